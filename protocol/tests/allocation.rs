@@ -9,7 +9,7 @@ use std::{
 use covalent_protocol::{
     ExchangeId, Execution, FRAME_BYTES_MAX, FabricConfig, Host, LinkEvent, MAX_PAYLOAD_BYTES, Mode,
     Name, Node, NodeConfig, Outcome, Refusal, Reply,
-    group::{Contact, End, Event, Group, GroupConfig, Life},
+    group::{Contact, End, Event, Group, GroupConfig, Life, Secret},
     region::{Engine, Registration, Rights, Words},
     tree::{Berths, Trees, TreesConfig, note::NOTE_BYTES_MAX},
     verb::{MultiCommit, Request, SEND_BYTES_MAX, Verb, Word},
@@ -303,6 +303,7 @@ impl Rack {
                 life: Life(life),
                 rkey: 1,
             },
+            secret: Secret([life as u8; 16]),
             former: None,
             founders,
             members_max: 3,

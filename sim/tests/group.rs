@@ -16,13 +16,15 @@ use covalent_sim::{
 
 /// Seeds of an ordinary run. `COVALENT_SIM_SEEDS` asks for another number.
 const SEEDS: u64 = 2_000;
+/// Seeds of worlds that have a stranger, and every other fault.
+const STRANGER_SEEDS: u64 = 400;
 /// Seeds within which a mutant must be found.
 const MUTANT_SEEDS: u64 = 100;
 /// Round trips from the first evidence to the last view, at most.
 const CHANGE_ROUND_TRIPS: f64 = 3.0;
 
 /// Each with the nodes and the faults that it needs to show, and the checkers that may find it.
-const MUTANTS: [(Mutant, usize, &[Fault], &[&str]); 15] = [
+const MUTANTS: [(Mutant, usize, &[Fault], &[&str]); 16] = [
     (Mutant::AcksBeforeHeld, 5, &[], &["all-or-none"]),
     (Mutant::SkipsNull, 5, &[], &["total-order"]),
     (
@@ -98,6 +100,7 @@ const MUTANTS: [(Mutant, usize, &[Fault], &[&str]); 15] = [
         &["exactly-once", "convergence"],
     ),
     (Mutant::NoCredit, 5, &[Fault::Full], &["bounded"]),
+    (Mutant::TrustsStrangers, 4, &[Fault::Forge], &["unmoved"]),
 ];
 
 fn variable(name: &str) -> Option<u64> {
@@ -188,6 +191,20 @@ fn what_once_broke_an_invariant_holds() {
         run(seed, &Options::default())
             .unwrap_or_else(|failure| panic!("{checker} was broken before: {failure}"));
     }
+}
+
+/// Stays challenge each other while envelopes are late, doubled, refused or unclear.
+#[test]
+fn a_stranger_changes_nothing_whatever_else_happens() {
+    let options = Options {
+        faults: Some(Faults::of(&Fault::ALL)),
+        ..Options::default()
+    };
+    let report = run_seeds(0..STRANGER_SEEDS, &options, |_| ControlFlow::Continue(()))
+        .unwrap_or_else(|failure| panic!("{failure}"));
+    say(&format!("{STRANGER_SEEDS} seeds: {report:?}"));
+    assert!(report.forged >= STRANGER_SEEDS, "{report:?}");
+    assert_eq!(report.bad, 0, "an honest member was not understood");
 }
 
 #[test]

@@ -36,7 +36,7 @@ use crate::{
     after_help = "Each node has an application that is a member of one group. A seed decides everything that is not told here: nodes, cables, \
     faults, messages, and how long everything takes. The same seed with the same options is the same run. Every invariant has a checker that is \
     always on; one that is broken is named, with the command that replays it.\n\n\
-    Classes of faults: late, duplicate, unclear, refuse, cut, partition, kill, crash, midway, halt, accuse, flap, full, join, suspect, leave; or `all`, or `none`.\n\n\
+    Classes of faults: late, duplicate, unclear, refuse, cut, partition, kill, crash, midway, halt, accuse, flap, full, join, suspect, leave, forge; or `all`, or `none`.\n\n\
     Exit status: 0 if every invariant held, 1 otherwise.\n\n\
     Examples:\n  \
     covalent sim group --seed 7                              one run, event by event\n  \

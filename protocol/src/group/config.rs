@@ -2,17 +2,20 @@
 
 use super::{
     contact::{Contact, Life, MEMBERS_MAX},
+    token::Secret,
     wire::Terms,
 };
 use crate::Name;
 
 /// How a group is run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct GroupConfig {
     /// Its name.
     pub name: Name,
     /// Where this member is reached.
     pub me: Contact,
+    /// The key of the tokens by which this member authenticates others.
+    pub secret: Secret,
     /// Former stay of the same application whose messages it asks about; `None` for none.
     pub former: Option<Life>,
     /// Members with which the group is founded, 1 to [`MEMBERS_MAX`](super::MEMBERS_MAX); 0 to join an existing one only.

@@ -17,8 +17,19 @@ pub struct Ticket {
     pub(super) guid: u64,
     pub(super) life: Life,
     pub(super) number: u32,
-    /// Said to one who is no member.
-    pub(super) stranger: bool,
+    /// What said it.
+    pub(super) of: TicketOf,
+}
+
+/// What said an envelope.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(super) enum TicketOf {
+    /// The pair with a member.
+    Pair,
+    /// The book, to one who is no member.
+    Book,
+    /// An answer to a challenge.
+    Answer,
 }
 
 /// An envelope on its way out. `ticket` comes back with [`Group::on_end`].

@@ -2,7 +2,7 @@
 
 use super::{
     Group, Phase,
-    contact::{Life, MEMBERS_MAX, Members},
+    contact::{Contact, Life, MEMBERS_MAX, Members},
     pair::Pair,
     row::Row,
 };
@@ -132,17 +132,17 @@ impl Group {
     }
 
     /// Somebody says in which group it is, or which one it founds; 0 for none.
-    pub(super) fn hear_of_its_group(&mut self, guid: u64, life: Life, group: u64) {
+    pub(super) fn hear_of_its_group(&mut self, sender: Contact, group: u64) {
         if group != 0 && group != self.view.group {
-            self.is_elsewhere(guid, life);
+            self.is_elsewhere(sender);
         }
     }
 
-    /// A member says, from its own node, that it is in another group, or founds another one: it is not in this one any more.
-    pub(super) fn is_elsewhere(&mut self, guid: u64, life: Life) {
-        if let Some(at) = self.pair_of(life) {
+    /// A member is in another group, or founds one, by its own word: it is not in this one any more.
+    pub(super) fn is_elsewhere(&mut self, sender: Contact) {
+        if let Some(at) = self.pair_of(sender.life) {
             let pair = &mut self.pairs[at];
-            pair.gone |= pair.rank.is_some() && pair.contact.guid == guid;
+            pair.gone |= pair.rank.is_some() && pair.contact == sender;
         }
     }
 }

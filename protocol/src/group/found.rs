@@ -10,6 +10,7 @@ use super::{
     End, Group, GroupStanding, Phase, Stop,
     contact::{Contact, Contacts, Life, MEMBERS_MAX, Members, View},
     pair::Pair,
+    token::Token,
     wire::{BadEnvelope, FATE_UNKNOWN, JOINERS_MAX, KNOWN_MAX, KnownContacts, Terms},
 };
 
@@ -34,6 +35,9 @@ pub struct Entry {
     pub asks: bool,
     /// No path leads to its node.
     pub lost: bool,
+    /// What is shown to it. Without a token it is sent nothing but a challenge.
+    pub token: Token,
+    challenge: Turn,
     hello: Turn,
     answer: Turn,
     /// Something said to it has not ended.
@@ -52,6 +56,7 @@ enum Turn {
 /// What a stranger is told.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ToStranger {
+    Challenge,
     Hello,
     Known,
 }
@@ -66,10 +71,18 @@ impl Entry {
             is_member: false,
             asks: false,
             lost: false,
+            token: Token::NONE,
+            challenge: Turn::Due,
             hello: Turn::Due,
             answer: Turn::Said,
             under_way: false,
         }
+    }
+
+    /// Whether it is of this stay. The life of a queue that was found by its name is not known.
+    pub fn is_of(&self, contact: &Contact) -> bool {
+        let life = self.contact.life;
+        self.contact.rkey == contact.rkey && (life == contact.life || life == Life(0))
     }
 }
 
@@ -84,6 +97,11 @@ impl Book {
     /// All who are in it.
     pub fn entries(&self) -> &[Entry] {
         &self.entries
+    }
+
+    #[cfg(feature = "arbitrary-state")]
+    pub fn entries_mut(&mut self) -> &mut [Entry] {
+        &mut self.entries
     }
 
     /// The one on this node.
@@ -109,10 +127,10 @@ impl Book {
         Some((self.entries.last_mut()?, true))
     }
 
-    /// Puts in who was in the group.
-    pub fn remember(&mut self, contact: Contact, terms: Terms) {
+    /// Puts in who was in the group, and what is shown to it.
+    pub fn remember(&mut self, contact: Contact, token: Token, terms: Terms) {
         if let Some((entry, _)) = self.learn(contact) {
-            (entry.contact, entry.terms) = (contact, terms);
+            (entry.contact, entry.token, entry.terms) = (contact, token, terms);
             (entry.asks, entry.founders) = (false, None);
         }
     }
@@ -133,11 +151,12 @@ impl Book {
             if entry.answer == Turn::Later {
                 entry.answer = Turn::Due;
             }
+            entry.challenge = Turn::Due;
         }
     }
 
     /// Who is told something next.
-    pub fn next(&self, seeks: bool) -> Option<(Contact, ToStranger)> {
+    pub fn next(&self, seeks: bool) -> Option<(Contact, Token, ToStranger)> {
         let free = |entry: &&Entry| !entry.lost && !entry.under_way;
         self.entries.iter().filter(free).find_map(|entry| {
             let said = if entry.answer == Turn::Due && entry.contact.life != Life(0) {
@@ -147,7 +166,11 @@ impl Book {
             } else {
                 return None;
             };
-            Some((entry.contact, said))
+            match (entry.token.is_none(), entry.challenge) {
+                (false, _) => Some((entry.contact, entry.token, said)),
+                (true, Turn::Due) => Some((entry.contact, Token::NONE, ToStranger::Challenge)),
+                (true, _) => None,
+            }
         })
     }
 
@@ -156,9 +179,19 @@ impl Book {
         if let Some(entry) = self.of_node(guid) {
             entry.under_way = true;
             match said {
+                ToStranger::Challenge => entry.challenge = Turn::Said,
                 ToStranger::Hello => entry.hello = Turn::Said,
                 ToStranger::Known => entry.answer = Turn::Said,
             }
+        }
+    }
+
+    /// Stores the token that a sender granted, whose identity is proven.
+    pub fn note_token(&mut self, sender: Contact, token: Token) {
+        if let Some(entry) = self.of_node(sender.guid)
+            && entry.is_of(&sender)
+        {
+            (entry.contact.life, entry.token) = (sender.life, token);
         }
     }
 
@@ -233,17 +266,24 @@ impl Group {
     /// Somebody makes itself known.
     ///
     /// `lost`: it is in a view of its own, which lost its quorum, and asks whether the others went on. It is not to be taken in under that life.
-    pub(super) fn take_hello(&mut self, contact: Contact, terms: Terms, founders: u8, lost: bool) {
+    pub(super) fn take_hello(
+        &mut self,
+        (contact, token): (Contact, Token),
+        terms: Terms,
+        founders: u8,
+        lost: bool,
+    ) {
         if contact.guid == self.config.me.guid || self.is_member(contact) {
             return;
         }
         let in_view = self.view.number > 0;
         if !in_view {
-            // A founder that begins anew does not found under its old life.
+            // A founder that begins anew does not found under its old life. The old queue is asked, because
+            // another application of the node may have sent this hello.
             let before =
                 |pair: &&mut Pair| pair.rank.is_some() && pair.contact.guid == contact.guid;
             if let Some(pair) = self.pairs.iter_mut().find(before) {
-                pair.gone = true;
+                pair.ball_is_due = true;
             }
         }
         let excluded = self.is_excluded(contact.life);
@@ -260,6 +300,7 @@ impl Group {
                 entry.hello = Turn::Due;
             }
         }
+        entry.token = token;
         entry.terms = terms;
         entry.founders = (!lost).then_some(founders);
         entry.is_member = false;
@@ -294,7 +335,7 @@ impl Group {
                 let Some((entry, is_new)) = self.book.learn(contact) else {
                     break;
                 };
-                if is_new || entry.contact.life == Life(0) {
+                if is_new || (entry.contact.life == Life(0) && entry.is_of(&contact)) {
                     (entry.contact, entry.terms) = (contact, terms);
                 }
                 if entry.contact.life == contact.life {
@@ -311,12 +352,12 @@ impl Group {
     }
 
     /// A life that is no member says something as if it were one: it is told whom it talks to.
-    pub(super) fn answer_stranger(&mut self, guid: u64, life: Life) {
-        if let Some(entry) = self.book.of_node(guid)
-            && (entry.contact.life == life || entry.contact.life == Life(0))
+    pub(super) fn answer_stranger(&mut self, sender: Contact) {
+        if let Some(entry) = self.book.of_node(sender.guid)
+            && entry.is_of(&sender)
         {
             // The queue was found by its name, and this is the first word from there.
-            entry.contact.life = life;
+            entry.contact.life = sender.life;
             entry.answer = Turn::Due;
         }
     }
@@ -340,7 +381,8 @@ impl Group {
                 return false;
             }
             let fits = entry.founders == Some(founders) && entry.terms == terms && !entry.lost;
-            if fits && count < MEMBERS_MAX {
+            let is_taken = |one: &Contact| one.life == entry.contact.life;
+            if fits && count < MEMBERS_MAX && !found[..count].iter().any(is_taken) {
                 found[count] = entry.contact;
                 count += 1;
             }
@@ -378,8 +420,11 @@ impl Group {
             .iter()
             .filter(|entry| entry.asks && !entry.lost);
         for entry in asks {
-            let node_stays = staying.iter().any(|one| one.guid == entry.contact.guid);
-            if !node_stays && count < room.min(JOINERS_MAX) {
+            // A life is that of one member, whoever claims it as well.
+            let Contact { guid, life, .. } = entry.contact;
+            let is_taken = |one: &Contact| one.guid == guid || one.life == life;
+            let mut others = staying.iter().chain(&joiners[..count]);
+            if !others.any(is_taken) && count < room.min(JOINERS_MAX) {
                 joiners[count] = entry.contact;
                 count += 1;
             }

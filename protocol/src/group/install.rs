@@ -7,6 +7,7 @@ use super::{
     pair::Pair,
     rounds::messages_of,
     row::Proposal,
+    token::Token,
     wire::{FATE_UNKNOWN, FATES_MAX},
 };
 
@@ -39,7 +40,9 @@ impl Group {
         self.flow.delivered = delivered;
         for (rank, member) in old.members.iter().enumerate() {
             if !proposal.stay.contains(rank) {
-                self.book.remember(*member, self.config.terms());
+                let pair = self.pairs.iter().find(|pair| pair.contact == *member);
+                let token = pair.map_or(Token::NONE, |pair| pair.token);
+                self.book.remember(*member, token, self.config.terms());
             }
         }
         self.begin_view(view, me.unwrap_or(0), proposal.stay.len());
@@ -123,11 +126,11 @@ impl Group {
         self.transfer.begin(wanted);
         for pair in &mut self.pairs {
             let member = view.rank_of(pair.contact.life).filter(|_| !pair.is_free());
-            let of_node = |&rank: &usize| view.members[rank].guid == pair.contact.guid;
-            let stays = member.filter(of_node);
+            let is_it = |&rank: &usize| view.members[rank] == pair.contact;
+            let stays = member.filter(is_it);
             if pair.is_ahead() {
                 match (member, stays) {
-                    (_, Some(rank)) => pair.adopt(view.members[rank], view.group, view.number),
+                    (_, Some(_)) => pair.adopt(view.group, view.number),
                     (Some(_), None) => pair.free(),
                     (None, None) if !pair.keeps_later(view.group, view.number) => pair.free(),
                     (None, None) => {}
@@ -159,10 +162,10 @@ impl Group {
 
     /// Sees to it that there is a pair with a member of the view.
     fn meet(&mut self, rank: usize, member: Contact, is_new: bool) {
-        let lost = self
-            .book
-            .of_node(member.guid)
-            .is_some_and(|entry| entry.lost);
+        let entry = self.book.of_node(member.guid);
+        let lost = entry.as_ref().is_some_and(|entry| entry.lost);
+        let token = entry.filter(|entry| entry.contact == member);
+        let token = token.map_or(Token::NONE, |entry| entry.token);
         let met = self.pairs.iter().position(|pair| pair.rank == Some(rank));
         if let Some(at) = met {
             self.pairs[at].owes_welcome = is_new;
@@ -173,6 +176,7 @@ impl Group {
         if let Some(at) = free.or_else(leftover) {
             let pair = &mut self.pairs[at];
             pair.begin(member, self.view.number, lost);
+            pair.token = token;
             pair.rank = Some(rank);
             pair.owes_welcome = is_new;
         }

@@ -14,6 +14,7 @@
 //! Memory is allocated in [`Group::new`] only (a clone gets its own as it needs it). No input panics. What is kept is bounded: 64 rounds of 4 KiB of each
 //! member, 64 KiB of own messages, eight envelopes from and to each member.
 
+mod challenge;
 mod change;
 mod config;
 mod contact;
@@ -33,13 +34,16 @@ mod state;
 mod table;
 #[cfg(feature = "arbitrary-state")]
 mod tamper;
+mod token;
 pub mod wire;
 
 use alloc::vec::Vec;
 
+use challenge::Answers;
 use change::{Ended, Trying};
 pub use config::GroupConfig;
 pub use contact::{Contact, Contacts, Life, MEMBERS_MAX, Members, View};
+use event::TicketOf;
 pub use event::{End, Event, GroupCounters, GroupStanding, MulticastError, Parcel, Stop, Ticket};
 use flow::Flow;
 use found::Book;
@@ -52,6 +56,7 @@ use state::Transfer;
 use table::Table;
 #[cfg(feature = "arbitrary-state")]
 pub use tamper::Inside;
+pub use token::{Secret, Token};
 pub use wire::{BadEnvelope, MULTICAST_BYTES_MAX, STATE_BYTES_MAX};
 use wire::{FATES_MAX, JOINERS_MAX};
 
@@ -81,6 +86,7 @@ pub struct Group {
     /// By rank: messages of each that were delivered before this view.
     begun: [u64; MEMBERS_MAX],
     book: Book,
+    answers: Answers,
     transfer: Transfer,
     /// It was asked to leave.
     leaving: bool,
@@ -141,6 +147,7 @@ impl Group {
             fates: Vec::with_capacity(FATES_MAX),
             begun: [0; MEMBERS_MAX],
             book: Book::new(),
+            answers: Answers::new(),
             transfer: Transfer::new(members_max),
             leaving: false,
             notices: Notices::default(),
@@ -168,12 +175,16 @@ impl Group {
 
     /// An envelope ended. Each one of [`Group::poll_send`] ends once.
     pub fn on_end(&mut self, ticket: Ticket, end: End) {
-        if ticket.stranger {
-            self.book.on_end(ticket.guid, ticket.life, end);
-        } else if let Some(pair) = self.pair_of(ticket.life) {
-            let pair = &mut self.pairs[pair];
-            pair.on_end(ticket.number, end);
-            pair.gone |= end == End::Gone;
+        match ticket.of {
+            TicketOf::Book => self.book.on_end(ticket.guid, ticket.life, end),
+            TicketOf::Answer => self.answers.on_end(ticket.guid, ticket.life),
+            TicketOf::Pair => {
+                if let Some(pair) = self.pair_of(ticket.life) {
+                    let pair = &mut self.pairs[pair];
+                    pair.on_end(ticket.number, end);
+                    pair.gone |= end == End::Gone;
+                }
+            }
         }
         self.settle();
     }

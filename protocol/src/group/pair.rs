@@ -5,7 +5,7 @@
 
 use alloc::vec::Vec;
 
-use super::{End, contact::Contact, wire::BadEnvelope};
+use super::{End, contact::Contact, token::Token, wire::BadEnvelope};
 use crate::verb::SEND_BYTES_MAX;
 
 /// Most envelopes under way to one member that it has not taken.
@@ -18,7 +18,7 @@ const TAKEN_IS_NEWS: u64 = WINDOW as u64 / 2;
 /// One other member, or one that will be.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Pair {
-    /// Who. Of one that is not known yet the key is 0.
+    /// Who.
     pub contact: Contact,
     /// Its rank in the view, if it is in it.
     pub rank: Option<usize>,
@@ -32,6 +32,10 @@ pub struct Pair {
     pub lost: bool,
     /// The application wants it to go. It can be reached, and is told.
     pub suspected: bool,
+    /// What is shown to it. Without a token it is sent nothing but a challenge.
+    pub token: Token,
+    /// It is to be challenged, if its token is not known.
+    challenge_is_due: bool,
 
     /// Number of the next envelope to it, from 1.
     next: u64,
@@ -160,6 +164,8 @@ impl Pair {
             gone: false,
             lost: false,
             suspected: false,
+            token: Token::NONE,
+            challenge_is_due: true,
             next: 1,
             settled: 0,
             acknowledged: 0,
@@ -186,8 +192,8 @@ impl Pair {
     }
 
     /// It is the pair of this member of a view that begins. What came before it was a member is of no worth.
-    pub fn adopt(&mut self, contact: Contact, group: u64, view: u64) {
-        (self.contact, self.since) = (contact, view);
+    pub fn adopt(&mut self, group: u64, view: u64) {
+        self.since = view;
         for early in &mut self.early {
             if place_of(early).is_some_and(|place| place.0 != group || place.1 < view) {
                 early.clear();
@@ -208,6 +214,11 @@ impl Pair {
         self.said_rounds = 0;
         self.row_is_news = false;
         self.change_is_news = false;
+    }
+
+    /// Whether it must be told the view, or the end of the last one.
+    pub const fn owes_something(&self) -> bool {
+        self.owes_end || self.owes_welcome
     }
 
     /// Whether envelopes can reach it, as far as is known.
@@ -307,8 +318,9 @@ impl Pair {
         self.settle();
     }
 
-    /// A tick: what was refused is tried once more.
+    /// A tick: what was refused or not answered is tried once more.
     pub fn on_tick(&mut self) {
+        self.challenge_is_due = self.token.is_none();
         self.ball_is_due |= core::mem::take(&mut self.ball_is_lost);
         for sent in &mut self.sent {
             if sent.progress == Progress::Refused {
@@ -359,6 +371,17 @@ impl Pair {
     /// Whether something is to be said outside of the order: a ball, or that so much was taken.
     pub const fn has_ball(&self) -> bool {
         (self.ball_is_due || self.taken - self.told >= TAKEN_IS_NEWS) && !self.ball_under_way
+    }
+
+    /// Whether it is to be challenged now.
+    pub const fn has_challenge(&self) -> bool {
+        self.token.is_none() && self.challenge_is_due && !self.ball_under_way
+    }
+
+    /// It is challenged, outside of the order.
+    pub const fn challenge(&mut self) {
+        self.challenge_is_due = false;
+        self.ball_under_way = true;
     }
 
     /// It is told what was taken, outside of the order.

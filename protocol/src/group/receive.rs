@@ -2,22 +2,44 @@
 
 use super::{
     Group, Phase, Stop,
-    contact::{Contact, Life, View},
+    contact::{Contact, View},
     pair::{Pair, Place},
     wire::{BadEnvelope, Body, Envelope},
 };
 
 impl Group {
-    /// An envelope came, from an application of the node `sender_guid`.
+    /// Takes an envelope from an application of the node `sender_guid`, if it shows the token of the
+    /// sender that it names.
     ///
     /// # Errors
-    /// It is not one, or breaks a bound. It was dropped and counted, and evicts nobody.
+    /// It is not one, its sender is not proven, or it breaks a bound. It was dropped and counted, and
+    /// evicts nobody.
     pub fn on_envelope(&mut self, sender_guid: u64, bytes: &[u8]) -> Result<(), BadEnvelope> {
-        let result = Envelope::decode(bytes)
-            .and_then(|envelope| self.receive(sender_guid, &envelope, bytes));
+        let result =
+            Envelope::decode(bytes).and_then(|envelope| self.admit(sender_guid, &envelope, bytes));
         if let Err(error) = &result {
             self.count(*error);
         }
+        result
+    }
+
+    /// Takes an envelope whose sender is proven, or a challenge. Nothing else has an effect.
+    fn admit(
+        &mut self,
+        sender_guid: u64,
+        envelope: &Envelope<'_>,
+        bytes: &[u8],
+    ) -> Result<(), BadEnvelope> {
+        let head = &envelope.head;
+        let (sender, is_proven) = self.sender_of(sender_guid, head);
+        if matches!(envelope.body, Body::Challenge) {
+            self.take_challenge(sender, is_proven, head.grant);
+            return Ok(());
+        }
+        if !is_proven {
+            return Err(BadEnvelope::Unproven);
+        }
+        let result = self.receive(sender, envelope, bytes);
         self.settle();
         result
     }
@@ -28,13 +50,13 @@ impl Group {
 
     fn receive(
         &mut self,
-        sender_guid: u64,
+        sender: Contact,
         envelope: &Envelope<'_>,
         bytes: &[u8],
     ) -> Result<(), BadEnvelope> {
         let head = &envelope.head;
         if matches!(self.phase, Phase::Stopped | Phase::Left) {
-            return self.hear_of_the_end(sender_guid, envelope, bytes);
+            return self.hear_of_the_end(sender, envelope, bytes);
         }
         match envelope.body {
             Body::Hello {
@@ -43,11 +65,11 @@ impl Group {
                 founders,
                 ..
             } => {
-                if contact.guid != sender_guid {
+                if contact != sender {
                     return Err(BadEnvelope::Sender);
                 }
-                self.hear_of_its_group(sender_guid, head.life, head.group);
-                self.take_hello(contact, terms, founders, head.view > 0);
+                self.hear_of_its_group(sender, head.group);
+                self.take_hello((sender, head.grant), terms, founders, head.view > 0);
                 return Ok(());
             }
             Body::Known {
@@ -55,10 +77,11 @@ impl Group {
                 excluded,
                 contacts,
             } => {
-                if !self.knows_node(sender_guid) {
+                if !self.believes(sender) {
                     return Err(BadEnvelope::Sender);
                 }
-                self.hear_of_its_group(sender_guid, head.life, head.group);
+                self.note_token(sender, head.grant);
+                self.hear_of_its_group(sender, head.group);
                 let of = (head.group, head.view);
                 self.take_known(of, (members, excluded), contacts);
                 return Ok(());
@@ -67,26 +90,25 @@ impl Group {
         }
         let seeking = self.phase == Phase::Seeking;
         if !seeking && head.group != self.view.group {
-            self.answer_stranger(sender_guid, head.life);
-            self.is_elsewhere(sender_guid, head.life);
+            self.answer_stranger(sender);
+            self.is_elsewhere(sender);
             return Err(BadEnvelope::OtherGroup);
         }
         let at = match self.pair_of(head.life) {
             Some(at) => at,
             None if !seeking && head.view <= self.view.number => {
                 // One who was a member says what is worth nothing any more.
-                self.answer_stranger(sender_guid, head.life);
+                self.answer_stranger(sender);
                 return Ok(());
             }
             None if head.number.is_none() => return Ok(()),
-            None => self
-                .pair_ahead(sender_guid, head.life)
-                .ok_or(BadEnvelope::NoRoom)?,
+            None => self.pair_ahead(sender).ok_or(BadEnvelope::NoRoom)?,
         };
         let pair = &mut self.pairs[at];
-        if pair.contact.guid != sender_guid {
+        if pair.contact != sender {
             return Err(BadEnvelope::Sender);
         }
+        pair.token = head.grant;
         if head.view < pair.since {
             return Ok(());
         }
@@ -116,7 +138,7 @@ impl Group {
     /// knows it. One that left waits for both, so it goes on taking envelopes, which hold acknowledgments and fill windows.
     fn hear_of_the_end(
         &mut self,
-        sender_guid: u64,
+        sender: Contact,
         envelope: &Envelope<'_>,
         bytes: &[u8],
     ) -> Result<(), BadEnvelope> {
@@ -125,10 +147,7 @@ impl Group {
             return Ok(());
         };
         let pair = &mut self.pairs[at];
-        if pair.contact.guid != sender_guid
-            || head.group != self.view.group
-            || head.view < pair.since
-        {
+        if pair.contact != sender || head.group != self.view.group || head.view < pair.since {
             return Ok(());
         }
         if matches!(body, Body::Known { .. }) {
@@ -142,23 +161,21 @@ impl Group {
     }
 
     /// A pair for one who is no member yet, as far as is known here: what it says is kept until it is known. One for each node.
-    fn pair_ahead(&mut self, guid: u64, life: Life) -> Option<usize> {
-        let of_node = |pair: &Pair| pair.is_ahead() && pair.contact.guid == guid;
+    fn pair_ahead(&mut self, sender: Contact) -> Option<usize> {
+        let of_node = |pair: &Pair| pair.is_ahead() && pair.contact.guid == sender.guid;
         let before = self.pairs.iter().position(of_node);
         let at = before.or_else(|| self.pairs.iter().position(Pair::is_free))?;
-        let contact = Contact {
-            guid,
-            life,
-            rkey: 0,
-        };
-        self.pairs[at].begin(contact, 0, false);
+        self.pairs[at].begin(sender, 0, false);
         Some(at)
     }
 
-    /// Whether somebody on this node is known under the group's name.
-    fn knows_node(&mut self, guid: u64) -> bool {
-        let of_node = |pair: &Pair| !pair.is_free() && pair.contact.guid == guid;
-        self.book.of_node(guid).is_some() || self.pairs.iter().any(of_node)
+    /// Whether a stay is believed about the group: it was or is in a view with this member, or this
+    /// member looks for others and knows it.
+    fn believes(&mut self, sender: Contact) -> bool {
+        let is_mate = |pair: &Pair| !pair.is_free() && !pair.is_ahead() && pair.contact == sender;
+        let looks = self.looks();
+        let entry = self.book.of_node(sender.guid);
+        self.pairs.iter().any(is_mate) || (looks && entry.is_some_and(|entry| entry.is_of(&sender)))
     }
 
     /// Whether an envelope that is next in its pair's order can be taken now.
@@ -237,7 +254,7 @@ impl Group {
                 Ok(())
             }
             // Taken before, outside of the order.
-            Body::Hello { .. } | Body::Known { .. } => Ok(()),
+            Body::Hello { .. } | Body::Known { .. } | Body::Challenge => Ok(()),
         }
     }
 

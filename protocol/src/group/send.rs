@@ -3,10 +3,12 @@
 use super::{
     Group, GroupConfig, Parcel, Phase, Ticket,
     contact::{Contact, MEMBERS_MAX, Members},
+    event::TicketOf,
     evidence::Claim,
     found::ToStranger,
     pair::{Pair, Sent, What},
     row::{Change, Frontier},
+    token::Token,
     wire::{Batch, Body, Envelope, Fates, Head, KNOWN_MAX, KnownContacts, Terms},
 };
 use crate::verb::SEND_BYTES_MAX;
@@ -22,13 +24,16 @@ enum Say {
     Close,
     /// What was taken, outside of the order.
     Ball,
+    /// A challenge, outside of the order too.
+    Challenge,
 }
 
 impl Group {
     /// Whether [`Group::poll_send`] has something.
     #[must_use]
     pub fn has_news(&self) -> bool {
-        self.book.next(self.looks()).is_some()
+        self.answers.next().is_some()
+            || self.book.next(self.looks()).is_some()
             || self.pairs.iter().any(|pair| self.next_for(pair).is_some())
     }
 
@@ -36,10 +41,13 @@ impl Group {
     ///
     /// Envelopes are posted in this order or any other. For each one [`Group::on_end`] is called once.
     pub fn poll_send(&mut self, buffer: &mut [u8; SEND_BYTES_MAX]) -> Option<Parcel> {
-        if let Some((to, said)) = self.book.next(self.looks()) {
+        if let Some((to, token)) = self.answers.next() {
+            self.answers.say();
+            return Some(self.say_challenge(to, token, TicketOf::Answer, buffer));
+        }
+        if let Some((to, token, said)) = self.book.next(self.looks()) {
             self.book.say(to.guid, said);
-            self.counters.envelopes_said += 1;
-            return Some(self.say_to_stranger(to, said, buffer));
+            return Some(self.say_to_stranger((to, token), said, buffer));
         }
         let count = self.pairs.len();
         let order = (0..count).map(|step| (self.next_pair + step) % count);
@@ -54,6 +62,10 @@ impl Group {
     fn next_for(&self, pair: &Pair) -> Option<Say> {
         if pair.is_free() || !pair.is_reached() {
             return None;
+        }
+        if pair.token.is_none() {
+            let is_due = pair.has_challenge() && (pair.owes_something() || self.tells_taken(pair));
+            return is_due.then_some(Say::Challenge);
         }
         if let Some(number) = pair.again() {
             return Some(Say::Again(number));
@@ -125,6 +137,12 @@ impl Group {
     }
 
     fn say(&mut self, at: usize, say: Say, buffer: &mut [u8; SEND_BYTES_MAX]) -> Parcel {
+        if let Say::Challenge = say {
+            let pair = &mut self.pairs[at];
+            pair.challenge();
+            let to = pair.contact;
+            return self.say_challenge(to, Token::NONE, TicketOf::Pair, buffer);
+        }
         self.counters.envelopes_said += 1;
         let (number, what) = match say {
             Say::Again(number) => {
@@ -138,7 +156,7 @@ impl Group {
                 self.close_round();
                 (None, What::Batch(round))
             }
-            Say::Ball => return self.say_ball(at, buffer),
+            Say::Ball | Say::Challenge => return self.say_ball(at, buffer),
         };
         let own = self.table.row(self.me).frontier.rounds;
         let rounds = match (number, what) {
@@ -173,7 +191,7 @@ impl Group {
             guid: to.guid,
             life: to.life,
             number: number as u32,
-            stranger: false,
+            of: TicketOf::Pair,
         };
         let head = match what {
             What::End => self.head_of_end(at, ticket.number),
@@ -221,8 +239,8 @@ impl Group {
 
     /// To one who is no member: a hello, or whom this one knows.
     fn say_to_stranger(
-        &self,
-        to: Contact,
+        &mut self,
+        (to, token): (Contact, Token),
         said: ToStranger,
         buffer: &mut [u8; SEND_BYTES_MAX],
     ) -> Parcel {
@@ -232,20 +250,12 @@ impl Group {
             founders,
             ..
         } = self.config;
-        let head = Head {
-            from: None,
-            number: None,
-            // Also of a group that is still to be founded: who waits for this member to found another one learns that it does not.
-            group: self.view.group,
-            view: self.view.number,
-            life: me.life,
-            taken: 0,
-            members: 0,
-            decided: false,
-            frontier: Frontier::default(),
-        };
+        let head = self.head_to_stranger(to, token);
         let mut room = [(Contact::default(), Terms::default()); KNOWN_MAX];
         let body = match said {
+            ToStranger::Challenge => {
+                return self.say_challenge(to, token, TicketOf::Book, buffer);
+            }
             ToStranger::Hello => Body::Hello {
                 contact: me,
                 terms: self.config.terms(),
@@ -261,14 +271,55 @@ impl Group {
                 }
             }
         };
+        self.counters.envelopes_said += 1;
         let len = Envelope { head, body }.encode(buffer);
         let ticket = Ticket {
             guid: to.guid,
             life: to.life,
             number: 0,
-            stranger: true,
+            of: TicketOf::Book,
         };
         Parcel { to, len, ticket }
+    }
+
+    /// Challenges a stay, or answers its challenge with the token that it granted.
+    fn say_challenge(
+        &mut self,
+        to: Contact,
+        token: Token,
+        of: TicketOf,
+        buffer: &mut [u8; SEND_BYTES_MAX],
+    ) -> Parcel {
+        self.counters.envelopes_said += 1;
+        let head = self.head_to_stranger(to, token);
+        let body = Body::Challenge;
+        let len = Envelope { head, body }.encode(buffer);
+        let ticket = Ticket {
+            guid: to.guid,
+            life: to.life,
+            number: 0,
+            of,
+        };
+        Parcel { to, len, ticket }
+    }
+
+    /// What envelopes say that are in no pair's order.
+    fn head_to_stranger(&self, to: Contact, token: Token) -> Head {
+        Head {
+            from: None,
+            number: None,
+            // Also of a group that is still to be founded: who waits for this member to found another one learns that it does not.
+            group: self.view.group,
+            view: self.view.number,
+            life: self.config.me.life,
+            rkey: self.config.me.rkey,
+            token,
+            grant: self.config.secret.token_for(to.guid, to.rkey),
+            taken: 0,
+            members: 0,
+            decided: false,
+            frontier: Frontier::default(),
+        }
     }
 
     fn say_ball(&mut self, at: usize, buffer: &mut [u8; SEND_BYTES_MAX]) -> Parcel {
@@ -282,7 +333,7 @@ impl Group {
             guid: to.guid,
             life: to.life,
             number: 0,
-            stranger: false,
+            of: TicketOf::Pair,
         };
         Parcel { to, len, ticket }
     }
@@ -292,12 +343,16 @@ impl Group {
         let mut frontier = self.table.row(self.me).frontier;
         frontier.rounds = rounds;
         frontier.received[self.me] = rounds;
+        let Contact { guid, rkey, .. } = self.pairs[at].contact;
         Head {
             from: u8::try_from(self.me).ok(),
             number,
             group: self.view.group,
             view: self.view.number,
             life: self.config.me.life,
+            rkey: self.config.me.rkey,
+            token: self.pairs[at].token,
+            grant: self.config.secret.token_for(guid, rkey),
             taken: self.pairs[at].taken(),
             members: self.view.members.len() as u8,
             decided: false,

@@ -2,8 +2,9 @@
 
 use super::{
     Group, Phase, View,
-    contact::{MEMBERS_MAX, Members},
+    contact::{Contact, MEMBERS_MAX, Members},
     row::Row,
+    token::Token,
 };
 
 /// What a simulator may change in a member.
@@ -22,6 +23,20 @@ pub struct Inside<'a> {
 }
 
 impl Group {
+    /// Lets a simulator give the member each token that it lacks, as if all challenges were answered.
+    pub fn acquaint(&mut self, token_of: impl Fn(Contact) -> Token) {
+        for pair in &mut self.pairs {
+            if !pair.is_free() && pair.token.is_none() {
+                pair.token = token_of(pair.contact);
+            }
+        }
+        for entry in self.book.entries_mut() {
+            if entry.token.is_none() {
+                entry.token = token_of(entry.contact);
+            }
+        }
+    }
+
     /// Lets a simulator change the member, as one that is built wrong would have it.
     pub fn tamper(&mut self, change: impl FnOnce(&mut Inside<'_>)) {
         let mut inside = Inside {

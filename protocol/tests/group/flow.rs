@@ -1,14 +1,14 @@
 //! A view that flows: one order for all, whatever the verbs do, and bounds.
 
 use covalent_protocol::group::{
-    BadEnvelope, End, Life, MULTICAST_BYTES_MAX, MulticastError, PENDING_BYTES_MAX, ROUNDS_OPEN,
-    WINDOW,
+    BadEnvelope, Contact, End, Life, MULTICAST_BYTES_MAX, MulticastError, PENDING_BYTES_MAX,
+    ROUNDS_OPEN, WINDOW,
     row::Frontier,
     wire::{Batch, Body, Envelope, Head},
 };
 use proptest::{collection::vec, prelude::*, sample::Index};
 
-use crate::rack::{Rack, Told, contact};
+use crate::rack::{Rack, Told, contact, secret};
 
 /// All applications were told the same, each sender's messages in its order and once, `sent[i]` of the member `i`.
 fn assert_one_order(rack: &Rack, sent: &[u64]) {
@@ -245,6 +245,9 @@ fn forged(number: u32, rounds: u64, batch: &[u8]) -> Vec<u8> {
         group: 99,
         view: 1,
         life: contact(1).life,
+        rkey: contact(1).rkey,
+        token: secret(contact(0)).token_for(contact(1).guid, contact(1).rkey),
+        grant: secret(contact(1)).token_for(contact(0).guid, contact(0).rkey),
         taken: 0,
         members: 2,
         decided: false,
@@ -285,7 +288,7 @@ fn who_breaks_a_bound_is_not_heard() {
     let mut rack = Rack::of(2);
     let own = forged(1, 1, &message);
     let refused = rack.groups[0].on_envelope(contact(0).guid, &own);
-    assert_eq!(refused, Err(BadEnvelope::Sender));
+    assert_eq!(refused, Err(BadEnvelope::Unproven));
     let mut taken = own.clone();
     taken[32] = 1;
     assert_eq!(
@@ -303,12 +306,21 @@ fn who_breaks_a_bound_is_not_heard() {
     assert_eq!(
         hear(&mut rack, &nobody),
         Ok(()),
-        "kept: it may be one who joins"
+        "kept: its queue may be that of one who joins"
     );
     let mut heard = Ok(());
-    for guid in 1..64 {
-        nobody[24] = 5 + guid;
-        heard = rack.groups[0].on_envelope(u64::from(guid), &nobody);
+    for guid in 1..64_u32 {
+        let joiner = Contact {
+            guid: u64::from(guid),
+            life: Life(5 + u64::from(guid)),
+            rkey: 1,
+        };
+        let token = secret(contact(0)).token_for(joiner.guid, joiner.rkey);
+        nobody[24..32].copy_from_slice(&joiner.life.0.to_le_bytes());
+        nobody[40..48].copy_from_slice(&token.0.to_le_bytes());
+        nobody[56..60].copy_from_slice(&joiner.rkey.to_le_bytes());
+        heard = rack.groups[0].on_envelope(joiner.guid, &nobody);
+        assert!(guid > 1 || heard.is_ok(), "kept: it may be one who joins");
     }
     assert_eq!(
         heard,

@@ -1,6 +1,8 @@
 //! Founding, joining, state, and who comes back.
 
-use covalent_protocol::group::{BadEnvelope, GroupStanding, Life, MulticastError, STATE_BYTES_MAX};
+use covalent_protocol::group::{
+    BadEnvelope, Contact, GroupStanding, Life, MulticastError, STATE_BYTES_MAX,
+};
 use proptest::{collection::vec, prelude::*, sample::Index};
 
 use crate::rack::{Rack, Told};
@@ -431,12 +433,26 @@ fn a_stranger_ends_nobodys_stay() {
     rack.introduce();
     rack.settle();
     rack.gather();
-    // What a former life says, from its own node and from another one.
-    let known = rack.known_of(0, true);
-    assert_eq!(
-        rack.groups[1].on_envelope(0x999, &known),
-        Err(BadEnvelope::Sender)
-    );
+    // It owns a queue on another node or on that of a member, and shows the token of that queue.
+    let member = rack.contact(0);
+    for stranger in [
+        Contact {
+            guid: 0x999,
+            ..member
+        },
+        Contact { rkey: 99, ..member },
+        Contact {
+            life: Life(99),
+            rkey: 99,
+            ..member
+        },
+    ] {
+        let known = rack.known_of(stranger, 1, true);
+        assert_eq!(
+            rack.groups[1].on_envelope(stranger.guid, &known),
+            Err(BadEnvelope::Sender)
+        );
+    }
     assert_eq!(rack.groups[1].standing(), GroupStanding::Member);
 }
 

@@ -7,4 +7,5 @@ mod flow;
 mod found;
 mod rack;
 mod row;
+mod stranger;
 mod wire;

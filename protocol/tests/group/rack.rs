@@ -6,7 +6,7 @@ use covalent_protocol::{
     Name,
     group::{
         Contact, End, Event, Group, GroupConfig, GroupStanding, Life, Members, MulticastError,
-        Ticket, View,
+        Secret, Ticket, View,
         row::Frontier,
         wire::{Body, Envelope, Head, KnownContacts},
     },
@@ -87,10 +87,17 @@ pub fn contact(index: usize) -> Contact {
     }
 }
 
+/// What a stay's tokens are drawn from.
+pub fn secret(contact: Contact) -> Secret {
+    let [life, rkey] = [contact.life.0, u64::from(contact.rkey)].map(u64::to_le_bytes);
+    Secret([life, rkey].concat().try_into().unwrap())
+}
+
 pub fn config(index: usize, members_max: u8) -> GroupConfig {
     GroupConfig {
         name: Name::new("rack").unwrap(),
         me: contact(index),
+        secret: secret(contact(index)),
         former: None,
         founders: 0,
         members_max,
@@ -108,7 +115,9 @@ impl Rack {
             voters: Members::first(n),
         };
         let member = |index| Group::with_view(config(index, n.max(2) as u8), view).unwrap();
-        Self::with((0..n).map(member).collect(), true)
+        let mut rack = Self::with((0..n).map(member).collect(), true);
+        rack.challenge();
+        rack
     }
 
     /// `n` that seek, of which `founders` are enough to found.
@@ -120,6 +129,15 @@ impl Rack {
             })
         };
         Self::with((0..n).map(seeker).collect(), false)
+    }
+
+    /// All learn what they are to show to each other, and say nothing else.
+    fn challenge(&mut self) {
+        self.gather();
+        while !self.under_way.is_empty() {
+            self.deliver_all();
+            self.gather();
+        }
     }
 
     fn with(groups: Vec<Group>, fixed: bool) -> Self {
@@ -336,19 +354,36 @@ impl Rack {
         members_max: u8,
     ) {
         let before = self.contacts[index];
+        let life = Life(before.life.0 + (1 << 16));
+        self.restart_as(index, life, |config| GroupConfig {
+            former,
+            founders,
+            members_max,
+            ..config
+        });
+    }
+
+    /// Begins a new stay of a member that claims to be `life`.
+    pub fn restart_as(
+        &mut self,
+        index: usize,
+        life: Life,
+        adjust: impl FnOnce(GroupConfig) -> GroupConfig,
+    ) {
+        let before = self.contacts[index];
         let me = Contact {
-            life: Life(before.life.0 + (1 << 16)),
+            life,
             rkey: before.rkey + 0x100,
             ..before
         };
         self.past
             .push((before, core::mem::take(&mut self.told[index])));
-        self.groups[index] = Group::new(GroupConfig {
+        let n = self.groups.len() as u8;
+        self.groups[index] = Group::new(adjust(GroupConfig {
             me,
-            former,
-            founders,
-            ..config(index, members_max)
-        });
+            secret: secret(me),
+            ..config(index, n.max(2))
+        }));
         self.contacts[index] = me;
         self.dead[index] = false;
         self.seen_up[index].fill(true);
@@ -381,15 +416,18 @@ impl Rack {
         }
     }
 
-    /// What a member would say to somebody whose life did not stay, or did.
-    pub fn known_of(&self, index: usize, excluded: bool) -> Vec<u8> {
-        let view = self.groups[index].view().unwrap();
+    /// A `known` of the stay `sender` to the member `to`, by which that one was excluded or not.
+    pub fn known_of(&self, sender: Contact, to: usize, excluded: bool) -> Vec<u8> {
+        let view = self.groups[to].view().unwrap();
         let head = Head {
             from: None,
             number: None,
             group: view.group,
             view: view.number,
-            life: self.life(index),
+            life: sender.life,
+            rkey: sender.rkey,
+            token: secret(self.contacts[to]).token_for(sender.guid, sender.rkey),
+            grant: secret(sender).token_for(contact(to).guid, self.contacts[to].rkey),
             taken: 0,
             members: 0,
             decided: false,
@@ -434,6 +472,10 @@ impl Rack {
         ]
         .concat();
         self.groups[index].multicast(&data).is_ok()
+    }
+
+    pub fn contact(&self, index: usize) -> Contact {
+        self.contacts[index]
     }
 
     pub fn life(&self, index: usize) -> Life {

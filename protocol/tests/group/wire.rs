@@ -3,7 +3,7 @@
 use covalent_protocol::{
     group::{
         BadEnvelope, Contact, Contacts, Life, MEMBERS_MAX, MULTICAST_BYTES_MAX, Members,
-        STATE_BYTES_MAX,
+        STATE_BYTES_MAX, Token,
         row::{Ballot, Change, Frontier, Proposal},
         wire::{
             Batch, Body, Envelope, FATES_MAX, Fates, Head, JOINERS_MAX, KNOWN_MAX, KnownContacts,
@@ -47,7 +47,7 @@ fn parts() -> impl Strategy<Value = Parts> {
             };
             (contact, terms)
         });
-    let shape = (1..=6u8, 1..=MEMBERS_MAX, 0..MEMBERS_MAX);
+    let shape = (1..=7u8, 1..=MEMBERS_MAX, 0..MEMBERS_MAX);
     let numbers = (any::<[u32; 6]>(), any::<[u64; 6]>(), any::<[u64; 32]>());
     let lists = (
         vec(contact, MEMBERS_MAX..=KNOWN_MAX),
@@ -90,13 +90,16 @@ impl Parts {
     }
 
     fn head(&self) -> Head {
-        let stranger = matches!(self.kind, 3 | 4);
+        let stranger = matches!(self.kind, 3 | 4 | 7);
         let mut head = Head {
             from: None,
             number: None,
             group: self.longs[0],
             view: self.longs[1],
             life: Life(self.longs[2].max(1)),
+            rkey: self.words[5],
+            token: Token(self.longs[4]),
+            grant: Token(self.longs[5].max(1)),
             taken: 0,
             members: 0,
             decided: false,
@@ -187,7 +190,7 @@ impl Parts {
             }
             3 => {
                 let (contact, terms) = self.contacts[0];
-                head.life = contact.life;
+                (head.life, head.rkey) = (contact.life, contact.rkey);
                 Body::Hello {
                     contact,
                     terms,
@@ -206,6 +209,7 @@ impl Parts {
                 sequences: self.columns(),
                 fates: Fates::new(&self.fates),
             },
+            7 => Body::Challenge,
             _ => Body::State {
                 offset: self.longs[5],
                 last: self.flags[3],
@@ -246,11 +250,12 @@ proptest! {
     }
 
     #[test]
-    fn any_bytes_end(bytes in vec(any::<u8>(), 0..400), kind in 0..8u8, n in 0..4u8) {
+    fn any_bytes_end(bytes in vec(any::<u8>(), 0..400), kind in 0..9u8, n in 0..4u8) {
         let _ = Envelope::decode(&bytes);
         let mut likely = bytes;
-        if let Some(head) = likely.first_chunk_mut::<56>() {
-            [head[0], head[1], head[2], head[3], head[38], head[39]] = [1, kind, 0, 0, n, 0];
+        if let Some(head) = likely.first_chunk_mut::<80>() {
+            [head[0], head[1], head[2], head[3], head[38], head[39]] = [2, kind, 0, 0, n, 0];
+            head[60..64].fill(0);
         }
         let _ = Envelope::decode(&likely);
     }
@@ -285,14 +290,15 @@ fn plain(kind: u8) -> Vec<u8> {
 
 #[test]
 fn every_reserved_byte_is_refused() {
-    // Places by kind; the head of the kinds of members has 72 bytes with two of them, a stranger's 56.
-    let places: [(u8, &[usize]); 6] = [
-        (1, &[39]),
-        (2, &[39, 72 + 41, 72 + 47]),
-        (3, &[39, 56 + 22, 56 + 33, 56 + 39]),
-        (4, &[39, 56 + 3, 56 + 7, 56 + 8 + 22]),
-        (5, &[39, 72 + 5, 72 + 7, 72 + 8 + 20, 72 + 8 + 24 + 21]),
-        (6, &[39, 72 + 9, 72 + 15]),
+    // Places by kind; the head of the kinds of members has 96 bytes with two of them, a stranger's 80.
+    let places: [(u8, &[usize]); 7] = [
+        (1, &[39, 60, 63]),
+        (2, &[39, 96 + 41, 96 + 47]),
+        (3, &[39, 80 + 22, 80 + 33, 80 + 39]),
+        (4, &[39, 80 + 3, 80 + 7, 80 + 8 + 22]),
+        (5, &[39, 96 + 5, 96 + 7, 96 + 8 + 20, 96 + 8 + 24 + 21]),
+        (6, &[39, 96 + 9, 96 + 15]),
+        (7, &[39, 60, 63]),
     ];
     for (kind, places) in places {
         for &at in places {
@@ -312,24 +318,30 @@ fn what_no_member_is_cannot_be_named() {
         bytes[at] = value;
         Envelope::decode(&bytes).map(|_| ())
     };
-    assert_eq!(with(1, 0, 2), Err(BadEnvelope::Version(2)));
-    assert_eq!(with(1, 1, 7), Err(BadEnvelope::Kind(7)));
+    assert_eq!(with(1, 0, 1), Err(BadEnvelope::Version(1)));
+    assert_eq!(with(1, 1, 8), Err(BadEnvelope::Kind(8)));
     assert_eq!(with(1, 2, 2), Err(BadEnvelope::Rank), "from beyond n");
     assert_eq!(with(1, 3, 32), Err(BadEnvelope::Reserved), "a flag");
     assert_eq!(with(1, 38, 33), Err(BadEnvelope::Rank), "n");
-    assert_eq!(with(2, 72 + 20, 4), Err(BadEnvelope::Rank), "known");
+    assert_eq!(with(2, 96 + 20, 4), Err(BadEnvelope::Rank), "known");
     assert_eq!(
-        with(2, 72 + 24, 1),
+        with(2, 96 + 24, 1),
         Err(BadEnvelope::Reserved),
         "claims of one unknown"
     );
-    assert_eq!(with(2, 72 + 8, 2), Err(BadEnvelope::Rank), "leader");
-    assert_eq!(with(2, 72 + 32, 4), Err(BadEnvelope::Rank), "stay");
-    assert_eq!(with(2, 72 + 36, 2), Err(BadEnvelope::Rank), "voter");
-    assert_eq!(with(2, 72 + 40, 9), Err(BadEnvelope::Length), "joiners");
-    assert_eq!(with(5, 72, 4), Err(BadEnvelope::Rank), "voters");
-    assert_eq!(with(4, 56 + 1, 33), Err(BadEnvelope::Length), "members");
+    assert_eq!(with(2, 96 + 8, 2), Err(BadEnvelope::Rank), "leader");
+    assert_eq!(with(2, 96 + 32, 4), Err(BadEnvelope::Rank), "stay");
+    assert_eq!(with(2, 96 + 36, 2), Err(BadEnvelope::Rank), "voter");
+    assert_eq!(with(2, 96 + 40, 9), Err(BadEnvelope::Length), "joiners");
+    assert_eq!(with(5, 96, 4), Err(BadEnvelope::Rank), "voters");
+    assert_eq!(with(4, 80 + 1, 33), Err(BadEnvelope::Length), "members");
     assert_eq!(with(1, 24, 0), Err(BadEnvelope::Reserved), "no life");
+    assert_eq!(with(7, 48, 0), Err(BadEnvelope::Reserved), "no grant");
+    assert_eq!(
+        with(3, 56, 1),
+        Err(BadEnvelope::Reserved),
+        "another one's queue"
+    );
 }
 
 #[test]
@@ -384,12 +396,12 @@ fn the_longest_of_each_kind_fits_one_envelope() {
     };
     assert_eq!(full(1).check().len(), SEND_BYTES_MAX);
     assert_eq!(full(6).check().len(), SEND_BYTES_MAX);
-    assert_eq!(full(2).check().len(), 56 + 256 + 24 + 128 + 16 + 256);
+    assert_eq!(full(2).check().len(), 80 + 256 + 24 + 128 + 16 + 256);
     let mut joined = full(2);
     joined.words[2] = 0xff_ffff;
     assert_eq!(
         joined.check().len(),
-        56 + 256 + 24 + 128 + 16 + 8 * 24 + 256
+        80 + 256 + 24 + 128 + 16 + 8 * 24 + 256
     );
     full(4).check();
     full(5).check();

@@ -68,6 +68,19 @@ pub enum Fact<'a> {
         /// What came of it.
         result: Result<(), BadEnvelope>,
     },
+    /// An envelope that a stranger forged was taken out of a receive queue.
+    Forged {
+        /// By whom.
+        by: StayId,
+        /// The node of the stranger.
+        node: usize,
+        /// Its kind, as far as it has one.
+        kind: u8,
+        /// What came of it.
+        result: Result<(), BadEnvelope>,
+        /// The receiver is not as it was before.
+        moved: bool,
+    },
     /// An envelope ended for its sender.
     Ended {
         /// Whose.
@@ -253,6 +266,7 @@ impl Fact<'_> {
             Self::Said { .. }
             | Self::Garbled { .. }
             | Self::Heard { .. }
+            | Self::Forged { .. }
             | Self::Ended { .. }
             | Self::Queued { .. }
             | Self::Holds { .. } => Subject::Envelope,
@@ -304,6 +318,24 @@ impl fmt::Display for Fact<'_> {
                 Ok(()) => write!(f, "s{by} hears of s{from}: {said}"),
                 Err(error) => write!(f, "s{by} hears of s{from}: {said}: {error:?}"),
             },
+            Self::Forged {
+                by,
+                node,
+                kind,
+                result,
+                moved,
+            } => {
+                let node = node_name(*node);
+                let word = if *moved {
+                    "and is moved"
+                } else {
+                    "and stays as it is"
+                };
+                write!(
+                    f,
+                    "s{by} hears a stranger of {node}, kind {kind}: {result:?}, {word}"
+                )
+            }
             Self::Ended { by, to, how } => {
                 write!(f, "s{by}: an envelope to {} ended: {how:?}", life(to))
             }

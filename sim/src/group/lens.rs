@@ -9,8 +9,8 @@ use super::{
 };
 
 /// Where an envelope has the sender's rounds, and what it holds of rank 0.
-const ROUNDS_AT: usize = 40;
-const RECEIVED_AT: usize = 56;
+const ROUNDS_AT: usize = 64;
+const RECEIVED_AT: usize = 80;
 /// Where it has its kind, and the flags, of which one says that the view's end is decided.
 const KIND_AT: usize = 1;
 const FLAGS_AT: usize = 3;

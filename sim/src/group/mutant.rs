@@ -36,5 +36,7 @@ named! {
         RejoinsWithOldLife = "rejoins-with-old-life",
         /// Rounds are closed though not all applications took those before.
         NoCredit = "no-credit",
+        /// Whatever comes from a node is believed to be of whom it names.
+        TrustsStrangers = "trusts-strangers",
     }
 }

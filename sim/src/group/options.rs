@@ -81,6 +81,8 @@ named! {
         Suspect = "suspect",
         /// An application leaves.
         Leave = "leave",
+        /// A stranger on a node sends envelopes for a while in the name of members there and elsewhere.
+        Forge = "forge",
     }
 }
 

@@ -104,9 +104,14 @@ impl Plan {
             return Err(BadShape::Nodes { found: shape.nodes });
         }
         let faults = options.faults.unwrap_or_else(|| {
+            // Drawn apart, so that a seed without a stranger is the world that it was before.
+            let forges = Rng::with_seed(!rng.clone().u64(..)).u8(..4) == 0;
             let classes: Vec<Fault> = Fault::ALL
                 .into_iter()
-                .filter(|_| rng.u8(..3) == 0)
+                .filter(|fault| match fault {
+                    Fault::Forge => forges,
+                    _ => rng.u8(..3) == 0,
+                })
                 .collect();
             Faults::of(&classes)
         });

@@ -48,6 +48,8 @@ report! {
     halted,
     /// Cables that were cut.
     cut,
+    /// Envelopes that strangers forged.
+    forged,
     ;
     most:
     /// Most members of a view.

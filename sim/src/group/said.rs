@@ -18,17 +18,20 @@ pub enum Kind {
     Welcome,
     /// A part of an application's state.
     State,
+    /// Asks for a token, or answers that.
+    Challenge,
 }
 
 impl Kind {
     /// All of them.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 7] = [
         Self::Flow,
         Self::Change,
         Self::Hello,
         Self::Known,
         Self::Welcome,
         Self::State,
+        Self::Challenge,
     ];
 
     /// Its name, for people.
@@ -41,6 +44,7 @@ impl Kind {
             Self::Known => "known",
             Self::Welcome => "welcome",
             Self::State => "state",
+            Self::Challenge => "challenge",
         }
     }
 }
@@ -115,7 +119,7 @@ pub struct Proposal {
     pub trim: Vec<u64>,
 }
 
-const HEAD_BYTES: usize = 56;
+const HEAD_BYTES: usize = 80;
 
 impl Said {
     /// Reads an envelope.
@@ -129,7 +133,7 @@ impl Said {
         let kind = Kind::ALL
             .into_iter()
             .find(|known| *known as u8 == kind)
-            .filter(|_| version == 1)
+            .filter(|_| version == 2)
             .ok_or_else(|| format!("version {version} and kind {kind} mean nothing"))?;
         let (from, flags, number) = (reader.u8()?, reader.u8()?, reader.u32()?);
         let (group, view, life) = (reader.u64()?, reader.u64()?, reader.u64()?);
@@ -137,6 +141,8 @@ impl Said {
         let batch_bytes = usize::from(reader.u16()?);
         let members = usize::from(reader.u8()?);
         reader.u8()?;
+        // Tokens are nobody's business, a simulator's trace neither.
+        reader.take::<24>()?;
         let (rounds, delivered) = (reader.u64()?, reader.u64()?);
         debug_assert_eq!(reader.at, HEAD_BYTES);
         let received = reader.list(members)?;

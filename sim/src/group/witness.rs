@@ -160,6 +160,7 @@ impl Witness {
             Fact::Died { .. } => &mut report.died,
             Fact::Halted { still: true, .. } => &mut report.halted,
             Fact::Cable { cut: true, .. } => &mut report.cut,
+            Fact::Forged { .. } => &mut report.forged,
             _ => return,
         };
         *count += 1;

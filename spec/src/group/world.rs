@@ -7,7 +7,9 @@ use std::{
 
 use covalent_protocol::{
     Name,
-    group::{Contact, Contacts, End, Event, Group, GroupConfig, Life, Members, Ticket, View},
+    group::{
+        Contact, Contacts, End, Event, Group, GroupConfig, Life, Members, Secret, Ticket, View,
+    },
     verb::SEND_BYTES_MAX,
 };
 
@@ -103,6 +105,11 @@ pub const fn life(member: usize) -> Life {
     Life(1 + member as u64)
 }
 
+/// What a member's tokens are drawn from.
+fn secret(guid: u64) -> Secret {
+    Secret([guid as u8; 16])
+}
+
 fn group(scenario: &Scenario, member: usize) -> Option<Group> {
     let members: Contacts = (0..scenario.members)
         .map(|member| Contact {
@@ -114,6 +121,7 @@ fn group(scenario: &Scenario, member: usize) -> Option<Group> {
     let config = GroupConfig {
         name: Name::new("g").unwrap_or_else(|_| unreachable!()),
         me: members[member],
+        secret: secret(guid(member)),
         former: None,
         founders: 0,
         members_max: scenario.members as u8,
@@ -178,6 +186,8 @@ impl World {
         let side = Arc::make_mut(&mut self.sides[member]);
         let Some(group) = &mut side.group else { return };
         self.mutant.input(group, happens);
+        // Challenges only cost time, and are not searched.
+        group.acquaint(|other| secret(other.guid).token_for(guid(member), 1));
         let mut buffer = [0; SEND_BYTES_MAX];
         loop {
             let mut idle = true;

@@ -183,10 +183,10 @@
 #define COVALENT_GROUP_MEMBERS_MAX 32
 
 // Most bytes of one multicast.
-#define COVALENT_MULTICAST_BYTES_MAX 3770
+#define COVALENT_MULTICAST_BYTES_MAX 3746
 
 // Most bytes of one piece of state.
-#define COVALENT_STATE_BYTES_MAX 3756
+#define COVALENT_STATE_BYTES_MAX 3732
 
 // What bytes begin with.
 enum covalent_message_state

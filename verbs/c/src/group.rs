@@ -22,9 +22,9 @@ use crate::{
 /// Most members of a group.
 pub const COVALENT_GROUP_MEMBERS_MAX: usize = 32;
 /// Most bytes of one multicast.
-pub const COVALENT_MULTICAST_BYTES_MAX: usize = 3770;
+pub const COVALENT_MULTICAST_BYTES_MAX: usize = 3746;
 /// Most bytes of one piece of state.
-pub const COVALENT_STATE_BYTES_MAX: usize = 3756;
+pub const COVALENT_STATE_BYTES_MAX: usize = 3732;
 
 const _: () = assert!(
     COVALENT_GROUP_MEMBERS_MAX == covalent_verbs::MEMBERS_MAX

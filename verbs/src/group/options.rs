@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use covalent_protocol::{
     Name,
-    group::{Contact, GroupConfig, Life, MEMBERS_MAX, WINDOW},
+    group::{Contact, GroupConfig, Life, MEMBERS_MAX, Secret, WINDOW},
 };
 
 use super::look::LOOKS_MAX;
@@ -127,10 +127,11 @@ impl GroupOptions {
     }
 
     /// How the machine is to be run.
-    pub(super) const fn config(&self, name: Name, me: Contact) -> GroupConfig {
+    pub(super) const fn config(&self, name: Name, me: Contact, secret: Secret) -> GroupConfig {
         GroupConfig {
             name,
             me,
+            secret,
             former: self.former,
             founders: self.founders,
             members_max: self.members_max,

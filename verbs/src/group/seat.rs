@@ -2,13 +2,15 @@
 
 use std::{
     fmt,
+    fs::File,
     hash::{BuildHasher, Hasher, RandomState},
+    io::Read,
     time::Instant,
 };
 
 use covalent_protocol::{
     Name,
-    group::{Contact, Contacts, Group as Machine, Life, Members, View},
+    group::{Contact, Contacts, Group as Machine, Life, Members, Secret, View},
     verb::SEND_BYTES_MAX,
 };
 
@@ -24,6 +26,9 @@ use crate::{
     device::Device,
     error::{Error, Result},
 };
+
+/// Where the kernel gives random bits.
+const RANDOM: &str = "/dev/urandom";
 
 /// A seat in a group that has not begun. It has a receive queue, and a [contact](GroupSeat::contact) that the other members need: applications tell each
 /// other theirs in whatever way they like, as with keys of memory, then each calls [`GroupSeat::begin`] with all of them.
@@ -79,7 +84,7 @@ impl<'d> GroupSeat<'d> {
     pub fn begin(self, members: &[Contact]) -> Result<Group<'d>> {
         let view = first_view(self.name, &self.options, self.contact, members)
             .map_err(|why| Error::Invalid(format!("members of group `{}`: {why}", self.name)))?;
-        let config = self.options.config(self.name, self.contact);
+        let config = (self.options).config(self.name, self.contact, new_secret()?);
         let machine = Machine::with_view(config, view).ok_or_else(|| {
             Error::Invalid(format!(
                 "members of group `{}`: this one is not among them",
@@ -91,7 +96,8 @@ impl<'d> GroupSeat<'d> {
 
     /// Looks for the group, to join or to found it.
     pub(crate) fn join(self) -> Result<Group<'d>> {
-        let machine = Machine::new(self.options.config(self.name, self.contact));
+        let secret = new_secret()?;
+        let machine = Machine::new(self.options.config(self.name, self.contact, secret));
         self.sit(machine)
     }
 
@@ -191,6 +197,17 @@ fn group_of(name: Name, members: &[Contact]) -> u64 {
 fn new_life() -> Life {
     let random = RandomState::new().build_hasher().finish();
     Life(random.max(1))
+}
+
+/// The key of a stay's tokens. It must be unpredictable, so it comes from the kernel alone.
+fn new_secret() -> Result<Secret> {
+    let mut bits = [0; 16];
+    let read = File::open(RANDOM).and_then(|mut source| source.read_exact(&mut bits));
+    read.map_err(|cause| Error::System {
+        what: "drawing a secret from /dev/urandom",
+        cause,
+    })?;
+    Ok(Secret(bits))
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@ use crate::{
     group::{
         contact::{Contact, Contacts, Life, MEMBERS_MAX, Members},
         row::{Ballot, Change, Frontier, Proposal},
+        token::Token,
     },
     verb::SEND_BYTES_MAX,
 };
@@ -33,9 +34,12 @@ impl<'a> Envelope<'a> {
         let taken = reader.u32()?;
         let batch_bytes = reader.u16()?;
         let [members, zero] = reader.array()?;
+        let (token, grant) = (Token(reader.u64()?), Token(reader.u64()?));
+        let rkey = reader.u32()?;
+        reader.zeros::<4>()?;
         let unordered = flags & UNORDERED != 0;
         let known_flags = LEAVING | HAS_STATE | WEDGED | DECIDED | UNORDERED;
-        if zero != 0 || flags & !known_flags != 0 || (unordered && number != 0) {
+        if zero != 0 || grant.is_none() || flags & !known_flags != 0 || (unordered && number != 0) {
             return Err(BadEnvelope::Reserved);
         }
         let n = usize::from(members);
@@ -58,6 +62,9 @@ impl<'a> Envelope<'a> {
             group,
             view,
             life,
+            rkey,
+            token,
+            grant,
             taken,
             members,
             decided: flags & DECIDED != 0,
@@ -80,7 +87,7 @@ impl<'a> Envelope<'a> {
 impl Head {
     /// Whether the sender may say this kind as who it says that it is.
     fn check(&self, kind: u8) -> Result<(), BadEnvelope> {
-        let stranger = matches!(kind, 3 | 4);
+        let stranger = matches!(kind, 3 | 4 | 7);
         let ordered = !stranger && (kind != 1 || self.number.is_some());
         if stranger {
             let silent = Frontier::default();
@@ -220,7 +227,7 @@ impl<'a> Reader<'a> {
                 if usize::from(founders) > MEMBERS_MAX {
                     return Err(BadEnvelope::Rank);
                 }
-                if contact.life != head.life {
+                if (contact.life, contact.rkey) != (head.life, head.rkey) {
                     return Err(BadEnvelope::Reserved);
                 }
                 Body::Hello {
@@ -264,6 +271,7 @@ impl<'a> Reader<'a> {
                     data: self.take(self.0.len())?,
                 }
             }
+            7 => Body::Challenge,
             kind => return Err(BadEnvelope::Kind(kind)),
         };
         self.ended()?;

@@ -31,6 +31,7 @@ impl Envelope<'_> {
             Body::Known { .. } => (4, 0),
             Body::Welcome { .. } => (5, 0),
             Body::State { .. } => (6, 0),
+            Body::Challenge => (7, 0),
         };
         let flag = |set: bool, flag: u8| if set { flag } else { 0 };
         let flags = flag(*leaving, LEAVING)
@@ -47,6 +48,10 @@ impl Envelope<'_> {
         writer.u32(head.taken);
         writer.bytes(&u16::try_from(batch).unwrap_or(u16::MAX).to_le_bytes());
         writer.bytes(&[head.members, 0]);
+        writer.u64(head.token.0);
+        writer.u64(head.grant.0);
+        writer.u32(head.rkey);
+        writer.u32(0);
         writer.u64(*rounds);
         writer.u64(*delivered);
         writer.u64s(&received[..n]);
@@ -153,6 +158,7 @@ impl Writer<'_> {
                 self.bytes(&[u8::from(*last), 0, 0, 0, 0, 0, 0, 0]);
                 self.bytes(data);
             }
+            Body::Challenge => {}
         }
     }
 

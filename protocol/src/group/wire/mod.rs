@@ -1,17 +1,21 @@
 //! Envelopes: what members say to each other, each one `send` verb.
 //!
-//! All little-endian; `n` is the number of members of the view, 0 where the sender speaks as a stranger (`hello`, `known`).
+//! All little-endian; `n` is the number of members of the view, 0 where the sender speaks as a stranger (`hello`, `known`, `challenge`).
 //!
 //! ```text
-//!  0  version u8 = 1 ┼ kind u8 ┼ from u8 (rank; 255 for a stranger) ┼ flags u8 ┼ number u32
+//!  0  version u8 = 2 ┼ kind u8 ┼ from u8 (rank; 255 for a stranger) ┼ flags u8 ┼ number u32
 //!  8  group u64
 //! 16  view u64
 //! 24  life u64          of the sender
 //! 32  taken u32         envelopes of the receiver that this sender has taken, in all
 //! 36  batch bytes u16 ┼ n u8 ┼ 0 u8
-//! 40  rounds u64        this sender's batches of rounds below this one are all said
-//! 48  delivered u64     positions that its application has
-//! 56  received u64 × n  rounds of each sender that it holds without a gap
+//! 40  token u64         that the receiver drew for the sender's queue; 0 if the sender does not know it
+//! 48  grant u64         that the sender drew for the receiver's queue
+//! 56  rkey u32          of the sender's queue
+//! 60  0 u32
+//! 64  rounds u64        this sender's batches of rounds below this one are all said
+//! 72  delivered u64     positions that its application has
+//! 80  received u64 × n  rounds of each sender that it holds without a gap
 //!     what the kind says
 //! flags     1 leaving ┼ 2 has state ┼ 4 wedged ┼ 8 what I accepted is decided ┼ 16 outside of the pair's order: number is 0
 //!
@@ -21,6 +25,7 @@
 //! 4 known   count u8 ┼ members u8 ┼ excluded u8 (0 or 1) ┼ 0 ×5 ┼ contacts
 //! 5 welcome voters u32 ┼ fates u8 ┼ 0 ×3 ┼ contacts × n ┼ sequences u64 × n ┼ (life u64 ┼ messages u64) × fates
 //! 6 state   offset u64 ┼ last u8 ┼ 0 ×7 ┼ bytes
+//! 7 challenge, which is the head alone
 //! proposal  stay u32 ┼ voters u32 ┼ joiners u8 ┼ 0 ×7 ┼ contacts ┼ trim u64 × n
 //! contact   guid u64 ┼ life u64 ┼ rkey u32 ┼ terms u32
 //! terms     1 stateless ┼ most members << 8; 0 outside of `hello` and `known`
@@ -38,6 +43,7 @@ use core::fmt;
 use super::{
     contact::{Contact, Contacts, Life, MEMBERS_MAX, Members},
     row::{Change, Frontier},
+    token::Token,
 };
 use crate::verb::SEND_BYTES_MAX;
 use decode::Reader;
@@ -51,9 +57,9 @@ pub const FATES_MAX: usize = 64;
 /// Messages of a fate that is not known: of one who was to found the group or was taken in, and never spoke as a member.
 pub const FATE_UNKNOWN: u64 = u64::MAX;
 /// Bytes of the head before `received`.
-pub const HEAD_BYTES: usize = 56;
+pub const HEAD_BYTES: usize = 80;
 
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
 const STRANGER: u8 = 255;
 const CONTACT_BYTES: usize = 24;
 const STATE_HEAD_BYTES: usize = 16;
@@ -91,11 +97,13 @@ pub enum BadEnvelope {
     Violation,
     /// Of a life that is not known yet, and there is no room to keep it until it is.
     NoRoom,
+    /// Without the token of its sender: any application of that node may have sent it.
+    Unproven,
 }
 
 impl BadEnvelope {
     /// How many causes there are.
-    pub const COUNT: usize = 9;
+    pub const COUNT: usize = 10;
 
     /// The place of the cause among all: 0 to [`BadEnvelope::COUNT`] - 1.
     #[must_use]
@@ -110,6 +118,7 @@ impl BadEnvelope {
             Self::OtherGroup => 6,
             Self::Violation => 7,
             Self::NoRoom => 8,
+            Self::Unproven => 9,
         }
     }
 }
@@ -133,6 +142,7 @@ impl fmt::Display for BadEnvelope {
             Self::NoRoom => {
                 f.write_str("an envelope of somebody unknown for whom there is no room")
             }
+            Self::Unproven => f.write_str("an envelope without the token of its sender"),
         }
     }
 }
@@ -161,6 +171,12 @@ pub struct Head {
     pub view: u64,
     /// The sender.
     pub life: Life,
+    /// Key of its queue.
+    pub rkey: u32,
+    /// What it shows: drawn by the receiver.
+    pub token: Token,
+    /// What the receiver is to show to it.
+    pub grant: Token,
     /// How many envelopes of the receiver it has taken: the low half of it.
     pub taken: u32,
     /// Members of the view, 0 to [`MEMBERS_MAX`].
@@ -229,6 +245,8 @@ pub enum Body<'a> {
         /// 0 to [`STATE_BYTES_MAX`] bytes.
         data: &'a [u8],
     },
+    /// Asks somebody for the token that is to be shown to it, or answers such an envelope.
+    Challenge,
 }
 
 /// What all members of a group have to be agreed on before they meet.

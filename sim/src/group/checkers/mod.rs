@@ -14,6 +14,7 @@
 //! | [`Bounded`] | envelopes under way, receive queues, rounds and messages that wait stay within their bounds |
 //! | [`Grows`] | no field of a row that was said goes back, and no promise is broken |
 //! | [`Quiet`] | at rest nothing is said but balls |
+//! | [`Unmoved`] | what a stranger says in the name of others changes nobody |
 //! | [`Convergence`] | when faults are over, all who live and belong together are in one view, every message is delivered, and whoever looks for a group is in one |
 
 mod all_or_none;
@@ -28,6 +29,7 @@ mod stable;
 mod state;
 mod told;
 mod total_order;
+mod unmoved;
 mod view_agreement;
 
 use std::fmt;
@@ -45,6 +47,7 @@ pub use self::{
     state::State,
     told::Told,
     total_order::TotalOrder,
+    unmoved::Unmoved,
     view_agreement::ViewAgreement,
 };
 use super::{book::Book, fact::Fact, graph::Graph};
@@ -98,6 +101,7 @@ pub fn all() -> Vec<Box<dyn Checker>> {
         Box::new(Bounded::default()),
         Box::new(Grows::default()),
         Box::new(Quiet::default()),
+        Box::new(Unmoved),
         Box::new(Convergence),
     ]
 }

@@ -28,7 +28,7 @@ impl Checker for Quiet {
                 };
                 let stopped = scene.book.stays[*by].stopped.is_some();
                 // Whoever looks for a group asks at each pace, and is answered.
-                let asks = matches!(said.kind, Kind::Hello | Kind::Known);
+                let asks = matches!(said.kind, Kind::Hello | Kind::Known | Kind::Challenge);
                 if asks && scene.book.stays.iter().any(Stay::seeks) {
                     return Ok(());
                 }

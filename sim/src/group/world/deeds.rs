@@ -148,6 +148,7 @@ impl World {
                     self.suspect(by, whom);
                 }
             }
+            Fault::Forge => self.let_in_a_stranger(),
             // These are done to envelopes.
             Fault::Late | Fault::Duplicate | Fault::Unclear | Fault::Refuse => {}
         }

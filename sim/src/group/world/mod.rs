@@ -7,11 +7,13 @@
 //! | `way` | envelopes under way, and what the link layer says of paths |
 //! | `deeds` | what is done to the world |
 //! | `lead` | what a driver does that leads a world by the hand |
+//! | `stranger` | an application that is no member, and forges what members say |
 //! | `rest` | the faults stop and everything comes to its end |
 
 mod deeds;
 mod lead;
 mod rest;
+mod stranger;
 mod turn;
 mod way;
 
@@ -24,6 +26,7 @@ use covalent_protocol::{
 };
 use fastrand::Rng;
 
+use self::stranger::Overheard;
 use super::{
     application::Application,
     book::{Book, StayId},
@@ -31,7 +34,7 @@ use super::{
     graph::Graph,
     lens::Lens,
     net::{Net, node_of},
-    options::Options,
+    options::{Fault, Options},
     plan::{HOP_UNITS, Plan},
     report::{Failure, Report},
     said::Said,
@@ -72,6 +75,10 @@ pub struct World {
     /// What is to be repaired when the world was calm.
     later: Vec<Repair>,
     buffer: Box<[u8; SEND_BYTES_MAX]>,
+    /// Stays challenge each other. Without a stranger they know all tokens, and a seed is the world that
+    /// it was before there were any.
+    challenged: bool,
+    overheard: Overheard,
 }
 
 /// One stay.
@@ -84,6 +91,8 @@ struct Member {
     inbox: VecDeque<Input>,
     /// Bytes of the envelopes in it.
     queue_bytes: usize,
+    /// Bytes of forgeries in it.
+    forged_bytes: usize,
     /// It stands still.
     halted: bool,
     /// Its turn is scheduled.
@@ -103,6 +112,11 @@ enum Input {
         to: Contact,
         ticket: Ticket,
         how: End,
+    },
+    /// What a stranger of a node forged.
+    Forged {
+        node: usize,
+        bytes: Vec<u8>,
     },
     Path {
         about: usize,
@@ -127,6 +141,8 @@ enum Event {
     Ask(StayId),
     /// The link layer of a node looks at the way to another.
     Notice { at: usize, about: usize },
+    /// A stranger on a node forges an envelope, and so many in all.
+    Forge { node: usize, left: u8 },
     /// Something that was done is undone.
     Repair(Repair),
 }
@@ -196,6 +212,8 @@ impl World {
         let nodes = plan.shape.nodes;
         Self {
             graph: Graph::new(nodes, plan.cables()),
+            challenged: plan.faults.has(Fault::Forge),
+            overheard: Overheard::new(),
             plan,
             rng,
             schedule: Schedule::default(),
@@ -286,6 +304,7 @@ impl World {
             application: Application::default(),
             inbox: VecDeque::new(),
             queue_bytes: 0,
+            forged_bytes: 0,
             halted: false,
             woken: false,
             doomed: None,
@@ -368,6 +387,7 @@ impl World {
             Event::Tick(stay) => self.tick(stay),
             Event::Ask(stay) => self.ask(stay),
             Event::Notice { at, about } => self.notice(at, about),
+            Event::Forge { node, left } => self.forge(node, left),
             Event::Repair(repair) => self.repair(repair),
         }
     }
@@ -417,6 +437,9 @@ impl World {
             let fact = Fact::Queued { at: stay, bytes };
             self.witness.see(&fact, &self.graph);
         }
+        if let Input::Forged { bytes, .. } = &input {
+            self.members[stay].forged_bytes += bytes.len();
+        }
         self.members[stay].inbox.push_back(input);
         self.wake(stay);
     }
@@ -445,6 +468,7 @@ fn config(me: Contact, members_max: usize) -> GroupConfig {
     GroupConfig {
         name: Name::new("group").unwrap_or_else(|_| unreachable!("it is one")),
         me,
+        secret: stranger::secret(me.rkey),
         former: None,
         founders: 0,
         members_max: u8::try_from(members_max.max(2)).unwrap_or(u8::MAX),

@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use covalent_protocol::group::{Event as Told, Group, Life, MulticastError, STATE_BYTES_MAX};
 
-use super::{Event, Input, World};
+use super::{Event, Input, World, stranger::token_for};
 use crate::group::{
     application,
     book::{Book, Placed, StayId},
@@ -42,6 +42,9 @@ impl World {
 
     /// A machine is given an input.
     fn take(&mut self, stay: StayId, input: Input) {
+        if let Input::Forged { node, bytes } = input {
+            return self.take_forged(stay, node, bytes);
+        }
         let mutant = self.options.mutant;
         let from = match &input {
             Input::Envelope { from, .. } => crate::node_guid(self.members[*from].node),
@@ -85,6 +88,8 @@ impl World {
                 tamper::input(mutant, group, |group| group.on_contact(contact));
             }
             Input::Tick => tamper::input(mutant, group, Group::on_tick),
+            // Taken above.
+            Input::Forged { .. } => {}
         }
     }
 
@@ -93,6 +98,7 @@ impl World {
         let mut said = 0;
         loop {
             let mut idle = true;
+            self.acquaint(stay);
             loop {
                 let member = &mut self.members[stay];
                 if member.doomed == Some(0) {
@@ -123,6 +129,9 @@ impl World {
                 let said = Said::read(&bytes).map(Rc::new);
                 match &said {
                     Ok(said) => {
+                        if let Some(to) = self.book().stay_of(parcel.to.life) {
+                            self.overhear(stay, to, said.kind, &bytes);
+                        }
                         let fact = Fact::Said {
                             by: stay,
                             to: &parcel.to,
@@ -145,6 +154,14 @@ impl World {
                 }
                 return;
             }
+        }
+    }
+
+    /// Gives a member all tokens, in a world without a stranger.
+    fn acquaint(&mut self, stay: StayId) {
+        let member = &mut self.members[stay];
+        if let Some(group) = member.group.as_mut().filter(|_| !self.challenged) {
+            group.acquaint(|other| token_for(&member.contact, &other));
         }
     }
 

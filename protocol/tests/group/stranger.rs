@@ -1,0 +1,410 @@
+//! A stranger: an application on a member's node that knows all that is published and sends any
+//! envelope into the members' queues.
+
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+use covalent_protocol::{
+    group::{
+        BadEnvelope, Contact, Contacts, Group, GroupStanding, Life, Members, Token, View,
+        row::{Ballot, Change, Frontier, Proposal},
+        wire::{Batch, Body, Envelope, Fates, Head, KnownContacts, Terms},
+    },
+    verb::SEND_BYTES_MAX,
+};
+
+use crate::rack::{Rack, contact, secret};
+
+fn digest(group: &Group) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    group.hash(&mut hasher);
+    hasher.finish()
+}
+
+/// An envelope of each kind in the name of the member 1 of three, for the member 0.
+fn forgeries(sender: Contact, token: Token, number: u32, view: u64) -> Vec<Vec<u8>> {
+    let members: Contacts = (0..3).map(contact).collect();
+    let ordered = Head {
+        from: Some(1),
+        number: Some(number),
+        group: 99,
+        view,
+        life: sender.life,
+        rkey: sender.rkey,
+        token,
+        grant: Token(7),
+        taken: 0,
+        members: 3,
+        decided: false,
+        frontier: Frontier {
+            rounds: 1,
+            ..Frontier::default()
+        },
+    };
+    let stranger = Head {
+        from: None,
+        number: None,
+        members: 0,
+        frontier: Frontier::default(),
+        ..ordered
+    };
+    let decided = Change {
+        attempt: 1,
+        accepted: Ballot::new(1, 1),
+        promised: Ballot::new(1, 1),
+        proposal: Some(Proposal {
+            stay: Members::only(1),
+            voters: Members::first(1),
+            joiners: Contacts::default(),
+            trim: [0; 32],
+        }),
+        ..Change::default()
+    };
+    let terms = Terms {
+        stateless: false,
+        members_max: 3,
+    };
+    let known = [(sender, terms)];
+    let elsewhere = Head {
+        group: 98,
+        ..stranger
+    };
+    let ball = Head {
+        number: None,
+        ..ordered
+    };
+    let mut accuses = [Members::NONE; 32];
+    accuses[1] = Members::only(0);
+    let bodies = [
+        (ordered, Body::Flow(Batch::new(&[3, 0, 1, 2, 3]).unwrap())),
+        (ball, Body::Flow(Batch::default())),
+        (
+            Head {
+                decided: true,
+                ..ordered
+            },
+            Body::Change {
+                change: decided,
+                known: Members::only(1),
+                claims: accuses,
+            },
+        ),
+        (
+            stranger,
+            Body::Hello {
+                contact: sender,
+                terms,
+                former: Life(0),
+                founders: 3,
+            },
+        ),
+        (
+            elsewhere,
+            Body::Hello {
+                contact: sender,
+                terms,
+                former: Life(0),
+                founders: 3,
+            },
+        ),
+        (
+            stranger,
+            Body::Known {
+                members: 1,
+                excluded: true,
+                contacts: KnownContacts::new(&known),
+            },
+        ),
+        (
+            elsewhere,
+            Body::Known {
+                members: 1,
+                excluded: false,
+                contacts: KnownContacts::new(&known),
+            },
+        ),
+        (
+            ordered,
+            Body::Welcome {
+                contacts: members,
+                voters: Members::first(3),
+                sequences: [0; 32],
+                fates: Fates::new(&[]),
+            },
+        ),
+        (
+            ordered,
+            Body::State {
+                offset: 0,
+                last: true,
+                data: &[],
+            },
+        ),
+    ];
+    let encoded = bodies.into_iter().map(|(head, body)| encode(head, body));
+    encoded.collect()
+}
+
+fn challenge(sender: Contact, token: Token, grant: Token) -> Vec<u8> {
+    let head = Head {
+        from: None,
+        number: None,
+        group: 0,
+        view: 0,
+        life: sender.life,
+        rkey: sender.rkey,
+        token,
+        grant,
+        taken: 0,
+        members: 0,
+        decided: false,
+        frontier: Frontier::default(),
+    };
+    encode(head, Body::Challenge)
+}
+
+/// Everything that a stranger may show but the member's own token.
+fn tokens_of_others(sender: Contact, to: Contact) -> Vec<Token> {
+    let third = contact(2);
+    vec![
+        Token::NONE,
+        Token(0x5eed),
+        // What the member shows to a third one, a third one here, and the stranger for its own queue.
+        secret(third).token_for(sender.guid, sender.rkey),
+        secret(to).token_for(third.guid, third.rkey),
+        secret(to).token_for(sender.guid, sender.rkey + 50),
+        secret(sender).token_for(to.guid, to.rkey),
+    ]
+}
+
+#[test]
+fn nothing_that_a_stranger_says_as_a_member_changes_anything() {
+    let mut rack = Rack::of(3);
+    for index in 0..3 {
+        rack.multicast(index);
+    }
+    // At rest, with envelopes under way, and while the view ends.
+    for stage in 0..3 {
+        match stage {
+            0 => {
+                rack.rest();
+            }
+            1 => {
+                rack.multicast(1);
+                rack.gather();
+            }
+            _ => {
+                rack.kill(2);
+                let gone = rack.life(2);
+                rack.groups[0].suspect(gone);
+            }
+        }
+        let before = digest(&rack.groups[0]);
+        let mut count = 0;
+        for token in tokens_of_others(contact(1), contact(0)) {
+            for number in 1..12 {
+                for bytes in forgeries(contact(1), token, number, 1) {
+                    let heard = rack.groups[0].on_envelope(contact(1).guid, &bytes);
+                    assert_eq!(heard, Err(BadEnvelope::Unproven), "stage {stage}");
+                    count += 1;
+                }
+            }
+        }
+        assert_eq!(digest(&rack.groups[0]), before, "stage {stage}");
+        let counted = rack.groups[0].counters().bad_envelopes[BadEnvelope::Unproven.index()];
+        assert_eq!(counted, (stage + 1) * count);
+    }
+    rack.settle();
+    rack.assert_sound();
+    rack.assert_converged();
+}
+
+#[test]
+fn who_seeks_is_taken_into_no_group_by_a_stranger() {
+    let mut rack = Rack::founding(3, 0);
+    rack.introduce();
+    rack.settle();
+    let before = digest(&rack.groups[0]);
+    for token in tokens_of_others(contact(1), contact(0)) {
+        for bytes in forgeries(contact(1), token, 1, 5) {
+            let heard = rack.groups[0].on_envelope(contact(1).guid, &bytes);
+            assert_eq!(heard, Err(BadEnvelope::Unproven));
+        }
+    }
+    assert_eq!(digest(&rack.groups[0]), before);
+    assert_eq!(rack.groups[0].standing(), GroupStanding::Seeking);
+}
+
+/// What a member sends when it has just been challenged.
+fn answers(group: &mut Group) -> Vec<(Contact, Vec<u8>)> {
+    let mut buffer = [0; SEND_BYTES_MAX];
+    let mut answers = Vec::new();
+    while let Some(parcel) = group.poll_send(&mut buffer) {
+        answers.push((parcel.to, buffer[..parcel.len].to_vec()));
+    }
+    answers
+}
+
+#[test]
+fn a_challenge_is_answered_to_the_queue_that_it_names() {
+    let mut rack = Rack::of(2);
+    rack.rest();
+    let forged = challenge(contact(1), Token::NONE, Token(5));
+    rack.groups[0]
+        .on_envelope(contact(1).guid, &forged)
+        .unwrap();
+    let answers = answers(&mut rack.groups[0]);
+    assert_eq!(answers.len(), 1);
+    let (to, bytes) = &answers[0];
+    assert_eq!(*to, contact(1), "the stranger does not read it");
+    let answer = Envelope::decode(bytes).unwrap();
+    assert_eq!(answer.head.token, Token(5));
+    let granted = secret(contact(0)).token_for(contact(1).guid, contact(1).rkey);
+    assert_eq!(answer.head.grant, granted);
+    // And the member takes nothing of it, for it never granted that.
+    rack.groups[1].on_envelope(contact(0).guid, bytes).unwrap();
+    rack.multicast(0);
+    rack.multicast(1);
+    rack.rest();
+    assert_eq!(rack.delivered(0).len(), 2);
+    rack.assert_sound();
+}
+
+#[test]
+fn challenges_of_strangers_are_answered_some_at_a_time() {
+    let mut rack = Rack::of(2);
+    rack.rest();
+    let group = &mut rack.groups[0];
+    let mut challenge_of = |guid: u64, rkey: u32| {
+        let stranger = Contact {
+            guid,
+            life: Life(3),
+            rkey,
+        };
+        let bytes = challenge(stranger, Token::NONE, Token(5));
+        group.on_envelope(guid, &bytes).unwrap();
+    };
+    (0..1000).for_each(|rkey| challenge_of(contact(1).guid, rkey));
+    (0..1000).for_each(|guid| challenge_of(0x999 + guid, 1));
+    let answers = answers(group);
+    let of_node = answers
+        .iter()
+        .filter(|(to, _)| to.guid == contact(1).guid)
+        .count();
+    assert_eq!((of_node, answers.len()), (4, 64));
+    // None of them has ended, so there is room for nobody else's.
+    let bytes = challenge(contact(1), Token::NONE, Token(6));
+    group.on_envelope(contact(1).guid, &bytes).unwrap();
+    assert!(!group.has_news());
+}
+
+#[test]
+fn a_stranger_on_its_node_does_not_keep_a_joiner_out() {
+    let mut rack = Rack::founding(3, 2);
+    rack.introduce_some(&[0, 1]);
+    rack.settle();
+    rack.meet(2, 0);
+    rack.meet(2, 1);
+    for turn in 0..40 {
+        // Before and behind each word of the joiner: what it might say.
+        for to in 0..2 {
+            for bytes in forgeries(contact(2), Token(turn + 1), 1, 1) {
+                let heard = rack.groups[to].on_envelope(contact(2).guid, &bytes);
+                assert_eq!(heard, Err(BadEnvelope::Unproven));
+            }
+            let forged = challenge(contact(2), Token::NONE, Token(turn + 9));
+            rack.groups[to]
+                .on_envelope(contact(2).guid, &forged)
+                .unwrap();
+        }
+        rack.gather();
+        rack.deliver_all();
+        for index in 0..3 {
+            rack.take_events(index);
+            rack.groups[index].on_tick();
+        }
+    }
+    rack.settle();
+    rack.assert_sound();
+    assert_eq!(rack.views(2).last().unwrap().members.len(), 3);
+}
+
+#[test]
+fn a_life_is_that_of_one_member_whoever_claims_it() {
+    let mut rack = Rack::founding(4, 2);
+    rack.introduce_some(&[0, 1]);
+    rack.settle();
+    let life = Life(0x77);
+    for node in [2, 3] {
+        rack.restart_as(node, life, |config| config);
+        rack.meet(node, 0);
+        rack.meet(node, 1);
+    }
+    rack.settle();
+    rack.assert_sound();
+    let claimed = |view: &View| view.members.iter().filter(|one| one.life == life).count();
+    assert_eq!(rack.views(0).iter().map(claimed).max(), Some(1));
+    assert_eq!(claimed(rack.groups[0].view().unwrap()), 1);
+}
+
+#[test]
+fn a_founder_is_not_gone_because_another_application_of_its_node_says_hello() {
+    let mut rack = Rack::founding(2, 2);
+    rack.introduce();
+    let stranger = Contact {
+        life: Life(0x99),
+        rkey: 99,
+        ..contact(1)
+    };
+    let mut said = 0;
+    for _ in 0..20 {
+        let group = &mut rack.groups[0];
+        // It founds, and nothing is decided.
+        if group.counters().views == 1 && group.view().is_none() {
+            let hello = hello(stranger, contact(0));
+            group.on_envelope(stranger.guid, &hello).unwrap();
+            said += 1;
+        }
+        rack.gather();
+        rack.deliver_all();
+        (0..2).for_each(|index| rack.take_events(index));
+    }
+    assert!(said > 0);
+    rack.settle();
+    rack.assert_sound();
+    assert_eq!(rack.groups[0].standing(), GroupStanding::Member);
+    assert_eq!(rack.views(0).last().unwrap().members[1], contact(1));
+}
+
+/// A stay that owns its queue says hello.
+fn hello(sender: Contact, to: Contact) -> Vec<u8> {
+    let head = Head {
+        from: None,
+        number: None,
+        group: 0,
+        view: 0,
+        life: sender.life,
+        rkey: sender.rkey,
+        token: secret(to).token_for(sender.guid, sender.rkey),
+        grant: Token(3),
+        taken: 0,
+        members: 0,
+        decided: false,
+        frontier: Frontier::default(),
+    };
+    let body = Body::Hello {
+        contact: sender,
+        terms: Terms {
+            stateless: false,
+            members_max: 2,
+        },
+        former: Life(0),
+        founders: 0,
+    };
+    encode(head, body)
+}
+
+fn encode(head: Head, body: Body<'_>) -> Vec<u8> {
+    let mut buffer = [0; SEND_BYTES_MAX];
+    let len = Envelope { head, body }.encode(&mut buffer);
+    buffer[..len].to_vec()
+}

@@ -1,0 +1,232 @@
+//! A stranger on a node: it knows all but tokens that were drawn for others, and sends any envelope
+//! into the members' queues.
+
+use std::{
+    collections::HashMap,
+    hash::{DefaultHasher, Hasher},
+};
+
+use covalent_protocol::{
+    group::{
+        Contact, Group, Life, Secret, Token,
+        row::Frontier,
+        wire::{Body, Envelope, Head, KnownContacts, Terms},
+    },
+    verb::SEND_BYTES_MAX,
+};
+use fastrand::Rng;
+
+use super::{Event, Input, World};
+use crate::{
+    group::{book::StayId, fact::Fact, mutant::Mutant, said::Kind},
+    node_guid,
+};
+
+/// Envelopes that a stranger forges before it is gone.
+const FORGERIES: std::ops::RangeInclusive<u8> = 8..=64;
+/// Bytes of forgeries in a queue at a time: a queue that is full refuses more.
+const QUEUED_BYTES_MAX: usize = 16 * 1024;
+/// Where an envelope has what a forgery changes.
+const KIND_AT: usize = 1;
+const FLAGS_AT: usize = 3;
+const NUMBER_AT: usize = 4;
+const VIEW_AT: usize = 16;
+const TOKEN_AT: usize = 40;
+const RKEY_AT: usize = 56;
+const ROUNDS_AT: usize = 64;
+
+/// What stays said last to each other, which strangers know.
+pub type Overheard = HashMap<(StayId, StayId), Vec<u8>>;
+
+/// What the tokens of the stay with this queue are drawn from.
+pub fn secret(rkey: u32) -> Secret {
+    Secret(u128::to_le_bytes(
+        (u128::from(rkey) + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835),
+    ))
+}
+
+/// What `contact` shows to the owner of another queue.
+pub fn token_for(contact: &Contact, to: &Contact) -> Token {
+    secret(to.rkey).token_for(contact.guid, contact.rkey)
+}
+
+impl World {
+    /// A stranger starts on a node where somebody is or was.
+    pub(super) fn let_in_a_stranger(&mut self) {
+        let node = self.rng.usize(..self.graph.nodes());
+        let left = self.rng.u8(FORGERIES);
+        self.schedule.put(self.now(), Event::Forge { node, left });
+    }
+
+    /// A stranger forges an envelope, and the next one later.
+    pub(super) fn forge(&mut self, node: usize, left: u8) {
+        if self.silent {
+            return;
+        }
+        if self.graph.runs(node) {
+            self.forge_one(node);
+        }
+        if left > 1 {
+            let at = self.now() + self.rng.u64(0..=self.round_trip_units() / 2);
+            let left = left - 1;
+            self.schedule.put(at, Event::Forge { node, left });
+        }
+    }
+
+    fn forge_one(&mut self, node: usize) {
+        // Mostly whoever is a member of its own node; else anybody there ever was.
+        let of_node = self.at_node[node].filter(|_| self.rng.u8(..4) > 0);
+        let anybody = |rng: &mut Rng, stays: usize| rng.usize(..stays.max(1));
+        let as_whom = match of_node {
+            Some(stay) => stay,
+            None => anybody(&mut self.rng, self.members.len()),
+        };
+        let to = anybody(&mut self.rng, self.members.len());
+        let (Some(sender), Some(receiver)) = (self.members.get(as_whom), self.members.get(to))
+        else {
+            return;
+        };
+        let (sender, receiver_node) = (sender.contact, receiver.node);
+        let has_room = receiver.forged_bytes < QUEUED_BYTES_MAX;
+        if as_whom == to
+            || receiver.group.is_none()
+            || !has_room
+            || self.graph.hops(node, receiver_node).is_none()
+        {
+            return;
+        }
+        let mut bytes = self.draw_forgery((as_whom, sender), to);
+        let token = self.draw_token(&sender, to);
+        if let Some(field) = bytes.get_mut(TOKEN_AT..TOKEN_AT + 8) {
+            field.copy_from_slice(&token.0.to_le_bytes());
+        }
+        self.give(to, Input::Forged { node, bytes });
+    }
+
+    /// What a stranger can show in place of the sender's token: none, its own, that of a third member,
+    /// any.
+    fn draw_token(&mut self, sender: &Contact, to: StayId) -> Token {
+        let receiver = self.members[to].contact;
+        let third = self.members[self.rng.usize(..self.members.len())].contact;
+        match self.rng.u8(..5) {
+            0 => Token::NONE,
+            1 if third.rkey != receiver.rkey => token_for(sender, &third),
+            2 if (third.guid, third.rkey) != (sender.guid, sender.rkey) => {
+                token_for(&third, &receiver)
+            }
+            3 => secret(receiver.rkey).token_for(sender.guid, sender.rkey + (1 << 20)),
+            _ => Token(self.rng.u64(..)),
+        }
+    }
+
+    /// The last envelope of a pair, changed or with the next number; or one that is in no order.
+    fn draw_forgery(&mut self, (as_whom, sender): (StayId, Contact), to: StayId) -> Vec<u8> {
+        let (group, view) = self.groups_view(to);
+        let rng = &mut self.rng;
+        let overheard = self.overheard.get(&(as_whom, to));
+        if let Some(said) = overheard.filter(|_| rng.u8(..3) > 0) {
+            let mut bytes = said.clone();
+            let ahead = rng.u32(0..=2);
+            add(&mut bytes, NUMBER_AT, ahead.into(), 4);
+            match rng.u8(..4) {
+                0 => bytes[FLAGS_AT] ^= 1 << rng.u8(..4),
+                1 => add(&mut bytes, VIEW_AT, 1, 8),
+                2 => add(&mut bytes, ROUNDS_AT, 1, 8),
+                _ => {}
+            }
+            return bytes;
+        }
+        let (is_there, is_later) = (rng.bool(), rng.bool());
+        let head = Head {
+            from: None,
+            number: None,
+            group: if is_there { group } else { rng.u64(..) },
+            view: view + u64::from(is_later),
+            life: sender.life,
+            rkey: sender.rkey,
+            token: Token::NONE,
+            grant: Token(rng.u64(1..)),
+            taken: 0,
+            members: 0,
+            decided: false,
+            frontier: Frontier::default(),
+        };
+        let terms = Terms {
+            stateless: false,
+            members_max: self.graph.nodes().max(2) as u8,
+        };
+        let known = [(sender, terms)];
+        let body = match rng.u8(..3) {
+            0 => Body::Hello {
+                contact: sender,
+                terms,
+                former: Life(0),
+                founders: rng.u8(0..=terms.members_max),
+            },
+            1 => Body::Known {
+                members: rng.u8(0..=1),
+                excluded: rng.bool(),
+                contacts: KnownContacts::new(&known),
+            },
+            _ => Body::Challenge,
+        };
+        let mut buffer = [0; SEND_BYTES_MAX];
+        let len = Envelope { head, body }.encode(&mut buffer);
+        buffer[..len].to_vec()
+    }
+
+    fn groups_view(&self, stay: StayId) -> (u64, u64) {
+        let view = self.members[stay]
+            .group
+            .as_ref()
+            .and_then(|group| group.view());
+        view.map_or((0, 0), |view| (view.group, view.number))
+    }
+
+    /// A member takes what was forged, and is as it was before.
+    pub(super) fn take_forged(&mut self, stay: StayId, node: usize, mut bytes: Vec<u8>) {
+        let member = &mut self.members[stay];
+        member.forged_bytes -= bytes.len();
+        let Some(group) = &mut member.group else {
+            return;
+        };
+        if self.options.mutant == Some(Mutant::TrustsStrangers)
+            && let Some(rkey) = bytes.get(RKEY_AT..RKEY_AT + 4)
+        {
+            let rkey = u32::from_le_bytes(rkey.try_into().unwrap_or_default());
+            let believed = secret(member.contact.rkey).token_for(node_guid(node), rkey);
+            bytes[TOKEN_AT..TOKEN_AT + 8].copy_from_slice(&believed.0.to_le_bytes());
+        }
+        let before = digest(group);
+        let result = group.on_envelope(node_guid(node), &bytes);
+        let fact = Fact::Forged {
+            by: stay,
+            node,
+            kind: bytes.get(KIND_AT).copied().unwrap_or(0),
+            result,
+            moved: digest(group) != before,
+        };
+        self.witness.see(&fact, &self.graph);
+    }
+
+    /// Strangers know what is said.
+    pub(super) fn overhear(&mut self, from: StayId, to: StayId, kind: Kind, bytes: &[u8]) {
+        if self.challenged && !matches!(kind, Kind::Hello | Kind::Known | Kind::Challenge) {
+            self.overheard.insert((from, to), bytes.to_vec());
+        }
+    }
+}
+
+fn digest(group: &Group) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    group.hash_but_answers(&mut hasher);
+    hasher.finish()
+}
+
+/// Adds to a field of so many bytes.
+fn add(bytes: &mut [u8], at: usize, more: u64, len: usize) {
+    let mut field = [0; 8];
+    field[..len].copy_from_slice(&bytes[at..at + len]);
+    let sum = u64::from_le_bytes(field).wrapping_add(more).to_le_bytes();
+    bytes[at..at + len].copy_from_slice(&sum[..len]);
+}
