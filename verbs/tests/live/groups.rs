@@ -1,6 +1,11 @@
 //! Groups: three members on three nodes, each cabled to both others.
 
 use std::{
+    fs::File,
+    io::Read,
+    os::{fd::AsRawFd, unix::process::CommandExt},
+    path::PathBuf,
+    process::{Child, Command, Stdio},
     sync::{
         Barrier, Mutex,
         atomic::{AtomicUsize, Ordering},
@@ -9,9 +14,21 @@ use std::{
     time::{Duration, Instant},
 };
 
+use covalent_protocol::{
+    group::{
+        BadEnvelope, Members, Token,
+        row::{Change, Frontier},
+        wire::{Batch, Body, Envelope, Head, KnownContacts, Terms},
+    },
+    verb::SEND_BYTES_MAX,
+};
 use covalent_verbs::{
     Contact, Device, Error, Group, GroupEvent, GroupOptions, GroupSeat, GroupStanding, Guid, Life,
     MULTICAST_BYTES_MAX, Mode, Outcome, Rights, Stop, Target, Verb, Verbs,
+};
+use nix::{
+    fcntl::{FcntlArg, FdFlag, fcntl},
+    unistd::{Gid, geteuid},
 };
 
 use crate::{
@@ -453,9 +470,9 @@ fn garbage_in_the_queues_harms_nobody() {
             .collect();
         if number % 2 == 0 {
             // It begins as an envelope does.
-            garbage[0] = 1;
+            garbage[0] = 2;
             if let Some(kind) = garbage.get_mut(1) {
-                *kind = (number / 2 % 7) as u8;
+                *kind = (number / 2 % 8) as u8;
             }
         }
         // A full queue refuses the stranger, and has room for members.
@@ -472,6 +489,204 @@ fn garbage_in_the_queues_harms_nobody() {
     assert!(accepted > 0);
     let counters = members[0].group.counters();
     assert_eq!(counters.bad_envelopes.iter().sum::<u64>(), accepted);
+}
+
+/// Where the role below finds its daemon.
+const SOCKET: &str = "COVALENT_TEST_SOCKET";
+/// Rounds in which it forges an envelope of each kind for each other member.
+const FORGERIES: u32 = 40;
+
+/// Not a test: a process of another user on a member's node, which sends envelopes in that member's name.
+#[test]
+#[ignore = "the process of a test"]
+fn stranger() {
+    let Some(socket) = std::env::var_os(SOCKET) else {
+        return;
+    };
+    let device = Device::attach(PathBuf::from(socket), "stranger").unwrap();
+    let mut verbs = device.verbs().unwrap();
+    let told = device.status().unwrap().groups.remove(0);
+    let own = verbs.open_region(Target::Local, "g.orders").unwrap();
+    let rank = told
+        .members
+        .iter()
+        .position(|&node| node == device.address());
+    let as_member = Head {
+        from: Some(rank.unwrap() as u8),
+        number: None,
+        group: told.id.0,
+        view: told.view,
+        life: Life(told.stay.0),
+        rkey: own.rkey(),
+        token: Token::NONE,
+        grant: Token(7),
+        taken: 0,
+        members: told.members.len() as u8,
+        decided: false,
+        frontier: Frontier::default(),
+    };
+    let queues: Vec<_> = ["a", "c"]
+        .map(|node| verbs.open_region(Target::Name(node), "g.orders").unwrap())
+        .into();
+    let mut accepted = 0;
+    for round in 0..FORGERIES {
+        for queue in &queues {
+            for envelope in forgeries(&as_member, device.address(), round) {
+                // A queue that is full refuses. Challenges are taken from anybody.
+                let is_challenge = envelope[1] == 7;
+                accepted += u64::from(verbs.send(queue, &envelope).is_ok() && !is_challenge);
+            }
+        }
+    }
+    eprintln!("forged {accepted}");
+}
+
+/// One envelope of each harmful kind, with the number that comes next if it is in an order.
+fn forgeries(as_member: &Head, node: Guid, round: u32) -> Vec<Vec<u8>> {
+    let stranger = Head {
+        from: None,
+        members: 0,
+        token: Token(u64::from(round)),
+        ..*as_member
+    };
+    let ordered = Head {
+        number: Some(round / 4 + 1),
+        token: Token(u64::from(round)),
+        ..*as_member
+    };
+    let contact = Contact {
+        guid: node.bits(),
+        life: as_member.life,
+        rkey: as_member.rkey,
+    };
+    let known = |group, members, excluded| {
+        let head = Head { group, ..stranger };
+        let contacts = [(contact, Terms::default())];
+        let contacts = KnownContacts::new(&contacts);
+        encoded(
+            head,
+            Body::Known {
+                members,
+                excluded,
+                contacts,
+            },
+        )
+    };
+    let batch = Head {
+        frontier: Frontier {
+            rounds: 1,
+            ..Frontier::default()
+        },
+        ..ordered
+    };
+    vec![
+        encoded(batch, Body::Flow(Batch::new(&[1, 0, 0x66]).unwrap())),
+        known(stranger.group, 0, true),
+        known(stranger.group + 1, 1, false),
+        encoded(
+            Head {
+                group: stranger.group + 1,
+                ..stranger
+            },
+            Body::Hello {
+                contact,
+                terms: Terms::default(),
+                former: Life(0),
+                founders: 3,
+            },
+        ),
+        encoded(stranger, Body::Challenge),
+        encoded(
+            ordered,
+            Body::Change {
+                change: Change {
+                    attempt: 9,
+                    ..Change::default()
+                },
+                known: Members::NONE,
+                claims: [Members::NONE; 32],
+            },
+        ),
+    ]
+}
+
+fn encoded(head: Head, body: Body<'_>) -> Vec<u8> {
+    let mut buffer = [0; SEND_BYTES_MAX];
+    let len = Envelope { head, body }.encode(&mut buffer);
+    buffer[..len].to_vec()
+}
+
+/// Starts this program again, as a user without rights if this process is root. It is run by a
+/// descriptor, because that user may not reach the directory where it was built.
+fn start_stranger(socket: PathBuf, group: Option<&nix::unistd::Group>) -> Child {
+    let program = File::open(std::env::current_exe().unwrap()).unwrap();
+    fcntl(&program, FcntlArg::F_SETFD(FdFlag::empty())).unwrap();
+    let mut command = Command::new(format!("/proc/self/fd/{}", program.as_raw_fd()));
+    if let Some(group) = group {
+        command.uid(group.gid.as_raw()).gid(group.gid.as_raw());
+    }
+    command
+        .args(["--exact", "groups::stranger", "--ignored", "--nocapture"])
+        .env(SOCKET, socket)
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap()
+}
+
+/// It knows all that is published. Whatever it sends in the member's name is dropped and counted.
+#[test]
+fn a_strangers_process_on_a_members_node_speaks_for_nobody() {
+    let is_root = geteuid().is_root();
+    let nobody = is_root.then(|| nix::unistd::Group::from_gid(Gid::from_raw(65_534)));
+    let nobody = nobody.and_then(|group| group.ok().flatten());
+    let group = nobody.as_ref().map_or("", |group| &group.name);
+    let triangle = Triangle::start_for(group, "silent_paces_max = 200\n");
+    let devices = NAMES.map(|name| triangle.attach(name));
+    let mut members = begin(&devices, "orders");
+    multicast(&mut members[0], b"before");
+    turn_until(&mut members, "all have it", |members| {
+        members.iter().all(|member| member.log.delivered.len() == 1)
+    });
+    turn_until(&mut members, "the node tells of its member", |_| {
+        devices[1].status().unwrap().groups[0].view == 1
+    });
+    let mut process = start_stranger(triangle.socket("b"), nobody.as_ref());
+    let mut sent = 0;
+    let status = loop {
+        if sent < 100 {
+            multicast(&mut members[sent % 3], &sent.to_le_bytes());
+            sent += 1;
+        }
+        members.iter_mut().for_each(Member::turn);
+        if let Some(status) = process.try_wait().unwrap() {
+            break status;
+        }
+    };
+    let mut told = String::new();
+    let mut errors = process.stderr.take().unwrap();
+    errors.read_to_string(&mut told).unwrap();
+    assert!(status.success(), "{told}");
+    let forged: u64 = told
+        .lines()
+        .find_map(|line| line.split_once("forged ")?.1.parse().ok())
+        .unwrap_or_else(|| panic!("{told}"));
+    turn_until(&mut members, "everything is delivered", |members| {
+        (members.iter()).all(|member| member.log.delivered.len() == sent + 1)
+    });
+    assert_same(&members);
+    for member in &members {
+        assert_eq!(member.log.views.len(), 1, "nobody was put out");
+        assert_eq!(member.log.stopped, []);
+        assert_eq!(member.group.standing(), GroupStanding::Member);
+    }
+    let unproven = |at: usize| {
+        let member: &Member<'_> = &members[at];
+        member.group.counters().bad_envelopes[BadEnvelope::Unproven.index()]
+    };
+    assert!(forged > 0);
+    assert_eq!(unproven(0) + unproven(2), forged);
+    assert_eq!(unproven(1), 0);
 }
 
 #[test]

@@ -100,9 +100,20 @@ impl Nodes {
 
 /// The configuration of a node that lives in `directory` and has these cables.
 pub fn config(directory: &TempDir, name: &str, cables: &[&str], more: &str) -> Config {
+    config_for("", directory, name, cables, more)
+}
+
+/// As [`config`], of a node that members of `group` may use too.
+pub fn config_for(
+    group: &str,
+    directory: &TempDir,
+    name: &str,
+    cables: &[&str],
+    more: &str,
+) -> Config {
     let at = directory.path().display();
     let mut text = format!(
-        "[node]\nname = \"{name}\"\nruntime_dir = \"{at}/{name}\"\nstate_dir = \"{at}/{name}-state\"\n\
+        "[node]\ngroup = \"{group}\"\nname = \"{name}\"\nruntime_dir = \"{at}/{name}\"\nstate_dir = \"{at}/{name}-state\"\n\
          [link]\nidle_pace_ms = 5\n{more}\n"
     );
     for cable in cables {

@@ -1,14 +1,19 @@
 //! Three nodes, each cabled to both others: verbs from `a` to `b`, whose cable is pulled, end by way of `c`.
 
 use covalent_dataplane::Daemon;
-use std::time::{Duration, Instant};
+use std::{
+    fs::{self, Permissions},
+    os::unix::fs::PermissionsExt,
+    path::PathBuf,
+    time::{Duration, Instant},
+};
 
 use covalent_verbs::{
     Client, Completion, Device, InDoubtId, Mode, Outcome, RemoteRegion, Rights, Target, Verb, Verbs,
 };
 use tempfile::TempDir;
 
-use crate::nodes::{config, eventually, soon};
+use crate::nodes::{config_for, eventually, soon};
 
 const ADD: Verb<'_> = Verb::FetchAdd {
     offset_bytes: 0,
@@ -33,14 +38,20 @@ impl Triangle {
 
     /// As [`Triangle::start`], with more text in all configurations.
     pub fn start_with(more: &str) -> Self {
+        Self::start_for("", more)
+    }
+
+    /// As [`Triangle::start_with`], with nodes that members of `group` may use too.
+    pub fn start_for(group: &str, more: &str) -> Self {
         let directory = tempfile::tempdir().unwrap();
+        fs::set_permissions(directory.path(), Permissions::from_mode(0o711)).unwrap();
         let cables = [
             ("a", ["ab", "ac"]),
             ("b", ["ab", "cb"]),
             ("c", ["ac", "cb"]),
         ];
         let daemons = cables.each_ref().map(|(name, cables)| {
-            Some(Daemon::start(config(&directory, name, cables, more)).unwrap())
+            Some(Daemon::start(config_for(group, &directory, name, cables, more)).unwrap())
         });
         let triangle = Self { daemons, directory };
         for (name, _) in cables {
@@ -49,14 +60,17 @@ impl Triangle {
         triangle
     }
 
+    /// A node's socket.
+    pub fn socket(&self, node: &str) -> PathBuf {
+        self.directory.path().join(node).join("covalentd.sock")
+    }
+
     fn client(&self, node: &str) -> Client {
-        let socket = self.directory.path().join(node).join("covalentd.sock");
-        Client::connect(socket, "test").unwrap()
+        Client::connect(self.socket(node), "test").unwrap()
     }
 
     pub fn attach(&self, node: &str) -> Device {
-        let socket = self.directory.path().join(node).join("covalentd.sock");
-        Device::attach(socket, "test").unwrap()
+        Device::attach(self.socket(node), "test").unwrap()
     }
 
     /// Ends a node's daemon.
