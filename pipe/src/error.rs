@@ -24,6 +24,20 @@ pub enum PipeError {
         /// Bytes wanted.
         bytes: u64,
     },
+    /// It is more than a control group of this process has left.
+    #[error(
+        "{what}: {bytes} bytes are more than the {room_bytes} left below the memory limit of the control group {group}: free some, or raise it (`MemoryMax=` of the unit)"
+    )]
+    MemoryLimit {
+        /// What was to be made.
+        what: &'static str,
+        /// Bytes wanted.
+        bytes: u64,
+        /// Bytes left, without a reserve.
+        room_bytes: u64,
+        /// The control group.
+        group: String,
+    },
     /// A descriptor is not what it should be, for example not sealed against truncation.
     #[error("{what}: {problem}")]
     Foreign {

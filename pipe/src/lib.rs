@@ -98,6 +98,8 @@ mod mapping;
 #[cfg(not(loom))]
 mod memfd;
 #[cfg(not(loom))]
+mod memory_limit;
+#[cfg(not(loom))]
 #[allow(unsafe_code, reason = "socket options that no library offers")]
 pub mod socket_options;
 

@@ -10,7 +10,7 @@ use rustix::{
     io::{Errno, retry_on_intr},
 };
 
-use crate::PipeError;
+use crate::{PipeError, memory_limit};
 
 /// Bytes of a huge page.
 pub(crate) const HUGE_PAGE_BYTES: u64 = 2 << 20;
@@ -34,12 +34,21 @@ pub(crate) enum Writers {
 
 /// Makes a memfd of `bytes` with every page allocated now, its size sealed. `seal` must still be called.
 pub(crate) fn create(what: &'static str, bytes: u64, huge: bool) -> Result<OwnedFd, PipeError> {
+    // Huge pages were reserved before, and are no part of that limit.
+    if !huge && let Some(exceeded) = memory_limit::exceeded_by(bytes) {
+        return Err(PipeError::MemoryLimit {
+            what,
+            bytes,
+            room_bytes: exceeded.room_bytes,
+            group: exceeded.group,
+        });
+    }
     let mut flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
     if huge {
         flags |= MemfdFlags::HUGETLB | MemfdFlags::HUGE_2MB;
     }
     let memfd = memfd_create(what, flags).map_err(PipeError::system(what, "memfd_create"))?;
-    ftruncate(&memfd, bytes).map_err(PipeError::system(what, "ftruncate"))?;
+    retry_on_intr(|| ftruncate(&memfd, bytes)).map_err(PipeError::system(what, "ftruncate"))?;
     // Allocate, don't only size: a page that cannot be had must be an error here and not a SIGBUS later.
     retry_on_intr(|| fallocate(&memfd, FallocateFlags::empty(), 0, bytes))
         .map_err(PipeError::system(what, "fallocate"))?;

@@ -205,27 +205,42 @@ fn without_memory_a_request_is_refused_and_nothing_else_happens() {
     limited.check_lives();
 }
 
-/// A control group in which no thread can be started; removed when this goes.
-struct NoThreads(PathBuf);
+/// A control group with one process; removed when this goes.
+struct ControlGroup(PathBuf);
 
-impl NoThreads {
-    /// Puts a process there that keeps the threads that it has.
-    fn around(pid: u32, threads: usize) -> Option<Self> {
-        let hierarchies = ["/sys/fs/cgroup/pids", "/sys/fs/cgroup"];
-        let root = hierarchies
-            .map(Path::new)
+impl ControlGroup {
+    /// Puts a process there, if there is that controller.
+    fn around(controller: &str, pid: u32) -> Option<Self> {
+        let old = Path::new("/sys/fs/cgroup").join(controller);
+        let root = [old.as_path(), Path::new("/sys/fs/cgroup")]
             .into_iter()
             .find(|root| root.join("cgroup.procs").exists())?;
-        let group = root.join(format!("covalent-test-{pid}"));
+        let group = root.join(format!("covalent-test-{controller}-{pid}"));
         fs::create_dir(&group).ok()?;
         let group = Self(group);
-        fs::write(group.0.join("pids.max"), threads.to_string()).ok()?;
         fs::write(group.0.join("cgroup.procs"), pid.to_string()).ok()?;
         Some(group)
     }
+
+    /// Sets a limit, in the first of these files that there is.
+    fn limit(&self, files: &[&str], limit: u64) -> Option<()> {
+        let file = files.iter().map(|name| self.0.join(name));
+        fs::write(
+            file.into_iter().find(|file| file.exists())?,
+            limit.to_string(),
+        )
+        .ok()
+    }
+
+    /// A number in the first of these files that there is.
+    fn number(&self, files: &[&str]) -> Option<u64> {
+        let file = files.iter().map(|name| self.0.join(name));
+        let text = fs::read_to_string(file.into_iter().find(|file| file.exists())?).ok()?;
+        text.trim().parse().ok()
+    }
 }
 
-impl Drop for NoThreads {
+impl Drop for ControlGroup {
     fn drop(&mut self) {
         // Once its process has ended.
         let _ = (0..200).find(|_| {
@@ -238,11 +253,13 @@ impl Drop for NoThreads {
 #[test]
 fn without_threads_everybody_is_served() {
     let mut limited = Limited::start();
-    let Some(group) = NoThreads::around(limited.daemon.0.id(), limited.threads()) else {
+    let threads = limited.threads();
+    let group = ControlGroup::around("pids", limited.daemon.0.id())
+        .filter(|group| group.limit(&["pids.max"], threads as u64).is_some());
+    let Some(group) = group else {
         eprintln!("skipped: needs root and the pids controller of cgroups");
         return;
     };
-    let threads = limited.threads();
     for _ in 0..20 {
         let mut app = limited.app();
         app.open(PipeKind::Rx, None);
@@ -252,6 +269,50 @@ fn without_threads_everybody_is_served() {
     }
     limited.check_lives();
     assert_eq!(limited.threads(), threads);
+    limited.daemon.0.kill().expect("SIGKILL");
+    limited.daemon.0.wait().expect("it ends");
+    drop(group);
+}
+
+#[test]
+fn at_the_memory_limit_of_its_control_group_requests_are_refused_and_nobody_is_killed() {
+    const LIMIT: &[&str] = &["memory.max", "memory.limit_in_bytes"];
+    const USAGE: &[&str] = &["memory.current", "memory.usage_in_bytes"];
+    let mut limited = Limited::start();
+    let mut app = limited.app();
+    app.open(PipeKind::Rx, None);
+    // What it has stays charged where it was.
+    let group = ControlGroup::around("memory", limited.daemon.0.id());
+    let usage = group.as_ref().and_then(|group| group.number(USAGE));
+    let limit = usage.unwrap_or_default() + (64 << 20);
+    let group = group.filter(|group| group.limit(LIMIT, limit).is_some());
+    let Some(group) = group else {
+        eprintln!("skipped: needs root and the memory controller of cgroups");
+        return;
+    };
+    for bytes in [256 << 20, 1 << 20] {
+        let mut greedy = limited.app();
+        let reason = (0..256).find_map(|_| open_pipe(&mut greedy.client, bytes).err());
+        let reason = reason.expect("the group has a limit");
+        assert!(
+            reason.contains("control group") && reason.contains("MemoryMax"),
+            "{reason}"
+        );
+        let register = Request::RegisterRegion {
+            name: "large".to_owned(),
+            size_bytes: 64 << 20,
+            rights: Rights::ALL,
+            durable: false,
+        };
+        let reason = greedy.client.refused(&register);
+        assert!(reason.contains("control group"), "{reason}");
+        assert_eq!(app.client.status().sessions, 2, "who is there is served");
+        drop(greedy);
+        eventually("its memory is free again", || {
+            open_pipe(&mut app.client, 1 << 20).is_ok()
+        });
+    }
+    limited.check_lives();
     limited.daemon.0.kill().expect("SIGKILL");
     limited.daemon.0.wait().expect("it ends");
     drop(group);
