@@ -3,6 +3,7 @@
 use std::{
     io,
     os::fd::AsFd,
+    thread,
     time::{Duration, Instant},
 };
 
@@ -18,6 +19,9 @@ use nix::{
 };
 use sd_notify::NotifyState;
 use tracing::{error, warn};
+
+/// How long to wait before another wait, if the kernel had no memory for one.
+const RETRY_PAUSE: Duration = Duration::from_millis(10);
 
 /// Looks for each time that the service manager wants to be told.
 const LOOKS: u32 = 4;
@@ -53,6 +57,11 @@ pub fn until_end(signals: &SigSet, daemon: &Daemon) -> io::Result<End> {
         match poll(&mut fds, look_each) {
             Ok(0) => {}
             Err(Errno::EINTR) => continue,
+            // It passes, and the daemon must not end for it.
+            Err(Errno::ENOMEM | Errno::EAGAIN) => {
+                thread::sleep(RETRY_PAUSE);
+                continue;
+            }
             Err(error) => return Err(error.into()),
             Ok(_) => {
                 if let Some(thread) = daemon.thread_that_ended() {

@@ -38,8 +38,9 @@ impl<T> Mailbox<T> {
     /// Hands the item back if the mailbox is full.
     pub fn push(&self, item: T) -> Result<(), T> {
         self.items.push(item)?;
-        // The counter only refuses when it is full, and then the bell is ringing.
-        let _ = self.bell.write(1);
+        // The counter only refuses when it is full, and then the bell is ringing. A call that was
+        // interrupted has not rung it.
+        while self.bell.write(1) == Err(Errno::EINTR) {}
         Ok(())
     }
 

@@ -37,6 +37,7 @@ use std::{
     io,
     os::fd::{AsFd, BorrowedFd},
     sync::Arc,
+    thread,
     time::{Duration, Instant},
 };
 
@@ -93,6 +94,8 @@ use crate::{
     telemetry::HostCounters,
 };
 
+/// How long to wait before another wait, if the kernel had no memory for one.
+const RETRY_PAUSE: Duration = Duration::from_millis(10);
 /// Connections accepted in one round, so that a flood of them does not keep the others waiting.
 const ACCEPTS_PER_ROUND: usize = 16;
 /// Connections that wait to be closed, beyond which no more are accepted until some are: each has a descriptor. Only such as bring what is
@@ -352,6 +355,11 @@ impl Server {
         let looked = match poll(&mut fds, timeout) {
             Ok(_) => true,
             Err(Errno::EINTR) => false,
+            // It passes, and this thread must not end for it.
+            Err(Errno::ENOMEM | Errno::EAGAIN) => {
+                thread::sleep(RETRY_PAUSE);
+                false
+            }
             Err(error) => return Err(error.into()),
         };
         let hang_up = PollFlags::POLLHUP | PollFlags::POLLERR;

@@ -4,6 +4,7 @@
 mod client;
 mod control;
 mod faults;
+mod faulty_kernel;
 mod flows;
 mod namespace;
 mod node;
@@ -25,6 +26,7 @@ mod handover;
 mod healing;
 mod idle;
 mod journal_failure;
+mod kernel_faults;
 mod keys;
 mod killed;
 mod large;
