@@ -169,6 +169,41 @@ impl Berth {
     }
 }
 
+/// As [`slice::binary_search`]. It begins where the root is if GUIDs are spread evenly, as drawn ones are, and so looks at few lines of the cache. Of others
+/// it takes about twice as many steps as a binary search, at most.
+fn place_of(roots: &[u64], root: u64) -> Result<usize, usize> {
+    let (Some(&first), Some(&last)) = (roots.first(), roots.last()) else {
+        return Err(0);
+    };
+    if root < first {
+        return Err(0);
+    }
+    if root > last {
+        return Err(roots.len());
+    }
+    let share = u128::from(root - first) * (roots.len() - 1) as u128;
+    let guess = (share / u128::from(last - first).max(1)) as usize;
+    let mut step = 1;
+    // What is sought lies in `low..high`, or would.
+    let (low, high) = if roots[guess] <= root {
+        let mut low = guess;
+        while low + step < roots.len() && roots[low + step] <= root {
+            low += step;
+            step *= 2;
+        }
+        (low, roots.len().min(low + step))
+    } else {
+        let mut high = guess;
+        while high > step && roots[high - step] > root {
+            high -= step;
+            step *= 2;
+        }
+        (high.saturating_sub(step), high)
+    };
+    let place = roots[low..high].binary_search(&root);
+    place.map(|at| low + at).map_err(|at| low + at)
+}
+
 /// Trees by index, which one keeps as long as it is known.
 #[derive(Debug, Clone, Hash)]
 pub(super) struct Table {
@@ -205,7 +240,7 @@ impl Table {
     }
 
     pub fn find(&self, root: u64) -> Option<usize> {
-        let place = self.roots.binary_search(&root).ok()?;
+        let place = place_of(&self.roots, root).ok()?;
         Some(usize::from(self.order[place]))
     }
 
@@ -228,7 +263,7 @@ impl Table {
 
     /// Takes in a tree that is not known; `None` where there is no room.
     pub fn insert(&mut self, root: u64) -> Option<usize> {
-        let place = self.roots.binary_search(&root).err()?;
+        let place = place_of(&self.roots, root).err()?;
         let at = match self.free.pop() {
             Some(at) => {
                 self.trees[usize::from(at)] = Tree::new(root);
@@ -247,7 +282,7 @@ impl Table {
 
     /// Forgets a tree.
     pub fn remove(&mut self, at: usize) {
-        if let Ok(place) = self.roots.binary_search(&self.trees[at].root) {
+        if let Ok(place) = place_of(&self.roots, self.trees[at].root) {
             self.roots.remove(place);
             self.free.push(self.order.remove(place));
         }
@@ -265,5 +300,35 @@ impl core::ops::Index<usize> for Table {
 impl core::ops::IndexMut<usize> for Table {
     fn index_mut(&mut self, at: usize) -> &mut Tree {
         &mut self.trees[at]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// GUIDs that are spread evenly, that lie next to each other, and at both ends.
+    fn guids() -> impl Strategy<Value = u64> {
+        prop_oneof![
+            any::<u64>(),
+            0..40_u64,
+            (0..40_u64).prop_map(|less| u64::MAX - less)
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn a_root_has_the_place_that_a_binary_search_finds(
+            mut roots in proptest::collection::vec(guids(), 0..80),
+            others in proptest::collection::vec(guids(), 20),
+        ) {
+            roots.sort_unstable();
+            roots.dedup();
+            for root in roots.iter().chain(&others) {
+                prop_assert_eq!(place_of(&roots, *root), roots.binary_search(root));
+            }
+        }
     }
 }
