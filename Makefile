@@ -236,6 +236,7 @@ soak:            ## Lying, dying and slow applications around the daemon for SOA
 	@target/release/covalent sim mesh --nodes 100 --shape torus --seeds 0..50
 	@target/release/covalent sim mesh --nodes 10 --load far --jitter 40 --seeds 0..500
 	@target/release/covalent sim mesh --shape grid:4x4 --load far --seeds 0..200
+	@target/release/covalent sim mesh --nodes 1000 --shape torus --seed 20261123 --faults all
 	@target/release/covalent sim mesh --nodes 1000 --shape torus --faults cut,silent,one-way,flap,crash,stall --load none
 	@target/release/covalent sim mesh --shape torus --grow 10,100,1000 --faults cut --churn 1 --load none
 	@target/release/covalent sim group --seeds 0..100000

@@ -25,8 +25,8 @@ pub(super) struct Cable {
     pub carrier: [bool; 2],
     /// Frames in a thousand that vanish.
     pub lost_thousandths: u32,
-    /// `None` for what was lost on its way.
-    under_way: [VecDeque<Option<Frame>>; 2],
+    /// With the time at which each arrives. `None` for what was lost on its way.
+    under_way: [VecDeque<(u64, Option<Frame>)>; 2],
 }
 
 impl Cable {
@@ -49,10 +49,11 @@ impl Cable {
         2 * self.delay_units
     }
 
-    /// Takes a frame for the end `to`. Gives the units after which it arrives, if it does.
+    /// Takes a frame for the end `to`, now. Gives the units after which it arrives, if it does.
     pub fn send(
         &mut self,
         to: usize,
+        now_units: u64,
         bytes: &[u8],
         content: Content,
         rng: &mut Rng,
@@ -62,18 +63,41 @@ impl Cable {
             return None;
         }
         let bytes = bytes.to_vec();
-        self.under_way[to].push_back(Some(Frame { bytes, content }));
+        let arrives_units = now_units + self.delay_units;
+        self.under_way[to].push_back((arrives_units, Some(Frame { bytes, content })));
         Some(self.delay_units)
     }
 
     /// The frame that arrives at the end `to` now; `None` if it was lost on its way.
     pub fn take(&mut self, to: usize) -> Option<Frame> {
-        self.under_way[to].pop_front().flatten()
+        let (_, frame) = self.under_way[to].pop_front()?;
+        frame
+    }
+
+    /// Whether another frame arrives at the end `to` together with the one that was sent last.
+    pub fn comes_with_another(&self, to: usize) -> bool {
+        let mut latest = self.under_way[to].iter().rev().map(|(at, _)| at);
+        latest
+            .next()
+            .is_some_and(|last| latest.next() == Some(last))
+    }
+
+    /// Whether a frame has arrived at the end `to` by now.
+    pub fn has_arrived(&self, to: usize, now_units: u64) -> bool {
+        let first = self.under_way[to].front();
+        first.is_some_and(|(arrives_units, _)| *arrives_units <= now_units)
+    }
+
+    /// The next frame that has arrived at the end `to` by now, if there is one, as [`Cable::take`] gives it.
+    pub fn take_arrived(&mut self, to: usize, now_units: u64) -> Option<Option<Frame>> {
+        let arrived = self.has_arrived(to, now_units);
+        arrived.then(|| self.take(to))
     }
 
     /// Frames under way to either end.
     pub fn under_way(&self) -> impl Iterator<Item = &Frame> {
-        self.under_way.iter().flatten().flatten()
+        let both = self.under_way.iter().flatten();
+        both.filter_map(|(_, frame)| frame.as_ref())
     }
 
     /// Loses what is sent from now on towards the ends that are named, and what is under way to them.
@@ -83,7 +107,7 @@ impl Cable {
                 self.whole[end] = false;
                 self.under_way[end]
                     .iter_mut()
-                    .for_each(|frame| *frame = None);
+                    .for_each(|(_, frame)| *frame = None);
             }
         }
     }
@@ -98,7 +122,7 @@ mod tests {
         let mut rng = Rng::with_seed(1);
         let mut cable = Cable::new(0, &mut rng);
         let content = Content::of(&[]);
-        let mut send = |cable: &mut Cable, to, byte| cable.send(to, &[byte], content, &mut rng);
+        let mut send = |cable: &mut Cable, to, byte| cable.send(to, 0, &[byte], content, &mut rng);
         for byte in [1, 2] {
             assert_eq!(send(&mut cable, 1, byte), Some(FRAME_UNITS));
         }

@@ -25,7 +25,7 @@ use super::{
     share::Share,
     time::{Agenda, Event, ROUND_TRIP_UNITS},
     trace::Trace,
-    wire::Cable,
+    wire::{Cable, Frame},
     witness::Witness,
 };
 use crate::shape::{Shape, Spot};
@@ -43,6 +43,9 @@ const TRANSACTIONS_MAX: usize = 16;
 const QUIET_UNITS: u64 = ROUND_TRIP_UNITS;
 /// How often it does before a frame or a pace comes.
 const QUIET_MAX: u32 = 8;
+/// Most nodes of a mesh in which a node answers each frame by itself. In a larger one it answers all that arrive in one moment together, as a lane does with a
+/// burst: there most frames would have one advert each.
+const ALONE_MAX: usize = 128;
 /// Units between two looks at the tree of a root.
 const LOOK_UNITS: u64 = ROUND_TRIP_UNITS;
 
@@ -348,17 +351,58 @@ impl MeshWorld {
 
     fn arrive(&mut self, cable: u16, end: u8, event: Event) {
         let at = usize::from(self.scene().node_at(Spot { cable, end }));
-        if self.stations[at].stalled_until > self.now_units() {
+        let now_units = self.now_units();
+        let (place, to) = (usize::from(cable), usize::from(end));
+        // It was taken already, together with what arrived at another port.
+        if self.answers_together() && !self.cables[place].has_arrived(to, now_units) {
+            return;
+        }
+        if self.stations[at].stalled_until > now_units {
             self.agenda.add(self.stations[at].stalled_until, event);
             return;
         }
-        let Some(mut frame) = self.cables[usize::from(cable)].take(usize::from(end)) else {
-            return;
-        };
+        if self.answers_together() {
+            self.arrive_together(at);
+        } else if let Some(mut frame) = self.cables[place].take(to) {
+            self.hear(at, Spot { cable, end }, &mut frame);
+            self.flush(at);
+            self.show_seekers(at, &frame);
+            self.expect_quiet(at);
+        }
+    }
+
+    /// Whether nodes answer what arrives in one moment together.
+    const fn answers_together(&self) -> bool {
+        self.stations.len() > ALONE_MAX
+    }
+
+    /// Everything that arrives at a node now.
+    fn arrive_together(&mut self, at: usize) {
+        let now_units = self.now_units();
+        let mut hears = false;
+        for port in 0..self.stations[at].ports.len() {
+            let spot = self.stations[at].ports[port];
+            let (cable, end) = (usize::from(spot.cable), usize::from(spot.end));
+            while let Some(frame) = self.cables[cable].take_arrived(end, now_units) {
+                if let Some(mut frame) = frame {
+                    self.hear(at, spot, &mut frame);
+                    self.show_seekers(at, &frame);
+                    hears = true;
+                }
+            }
+        }
+        if hears {
+            self.flush(at);
+            self.expect_quiet(at);
+        }
+    }
+
+    /// A node takes a frame, and does not answer it yet.
+    fn hear(&mut self, at: usize, spot: Spot, frame: &mut Frame) {
+        let Spot { cable, end } = spot;
         if let Some(mutant) = self.options.mutant.filter(|mutant| mutant.is_lens())
             && let Some(node) = &self.stations[at].node
         {
-            let spot = Spot { cable, end };
             if self.scene().link(usize::from(cable))[usize::from(end)].is_none() {
                 self.lens.forget(spot);
             }
@@ -368,23 +412,22 @@ impl MeshWorld {
         let port = self.port_of(at, cable, end);
         self.stations[at].heard_at = self.now_units();
         self.stations[at].quiet_told = 0;
-        self.with(at, |node, program| {
+        self.call(at, |node, program| {
             node.on_frame(port, &frame.bytes, program);
         });
-        if frame.content.adverts > 0 {
-            self.show_seekers(at, &frame.bytes);
-        }
-        self.expect_quiet(at);
     }
 
     /// A node tells when it has another parent and when it has given up, and not that it looks for one because its parent said that it has
     /// no way any more.
-    fn show_seekers(&mut self, at: usize, frame: &[u8]) {
-        let Some(here) = &self.stations[at].node else {
+    fn show_seekers(&mut self, at: usize, frame: &Frame) {
+        let Some(here) = self.stations[at].node.as_ref() else {
             return;
         };
+        if frame.content.adverts == 0 {
+            return;
+        }
         let witness = &mut self.witness;
-        Content::each_advert(frame, |guid| {
+        Content::each_advert(&frame.bytes, |guid| {
             let (node, root) = (at as u16, program::node_of(guid));
             let hung = matches!(witness.scene.way(root, node), Way::Over(_));
             if hung && here.way(guid).is_none() {
@@ -482,6 +525,12 @@ impl MeshWorld {
 
     /// Calls a node with its program, if it is on, and lets it say what it has to say.
     fn with(&mut self, at: usize, call: impl FnOnce(&mut Node, &mut Program<'_>)) {
+        self.call(at, call);
+        self.flush(at);
+    }
+
+    /// Calls a node with its program, if it is on.
+    fn call(&mut self, at: usize, call: impl FnOnce(&mut Node, &mut Program<'_>)) {
         let mut afterwards = Vec::new();
         let station = &mut self.stations[at];
         let Some(node) = &mut station.node else {
@@ -499,7 +548,6 @@ impl MeshWorld {
         for afterwards in afterwards {
             self.do_afterwards(at, afterwards);
         }
-        self.flush(at);
     }
 
     fn do_afterwards(&mut self, at: usize, afterwards: Afterwards) {
@@ -546,14 +594,17 @@ impl MeshWorld {
         let to = 1 - from.end;
         let content = Content::of(frame);
         let cable = &mut self.cables[usize::from(from.cable)];
-        let arrives_in = cable.send(usize::from(to), frame, content, &mut self.rng);
+        let arrives_in = cable.send(usize::from(to), now_units, frame, content, &mut self.rng);
         self.witness.mix(u64::from(from.cable) << 32 | len as u64);
         self.witness.see(&MeshFact::Sent {
             from,
             content,
             arrives_in,
         });
-        if let Some(units) = arrives_in {
+        let cable = &self.cables[usize::from(from.cable)];
+        let is_taken_with_another =
+            self.answers_together() && cable.comes_with_another(usize::from(to));
+        if let Some(units) = arrives_in.filter(|_| !is_taken_with_another) {
             let arrive = Event::Arrive {
                 cable: from.cable,
                 end: to,
