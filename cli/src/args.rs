@@ -442,6 +442,7 @@ pub enum ConfigCommand {
     covalent sim --seed 7 --nodes 3 --faults loss,cut-both   as many nodes, these faults\n  \
     covalent sim --seed 7 --frames                           every frame and pace as well\n  \
     covalent sim --seeds 0..10000                            many runs, with seeds per second\n  \
+    covalent sim hunt --minutes 30                           fresh seeds of all simulators\n  \
     covalent sim --mutant retries-blindly --faults cut-both  built wrong, to see it found\n  \
     covalent sim --seed 7 --format json | jq '.trace[] | select(.subject == \"link\").text'"
 )]
@@ -521,7 +522,7 @@ mod tests {
                 })
                 .sum()
         }
-        assert_eq!(check(&mut Cli::command(), "covalent"), 43);
+        assert_eq!(check(&mut Cli::command(), "covalent"), 44);
     }
 
     #[test]
@@ -559,6 +560,18 @@ mod tests {
             &["covalent", "sim", "group", "--faults", "loss"],
             &["covalent", "sim", "group", "--mutant", "none"],
             &["covalent", "sim", "group", "--seed", "1", "--seeds", "0..5"],
+            &["covalent", "sim", "hunt", "trees"],
+            &["covalent", "sim", "hunt", "--minutes", "0"],
+            &[
+                "covalent",
+                "sim",
+                "hunt",
+                "--minutes",
+                "1",
+                "--seconds",
+                "1",
+            ],
+            &["covalent", "sim", "hunt", "--nodes", "1001"],
             &["covalent", "sim", "--seed", "1", "mesh"],
             &["covalent", "sim", "mesh", "--nodes", "1001"],
             &["covalent", "sim", "mesh", "--shape", "star"],

@@ -1,6 +1,7 @@
 //! `covalent sim`: a run of the simulator, or many.
 
 mod group;
+mod hunt;
 mod links;
 mod many;
 mod mesh;
@@ -24,6 +25,8 @@ pub enum SimCommand {
     Group(group::GroupArgs),
     /// Runs a mesh of up to a thousand nodes with time and faults, and prints what happened.
     Mesh(mesh::MeshArgs),
+    /// Searches fresh seeds of all simulations for a broken invariant, and looks for the smallest case that breaks it.
+    Hunt(hunt::HuntArgs),
 }
 
 /// Which runs of a simulation, and how they are printed.
@@ -60,6 +63,7 @@ pub fn run(args: &SimArgs, interrupt: &Interrupt) -> Result<ExitCode> {
         None => links::run(args, interrupt)?,
         Some(SimCommand::Group(args)) => group::run(args, interrupt)?,
         Some(SimCommand::Mesh(args)) => mesh::run(args, interrupt)?,
+        Some(SimCommand::Hunt(args)) => hunt::run(args, interrupt)?,
     };
     Ok(if held {
         ExitCode::SUCCESS

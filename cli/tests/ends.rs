@@ -96,6 +96,7 @@ const TABLE: &[(&str, &str, Left)] = &[
     ),
     ("covalent sim", "--seeds 0..1000000000", Runs(SOON)),
     ("covalent sim group", "--seeds 0..1000000000", Runs(SOON)),
+    ("covalent sim hunt", "--minutes 1000", Runs(SOON)),
     (
         "covalent sim mesh",
         "--nodes 1000 --shape torus",

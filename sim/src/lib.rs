@@ -28,6 +28,7 @@ pub mod fact;
 pub mod failover;
 pub mod group;
 pub mod hold;
+pub mod hunt;
 pub mod journal;
 pub mod mesh;
 pub mod model;

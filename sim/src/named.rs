@@ -123,6 +123,14 @@ impl<Kind: Named> Set<Kind> {
         let all = Kind::EACH.iter().copied();
         all.filter(move |one| self.has(*one))
     }
+
+    /// Each set that lacks one of them.
+    pub fn each_left_out(self) -> impl Iterator<Item = Self> {
+        self.iter().map(move |one| Self {
+            bits: self.bits & !(1 << one.number()),
+            kind: PhantomData,
+        })
+    }
 }
 
 impl<Kind: Named> FromStr for Set<Kind> {
@@ -212,6 +220,8 @@ mod tests {
             assert_eq!(set.has(fruit), fruit != Fruit::Pear, "{fruit}");
         }
         assert_eq!(Vec::from_iter(set.iter()), [Fruit::Apple, Fruit::Plum]);
+        let left = [Fruit::Plum, Fruit::Apple].map(|fruit| Set::of(&[fruit]));
+        assert_eq!(Vec::from_iter(set.each_left_out()), left);
     }
 
     #[test]

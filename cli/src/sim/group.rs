@@ -59,6 +59,9 @@ pub struct GroupArgs {
     /// Classes of faults, with commas between, each of which occurs rarely or often.
     #[arg(long, value_name = "CLASSES")]
     pub faults: Option<Faults>,
+    /// Faults in all, at most, besides those of envelopes.
+    #[arg(long, value_name = "N")]
+    pub churn: Option<u32>,
     /// Breaks something on purpose.
     #[arg(long, value_name = "NAME")]
     pub mutant: Option<Mutant>,
@@ -66,7 +69,7 @@ pub struct GroupArgs {
     #[arg(long, conflicts_with = "seeds")]
     pub envelopes: bool,
     /// Measures how long it takes from the first evidence that somebody is gone until all others have the view without it.
-    #[arg(long, conflicts_with_all = ["seed", "seeds", "envelopes", "faults", "mutant"])]
+    #[arg(long, conflicts_with_all = ["seed", "seeds", "envelopes", "faults", "churn", "mutant"])]
     pub figures: bool,
 }
 
@@ -79,6 +82,7 @@ pub fn run(args: &GroupArgs, interrupt: &Interrupt) -> Result<bool> {
         nodes: args.nodes.map(usize::from),
         shape: args.shape.clone(),
         faults: args.faults,
+        churn: args.churn,
         mutant: args.mutant,
     };
     match &args.runs.seeds {

@@ -20,6 +20,8 @@ pub struct Options {
     pub shape: Option<Form>,
     /// Classes of faults that occur, each rarely or often. Without it a seed picks the classes as well.
     pub faults: Option<Faults>,
+    /// Faults in all, at most, besides those of envelopes. The seed decides on the same ones in the same order.
+    pub churn: Option<u32>,
     /// What is broken on purpose, to see the checkers find it.
     pub mutant: Option<Mutant>,
 }
@@ -37,6 +39,9 @@ impl Options {
         }
         if let Some(faults) = &self.faults {
             command += &format!(" --faults {faults}");
+        }
+        if let Some(churn) = self.churn {
+            command += &format!(" --churn {churn}");
         }
         if let Some(mutant) = self.mutant {
             command += &format!(" --mutant {mutant}");
@@ -99,11 +104,12 @@ mod tests {
             nodes: Some(5),
             shape: Some(Form::Ring),
             faults: Some(Faults::of(&[Fault::Kill])),
+            churn: Some(2),
             mutant: None,
         };
         assert_eq!(
             options.command(7),
-            "covalent sim group --seed 7 --nodes 5 --shape ring --faults kill"
+            "covalent sim group --seed 7 --nodes 5 --shape ring --faults kill --churn 2"
         );
         assert_eq!(Options::default().command(7), "covalent sim group --seed 7");
     }

@@ -126,7 +126,10 @@ impl Plan {
             unclear: often(Fault::Unclear, 40),
             refused: often(Fault::Refuse, 40),
         };
-        let deeds = deeds(rng, faults);
+        let mut deeds = deeds(rng, faults);
+        if let Some(churn) = options.churn {
+            deeds.truncate(churn as usize);
+        }
         let founders = if faults.has(Fault::Join) && rng.bool() {
             // Where more would than are needed, they are at least more than half.
             let fewest = if rng.u8(..4) == 0 {
