@@ -58,7 +58,10 @@ PROMETHEUS = target/test-tools/prometheus/usr/bin/prometheus
 # Tools of the tests that Debian has no package of, or one that would start a service.
 UNIT_TOOLS = $(if $(shell command -v prometheus),,$(PROMETHEUS)) $(MDBOOK)
 
-.PHONY: help run test unit-build beside-lint build install uninstall deb deb-test docs lint unit dpdk-test metrics ebpf ebpf-check loom spec spec-bounded instructions fuzz soak guest-test bench bench-page bench-peers clean
+# Nodes of meshes of fresh seeds: a debug build takes a second for the smallest.
+FRESH_NODES = 12,25,40
+
+.PHONY: help run test fresh unit-build beside-lint build install uninstall deb deb-test docs lint unit dpdk-test metrics ebpf ebpf-check loom spec spec-bounded instructions fuzz soak guest-test bench bench-page bench-peers clean
 
 help:            ## Shows this list
 	@grep -hE '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed 's/: .*##/\t/' | expand -t 16
@@ -139,7 +142,7 @@ $(MDBOOK):
 
 # First what is built and searched, in two chains: they share no folder and time nothing, and neither keeps two processors busy alone. Then, with nothing
 # beside it, what is timed.
-test:            ## Format, lints, docs, the XDP object against its source, pipes and links under their model checkers, instructions for each packet, every test, DPDK ports
+test:            ## Format, lints, docs, the XDP object against its source, pipes and links under their model checkers, instructions for each packet, fresh seeds of the simulators, every test, DPDK ports
 	@scripts/install-packages build bpf spec count units tools peers dpdk
 	@mkdir -p target
 	@$(MAKE) --no-print-directory beside-lint >target/beside-lint.log 2>&1 & beside=$$!; \
@@ -147,7 +150,7 @@ test:            ## Format, lints, docs, the XDP object against its source, pipe
 	wait $$beside || status=$$?; \
 	cat target/beside-lint.log; \
 	exit $$status
-	@$(MAKE) --no-print-directory unit dpdk-test
+	@$(MAKE) --no-print-directory fresh unit dpdk-test
 
 beside-lint: ebpf-check loom instructions $(UNIT_TOOLS)
 
@@ -161,6 +164,10 @@ lint:            ## rustfmt, clippy and rustdoc, warnings are errors
 	@$(CARGO) clippy -p covalent-protocol --no-default-features --locked --quiet -- -D warnings
 	@test ! -d "$$(rustc --print target-libdir --target $(BARE_TARGET))" || $(CARGO) check -p covalent-protocol --no-default-features --target $(BARE_TARGET) --locked --quiet
 	@RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --locked --quiet
+
+# Built as the tests are, so that no arithmetic overflows unseen.
+fresh: unit-build ## Fresh seeds of links, groups and meshes, 20 s of a core each; prints how to replay one that breaks an invariant
+	@target/debug/covalent sim hunt --seconds-each 20 --nodes $(FRESH_NODES)
 
 # All targets at once: programs that were built without the tests have their dependencies with other features, and are built again for them.
 unit: unit-build $(UNIT_TOOLS) ## Every test; those of the command line drive the binaries built here
@@ -222,7 +229,7 @@ fuzz:            ## Decoders on damaged bytes with fresh seeds for FUZZ_SECONDS 
 	@scripts/install-packages build
 	@CARGO="$(CARGO)" scripts/fuzz
 
-soak:            ## Lying, dying and slow applications around the daemon for SOAK_SECONDS (300) each; control and the daemon killed in reloads (120); as root, a rack of eight nodes whose cables are cut and whose nodes are killed (120), with a group on it, and a bank over links that are cut (60); registers whose servers and nodes are taken away (60); every failure of small meshes, and churn in one of 1,000 nodes; 100,000 groups
+soak:            ## Lying, dying and slow applications around the daemon for SOAK_SECONDS (300) each; control and the daemon killed in reloads (120); as root, a rack of eight nodes whose cables are cut and whose nodes are killed (120), with a group on it, and a bank over links that are cut (60); registers whose servers and nodes are taken away (60); every failure of small meshes; of fresh seeds, which it prints, 100,000 worlds of links, 100,000 groups, 750 meshes and churn in one of 1,000 nodes
 	@scripts/install-packages build
 	@SOAK_SECONDS=$${SOAK_SECONDS:-300} $(CARGO) test -p covalent-dataplane --test trust --release --locked -- --nocapture --test-threads=1
 	@$(CARGO) build --release --locked --bin covalentd --bin covalent-control
@@ -233,13 +240,16 @@ soak:            ## Lying, dying and slow applications around the daemon for SOA
 	@target/release/covalent sim mesh --exhaustive three
 	@target/release/covalent sim mesh --exhaustive sixteen
 	@target/release/covalent sim mesh --exhaustive sixteen --load far
-	@target/release/covalent sim mesh --nodes 100 --shape torus --seeds 0..50
-	@target/release/covalent sim mesh --nodes 10 --load far --jitter 40 --seeds 0..500
-	@target/release/covalent sim mesh --shape grid:4x4 --load far --seeds 0..200
 	@target/release/covalent sim mesh --nodes 1000 --shape torus --seed 20261123 --faults all
-	@target/release/covalent sim mesh --nodes 1000 --shape torus --faults cut,silent,one-way,flap,crash,stall --load none
 	@target/release/covalent sim mesh --shape torus --grow 10,100,1000 --faults cut --churn 1 --load none
-	@target/release/covalent sim group --seeds 0..100000
+	@base=$$(shuf -i 0-999999999999 -n 1); run() { echo "covalent sim $$*"; target/release/covalent sim $$*; }; \
+	range() { echo "--seeds $$base..$$((base + $$1))"; }; \
+	run mesh --nodes 10 --load far --jitter 40 $$(range 500) && \
+	run mesh --shape grid:4x4 --load far $$(range 200) && \
+	run mesh --nodes 1000 --shape torus --faults cut,silent,one-way,flap,crash,stall --load none --seed $$base && \
+	run hunt links --runs 100000 --minutes 1000 --base $$base && \
+	run hunt groups --runs 100000 --minutes 1000 --base $$base && \
+	run hunt meshes --runs 50 --nodes 100 --minutes 1000 --base $$base
 
 # Takes half an hour beside nothing else; GUEST_JOBS="conformance igb" runs only the jobs whose names have these words.
 guest-test:      ## Runs Covalent on stock Debian kernels under QEMU, on drivers of real NICs; downloads them by name (as root); makes docs/supported-kernels.md

@@ -85,6 +85,27 @@ fn seeds_that_once_failed_hold() {
     }
 }
 
+/// First epochs were drawn from their whole circle. A cable that was moved twice came to an epoch
+/// more than half a circle ahead, where serial numbers have no order: its latches were taken for
+/// later ones and forgotten, and the peer that lived was said to have restarted.
+#[test]
+fn epochs_that_are_drawn_stay_in_order_when_cables_are_moved() {
+    let faults = [
+        Fault::CutBoth,
+        Fault::Carrier,
+        Fault::Crash,
+        Fault::Move,
+        Fault::Forge,
+    ];
+    let options = Options {
+        faults: Some(Faults::of(&faults)),
+        ..Options::default()
+    };
+    run(112, &options).unwrap_or_else(|failure| panic!("{failure}"));
+    run_seeds(0..600, &options, |_| ControlFlow::Continue(()))
+        .unwrap_or_else(|failure| panic!("{failure}"));
+}
+
 /// Somebody who hears nothing puts frames on cables.
 #[test]
 fn a_blind_forger_breaks_nothing() {

@@ -9,7 +9,7 @@ use anyhow::{Result, anyhow};
 use clap::Args;
 use comfy_table::{Cell, CellAlignment};
 use covalent_sim::{
-    hunt::{Bounds, Finding, Hunt, Kind, MESH_NODES, Share, Simulation, Smallest, shrink},
+    hunt::{Bounds, Finding, Hunt, Kind, MESH_NODES, Share, Simulation, Smallest, cores, shrink},
     shape::NODES_MAX,
 };
 use indicatif::{ProgressBar, ProgressStyle};
@@ -60,6 +60,9 @@ pub struct HuntArgs {
     /// For how many seconds instead.
     #[arg(long, value_name = "N", conflicts_with = "minutes", value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     pub seconds: Option<u64>,
+    /// For how many seconds of a core for each simulator instead.
+    #[arg(long, value_name = "N", conflicts_with_all = ["minutes", "seconds"], value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
+    pub seconds_each: Option<u64>,
     /// Runs of each simulator, at most.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub runs: Option<u64>,
@@ -135,10 +138,15 @@ struct Small {
 /// A simulator has no such mutant; nobody reads any more; or the command was asked to end, and has printed what it found until then.
 pub fn run(args: &HuntArgs, interrupt: &Interrupt) -> Result<bool> {
     let base = args.base.unwrap_or_else(fresh_base);
-    let seconds = args.seconds.unwrap_or(args.minutes * 60);
+    let kinds = kinds(args)?;
+    let seconds = match (args.seconds_each, args.seconds) {
+        (Some(each), _) => (each * kinds.len() as u64).div_ceil(cores() as u64),
+        (None, Some(seconds)) => seconds,
+        (None, None) => args.minutes * 60,
+    };
     let time = Duration::from_secs(seconds);
     let runs_max = args.runs.unwrap_or(u64::MAX);
-    let mut hunt = Hunt::start(kinds(args)?, base, runs_max, !args.keep_going);
+    let mut hunt = Hunt::start(kinds, base, runs_max, !args.keep_going);
     let mut progress = Progress::new(time);
     let mut ended = Ok(());
     while hunt.wait(LOOK) {

@@ -3,6 +3,7 @@
 //! | file | what |
 //! |---|---|
 //! | `receive` | a frame's way in: validation, order, dispatch |
+//! | `first_epoch` | where the epochs of cables begin that are drawn |
 //! | `greet` | handshakes: who is at the other end, which epoch |
 //! | `refuse` | what keeps a link from coming up although somebody answers |
 //! | `serve` | the responder's half of an exchange |
@@ -32,6 +33,7 @@ mod durable;
 mod fabric;
 mod failure;
 mod far;
+mod first_epoch;
 mod greet;
 mod hash;
 mod leave;
@@ -107,7 +109,8 @@ pub struct NodeConfig {
     /// other value only among nodes that all have it, which brings a simulation to the wrap of these counters.
     pub first_sequence: u32,
     /// Random number, not told to anybody, by which the first epoch of each cable is drawn, so that
-    /// who cannot hear a cable does not know it. 0 has epochs begin behind `first_sequence`.
+    /// who cannot hear a cable does not know it: one of 2^30. 0 has epochs begin behind
+    /// `first_sequence`.
     pub epoch_seed: u64,
     /// What it is told about the fabric beyond its neighbours; without it, it takes no part in trees.
     pub fabric: Option<FabricConfig>,
@@ -175,14 +178,6 @@ pub enum SubmitError {
 /// Exchanges whose names are kept when nobody waits for them any more.
 fn names_max(config: &NodeConfig) -> usize {
     (config.transactions_max / 4).min(NAMES_MAX)
-}
-
-/// The first epoch of a cable: a mix of the seed and the port (the finalizer of splitmix64).
-const fn drawn_epoch(seed: u64, port: u16) -> u32 {
-    let mut mixed = seed.wrapping_add((port as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15));
-    mixed = (mixed ^ mixed >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-    (mixed ^ mixed >> 31) as u32
 }
 
 /// All links of one lane. See the crate's page for a picture.
@@ -296,7 +291,8 @@ impl Node {
             self.config.first_sequence,
         );
         if self.config.epoch_seed != 0 {
-            link.epoch = drawn_epoch(self.config.epoch_seed, port);
+            let drawn = first_epoch::drawn_epoch(self.config.epoch_seed, port);
+            link.epoch = link.epoch.wrapping_add(drawn);
         }
         self.make_link(link, Relays::new(answer_bytes_max), SETS_PER_LINK);
         if let Some(fabric) = &mut self.fabric {

@@ -103,7 +103,8 @@ impl Crew {
 }
 
 /// Threads that run at once.
-pub(super) fn cores() -> usize {
+#[must_use]
+pub fn cores() -> usize {
     thread::available_parallelism().map_or(1, usize::from)
 }
 

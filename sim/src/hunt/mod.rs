@@ -16,6 +16,7 @@ mod shrink;
 
 pub use self::{
     case::{Broken, Case, Simulation, Size},
+    crew::cores,
     queue::{Kind, MESH_NODES, Share},
     search::{Finding, Hunt, Unfinished},
     shrink::{Bounds, Smallest, shrink},
