@@ -5,7 +5,7 @@ use fastrand::Rng;
 use crate::{
     World, group, mesh,
     named::named,
-    options::{Faults, Options},
+    options::{Fault, Faults, Options},
     run,
     shape::Form,
 };
@@ -227,12 +227,12 @@ impl Case {
     pub(super) fn links(seed: u64, mutant: Option<crate::Mutant>) -> Self {
         let mut rng = Rng::with_seed(seed);
         let faults = (rng.u8(..4) == 0).then(|| {
-            let mut faults = vec![crate::options::Fault::Forge];
-            faults.extend(
-                crate::options::Fault::ALL
-                    .iter()
-                    .filter(|_| rng.u8(..3) == 0),
-            );
+            // Among arbitrary registers nobody forges.
+            let others = Fault::ALL
+                .iter()
+                .filter(|fault| **fault != Fault::Arbitrary);
+            let mut faults = vec![Fault::Forge];
+            faults.extend(others.filter(|_| rng.u8(..3) == 0));
             Faults::of(&faults)
         });
         let options = Options {
