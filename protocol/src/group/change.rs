@@ -6,7 +6,7 @@
 use super::{
     Group, Phase, Stop,
     contact::{Contacts, MEMBERS_MAX, Members, View},
-    evidence::{Claim, suspects},
+    evidence::{Claim, left_out},
     row::{Ballot, Change, Frontier, Proposal, Row},
 };
 
@@ -146,7 +146,7 @@ impl Group {
     }
 
     fn take_step(&mut self) {
-        let me = self.me;
+        let (me, n) = (self.me, self.view.members.len());
         let seen = self.attempts_seen();
         if seen > self.table.row(me).change.attempt {
             self.begin_attempt(seen);
@@ -156,7 +156,7 @@ impl Group {
         change.claims = change.claims.union(unreached);
         let (attempt, members) = (change.attempt, change.claims);
         self.trying.claims[me] = Claim { attempt, members };
-        self.trying.suspects = self.left_out(attempt);
+        self.trying.suspects = left_out(&self.trying.claims, attempt, n);
 
         self.accept();
         let left = self.view.everybody().without(self.trying.suspects);
@@ -180,28 +180,6 @@ impl Group {
             }
         }
         self.find_decision();
-    }
-
-    /// Who is left out in an attempt.
-    ///
-    /// Claims of this attempt are known to all who are left, claims of one before are not: they may be of a member that
-    /// died, and only some received them. They count until all who are left have said theirs.
-    fn left_out(&self, attempt: u32) -> Members {
-        let n = self.view.members.len();
-        let current = self.trying.claims.map(|claim| {
-            if claim.attempt == attempt {
-                claim
-            } else {
-                Claim::default()
-            }
-        });
-        let out = suspects(&current, n);
-        let mut left = self.view.everybody().without(out).iter();
-        if left.all(|rank| current[rank].attempt == attempt) {
-            out
-        } else {
-            suspects(&self.trying.claims, n)
-        }
     }
 
     /// The greatest ballot that one of them promised.

@@ -29,12 +29,33 @@ impl Claim {
     }
 }
 
+/// Who is left out of `n` members in an attempt.
+///
+/// Claims of this attempt are known to all who are left. Claims of an earlier one may be those of a member that died, and
+/// only some received them: they count until all who are left have said theirs.
+pub fn left_out(claims: &[Claim; MEMBERS_MAX], attempt: u32, n: usize) -> Members {
+    let current = claims.map(|claim| {
+        if claim.attempt == attempt {
+            claim
+        } else {
+            Claim::default()
+        }
+    });
+    let out = suspects(&current, n);
+    let mut left = Members::first(n).without(out).iter();
+    if left.all(|rank| current[rank].attempt == attempt) {
+        out
+    } else {
+        suspects(claims, n)
+    }
+}
+
 /// Who is left out, by the claims of all `n` members: the same for all who know the same claims.
 ///
 /// Those who are accused by fewest are heard first, of as many the lower rank, and the word of one who is left out by then does not count. So of
 /// two whose only path broke one stays; and of some who all reach each other and are more than half, none goes by the word of the others, who
 /// are accused by all of them.
-pub fn suspects(claims: &[Claim; MEMBERS_MAX], n: usize) -> Members {
+fn suspects(claims: &[Claim; MEMBERS_MAX], n: usize) -> Members {
     let mut accusers = [0u8; MEMBERS_MAX];
     for claim in &claims[..n] {
         for rank in claim.members.iter() {
@@ -144,5 +165,48 @@ impl Group {
             let pair = &mut self.pairs[at];
             pair.gone |= pair.rank.is_some() && pair.contact == sender;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const fn claim(attempt: u32, bits: u32) -> Claim {
+        let members = Members::from_bits(bits);
+        Claim { attempt, members }
+    }
+
+    /// Every accusation of three members, in an attempt in which a fourth one is dead.
+    fn of_three() -> impl Iterator<Item = [Claim; MEMBERS_MAX]> {
+        (0..1 << 9_u32).map(|bits| {
+            let mut claims = [Claim::default(); MEMBERS_MAX];
+            for (rank, place) in claims.iter_mut().enumerate().take(3) {
+                *place = claim(2, (bits >> (3 * rank)) & 7 & !(1 << rank) | 8);
+            }
+            claims
+        })
+    }
+
+    #[test]
+    fn whom_the_dead_accused_before_makes_no_difference() {
+        for claims in of_three() {
+            for accused in 0..8 {
+                let mut heard = claims;
+                heard[3] = claim(1, accused);
+                let out = left_out(&heard, 2, 4);
+                assert_eq!(out, left_out(&claims, 2, 4), "{claims:?}, {accused:b}");
+            }
+        }
+    }
+
+    #[test]
+    fn earlier_claims_count_until_all_who_are_left_spoke() {
+        let mut claims = [Claim::default(); MEMBERS_MAX];
+        (claims[0], claims[1]) = (claim(2, 0), claim(1, 0b100));
+        assert_eq!(left_out(&claims, 2, 3), Members::only(2));
+        // The second one reaches the third again.
+        (claims[1], claims[2]) = (claim(2, 0), claim(2, 0));
+        assert_eq!(left_out(&claims, 2, 3), Members::NONE);
     }
 }

@@ -252,7 +252,11 @@ impl Reader<'_> {
     }
 
     fn list(&mut self, len: usize) -> Result<Vec<u64>, String> {
-        (0..len).map(|_| self.u64()).collect()
+        let mut list = Vec::with_capacity(len);
+        for _ in 0..len {
+            list.push(self.u64()?);
+        }
+        Ok(list)
     }
 
     fn change(&mut self, members: usize) -> Result<Change, String> {

@@ -3,14 +3,125 @@
 use super::{
     invariant,
     mutant::Mutant,
-    scenario::{Budget, Scenario},
+    scenario::{Arrival, Budget, Scenario},
 };
+
+/// Ticks behind the last step that nobody forced, within which everything comes to rest.
+const TICKS: u8 = 4;
+
+/// Envelopes arrive in the order in which they were said, but on some ways; members die alone.
+const fn in_order(slow: Vec<[usize; 2]>, held: Vec<[usize; 2]>) -> Arrival {
+    Arrival::InOrder { slow, held }
+}
 
 const fn budget(deaths: u8, accusations: u8, divisions: u8) -> Budget {
     Budget {
         deaths,
         accusations,
         divisions,
+        ticks: 0,
+    }
+}
+
+const fn deaths(deaths: u8) -> Budget {
+    Budget {
+        ticks: TICKS,
+        ..budget(deaths, 0, 0)
+    }
+}
+
+/// One leaves behind a full window, to one whose envelopes wait for the first of them.
+fn leaves_behind_a_window() -> Scenario {
+    Scenario {
+        asks: vec![1, 1, 0, 0, 0],
+        leavers: vec![2],
+        unhurried: true,
+        arrival: in_order(Vec::new(), vec![[1, 2]]),
+        budget: deaths(0),
+        ..Scenario::new("leaves-behind-a-window", 3)
+    }
+}
+
+/// The same, and that one dies.
+fn leaves_behind_a_dead_window() -> Scenario {
+    Scenario {
+        budget: deaths(1),
+        mortal: vec![1],
+        name: "leaves-behind-the-dead",
+        ..leaves_behind_a_window()
+    }
+}
+
+/// Two views end before one knows the end of the first, because its windows are full.
+fn two_ends() -> Scenario {
+    Scenario {
+        asks: vec![1, 0, 0, 0, 0, 0, 0, 0, 0, 0],
+        suspicions: vec![[0, 2]],
+        unhurried: true,
+        arrival: in_order(Vec::new(), vec![[0, 2], [1, 2]]),
+        budget: deaths(1),
+        mortal: vec![3],
+        ..Scenario::new("two-ends", 4)
+    }
+}
+
+/// The oldest leaves while one joins, and may die when only that one knows the next view.
+fn joins_and_leaves() -> Scenario {
+    Scenario {
+        in_view: 2,
+        leavers: vec![0],
+        arrival: in_order(vec![[0, 1]], Vec::new()),
+        budget: deaths(1),
+        mortal: vec![0],
+        ..Scenario::new("joins-and-leaves", 3)
+    }
+}
+
+/// One joins two, of whom any may die.
+fn joins() -> Scenario {
+    Scenario {
+        in_view: 2,
+        arrival: in_order(Vec::new(), Vec::new()),
+        budget: deaths(1),
+        ..Scenario::new("joins", 3)
+    }
+}
+
+/// Three of whom two found, with a way that takes its time, and any of whom may die.
+fn founds() -> Scenario {
+    Scenario {
+        in_view: 0,
+        founders: 2,
+        arrival: in_order(vec![[0, 1]], Vec::new()),
+        budget: deaths(1),
+        ..Scenario::new("founds", 3)
+    }
+}
+
+/// Three of whom two found, each of whom may hear of another one first, so that each waits for the next.
+fn founds_in_a_circle() -> Scenario {
+    Scenario {
+        arrival: in_order(Vec::new(), vec![[0, 1], [1, 2], [2, 0]]),
+        budget: deaths(0),
+        name: "founds-in-a-circle",
+        ..founds()
+    }
+}
+
+/// Two found a group on each side of a division that is mended; then one may die, and one is suspected.
+fn two_groups() -> Scenario {
+    Scenario {
+        in_view: 0,
+        founders: 2,
+        suspicions: vec![[3, 2]],
+        unhurried: true,
+        divisions: vec![vec![0, 0, 1, 1]],
+        divided: true,
+        mended: true,
+        arrival: in_order(Vec::new(), Vec::new()),
+        budget: deaths(1),
+        mortal: vec![0],
+        ..Scenario::new("two-groups", 4)
     }
 }
 
@@ -76,6 +187,14 @@ pub fn bounded() -> Vec<Scenario> {
             doubters: vec![[2, 0]],
             ..Scenario::new("false-alarm", 3)
         },
+        leaves_behind_a_window(),
+        leaves_behind_a_dead_window(),
+        two_ends(),
+        joins(),
+        joins_and_leaves(),
+        founds(),
+        founds_in_a_circle(),
+        two_groups(),
     ]
 }
 
@@ -109,6 +228,30 @@ pub fn mutants() -> Vec<(Scenario, &'static str)> {
                 ..three_leader()
             },
             invariant::ENDS,
+        ),
+        (
+            Scenario {
+                name: "left-takes-nothing",
+                mutant: Mutant::LeftTakesNothing,
+                ..leaves_behind_a_window()
+            },
+            invariant::ENDS,
+        ),
+        (
+            Scenario {
+                name: "left-is-silent",
+                mutant: Mutant::LeftIsSilent,
+                ..leaves_behind_a_dead_window()
+            },
+            invariant::ENDS,
+        ),
+        (
+            Scenario {
+                name: "deaf-to-other-groups",
+                mutant: Mutant::DeafToOtherGroups,
+                ..two_groups()
+            },
+            invariant::QUIET,
         ),
     ]
 }

@@ -1,5 +1,6 @@
 //! What must hold in every state.
 
+use covalent_protocol::group::View;
 use stateright::Property;
 
 use super::{
@@ -18,6 +19,9 @@ pub const ALL_OR_NONE: &str = "all or none";
 pub const EXACTLY_ONCE: &str = "messages once";
 /// Where nothing is left to happen, who has a quorum is in one view with all messages told, and who has none says so.
 pub const ENDS: &str = "every run ends in a view or stopped";
+
+/// Where nothing is left to happen but ticks, members say keepalives only, and nobody answers who lost its quorum.
+pub const QUIET: &str = "an idle group is quiet";
 
 /// All of them.
 #[must_use]
@@ -40,6 +44,13 @@ pub fn all() -> Vec<Property<Search>> {
                 !search.steps(world).is_empty() || rest::has_ended(world)
             })
         }),
+        Property::always(QUIET, |search, world| {
+            search.holds(5, || {
+                !search.scenario.members_die_alone()
+                    || !search.steps(world).is_empty()
+                    || rest::is_quiet(world)
+            })
+        }),
     ]
 }
 
@@ -59,10 +70,13 @@ fn one_view(world: &World) -> bool {
     };
     told(world).all(rising)
         && each_two(world).all(|(a, b)| {
-            let of_number = |number| b.views.iter().find(|view| view.number == number);
+            let same = |view: &View| {
+                let mut others = b.views.iter();
+                others.find(|other| (other.group, other.number) == (view.group, view.number))
+            };
             a.views
                 .iter()
-                .all(|view| of_number(view.number).is_none_or(|other| other == view))
+                .all(|view| same(view).is_none_or(|other| other == view))
         })
         && (0..world.sides.len()).all(|member| {
             let views = &world.sides[member].told.views;

@@ -11,6 +11,7 @@
 //! | [`invariant`] | what must hold in every state |
 //! | [`rest`] | what must hold where nothing is left to happen |
 //! | [`sight`] | what a search must come by, or it shows nothing about it |
+//! | [`said`] | what an envelope says, as far as these go by it |
 //! | [`mutant`] | ways to build it wrong, each of which must be found |
 //! | [`catalogue`] | the scenarios that are checked |
 
@@ -18,6 +19,7 @@ pub mod catalogue;
 pub mod invariant;
 pub mod mutant;
 pub mod rest;
+pub mod said;
 pub mod scenario;
 pub mod sight;
 pub mod step;

@@ -1,9 +1,11 @@
 //! Ways to build it wrong. Each stands around the production machine and not in it, and each must be found.
 
 use covalent_protocol::group::{
-    Contacts, Group, Inside, MEMBERS_MAX, Members,
+    Contacts, Group, GroupStanding, Inside, MEMBERS_MAX, Members, View,
     row::{Ballot, Proposal},
 };
+
+use super::said::{Kind, group_of, is_ordered, kind_of, make_keepalive};
 
 /// What is built wrong.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -16,6 +18,12 @@ pub enum Mutant {
     ForgetsAccepted,
     /// Half of the voters are a quorum without the oldest too.
     AnyMajority,
+    /// Who left asks after nobody to whom it owes the end of the view.
+    LeftIsSilent,
+    /// Who left takes no envelope: of one that comes only the acknowledgment counts.
+    LeftTakesNothing,
+    /// Who has no quorum does not hear that there is another group of its name.
+    DeafToOtherGroups,
 }
 
 impl Mutant {
@@ -29,6 +37,22 @@ impl Mutant {
             Self::ForgetsAccepted if accepted(inside) != before => forget_accepted(inside),
             _ => {}
         });
+    }
+
+    /// An envelope arrives at a machine. Gives whether it is given to it.
+    pub fn hears(self, group: &Group, bytes: &mut Vec<u8>) -> bool {
+        let standing = group.standing();
+        match self {
+            Self::LeftTakesNothing if standing == GroupStanding::Left && is_ordered(bytes) => {
+                make_keepalive(bytes);
+                true
+            }
+            Self::DeafToOtherGroups if standing == GroupStanding::Minority => {
+                let of_other = |view: &View| view.group != group_of(bytes);
+                kind_of(bytes) != Kind::Known || !group.view().is_some_and(of_other)
+            }
+            _ => true,
+        }
     }
 
     /// A machine has said and told all that it had.

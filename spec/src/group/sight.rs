@@ -1,6 +1,8 @@
 //! What a search must come by, or it shows nothing about it.
 
-use super::world::{World, life};
+use covalent_protocol::group::{GroupStanding, View};
+
+use super::world::{Side, World, life};
 
 /// Something that happens in a state, or happened on the way to it.
 pub struct Sight {
@@ -51,6 +53,28 @@ pub const ALL: &[Sight] = &[
         let mut sides = world.sides.iter();
         sides.any(|side| side.group.is_some() && side.told.stopped && !side.told.excluded)
     }),
+    sight("a group took somebody in", |world| {
+        let first = world.scenario.in_view;
+        first > 0
+            && world.sides[first..]
+                .iter()
+                .any(|side| !side.told.views.is_empty())
+    }),
+    sight("two groups of one name were founded", |world| {
+        let first = |view: &View| world.sides.iter().any(|side| is_other(side, view));
+        views(world, first)
+    }),
+    sight("somebody left and knows it", |world| {
+        world.sides.iter().any(|side| side.told.left)
+    }),
+    sight("one that left still waits, and somebody died", |world| {
+        world.scenario.members_die_alone()
+            && world.spent.deaths > 0
+            && world.sides.iter().any(|side| {
+                let group = side.group.as_ref();
+                group.is_some_and(|group| group.standing() == GroupStanding::Left)
+            })
+    }),
     sight("somebody who lives was left out and knows it", |world| {
         let mut sides = world.sides.iter();
         sides.any(|side| side.group.is_some() && side.told.excluded)
@@ -61,7 +85,12 @@ const fn sight(name: &'static str, happened: fn(&World) -> bool) -> Sight {
     Sight { name, happened }
 }
 
-fn views(world: &World, wanted: impl Fn(&covalent_protocol::group::View) -> bool) -> bool {
+fn is_other(side: &Side, view: &View) -> bool {
+    let own = side.told.views.last();
+    own.is_some_and(|own| own.group != view.group)
+}
+
+fn views(world: &World, wanted: impl Fn(&View) -> bool) -> bool {
     let mut views = world.sides.iter().flat_map(|side| &side.told.views);
     views.any(wanted)
 }

@@ -7,7 +7,14 @@ use std::sync::{
 
 use stateright::{Model, Property};
 
-use super::{invariant, scenario::Scenario, sight, world::World};
+use covalent_protocol::group::Group;
+
+use super::{
+    invariant,
+    scenario::Scenario,
+    sight,
+    world::{Held, World, life},
+};
 
 /// One thing that happens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,11 +33,37 @@ pub enum Step {
         /// How many it overtakes.
         place: usize,
     },
+    /// The envelope that was held back arrives.
+    Release {
+        /// Whose.
+        from: usize,
+        /// To whom.
+        to: usize,
+    },
     /// A member dies.
     Die {
         /// Which.
         member: usize,
+        /// What it said and has not arrived is lost.
+        mute: bool,
     },
+    /// A member that was in no view at the start begins.
+    Begin {
+        /// Which.
+        member: usize,
+    },
+    /// The next one of [`Scenario::leavers`] is asked to leave.
+    Leave {
+        /// Its place among them.
+        leaver: usize,
+    },
+    /// An application says of another one that it should go.
+    Suspect {
+        /// The place among [`Scenario::suspicions`].
+        suspicion: usize,
+    },
+    /// A tick of everybody, where nothing is under way.
+    Tick,
     /// A link layer says what stands.
     Tell {
         /// Whose.
@@ -104,18 +137,50 @@ impl Search {
                 steps.push(Step::Ask { ask });
             }
         }
+        let alone = self.scenario.members_die_alone();
+        // What members asked for comes first: then their windows are as the scenario wants them.
+        let all_asked = world.asked.iter().all(|asked| *asked);
+        let arriving = self.arriving(world);
+        if alone && !arriving.is_empty() {
+            // An application takes its time.
+            steps.clear();
+        }
         for member in 0..members {
             let mortal = self.scenario.mortal.is_empty() || self.scenario.mortal.contains(&member);
-            if mortal && world.lives(member) && world.spent.deaths < budget.deaths {
-                steps.push(Step::Die { member });
+            let may_now = arriving.is_empty() || !self.scenario.unhurried;
+            let waits = alone && !(all_asked && may_now);
+            let may_die = mortal && !waits && world.spent.deaths < budget.deaths;
+            if may_die && world.lives(member) {
+                let mute = false;
+                steps.push(Step::Die { member, mute });
+            }
+            // Also where it is out already: its node dies.
+            let mut ways = member * members..(member + 1) * members;
+            let said = |way: usize| {
+                !world.under_way[way].is_empty() || matches!(world.held[way], Held::Envelope(_))
+            };
+            if may_die && alone && ways.any(said) {
+                let mute = true;
+                steps.push(Step::Die { member, mute });
             }
         }
+        if arriving.is_empty() || !self.scenario.unhurried {
+            self.of_themselves(world, &mut steps);
+        }
+        let mut quiet = arriving.is_empty();
+        if quiet && all_asked {
+            let before = steps.len();
+            steps.extend(self.held(world));
+            quiet = steps.len() == before;
+        }
+        steps.extend(arriving);
+        let before = steps.len();
         for (at, about) in pairs(members) {
             let place = at * members + about;
             let under_way = &world.under_way[place];
             // Whoever died said what is under way before.
             let arrives = world.lives(about) && world.part[at] == world.part[about];
-            if arrives {
+            if arrives && !alone {
                 let places = under_way.len().min(self.scenario.reorder);
                 steps.extend((0..places).map(|place| Step::Deliver {
                     from: at,
@@ -138,6 +203,9 @@ impl Search {
                 steps.push(Step::Accuse { at, about });
             }
         }
+        let unaware = steps[before..]
+            .iter()
+            .any(|step| matches!(step, Step::Tell { .. }));
         let divided = world.part.iter().any(|part| *part != 0);
         if divided && self.scenario.mended {
             steps.push(Step::Mend);
@@ -146,7 +214,63 @@ impl Search {
             let divisions = 0..self.scenario.divisions.len();
             steps.extend(divisions.map(|division| Step::Divide { division }));
         }
+        // Members that do not hurry have done by then what they do of themselves.
+        let may_tick = alone && quiet && !unaware && world.spent.ticks < budget.ticks;
+        if may_tick && (steps.is_empty() || !self.scenario.unhurried) {
+            steps.push(Step::Tick);
+        }
         steps
+    }
+
+    /// Envelopes that may arrive next where a member dies alone.
+    fn arriving(&self, world: &World) -> Vec<Step> {
+        let members = self.scenario.members;
+        let mut steps = Vec::new();
+        if let Some(way) = world.next_way() {
+            let (from, to) = (way / members, way % members);
+            steps.push(Step::Deliver { from, to, place: 0 });
+        }
+        if !self.scenario.members_die_alone() {
+            return steps;
+        }
+        for (from, to) in pairs(members) {
+            let way = from * members + to;
+            if self.scenario.is_slow([from, to]) && world.part[from] == world.part[to] {
+                let places = world.under_way[way].len().min(self.scenario.reorder);
+                steps.extend((0..places).map(|place| Step::Deliver { from, to, place }));
+            }
+        }
+        steps
+    }
+
+    /// Envelopes that are held back.
+    fn held(&self, world: &World) -> impl Iterator<Item = Step> {
+        let members = self.scenario.members;
+        pairs(members)
+            .filter(move |(from, to)| matches!(world.held[from * members + to], Held::Envelope(_)))
+            .map(|(from, to)| Step::Release { from, to })
+    }
+
+    /// What members do of themselves.
+    fn of_themselves(&self, world: &World, steps: &mut Vec<Step>) {
+        let unbegun = (0..self.scenario.members).filter(|&member| !world.began[member]);
+        let at_once = if self.scenario.unhurried {
+            1
+        } else {
+            usize::MAX
+        };
+        steps.extend(unbegun.take(at_once).map(|member| Step::Begin { member }));
+        let all_asked = world.asked.iter().all(|asked| *asked);
+        for (leaver, &member) in self.scenario.leavers.iter().enumerate() {
+            if all_asked && !world.leaves[leaver] && world.is_member(member) {
+                steps.push(Step::Leave { leaver });
+            }
+        }
+        for (suspicion, &[by, whom]) in self.scenario.suspicions.iter().enumerate() {
+            if all_asked && !world.suspected[suspicion] && world.is_with(by, whom) {
+                steps.push(Step::Suspect { suspicion });
+            }
+        }
     }
 
     fn look(&self, world: &World) {
@@ -181,6 +305,12 @@ impl Model for Search {
     fn next_state(&self, world: &World, step: Step) -> Option<World> {
         let members = self.scenario.members;
         let mut next = world.clone();
+        if !matches!(
+            step,
+            Step::Tick | Step::Deliver { .. } | Step::Release { .. } | Step::Tell { .. }
+        ) {
+            next.spent.ticks = 0;
+        }
         match step {
             Step::Ask { ask } => {
                 next.asked[ask] = true;
@@ -194,9 +324,24 @@ impl Model for Search {
                 }
             }
             Step::Deliver { from, to, place } => next.deliver(from, to, place),
-            Step::Die { member } => {
+            Step::Release { from, to } => next.release(from, to),
+            Step::Die { member, mute } => {
                 next.spent.deaths += 1;
-                next.die(member);
+                next.die(member, mute);
+            }
+            Step::Begin { member } => next.begin(member),
+            Step::Leave { leaver } => {
+                next.leaves[leaver] = true;
+                next.input(self.scenario.leavers[leaver], Group::leave);
+            }
+            Step::Suspect { suspicion } => {
+                next.suspected[suspicion] = true;
+                let [by, whom] = self.scenario.suspicions[suspicion];
+                next.input(by, |group| group.suspect(life(whom)));
+            }
+            Step::Tick => {
+                next.spent.ticks += 1;
+                next.tick();
             }
             Step::Tell { at, about } => next.tell(at, about),
             Step::Accuse { at, about } => {

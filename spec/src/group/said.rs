@@ -1,0 +1,64 @@
+//! What an envelope says, as far as a mutant or an invariant goes by it.
+
+/// Where an envelope has its kind, flags, number, group, batch bytes and members; bytes of the head before a list for
+/// each member.
+const KIND: usize = 1;
+const FLAGS: usize = 3;
+const NUMBER: usize = 4;
+const GROUP: usize = 8;
+const BATCH: usize = 36;
+const MEMBERS: usize = 38;
+const HEAD: usize = 80;
+
+const DECIDED: u8 = 8;
+const UNORDERED: u8 = 16;
+
+/// Kinds of envelopes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// A row outside of the order of its pair: a keepalive.
+    Keepalive,
+    /// Somebody asks.
+    Hello,
+    /// It is answered.
+    Known,
+    /// Anything else.
+    Other,
+}
+
+/// The kind of an envelope.
+#[must_use]
+pub fn kind_of(bytes: &[u8]) -> Kind {
+    match bytes[KIND] {
+        1 if bytes[FLAGS] & UNORDERED != 0 => Kind::Keepalive,
+        3 => Kind::Hello,
+        4 => Kind::Known,
+        _ => Kind::Other,
+    }
+}
+
+/// Whether it is of the order of its pair.
+#[must_use]
+pub fn is_ordered(bytes: &[u8]) -> bool {
+    bytes[FLAGS] & UNORDERED == 0
+}
+
+/// The group that it names.
+#[must_use]
+pub fn group_of(bytes: &[u8]) -> u64 {
+    word(bytes, GROUP)
+}
+
+/// Makes it a keepalive: of what it said only the row and what was taken are left.
+pub fn make_keepalive(bytes: &mut Vec<u8>) {
+    bytes[KIND] = 1;
+    bytes[FLAGS] = bytes[FLAGS] & !DECIDED | UNORDERED;
+    bytes[NUMBER..NUMBER + 4].fill(0);
+    bytes[BATCH..BATCH + 2].fill(0);
+    bytes.truncate(HEAD + 8 * usize::from(bytes[MEMBERS]));
+}
+
+fn word(bytes: &[u8], at: usize) -> u64 {
+    let word = bytes[at..].first_chunk().copied();
+    word.map_or(0, u64::from_le_bytes)
+}
