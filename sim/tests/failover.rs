@@ -4,11 +4,12 @@ use covalent_sim::failover::{Gaps, Way, measure};
 
 /// Cuts of each way.
 const CUTS: u64 = 200;
-/// Round trips within which the first exchange must have ended that was open on a cable whose ports lost their carrier.
-const CARRIER_ROUND_TRIPS: f64 = 4.0;
-/// The same where nobody notices: three round trips of the other link, up to one more under way, a question, and up to two
-/// to apply afresh what did not happen. No pace is waited for.
-const SILENT_ROUND_TRIPS: f64 = 8.0;
+/// Round trips within which the first exchange must have ended, in 99 of 100 cuts, that was open on a
+/// cable whose ports lost their carrier.
+const CARRIER_ROUND_TRIPS: f64 = 3.5;
+/// The same where nobody notices: three round trips of the other link, up to one more under way, a
+/// question, and up to two to apply afresh what did not happen. No tick is waited for.
+const SILENT_ROUND_TRIPS: f64 = 7.0;
 
 #[test]
 fn what_was_open_on_a_dead_cable_ends_over_another() {
@@ -26,6 +27,6 @@ fn what_was_open_on_a_dead_cable_ends_over_another() {
         } else {
             SILENT_ROUND_TRIPS
         };
-        assert!(gaps.first_round_trips(99) < most, "{way:?}: {gaps}");
+        assert!(gaps.first_round_trips(99) <= most, "{way:?}: {gaps}");
     }
 }
