@@ -386,10 +386,7 @@ impl Lane {
                 let _ = slot.port.set_faults(faults.rx, faults.tx);
             }
         }
-        if self.settings.core != tuning.core {
-            self.settings.core = tuning.core;
-            self.pin();
-        }
+        self.pinning.want(tuning.core);
         // At once, so that the link of each port hears in this round what became of it.
         self.watch_carriers();
         stepped(Ok(self.view()), left)

@@ -27,6 +27,7 @@ mod outbox;
 mod pacer;
 mod paths;
 mod pending;
+mod pinning;
 pub mod policy;
 mod port_slot;
 mod put_back;
@@ -48,25 +49,6 @@ use std::{
     time::{Duration, Instant},
 };
 
-use covalent_api::{
-    config::{Config, Idle},
-    event::EventKind,
-    guid::Guid,
-    name,
-};
-use covalent_protocol::{
-    AddLinkError, FRAME_BYTES_MAX, FabricConfig, Name, Node, NodeConfig, Reply,
-    agreement::{Held, Slot},
-    verb::{
-        VERB_BYTES_MAX,
-        envelope::{COMPLETION_BYTES_MAX, SUBMIT_BYTES_MAX},
-    },
-};
-use nix::{
-    sched::{CpuSet, sched_getaffinity, sched_setaffinity},
-    unistd::Pid,
-};
-
 use self::{
     agreement::{Ready, Taking},
     command::{Answer, Order, Report},
@@ -82,6 +64,7 @@ use self::{
     outbox::Outbox,
     paths::Watchers,
     pending::PendingTable,
+    pinning::Pinning,
     policy::Policy,
     port_slot::PortSlot,
     put_back::Returning,
@@ -98,6 +81,20 @@ use crate::{
     slots::Slots,
     telemetry::LaneCounters,
     verb::VerbEngine,
+};
+use covalent_api::{
+    config::{Config, Idle},
+    event::EventKind,
+    guid::Guid,
+    name,
+};
+use covalent_protocol::{
+    AddLinkError, FRAME_BYTES_MAX, FabricConfig, Name, Node, NodeConfig, Reply,
+    agreement::{Held, Slot},
+    verb::{
+        VERB_BYTES_MAX,
+        envelope::{COMPLETION_BYTES_MAX, SUBMIT_BYTES_MAX},
+    },
 };
 
 /// Exchanges that one lane may have open or waiting at other nodes.
@@ -147,8 +144,7 @@ pub struct Lane {
     ready: Option<Ready>,
     /// Ports that are being put back.
     returning: Option<Returning>,
-    /// The cores that the thread might use before it was pinned.
-    cores: Option<CpuSet>,
+    pinning: Pinning,
     idler: Idler,
     gather: Gather,
     /// Where link frames are put together.
@@ -277,6 +273,7 @@ impl Lane {
             next_tick: now + settings.pace,
             next_ask: now,
             beat: Arc::default(),
+            pinning: Pinning::new(settings.lane, settings.core),
             settings,
             ports: slots,
             node,
@@ -289,7 +286,6 @@ impl Lane {
             taking: None,
             ready: None,
             returning: None,
-            cores: None,
             loops: 0,
             busy_loops: 0,
             sleeps: 0,
@@ -314,8 +310,7 @@ impl Lane {
     /// Runs until [`command::Command::Stop`]. Pins the calling thread.
     pub fn run(mut self) {
         covalent_log::this_is_a_lane();
-        self.cores = sched_getaffinity(Pid::from_raw(0)).ok();
-        self.pin();
+        self.pinning.begin();
         while !self.stopping {
             if self.left == Some(Left::Deaf) {
                 self.wait_for_stop();
@@ -327,25 +322,6 @@ impl Lane {
             durable.flush();
         }
         self.write_all_counters();
-    }
-
-    /// Puts the calling thread on its core, or back on all that it might use at first.
-    fn pin(&mut self) {
-        let pinned = match (self.settings.core, &self.cores) {
-            (Some(core), _) => {
-                core_affinity::set_for_current(core_affinity::CoreId { id: core as usize })
-            }
-            (None, Some(cores)) => sched_setaffinity(Pid::from_raw(0), cores).is_ok(),
-            (None, None) => true,
-        };
-        if !pinned {
-            tracing::warn!(
-                lane = self.settings.lane,
-                core = self.settings.core,
-                "the lane could not be pinned and floats"
-            );
-            self.settings.core = None;
-        }
     }
 
     fn round(&mut self) {
@@ -441,12 +417,13 @@ impl Lane {
         0
     }
 
-    /// Has links ask, so that their round trips are known although nothing is open there. Where the ball is under way already it does nothing.
+    /// Once in a second: looks whether the core is still there, and has links ask, so that their round trips are known although nothing is open there. Where the ball is under way already it does nothing.
     fn ask_links(&mut self) {
         if self.core.now < self.next_ask {
             return;
         }
         self.next_ask = self.core.now + round_trips::ASK_EVERY;
+        self.pinning.look();
         for slot in self.ports.iter().filter(|slot| slot.link) {
             self.node.ask_for_ball(slot.index);
         }

@@ -180,7 +180,7 @@ impl Lane {
         LaneStatus {
             lane: self.settings.lane,
             address: Some(self.settings.address),
-            core: self.settings.core,
+            core: self.pinning.core(),
             idle: match self.settings.idle {
                 Idle::Poll => "poll",
                 Idle::Adaptive => "adaptive",

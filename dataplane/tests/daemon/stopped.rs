@@ -1,4 +1,5 @@
-//! A daemon that stands still under load, as SIGSTOP, a debugger or a machine that is suspended has it: the whole process, at either end of the verbs.
+//! A daemon that stands still under load, as SIGSTOP, a debugger or a machine that is suspended has it: the whole process, at either end of the verbs, and one
+//! lane of it.
 
 use std::{
     collections::BTreeSet,
@@ -6,7 +7,11 @@ use std::{
     time::{Duration, Instant},
 };
 
-use covalent_pipe::seqpacket::Connection;
+use covalent_api::{
+    request::{Reply, Request},
+    rule::Match,
+};
+use covalent_pipe::{region::RegionMemory, seqpacket::Connection};
 use covalent_protocol::{Mode, verb::Verb};
 use nix::{
     sys::signal::{Signal, kill},
@@ -16,6 +21,7 @@ use nix::{
 use super::{
     client::{App, Client, Ended, Verbs},
     command,
+    held::{Held, thread_of},
     node::{Node, PATIENCE, eventually},
 };
 
@@ -46,9 +52,9 @@ fn is_up(client: &mut Client) -> bool {
 
 /// Additions under way all the while, and what became of them.
 #[derive(Default)]
-struct Additions {
-    posted: u64,
-    ended: u64,
+pub struct Additions {
+    pub posted: u64,
+    pub ended: u64,
     /// What the word was before each that was done.
     words: BTreeSet<u64>,
     refused: u64,
@@ -57,7 +63,7 @@ struct Additions {
 
 impl Additions {
     /// Takes the ends that are there, and posts more, so that no more than `most` are posted in all.
-    fn go_on(&mut self, verbs: &mut Verbs, target: u64, rkey: u32, most: u64) {
+    pub fn go_on(&mut self, verbs: &mut Verbs, target: u64, rkey: u32, most: u64) {
         while self.posted < most && self.posted - self.ended < UNDER_WAY_MAX {
             let mode = [Mode::OnePhase, Mode::TwoPhase][usize::from(self.posted.is_multiple_of(2))];
             let add = Verb::FetchAdd { delta: 1 };
@@ -85,6 +91,22 @@ impl Additions {
                 done => assert!(self.words.insert(done.word()), "a word came twice"),
             }
         }
+    }
+}
+
+/// Fails unless each addition that was told done was done once, by the word that it added to.
+pub fn check_sums<const N: usize>(all: [(&str, &Additions, &RegionMemory); N]) {
+    for (what, additions, word) in all {
+        let done = additions.words.len() as u64;
+        eprintln!(
+            "{what}: {done} done, {} refused, {} in doubt for a while",
+            additions.refused, additions.doubts
+        );
+        assert!(
+            additions.words.iter().copied().eq(0..done),
+            "a word is missing"
+        );
+        assert_eq!(word.load(0), Some(done));
     }
 }
 
@@ -153,16 +175,97 @@ fn a_daemon_that_stands_still_under_load_loses_and_repeats_nothing() {
         out.go_on(&mut from_a, guid_b, key_b, 0);
         back.go_on(&mut from_b, guid_a, key_a, 0);
     }
-    for (what, additions, word) in [("a", &out, &word_b), ("b", &back, &word_a)] {
-        let done = additions.words.len() as u64;
-        eprintln!(
-            "{what}: {done} done, {} refused, {} in doubt for a while, over {failures} failures of the link",
-            additions.refused, additions.doubts
-        );
-        assert!(
-            additions.words.iter().copied().eq(0..done),
-            "a word is missing"
-        );
-        assert_eq!(word.load(0), Some(done));
+    eprintln!("{failures} failures of the link");
+    check_sums([("a", &out, &word_b), ("b", &back, &word_a)]);
+}
+
+/// One lane's thread of a daemon, and not its process: the other lane, its link and the host thread go on.
+#[test]
+fn a_lane_that_stands_still_holds_up_no_other_and_loses_and_repeats_nothing() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let node = |name| {
+        let mut node = Node::new(dir.path(), name, &["p0", "p1"], "[[lane]]\n[[lane]]\n");
+        node.config.port[1].lane = 1;
+        node
+    };
+    let a = node("a").start();
+    let b = node("b");
+    let daemon = command::start(&["--config", &command::file(dir.path(), &b)]);
+    let socket = b.config.socket_path();
+    eventually("the daemon listens", || {
+        Connection::connect(&socket).is_ok()
+    });
+    let mut near = a.client();
+    eventually("the links are up", || is_up(&mut near));
+    let lane_1 = thread_of(daemon.0.id(), "covalent-lane1");
+    let guid = Client::connect(&socket).status().guid.bits();
+
+    let loads = [0, 1].map(|lane| {
+        let mut owner = App::attach_to_lane(&socket, lane);
+        let (key, word) = owner.register(&format!("bank-{lane}"), 64);
+        let verbs = Verbs::new(App::attach_to_lane(&a.config.socket_path(), lane));
+        (owner, key, word, verbs, Additions::default())
+    });
+    let [
+        (_owner_0, key_0, word_0, mut verbs_0, mut there),
+        (_owner_1, key_1, word_1, mut verbs_1, mut held_up),
+    ] = loads;
+    let (address_0, address_1) = (guid, guid + 1);
+    let mut enough = 0;
+    for stop in 1..=STOPS {
+        enough += BETWEEN;
+        let deadline = Instant::now() + PATIENCE;
+        while there.ended < enough || held_up.ended < enough {
+            assert!(
+                Instant::now() < deadline,
+                "{} and {} ended",
+                there.ended,
+                held_up.ended
+            );
+            there.go_on(&mut verbs_0, address_0, key_0, enough + UNDER_WAY_MAX);
+            held_up.go_on(&mut verbs_1, address_1, key_1, enough + UNDER_WAY_MAX);
+        }
+        let held = Held::hold(lane_1);
+        let of_lane_1 = |client: &mut Client| {
+            let links = client.status().links;
+            links
+                .iter()
+                .any(|link| link.port == "p1" && link.state == "up")
+        };
+        if stop.is_multiple_of(2) {
+            eventually("its link is given up", || !of_lane_1(&mut near));
+        }
+        // The other lane's verbs go on, and so does who attaches to it meanwhile.
+        enough += BETWEEN;
+        let deadline = Instant::now() + PATIENCE;
+        while there.ended < enough {
+            assert!(Instant::now() < deadline, "{} ended", there.ended);
+            there.go_on(&mut verbs_0, address_0, key_0, enough + UNDER_WAY_MAX);
+        }
+        let mut guest = App::attach(&socket);
+        let vlan = u16::try_from(stop).expect("few");
+        let (pipe, _rx) = guest.rx(Some("p0"));
+        guest.bind(pipe, Match::Vlan { vlan });
+        // What needs the other one waits, and nobody else with it.
+        let waiting = Client::connect(&socket);
+        waiting.send(&Request::Status);
+        guest.unbind(pipe, Match::Vlan { vlan });
+        drop(held);
+        let mut waiting = waiting;
+        let (told, _) = waiting.receive().expect("the lane goes on");
+        assert!(matches!(told, Reply::Status(_)), "{told:?}");
+        eventually("its link is up again", || of_lane_1(&mut near));
     }
+    let deadline = Instant::now() + PATIENCE;
+    while there.ended < there.posted || held_up.ended < held_up.posted {
+        assert!(
+            Instant::now() < deadline,
+            "{} and {} ended",
+            there.ended,
+            held_up.ended
+        );
+        there.go_on(&mut verbs_0, address_0, key_0, 0);
+        held_up.go_on(&mut verbs_1, address_1, key_1, 0);
+    }
+    check_sums([("lane 0", &there, &word_0), ("lane 1", &held_up, &word_1)]);
 }

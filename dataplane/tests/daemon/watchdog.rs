@@ -1,7 +1,6 @@
 //! What a service manager is told: that the daemon is ready, and that it lives while each of its threads moves.
 
 use std::{
-    fs, io,
     os::unix::net::UnixDatagram,
     path::Path,
     process::{Child, Command, Stdio},
@@ -16,6 +15,7 @@ use nix::{
 
 use super::{
     command::{Running, file},
+    held::{Held, thread_of},
     node::{Node, PATIENCE, eventually},
 };
 
@@ -57,52 +57,6 @@ impl Watched {
         let length = self.manager.recv(&mut buffer).ok()?;
         Some(String::from_utf8_lossy(&buffer[..length]).trim().to_owned())
     }
-
-    /// The thread of that name.
-    fn thread(&self, name: &str) -> libc::pid_t {
-        let tasks = format!("/proc/{}/task", self.daemon.0.id());
-        fs::read_dir(tasks)
-            .expect("it runs")
-            .flatten()
-            .find(|task| {
-                fs::read_to_string(task.path().join("comm")).is_ok_and(|comm| comm.trim() == name)
-            })
-            .and_then(|task| task.file_name().to_str()?.parse().ok())
-            .expect("a thread of that name")
-    }
-}
-
-/// A thread that does not move until this goes.
-struct Held(libc::pid_t);
-
-impl Held {
-    fn hold(thread: libc::pid_t) -> Self {
-        trace(libc::PTRACE_SEIZE, thread).expect("it can be traced");
-        let held = Self(thread);
-        trace(libc::PTRACE_INTERRUPT, thread).expect("it is traced");
-        let mut status = 0;
-        // SAFETY: `status` is there to be written through the call.
-        let waited = unsafe { libc::waitpid(thread, &mut status, libc::__WALL) };
-        assert_eq!(waited, thread, "{}", io::Error::last_os_error());
-        held
-    }
-}
-
-impl Drop for Held {
-    fn drop(&mut self) {
-        // An error means that it has ended.
-        let _ = trace(libc::PTRACE_DETACH, self.0);
-    }
-}
-
-fn trace(request: libc::c_uint, thread: libc::pid_t) -> io::Result<()> {
-    let none = std::ptr::null_mut::<libc::c_void>();
-    // SAFETY: these requests take no memory of this process.
-    let answer = unsafe { libc::ptrace(request, thread, none, none) };
-    if answer < 0 {
-        return Err(io::Error::last_os_error());
-    }
-    Ok(())
 }
 
 #[test]
@@ -112,7 +66,7 @@ fn the_service_manager_hears_that_the_daemon_lives_while_each_thread_moves() {
     assert_eq!(watched.told(PATIENCE).as_deref(), Some("READY=1"));
     assert_eq!(watched.told(PATIENCE).as_deref(), Some("WATCHDOG=1"));
     for name in ["covalent-lane0", "covalent-lane1", "covalent-host"] {
-        let held = Held::hold(watched.thread(name));
+        let held = Held::hold(thread_of(watched.daemon.0.id(), name));
         // What was on its way, and one more if it had moved by then since it was last seen.
         sleep(EVERY);
         while watched.told(Duration::from_millis(1)).is_some() {}
