@@ -62,7 +62,7 @@ impl LinkCounters {
 
 macro_rules! drop_counters {
     ($($(#[$doc:meta])* $name:ident,)*) => {
-        /// Why frames or records were dropped. None of them had any effect.
+        /// Why frames, records or what they asked for were dropped. None of them had any effect.
         #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
         pub struct DropCounters {
             $($(#[$doc])* pub $name: u64,)*
@@ -117,6 +117,16 @@ drop_counters! {
     own_guid,
     /// Handshake frames of a peer for which there is no room in the tables.
     no_room,
+    /// Roots that the neighbour announced and that were not taken in, or not kept: there is no room,
+    /// and it takes no less than others.
+    quota_roots,
+    /// Paths that were to lead through this node, beyond the neighbour's share.
+    quota_transits,
+    /// Paths that were to end at this node, beyond the neighbour's share.
+    quota_ends,
+    /// Questions about exchanges with another neighbour, beyond this one's share of those that are
+    /// passed on.
+    quota_relays,
 }
 
 /// Failures by evidence.

@@ -8,6 +8,8 @@ pub trait Named: Copy + 'static {
     const WHAT: &'static str;
     /// All of them, in the order of their numbers.
     const EACH: &'static [Self];
+    /// Those that are not meant by "all", one bit for each.
+    const RARE: u32 = 0;
 
     /// Its name on the command line.
     fn name(self) -> &'static str;
@@ -34,7 +36,11 @@ pub trait Named: Copy + 'static {
 
 /// An `enum` whose variants have names: `ALL`, `as_str`, text both ways, [`Named`].
 macro_rules! named {
-    ($what:literal: $(#[$of_kind:meta])* $kind:ident { $($(#[$of_one:meta])* $one:ident = $name:literal,)* }) => {
+    (
+        $what:literal: $(#[$of_kind:meta])* $kind:ident {
+            $($(#[$of_one:meta])* $one:ident = $name:literal,)*
+        } $(rare: $rare:ident)?
+    ) => {
         $(#[$of_kind])*
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
         #[repr(u8)]
@@ -58,6 +64,7 @@ macro_rules! named {
         impl $crate::named::Named for $kind {
             const WHAT: &'static str = $what;
             const EACH: &'static [Self] = &Self::ALL;
+            $(const RARE: u32 = 1 << Self::$rare as u32;)?
 
             fn name(self) -> &'static str {
                 self.as_str()
@@ -96,8 +103,8 @@ pub struct Set<Kind> {
 impl<Kind: Named> Set<Kind> {
     /// None of them.
     pub const NONE: Self = Self::with(0);
-    /// All of them.
-    pub const ALL: Self = Self::with((1 << Kind::EACH.len()) - 1);
+    /// All of them, but for rare ones.
+    pub const ALL: Self = Self::with(((1 << Kind::EACH.len()) - 1) & !Kind::RARE);
 
     const fn with(bits: u32) -> Self {
         Self {

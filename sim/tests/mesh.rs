@@ -198,6 +198,49 @@ fn each_mutant_is_found_by_a_checker_whose_invariant_it_breaks() {
     }
 }
 
+/// Beside the mesh is a node that announces roots that do not exist, asks for paths in the names of
+/// others and for what is not its own, and says whatever else a frame may.
+#[test]
+fn every_invariant_holds_beside_a_neighbor_that_lies() {
+    for (form, nodes, load, seeds) in [
+        ("line", 4, MeshLoad::Verbs, 0..10),
+        ("ring", 6, MeshLoad::Far, 0..10),
+        ("grid", 12, MeshLoad::Verbs, 0..6),
+        ("random:4", 10, MeshLoad::Verbs, 0..12),
+    ] {
+        let options = MeshOptions {
+            faults: MeshFaults::of(&FaultClass::ALL),
+            load,
+            jitter_percent: 40,
+            ..options(form, nodes)
+        };
+        let count = seeds.end;
+        let report = hold(seeds, &options);
+        assert!(
+            report.faults >= 8 * count && report.committed >= 100 * count,
+            "{report:?}"
+        );
+    }
+}
+
+#[test]
+fn a_mesh_that_shares_nothing_out_is_found_beside_a_liar() {
+    let options = MeshOptions {
+        faults: MeshFaults::of(&[FaultClass::Liar, FaultClass::Crash]),
+        mutant: Some(MeshMutant::SharesNothing),
+        ..MeshOptions::new()
+    };
+    let found = mesh::run_seeds(0..10, &options, |_| ControlFlow::Continue(()));
+    let failure = found.expect_err("somebody is locked out");
+    let checkers = ["convergence", "reaches", "one-parent"];
+    assert!(checkers.contains(&failure.violation.checker), "{failure}");
+    let replay = failure.to_string();
+    assert!(
+        replay.contains("--faults crash,liar") && replay.contains("--mutant shares-nothing"),
+        "{replay}"
+    );
+}
+
 /// At 16 and 100 nodes, or at as many as `COVALENT_MESH_NODES` says.
 #[test]
 fn repairs_take_no_longer_and_nodes_say_no_more_in_a_larger_mesh() {

@@ -165,7 +165,8 @@ pub const LINK: Object<LinkStatus> = Object {
                 meaning: "Frames or records dropped, by cause.",
                 worry: "`crc` or `malformed` grows: a damaged cable or NIC. `version`, `own_guid`, `no_room`: see \
                         `covalent_link_refused`. `stale_epoch`, `not_up`, `late` and `duplicate` grow a little after a failure; \
-                        that is normal.",
+                        that is normal. `quota_roots`, `quota_transits`, `quota_ends` or `quota_relays`: the neighbor asks for more than its \
+                        share of `fabric.roots_max`, of `fabric.transits`, of `fabric.paths`, or of the questions that are passed on at once.",
             },
             |it| &it.drops,
         ),

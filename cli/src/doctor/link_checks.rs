@@ -2,9 +2,17 @@
 
 use std::collections::BTreeMap;
 
-use covalent_api::status::NodeStatus;
+use covalent_api::status::{LinkStatus, NodeStatus};
 
 use super::finding::Finding;
+
+/// Causes of what is refused to a neighbor beyond its share, and what that is.
+const QUOTAS: [(&str, &str); 4] = [
+    ("quota_roots", "announcements of nodes"),
+    ("quota_transits", "paths through this node"),
+    ("quota_ends", "paths to this node"),
+    ("quota_relays", "questions to pass on"),
+];
 
 /// What keeps each of them from coming up. Links that are only down, or to which nobody answers, are no finding.
 pub fn links(status: &NodeStatus) -> Vec<Finding> {
@@ -13,7 +21,30 @@ pub fn links(status: &NodeStatus) -> Vec<Finding> {
         let check = format!("link {}", link.port);
         Some(Finding::failed(check, &refusal.reason, &refusal.cure))
     });
-    refused.collect()
+    let greedy = status.links.iter().filter_map(beyond_its_share);
+    refused.chain(greedy).collect()
+}
+
+/// What the neighbour at a link asked for beyond its share, since the daemon started.
+fn beyond_its_share(link: &LinkStatus) -> Option<Finding> {
+    let counts = QUOTAS.map(|(cause, what)| (link.drops.get(cause).copied().unwrap_or(0), what));
+    let refused = counts.iter().filter(|(count, _)| *count > 0);
+    let refused: Vec<String> = refused
+        .map(|(count, what)| format!("{count} {what}"))
+        .collect();
+    if refused.is_empty() {
+        return None;
+    }
+    let name = link.peer_name.as_deref().unwrap_or("the neighbor");
+    Some(Finding::warning(
+        format!("link {}: share", link.port),
+        format!(
+            "{name} asked for more than its share; refused: {}",
+            refused.join(", ")
+        ),
+        "set `fabric.roots_max` to twice the number of nodes, and `fabric.transits` and `fabric.paths` higher; if it goes on, find out which node \
+         behind this cable announces nodes that do not exist (`covalent status --nodes`), and pull its cable",
+    ))
 }
 
 /// The last bits of an address tell lanes of one node apart.
@@ -61,6 +92,21 @@ mod tests {
         super::{finding::Level, samples},
         *,
     };
+
+    #[test]
+    fn a_neighbor_that_takes_more_than_its_share_is_named_with_what_was_refused() {
+        let mut status = samples::running().after;
+        status.links.truncate(1);
+        let link = &mut status.links[0];
+        (link.refusal, link.peer_name) = (None, Some("b".into()));
+        link.drops.insert("quota_roots".into(), 0);
+        assert_eq!(links(&status), []);
+        status.links[0].drops.insert("quota_roots".into(), 7);
+        let told = links(&status);
+        assert_eq!((told.len(), told[0].level), (1, Level::Warning));
+        let expected = "b asked for more than its share; refused: 7 announcements of nodes";
+        assert_eq!(told[0].found, expected);
+    }
 
     #[test]
     fn two_nodes_of_one_name_are_told_and_two_lanes_of_one_node_are_not() {

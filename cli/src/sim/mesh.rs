@@ -40,7 +40,7 @@ use crate::{
     same run, with the same fingerprint. Every invariant has a checker that is always on; one that is broken is named, with the command that \
     replays it.\n\n\
     A file has a cable in each line, the names of its two nodes with space between; what stands behind `#` is a comment.\n\n\
-    Classes of faults: cut, silent, one-way, flap, crash, stall, loss, partition; or `all`, or `none`.\n\n\
+    Classes of faults: cut, silent, one-way, flap, crash, stall, loss, partition; or `all`, or `none`; and liar, which is not among all.\n\n\
     Exit status: 0 if every invariant held, 1 otherwise.\n\n\
     Examples:\n  \
     covalent sim mesh --nodes 8 --shape chords:2 --seed 7            one run, event by event\n  \

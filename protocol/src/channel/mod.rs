@@ -22,6 +22,7 @@
 //! | `table` | the channels of one link |
 //! | `transit` | the frames between two of them |
 //! | `hear` | what a neighbour says |
+//! | `share` | what one neighbour may take of the room |
 //! | `say` | the next note, and the next frame |
 //! | `sound` | what holds of channels, seen to at each pace |
 //!
@@ -36,6 +37,7 @@ mod arbitrary;
 mod hear;
 pub mod note;
 mod say;
+mod share;
 mod sound;
 mod table;
 mod transit;
@@ -215,6 +217,10 @@ impl Channels {
     /// # Errors
     /// Why it does not: then it is refused. For want of room all who take some are asked to give it back, if nobody uses it.
     pub fn pass_on(&mut self, spot: Spot, berth: u8) -> Result<(), CloseReason> {
+        if self.has_all_its_transits(spot.berth) {
+            self.ask_back_of(spot.berth);
+            return Err(CloseReason::NoRoom);
+        }
         let joined = self.join(spot, berth);
         if joined == Err(CloseReason::NoRoom) {
             for index in 0..self.transits.len() {

@@ -30,7 +30,8 @@ pub(super) const SHARED_RECORDS: usize = 12;
 pub struct FabricConfig {
     /// Whether the node roots a tree, so that all others know a way to it.
     pub roots: bool,
-    /// Most roots that it knows, itself included; 0 is taken for 1. Each takes about 150 bytes, and 25 for each link.
+    /// Most roots that it knows, itself included; 0 is taken for 1. Twice as many as nodes leave room
+    /// for all of them whatever one neighbour invents. Each takes about 200 bytes, and 32 for each link.
     pub roots_max: u16,
     /// Paths to nodes beyond its neighbours that it may have at once, opened by either side: [`ENDS_MAX`] at most, others are taken for that.
     /// Each takes some [`NodeConfig::message_bytes_max`](super::NodeConfig::message_bytes_max) × 40 bytes, which are touched when used.
@@ -76,6 +77,8 @@ pub(super) struct Fabric {
     links: [Option<usize>; BERTHS_MAX],
     /// The record that carried the last advert to each berth, while it is not known to have been heard.
     unheard: [Option<u32>; BERTHS_MAX],
+    /// The same of the last pace before which everything was heard.
+    marked: [Option<u32>; BERTHS_MAX],
 }
 
 #[cfg(feature = "arbitrary-state")]
@@ -109,6 +112,7 @@ impl Fabric {
             paces: 0,
             links: [None; BERTHS_MAX],
             unheard: [None; BERTHS_MAX],
+            marked: [None; BERTHS_MAX],
         }
     }
 
@@ -130,9 +134,10 @@ impl Hash for Fabric {
             paces: _,
             links,
             unheard,
+            marked,
         } = self;
         (trees, channels, ends, turned, freed).hash(state);
-        (links, unheard).hash(state);
+        (links, unheard, marked).hash(state);
     }
 }
 
@@ -233,7 +238,7 @@ impl Node {
         if let Some(fabric) = &mut self.fabric {
             fabric.trees.scramble(draw.long());
             fabric.scramble_paths(draw, &self.peers);
-            for unheard in &mut fabric.unheard {
+            for unheard in fabric.unheard.iter_mut().chain(&mut fabric.marked) {
                 *unheard = draw.flag().then(|| draw.sequence());
             }
         }
@@ -281,6 +286,7 @@ impl Node {
         };
         fabric.links[usize::from(berth)] = Some(at);
         fabric.unheard[usize::from(berth)] = None;
+        fabric.marked[usize::from(berth)] = None;
         self.links[at].berth = Some(berth);
         self.tell_trees(host, |trees, teller| trees.on_up(berth, teller));
     }
@@ -331,6 +337,7 @@ impl Node {
         self.tell_trees(host, |trees, teller| {
             result = trees.on_note(berth, payload, teller);
         });
+        self.count_refused_roots(berth);
         self.stir(host);
         result.map_err(|_| DownReason::Violation)
     }
@@ -340,16 +347,32 @@ impl Node {
         let Some(fabric) = &mut self.fabric else {
             return;
         };
-        let mut heard_all = Berths::NONE;
-        for (berth, (link, unheard)) in (0..).zip(fabric.links.iter().zip(&mut fabric.unheard)) {
-            if let Some(link) = link.map(|link| &self.links[link]) {
-                *unheard = unheard.filter(|&record| !link.feedback.is_reflected(record));
-                if unheard.is_none() {
-                    heard_all.insert(berth);
-                }
+        let mut heard = Berths::NONE;
+        for berth in 0..BERTHS_MAX {
+            let Some(link) = fabric.links[berth].map(|link| &self.links[link]) else {
+                continue;
+            };
+            let unheard = |record: &u32| !link.feedback.is_reflected(*record);
+            fabric.unheard[berth] = fabric.unheard[berth].filter(unheard);
+            fabric.marked[berth] = fabric.marked[berth].filter(unheard);
+            if fabric.marked[berth].is_none() {
+                heard.insert(berth as u8);
+                fabric.marked[berth] = fabric.unheard[berth];
             }
         }
-        self.tell_trees(host, |trees, teller| trees.on_tick(heard_all, teller));
+        self.tell_trees(host, |trees, teller| trees.on_tick(heard, teller));
+        for berth in 0..BERTHS_MAX as u8 {
+            self.count_refused_roots(berth);
+        }
+    }
+
+    /// What trees refused of what a neighbour announced is counted at its link.
+    fn count_refused_roots(&mut self, berth: u8) {
+        if let Some(fabric) = &mut self.fabric
+            && let Some(at) = fabric.links[usize::from(berth)]
+        {
+            self.links[at].counters.drops.quota_roots += fabric.trees.take_refused(berth);
+        }
     }
 
     /// Bytes of the first note or frame of a path that waits on a link, if one does.
@@ -362,6 +385,10 @@ impl Node {
     #[cold]
     fn fabric_bytes_at(&self, berth: u8) -> Option<usize> {
         let fabric = self.fabric.as_ref()?;
+        #[cfg(feature = "arbitrary-state")]
+        if self.lies.is_some() {
+            return None;
+        }
         match fabric.channels.note(berth) {
             Some(note) => Some(note.bytes()),
             None => fabric
@@ -393,6 +420,10 @@ impl Node {
         attachment: Attachment,
         writer: &mut FrameWriter<'_>,
     ) -> Result<(), Blocked> {
+        #[cfg(feature = "arbitrary-state")]
+        if self.lies.is_some() {
+            return Ok(());
+        }
         let queue = &self.peers[attachment.peer].queue;
         let exchanges_wait = self.next_request(&self.links[at], queue).is_some();
         self.write_channel_notes(at, berth, writer)?;

@@ -28,6 +28,8 @@ impl Hash for Node {
             fabric,
             path_links: _,
             reply: _,
+            #[cfg(feature = "arbitrary-state")]
+                lies: _,
         } = self;
         (config.guid, config.incarnation).hash(state);
         (links, relays, peers, transactions).hash(state);

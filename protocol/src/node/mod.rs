@@ -22,6 +22,7 @@
 //! | `tables` | finding and replacing peers |
 //! | `memory` | latches: finding them, making room for others, and what is lost with them |
 //! | `leave` | coming to an end with nothing left half done |
+//! | `lie` | saying what is not so, for simulations |
 //! | `hash` | what tells two nodes apart, for model checkers |
 
 #[cfg(feature = "arbitrary-state")]
@@ -37,6 +38,8 @@ mod first_epoch;
 mod greet;
 mod hash;
 mod leave;
+#[cfg(feature = "arbitrary-state")]
+mod lie;
 mod memory;
 mod path;
 mod receive;
@@ -219,6 +222,8 @@ pub struct Node {
     path_links: usize,
     /// Where the host writes a reply.
     reply: Reply,
+    #[cfg(feature = "arbitrary-state")]
+    lies: Option<lie::Lies>,
 }
 
 impl Node {
@@ -260,6 +265,8 @@ impl Node {
                 .map(|fabric| Box::new(Fabric::new(&config, &fabric))),
             path_links: 0,
             reply: Reply::with_room(message_bytes_max),
+            #[cfg(feature = "arbitrary-state")]
+            lies: None,
         };
         node.add_paths();
         node

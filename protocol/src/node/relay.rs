@@ -39,6 +39,10 @@ use crate::{
 
 /// Questions under way in each direction of a link.
 pub(super) const RELAYS_MAX: usize = 8;
+/// Those of them that one neighbor may have passed on while another one finds no place.
+const RELAYS_OF_ONE: usize = 6;
+/// Paces for which that holds behind a question that found none.
+const CONTENDED_PACES: u8 = 4;
 /// Bytes of a question.
 pub(super) const RELAY_BYTES: usize = 44;
 
@@ -152,6 +156,8 @@ pub(super) struct Relays {
     /// Peers, by index, to whom the neighbour here has no path, so far as it said since the last tick.
     dead_ends: Vec<bool>,
     next_tag: u32,
+    /// Paces for which no neighbor may have all places.
+    contended_paces: u8,
 }
 
 impl Relays {
@@ -164,6 +170,7 @@ impl Relays {
             due: VecDeque::with_capacity(2 * RELAYS_MAX),
             dead_ends: Vec::new(),
             next_tag: 0,
+            contended_paces: 0,
         }
     }
 
@@ -195,6 +202,23 @@ impl Relays {
 
     fn free_place(&self) -> Option<usize> {
         self.asked.iter().position(Option::is_none)
+    }
+
+    /// A place for a question of the neighbor at the end of another link.
+    fn place_for(&mut self, from: usize) -> Result<usize, Full> {
+        let is_of_one =
+            |asked: &&Asked| matches!(asked.asker, Asker::Neighbour { link, .. } if link == from);
+        let has_all = self.asked.iter().flatten().filter(is_of_one).count() >= RELAYS_OF_ONE;
+        match self.free_place() {
+            Some(_) if has_all && self.contended_paces > 0 => Err(Full::OfOne),
+            Some(place) => Ok(place),
+            None => {
+                if !has_all {
+                    self.contended_paces = CONTENDED_PACES;
+                }
+                Err(Full::OfAll)
+            }
+        }
     }
 
     fn ask(&mut self, place: usize, asker: Asker, relay: Relay) {
@@ -247,8 +271,9 @@ impl Hash for Relays {
             due,
             dead_ends,
             next_tag,
+            contended_paces,
         } = self;
-        (asked, taken, due, dead_ends, next_tag).hash(state);
+        (asked, taken, due, dead_ends, next_tag, contended_paces).hash(state);
         for (place, taken) in taken.iter().enumerate() {
             if let Some(Taken {
                 source: Source::Passed(bytes),
@@ -259,6 +284,15 @@ impl Hash for Relays {
             }
         }
     }
+}
+
+/// Why there is no place for a question.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Full {
+    /// Whoever asks has its share of them.
+    OfOne,
+    /// All are taken.
+    OfAll,
 }
 
 /// Where a question could go.
@@ -327,6 +361,9 @@ impl Node {
 
     /// What the neighbours said of paths may be so no longer: they are asked again.
     pub(super) fn forget_dead_ends(&mut self, host: &mut impl Host) {
+        for relays in &mut self.relays {
+            relays.contended_paces = relays.contended_paces.saturating_sub(1);
+        }
         let waits = |peer: &crate::peer::Peer| peer.links_up == 0 && !peer.unresolved.is_empty();
         if self.peers.iter().any(waits) {
             for relays in &mut self.relays {
@@ -513,10 +550,16 @@ impl Node {
                     .attachment
                     .is_some_and(|attachment| attachment.peer == target)
         };
+        let mut over_quota = false;
         let way = (self.path_links..self.links.len())
             .filter(leads_there)
-            .find_map(|at| Some((at, self.relays[at].free_place()?)));
+            .find_map(|at| {
+                let place = self.relays[at].place_for(from);
+                over_quota |= place == Err(Full::OfOne);
+                Some((at, place.ok()?))
+            });
         let Some((at, free)) = way else {
+            self.links[from].counters.drops.quota_relays += u64::from(over_quota);
             return false;
         };
         self.relays[at].ask(free, Asker::Neighbour { link: from, place }, relay);
@@ -696,5 +739,48 @@ impl Node {
         };
         let head = Self::answer_header(verdict.port, ending, 0, verdict.sequence);
         (head, &[])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_neighbor_that_asks_all_the_time_leaves_places_to_another() {
+        let relay = Relay {
+            origin: 1,
+            origin_incarnation: 1,
+            target: 2,
+            target_incarnation: 1,
+            question: Question {
+                verdict: Verdict {
+                    port: 0,
+                    slot: 0,
+                    epoch: 0,
+                    sequence: 0,
+                },
+                commit: false,
+            },
+        };
+        let (greedy, modest) = (3, 5);
+        let mut relays = Relays::new(0);
+        for place in 0..RELAYS_MAX {
+            assert_eq!(relays.place_for(greedy), Ok(place), "nobody else asks");
+            relays.ask(
+                place,
+                Asker::Neighbour {
+                    link: greedy,
+                    place,
+                },
+                relay,
+            );
+        }
+        assert_eq!(relays.place_for(modest), Err(Full::OfAll));
+        relays.asked[0] = None;
+        assert_eq!(relays.place_for(greedy), Err(Full::OfOne));
+        assert_eq!(relays.place_for(modest), Ok(0));
+        relays.contended_paces = 0;
+        assert_eq!(relays.place_for(greedy), Ok(0));
     }
 }

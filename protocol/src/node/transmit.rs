@@ -42,6 +42,10 @@ impl Node {
         let Some(attachment) = link.attachment else {
             return false;
         };
+        #[cfg(feature = "arbitrary-state")]
+        if self.has_lies(link) {
+            return true;
+        }
         let peer = &self.peers[attachment.peer];
         // What is first in the order of `write_messages`, for nothing overtakes it. Of a longer message a frame's worth
         // counts.
@@ -141,6 +145,8 @@ impl Node {
         self.write_verdicts(at, attachment, writer)?;
         self.write_questions(at, attachment, writer)?;
         self.write_relays(at, attachment, writer)?;
+        #[cfg(feature = "arbitrary-state")]
+        self.write_lies(at, writer)?;
         self.write_fabric(at, attachment, writer)?;
         self.write_requests(at, attachment, writer)?;
         self.write_commits(at, writer)?;

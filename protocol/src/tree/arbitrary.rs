@@ -8,7 +8,7 @@ use fastrand::Rng;
 use super::{
     Berths, Label, Standing, Trees,
     audit::Audit,
-    table::{Said, Table, Tree},
+    table::{Origin, Said, Table, Tree},
     waiting::Waiting,
 };
 
@@ -78,7 +78,13 @@ impl Trees {
                 denied: some(rng),
                 asked: some(rng),
                 unheard: some(rng),
+                written: some(rng),
+                turned_away: some(rng),
                 lost_paces: rng.u8(..),
+                origin: Origin {
+                    berth: rng.u8(..),
+                    ..tree.origin
+                },
             };
         }
         for berth in self.up.iter() {
@@ -109,6 +115,7 @@ impl Trees {
             };
         }
         self.waves.scramble(rng);
+        self.shares.scramble(rng);
         self.full_told = rng.bool();
         self.nothing_to_forget = rng.bool();
         self.paces = rng.u8(..);

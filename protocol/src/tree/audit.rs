@@ -125,9 +125,8 @@ impl Trees {
 
     /// Whether the difference is what there was no room for, and it is not yet time to ask again.
     fn is_left_out(&self, berth: u8) -> bool {
-        let is_full = self.table.len() == self.table.capacity();
         let audit = &self.berths[usize::from(berth)].audit;
-        is_full && audit.left_out && !self.paces.is_multiple_of(LEFT_OUT_PACES)
+        self.is_full() && audit.left_out && !self.paces.is_multiple_of(LEFT_OUT_PACES)
     }
 
     /// What a neighbour did not say again is no more.
@@ -164,6 +163,7 @@ impl Trees {
                 *said = Said::NOTHING;
             }
         }
+        let is_roomy = !self.is_full();
         let tree = &mut self.table[at];
         if tree.label != Label::FURTHEST && !tree.label.is_credible() {
             // Nobody believes it.
@@ -172,6 +172,11 @@ impl Trees {
         tree.seekers = tree.seekers.and(up);
         tree.denied = tree.denied.and(up);
         tree.unheard = tree.unheard.and(up);
+        tree.written = tree.written.and(up);
+        if is_roomy {
+            // Whoever was turned away says it again when it is asked.
+            tree.turned_away = Berths::NONE;
+        }
         if tree.seekers.is_empty() {
             tree.want_nothing();
         } else if !tree.is_wanted() || tree.wanted.wave() > Label::WAVE_MAX {

@@ -52,6 +52,12 @@ impl Berths {
         Self(self.0 & other.0)
     }
 
+    /// Those that are in one of them.
+    #[must_use]
+    pub const fn or(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+
     /// Those that are not in the other.
     #[must_use]
     pub const fn without(self, other: Self) -> Self {

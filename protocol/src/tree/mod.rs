@@ -11,6 +11,7 @@
 //! | `table` | the known trees, and what the neighbours said of them |
 //! | `settle` | the one function that decides where a node hangs |
 //! | `seek` | to ask a neighbour to come nearer, to pass that on, to deny it |
+//! | `share` | which trees give way when there are more than there is room for |
 //! | `root` | waves, which only the root begins |
 //! | `say` | the next note |
 //! | `pace` | what is done with each pace |
@@ -40,6 +41,7 @@ mod root;
 mod say;
 mod seek;
 mod settle;
+mod share;
 mod table;
 mod view;
 mod waiting;
@@ -54,6 +56,7 @@ pub use self::{
 use self::{
     note::{BadNote, Item, Note},
     root::Waves,
+    share::Shares,
     table::{Berth, Said, Table},
 };
 use crate::Name;
@@ -141,18 +144,21 @@ pub struct Trees {
     berths: Vec<Berth>,
     up: Berths,
     waves: Waves,
+    shares: Shares,
     full_told: bool,
-    /// Nothing could be forgotten since the last pace.
+    /// Whatever could be forgotten was since the last pace.
     nothing_to_forget: bool,
     paces: u8,
     counters: TreeCounters,
 }
 
 impl Trees {
-    /// The trees of a node without neighbours. Allocates about 150 bytes for each of [`TreesConfig::roots_max`].
+    /// The trees of a node without neighbours. Allocates about 180 bytes for each of
+    /// [`TreesConfig::roots_max`].
     #[must_use]
     pub fn new(config: &TreesConfig) -> Self {
-        let mut table = Table::new(config.roots_max.max(1));
+        let shares = Shares::new(config.roots_max.max(1));
+        let mut table = Table::new(shares.trees_max());
         let own = config.roots.then(|| table.insert(config.guid)).flatten();
         if let Some(own) = own {
             let tree = &mut table[own];
@@ -169,6 +175,7 @@ impl Trees {
             berths: Vec::with_capacity(BERTHS_MAX),
             up: Berths::NONE,
             waves: Waves::default(),
+            shares,
             full_told: false,
             nothing_to_forget: false,
             paces: 0,
@@ -177,7 +184,7 @@ impl Trees {
     }
 
     /// Makes room for one more neighbour at a time: its berth, which nobody is at yet. `None` where there are [`BERTHS_MAX`]. Allocates
-    /// about 25 bytes for each of [`TreesConfig::roots_max`].
+    /// about 28 bytes for each of [`TreesConfig::roots_max`].
     pub fn add_berth(&mut self) -> Option<u8> {
         let berth = self.berths.len();
         if berth >= BERTHS_MAX {
@@ -223,6 +230,8 @@ impl Trees {
             tree.denied.remove(berth);
             tree.asked.remove(berth);
             tree.unheard.remove(berth);
+            tree.written.remove(berth);
+            tree.turned_away.remove(berth);
             tree.seekers.remove(berth);
             if tree.seekers.is_empty() {
                 tree.want_nothing();
@@ -262,13 +271,19 @@ impl Trees {
         let said = Said::of(item);
         let at = match self.table.find(item.root) {
             Some(at) => at,
-            None if said.hangs && item.root != self.guid => match self.take_in(item.root) {
+            None if said.hangs && item.root != self.guid => match self.take_in(berth, item.root) {
                 Some(at) => at,
                 None => return self.leave_out(berth, item.root, watch),
             },
             None => return,
         };
+        let is_full = self.is_full();
         let place = &mut self.berths[usize::from(berth)];
+        if said.hangs && is_full && self.table[at].turned_away.contains(berth) {
+            place.audit.left_out = true;
+            self.shares.refuse(berth);
+            return;
+        }
         place.said[at] = said;
         if said.child && item.nameless && self.table[at].name.is_some() {
             place.names.insert(at);
@@ -311,16 +326,9 @@ impl Trees {
         watch.on_tree(TreeEvent::Called { root, name });
     }
 
-    /// Takes in a tree; where there is no room, in the place of one that is lost for longest and may go.
-    fn take_in(&mut self, root: u64) -> Option<usize> {
-        self.table.insert(root).or_else(|| {
-            self.make_room();
-            self.table.insert(root)
-        })
-    }
-
     fn leave_out(&mut self, berth: u8, root: u64, watch: &mut impl Watch) {
         self.berths[usize::from(berth)].audit.left_out = true;
+        self.shares.refuse(berth);
         if !self.full_told {
             self.full_told = true;
             watch.on_tree(TreeEvent::Full { root });

@@ -8,12 +8,19 @@ const LOST_PACES_MAX: u8 = 250;
 const LOST_PACES_MIN: u8 = 8;
 
 impl Trees {
-    /// A pace passed. `heard_all`: the berths whose neighbour is known to have heard every advert that was said to it.
-    pub fn on_tick(&mut self, heard_all: Berths, watch: &mut impl Watch) {
+    /// A pace passed. `heard`: the berths whose neighbour is known to have heard every advert that was
+    /// written before the last pace at which it was among them.
+    pub fn on_tick(&mut self, heard: Berths, watch: &mut impl Watch) {
         self.paces = self.paces.wrapping_add(1);
         self.nothing_to_forget = false;
         self.mend_own();
         self.pace_waves(watch);
+        let is_wanted = |berth: u8| self.berths[usize::from(berth)].audit.left_out;
+        let lost_paces_max = if self.up.iter().any(is_wanted) {
+            LOST_PACES_MIN
+        } else {
+            LOST_PACES_MAX
+        };
         // From the end, because a tree that is forgotten leaves the order.
         for place in (0..self.table.len()).rev() {
             let at = self.table.nth(place);
@@ -30,11 +37,15 @@ impl Trees {
                 self.ask_again(at);
             } else {
                 self.seek_again(at, watch);
-                self.note_heard(at, heard_all);
-                if self.table[at].lost_paces >= LOST_PACES_MAX && self.may_go(at) {
+                self.note_heard(at, heard);
+                if self.table[at].lost_paces >= lost_paces_max && self.may_go(at) {
                     self.forget(at);
                 }
             }
+        }
+        self.pace_shares(watch);
+        if !self.is_full() {
+            self.full_told = false;
         }
         for berth in self.up.iter() {
             self.berths[usize::from(berth)].audit.digest_due = true;
@@ -67,13 +78,16 @@ impl Trees {
         self.settle(at, watch);
     }
 
-    /// Notes who heard that this node is lost.
-    fn note_heard(&mut self, at: usize, heard_all: Berths) {
-        let has_heard = |&berth: &u8| !self.berths[usize::from(berth)].waits(at);
-        let heard: Berths = heard_all.and(self.up).iter().filter(has_heard).collect();
+    /// Notes who heard that this node is lost: it was written before what is known to be heard. What
+    /// is written after that does not count, or nothing would be heard while somebody never stops.
+    fn note_heard(&mut self, at: usize, heard: Berths) {
         let tree = &mut self.table[at];
-        tree.unheard = tree.unheard.without(heard);
+        tree.unheard = tree.unheard.without(heard.and(tree.written));
         tree.lost_paces = tree.lost_paces.saturating_add(1);
+        let is_written = |&berth: &u8| !self.berths[usize::from(berth)].waits(at);
+        let written: Berths = heard.and(self.up).iter().filter(is_written).collect();
+        let tree = &mut self.table[at];
+        tree.written = tree.written.without(heard).or(written);
     }
 
     /// Whether a tree may be forgotten, label and all: it is lost, and nobody can hang on this node or take it for a parent on an old word. Then labels
@@ -91,22 +105,22 @@ impl Trees {
         for berth in &mut self.berths {
             berth.said[at] = Said::NOTHING;
         }
-        self.full_told = false;
+        // There is a place: who was left out is asked with its next digest.
+        for berth in &mut self.berths {
+            berth.audit.left_out = false;
+        }
     }
 
-    /// Forgets the tree that is lost for longest, if any may go. What a neighbour says cannot have it searched for more than once in a pace in vain.
+    /// Forgets the trees that are lost and may go: once between two paces, whatever neighbours say.
     pub(super) fn make_room(&mut self) {
-        if self.nothing_to_forget {
+        if core::mem::replace(&mut self.nothing_to_forget, true) {
             return;
         }
-        let oldest = self
-            .table
-            .indices()
-            .filter(|&at| self.table[at].lost_paces >= LOST_PACES_MIN && self.may_go(at))
-            .max_by_key(|&at| self.table[at].lost_paces);
-        match oldest {
-            Some(at) => self.forget(at),
-            None => self.nothing_to_forget = true,
+        for place in (0..self.table.len()).rev() {
+            let at = self.table.nth(place);
+            if self.table[at].lost_paces >= LOST_PACES_MIN && self.may_go(at) {
+                self.forget(at);
+            }
         }
     }
 }

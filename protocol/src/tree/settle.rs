@@ -76,9 +76,11 @@ impl Trees {
     /// Hangs on a parent.
     fn hang(&mut self, at: usize, parent: u8, before: &Before, watch: &mut impl Watch) {
         let said = *self.said(at, parent);
+        self.hear_all_again(at);
         let tree = &mut self.table[at];
         debug_assert!(said.leads(tree.label), "only whoever is nearer is a parent");
         tree.asked = Berths::NONE;
+        tree.origin.berth = parent;
         tree.standing = Standing::Hangs;
         tree.hops = said.hops.saturating_add(1);
         if tree.life != said.life {
@@ -172,6 +174,7 @@ impl Trees {
         tree.told_hops = 0;
         tree.lost_paces = 0;
         tree.unheard = up;
+        tree.written = Berths::NONE;
         // The advert denies by itself.
         tree.denied = Berths::NONE;
         let root = tree.root;

@@ -1,6 +1,7 @@
 //! The trees that a node knows, by the GUIDs of their roots, and what the neighbours said of them.
 
 use alloc::{boxed::Box, vec, vec::Vec};
+use core::hash::{Hash, Hasher};
 
 use super::{Berths, Label, Standing, audit::Audit, note::Item, waiting::Waiting};
 use crate::Name;
@@ -77,12 +78,31 @@ pub(super) struct Tree {
     pub asked: Berths,
     /// Berths whose neighbours may not have heard that this node is lost.
     pub unheard: Berths,
+    /// Berths to which that was written before the adverts that are being waited for.
+    pub written: Berths,
+    /// Berths whose word is not taken, because the tree made room for those of other neighbours.
+    pub turned_away: Berths,
     pub lost_paces: u8,
+    pub origin: Origin,
+}
+
+/// Who brought a tree, and when. Only a full table makes a difference of it.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Origin {
+    /// The berth of its last parent, or of whoever announced it first.
+    pub berth: u8,
+    /// Counts the trees that were taken in: the later one has the greater number.
+    pub born: u64,
+}
+
+/// Where there is room it decides nothing.
+impl Hash for Origin {
+    fn hash<H: Hasher>(&self, _state: &mut H) {}
 }
 
 impl Tree {
     /// Nobody said anything of it yet.
-    pub const fn new(root: u64) -> Self {
+    pub const fn new(root: u64, born: u64) -> Self {
         Self {
             root,
             label: Label::FURTHEST,
@@ -98,7 +118,10 @@ impl Tree {
             denied: Berths::NONE,
             asked: Berths::NONE,
             unheard: Berths::NONE,
+            written: Berths::NONE,
+            turned_away: Berths::NONE,
             lost_paces: 0,
+            origin: Origin { berth: 0, born },
         }
     }
 
@@ -215,6 +238,8 @@ pub(super) struct Table {
     /// Indices that were given back.
     free: Vec<u16>,
     trees_max: usize,
+    /// The latest one.
+    last: Origin,
 }
 
 impl Table {
@@ -226,6 +251,7 @@ impl Table {
             order: Vec::with_capacity(trees_max),
             free: Vec::with_capacity(trees_max),
             trees_max,
+            last: Origin { berth: 0, born: 0 },
         }
     }
 
@@ -264,18 +290,20 @@ impl Table {
     /// Takes in a tree that is not known; `None` where there is no room.
     pub fn insert(&mut self, root: u64) -> Option<usize> {
         let place = place_of(&self.roots, root).err()?;
+        let tree = Tree::new(root, self.last.born);
         let at = match self.free.pop() {
             Some(at) => {
-                self.trees[usize::from(at)] = Tree::new(root);
+                self.trees[usize::from(at)] = tree;
                 at
             }
             None if self.trees.len() < self.trees_max => {
-                self.trees.push(Tree::new(root));
+                self.trees.push(tree);
                 (self.trees.len() - 1) as u16
             }
             None => return None,
         };
         self.roots.insert(place, root);
+        self.last.born += 1;
         self.order.insert(place, at);
         Some(usize::from(at))
     }

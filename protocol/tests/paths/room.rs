@@ -303,3 +303,59 @@ fn a_cable_that_comes_up_takes_over_from_the_path() {
     rack.run(2);
     assert_eq!((rack.times(2, b"z"), rack.hosts[0].completed), (1, 3));
 }
+
+/// Many paths of one neighbour, all of them in use, leave room to another's.
+#[test]
+fn one_neighbour_leaves_room_for_the_paths_of_another() {
+    // 0 asks 2 to 9 over 1, which has room for eight; 10 asks over 1 too.
+    let cables: Vec<(usize, usize)> = [0]
+        .into_iter()
+        .chain(2..=10)
+        .map(|leaf| (1, leaf))
+        .collect();
+    let mut rack = rack_of(11, &cables, |at| {
+        with_room(16, if at == 1 { 8 } else { 4 })(at)
+    });
+    for to in 2..=9 {
+        rack.ask(0, to, Mode::TwoPhase, b"greedy", to as u64);
+    }
+    rack.settle();
+    assert_eq!(rack.nodes[1].transits(), 6);
+    let drops = |rack: &Rack| rack.nodes[1].links().next().unwrap().counters.drops;
+    assert_eq!(drops(&rack).quota_transits, 2);
+    rack.ask(10, 2, Mode::TwoPhase, b"modest", 1);
+    rack.settle();
+    assert_eq!(rack.times(2, b"modest"), 1);
+    // What the first waits for comes when its own are given back.
+    rack.run(6);
+    for to in 2..=9 {
+        assert_eq!(rack.times(to, b"greedy"), 1, "{to}");
+    }
+    rack.idle();
+    rack.assert_at_rest();
+}
+
+/// Many paths to a node over one neighbour leave ends to another's, and to the node itself.
+#[test]
+fn one_neighbour_leaves_ends_to_others() {
+    // 3 to 8 ask 0 over 1; 9 over 2; and 0 itself asks 9.
+    let mut cables = vec![(0, 1), (0, 2), (2, 9)];
+    cables.extend((3..=8).map(|leaf| (1, leaf)));
+    let mut rack = rack_of(10, &cables, |at| {
+        with_room(if at == 0 { 4 } else { 8 }, 16)(at)
+    });
+    for from in 3..=8 {
+        rack.ask(from, 0, Mode::TwoPhase, b"greedy", 1);
+    }
+    rack.settle();
+    assert_eq!(rack.paths_up(0), 3);
+    let drops = |rack: &Rack| rack.nodes[0].links().next().unwrap().counters.drops;
+    assert_eq!(drops(&rack).quota_ends, 3);
+    rack.ask(9, 0, Mode::TwoPhase, b"modest", 1);
+    rack.settle();
+    assert_eq!(rack.times(0, b"modest"), 1);
+    rack.run(12);
+    assert_eq!(rack.times(0, b"greedy"), 6);
+    rack.idle();
+    rack.assert_at_rest();
+}

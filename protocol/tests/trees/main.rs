@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that finds nothing has failed")]
 
 mod drawn;
+mod liar;
 #[allow(dead_code, reason = "shared with the tests from arbitrary tables")]
 mod mesh;
 mod repairs;

@@ -44,6 +44,7 @@ pub fn run(
     world.rest();
     world.mend_everything();
     world.rest();
+    world.part_liar();
     if nodes <= SHORTENED_MAX {
         world.shorten();
     }

@@ -10,6 +10,7 @@
 //! | `truth` | what the graph says |
 //! | `fact`, `content`, `book`, `scene`, `witness` | everything that happens, as checkers, figures and trace are shown it |
 //! | [`checkers`] | one for each invariant |
+//! | `liar` | a node beside the mesh that lies |
 //! | `mutant`, `lens` | what is built wrong on purpose, and how notes are heard then |
 //! | `figures`, `spread`, `failure` | what a run comes to |
 //! | `churn` | a run: settle, faults, rest, all mended, rest |
@@ -32,6 +33,7 @@ mod failure;
 mod fault;
 mod figures;
 mod lens;
+mod liar;
 mod load;
 mod mutant;
 mod options;

@@ -26,6 +26,8 @@ named! {
         DeafToDenied = "deaf-to-denied",
         /// A node that hangs does not hear that a neighbour hangs on it no more.
         KeepsChildren = "keeps-children",
+        /// Whoever announces roots first takes all the room for them.
+        SharesNothing = "shares-nothing",
     }
 }
 

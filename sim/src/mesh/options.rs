@@ -111,7 +111,10 @@ named! {
         Loss = "loss",
         /// All cables between some of the nodes and the others are cut.
         Partition = "partition",
-    }
+        /// A node beside the mesh lies to the one to which it is cabled. Occurs only where it is
+        /// named.
+        Liar = "liar",
+    } rare: Liar
 }
 
 /// A set of classes of faults.

@@ -32,7 +32,8 @@ struct Planner<'a> {
 
 /// [`MeshOptions::churn`] faults, each repaired later or not at all.
 pub(super) fn churn(shape: &Shape, options: &MeshOptions, rng: &mut Rng) -> Plan {
-    let classes: Vec<FaultClass> = options.faults.iter().collect();
+    let happens = |class: &FaultClass| *class != FaultClass::Liar;
+    let classes: Vec<FaultClass> = options.faults.iter().filter(happens).collect();
     let mut planner = Planner {
         shape,
         rng,
@@ -105,6 +106,8 @@ impl Planner<'_> {
                 self.breaks(cable, fault, until);
             }
             FaultClass::Partition => self.partition(),
+            // It is there from the beginning.
+            FaultClass::Liar => {}
         }
     }
 

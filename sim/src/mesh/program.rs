@@ -23,6 +23,8 @@ pub(super) struct Program<'a> {
     pub share: &'a mut Share,
     pub witness: &'a mut Witness,
     pub mutant: Option<MeshMutant>,
+    /// Nodes of the mesh.
+    pub nodes: usize,
     /// What the program does when the call has returned.
     pub afterwards: &'a mut Vec<Afterwards>,
 }
@@ -64,8 +66,9 @@ impl Program<'_> {
         let at = self.node;
         match event {
             LinkEvent::Up { peer, .. } => {
-                let far = node_of(peer);
-                self.witness.see(&MeshFact::PathUp { at, far });
+                if let Some(far) = node_of_mesh(peer, self.nodes) {
+                    self.witness.see(&MeshFact::PathUp { at, far });
+                }
             }
             LinkEvent::Down { port, reason, .. } => {
                 let port = port - PATH_PORTS;
@@ -85,6 +88,8 @@ impl Program<'_> {
 
 impl Host for Program<'_> {
     fn admit(&mut self, id: &ExchangeId, mode: Mode, payload: &[u8]) -> Result<(), Refusal> {
+        // Whoever is not of the mesh asks for nothing that its programs understand.
+        node_of_mesh(id.peer, self.nodes).ok_or(Refusal::NoResources)?;
         self.share.admit(id, mode, payload)
     }
 
@@ -152,6 +157,10 @@ impl Host for Program<'_> {
             self.path_event(event);
             return;
         }
+        if usize::from(event.port()) >= self.ports.len() {
+            // The liar's cable is no part of the mesh.
+            return;
+        }
         let spot = |port: u16| self.ports[usize::from(port)];
         match event {
             LinkEvent::Up { port, epoch, .. } => {
@@ -171,13 +180,16 @@ impl Host for Program<'_> {
     fn tree_event(&mut self, event: NodeEvent) {
         match event {
             NodeEvent::Hangs { root, port, .. } => {
-                let at = self.ports[usize::from(port)];
-                let root = node_of(root);
-                self.witness.see(&MeshFact::Hangs { at, root });
+                let at = self.ports.get(usize::from(port)).copied();
+                if let (Some(at), Some(root)) = (at, node_of_mesh(root, self.nodes)) {
+                    self.witness.see(&MeshFact::Hangs { at, root });
+                }
             }
             NodeEvent::Lost { root } => {
-                let (node, root) = (self.node, node_of(root));
-                self.witness.see(&MeshFact::Lost { node, root });
+                let node = self.node;
+                if let Some(root) = node_of_mesh(root, self.nodes) {
+                    self.witness.see(&MeshFact::Lost { node, root });
+                }
             }
             NodeEvent::Called { .. } => {}
             NodeEvent::Twin | NodeEvent::Full { .. } | NodeEvent::NoBerth { .. } => {
@@ -195,7 +207,8 @@ pub(super) const fn guid(node: usize) -> u64 {
     (node as u64 + 1) << 8
 }
 
-/// The node with a GUID of [`guid`].
-pub(super) const fn node_of(guid: u64) -> u16 {
-    ((guid >> 8) - 1) as u16
+/// The node of a mesh of so many that has a GUID of [`guid`].
+pub(super) fn node_of_mesh(guid: u64, nodes: usize) -> Option<u16> {
+    let number = (guid >> 8).checked_sub(1)?;
+    (number < nodes as u64).then_some(number as u16)
 }

@@ -8,6 +8,8 @@ use super::{load::MeshLoad, world::SILENT_PACES_MAX};
 /// Room of each node of a world.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Room {
+    /// Roots that a node knows.
+    pub roots: u16,
     /// Paths that end at a node.
     pub paths: u16,
     /// Paths of others that lead through it.
@@ -21,6 +23,8 @@ pub(super) struct Room {
 /// Paces within which a mesh comes to rest where nobody waits for room: those after which a silent link is dead, and as many again in which both
 /// ends come to say so and begin anew.
 const PACES_TO_REST: u32 = 2 * SILENT_PACES_MAX + 4;
+/// Paces more where somebody lies: who was left out asks every 64 paces, and so do those behind it.
+const PACES_LIED_TO: u32 = 400;
 /// Paces for each node more where everybody waits for the room of others: as many take their turns at each end of a path, and who is done keeps it for
 /// two paces.
 const PACES_PER_NODE: u32 = 3;
@@ -28,7 +32,9 @@ const PACES_PER_NODE: u32 = 3;
 impl Room {
     /// In a mesh of so many nodes. Where everybody asks anybody, half of the worlds have as much as a daemon, and half so little that nodes have to give paths back for each
     /// other; elsewhere there are no paths.
-    pub fn draw(load: MeshLoad, nodes: usize, rng: &mut Rng) -> Self {
+    ///
+    /// Where somebody lies there is room for twice as many roots as there are.
+    pub fn draw(load: MeshLoad, nodes: usize, is_lied_to: bool, rng: &mut Rng) -> Self {
         let usual = FabricConfig::default();
         let scarce = load == MeshLoad::Far && rng.bool();
         let (paths, transits, message_bytes) = match load {
@@ -37,11 +43,19 @@ impl Room {
             MeshLoad::Far if scarce => (4, 8, 1600),
             MeshLoad::Far => (usual.paths, usual.transits, 1600),
         };
+        let (times_roots, paces_lied_to) = if is_lied_to {
+            (2, PACES_LIED_TO)
+        } else {
+            (1, 0)
+        };
         Self {
+            roots: (times_roots * nodes) as u16,
             paths,
             transits,
             message_bytes,
-            paces_to_rest: PACES_TO_REST + u32::from(scarce) * PACES_PER_NODE * nodes as u32,
+            paces_to_rest: PACES_TO_REST
+                + paces_lied_to
+                + u32::from(scarce) * PACES_PER_NODE * nodes as u32,
         }
     }
 }

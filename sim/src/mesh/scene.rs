@@ -51,6 +51,8 @@ pub struct MeshScene {
     pub shape: Shape,
     /// Whether nodes reach others over paths.
     pub has_paths: bool,
+    /// Roots that a node may know, where somebody lies.
+    pub lied_roots_max: Option<u64>,
     /// Units of a round trip of the slowest link.
     pub slowest_rt_units: u64,
     /// Units since the beginning.
@@ -111,6 +113,7 @@ impl MeshScene {
             ports: shape.ports(),
             shape,
             has_paths,
+            lied_roots_max: None,
             slowest_rt_units,
             now_units: 0,
             book: Book::default(),
@@ -322,7 +325,10 @@ impl MeshScene {
                 unfinished: None, ..
             } => {
                 self.falls.clear();
-                self.clean = Clean::Settled;
+                // Where somebody lies more is going on than the next fault.
+                if self.lied_roots_max.is_none() {
+                    self.clean = Clean::Settled;
+                }
             }
             MeshFact::Sent { .. }
             | MeshFact::AtRest { .. }

@@ -38,6 +38,15 @@ pub(super) enum Event {
     Ask,
     /// Somebody looks at the tree of a root.
     Look,
+    /// The frame that was sent first of those under way on the liar's cable arrives.
+    ArriveBeside {
+        /// Whether the liar hears it.
+        at_liar: bool,
+    },
+    /// A pace of the liar passes.
+    PaceBeside,
+    /// The liar says something.
+    Lie,
 }
 
 /// Units ahead of now for which each has a queue of its own: frames and what waits for them are not further away.

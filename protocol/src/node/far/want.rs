@@ -4,9 +4,10 @@ use super::{super::LinkState, End, Node};
 use crate::{
     Host, Name, SubmitError,
     channel::{
-        Spot,
+        Channels, Spot,
         note::{CloseReason, Open},
     },
+    counters::DropCounters,
     event::DownReason,
     tree::Standing,
 };
@@ -150,17 +151,40 @@ impl Node {
 
     /// Likewise; if there is none, one whose path nobody uses gives it up.
     fn free_end(&mut self, guid: u64, host: &mut impl Host) -> Option<u16> {
-        self.spare_end(guid).or_else(|| {
-            let fabric = self.fabric.as_ref()?;
-            let is_idle = |&at: &usize| {
-                self.links[at].state == LinkState::Up && fabric.ends[at].paces >= SPARE_PACES
-            };
-            let at = (0..self.path_links)
-                .filter(is_idle)
-                .max_by_key(|&at| fabric.ends[at].paces)?;
-            self.end_path(at, DownReason::PathIdle, CloseReason::Idle, host);
-            Some(at as u16)
-        })
+        self.spare_end(guid)
+            .or_else(|| self.take_idle_end(host, |_, _| true))
+    }
+
+    /// Likewise, for a path that the neighbour at a berth asks for: if it has its share, one of those
+    /// that it asked for before.
+    fn free_end_for(&mut self, berth: u8, guid: u64, host: &mut impl Host) -> Option<u16> {
+        let has_all = |node: &Self| {
+            (node.fabric.as_ref()).is_some_and(|it| it.channels.has_all_its_ends(berth))
+        };
+        if has_all(self) {
+            self.take_idle_end(host, |channels, end| channels.was_asked_for_by(end, berth))
+        } else {
+            self.free_end(guid, host)
+        }
+    }
+
+    /// Of some ends the one whose path nobody uses for longest gives it up.
+    fn take_idle_end(
+        &mut self,
+        host: &mut impl Host,
+        is_one: impl Fn(&Channels, u16) -> bool,
+    ) -> Option<u16> {
+        let fabric = self.fabric.as_ref()?;
+        let is_idle = |&at: &usize| {
+            self.links[at].state == LinkState::Up
+                && fabric.ends[at].paces >= SPARE_PACES
+                && is_one(&fabric.channels, at as u16)
+        };
+        let at = (0..self.path_links)
+            .filter(is_idle)
+            .max_by_key(|&at| fabric.ends[at].paces)?;
+        self.end_path(at, DownReason::PathIdle, CloseReason::Idle, host);
+        Some(at as u16)
     }
 
     /// A node asks for a path that ends here. If this node asks for one to it too, one of them is enough: that of the lower GUID, for it is
@@ -197,7 +221,7 @@ impl Node {
     pub(super) fn decide(&mut self, spot: Spot, open: Open, host: &mut impl Host) {
         if open.target == self.config.guid {
             self.yield_to(open.origin, host);
-            let end = self.free_end(open.origin, host);
+            let end = self.free_end_for(spot.berth, open.origin, host);
             if end.is_none() && self.is_worth_waiting(open.origin) {
                 return;
             }
@@ -213,7 +237,13 @@ impl Node {
                     };
                     self.raise_path(usize::from(end));
                 }
-                None => fabric.channels.refuse(spot, CloseReason::NoRoom),
+                None => {
+                    let is_over = fabric.channels.has_all_its_ends(spot.berth);
+                    fabric.channels.refuse(spot, CloseReason::NoRoom);
+                    if is_over {
+                        self.count_refused(spot.berth, |drops| &mut drops.quota_ends);
+                    }
+                }
             }
             return;
         }
@@ -227,7 +257,18 @@ impl Node {
             Onward::Unsure => None,
         };
         if let Some(why) = refusal {
+            let is_over = fabric.channels.has_all_its_transits(spot.berth);
             fabric.channels.refuse(spot, why);
+            if is_over && why == CloseReason::NoRoom {
+                self.count_refused(spot.berth, |drops| &mut drops.quota_transits);
+            }
+        }
+    }
+
+    /// The neighbour at a berth asks for more than its share.
+    fn count_refused(&mut self, berth: u8, cause: impl FnOnce(&mut DropCounters) -> &mut u64) {
+        if let Some(at) = self.link_at(berth) {
+            *cause(&mut self.links[at].counters.drops) += 1;
         }
     }
 }

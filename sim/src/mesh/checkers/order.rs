@@ -32,7 +32,9 @@ impl MeshChecker for Order {
                 continue;
             };
             let life = scene.life(node);
+            // For want of room a node may forget a tree and learn it anew between two looks.
             if let Some((earlier, label)) = *last
+                && scene.lied_roots_max.is_none()
                 && earlier == life
                 && label.is_nearer(view.label)
             {

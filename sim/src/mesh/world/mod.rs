@@ -1,6 +1,7 @@
 //! Nodes, cables and time.
 
 mod ask;
+mod beside;
 mod rest;
 
 use covalent_protocol::{FRAME_BYTES_MAX, FabricConfig, Mode, Name, Node, NodeConfig};
@@ -15,9 +16,10 @@ use super::{
     fault::MeshFault,
     figures::MeshReport,
     lens::Lens,
+    liar::Liar,
     load::MeshLoad,
     mutant::MeshMutant,
-    options::MeshOptions,
+    options::{FaultClass, MeshOptions},
     plan,
     program::{self, Afterwards, Program, guid},
     room::Room,
@@ -77,6 +79,7 @@ pub struct MeshWorld {
     plan: Vec<MeshFault>,
     asking: bool,
     lens: Lens,
+    liar: Option<Liar>,
     room: Room,
     buffer: Box<[u8; FRAME_BYTES_MAX]>,
 }
@@ -89,7 +92,8 @@ impl MeshWorld {
         let nodes = shape.nodes;
         let mut rng = Rng::with_seed(seed);
         let mut wires = rng.fork();
-        let room = Room::draw(options.load, nodes, &mut rng);
+        let is_lied_to = options.faults.has(FaultClass::Liar);
+        let room = Room::draw(options.load, nodes, is_lied_to, &mut rng);
         let cables: Vec<Cable> = (shape.cables.iter())
             .map(|_| Cable::new(options.jitter_percent, &mut wires))
             .collect();
@@ -121,9 +125,13 @@ impl MeshWorld {
             plan: Vec::new(),
             asking: false,
             lens: Lens::default(),
+            liar: None,
             room,
             buffer: Box::new([0; FRAME_BYTES_MAX]),
         };
+        if is_lied_to {
+            world.add_liar();
+        }
         for at in 0..world.stations.len() {
             let node = at as u16;
             world.start(at);
@@ -187,6 +195,7 @@ impl MeshWorld {
 
     /// Begins to have nodes ask each other, as the options say, or ends it.
     pub fn set_load(&mut self, on: bool) {
+        self.set_lying(on);
         let on = on && self.options.load != MeshLoad::None;
         if on && !self.asking {
             self.agenda.add(self.now_units(), Event::Ask);
@@ -212,7 +221,9 @@ impl MeshWorld {
         let view = |station: &Station| {
             let node = station.node.as_ref()?;
             let tree = node.tree(guid(root))?;
-            let port = |berth| node.port_at(berth);
+            // The liar is no part of the mesh.
+            let is_of_mesh = |port: &u16| usize::from(*port) < station.ports.len();
+            let port = |berth| node.port_at(berth).filter(is_of_mesh);
             let bit = |berth| port(berth).map_or(0, |port| 1 << port);
             Some(View {
                 standing: tree.standing,
@@ -346,6 +357,9 @@ impl MeshWorld {
             Event::Quiet { node } => self.quiet(usize::from(node)),
             Event::Fault(number) => self.fault(self.plan[number as usize]),
             Event::Ask => self.ask_around(event),
+            Event::ArriveBeside { at_liar } => self.arrive_beside(at_liar, event),
+            Event::PaceBeside => self.pace_beside(event),
+            Event::Lie => self.lie(event),
         }
     }
 
@@ -426,9 +440,13 @@ impl MeshWorld {
         if frame.content.adverts == 0 {
             return;
         }
+        let nodes = self.stations.len();
         let witness = &mut self.witness;
         Content::each_advert(&frame.bytes, |guid| {
-            let (node, root) = (at as u16, program::node_of(guid));
+            let node = at as u16;
+            let Some(root) = program::node_of_mesh(guid, nodes) else {
+                return;
+            };
             let hung = matches!(witness.scene.way(root, node), Way::Over(_));
             if hung && here.way(guid).is_none() {
                 witness.see(&MeshFact::Seeks { node, root });
@@ -495,7 +513,7 @@ impl MeshWorld {
             message_bytes_max: self.room.message_bytes,
             fabric: Some(FabricConfig {
                 roots: true,
-                roots_max: self.stations.len() as u16,
+                roots_max: self.room.roots,
                 paths: self.room.paths,
                 transits: self.room.transits,
             }),
@@ -507,8 +525,19 @@ impl MeshWorld {
             let added = node.add_link(port, [2, 0, 0, high, low, port as u8]);
             debug_assert_eq!(added, Ok(()));
         }
+        if self.options.mutant == Some(MeshMutant::SharesNothing) {
+            node.share_nothing_out();
+        }
+        let liar_port = self.liar_port(at);
+        if let Some(port) = liar_port {
+            let added = node.add_link(port, [2, 0, 1, 0, 0, port as u8]);
+            debug_assert_eq!(added, Ok(()));
+        }
         self.stations[at].node = Some(node);
         self.stations[at].stalled_until = 0;
+        if let Some(port) = liar_port {
+            self.with(at, |node, program| node.on_carrier(port, true, program));
+        }
         for (port, spot) in (0..).zip(ports) {
             if self.cables[usize::from(spot.cable)].carrier[usize::from(spot.end)] {
                 self.with(at, |node, program| node.on_carrier(port, true, program));
@@ -532,6 +561,7 @@ impl MeshWorld {
     /// Calls a node with its program, if it is on.
     fn call(&mut self, at: usize, call: impl FnOnce(&mut Node, &mut Program<'_>)) {
         let mut afterwards = Vec::new();
+        let nodes = self.stations.len();
         let station = &mut self.stations[at];
         let Some(node) = &mut station.node else {
             return;
@@ -542,6 +572,7 @@ impl MeshWorld {
             share: &mut station.share,
             witness: &mut self.witness,
             mutant: self.options.mutant,
+            nodes,
             afterwards: &mut afterwards,
         };
         call(node, &mut program);
@@ -581,6 +612,13 @@ impl MeshWorld {
                 && let Some(len) = node.poll_transmit(port, &mut self.buffer[..])
             {
                 self.send(from, len);
+            }
+        }
+        if let Some(port) = self.liar_port(at) {
+            while let Some(node) = &mut self.stations[at].node
+                && let Some(len) = node.poll_transmit(port, &mut self.buffer[..])
+            {
+                self.send_to_liar(len);
             }
         }
     }

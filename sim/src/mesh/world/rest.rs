@@ -184,7 +184,13 @@ impl MeshWorld {
     /// By root, whether something of its tree is under way to somebody or waits to be said.
     fn roots_being_said(&self) -> Vec<bool> {
         let mut said = vec![false; self.stations.len()];
-        let mut note = |guid| said[usize::from(program::node_of(guid))] = true;
+        let nodes = self.stations.len();
+        // Of roots that were invented nobody asks.
+        let mut note = |guid| {
+            if let Some(root) = program::node_of_mesh(guid, nodes) {
+                said[usize::from(root)] = true;
+            }
+        };
         for frame in self.cables.iter().flat_map(Cable::under_way) {
             Content::each_root(&frame.bytes, &mut note);
         }

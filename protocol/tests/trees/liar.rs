@@ -1,0 +1,238 @@
+//! A neighbour that announces roots that do not exist.
+
+use std::collections::VecDeque;
+
+use covalent_protocol::tree::{
+    Label, Standing, TreeEvent,
+    note::{ITEMS_MAX, Item, NOTE_BYTES_MAX, Writer},
+};
+
+use crate::mesh::{Mesh, config, grid, guid};
+
+/// Roots that a node keeps, and places that it has.
+const ROOTS_MAX: usize = 64;
+const TREES_MAX: usize = ROOTS_MAX + ROOTS_MAX / 8;
+/// Honest nodes at most: half as many as roots.
+const HONEST_MAX: usize = ROOTS_MAX / 2;
+
+/// Nodes up to which it is looked at each step that there is no loop.
+const CHECKED_MAX: usize = 12;
+
+const fn invented(number: usize) -> u64 {
+    (1 << 40) + ((number as u64) << 8)
+}
+
+/// Adverts of these roots: `hangs`, or lost.
+fn adverts(roots: impl Iterator<Item = u64>, hangs: bool, child: bool) -> Vec<Vec<u8>> {
+    let roots: Vec<u64> = roots.collect();
+    let note = |roots: &[u64]| {
+        let mut space = vec![0; NOTE_BYTES_MAX];
+        let mut writer = Writer::advert(&mut space);
+        for &root in roots {
+            let rank = if child { Label::RANK_MAX } else { 0 };
+            writer.item(Item {
+                label: Label::new(1, rank),
+                hangs,
+                child,
+                ..Item::bound(root, Label::FURTHEST)
+            });
+        }
+        let len = writer.finish().unwrap();
+        space.truncate(len);
+        space
+    };
+    roots.chunks(ITEMS_MAX).map(note).collect()
+}
+
+/// Honest nodes, and behind them one that lies on its only cable, which is the last.
+struct Liar {
+    mesh: Mesh,
+    honest: usize,
+    cable: usize,
+}
+
+impl Liar {
+    /// The liar is cabled to node 0 and up; the others are not yet.
+    fn new(honest: usize, cables: &[(usize, usize)]) -> Self {
+        let mut all = cables.to_vec();
+        all.push((0, honest));
+        let mut mesh = Mesh::new(honest + 1, &all);
+        let cable = cables.len();
+        mesh.is_checked = honest <= CHECKED_MAX;
+        mesh.lies.insert((cable, 1), VecDeque::new());
+        mesh.mend(cable);
+        Self {
+            mesh,
+            honest,
+            cable,
+        }
+    }
+
+    fn says(&mut self, notes: Vec<Vec<u8>>) {
+        let lies = self.mesh.lies.get_mut(&(self.cable, 1)).unwrap();
+        lies.extend(notes);
+    }
+
+    /// So many paces, with `lie` before each.
+    fn run(&mut self, paces: usize, mut lie: impl FnMut(usize) -> Vec<Vec<u8>>) {
+        for pace in 0..paces {
+            self.says(lie(pace));
+            self.mesh.settle();
+            self.mesh.run(1);
+            for node in 0..self.honest {
+                let trees = self.mesh.nodes[node].trees().count();
+                assert!(trees <= TREES_MAX, "{trees} trees at {node}");
+            }
+        }
+    }
+
+    /// Honest nodes that do not know the way to an honest one.
+    fn locked_out(&self, nodes: usize) -> Vec<(usize, usize)> {
+        let pairs = (0..nodes).flat_map(|from| (0..nodes).map(move |to| (from, to)));
+        pairs
+            .filter(|&(from, to)| !self.mesh.hangs(from, to))
+            .collect()
+    }
+
+    /// Times that a way between honest nodes was lost.
+    fn losses(&self) -> usize {
+        let is_honest = |root| (0..self.honest).any(|node| guid(node) == root);
+        let lost =
+            |event: &&TreeEvent| matches!(event, TreeEvent::Lost { root } if is_honest(*root));
+        let events = self.mesh.events[..self.honest].iter().flatten();
+        events.filter(lost).count()
+    }
+}
+
+/// Cables of a row, of a ring, of a star around node 0 and of a grid.
+fn shapes() -> [(usize, Vec<(usize, usize)>); 4] {
+    let row = |nodes: usize| (1..nodes).map(|node| (node - 1, node));
+    [
+        (HONEST_MAX, row(HONEST_MAX).collect()),
+        (9, row(9).chain([(8, 0)]).collect()),
+        (15, (1..15).map(|node| (0, node)).collect()),
+        (12, grid(4, 3)),
+    ]
+}
+
+#[test]
+fn invented_roots_lock_out_no_node_that_comes_later() {
+    for (nodes, cables) in shapes() {
+        for roots in [26, 10_000] {
+            let mut liar = Liar::new(nodes, &cables);
+            liar.run(3, |_| adverts((0..roots).map(invented), true, false));
+            // One cable after the other, so that most come to a full table.
+            for cable in 0..cables.len() {
+                liar.mesh.mend(cable);
+                liar.run(2, |_| vec![]);
+            }
+            // What waits for room asks for it every 64 paces.
+            for _ in 0..10 {
+                if !liar.locked_out(nodes).is_empty() {
+                    liar.run(64, |_| vec![]);
+                }
+            }
+            assert_eq!(liar.locked_out(nodes), [], "{nodes} nodes, {roots} roots");
+        }
+    }
+}
+
+#[test]
+fn invented_roots_displace_no_node_that_is_known() {
+    for (nodes, cables) in shapes() {
+        let mut liar = Liar::new(nodes, &cables);
+        for cable in 0..cables.len() {
+            liar.mesh.mend(cable);
+        }
+        liar.run(2, |_| vec![]);
+        liar.mesh.clear_events();
+        liar.run(50, |pace| {
+            let roots = 200 * pace..200 * (pace + 1);
+            adverts(roots.map(invented), true, false)
+        });
+        assert_eq!(liar.losses(), 0, "{nodes} nodes");
+        assert_eq!(liar.locked_out(nodes), []);
+        assert!(liar.mesh.nodes[0].take_refused(0) > 1_000);
+    }
+}
+
+/// Roots that are lost, or that the liar takes this node's way for, are room that it takes too.
+#[test]
+fn roots_that_come_and_go_all_the_time_lock_nobody_out() {
+    for pinned in [false, true] {
+        let (nodes, cables) = (8, grid(4, 2));
+        let mut liar = Liar::new(nodes, &cables);
+        let mut churn = |pace: usize| {
+            let roots = || (150 * pace..150 * (pace + 1)).map(invented);
+            let mut notes = adverts(roots(), true, false);
+            notes.extend(adverts(roots(), pinned, pinned));
+            notes
+        };
+        liar.run(20, &mut churn);
+        for cable in 0..cables.len() {
+            liar.mesh.mend(cable);
+            liar.run(2, &mut churn);
+        }
+        liar.run(150, &mut churn);
+        assert_eq!(liar.locked_out(nodes), [], "pinned: {pinned}");
+    }
+}
+
+/// The only neighbour may announce the whole fabric.
+#[test]
+fn a_fabric_of_the_configured_size_meets_no_quota() {
+    let cables: Vec<_> = (1..ROOTS_MAX).map(|node| (node - 1, node)).collect();
+    let mut mesh = Mesh::settled(ROOTS_MAX, &cables);
+    mesh.fail(ROOTS_MAX / 2);
+    mesh.settle();
+    mesh.run(3);
+    mesh.mend(ROOTS_MAX / 2);
+    mesh.settle();
+    mesh.run(3);
+    mesh.truth();
+    for node in &mut mesh.nodes {
+        assert_eq!(node.take_refused(0) + node.take_refused(1), 0);
+    }
+}
+
+/// Who was turned away comes back when there is room.
+#[test]
+fn what_made_room_is_taken_in_when_there_is_some_again() {
+    // A star of ten around node 0, and behind node 1 so many that not all have room.
+    let arms = 10;
+    let mut cables: Vec<_> = (1..=arms).map(|arm| (0, arm)).collect();
+    let first = arms + 1;
+    let nodes = first + ROOTS_MAX - 6;
+    cables.extend((first..nodes).map(|node| {
+        if node == first {
+            (1, node)
+        } else {
+            (node - 1, node)
+        }
+    }));
+    let mut mesh = Mesh::new(nodes, &cables);
+    mesh.is_checked = false;
+    for cable in (arms..cables.len()).chain(0..arms) {
+        mesh.mend(cable);
+        mesh.settle();
+    }
+    mesh.run(2 * ROOTS_MAX + 20);
+    for arm in 1..=arms {
+        assert!(mesh.hangs(0, arm), "{arm}");
+    }
+    let unknown = |mesh: &Mesh| (0..nodes).filter(|&node| !mesh.hangs(0, node)).count();
+    assert!(
+        (1..=nodes - ROOTS_MAX + 1).contains(&unknown(&mesh)),
+        "{}",
+        unknown(&mesh)
+    );
+    // Those at the far end are cut off for good, and forgotten.
+    mesh.fail(cables.len() - 20);
+    mesh.run(40);
+    let near = |node: usize| node + 20 < nodes;
+    let missing: Vec<_> = (0..nodes)
+        .filter(|&node| near(node) && mesh.standing(0, node) != Some(Standing::Hangs))
+        .collect();
+    assert_eq!(missing, []);
+    assert_eq!(usize::from(config(0, 1).roots_max), ROOTS_MAX);
+}
