@@ -89,6 +89,8 @@ pub struct Book {
     unsettled: bool,
     /// The first exchange that was asked for since.
     settled_from: u64,
+    /// Somebody asks in the names of others.
+    lied_to: bool,
 }
 
 impl Book {
@@ -104,7 +106,18 @@ impl Book {
             hit: vec![false; nodes],
             unsettled: false,
             settled_from: 0,
+            lied_to: false,
         }
+    }
+
+    /// Whether somebody asks in the names of others how their exchanges ended.
+    #[must_use]
+    pub const fn is_lied_to(&self) -> bool {
+        self.lied_to
+    }
+
+    pub(crate) const fn note_liar(&mut self) {
+        self.lied_to = true;
     }
 
     /// The life that a node lives now.

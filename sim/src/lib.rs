@@ -30,6 +30,7 @@ pub mod group;
 pub mod hold;
 pub mod hunt;
 pub mod journal;
+mod liar;
 pub mod mesh;
 pub mod model;
 pub mod mutant;

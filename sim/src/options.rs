@@ -101,7 +101,10 @@ named! {
         /// Somebody who hears nothing puts frames with valid CRCs on cables. Occurs only where it
         /// is named.
         Forge = "forge",
-    }
+        /// A node beside the world lies to the one to which it is cabled. Occurs only where it is
+        /// named.
+        Lie = "lie",
+    } rare: Lie
 }
 
 /// A set of classes of faults.

@@ -6,6 +6,8 @@ use crate::options::{Fault, NODES, Options, Topology};
 
 /// Events of a run, for each three cables.
 const STEPS: u32 = 2500;
+/// Weight of what happens at the cable of a liar.
+const LIE_WEIGHT: u32 = 150;
 /// Of so many worlds one has registers with arbitrary contents, where a seed picks the faults.
 const ARBITRARY_PART: u8 = 8;
 /// Most events of a run that was not asked for more.
@@ -102,6 +104,8 @@ pub struct Weights {
     pub hit: u32,
     /// Somebody who hears nothing puts a frame on a cable.
     pub forge: u32,
+    /// Something happens at the cable of the liar.
+    pub lie: u32,
 }
 
 /// What happens to a frame that is given to a cable, in thousandths.
@@ -190,6 +194,11 @@ impl Plan {
             } else {
                 0
             },
+            lie: if options.faults.is_some_and(|named| named.has(Fault::Lie)) && !arbitrary {
+                LIE_WEIGHT
+            } else {
+                0
+            },
         };
         let durable: Vec<bool> = (0..shape.nodes)
             .map(|_| weights.restart > 0 && rng.u8(..3) > 0)
@@ -265,6 +274,7 @@ impl Plan {
             noise,
             hit,
             forge,
+            lie,
         } = self.weights;
         let faults = [
             (Fault::CutOneWay, cut_one_way),
@@ -279,6 +289,7 @@ impl Plan {
             (Fault::Noise, noise),
             (Fault::Arbitrary, hit),
             (Fault::Forge, forge),
+            (Fault::Lie, lie),
         ];
         let work = submit + ask_again + transmit + deliver + tick + quiet + heal + sync;
         let total = work + faults.iter().map(|(_, weight)| weight).sum::<u32>();

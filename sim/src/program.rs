@@ -10,6 +10,7 @@ use crate::{
     book::Life,
     cable::Cable,
     fact::{Fact, Place},
+    liar::LIAR_GUID,
     mutant::Mutant,
     payload,
     region::{self, Region},
@@ -102,6 +103,10 @@ fn stamp_alone(reply: &mut Reply) {
 
 impl Host for Program<'_> {
     fn admit(&mut self, id: &ExchangeId, mode: Mode, payload: &[u8]) -> Result<(), Refusal> {
+        if id.peer == LIAR_GUID {
+            // It asks for nothing that this program does.
+            return Err(Refusal::BadRequest);
+        }
         if !self.is_asked_for(payload, "is to keep or to do") {
             if self.rng.bool() {
                 return Err(Refusal::BadRequest);
@@ -247,7 +252,9 @@ impl Host for Program<'_> {
 
     fn path(&mut self, guid: u64, up: bool) {
         let by = self.life();
-        self.witness.see(Fact::Path { by, peer: guid, up });
+        if guid != LIAR_GUID {
+            self.witness.see(Fact::Path { by, peer: guid, up });
+        }
     }
 
     fn link_event(&mut self, event: LinkEvent) {

@@ -117,6 +117,22 @@ fn a_blind_forger_breaks_nothing() {
         .unwrap_or_else(|failure| panic!("{failure}"));
 }
 
+/// A neighbor that asks for anything in any name, answers what nobody asked, and says anything else.
+#[test]
+fn a_neighbor_that_lies_breaks_nothing() {
+    for others in [&[][..], &Fault::ALL] {
+        let arbitrary = [Fault::Arbitrary, Fault::Forge];
+        let others = others.iter().filter(|fault| !arbitrary.contains(fault));
+        let faults: Vec<Fault> = others.copied().chain([Fault::Lie]).collect();
+        let options = Options {
+            faults: Some(Faults::of(&faults)),
+            ..Options::default()
+        };
+        run_seeds(0..600, &options, |_| ControlFlow::Continue(()))
+            .unwrap_or_else(|failure| panic!("{failure}"));
+    }
+}
+
 #[test]
 fn a_seed_is_one_run() {
     for seed in 0..40 {

@@ -11,6 +11,8 @@ use crate::{cable::Fate, fact::Fact, records::Content};
 /// sequence has a gap, no reflection differs, nothing owed stays unanswered and nobody breaks the protocol. Frames that
 /// arrive twice, late or as noise are no reason to fail, and nor is what an earlier epoch lost.
 ///
+/// Where a liar asks how exchanges of others ended, in their names, their links may fail for what breaks the protocol or stays unanswered.
+///
 /// Silence is none of this: a pace may pass at one end more often than the other end has a turn.
 ///
 /// Epochs that begin while registers hold anything are left out; those that begin afterwards are not.
@@ -86,7 +88,10 @@ impl Checker for Evidence {
                         | DownReason::Violation
                 );
                 let is_new = self.injured.insert((at.cable, epoch));
-                return forbid(evidence && is_new, || {
+                // Who asks in another's name ends what that one has open, which cannot go on then.
+                let ends_oddly = matches!(reason, DownReason::Violation | DownReason::Unanswered);
+                let is_lie = ends_oddly && scene.book.is_lied_to();
+                return forbid(evidence && is_new && !is_lie, || {
                     format!(
                         "the link of {at} failed, {reason}, though its cable lost nothing of epoch {epoch}"
                     )

@@ -9,6 +9,8 @@ use crate::{book::Ended, fact::Fact};
 /// be; "forgotten" of a peer that lost its memory. Nobody is told anything before word of the peer arrives: an outcome
 /// is heard, never concluded from silence.
 ///
+/// Who asks in another's name about a later exchange of a slot has what that one has open there forgotten.
+///
 /// While registers hold anything the last of these alone holds, and afterwards all of them, for what is asked for then. A node
 /// whose registers held anything may say that it forgot for as long as it lives, for it doubts its memory, and may be told so, for its
 /// numbers may be such that its peers know of later ones.
@@ -38,6 +40,7 @@ impl Checker for ToldTruthfully {
                     (Outcome::Refused(_), Some(_)) => "but it was executed",
                     (Outcome::PeerRestarted, _)
                         if scene.book.lives(exchange.to)
+                            && !scene.book.is_lied_to()
                             && !scene.book.is_forgetful(exchange.to.node)
                             && !scene.book.was_hit(exchange.to.node)
                             && !scene.book.was_hit(exchange.from.node) =>

@@ -227,10 +227,10 @@ impl Case {
     pub(super) fn links(seed: u64, mutant: Option<crate::Mutant>) -> Self {
         let mut rng = Rng::with_seed(seed);
         let faults = (rng.u8(..4) == 0).then(|| {
-            // Among arbitrary registers nobody forges.
+            // Among arbitrary registers nobody forges, and a liar is hunted where it is named.
             let others = Fault::ALL
                 .iter()
-                .filter(|fault| **fault != Fault::Arbitrary);
+                .filter(|fault| !matches!(fault, Fault::Arbitrary | Fault::Lie));
             let mut faults = vec![Fault::Forge];
             faults.extend(others.filter(|_| rng.u8(..3) == 0));
             Faults::of(&faults)

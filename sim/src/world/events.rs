@@ -17,7 +17,7 @@ impl World {
     /// One event.
     pub(super) fn event(&mut self) {
         let weights = &self.plan.weights;
-        let events: [(u32, Event); 20] = [
+        let events: [(u32, Event); 21] = [
             (weights.submit, Self::submit_somewhere),
             (weights.ask_again, Self::ask_again_somewhere),
             (weights.transmit, Self::transmit_somewhere),
@@ -38,6 +38,7 @@ impl World {
             (weights.noise, Self::noise),
             (weights.hit, Self::hit),
             (weights.forge, Self::forge),
+            (weights.lie, Self::lie),
         ];
         let total: u32 = events.iter().map(|(weight, _)| weight).sum();
         let mut draw = self.rng.u32(..total);

@@ -5,9 +5,11 @@
 //! | here | nodes and cables, and the steps that they take |
 //! | `lead` | what a driver does that leads a world by the hand |
 //! | `events` | one event after the other, as the plan weighs them |
+//! | `beside` | a liar at a cable of its own |
 //! | `hit` | registers and records under way become anything |
 //! | `rest` | the faults stop and everything comes to its end |
 
+mod beside;
 mod events;
 mod hit;
 mod lead;
@@ -23,6 +25,7 @@ use crate::{
     fact::{Fact, Place},
     incarnation,
     journal::LastBatch,
+    liar::Liar,
     mutant::Mutant,
     node_guid, node_name,
     options::Options,
@@ -48,6 +51,7 @@ pub struct World {
     rng: Rng,
     nodes: Vec<Node>,
     cables: Vec<Cable>,
+    liar: Option<Liar>,
     /// Ports without a cable.
     spares: Vec<End>,
     witness: Witness,
@@ -110,6 +114,7 @@ impl World {
             options,
             rng,
             nodes: Vec::new(),
+            liar: None,
             cables,
             report: Report::default(),
             swapped: false,
@@ -120,6 +125,9 @@ impl World {
         world.nodes = (0..world.plan.nodes)
             .map(|node| world.make_node(node))
             .collect();
+        if world.plan.weights.lie > 0 {
+            world.add_liar();
+        }
         for cable in 0..world.cables.len() {
             for end in [0, 1] {
                 world.set_carrier(cable, end, true);
@@ -409,6 +417,7 @@ impl World {
     /// A node begins a life, at these cables.
     fn start(&mut self, node: usize, cables: &[usize]) {
         self.nodes[node] = self.make_node(node);
+        self.plug_liar(node);
         for &cable in cables {
             for end in [0, 1] {
                 let End {
@@ -538,15 +547,33 @@ impl World {
     }
 
     fn make_node(&mut self, at: usize) -> Node {
-        let life = match self.options.mutant {
+        let mut node = Node::new(self.node_config(at));
+        if self.life_that_is_said(at).number == 0 {
+            node.observe(self.plan.clocks[at]);
+        }
+        for port in self.ports_of(at) {
+            let added = node.add_link(port, [2, 0, 0, 0, at as u8, port as u8]);
+            debug_assert_eq!(added, Ok(()));
+            node.set_window(port, self.plan.window_records[at]);
+        }
+        node
+    }
+
+    /// The life of which a node tells its peers.
+    fn life_that_is_said(&self, at: usize) -> Life {
+        match self.options.mutant {
             Some(Mutant::HidesRestarts) => Life {
                 node: at,
                 number: 0,
             },
             _ => self.witness.book.life(at),
-        };
+        }
+    }
+
+    fn node_config(&self, at: usize) -> NodeConfig {
+        let life = self.life_that_is_said(at);
         let name = Name::new(node_name(at)).unwrap_or_else(|error| unreachable!("{error}"));
-        let mut node = Node::new(NodeConfig {
+        NodeConfig {
             slots: self.plan.slots,
             silent_paces_max: self.plan.silent_paces_max,
             transactions_max: self.plan.transactions_max,
@@ -559,10 +586,10 @@ impl World {
                 0
             },
             ..NodeConfig::new(node_guid(at), incarnation(life), name)
-        });
-        if life.number == 0 {
-            node.observe(self.plan.clocks[at]);
         }
+    }
+
+    fn ports_of(&self, at: usize) -> Vec<u16> {
         let mut ports: Vec<u16> = self
             .cables
             .iter()
@@ -572,12 +599,7 @@ impl World {
             .map(|end| end.port)
             .collect();
         ports.sort_unstable();
-        for port in ports {
-            let added = node.add_link(port, [2, 0, 0, 0, at as u8, port as u8]);
-            debug_assert_eq!(added, Ok(()));
-            node.set_window(port, self.plan.window_records[at]);
-        }
-        node
+        ports
     }
 
     /// The life of the node `of` that the node `at` last shook hands with.

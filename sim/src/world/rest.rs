@@ -17,6 +17,7 @@ impl World {
     /// see a world that is whole, was at rest and has nothing but work: no link fails in it.
     pub(crate) fn come_to_rest(&mut self, rounds: u32) {
         self.witness.see(Fact::FaultsStopped);
+        self.part_liar();
         self.repair();
         for _ in 0..rounds {
             self.work();
