@@ -194,6 +194,9 @@ pub struct JournalStatus {
     pub held: u64,
     /// Verbs of other nodes that were refused because the journal had no room or had failed.
     pub refused: u64,
+    /// How often a write or a sync was sent again because the kernel lacked means.
+    #[serde(default)]
+    pub retried: u64,
     /// Why nothing is acknowledged on durable regions any more, if so.
     pub failure: Option<String>,
 }

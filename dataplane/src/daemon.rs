@@ -24,7 +24,7 @@ use crate::{
     carrier::CarrierWatch,
     cores,
     identity::{Identity, IdentityError},
-    journal::{self, Journal, JournalOptions, JournalWatch, OpenError, Recovered},
+    journal::{self, Journal, JournalOptions, JournalWatch, OnLoss, OpenError, Recovered},
     lane::{
         Lane, LaneError,
         command::{Command, Order},
@@ -177,11 +177,18 @@ impl Daemon {
     /// # Errors
     /// [`StartError`] says what is wrong, with which object, and what to do.
     pub fn start(config: Config) -> Result<Self, StartError> {
-        Self::start_with(config, Privileges::Keep, FaultInjection::Refused, None)
+        Self::start_with(
+            config,
+            Privileges::Keep,
+            FaultInjection::Refused,
+            OnLoss::Refuse,
+            None,
+        )
     }
 
     /// Starts a daemon, giving up privileges as told once the ports are open. Capabilities are given up by the calling thread
     /// and inherited by the daemon's threads. With `given`, a service manager's socket at the node's own path, it listens there and makes none.
+    /// `on_loss`: what to do with a journal that has lost what was acknowledged.
     ///
     /// # Errors
     /// As [`Daemon::start`].
@@ -189,15 +196,18 @@ impl Daemon {
         config: Config,
         privileges: Privileges,
         faults: FaultInjection,
+        on_loss: OnLoss,
         given: Option<Listener>,
     ) -> Result<Self, StartError> {
-        Self::launch(config, privileges, faults, given, thread::Builder::new())
+        let host = thread::Builder::new();
+        Self::launch(config, privileges, faults, on_loss, given, host)
     }
 
     fn launch(
         config: Config,
         privileges: Privileges,
         faults: FaultInjection,
+        on_loss: OnLoss,
         given: Option<Listener>,
         host: thread::Builder,
     ) -> Result<Self, StartError> {
@@ -217,7 +227,7 @@ impl Daemon {
             digest: digest(text.as_bytes()),
         };
         let carriers = watch_carriers(&config)?;
-        let (lanes, links) = lanes(&config, &identity, held, ports)?;
+        let (lanes, links) = lanes(&config, &identity, held, ports, on_loss)?;
         let durable_regions = durable_regions(&config, &lanes)?;
         let journals = watch_journals(&config);
         // Before privileges are given up: the group gets the files.
@@ -596,6 +606,7 @@ fn lanes(
     identity: &Identity,
     held: Held,
     ports: Vec<Vec<NewPort>>,
+    on_loss: OnLoss,
 ) -> Result<(Vec<Lane>, Vec<LaneLink>), StartError> {
     let (mut lanes, mut links) = (Vec::new(), Vec::new());
     for (lane, ports) in (0..).zip(ports) {
@@ -607,7 +618,7 @@ fn lanes(
             identity,
             held,
             ports,
-            open_journal(config, lane)?,
+            open_journal(config, lane, on_loss)?,
             (orders.clone(), reports.clone()),
         )?);
         links.push(LaneLink::new(orders, reports));
@@ -707,12 +718,26 @@ fn watch_journals(config: &Config) -> Option<JournalWatch> {
 }
 
 /// Opens the journal of a lane, if this node keeps one, and reads what it holds.
-fn open_journal(config: &Config, lane: u32) -> Result<Option<(Journal, Recovered)>, StartError> {
-    let Some(options) = journal_options(config, lane) else {
+fn open_journal(
+    config: &Config,
+    lane: u32,
+    on_loss: OnLoss,
+) -> Result<Option<(Journal, Recovered)>, StartError> {
+    let Some(mut options) = journal_options(config, lane) else {
         return Ok(None);
     };
+    options.on_loss = on_loss;
     let (journal, recovered) =
         Journal::open(&options).map_err(|source| StartError::Journal { lane, source })?;
+    if let Some(loss) = &recovered.accepted {
+        warn!(
+            lane,
+            set_aside = ?loss.set_aside,
+            "a loss was accepted: {}. Durable regions begin with what is whole up to record {}",
+            loss.what,
+            recovered.last_lsn.0
+        );
+    }
     info!(
         lane,
         directory = %options.directory.display(),
@@ -772,6 +797,7 @@ mod tests {
             config(dir.path()),
             Privileges::Keep,
             FaultInjection::Refused,
+            OnLoss::Refuse,
             None,
             impossible,
         )

@@ -2,14 +2,14 @@
 
 use std::{
     fs::{self, File, OpenOptions, TryLockError},
-    io::{self, Read, Write},
+    io::{self, Read},
     os::unix::fs::{OpenOptionsExt, PermissionsExt},
     path::{Path, PathBuf},
 };
 
 use covalent_api::guid::Guid;
 
-use crate::{lock::lock_when_free, secret::Secret};
+use crate::{lock::lock_when_free, secret::Secret, state_dir::StateDir};
 
 /// File in the state directory that holds the GUID as text.
 const GUID_FILE: &str = "guid";
@@ -73,7 +73,8 @@ impl Identity {
     /// # Errors
     /// [`IdentityError`] names the file and what to do.
     pub fn take(state_dir: &Path) -> Result<Self, IdentityError> {
-        fs::create_dir_all(state_dir).map_err(failed("make the state directory", state_dir))?;
+        let directory = StateDir::make(state_dir, 0o755)
+            .map_err(failed("make the state directory", state_dir))?;
         let lock = lock(state_dir)?;
         let path = state_dir.join(GUID_FILE);
         let guid = match fs::read_to_string(&path) {
@@ -86,7 +87,7 @@ impl Identity {
                         problem: error.to_string(),
                     },
                 )?,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => draw_guid(&path)?,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => draw_guid(&directory, &path)?,
             Err(source) => {
                 return Err(IdentityError::Io {
                     doing: "read",
@@ -99,7 +100,7 @@ impl Identity {
             guid,
             incarnation: random_bits()?,
             epoch_seed: random_bits()?,
-            secret: Secret::take(state_dir)?,
+            secret: Secret::take(&directory, state_dir)?,
             _lock: lock,
         })
     }
@@ -129,21 +130,16 @@ fn lock(state_dir: &Path) -> Result<File, IdentityError> {
 }
 
 /// Draws a GUID and keeps it so that a crash leaves either no file or a whole one.
-fn draw_guid(path: &Path) -> Result<Guid, IdentityError> {
+fn draw_guid(directory: &StateDir, path: &Path) -> Result<Guid, IdentityError> {
     let guid = loop {
         // Its lanes have the addresses that follow, and are told apart by the last two digits.
         if let Some(guid) = Guid::new(random_bits()? & !0xff) {
             break guid;
         }
     };
-    let fresh = path.with_extension("new");
-    let write = || -> io::Result<()> {
-        let mut file = File::create(&fresh)?;
-        writeln!(file, "{guid}")?;
-        file.sync_all()?;
-        fs::rename(&fresh, path)
-    };
-    write().map_err(failed("write", path))?;
+    directory
+        .write(GUID_FILE, format!("{guid}\n").as_bytes(), 0o644)
+        .map_err(failed("write", path))?;
     Ok(guid)
 }
 

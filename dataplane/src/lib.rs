@@ -46,6 +46,7 @@ mod secret;
 pub mod server;
 pub mod session;
 mod slots;
+mod state_dir;
 pub mod telemetry;
 pub mod verb;
 

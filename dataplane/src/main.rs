@@ -14,6 +14,7 @@ use covalent_api::{
 };
 use covalent_dataplane::{
     Daemon, FaultInjection, daemon,
+    journal::OnLoss,
     privilege::{self, Privileges},
     sandbox,
 };
@@ -73,7 +74,12 @@ fn run(arguments: &DataplaneArguments, lines_of_lanes: Waiting) -> anyhow::Resul
     let node = config.node.name.clone();
     let socket = config.socket_path();
     let closes_sandbox = config.node.sandbox;
-    let daemon = Daemon::start_with(config, Privileges::Drop, faults, given)?;
+    let on_loss = if arguments.accept_journal_loss {
+        OnLoss::SetAside
+    } else {
+        OnLoss::Refuse
+    };
+    let daemon = Daemon::start_with(config, Privileges::Drop, faults, on_loss, given)?;
     let _writing = lines_of_lanes
         .write()
         .context("no thread for the lines of lanes")?;

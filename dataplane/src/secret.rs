@@ -3,13 +3,15 @@
 //! With it a daemon recognises what an earlier one of the same node handed out, without a list of it: see [`crate::server::RegionSeals`].
 
 use std::{
-    fs::{self, OpenOptions},
-    io::{self, Read, Write},
-    os::unix::fs::OpenOptionsExt,
+    fs,
+    io::{self, Read},
     path::Path,
 };
 
-use crate::identity::{IdentityError, failed};
+use crate::{
+    identity::{IdentityError, failed},
+    state_dir::StateDir,
+};
 
 /// File in the state directory that holds it as text, for its owner alone.
 const SECRET_FILE: &str = "secret";
@@ -39,7 +41,7 @@ impl Secret {
     ///
     /// # Errors
     /// [`IdentityError`] names the file and what to do.
-    pub(crate) fn take(state_dir: &Path) -> Result<Self, IdentityError> {
+    pub(crate) fn take(directory: &StateDir, state_dir: &Path) -> Result<Self, IdentityError> {
         let path = state_dir.join(SECRET_FILE);
         match fs::read_to_string(&path) {
             Ok(text) => {
@@ -52,36 +54,23 @@ impl Secret {
                     _ => Err(IdentityError::DamagedSecret(path)),
                 }
             }
-            Err(error) if error.kind() == io::ErrorKind::NotFound => draw(&path),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => draw(directory, &path),
             Err(source) => Err(failed("read", &path)(source)),
         }
     }
 }
 
 /// Draws a secret and keeps it so that a crash leaves either no file or a whole one.
-fn draw(path: &Path) -> Result<Secret, IdentityError> {
+fn draw(directory: &StateDir, path: &Path) -> Result<Secret, IdentityError> {
     let source = Path::new("/dev/urandom");
     let mut key = [0; SECRET_BYTES];
     fs::File::open(source)
         .and_then(|mut source| source.read_exact(&mut key))
         .map_err(failed("draw random bits from", source))?;
-    let fresh = path.with_extension("new");
-    let write = || -> io::Result<()> {
-        // One that a crash left may be readable for others.
-        match fs::remove_file(&fresh) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-            _ => {}
-        }
-        let mut file = OpenOptions::new()
-            .create_new(true)
-            .write(true)
-            .mode(0o600)
-            .open(&fresh)?;
-        writeln!(file, "{:032x}", u128::from_be_bytes(key))?;
-        file.sync_all()?;
-        fs::rename(&fresh, path)
-    };
-    write().map_err(failed("write", path))?;
+    let text = format!("{:032x}\n", u128::from_be_bytes(key));
+    directory
+        .write(SECRET_FILE, text.as_bytes(), 0o600)
+        .map_err(failed("write", path))?;
     Ok(Secret {
         key,
         is_fresh: true,
@@ -96,22 +85,26 @@ mod tests {
 
     use super::*;
 
+    fn taken(path: &Path) -> Result<Secret, IdentityError> {
+        Secret::take(&StateDir::make(path, 0o700).unwrap(), path)
+    }
+
     #[test]
     fn it_is_drawn_once_for_its_owner_alone_and_never_shown() {
         let dir = tempfile::tempdir().unwrap();
         // A crash left this.
         fs::write(dir.path().join("secret.new"), "").unwrap();
-        let first = Secret::take(dir.path()).unwrap();
+        let first = taken(dir.path()).unwrap();
         assert!(first.is_fresh);
         let path = dir.path().join(SECRET_FILE);
         let mode = fs::metadata(&path).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o600);
-        let second = Secret::take(dir.path()).unwrap();
+        let second = taken(dir.path()).unwrap();
         assert_eq!((second.key, second.is_fresh), (first.key, false));
         let text = fs::read_to_string(&path).unwrap();
         assert!(!format!("{second:?}").contains(text.trim()));
         fs::remove_file(&path).unwrap();
-        let third = Secret::take(dir.path()).unwrap();
+        let third = taken(dir.path()).unwrap();
         assert!(third.is_fresh && third.key != first.key);
     }
 
@@ -121,7 +114,7 @@ mod tests {
         let path = dir.path().join(SECRET_FILE);
         for text in ["", "nonsense", "1234"] {
             fs::write(&path, text).unwrap();
-            let error = Secret::take(dir.path()).unwrap_err().to_string();
+            let error = taken(dir.path()).unwrap_err().to_string();
             assert!(
                 error.contains("secret") && error.contains("remove the file"),
                 "{error}"

@@ -34,6 +34,10 @@ pub struct DataplaneArguments {
     /// Take a configuration whose ports damage their own frames (`[port.faults]`). For tests: without it such a file is refused.
     #[arg(long, env = "COVALENT_ALLOW_FAULTS", value_parser = BoolishValueParser::new())]
     pub allow_faults: bool,
+    /// Start although a journal has lost what was acknowledged: its files are set aside under other names (`journal.N.lost-G`), and
+    /// durable regions begin with what is whole. For one start: without it such a journal is refused.
+    #[arg(long, env = "COVALENT_ACCEPT_JOURNAL_LOSS", value_parser = BoolishValueParser::new())]
+    pub accept_journal_loss: bool,
     /// How log lines look, and where they go. RUST_LOG chooses which (default: info).
     #[arg(long, value_enum, default_value = "auto", env = "COVALENT_LOG_FORMAT")]
     pub log_format: LogFormat,

@@ -162,6 +162,15 @@ pub const LANE: Object<LaneStatus> = Object {
         ),
         Series::gauge_if_known(
             Family {
+                name: "covalent_lane_journal_retried_writes",
+                unit: "writes",
+                meaning: "Writes and syncs that were sent again because the kernel lacked means for a moment.",
+                worry: "It grows: the machine is out of memory. After fifty in a row the journal fails.",
+            },
+            |it| journal(it, |journal| journal.retried),
+        ),
+        Series::gauge_if_known(
+            Family {
                 name: "covalent_lane_journal_failed",
                 unit: "0 or 1",
                 meaning: "Whether the journal has failed: verbs on durable regions are refused.",

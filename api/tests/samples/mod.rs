@@ -102,6 +102,7 @@ pub fn status() -> NodeStatus {
                 region_bytes: 6,
                 held: 6,
                 refused: 6,
+                retried: 6,
                 failure: Some("disk full".into()),
             }),
         }],

@@ -18,7 +18,7 @@ use covalent_api::{
     config::{Config, FaultRates, FaultsConfig},
     status::NodeStatus,
 };
-use covalent_dataplane::{Daemon, FaultInjection, privilege::Privileges};
+use covalent_dataplane::{Daemon, FaultInjection, journal::OnLoss, privilege::Privileges};
 use covalent_verbs::Client;
 use tempfile::TempDir;
 
@@ -294,5 +294,12 @@ fn start(directory: &TempDir, name: &str, interface: &str, rx: FaultRates) -> Da
             ..FaultsConfig::default()
         });
     }
-    Daemon::start_with(config, Privileges::Keep, FaultInjection::Allowed, None).unwrap()
+    Daemon::start_with(
+        config,
+        Privileges::Keep,
+        FaultInjection::Allowed,
+        OnLoss::Refuse,
+        None,
+    )
+    .unwrap()
 }

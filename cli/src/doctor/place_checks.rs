@@ -59,6 +59,19 @@ pub fn place(place: &Place) -> Finding {
     }
 }
 
+/// Journals of which a loss was accepted.
+pub fn set_aside(files: &[String]) -> Option<Finding> {
+    let first = files.first()?;
+    Some(Finding::warning(
+        "journal loss".to_owned(),
+        format!(
+            "a journal had lost what was acknowledged, and a start has accepted that: {} files were set aside, {first} first",
+            files.len()
+        ),
+        "compare what other nodes know; remove the files when nobody needs them",
+    ))
+}
+
 /// A record of a process that is gone.
 pub fn record(path: impl std::fmt::Display) -> Finding {
     Finding::warning(
@@ -84,6 +97,13 @@ mod tests {
                 free_files,
             },
         })
+    }
+
+    #[test]
+    fn an_accepted_loss_is_shown_as_long_as_its_files_are_there() {
+        assert!(set_aside(&[]).is_none());
+        let finding = set_aside(&["/j/lane-0/journal.0.lost-7".into()]).expect("a finding");
+        assert!(finding.level == Level::Warning && finding.found.contains("journal.0.lost-7"));
     }
 
     #[test]

@@ -126,7 +126,19 @@ impl Batch {
         chunks
             .iter_mut()
             .for_each(|sector: &mut SectorBytes| stamp.write(self.generation, sector));
+        self.sealed()
+    }
+
+    /// The bytes to write once more, after [`Batch::seal`].
+    pub fn sealed(&self) -> &[u8] {
+        let sectors = self.end_sector_with(0) - self.first_sector;
+        let end = self.skew + self.lead_bytes + sectors as usize * SECTOR_BYTES;
         &self.memory[self.skew..end]
+    }
+
+    /// Generation of the file that it is for.
+    pub const fn generation(&self) -> u64 {
+        self.generation
     }
 
     /// Where in its file it is to be written, in bytes.
@@ -184,7 +196,7 @@ mod tests {
             first_lsn: Lsn(1),
             last_key: 0,
         };
-        let mut batch = Batch::new(2 * BLOCK_BYTES);
+        let mut batch = Batch::new(HEADER_BYTES + BLOCK_BYTES);
         batch.begin_file(header);
         let room = 8 * PAYLOAD_BYTES;
         assert_eq!(batch.room_bytes(), room);
@@ -193,8 +205,8 @@ mod tests {
         assert!(batch.push(&vec![1; room], Lsn(1)));
         assert!(batch.is_half_full() && !batch.push(&[1], Lsn(2)));
         assert_eq!(batch.file_offset(), 0);
-        assert_eq!(batch.seal().len(), 2 * BLOCK_BYTES);
-        batch.begin(1, 16);
-        assert_eq!(batch.room_bytes(), 2 * room);
+        assert_eq!(batch.seal().len(), HEADER_BYTES + BLOCK_BYTES);
+        batch.begin(1, 40);
+        assert_eq!(batch.room_bytes(), 5 * room);
     }
 }

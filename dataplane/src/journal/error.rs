@@ -3,7 +3,7 @@
 use std::{io, path::PathBuf};
 
 use super::record::{
-    NAME_BYTES_MAX, PIECE_BYTES_MAX, PIECE_OVERHEAD_BYTES, RECORD_BYTES_MAX,
+    Lsn, NAME_BYTES_MAX, PIECE_BYTES_MAX, PIECE_OVERHEAD_BYTES, RECORD_BYTES_MAX,
     REGION_RECORD_BYTES_MAX, REPLY_BYTES_MAX,
 };
 
@@ -74,8 +74,7 @@ pub enum OpenError {
     NoRing(io::Error),
     /// What was read is not what was written.
     #[error(
-        "journal file {path} is damaged at byte {offset}: {what}. Commits that were acknowledged may be lost, so nothing was changed and durable regions \
-         stay closed. Put back the whole directory from a copy, or move it away to begin with empty regions"
+        "journal file {path} is damaged at byte {offset}: {what}. Commits that were acknowledged may be lost{CLOSED}"
     )]
     Damaged {
         /// The file.
@@ -85,6 +84,9 @@ pub enum OpenError {
         /// What is there.
         what: String,
     },
+    /// What was acknowledged is not there.
+    #[error("{0}{CLOSED}")]
+    Lost(Loss),
     /// What was recovered does not fit into files of the configured size.
     #[error(
         "the regions of the journal in {path} take {found_bytes} bytes in a snapshot, and there are {latches} latched replies, which is too much for files of {file_bytes} \
@@ -100,6 +102,29 @@ pub enum OpenError {
         /// Size of a file.
         file_bytes: u64,
     },
+}
+
+/// What to do about a journal that has lost something.
+const CLOSED: &str = ". Nothing was changed, and durable regions stay closed. Put back the whole directory from a copy; or start once with \
+    `covalentd --accept-journal-loss`, which sets the files aside under other names and goes on with what is whole";
+
+/// What a file lacks that was acknowledged.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "journal file {path} ends at byte {found_bytes} with record {}, and everything up to byte {expected_bytes} and record {} was acknowledged: {} records \
+     are lost", found.0, expected.0, expected.0.saturating_sub(found.0)
+)]
+pub struct Loss {
+    /// The file.
+    pub path: PathBuf,
+    /// Where it should end at least, in bytes.
+    pub expected_bytes: u64,
+    /// The record that it should have at least.
+    pub expected: Lsn,
+    /// Where its last whole batch ends, in bytes.
+    pub found_bytes: u64,
+    /// The last record of that.
+    pub found: Lsn,
 }
 
 /// Why a running journal ended. It is final: after a failed write or sync nobody knows what is on disk until it is replayed.

@@ -1,9 +1,9 @@
 //! The directory of a journal, its lock and its two files.
 
 use std::{
-    fs::{self, DirBuilder, File, OpenOptions, TryLockError},
+    fs::{self, File, OpenOptions, TryLockError},
     io,
-    os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt},
+    os::unix::fs::{FileExt, OpenOptionsExt},
     path::{Path, PathBuf},
     thread::sleep,
     time::{Duration, Instant},
@@ -12,12 +12,12 @@ use std::{
 use nix::fcntl::{FallocateFlags, fallocate};
 
 use super::{error::OpenError, lease::is_open_for_writing, sector::BLOCK_BYTES};
-use crate::lock::lock_when_free;
+use crate::{lock::lock_when_free, state_dir::StateDir};
 
 /// The files; a generation is in the one with its number's last bit.
 pub(super) const FILES: [&str; 2] = ["journal.0", "journal.1"];
 /// A file that is being made.
-const FRESH: &str = "journal.new";
+pub(super) const FRESH: &str = "journal.new";
 /// Locked as long as somebody has the journal.
 pub(super) const LOCK: &str = "lock";
 
@@ -67,19 +67,7 @@ impl Directory {
     /// Makes the directory, for its owner alone, if it is missing, and locks it. Waits until nobody has the files open for writing: else
     /// a write of a daemon that was killed could land on ours.
     pub fn take(path: &Path) -> Result<Self, OpenError> {
-        if !path.is_dir() {
-            DirBuilder::new()
-                .recursive(true)
-                .mode(0o700)
-                .create(path)
-                .map_err(failed("make the journal's directory", path))?;
-            if let Some(parent) = path
-                .parent()
-                .filter(|parent| !parent.as_os_str().is_empty())
-            {
-                sync_directory(parent)?;
-            }
-        }
+        StateDir::make(path, 0o700).map_err(failed("make the journal's directory", path))?;
         let lock_path = path.join(LOCK);
         let lock = OpenOptions::new()
             .create(true)
@@ -109,9 +97,9 @@ impl Directory {
         &self.path
     }
 
-    /// A file of `bytes` zeros, a multiple of [`BLOCK_BYTES`], that nobody sees before [`Directory::publish`]. All of it is written, not only
-    /// allocated: a write into an extent that was never written changes the file system's own records too, which each sync would wait for.
-    pub fn make(&self, bytes: u64) -> Result<File, OpenError> {
+    /// The fresh file: `bytes` zeros, a multiple of [`BLOCK_BYTES`]. All of it is written, not only allocated: a write into an extent
+    /// that was never written changes the file system's own records too, which each sync would wait for.
+    pub fn make(&self, bytes: u64) -> io::Result<File> {
         let path = self.path.join(FRESH);
         let filled = open_fresh(&path).and_then(|file| {
             fallocate(
@@ -123,19 +111,10 @@ impl Directory {
             fill(&file, bytes)?;
             Ok(file)
         });
-        filled.map_err(|source| {
+        filled.inspect_err(|_| {
             // What was allocated so far may be what the disk lacks.
             let _ = fs::remove_file(&path);
-            failed("allocate", &path)(source)
         })
-    }
-
-    /// Puts the file that [`Directory::make`] made, `file`, in the place of one of the two, for good.
-    pub fn publish(&self, file: &File, place: usize) -> Result<(), OpenError> {
-        let (from, to) = (self.path.join(FRESH), file_path(&self.path, place));
-        file.sync_all().map_err(failed("sync", &from))?;
-        fs::rename(&from, &to).map_err(failed("rename a file to", &to))?;
-        sync_directory(&self.path)
     }
 }
 
@@ -166,12 +145,6 @@ fn fill(file: &File, bytes: u64) -> io::Result<()> {
         at += count;
     }
     Ok(())
-}
-
-fn sync_directory(path: &Path) -> Result<(), OpenError> {
-    File::open(path)
-        .and_then(|directory| directory.sync_all())
-        .map_err(failed("sync the directory", path))
 }
 
 pub(super) fn failed(doing: &'static str, path: &Path) -> impl FnOnce(io::Error) -> OpenError {

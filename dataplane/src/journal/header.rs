@@ -1,17 +1,42 @@
 //! What a file begins with: its generation, which record is its first, and which keys were given.
 
 use super::{
+    mark::SLOTS,
     record::Lsn,
-    sector::{BLOCK_BYTES, SECTOR_BYTES, SectorBytes, Seen, Stamp, see},
+    sector::{BLOCK_BYTES, BLOCK_SECTORS, SECTOR_BYTES, SectorBytes, Seen, Stamp, see},
 };
 
-/// Bytes at the beginning of a file that hold no records. The header is in the first sector of them.
-pub(super) const HEADER_BYTES: usize = BLOCK_BYTES;
+/// Where the places for marks begin, in bytes: behind the block of the header.
+pub(super) const MARKS_AT: usize = BLOCK_BYTES;
+/// Bytes at the beginning of a file that hold no records: the header and the marks.
+pub(super) const HEADER_BYTES: usize = MARKS_AT + SLOTS * BLOCK_BYTES;
 /// The first sector that holds records.
 pub(super) const FIRST_SECTOR: u32 = (HEADER_BYTES / SECTOR_BYTES) as u32;
+/// The same in files of the first format, which had no marks.
+const FIRST_SECTOR_1: u32 = BLOCK_SECTORS;
 
-const MAGIC: [u8; 8] = *b"CovJrnl1";
+const MAGIC: [u8; 8] = *b"CovJrnl2";
+const MAGIC_1: [u8; 8] = *b"CovJrnl1";
 const CRC_AT: usize = 496;
+
+/// How a file is laid out. A start writes the second format and reads both.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Format {
+    /// Records follow the header.
+    First,
+    /// Marks lie between.
+    Second,
+}
+
+impl Format {
+    /// The first sector that holds records.
+    pub const fn first_sector(self) -> u32 {
+        match self {
+            Self::First => FIRST_SECTOR_1,
+            Self::Second => FIRST_SECTOR,
+        }
+    }
+}
 
 /// See the module.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,7 +55,7 @@ pub(super) enum Found {
     /// Nobody began this file, or not to the end of the header: there is no record in it that counts.
     None,
     /// A header.
-    Header(Header),
+    Header(Header, Format),
     /// Something else.
     Damaged,
 }
@@ -60,15 +85,19 @@ impl Header {
             first_lsn: Lsn(u64_at(16)),
             last_key: u64_at(24),
         };
-        match see(sector, header.generation) {
-            Seen::Blank | Seen::Unfinished => Found::None,
-            Seen::Whole(STAMP)
-                if sector.starts_with(&MAGIC)
-                    && crc_fast::crc64_nvme(&sector[..CRC_AT]) == u64_at(CRC_AT) =>
+        let format = match sector.first_chunk() {
+            Some(&MAGIC) => Some(Format::Second),
+            Some(&MAGIC_1) => Some(Format::First),
+            _ => None,
+        };
+        match (see(sector, header.generation), format) {
+            (Seen::Blank | Seen::Unfinished, _) => Found::None,
+            (Seen::Whole(STAMP), Some(format))
+                if crc_fast::crc64_nvme(&sector[..CRC_AT]) == u64_at(CRC_AT) =>
             {
-                Found::Header(header)
+                Found::Header(header, format)
             }
-            Seen::Whole(_) | Seen::Damaged => Found::Damaged,
+            (Seen::Whole(_) | Seen::Damaged, _) => Found::Damaged,
         }
     }
 }
@@ -88,7 +117,7 @@ mod tests {
         };
         let mut whole = [0; SECTOR_BYTES];
         header.write(&mut whole);
-        assert_eq!(Header::read(&whole), Found::Header(header));
+        assert_eq!(Header::read(&whole), Found::Header(header, Format::Second));
         for at in 0..SECTOR_BYTES {
             let mut cut = whole;
             cut[at..].fill(0);

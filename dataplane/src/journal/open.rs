@@ -3,17 +3,20 @@
 //! Every start begins a new generation, with a snapshot of what was recovered, in a file that takes its place by a rename once it is whole on disk. So
 //! nothing is ever appended behind a torn tail, and a start that is interrupted leaves what was there.
 
-use std::{fs::File, os::unix::fs::FileExt, path::PathBuf};
+use std::path::PathBuf;
 
 use super::{
     batch::{BATCH_BYTES_MAX, Batch},
+    disk::Disk,
+    drive::Drive,
     error::{AppendError, OpenError},
-    file::{Directory, failed, file_of, file_path},
+    file::{FILES, FRESH, failed, file_of, file_path},
     header::Header,
+    mark::{Mark, MarkBlock, SLOTS, slot_offset},
     record::{Lsn, RECORD_BYTES_MAX, encode},
-    recovered::Recovered,
-    replay::replay,
-    ring::{Ring, probe},
+    recovered::{AcceptedLoss, Recovered},
+    replay::{replay_on, salvage},
+    ring::Ring,
     sector::BLOCK_BYTES,
     snapshot::Cursor,
     writer::{Beginning, Journal, regions_bytes_max},
@@ -21,6 +24,15 @@ use super::{
 
 /// Least bytes of a batch: a header and the longest record, twice, so that half of it holds one.
 const BATCH_BYTES_MIN: usize = 64 * 1024;
+
+/// What a start does with a journal that has lost what was acknowledged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OnLoss {
+    /// It changes nothing and says so.
+    Refuse,
+    /// It gives the files other names and goes on with what is whole.
+    SetAside,
+}
 
 /// Where a journal is and how large it may get.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -32,6 +44,8 @@ pub struct JournalOptions {
     pub file_bytes: u64,
     /// Most bytes of one write, a multiple of 4096, 64 KiB to 16 MiB. There are two batches of this size in memory.
     pub batch_bytes: usize,
+    /// What to do if it has lost what was acknowledged.
+    pub on_loss: OnLoss,
 }
 
 impl JournalOptions {
@@ -42,6 +56,7 @@ impl JournalOptions {
             directory: directory.into(),
             file_bytes: 64 << 20,
             batch_bytes: 256 << 10,
+            on_loss: OnLoss::Refuse,
         }
     }
 
@@ -83,16 +98,28 @@ impl Journal {
     /// directory holds a journal that replays to the same.
     pub fn open(options: &JournalOptions) -> Result<(Self, Recovered), OpenError> {
         options.check()?;
-        probe().map_err(OpenError::NoRing)?;
-        let directory = Directory::take(&options.directory)?;
-        let recovered = replay(&options.directory)?;
+        Self::open_on(options, Drive::take(&options.directory)?)
+    }
+}
+
+impl<D: Disk> Journal<D> {
+    /// As [`Journal::open`], on a disk whose directory is that of `options`.
+    ///
+    /// # Errors
+    /// As [`Journal::open`].
+    pub fn open_on(options: &JournalOptions, mut disk: D) -> Result<(Self, Recovered), OpenError> {
+        options.check()?;
+        let recovered = recover(&mut disk, options.on_loss)?;
         if recovered.regions_bytes() > regions_bytes_max(options.file_bytes) {
             return Err(too_small(options, &recovered));
         }
         let generation = recovered.generation + 1;
+        let path = disk.directory().join(FRESH);
+        let allocated = disk.make_fresh(options.file_bytes);
+        allocated.map_err(failed("allocate", &path))?;
         let mut snapshot = Snapshot {
-            file: directory.make(options.file_bytes)?,
-            path: file_path(&options.directory, file_of(generation)),
+            disk: &mut disk,
+            path: path.clone(),
             file_bytes: options.file_bytes,
             batch: Batch::new(options.batch_bytes),
             next: Lsn(recovered.last_lsn.0 + 1),
@@ -101,48 +128,79 @@ impl Journal {
         if !snapshot.write(&recovered)? {
             return Err(too_small(options, &recovered));
         }
-        let Snapshot {
-            file: active,
-            batch,
-            next,
-            ..
-        } = snapshot;
-        let sector = batch.end_sector_with(0);
-        directory.publish(&active, file_of(generation))?;
-        let spare = directory.make(options.file_bytes)?;
-        directory.publish(&spare, file_of(generation + 1))?;
-        let files = if file_of(generation) == 0 {
-            [active, spare]
-        } else {
-            [spare, active]
-        };
+        let mark = snapshot.mark()?;
+        let batch = snapshot.batch;
+        publish(&mut disk, file_of(generation))?;
+        let allocated = disk.make_fresh(options.file_bytes);
+        allocated.map_err(failed("allocate", &path))?;
+        publish(&mut disk, file_of(generation + 1))?;
+        let regions = recovered.regions.iter().map(|(&key, region)| {
+            let size_bytes = region.bytes.len() as u64;
+            (key, (size_bytes, region.name.as_str().into()))
+        });
         let journal = Self::begin(Beginning {
-            directory,
-            ring: Ring::new(files).map_err(OpenError::NoRing)?,
+            ring: Ring::new(disk),
             file_bytes: options.file_bytes,
             batches: [batch, Batch::new(options.batch_bytes)],
-            regions: recovered
-                .regions
-                .iter()
-                .map(|(&key, region)| {
-                    (
-                        key,
-                        (region.bytes.len() as u64, region.name.as_str().into()),
-                    )
-                })
-                .collect(),
+            regions: regions.collect(),
             last_key: recovered.last_key,
-            generation,
-            sector,
-            next,
+            mark,
         });
         Ok((journal, recovered))
     }
 }
 
+/// Reads what there is. Files that have lost something keep a second name, if that is what the operator wants; the first one is theirs
+/// still, until a new generation is whole: so a start that is interrupted here finds them as they were.
+fn recover(disk: &mut impl Disk, on_loss: OnLoss) -> Result<Recovered, OpenError> {
+    let refusal = match replay_on(disk) {
+        Err(error @ (OpenError::Lost(_) | OpenError::Damaged { .. }))
+            if on_loss == OnLoss::SetAside =>
+        {
+            error
+        }
+        replayed => return replayed,
+    };
+    let mut recovered = salvage(disk)?;
+    let suffix = format!("lost-{}", recovered.generation + 1);
+    let mut set_aside = Vec::new();
+    for file in 0..FILES.len() {
+        let path = file_path(disk.directory(), file);
+        let aside = disk.set_aside(file, &suffix);
+        set_aside.extend(aside.map_err(failed("give another name to", &path))?);
+    }
+    let directory = disk.directory().to_owned();
+    disk.sync_names()
+        .map_err(failed("sync the directory", &directory))?;
+    let what = match refusal {
+        OpenError::Lost(loss) => loss.to_string(),
+        OpenError::Damaged { path, offset, what } => {
+            format!(
+                "journal file {} is damaged at byte {offset}: {what}",
+                path.display()
+            )
+        }
+        other => other.to_string(),
+    };
+    recovered.accepted = Some(AcceptedLoss { what, set_aside });
+    Ok(recovered)
+}
+
+/// Puts the fresh file in the place of one of the two, for good.
+fn publish(disk: &mut impl Disk, file: usize) -> Result<(), OpenError> {
+    let directory = disk.directory().to_owned();
+    let path = file_path(&directory, file);
+    disk.sync_fresh()
+        .map_err(failed("sync", &directory.join(FRESH)))?;
+    disk.place_fresh(file)
+        .map_err(failed("rename a file to", &path))?;
+    disk.sync_names()
+        .map_err(failed("sync the directory", &directory))
+}
+
 /// A snapshot that is written at once.
-struct Snapshot {
-    file: File,
+struct Snapshot<'a, D> {
+    disk: &'a mut D,
     path: PathBuf,
     file_bytes: u64,
     batch: Batch,
@@ -150,7 +208,7 @@ struct Snapshot {
     generation: u64,
 }
 
-impl Snapshot {
+impl<D: Disk> Snapshot<'_, D> {
     /// `false` if it takes more than half of the file.
     fn write(&mut self, recovered: &Recovered) -> Result<bool, OpenError> {
         self.batch.begin_file(Header {
@@ -193,11 +251,29 @@ impl Snapshot {
         if offset + bytes.len() as u64 > self.file_bytes / 2 {
             return Ok(false);
         }
-        self.file
-            .write_all_at(bytes, offset)
+        self.disk
+            .write_fresh(offset, bytes)
             .map_err(failed("write a snapshot to", &self.path))?;
         self.batch.begin(self.generation, end);
         Ok(true)
+    }
+
+    /// Writes the mark of what was written, to all places.
+    fn mark(&mut self) -> Result<Mark, OpenError> {
+        let mut mark = Mark {
+            end_sector: self.batch.end_sector_with(0),
+            last: Lsn(self.next.0 - 1),
+            ..Mark::none(self.generation)
+        };
+        let mut block = MarkBlock::new();
+        for slot in 0..SLOTS {
+            mark.count = slot as u64;
+            block.set(mark);
+            self.disk
+                .write_fresh(slot_offset(slot), block.bytes())
+                .map_err(failed("write a mark to", &self.path))?;
+        }
+        Ok(mark)
     }
 }
 

@@ -41,6 +41,15 @@ pub struct TornTail {
     pub bytes: u64,
 }
 
+/// What was lost and an operator has accepted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AcceptedLoss {
+    /// What replay found.
+    pub what: String,
+    /// The names that the files have now.
+    pub set_aside: Vec<PathBuf>,
+}
+
 /// What a journal tells at the start. It is also where a first snapshot comes from.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Recovered {
@@ -52,6 +61,8 @@ pub struct Recovered {
     pub last_lsn: Lsn,
     /// What was torn.
     pub torn: Option<TornTail>,
+    /// What was lost, if the start was told to accept that.
+    pub accepted: Option<AcceptedLoss>,
     /// Generation that was read last; 0 if there was no journal.
     pub(super) generation: u64,
     /// The highest key ever given.

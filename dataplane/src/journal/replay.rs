@@ -1,16 +1,17 @@
 //! Reading a journal back. Changes nothing.
 
 use std::{
-    fs::File,
     io,
-    os::unix::fs::FileExt,
     path::{Path, PathBuf},
 };
 
 use super::{
-    error::OpenError,
-    file::{failed, file_path},
-    header::{FIRST_SECTOR, Found, Header},
+    disk::Store,
+    drive::Files,
+    error::{Loss, OpenError},
+    file::{failed, file_of, file_path},
+    header::{Format, Found, Header},
+    mark::{Mark, SLOTS, slot_offset},
     record::{self, Body, Lsn, Record},
     recovered::Recovered,
     sector::{PAYLOAD_BYTES, SECTOR_BYTES, Seen, Stamp, payload, see},
@@ -22,19 +23,29 @@ const TAIL_SECTORS: u64 = 2048;
 /// What the journal in `directory` holds: everything up to the last whole batch. A directory without a journal holds nothing.
 ///
 /// # Errors
-/// [`OpenError::Damaged`] if a batch is not as it was written and it is not only torn; [`OpenError::Io`] if a file cannot be read.
+/// [`OpenError::Damaged`] if a batch is not as it was written and it is not only torn; [`OpenError::Lost`] if what was acknowledged is not there;
+/// [`OpenError::Io`] if a file cannot be read.
 pub fn replay(directory: &Path) -> Result<Recovered, OpenError> {
-    let [first, second] = [
-        Source::open(file_path(directory, 0))?,
-        Source::open(file_path(directory, 1))?,
-    ];
+    let files = Files::open(directory).map_err(failed("open the files of", directory))?;
+    replay_on(&files)
+}
+
+/// As [`replay`], from a disk.
+///
+/// # Errors
+/// As [`replay`].
+pub fn replay_on(store: &impl Store) -> Result<Recovered, OpenError> {
+    let [first, second] = [Source::open(store, 0)?, Source::open(store, 1)?];
     let (newer, older) = match (first, second) {
         (Opened::Missing, Opened::Missing) => return Ok(Recovered::default()),
         (Opened::Begun(a), Opened::Begun(b)) if a.header.generation > b.header.generation => {
             (a, Some(b))
         }
         (Opened::Begun(a), Opened::Begun(b)) => (b, Some(a)),
-        (Opened::Begun(only), _) | (_, Opened::Begun(only)) => (only, None),
+        (Opened::Begun(only), _) | (_, Opened::Begun(only)) => {
+            only.refuse_if_succeeded()?;
+            (only, None)
+        }
         (Opened::Blank(path), _) | (_, Opened::Blank(path)) => {
             return Err(OpenError::Damaged {
                 path,
@@ -45,6 +56,7 @@ pub fn replay(directory: &Path) -> Result<Recovered, OpenError> {
     };
     let mut recovered = Recovered::default();
     let end = newer.scan(&mut |_| Ok(()))?;
+    newer.refuse_if_short(&end)?;
     if !end.has_snapshot {
         let base = older.ok_or_else(|| {
             newer.damaged(
@@ -56,6 +68,7 @@ pub fn replay(directory: &Path) -> Result<Recovered, OpenError> {
             return Err(newer.damaged(0, "the generation before it is missing"));
         }
         let base_end = base.apply(&mut recovered)?;
+        base.refuse_if_short(&base_end)?;
         if !base_end.has_snapshot {
             return Err(base.damaged(0, "its snapshot has no end"));
         }
@@ -65,30 +78,76 @@ pub fn replay(directory: &Path) -> Result<Recovered, OpenError> {
                 "it ends before the generation after it begins",
             ));
         }
+        if base.is_succeeded() && end.offset == newer.first_offset() {
+            return Err(newer.damaged(end.offset, FIRSTLESS));
+        }
     }
     newer.apply(&mut recovered)?;
     recovered.generation = newer.header.generation;
-    recovered.last_lsn = Lsn(end.next.0 - 1);
+    recovered.last_lsn = end.last();
     if let Some(bytes) = end.torn {
         recovered.tear(&newer.path, end.offset, bytes);
     }
     Ok(recovered)
 }
 
+/// What can be had of a journal that [`replay`] refuses: the longest whole beginning of what was acknowledged. Changes nothing.
+///
+/// # Errors
+/// [`OpenError::Io`] if a file cannot be read.
+pub(super) fn salvage(store: &impl Store) -> Result<Recovered, OpenError> {
+    let open = |file| match Source::open(store, file) {
+        Ok(Opened::Begun(source)) => Ok(Some(source)),
+        Ok(Opened::Missing | Opened::Blank(_)) | Err(OpenError::Damaged { .. }) => Ok(None),
+        Err(error) => Err(error),
+    };
+    let mut sources = [open(0)?, open(1)?];
+    sources.sort_by_key(|source| source.as_ref().map(|it| it.header.generation));
+    let [older, newer] = sources;
+    let mut recovered = Recovered::default();
+    let Some(newer) = newer else {
+        return Ok(recovered);
+    };
+    let seen = [Some(&newer), older.as_ref()].into_iter().flatten();
+    let generation = seen.clone().map(Source::highest_generation).max();
+    let known = seen.map(Source::highest_lsn).max();
+    if newer.has_snapshot()? {
+        newer.apply_whole(&mut recovered)?;
+    } else if let Some(base) = older
+        && base.header.generation + 1 == newer.header.generation
+        && base.has_snapshot()?
+    {
+        base.apply_whole(&mut recovered)?;
+        // A gap is the end of what is whole.
+        if recovered.last_lsn.0 + 1 == newer.header.first_lsn.0 {
+            newer.apply_whole(&mut recovered)?;
+        }
+    }
+    // As far as it shows, no number is given twice, neither of a generation nor of a record nor of a region.
+    recovered.generation = generation.unwrap_or(0);
+    recovered.last_lsn = recovered.last_lsn.max(known.unwrap_or_default());
+    recovered.last_key = recovered.last_key.max(newer.header.last_key);
+    Ok(recovered)
+}
+
 /// A file as it was found.
-enum Opened {
+enum Opened<'a, S> {
     Missing,
     /// No header, or not all of it: it is being blanked, or its first batch is torn.
     Blank(PathBuf),
-    Begun(Source),
+    Begun(Source<'a, S>),
 }
 
 /// A file with a header.
-struct Source {
+struct Source<'a, S> {
+    store: &'a S,
+    file: usize,
     path: PathBuf,
-    file: File,
     sectors: u64,
     header: Header,
+    format: Format,
+    /// The last mark that is whole.
+    mark: Mark,
 }
 
 /// How far a file goes.
@@ -97,35 +156,154 @@ struct End {
     next: Lsn,
     /// Where, in bytes.
     offset: u64,
+    /// Where the last four whole batches begin, in bytes, the last one first; 0 for those that are not there.
+    begins: [u64; 4],
     /// A snapshot lies before it.
     has_snapshot: bool,
     /// Bytes of a torn batch from there on.
     torn: Option<u64>,
 }
 
-impl Source {
-    fn open(path: PathBuf) -> Result<Opened, OpenError> {
-        let file = match File::open(&path) {
-            Ok(file) => file,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Opened::Missing),
-            Err(error) => return Err(failed("open", &path)(error)),
+impl End {
+    const fn last(&self) -> Lsn {
+        Lsn(self.next.0 - 1)
+    }
+}
+
+impl<'a, S: Store> Source<'a, S> {
+    fn open(store: &'a S, file: usize) -> Result<Opened<'a, S>, OpenError> {
+        let path = file_path(store.directory(), file);
+        let Some(bytes) = store.length(file).map_err(failed("read", &path))? else {
+            return Ok(Opened::Missing);
         };
-        let bytes = file.metadata().map_err(failed("read", &path))?.len();
-        let mut first = [0; SECTOR_BYTES];
-        read(&file, 0, &mut first).map_err(failed("read", &path))?;
-        match Header::read(&first) {
-            Found::None => Ok(Opened::Blank(path)),
-            Found::Header(header) => Ok(Opened::Begun(Self {
-                path,
-                file,
-                sectors: bytes.div_ceil(SECTOR_BYTES as u64),
-                header,
-            })),
-            Found::Damaged => Err(OpenError::Damaged {
-                path,
-                offset: 0,
-                what: "its header is not as it was written".into(),
-            }),
+        let sector = |offset| {
+            let mut sector = [0; SECTOR_BYTES];
+            read(store, file, offset, &mut sector).map_err(failed("read", &path))?;
+            Ok(sector)
+        };
+        let (header, format) = match Header::read(&sector(0)?) {
+            Found::None => return Ok(Opened::Blank(path)),
+            Found::Header(header, format) if file_of(header.generation) == file => (header, format),
+            Found::Header(..) | Found::Damaged => {
+                return Err(OpenError::Damaged {
+                    path,
+                    offset: 0,
+                    what: "its header is not as it was written".into(),
+                });
+            }
+        };
+        let mut mark = Mark::none(header.generation);
+        if format == Format::Second {
+            for slot in 0..SLOTS {
+                let found = Mark::read(&sector(slot_offset(slot))?);
+                let is_later =
+                    |it: &Mark| it.generation == header.generation && it.count > mark.count;
+                mark = found.filter(is_later).unwrap_or(mark);
+            }
+        }
+        Ok(Opened::Begun(Self {
+            store,
+            file,
+            path,
+            sectors: bytes.div_ceil(SECTOR_BYTES as u64),
+            header,
+            format,
+            mark,
+        }))
+    }
+
+    fn first_offset(&self) -> u64 {
+        u64::from(self.format.first_sector()) * SECTOR_BYTES as u64
+    }
+
+    /// Whether the generation after this one had begun when something of that was acknowledged.
+    const fn is_succeeded(&self) -> bool {
+        self.mark.is_succeeded
+    }
+
+    /// The highest generation that shows.
+    fn highest_generation(&self) -> u64 {
+        self.header.generation + u64::from(self.is_succeeded())
+    }
+
+    /// The highest record that shows, whole or not.
+    fn highest_lsn(&self) -> Lsn {
+        self.mark.last.max(Lsn(self.header.first_lsn.0 - 1))
+    }
+
+    fn loss(&self, end: &End, expected_bytes: u64, expected: Lsn) -> Loss {
+        Loss {
+            path: self.path.clone(),
+            expected_bytes,
+            expected,
+            found_bytes: end.offset,
+            found: end.last(),
+        }
+    }
+
+    /// Refuses a file that ends before what was acknowledged, or has lost its marks.
+    fn refuse_if_short(&self, end: &End) -> Result<(), OpenError> {
+        if self.format == Format::First {
+            return Ok(());
+        }
+        let marked_bytes = u64::from(self.mark.end_sector) * SECTOR_BYTES as u64;
+        if end.offset < marked_bytes {
+            return Err(OpenError::Lost(self.loss(
+                end,
+                marked_bytes,
+                self.mark.last,
+            )));
+        }
+        // A power cut may leave a last batch that was not acknowledged, and take the marks of three before it at most.
+        if marked_bytes < end.begins[3] {
+            return Err(self.damaged(slot_offset(0), MARKLESS));
+        }
+        Ok(())
+    }
+
+    /// Refuses the only file with a header if it says that a later one was begun.
+    fn refuse_if_succeeded(&self) -> Result<(), OpenError> {
+        if !self.is_succeeded() {
+            return Ok(());
+        }
+        let generation = self.header.generation + 1;
+        Err(OpenError::Damaged {
+            path: file_path(self.store.directory(), file_of(generation)),
+            offset: 0,
+            what: format!(
+                "generation {generation} was acknowledged up to record {} or beyond, and there is no header of it",
+                self.mark.last.0 + 1
+            ),
+        })
+    }
+
+    fn has_snapshot(&self) -> Result<bool, OpenError> {
+        let mut has_snapshot = false;
+        let scanned = self.scan(&mut |record| {
+            has_snapshot |= record.body == Body::SnapshotEnd;
+            Ok(())
+        });
+        match scanned {
+            Err(error @ OpenError::Io { .. }) => Err(error),
+            _ => Ok(has_snapshot),
+        }
+    }
+
+    /// Does what every record says, up to the first that is not whole.
+    fn apply_whole(&self, recovered: &mut Recovered) -> Result<(), OpenError> {
+        let mut last = Lsn(self.header.first_lsn.0 - 1);
+        let mut whole = recovered.generation != 0;
+        let scanned = self.scan(&mut |record| {
+            whole |= record.body == Body::SnapshotEnd;
+            recovered.apply(&record.body, whole)?;
+            last = record.lsn;
+            Ok(())
+        });
+        recovered.last_lsn = last;
+        recovered.generation = self.header.generation;
+        match scanned {
+            Err(error @ OpenError::Io { .. }) => Err(error),
+            _ => Ok(()),
         }
     }
 
@@ -141,7 +319,8 @@ impl Source {
     fn sectors(&self, first: u64, count: u64, space: &mut Vec<u8>) -> Result<(), OpenError> {
         space.clear();
         space.resize(count as usize * SECTOR_BYTES, 0);
-        read(&self.file, first * SECTOR_BYTES as u64, space).map_err(failed("read", &self.path))
+        let offset = first * SECTOR_BYTES as u64;
+        read(self.store, self.file, offset, space).map_err(failed("read", &self.path))
     }
 
     /// Does what every record says.
@@ -165,10 +344,11 @@ impl Source {
         let mut end = End {
             next: self.header.first_lsn,
             offset: 0,
+            begins: [0; 4],
             has_snapshot: false,
             torn: None,
         };
-        let mut at = u64::from(FIRST_SECTOR);
+        let mut at = u64::from(self.format.first_sector());
         let (mut space, mut records) = (Vec::new(), Vec::new());
         loop {
             end.offset = at * SECTOR_BYTES as u64;
@@ -198,6 +378,8 @@ impl Source {
                 .iter()
                 .for_each(|sector| records.extend_from_slice(payload(sector)));
             self.records(&records, &mut end, visit)?;
+            let [one, two, three, _] = end.begins;
+            end.begins = [end.offset, one, two, three];
             at += u64::from(stamp.count);
         }
     }
@@ -270,11 +452,14 @@ const STRANGE: &str = "a sector ends with what nobody wrote there";
 const MISPLACED: &str = "a sector belongs to a batch that begins elsewhere";
 const LATER: &str = "a batch is not whole although a later one was written";
 
+const FIRSTLESS: &str = "its first batch was acknowledged and is not whole";
+const MARKLESS: &str = "no place has a mark as late as there was one";
+
 /// Fills `space` from `offset` on; behind the end of the file with zeros.
-fn read(file: &File, offset: u64, space: &mut [u8]) -> io::Result<()> {
+fn read(store: &impl Store, file: usize, offset: u64, space: &mut [u8]) -> io::Result<()> {
     let mut done = 0;
     while done < space.len() {
-        match file.read_at(&mut space[done..], offset + done as u64) {
+        match store.read_at(file, offset + done as u64, &mut space[done..]) {
             Ok(0) => break,
             Ok(count) => done += count,
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
@@ -289,11 +474,15 @@ fn read(file: &File, offset: u64, space: &mut [u8]) -> io::Result<()> {
 mod tests {
     #![allow(clippy::unwrap_used)]
 
-    use std::{fs, os::unix::fs::FileExt};
+    use std::{
+        fs::{self, File},
+        os::unix::fs::FileExt,
+    };
 
     use super::{
         super::{
             batch::Batch,
+            mark::MarkBlock,
             record::{RECORD_BYTES_MAX, RegionKey, encode},
             sector::BLOCK_BYTES,
         },
@@ -304,7 +493,7 @@ mod tests {
     fn replayed(batches: &[&[(u64, u64)]]) -> Result<Recovered, OpenError> {
         let directory = tempfile::tempdir().unwrap();
         let file = File::create(file_path(directory.path(), 1)).unwrap();
-        let mut batch = Batch::new(4 * BLOCK_BYTES);
+        let mut batch = Batch::new(5 * BLOCK_BYTES);
         batch.begin_file(Header {
             generation: 1,
             first_lsn: Lsn(1),
@@ -329,6 +518,13 @@ mod tests {
             }
             let (end, offset) = (batch.end_sector_with(0), batch.file_offset());
             file.write_all_at(batch.seal(), offset).unwrap();
+            let mut block = MarkBlock::new();
+            block.set(Mark {
+                count: 1,
+                end_sector: end,
+                ..Mark::none(1)
+            });
+            file.write_all_at(block.bytes(), slot_offset(1)).unwrap();
             batch.begin(1, end);
         }
         fs::write(file_path(directory.path(), 0), vec![0; BLOCK_BYTES]).unwrap();

@@ -1,28 +1,28 @@
-//! The one place that talks to `io_uring`, and but for one call in `lease` the one place of the journal with `unsafe` code.
+//! What is on its way to the disk, and what the disk answered.
 //!
-//! What is being written belongs to the ring until the kernel has said that it is done with it: [`Ring::write`] takes the batch, [`Ring::reap`]
-//! gives it back. So nobody can change or free memory that the kernel reads.
+//! What is being written belongs to the ring until the disk has said that it is done with it: [`Ring::write`] takes the batch,
+//! [`Ring::reap`] gives it back. So nobody can change or free memory that the kernel reads.
+//!
+//! A chain that ended because the kernel lacked means for a moment (`EAGAIN`, `ENOMEM`, `EINTR`) is sent again, whole, a bounded
+//! number of times. To write the same bytes to the same place twice changes nothing. Any other error is final: after a failed
+//! sync nobody knows what is on disk, and a later success proves nothing.
 
-use std::{
-    fs::File,
-    io,
-    os::fd::{AsFd, AsRawFd, BorrowedFd},
+use std::io;
+
+use super::{
+    batch::Batch,
+    disk::{Action, Disk, Step},
+    mark::{Mark, MarkBlock, slot_offset},
+    sector::BLOCK_BYTES,
 };
-
-use io_uring::{IoUring, opcode, squeue, types};
-
-use super::{batch::Batch, sector::BLOCK_BYTES};
-
-/// Entries of the submission queue: two for a batch, two for a piece of zeros, rounded up.
-const ENTRIES: u32 = 8;
 
 /// Most bytes of zeros in one write.
 pub(super) const BLANK_BYTES_MAX: usize = 256 * 1024;
 
-const BATCH_WRITE: u64 = 0;
-const BATCH_SYNC: u64 = 1;
-const BLANK_WRITE: u64 = 2;
-const BLANK_SYNC: u64 = 3;
+/// How often a chain is sent again, once in each tick of the lane: a second with the default pace.
+pub(super) const RETRIES_MAX: u32 = 50;
+
+const STEPS_MAX: usize = 3;
 
 /// What the disk answered.
 pub(super) type Answer = Result<(), IoFailure>;
@@ -32,6 +32,8 @@ pub(super) type Answer = Result<(), IoFailure>;
 pub(super) enum IoFailure {
     /// A call failed with this error number.
     Call(&'static str, i32),
+    /// The kernel lacked means, again and again; this was the last error number.
+    Exhausted(&'static str, i32),
     /// Not everything was written.
     Short {
         /// Bytes that were.
@@ -41,60 +43,184 @@ pub(super) enum IoFailure {
     },
 }
 
-/// What the kernel is done with.
+/// What the disk is done with.
 #[derive(Debug)]
 pub(super) enum Done {
     /// A batch, in which file; `Ok`: it is on disk.
     Batch(Batch, usize, Answer),
+    /// A mark, in which file; `Ok`: it is written, and on disk if that was asked for.
+    Mark(usize, Answer),
     /// Zeros, in which file.
     Blank(usize, Answer),
 }
 
-/// One write, and the sync that is linked to it.
+/// A step of a chain.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Call {
+    Write,
+    Sync,
+    Mark,
+}
+
+/// Which chain.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Batch,
+    Mark,
+    Blank,
+}
+
+/// How a chain stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Chain {
+    /// The disk has it, or it is staged.
+    Sent,
+    /// It is sent again with the next tick.
+    Deferred,
+}
+
+/// A chain that is not done.
 #[derive(Debug)]
 struct Flight<T> {
     what: T,
     file: usize,
+    /// Bytes of its write.
     bytes: u32,
-    wrote: Option<i32>,
-    synced: Option<i32>,
+    calls: &'static [Call],
+    results: [Option<i32>; STEPS_MAX],
+    retries: u32,
+    chain: Chain,
+    /// The kernel took its steps apart, so that they did not wait for each other.
+    is_cut: bool,
 }
 
+/// Where zeros go.
+#[derive(Debug, Clone, Copy)]
+struct Zeros {
+    offset: u64,
+    bytes: usize,
+}
+
+/// Where a mark goes.
+#[derive(Debug, Clone, Copy)]
+struct Slot(usize);
+
 /// See the module.
-pub(super) struct Ring {
-    uring: IoUring,
-    files: [File; 2],
+#[derive(Debug)]
+pub(super) struct Ring<D: Disk> {
+    disk: D,
     /// Zeros to write; begins at a multiple of [`BLOCK_BYTES`] behind `zeros_skew`. Never changed.
     zeros: Vec<u8>,
     zeros_skew: usize,
+    /// The mark that is written.
+    mark_block: MarkBlock,
     batch: Option<Flight<Batch>>,
-    blank: Option<Flight<()>>,
-    /// Entries that the kernel was not given yet.
-    staged: usize,
+    mark: Option<Flight<Slot>>,
+    blank: Option<Flight<Zeros>>,
+    /// Chains that the disk was not given yet, and how many steps of the first it has.
+    staged: Vec<(Kind, usize)>,
+    retried: u64,
+}
+
+const BATCH_CALLS: &[Call] = &[Call::Write, Call::Sync];
+const NOTE_CALLS: &[Call] = &[Call::Mark];
+/// The first sync is for the mark in the other place: one of both is whole at every moment.
+const MARK_CALLS: &[Call] = &[Call::Sync, Call::Mark, Call::Sync];
+const BLANK_CALLS: &[Call] = &[Call::Write, Call::Sync];
+
+impl Call {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Write => "write",
+            Self::Sync => "fdatasync",
+            Self::Mark => "write of the mark",
+        }
+    }
+
+    /// Whether it did what it was to do, by its result; `bytes` of a write.
+    fn judge(self, result: i32, bytes: u32) -> Answer {
+        let of = match self {
+            Self::Write => bytes,
+            Self::Sync => 0,
+            Self::Mark => BLOCK_BYTES as u32,
+        };
+        match u32::try_from(result) {
+            Err(_) => Err(IoFailure::Call(self.name(), -result)),
+            Ok(wrote) if wrote < of => Err(IoFailure::Short { wrote, of }),
+            Ok(_) => Ok(()),
+        }
+    }
 }
 
 impl<T> Flight<T> {
-    /// `None` until the kernel is done with all of it.
+    const fn new(what: T, file: usize, bytes: usize, calls: &'static [Call]) -> Self {
+        Self {
+            what,
+            file,
+            bytes: bytes as u32,
+            calls,
+            results: [None; STEPS_MAX],
+            retries: 0,
+            chain: Chain::Sent,
+            is_cut: false,
+        }
+    }
+
+    /// `None` until the disk is done with all of it.
     fn answer(&self) -> Option<Answer> {
-        Some(judge(self.wrote?, self.synced?, self.bytes))
+        let mut answer = Ok(());
+        for (at, call) in self.calls.iter().enumerate() {
+            let result = self.results[at]?;
+            // What follows on a failed step is cancelled by it.
+            if answer.is_ok() {
+                answer = call.judge(result, self.bytes);
+            }
+        }
+        Some(answer)
+    }
+
+    /// The answer, unless the chain is to be sent again, which is counted in `retried`.
+    fn settle(&mut self, retried: &mut u64) -> Option<Answer> {
+        if self.chain == Chain::Deferred {
+            return None;
+        }
+        let answer = self.answer()?;
+        let passing = match answer {
+            Err(IoFailure::Call(call, number)) if is_passing(number) => Some((call, number)),
+            Ok(()) if self.is_cut => Some(("io_uring_enter", libc::EAGAIN)),
+            _ => None,
+        };
+        let Some((call, number)) = passing else {
+            return Some(answer);
+        };
+        if self.retries == RETRIES_MAX {
+            return Some(Err(IoFailure::Exhausted(call, number)));
+        }
+        self.retries += 1;
+        *retried += 1;
+        self.results = [None; STEPS_MAX];
+        self.chain = Chain::Deferred;
+        self.is_cut = false;
+        None
+    }
+
+    fn is_sent(&self) -> bool {
+        self.chain == Chain::Sent
     }
 }
 
-/// Whether `bytes` are on disk, by the results of a write and of the sync linked to it.
-fn judge(wrote: i32, synced: i32, bytes: u32) -> Answer {
-    match u32::try_from(wrote) {
-        Err(_) => Err(IoFailure::Call("write", -wrote)),
-        Ok(wrote) if wrote < bytes => Err(IoFailure::Short { wrote, of: bytes }),
-        Ok(_) if synced < 0 => Err(IoFailure::Call("fdatasync", -synced)),
-        Ok(_) => Ok(()),
-    }
+/// Whether a call may succeed a moment later, with nothing lost.
+const fn is_passing(number: i32) -> bool {
+    matches!(number, libc::EINTR | libc::EAGAIN | libc::ENOMEM)
 }
 
 impl std::fmt::Display for IoFailure {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let error = io::Error::from_raw_os_error;
         match *self {
-            Self::Call(call, number) => {
-                write!(f, "{call}: {}", io::Error::from_raw_os_error(number))
+            Self::Call(call, number) => write!(f, "{call}: {}", error(number)),
+            Self::Exhausted(call, number) => {
+                write!(f, "{call}: {}, and {RETRIES_MAX} more times", error(number))
             }
             Self::Short { wrote, of } => write!(
                 f,
@@ -104,23 +230,39 @@ impl std::fmt::Display for IoFailure {
     }
 }
 
-impl Ring {
-    /// A ring for two files.
-    ///
-    /// # Errors
-    /// The kernel's.
-    pub fn new(files: [File; 2]) -> io::Result<Self> {
-        let uring = probe()?;
+impl Kind {
+    const ALL: [Self; 3] = [Self::Batch, Self::Mark, Self::Blank];
+
+    const fn tag(self, step: usize) -> u64 {
+        (self as u64) << 8 | step as u64
+    }
+
+    fn of(tag: u64) -> Option<(Self, usize)> {
+        let kind = *Self::ALL.get(usize::try_from(tag >> 8).ok()?)?;
+        Some((kind, (tag & 0xff) as usize))
+    }
+}
+
+impl<D: Disk> Ring<D> {
+    /// A ring for a disk whose two files are in place.
+    pub fn new(disk: D) -> Self {
         let zeros = vec![0; BLANK_BYTES_MAX + BLOCK_BYTES];
-        Ok(Self {
-            uring,
-            files,
+        Self {
+            disk,
             zeros_skew: zeros.as_ptr().align_offset(BLOCK_BYTES),
             zeros,
+            mark_block: MarkBlock::new(),
             batch: None,
+            mark: None,
             blank: None,
-            staged: 0,
-        })
+            staged: Vec::with_capacity(Kind::ALL.len()),
+            retried: 0,
+        }
+    }
+
+    /// The disk.
+    pub const fn disk(&self) -> &D {
+        &self.disk
     }
 
     /// Whether a batch is on its way.
@@ -128,33 +270,66 @@ impl Ring {
         self.batch.is_some()
     }
 
+    /// Whether a mark is on its way.
+    pub const fn is_marking(&self) -> bool {
+        self.mark.is_some()
+    }
+
     /// Whether zeros are on their way.
     pub const fn is_blanking(&self) -> bool {
         self.blank.is_some()
     }
 
+    /// Whether the disk has something to do, after which there is something to reap.
+    pub fn is_busy(&self) -> bool {
+        self.batch.as_ref().is_some_and(Flight::is_sent)
+            || self.mark.as_ref().is_some_and(Flight::is_sent)
+            || self.blank.as_ref().is_some_and(Flight::is_sent)
+    }
+
+    /// How often a chain was sent again.
+    pub const fn retried(&self) -> u64 {
+        self.retried
+    }
+
     /// Stages a batch: it is written to one of the files, then synced. None may be on its way.
     ///
     /// # Errors
-    /// The ring has no room, which cannot be while at most one batch and one piece of zeros are on their way.
+    /// The ring has no room, which cannot be while at most one chain of each kind is on its way.
     pub fn write(&mut self, mut batch: Batch, file: usize) -> io::Result<()> {
         debug_assert!(self.batch.is_none());
-        let offset = batch.file_offset();
-        let bytes = batch.seal();
-        let (start, count) = (bytes.as_ptr(), bytes.len() as u32);
-        self.batch = Some(Flight {
-            what: batch,
-            file,
-            bytes: count,
-            wrote: None,
-            synced: None,
-        });
-        let fd = types::Fd(self.files[file].as_raw_fd());
-        let entries = linked(fd, start, count, offset, [BATCH_WRITE, BATCH_SYNC]);
-        // SAFETY: `start` and `count` are a part of the batch's memory, which is allocated once and does not move with the batch. The batch was put into
-        // `self.batch` above and stays there, out of everybody's reach, until `reap` has seen the results of both entries; `drop` waits for
-        // them too, or leaks the batch. The files are closed after that.
-        unsafe { self.push(&entries) }.inspect_err(|_| self.batch = None)
+        let bytes = batch.seal().len();
+        self.batch = Some(Flight::new(batch, file, bytes, BATCH_CALLS));
+        self.send(Kind::Batch).inspect_err(|_| self.batch = None)
+    }
+
+    /// Stages `mark` for a slot of one of the files. No mark may be on its way.
+    ///
+    /// # Errors
+    /// As [`Ring::write`].
+    pub fn note(&mut self, file: usize, mark: Mark, slot: usize) -> io::Result<()> {
+        self.stage_mark(file, mark, slot, NOTE_CALLS)
+    }
+
+    /// As [`Ring::note`], between two syncs.
+    ///
+    /// # Errors
+    /// As [`Ring::write`].
+    pub fn mark(&mut self, file: usize, mark: Mark, slot: usize) -> io::Result<()> {
+        self.stage_mark(file, mark, slot, MARK_CALLS)
+    }
+
+    fn stage_mark(
+        &mut self,
+        file: usize,
+        mark: Mark,
+        slot: usize,
+        calls: &'static [Call],
+    ) -> io::Result<()> {
+        debug_assert!(self.mark.is_none());
+        self.mark_block.set(mark);
+        self.mark = Some(Flight::new(Slot(slot), file, BLOCK_BYTES, calls));
+        self.send(Kind::Mark).inspect_err(|_| self.mark = None)
     }
 
     /// Stages `bytes` zeros at `offset` of one of the files, up to [`BLANK_BYTES_MAX`], then a sync. None may be on their way.
@@ -163,163 +338,203 @@ impl Ring {
     /// As [`Ring::write`].
     pub fn blank(&mut self, file: usize, offset: u64, bytes: usize) -> io::Result<()> {
         debug_assert!(self.blank.is_none());
-        let zeros = &self.zeros[self.zeros_skew..self.zeros_skew + bytes];
-        let (start, count) = (zeros.as_ptr(), zeros.len() as u32);
-        self.blank = Some(Flight {
-            what: (),
-            file,
-            bytes: count,
-            wrote: None,
-            synced: None,
-        });
-        let fd = types::Fd(self.files[file].as_raw_fd());
-        let entries = linked(fd, start, count, offset, [BLANK_WRITE, BLANK_SYNC]);
-        // SAFETY: `start` and `count` are a part of `self.zeros`, which is never changed and is freed only after `drop` has waited for both
-        // results, or not at all.
-        unsafe { self.push(&entries) }.inspect_err(|_| self.blank = None)
+        let zeros = Zeros { offset, bytes };
+        self.blank = Some(Flight::new(zeros, file, bytes, BLANK_CALLS));
+        self.send(Kind::Blank).inspect_err(|_| self.blank = None)
     }
 
-    /// All of the entries, or none.
+    /// Sends again what the kernel had no means for. Once in each tick.
     ///
-    /// # Safety
-    /// Memory and file of the entries must live, and the memory must not change, until the results of all of them have been reaped.
-    unsafe fn push(&mut self, entries: &[squeue::Entry; 2]) -> io::Result<()> {
-        // SAFETY: as the caller promises.
-        unsafe { self.uring.submission().push_multiple(entries) }
-            .map_err(|_| io::Error::other("the submission queue is full"))?;
-        self.staged += entries.len();
+    /// # Errors
+    /// As [`Ring::write`].
+    pub fn retry(&mut self) -> io::Result<()> {
+        if let Some(flight) = self.batch.as_mut().filter(|flight| !flight.is_sent()) {
+            flight.chain = Chain::Sent;
+            self.send(Kind::Batch)?;
+        }
+        if let Some(flight) = self.mark.as_mut().filter(|flight| !flight.is_sent()) {
+            flight.chain = Chain::Sent;
+            self.send(Kind::Mark)?;
+        }
+        if let Some(flight) = self.blank.as_mut().filter(|flight| !flight.is_sent()) {
+            flight.chain = Chain::Sent;
+            self.send(Kind::Blank)?;
+        }
         Ok(())
     }
 
-    /// Gives the kernel what is staged: one system call, or none if nothing is.
+    /// Stages the chain of a flight.
+    fn send(&mut self, kind: Kind) -> io::Result<()> {
+        let write = |step, file, offset, bytes| Step {
+            tag: kind.tag(step),
+            file,
+            action: Action::Write { offset, bytes },
+        };
+        let sync = |step, file| Step {
+            tag: kind.tag(step),
+            file,
+            action: Action::Sync,
+        };
+        let mut steps = [sync(0, 0); STEPS_MAX];
+        let count = match kind {
+            Kind::Batch => {
+                let Some(flight) = &self.batch else {
+                    return Ok(());
+                };
+                let batch = &flight.what;
+                steps[0] = write(0, flight.file, batch.file_offset(), batch.sealed());
+                steps[1] = sync(1, flight.file);
+                2
+            }
+            Kind::Mark => {
+                let Some(flight) = &self.mark else {
+                    return Ok(());
+                };
+                let offset = slot_offset(flight.what.0);
+                let mark = self.mark_block.bytes();
+                if flight.calls == NOTE_CALLS {
+                    steps[0] = write(0, flight.file, offset, mark);
+                    1
+                } else {
+                    steps = [
+                        sync(0, flight.file),
+                        write(1, flight.file, offset, mark),
+                        sync(2, flight.file),
+                    ];
+                    3
+                }
+            }
+            Kind::Blank => {
+                let Some(flight) = &self.blank else {
+                    return Ok(());
+                };
+                let Zeros { offset, bytes } = flight.what;
+                let zeros = &self.zeros[self.zeros_skew..self.zeros_skew + bytes];
+                steps[0] = write(0, flight.file, offset, zeros);
+                steps[1] = sync(1, flight.file);
+                2
+            }
+        };
+        // SAFETY: what is written is memory of the flight's batch, of the mark or of zeros. Each is allocated once and does not move with its owner.
+        // The batch stays in `self.batch` until `reap` has seen the results of all its steps; the mark is set only while no chain has it, and
+        // zeros never. `drop` waits for the results too, or leaks all of it.
+        unsafe { self.disk.stage(&steps[..count]) }?;
+        self.staged.push((kind, count));
+        Ok(())
+    }
+
+    /// Gives the disk what is staged: one system call, or none if nothing is.
     ///
     /// # Errors
     /// The kernel's. That it is too busy just now is none: what is staged goes with the next call.
     pub fn enter(&mut self) -> io::Result<()> {
-        if self.staged == 0 {
+        if self.staged.is_empty() {
             return Ok(());
         }
-        match self.uring.submit() {
-            Ok(taken) => {
-                self.staged = self.staged.saturating_sub(taken);
-                // The sync of a pair that was taken apart would not wait for its write.
-                if self.staged.is_multiple_of(2) {
-                    Ok(())
-                } else {
-                    Err(io::Error::other(
-                        "the kernel took a write without the sync that is linked to it",
-                    ))
-                }
+        match self.disk.enter() {
+            Ok(taken) => self.take(taken),
+            Err(error) if error.raw_os_error().is_some_and(is_passing_call) => {}
+            Err(error) => return Err(error),
+        }
+        Ok(())
+    }
+
+    /// Notes that the disk has taken so many of the staged steps.
+    fn take(&mut self, mut taken: usize) {
+        while let Some((kind, steps)) = self.staged.first_mut() {
+            if taken == 0 {
+                return;
             }
-            Err(error) if is_passing(&error) => Ok(()),
-            Err(error) => Err(error),
+            if taken < *steps {
+                *steps -= taken;
+                let is_cut = match kind {
+                    Kind::Batch => self.batch.as_mut().map(|flight| &mut flight.is_cut),
+                    Kind::Mark => self.mark.as_mut().map(|flight| &mut flight.is_cut),
+                    Kind::Blank => self.blank.as_mut().map(|flight| &mut flight.is_cut),
+                };
+                if let Some(is_cut) = is_cut {
+                    *is_cut = true;
+                }
+                return;
+            }
+            taken -= *steps;
+            self.staged.remove(0);
         }
     }
 
-    /// The next thing that the kernel is done with. Reads shared memory; makes no system call.
+    /// The next thing that the disk is done with. Reads shared memory; makes no system call.
     pub fn reap(&mut self) -> Option<Done> {
-        while let Some(entry) = self.uring.completion().next() {
-            let result = entry.result();
-            match (entry.user_data(), &mut self.batch, &mut self.blank) {
-                (BATCH_WRITE, Some(flight), _) => flight.wrote = Some(result),
-                (BATCH_SYNC, Some(flight), _) => flight.synced = Some(result),
-                (BLANK_WRITE, _, Some(flight)) => flight.wrote = Some(result),
-                (BLANK_SYNC, _, Some(flight)) => flight.synced = Some(result),
-                // Nothing else was ever asked for.
-                _ => {}
+        while let Some((tag, result)) = self.disk.completion() {
+            // Nothing else was ever asked for.
+            let Some((kind, step)) = Kind::of(tag) else {
+                continue;
+            };
+            let results = match kind {
+                Kind::Batch => self.batch.as_mut().map(|flight| &mut flight.results),
+                Kind::Mark => self.mark.as_mut().map(|flight| &mut flight.results),
+                Kind::Blank => self.blank.as_mut().map(|flight| &mut flight.results),
+            };
+            if let Some(slot) = results.and_then(|results| results.get_mut(step)) {
+                *slot = Some(result);
             }
-            if let Some(answer) = self.batch.as_ref().and_then(Flight::answer) {
-                let done = self.batch.take()?;
-                return Some(Done::Batch(done.what, done.file, answer));
-            }
-            if let Some(answer) = self.blank.as_ref().and_then(Flight::answer) {
-                let done = self.blank.take()?;
-                return Some(Done::Blank(done.file, answer));
+            let done = match kind {
+                Kind::Batch => self.done_batch(),
+                Kind::Mark => self.done_mark(),
+                Kind::Blank => self.done_blank(),
+            };
+            if done.is_some() {
+                return done;
             }
         }
         None
     }
 
-    /// Waits until the kernel is done with something more. For the end, not for a lane's round.
+    fn done_batch(&mut self) -> Option<Done> {
+        let answer = self.batch.as_mut()?.settle(&mut self.retried)?;
+        let done = self.batch.take()?;
+        Some(Done::Batch(done.what, done.file, answer))
+    }
+
+    fn done_mark(&mut self) -> Option<Done> {
+        let answer = self.mark.as_mut()?.settle(&mut self.retried)?;
+        Some(Done::Mark(self.mark.take()?.file, answer))
+    }
+
+    fn done_blank(&mut self) -> Option<Done> {
+        let answer = self.blank.as_mut()?.settle(&mut self.retried)?;
+        Some(Done::Blank(self.blank.take()?.file, answer))
+    }
+
+    /// Waits until the disk is done with something more. For the end, not for a lane's round.
     ///
     /// # Errors
     /// The kernel's.
     pub fn wait(&mut self) -> io::Result<()> {
-        match self.uring.submit_and_wait(1) {
-            Ok(taken) => {
-                self.staged = self.staged.saturating_sub(taken);
-                Ok(())
-            }
-            Err(error) if is_passing(&error) => Ok(()),
-            Err(error) => Err(error),
+        match self.disk.wait() {
+            Ok(taken) => self.take(taken),
+            Err(error) if error.raw_os_error().is_some_and(is_passing_call) => {}
+            Err(error) => return Err(error),
         }
+        Ok(())
     }
 }
 
-/// A ring, if the kernel gives one.
-///
-/// # Errors
-/// The kernel's.
-pub(super) fn probe() -> io::Result<IoUring> {
-    // No flag that saves the kernel an interrupt: with those, results show only after a system call.
-    IoUring::builder().dontfork().build(ENTRIES)
+/// Whether the system call that sends may succeed a moment later: it took nothing.
+const fn is_passing_call(number: i32) -> bool {
+    is_passing(number) || number == libc::EBUSY
 }
 
-/// A write, and a sync that starts when all of it is written and is cancelled if not.
-fn linked(
-    fd: types::Fd,
-    start: *const u8,
-    count: u32,
-    offset: u64,
-    [write, sync]: [u64; 2],
-) -> [squeue::Entry; 2] {
-    [
-        opcode::Write::new(fd, start, count)
-            .offset(offset)
-            .build()
-            .flags(squeue::Flags::IO_LINK)
-            .user_data(write),
-        opcode::Fsync::new(fd)
-            .flags(types::FsyncFlags::DATASYNC)
-            .build()
-            .user_data(sync),
-    ]
-}
-
-fn is_passing(error: &io::Error) -> bool {
-    matches!(
-        error.raw_os_error(),
-        Some(libc::EINTR | libc::EAGAIN | libc::EBUSY)
-    )
-}
-
-impl AsFd for Ring {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        // SAFETY: the descriptor is the ring's own, which is open as long as `self` lives.
-        unsafe { BorrowedFd::borrow_raw(self.uring.as_raw_fd()) }
-    }
-}
-
-impl Drop for Ring {
+impl<D: Disk> Drop for Ring<D> {
     fn drop(&mut self) {
-        while self.batch.is_some() || self.blank.is_some() {
+        while self.is_busy() {
             if self.reap().is_none() && self.wait().is_err() {
                 // The kernel may still read this memory, so nobody else may have it, ever.
                 Box::leak(Box::new(self.batch.take()));
+                self.mark_block.leak();
                 Vec::leak(std::mem::take(&mut self.zeros));
-                self.blank = None;
+                (self.mark, self.blank) = (None, None);
             }
         }
-    }
-}
-
-impl std::fmt::Debug for Ring {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Ring")
-            .field("files", &self.files)
-            .field("batch", &self.batch)
-            .field("blank", &self.blank)
-            .finish_non_exhaustive()
     }
 }
 
@@ -327,19 +542,18 @@ impl std::fmt::Debug for Ring {
 mod tests {
     use super::*;
 
+    fn flight() -> Flight<()> {
+        Flight::new((), 0, 4096, &[Call::Write, Call::Sync, Call::Mark])
+    }
+
     #[test]
-    fn an_answer_needs_both_results() {
-        let mut flight = Flight {
-            what: (),
-            file: 0,
-            bytes: 4096,
-            wrote: Some(4096),
-            synced: None,
-        };
+    fn an_answer_needs_all_results() {
+        let mut flight = flight();
+        flight.results = [Some(4096), Some(0), None];
         assert_eq!(flight.answer(), None);
-        (flight.wrote, flight.synced) = (None, Some(-libc::ECANCELED));
+        flight.results = [None, Some(-libc::ECANCELED), Some(-libc::ECANCELED)];
         assert_eq!(flight.answer(), None);
-        flight.wrote = Some(-libc::EIO);
+        flight.results[0] = Some(-libc::EIO);
         assert_eq!(
             flight.answer(),
             Some(Err(IoFailure::Call("write", libc::EIO)))
@@ -347,23 +561,55 @@ mod tests {
     }
 
     #[test]
-    fn nothing_but_a_whole_write_and_its_sync_is_success() {
-        assert_eq!(judge(4096, 0, 4096), Ok(()));
-        assert_eq!(
-            judge(4096, -libc::EIO, 4096),
-            Err(IoFailure::Call("fdatasync", libc::EIO))
-        );
-        assert_eq!(
-            judge(-libc::ENOSPC, -libc::ECANCELED, 4096),
-            Err(IoFailure::Call("write", libc::ENOSPC))
-        );
+    fn nothing_but_a_whole_write_its_sync_and_its_mark_is_success() {
+        let cancelled = -libc::ECANCELED;
+        for (results, expected) in [
+            ([4096, 0, 4096], Ok(())),
+            (
+                [4096, -libc::EIO, cancelled],
+                Err(IoFailure::Call("fdatasync", libc::EIO)),
+            ),
+            (
+                [-libc::ENOSPC, cancelled, cancelled],
+                Err(IoFailure::Call("write", libc::ENOSPC)),
+            ),
+            (
+                [4096, 0, -libc::EIO],
+                Err(IoFailure::Call("write of the mark", libc::EIO)),
+            ),
+        ] {
+            let mut flight = flight();
+            flight.results = results.map(Some);
+            assert_eq!(flight.answer(), Some(expected), "{results:?}");
+        }
         // The kernel cancels the sync of a short write; if it did not, the write would be short all the same.
-        for synced in [-libc::ECANCELED, 0] {
+        for synced in [cancelled, 0] {
+            let mut flight = flight();
+            flight.results = [512, synced, synced].map(Some);
             let short = Err(IoFailure::Short {
                 wrote: 512,
                 of: 4096,
             });
-            assert_eq!(judge(512, synced, 4096), short);
+            assert_eq!(flight.answer(), Some(short));
         }
+    }
+
+    #[test]
+    fn a_chain_is_sent_again_a_bounded_number_of_times() {
+        let mut flight = flight();
+        let mut retried = 0;
+        for number in 1..=u64::from(RETRIES_MAX) {
+            flight.results = [-libc::ENOMEM, -libc::ECANCELED, -libc::ECANCELED].map(Some);
+            assert_eq!(flight.settle(&mut retried), None);
+            assert_eq!((retried, flight.chain), (number, Chain::Deferred));
+            assert_eq!(flight.settle(&mut retried), None, "it is not sent yet");
+            flight.chain = Chain::Sent;
+        }
+        flight.results = [-libc::EAGAIN, -libc::ECANCELED, -libc::ECANCELED].map(Some);
+        assert_eq!(
+            flight.settle(&mut retried),
+            Some(Err(IoFailure::Exhausted("write", libc::EAGAIN)))
+        );
+        assert_eq!(retried, u64::from(RETRIES_MAX));
     }
 }

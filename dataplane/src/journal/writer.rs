@@ -3,6 +3,8 @@
 use std::{
     os::fd::{AsFd, BorrowedFd},
     path::PathBuf,
+    thread,
+    time::Duration,
 };
 
 use covalent_pipe::region::{REGION_BYTES_MAX, WORD_BYTES};
@@ -10,14 +12,20 @@ use rustc_hash::FxHashMap;
 
 use super::{
     batch::Batch,
+    disk::Disk,
+    drive::Drive,
     error::{AppendError, JournalFailure},
-    file::{Directory, file_of, file_path},
-    header::{FIRST_SECTOR, Header},
+    file::{file_of, file_path},
+    header::Header,
+    mark::{Mark, slot_of},
     record::{Body, Exchange, Lsn, RECORD_BYTES_MAX, Redo, Redos, RegionKey, encode},
     ring::{Answer, BLANK_BYTES_MAX, Done, Ring},
-    sector::SECTOR_BYTES,
+    sector::{BLOCK_BYTES, SECTOR_BYTES},
     snapshot::{Cursor, SnapshotSource, snapshot_bytes},
 };
+
+/// How long [`Journal::flush`] waits before it asks the kernel again for what that lacked.
+const RETRY_PAUSE: Duration = Duration::from_millis(2);
 
 /// An executed verb.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,9 +45,8 @@ pub struct Commit<'a> {
 /// Only the lane's thread uses it. [`Journal::poll`], [`Journal::submit`] and the appending methods neither wait for the disk nor allocate
 /// ([`Journal::append_region`] does). When it is dropped it waits for what is on its way; what was appended and not submitted is gone.
 #[derive(Debug)]
-pub struct Journal {
-    directory: Directory,
-    ring: Ring,
+pub struct Journal<D: Disk = Drive> {
+    ring: Ring<D>,
     file_sectors: u32,
     regions_bytes_max: u64,
     /// Sizes and names of the regions that records may speak of.
@@ -54,7 +61,10 @@ pub struct Journal {
     idle: Option<Batch>,
     scratch: Box<[u8; RECORD_BYTES_MAX]>,
     next: Lsn,
+    /// Everything up to here is on disk, and its mark was given to the disk.
     durable: Lsn,
+    marks: Marks,
+    turn: Turn,
     phase: Phase,
     /// The file that is not written to.
     spare: Spare,
@@ -74,6 +84,30 @@ enum Phase {
     Ending(Lsn),
 }
 
+/// The marks of the active file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Marks {
+    /// The last one that was given to the disk.
+    last: Mark,
+    /// The one that is to follow: its batch is on disk. Nothing of it was acknowledged.
+    due: Option<Mark>,
+    /// Whether two places have the last one, on disk, or will.
+    is_settled: bool,
+}
+
+/// How a change of files stands. Nothing in the new file is acknowledged before the old one says that it has begun.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Turn {
+    /// There is none.
+    None,
+    /// The first batch of the new file is not on disk. This mark is for the old file then.
+    Begun(Mark),
+    /// It is on disk, and the mark is to be written.
+    Due(Mark),
+    /// The mark is on its way.
+    Marking,
+}
+
 /// How the other file stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Spare {
@@ -89,17 +123,14 @@ enum Spare {
 }
 
 /// What a new journal begins with.
-pub(super) struct Beginning {
-    pub directory: Directory,
-    pub ring: Ring,
+pub(super) struct Beginning<D: Disk> {
+    pub ring: Ring<D>,
     pub file_bytes: u64,
     pub batches: [Batch; 2],
     pub regions: FxHashMap<RegionKey, (u64, Box<str>)>,
     pub last_key: u64,
-    pub generation: u64,
-    /// The first sector of the active file that is not written.
-    pub sector: u32,
-    pub next: Lsn,
+    /// The mark of the active file, on disk.
+    pub mark: Mark,
 }
 
 /// Most bytes that all regions together may take in a snapshot for files of this size: it has half of a file, and latched replies and what is left
@@ -108,22 +139,30 @@ pub(super) const fn regions_bytes_max(file_bytes: u64) -> u64 {
     file_bytes / 4
 }
 
-impl Journal {
-    pub(super) fn begin(beginning: Beginning) -> Self {
+impl Marks {
+    /// The mark behind this one.
+    const fn next(&self, end_sector: u32, last: Lsn) -> Mark {
+        Mark {
+            count: self.last.count + 1,
+            end_sector,
+            last,
+            ..self.last
+        }
+    }
+}
+
+impl<D: Disk> Journal<D> {
+    pub(super) fn begin(beginning: Beginning<D>) -> Self {
         let Beginning {
-            directory,
             ring,
             file_bytes,
             batches: [mut pending, idle],
             regions,
             last_key,
-            generation,
-            sector,
-            next,
+            mark,
         } = beginning;
-        pending.begin(generation, sector);
+        pending.begin(mark.generation, mark.end_sector);
         Self {
-            directory,
             ring,
             file_sectors: (file_bytes / SECTOR_BYTES as u64) as u32,
             regions_bytes_max: regions_bytes_max(file_bytes),
@@ -133,12 +172,18 @@ impl Journal {
                 .sum(),
             regions,
             last_key,
-            generation,
+            generation: mark.generation,
             pending,
             idle: Some(idle),
             scratch: Box::new([0; RECORD_BYTES_MAX]),
-            next,
-            durable: Lsn(next.0 - 1),
+            next: Lsn(mark.last.0 + 1),
+            durable: mark.last,
+            marks: Marks {
+                last: mark,
+                due: None,
+                is_settled: true,
+            },
+            turn: Turn::None,
             phase: Phase::None,
             spare: Spare::Blank,
             failure: None,
@@ -334,10 +379,13 @@ impl Journal {
             return;
         }
         let file = file_of(self.generation);
-        if !self.ring.is_writing() && !self.pending.is_empty() {
+        // So a mark is on disk, also after a power cut, that is four batches behind at most.
+        let is_marked = self.marks.due.is_none();
+        if !self.ring.is_writing() && is_marked && !self.pending.is_empty() {
             self.send(file);
         }
-        if self.phase == Phase::Due && self.pending.is_empty() {
+        let is_marked = self.marks.due.is_none() && !self.ring.is_writing();
+        if self.phase == Phase::Due && self.pending.is_empty() && is_marked {
             self.change_files();
         }
         self.blank();
@@ -346,15 +394,43 @@ impl Journal {
         }
     }
 
-    /// Looks at what the disk has done, without a system call, and returns [`Journal::durable_lsn`].
+    /// Sends again what the kernel had no means for, and writes the second mark of a journal at rest: once in each tick of the lane. One system call at most.
+    pub fn tick(&mut self) {
+        if self.failure.is_some() {
+            return;
+        }
+        let file = file_of(self.generation);
+        if let Err(error) = self.ring.retry() {
+            self.fail(file, format!("io_uring: {error}"));
+            return;
+        }
+        self.settle();
+        if let Err(error) = self.ring.enter() {
+            self.fail(file, format!("io_uring_enter: {error}"));
+        }
+    }
+
+    /// Looks at what the disk has done and returns [`Journal::durable_lsn`]. One system call if a batch has come to the disk, to give that its mark;
+    /// else none.
     pub fn poll(&mut self) -> Lsn {
         while let Some(done) = self.ring.reap() {
             match done {
                 Done::Batch(batch, file, answer) => {
-                    let last = batch.last();
+                    let (last, generation) = (batch.last(), batch.generation());
+                    let end_sector = batch.end_sector_with(0);
                     self.idle = Some(batch);
                     if self.succeeded(file, answer) {
-                        self.durable = last;
+                        self.marks.due = Some(self.marks.next(end_sector, last));
+                        if let Turn::Begun(mark) = self.turn
+                            && generation == self.generation
+                        {
+                            self.turn = Turn::Due(mark);
+                        }
+                    }
+                }
+                Done::Mark(file, answer) => {
+                    if self.succeeded(file, answer) && self.turn == Turn::Marking {
+                        self.turn = Turn::None;
                     }
                 }
                 Done::Blank(file, answer) => {
@@ -362,6 +438,7 @@ impl Journal {
                 }
             }
         }
+        self.mark();
         if let Phase::Ending(end) = self.phase
             && self.durable >= end
         {
@@ -399,8 +476,20 @@ impl Journal {
 
     /// Whether the kernel has something to do for this journal, after which the descriptor is readable.
     #[must_use]
-    pub const fn is_busy(&self) -> bool {
-        self.ring.is_writing() || self.ring.is_blanking()
+    pub fn is_busy(&self) -> bool {
+        self.ring.is_busy()
+    }
+
+    /// Whether it can only wait for the disk or for the next tick.
+    #[must_use]
+    pub fn is_waiting(&self) -> bool {
+        self.ring.is_writing() || self.ring.is_marking() || self.ring.is_blanking()
+    }
+
+    /// How often a write or a sync was sent again because the kernel lacked means.
+    #[must_use]
+    pub const fn retried(&self) -> u64 {
+        self.ring.retried()
     }
 
     /// Why the journal has ended; `None` while all is well. Final.
@@ -418,13 +507,32 @@ impl Journal {
     pub fn flush(&mut self) -> Lsn {
         while self.poll() < self.last_lsn() && self.failure.is_none() {
             self.submit();
-            if self.ring.is_writing()
-                && let Err(error) = self.ring.wait()
-            {
-                self.fail(file_of(self.generation), format!("io_uring_enter: {error}"));
-            }
+            self.await_disk();
         }
         self.durable
+    }
+
+    /// As [`Journal::flush`], then writes the second mark. For the end of a lane.
+    pub fn finish(&mut self) -> Lsn {
+        self.flush();
+        while self.failure.is_none() && (!self.marks.is_settled || self.ring.is_marking()) {
+            self.tick();
+            self.await_disk();
+            self.poll();
+        }
+        self.durable
+    }
+
+    /// Waits until the disk has done something, or for a moment until it is asked again.
+    fn await_disk(&mut self) {
+        if self.ring.is_busy() {
+            if let Err(error) = self.ring.wait() {
+                self.fail(file_of(self.generation), format!("io_uring_enter: {error}"));
+            }
+        } else if self.is_waiting() {
+            thread::sleep(RETRY_PAUSE);
+            self.tick();
+        }
     }
 
     /// Sectors that commits may take. While a snapshot runs, half of the file is for it alone.
@@ -456,9 +564,64 @@ impl Journal {
         let Some(mut next) = self.idle.take() else {
             return;
         };
-        next.begin(self.generation, self.pending.end_sector_with(0));
+        let end_sector = self.pending.end_sector_with(0);
+        next.begin(self.generation, end_sector);
         let sent = std::mem::replace(&mut self.pending, next);
         if let Err(error) = self.ring.write(sent, file) {
+            self.fail(file, format!("io_uring: {error}"));
+        }
+    }
+
+    /// Stages the second mark of a journal at rest, if it has none.
+    fn settle(&mut self) {
+        let is_at_rest = !self.ring.is_writing()
+            && !self.ring.is_marking()
+            && self.pending.is_empty()
+            && self.marks.due.is_none();
+        if !is_at_rest || self.marks.is_settled {
+            return;
+        }
+        let Mark {
+            end_sector, last, ..
+        } = self.marks.last;
+        let mark = self.marks.next(end_sector, last);
+        self.marks = Marks {
+            last: mark,
+            due: None,
+            is_settled: true,
+        };
+        let file = file_of(self.generation);
+        if let Err(error) = self.ring.mark(file, mark, slot_of(mark)) {
+            self.fail(file, format!("io_uring: {error}"));
+        }
+    }
+
+    /// Gives the disk the mark of a batch that is there, after which the batch may be acknowledged. Nobody waits for the mark: a process that is killed
+    /// takes nothing back that the disk has. The first of a new file waits until the old one says, on disk, that the new one has begun.
+    fn mark(&mut self) {
+        if self.failure.is_some() || self.ring.is_marking() {
+            return;
+        }
+        let (file, staged) = match (self.turn, self.marks.due) {
+            (Turn::Due(mark), _) => {
+                self.turn = Turn::Marking;
+                let file = file_of(mark.generation);
+                (file, self.ring.mark(file, mark, slot_of(mark)))
+            }
+            (Turn::None | Turn::Begun(_), Some(mark)) => {
+                self.marks = Marks {
+                    last: mark,
+                    due: None,
+                    is_settled: false,
+                };
+                self.durable = mark.last;
+                let file = file_of(mark.generation);
+                (file, self.ring.note(file, mark, slot_of(mark)))
+            }
+            _ => return,
+        };
+        let given = staged.and_then(|()| self.ring.enter());
+        if let Err(error) = given {
             self.fail(file, format!("io_uring: {error}"));
         }
     }
@@ -468,7 +631,19 @@ impl Journal {
         self.spare = Spare::Needed {
             used_bytes: u64::from(self.pending.end_sector_with(0)) * SECTOR_BYTES as u64,
         };
+        let Mark {
+            end_sector, last, ..
+        } = self.marks.last;
+        self.turn = Turn::Begun(Mark {
+            is_succeeded: true,
+            ..self.marks.next(end_sector, last)
+        });
         self.generation += 1;
+        self.marks = Marks {
+            last: Mark::none(self.generation),
+            due: None,
+            is_settled: true,
+        };
         self.pending.begin_file(Header {
             generation: self.generation,
             first_lsn: self.next,
@@ -491,7 +666,7 @@ impl Journal {
         }
         let left_bytes = used_bytes - next_bytes;
         let bytes = match next_bytes {
-            0 => u64::from(FIRST_SECTOR) * SECTOR_BYTES as u64,
+            0 => BLOCK_BYTES as u64,
             _ => left_bytes.min(BLANK_BYTES_MAX as u64),
         };
         let file = file_of(self.generation + 1);
@@ -514,13 +689,13 @@ impl Journal {
 
     #[cold]
     fn fail(&mut self, file: usize, what: String) {
-        self.fail_because(file_path(self.directory.path(), file), what);
+        self.fail_because(file_path(self.ring.disk().directory(), file), what);
     }
 }
 
-impl AsFd for Journal {
+impl<D: Disk + AsFd> AsFd for Journal<D> {
     /// Readable when [`Journal::poll`] has something to see: for a lane that sleeps.
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.ring.as_fd()
+        self.ring.disk().as_fd()
     }
 }

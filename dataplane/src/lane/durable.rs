@@ -730,6 +730,11 @@ impl Durable {
         before - self.held.len()
     }
 
+    /// What the journal does once in each tick.
+    pub fn tick(&mut self) {
+        self.journal.tick();
+    }
+
     /// Sends what was appended to the disk. Once in each round, after everything was executed.
     pub fn submit(&mut self) {
         self.journal.submit();
@@ -743,7 +748,7 @@ impl Durable {
     /// Whether there is something to be sent to the disk that it was not told to do.
     pub fn has_work(&self) -> bool {
         self.journal.failure().is_none()
-            && !self.journal.is_busy()
+            && !self.journal.is_waiting()
             && (self.journal.is_in_snapshot()
                 || self.journal.last_lsn() > self.journal.durable_lsn())
     }
@@ -755,7 +760,7 @@ impl Durable {
 
     /// Waits until everything is on disk. For the end of a lane.
     pub fn flush(&mut self) {
-        self.journal.flush();
+        self.journal.finish();
     }
 
     fn failed(&self) -> String {
@@ -787,6 +792,7 @@ impl Durable {
             region_bytes: self.regions.values().map(|it| it.size_bytes).sum(),
             held: self.held.len() as u64,
             refused: self.refused,
+            retried: self.journal.retried(),
             failure: self.failure(),
         }
     }

@@ -412,6 +412,9 @@ impl Lane {
         self.next_tick = self.core.now + self.settings.pace;
         self.beat.beat();
         self.node.on_tick(&mut self.core);
+        if let Some(durable) = &mut self.core.durable {
+            durable.tick();
+        }
         self.ask_links();
         self.write_counters();
         0

@@ -6,7 +6,7 @@ use covalent_api::{
     config::{FaultRates, FaultsConfig},
     request::Request,
 };
-use covalent_dataplane::{Daemon, FaultInjection, privilege::Privileges};
+use covalent_dataplane::{Daemon, FaultInjection, journal::OnLoss, privilege::Privileges};
 
 use super::{
     command::{file, run},
@@ -53,6 +53,7 @@ fn a_black_hole_one_way_fails_the_link_and_its_end_brings_it_back() {
         a.config.clone(),
         Privileges::Keep,
         FaultInjection::Allowed,
+        OnLoss::Refuse,
         None,
     );
     a.daemon = Some(daemon.expect("the node starts"));

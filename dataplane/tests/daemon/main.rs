@@ -29,6 +29,7 @@ mod handover;
 mod healing;
 mod idle;
 mod journal_failure;
+mod journal_loss;
 mod kernel_faults;
 mod keys;
 mod killed;

@@ -9,7 +9,7 @@ use std::{
 };
 
 use covalent_api::{datagram, request::Request};
-use covalent_dataplane::{Daemon, FaultInjection, privilege::Privileges};
+use covalent_dataplane::{Daemon, FaultInjection, journal::OnLoss, privilege::Privileges};
 use covalent_pipe::seqpacket::{Connection, Listener};
 use nix::sys::socket::{setsockopt, sockopt};
 
@@ -33,6 +33,7 @@ fn start_as_before_linux_6_16(node: &mut Node) {
         config,
         Privileges::Keep,
         FaultInjection::Refused,
+        OnLoss::Refuse,
         Some(listener),
     );
     node.daemon = Some(daemon.expect("the node starts"));

@@ -4,7 +4,10 @@ use covalent_dataplane::journal::{Journal, JournalOptions, Lsn, OpenError, Recov
 use tempfile::TempDir;
 
 use super::{
-    disk::{BLOCK_BYTES, Copy, FILE_BYTES, file_of, in_memory, small, with_bytes, written_bytes},
+    disk::{
+        BLOCK_BYTES, Copy, FILE_BYTES, LEAD_BYTES, Marks, file_of, in_memory, marks, small,
+        with_bytes, written_bytes,
+    },
     lane::{Draw, Lane, State},
 };
 
@@ -17,8 +20,28 @@ struct Written {
     lane: Lane,
     /// The newer generation.
     generation: u64,
-    /// Length of the newer file and last record on disk, after each batch.
-    acknowledged: Vec<(u64, Lsn)>,
+    /// How it was after each batch.
+    acknowledged: Vec<Moment>,
+}
+
+/// A moment at which everything that was written was acknowledged.
+#[derive(Clone)]
+struct Moment {
+    /// Length of the newer file.
+    bytes: u64,
+    /// Last record.
+    lsn: Lsn,
+    marks: Marks,
+}
+
+impl Moment {
+    fn of(options: &JournalOptions, bytes: u64, journal: &Journal) -> Self {
+        Self {
+            bytes,
+            lsn: journal.durable_lsn(),
+            marks: marks(options),
+        }
+    }
 }
 
 impl Written {
@@ -26,10 +49,10 @@ impl Written {
     fn in_one_file() -> Self {
         let (directory, options, mut journal, mut lane, mut draw) = begun();
         let file = file_of(&options, 1);
-        let mut acknowledged = vec![(written_bytes(&file), journal.durable_lsn())];
+        let mut acknowledged = vec![Moment::of(&options, written_bytes(&file), &journal)];
         for _ in 0..3 {
             some_commits(&mut lane, &mut journal, &mut draw, 6);
-            acknowledged.push((written_bytes(&file), journal.durable_lsn()));
+            acknowledged.push(Moment::of(&options, written_bytes(&file), &journal));
         }
         drop(journal);
         Self {
@@ -45,16 +68,16 @@ impl Written {
     fn in_two_files(whole: bool) -> Self {
         let (directory, options, mut journal, mut lane, mut draw) = begun();
         some_commits(&mut lane, &mut journal, &mut draw, 20);
-        let mut acknowledged = vec![(0, journal.durable_lsn())];
+        let mut acknowledged = vec![Moment::of(&options, 0, &journal)];
         assert!(journal.begin_snapshot());
         journal.submit();
         let newer = file_of(&options, 2);
         for step in 0..20 {
             some_commits(&mut lane, &mut journal, &mut draw, 2);
-            acknowledged.push((written_bytes(&newer), journal.durable_lsn()));
+            acknowledged.push(Moment::of(&options, written_bytes(&newer), &journal));
             journal.snapshot_step(&lane, 400);
             journal.flush();
-            acknowledged.push((written_bytes(&newer), journal.durable_lsn()));
+            acknowledged.push(Moment::of(&options, written_bytes(&newer), &journal));
             // A round more would begin to blank the first file.
             if !journal.is_in_snapshot() || !whole && step == 1 {
                 break;
@@ -71,17 +94,14 @@ impl Written {
         }
     }
 
-    fn last(&self) -> (u64, Lsn) {
-        *self.acknowledged.last().expect("a batch")
+    fn last(&self) -> &Moment {
+        self.acknowledged.last().expect("a batch")
     }
 
-    /// What is acknowledged if the newer file has `length` bytes.
-    fn acknowledged_at(&self, length: u64) -> Option<Lsn> {
-        self.acknowledged
-            .iter()
-            .rev()
-            .find(|(bytes, _)| *bytes <= length)
-            .map(|&(_, lsn)| lsn)
+    /// The last moment at which the newer file had no more than `length` bytes.
+    fn acknowledged_at(&self, length: u64) -> Option<&Moment> {
+        let mut moments = self.acknowledged.iter().rev();
+        moments.find(|moment| moment.bytes <= length)
     }
 
     fn expect(&self, recovered: Recovered, lsn: Lsn, how: &str) {
@@ -89,18 +109,21 @@ impl Written {
         assert!(State::of(recovered) == self.lane.after(lsn), "{how}");
     }
 
-    /// Ends the newer file at each byte, by its length and by zeros.
+    /// Ends the newer file at each byte, by its length and by zeros, while its last batch is written.
     fn cut_at_every_byte(&self) {
         let copy = Copy::of(&self.options);
         let file = copy.open(self.generation);
-        let (length, _) = self.last();
+        let length = self.last().bytes;
         let mut known = (None, State::default());
         for cut in (0..length).rev() {
+            if let Some(moment) = self.acknowledged_at(cut) {
+                copy.set_marks(&moment.marks);
+            }
             file.set_len(cut).expect("a shorter file");
             let short = replay(&copy.options.directory);
             file.set_len(FILE_BYTES).expect("a longer file");
             let zeros = replay(&copy.options.directory);
-            let Some(lsn) = self.acknowledged_at(cut) else {
+            let Some(&Moment { lsn, .. }) = self.acknowledged_at(cut) else {
                 assert!(short.is_err() && zeros.is_err(), "cut at {cut}");
                 continue;
             };
@@ -120,12 +143,49 @@ impl Written {
                     );
                 } else {
                     // Nothing of a batch is there, or not even the header.
-                    assert!(
-                        cut.is_multiple_of(BLOCK_BYTES) || cut < BLOCK_BYTES,
-                        "{cut}"
-                    );
+                    assert!(cut.is_multiple_of(BLOCK_BYTES) || cut < LEAD_BYTES, "{cut}");
                 }
                 assert!(State::of(recovered) == known.1, "{how}, cut at {cut}");
+            }
+        }
+    }
+
+    /// Ends the newer file at many bytes after all of it was acknowledged: a loss that is named, and never another state.
+    fn lose_from_many_bytes(&self) {
+        let last = self.last();
+        for zeros in [false, true] {
+            for cut in (0..last.bytes).step_by(56).chain([last.bytes - 1]) {
+                let copy = Copy::of(&self.options);
+                let file = copy.open(self.generation);
+                file.set_len(cut).expect("a shorter file");
+                if zeros {
+                    file.set_len(FILE_BYTES).expect("a longer file");
+                }
+                drop(file);
+                let before = Copy::of(&copy.options);
+                let error = Journal::open(&copy.options).expect_err("a loss");
+                match &error {
+                    // The marks, or the header, are gone too.
+                    OpenError::Lost(_) | OpenError::Damaged { .. } if cut < LEAD_BYTES => {}
+                    OpenError::Lost(loss) => {
+                        assert_eq!(loss.path, file_of(&copy.options, self.generation));
+                        assert_eq!((loss.expected, loss.expected_bytes), (last.lsn, last.bytes));
+                        let whole = self.acknowledged_at(cut).map(|it| it.bytes);
+                        assert!(loss.found < last.lsn, "cut at {cut}");
+                        assert!(whole.is_none_or(|bytes| bytes <= loss.found_bytes));
+                        assert!(loss.found_bytes <= cut, "cut at {cut}");
+                    }
+                    _ => panic!("cut at {cut}: {error}"),
+                }
+                assert!(
+                    error.to_string().contains("--accept-journal-loss"),
+                    "{error}"
+                );
+                // The evidence is as it was.
+                for generation in 0..2 {
+                    let bytes = |copy: &Copy| std::fs::read(file_of(&copy.options, generation));
+                    assert_eq!(bytes(&copy).ok(), bytes(&before).ok(), "cut at {cut}");
+                }
             }
         }
     }
@@ -133,7 +193,7 @@ impl Written {
     /// Changes each byte of both files.
     fn change_every_byte(&self) {
         let copy = Copy::of(&self.options);
-        let (_, lsn) = self.last();
+        let lsn = self.last().lsn;
         let whole = self.lane.after(lsn);
         let mut refused = 0;
         for generation in [self.generation - 1, self.generation] {
@@ -160,8 +220,8 @@ impl Written {
             }
         }
         // All that holds something, but not the rest of the headers' blocks.
-        let (length, _) = self.last();
-        assert!(refused >= length - BLOCK_BYTES, "{refused} of {length}");
+        let length = self.last().bytes;
+        assert!(refused >= length - LEAD_BYTES, "{refused} of {length}");
     }
 }
 
@@ -194,6 +254,17 @@ fn a_snapshot_cut_at_any_byte_has_every_batch_before() {
 }
 
 #[test]
+fn what_was_acknowledged_and_is_gone_is_named_and_left_alone() {
+    Written::in_one_file().lose_from_many_bytes();
+}
+
+#[test]
+fn what_was_acknowledged_beside_a_snapshot_and_is_gone_is_named_and_left_alone() {
+    Written::in_two_files(false).lose_from_many_bytes();
+    Written::in_two_files(true).lose_from_many_bytes();
+}
+
+#[test]
 fn a_changed_byte_is_refused_or_harmless() {
     Written::in_one_file().change_every_byte();
 }
@@ -214,9 +285,11 @@ fn any_sectors_of_the_last_batch_may_lack_and_none_of_another() {
     let written = Written::in_one_file();
     let copy = Copy::of(&written.options);
     let file = copy.open(1);
-    let [.., (second, before), (third, last)] = written.acknowledged[..] else {
+    let [.., before, last] = &written.acknowledged[..] else {
         panic!("some batches");
     };
+    let (second, third) = (before.bytes, last.bytes);
+    copy.set_marks(&before.marks);
     assert_eq!(third - second, 8 * SECTOR_BYTES);
     let mut batch = vec![0; (third - second) as usize];
     std::os::unix::fs::FileExt::read_exact_at(&file, &mut batch, second).expect("it is there");
@@ -227,7 +300,7 @@ fn any_sectors_of_the_last_batch_may_lack_and_none_of_another() {
                 sector.fill(0);
             }
         }
-        let expected = if lacking == 0 { last } else { before };
+        let expected = if lacking == 0 { last.lsn } else { before.lsn };
         let recovered = with_bytes(&file, second, &torn, || replay(&copy.options.directory));
         let recovered = recovered.unwrap_or_else(|error| panic!("{lacking:08b}: {error}"));
         assert_eq!(
@@ -281,9 +354,11 @@ fn a_batch_that_lacks_before_another_is_refused() {
 fn a_start_after_a_torn_tail_goes_on_behind_the_last_whole_batch() {
     let written = Written::in_one_file();
     let copy = Copy::of(&written.options);
-    let (length, _) = written.last();
+    let length = written.last().bytes;
+    let moment = written.acknowledged_at(length - 700).expect("a batch");
+    copy.set_marks(&moment.marks);
     copy.open(1).set_len(length - 700).expect("a shorter file");
-    let lsn = written.acknowledged_at(length - 700).expect("a batch");
+    let lsn = moment.lsn;
     let (mut journal, recovered) = Journal::open(&copy.options).expect("a journal");
     assert!(recovered.torn.is_some());
     let mut lane = Lane::new(recovered.clone());

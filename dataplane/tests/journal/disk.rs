@@ -6,13 +6,15 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use covalent_dataplane::journal::JournalOptions;
+use covalent_dataplane::journal::{JournalOptions, OnLoss};
 use tempfile::TempDir;
 
 /// Smallest journal that there can be.
 pub const FILE_BYTES: u64 = 128 * 1024;
 pub const BATCH_BYTES: usize = 64 * 1024;
 pub const BLOCK_BYTES: u64 = 4096;
+/// The header and the marks.
+pub const LEAD_BYTES: u64 = 4 * BLOCK_BYTES;
 
 /// A directory in memory, or where temporary files go if there is none.
 pub fn in_memory() -> TempDir {
@@ -32,6 +34,7 @@ pub fn small(directory: &Path) -> JournalOptions {
         directory: directory.join("journal"),
         file_bytes: FILE_BYTES,
         batch_bytes: BATCH_BYTES,
+        on_loss: OnLoss::Refuse,
     }
 }
 
@@ -40,6 +43,20 @@ pub fn file_of(options: &JournalOptions, generation: u64) -> PathBuf {
     options
         .directory
         .join(format!("journal.{}", generation % 2))
+}
+
+/// The marks of both files.
+pub type Marks = [Vec<u8>; 2];
+
+/// The marks of both files now.
+pub fn marks(options: &JournalOptions) -> Marks {
+    [0, 1].map(|generation| {
+        let mut marks = vec![0; (LEAD_BYTES - BLOCK_BYTES) as usize];
+        let file = File::open(file_of(options, generation)).expect("a journal file");
+        file.read_exact_at(&mut marks, BLOCK_BYTES)
+            .expect("they are there");
+        marks
+    })
 }
 
 /// Where the blocks end that something was written to.
@@ -70,6 +87,15 @@ impl Copy {
         Self {
             _directory: directory,
             options: copy,
+        }
+    }
+
+    /// Puts the marks of another moment in place.
+    pub fn set_marks(&self, marks: &Marks) {
+        for (generation, marks) in (0..).zip(marks) {
+            self.open(generation)
+                .write_all_at(marks, BLOCK_BYTES)
+                .expect("they can be written");
         }
     }
 

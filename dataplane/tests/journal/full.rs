@@ -33,7 +33,7 @@ fn writes_until_a_limit() {
     unsafe { signal(Signal::SIGXFSZ, SigHandler::SigIgn) }.expect("a signal");
     let (_, hard) = getrlimit(Resource::RLIMIT_FSIZE).expect("a limit");
     // In the middle of a batch of two blocks, some rounds from now.
-    setrlimit(Resource::RLIMIT_FSIZE, 12 * BLOCK_BYTES, hard).expect("a limit");
+    setrlimit(Resource::RLIMIT_FSIZE, 15 * BLOCK_BYTES, hard).expect("a limit");
     let mut count: u64 = 0;
     let commit = |journal: &mut Journal, count: u64| {
         journal.append(&Commit {

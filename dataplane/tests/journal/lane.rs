@@ -6,8 +6,8 @@ use std::{
 };
 
 use covalent_dataplane::journal::{
-    AppendError, Commit, Exchange, Journal, LatchKey, Latched, Lsn, Recovered, RecoveredRegion,
-    Redo, RegionKey, SnapshotRegion, SnapshotSource,
+    AppendError, Commit, Disk, Exchange, Journal, LatchKey, Latched, Lsn, Recovered,
+    RecoveredRegion, Redo, RegionKey, SnapshotRegion, SnapshotSource,
 };
 
 /// What one record did.
@@ -90,7 +90,12 @@ impl Lane {
     }
 
     /// Makes a region.
-    pub fn make(&mut self, journal: &mut Journal, name: &str, size_bytes: usize) -> RegionKey {
+    pub fn make(
+        &mut self,
+        journal: &mut Journal<impl Disk>,
+        name: &str,
+        size_bytes: usize,
+    ) -> RegionKey {
         let (key, lsn) = journal
             .append_region(name, size_bytes as u64)
             .expect("a region");
@@ -99,7 +104,7 @@ impl Lane {
     }
 
     /// Gives a region up.
-    pub fn forget(&mut self, journal: &mut Journal, key: RegionKey) {
+    pub fn forget(&mut self, journal: &mut Journal<impl Disk>, key: RegionKey) {
         let lsn = journal.append_forget(key).expect("the region");
         self.did(lsn, Deed::Forget(key));
     }
@@ -107,7 +112,7 @@ impl Lane {
     /// Executes a commit.
     pub fn commit(
         &mut self,
-        journal: &mut Journal,
+        journal: &mut Journal<impl Disk>,
         region: RegionKey,
         exchange: Option<Exchange>,
         redo: Vec<(u64, Vec<u8>)>,
@@ -141,7 +146,7 @@ impl Lane {
     /// Executes a commit drawn by `draw` on any region that there is.
     pub fn commit_any(
         &mut self,
-        journal: &mut Journal,
+        journal: &mut Journal<impl Disk>,
         draw: &mut Draw,
     ) -> Result<Lsn, AppendError> {
         let at = draw.below(self.state.regions.len());
@@ -168,6 +173,11 @@ impl Lane {
     fn did(&mut self, lsn: Lsn, deed: Deed) {
         self.state.apply(&deed);
         self.deeds.push((lsn, deed));
+    }
+
+    /// The last record.
+    pub fn last(&self) -> Lsn {
+        self.deeds.last().map_or(Lsn(0), |&(lsn, _)| lsn)
     }
 
     /// How it was after `lsn`.

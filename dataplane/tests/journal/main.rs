@@ -3,8 +3,12 @@
 mod child;
 mod cut;
 mod disk;
+mod faults;
+mod format;
 mod full;
 mod killed;
 mod lane;
+mod loss;
+mod memory;
 mod running;
 mod steady;

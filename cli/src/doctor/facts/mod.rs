@@ -38,6 +38,8 @@ pub struct Named {
     pub refused_cores: BTreeSet<u32>,
     /// Directories that the node writes to.
     pub places: Vec<Place>,
+    /// Files of journals that were set aside.
+    pub set_aside: Vec<String>,
     /// Records of processes that are gone, by path.
     pub stale_records: Vec<String>,
     /// The units that are installed.
@@ -63,6 +65,7 @@ impl Named {
             group: group.map(|group| group.gid.as_raw()),
             refused_cores: cores::refused(config.lane.iter().filter_map(|lane| lane.core)),
             places: places::gather(config),
+            set_aside: places::set_aside(config),
             stale_records: stale
                 .iter()
                 .map(|path| path.display().to_string())

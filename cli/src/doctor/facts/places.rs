@@ -1,7 +1,7 @@
 //! Directories that a node writes to.
 
 use std::{
-    fs,
+    fs::{self, DirEntry},
     path::{Path, PathBuf},
 };
 
@@ -72,16 +72,38 @@ pub fn gather(config: &Config) -> Vec<Place> {
     places
 }
 
-/// Bytes of the files in the directories of a directory, as far as they can be seen.
-fn bytes_below(directory: &Path) -> u64 {
+/// Files of journals that a start has set aside, because they had lost something and an operator accepted that.
+pub fn set_aside(config: &Config) -> Vec<String> {
+    let Some(directory) = &config.journal.directory else {
+        return Vec::new();
+    };
+    let mut found: Vec<String> = files_below(directory)
+        .filter(is_set_aside)
+        .map(|file| file.path().display().to_string())
+        .collect();
+    found.sort();
+    found
+}
+
+fn is_set_aside(file: &DirEntry) -> bool {
+    file.file_name().to_string_lossy().contains(".lost-")
+}
+
+/// The files in the directories of a directory, as far as they can be seen.
+fn files_below(directory: &Path) -> impl Iterator<Item = DirEntry> {
     let entries = |path: PathBuf| {
         fs::read_dir(path)
             .into_iter()
             .flatten()
             .filter_map(Result::ok)
     };
-    entries(directory.to_owned())
-        .flat_map(|lane| entries(lane.path()))
+    entries(directory.to_owned()).flat_map(move |lane| entries(lane.path()))
+}
+
+/// Bytes of the files of journals in a directory.
+fn bytes_below(directory: &Path) -> u64 {
+    files_below(directory)
+        .filter(|file| !is_set_aside(file))
         .filter_map(|file| Some(file.metadata().ok()?.len()))
         .sum()
 }
@@ -161,5 +183,18 @@ mod tests {
         fs::create_dir(directory.path().join("lane-0")).expect("made");
         fs::write(directory.path().join("lane-0/journal.0"), [0; 300]).expect("written");
         assert_eq!(bytes_below(directory.path()), 300);
+    }
+
+    #[test]
+    fn files_that_were_set_aside_are_found_and_are_no_room() {
+        let directory = tempfile::tempdir().expect("temporary directory");
+        let aside = directory.path().join("lane-0/journal.0.lost-7");
+        fs::create_dir(directory.path().join("lane-0")).expect("made");
+        fs::write(&aside, [0; 300]).expect("written");
+        let mut config = Config::parse("[node]\nname = \"a\"\n", "test").expect("a configuration");
+        assert_eq!(set_aside(&config), [""; 0]);
+        config.journal.directory = Some(directory.path().to_owned());
+        assert_eq!(set_aside(&config), [aside.display().to_string()]);
+        assert_eq!(bytes_below(directory.path()), 0);
     }
 }
