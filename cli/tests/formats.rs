@@ -47,6 +47,7 @@ const OTHERS: &[&str] = &[
     "monitor",
     "region delete",
     "reload",
+    "sim hunt",
     "steer add",
     "steer del",
     "up",
