@@ -194,11 +194,16 @@ pub struct JournalStatus {
     pub held: u64,
     /// Verbs of other nodes that were refused because the journal had no room or had failed.
     pub refused: u64,
-    /// How often a write or a sync was sent again because the kernel lacked means.
-    #[serde(default)]
+    /// How often a write or a sync was sent again because the kernel lacked means. Left out while
+    /// it is zero: version 5 has no such field.
+    #[serde(default, skip_serializing_if = "is_zero")]
     pub retried: u64,
     /// Why nothing is acknowledged on durable regions any more, if so.
     pub failure: Option<String>,
+}
+
+const fn is_zero(count: &u64) -> bool {
+    *count == 0
 }
 
 /// One port.

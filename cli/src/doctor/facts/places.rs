@@ -191,7 +191,11 @@ mod tests {
         let aside = directory.path().join("lane-0/journal.0.lost-7");
         fs::create_dir(directory.path().join("lane-0")).expect("made");
         fs::write(&aside, [0; 300]).expect("written");
-        let mut config = Config::parse("[node]\nname = \"a\"\n", "test").expect("a configuration");
+        let mut config = Config::parse(
+            "[node]\nname = \"a\"\n[[port]]\nname = \"p0\"\nkind = \"cable\"\npath = \"/tmp/cable\"\n",
+            "test",
+        )
+        .expect("a configuration");
         assert_eq!(set_aside(&config), [""; 0]);
         config.journal.directory = Some(directory.path().to_owned());
         assert_eq!(set_aside(&config), [aside.display().to_string()]);
