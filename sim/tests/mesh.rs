@@ -223,6 +223,21 @@ fn every_invariant_holds_beside_a_neighbor_that_lies() {
     }
 }
 
+/// In each of these worlds a node asked the liar for another way to roots that it had invented, and
+/// had no answer. The table had these for the share of the neighbors that hung on the node.
+#[test]
+fn roots_for_which_a_liar_is_asked_in_vain_lock_nobody_out() {
+    for seed in [5, 512, 527, 1753, 2017] {
+        let options = MeshOptions {
+            faults: MeshFaults::of(&FaultClass::ALL),
+            load: MeshLoad::Far,
+            jitter_percent: 40,
+            ..options("random:4", 10)
+        };
+        hold(seed..seed + 1, &options);
+    }
+}
+
 #[test]
 fn a_mesh_that_shares_nothing_out_is_found_beside_a_liar() {
     let options = MeshOptions {

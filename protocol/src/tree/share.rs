@@ -15,7 +15,7 @@ use core::{
     hash::{Hash, Hasher},
 };
 
-use super::{BERTHS_MAX, Standing, Trees, Watch, table::Said};
+use super::{BERTHS_MAX, Berths, Standing, Trees, Watch, table::Said};
 
 /// Spare places: one for so many that are configured, within these bounds.
 const TREES_PER_SPARE: u16 = 8;
@@ -171,12 +171,18 @@ impl Trees {
             return None;
         }
         let tree = &self.table[at];
-        let keeper = tree
-            .parent
-            .or_else(|| self.who(at, |said| said.hangs).iter().next());
+        let last = tree.origin.berth;
+        let one_of = |among: Berths| match among.contains(last) {
+            true => Some(last),
+            false => among.iter().next(),
+        };
+        // Children come last: an honest one has the tree from here.
+        let keeper = (tree.parent)
+            .or_else(|| one_of(self.candidates(at)))
+            .or_else(|| one_of(self.children_at(at)));
         match keeper {
             Some(berth) => Some((berth, true)),
-            None => Some((tree.origin.berth, false)),
+            None => Some((last, false)),
         }
     }
 

@@ -24,12 +24,22 @@ const fn invented(number: usize) -> u64 {
 
 /// Adverts of these roots: `hangs`, or lost.
 fn adverts(roots: impl Iterator<Item = u64>, hangs: bool, child: bool) -> Vec<Vec<u8>> {
+    let rank = if child { Label::RANK_MAX } else { 0 };
+    ranked_adverts(roots, rank, hangs, child)
+}
+
+/// The same, with this rank.
+fn ranked_adverts(
+    roots: impl Iterator<Item = u64>,
+    rank: u64,
+    hangs: bool,
+    child: bool,
+) -> Vec<Vec<u8>> {
     let roots: Vec<u64> = roots.collect();
     let note = |roots: &[u64]| {
         let mut space = vec![0; NOTE_BYTES_MAX];
         let mut writer = Writer::advert(&mut space);
         for &root in roots {
-            let rank = if child { Label::RANK_MAX } else { 0 };
             writer.item(Item {
                 label: Label::new(1, rank),
                 hangs,
@@ -133,6 +143,7 @@ fn invented_roots_lock_out_no_node_that_comes_later() {
                 }
             }
             assert_eq!(liar.locked_out(nodes), [], "{nodes} nodes, {roots} roots");
+            assert_eq!(liar.losses(), 0, "{nodes} nodes, {roots} roots");
         }
     }
 }
@@ -178,6 +189,64 @@ fn roots_that_come_and_go_all_the_time_lock_nobody_out() {
     }
 }
 
+/// A liar that takes back the way to half of its roots, by what it says of them then.
+fn roots_taken_back(by: impl Fn(std::ops::Range<usize>) -> Vec<Vec<u8>>) {
+    // Node 1 alone is there when the liar fills the table, and all others come behind it.
+    let cables: Vec<_> = (1..HONEST_MAX).map(|node| (node - 1, node)).collect();
+    let mut liar = Liar::new(HONEST_MAX, &cables);
+    liar.mesh.fail(liar.cable);
+    // So node 1 has the lower berth.
+    liar.mesh.mend(0);
+    liar.mesh.settle();
+    liar.mesh.mend(liar.cable);
+    liar.run(3, |_| {
+        adverts((0..ROOTS_MAX - 2).map(invented), true, false)
+    });
+    assert_eq!(liar.mesh.nodes[0].trees().count(), ROOTS_MAX);
+    liar.run(2, |_| by(0..ROOTS_MAX / 2));
+    assert_eq!(liar.mesh.nodes[0].trees().count(), ROOTS_MAX);
+    for cable in 1..cables.len() {
+        liar.mesh.mend(cable);
+        liar.run(2, |_| vec![]);
+    }
+    liar.run(640, |_| vec![]);
+    assert_eq!(liar.locked_out(HONEST_MAX), []);
+}
+
+/// A node that asks the liar for another way, which never answers, keeps the tree, and so do its
+/// children. The tree is the liar's share and not theirs.
+#[test]
+fn roots_that_a_node_seeks_are_the_share_of_the_neighbor_that_announced_them() {
+    roots_taken_back(|roots| {
+        ranked_adverts(roots.map(invented), 9 * Label::HOP_RANKS, true, false)
+    });
+}
+
+/// A root that is lost is not forgotten while a neighbor says that it hangs on this node.
+#[test]
+fn lost_roots_that_a_neighbor_keeps_from_being_forgotten_are_its_share() {
+    roots_taken_back(|roots| adverts(roots.map(invented), true, true));
+}
+
+/// So labels stay in order: who hangs on this node has a label that is further than its own.
+#[test]
+fn a_lost_root_is_forgotten_only_when_no_neighbor_says_that_it_hangs() {
+    // More than those after which a lost tree is forgotten.
+    const PACES: usize = 260;
+    let mut liar = Liar::new(1, &[]);
+    let root = || std::iter::once(invented(0));
+    liar.run(1, |_| adverts(root(), true, false));
+    let hung = liar.mesh.nodes[0].tree(invented(0)).unwrap();
+    assert_eq!(hung.standing, Standing::Hangs);
+    liar.run(1, |_| adverts(root(), true, true));
+    liar.run(PACES, |_| vec![]);
+    let lost = liar.mesh.nodes[0].tree(invented(0)).unwrap();
+    assert_eq!((lost.standing, lost.label), (Standing::Lost, hung.label));
+    liar.run(1, |_| adverts(root(), false, false));
+    liar.run(PACES, |_| vec![]);
+    assert_eq!(liar.mesh.nodes[0].standing(invented(0)), None);
+}
+
 /// The only neighbour may announce the whole fabric.
 #[test]
 fn a_fabric_of_the_configured_size_meets_no_quota() {
@@ -188,7 +257,8 @@ fn a_fabric_of_the_configured_size_meets_no_quota() {
     mesh.run(3);
     mesh.mend(ROOTS_MAX / 2);
     mesh.settle();
-    mesh.run(3);
+    // Longer than a node waits for the farthest root before it turns it away.
+    mesh.run(2 * ROOTS_MAX + 3);
     mesh.truth();
     for node in &mut mesh.nodes {
         assert_eq!(node.take_refused(0) + node.take_refused(1), 0);
