@@ -798,6 +798,41 @@ fn a_stranger_takes_no_memory_from_others() {
     assert_eq!(bench.sides[B].host.executed.len(), 1);
 }
 
+/// A neighbor has as many peers as there are places for each link, under however many names.
+#[test]
+fn one_neighbor_under_many_names_takes_no_place_of_the_peers_of_others() {
+    const CABLES: usize = 3;
+    const PLACES_PER_LINK: usize = 3;
+    let mut bench = Bench::up(CABLES);
+    for cable in 0..CABLES {
+        bench.pull(cable);
+    }
+    bench.carrier_at(A, 1, true);
+    bench.cut[1] = false;
+    bench.send_on(A, 1);
+    let hello = bench.cables[1][B].pop_front().unwrap();
+    bench.cut[1] = true;
+    // On the second cable two nodes come and go, and A was on the first.
+    let others = [50, 51];
+    bench.carrier_at(B, 1, true);
+    for guid in others {
+        stranger(&mut bench, B, 1, &hello, guid);
+    }
+    bench.carrier_at(B, 1, false);
+    bench.carrier_at(B, 2, true);
+    for guid in 100..400 {
+        stranger(&mut bench, B, 2, &hello, guid);
+        let peers: Vec<u64> = bench.sides[B].node.peers().map(|peer| peer.guid).collect();
+        assert!(peers.len() <= PLACES_PER_LINK * CABLES, "{peers:?}");
+        let is_known = |guid: &u64| peers.contains(guid);
+        assert!(
+            others.iter().chain([&GUIDS[A]]).all(is_known),
+            "{guid} took the place of another: {peers:?}"
+        );
+        assert!(peers.contains(&guid), "the latest one is known");
+    }
+}
+
 /// A's cable is where the strangers come from, so what B remembered of A makes room, and with more of them what B knew
 /// of A at all.
 #[test]
