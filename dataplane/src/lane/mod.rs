@@ -495,6 +495,8 @@ fn node_config(config: &Config, lane: u32, identity: &Identity) -> Result<NodeCo
 }
 
 #[cfg(test)]
+mod neighbor_share;
+#[cfg(test)]
 mod played_port;
 #[cfg(test)]
 mod round_bounds;

@@ -21,7 +21,12 @@ pub(super) trait Part: Send {
     const DROPS: &'static [(&'static str, u64)] = &[];
 
     /// [`Port::rx_burst`]; says how many frames of 64 bytes it let `visit` see.
-    fn burst(&mut self, info: &PortInfo, visit: &mut dyn FnMut(&[u8])) -> Result<usize, PortError>;
+    fn burst(
+        &mut self,
+        info: &PortInfo,
+        max: usize,
+        visit: &mut dyn FnMut(&[u8]),
+    ) -> Result<usize, PortError>;
 
     /// [`Port::tx_shared`], with a copy of the frame.
     fn sent(&mut self, _frame: &[u8]) {}
@@ -72,8 +77,8 @@ impl<P: Part> Port for PlayedPort<P> {
         &self.info
     }
 
-    fn rx_burst(&mut self, _max: usize, visit: &mut dyn FnMut(&[u8])) -> Result<usize, PortError> {
-        let seen = self.part.burst(&self.info, visit)?;
+    fn rx_burst(&mut self, max: usize, visit: &mut dyn FnMut(&[u8])) -> Result<usize, PortError> {
+        let seen = self.part.burst(&self.info, max, visit)?;
         for _ in 0..seen {
             self.tally.received(64);
         }

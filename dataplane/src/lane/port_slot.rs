@@ -353,6 +353,7 @@ mod tests {
         fn burst(
             &mut self,
             _info: &PortInfo,
+            _max: usize,
             _visit: &mut dyn FnMut(&[u8]),
         ) -> Result<usize, PortError> {
             Ok(0)

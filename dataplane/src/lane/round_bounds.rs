@@ -123,7 +123,12 @@ const KINDS: usize = 26;
 struct Counting(Arc<AtomicUsize>);
 
 impl Part for Counting {
-    fn burst(&mut self, _: &PortInfo, _: &mut dyn FnMut(&[u8])) -> Result<usize, PortError> {
+    fn burst(
+        &mut self,
+        _: &PortInfo,
+        _: usize,
+        _: &mut dyn FnMut(&[u8]),
+    ) -> Result<usize, PortError> {
         Ok(0)
     }
 

@@ -36,7 +36,12 @@ struct Mortal {
 impl Part for Mortal {
     const DROPS: &'static [(&'static str, u64)] = &[("rx_ring_full", 2)];
 
-    fn burst(&mut self, info: &PortInfo, visit: &mut dyn FnMut(&[u8])) -> Result<usize, PortError> {
+    fn burst(
+        &mut self,
+        info: &PortInfo,
+        _: usize,
+        visit: &mut dyn FnMut(&[u8]),
+    ) -> Result<usize, PortError> {
         if self.seen.doomed.load(Ordering::Relaxed) {
             return Err(PortError::Gone {
                 port: info.name.clone(),

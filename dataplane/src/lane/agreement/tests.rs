@@ -42,7 +42,12 @@ struct Below {
 struct Noting(Arc<Mutex<Below>>);
 
 impl Part for Noting {
-    fn burst(&mut self, _: &PortInfo, _: &mut dyn FnMut(&[u8])) -> Result<usize, PortError> {
+    fn burst(
+        &mut self,
+        _: &PortInfo,
+        _: usize,
+        _: &mut dyn FnMut(&[u8]),
+    ) -> Result<usize, PortError> {
         let mut below = look(&self.0);
         below.most_changes = below.most_changes.max(below.changes);
         below.changes = 0;
