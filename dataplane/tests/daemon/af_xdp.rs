@@ -197,6 +197,8 @@ fn bursts_of_an_application_hurt_no_link_and_no_loss_goes_uncounted() {
         for node in [&a, &b] {
             let status = node.status();
             let failures = &status.links[0].failures;
+            let all: u64 = failures.values().sum();
+            eprintln!("{}: {all} failures of the link", status.node);
             assert_eq!(failures["sequence_gap"], 0, "{failures:?}");
             assert_eq!(status.ports[0].drops["link_rx_ring_full"], 0);
         }
