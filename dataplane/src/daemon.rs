@@ -24,11 +24,14 @@ use crate::{
     carrier::CarrierWatch,
     cores,
     identity::{Identity, IdentityError},
-    journal::{self, Journal, JournalOptions, JournalWatch, OnLoss, OpenError, Recovered},
+    journal::{
+        self, Inspected, Journal, JournalOptions, JournalWatch, OnLoss, OpenError, Recovered,
+    },
     lane::{
         Lane, LaneError,
         command::{Command, Order},
         new_port::{self, NewPort},
+        region_of,
     },
     lock::{KNOCK_AGAIN, when_free},
     mailbox::Mailbox,
@@ -405,7 +408,31 @@ impl Drop for Daemon {
     }
 }
 
-/// Checks what can be checked without changing anything: what `covalentd --check` does.
+/// As [`check`], and reads the journals as a start does: what `covalentd --check` does. A journal that a daemon has open is left out, and the log says so.
+///
+/// # Errors
+/// As [`check`]; [`StartError`] with which a start would be refused for its journals.
+pub fn check_start(
+    config: &Config,
+    faults: FaultInjection,
+    on_loss: OnLoss,
+) -> Result<(), StartError> {
+    check(config, faults)?;
+    let mut regions = DurableRegions::default();
+    for (lane, _) in (0..).zip(&config.lane) {
+        if let Some(recovered) = inspect_journal(config, lane, on_loss)? {
+            let found = recovered.regions.values();
+            let found = found.map(|region| {
+                let (uid, name) = region_of(&region.name);
+                (name, uid, region.bytes.len() as u64)
+            });
+            add_durable_regions(config, &mut regions, lane, found)?;
+        }
+    }
+    Ok(())
+}
+
+/// Checks what can be checked at once without changing anything.
 ///
 /// # Errors
 /// [`StartError`] for a wrong configuration, a missing core or group, or faults that are not allowed.
@@ -654,23 +681,34 @@ fn open_counters(
 fn durable_regions(config: &Config, lanes: &[Lane]) -> Result<DurableRegions, StartError> {
     let mut regions = DurableRegions::default();
     for (index, lane) in (0..).zip(lanes) {
-        for (name, uid, size_bytes) in lane.durable_regions() {
-            let region = DurableRegion {
-                uid,
-                lane: index,
-                size_bytes,
-                deletion: Deletion::None,
-            };
-            regions
-                .add_recovered(name.to_owned(), region)
-                .map_err(|(name, other)| StartError::DurableTwice {
-                    name,
-                    lanes: [other.lane, index],
-                    directory: config.journal.directory.clone().unwrap_or_default(),
-                })?;
-        }
+        add_durable_regions(config, &mut regions, index, lane.durable_regions())?;
     }
     Ok(regions)
+}
+
+/// Adds what the journal of `lane` holds: names, users and sizes in bytes.
+fn add_durable_regions<'a>(
+    config: &Config,
+    regions: &mut DurableRegions,
+    lane: u32,
+    found: impl Iterator<Item = (&'a str, u32, u64)>,
+) -> Result<(), StartError> {
+    for (name, uid, size_bytes) in found {
+        let region = DurableRegion {
+            uid,
+            lane,
+            size_bytes,
+            deletion: Deletion::None,
+        };
+        regions
+            .add_recovered(name.to_owned(), region)
+            .map_err(|(name, other)| StartError::DurableTwice {
+                name,
+                lanes: [other.lane, lane],
+                directory: config.journal.directory.clone().unwrap_or_default(),
+            })?;
+    }
+    Ok(())
 }
 
 /// Checks what can be checked of the journals before any of them is touched.
@@ -747,6 +785,48 @@ fn open_journal(
         "journal open"
     );
     Ok(Some((journal, recovered)))
+}
+
+/// Reads the journal of a lane, if this node keeps one and no daemon has it open, and changes nothing.
+fn inspect_journal(
+    config: &Config,
+    lane: u32,
+    on_loss: OnLoss,
+) -> Result<Option<Recovered>, StartError> {
+    let Some(mut options) = journal_options(config, lane) else {
+        return Ok(None);
+    };
+    options.on_loss = on_loss;
+    let inspected =
+        journal::inspect(&options).map_err(|source| StartError::Journal { lane, source })?;
+    let recovered = match inspected {
+        Inspected::Free(recovered) => recovered,
+        Inspected::InUse => {
+            warn!(
+                lane,
+                directory = %options.directory.display(),
+                "this journal was left out: a daemon has it open"
+            );
+            return Ok(None);
+        }
+    };
+    if let Some(loss) = &recovered.accepted {
+        warn!(
+            lane,
+            "a loss would be accepted: {}. Durable regions would begin with what is whole up to record {}",
+            loss.what,
+            recovered.last_lsn.0
+        );
+    }
+    info!(
+        lane,
+        directory = %options.directory.display(),
+        regions = recovered.regions.len(),
+        last_lsn = recovered.last_lsn.0,
+        torn = ?recovered.torn,
+        "this journal can be opened"
+    );
+    Ok(Some(recovered))
 }
 
 fn no_thread(source: io::Error) -> StartError {

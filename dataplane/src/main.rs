@@ -48,8 +48,13 @@ fn run(arguments: &DataplaneArguments, lines_of_lanes: Waiting) -> anyhow::Resul
     } else {
         FaultInjection::Refused
     };
+    let on_loss = if arguments.accept_journal_loss {
+        OnLoss::SetAside
+    } else {
+        OnLoss::Refuse
+    };
     if arguments.check {
-        daemon::check(&config, faults)?;
+        daemon::check_start(&config, faults, on_loss)?;
         info!(file = %arguments.config.display(), "the configuration can be used on this host");
         return Ok(());
     }
@@ -74,11 +79,6 @@ fn run(arguments: &DataplaneArguments, lines_of_lanes: Waiting) -> anyhow::Resul
     let node = config.node.name.clone();
     let socket = config.socket_path();
     let closes_sandbox = config.node.sandbox;
-    let on_loss = if arguments.accept_journal_loss {
-        OnLoss::SetAside
-    } else {
-        OnLoss::Refuse
-    };
     let daemon = Daemon::start_with(config, Privileges::Drop, faults, on_loss, given)?;
     let _writing = lines_of_lanes
         .write()

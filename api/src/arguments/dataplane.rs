@@ -28,7 +28,8 @@ pub struct DataplaneArguments {
         default_value = "/etc/covalent/covalent.toml"
     )]
     pub config: PathBuf,
-    /// Only say whether the configuration could be used on this host. Needs no privilege and changes nothing.
+    /// Only say whether the configuration could be used on this host, and whether a start would take the node's journals. Needs no privilege
+    /// and changes nothing. The journals of a daemon that runs are left out.
     #[arg(long)]
     pub check: bool,
     /// Take a configuration whose ports damage their own frames (`[port.faults]`). For tests: without it such a file is refused.

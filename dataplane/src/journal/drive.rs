@@ -8,14 +8,17 @@ use std::{
         unix::fs::{FileExt, MetadataExt},
     },
     path::{Path, PathBuf},
+    thread,
+    time::{Duration, Instant},
 };
 
 use io_uring::{IoUring, opcode, squeue, types};
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
 use super::{
     disk::{Action, Disk, Step, Store},
     error::OpenError,
-    file::{Directory, FILES, FRESH, failed, file_path},
+    file::{Directory, FILES, FRESH, failed, file_path, wait_for_writers_of},
 };
 
 /// Entries of the submission queue: three for a mark, two for a batch, two for zeros, rounded up.
@@ -23,6 +26,12 @@ const ENTRIES: u32 = 8;
 
 /// Most steps of a chain.
 const STEPS_MAX: usize = 3;
+
+/// How long one wait for the disk lasts at most.
+const WAIT_MS: u8 = 200;
+
+/// How long to wait instead where the kernel refuses a wait.
+const RETRY_PAUSE: Duration = Duration::from_millis(1);
 
 /// The files of a journal, open for reading alone.
 #[derive(Debug)]
@@ -56,6 +65,19 @@ impl Files {
             directory: directory.to_owned(),
             files: [open(0)?, open(1)?],
         })
+    }
+
+    /// Waits until nobody has them open for writing.
+    ///
+    /// # Errors
+    /// Somebody has at `deadline`.
+    pub fn wait_for_writers(&self, deadline: Instant) -> Result<(), OpenError> {
+        for (number, file) in self.files.iter().enumerate() {
+            if let Some(file) = file {
+                wait_for_writers_of(file, &file_path(&self.directory, number), deadline)?;
+            }
+        }
+        Ok(())
     }
 
     fn file(&self, file: usize) -> io::Result<&File> {
@@ -231,7 +253,12 @@ impl Disk for Drive {
     }
 
     fn wait(&mut self) -> io::Result<usize> {
-        self.uring.submit_and_wait(1)
+        let taken = self.uring.submit()?;
+        let mut fds = [PollFd::new(self.as_fd(), PollFlags::POLLIN)];
+        if poll(&mut fds, PollTimeout::from(WAIT_MS)).is_err() {
+            thread::sleep(RETRY_PAUSE);
+        }
+        Ok(taken)
     }
 }
 

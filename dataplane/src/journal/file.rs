@@ -22,7 +22,7 @@ pub(super) const FRESH: &str = "journal.new";
 pub(super) const LOCK: &str = "lock";
 
 /// How long the files of a killed daemon may stay open: the kernel ends its `io_uring` beside everything else.
-const LET_GO: Duration = Duration::from_secs(5);
+pub(super) const LET_GO: Duration = Duration::from_secs(5);
 
 /// Time between two looks whether they still are.
 const LOOK_AGAIN: Duration = Duration::from_millis(5);
@@ -49,12 +49,20 @@ pub(super) fn file_path(directory: &Path, file: usize) -> PathBuf {
 
 /// Waits until nobody has `path` open for writing.
 fn wait_for_writers(path: &Path, deadline: Instant) -> Result<(), OpenError> {
-    let file = match File::open(path) {
-        Ok(file) => file,
+    match File::open(path) {
+        Ok(file) => wait_for_writers_of(&file, path, deadline),
         // What else is wrong with it is told by who reads it.
-        Err(_) => return Ok(()),
-    };
-    while is_open_for_writing(&file).map_err(failed("look for writers of", path))? {
+        Err(_) => Ok(()),
+    }
+}
+
+/// Waits until nobody has `file`, which is open for reading and lies at `path`, open for writing.
+pub(super) fn wait_for_writers_of(
+    file: &File,
+    path: &Path,
+    deadline: Instant,
+) -> Result<(), OpenError> {
+    while is_open_for_writing(file).map_err(failed("look for writers of", path))? {
         if Instant::now() >= deadline {
             return Err(OpenError::Written(path.to_owned()));
         }

@@ -41,6 +41,7 @@
 //! | `recovered` | what replay found |
 //! | `check` | what can be checked before a start |
 //! | `open` | start: check, replay, begin anew |
+//! | `inspect` | whether a start would take it, without a change |
 //! | `watch` | sees it when somebody removes or replaces the files |
 //! | `error` | what can go wrong |
 
@@ -51,6 +52,7 @@ mod drive;
 mod error;
 mod file;
 mod header;
+mod inspect;
 mod lease;
 mod mark;
 mod open;
@@ -67,6 +69,7 @@ pub use check::check;
 pub use disk::{Action, Disk, Step, Store};
 pub use drive::Drive;
 pub use error::{AppendError, JournalFailure, Loss, OpenError};
+pub use inspect::{Inspected, inspect};
 pub use open::{JournalOptions, OnLoss};
 pub use record::{
     Body, Exchange, LatchKey, Lsn, NAME_BYTES_MAX, PIECE_BYTES_MAX, RECORD_BYTES_MAX,

@@ -3,7 +3,10 @@
 //! Every start begins a new generation, with a snapshot of what was recovered, in a file that takes its place by a rename once it is whole on disk. So
 //! nothing is ever appended behind a torn tail, and a start that is interrupted leaves what was there.
 
-use std::path::PathBuf;
+use std::{
+    io,
+    path::{Path, PathBuf},
+};
 
 use super::{
     batch::{BATCH_BYTES_MAX, Batch},
@@ -110,21 +113,13 @@ impl<D: Disk> Journal<D> {
     pub fn open_on(options: &JournalOptions, mut disk: D) -> Result<(Self, Recovered), OpenError> {
         options.check()?;
         let recovered = recover(&mut disk, options.on_loss)?;
-        if recovered.regions_bytes() > regions_bytes_max(options.file_bytes) {
-            return Err(too_small(options, &recovered));
-        }
+        check_regions(options, &recovered)?;
         let generation = recovered.generation + 1;
         let path = disk.directory().join(FRESH);
         let allocated = disk.make_fresh(options.file_bytes);
         allocated.map_err(failed("allocate", &path))?;
-        let mut snapshot = Snapshot {
-            disk: &mut disk,
-            path: path.clone(),
-            file_bytes: options.file_bytes,
-            batch: Batch::new(options.batch_bytes),
-            next: Lsn(recovered.last_lsn.0 + 1),
-            generation,
-        };
+        let write = |offset, bytes: &[u8]| disk.write_fresh(offset, bytes);
+        let mut snapshot = Snapshot::of(options, &recovered, &path, write);
         if !snapshot.write(&recovered)? {
             return Err(too_small(options, &recovered));
         }
@@ -154,12 +149,11 @@ impl<D: Disk> Journal<D> {
 /// still, until a new generation is whole: so a start that is interrupted here finds them as they were.
 fn recover(disk: &mut impl Disk, on_loss: OnLoss) -> Result<Recovered, OpenError> {
     let refusal = match replay_on(disk) {
-        Err(error @ (OpenError::Lost(_) | OpenError::Damaged { .. }))
-            if on_loss == OnLoss::SetAside =>
-        {
-            error
-        }
+        Err(refusal) if on_loss == OnLoss::SetAside => refusal,
         replayed => return replayed,
+    };
+    let Some(what) = loss_in(&refusal) else {
+        return Err(refusal);
     };
     let mut recovered = salvage(disk)?;
     let suffix = format!("lost-{}", recovered.generation + 1);
@@ -172,18 +166,40 @@ fn recover(disk: &mut impl Disk, on_loss: OnLoss) -> Result<Recovered, OpenError
     let directory = disk.directory().to_owned();
     disk.sync_names()
         .map_err(failed("sync the directory", &directory))?;
-    let what = match refusal {
-        OpenError::Lost(loss) => loss.to_string(),
-        OpenError::Damaged { path, offset, what } => {
-            format!(
-                "journal file {} is damaged at byte {offset}: {what}",
-                path.display()
-            )
-        }
-        other => other.to_string(),
-    };
     recovered.accepted = Some(AcceptedLoss { what, set_aside });
     Ok(recovered)
+}
+
+/// What an operator accepts with this refusal; `None` for one that is no loss.
+pub(super) fn loss_in(refusal: &OpenError) -> Option<String> {
+    match refusal {
+        OpenError::Lost(loss) => Some(loss.to_string()),
+        OpenError::Damaged { path, offset, what } => Some(format!(
+            "journal file {} is damaged at byte {offset}: {what}",
+            path.display()
+        )),
+        _ => None,
+    }
+}
+
+/// Whether the first snapshot of `recovered` has room in files of `options`.
+///
+/// # Errors
+/// [`OpenError::TooSmall`]
+pub(super) fn check_fit(options: &JournalOptions, recovered: &Recovered) -> Result<(), OpenError> {
+    check_regions(options, recovered)?;
+    let path = options.directory.join(FRESH);
+    if Snapshot::of(options, recovered, &path, |_, _| Ok(())).write(recovered)? {
+        return Ok(());
+    }
+    Err(too_small(options, recovered))
+}
+
+fn check_regions(options: &JournalOptions, recovered: &Recovered) -> Result<(), OpenError> {
+    if recovered.regions_bytes() > regions_bytes_max(options.file_bytes) {
+        return Err(too_small(options, recovered));
+    }
+    Ok(())
 }
 
 /// Puts the fresh file in the place of one of the two, for good.
@@ -199,16 +215,29 @@ fn publish(disk: &mut impl Disk, file: usize) -> Result<(), OpenError> {
 }
 
 /// A snapshot that is written at once.
-struct Snapshot<'a, D> {
-    disk: &'a mut D,
-    path: PathBuf,
+struct Snapshot<'a, W> {
+    /// Writes bytes at an offset of the fresh file.
+    write_at: W,
+    path: &'a Path,
     file_bytes: u64,
     batch: Batch,
     next: Lsn,
     generation: u64,
 }
 
-impl<D: Disk> Snapshot<'_, D> {
+impl<'a, W: FnMut(u64, &[u8]) -> io::Result<()>> Snapshot<'a, W> {
+    /// That of `recovered`, for the fresh file at `path`.
+    fn of(options: &JournalOptions, recovered: &Recovered, path: &'a Path, write_at: W) -> Self {
+        Self {
+            write_at,
+            path,
+            file_bytes: options.file_bytes,
+            batch: Batch::new(options.batch_bytes),
+            next: Lsn(recovered.last_lsn.0 + 1),
+            generation: recovered.generation + 1,
+        }
+    }
+
     /// `false` if it takes more than half of the file.
     fn write(&mut self, recovered: &Recovered) -> Result<bool, OpenError> {
         self.batch.begin_file(Header {
@@ -235,9 +264,9 @@ impl<D: Disk> Snapshot<'_, D> {
                 Ok(Some(_)) => return Ok(true),
                 Ok(None) | Err(AppendError::Full) => {}
                 Err(error) => {
-                    return Err(failed("write a snapshot to", &self.path)(
-                        std::io::Error::other(error),
-                    ));
+                    return Err(failed("write a snapshot to", self.path)(io::Error::other(
+                        error,
+                    )));
                 }
             }
         }
@@ -251,9 +280,7 @@ impl<D: Disk> Snapshot<'_, D> {
         if offset + bytes.len() as u64 > self.file_bytes / 2 {
             return Ok(false);
         }
-        self.disk
-            .write_fresh(offset, bytes)
-            .map_err(failed("write a snapshot to", &self.path))?;
+        (self.write_at)(offset, bytes).map_err(failed("write a snapshot to", self.path))?;
         self.batch.begin(self.generation, end);
         Ok(true)
     }
@@ -269,9 +296,8 @@ impl<D: Disk> Snapshot<'_, D> {
         for slot in 0..SLOTS {
             mark.count = slot as u64;
             block.set(mark);
-            self.disk
-                .write_fresh(slot_offset(slot), block.bytes())
-                .map_err(failed("write a mark to", &self.path))?;
+            (self.write_at)(slot_offset(slot), block.bytes())
+                .map_err(failed("write a mark to", self.path))?;
         }
         Ok(mark)
     }

@@ -197,7 +197,7 @@ impl Durable {
             .regions
             .into_iter()
             .map(|(key, region)| {
-                let (uid, name) = split(&region.name);
+                let (uid, name) = region_of(&region.name);
                 let region = Region {
                     uid,
                     name: name.to_owned(),
@@ -799,7 +799,7 @@ impl Durable {
 }
 
 /// User and name of a region of the journal.
-fn split(journal_name: &str) -> (u32, &str) {
+pub(crate) fn region_of(journal_name: &str) -> (u32, &str) {
     journal_name
         .split_once('/')
         .and_then(|(uid, name)| Some((uid.parse().ok()?, name)))

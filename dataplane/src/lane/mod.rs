@@ -49,6 +49,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+pub(crate) use self::durable::region_of;
 use self::{
     agreement::{Ready, Taking},
     command::{Answer, Order, Report},

@@ -37,7 +37,7 @@ fn add(verbs: &mut Verbs, rkey: u32) -> u64 {
 }
 
 /// Whether two marks of each file say the same, the last ones.
-fn is_at_rest(journal: &Path) -> bool {
+pub fn is_at_rest(journal: &Path) -> bool {
     ["journal.0", "journal.1"].iter().all(|name| {
         let bytes = fs::read(journal.join(name)).expect("a journal file");
         let last = |place: usize| {
@@ -53,7 +53,7 @@ fn is_at_rest(journal: &Path) -> bool {
 }
 
 /// Puts zeros over the last block of the file that holds records; returns it and where the block begins.
-fn zero_last_block(journal: &Path) -> (PathBuf, u64) {
+pub fn zero_last_block(journal: &Path) -> (PathBuf, u64) {
     let mut ends = ["journal.0", "journal.1"].map(|name| {
         let path = journal.join(name);
         let bytes = fs::read(&path).expect("a journal file");

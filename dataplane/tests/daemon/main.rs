@@ -28,6 +28,7 @@ mod given;
 mod handover;
 mod healing;
 mod idle;
+mod journal_check;
 mod journal_failure;
 mod journal_loss;
 mod kernel_faults;
