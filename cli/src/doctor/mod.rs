@@ -7,6 +7,7 @@ mod facts;
 mod finding;
 mod flow_checks;
 mod host_checks;
+mod journal_checks;
 mod link_checks;
 mod memory_checks;
 mod miss_checks;
@@ -99,6 +100,7 @@ fn examine(file: Option<&Path>) -> Result<Vec<Finding>> {
         findings.extend(port_checks::running(&named, &running.after));
         findings.extend(effect_checks::modes(&config, &named, running));
         findings.extend(rest_checks::lanes(&config, running, file));
+        findings.extend(journal_checks::lanes(running));
         findings.extend(flow_checks::pipes(running));
         findings.extend(flow_checks::misses(running));
         findings.extend(flow_checks::losses(running));

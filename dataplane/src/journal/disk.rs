@@ -86,7 +86,7 @@ pub trait Disk: Store {
     /// The tag and the result of a step that has ended: bytes or 0, or a negative error number. No system call.
     fn completion(&mut self) -> Option<(u64, i32)>;
 
-    /// As [`Disk::enter`], then waits until a step has ended.
+    /// As [`Disk::enter`], then waits until a step has ended, or for a while: a disk may stand still.
     ///
     /// # Errors
     /// The system's.

@@ -7,7 +7,10 @@
 //! number of times. To write the same bytes to the same place twice changes nothing. Any other error is final: after a failed
 //! sync nobody knows what is on disk, and a later success proves nothing.
 
-use std::io;
+use std::{
+    io,
+    time::{Duration, Instant},
+};
 
 use super::{
     batch::Batch,
@@ -23,6 +26,9 @@ pub(super) const BLANK_BYTES_MAX: usize = 256 * 1024;
 pub(super) const RETRIES_MAX: u32 = 50;
 
 const STEPS_MAX: usize = 3;
+
+/// From then on a wait at the end is long.
+const SLOW: Duration = Duration::from_secs(1);
 
 /// What the disk answered.
 pub(super) type Answer = Result<(), IoFailure>;
@@ -120,6 +126,9 @@ pub(super) struct Ring<D: Disk> {
     /// Chains that the disk was not given yet, and how many steps of the first it has.
     staged: Vec<(Kind, usize)>,
     retried: u64,
+    /// Since when the end waits for a result.
+    waits_since: Option<Instant>,
+    is_slow_told: bool,
 }
 
 const BATCH_CALLS: &[Call] = &[Call::Write, Call::Sync];
@@ -257,6 +266,8 @@ impl<D: Disk> Ring<D> {
             blank: None,
             staged: Vec::with_capacity(Kind::ALL.len()),
             retried: 0,
+            waits_since: None,
+            is_slow_told: false,
         }
     }
 
@@ -474,6 +485,7 @@ impl<D: Disk> Ring<D> {
                 Kind::Mark => self.mark.as_mut().map(|flight| &mut flight.results),
                 Kind::Blank => self.blank.as_mut().map(|flight| &mut flight.results),
             };
+            self.waits_since = None;
             if let Some(slot) = results.and_then(|results| results.get_mut(step)) {
                 *slot = Some(result);
             }
@@ -505,11 +517,21 @@ impl<D: Disk> Ring<D> {
         Some(Done::Blank(self.blank.take()?.file, answer))
     }
 
-    /// Waits until the disk is done with something more. For the end, not for a lane's round.
+    /// Waits until the disk is done with something more, or for a while. Says so once where that takes long: nothing ends this process before,
+    /// not even a kill. For the end, not for a lane's round.
     ///
     /// # Errors
     /// The kernel's.
     pub fn wait(&mut self) -> io::Result<()> {
+        let since = *self.waits_since.get_or_insert_with(Instant::now);
+        if !self.is_slow_told && since.elapsed() >= SLOW {
+            self.is_slow_told = true;
+            tracing::warn!(
+                directory = %self.disk.directory().display(),
+                "the end of the daemon waits for the disk, which has not answered a write to this journal for {SLOW:?}. The process does not end \
+                 before it does, not even by a kill: look for a file system that is frozen (`fsfreeze -u` thaws it) or a device that stands still"
+            );
+        }
         match self.disk.wait() {
             Ok(taken) => self.take(taken),
             Err(error) if error.raw_os_error().is_some_and(is_passing_call) => {}
