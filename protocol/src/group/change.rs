@@ -36,6 +36,13 @@ pub struct Ended {
     pub claims: [Claim; MEMBERS_MAX],
 }
 
+impl Ended {
+    /// Whether a view ended before this member's eyes.
+    pub fn is_known(&self) -> bool {
+        !self.view.members.is_empty()
+    }
+}
+
 impl Group {
     /// Receives and delivers nothing more in this view, and says so.
     pub(super) fn wedge(&mut self) {

@@ -16,8 +16,8 @@ use crate::verb::SEND_BYTES_MAX;
 /// What is said to a member next.
 #[derive(Clone, Copy)]
 enum Say {
-    /// The envelope of this number once more.
-    Again(u64),
+    /// The envelope of this number once more, with what it bears now.
+    Again(u64, What),
     /// A new envelope.
     New(What),
     /// A batch that is closed for it.
@@ -67,8 +67,10 @@ impl Group {
             let is_due = pair.has_challenge() && (pair.owes_something() || self.tells_taken(pair));
             return is_due.then_some(Say::Challenge);
         }
-        if let Some(number) = pair.again() {
-            return Some(Say::Again(number));
+        if let Some(number) = pair.again()
+            && let Some(what) = self.what_again(pair, pair.sent(number))
+        {
+            return Some(Say::Again(number, what));
         }
         let news = if pair.owes_welcome {
             // It can take nothing else before.
@@ -145,9 +147,8 @@ impl Group {
         }
         self.counters.envelopes_said += 1;
         let (number, what) = match say {
-            Say::Again(number) => {
+            Say::Again(number, what) => {
                 self.counters.envelopes_said_again += 1;
-                let what = self.what_again(&self.pairs[at], self.pairs[at].sent(number));
                 (Some(number), what)
             }
             Say::New(what) => (None, what),
@@ -203,16 +204,19 @@ impl Group {
     }
 
     /// What an envelope bears that is said again. Its number has to be taken, but what it bore may be worth nothing any more.
-    fn what_again(&self, pair: &Pair, sent: Sent) -> What {
+    ///
+    /// `None`: nothing. A member that was put out of its first view knows no view that ended.
+    fn what_again(&self, pair: &Pair, sent: Sent) -> Option<What> {
+        let end = self.ended.is_known().then_some(What::End);
         if sent.view != self.view.number || pair.rank.is_none() {
-            return What::End;
+            return end;
         }
         match self.phase {
-            Phase::Flowing => sent.what,
+            Phase::Flowing => Some(sent.what),
             // Without it nothing else can be taken.
-            _ if sent.what == What::Welcome => What::Welcome,
-            Phase::Wedged => What::Change,
-            _ => What::End,
+            _ if sent.what == What::Welcome => Some(What::Welcome),
+            Phase::Wedged => Some(What::Change),
+            _ => end,
         }
     }
 

@@ -124,6 +124,28 @@ fn two_behind_full_windows_tell_each_other_how_the_view_ended() {
     rack.assert_converged();
 }
 
+/// It knows of no view that ended: an end of view 0 has no members, and is no envelope.
+#[test]
+fn whoever_is_put_out_of_its_first_view_says_nothing_again() {
+    let mut rack = Rack::of(3);
+    rack.rest();
+    let _ = rack.multicast(1);
+    rack.gather_of(1);
+    let posted = std::mem::take(&mut rack.under_way);
+    assert!(posted.iter().any(|posted| posted.from == 1));
+    let known = rack.known_of(contact(0), 1, true);
+    rack.groups[1].on_envelope(contact(0).guid, &known).unwrap();
+    assert_eq!(rack.groups[1].standing(), GroupStanding::Stopped);
+    for posted in posted {
+        rack.groups[posted.from].on_end(posted.ticket, End::Unclear);
+    }
+    for _ in 0..3 {
+        rack.groups[1].on_tick();
+        rack.gather_of(1);
+        assert!(rack.under_way.is_empty(), "{:?}", rack.under_way);
+    }
+}
+
 /// Whoever left stays until all have heard of the end.
 #[test]
 fn who_leaves_behind_a_full_window_says_goodbye() {
