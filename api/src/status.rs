@@ -536,7 +536,7 @@ pub struct GroupStatus {
     pub multicasts: u64,
     /// Messages delivered.
     pub deliveries: u64,
-    /// Envelopes: `said`, `said_again` (of those), `taken`, `duplicate`, `dropped`.
+    /// Envelopes: `said`, `said_again` (of those), `taken`, `duplicate`, `dropped`, `unproven` (of those).
     pub envelopes: Causes,
 }
 

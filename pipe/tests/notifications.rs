@@ -6,7 +6,11 @@ mod support;
 
 use std::{thread, time::Duration};
 
-use covalent_pipe::{Violation, event::EventFd, session::Notification};
+use covalent_pipe::{
+    Violation,
+    event::EventFd,
+    session::{NOTICE_WORDS, NOTICES, Notification},
+};
 use support::{Random, packet, rx, session, tx};
 
 #[test]
@@ -283,4 +287,23 @@ fn a_notification_for_each_packet_fills_the_ring() {
     }
     assert!(application.next_notification().unwrap().is_some());
     assert!(application.next_notification().unwrap().is_none());
+}
+
+#[test]
+fn each_word_of_each_notice_is_read_as_it_was_told() {
+    let (nic, mut app) = session(8);
+    let notice = |slot: usize| std::array::from_fn(|word| (slot << 8 | word) as u64 + 1);
+    for slot in 0..NOTICES {
+        assert_eq!(nic.notice(slot), None, "nothing was told yet");
+    }
+    for slot in 0..NOTICES {
+        app.tell(slot, &notice(slot));
+    }
+    for slot in 0..NOTICES {
+        assert_eq!(nic.notice(slot), Some(notice(slot)), "notice {slot}");
+    }
+    app.tell(3, &[0; NOTICE_WORDS]);
+    assert_eq!(nic.notice(3), Some([0; NOTICE_WORDS]));
+    assert_eq!(nic.notice(4), Some(notice(4)));
+    assert_eq!(nic.notice(NOTICES), None);
 }

@@ -89,8 +89,8 @@ pub const GROUP: Object<GroupStatus> = Object {
                 name: "covalent_group_envelopes_total",
                 unit: "envelopes",
                 meaning: "What the member said to the others and took from them, by `what`.",
-                worry: "`said_again` or `duplicate` grow: daemons restart or links fail. `dropped` grows: somebody else writes into its queue, or members are \
-                        of two releases.",
+                worry: "`said_again` or `duplicate` grow: daemons restart or links fail. `unproven` grows: somebody else writes into its queue. \
+                        `dropped`, of which these are a part, grows without it: members are of two releases.",
             },
             "what",
             |it| &it.envelopes,

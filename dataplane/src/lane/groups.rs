@@ -28,6 +28,7 @@ fn status(session: &LaneSession, slot: usize) -> Option<GroupStatus> {
         ("taken", notice.envelopes_taken),
         ("duplicate", notice.duplicates),
         ("dropped", notice.dropped),
+        ("unproven", notice.unproven),
     ];
     Some(GroupStatus {
         group: notice.name.as_str().to_owned(),

@@ -93,7 +93,7 @@ impl AppSession {
     #[cfg(not(loom))]
     pub fn tell(&mut self, slot: usize, notice: &[u64; super::NOTICE_WORDS]) {
         if slot < super::NOTICES {
-            self.words.notice(slot).publish(notice);
+            self.words.publish_notice(slot, notice);
         }
     }
 

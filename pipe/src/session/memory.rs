@@ -9,7 +9,8 @@
 //! | 512 | doorbells taken (u64) | daemon |
 //! | 640 | application sleeps (u32) | application raises, both clear |
 //! | 768 | lane sleeps (u32) | daemon raises, both clear |
-//! | 896 | notices: [`NOTICES`] times a sequence and [`NOTICE_WORDS`] words (u64 each) | application |
+//! | 896 | notices: [`NOTICES`] times a sequence and all words of a notice but the last (u64 each) | application |
+//! | 3696 | the last word of each notice (u64); 0 by an application that has none | application |
 //! | 4096 | notification slots (2 × u64 each), doorbell slots (2 × u64 each) | their writers |
 //! | behind | notification pending (u32 each), doorbell pending (u32 each) | writer raises, reader clears |
 
@@ -20,7 +21,7 @@ use crate::{
     layout::Layout,
     mapping::{Access, Mapping},
     memfd,
-    sync::{AtomicU32, Ordering},
+    sync::{AtomicU32, AtomicU64, Ordering},
     words::{
         mailbox::{Mailbox, SLOT_WORDS},
         published::Published,
@@ -33,15 +34,18 @@ const LAYOUT: Layout = Layout::new(WHAT, *b"CVLSESS", 2);
 /// Notices of a session: what its application tells of itself to those who watch the node.
 pub const NOTICES: usize = 7;
 /// Words of a notice.
-pub const NOTICE_WORDS: usize = 49;
+pub const NOTICE_WORDS: usize = 50;
 const NOTICES_AT: usize = 896;
-const NOTICE_BYTES: usize = (1 + NOTICE_WORDS) * size_of::<u64>();
+/// A sequence and all words but the last, which layout 2 got later and in a place that was unused.
+const NOTICE_PLACES: usize = NOTICE_WORDS;
+const NOTICE_BYTES: usize = NOTICE_PLACES * size_of::<u64>();
+const LAST_WORDS_AT: usize = NOTICES_AT + NOTICES * NOTICE_BYTES;
 
 const SLOTS: usize = 4096;
 const SLOT_BYTES: usize = SLOT_WORDS * size_of::<u64>();
 const PENDING_BYTES: usize = size_of::<u32>();
 const _: () = assert!(
-    NOTICES_AT + NOTICES * NOTICE_BYTES <= SLOTS,
+    LAST_WORDS_AT + NOTICES * size_of::<u64>() <= SLOTS,
     "the notices lie before the mailboxes' slots"
 );
 
@@ -143,10 +147,31 @@ impl Words {
         &self.mapping.u32s(768, 1)[0]
     }
 
-    /// The notice `slot`, below [`NOTICES`].
-    pub(super) fn notice(&self, slot: usize) -> Published<'_> {
+    /// Writes the notice `slot`, below [`NOTICES`].
+    pub(super) fn publish_notice(&self, slot: usize, notice: &[u64; NOTICE_WORDS]) {
+        // A reader that sees the notice sees its last word, or that of a later one.
+        self.last_word(slot)
+            .store(notice[NOTICE_WORDS - 1], Ordering::Relaxed);
+        self.notice(slot).publish(notice);
+    }
+
+    /// Reads the notice `slot`, below [`NOTICES`]. `None`: nothing, or it is being written.
+    pub(super) fn read_notice(&self, slot: usize) -> Option<[u64; NOTICE_WORDS]> {
+        let mut words = [0; NOTICE_WORDS];
+        let is_whole = self.notice(slot).read(&mut words);
+        words[NOTICE_WORDS - 1] = self.last_word(slot).load(Ordering::Relaxed);
+        is_whole.then_some(words)
+    }
+
+    fn notice(&self, slot: usize) -> Published<'_> {
         let at = NOTICES_AT + slot * NOTICE_BYTES;
-        Published::new(self.mapping.u64s(at, 1 + NOTICE_WORDS))
+        Published::new(self.mapping.u64s(at, NOTICE_PLACES))
+    }
+
+    fn last_word(&self, slot: usize) -> &AtomicU64 {
+        &self
+            .mapping
+            .u64s(LAST_WORDS_AT + slot * size_of::<u64>(), 1)[0]
     }
 
     fn mailbox(&self, index: usize, written: usize, taken: usize) -> Mailbox<'_> {

@@ -128,8 +128,9 @@ impl NicSession {
     #[cfg(not(loom))]
     #[must_use]
     pub fn notice(&self, slot: usize) -> Option<[u64; super::NOTICE_WORDS]> {
-        let mut words = [0; super::NOTICE_WORDS];
-        (slot < super::NOTICES && self.words.notice(slot).read(&mut words)).then_some(words)
+        (slot < super::NOTICES)
+            .then(|| self.words.read_notice(slot))
+            .flatten()
     }
 
     /// What the application did wrong, if anything: the reason to detach it.

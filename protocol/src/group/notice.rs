@@ -10,19 +10,21 @@
 //! | 5 to 8 | the name, filled up with zeros |
 //! | 9 to 16 | multicasts, deliveries, views, envelopes said, said again, taken, duplicates, dropped |
 //! | 17 to 48 | GUIDs of the members, by rank |
+//! | 49 | of those dropped, the unproven |
 
 use alloc::vec::Vec;
 
-use super::{Group, GroupStanding, Life, MEMBERS_MAX, Members};
+use super::{BadEnvelope, Group, GroupStanding, Life, MEMBERS_MAX, Members};
 use crate::Name;
 
 const NAME_WORD: usize = 5;
 const COUNTERS_WORD: usize = NAME_WORD + Name::BYTES_MAX / size_of::<u64>();
 const COUNTERS: usize = 8;
 const MEMBERS_WORD: usize = COUNTERS_WORD + COUNTERS;
+const UNPROVEN_WORD: usize = MEMBERS_WORD + MEMBERS_MAX;
 
 /// Words of a notice.
-pub const NOTICE_WORDS: usize = MEMBERS_WORD + MEMBERS_MAX;
+pub const NOTICE_WORDS: usize = UNPROVEN_WORD + 1;
 
 /// One stay in a group, as its member tells it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -55,8 +57,10 @@ pub struct Notice {
     pub envelopes_taken: u64,
     /// Envelopes that came twice.
     pub duplicates: u64,
-    /// Envelopes dropped because they were none.
+    /// Envelopes dropped, whatever the cause.
     pub dropped: u64,
+    /// Those of them without the token of the sender that they named.
+    pub unproven: u64,
 }
 
 impl Notice {
@@ -82,6 +86,7 @@ impl Notice {
             envelopes_taken: counters.envelopes_taken,
             duplicates: counters.duplicates,
             dropped: counters.bad_envelopes.iter().sum(),
+            unproven: counters.bad_envelopes[BadEnvelope::Unproven.index()],
         }
     }
 
@@ -116,6 +121,7 @@ impl Notice {
             self.dropped,
         ]);
         words[MEMBERS_WORD..][..members].copy_from_slice(&self.members[..members]);
+        words[UNPROVEN_WORD] = self.unproven;
         words
     }
 
@@ -127,7 +133,7 @@ impl Notice {
             return None;
         }
         let standing = GroupStanding::ALL.get(usize::from(standing).checked_sub(1)?)?;
-        let members = words[MEMBERS_WORD..].get(..usize::from(members))?;
+        let members = words[MEMBERS_WORD..UNPROVEN_WORD].get(..usize::from(members))?;
         let mut name = [0; Name::BYTES_MAX];
         for (bytes, word) in name.chunks_mut(8).zip(&words[NAME_WORD..COUNTERS_WORD]) {
             bytes.copy_from_slice(&word.to_le_bytes());
@@ -159,6 +165,7 @@ impl Notice {
             envelopes_taken,
             duplicates,
             dropped,
+            unproven: words[UNPROVEN_WORD],
         })
     }
 }
@@ -184,6 +191,7 @@ mod tests {
             envelopes_taken: 7,
             duplicates: 8,
             dropped: 9,
+            unproven: 10,
         }
     }
 

@@ -4,8 +4,9 @@
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use covalent_protocol::{
+    Name,
     group::{
-        BadEnvelope, Contact, Contacts, Group, GroupStanding, Life, Members, Token, View,
+        BadEnvelope, Contact, Contacts, Group, GroupStanding, Life, Members, Notice, Token, View,
         row::{Ballot, Change, Frontier, Proposal},
         wire::{Batch, Body, Envelope, Fates, Head, KnownContacts, Terms},
     },
@@ -212,6 +213,9 @@ fn nothing_that_a_stranger_says_as_a_member_changes_anything() {
         assert_eq!(digest(&rack.groups[0]), before, "stage {stage}");
         let counted = rack.groups[0].counters().bad_envelopes[BadEnvelope::Unproven.index()];
         assert_eq!(counted, (stage + 1) * count);
+        let name = Name::new("rack").unwrap();
+        let notice = Notice::of(&rack.groups[0], name, contact(0).life);
+        assert_eq!(notice.unproven, counted, "the node is told of them apart");
     }
     rack.settle();
     rack.assert_sound();
