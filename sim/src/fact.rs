@@ -282,12 +282,10 @@ pub enum Fact<'a> {
         /// The nodes that each cable joins now.
         cables: &'a [[usize; 2]],
     },
-    /// A port heard a frame of somebody who hears nothing there.
+    /// A port hears a frame of somebody who hears nothing there, in the call that comes next.
     Forged {
         /// The port.
         at: Place,
-        /// A link of the node was up before, and is not any more.
-        took_down: bool,
     },
     /// A port heard random bytes.
     Noise {
@@ -582,10 +580,7 @@ impl fmt::Display for Fact<'_> {
                     .collect();
                 write!(f, "cables are moved: {}", pairs.join(" "))
             }
-            Self::Forged { at, took_down } => {
-                let took = if *took_down { ", and a link fails" } else { "" };
-                write!(f, "{at} hears a forged frame{took}")
-            }
+            Self::Forged { at } => write!(f, "{at} hears a forged frame"),
             Self::Noise { at } => write!(f, "{at} hears noise"),
             Self::Scrambled { node, .. } => {
                 write!(f, "the registers of {} hold anything", node_name(*node))

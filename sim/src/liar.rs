@@ -52,12 +52,13 @@ impl Host for Careless {
 }
 
 impl Liar {
-    /// Cabled to a port of a node. Of the others it knows what that one's configuration says.
-    pub fn new(at: usize, port: u16, like: &NodeConfig) -> Self {
+    /// Cabled to a port of a node. Of the others it knows what that one's configuration says. It says
+    /// that it is `life`, if one is given.
+    pub fn new(at: usize, port: u16, like: &NodeConfig, life: Option<Life>) -> Self {
         let name = Name::new("liar").unwrap_or_else(|error| unreachable!("{error}"));
         let mut node = Node::new(NodeConfig {
-            guid: LIAR_GUID,
-            incarnation: 1,
+            guid: life.map_or(LIAR_GUID, |life| node_guid(life.node)),
+            incarnation: life.map_or(1, incarnation),
             name,
             ..*like
         });

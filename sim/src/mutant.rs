@@ -30,5 +30,9 @@ named! {
         StampsByItself = "stamps-by-itself",
         /// A program that asks for an exchange by its name takes "forgotten" for "not executed".
         DeniesForgotten = "denies-forgotten",
+        /// First epochs are not drawn, so that somebody who hears nothing on a cable guesses them.
+        GuessableEpochs = "guessable-epochs",
+        /// A node takes the liar beside the world for another node of it.
+        TrustsAnyName = "trusts-any-name",
     }
 }

@@ -12,7 +12,7 @@ use covalent_sim::{
 const SEEDS: u64 = 30;
 
 /// Each with the faults that it needs to show, and the checkers that may find it.
-const MUTANTS: [(Mutant, &[Fault], &[&str]); 12] = [
+const MUTANTS: [(Mutant, &[Fault], &[&str]); 14] = [
     (Mutant::Reordering, &[], &["evidence"]),
     (Mutant::ExecutesAtMessageOne, &[], &["isolation"]),
     (
@@ -52,6 +52,16 @@ const MUTANTS: [(Mutant, &[Fault], &[&str]); 12] = [
         Mutant::DeniesForgotten,
         &[Fault::CutBoth, Fault::Carrier],
         &["answers"],
+    ),
+    (
+        Mutant::GuessableEpochs,
+        &[Fault::Forge, Fault::Carrier],
+        &["forgery"],
+    ),
+    (
+        Mutant::TrustsAnyName,
+        &[Fault::Lie],
+        &["integrity", "paths", "told-truthfully"],
     ),
 ];
 

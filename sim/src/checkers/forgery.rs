@@ -1,12 +1,17 @@
 //! Who puts frames on a cable and hears nothing takes no link down.
 
+use covalent_protocol::LinkEvent;
+
 use super::{Checker, Scene, Verdict, forbid};
 use crate::fact::Fact;
 
 /// No frame of somebody who knows neither incarnations nor epochs takes a link down that is up. While registers hold anything they may hold what it
 /// guesses.
-#[derive(Debug)]
-pub struct Forgery;
+#[derive(Debug, Default)]
+pub struct Forgery {
+    /// The call that gives a node a forged frame.
+    call: Option<u64>,
+}
 
 impl Checker for Forgery {
     fn name(&self) -> &'static str {
@@ -15,12 +20,17 @@ impl Checker for Forgery {
 
     fn see(&mut self, fact: &Fact<'_>, scene: &Scene<'_>) -> Verdict {
         match fact {
-            Fact::Forged { at, took_down } if !scene.book.is_unsettled() => {
-                forbid(*took_down, || {
-                    format!("a forged frame at {at} takes a link down")
-                })
+            Fact::Forged { .. } => self.call = Some(scene.call + 1),
+            Fact::Link {
+                at,
+                event: LinkEvent::Down { reason, .. },
+            } if !scene.book.is_unsettled() => {
+                return forbid(self.call == Some(scene.call), || {
+                    format!("a forged frame takes the link of {at} down: {reason}")
+                });
             }
-            _ => Ok(()),
+            _ => {}
         }
+        Ok(())
     }
 }

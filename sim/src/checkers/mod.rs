@@ -95,8 +95,9 @@ pub fn all(plan: &Plan) -> Vec<Box<dyn Checker>> {
         Box::new(Reservation::default()),
         Box::new(Durability::new(&plan.durable)),
         Box::new(Credit::new(plan.slots)),
+        // It names the frame, where evidence names the link alone.
+        Box::new(Forgery::default()),
         Box::new(Evidence::default()),
-        Box::new(Forgery),
         Box::new(Wiring::default()),
         Box::new(Paths::default()),
         Box::new(Causality::default()),

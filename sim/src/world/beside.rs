@@ -1,14 +1,16 @@
 //! The liar beside the world, and its cable.
 
 use super::World;
-use crate::{book::Life, liar::Liar};
+use crate::{book::Life, liar::Liar, mutant::Mutant};
 
 impl World {
     /// Cables a liar to some node.
     pub(super) fn add_liar(&mut self) {
         let at = self.rng.usize(..self.nodes.len());
         let port = self.ports_of(at).last().map_or(0, |port| port + 1);
-        self.liar = Some(Liar::new(at, port, &self.node_config(at)));
+        let life = (self.options.mutant == Some(Mutant::TrustsAnyName))
+            .then(|| self.witness.book.life((at + 1) % self.nodes.len()));
+        self.liar = Some(Liar::new(at, port, &self.node_config(at), life));
         self.witness.book.note_liar();
         self.plug_liar(at);
     }
