@@ -193,6 +193,13 @@ impl Node {
         self.fabric.iter().flat_map(|fabric| fabric.trees.trees())
     }
 
+    /// How many trees this node knows, its own included.
+    #[must_use]
+    pub fn tree_count(&self) -> usize {
+        let fabric = self.fabric.as_ref();
+        fabric.map_or(0, |fabric| fabric.trees.count())
+    }
+
     /// Bytes of what it knows of trees ([`Trees::state_bytes`]).
     #[must_use]
     pub fn tree_state_bytes(&self) -> usize {

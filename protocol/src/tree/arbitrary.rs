@@ -60,8 +60,10 @@ impl Trees {
         }
         let berths = self.berths.len() as u8;
         let some = |rng: &mut Rng| -> Berths { (0..berths).filter(|_| rng.u8(..4) == 0).collect() };
-        for place in 0..self.table.len() {
-            let at = self.table.nth(place);
+        for at in self.table.places() {
+            if !self.table.is_known(at) {
+                continue;
+            }
             let tree = &mut self.table[at];
             *tree = Tree {
                 root: tree.root,

@@ -71,7 +71,7 @@ impl Trees {
     fn sum_said_to(&self, berth: u8) -> Sum {
         let mut sum = Sum::default();
         for at in self.table.indices() {
-            sum.add(self.table[at].root, &Said::of(&self.advert_of(at, berth)));
+            sum.add(self.table.root(at), &Said::of(&self.advert_of(at, berth)));
         }
         sum
     }
@@ -80,7 +80,7 @@ impl Trees {
     fn sum_said_by(&self, berth: u8) -> Sum {
         let mut sum = Sum::default();
         for at in self.table.indices() {
-            sum.add(self.table[at].root, self.said(at, berth));
+            sum.add(self.table.root(at), self.said(at, berth));
         }
         sum
     }
@@ -131,8 +131,7 @@ impl Trees {
 
     /// What a neighbour did not say again is no more.
     fn drop_stale(&mut self, berth: u8, watch: &mut impl Watch) {
-        for place in 0..self.table.len() {
-            let at = self.table.nth(place);
+        for at in self.table.places() {
             let said = &mut self.berths[usize::from(berth)].said[at];
             if said.stale {
                 *said = Said::NOTHING;

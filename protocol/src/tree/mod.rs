@@ -224,8 +224,10 @@ impl Trees {
         }
         self.up.remove(berth);
         self.berths[usize::from(berth)].clear();
-        for place in 0..self.table.len() {
-            let at = self.table.nth(place);
+        for at in self.table.places() {
+            if !self.table.is_known(at) {
+                continue;
+            }
             let tree = &mut self.table[at];
             tree.denied.remove(berth);
             tree.asked.remove(berth);
@@ -255,7 +257,10 @@ impl Trees {
             return Ok(());
         }
         match note {
-            Note::Advert(items) => items.for_each(|item| self.on_advert(berth, &item, watch)),
+            Note::Advert(items) => {
+                self.fetch(items.clone());
+                items.for_each(|item| self.on_advert(berth, &item, watch));
+            }
             Note::Seek(items) => items.for_each(|item| self.on_seek(berth, &item, watch)),
             Note::Denied(roots) => roots.for_each(|root| self.on_denied(berth, root, watch)),
             Note::Digest(digest) => self.on_digest(berth, &digest, watch),
@@ -265,6 +270,17 @@ impl Trees {
             }
         }
         Ok(())
+    }
+
+    /// Reads what a note will change. A large table is not in the cache, and here nothing waits for
+    /// what was read before.
+    fn fetch(&self, items: impl Iterator<Item = Item>) {
+        let known = items.filter_map(|item| self.table.find(item.root));
+        core::hint::black_box(known.fold(0, |all, at| {
+            let tree = &self.table[at];
+            let said = self.up.iter().map(|berth| self.said(at, berth).hops);
+            all ^ tree.hops ^ u16::from(tree.lost_paces) ^ said.fold(0, |all, hops| all ^ hops)
+        }));
     }
 
     fn on_advert(&mut self, berth: u8, item: &Item, watch: &mut impl Watch) {

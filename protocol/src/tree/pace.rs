@@ -21,10 +21,8 @@ impl Trees {
         } else {
             LOST_PACES_MAX
         };
-        // From the end, because a tree that is forgotten leaves the order.
-        for place in (0..self.table.len()).rev() {
-            let at = self.table.nth(place);
-            if self.own == Some(at) {
+        for at in self.table.places() {
+            if self.own == Some(at) || !self.table.is_known(at) {
                 continue;
             }
             self.mend(at, watch);
@@ -116,9 +114,11 @@ impl Trees {
         if core::mem::replace(&mut self.nothing_to_forget, true) {
             return;
         }
-        for place in (0..self.table.len()).rev() {
-            let at = self.table.nth(place);
-            if self.table[at].lost_paces >= LOST_PACES_MIN && self.may_go(at) {
+        for at in self.table.places() {
+            if self.table.is_known(at)
+                && self.table[at].lost_paces >= LOST_PACES_MIN
+                && self.may_go(at)
+            {
                 self.forget(at);
             }
         }

@@ -235,6 +235,8 @@ pub(super) struct Table {
     roots: Vec<u64>,
     /// Indices of their trees, in the same order.
     order: Vec<u16>,
+    /// The GUIDs of the roots by the indices of their trees; 0, which no root has, for an index that was given back.
+    guids: Vec<u64>,
     /// Indices that were given back.
     free: Vec<u16>,
     trees_max: usize,
@@ -249,6 +251,7 @@ impl Table {
             trees: Vec::with_capacity(trees_max),
             roots: Vec::with_capacity(trees_max),
             order: Vec::with_capacity(trees_max),
+            guids: Vec::with_capacity(trees_max),
             free: Vec::with_capacity(trees_max),
             trees_max,
             last: Origin { berth: 0, born: 0 },
@@ -272,19 +275,36 @@ impl Table {
 
     /// The tree of the last root whose GUID is not greater.
     pub fn find_last(&self, address: u64) -> Option<usize> {
-        let behind = self.roots.partition_point(|&root| root <= address);
-        let place = behind.checked_sub(1)?;
+        let place = match place_of(&self.roots, address) {
+            Ok(place) => place,
+            Err(behind) => behind.checked_sub(1)?,
+        };
         Some(usize::from(self.order[place]))
     }
 
-    /// The index of the known tree at a place in the order of the roots.
-    pub fn nth(&self, place: usize) -> usize {
-        usize::from(self.order[place])
+    /// Indices of the known ones, in the order of their roots.
+    pub fn in_order(&self) -> impl Iterator<Item = usize> {
+        self.order.iter().map(|&at| usize::from(at))
     }
 
-    /// Indices of the known ones, in the order of their roots.
+    /// Indices of the known ones in the order of memory, which is the quick way through a table that no cache holds.
     pub fn indices(&self) -> impl Iterator<Item = usize> {
-        self.order.iter().map(|&at| usize::from(at))
+        self.places().filter(|&at| self.is_known(at))
+    }
+
+    /// What indices there are, for walks in which trees are taken in or forgotten: [`Table::is_known`] says which of them are known.
+    pub const fn places(&self) -> core::ops::Range<usize> {
+        0..self.guids.len()
+    }
+
+    /// Whether an index is that of a known tree.
+    pub fn is_known(&self, at: usize) -> bool {
+        self.guids[at] != 0
+    }
+
+    /// The root of a tree, for walks that look at nothing else of it. 0 for an index that was given back.
+    pub fn root(&self, at: usize) -> u64 {
+        self.guids[at]
     }
 
     /// Takes in a tree that is not known; `None` where there is no room.
@@ -294,10 +314,12 @@ impl Table {
         let at = match self.free.pop() {
             Some(at) => {
                 self.trees[usize::from(at)] = tree;
+                self.guids[usize::from(at)] = root;
                 at
             }
             None if self.trees.len() < self.trees_max => {
                 self.trees.push(tree);
+                self.guids.push(root);
                 (self.trees.len() - 1) as u16
             }
             None => return None,
@@ -312,6 +334,7 @@ impl Table {
     pub fn remove(&mut self, at: usize) {
         if let Ok(place) = place_of(&self.roots, self.trees[at].root) {
             self.roots.remove(place);
+            self.guids[at] = 0;
             self.free.push(self.order.remove(place));
         }
     }

@@ -103,9 +103,15 @@ impl Trees {
         self.table.find(root).map(|at| self.view(at))
     }
 
+    /// How many trees are known, the own one included.
+    #[must_use]
+    pub const fn count(&self) -> usize {
+        self.table.len()
+    }
+
     /// All known trees, the own one included, by the GUIDs of their roots.
     pub fn trees(&self) -> impl Iterator<Item = TreeView> {
-        self.table.indices().map(|at| self.view(at))
+        self.table.in_order().map(|at| self.view(at))
     }
 
     fn view(&self, at: usize) -> TreeView {
@@ -125,7 +131,7 @@ impl Trees {
     pub fn waiting_roots(&self) -> impl Iterator<Item = u64> {
         let is_any = !self.berths.iter().all(Berth::is_silent);
         let waits = move |at: &usize| is_any && self.berths.iter().any(|berth| berth.waits(*at));
-        let waiting = self.table.indices().filter(waits);
+        let waiting = self.table.in_order().filter(waits);
         waiting.map(|at| self.table[at].root)
     }
 

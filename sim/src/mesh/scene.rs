@@ -207,7 +207,8 @@ impl MeshScene {
     }
 
     fn way_at(&self, root: u16, node: u16) -> usize {
-        usize::from(root) * self.shape.nodes + usize::from(node)
+        // A node that hears a note looks at many roots.
+        usize::from(node) * self.shape.nodes + usize::from(root)
     }
 
     /// The node at the other end of a cable of a node.
@@ -455,7 +456,8 @@ impl MeshScene {
                 self.told[node] = [0; 2];
                 self.executed[node] = 0;
                 for root in 0..self.shape.nodes {
-                    self.ways[root * self.shape.nodes + node] = Way::Unknown;
+                    let way = self.way_at(root as u16, node as u16);
+                    self.ways[way] = Way::Unknown;
                     self.falls.remove(&(root as u16, node as u16));
                 }
                 for (cable, ends) in self.shape.cables.iter().enumerate() {

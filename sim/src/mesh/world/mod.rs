@@ -657,7 +657,7 @@ impl MeshWorld {
         let [counter, word] = self.stations[at].share.words();
         let mut counts = Counts {
             node: at as u16,
-            tree_entries: (node.trees().count() * (1 + self.stations[at].ports.len())) as u64,
+            tree_entries: (node.tree_count() * (1 + self.stations[at].ports.len())) as u64,
             tree_bytes: node.tree_state_bytes() as u64,
             paths: node.paths().count() as u64,
             transits: node.transits() as u64,
