@@ -90,10 +90,9 @@ impl Trees {
             };
         }
         for berth in self.up.iter() {
-            let berth = &mut self.berths[usize::from(berth)];
-            for at in self.table.indices() {
+            for said in self.table.said_by_mut(berth) {
                 let hangs = rng.bool();
-                berth.said[at] = Said {
+                *said = Said {
                     label: label(rng),
                     hops: hops(rng),
                     life: rng.u16(..3),
@@ -102,6 +101,7 @@ impl Trees {
                     stale: rng.bool(),
                 };
             }
+            let berth = &mut self.berths[usize::from(berth)];
             let trees = &self.table;
             waiting(&mut berth.adverts, trees, rng);
             waiting(&mut berth.denials, trees, rng);

@@ -9,11 +9,7 @@
 //!
 //! A digest is written when nothing else waits, and computed then. So it is about what was said before it on the link, and nothing else.
 
-use super::{
-    Berths, Label, Standing, Trees, Watch,
-    note::Digest,
-    table::{Berth, Said},
-};
+use super::{Berths, Label, Standing, Trees, Watch, note::Digest, table::Said};
 
 /// Paces between two questions to a neighbour of whom something was left out because there is no room for it.
 const LEFT_OUT_PACES: u8 = 64;
@@ -114,10 +110,10 @@ impl Trees {
         if is_same || is_answer || self.is_left_out(berth) {
             return;
         }
-        let Berth { said, audit, .. } = &mut self.berths[usize::from(berth)];
-        for said in said.iter_mut() {
+        for said in self.table.said_by_mut(berth) {
             said.stale = said.hangs;
         }
+        let audit = &mut self.berths[usize::from(berth)].audit;
         audit.tell_due = true;
         audit.asked = audit.asked_last.checked_add(1).unwrap_or(1);
         audit.asked_last = audit.asked;
@@ -132,7 +128,7 @@ impl Trees {
     /// What a neighbour did not say again is no more.
     fn drop_stale(&mut self, berth: u8, watch: &mut impl Watch) {
         for at in self.table.places() {
-            let said = &mut self.berths[usize::from(berth)].said[at];
+            let said = self.table.said_mut(at, berth);
             if said.stale {
                 *said = Said::NOTHING;
                 self.settle(at, watch);
@@ -157,7 +153,7 @@ impl Trees {
     pub(super) fn mend(&mut self, at: usize, watch: &mut impl Watch) {
         let up = self.up;
         for berth in up.iter() {
-            let said = &mut self.berths[usize::from(berth)].said[at];
+            let said = self.table.said_mut(at, berth);
             if said.hangs && !said.label.is_credible() {
                 *said = Said::NOTHING;
             }

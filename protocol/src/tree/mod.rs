@@ -191,6 +191,7 @@ impl Trees {
             return None;
         }
         self.berths.push(Berth::new(self.table.capacity()));
+        self.table.add_berth();
         Some(berth as u8)
     }
 
@@ -206,7 +207,7 @@ impl Trees {
             return;
         }
         self.on_down(berth, watch);
-        self.berths[usize::from(berth)].clear();
+        self.clear(berth);
         self.up.insert(berth);
         let Self { table, berths, .. } = self;
         for at in table.indices() {
@@ -223,7 +224,7 @@ impl Trees {
             return;
         }
         self.up.remove(berth);
-        self.berths[usize::from(berth)].clear();
+        self.clear(berth);
         for at in self.table.places() {
             if !self.table.is_known(at) {
                 continue;
@@ -240,6 +241,14 @@ impl Trees {
             }
             self.settle(at, watch);
         }
+    }
+
+    /// Nothing was heard of a neighbour, and nothing waits for it.
+    fn clear(&mut self, berth: u8) {
+        self.berths[usize::from(berth)].clear();
+        self.table
+            .said_by_mut(berth)
+            .for_each(|said| *said = Said::NOTHING);
     }
 
     /// The neighbour at a berth says something. At a berth at which nobody is, nothing is heard.
@@ -300,7 +309,7 @@ impl Trees {
             self.shares.refuse(berth);
             return;
         }
-        place.said[at] = said;
+        *self.table.said_mut(at, berth) = said;
         if said.child && item.nameless && self.table[at].name.is_some() {
             place.names.insert(at);
         }
@@ -359,7 +368,7 @@ impl Trees {
     }
 
     fn said(&self, at: usize, berth: u8) -> &Said {
-        &self.berths[usize::from(berth)].said[at]
+        self.table.said(at, berth)
     }
 
     /// Neighbours that say something of a tree for which `is` holds.

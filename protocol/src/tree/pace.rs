@@ -1,6 +1,6 @@
 //! What is done with each pace. No repair waits for one.
 
-use super::{Berths, Standing, Trees, Watch, table::Said};
+use super::{Berths, Standing, Trees, Watch};
 
 /// Paces after which a tree that is lost may be forgotten: 5 s.
 const LOST_PACES_MAX: u8 = 250;
@@ -100,9 +100,6 @@ impl Trees {
 
     fn forget(&mut self, at: usize) {
         self.table.remove(at);
-        for berth in &mut self.berths {
-            berth.said[at] = Said::NOTHING;
-        }
         // There is a place: who was left out is asked with its next digest.
         for berth in &mut self.berths {
             berth.audit.left_out = false;

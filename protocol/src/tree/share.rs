@@ -241,7 +241,7 @@ impl Trees {
         turned_away.insert(sponsor);
         for berth in turned_away.iter() {
             let place = &mut self.berths[usize::from(berth)];
-            place.said[at] = Said::NOTHING;
+            *self.table.said_mut(at, berth) = Said::NOTHING;
             place.audit.left_out = true;
         }
         self.shares.refuse(sponsor);

@@ -1,6 +1,6 @@
 //! The trees that a node knows, by the GUIDs of their roots, and what the neighbours said of them.
 
-use alloc::{boxed::Box, vec, vec::Vec};
+use alloc::{vec, vec::Vec};
 use core::hash::{Hash, Hasher};
 
 use super::{Berths, Label, Standing, audit::Audit, note::Item, waiting::Waiting};
@@ -141,7 +141,6 @@ impl Tree {
 /// What there is for one neighbour. All is indexed by tree.
 #[derive(Debug, Clone, Hash)]
 pub(super) struct Berth {
-    pub said: Box<[Said]>,
     pub adverts: Waiting,
     pub denials: Waiting,
     pub names: Waiting,
@@ -152,7 +151,6 @@ pub(super) struct Berth {
 impl Berth {
     pub fn new(trees: usize) -> Self {
         Self {
-            said: vec![Said::NOTHING; trees].into_boxed_slice(),
             adverts: Waiting::new(trees),
             denials: Waiting::new(trees),
             names: Waiting::new(trees),
@@ -161,9 +159,8 @@ impl Berth {
         }
     }
 
-    /// Nothing was heard, and nothing waits.
+    /// Nothing waits.
     pub fn clear(&mut self) {
-        self.said.fill(Said::NOTHING);
         self.audit = Audit::default();
         for waiting in [
             &mut self.adverts,
@@ -239,6 +236,10 @@ pub(super) struct Table {
     guids: Vec<u64>,
     /// Indices that were given back.
     free: Vec<u16>,
+    /// What each neighbour said last of each tree. That of one tree lies together, because it is compared.
+    said: Vec<Said>,
+    /// How many neighbours there is room for.
+    berths: usize,
     trees_max: usize,
     /// The latest one.
     last: Origin,
@@ -253,9 +254,40 @@ impl Table {
             order: Vec::with_capacity(trees_max),
             guids: Vec::with_capacity(trees_max),
             free: Vec::with_capacity(trees_max),
+            said: Vec::new(),
+            berths: 0,
             trees_max,
             last: Origin { berth: 0, born: 0 },
         }
+    }
+
+    /// Makes room for what one more neighbour says. Allocates.
+    pub fn add_berth(&mut self) {
+        let berths = self.berths + 1;
+        let mut said = vec![Said::NOTHING; self.trees_max * berths];
+        if self.berths > 0 {
+            for (row, old) in said.chunks_mut(berths).zip(self.said.chunks(self.berths)) {
+                row[..self.berths].copy_from_slice(old);
+            }
+        }
+        (self.said, self.berths) = (said, berths);
+    }
+
+    /// What the neighbour at a berth said last of a tree.
+    pub fn said(&self, at: usize, berth: u8) -> &Said {
+        &self.said[at * self.berths + usize::from(berth)]
+    }
+
+    /// The same, to be changed.
+    pub fn said_mut(&mut self, at: usize, berth: u8) -> &mut Said {
+        &mut self.said[at * self.berths + usize::from(berth)]
+    }
+
+    /// What a neighbour said of each known tree, to be changed.
+    pub fn said_by_mut(&mut self, berth: u8) -> impl Iterator<Item = &mut Said> {
+        let rows = self.said.chunks_mut(self.berths.max(1));
+        let known = rows.zip(&self.guids).filter(|(_, guid)| **guid != 0);
+        known.filter_map(move |(row, _)| row.get_mut(usize::from(berth)))
     }
 
     /// How many are known.
@@ -335,6 +367,7 @@ impl Table {
         if let Ok(place) = place_of(&self.roots, self.trees[at].root) {
             self.roots.remove(place);
             self.guids[at] = 0;
+            self.said[at * self.berths..][..self.berths].fill(Said::NOTHING);
             self.free.push(self.order.remove(place));
         }
     }
