@@ -238,6 +238,25 @@ fn roots_for_which_a_liar_is_asked_in_vain_lock_nobody_out() {
     }
 }
 
+/// In the first of these worlds the liar's roots were 59 hops away, so two nodes at a time found room
+/// behind 118 paces. In the others a node was told that one had forgotten which lives.
+#[test]
+fn a_liar_delays_and_ends_no_more_than_is_stated() {
+    for (seed, form, nodes, load) in [
+        (10_332, "random:4", 10, MeshLoad::Far),
+        (10_043, "full", 5, MeshLoad::Verbs),
+        (10_201, "ring", 7, MeshLoad::Verbs),
+    ] {
+        let options = MeshOptions {
+            faults: MeshFaults::of(&FaultClass::ALL),
+            load,
+            jitter_percent: 40,
+            ..options(form, nodes)
+        };
+        hold(seed..seed + 1, &options);
+    }
+}
+
 #[test]
 fn a_mesh_that_shares_nothing_out_is_found_beside_a_liar() {
     let options = MeshOptions {

@@ -23,8 +23,13 @@ pub(super) struct Room {
 /// Paces within which a mesh comes to rest where nobody waits for room: those after which a silent link is dead, and as many again in which both
 /// ends come to say so and begin anew.
 const PACES_TO_REST: u32 = 2 * SILENT_PACES_MAX + 4;
-/// Paces more where somebody lies: who was left out asks every 64 paces, and so do those behind it.
-const PACES_LIED_TO: u32 = 400;
+/// Paces more where somebody lies, for each turn in which as many roots find room as there are spare
+/// places: one of 64 hops is turned away after 128 paces, forgotten 8 later, and a neighbor that was
+/// left out is asked every 64.
+const PACES_PER_TURN: u32 = 200;
+/// Spare places for roots beside those that are configured: one of so many, and some at least.
+const ROOTS_PER_SPARE: u16 = 8;
+const SPARE_MIN: u16 = 2;
 /// Paces for each node more where everybody waits for the room of others: as many take their turns at each end of a path, and who is done keeps it for
 /// two paces.
 const PACES_PER_NODE: u32 = 3;
@@ -43,13 +48,12 @@ impl Room {
             MeshLoad::Far if scarce => (4, 8, 1600),
             MeshLoad::Far => (usual.paths, usual.transits, 1600),
         };
-        let (times_roots, paces_lied_to) = if is_lied_to {
-            (2, PACES_LIED_TO)
-        } else {
-            (1, 0)
-        };
+        let times_roots = if is_lied_to { 2 } else { 1 };
+        let roots = (times_roots * nodes) as u16;
+        let turns = (nodes as u32).div_ceil(u32::from(spare_roots(roots)));
+        let paces_lied_to = u32::from(is_lied_to) * turns * PACES_PER_TURN;
         Self {
-            roots: (times_roots * nodes) as u16,
+            roots,
             paths,
             transits,
             message_bytes,
@@ -58,4 +62,9 @@ impl Room {
                 + u32::from(scarce) * PACES_PER_NODE * nodes as u32,
         }
     }
+}
+
+/// Places for roots that a node has beside those that are configured.
+pub(super) fn spare_roots(roots: u16) -> u16 {
+    (roots / ROOTS_PER_SPARE).max(SPARE_MIN)
 }

@@ -8,7 +8,7 @@ use crate::mesh::{book::Told, fact::MeshFact, scene::MeshScene};
 /// What is asked for is executed at most once, by the node that was asked and by no other. Its end is told once: "committed" of what
 /// was executed, with the answer that it gave; "refused" or "not executed" of what never is; "restarted" of a node that lost its memory since the
 /// asker came to know it, or, where there are paths, of one that left more exchanges of other ends open than it has latches for: that is rare, and figures
-/// count it.
+/// count it. Beside a liar who asks in another's name, and so ends what that one has open, any node may be told so.
 #[derive(Debug, Default)]
 pub(super) struct Once {
     /// What somebody was told of.
@@ -54,7 +54,11 @@ impl MeshChecker for Once {
                     Told::Committed(answer) => ask.executed == 1 && ask.answer == Some(answer),
                     Told::Refused => ask.executed == 0,
                     Told::NotExecuted => ask.executed == 0 && ask.given_up,
-                    Told::Restarted => scene.life(ask.to.0) != ask.to.1 || scene.has_paths,
+                    Told::Restarted => {
+                        scene.life(ask.to.0) != ask.to.1
+                            || scene.has_paths
+                            || scene.lied_roots_max.is_some()
+                    }
                 };
                 if true_word {
                     return Ok(());

@@ -1,15 +1,12 @@
 //! The liar beside the mesh, and its cable.
 
 use super::{Event, MeshWorld};
-use crate::mesh::{content::Content, liar::Liar};
+use crate::mesh::{content::Content, liar::Liar, room::spare_roots};
 
 /// Ports of a node.
 const PORTS_MAX: usize = 16;
 /// Units between two lies at most.
 const LIE_UNITS_MAX: u64 = 60;
-/// Spare places for roots, beside those that are configured: one of so many, and some at least.
-const ROOTS_PER_SPARE: u64 = 8;
-const SPARE_MIN: u64 = 2;
 /// Paces in which what was invented is forgotten by those who need the room.
 const PACES_TO_FORGET: u64 = 80;
 
@@ -25,8 +22,7 @@ impl MeshWorld {
         };
         let roots = self.room.roots;
         self.liar = Some(Liar::new(nodes, at, roots, self.room.message_bytes, rng));
-        let spare = (u64::from(roots) / ROOTS_PER_SPARE).max(SPARE_MIN);
-        self.witness.scene.lied_roots_max = Some(u64::from(roots) + spare);
+        self.witness.scene.lied_roots_max = Some(u64::from(roots) + u64::from(spare_roots(roots)));
         self.agenda.add(0, Event::PaceBeside);
         self.agenda.add(0, Event::Lie);
     }
