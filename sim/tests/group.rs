@@ -1,7 +1,10 @@
 //! Groups under many seeds, or under the one that `COVALENT_SIM_SEED` names; everybody dying at every step of a change; and built wrong, to see
 //! it found.
 
-use std::{ops::ControlFlow, time::Instant};
+use std::{
+    ops::{ControlFlow, Range},
+    time::Instant,
+};
 
 use covalent_sim::{
     group::{
@@ -101,6 +104,46 @@ const MUTANTS: [(Mutant, usize, &[Fault], &[&str]); 16] = [
     ),
     (Mutant::NoCredit, 5, &[Fault::Full], &["bounded"]),
     (Mutant::TrustsStrangers, 4, &[Fault::Forge], &["unmoved"]),
+];
+
+/// Seeds within which a rare one must be found.
+const RARE_SEEDS: u64 = 20;
+
+/// One that few seeds come by.
+struct Rare {
+    mutant: Mutant,
+    /// Nodes and faults; without them the seed picks both.
+    world: Option<(usize, [Fault; 3])>,
+    /// The first of [`RARE_SEEDS`].
+    first: u64,
+    checker: &'static str,
+}
+
+const RARE_MUTANTS: [Rare; 4] = [
+    Rare {
+        mutant: Mutant::FoundsNameless,
+        world: Some((3, [Fault::Partition, Fault::Kill, Fault::Join])),
+        first: 2_905,
+        checker: "convergence",
+    },
+    Rare {
+        mutant: Mutant::SilentToOtherGroups,
+        world: Some((4, [Fault::Late, Fault::Partition, Fault::Join])),
+        first: 600,
+        checker: "convergence",
+    },
+    Rare {
+        mutant: Mutant::WaitsForItsEnd,
+        world: None,
+        first: 31_337_940,
+        checker: "convergence",
+    },
+    Rare {
+        mutant: Mutant::TellsUnknownFates,
+        world: Some((6, [Fault::Late, Fault::Partition, Fault::Join])),
+        first: 655,
+        checker: "told",
+    },
 ];
 
 fn variable(name: &str) -> Option<u64> {
@@ -227,7 +270,9 @@ fn a_seed_of_groups_is_one_run() {
 
 #[test]
 fn every_mutant_of_groups_is_found_by_the_checker_that_watches_for_it() {
-    assert_eq!(MUTANTS.map(|(mutant, ..)| mutant), Mutant::ALL);
+    let often = MUTANTS.map(|(mutant, ..)| mutant);
+    let rare = RARE_MUTANTS.map(|rare| rare.mutant);
+    assert_eq!([&often[..], &rare[..]].concat(), Mutant::ALL);
     for (mutant, nodes, faults, checkers) in MUTANTS {
         let options = Options {
             nodes: Some(nodes),
@@ -235,22 +280,37 @@ fn every_mutant_of_groups_is_found_by_the_checker_that_watches_for_it() {
             mutant: Some(mutant),
             ..Options::default()
         };
-        let failure = run_seeds(0..MUTANT_SEEDS, &options, |_| ControlFlow::Continue(()))
-            .expect_err(&format!("{mutant}: not found in {MUTANT_SEEDS} seeds"));
-        assert!(
-            checkers.contains(&failure.violation.checker),
-            "{mutant}: {failure}"
-        );
-        assert!(failure.to_string().contains(&options.command(failure.seed)));
-        // It replays, and without the mutant nothing is found.
-        let again = run(failure.seed, &options).expect_err("it failed before");
-        assert_eq!(again.violation, failure.violation);
-        let options = Options {
-            mutant: None,
-            ..options
-        };
-        run(failure.seed, &options).unwrap_or_else(|failure| panic!("without: {failure}"));
+        assert_found(&options, 0..MUTANT_SEEDS, checkers);
     }
+    for rare in RARE_MUTANTS {
+        let options = Options {
+            nodes: rare.world.map(|(nodes, _)| nodes),
+            faults: rare.world.map(|(_, faults)| Faults::of(&faults)),
+            mutant: Some(rare.mutant),
+            ..Options::default()
+        };
+        let seeds = rare.first..rare.first + RARE_SEEDS;
+        assert_found(&options, seeds, &[rare.checker]);
+    }
+}
+
+fn assert_found(options: &Options, seeds: Range<u64>, checkers: &[&str]) {
+    let mutant = options.mutant.expect("a mutant");
+    let failure = run_seeds(seeds.clone(), options, |_| ControlFlow::Continue(()))
+        .expect_err(&format!("{mutant}: not found in the seeds {seeds:?}"));
+    assert!(
+        checkers.contains(&failure.violation.checker),
+        "{mutant}: {failure}"
+    );
+    assert!(failure.to_string().contains(&options.command(failure.seed)));
+    // It replays, and without the mutant nothing is found.
+    let again = run(failure.seed, options).expect_err("it failed before");
+    assert_eq!(again.violation, failure.violation);
+    let options = Options {
+        mutant: None,
+        ..options.clone()
+    };
+    run(failure.seed, &options).unwrap_or_else(|failure| panic!("without: {failure}"));
 }
 
 /// From the first evidence to the view of the last one who is left, on eight nodes.

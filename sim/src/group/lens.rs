@@ -15,6 +15,11 @@ const RECEIVED_AT: usize = 80;
 const KIND_AT: usize = 1;
 const FLAGS_AT: usize = 3;
 const DECIDED: u8 = 8;
+const GROUP_AT: usize = 8;
+/// Bytes of a welcome before its contacts, and of a contact and a fate in it.
+const WELCOME_BYTES: usize = 8;
+const CONTACT_BYTES: usize = 24;
+const FATE_BYTES: usize = 16;
 
 /// Stands between the members and the verbs.
 #[derive(Debug, Default)]
@@ -42,6 +47,8 @@ impl Lens {
             Some(Mutant::AcksBeforeHeld) => self.acks_before_held(bytes),
             Some(Mutant::SkipsNull) => self.skips_null(by, to, bytes),
             Some(Mutant::NoDecidedFirst) => hides_decision(bytes),
+            Some(Mutant::FoundsNameless) => leaves_group_out(bytes),
+            Some(Mutant::TellsUnknownFates) => tells_unknown_fates(bytes),
             _ => {}
         }
     }
@@ -87,6 +94,32 @@ fn hides_decision(bytes: &mut Vec<u8>) {
         bytes[KIND_AT] = Kind::Flow as u8;
         bytes[FLAGS_AT] &= !DECIDED;
         bytes.truncate(RECEIVED_AT + 8 * said.row.received.len());
+    }
+}
+
+/// Names no group where a founder speaks to one who is not in it.
+fn leaves_group_out(bytes: &mut [u8]) {
+    if let Ok(said) = Said::read(bytes)
+        && matches!(said.kind, Kind::Hello | Kind::Known)
+        && said.view == 0
+    {
+        write(bytes, GROUP_AT, 0);
+    }
+}
+
+/// Says 0 messages in a welcome where it says that their number is not known.
+fn tells_unknown_fates(bytes: &mut [u8]) {
+    let Ok(said) = Said::read(bytes) else { return };
+    if said.kind != Kind::Welcome {
+        return;
+    }
+    let members = said.row.received.len();
+    let fates_at = RECEIVED_AT + 8 * members + WELCOME_BYTES + (CONTACT_BYTES + 8) * members;
+    let fates = bytes.get_mut(fates_at..).unwrap_or_default();
+    for fate in fates.as_chunks_mut::<FATE_BYTES>().0 {
+        if fate[8..] == u64::MAX.to_le_bytes() {
+            fate[8..].fill(0);
+        }
     }
 }
 

@@ -38,5 +38,13 @@ named! {
         NoCredit = "no-credit",
         /// Whatever comes from a node is believed to be of whom it names.
         TrustsStrangers = "trusts-strangers",
+        /// Founders do not name the group that they are about to found to those who are not in it.
+        FoundsNameless = "founds-nameless",
+        /// Whoever is taken in by two groups does not answer the one that it is not in.
+        SilentToOtherGroups = "silent-to-other-groups",
+        /// A member does not learn from the end of a later view that it was left behind.
+        WaitsForItsEnd = "waits-for-its-end",
+        /// Of a stay that never spoke it is told that nothing of it was delivered, whatever another group did.
+        TellsUnknownFates = "tells-unknown-fates",
     }
 }

@@ -2,13 +2,16 @@
 
 use covalent_protocol::{
     group::{
-        Group, Inside, MEMBERS_MAX, Members, Parcel,
+        BadEnvelope, Group, Inside, MEMBERS_MAX, Members, Parcel,
         row::{Ballot, Proposal, Row},
     },
     verb::SEND_BYTES_MAX,
 };
 
-use super::mutant::Mutant;
+use super::{
+    mutant::Mutant,
+    said::{Kind, Said},
+};
 
 /// Gives a machine an input.
 pub fn input<R>(
@@ -53,6 +56,35 @@ pub fn input<R>(
         _ => {}
     }
     result
+}
+
+/// As [`Group::on_envelope`].
+pub fn on_envelope(
+    mutant: Option<Mutant>,
+    group: &mut Group,
+    from: u64,
+    bytes: &[u8],
+) -> Result<(), BadEnvelope> {
+    if hears(mutant, group, bytes) {
+        input(mutant, group, |group| group.on_envelope(from, bytes))
+    } else {
+        Ok(())
+    }
+}
+
+/// Whether a member takes an envelope at all.
+fn hears(mutant: Option<Mutant>, group: &Group, bytes: &[u8]) -> bool {
+    let (Some(mutant), Some(view), Ok(said)) = (mutant, group.view(), Said::read(bytes)) else {
+        return true;
+    };
+    let is_of_group = said.group == view.group;
+    match mutant {
+        Mutant::SilentToOtherGroups => {
+            is_of_group || matches!(said.kind, Kind::Hello | Kind::Known | Kind::Challenge)
+        }
+        Mutant::WaitsForItsEnd => !(is_of_group && said.decided && said.view > view.number),
+        _ => true,
+    }
 }
 
 /// As [`Group::poll_send`].

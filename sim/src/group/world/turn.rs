@@ -62,7 +62,7 @@ impl World {
                 said,
             } => {
                 member.queue_bytes -= bytes.len();
-                let result = tamper::input(mutant, group, |group| group.on_envelope(from, &bytes));
+                let result = tamper::on_envelope(mutant, group, from, &bytes);
                 if let Some(said) = &said {
                     let from = sender;
                     let fact = Fact::Heard {
