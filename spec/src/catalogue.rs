@@ -35,6 +35,8 @@ const fn budget(losses: u8, cuts: u8, ticks: u8, restarts: u8) -> Budget {
         restarts,
         quiets: 0,
         cancels: 0,
+        forgeries: 0,
+        moves: 0,
     }
 }
 
@@ -144,6 +146,32 @@ pub fn whole() -> Vec<Scenario> {
             },
             ..alone()
         },
+        Scenario {
+            budget: Budget {
+                forgeries: 2,
+                ..budget(1, 0, 1, 0)
+            },
+            ..forger()
+        },
+        Scenario {
+            budget: Budget {
+                forgeries: 1,
+                ..budget(0, 0, 1, 1)
+            },
+            name: "forger-restart",
+            ..forger()
+        },
+        forger_from_nothing(),
+        moved(),
+        Scenario {
+            budget: Budget {
+                moves: 1,
+                ..budget(0, 1, 0, 0)
+            },
+            name: "moved-and-cut",
+            ..moved()
+        },
+        crossed(),
     ]
 }
 
@@ -192,6 +220,54 @@ fn riders() -> Scenario {
         slots: 2,
         eager: false,
         ..Scenario::new("riders")
+    }
+}
+
+/// A blind forger puts frames on the cable.
+fn forger() -> Scenario {
+    Scenario {
+        wishes: one(NO_REFUSAL),
+        budget: Budget {
+            forgeries: 1,
+            ..budget(1, 0, 1, 0)
+        },
+        ..Scenario::new("forger")
+    }
+}
+
+/// The same before anything was said on it.
+fn forger_from_nothing() -> Scenario {
+    Scenario {
+        up: false,
+        name: "forger-from-nothing",
+        ..forger()
+    }
+}
+
+/// Two cables are mixed up: one node finds each other one on the port of the other.
+fn moved() -> Scenario {
+    Scenario {
+        nodes: 3,
+        cables: vec![FORTH, [0, 2]],
+        wishes: one(NO_REFUSAL),
+        budget: Budget {
+            moves: 1,
+            ..budget(0, 0, 1, 0)
+        },
+        event_ratio: 2,
+        records_max: 4,
+        drawn: true,
+        ..Scenario::new("moved-to-another-node")
+    }
+}
+
+/// Two cables between the same two nodes are mixed up.
+fn crossed() -> Scenario {
+    Scenario {
+        nodes: 2,
+        cables: two_cables(),
+        name: "moved-to-another-port",
+        ..moved()
     }
 }
 
@@ -264,6 +340,19 @@ pub fn bounded() -> Vec<Scenario> {
             budget: budget(0, 1, 0, 0),
             ..triangle()
         },
+        forger(),
+        Scenario {
+            budget: Budget {
+                forgeries: 1,
+                ..budget(1, 0, 0, 0)
+            },
+            ..forger_from_nothing()
+        },
+        Scenario {
+            wishes: one(NO_REFUSAL).into_iter().take(1).collect(),
+            records_max: 3,
+            ..moved()
+        },
         Scenario {
             budget: Budget {
                 cancels: 1,
@@ -314,6 +403,18 @@ pub fn mutants() -> Vec<(Scenario, &'static str)> {
         mutant: Mutant::KeepCallers,
         ..alone()
     };
+    let forged = |name, mutant| Scenario {
+        mutant,
+        name,
+        ..forger()
+    };
+    let needs_no_echo = forged("needs-no-echo", Mutant::NeedsNoEcho);
+    let any_epoch = forged("any-epoch", Mutant::AnyEpoch);
+    let knows_by_port = Scenario {
+        mutant: Mutant::KnowsByPort,
+        name: "knows-by-port",
+        ..moved()
+    };
     [
         (deliver_at_1.clone(), invariant::EXACTLY_ONCE),
         (deliver_at_1.clone(), invariant::AGREEMENT),
@@ -329,6 +430,9 @@ pub fn mutants() -> Vec<(Scenario, &'static str)> {
         (unnumbered, invariant::ENDS_RESOLVED),
         (keep_reserved, invariant::NOTHING_RESERVED),
         (keep_callers, invariant::ENDS_RESOLVED),
+        (needs_no_echo, invariant::BOOKS),
+        (any_epoch, invariant::NO_STORM),
+        (knows_by_port, invariant::EXACTLY_ONCE),
     ]
     .into_iter()
     .map(|(scenario, broken)| {

@@ -20,6 +20,15 @@ const UNDONE: u8 = 0;
 const NEVER_SEEN: u8 = 4;
 /// Where the check lies in every record.
 const CRC_AT: usize = 56;
+/// Where a record has its epoch.
+const EPOCH_AT: usize = 8;
+/// Where a handshake has its sender, the life and the proposal that it echoes, in its first record.
+const GUID_AT: usize = 28;
+const HEARD_AT: usize = 44;
+const HEARD_EPOCH_AT: usize = 52;
+/// Where it has its flags, in the second one, and the flag that it echoes anything.
+const FLAGS_AT: usize = 11;
+const HEARD: u8 = 1;
 
 /// How an exchange ended, as a frame says.
 #[derive(Debug, Clone, Copy)]
@@ -32,6 +41,17 @@ pub struct Said {
     pub sequence: u32,
     /// It was not executed and never will be.
     pub is_undone: bool,
+}
+
+/// What a handshake says of its sender and of whom it hears.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Handshake {
+    /// Who says it.
+    pub guid: u64,
+    /// The epoch that it proposes.
+    pub epoch: u32,
+    /// The incarnation and the proposal that it echoes.
+    pub heard: Option<(u64, u32)>,
 }
 
 /// A frame under way.
@@ -81,6 +101,49 @@ impl Frame {
                 sequence: u32::from_le_bytes(*payload[4..].first_chunk()?),
                 is_undone: matches!(payload[2], UNDONE | NEVER_SEEN),
             })
+        })
+    }
+
+    /// The frame with what each handshake in it says replaced by what `change` makes of it.
+    #[must_use]
+    pub fn with_handshake(&self, change: impl Fn(Handshake) -> Handshake) -> Self {
+        self.changed(|header, records| match records {
+            [first, second, ..] if header.kind == Kind::Init => {
+                let long = |at: usize| first[at..].first_chunk().map(|it| u64::from_le_bytes(*it));
+                let proposal = u32::from_le_bytes([
+                    first[HEARD_EPOCH_AT],
+                    first[HEARD_EPOCH_AT + 1],
+                    first[HEARD_EPOCH_AT + 2],
+                    first[HEARD_EPOCH_AT + 3],
+                ]);
+                let echoes = second[FLAGS_AT] & HEARD != 0;
+                let before = Handshake {
+                    guid: long(GUID_AT).unwrap_or(0),
+                    epoch: header.epoch,
+                    heard: long(HEARD_AT)
+                        .map(|life| (life, proposal))
+                        .filter(|_| echoes),
+                };
+                let said = change(before);
+                let (life, proposal) = said.heard.unwrap_or_default();
+                first[EPOCH_AT..EPOCH_AT + 4].copy_from_slice(&said.epoch.to_le_bytes());
+                first[GUID_AT..GUID_AT + 8].copy_from_slice(&said.guid.to_le_bytes());
+                first[HEARD_AT..HEARD_AT + 8].copy_from_slice(&life.to_le_bytes());
+                first[HEARD_EPOCH_AT..HEARD_EPOCH_AT + 4].copy_from_slice(&proposal.to_le_bytes());
+                second[FLAGS_AT] =
+                    second[FLAGS_AT] & !HEARD | if said.heard.is_some() { HEARD } else { 0 };
+                said != before
+            }
+            _ => false,
+        })
+    }
+
+    /// The frame with the epoch of each record but those of handshakes replaced.
+    #[must_use]
+    pub fn in_epoch(&self, epoch: u32) -> Self {
+        self.changed(|header, records| {
+            records[0][EPOCH_AT..EPOCH_AT + 4].copy_from_slice(&epoch.to_le_bytes());
+            header.kind != Kind::Init && header.epoch != epoch
         })
     }
 

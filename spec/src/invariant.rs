@@ -119,10 +119,10 @@ fn isolation(world: &World) -> bool {
 fn nothing_reserved(world: &World) -> bool {
     world.sides.iter().all(|side| {
         side.program.admitted.iter().all(|id| {
-            // Cables lead from port to port of the same number.
             let mut links = side.node.links();
-            let link = links.find(|link| link.port == id.port);
-            link.is_some_and(|link| link.peer == Some(id.peer) && link.epoch == id.epoch)
+            let link =
+                links.find(|link| (link.peer, link.peer_port) == (Some(id.peer), Some(id.port)));
+            link.is_some_and(|link| link.epoch == id.epoch)
         })
     })
 }
@@ -132,8 +132,16 @@ fn nothing_reserved(world: &World) -> bool {
 fn no_storm(scenario: &Scenario, world: &World) -> bool {
     let guesses: u8 = world.sides.iter().map(|side| side.program.guesses).sum();
     let spent = &world.spent;
-    let meetings = u8::from(!scenario.up && scenario.cables.len() > 1);
-    let faults = spent.losses + spent.cuts + meetings + 2 * spent.restarts + guesses;
+    let meetings = u8::from((!scenario.up || scenario.drawn) && scenario.cables.len() > 1);
+    // Who counts on somebody else being there gives up what is being agreed on.
+    let disturbed = world.disturbed;
+    let faults = disturbed
+        + spent.losses
+        + spent.cuts
+        + meetings
+        + 2 * spent.restarts
+        + spent.moves
+        + guesses;
     world
         .sides
         .iter()

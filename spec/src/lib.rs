@@ -10,6 +10,7 @@
 //! | [`scenario`] | who is cabled to whom, what they want, how often what may go wrong |
 //! | [`world`] | a state: nodes, their programs, frames under way |
 //! | [`frame`] | a frame under way |
+//! | [`forgery`] | frames that nobody sent |
 //! | [`program`] | the program around a node, which keeps books |
 //! | [`step`] | what may happen next, and what it does |
 //! | [`invariant`] | what must hold in every state |
@@ -25,6 +26,7 @@
 pub mod agreement;
 pub mod catalogue;
 pub mod check;
+pub mod forgery;
 pub mod frame;
 pub mod group;
 pub mod invariant;

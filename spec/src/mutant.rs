@@ -1,11 +1,14 @@
 //! Ways to build it wrong. Each stands around the production code and not in it, and each must be found.
 
 use covalent_protocol::{
-    ExchangeId,
+    ExchangeId, LinkState,
     wire::{record, slice::Kind},
 };
 
-use crate::{frame::Frame, world::Side};
+use crate::{
+    frame::{Frame, Handshake},
+    world::{INCARNATION, Side},
+};
 
 /// What is built wrong.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -30,6 +33,12 @@ pub enum Mutant {
     NoLatchForNeighbours,
     /// A program that goes does not say so to its node.
     KeepCallers,
+    /// A handshake without an echo is taken for one that echoes what this end says now.
+    NeedsNoEcho,
+    /// A record of another epoch is taken for one of that in force.
+    AnyEpoch,
+    /// Whatever is heard on a port is taken to be of the node that was there at first.
+    KnowsByPort,
     /// A neighbour answers "undone" to what it should pass on, and the responder never hears of it.
     NeighbourAnswers,
 }
@@ -58,13 +67,26 @@ const RELAY_PORT_AT: usize = 12;
 const RELAY_COMMIT_AT: usize = 15;
 
 impl Mutant {
-    /// What the node `guid`, which is `side`, receives in place of a frame of `peer`.
+    /// What the node `guid`, which is `side`, receives on a port in place of a frame of `peer`.
     #[must_use]
-    pub fn as_heard(self, side: &Side, guid: u64, peer: u64, frame: Frame) -> Frame {
+    pub fn as_heard(self, side: &Side, port: u16, [guid, peer]: [u64; 2], frame: Frame) -> Frame {
+        let up = || {
+            let mut links = side.node.links();
+            links.find(|link| link.port == port && link.state == LinkState::Up)
+        };
         match self {
             Self::NoLatch => without_latch(side, peer, &frame),
             Self::NoLatchForNeighbours => over_neighbour(side, guid, false, &frame),
             Self::NeighbourAnswers => over_neighbour(side, guid, true, &frame),
+            Self::NeedsNoEcho => up().map_or_else(
+                || frame.clone(),
+                |link| {
+                    let heard = Some((INCARNATION, link.epoch));
+                    frame.with_handshake(|said| Handshake { heard, ..said })
+                },
+            ),
+            Self::AnyEpoch => up().map_or_else(|| frame.clone(), |link| frame.in_epoch(link.epoch)),
+            Self::KnowsByPort => frame.with_handshake(|said| Handshake { guid: peer, ..said }),
             _ => frame,
         }
     }

@@ -65,6 +65,8 @@ pub struct Program {
     pub failures: Vec<u8>,
     /// Failures by silence, or because other links were quicker: a guess where nothing got lost but time. Each costs the peer one as well.
     pub guesses: u8,
+    /// Whether cables are moved.
+    moves: bool,
     /// A link failed with exchanges of this node open on it; for a mutant that cares.
     pub lost_sight: bool,
     /// The first thing that was wrong.
@@ -90,6 +92,7 @@ impl Program {
             admitted: Vec::new(),
             failures: vec![0; scenario.cables.len()],
             guesses: 0,
+            moves: scenario.budget.moves > 0,
             lost_sight: false,
             breach: None,
         }
@@ -240,6 +243,7 @@ impl Host for Program {
         };
         self.lost_sight |= open > 0 && self.mutant == Mutant::FireAndForget;
         match reason {
+            DownReason::PeerMoved if self.moves => self.failures[usize::from(port)] += 1,
             DownReason::PeerSilent | DownReason::Outpaced | DownReason::Unreflected => {
                 self.guesses += 1;
             }

@@ -120,11 +120,13 @@ fn are_up(scenario: &Scenario, world: &World, cables: &[usize]) -> bool {
         links.find(|link| usize::from(link.port) == cable)
     };
     cables.iter().all(|&cable| {
-        let epochs = scenario.cables[cable].map(|node| {
-            link_of(cable, node)
-                .filter(|link| link.state == LinkState::Up)
-                .map(|link| link.epoch)
-        });
-        epochs[0].is_some() && epochs[0] == epochs[1]
+        [0, 1].into_iter().all(|end| {
+            let epochs = [(cable, end), world.far(cable, end)].map(|(cable, end)| {
+                link_of(cable, scenario.cables[cable][end])
+                    .filter(|link| link.state == LinkState::Up)
+                    .map(|link| link.epoch)
+            });
+            epochs[0].is_some() && epochs[0] == epochs[1]
+        })
     })
 }

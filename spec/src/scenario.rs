@@ -32,6 +32,10 @@ pub struct Budget {
     pub quiets: u8,
     /// Times that the program of a node goes, and with it who waits for what it asked for.
     pub cancels: u8,
+    /// Frames that nobody sent, each of any of [`crate::forgery::ALL`] and at any end of a cable.
+    pub forgeries: u8,
+    /// Times that the second ends of the first two cables change places.
+    pub moves: u8,
 }
 
 /// A check.
@@ -62,6 +66,8 @@ pub struct Scenario {
     pub for_good: Vec<usize>,
     /// Whether all links are up at the start; else they have a carrier and nothing was said.
     pub up: bool,
+    /// Whether the epochs of links begin at numbers that are drawn, as in the daemon.
+    pub drawn: bool,
     /// Whether a node sends what it has as soon as it has it. Else that waits as long as it likes, and several things that are due share a
     /// frame or are overtaken by a failure.
     pub eager: bool,
@@ -88,6 +94,7 @@ impl Scenario {
             records_max: u32::MAX,
             for_good: Vec::new(),
             up: true,
+            drawn: false,
             eager: true,
             mutant: Mutant::None,
             excused: Vec::new(),

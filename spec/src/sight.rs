@@ -92,6 +92,13 @@ pub const ALL: &[Sight] = &[
     sight("a message of several frames arrived", |world| {
         world.arrived.second_frame
     }),
+    sight("a handshake without the echo was asked for it", |world| {
+        counted(world, |counters| counters.drops.unproven_init > 0)
+    }),
+    sight("a cable that was moved came up", |world| {
+        let mut links = world.sides.iter().flat_map(|side| side.node.links());
+        links.any(|link| link.peer_port.is_some_and(|port| port != link.port))
+    }),
     sight("a link failed by a gap", |world| {
         failed(world, DownReason::SequenceGap)
     }),

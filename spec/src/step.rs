@@ -7,7 +7,14 @@ use std::sync::{
 
 use stateright::{Model, Property};
 
-use crate::{frame::Frame, invariant, scenario::Scenario, sight, world::World};
+use crate::{
+    forgery::{self, Forgery},
+    frame::Frame,
+    invariant,
+    scenario::Scenario,
+    sight,
+    world::World,
+};
 
 /// One thing that happens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -79,6 +86,17 @@ pub enum Step {
         /// The node.
         node: usize,
     },
+    /// A frame that nobody sent arrives.
+    Forge {
+        /// On which cable.
+        cable: usize,
+        /// At which end of it.
+        end: usize,
+        /// What it is.
+        forgery: Forgery,
+    },
+    /// The second ends of the first two cables change places.
+    Move,
 }
 
 /// The search through a scenario.
@@ -157,6 +175,9 @@ impl Model for Search {
                 steps.extend(busy.map(|cable| Step::Transmit { node, cable }));
             }
         }
+        if world.spent.moves < budget.moves {
+            steps.push(Step::Move);
+        }
         for (number, cable) in world.cables.iter().enumerate() {
             for end in [0, 1] {
                 let under_way = cable.under_way[end].len();
@@ -172,6 +193,13 @@ impl Model for Search {
                 }));
                 if under_way > 0 && (cable.cut[end] || world.spent.losses < budget.losses) {
                     steps.push(Step::Lose { cable: number, end });
+                }
+                if world.spent.forgeries < budget.forgeries {
+                    steps.extend(forgery::ALL.map(|forgery| Step::Forge {
+                        cable: number,
+                        end,
+                        forgery,
+                    }));
                 }
                 if cable.cut != [false; 2] && !cable.noticed[end] {
                     steps.push(Step::Notice { cable: number, end });
@@ -232,6 +260,18 @@ impl Model for Search {
             Step::Restart { node } => {
                 next.spent.restarts += 1;
                 next.restart(scenario, node);
+            }
+            Step::Forge {
+                cable,
+                end,
+                forgery,
+            } => {
+                next.spent.forgeries += 1;
+                next.forge(scenario, cable, end, forgery);
+            }
+            Step::Move => {
+                next.spent.moves += 1;
+                next.moved ^= true;
             }
         }
         Some(next)

@@ -7,11 +7,12 @@ use std::{
 };
 
 use covalent_protocol::{
-    FRAME_BYTES_MAX, Name, Node, NodeConfig,
+    FRAME_BYTES_MAX, LinkState, LinkView, Name, Node, NodeConfig,
     wire::{record::NO_RIDER, slice::Kind},
 };
 
 use crate::{
+    forgery::Forgery,
     frame::Frame,
     mutant::Mutant,
     program::Program,
@@ -62,6 +63,10 @@ pub struct World {
     pub sides: Vec<Arc<Side>>,
     /// In the order of their numbers.
     pub cables: Vec<Cable>,
+    /// Whether the second ends of the first two cables have changed places.
+    pub moved: bool,
+    /// Frames that nobody sent and that came to an end in the middle of a handshake.
+    pub disturbed: u8,
     /// What is wished in this run.
     pub wishes: Arc<[Wish]>,
     /// What went wrong so far; ticks and quiets are counted apart.
@@ -82,7 +87,8 @@ pub struct World {
 
 impl Hash for World {
     fn hash<H: Hasher>(&self, state: &mut H) {
-        (&self.sides, &self.cables, &self.wishes).hash(state);
+        (&self.sides, &self.cables, self.moved, &self.wishes).hash(state);
+        self.disturbed.hash(state);
         (self.spent, &self.ticks, &self.quiets).hash(state);
         (&self.started, &self.heard, &self.called_undone).hash(state);
     }
@@ -109,15 +115,24 @@ pub const fn guid(node: usize) -> u64 {
     0xa + node as u64
 }
 
+/// The name of a node.
+#[must_use]
+pub fn name(node: usize) -> Name {
+    Name::new(["a", "b", "c"][node]).unwrap_or_else(|_| unreachable!())
+}
+
+/// The incarnation of a node that did not restart.
+pub const INCARNATION: u64 = 100;
+
 fn node(scenario: &Scenario, number: usize, life: u8) -> Node {
-    let name = Name::new(["a", "b", "c"][number]).unwrap_or_else(|_| unreachable!());
     let mut node = Node::new(NodeConfig {
         slots: scenario.slots,
         silent_paces_max: scenario.silent_paces_max,
         event_ratio: scenario.event_ratio,
         transactions_max: TRANSACTIONS_MAX as usize,
         message_bytes_max: scenario.request_bytes.max(2),
-        ..NodeConfig::new(guid(number), 100 + u64::from(life), name)
+        epoch_seed: if scenario.drawn { guid(number) } else { 0 },
+        ..NodeConfig::new(guid(number), INCARNATION + u64::from(life), name(number))
     });
     for (port, ends) in (0..).zip(&scenario.cables) {
         if ends.contains(&number) {
@@ -145,6 +160,8 @@ impl World {
         let mut world = Self {
             sides: (0..scenario.nodes).map(side).collect(),
             cables: vec![Cable::default(); scenario.cables.len()],
+            moved: false,
+            disturbed: 0,
             wishes: wishes.into(),
             spent: Budget::default(),
             ticks: vec![0; scenario.nodes],
@@ -214,19 +231,20 @@ impl World {
                     .insert(slot, (header.slot_sequence, header.epoch));
             }
         }
+        let (cable, end) = self.far(cable, end);
         let cable = &mut self.cables[cable];
-        if !cable.cut[1 - end] {
-            cable.under_way[1 - end].push_back(frame);
+        if !cable.cut[end] {
+            cable.under_way[end].push_back(frame);
         }
         true
     }
 
     /// The frame at a place under way arrives.
     pub fn deliver(&mut self, scenario: &Scenario, cable: usize, end: usize, place: usize) {
-        let Some(mut frame) = self.cables[cable].under_way[end].remove(place) else {
+        let Some(frame) = self.cables[cable].under_way[end].remove(place) else {
             return;
         };
-        let [node, peer] = [end, 1 - end].map(|end| scenario.cables[cable][end]);
+        let node = scenario.cables[cable][end];
         for (_, header) in frame.messages() {
             if header.kind == Kind::Reflecting {
                 let slot = (node, cable as u16, header.slot);
@@ -248,9 +266,42 @@ impl World {
                 self.heard.insert((slot, sequence));
             }
         }
+        self.hear(scenario, cable, end, frame);
+    }
+
+    /// A frame arrives that nobody sent, in the name of the node that was there first.
+    pub fn forge(&mut self, scenario: &Scenario, cable: usize, end: usize, forgery: Forgery) {
+        let peer = scenario.cables[cable][1 - end];
+        let frame = forgery.frame(scenario, peer, cable as u16);
+        let agrees = {
+            let side = &self.sides[scenario.cables[cable][end]];
+            let mut links = side.node.links();
+            let is_it = |link: LinkView<'_>| usize::from(link.port) == cable;
+            links.any(|link| is_it(link) && link.state == LinkState::Init)
+        };
+        self.disturbed += u8::from(agrees);
+        self.hear(scenario, cable, end, frame);
+    }
+
+    /// The cable and the end where arrives what is sent into an end of a cable.
+    #[must_use]
+    pub const fn far(&self, cable: usize, end: usize) -> (usize, usize) {
+        if self.moved && cable < 2 {
+            (1 - cable, 1 - end)
+        } else {
+            (cable, 1 - end)
+        }
+    }
+
+    fn hear(&mut self, scenario: &Scenario, cable: usize, end: usize, mut frame: Frame) {
+        let node = scenario.cables[cable][end];
+        // Whom the node takes it to be of that goes by its port.
+        let peer = scenario.cables[cable][1 - end];
+        let port = cable as u16;
+        let side = &self.sides[node];
         frame = scenario
             .mutant
-            .as_heard(&self.sides[node], guid(node), guid(peer), frame);
+            .as_heard(side, port, [guid(node), guid(peer)], frame);
         if !scenario.mutant.is_unnumbered() {
             self.note_undone(node, &frame);
         }

@@ -108,6 +108,32 @@ fn founds_in_a_circle() -> Scenario {
     }
 }
 
+/// One joins two who have no state; the oldest may die while the other one does not know of that.
+fn joins_stateless() -> Scenario {
+    Scenario {
+        stateless: true,
+        arrival: in_order(vec![[0, 1]], Vec::new()),
+        mortal: vec![0],
+        name: "joins-stateless",
+        ..joins()
+    }
+}
+
+/// The oldest goes on without the other one, is followed by one that joins, and leaves.
+fn outlived() -> Scenario {
+    Scenario {
+        in_view: 2,
+        leavers: vec![0],
+        unhurried: true,
+        divisions: vec![vec![0, 1, 0]],
+        divided: true,
+        mended: true,
+        arrival: in_order(Vec::new(), Vec::new()),
+        budget: deaths(0),
+        ..Scenario::new("outlived", 3)
+    }
+}
+
 /// Two found a group on each side of a division that is mended; then one may die, and one is suspected.
 fn two_groups() -> Scenario {
     Scenario {
@@ -195,6 +221,8 @@ pub fn bounded() -> Vec<Scenario> {
         founds(),
         founds_in_a_circle(),
         two_groups(),
+        joins_stateless(),
+        outlived(),
     ]
 }
 
@@ -252,6 +280,22 @@ pub fn mutants() -> Vec<(Scenario, &'static str)> {
                 ..two_groups()
             },
             invariant::QUIET,
+        ),
+        (
+            Scenario {
+                name: "welcomes-first",
+                mutant: Mutant::WelcomesFirst,
+                ..joins_stateless()
+            },
+            invariant::ENDS,
+        ),
+        (
+            Scenario {
+                name: "asks-nobody",
+                mutant: Mutant::AsksNobody,
+                ..outlived()
+            },
+            invariant::ENDS,
         ),
     ]
 }

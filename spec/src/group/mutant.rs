@@ -1,11 +1,11 @@
 //! Ways to build it wrong. Each stands around the production machine and not in it, and each must be found.
 
 use covalent_protocol::group::{
-    Contacts, Group, GroupStanding, Inside, MEMBERS_MAX, Members, View,
+    Contacts, End, Group, GroupStanding, Inside, MEMBERS_MAX, Members, Ticket, View,
     row::{Ballot, Proposal},
 };
 
-use super::said::{Kind, group_of, is_ordered, kind_of, make_keepalive};
+use super::said::{Kind, group_of, is_end, is_ordered, kind_of, make_keepalive};
 
 /// What is built wrong.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -24,6 +24,10 @@ pub enum Mutant {
     LeftTakesNothing,
     /// Who has no quorum does not hear that there is another group of its name.
     DeafToOtherGroups,
+    /// Whoever joins is told of a view before those who stay are told that it was decided.
+    WelcomesFirst,
+    /// Who has no quorum asks nobody outside of its view.
+    AsksNobody,
 }
 
 impl Mutant {
@@ -53,6 +57,21 @@ impl Mutant {
             }
             _ => true,
         }
+    }
+
+    /// A machine says an envelope. Gives whether it goes out.
+    pub fn says(self, group: &mut Group, ticket: Ticket, bytes: &mut [u8]) -> bool {
+        match self {
+            Self::WelcomesFirst if is_end(bytes) => group.on_end(ticket, End::Done),
+            Self::AsksNobody
+                if kind_of(bytes) == Kind::Hello && group.standing() == GroupStanding::Minority =>
+            {
+                group.on_end(ticket, End::Done);
+                return false;
+            }
+            _ => {}
+        }
+        true
     }
 
     /// A machine has said and told all that it had.

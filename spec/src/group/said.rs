@@ -49,6 +49,12 @@ pub fn group_of(bytes: &[u8]) -> u64 {
     word(bytes, GROUP)
 }
 
+/// Whether it says how its view ended.
+#[must_use]
+pub fn is_end(bytes: &[u8]) -> bool {
+    bytes[KIND] == 2 && bytes[FLAGS] & DECIDED != 0
+}
+
 /// Makes it a keepalive: of what it said only the row and what was taken are left.
 pub fn make_keepalive(bytes: &mut Vec<u8>) {
     bytes[KIND] = 1;

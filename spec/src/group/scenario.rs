@@ -43,6 +43,8 @@ pub struct Scenario {
     pub in_view: usize,
     /// Members with which those who begin found a group; 0 if they only join one.
     pub founders: u8,
+    /// Whether there is no state, so that whoever joins votes at once.
+    pub stateless: bool,
     /// Who leaves, each once and when it likes.
     pub leavers: Vec<usize>,
     /// Which application says of which other one that it should go, each once and when it likes.
@@ -80,6 +82,7 @@ impl Scenario {
             members,
             in_view: members,
             founders: 0,
+            stateless: false,
             leavers: Vec::new(),
             suspicions: Vec::new(),
             unhurried: false,

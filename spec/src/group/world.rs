@@ -159,7 +159,7 @@ fn group(scenario: &Scenario, member: usize) -> Option<Group> {
         former: None,
         founders: if is_in_view { 0 } else { scenario.founders },
         members_max: scenario.members as u8,
-        stateless: false,
+        stateless: scenario.stateless,
     };
     if !is_in_view {
         return Some(Group::new(config));
@@ -266,9 +266,11 @@ impl World {
             while let Some(parcel) = group.poll_send(&mut buffer) {
                 idle = false;
                 let to = (parcel.to.guid - guid(0)) as usize;
-                let bytes = buffer[..parcel.len].to_vec();
+                let mut bytes = buffer[..parcel.len].to_vec();
                 let ticket = parcel.ticket;
-                said.push((to, Arc::new(Envelope { ticket, bytes })));
+                if mutant.says(group, ticket, &mut bytes) {
+                    said.push((to, Arc::new(Envelope { ticket, bytes })));
+                }
             }
             for (to, envelope) in said.drain(..) {
                 if let Some(heard) = &mut self.heard {
