@@ -410,6 +410,11 @@ pub fn mutants() -> Vec<(Scenario, &'static str)> {
     };
     let needs_no_echo = forged("needs-no-echo", Mutant::NeedsNoEcho);
     let any_epoch = forged("any-epoch", Mutant::AnyEpoch);
+    let same_epochs = Scenario {
+        drawn: false,
+        name: "same-epochs",
+        ..moved()
+    };
     let knows_by_port = Scenario {
         mutant: Mutant::KnowsByPort,
         name: "knows-by-port",
@@ -433,6 +438,7 @@ pub fn mutants() -> Vec<(Scenario, &'static str)> {
         (needs_no_echo, invariant::BOOKS),
         (any_epoch, invariant::NO_STORM),
         (knows_by_port, invariant::EXACTLY_ONCE),
+        (same_epochs, invariant::EXACTLY_ONCE),
     ]
     .into_iter()
     .map(|(scenario, broken)| {
