@@ -8,7 +8,7 @@ use std::{
     io::{self, Write},
     os::{fd::RawFd, unix::fs::MetadataExt},
     path::Path,
-    time::{SystemTime, UNIX_EPOCH},
+    time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
 use covalent_api::status::PortMode;
@@ -256,9 +256,7 @@ impl Output {
         let Some(staged) = &mut self.staged else {
             return false;
         };
-        let now = SystemTime::now()
-            .duration_since(UNIX_EPOCH)
-            .unwrap_or_default();
+        let now = time_told(SystemTime::now());
         // `tx` bounds the length, so the copy has room and the cast keeps it.
         let frame = &mut self.frame[..shared.len()];
         shared.copy_to(frame);
@@ -296,6 +294,12 @@ impl Output {
     fn is_empty(&self) -> bool {
         self.staged_bytes == 0
     }
+}
+
+/// The time of a captured frame: seconds have 32 bits in the file. A clock that is set beyond them, or before 1970, costs no frame.
+fn time_told(now: SystemTime) -> Duration {
+    let since = now.duration_since(UNIX_EPOCH).unwrap_or_default();
+    since.min(Duration::from_secs(u32::MAX.into()))
 }
 
 /// A writer of Ethernet captures into `bytes`, which it empties first.
@@ -345,4 +349,25 @@ fn open_input(port: &str, path: &Path) -> Result<PcapReader<File>, PortError> {
 fn same_file(one: &Path, other: &Path) -> bool {
     let identity = |path| fs::metadata(path).map(|found| (found.dev(), found.ino()));
     matches!((identity(one), identity(other)), (Ok(one), Ok(other)) if one == other)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    #[test]
+    fn a_frame_can_be_written_whatever_the_clock_is_set_to() {
+        let year = Duration::from_secs(31_557_600);
+        for now in [
+            UNIX_EPOCH - 30 * year,
+            UNIX_EPOCH + 56 * year,
+            UNIX_EPOCH + 156 * year,
+        ] {
+            let mut writer = writer(Vec::new()).unwrap();
+            let packet = PcapPacket::new(time_told(now), 3, b"abc");
+            writer.write_packet(&packet).unwrap();
+        }
+    }
 }
