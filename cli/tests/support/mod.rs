@@ -33,16 +33,10 @@ const PROGRAMS: [&str; 5] = [
 /// # Panics
 /// If the other programs were not built: they are not dependencies of this package, so cargo does not see to it.
 pub fn covalent(temporary: &Path) -> Command {
-    let program = PathBuf::from(env!("CARGO_BIN_EXE_covalent"));
-    let directory = program.parent().expect("a program is in a directory");
     for name in PROGRAMS {
-        assert!(
-            directory.join(name).exists(),
-            "{name} is not in {}: run `cargo build --workspace` first (`make test` does)",
-            directory.display()
-        );
+        program(name);
     }
-    let mut command = Command::new(program);
+    let mut command = Command::new(env!("CARGO_BIN_EXE_covalent"));
     command.env("TMPDIR", temporary).stdin(Stdio::null());
     // What the environment says to a node is not said to those of the tests.
     for (name, _) in env::vars_os() {
@@ -63,6 +57,21 @@ pub fn covalent(temporary: &Path) -> Command {
         });
     }
     command
+}
+
+/// The path of one of the other programs.
+///
+/// # Panics
+/// As [`covalent`].
+pub fn program(name: &str) -> PathBuf {
+    let covalent = PathBuf::from(env!("CARGO_BIN_EXE_covalent"));
+    let path = covalent.with_file_name(name);
+    assert!(
+        path.exists(),
+        "{} is missing: run `cargo build --workspace` first (`make test` does)",
+        path.display()
+    );
+    path
 }
 
 /// Whether this process may make network namespaces; says so if not.

@@ -25,6 +25,20 @@ impl Node {
     /// # Panics
     /// If it does not come up.
     pub fn up(directory: &Path, name: &str, cable: &Path, more: &str) -> Self {
+        Self::up_with(directory, name, cable, more, &[])
+    }
+
+    /// As [`Node::up`], with more in the environment of its processes.
+    ///
+    /// # Panics
+    /// If it does not come up.
+    pub fn up_with(
+        directory: &Path,
+        name: &str,
+        cable: &Path,
+        more: &str,
+        environment: &[(&str, &str)],
+    ) -> Self {
         let place = directory.join(name);
         fs::create_dir(&place).expect("made");
         let node = Self { place };
@@ -36,7 +50,8 @@ impl Node {
              [[port]]\nname = \"p0\"\nkind = \"cable\"\npath = \"{cable}\"\n{more}"
         );
         fs::write(node.file(), text).expect("written");
-        let (status, told) = node.run(&["up"]);
+        let mut up = node.command(&["up"]);
+        let (status, told) = all_said(up.envs(environment.iter().copied()));
         assert!(status, "{told}");
         node
     }
@@ -77,13 +92,7 @@ impl Node {
     /// # Panics
     /// If there is no such program.
     pub fn run(&self, arguments: &[&str]) -> (bool, String) {
-        let output: Output = self.command(arguments).output().expect("it starts");
-        let told = format!(
-            "{}{}",
-            String::from_utf8_lossy(&output.stdout),
-            String::from_utf8_lossy(&output.stderr)
-        );
-        (output.status.success(), told)
+        all_said(&mut self.command(arguments))
     }
 
     /// What the command says as JSON.
@@ -97,6 +106,17 @@ impl Node {
         assert!(status, "{arguments:?}: {told}");
         serde_json::from_str(&told).unwrap_or_else(|error| panic!("{arguments:?}: {error}: {told}"))
     }
+}
+
+/// Whether the command went well, and all that it said.
+fn all_said(command: &mut Command) -> (bool, String) {
+    let output: Output = command.output().expect("it starts");
+    let told = format!(
+        "{}{}",
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr)
+    );
+    (output.status.success(), told)
 }
 
 impl Drop for Node {

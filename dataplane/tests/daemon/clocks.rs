@@ -1,5 +1,5 @@
 //! A daemon on a machine that was started a moment ago, or long ago: its monotonic clock begins elsewhere. That clock is a time namespace's.
-//! The wall clock is the machine's alone, and is not set by tests; `spec/tests/clocks.rs` shows that nothing decides by it.
+//! The wall clock is the machine's alone: `cli/tests/clock_steps.rs` sets that of a node's processes, and `spec/tests/clocks.rs` shows that nothing decides by it.
 
 use std::{
     process::{Command, Stdio},
