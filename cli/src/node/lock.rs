@@ -1,6 +1,10 @@
 //! One `covalent up`, `down` or `configure` at a time for each node.
 
-use std::path::Path;
+use std::{
+    path::Path,
+    thread,
+    time::{Duration, Instant},
+};
 
 use anyhow::{Context, Result, bail};
 use covalent_api::config::Config;
@@ -8,6 +12,13 @@ use covalent_pipe::lock_file::LockFile;
 
 /// The file in the runtime directory that is locked, and there, as long as a command is at work.
 const NAME: &str = "node.lock";
+
+/// How long the kernel may take to release the lock of a killed command: what that one was starting
+/// shares its descriptors until it executes or dies too.
+const LET_GO: Duration = Duration::from_secs(2);
+
+/// Time between two attempts.
+const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
 /// Held while processes of the node are started or ended, or the machine is made ready for it: two at once would overwrite each other's records and logs. The kernel
 /// takes it back however the holder ends. No stranger can hold it.
@@ -20,19 +31,25 @@ impl NodeLock {
     /// Takes the lock, in the node's runtime directory, which must exist.
     ///
     /// # Errors
-    /// When somebody else has it, or the file cannot be made.
+    /// When another command keeps it, or the file cannot be made.
     pub fn take(config: &Config) -> Result<Self> {
         Self::take_at(&config.node.runtime_dir, &config.node.name)
     }
 
     fn take_at(directory: &Path, node: &str) -> Result<Self> {
         let path = directory.join(NAME);
-        let taken = LockFile::try_take(&path);
-        match taken.with_context(|| format!("cannot lock {}", path.display()))? {
-            Some(file) => Ok(Self { _file: file }),
-            None => bail!(
-                "another `covalent up`, `down` or `configure` is at work on node {node}\n  cure: wait until it is done"
-            ),
+        let deadline = Instant::now() + LET_GO;
+        loop {
+            let taken = LockFile::try_take(&path);
+            if let Some(file) = taken.with_context(|| format!("cannot lock {}", path.display()))? {
+                return Ok(Self { _file: file });
+            }
+            if Instant::now() >= deadline {
+                bail!(
+                    "another `covalent up`, `down` or `configure` is at work on node {node}\n  cure: wait until it is done"
+                );
+            }
+            thread::sleep(LOOK_AGAIN);
         }
     }
 }
@@ -51,6 +68,18 @@ mod tests {
         assert!(error.contains("node a"), "{error}");
         drop(first);
         NodeLock::take_at(directory.path(), "a").expect("free again");
+    }
+
+    #[test]
+    fn a_lock_that_is_released_a_moment_later_is_waited_for() {
+        let directory = tempfile::tempdir().expect("temporary directory");
+        let killed = NodeLock::take_at(directory.path(), "a").expect("free");
+        let ending = thread::spawn(move || {
+            thread::sleep(Duration::from_millis(50));
+            drop(killed);
+        });
+        NodeLock::take_at(directory.path(), "a").expect("it waits");
+        ending.join().expect("no panic");
     }
 
     #[test]
