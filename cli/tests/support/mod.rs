@@ -44,9 +44,13 @@ pub fn covalent(temporary: &Path) -> Command {
             command.env_remove(name);
         }
     }
-    // A shell's job in the background, as a test runner may be, ignores SIGINT and passes that on: a signal that comes before the
-    // command takes its signals over would then be lost.
-    //
+    give_default_signals(&mut command);
+    command
+}
+
+/// Gives the child the defaults of the signals that end it. A job in the background ignores SIGINT, one
+/// of nohup(1) SIGHUP, and a test runner that is such a job passes that on.
+pub fn give_default_signals(command: &mut Command) {
     // SAFETY: between fork and exec only async-signal-safe calls are allowed; sigaction is one, and no handler is installed.
     unsafe {
         command.pre_exec(|| {
@@ -56,7 +60,6 @@ pub fn covalent(temporary: &Path) -> Command {
             Ok(())
         });
     }
-    command
 }
 
 /// The path of one of the other programs.

@@ -1,10 +1,23 @@
 //! A lane at rest takes a whole core, because the file has it spin for a second before it sleeps.
 
-use crate::broken::{Broken, Expected, MadeOf};
+use std::fs;
+
+use crate::{
+    broken::{Broken, Expected, MadeOf},
+    ward,
+};
 
 pub const HOST: Broken = Broken {
     made_of: MadeOf::Node,
     breaks: |ward| {
+        // A share of a core is what is found, and busy processes beside it would leave it a small one.
+        if nix::unistd::geteuid().is_root() {
+            let tasks = format!("/proc/{}/task", ward.pid("covalentd"));
+            for task in fs::read_dir(tasks).unwrap() {
+                let thread = task.unwrap().file_name();
+                ward::command(&format!("renice -n -15 -p {}", thread.display()));
+            }
+        }
         ward.edit("[dataplane]\n", "[dataplane]\nspin_us = 1000000\n");
         ward.run(&["reload"]);
     },
