@@ -379,7 +379,8 @@ impl Tally {
 }
 
 /// Adds one to the first word again and again, sixteen at a time, until `end`, and waits for all of them.
-fn add(verbs: &mut Verbs<'_>, region: &RemoteRegion, end: &AtomicBool) -> Tally {
+/// Counts in `done` what all clients have added so far.
+fn add(verbs: &mut Verbs<'_>, region: &RemoteRegion, end: &AtomicBool, done: &AtomicU64) -> Tally {
     let one = Verb::FetchAdd {
         offset_bytes: 0,
         delta: 1,
@@ -394,29 +395,34 @@ fn add(verbs: &mut Verbs<'_>, region: &RemoteRegion, end: &AtomicBool) -> Tally 
             return tally;
         }
         let taken = verbs.poll_deadline(&mut completions, soon()).unwrap();
+        let before = tally.done;
         for completion in &completions[..taken] {
             tally.count(&completion.outcome);
         }
+        done.fetch_add(tally.done - before, Ordering::AcqRel);
     }
 }
 
 #[test]
 fn additions_are_exact_through_restarts_of_both_nodes_under_load() {
+    const DONE_MIN: u64 = 1_000;
     let mut nodes = Nodes::start(&["p0"]);
     let (ready, end) = (
         Arc::new(AtomicU64::new(0)),
         Arc::new(AtomicBool::new(false)),
     );
     let hosted = Arc::new(AtomicBool::new(false));
+    let done = Arc::new(AtomicU64::new(0));
     let client = |from: &'static str, target: &'static str| {
         let (socket, end, ready) = (nodes.socket(from), end.clone(), ready.clone());
+        let done = done.clone();
         thread::spawn(move || {
             let device = Device::attach(socket, "adder").unwrap();
             device.set_reconnect(Some(PATIENCE));
             let mut verbs = device.verbs_with_depth(16).unwrap();
             let region = verbs.open_region(Target::Name(target), "counter").unwrap();
             ready.fetch_add(1, Ordering::AcqRel);
-            let tally = add(&mut verbs, &region, &end);
+            let tally = add(&mut verbs, &region, &end, &done);
             let mut restarts = Vec::new();
             while let Some(reconnection) = device.next_reconnection() {
                 restarts.push(reconnection);
@@ -453,7 +459,9 @@ fn additions_are_exact_through_restarts_of_both_nodes_under_load() {
         nodes.stop(name);
         nodes.start_again(name);
     }
-    thread::sleep(Duration::from_millis(50));
+    eventually("enough is added", || {
+        done.load(Ordering::Acquire) > DONE_MIN
+    });
     end.store(true, Ordering::Release);
     let (mut all, mut in_order) = (Tally::default(), true);
     for client in clients {
@@ -471,7 +479,7 @@ fn additions_are_exact_through_restarts_of_both_nodes_under_load() {
         all.not_done += tally.not_done;
     }
     let word = host.join().unwrap();
-    assert!(all.done > 1000, "{all:?}");
+    assert!(all.done > DONE_MIN, "{all:?}");
     assert!(
         (all.done..=all.done + all.unknown).contains(&word),
         "{word} were added: {all:?}"
