@@ -129,6 +129,14 @@ fn ask(client: &mut Client, request: &Request) -> Result<(), String> {
     }
 }
 
+/// Waits until so many pipes are left, and no region: their names are free then.
+fn is_taken_back(client: &mut Client, pipes: usize) {
+    eventually("all is taken back", || {
+        let status = client.status();
+        status.pipes.len() == pipes && status.regions.is_empty()
+    });
+}
+
 /// Lets each of a request's calls of these kinds fail, one at a time.
 fn each_fails(calls: &'static [c_long], picks: fn(&[u64; 6]) -> bool, errno: Errno) {
     let mut faulty = FaultyKernel::start(calls, cabled);
@@ -160,9 +168,7 @@ fn each_fails(calls: &'static [c_long], picks: fn(&[u64; 6]) -> bool, errno: Err
                 break;
             }
             drop(app);
-            eventually("all is taken back", || {
-                bystander.client.status().pipes.len() == 1
-            });
+            is_taken_back(&mut bystander.client, 1);
         }
     }
     assert!(failed >= requests().len() as u64, "{failed} calls failed");
@@ -222,9 +228,7 @@ fn a_daemon_that_cannot_wait_serves_all_the_same() {
         let mut app = faulty.app();
         ask(&mut app.client, &request).expect("it has memory");
     }
-    eventually("all is taken back", || {
-        faulty.client().status().pipes.is_empty()
-    });
+    is_taken_back(&mut faulty.client(), 0);
     assert!(faulty.clear() > 0, "no wait failed");
     // As long as none succeeds nobody is served, and nobody is lost.
     let mut client = faulty.client();
@@ -252,11 +256,11 @@ fn storm(calls: &'static [c_long], errno: Errno) {
             let answer = ask(&mut app.client, &request);
             assert_eq!(answer, Ok(()), "{request:?}");
             bystander.ring(pipe);
+            drop(app);
+            // The next round asks for regions of the same names.
+            is_taken_back(&mut bystander.client, 1);
         }
     }
-    eventually("all is taken back", || {
-        faulty.client().status().pipes.len() == 1
-    });
     assert!(faulty.clear() > 100, "it was no storm");
     assert!(tx.free_bytes() > 0 && tx.violation().is_none());
     faulty.check_lives();
