@@ -92,10 +92,13 @@ impl fmt::Display for NoCommonVersion {
         let (older, cure) = if server_speaks.newest < client_speaks.newest {
             (
                 server,
-                "install its next release and restart it (`systemctl restart covalentd covalent-control`)",
+                "restart it (`systemctl restart covalentd covalent-control`); if it is the same then, install a newer release first",
             )
         } else {
-            (client, "install its next release and start it again")
+            (
+                client,
+                "start it again; if it is the same then, install a newer release first",
+            )
         };
         write!(
             f,

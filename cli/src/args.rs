@@ -435,7 +435,7 @@ pub enum ConfigCommand {
     The same seed with the same options is the same run. Every invariant has a checker that is always on; one that is broken is \
     named, with the command that replays it.\n\n\
     Classes of faults: loss, corrupt, duplicate, cut-one-way, cut-both, carrier, transmit, stall, crash, restart, move, cancel, noise, arbitrary, forge; \
-    or `all`, or `none`.\n\n\
+    or `all`, or `none`; and lie, which is not among all. Without `--faults` a seed has neither forge nor lie.\n\n\
     Exit status: 0 if every invariant held, 1 otherwise.\n\n\
     Examples:\n  \
     covalent sim --seed 7                                    one run, event by event\n  \

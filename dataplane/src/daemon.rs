@@ -409,6 +409,7 @@ impl Drop for Daemon {
 }
 
 /// As [`check`], and reads the journals as a start does: what `covalentd --check` does. A journal that a daemon has open is left out, and the log says so.
+/// Gives how many were left out.
 ///
 /// # Errors
 /// As [`check`]; [`StartError`] with which a start would be refused for its journals.
@@ -416,20 +417,27 @@ pub fn check_start(
     config: &Config,
     faults: FaultInjection,
     on_loss: OnLoss,
-) -> Result<(), StartError> {
+) -> Result<usize, StartError> {
     check(config, faults)?;
     let mut regions = DurableRegions::default();
+    let mut left_out = 0;
     for (lane, _) in (0..).zip(&config.lane) {
-        if let Some(recovered) = inspect_journal(config, lane, on_loss)? {
+        let Some(mut options) = journal_options(config, lane) else {
+            continue;
+        };
+        options.on_loss = on_loss;
+        if let Some(recovered) = inspect_journal(&options, lane)? {
             let found = recovered.regions.values();
             let found = found.map(|region| {
                 let (uid, name) = region_of(&region.name);
                 (name, uid, region.bytes.len() as u64)
             });
             add_durable_regions(config, &mut regions, lane, found)?;
+        } else {
+            left_out += 1;
         }
     }
-    Ok(())
+    Ok(left_out)
 }
 
 /// Checks what can be checked at once without changing anything.
@@ -787,18 +795,10 @@ fn open_journal(
     Ok(Some((journal, recovered)))
 }
 
-/// Reads the journal of a lane, if this node keeps one and no daemon has it open, and changes nothing.
-fn inspect_journal(
-    config: &Config,
-    lane: u32,
-    on_loss: OnLoss,
-) -> Result<Option<Recovered>, StartError> {
-    let Some(mut options) = journal_options(config, lane) else {
-        return Ok(None);
-    };
-    options.on_loss = on_loss;
+/// Reads the journal of a lane, if no daemon has it open, and changes nothing.
+fn inspect_journal(options: &JournalOptions, lane: u32) -> Result<Option<Recovered>, StartError> {
     let inspected =
-        journal::inspect(&options).map_err(|source| StartError::Journal { lane, source })?;
+        journal::inspect(options).map_err(|source| StartError::Journal { lane, source })?;
     let recovered = match inspected {
         Inspected::Free(recovered) => recovered,
         Inspected::InUse => {

@@ -54,8 +54,13 @@ fn run(arguments: &DataplaneArguments, lines_of_lanes: Waiting) -> anyhow::Resul
         OnLoss::Refuse
     };
     if arguments.check {
-        daemon::check_start(&config, faults, on_loss)?;
-        info!(file = %arguments.config.display(), "the configuration can be used on this host");
+        let left_out = daemon::check_start(&config, faults, on_loss)?;
+        let file = arguments.config.display();
+        if left_out > 0 {
+            info!(%file, left_out, "the configuration can be used on this host; journals that a daemon has open were not read");
+        } else {
+            info!(%file, "the configuration can be used on this host, and a start would take its journals");
+        }
         return Ok(());
     }
     // Before any thread exists, for it changes the environment.

@@ -15,7 +15,7 @@ use super::LogFormat;
 #[command(
     name = "covalentd",
     version,
-    after_help = "Examples:\n  covalentd --config /etc/covalent/covalent.toml --check   say what is wrong with the file, change nothing\n  \
+    after_help = "Examples:\n  covalentd --config /etc/covalent/covalent.toml --check   say what would stop a start, change nothing\n  \
                   covalentd --config node.toml                             run\n  \
                   RUST_LOG=debug covalentd --config node.toml              run and tell more"
 )]
@@ -28,8 +28,8 @@ pub struct DataplaneArguments {
         default_value = "/etc/covalent/covalent.toml"
     )]
     pub config: PathBuf,
-    /// Only say whether the configuration could be used on this host, and whether a start would take the node's journals. Needs no privilege
-    /// and changes nothing. The journals of a daemon that runs are left out.
+    /// Only say whether the configuration could be used on this host, and whether a start would take the node's journals. Needs no
+    /// capability and changes nothing. Journals can be read by root and by the user of the daemon. Those of a daemon that runs are left out.
     #[arg(long)]
     pub check: bool,
     /// Take a configuration whose ports damage their own frames (`[port.faults]`). For tests: without it such a file is refused.

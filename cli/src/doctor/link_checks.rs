@@ -42,7 +42,7 @@ fn beyond_its_share(link: &LinkStatus) -> Option<Finding> {
             "{name} asked for more than its share; refused: {}",
             refused.join(", ")
         ),
-        "set `fabric.roots_max` to twice the number of nodes, and `fabric.transits` and `fabric.paths` higher; if it goes on, find out which node \
+        "set `fabric.roots_max` to twice the number of nodes, and `fabric.transits` and `fabric.paths` higher (questions have no key, and may pass); if it goes on, find out which node \
          behind this cable announces nodes that do not exist (`covalent status --nodes`), and pull its cable",
     ))
 }

@@ -141,8 +141,8 @@ fn of_config(machine: &Machine, named: &Named, config: &Config, daemon: &Daemon)
     }
     if !daemon.is_there() {
         findings.extend(named.places.iter().map(place_checks::place));
-        findings.extend(place_checks::set_aside(&named.set_aside));
     }
+    findings.extend(place_checks::set_aside(&named.set_aside));
     findings.extend(named.sockets.iter().map(socket_checks::socket));
     findings.extend(named.stale_records.iter().map(place_checks::record));
     findings.push(socket_checks::group(config, named));

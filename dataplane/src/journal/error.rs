@@ -105,8 +105,9 @@ pub enum OpenError {
 }
 
 /// What to do about a journal that has lost something.
-const CLOSED: &str = ". Nothing was changed, and durable regions stay closed. Put back the whole directory from a copy; or start once with \
-    `covalentd --accept-journal-loss`, which sets the files aside under other names and goes on with what is whole";
+const CLOSED: &str = ". Nothing was changed, and the daemon does not start. Put back the whole directory from a copy; or accept the loss for one start, as the user of \
+    the daemon: with `covalentd --accept-journal-loss`, under systemd with COVALENT_ACCEPT_JOURNAL_LOSS=true (docs/operate/when-it-breaks.md). That sets \
+    the files aside under other names and goes on with what is whole";
 
 /// What a file lacks that was acknowledged.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
