@@ -5,6 +5,7 @@ mod rack;
 
 use covalent_protocol::{
     DownReason, FabricConfig, LinkState, Mode, NodeEvent,
+    tree::Standing,
     wire::{ETHERNET_HEADER_BYTES, RECORD_BYTES, frame, slice::Kind},
 };
 use rack::{Rack, guid, messages};
@@ -296,4 +297,38 @@ fn a_node_that_is_gone_is_forgotten() {
     rack.plug(0);
     rack.settle();
     rack.assert_all_hang();
+}
+
+/// A neighbour's cables have one share of a full table together.
+#[test]
+fn a_neighbour_with_many_cables_leaves_roots_to_another() {
+    // Behind 1 are 3 to 12, more than 0 has room for beside 2 with 13 to 16.
+    for parallel in [2, 4] {
+        let mut cables = vec![(0, 1); parallel];
+        cables.extend((3..=12).map(|leaf| (1, leaf)));
+        let modest = cables.len();
+        cables.push((0, 2));
+        cables.extend((13..=16).map(|leaf| (2, leaf)));
+        let mut rack = Rack::with(17, &cables, |at| {
+            Some(FabricConfig {
+                roots_max: if at == 0 { 12 } else { 64 },
+                ..FabricConfig::default()
+            })
+        });
+        for number in 0..parallel {
+            // What comes over a cable with a lower number is heard first.
+            rack.plug(parallel - 1 - number);
+            rack.settle();
+            for leaf in (3..=12).filter(|leaf| leaf % parallel == number) {
+                rack.plug(parallel + leaf - 3);
+                rack.settle();
+            }
+        }
+        assert_eq!(rack.nodes[0].tree_count(), 12, "{parallel}");
+        (modest..cables.len()).for_each(|cable| rack.plug(cable));
+        rack.run(300);
+        let its =
+            [2, 13, 14, 15, 16].map(|at| rack.nodes[0].tree(guid(at)).map(|tree| tree.standing));
+        assert_eq!(its, [Some(Standing::Hangs); 5], "{parallel}");
+    }
 }

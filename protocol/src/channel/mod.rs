@@ -57,7 +57,7 @@ use self::{
     table::{Due, Far, Side, Stage},
     transit::Transit,
 };
-use crate::tree::BERTHS_MAX;
+use crate::tree::{BERTHS_MAX, Neighbors};
 
 /// Most ends of a node.
 pub const ENDS_MAX: u16 = 64;
@@ -100,6 +100,7 @@ pub struct Channels {
     transits: Box<[Transit]>,
     /// The channel of each end.
     ends: Box<[Option<Spot>]>,
+    neighbors: Neighbors,
     counters: ChannelCounters,
 }
 
@@ -111,6 +112,7 @@ impl Channels {
             sides: Vec::with_capacity(BERTHS_MAX),
             transits: (0..transits).map(|_| Transit::new()).collect(),
             ends: vec![None; usize::from(ends.min(ENDS_MAX))].into_boxed_slice(),
+            neighbors: Neighbors::NONE,
             counters: ChannelCounters::default(),
         }
     }
@@ -326,6 +328,7 @@ impl Channels {
         if usize::from(berth) >= self.sides.len() {
             return ends;
         }
+        self.neighbors.leave(berth);
         for place in 0..2 * CHANNELS_MAX {
             let spot = Spot::at(berth, place);
             if let Some(end) = self.release(spot, CloseReason::Broken) {

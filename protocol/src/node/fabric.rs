@@ -296,6 +296,22 @@ impl Node {
         fabric.marked[usize::from(berth)] = None;
         self.links[at].berth = Some(berth);
         self.tell_trees(host, |trees, teller| trees.on_up(berth, teller));
+        self.join_berths(at);
+    }
+
+    /// Has the cables of one neighbor share what one may take. It is who it says it is.
+    fn join_berths(&mut self, at: usize) {
+        let Self { fabric, links, .. } = self;
+        let Some(fabric) = fabric.as_deref_mut() else {
+            return;
+        };
+        let peer_at = |link: usize| links[link].attachment.map(|attachment| attachment.peer);
+        let neighbor = peer_at(at);
+        let is_its = |link: &Option<usize>| link.is_some_and(|link| peer_at(link) == neighbor);
+        let berths = (0..).zip(&fabric.links).filter(|(_, link)| is_its(link));
+        let berths: Berths = berths.map(|(berth, _)| berth).collect();
+        fabric.trees.are_of_one(berths);
+        fabric.channels.are_of_one(berths);
     }
 
     /// A link failed: what its neighbour said is so no longer.

@@ -204,10 +204,10 @@ impl Relays {
         self.asked.iter().position(Option::is_none)
     }
 
-    /// A place for a question of the neighbor at the end of another link.
-    fn place_for(&mut self, from: usize) -> Result<usize, Full> {
+    /// A place for a question of a neighbor, to whom `is_its` of other links lead.
+    fn place_for(&mut self, is_its: impl Fn(usize) -> bool) -> Result<usize, Full> {
         let is_of_one =
-            |asked: &&Asked| matches!(asked.asker, Asker::Neighbour { link, .. } if link == from);
+            |asked: &&Asked| matches!(asked.asker, Asker::Neighbour { link, .. } if is_its(link));
         let has_all = self.asked.iter().flatten().filter(is_of_one).count() >= RELAYS_OF_ONE;
         match self.free_place() {
             Some(_) if has_all && self.contended_paces > 0 => Err(Full::OfOne),
@@ -543,18 +543,21 @@ impl Node {
         let Some(target) = self.peer_of(relay.target) else {
             return false;
         };
+        let Self { links, relays, .. } = self;
+        let peer_at = |at: usize| links[at].attachment.map(|attachment| attachment.peer);
         let leads_there = |at: &usize| {
-            let link = &self.links[*at];
+            let link = &links[*at];
             link.state == LinkState::Up
                 && link
                     .attachment
                     .is_some_and(|attachment| attachment.peer == target)
         };
         let mut over_quota = false;
-        let way = (self.path_links..self.links.len())
+        let asker = peer_at(from);
+        let way = (self.path_links..links.len())
             .filter(leads_there)
             .find_map(|at| {
-                let place = self.relays[at].place_for(from);
+                let place = relays[at].place_for(|link| peer_at(link) == asker);
                 over_quota |= place == Err(Full::OfOne);
                 Some((at, place.ok()?))
             });
@@ -744,14 +747,46 @@ impl Node {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
+
     use super::*;
+    use crate::{Name, NodeConfig, peer::Peer};
+
+    const GUID_OF_TARGET: u64 = 10;
+
+    /// A node with a cable to whom the others ask for: `greedy` cables of one neighbor, and one of
+    /// another.
+    fn node_with(greedy: usize) -> Node {
+        let name = Name::new("middle").unwrap();
+        let mut node = Node::new(NodeConfig::new(1, 1, name));
+        for peer in 0..3 {
+            let guid = GUID_OF_TARGET + peer;
+            node.peers.push(Peer::new(guid, 1, name, node.peers_lost));
+        }
+        for at in 0..greedy + 2 {
+            node.add_link(at as u16, [0; 6]).unwrap();
+            let link = &mut node.links[at];
+            link.state = LinkState::Up;
+            link.attachment = Some(Attachment {
+                peer: [0, 1, 2][usize::from(at > 0) + usize::from(at > greedy)],
+                set: 0,
+                port: at as u16,
+                mac: [0; 6],
+                name: 0,
+                slots: 1,
+                granted: 1,
+                window_records: 1,
+            });
+        }
+        node
+    }
 
     #[test]
     fn a_neighbor_that_asks_all_the_time_leaves_places_to_another() {
         let relay = Relay {
             origin: 1,
             origin_incarnation: 1,
-            target: 2,
+            target: GUID_OF_TARGET,
             target_incarnation: 1,
             question: Question {
                 verdict: Verdict {
@@ -763,24 +798,22 @@ mod tests {
                 commit: false,
             },
         };
-        let (greedy, modest) = (3, 5);
-        let mut relays = Relays::new(0);
-        for place in 0..RELAYS_MAX {
-            assert_eq!(relays.place_for(greedy), Ok(place), "nobody else asks");
-            relays.ask(
-                place,
-                Asker::Neighbour {
-                    link: greedy,
-                    place,
-                },
-                relay,
-            );
+        for cables in [1, 2, 4] {
+            let (mut node, modest) = (node_with(cables), cables + 1);
+            for place in 0..RELAYS_MAX {
+                let passes = node.pass_on(1 + place % cables, place, relay);
+                assert!(passes, "{cables}: nobody else asks");
+            }
+            assert!(!node.pass_on(modest, 0, relay), "{cables}");
+            node.relays[0].asked[0] = None;
+            for link in 1..=cables {
+                assert!(!node.pass_on(link, 0, relay), "{cables}: {link}");
+                assert_eq!(node.links[link].counters.drops.quota_relays, 1);
+            }
+            assert!(node.pass_on(modest, 0, relay), "{cables}");
+            node.relays[0].asked[0] = None;
+            node.relays[0].contended_paces = 0;
+            assert!(node.pass_on(1, 0, relay), "{cables}");
         }
-        assert_eq!(relays.place_for(modest), Err(Full::OfAll));
-        relays.asked[0] = None;
-        assert_eq!(relays.place_for(greedy), Err(Full::OfOne));
-        assert_eq!(relays.place_for(modest), Ok(0));
-        relays.contended_paces = 0;
-        assert_eq!(relays.place_for(greedy), Ok(0));
     }
 }

@@ -35,6 +35,7 @@ mod arbitrary;
 mod audit;
 mod berths;
 mod label;
+mod neighbors;
 pub mod note;
 mod pace;
 mod root;
@@ -48,6 +49,7 @@ mod waiting;
 
 use alloc::vec::Vec;
 
+pub(crate) use self::neighbors::Neighbors;
 pub use self::{
     berths::{BERTHS_MAX, Berths},
     label::Label,
@@ -224,6 +226,7 @@ impl Trees {
             return;
         }
         self.up.remove(berth);
+        self.part(berth);
         self.clear(berth);
         for at in self.table.places() {
             if !self.table.is_known(at) {

@@ -3,7 +3,8 @@
 //! A node cannot tell a root that a neighbour invents from one that is far away. So nothing is
 //! refused while there is room, for the only neighbour may announce the whole fabric. In a full table
 //! a new root finds room if its neighbour has fewer trees here than another one: the neighbour with
-//! the most loses its newest. So one neighbour that invents roots keeps no more than others leave.
+//! the most loses its newest. So one neighbour that invents roots keeps no more than others leave,
+//! over however many cables: what its berths take is counted together.
 //!
 //! A tree that gives way is *turned away*: it is lost like one whose root is gone, told as lost, and
 //! forgotten when everybody has heard that. Until then the new one takes a spare place. A node that
@@ -15,7 +16,7 @@ use core::{
     hash::{Hash, Hasher},
 };
 
-use super::{BERTHS_MAX, Berths, Standing, Trees, Watch, table::Said};
+use super::{BERTHS_MAX, Berths, Neighbors, Standing, Trees, Watch, table::Said};
 
 /// Spare places: one for so many that are configured, within these bounds.
 const TREES_PER_SPARE: u16 = 8;
@@ -38,6 +39,7 @@ pub(super) struct Shares {
     taken: [u16; BERTHS_MAX],
     /// Those of them that do not go by themselves, at the last pace.
     kept: [u16; BERTHS_MAX],
+    neighbors: Neighbors,
     /// Refusals that were not asked for yet, by berth.
     refused: [u32; BERTHS_MAX],
     /// More trees than there may be, at the last pace, and the paces since that became no fewer.
@@ -58,6 +60,7 @@ impl Shares {
             roots_max,
             taken: [0; BERTHS_MAX],
             kept: [0; BERTHS_MAX],
+            neighbors: Neighbors::NONE,
             refused: [0; BERTHS_MAX],
             surplus: 0,
             surplus_paces: 0,
@@ -91,11 +94,17 @@ impl Shares {
         *refused = refused.saturating_add(1);
     }
 
-    /// The berth whose trees give way: the one that keeps the most.
-    fn greediest(&self) -> u8 {
-        let kept = (0..).zip(self.kept);
-        let most = kept.max_by_key(|&(berth, kept)| (kept, Reverse(berth)));
-        most.map_or(0, |(berth, _)| berth)
+    /// The sum of what the berths of the neighbor at one have.
+    fn sum(&self, of: &[u16; BERTHS_MAX], berth: u8) -> u32 {
+        let berths = self.neighbors.berths_of(berth).iter();
+        berths.map(|berth| u32::from(of[usize::from(berth)])).sum()
+    }
+
+    /// The berths of the neighbor whose trees give way: the one that keeps the most.
+    fn greediest(&self) -> Berths {
+        let kept = |berth: &u8| (self.sum(&self.kept, *berth), Reverse(*berth));
+        let most = (0..BERTHS_MAX as u8).max_by_key(kept);
+        self.neighbors.berths_of(most.unwrap_or_default())
     }
 
     /// Notes how many trees are too many. Tells how many paces passed since they became no fewer.
@@ -125,6 +134,16 @@ impl Trees {
     #[cfg(feature = "arbitrary-state")]
     pub const fn share_nothing_out(&mut self) {
         self.shares.is_off = true;
+    }
+
+    /// These are all the berths at which the same neighbour is: together they have one share.
+    pub fn are_of_one(&mut self, berths: Berths) {
+        self.shares.neighbors.join(berths);
+    }
+
+    /// Nobody is at a berth any more.
+    pub(super) fn part(&mut self, berth: u8) {
+        self.shares.neighbors.leave(berth);
     }
 
     /// Trees that the neighbour at a berth announced and that were not taken in, or not kept, since
@@ -159,9 +178,9 @@ impl Trees {
         if self.shares.is_off {
             return false;
         }
-        let taken = &self.shares.taken;
-        let most = taken.iter().max().copied().unwrap_or_default();
-        taken[usize::from(berth)] + 1 < most
+        let taken = |berth: u8| self.shares.sum(&self.shares.taken, berth);
+        let most = (0..BERTHS_MAX as u8).map(taken).max();
+        taken(berth) + 1 < most.unwrap_or_default()
     }
 
     /// The neighbour for whose sake a tree is there, and whether it does not go by itself: its
@@ -201,9 +220,9 @@ impl Trees {
         let surplus = kept_in_all.saturating_sub(usize::from(self.shares.roots_max));
         let paces = self.shares.note_surplus(surplus);
         for _ in 0..surplus.min(TURNED_AWAY_MAX) {
-            let berth = self.shares.greediest();
-            match self.least_entitled(berth) {
-                Some(at) if paces >= patience_paces(self.table[at].hops) => {
+            let greediest = self.shares.greediest();
+            match self.least_entitled(greediest) {
+                Some((at, berth)) if paces >= patience_paces(self.table[at].hops) => {
                     self.turn_away(at, berth, watch);
                     // That it becomes less by this node's doing is no reason to wait.
                     self.shares.surplus -= 1;
@@ -214,15 +233,19 @@ impl Trees {
     }
 
     /// Of the trees that are there for the sake of a neighbour the one that gives way first: one of
-    /// which no other neighbour knows, not the neighbour's own, the newest.
-    fn least_entitled(&self, berth: u8) -> Option<usize> {
-        let sponsored = |&at: &usize| self.sponsor(at) == Some((berth, true));
-        let order = |&at: &usize| {
-            let attested = self.who(at, Said::is_candidate).len();
+    /// which no other neighbour knows, not the neighbour's own, the newest. `of`: its berths.
+    fn least_entitled(&self, of: Berths) -> Option<(usize, u8)> {
+        let sponsored = |at: usize| match self.sponsor(at) {
+            Some((berth, true)) if of.contains(berth) => Some((at, berth)),
+            _ => None,
+        };
+        let order = |&(at, berth): &(usize, u8)| {
+            let attested = self.shares.neighbors.count(self.candidates(at));
             let is_own = self.said(at, berth).hops == 0;
             (attested, is_own, Reverse(self.table[at].origin.born))
         };
-        self.table.indices().filter(sponsored).min_by_key(order)
+        let all = self.table.indices().filter_map(sponsored);
+        all.min_by_key(order)
     }
 
     /// A tree has a parent again: whoever was turned away is asked for its word with its next digest.
@@ -237,8 +260,9 @@ impl Trees {
 
     /// No neighbour's word on a tree is taken any more, but that of children that it is lost.
     fn turn_away(&mut self, at: usize, sponsor: u8, watch: &mut impl Watch) {
-        let mut turned_away = self.candidates(at);
-        turned_away.insert(sponsor);
+        // Else the sponsor would say on its next cable what is not taken on this one.
+        let sponsors = self.shares.neighbors.berths_of(sponsor).and(self.up);
+        let turned_away = self.candidates(at).or(sponsors);
         for berth in turned_away.iter() {
             let place = &mut self.berths[usize::from(berth)];
             *self.table.said_mut(at, berth) = Said::NOTHING;

@@ -335,6 +335,46 @@ fn one_neighbour_leaves_room_for_the_paths_of_another() {
     rack.assert_at_rest();
 }
 
+/// So do those that it asks for over several cables.
+#[test]
+fn one_neighbour_with_many_cables_leaves_room_for_the_paths_of_another() {
+    for parallel in [2, 4] {
+        let mut cables = vec![(0, 1); parallel];
+        cables.extend((2..=10).map(|leaf| (1, leaf)));
+        let cable_of = |leaf: usize| parallel + leaf - 2;
+        let mut rack = Rack::configured(11, &cables, |at| {
+            with_room(16, if at == 1 { 8 } else { 4 })(at)
+        });
+        rack.plug(cable_of(10));
+        for number in 0..parallel {
+            // What comes over a cable with a lower number is heard first.
+            rack.plug(parallel - 1 - number);
+            rack.settle();
+            let leaves = (2..=9).filter(|leaf| leaf % parallel == number);
+            for to in leaves {
+                rack.plug(cable_of(to));
+                rack.settle();
+                rack.ask(0, to, Mode::TwoPhase, b"greedy", to as u64);
+                rack.settle();
+            }
+        }
+        assert_eq!(rack.nodes[1].transits(), 6, "{parallel}");
+        let over = rack.nodes[1].links().take(parallel);
+        let over: u64 = over.map(|link| link.counters.drops.quota_transits).sum();
+        // Those that wait ask again when the next leaf comes.
+        assert!(over >= 2, "{parallel}: {over}");
+        rack.ask(10, 2, Mode::TwoPhase, b"modest", 1);
+        rack.settle();
+        assert_eq!(rack.times(2, b"modest"), 1, "{parallel}");
+        rack.run(6);
+        for to in 2..=9 {
+            assert_eq!(rack.times(to, b"greedy"), 1, "{parallel}: {to}");
+        }
+        rack.idle();
+        rack.assert_at_rest();
+    }
+}
+
 /// Many paths to a node over one neighbour leave ends to another's, and to the node itself.
 #[test]
 fn one_neighbour_leaves_ends_to_others() {
@@ -358,4 +398,38 @@ fn one_neighbour_leaves_ends_to_others() {
     assert_eq!(rack.times(0, b"greedy"), 6);
     rack.idle();
     rack.assert_at_rest();
+}
+
+/// So do those that lead there over several cables of one.
+#[test]
+fn one_neighbour_with_many_cables_leaves_ends_to_others() {
+    for parallel in [2, 4] {
+        let mut cables = vec![(0, 1); parallel];
+        cables.extend([(0, 2), (2, 9)]);
+        cables.extend((3..=8).map(|leaf| (1, leaf)));
+        let mut rack = Rack::configured(10, &cables, |at| {
+            with_room(if at == 0 { 4 } else { 8 }, 16)(at)
+        });
+        (parallel..cables.len()).for_each(|cable| rack.plug(cable));
+        for number in 0..parallel {
+            // A path to a neighbour leads over its first link that is up.
+            rack.plug(parallel - 1 - number);
+            rack.settle();
+            for from in (3..=8).filter(|from| from % parallel == number) {
+                rack.ask(from, 0, Mode::TwoPhase, b"greedy", 1);
+            }
+            rack.settle();
+        }
+        assert_eq!(rack.paths_up(0), 3, "{parallel}");
+        let over = rack.nodes[0].links().take(parallel);
+        let over: u64 = over.map(|link| link.counters.drops.quota_ends).sum();
+        assert_eq!(over, 3, "{parallel}");
+        rack.ask(9, 0, Mode::TwoPhase, b"modest", 1);
+        rack.settle();
+        assert_eq!(rack.times(0, b"modest"), 1, "{parallel}");
+        rack.run(12);
+        assert_eq!(rack.times(0, b"greedy"), 6, "{parallel}");
+        rack.idle();
+        rack.assert_at_rest();
+    }
 }

@@ -54,23 +54,31 @@ fn ranked_adverts(
     roots.chunks(ITEMS_MAX).map(note).collect()
 }
 
-/// Honest nodes, and behind them one that lies on its only cable, which is the last.
+/// Honest nodes, and behind them one that lies on all its cables, which are the last.
 struct Liar {
     mesh: Mesh,
     honest: usize,
+    /// The first one.
     cable: usize,
 }
 
 impl Liar {
     /// The liar is cabled to node 0 and up; the others are not yet.
     fn new(honest: usize, cables: &[(usize, usize)]) -> Self {
+        Self::cabled(honest, cables, 1)
+    }
+
+    /// The same, with so many cables in parallel.
+    fn cabled(honest: usize, cables: &[(usize, usize)], parallel: usize) -> Self {
         let mut all = cables.to_vec();
-        all.push((0, honest));
+        all.extend(vec![(0, honest); parallel]);
         let mut mesh = Mesh::new(honest + 1, &all);
         let cable = cables.len();
         mesh.is_checked = honest <= CHECKED_MAX;
-        mesh.lies.insert((cable, 1), VecDeque::new());
-        mesh.mend(cable);
+        for cable in cable..all.len() {
+            mesh.lies.insert((cable, 1), VecDeque::new());
+            mesh.mend(cable);
+        }
         Self {
             mesh,
             honest,
@@ -79,7 +87,12 @@ impl Liar {
     }
 
     fn says(&mut self, notes: Vec<Vec<u8>>) {
-        let lies = self.mesh.lies.get_mut(&(self.cable, 1)).unwrap();
+        self.says_on(0, notes);
+    }
+
+    /// The same, on another of its cables.
+    fn says_on(&mut self, parallel: usize, notes: Vec<Vec<u8>>) {
+        let lies = self.mesh.lies.get_mut(&(self.cable + parallel, 1)).unwrap();
         lies.extend(notes);
     }
 
@@ -164,6 +177,128 @@ fn invented_roots_displace_no_node_that_is_known() {
         assert_eq!(liar.losses(), 0, "{nodes} nodes");
         assert_eq!(liar.locked_out(nodes), []);
         assert!(liar.mesh.nodes[0].take_refused(0) > 1_000);
+    }
+}
+
+/// A row and a grid that are as large as may be.
+fn large() -> [(usize, Vec<(usize, usize)>); 2] {
+    let row = (1..HONEST_MAX).map(|node| (node - 1, node));
+    [
+        (HONEST_MAX, row.collect()),
+        (HONEST_MAX, grid(HONEST_MAX / 4, 4)),
+    ]
+}
+
+/// Other roots on each cable take no more room than all of them on one.
+#[test]
+fn roots_invented_on_many_cables_lock_out_no_node_that_comes_later() {
+    for (nodes, cables) in large() {
+        for parallel in [2, 4] {
+            let mut liar = Liar::cabled(nodes, &cables, parallel);
+            for number in 0..parallel {
+                let roots = (200 * number..200 * (number + 1)).map(invented);
+                liar.says_on(number, adverts(roots, true, false));
+            }
+            liar.run(3, |_| vec![]);
+            for cable in 0..cables.len() {
+                liar.mesh.mend(cable);
+                liar.run(2, |_| vec![]);
+            }
+            liar.run(640, |_| vec![]);
+            let case = format!("{cables:?}: {parallel}");
+            assert_eq!(liar.locked_out(nodes), [], "{case}");
+            assert_eq!(liar.losses(), 0, "{case}");
+        }
+    }
+}
+
+/// What is turned away on one cable is not taken on the next.
+#[test]
+fn roots_that_change_cables_all_the_time_lock_nobody_out() {
+    for (nodes, cables) in large() {
+        for parallel in [2, 4] {
+            let mut liar = Liar::cabled(nodes, &cables, parallel);
+            for pace in 0..700 {
+                let roots = || (0..ROOTS_MAX).map(invented);
+                liar.says_on(pace % parallel, adverts(roots(), false, false));
+                liar.says_on((pace + 1) % parallel, adverts(roots(), true, false));
+                // One comes every other pace, to a full table.
+                if pace % 2 == 0 && (1..=cables.len()).contains(&(pace / 2)) {
+                    liar.mesh.mend(pace / 2 - 1);
+                }
+                liar.run(1, |_| vec![]);
+            }
+            let case = format!("{cables:?}: {parallel}");
+            assert_eq!(liar.locked_out(nodes), [], "{case}");
+        }
+    }
+}
+
+/// A root that another neighbor knows too does not give way to what one says on all its cables.
+#[test]
+fn what_one_neighbor_says_on_many_cables_is_known_by_one() {
+    const FAR: usize = 2;
+    // The others come to a full table.
+    let mut cables = vec![(0, 1), (1, FAR)];
+    cables.extend((FAR + 1..9).map(|leaf| (0, leaf)));
+    let mut liar = Liar::cabled(9, &cables, 4);
+    liar.mesh.is_checked = false;
+    liar.mesh.mend(0);
+    liar.mesh.mend(1);
+    liar.run(2, |_| vec![]);
+    let wave = liar.mesh.nodes[0].tree(guid(FAR)).unwrap().label.wave();
+    let nearer = Item {
+        label: Label::new(wave, 0),
+        life: 1,
+        hangs: true,
+        hops: 0,
+        ..Item::bound(guid(FAR), Label::FURTHEST)
+    };
+    let mut space = vec![0; NOTE_BYTES_MAX];
+    let mut writer = Writer::advert(&mut space);
+    writer.item(nearer);
+    let len = writer.finish().unwrap();
+    liar.says(vec![space[..len].to_vec()]);
+    liar.run(2, |_| vec![]);
+    let parent = liar.mesh.nodes[0].tree(guid(FAR)).unwrap().parent;
+    assert_eq!(parent, Some(0), "the liar's first berth");
+    liar.mesh.clear_events();
+    for pace in 0..100 {
+        for number in 0..4 {
+            liar.says_on(number, adverts((0..200).map(invented), true, false));
+        }
+        if (10..10 + cables.len() - 2).contains(&pace) {
+            liar.mesh.mend(pace - 8);
+        }
+        liar.run(1, |_| vec![]);
+    }
+    assert!((3..9).all(|leaf| liar.mesh.hangs(0, leaf)));
+    assert_eq!(liar.losses(), 0);
+}
+
+/// None gives way to what is said on many cables.
+#[test]
+fn roots_invented_on_many_cables_displace_no_node_that_is_known() {
+    for (nodes, cables) in large() {
+        for parallel in [2, 4] {
+            let mut liar = Liar::cabled(nodes, &cables, parallel);
+            for cable in 0..cables.len() {
+                liar.mesh.mend(cable);
+            }
+            liar.run(2, |_| vec![]);
+            liar.mesh.clear_events();
+            for pace in 0..100 {
+                for number in 0..parallel {
+                    let first = 50 * (pace * parallel + number);
+                    let fresh = adverts((first..first + 50).map(invented), true, false);
+                    liar.says_on(number, fresh);
+                }
+                liar.run(1, |_| vec![]);
+            }
+            let case = format!("{cables:?}: {parallel}");
+            assert_eq!(liar.losses(), 0, "{case}");
+            assert_eq!(liar.locked_out(nodes), [], "{case}");
+        }
     }
 }
 

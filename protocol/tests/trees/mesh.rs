@@ -155,7 +155,19 @@ impl Mesh {
             end.berth = trees.free_berth();
             self.at_berth[end.node][usize::from(end.berth.unwrap())] = Some((cable, side));
             trees.on_up(end.berth.unwrap(), &mut |event| events.push(event));
+            self.join_berths(cable, side);
         }
+    }
+
+    /// The node at this end knows which of its cables lead to the same neighbour.
+    fn join_berths(&mut self, cable: usize, side: usize) {
+        let [node, neighbour] = [side, 1 - side].map(|at| self.cables[cable].ends[at].node);
+        let leads_there = |at: &Option<(usize, usize)>| {
+            at.is_some_and(|(cable, side)| self.cables[cable].ends[1 - side].node == neighbour)
+        };
+        let berths = (0..).zip(&self.at_berth[node]);
+        let its = berths.filter(|(_, at)| leads_there(at));
+        self.nodes[node].are_of_one(its.map(|(berth, _)| berth).collect());
     }
 
     /// A node loses its memory. Its links fail at both ends.
