@@ -58,6 +58,7 @@ use covalent_pipe::{
 use nix::{
     errno::Errno,
     poll::{PollFd, PollFlags, PollTimeout, poll},
+    sys::resource::{Resource, getrlimit},
 };
 use tracing::{debug, error, warn};
 
@@ -98,9 +99,11 @@ use crate::{
 const RETRY_PAUSE: Duration = Duration::from_millis(10);
 /// Connections accepted in one round, so that a flood of them does not keep the others waiting.
 const ACCEPTS_PER_ROUND: usize = 16;
-/// Connections that wait to be closed, beyond which no more are accepted until some are: each has a descriptor. Only such as bring what is
-/// slow to close wait, and each of those for less than a millisecond.
-const CLOSING_MAX: usize = 1024;
+/// Quarters of the descriptors that connections may have which wait to be closed; then none is
+/// accepted. One user's each hold a descriptor in flight, and Linux bounds those by user.
+const CLOSING_QUARTERS: usize = 3;
+/// Descriptors of a process that is told nothing else.
+const USUAL_DESCRIPTORS: u64 = 1024;
 /// Pause after a connection could not be accepted.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
@@ -167,6 +170,8 @@ pub struct Server {
     agreements: Agreements,
     memory: MemoryWorkers,
     reaper: Reaper,
+    /// Connections that wait to be closed, beyond which no more are accepted until some are.
+    closing_max: usize,
     mapping_bounds: MappingBounds,
     errands: BTreeMap<u64, Errand>,
     status_rounds: BTreeMap<u64, StatusRound>,
@@ -214,6 +219,7 @@ impl Server {
             agreements: parts.agreements,
             memory: parts.memory,
             reaper: parts.reaper,
+            closing_max: closing_max(),
             mapping_bounds: MappingBounds::of_this_system(),
             errands: BTreeMap::new(),
             status_rounds: BTreeMap::new(),
@@ -401,7 +407,7 @@ impl Server {
 
     fn accept(&mut self) {
         for _ in 0..ACCEPTS_PER_ROUND {
-            if self.reaper.waiting() >= CLOSING_MAX {
+            if self.reaper.waiting() >= self.closing_max {
                 self.pause_accepting("too many connections wait to be closed");
                 return;
             }
@@ -826,6 +832,11 @@ impl Server {
 
 fn no_descriptors(error: impl std::fmt::Display) -> String {
     format!("the daemon has no descriptor to give: {error} (see `ulimit -n`)")
+}
+
+fn closing_max() -> usize {
+    let (descriptors, _) = getrlimit(Resource::RLIMIT_NOFILE).unwrap_or((USUAL_DESCRIPTORS, 0));
+    usize::try_from(descriptors).unwrap_or(usize::MAX) / 4 * CLOSING_QUARTERS
 }
 
 /// What `poll(2)` found.
