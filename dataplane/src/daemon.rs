@@ -784,14 +784,7 @@ fn open_journal(
             recovered.last_lsn.0
         );
     }
-    info!(
-        lane,
-        directory = %options.directory.display(),
-        regions = recovered.regions.len(),
-        last_lsn = recovered.last_lsn.0,
-        torn = ?recovered.torn,
-        "journal open"
-    );
+    log_journal("journal open", lane, &options, &recovered);
     Ok(Some((journal, recovered)))
 }
 
@@ -818,15 +811,20 @@ fn inspect_journal(options: &JournalOptions, lane: u32) -> Result<Option<Recover
             recovered.last_lsn.0
         );
     }
+    log_journal("this journal can be opened", lane, options, &recovered);
+    Ok(Some(recovered))
+}
+
+/// Logs what a journal holds.
+fn log_journal(what: &str, lane: u32, options: &JournalOptions, recovered: &Recovered) {
     info!(
         lane,
         directory = %options.directory.display(),
         regions = recovered.regions.len(),
         last_lsn = recovered.last_lsn.0,
         torn = ?recovered.torn,
-        "this journal can be opened"
+        "{what}"
     );
-    Ok(Some(recovered))
 }
 
 fn no_thread(source: io::Error) -> StartError {
