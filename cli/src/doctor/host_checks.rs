@@ -94,7 +94,7 @@ pub fn locked_memory(machine: &Machine, config: Option<&Config>) -> Finding {
 }
 
 /// The hard limit on descriptors that `covalentd.service` sets: each pipe costs some.
-const DESCRIPTORS: u64 = 65_536;
+const DESCRIPTORS: u64 = 1_048_576;
 
 /// Descriptors that a node with few applications takes.
 const DESCRIPTORS_MIN: u64 = 1_024;

@@ -9,7 +9,7 @@ pub const HOST: Broken = Broken {
         check: "descriptors",
         level: "warning",
         found: &["256 at most"],
-        cure: "LimitNOFILE=65536",
+        cure: "LimitNOFILE=1048576",
     }],
     mend: |ward, _| ward.before.clear(),
 };
