@@ -4,7 +4,10 @@ use std::collections::BTreeSet;
 
 use covalent_api::config::{Config, Idle};
 
-use super::{facts::Machine, finding::Finding};
+use super::{
+    facts::{Machine, Running},
+    finding::Finding,
+};
 
 /// What there is to tell of each lane, and of all. `refused` are the cores to which no lane can be pinned.
 pub fn lanes(machine: &Machine, refused: &BTreeSet<u32>, config: &Config) -> Vec<Finding> {
@@ -53,6 +56,29 @@ pub fn lanes(machine: &Machine, refused: &BTreeSet<u32>, config: &Config) -> Vec
         ));
     }
     findings
+}
+
+/// Lanes of a running daemon that are not on the cores that the configuration names: its cpuset may be another one than this process's.
+pub fn running(config: &Config, running: &Running) -> Vec<Finding> {
+    let lanes = config.lane.iter().zip(&running.after.lanes);
+    lanes
+        .filter_map(|(wanted, lane)| {
+            let core = wanted.core?;
+            let elsewhere = match lane.core {
+                Some(other) if other == core => return None,
+                Some(other) => format!("on core {other}"),
+                None => "floating".into(),
+            };
+            let pid = running.after.pid;
+            Some(Finding::warning(
+                format!("lane {}: its core", lane.lane),
+                format!("the configuration has it on core {core}, and it runs {elsewhere}"),
+                format!(
+                    "grep Cpus_allowed_list /proc/{pid}/status: where core {core} is missing, widen the cpuset (AllowedCPUs= of the unit and its slices), and the lane goes back; else restart covalentd with this configuration"
+                ),
+            ))
+        })
+        .collect()
 }
 
 #[cfg(test)]
@@ -115,5 +141,22 @@ mod tests {
             ..roomy
         };
         assert_eq!(levels(&isolated, &config), [Level::Fine, Level::Warning]);
+    }
+    #[test]
+    fn a_lane_that_the_daemon_has_elsewhere_is_told() {
+        let mut config = samples::cable_config();
+        config.lane = vec![LaneConfig { core: Some(1) }];
+        let mut node = samples::running();
+        let mut told = |core| {
+            node.after.lanes[0].core = core;
+            running(&config, &node)
+        };
+        assert_eq!(told(Some(1)), []);
+        let floats = &told(None)[0];
+        assert!(floats.level == Level::Warning && floats.found.contains("floating"));
+        assert!(floats.cure.contains("widen the cpuset"), "{floats:?}");
+        assert!(told(Some(0))[0].found.contains("on core 0"));
+        config.lane[0].core = None;
+        assert_eq!(running(&config, &node), []);
     }
 }

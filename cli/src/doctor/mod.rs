@@ -99,6 +99,7 @@ fn examine(file: Option<&Path>) -> Result<Vec<Finding>> {
     if let Some(running) = daemon.running() {
         findings.extend(port_checks::running(&named, &running.after));
         findings.extend(effect_checks::modes(&config, &named, running));
+        findings.extend(core_checks::running(&config, running));
         findings.extend(rest_checks::lanes(&config, running, file));
         findings.extend(journal_checks::lanes(running));
         findings.extend(flow_checks::pipes(running));
