@@ -131,6 +131,12 @@ fn a_neighbor_that_lies_breaks_nothing() {
         run_seeds(0..600, &options, |_| ControlFlow::Continue(()))
             .unwrap_or_else(|failure| panic!("{failure}"));
     }
+    // It had committed, in another's name, what its neighbor had admitted a moment ago.
+    let options = Options {
+        faults: Some(Faults::of(&[Fault::Lie])),
+        ..Options::default()
+    };
+    run(594_443_009_872, &options).unwrap_or_else(|failure| panic!("{failure}"));
 }
 
 #[test]

@@ -9,7 +9,9 @@ use crate::{book::Life, fact::Fact, payload, region};
 
 /// A region changes in an execution and never else: not when a request is admitted, refused or reversed, and not between
 /// calls. A two-phase request is executed only after its node said something since it was admitted, for the initiator
-/// cannot commit what it was not told of. (While registers hold anything, the initiator may take itself for told.)
+/// cannot commit what it was not told of.
+/// (While registers hold anything, the initiator may take itself for told. A neighbor that lies may
+/// have it committed in the initiator's name.)
 #[derive(Debug, Default)]
 pub struct Isolation {
     /// Writes to each node's region up to its last execution.
@@ -34,7 +36,8 @@ impl Checker for Isolation {
                 payload,
                 wrote,
             } => {
-                if *mode == Mode::TwoPhase && !scene.book.is_unsettled() {
+                let is_held = !scene.book.is_unsettled() && !scene.book.is_lied_to();
+                if *mode == Mode::TwoPhase && is_held {
                     self.admitted.insert((*at, **id), scene.call);
                 }
                 clean(*at, payload, *wrote, "admitted")
