@@ -295,12 +295,12 @@ struct Rack {
 }
 
 impl Rack {
-    fn seeker(index: u64, life: u64, founders: u8) -> Group {
+    fn seeker(index: u64, life: u32, founders: u8) -> Group {
         Group::new(GroupConfig {
             name: Name::new("group").unwrap(),
             me: Contact {
                 guid: index,
-                life: Life(life),
+                life: Life::of(index, 1, life),
                 rkey: 1,
             },
             secret: Secret([life as u8; 16]),
@@ -360,7 +360,7 @@ impl Rack {
 #[test]
 fn members_of_a_group_allocate_nothing_once_they_are_made() {
     let mut rack = Rack {
-        groups: [1, 2, 3].map(|index| Rack::seeker(index, index, 3)),
+        groups: [1, 2, 3].map(|index| Rack::seeker(index.into(), index, 3)),
         dead: None,
         delivered: 0,
     };

@@ -14,13 +14,15 @@ use super::{
     contact::{Contact, Life, MEMBERS_MAX},
     pair::Pair,
     token::Token,
-    wire::Head,
+    wire::{Head, JOINERS_MAX, KNOWN_MAX},
 };
 
-/// Most answers at a time: all members of a new view challenge each other at once.
+/// Most answers at a time to queues of which nothing is known.
 const ANSWERS_MAX: usize = 2 * MEMBERS_MAX;
 /// Most of them for one node: a stranger there may send challenges too.
-const ANSWERS_OF_NODE_MAX: usize = 4;
+const ANSWERS_OF_NODE_MAX: usize = 3;
+/// One answer is kept for each queue that is in a pair or in the book, whatever strangers of its node ask.
+const KEPT_MAX: usize = 2 * MEMBERS_MAX + JOINERS_MAX + KNOWN_MAX;
 
 /// Answers to challenges that showed no token: all that is stored of their senders.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -34,28 +36,39 @@ struct Answer {
     /// The grant of the challenge, which the answer shows.
     token: Token,
     under_way: bool,
+    /// In the place that is kept for its queue.
+    is_kept: bool,
 }
 
 impl Answers {
     /// With room for all.
     pub fn new() -> Self {
         Self {
-            entries: Vec::with_capacity(ANSWERS_MAX),
+            entries: Vec::with_capacity(ANSWERS_MAX + KEPT_MAX),
         }
     }
 
-    /// Adds an answer, if there is room.
-    fn add(&mut self, to: Contact, token: Token) {
-        let of_node = self.entries.iter().filter(|one| one.to.guid == to.guid);
-        let is_known = |one: &Answer| one.to == to && one.token == token && !one.under_way;
-        if self.entries.len() < ANSWERS_MAX
-            && of_node.count() < ANSWERS_OF_NODE_MAX
-            && !self.entries.iter().any(is_known)
+    /// Adds an answer, if there is room. One place is kept for each queue that `is_known`.
+    fn add(&mut self, to: Contact, token: Token, is_known: bool) {
+        let is_there = |one: &Answer| one.to == to && one.token == token && !one.under_way;
+        if self.entries.iter().any(is_there) {
+            return;
+        }
+        let (shared, kept) = (|one: &&Answer| !one.is_kept, |one: &&Answer| one.is_kept);
+        let mut of_queue = self.entries.iter().filter(kept);
+        let is_taken = of_queue.any(|one| (one.to.guid, one.to.rkey) == (to.guid, to.rkey));
+        let is_kept = is_known && !is_taken && self.entries.iter().filter(kept).count() < KEPT_MAX;
+        let of_node = self.entries.iter().filter(shared);
+        let of_node = of_node.filter(|one| one.to.guid == to.guid);
+        if is_kept
+            || (self.entries.iter().filter(shared).count() < ANSWERS_MAX
+                && of_node.count() < ANSWERS_OF_NODE_MAX)
         {
             self.entries.push(Answer {
                 to,
                 token,
                 under_way: false,
+                is_kept,
             });
         }
     }
@@ -101,9 +114,24 @@ impl Group {
         }
         if is_proven {
             self.note_token(sender, grant);
-        } else {
-            self.answers.add(sender, grant);
+            return;
         }
+        let known = self.token_of(&sender);
+        // A stay grants one token to one queue: a stranger sent what grants another one.
+        if known.is_none_or(|token| token.is_none() || token == grant) {
+            self.answers.add(sender, grant, known.is_some());
+        }
+    }
+
+    /// What is shown to a stay that is in a pair or in the book; `None` for any other.
+    fn token_of(&mut self, sender: &Contact) -> Option<Token> {
+        let of_sender = |pair: &&Pair| !pair.is_free() && pair.contact == *sender;
+        let entry = self.book.of_node(sender.guid);
+        let entry = entry.filter(|entry| entry.is_of(sender));
+        let pair = self.pairs.iter().find(of_sender);
+        let (pair, entry) = (pair.map(|pair| pair.token), entry.map(|entry| entry.token));
+        let tokens = [pair, entry].into_iter().flatten();
+        tokens.max_by_key(|token| !token.is_none())
     }
 
     /// Stores the token that a sender granted, whose identity is proven.

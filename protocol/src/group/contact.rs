@@ -6,11 +6,43 @@ use core::{fmt, ops::Deref};
 pub const MEMBERS_MAX: usize = 32;
 
 /// One stay of one application in a group: drawn afresh with each join, so nothing of an earlier stay is believed.
+///
+/// Its upper half is a hash of the stay's queue, so nobody can claim the life of another queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub struct Life(
-    /// A random number, not 0.
+    /// As [`Life::of`] makes it; 0 for none.
     pub u64,
 );
+
+impl Life {
+    /// The life of a stay whose queue has the key `rkey` on the node `guid`. `random` is its lower half.
+    #[must_use]
+    pub const fn of(guid: u64, rkey: u32, random: u32) -> Self {
+        let queue = hash_of_queue(guid, rkey);
+        let random = if queue == 0 && random == 0 { 1 } else { random };
+        Self((queue as u64) << 32 | random as u64)
+    }
+
+    /// Whether a stay with this queue can have this life.
+    #[must_use]
+    pub const fn is_of(self, guid: u64, rkey: u32) -> bool {
+        self.0 != 0 && (self.0 >> 32) as u32 == hash_of_queue(guid, rkey)
+    }
+}
+
+/// An application chooses neither its node nor a key: the daemon draws each key once. So one that wants the hash of another
+/// queue has one chance in 2^32 with each queue that it opens.
+const fn hash_of_queue(guid: u64, rkey: u32) -> u32 {
+    (mix(mix(guid) ^ rkey as u64) >> 32) as u32
+}
+
+/// Spreads each bit over all (the finalizer of `SplitMix64`).
+const fn mix(word: u64) -> u64 {
+    let word = word.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let word = (word ^ (word >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let word = (word ^ (word >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    word ^ (word >> 31)
+}
 
 /// Where a member is reached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
@@ -21,6 +53,14 @@ pub struct Contact {
     pub life: Life,
     /// Key of its receive queue there.
     pub rkey: u32,
+}
+
+impl Contact {
+    /// Whether its life is one of its queue. Of a life that is not known, no.
+    #[must_use]
+    pub const fn owns_life(&self) -> bool {
+        self.life.is_of(self.guid, self.rkey)
+    }
 }
 
 /// Some of the members of a view, by rank: bit 0 is rank 0.
@@ -217,5 +257,36 @@ impl View {
     #[must_use]
     pub fn everybody(&self) -> Members {
         Members::first(self.members.len())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_life_is_of_one_queue() {
+        for random in [0, 1, 7, u32::MAX] {
+            let life = Life::of(0x100, 7, random);
+            assert_ne!(life, Life(0));
+            assert_eq!(life.0 as u32, random);
+            assert!(life.is_of(0x100, 7));
+            for (guid, rkey) in [(0x101, 7), (0x100, 8), (7, 0x100), (0, 7), (0x100, 0)] {
+                assert!(!life.is_of(guid, rkey), "{guid:#x}, {rkey}");
+            }
+        }
+        assert!(!Life(0).is_of(0x100, 7));
+    }
+
+    #[test]
+    fn lives_of_many_queues_have_different_halves() {
+        // Nodes and keys that are close to each other, as those of a rack may be.
+        let queues = (0..64).flat_map(|guid| (0..64).map(move |rkey| (guid, rkey)));
+        let mut halves: alloc::vec::Vec<u64> = queues
+            .map(|(guid, rkey)| Life::of(guid, rkey, 0).0 >> 32)
+            .collect();
+        halves.sort_unstable();
+        halves.dedup();
+        assert_eq!(halves.len(), 64 * 64);
     }
 }

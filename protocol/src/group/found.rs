@@ -218,8 +218,11 @@ impl Book {
 }
 
 impl Group {
-    /// Somebody under the group's name was found: its queue's key on a node, with life 0 if that is not known. It gets to know of this one.
+    /// Somebody under the group's name was found: its queue's key on a node, with life 0 if that is not known. It gets to know of this one. One with the life of another queue is left out.
     pub fn on_contact(&mut self, contact: Contact) {
+        if contact.life != Life(0) && !contact.owns_life() {
+            return;
+        }
         if contact.guid == self.config.me.guid || self.is_member(contact) || self.is_mate(contact) {
             return;
         }
@@ -373,7 +376,8 @@ impl Group {
             return false;
         }
         let terms = self.config.terms();
-        let mut found = [Contact::default(); MEMBERS_MAX];
+        // All are sorted before any is left out: two founders that know the same ones choose the same.
+        let mut found = [Contact::default(); 1 + KNOWN_MAX];
         let mut count = 1;
         found[0] = self.config.me;
         for entry in self.book.entries() {
@@ -381,22 +385,29 @@ impl Group {
                 return false;
             }
             let fits = entry.founders == Some(founders) && entry.terms == terms && !entry.lost;
-            let is_taken = |one: &Contact| one.life == entry.contact.life;
-            if fits && count < MEMBERS_MAX && !found[..count].iter().any(is_taken) {
+            if fits {
                 found[count] = entry.contact;
                 count += 1;
             }
         }
+        found[..count].sort_unstable_by_key(|contact| contact.guid);
         let wanted = usize::from(founders);
-        if count < wanted {
+        let mut members = Contacts::<MEMBERS_MAX>::default();
+        for one in &found[..count] {
+            let is_taken = members.iter().any(|member| member.life == one.life);
+            if members.len() < wanted && !is_taken {
+                members.push(*one);
+            }
+        }
+        if members.len() < wanted {
             return false;
         }
-        found[..count].sort_unstable_by_key(|contact| contact.guid);
-        let chosen = &found[..wanted];
-        let Some(me) = chosen.iter().position(|contact| *contact == self.config.me) else {
+        let Some(me) = members
+            .iter()
+            .position(|contact| *contact == self.config.me)
+        else {
             return false;
         };
-        let members: Contacts = chosen.iter().copied().collect();
         let view = View {
             group: id_of(self.config.name.as_str(), &members),
             number: 0,

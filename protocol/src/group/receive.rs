@@ -32,12 +32,16 @@ impl Group {
     ) -> Result<(), BadEnvelope> {
         let head = &envelope.head;
         let (sender, is_proven) = self.sender_of(sender_guid, head);
-        if matches!(envelope.body, Body::Challenge) {
+        let is_challenge = matches!(envelope.body, Body::Challenge);
+        if !is_proven && !is_challenge {
+            return Err(BadEnvelope::Unproven);
+        }
+        if !sender.owns_life() {
+            return Err(BadEnvelope::Life);
+        }
+        if is_challenge {
             self.take_challenge(sender, is_proven, head.grant);
             return Ok(());
-        }
-        if !is_proven {
-            return Err(BadEnvelope::Unproven);
         }
         let result = self.receive(sender, envelope, bytes);
         self.settle();

@@ -103,7 +103,7 @@ proptest! {
         rack.rest();
         assert_one_order(&rack, &sent);
         for (life, sequence, data) in rack.delivered(0) {
-            let member = (life.0 - contact(0).life.0) as usize;
+            let member = (life.0 as u32 - contact(0).life.0 as u32) as usize;
             prop_assert_eq!(&data, &bytes_of(member, sequence, data.len()));
         }
     }
@@ -301,7 +301,8 @@ fn who_breaks_a_bound_is_not_heard() {
     let mut rack = Rack::of(2);
     assert_eq!(hear(&mut rack, &other), Err(BadEnvelope::OtherGroup));
     let mut nobody = own;
-    nobody[24..32].copy_from_slice(&Life(5).0.to_le_bytes());
+    let life = Life::of(contact(1).guid, contact(1).rkey, 5);
+    nobody[24..32].copy_from_slice(&life.0.to_le_bytes());
     nobody[16] = 2;
     assert_eq!(
         hear(&mut rack, &nobody),
@@ -312,7 +313,7 @@ fn who_breaks_a_bound_is_not_heard() {
     for guid in 1..64_u32 {
         let joiner = Contact {
             guid: u64::from(guid),
-            life: Life(5 + u64::from(guid)),
+            life: Life::of(guid.into(), 1, 5 + guid),
             rkey: 1,
         };
         let token = secret(contact(0)).token_for(joiner.guid, joiner.rkey);

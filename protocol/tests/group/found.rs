@@ -435,22 +435,29 @@ fn a_stranger_ends_nobodys_stay() {
     rack.gather();
     // It owns a queue on another node or on that of a member, and shows the token of that queue.
     let member = rack.contact(0);
-    for stranger in [
-        Contact {
-            guid: 0x999,
-            ..member
-        },
-        Contact { rkey: 99, ..member },
-        Contact {
-            life: Life(99),
-            rkey: 99,
-            ..member
-        },
+    for (stranger, why) in [
+        (
+            Contact {
+                guid: 0x999,
+                ..member
+            },
+            BadEnvelope::Life,
+        ),
+        (Contact { rkey: 99, ..member }, BadEnvelope::Life),
+        (
+            Contact {
+                life: Life::of(member.guid, 99, 99),
+                rkey: 99,
+                ..member
+            },
+            BadEnvelope::Sender,
+        ),
     ] {
         let known = rack.known_of(stranger, 1, true);
         assert_eq!(
             rack.groups[1].on_envelope(stranger.guid, &known),
-            Err(BadEnvelope::Sender)
+            Err(why),
+            "{stranger:?}"
         );
     }
     assert_eq!(rack.groups[1].standing(), GroupStanding::Member);

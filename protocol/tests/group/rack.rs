@@ -46,6 +46,9 @@ pub enum Told {
 /// Begins a message that tells its own number.
 const NUMBERED: u64 = 0x7265_626d_756e_2023;
 
+/// From the key of a stay's queue to that of the next one's.
+pub const NEXT_RKEY: u32 = 0x100;
+
 /// Group and view, position, sender and sequence of a message.
 type Place = ((u64, u64), u64, (Life, u64));
 /// What an application makes of the deliveries: their number and a hash.
@@ -80,10 +83,11 @@ pub struct Rack {
 
 /// The contact of the member that is the `index`th of a rack.
 pub fn contact(index: usize) -> Contact {
+    let (guid, rkey) = (0x100 + index as u64, 7 + index as u32);
     Contact {
-        guid: 0x100 + index as u64,
-        life: Life(0x1000 + index as u64),
-        rkey: 7 + index as u32,
+        guid,
+        life: Life::of(guid, rkey, 0x1000 + index as u32),
+        rkey,
     }
 }
 
@@ -199,7 +203,7 @@ impl Rack {
 
     /// Which stay of a member this is.
     fn stay(&self, index: usize) -> usize {
-        (self.life(index).0 >> 16) as usize
+        (self.life(index).0 as u32 >> 16) as usize
     }
 
     fn reach(&mut self, posted: &Posted) -> End {
@@ -354,7 +358,8 @@ impl Rack {
         members_max: u8,
     ) {
         let before = self.contacts[index];
-        let life = Life(before.life.0 + (1 << 16));
+        let random = before.life.0 as u32 + (1 << 16);
+        let life = Life::of(before.guid, before.rkey + NEXT_RKEY, random);
         self.restart_as(index, life, |config| GroupConfig {
             former,
             founders,
@@ -373,7 +378,7 @@ impl Rack {
         let before = self.contacts[index];
         let me = Contact {
             life,
-            rkey: before.rkey + 0x100,
+            rkey: before.rkey + NEXT_RKEY,
             ..before
         };
         self.past

@@ -6,14 +6,15 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use covalent_protocol::{
     Name,
     group::{
-        BadEnvelope, Contact, Contacts, Group, GroupStanding, Life, Members, Notice, Token, View,
+        BadEnvelope, Contact, Contacts, Group, GroupConfig, GroupStanding, Life, Members, Notice,
+        Token, View,
         row::{Ballot, Change, Frontier, Proposal},
         wire::{Batch, Body, Envelope, Fates, Head, KnownContacts, Terms},
     },
     verb::SEND_BYTES_MAX,
 };
 
-use crate::rack::{Rack, contact, secret};
+use crate::rack::{NEXT_RKEY, Rack, config, contact, secret};
 
 fn digest(group: &Group) -> u64 {
     let mut hasher = DefaultHasher::new();
@@ -250,8 +251,7 @@ fn answers(group: &mut Group) -> Vec<(Contact, Vec<u8>)> {
 
 #[test]
 fn a_challenge_is_answered_to_the_queue_that_it_names() {
-    let mut rack = Rack::of(2);
-    rack.rest();
+    let mut rack = Rack::founding(2, 2);
     let forged = challenge(contact(1), Token::NONE, Token(5));
     rack.groups[0]
         .on_envelope(contact(1).guid, &forged)
@@ -266,6 +266,8 @@ fn a_challenge_is_answered_to_the_queue_that_it_names() {
     assert_eq!(answer.head.grant, granted);
     // And the member takes nothing of it, for it never granted that.
     rack.groups[1].on_envelope(contact(0).guid, bytes).unwrap();
+    rack.introduce();
+    rack.settle();
     rack.multicast(0);
     rack.multicast(1);
     rack.rest();
@@ -278,27 +280,70 @@ fn challenges_of_strangers_are_answered_some_at_a_time() {
     let mut rack = Rack::of(2);
     rack.rest();
     let group = &mut rack.groups[0];
+    let mut count = 0;
     let mut challenge_of = |guid: u64, rkey: u32| {
         let stranger = Contact {
             guid,
-            life: Life(3),
+            life: Life::of(guid, rkey, 3),
             rkey,
         };
         let bytes = challenge(stranger, Token::NONE, Token(5));
         group.on_envelope(guid, &bytes).unwrap();
     };
-    (0..1000).for_each(|rkey| challenge_of(contact(1).guid, rkey));
+    (1000..2000).for_each(|rkey| challenge_of(contact(1).guid, rkey));
     (0..1000).for_each(|guid| challenge_of(0x999 + guid, 1));
-    let answers = answers(group);
-    let of_node = answers
+    let to_strangers = answers(group);
+    let of_node = to_strangers
         .iter()
         .filter(|(to, _)| to.guid == contact(1).guid)
         .count();
-    assert_eq!((of_node, answers.len()), (4, 64));
-    // None of them has ended, so there is room for nobody else's.
+    assert_eq!((of_node, to_strangers.len()), (3, 64));
+    // None of them has ended. One place is kept for the member of the node, and no stranger takes it.
+    for forged in 6..100 {
+        let bytes = challenge(contact(1), Token::NONE, Token(forged));
+        group.on_envelope(contact(1).guid, &bytes).unwrap();
+    }
+    assert!(!group.has_news(), "the member grants another token");
+    let grant = secret(contact(1)).token_for(contact(0).guid, contact(0).rkey);
+    let bytes = challenge(contact(1), Token::NONE, grant);
+    for _ in 0..2 {
+        group.on_envelope(contact(1).guid, &bytes).unwrap();
+        let to_member = answers(group);
+        assert!(to_member.len() <= 1);
+        for (to, bytes) in to_member {
+            assert_eq!(to, contact(1));
+            assert_eq!(Envelope::decode(&bytes).unwrap().head.token, grant);
+            count += 1;
+        }
+    }
+    assert_eq!(count, 1, "once until it ends");
+}
+
+#[test]
+fn a_founder_that_was_found_by_name_is_answered_whatever_strangers_of_its_node_ask() {
+    let mut group = Rack::founding(2, 2).groups.remove(0);
+    for rkey in 1000..2000 {
+        let stranger = Contact {
+            life: Life::of(contact(1).guid, rkey, 3),
+            rkey,
+            ..contact(1)
+        };
+        let bytes = challenge(stranger, Token::NONE, Token(5));
+        group.on_envelope(stranger.guid, &bytes).unwrap();
+    }
+    assert_eq!(answers(&mut group).len(), 3);
+    group.on_contact(Contact {
+        life: Life(0),
+        ..contact(1)
+    });
     let bytes = challenge(contact(1), Token::NONE, Token(6));
     group.on_envelope(contact(1).guid, &bytes).unwrap();
-    assert!(!group.has_news());
+    let shown = |(to, bytes): &(Contact, Vec<u8>)| {
+        assert_eq!((to.guid, to.rkey), (contact(1).guid, contact(1).rkey));
+        Envelope::decode(bytes).unwrap().head.token
+    };
+    let shown: Vec<Token> = answers(&mut group).iter().map(shown).collect();
+    assert!(shown.contains(&Token(6)), "{shown:?}");
 }
 
 #[test]
@@ -337,17 +382,105 @@ fn a_life_is_that_of_one_member_whoever_claims_it() {
     let mut rack = Rack::founding(4, 2);
     rack.introduce_some(&[0, 1]);
     rack.settle();
-    let life = Life(0x77);
-    for node in [2, 3] {
+    // On the node 3 a stranger copies the life that the newcomer on the node 2 publishes, and asks first.
+    let life = Life::of(contact(2).guid, contact(2).rkey + NEXT_RKEY, 0x77);
+    for node in [3, 2] {
         rack.restart_as(node, life, |config| config);
         rack.meet(node, 0);
         rack.meet(node, 1);
+        rack.settle();
     }
+    rack.assert_sound();
+    let newcomer = rack.contact(2);
+    for member in [0, 1, 2] {
+        assert_eq!(rack.groups[member].view().unwrap().members[2..], [newcomer]);
+    }
+    assert_eq!(rack.groups[3].standing(), GroupStanding::Seeking);
+    let refused = rack.groups[0].counters().bad_envelopes[BadEnvelope::Life.index()];
+    assert!(refused > 0);
+    // The stranger's end is none of the newcomer's.
+    rack.kill(3);
+    rack.settle();
+    assert_eq!(rack.groups[2].standing(), GroupStanding::Member);
+}
+
+#[test]
+fn nobody_is_met_under_the_life_of_another_queue() {
+    let copied = Contact {
+        life: contact(1).life,
+        ..contact(2)
+    };
+    let mut group = Rack::founding(2, 2).groups.remove(0);
+    group.on_contact(copied);
+    assert!(!group.has_news());
+    group.on_contact(contact(2));
+    assert!(group.has_news());
+    let with = |other: Contact| {
+        let view = View {
+            group: 99,
+            number: 1,
+            members: [contact(0), other].into_iter().collect(),
+            voters: Members::first(2),
+        };
+        Group::with_view(config(0, 2), view)
+    };
+    assert!(with(copied).is_none());
+    assert!(with(contact(2)).is_some());
+}
+
+#[test]
+fn a_stranger_that_copies_the_lives_of_founders_keeps_none_of_them_out() {
+    let mut rack = Rack::founding(4, 3);
+    let (strangers, founders) = (0, 1..4);
+    for copied in founders.clone() {
+        let life = rack.life(copied);
+        rack.restart_as(strangers, life, |config| GroupConfig {
+            founders: 3,
+            ..config
+        });
+        rack.introduce_some(&[strangers, copied]);
+        rack.settle();
+    }
+    rack.introduce();
     rack.settle();
     rack.assert_sound();
-    let claimed = |view: &View| view.members.iter().filter(|one| one.life == life).count();
-    assert_eq!(rack.views(0).iter().map(claimed).max(), Some(1));
-    assert_eq!(claimed(rack.groups[0].view().unwrap()), 1);
+    let expected: Vec<Contact> = founders.map(contact).collect();
+    for member in 1..4 {
+        assert_eq!(rack.groups[member].view().unwrap().members[..], expected);
+    }
+}
+
+#[test]
+fn founders_choose_the_lowest_of_all_whom_they_know() {
+    let me = 40;
+    let mut group = Rack::founding(1 + me, 3).groups.remove(me);
+    let mut hear = |sender: Contact, body: Body<'_>| {
+        let bytes = said_by(sender, contact(me), body);
+        group.on_envelope(sender.guid, &bytes).unwrap();
+    };
+    let hello_of = |index| hello_of(contact(index), (32, 3));
+    // While it hears of a member, it does not found.
+    hear(contact(41), hello_of(41));
+    let member = [(contact(80), Terms::default())];
+    let known = Body::Known {
+        members: 1,
+        excluded: false,
+        contacts: KnownContacts::new(&member),
+    };
+    hear(contact(41), known);
+    // As many as a group can have are above this one, and come before those below it.
+    (42..72)
+        .chain([1, 0])
+        .for_each(|index| hear(contact(index), hello_of(index)));
+    hear(contact(80), hello_of(80));
+    assert_eq!(group.counters().views, 1);
+    let mut told: Vec<Contact> = answers(&mut group)
+        .into_iter()
+        .filter(|(_, bytes)| matches!(Envelope::decode(bytes).unwrap().body, Body::Welcome { .. }))
+        .map(|(to, _)| to)
+        .collect();
+    told.sort_unstable();
+    assert_eq!(told, [contact(0), contact(1)]);
 }
 
 #[test]
@@ -355,7 +488,7 @@ fn a_founder_is_not_gone_because_another_application_of_its_node_says_hello() {
     let mut rack = Rack::founding(2, 2);
     rack.introduce();
     let stranger = Contact {
-        life: Life(0x99),
+        life: Life::of(contact(1).guid, 99, 0x99),
         rkey: 99,
         ..contact(1)
     };
@@ -381,6 +514,24 @@ fn a_founder_is_not_gone_because_another_application_of_its_node_says_hello() {
 
 /// A stay that owns its queue says hello.
 fn hello(sender: Contact, to: Contact) -> Vec<u8> {
+    said_by(sender, to, hello_of(sender, (2, 0)))
+}
+
+/// A hello with the most members and the founders of its sender.
+fn hello_of(sender: Contact, (members_max, founders): (u8, u8)) -> Body<'static> {
+    Body::Hello {
+        contact: sender,
+        terms: Terms {
+            stateless: false,
+            members_max,
+        },
+        former: Life(0),
+        founders,
+    }
+}
+
+/// What a stay that owns its queue and is in no view says.
+fn said_by(sender: Contact, to: Contact, body: Body<'_>) -> Vec<u8> {
     let head = Head {
         from: None,
         number: None,
@@ -394,15 +545,6 @@ fn hello(sender: Contact, to: Contact) -> Vec<u8> {
         members: 0,
         decided: false,
         frontier: Frontier::default(),
-    };
-    let body = Body::Hello {
-        contact: sender,
-        terms: Terms {
-            stateless: false,
-            members_max: 2,
-        },
-        former: Life(0),
-        founders: 0,
     };
     encode(head, body)
 }

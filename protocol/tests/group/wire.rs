@@ -33,13 +33,13 @@ struct Parts {
 fn parts() -> impl Strategy<Value = Parts> {
     let contact = (
         any::<u64>(),
-        1..u64::MAX,
+        any::<u32>(),
         any::<u32>(),
         any::<bool>(),
         0..=32u8,
     )
         .prop_map(|(guid, life, rkey, stateless, members_max)| {
-            let life = Life(life);
+            let life = Life::of(guid, rkey, life);
             let contact = Contact { guid, life, rkey };
             let terms = Terms {
                 stateless,
@@ -254,7 +254,7 @@ proptest! {
         let _ = Envelope::decode(&bytes);
         let mut likely = bytes;
         if let Some(head) = likely.first_chunk_mut::<80>() {
-            [head[0], head[1], head[2], head[3], head[38], head[39]] = [2, kind, 0, 0, n, 0];
+            [head[0], head[1], head[2], head[3], head[38], head[39]] = [3, kind, 0, 0, n, 0];
             head[60..64].fill(0);
         }
         let _ = Envelope::decode(&likely);
@@ -274,7 +274,7 @@ fn plain(kind: u8) -> Vec<u8> {
         contacts: vec![
             (
                 Contact {
-                    life: Life(7),
+                    life: Life::of(0, 0, 7),
                     ..Contact::default()
                 },
                 Terms::default()
@@ -318,7 +318,7 @@ fn what_no_member_is_cannot_be_named() {
         bytes[at] = value;
         Envelope::decode(&bytes).map(|_| ())
     };
-    assert_eq!(with(1, 0, 1), Err(BadEnvelope::Version(1)));
+    assert_eq!(with(1, 0, 2), Err(BadEnvelope::Version(2)));
     assert_eq!(with(1, 1, 8), Err(BadEnvelope::Kind(8)));
     assert_eq!(with(1, 2, 2), Err(BadEnvelope::Rank), "from beyond n");
     assert_eq!(with(1, 3, 32), Err(BadEnvelope::Reserved), "a flag");
@@ -342,6 +342,22 @@ fn what_no_member_is_cannot_be_named() {
         Err(BadEnvelope::Reserved),
         "another one's queue"
     );
+}
+
+#[test]
+fn nobody_is_named_by_the_life_of_another_queue() {
+    // Places of a contact in each kind that has one: of its node, its life's upper half, its key.
+    for (kind, contact) in [(3, 80), (4, 80 + 8), (5, 96 + 8), (5, 96 + 8 + 24)] {
+        for at in [contact, contact + 12, contact + 16] {
+            let mut bytes = plain(kind);
+            bytes[at] ^= 1;
+            assert_eq!(
+                Envelope::decode(&bytes),
+                Err(BadEnvelope::Life),
+                "kind {kind}, byte {at}"
+            );
+        }
+    }
 }
 
 #[test]
@@ -380,7 +396,7 @@ fn the_longest_of_each_kind_fits_one_envelope() {
             (
                 Contact {
                     guid: 1,
-                    life: Life(7),
+                    life: Life::of(1, 3, 7),
                     rkey: 3
                 },
                 Terms {

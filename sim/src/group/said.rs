@@ -133,7 +133,7 @@ impl Said {
         let kind = Kind::ALL
             .into_iter()
             .find(|known| *known as u8 == kind)
-            .filter(|_| version == 2)
+            .filter(|_| version == 3)
             .ok_or_else(|| format!("version {version} and kind {kind} mean nothing"))?;
         let (from, flags, number) = (reader.u8()?, reader.u8()?, reader.u32()?);
         let (group, view, life) = (reader.u64()?, reader.u64()?, reader.u64()?);

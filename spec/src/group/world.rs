@@ -124,6 +124,9 @@ impl PartialEq for World {
     }
 }
 
+/// The key of each queue on its node.
+const RKEY: u32 = 1;
+
 /// The GUID of a member's node.
 #[must_use]
 pub const fn guid(member: usize) -> u64 {
@@ -133,7 +136,7 @@ pub const fn guid(member: usize) -> u64 {
 /// The stay of a member.
 #[must_use]
 pub const fn life(member: usize) -> Life {
-    Life(1 + member as u64)
+    Life::of(guid(member), RKEY, 1 + member as u32)
 }
 
 /// What a member's tokens are drawn from.
@@ -145,7 +148,7 @@ const fn contact(member: usize, life: Life) -> Contact {
     Contact {
         guid: guid(member),
         life,
-        rkey: 1,
+        rkey: RKEY,
     }
 }
 

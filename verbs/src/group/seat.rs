@@ -55,10 +55,11 @@ impl<'d> GroupSeat<'d> {
         options: GroupOptions,
     ) -> Result<Self> {
         let queue = StayQueue::open(device, &queue_name(name), options.queue_bytes())?;
+        let (guid, rkey) = (device.address().bits(), queue.rkey());
         let contact = Contact {
-            guid: device.address().bits(),
-            life: new_life(),
-            rkey: queue.rkey(),
+            guid,
+            life: new_life(guid, rkey),
+            rkey,
         };
         Ok(Self {
             device,
@@ -167,6 +168,12 @@ fn first_view(
             pair[0].guid
         ));
     }
+    if let Some(other) = sorted.iter().find(|one| !one.owns_life()) {
+        return Err(format!(
+            "the contact on node {:#x} has the life of another queue; cure: pass each contact as its member told it, and run one version of this library on all members' nodes",
+            other.guid
+        ));
+    }
     if !sorted.contains(&me) {
         return Err("the own contact is not among them".to_owned());
     }
@@ -193,10 +200,10 @@ fn group_of(name: Name, members: &[Contact]) -> u64 {
     hash
 }
 
-/// A random number that is not 0.
-fn new_life() -> Life {
+/// A life of a queue, drawn at random.
+fn new_life(guid: u64, rkey: u32) -> Life {
     let random = RandomState::new().build_hasher().finish();
-    Life(random.max(1))
+    Life::of(guid, rkey, random as u32)
 }
 
 /// The key of a stay's tokens. It must be unpredictable, so it comes from the kernel alone.
@@ -218,7 +225,7 @@ mod tests {
     const fn contact(guid: u64) -> Contact {
         Contact {
             guid,
-            life: Life(guid + 100),
+            life: Life::of(guid, 7, guid as u32 + 100),
             rkey: 7,
         }
     }
@@ -248,6 +255,8 @@ mod tests {
         for (members, why) in [
             (&[a, b, c][..], "members_max"),
             (&[b, again], "one member"),
+            (&[a, Contact { guid: 3, ..b }], "another queue"),
+            (&[a, Contact { rkey: 8, ..b }], "another queue"),
             (&[b, c], "own contact"),
             (&[], "own contact"),
         ] {

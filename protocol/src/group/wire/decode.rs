@@ -18,7 +18,7 @@ impl<'a> Envelope<'a> {
     /// Reads an envelope. What has no meaning must be zero.
     ///
     /// # Errors
-    /// [`BadEnvelope::Length`], [`BadEnvelope::Version`], [`BadEnvelope::Kind`], [`BadEnvelope::Reserved`] or [`BadEnvelope::Rank`].
+    /// [`BadEnvelope::Length`], [`BadEnvelope::Version`], [`BadEnvelope::Kind`], [`BadEnvelope::Reserved`], [`BadEnvelope::Rank`] or [`BadEnvelope::Life`].
     pub fn decode(bytes: &'a [u8]) -> Result<Self, BadEnvelope> {
         if bytes.len() > SEND_BYTES_MAX {
             return Err(BadEnvelope::Length);
@@ -187,6 +187,9 @@ impl<'a> Reader<'a> {
         };
         if terms.word() != word || usize::from(terms.members_max) > MEMBERS_MAX {
             return Err(BadEnvelope::Reserved);
+        }
+        if !contact.owns_life() {
+            return Err(BadEnvelope::Life);
         }
         Ok((contact, terms))
     }

@@ -3,10 +3,10 @@
 //! All little-endian; `n` is the number of members of the view, 0 where the sender speaks as a stranger (`hello`, `known`, `challenge`).
 //!
 //! ```text
-//!  0  version u8 = 2 ┼ kind u8 ┼ from u8 (rank; 255 for a stranger) ┼ flags u8 ┼ number u32
+//!  0  version u8 = 3 ┼ kind u8 ┼ from u8 (rank; 255 for a stranger) ┼ flags u8 ┼ number u32
 //!  8  group u64
 //! 16  view u64
-//! 24  life u64          of the sender
+//! 24  life u64          of the sender: hash of its queue u32 << 32 | random u32; every contact's is refused that is not of its queue
 //! 32  taken u32         envelopes of the receiver that this sender has taken, in all
 //! 36  batch bytes u16 ┼ n u8 ┼ 0 u8
 //! 40  token u64         that the receiver drew for the sender's queue; 0 if the sender does not know it
@@ -59,7 +59,7 @@ pub const FATE_UNKNOWN: u64 = u64::MAX;
 /// Bytes of the head before `received`.
 pub const HEAD_BYTES: usize = 80;
 
-const VERSION: u8 = 2;
+const VERSION: u8 = 3;
 const STRANGER: u8 = 255;
 const CONTACT_BYTES: usize = 24;
 const STATE_HEAD_BYTES: usize = 16;
@@ -99,11 +99,13 @@ pub enum BadEnvelope {
     NoRoom,
     /// Without the token of its sender: any application of that node may have sent it.
     Unproven,
+    /// It names somebody by the life of another queue.
+    Life,
 }
 
 impl BadEnvelope {
     /// How many causes there are.
-    pub const COUNT: usize = 10;
+    pub const COUNT: usize = 11;
 
     /// The place of the cause among all: 0 to [`BadEnvelope::COUNT`] - 1.
     #[must_use]
@@ -119,6 +121,7 @@ impl BadEnvelope {
             Self::Violation => 7,
             Self::NoRoom => 8,
             Self::Unproven => 9,
+            Self::Life => 10,
         }
     }
 }
@@ -143,6 +146,7 @@ impl fmt::Display for BadEnvelope {
                 f.write_str("an envelope of somebody unknown for whom there is no room")
             }
             Self::Unproven => f.write_str("an envelope without the token of its sender"),
+            Self::Life => f.write_str("an envelope that names a stay by the life of another queue"),
         }
     }
 }

@@ -277,7 +277,7 @@ impl World {
     pub(super) fn join(&mut self, node: usize) {
         let stays = self.book().stays.iter();
         let former = stays.rev().find(|stay| stay.node == node);
-        let former = former.map(|stay| stay.contact.life);
+        let former = former.map(|stay| stay.contact);
         if let Some(stay) = self.at_node[node] {
             self.kill(stay);
         }
@@ -285,12 +285,12 @@ impl World {
         if let Some(former) = former
             && self.options.mutant == Some(Mutant::RejoinsWithOldLife)
         {
-            me.life = former;
+            me = former;
         }
         // Once there is a group, whoever comes joins.
         let is_founded = !self.book().orders.is_empty();
         let config = GroupConfig {
-            former,
+            former: former.map(|former| former.life),
             founders: if is_founded { 0 } else { self.plan.founders },
             ..super::config(me, self.graph.nodes())
         };

@@ -457,10 +457,11 @@ impl World {
 
 /// Where a stay on a node is reached.
 const fn contact(node: usize, stay: StayId) -> Contact {
+    let (guid, rkey) = (node_guid(node), stay as u32 + 1);
     Contact {
-        guid: node_guid(node),
-        life: Life(stay as u64 + 1),
-        rkey: stay as u32 + 1,
+        guid,
+        life: Life::of(guid, rkey, rkey),
+        rkey,
     }
 }
 
