@@ -27,7 +27,7 @@ const MUTANT_SEEDS: u64 = 100;
 const CHANGE_ROUND_TRIPS: f64 = 3.0;
 
 /// Each with the nodes and the faults that it needs to show, and the checkers that may find it.
-const MUTANTS: [(Mutant, usize, &[Fault], &[&str]); 16] = [
+const MUTANTS: [(Mutant, usize, &[Fault], &[&str]); 17] = [
     (Mutant::AcksBeforeHeld, 5, &[], &["all-or-none"]),
     (Mutant::SkipsNull, 5, &[], &["total-order"]),
     (
@@ -104,6 +104,7 @@ const MUTANTS: [(Mutant, usize, &[Fault], &[&str]); 16] = [
     ),
     (Mutant::NoCredit, 5, &[Fault::Full], &["bounded"]),
     (Mutant::TrustsStrangers, 4, &[Fault::Forge], &["unmoved"]),
+    (Mutant::TakesCopiedLives, 4, &[Fault::Forge], &["unmoved"]),
 ];
 
 /// Seeds within which a rare one must be found.

@@ -38,6 +38,8 @@ named! {
         NoCredit = "no-credit",
         /// Whatever comes from a node is believed to be of whom it names.
         TrustsStrangers = "trusts-strangers",
+        /// Whoever owns a queue is taken in under the life of another one.
+        TakesCopiedLives = "takes-copied-lives",
         /// Founders do not name the group that they are about to found to those who are not in it.
         FoundsNameless = "founds-nameless",
         /// Whoever is taken in by two groups does not answer the one that it is not in.

@@ -1,5 +1,5 @@
 //! A stranger on a node: it knows all but tokens that were drawn for others, and sends any envelope
-//! into the members' queues.
+//! into the members' queues. It has a queue of its own too, for which it claims the lives of others.
 
 use std::{
     collections::HashMap,
@@ -31,9 +31,14 @@ const KIND_AT: usize = 1;
 const FLAGS_AT: usize = 3;
 const NUMBER_AT: usize = 4;
 const VIEW_AT: usize = 16;
+const LIFE_AT: usize = 24;
 const TOKEN_AT: usize = 40;
 const RKEY_AT: usize = 56;
 const ROUNDS_AT: usize = 64;
+/// Where a `hello` has its sender's life once more.
+const HELLO_LIFE_AT: usize = 88;
+/// The key of a stranger's own queue, on each node: none that a stay has.
+const OWN_RKEY: u32 = 1 << 20;
 
 /// What stays said last to each other, which strangers know.
 pub type Overheard = HashMap<(StayId, StayId), Vec<u8>>;
@@ -95,8 +100,12 @@ impl World {
         {
             return;
         }
-        let mut bytes = self.draw_forgery((as_whom, sender), to);
-        let token = self.draw_token(&sender, to);
+        let (mut bytes, token) = if self.rng.u8(..4) == 0 {
+            self.draw_claim(node, sender.life, to)
+        } else {
+            let bytes = self.draw_forgery((as_whom, sender), to);
+            (bytes, self.draw_token(&sender, to))
+        };
         if let Some(field) = bytes.get_mut(TOKEN_AT..TOKEN_AT + 8) {
             field.copy_from_slice(&token.0.to_le_bytes());
         }
@@ -114,7 +123,7 @@ impl World {
             2 if (third.guid, third.rkey) != (sender.guid, sender.rkey) => {
                 token_for(&third, &receiver)
             }
-            3 => secret(receiver.rkey).token_for(sender.guid, sender.rkey + (1 << 20)),
+            3 => secret(receiver.rkey).token_for(sender.guid, sender.rkey + OWN_RKEY),
             _ => Token(self.rng.u64(..)),
         }
     }
@@ -122,6 +131,7 @@ impl World {
     /// The last envelope of a pair, changed or with the next number; or one that is in no order.
     fn draw_forgery(&mut self, (as_whom, sender): (StayId, Contact), to: StayId) -> Vec<u8> {
         let (group, view) = self.groups_view(to);
+        let terms = self.terms();
         let rng = &mut self.rng;
         let overheard = self.overheard.get(&(as_whom, to));
         if let Some(said) = overheard.filter(|_| rng.u8(..3) > 0) {
@@ -137,24 +147,9 @@ impl World {
             return bytes;
         }
         let (is_there, is_later) = (rng.bool(), rng.bool());
-        let head = Head {
-            from: None,
-            number: None,
-            group: if is_there { group } else { rng.u64(..) },
-            view: view + u64::from(is_later),
-            life: sender.life,
-            rkey: sender.rkey,
-            token: Token::NONE,
-            grant: Token(rng.u64(1..)),
-            taken: 0,
-            members: 0,
-            decided: false,
-            frontier: Frontier::default(),
-        };
-        let terms = Terms {
-            stateless: false,
-            members_max: self.graph.nodes().max(2) as u8,
-        };
+        let group = if is_there { group } else { rng.u64(..) };
+        let view = view + u64::from(is_later);
+        let head = stranger_head(&sender, (group, view), Token(rng.u64(1..)));
         let known = [(sender, terms)];
         let body = match rng.u8(..3) {
             0 => Body::Hello {
@@ -170,9 +165,43 @@ impl World {
             },
             _ => Body::Challenge,
         };
-        let mut buffer = [0; SEND_BYTES_MAX];
-        let len = Envelope { head, body }.encode(&mut buffer);
-        buffer[..len].to_vec()
+        encode(head, body)
+    }
+
+    /// A stranger that owns a queue, and shows its token, says hello under the life of another one: to
+    /// be taken in or to found in its place.
+    fn draw_claim(&mut self, node: usize, life: Life, to: StayId) -> (Vec<u8>, Token) {
+        let sender = Contact {
+            guid: node_guid(node),
+            life,
+            rkey: OWN_RKEY,
+        };
+        let terms = self.terms();
+        let founders = if self.rng.bool() {
+            self.plan.founders
+        } else {
+            0
+        };
+        let body = Body::Hello {
+            contact: sender,
+            terms,
+            former: Life(0),
+            founders,
+        };
+        let grant = Token(self.rng.u64(1..));
+        let head = stranger_head(&sender, (0, 0), grant);
+        (
+            encode(head, body),
+            token_for(&sender, &self.members[to].contact),
+        )
+    }
+
+    /// On what the members of this world are agreed.
+    fn terms(&self) -> Terms {
+        Terms {
+            stateless: false,
+            members_max: self.graph.nodes().max(2) as u8,
+        }
     }
 
     fn groups_view(&self, stay: StayId) -> (u64, u64) {
@@ -197,6 +226,9 @@ impl World {
             let believed = secret(member.contact.rkey).token_for(node_guid(node), rkey);
             bytes[TOKEN_AT..TOKEN_AT + 8].copy_from_slice(&believed.0.to_le_bytes());
         }
+        if self.options.mutant == Some(Mutant::TakesCopiedLives) {
+            pass_as_own(&mut bytes, node_guid(node));
+        }
         let before = digest(group);
         let result = group.on_envelope(node_guid(node), &bytes);
         let fact = Fact::Forged {
@@ -214,6 +246,40 @@ impl World {
         if self.challenged && !matches!(kind, Kind::Hello | Kind::Known | Kind::Challenge) {
             self.overheard.insert((from, to), bytes.to_vec());
         }
+    }
+}
+
+/// The head of what a stranger says outside of any order.
+fn stranger_head(sender: &Contact, (group, view): (u64, u64), grant: Token) -> Head {
+    Head {
+        from: None,
+        number: None,
+        group,
+        view,
+        life: sender.life,
+        rkey: sender.rkey,
+        token: Token::NONE,
+        grant,
+        taken: 0,
+        members: 0,
+        decided: false,
+        frontier: Frontier::default(),
+    }
+}
+
+fn encode(head: Head, body: Body<'_>) -> Vec<u8> {
+    let mut buffer = [0; SEND_BYTES_MAX];
+    let len = Envelope { head, body }.encode(&mut buffer);
+    buffer[..len].to_vec()
+}
+
+/// Makes a hello under a copied life pass for one under a life of its queue: as if nobody compared them.
+fn pass_as_own(bytes: &mut [u8], guid: u64) {
+    let is_claim = bytes.get(RKEY_AT..RKEY_AT + 4) == Some(&OWN_RKEY.to_le_bytes());
+    if is_claim && bytes.len() >= HELLO_LIFE_AT + 8 {
+        let own = Life::of(guid, OWN_RKEY, 1).0.to_le_bytes();
+        bytes[LIFE_AT..LIFE_AT + 8].copy_from_slice(&own);
+        bytes[HELLO_LIFE_AT..HELLO_LIFE_AT + 8].copy_from_slice(&own);
     }
 }
 
