@@ -74,7 +74,7 @@ fn every_contestant_of_this_program_moves_packets_and_messages() {
         "--repeats",
         "1",
         "--slice-ms",
-        "250",
+        "100",
         "--sizes",
         "64,mix,4096",
     ];
@@ -115,7 +115,7 @@ fn every_peer_that_is_a_library_moves_packets_and_messages_or_says_why_not() {
         "--repeats",
         "3",
         "--slice-ms",
-        "200",
+        "60",
         "--sizes",
         "64,65536",
     ];
@@ -165,7 +165,7 @@ fn many_pipes_and_every_load_are_measured_and_told() {
         "--repeats",
         "1",
         "--slice-ms",
-        "80",
+        "20",
     ];
     let output = bench(temporary.path(), &options).output().unwrap();
     let errors = String::from_utf8_lossy(&output.stderr).into_owned();

@@ -69,8 +69,8 @@ pub use source::Mix;
 pub use table::short;
 pub use testpmd::{PROGRAM as TESTPMD, Testpmd, version as testpmd_version};
 
-/// Before counting: caches, branch predictors and, for some peers, a first acquaintance.
-const WARM_UP: Duration = Duration::from_millis(100);
+/// Before counting: caches, branch predictors and, for some peers, a first acquaintance. Figures of a debug build mean nothing.
+const WARM_UP: Duration = Duration::from_millis(if cfg!(debug_assertions) { 20 } else { 100 });
 
 const PACKETS: &[Test] = &[Test::Echo, Test::OneWay, Test::RoundTrip];
 const MESSAGES: &[Test] = &[Test::Stream, Test::StreamUnbatched, Test::RoundTrip];
