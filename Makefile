@@ -217,7 +217,7 @@ spec:            ## Every run, within bounds, of the link's specification (Spin)
 	@scripts/install-packages build spec
 	@CARGO="$(CARGO)" scripts/spec
 
-spec-bounded:    ## The same within smaller bounds, in seconds
+spec-bounded:    ## The specification alone (Spin) within smaller bounds, in seconds; `make unit` explores the machines within theirs
 	@scripts/install-packages build spec
 	@CARGO="$(CARGO)" scripts/spec --bounded
 
