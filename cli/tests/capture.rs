@@ -66,7 +66,7 @@ fn a_demonstration_is_captured_in_both_directions_and_tshark_reads_verbs_and_res
         let file = kept.path().join("demonstration.pcapng");
         let output = covalent(temporary.path())
             .args([
-                "capture", "--format", "json", "--count", "4000", "--frames", "links",
+                "capture", "--format", "json", "--count", "2000", "--frames", "links",
             ])
             .arg("--socket")
             .arg(&socket)

@@ -29,6 +29,9 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// How long a program is given until it says something, or is at work without a word.
 const STARTS: Duration = Duration::from_millis(1_500);
 
+/// The same of one that computes from its first moment on.
+const COMPUTES: Duration = Duration::from_millis(300);
+
 /// What becomes of a program that is left alone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Left {
@@ -36,6 +39,8 @@ enum Left {
     Runs,
     /// As [`Left::Runs`], and it needs a terminal.
     OnTerminal,
+    /// As [`Left::Runs`]. It computes from its first moment on, and prints nothing for long.
+    Computes,
     /// It runs on, and closing its output means nothing to it: who uses it does not read it.
     Serves,
     /// As [`Left::Serves`]. SIGHUP has it read its file again, unless it tells that the terminal is closed.
@@ -46,7 +51,7 @@ enum Left {
     Ends,
 }
 
-use Left::{Asks, Ends, OnTerminal, Reloads, Runs, Serves};
+use Left::{Asks, Computes, Ends, OnTerminal, Reloads, Runs, Serves};
 
 /// Each command with arguments. `{a}` is the directory of a node that runs, `{own}` one of a node that does not, `{mute}` the socket of a daemon that says nothing, `{free}` a
 /// directory.
@@ -87,10 +92,10 @@ const TABLE: &[(&str, &str, Left)] = &[
         "--config {a}/covalent.toml {free}/capture.pcapng",
         Runs,
     ),
-    ("covalent sim", "--seeds 0..1000000000", Runs),
-    ("covalent sim group", "--seeds 0..1000000000", Runs),
-    ("covalent sim hunt", "--minutes 1000", Runs),
-    ("covalent sim mesh", "--nodes 1000 --shape torus", Runs),
+    ("covalent sim", "--seeds 0..1000000000", Computes),
+    ("covalent sim group", "--seeds 0..1000000000", Computes),
+    ("covalent sim hunt", "--minutes 1000", Computes),
+    ("covalent sim mesh", "--nodes 1000 --shape torus", Computes),
     ("covalentd", "--config {own}/covalent.toml", Serves),
     ("covalent-control", "--config {own}/covalent.toml", Reloads),
     (
@@ -290,13 +295,13 @@ impl Places {
     }
 }
 
-/// Waits until something is written, for a while: then it is at work.
-fn until_it_speaks(output: &OwnedFd) {
+/// Waits until something is written, for so long: then it is at work.
+fn until_it_speaks(output: &OwnedFd, starts: Duration) {
     let mut polled = [PollFd::new(
         std::os::fd::AsFd::as_fd(output),
         PollFlags::POLLIN,
     )];
-    let patience = PollTimeout::try_from(STARTS).unwrap();
+    let patience = PollTimeout::try_from(starts).unwrap();
     if poll(&mut polled, patience).unwrap() > 0 {
         thread::sleep(Duration::from_millis(150));
     }
@@ -366,7 +371,7 @@ fn check(places: &Places, row: &(&str, &str, Left), told: Told) {
     let _asking = match left {
         Asks => Some(until_it_asks(&places.mute)),
         _ => {
-            until_it_speaks(&output);
+            until_it_speaks(&output, if left == Computes { COMPUTES } else { STARTS });
             None
         }
     };
@@ -446,7 +451,7 @@ fn whoever_runs_ends_when_told_so() {
     places.mute.set_nonblocking(true).unwrap();
     for row in TABLE {
         let ways: &[Told] = match row.2 {
-            Runs => &[
+            Runs | Computes => &[
                 Told::Terminate,
                 Told::HangUp,
                 Told::TerminalCloses,
