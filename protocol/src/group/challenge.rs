@@ -21,7 +21,7 @@ use super::{
 const ANSWERS_MAX: usize = 2 * MEMBERS_MAX;
 /// Most of them for one node: a stranger there may send challenges too.
 const ANSWERS_OF_NODE_MAX: usize = 3;
-/// One answer is kept for each queue that is in a pair or in the book, whatever strangers of its node ask.
+/// One answer is kept for each queue that is in a pair or in the book, whatever strangers ask.
 const KEPT_MAX: usize = 2 * MEMBERS_MAX + JOINERS_MAX + KNOWN_MAX;
 
 /// Answers to challenges that showed no token: all that is stored of their senders.

@@ -15,7 +15,8 @@ pub struct Life(
 );
 
 impl Life {
-    /// The life of a stay whose queue has the key `rkey` on the node `guid`. `random` is its lower half.
+    /// The life of a stay whose queue has the key `rkey` on the node `guid`. `random` is the lower
+    /// half.
     #[must_use]
     pub const fn of(guid: u64, rkey: u32, random: u32) -> Self {
         let queue = hash_of_queue(guid, rkey);
@@ -30,8 +31,8 @@ impl Life {
     }
 }
 
-/// An application chooses neither its node nor a key: the daemon draws each key once. So one that wants the hash of another
-/// queue has one chance in 2^32 with each queue that it opens.
+/// An application chooses neither its node nor a key: the daemon draws each key once. So it has one
+/// chance in 2^32, with each queue that it opens, to get the hash of another one.
 const fn hash_of_queue(guid: u64, rkey: u32) -> u32 {
     (mix(mix(guid) ^ rkey as u64) >> 32) as u32
 }

@@ -218,7 +218,8 @@ impl Book {
 }
 
 impl Group {
-    /// Somebody under the group's name was found: its queue's key on a node, with life 0 if that is not known. It gets to know of this one. One with the life of another queue is left out.
+    /// Somebody under the group's name was found: its queue's key on a node, with life 0 if that is not known. It gets to know of this one.
+    /// One with the life of another queue is ignored.
     pub fn on_contact(&mut self, contact: Contact) {
         if contact.life != Life(0) && !contact.owns_life() {
             return;

@@ -157,7 +157,8 @@ impl Group {
 
     /// A member of a view on which all its members agree already, at its beginning: nothing was said in it. For who does not found.
     ///
-    /// `None` if `config.me` is not in the view, a member has the life of another queue, or the view has more members than there is room for.
+    /// `None` if `config.me` is not in the view, a member has the life of another queue, or the view
+    /// has more members than there is room for.
     #[must_use]
     pub fn with_view(config: GroupConfig, view: View) -> Option<Self> {
         let mut group = Self::new(config);

@@ -6,7 +6,7 @@
 //!  0  version u8 = 3 ┼ kind u8 ┼ from u8 (rank; 255 for a stranger) ┼ flags u8 ┼ number u32
 //!  8  group u64
 //! 16  view u64
-//! 24  life u64          of the sender: hash of its queue u32 << 32 | random u32; every contact's is refused that is not of its queue
+//! 24  life u64          of the sender: hash of its queue u32 << 32 ┼ random u32
 //! 32  taken u32         envelopes of the receiver that this sender has taken, in all
 //! 36  batch bytes u16 ┼ n u8 ┼ 0 u8
 //! 40  token u64         that the receiver drew for the sender's queue; 0 if the sender does not know it
