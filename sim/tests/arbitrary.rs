@@ -8,8 +8,8 @@ use covalent_sim::{
     run_seeds,
 };
 
-/// Seeds with each set of faults.
-const SEEDS: u64 = 300;
+/// Seeds with each set of faults. `make soak` hunts with fresh ones.
+const SEEDS: u64 = 100;
 
 fn run(faults: Faults) -> Report {
     let options = Options {
