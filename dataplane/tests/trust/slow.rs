@@ -24,11 +24,11 @@ use super::{
 };
 
 /// How long one look at the throughput lasts.
-const WINDOW: Duration = Duration::from_millis(250);
+const WINDOW: Duration = Duration::from_millis(150);
 /// Looks with and without the slow one.
 const ROUNDS: usize = 3;
 /// Times that a way of being slow is tried at most.
-const TRIES: usize = 4;
+const TRIES: usize = 6;
 /// The least part of its throughput that a neighbour of a slow application keeps in the best look.
 const KEPT_MIN: f64 = 0.4;
 /// The same in the median look.
