@@ -17,8 +17,8 @@ use covalent_sim::{
     shape::Shape,
 };
 
-/// Seeds of an ordinary run. `COVALENT_SIM_SEEDS` asks for another number; `make fresh` and `make soak` hunt with fresh ones.
-const SEEDS: u64 = 700;
+/// Seeds of an ordinary run. `COVALENT_SIM_SEEDS` asks for another number.
+const SEEDS: u64 = 2_000;
 /// Seeds of worlds that have a stranger, and every other fault.
 const STRANGER_SEEDS: u64 = 400;
 /// Seeds within which a mutant must be found.

@@ -128,7 +128,7 @@ fn a_neighbor_that_lies_breaks_nothing() {
             faults: Some(Faults::of(&faults)),
             ..Options::default()
         };
-        run_seeds(0..300, &options, |_| ControlFlow::Continue(()))
+        run_seeds(0..600, &options, |_| ControlFlow::Continue(()))
             .unwrap_or_else(|failure| panic!("{failure}"));
     }
     // It had committed, in another's name, what its neighbor had admitted a moment ago.

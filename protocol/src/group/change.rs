@@ -1,7 +1,9 @@
 //! The end of a view: wedge, promise, propose, accept, decide.
 //!
-//! Each view has one decision, by single-decree Paxos among its voters: ballots are (attempt, rank of the leader), the value is a [`Proposal`]. A
-//! promise is made at once to whom the claims name as leader, without being asked: it only says what will not be accepted.
+//! Each view has one decision, by single-decree Paxos among its voters: ballots are (number, rank of the leader), the value is a [`Proposal`]. A
+//! promise is made at once to whom the claims name as leader, without being asked: it only says what will not be accepted. The ballot's number
+//! is that of the attempt. Where somebody promised more, before it knew the same claims, the leader takes a greater number in the same attempt:
+//! in a new one claims would be said anew, and whoever knows only some of them might again promise too much, for ever.
 
 use super::{
     Group, Phase, Stop,
@@ -55,9 +57,15 @@ impl Group {
 
     /// A new attempt, because something happened that may let it succeed.
     pub(super) fn try_again(&mut self) {
-        let attempt = self.attempts_seen().saturating_add(1);
-        self.begin_attempt(attempt);
+        self.begin_next_attempt();
         self.change_grew();
+    }
+
+    fn begin_next_attempt(&mut self) {
+        let rows = self.table.rows().iter();
+        let ballots = rows.map(|row| row.change.promised.max(row.change.accepted).number());
+        let seen = ballots.max().unwrap_or(0).max(self.attempts_seen());
+        self.begin_attempt(seen.saturating_add(1));
     }
 
     fn begin_attempt(&mut self, attempt: u32) {
@@ -75,10 +83,7 @@ impl Group {
 
     /// The greatest attempt that anybody said.
     fn attempts_seen(&self) -> u32 {
-        let rows = self.table.rows().iter().map(|row| {
-            let ballots = row.change.promised.max(row.change.accepted);
-            row.change.attempt.max(ballots.attempt())
-        });
+        let rows = self.table.rows().iter().map(|row| row.change.attempt);
         let claims = self.trying.claims.iter().map(|claim| claim.attempt);
         rows.chain(claims).max().unwrap_or(0)
     }
@@ -170,16 +175,11 @@ impl Group {
         let reached = left.without(unreached);
         if members != unreached && !reached.is_quorum_of(self.view.voters) {
             // Somebody was accused who is reached again. Once for each of them: the claims of the new attempt are what is true now.
-            self.begin_attempt(seen.saturating_add(1));
+            self.begin_next_attempt();
             return;
         }
         if let Some(leader) = left.and(self.view.voters).lowest() {
-            let ballot = Ballot::new(attempt, leader);
-            if leader == me && ballot < self.promised_by(left.with(me)) {
-                // Somebody promised more before it knew the same claims.
-                self.begin_attempt(seen.saturating_add(1));
-                return;
-            }
+            let ballot = self.ballot_of(leader, left);
             let change = &mut self.table.row_mut(me).change;
             change.promised = change.promised.max(ballot);
             if leader == me {
@@ -189,12 +189,23 @@ impl Group {
         self.find_decision();
     }
 
-    /// The greatest ballot that one of them promised.
-    fn promised_by(&self, ranks: Members) -> Ballot {
-        let promised = ranks
-            .iter()
-            .map(|rank| self.table.row(rank).change.promised);
-        promised.max().unwrap_or(Ballot::NONE)
+    /// The ballot of whom the claims name as leader, where `left` are left: that of the attempt, or the greater one that
+    /// it took because one of these promised more.
+    fn ballot_of(&self, leader: usize, left: Members) -> Ballot {
+        let first = Ballot::new(self.table.row(self.me).change.attempt, leader);
+        let taken = self.table.row(leader).change.promised;
+        let ballot = if taken.leader() == leader {
+            first.max(taken)
+        } else {
+            first
+        };
+        let promised = left.with(self.me).iter();
+        let promised = promised.map(|rank| self.table.row(rank).change.promised);
+        let most = promised.max().unwrap_or(Ballot::NONE);
+        if leader == self.me && ballot < most {
+            return Ballot::new(most.number().saturating_add(1), leader);
+        }
+        ballot
     }
 
     /// Accepts what a leader proposed, unless more was promised.

@@ -46,10 +46,10 @@ pub struct Change {
     pub proposal: Option<Proposal>,
 }
 
-/// A right to propose the next view: the attempt and the leader's rank. The default is none.
+/// A right to propose the next view: a number, at least that of the attempt, and the leader's rank. The default is none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub struct Ballot(
-    /// `attempt << 8 | rank`.
+    /// `number << 8 | rank`.
     pub u64,
 );
 
@@ -111,15 +111,15 @@ impl Ballot {
     /// Of nobody.
     pub const NONE: Self = Self(0);
 
-    /// That of the leader of rank `rank` in an attempt, from 1.
+    /// That of the leader of rank `rank` with a number, from 1.
     #[must_use]
-    pub const fn new(attempt: u32, rank: usize) -> Self {
-        Self((attempt as u64) << 8 | (rank as u64 & 0xff))
+    pub const fn new(number: u32, rank: usize) -> Self {
+        Self((number as u64) << 8 | (rank as u64 & 0xff))
     }
 
-    /// The attempt; 0 for none.
+    /// The number; 0 for none.
     #[must_use]
-    pub const fn attempt(self) -> u32 {
+    pub const fn number(self) -> u32 {
         (self.0 >> 8) as u32
     }
 

@@ -451,7 +451,7 @@ impl Rack {
     /// Until nothing is under way and nobody has anything to say. Returns how many envelopes that took.
     pub fn rest(&mut self) -> usize {
         let mut envelopes = 0;
-        for _ in 0..100_000 {
+        for _ in 0..5_000 {
             for index in 0..self.groups.len() {
                 self.take_events(index);
             }

@@ -89,9 +89,9 @@ proptest! {
 }
 
 #[test]
-fn ballots_go_by_attempt_and_then_by_rank() {
+fn ballots_go_by_number_and_then_by_rank() {
     let ballot = Ballot::new(u32::MAX, 31);
-    assert_eq!((ballot.attempt(), ballot.leader()), (u32::MAX, 31));
+    assert_eq!((ballot.number(), ballot.leader()), (u32::MAX, 31));
     assert!(Ballot::new(1, 31) < Ballot::new(2, 0));
     assert!(Ballot::new(2, 0) < Ballot::new(2, 1));
     assert!(Ballot::NONE < Ballot::new(1, 0));

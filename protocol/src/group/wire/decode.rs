@@ -323,10 +323,10 @@ impl<'a> Reader<'a> {
         if ballot == Ballot::NONE {
             return Ok(ballot);
         }
-        if ballot.attempt() == 0 || ballot.leader() >= n {
+        if ballot.number() == 0 || ballot.leader() >= n {
             return Err(BadEnvelope::Rank);
         }
-        if Ballot::new(ballot.attempt(), ballot.leader()) != ballot {
+        if Ballot::new(ballot.number(), ballot.leader()) != ballot {
             return Err(BadEnvelope::Reserved);
         }
         Ok(ballot)
