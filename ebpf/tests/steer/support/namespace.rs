@@ -1,6 +1,6 @@
 //! A network namespace that lives as long as the threads, processes and sockets in it.
 
-use std::{panic, thread};
+use std::{fs, panic, thread};
 
 use nix::sched::{CloneFlags, unshare};
 
@@ -10,6 +10,8 @@ pub fn in_new_namespace<T: Send>(body: impl FnOnce() -> T + Send) -> T {
     thread::scope(|scope| {
         let thread = scope.spawn(|| {
             unshare(CloneFlags::CLONE_NEWNET).expect("root may make a network namespace");
+            // Frames are counted, and the kernel looks for neighbors and routers over IPv6 when it likes.
+            let _ = fs::write("/proc/sys/net/ipv6/conf/default/disable_ipv6", "1");
             body()
         });
         thread
