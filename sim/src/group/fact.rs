@@ -90,7 +90,7 @@ pub enum Fact<'a> {
         /// How.
         how: End,
     },
-    /// Bytes in a receive queue, behind one more.
+    /// Bytes of envelopes with numbers in a receive queue, behind one more envelope.
     Queued {
         /// Whose queue.
         at: StayId,

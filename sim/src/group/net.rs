@@ -2,11 +2,11 @@
 //!
 //! An envelope to a life whose node is reached is in its queue once after a while, and ends `Done` another while later. Those that are under way
 //! together come in any order. One may come twice, or end `Unclear` and have come or not, or be refused. Without a path it waits for one. To a life
-//! that is over it ends `Gone`.
+//! that is over it ends `Gone`. A queue that is full refuses it.
 
 use std::rc::Rc;
 
-use covalent_protocol::group::{Contact, End, Ticket};
+use covalent_protocol::group::{Contact, End, Ticket, WINDOW};
 use fastrand::Rng;
 
 use super::{
@@ -15,6 +15,16 @@ use super::{
     plan::{EnvelopeFaults, Plan},
     said::Said,
 };
+
+/// What an envelope takes in a receive queue, at most.
+pub const ENVELOPE_BYTES: usize = 4_120;
+/// Room in a receive queue for strangers.
+const STRANGERS_BYTES: usize = 32 * 1024;
+
+/// The room of a receive queue among so many nodes.
+pub const fn queue_bytes(nodes: usize) -> usize {
+    nodes * WINDOW * ENVELOPE_BYTES + STRANGERS_BYTES
+}
 
 /// An envelope under way.
 #[derive(Debug, Clone)]

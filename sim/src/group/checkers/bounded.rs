@@ -3,7 +3,7 @@
 use covalent_protocol::group::WINDOW;
 
 use super::{Checker, Fact, Scene, Verdict, forbid};
-use crate::group::{book::ViewId, keys::KeyMap, said::Said};
+use crate::group::{book::ViewId, keys::KeyMap, net::ENVELOPE_BYTES, said::Said};
 
 /// Batches of a sender that not all applications took, at most.
 const ROUNDS_OPEN: u64 = 64;
@@ -11,10 +11,6 @@ const ROUNDS_OPEN: u64 = 64;
 const PENDING_BYTES: usize = 64 * 1024;
 /// Bytes of a batch, at most.
 const BATCH_BYTES: usize = 4_028;
-/// What an envelope takes in a receive queue, at most.
-const ENVELOPE_BYTES: usize = 4_120;
-/// Room in a receive queue for strangers.
-const STRANGERS_BYTES: usize = 32 * 1024;
 
 /// Envelopes under way, receive queues, rounds and messages that wait stay within their bounds.
 #[derive(Debug, Default)]
@@ -59,10 +55,10 @@ impl Checker for Bounded {
             }
             Fact::Queued { at, bytes } => {
                 let members = scene.graph.nodes();
-                let most = members * WINDOW * ENVELOPE_BYTES + STRANGERS_BYTES;
+                let most = members * WINDOW * ENVELOPE_BYTES;
                 forbid(*bytes > most, || {
                     format!(
-                        "{bytes} B are in the receive queue of s{at}, which needs {most} B at most"
+                        "{bytes} B of envelopes with numbers are in the receive queue of s{at}, {most} B at most were to be"
                     )
                 })
             }

@@ -91,6 +91,8 @@ struct Member {
     inbox: VecDeque<Input>,
     /// Bytes of the envelopes in it.
     queue_bytes: usize,
+    /// Of these, of such as have a number.
+    numbered_bytes: usize,
     /// Bytes of forgeries in it.
     forged_bytes: usize,
     /// It stands still.
@@ -304,6 +306,7 @@ impl World {
             application: Application::default(),
             inbox: VecDeque::new(),
             queue_bytes: 0,
+            numbered_bytes: 0,
             forged_bytes: 0,
             halted: false,
             woken: false,
@@ -431,9 +434,10 @@ impl World {
         if member.group.is_none() {
             return;
         }
-        if let Input::Envelope { bytes, .. } = &input {
+        if let Input::Envelope { bytes, said, .. } = &input {
             member.queue_bytes += bytes.len();
-            let bytes = member.queue_bytes;
+            member.numbered_bytes += numbered_bytes(bytes, said.as_deref());
+            let bytes = member.numbered_bytes;
             let fact = Fact::Queued { at: stay, bytes };
             self.witness.see(&fact, &self.graph);
         }
@@ -453,6 +457,12 @@ impl World {
             self.schedule.put(at, Event::Wake(stay));
         }
     }
+}
+
+/// Bytes of an envelope, if it has a number.
+fn numbered_bytes(bytes: &[u8], said: Option<&Said>) -> usize {
+    let is_numbered = said.is_some_and(|said| said.number > 0);
+    if is_numbered { bytes.len() } else { 0 }
 }
 
 /// Where a stay on a node is reached.

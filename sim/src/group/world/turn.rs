@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use covalent_protocol::group::{Event as Told, Group, Life, MulticastError, STATE_BYTES_MAX};
 
-use super::{Event, Input, World, stranger::token_for};
+use super::{Event, Input, World, numbered_bytes, stranger::token_for};
 use crate::group::{
     application,
     book::{Book, Placed, StayId},
@@ -62,6 +62,7 @@ impl World {
                 said,
             } => {
                 member.queue_bytes -= bytes.len();
+                member.numbered_bytes -= numbered_bytes(&bytes, said.as_deref());
                 let result = tamper::on_envelope(mutant, group, from, &bytes);
                 if let Some(said) = &said {
                     let from = sender;

@@ -7,7 +7,7 @@ use covalent_protocol::group::{End, Parcel};
 use super::{Event, Input, World};
 use crate::group::{
     book::StayId,
-    net::{Envelope, Fate, draw_fate, node_of, way_of, way_units},
+    net::{Envelope, Fate, draw_fate, node_of, queue_bytes, way_of, way_units},
     said::Said,
 };
 
@@ -74,8 +74,11 @@ impl World {
         let receiver = self.at_node[node_of(&envelope.to)];
         // The key is what names a queue.
         let receiver = receiver.filter(|stay| self.members[*stay].contact.rkey == envelope.to.rkey);
+        let room = queue_bytes(self.graph.nodes());
+        let is_full = |stay: StayId| self.members[stay].queue_bytes + envelope.bytes.len() > room;
         let (arrives, how) = match (receiver, envelope.fate) {
             (None, _) => (false, End::Gone),
+            (Some(stay), _) if is_full(stay) => (false, End::NotExecuted),
             (_, Fate::Arrives) => (true, End::Done),
             (_, Fate::Unclear { arrives }) => (arrives, End::Unclear),
             (_, Fate::Refused) => (false, End::NotExecuted),
