@@ -7,7 +7,7 @@ use covalent_protocol::{Mode, verb::Verb};
 
 use super::{
     client::{App, Verbs},
-    node::{pair, pair_with},
+    node::{eventually, pair, pair_with},
     streams::numbered,
 };
 
@@ -26,12 +26,18 @@ fn lanes_at_rest_sleep() {
             .collect()
     };
     let before = lanes(&nodes);
-    let second = Duration::from_secs(1);
-    std::thread::sleep(second);
-    for ((cpu_before, sleeps_before), (cpu_after, sleeps_after)) in
-        before.into_iter().zip(lanes(&nodes))
-    {
-        let share = (cpu_after - cpu_before) as f64 / second.as_nanos() as f64;
+    let begun = Instant::now();
+    let mut after = before.clone();
+    // Some hundred times in a second; where others have the cores, a lane may be late for its next tick before it could sleep.
+    eventually("lanes sleep between paces", || {
+        std::thread::sleep(Duration::from_secs(1));
+        after = lanes(&nodes);
+        let mut pairs = before.iter().zip(&after);
+        pairs.all(|((_, before), (_, after))| after - before >= 5)
+    });
+    let elapsed_ns = begun.elapsed().as_nanos();
+    for ((cpu_before, sleeps_before), (cpu_after, sleeps_after)) in before.into_iter().zip(after) {
+        let share = (cpu_after - cpu_before) as f64 / elapsed_ns as f64;
         eprintln!(
             "a resting lane took {:.2} % of a core and slept {} times",
             share * 100.0,
@@ -42,8 +48,6 @@ fn lanes_at_rest_sleep() {
             "a resting lane took {:.1} % of a core",
             share * 100.0
         );
-        // Some hundred on a machine with nothing else to do; that it does not spin is what the share tells.
-        assert!(sleeps_after - sleeps_before >= 5, "it sleeps between paces");
     }
 }
 

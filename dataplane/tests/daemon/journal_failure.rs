@@ -28,6 +28,9 @@ use super::{
 
 const ADD: Verb<'_> = Verb::FetchAdd { delta: 1 };
 
+/// A journal that has written nothing for so long has nothing left to write: many ticks of its lane.
+const AT_REST: Duration = Duration::from_millis(250);
+
 /// Lets a process write no file beyond `bytes`.
 fn limit_files(process: &Child, bytes: u64) {
     let limit = libc::rlimit {
@@ -217,6 +220,13 @@ fn an_end_does_not_wait_for_a_journal_that_has_failed_and_is_none_in_order() {
     let mut there = Verbs::new(App::attach(&a.config.socket_path()));
     add(&mut here, 0, Mode::OnePhase, bank).word();
     add(&mut there, target, Mode::TwoPhase, bank).word();
+    // The second mark of the last batch would fail before a verb is executed.
+    let journal = dir.path().join("b-journal/lane-0/journal.1");
+    eventually("the journal is at rest", || {
+        let written = fs::metadata(&journal).and_then(|it| it.modified());
+        let since = written.expect("a file").elapsed();
+        since.is_ok_and(|since| since > AT_REST)
+    });
     // What the disk does not take now is executed, and told to nobody.
     limit_files(&daemon.0, 4096);
     assert!(here.post(0, Mode::OnePhase, 1, bank, 0, ADD));
