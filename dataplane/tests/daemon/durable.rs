@@ -33,7 +33,7 @@ const THERE: u32 = 32;
 const ADDITIONS: usize = 24;
 
 /// Lives of the daemon, and how long all of them may take.
-const LIVES: u64 = 40;
+const LIVES: u64 = 24;
 const LIVES_TIME_MAX: Duration = Duration::from_secs(20);
 
 pub fn with_journal(dir: &Path, name: &str) -> Node {
@@ -266,6 +266,8 @@ fn no_acknowledged_commit_is_lost_however_often_the_daemon_is_killed() {
                 load.post();
                 load.take();
             }
+            // The daemons have work for longer.
+            thread::sleep(Duration::from_micros(200));
         }
         // Told that it is deleted, and killed at once.
         verbs.app.client.done(&delete("spare"));

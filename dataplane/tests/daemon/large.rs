@@ -13,7 +13,7 @@ use super::{
 };
 
 /// What takes long: some hundred milliseconds to make.
-const LARGE_BYTES: u64 = 512 << 20;
+const LARGE_BYTES: u64 = 256 << 20;
 /// As large as nothing else in this process.
 const DYING_BYTES: u64 = 128 << 20;
 /// Requests that are answered in that time at least.
@@ -145,6 +145,6 @@ fn who_dies_while_memory_is_made_leaves_nothing_behind() {
     // What they were charged is free, and so is the name.
     let mut app = App::attach(&socket);
     app.register("bank", 64);
-    let (reply, _) = app.client.ask(&open(1 << 30));
+    let (reply, _) = app.client.ask(&open(LARGE_BYTES));
     assert!(matches!(reply, Reply::Pipe { .. }), "{reply:?}");
 }

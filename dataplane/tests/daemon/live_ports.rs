@@ -9,6 +9,7 @@ use std::{
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
     thread::{self, JoinHandle},
+    time::Duration,
 };
 
 use covalent_api::{
@@ -118,6 +119,8 @@ impl Stream {
     pub fn start(a: &Node, b: &Node) -> Self {
         /// Under way at most: less than the RX pipe has room for.
         const WINDOW: u64 = 256;
+        /// While the window is full.
+        const PAUSE: Duration = Duration::from_micros(500);
         let end = Arc::new(AtomicBool::new(false));
         let received = Arc::new(AtomicU64::new(0));
         let mut sink = App::attach(&b.config.socket_path());
@@ -134,13 +137,13 @@ impl Stream {
                     app.send(pipe, &mut tx, &numbered(number, 200));
                     number += 1;
                 } else {
-                    thread::yield_now();
+                    thread::sleep(PAUSE);
                 }
             }
             app.send(pipe, &mut tx, &numbered(u32::MAX, 200));
             // Until it has arrived.
             while seen.load(Ordering::Acquire) != u64::MAX {
-                thread::yield_now();
+                thread::sleep(PAUSE);
             }
             number
         });

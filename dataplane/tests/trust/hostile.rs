@@ -18,7 +18,7 @@ use super::{
 };
 
 /// How long one look at the throughput lasts, with an offender or without.
-const WINDOW: Duration = Duration::from_millis(250);
+const WINDOW: Duration = Duration::from_millis(150);
 
 /// The least part of their throughput that the honest ones keep, measured against the lesser of what they have alone and beside a
 /// process that only burns CPU time.
@@ -264,7 +264,7 @@ fn garbage_in_every_shared_word_harms_nobody_else() {
     let _turn = turn::take();
     let dir = node::place();
     let (a, b) = pair_on_a_cable(dir.path());
-    attack(a, b, &mut Seeds::for_about(Duration::from_secs(5)));
+    attack(a, b, &mut Seeds::for_about(Duration::from_secs(3)));
 }
 
 #[test]
@@ -273,6 +273,6 @@ fn garbage_in_every_shared_word_harms_nobody_else_on_af_xdp() {
     with_veth(|| {
         let dir = node::place();
         let (a, b) = pair_on_af_xdp(dir.path());
-        attack(a, b, &mut Seeds::for_about(Duration::from_secs(5)));
+        attack(a, b, &mut Seeds::for_about(Duration::from_secs(3)));
     });
 }

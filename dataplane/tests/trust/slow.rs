@@ -24,7 +24,7 @@ use super::{
 };
 
 /// How long one look at the throughput lasts.
-const WINDOW: Duration = Duration::from_millis(150);
+const WINDOW: Duration = Duration::from_millis(100);
 /// Looks with and without the slow one.
 const ROUNDS: usize = 3;
 /// Times that a way of being slow is tried at most.
