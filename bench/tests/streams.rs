@@ -165,7 +165,7 @@ fn many_pipes_and_every_load_are_measured_and_told() {
         "--repeats",
         "1",
         "--slice-ms",
-        "20",
+        "40",
     ];
     let output = bench(temporary.path(), &options).output().unwrap();
     let errors = String::from_utf8_lossy(&output.stderr).into_owned();
