@@ -30,7 +30,7 @@ use crate::{
     seeds::{lasts, seed},
 };
 
-const USUAL: Duration = Duration::from_secs(4);
+const USUAL: Duration = Duration::from_secs(2);
 
 /// A server as a process, the lines that it prints, and what they said last. Killed when dropped.
 struct Server {

@@ -35,6 +35,9 @@ const RESTARTS: u64 = 10;
 /// Verbs under way of each client.
 const DEPTH: usize = 16;
 
+/// Additions of both clients that are done at least.
+const DONE_MIN: u64 = 1_000;
+
 /// A node whose daemon is a process.
 struct Place {
     daemon: Option<Child>,
@@ -107,8 +110,10 @@ fn adder(
     target: &'static str,
     running: &Arc<AtomicU64>,
     end: &Arc<AtomicBool>,
+    done: &Arc<AtomicU64>,
 ) -> JoinHandle<Tally> {
-    let (socket, running, end) = (socket.to_owned(), running.clone(), end.clone());
+    let (socket, running) = (socket.to_owned(), running.clone());
+    let (end, done) = (end.clone(), done.clone());
     thread::spawn(move || {
         let device = Device::attach(socket, "adder").unwrap();
         device.set_reconnect(Some(PATIENCE));
@@ -131,7 +136,10 @@ fn adder(
             let taken = verbs.poll_deadline(&mut completions, soon()).unwrap();
             for completion in &completions[..taken] {
                 match &completion.outcome {
-                    Outcome::Old(_) => tally.done += 1,
+                    Outcome::Old(_) => {
+                        tally.done += 1;
+                        done.fetch_add(1, Ordering::AcqRel);
+                    }
                     Outcome::Refused(
                         Refusal::NoResources | Refusal::UnknownRegion | Refusal::Busy,
                     ) => tally.not_done += 1,
@@ -176,13 +184,14 @@ fn additions(signals: &[Signal]) -> Option<Tally> {
     }
     let running = Arc::new(AtomicU64::new(0));
     let (end, over) = (Arc::default(), Arc::new(AtomicBool::new(false)));
+    let done = Arc::new(AtomicU64::new(0));
     let host = host(&places[1].socket, &running, &over);
     eventually("the counter is there", || {
         running.load(Ordering::Acquire) == 1
     });
     let adders = [
-        adder(&places[0].socket, "b", &running, &end),
-        adder(&places[1].socket, "b", &running, &end),
+        adder(&places[0].socket, "b", &running, &end, &done),
+        adder(&places[1].socket, "b", &running, &end, &done),
     ];
     eventually("both add", || running.load(Ordering::Acquire) == 3);
     let mut noise = Noise::new(seed());
@@ -191,7 +200,12 @@ fn additions(signals: &[Signal]) -> Option<Tally> {
         let place = &mut places[(round % 2) as usize];
         place.restart(signals[noise.below(signals.len() as u64) as usize]);
     }
-    thread::sleep(Duration::from_millis(100));
+    // Also after the last restart. On a busy machine it takes as long as it takes.
+    let before = done.load(Ordering::Acquire);
+    eventually("enough is added", || {
+        let done = done.load(Ordering::Acquire);
+        done > DONE_MIN && done > before + DONE_MIN / 10
+    });
     end.store(true, Ordering::Release);
     let mut all = Tally::default();
     for adder in adders {
@@ -203,7 +217,7 @@ fn additions(signals: &[Signal]) -> Option<Tally> {
     }
     over.store(true, Ordering::Release);
     let counted = host.join().unwrap();
-    assert!(all.done > 1000, "{all:?}");
+    assert!(all.done > DONE_MIN, "{all:?}");
     assert!(
         (all.done..=all.done + all.unknown).contains(&counted),
         "{counted} were added: {all:?}"
