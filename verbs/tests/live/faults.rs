@@ -19,7 +19,7 @@ use crate::nodes::Nodes;
 /// Where the roles below find the daemon of node a.
 const SOCKET: &str = "COVALENT_TEST_SOCKET";
 /// How long signals fall.
-const STORM: Duration = Duration::from_secs(2);
+const STORM: Duration = Duration::from_secs(1);
 /// Between two signals to one thread.
 const BETWEEN: Duration = Duration::from_micros(200);
 
