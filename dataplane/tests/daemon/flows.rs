@@ -6,7 +6,7 @@ use std::{
         Arc,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
-    thread::{JoinHandle, spawn, yield_now},
+    thread::{JoinHandle, spawn},
     time::{Duration, Instant},
 };
 
@@ -68,7 +68,7 @@ impl Sender {
                 let (mut rounds, each) = (0, flows.len() as u64);
                 while !stopped.load(Ordering::Acquire) {
                     if (rounds + 1) * each > counted.load(Ordering::Acquire) + WINDOW.max(each) {
-                        yield_now();
+                        std::thread::sleep(Duration::from_micros(200));
                         continue;
                     }
                     for &(src_port, dst_port) in &flows {

@@ -81,6 +81,7 @@ fn both_directions_are_captured_in_their_order_up_to_so_many_bytes() {
 #[test]
 fn what_finds_no_room_is_counted_with_the_next_record_and_is_no_drop() {
     const FRAMES: usize = 4000;
+    const BURST: usize = 40;
     let dir = tempfile::tempdir().expect("a directory");
     let (a, b) = pair(dir.path(), &["p0"]);
     let mut tapper = App::attach(&a.config.socket_path());
@@ -91,10 +92,12 @@ fn what_finds_no_room_is_counted_with_the_next_record_and_is_no_drop() {
     receiver.bind(pipe, TEST_FRAMES);
     let mut sender = App::attach(&a.config.socket_path());
     let (out, mut tx) = sender.tx("p0");
-    for number in 0..FRAMES as u32 {
-        sender.send(out, &mut tx, &numbered(number, 1400));
+    for first in (0..FRAMES as u32).step_by(BURST) {
+        for number in (first..).take(BURST) {
+            sender.send(out, &mut tx, &numbered(number, 1400));
+        }
         // Whoever captures stands still; whoever is sent to does not.
-        receiver.receive(pipe, &mut rx, 1);
+        receiver.receive(pipe, &mut rx, BURST);
     }
     let mut seen = Vec::new();
     let mut read = |tapper: &mut App, capture: &mut RxPipe| {

@@ -1,6 +1,9 @@
 //! Bindings that come and go while traffic flows.
 
-use std::time::Instant;
+use std::{
+    thread::sleep,
+    time::{Duration, Instant},
+};
 
 use covalent_api::{request::Request, rule::Match};
 
@@ -15,6 +18,8 @@ use super::{
 const STEADY: u16 = 7001;
 const TOGGLED: u16 = 7002;
 const TOGGLES: usize = 300;
+/// The daemons and the sender need the cores.
+const BETWEEN_LOOKS: Duration = Duration::from_micros(100);
 
 /// Sends two flows from `a` to `b`, whose application binds and unbinds one of them hundreds of times. `fallback`: another pipe
 /// gets what is not bound; else nobody does.
@@ -66,6 +71,7 @@ fn toggle(a: &Node, b: &Node, port: &'static str, fallback: bool) {
         let deadline = Instant::now() + PATIENCE;
         while take(&mut app, true) < seen + 5 {
             assert!(Instant::now() < deadline, "the steady flow stands still");
+            sleep(BETWEEN_LOOKS);
         }
         app.unbind(pipe, to_port(TOGGLED));
         // What came before the answer may lie there.
@@ -73,6 +79,7 @@ fn toggle(a: &Node, b: &Node, port: &'static str, fallback: bool) {
         let deadline = Instant::now() + PATIENCE;
         while take(&mut app, false) < seen + 5 {
             assert!(Instant::now() < deadline, "the steady flow stands still");
+            sleep(BETWEEN_LOOKS);
         }
         if toggle % 50 == 0 {
             let reason = app.client.refused(&Request::Unbind {
