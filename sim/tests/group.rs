@@ -233,6 +233,8 @@ fn what_once_broke_an_invariant_holds() {
         (34_082_214_558_748, "state"),
         // Who looks for a group fills the queue of one that stands still, which refuses the rest. The simulated one took it.
         (123_823_579_186, "bounded"),
+        // The only one that had decided told it to one who joined before anybody else, and had not said what it had accepted.
+        (183_641_813_999, "one-chain"),
     ] {
         run(seed, &Options::default())
             .unwrap_or_else(|failure| panic!("{checker} was broken before: {failure}"));

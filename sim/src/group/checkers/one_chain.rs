@@ -3,7 +3,7 @@
 use covalent_protocol::group::{Contact, Life, Members, View};
 
 use super::{Checker, Fact, Scene, Verdict, forbid};
-use crate::group::said::Proposal;
+use crate::group::{book::Stay, said::Proposal};
 
 /// Each view is the one that a quorum of the voters of the one before said that it accepted.
 ///
@@ -34,7 +34,14 @@ impl Checker for OneChain {
         if rank.map_or_else(|| voters.iter().any(alone), alone) {
             return Ok(());
         }
-        // Somebody who joined was told by one who decided.
+        // Somebody who joined was told by one who decided, and was judged when it installed the view.
+        let id = (view.group, view.number);
+        let told = |stay: &Stay| {
+            before.view.rank_of(stay.contact.life).is_some() && stay.views.contains(&id)
+        };
+        if joined && scene.book.stays.iter().any(told) {
+            return Ok(());
+        }
         let mut decided = scene.book.decided(&before.view, rank);
         forbid(
             !decided.any(|proposal| leads_to(proposal, &before.view, view)),
