@@ -45,6 +45,7 @@ mod host;
 mod latch;
 mod link;
 mod link_refusal;
+mod mix;
 mod name;
 mod names;
 pub mod node;

@@ -142,6 +142,7 @@ mod tests {
         };
         assert_eq!(levels(&isolated, &config), [Level::Fine, Level::Warning]);
     }
+
     #[test]
     fn a_lane_that_the_daemon_has_elsewhere_is_told() {
         let mut config = samples::cable_config();

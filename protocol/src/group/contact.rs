@@ -2,6 +2,8 @@
 
 use core::{fmt, ops::Deref};
 
+use crate::mix::mix;
+
 /// Most members of a group.
 pub const MEMBERS_MAX: usize = 32;
 
@@ -35,14 +37,6 @@ impl Life {
 /// chance in 2^32, with each queue that it opens, to get the hash of another one.
 const fn hash_of_queue(guid: u64, rkey: u32) -> u32 {
     (mix(mix(guid) ^ rkey as u64) >> 32) as u32
-}
-
-/// Spreads each bit over all (the finalizer of `SplitMix64`).
-const fn mix(word: u64) -> u64 {
-    let word = word.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    let word = (word ^ (word >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let word = (word ^ (word >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    word ^ (word >> 31)
 }
 
 /// Where a member is reached.

@@ -1,17 +1,17 @@
 //! The first epochs of cables that are drawn: unknown to who hears nothing, and in order with each other.
 
+use crate::mix::{STEP, mix};
+
 /// Epochs are compared as serial numbers (RFC 1982), which have an order only while all lie within
 /// half of their circle. A cable that is moved takes over the later epoch of its new place each
 /// time, so first epochs lie within a quarter: 2^30 failures of a link later they are in order still.
 const BITS: u32 = 30;
 
 /// How far the first epoch of the cable at `port` lies behind that of a cable that draws none: a mix
-/// of the seed and the port (the finalizer of splitmix64).
+/// of the seed and the port.
 pub(super) const fn drawn_epoch(seed: u64, port: u16) -> u32 {
-    let mut mixed = seed.wrapping_add((port as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15));
-    mixed = (mixed ^ mixed >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-    (mixed ^ mixed >> 31) as u32 >> (u32::BITS - BITS)
+    let mixed = mix(seed.wrapping_add((port as u64).wrapping_mul(STEP)));
+    mixed as u32 >> (u32::BITS - BITS)
 }
 
 #[cfg(test)]

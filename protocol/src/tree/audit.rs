@@ -10,6 +10,7 @@
 //! A digest is written when nothing else waits, and computed then. So it is about what was said before it on the link, and nothing else.
 
 use super::{Berths, Label, Standing, Trees, Watch, note::Digest, table::Said};
+use crate::mix::mix;
 
 /// Paces between two questions to a neighbour of whom something was left out because there is no room for it.
 const LEFT_OUT_PACES: u8 = 64;
@@ -52,14 +53,6 @@ impl Sum {
         self.items += 1;
         self.sum = self.sum.wrapping_add(mixed);
     }
-}
-
-/// Spreads each bit over all (the finalizer of `SplitMix64`).
-const fn mix(word: u64) -> u64 {
-    let word = word.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    let word = (word ^ word >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let word = (word ^ word >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-    word ^ word >> 31
 }
 
 impl Trees {

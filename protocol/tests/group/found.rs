@@ -512,22 +512,8 @@ proptest! {
                 Step::Multicast(member) => {
                     rack.multicast(member);
                 }
-                Step::Arrive(which) => {
-                    rack.gather();
-                    for at in which {
-                        let open = rack.deliverable();
-                        if !open.is_empty() {
-                            rack.deliver(open[at.index(open.len())]);
-                        }
-                    }
-                }
-                Step::Twice(at) => {
-                    rack.gather();
-                    let open = rack.deliverable();
-                    if !open.is_empty() {
-                        rack.deliver_unclear(open[at.index(open.len())]);
-                    }
-                }
+                Step::Arrive(which) => rack.arrive(&which),
+                Step::Twice(at) => rack.arrive_unclear(at),
                 Step::Events(member) => rack.take_events(member),
                 Step::Tick(member) => rack.groups[member].on_tick(),
                 Step::Kill(member) => rack.kill(member),

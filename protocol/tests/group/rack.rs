@@ -12,6 +12,7 @@ use covalent_protocol::{
     },
     verb::SEND_BYTES_MAX,
 };
+use proptest::sample::Index;
 
 /// An envelope that was posted and has not ended.
 #[derive(Debug, Clone)]
@@ -538,11 +539,26 @@ impl Rack {
         (0..self.under_way.len()).filter(open).collect()
     }
 
-    /// The envelope at `at` arrives, and its sender is told that nobody knows.
-    pub fn deliver_unclear(&mut self, at: usize) {
-        let posted = self.under_way.remove(at);
-        self.reach(&posted);
-        self.end(&posted, End::Unclear);
+    /// Some envelopes arrive, one after the other, each drawn of those that can.
+    pub fn arrive(&mut self, which: &[Index]) {
+        self.gather();
+        for at in which {
+            let open = self.deliverable();
+            if !open.is_empty() {
+                self.deliver(open[at.index(open.len())]);
+            }
+        }
+    }
+
+    /// One of the envelopes that can arrives, and its sender is told that nobody knows.
+    pub fn arrive_unclear(&mut self, which: Index) {
+        self.gather();
+        let open = self.deliverable();
+        if !open.is_empty() {
+            let posted = self.under_way.remove(open[which.index(open.len())]);
+            self.reach(&posted);
+            self.end(&posted, End::Unclear);
+        }
     }
 
     /// Until all that follows has happened, ticks and all.

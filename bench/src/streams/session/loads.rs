@@ -108,12 +108,12 @@ pub fn measure(
                 way.telling.name()
             );
             let part = part(way.telling, Script::FlatOut);
-            let mut trials = noted(run(&part, &what), &mut way.failures)?;
-            for _ in 1..FLAT_OUT_TRIES {
+            let mut trials = Vec::new();
+            for _ in 0..FLAT_OUT_TRIES {
+                trials = noted(run(&part, &what), &mut way.failures)?;
                 if trials.is_empty() || trials.iter().any(|trial| trial.received > 0) {
                     break;
                 }
-                trials = noted(run(&part, &what), &mut way.failures)?;
             }
             way.flat_out.extend(trials);
         }
