@@ -4,7 +4,10 @@
 
 mod support;
 
-use std::{fs, os::unix::fs::FileExt};
+use std::{
+    fs::{self, File},
+    os::unix::fs::FileExt,
+};
 
 use covalent_pipe::{
     CAPACITY_BYTES_MAX, Direction, PagePolicy, PipeError, PipeMemory, PipeSpec,
@@ -96,23 +99,32 @@ fn every_page_is_mapped_when_the_memory_is_made() {
     }
 }
 
-/// Huge pages for the test to take, reserved as root and given back.
-struct Reserved(Option<u64>);
+/// Huge pages for the test to take, reserved as root and given back. Who else changes their number waits meanwhile: each would restore what
+/// the other had made of it.
+struct Reserved {
+    before: Option<u64>,
+    _turn: Option<File>,
+}
 
 impl Reserved {
     const POOL: &str = "/sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages";
 
     fn more(pages: u64) -> Self {
+        let turn = File::open(Self::POOL).ok();
+        let turn = turn.filter(|file| file.lock().is_ok());
         let before = fs::read_to_string(Self::POOL).ok();
         let before = before.and_then(|text| text.trim().parse::<u64>().ok());
         let reserve = |&before: &u64| fs::write(Self::POOL, (before + pages).to_string()).is_ok();
-        Self(before.filter(reserve))
+        Self {
+            before: before.filter(reserve),
+            _turn: turn,
+        }
     }
 }
 
 impl Drop for Reserved {
     fn drop(&mut self) {
-        if let Some(before) = self.0 {
+        if let Some(before) = self.before {
             fs::write(Self::POOL, before.to_string()).unwrap();
         }
     }

@@ -176,8 +176,9 @@ impl Peer for Echoed {
                 let _pages = HugePages::reserve(Driver::PAGES)?;
                 let folder = tempfile::tempdir().context("making a folder")?;
                 let mut testpmd = scene.stage()?.b.within(|| {
-                    let testpmd =
-                        Testpmd::start(TESTPMD, &arguments(driver, scene), folder.path())?;
+                    let testpmd = HugePages::start(Driver::PAGES, || {
+                        Testpmd::start(TESTPMD, &arguments(driver, scene), folder.path())
+                    })?;
                     driver.ensure_native()?;
                     Ok(testpmd)
                 })?;

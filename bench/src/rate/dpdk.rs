@@ -132,7 +132,9 @@ impl Driver {
         let _pages = HugePages::reserve(Self::PAGES)?;
         let folder = tempfile::tempdir().context("making a folder")?;
         let mut testpmd = turn.stage.b.within(|| {
-            let testpmd = Testpmd::start(TESTPMD, &self.receiving(turn), folder.path())?;
+            let testpmd = HugePages::start(Self::PAGES, || {
+                Testpmd::start(TESTPMD, &self.receiving(turn), folder.path())
+            })?;
             self.ensure_native()?;
             Ok(testpmd)
         })?;

@@ -15,11 +15,14 @@ const PLACE: &str = "/sys/kernel/mm/hugepages/hugepages-2048kB";
 /// How long pages that are given back may take to be gone.
 const GOING: Duration = Duration::from_secs(2);
 
+/// How often a program is started at most whose pages others took.
+const STARTS_MAX: u32 = 5;
+
 /// Pages that were reserved. The number is what it was when this value goes.
 #[derive(Debug)]
 pub struct HugePages {
     place: PathBuf,
-    before: Option<u64>,
+    before: u64,
     /// Nobody else of this program changes the number meanwhile: two that overlap would each restore what the other had found, and the pages
     /// would stay reserved.
     _turn: File,
@@ -32,53 +35,76 @@ impl HugePages {
     }
 
     fn reserve_at(place: PathBuf, wanted: u64) -> Result<Self> {
-        let read = |name: &str| -> Result<u64> {
-            let path = place.join(name);
-            let text = fs::read_to_string(&path).with_context(|| {
-                format!("reading {}: this kernel has no 2 MiB pages", path.display())
-            })?;
-            text.trim()
-                .parse()
-                .with_context(|| format!("{} holds {text:?}", path.display()))
-        };
         let turn = take_turn(&place.join("nr_hugepages"))?;
         // Surplus pages are in somebody's use and go when that ends: the kernel takes its time with the packet memory of an AF_XDP socket, for
         // instance. They are of no use now, and to restore a number with them in it would be to keep them.
         let deadline = Instant::now() + GOING;
-        while read("surplus_hugepages")? > 0 && Instant::now() < deadline {
+        while read(&place, "surplus_hugepages")? > 0 && Instant::now() < deadline {
             thread::sleep(Duration::from_millis(5));
         }
-        let all = read("nr_hugepages")?;
-        let before = all.saturating_sub(read("surplus_hugepages")?);
-        let free = read("free_hugepages")?;
-        if free >= wanted {
-            return Ok(Self {
-                place,
-                before: None,
-                _turn: turn,
-            });
-        }
-        let path = place.join("nr_hugepages");
-        fs::write(&path, (all + wanted - free).to_string()).with_context(|| {
-            format!(
-                "reserving {wanted} huge pages at {}: it needs root",
-                path.display()
-            )
-        })?;
-        let now = read("free_hugepages")?;
+        let all = read(&place, "nr_hugepages")?;
+        let before = all.saturating_sub(read(&place, "surplus_hugepages")?);
         let reserved = Self {
-            place: place.clone(),
-            before: Some(before),
+            place,
+            before,
             _turn: turn,
         };
-        if now < wanted {
-            // Dropping what is reserved gives it back.
-            bail!(
-                "the kernel has {now} free huge pages of {wanted}: memory is too scattered or too full"
-            );
-        }
+        // Where that fails, dropping what is reserved gives it back.
+        free_up(&reserved.place, wanted)?;
         Ok(reserved)
     }
+
+    /// Starts a program that takes `wanted` pages, which the caller has reserved. Whoever else asks the kernel for such pages may have been
+    /// given them before: then there are as many again, and the program is started once more.
+    pub fn start<T>(wanted: u64, start: impl FnMut() -> Result<T>) -> Result<T> {
+        Self::start_at(Path::new(PLACE), wanted, start)
+    }
+
+    fn start_at<T>(place: &Path, wanted: u64, mut start: impl FnMut() -> Result<T>) -> Result<T> {
+        for _ in 1..STARTS_MAX {
+            match start() {
+                Err(problem) if read(place, "free_hugepages")? < wanted => {
+                    eprintln!("starting again, for others took huge pages: {problem:#}");
+                    free_up(place, wanted)?;
+                }
+                ended => return ended,
+            }
+        }
+        start()
+    }
+}
+
+/// One of the numbers at `place`.
+fn read(place: &Path, name: &str) -> Result<u64> {
+    let path = place.join(name);
+    let text = fs::read_to_string(&path)
+        .with_context(|| format!("reading {}: this kernel has no 2 MiB pages", path.display()))?;
+    text.trim()
+        .parse()
+        .with_context(|| format!("{} holds {text:?}", path.display()))
+}
+
+/// Has the kernel reserve as many more as are missing until `wanted` are free.
+fn free_up(place: &Path, wanted: u64) -> Result<()> {
+    let free = read(place, "free_hugepages")?;
+    if free >= wanted {
+        return Ok(());
+    }
+    let all = read(place, "nr_hugepages")?;
+    let path = place.join("nr_hugepages");
+    fs::write(&path, (all + wanted - free).to_string()).with_context(|| {
+        format!(
+            "reserving {wanted} huge pages at {}: it needs root",
+            path.display()
+        )
+    })?;
+    let now = read(place, "free_hugepages")?;
+    if now < wanted {
+        bail!(
+            "the kernel has {now} free huge pages of {wanted}: memory is too scattered or too full"
+        );
+    }
+    Ok(())
 }
 
 /// The file that holds the number, locked.
@@ -98,10 +124,8 @@ fn take_turn(path: &Path) -> Result<File> {
 
 impl Drop for HugePages {
     fn drop(&mut self) {
-        if let Some(before) = self.before {
-            // There is nobody to tell if this fails; the pages stay reserved until somebody writes the number.
-            let _ = fs::write(self.place.join("nr_hugepages"), before.to_string());
-        }
+        // There is nobody to tell if this fails; the pages stay reserved until somebody writes the number.
+        let _ = fs::write(self.place.join("nr_hugepages"), self.before.to_string());
     }
 }
 
@@ -121,19 +145,57 @@ mod tests {
         folder
     }
 
+    fn number(folder: &tempfile::TempDir) -> String {
+        let text = fs::read_to_string(folder.path().join("nr_hugepages")).expect("readable");
+        text.trim().to_owned()
+    }
+
     #[test]
     fn what_is_free_already_is_not_reserved_again() {
         let folder = place("10\n", "8\n");
+        let _pages = HugePages::reserve_at(folder.path().to_owned(), 8).expect("enough");
+        assert_eq!(number(&folder), "10");
+    }
+
+    #[test]
+    fn who_starts_after_others_took_pages_is_started_again_on_as_many() {
+        let folder = place("10\n", "8\n");
         let pages = HugePages::reserve_at(folder.path().to_owned(), 8).expect("enough");
-        assert_eq!(pages.before, None);
+        let free = folder.path().join("free_hugepages");
+        let mut starts = 0;
+        let started = HugePages::start_at(folder.path(), 8, || {
+            starts += 1;
+            match starts {
+                1 => {
+                    // As the kernel does: three were taken, and three more are free once it is asked.
+                    fs::write(&free, "5").expect("written");
+                    bail!("no memory")
+                }
+                _ => Ok(starts),
+            }
+        });
+        // Free pages do not grow here by themselves.
+        assert!(started.is_err_and(|problem| problem.to_string().contains("5 free huge pages")));
+        assert_eq!(number(&folder), "13");
+        fs::write(&free, "8").expect("written");
+        let started = HugePages::start_at(folder.path(), 8, || Ok(number(&folder)));
+        assert_eq!(started.expect("enough"), "13");
+        let mut starts = 0;
+        let failed = HugePages::start_at(folder.path(), 8, || -> Result<()> {
+            starts += 1;
+            bail!("no such device")
+        });
+        assert_eq!(failed.expect_err("none").to_string(), "no such device");
+        assert_eq!(starts, 1, "pages were not what it lacked");
+        drop(pages);
+        assert_eq!(number(&folder), "10");
     }
 
     #[test]
     fn pages_that_are_about_to_go_are_neither_counted_on_nor_kept() {
         let folder = place_with_surplus("30\n", "2\n", "20\n");
         HugePages::reserve_at(folder.path().to_owned(), 8).expect_err("too few");
-        let number = fs::read_to_string(folder.path().join("nr_hugepages")).expect("readable");
-        assert_eq!(number, "10");
+        assert_eq!(number(&folder), "10");
     }
 
     #[test]
@@ -156,7 +218,6 @@ mod tests {
             .expect_err("too few")
             .to_string();
         assert!(problem.contains("2 free huge pages of 8"), "{problem}");
-        let number = fs::read_to_string(folder.path().join("nr_hugepages")).expect("readable");
-        assert_eq!(number, "10");
+        assert_eq!(number(&folder), "10");
     }
 }

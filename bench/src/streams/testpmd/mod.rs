@@ -18,6 +18,7 @@ use anyhow::{Result, ensure};
 use crate::{
     stop,
     streams::{
+        HugePages,
         case::{Case, Size, Test},
         contestant::{Contestant, Description, Outcome},
         source::Mix,
@@ -223,7 +224,7 @@ impl Contestant for TestpmdPair<'_> {
     fn run(&mut self, case: Case) -> Result<Outcome> {
         let mut running = match self.running.take() {
             Some(running) => running,
-            None => self.start()?,
+            None => HugePages::start(HUGE_PAGES, || self.start())?,
         };
         let [near, far] = &mut running;
         far.tell("start")?;
