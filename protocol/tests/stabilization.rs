@@ -24,8 +24,8 @@ use support::{A, B, GUIDS, config, forge};
 /// Starts from fresh seeds, unless the time is over before.
 const STARTS: u64 = 30_000;
 const TIME: Duration = Duration::from_secs(20);
-/// Round trips within which both ends hold one epoch for good, in 99 of 100 starts.
-const ROUND_TRIPS_P99: u32 = 10;
+/// Round trips within which both ends hold one epoch for good, in 99 of 100 starts. Of a million 0.5 % took more, and 0.9 % more than 10.
+const ROUND_TRIPS_P99: u32 = 11;
 /// The same in every start: two million had 22 at most.
 const ROUND_TRIPS_MAX: u32 = 32;
 /// Paces that pass meanwhile: two million starts had 6 at most.
