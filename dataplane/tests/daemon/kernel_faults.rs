@@ -164,11 +164,11 @@ fn each_fails(calls: &'static [c_long], picks: fn(&[u64; 6]) -> bool, errno: Err
                 assert_eq!(app.client.status().pipes.len(), pipes);
                 ask(&mut app.client, &request).expect("there is memory again");
             }
+            drop(app);
+            is_taken_back(&mut bystander.client, 1);
             if !hit {
                 break;
             }
-            drop(app);
-            is_taken_back(&mut bystander.client, 1);
         }
     }
     assert!(failed >= requests().len() as u64, "{failed} calls failed");
