@@ -13,8 +13,8 @@ use crate::machine::Machine;
 
 /// How long a command may take.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// How long something that will come may take to come.
-const SOON: Duration = Duration::from_secs(60);
+/// How long something that will come may take to come: 200,000 additions of a debug build, beside a dozen others that want the processors.
+const SOON: Duration = Duration::from_secs(180);
 
 /// How far a page takes its reader to be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
