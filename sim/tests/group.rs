@@ -235,6 +235,8 @@ fn what_once_broke_an_invariant_holds() {
         (123_823_579_186, "bounded"),
         // The only one that had decided told it to one who joined before anybody else, and had not said what it had accepted.
         (183_641_813_999, "one-chain"),
+        // One joined where the oldest member's link layer held the way for lost, and died: it had said so before, and does not say it twice.
+        (255_891_581_165, "minority"),
     ] {
         run(seed, &Options::default())
             .unwrap_or_else(|failure| panic!("{checker} was broken before: {failure}"));

@@ -135,9 +135,7 @@ impl Group {
                 returned |= up && !pair.gone && pair.rank.is_some();
             }
         }
-        if let Some(entry) = self.book.of_node(guid) {
-            entry.lost = !up;
-        }
+        self.book.on_path(guid, up);
         if returned && self.phase == Phase::Wedged && self.trying.minority {
             self.try_again();
         }

@@ -18,7 +18,12 @@ use super::{
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Book {
     entries: Vec<Entry>,
+    /// Nodes to which no path leads, in their order, also such as nobody is known on: a link layer says it once, whoever comes there later.
+    lost: Vec<u64>,
 }
+
+/// Nodes without a path that are remembered: those of all who are known, and of members and who were it.
+const LOST_MAX: usize = KNOWN_MAX + 2 * MEMBERS_MAX;
 
 /// Somebody under the group's name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -33,8 +38,6 @@ pub struct Entry {
     pub is_member: bool,
     /// It asked to be taken in.
     pub asks: bool,
-    /// No path leads to its node.
-    pub lost: bool,
     /// What is shown to it. Without a token it is sent nothing but a challenge.
     pub token: Token,
     challenge: Turn,
@@ -70,7 +73,6 @@ impl Entry {
             founders: None,
             is_member: false,
             asks: false,
-            lost: false,
             token: Token::NONE,
             challenge: Turn::Due,
             hello: Turn::Due,
@@ -91,6 +93,34 @@ impl Book {
     pub fn new() -> Self {
         Self {
             entries: Vec::with_capacity(KNOWN_MAX),
+            lost: Vec::with_capacity(LOST_MAX),
+        }
+    }
+
+    /// Whether no path leads to a node.
+    pub fn is_lost(&self, guid: u64) -> bool {
+        self.lost.binary_search(&guid).is_ok()
+    }
+
+    /// A path to a node came or went.
+    pub fn on_path(&mut self, guid: u64, up: bool) {
+        match self.lost.binary_search(&guid) {
+            Ok(at) if up => {
+                self.lost.remove(at);
+            }
+            Err(_) if !up => {
+                if self.lost.len() == LOST_MAX {
+                    // Of more than there is room for, those go of whom nobody is known.
+                    let entries = &self.entries;
+                    let is_known = |guid: &u64| entries.iter().any(|it| it.contact.guid == *guid);
+                    if let Some(at) = self.lost.iter().position(|guid| !is_known(guid)) {
+                        self.lost.remove(at);
+                    }
+                }
+                let at = self.lost.partition_point(|other| *other < guid);
+                self.lost.insert(at, guid);
+            }
+            _ => {}
         }
     }
 
@@ -157,7 +187,7 @@ impl Book {
 
     /// Who is told something next.
     pub fn next(&self, seeks: bool) -> Option<(Contact, Token, ToStranger)> {
-        let free = |entry: &&Entry| !entry.lost && !entry.under_way;
+        let free = |entry: &&Entry| !self.is_lost(entry.contact.guid) && !entry.under_way;
         self.entries.iter().filter(free).find_map(|entry| {
             let said = if entry.answer == Turn::Due && entry.contact.life != Life(0) {
                 ToStranger::Known
@@ -231,11 +261,7 @@ impl Group {
             && entry.contact.rkey != contact.rkey
         {
             // The queue that was there is not any more.
-            let lost = entry.lost;
-            *entry = Entry {
-                lost,
-                ..Entry::new(contact)
-            };
+            *entry = Entry::new(contact);
         }
     }
 
@@ -385,7 +411,9 @@ impl Group {
             if entry.is_member {
                 return false;
             }
-            let fits = entry.founders == Some(founders) && entry.terms == terms && !entry.lost;
+            let fits = entry.founders == Some(founders)
+                && entry.terms == terms
+                && !self.book.is_lost(entry.contact.guid);
             if fits {
                 found[count] = entry.contact;
                 count += 1;
@@ -430,7 +458,7 @@ impl Group {
             .book
             .entries()
             .iter()
-            .filter(|entry| entry.asks && !entry.lost);
+            .filter(|entry| entry.asks && !self.book.is_lost(entry.contact.guid));
         for entry in asks {
             // A life is that of one member, whoever claims it as well.
             let Contact { guid, life, .. } = entry.contact;
@@ -514,5 +542,33 @@ impl Group {
             self.wedge();
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nodes_without_a_path_are_bounded_and_those_of_the_known_are_kept() {
+        let mut book = Book::new();
+        for guid in 0..KNOWN_MAX as u64 {
+            let contact = Contact {
+                guid,
+                ..Contact::default()
+            };
+            assert!(book.learn(contact).is_some());
+            book.on_path(guid, false);
+        }
+        for guid in KNOWN_MAX as u64..2 * LOST_MAX as u64 {
+            book.on_path(guid, false);
+            assert!(book.is_lost(guid));
+        }
+        assert_eq!(book.lost.len(), LOST_MAX);
+        assert!((0..KNOWN_MAX as u64).all(|guid| book.is_lost(guid)));
+        book.on_path(3, true);
+        book.on_path(3, true);
+        assert!(!book.is_lost(3));
+        assert_eq!(book.lost.len(), LOST_MAX - 1);
     }
 }

@@ -162,8 +162,8 @@ impl Group {
 
     /// Sees to it that there is a pair with a member of the view.
     fn meet(&mut self, rank: usize, member: Contact, is_new: bool) {
+        let lost = self.book.is_lost(member.guid);
         let entry = self.book.of_node(member.guid);
-        let lost = entry.as_ref().is_some_and(|entry| entry.lost);
         let token = entry.filter(|entry| entry.contact == member);
         let token = token.map_or(Token::NONE, |entry| entry.token);
         let met = self.pairs.iter().position(|pair| pair.rank == Some(rank));

@@ -169,7 +169,8 @@ impl Group {
         let of_node = |pair: &Pair| pair.is_ahead() && pair.contact.guid == sender.guid;
         let before = self.pairs.iter().position(of_node);
         let at = before.or_else(|| self.pairs.iter().position(Pair::is_free))?;
-        self.pairs[at].begin(sender, 0, false);
+        let lost = self.book.is_lost(sender.guid);
+        self.pairs[at].begin(sender, 0, lost);
         Some(at)
     }
 

@@ -66,6 +66,28 @@ fn a_founder_that_begins_anew_holds_nobody_up() {
     assert_eq!(rack.groups[0].view().unwrap().members.len(), 3);
 }
 
+/// What a link layer says of a node holds for whoever comes there later: it says that once.
+#[test]
+fn who_comes_where_no_path_leads_is_taken_in_once_one_does() {
+    let mut rack = Rack::of(3);
+    rack.settle();
+    let node = rack.contact(2).guid;
+    rack.groups[0].on_path(node, false);
+    rack.kill(2);
+    rack.settle();
+    assert_eq!(rack.groups[0].view().unwrap().members.len(), 2);
+    rack.restart(2, Some(rack.life(2)));
+    rack.introduce();
+    rack.settle();
+    assert_eq!(rack.groups[2].standing(), GroupStanding::Seeking);
+    assert_eq!(rack.groups[0].view().unwrap().members.len(), 2);
+    rack.groups[0].on_path(node, true);
+    rack.settle();
+    rack.assert_sound();
+    rack.assert_converged();
+    assert_eq!(rack.groups[0].view().unwrap().members.len(), 3);
+}
+
 #[test]
 fn who_founds_and_reaches_too_few_goes_on_seeking() {
     let mut rack = Rack::founding(3, 3);

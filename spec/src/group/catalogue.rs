@@ -65,6 +65,17 @@ fn two_ends() -> Scenario {
     }
 }
 
+/// One joins another one, which may hold the way to it for lost from before it came, and may die.
+fn joins_doubted() -> Scenario {
+    Scenario {
+        in_view: 1,
+        budget: budget(1, 1, 0),
+        mortal: vec![1],
+        doubters: vec![[0, 1]],
+        ..Scenario::new("joins-doubted", 2)
+    }
+}
+
 /// The oldest leaves while one joins, and may die when only that one knows the next view.
 fn joins_and_leaves() -> Scenario {
     Scenario {
@@ -217,6 +228,7 @@ pub fn bounded() -> Vec<Scenario> {
         leaves_behind_a_dead_window(),
         two_ends(),
         joins(),
+        joins_doubted(),
         joins_and_leaves(),
         founds(),
         founds_in_a_circle(),
@@ -286,6 +298,14 @@ pub fn mutants() -> Vec<(Scenario, &'static str)> {
                 name: "welcomes-first",
                 mutant: Mutant::WelcomesFirst,
                 ..joins_stateless()
+            },
+            invariant::ENDS,
+        ),
+        (
+            Scenario {
+                name: "forgets-paths",
+                mutant: Mutant::ForgetsPaths,
+                ..joins_doubted()
             },
             invariant::ENDS,
         ),

@@ -28,6 +28,8 @@ pub enum Mutant {
     WelcomesFirst,
     /// Who has no quorum asks nobody outside of its view.
     AsksNobody,
+    /// That no path leads to a node where no member is, is forgotten.
+    ForgetsPaths,
 }
 
 impl Mutant {
@@ -57,6 +59,12 @@ impl Mutant {
             }
             _ => true,
         }
+    }
+
+    /// A link layer says something of a node. Gives whether the machine is told.
+    pub fn heeds_path(self, group: &Group, guid: u64) -> bool {
+        let has_member = |view: &View| view.members.iter().any(|member| member.guid == guid);
+        self != Self::ForgetsPaths || group.view().is_some_and(has_member)
     }
 
     /// A machine says an envelope. Gives whether it goes out.

@@ -350,8 +350,12 @@ impl Model for Search {
                 next.tell(at, about);
             }
             Step::Believe { at, about } => {
-                next.accused[at * members + about] = false;
-                next.tell(at, about);
+                let place = at * members + about;
+                next.accused[place] = false;
+                // Nothing is news where the other one died meanwhile.
+                if next.told[place] != next.stands(at, about) {
+                    next.tell(at, about);
+                }
             }
             Step::Divide { division } => {
                 next.spent.divisions += 1;

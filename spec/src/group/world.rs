@@ -411,7 +411,12 @@ impl World {
         let up = self.stands(at, about);
         let place = at * self.sides.len() + about;
         self.told[place] = up;
-        self.input(at, |group| group.on_path(guid(about), up));
+        let mutant = self.scenario.mutant;
+        self.input(at, |group| {
+            if mutant.heeds_path(group, guid(about)) {
+                group.on_path(guid(about), up);
+            }
+        });
     }
 
     /// A member dies. `mute`: what it said and has not arrived is lost.

@@ -74,7 +74,8 @@ impl Group<'_> {
         while let Some((user_data, ended)) = verbs.take_of(Owner(self.number))? {
             match (self.errands.remove(user_data), ended) {
                 (Some(Errand::Envelope { ticket, guid }), Ended::Verb(outcome)) => {
-                    if outcome == Outcome::NoSuchPeer {
+                    // Of one that is not watched nobody would say that it is there again.
+                    if outcome == Outcome::NoSuchPeer && self.paths.has(guid) {
                         self.machine.on_path(guid, false);
                     }
                     self.machine.on_end(ticket, end_of(&outcome));
