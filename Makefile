@@ -241,6 +241,7 @@ soak:            ## Lying, dying and slow applications around the daemon for SOA
 	@target/release/covalent sim mesh --exhaustive sixteen
 	@target/release/covalent sim mesh --exhaustive sixteen --load far
 	@target/release/covalent sim mesh --nodes 1000 --shape torus --seed 20261123 --faults all
+	@target/release/covalent sim mesh --nodes 1000 --shape random:4 --seed 874980063928 --faults all
 	@target/release/covalent sim mesh --shape torus --grow 10,100,1000 --faults cut --churn 1 --load none
 	@base=$$(shuf -i 0-999999999999 -n 1); run() { echo "covalent sim $$*"; target/release/covalent sim $$*; }; \
 	range() { echo "--seeds $$base..$$((base + $$1))"; }; \
