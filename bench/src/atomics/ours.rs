@@ -117,7 +117,8 @@ fn add_for(node: &Node, slice: Duration, shared: bool) -> Result<(u64, f64)> {
     let mut began: Option<(Instant, u64)> = None;
     let mut ended: Option<(Instant, u64)> = None;
     let (mut look_at, mut fruitless, mut last) = (0, 0_u64, Instant::now());
-    loop {
+    // The end may come when everything that was posted is done.
+    while ended.is_none() || done < posted {
         if ended.is_none() && verbs.outstanding() < DEPTH as usize {
             let room = DEPTH as usize - verbs.outstanding();
             let mut batch = verbs.batch();
@@ -154,9 +155,6 @@ fn add_for(node: &Node, slice: Duration, shared: bool) -> Result<(u64, f64)> {
             }
         }
         done += count as u64;
-        if ended.is_some() && done == posted {
-            break;
-        }
         if done < look_at {
             continue;
         }
