@@ -129,3 +129,31 @@ fn a_group_tells_what_happened_and_is_the_same_run_again() {
     assert_eq!(output.status.code(), Some(1), "{told}");
     assert!(told.contains("there is no such world"), "{told}");
 }
+
+#[test]
+fn a_hunt_fails_with_commands_that_break_the_same_invariant_again() {
+    // The time only bounds a run on a busy machine: the runs are over in a second.
+    let few = ["hunt", "links", "--base", "1000", "--minutes", "10"];
+    let broken = ["--runs", "60", "--mutant", "retries-blindly"];
+    let (output, told) = sim(&[&few[..], &broken, &["--shrink-seconds", "2"]].concat());
+    assert_eq!(output.status.code(), Some(1), "{told}");
+    // Each finding has the command of its run and that of the smallest case.
+    let findings: Vec<_> = told.split("Broken: ").skip(1).collect();
+    assert!(!findings.is_empty(), "{told}");
+    for finding in findings {
+        let invariant = finding.split(':').next().unwrap();
+        let replays: Vec<_> = finding.split("replay: covalent sim ").skip(1).collect();
+        assert_eq!(replays.len(), 2, "{finding}");
+        for replay in replays {
+            let args: Vec<_> = replay.lines().next().unwrap().split(' ').collect();
+            let (output, again) = sim(&args);
+            assert_eq!(output.status.code(), Some(1), "{args:?}: {again}");
+            let broken = format!("Broken: {invariant}:");
+            assert!(again.contains(&broken), "{args:?} is not {broken} {again}");
+        }
+    }
+
+    let (output, told) = sim(&[&few[..], &["--runs", "20"]].concat());
+    assert_eq!(output.status.code(), Some(0), "{told}");
+    assert!(told.contains("Every invariant held in 20 runs"), "{told}");
+}
