@@ -46,26 +46,35 @@ use crate::{
 /// `nobody` and, on Debian, `nogroup`.
 const STRANGER: u32 = 65_534;
 
+/// The user that one test runs control as.
+const OWN_USER: u32 = 65_533;
+
 /// How long a descriptor takes to be closed here.
 const SLOW: Duration = Duration::from_secs(6);
 
 /// Far less than that, on a busy machine.
 const SOON: Duration = Duration::from_secs(2);
 
-/// Does this on a thread of another user. `None` without the privilege to become one.
+/// Does this on a thread of a stranger. `None` without the privilege to become one.
 fn as_stranger<T: Send + 'static>(does: impl FnOnce() -> T + Send + 'static) -> Option<T> {
+    as_user(STRANGER, does)
+}
+
+/// Does this on a thread of a user, of the group `nogroup`. `None` without the privilege to
+/// become one.
+fn as_user<T: Send + 'static>(user: u32, does: impl FnOnce() -> T + Send + 'static) -> Option<T> {
     if !rustix::process::geteuid().is_root() {
         skip("becoming another user needs root");
         return None;
     }
     let thread = thread::spawn(move || {
-        let (user, group) = (Uid::from_raw(STRANGER), Gid::from_raw(STRANGER));
+        let (user, group) = (Uid::from_raw(user), Gid::from_raw(STRANGER));
         set_thread_groups(&[]).expect("root may");
         set_thread_res_gid(group, group, group).expect("root may");
         set_thread_res_uid(user, user, user).expect("root may");
         does()
     });
-    Some(thread.join().expect("the stranger's part"))
+    Some(thread.join().expect("the other user's part"))
 }
 
 /// Control whose directory everybody may enter.
@@ -300,6 +309,38 @@ fn strangers_fill_their_own_places_and_root_is_answered_at_once() {
             "{refusal:?}"
         );
         drop(held);
+    }
+}
+
+/// A thread has the user of the thread that started it, so all of control has the other user.
+#[test]
+fn controls_own_user_has_more_places_than_a_stranger_and_may_reload() {
+    for descriptors in [Descriptors::Refused, Descriptors::Arrive] {
+        let Some(running) = as_user(OWN_USER, move || open_to_all("nogroup", descriptors)) else {
+            return;
+        };
+        let reload = |user| {
+            let control = running.control_socket();
+            as_user(user, move || {
+                let held: Vec<_> = (0..answers::CLIENTS.each)
+                    .map(|_| Connection::connect(&control).expect("control listens"))
+                    .collect();
+                let reply = ask(&control, &ControlRequest::Reload);
+                drop(held);
+                reply
+            })
+        };
+        for (user, expected) in [
+            (STRANGER, "user 65534 has 8"),
+            (OWN_USER, "started without a file"),
+            (0, "started without a file"),
+        ] {
+            let reply = reload(user).expect("root may");
+            assert!(
+                matches!(&reply, ControlReply::Refused { reason } if reason.contains(expected)),
+                "{descriptors:?}, user {user}: {reply:?}"
+            );
+        }
     }
 }
 
