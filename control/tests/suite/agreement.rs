@@ -4,7 +4,7 @@ use std::{
     fs::{self, Permissions},
     net::{SocketAddr, TcpListener},
     os::unix::fs::PermissionsExt,
-    path::PathBuf,
+    path::{Path, PathBuf},
     thread,
     time::{Duration, Instant},
 };
@@ -118,19 +118,24 @@ impl Running {
 
     /// Waits until control and its daemon hold `held`.
     fn wait_for(&self, held: HeldBrief) {
-        let deadline = Instant::now() + PATIENCE;
-        let wanted = ControlReply::Agreed {
-            agreed: Some(held),
-            is_shared: true,
-        };
-        loop {
-            let reply = ask(&self.socket(), &ControlRequest::Agreed);
-            if reply == wanted {
-                return;
-            }
-            assert!(Instant::now() < deadline, "{reply:?} is not {wanted:?}");
-            thread::sleep(Duration::from_millis(5));
+        wait_for(&self.socket(), held);
+    }
+}
+
+/// Waits until the control behind `socket` and its daemon hold `held`.
+pub fn wait_for(socket: &Path, held: HeldBrief) {
+    let deadline = Instant::now() + PATIENCE;
+    let wanted = ControlReply::Agreed {
+        agreed: Some(held),
+        is_shared: true,
+    };
+    loop {
+        let reply = ask(socket, &ControlRequest::Agreed);
+        if reply == wanted {
+            return;
         }
+        assert!(Instant::now() < deadline, "{reply:?} is not {wanted:?}");
+        thread::sleep(Duration::from_millis(5));
     }
 }
 

@@ -1,12 +1,14 @@
 //! Control against a daemon that the test plays: events, status, restarts, silence, nonsense.
 
 use std::{
+    fs,
     net::SocketAddr,
     path::{Path, PathBuf},
     thread,
 };
 
 use covalent_api::{
+    config::Config,
     control::{ControlReply, ControlRequest, LinkBrief, Neighbour},
     request::{Reply, Request},
 };
@@ -50,6 +52,27 @@ impl Running {
         let directory = tempfile::tempdir().expect("a directory");
         let mut config = config(directory.path(), more);
         config.node.group = group.to_owned();
+        Self::begin(directory, config, None, descriptors)
+    }
+
+    /// As [`Running::start_as`], with a file to reload. Also returns the text of the file.
+    pub fn start_from_file(group: &str, descriptors: Descriptors) -> (Self, String) {
+        let directory = tempfile::tempdir().expect("a directory");
+        let mut config = config(directory.path(), PCAP_PORT);
+        config.node.group = group.to_owned();
+        let file = directory.path().join("node.toml");
+        let text = config.to_toml().expect("UTF-8");
+        fs::write(&file, &text).expect("written");
+        let running = Self::begin(directory, config, Some(file), descriptors);
+        (running, text)
+    }
+
+    fn begin(
+        directory: TempDir,
+        config: Config,
+        file: Option<PathBuf>,
+        descriptors: Descriptors,
+    ) -> Self {
         let (tell, told) = std::sync::mpsc::channel();
         let (stop, stopped) = oneshot::channel();
         let thread = thread::spawn(move || {
@@ -58,7 +81,7 @@ impl Running {
                 .build()
                 .expect("a runtime");
             runtime.block_on(async move {
-                let started = Control::start_as(&config, None, descriptors).await;
+                let started = Control::start_as(&config, file.as_deref(), descriptors).await;
                 let control = started.expect("starts");
                 let told = (
                     control.metrics_address(),

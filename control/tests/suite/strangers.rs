@@ -36,6 +36,7 @@ use rustix::{
 use tonic::Code;
 
 use crate::{
+    agreement::{self, Played},
     client::{PCAP_PORT, ask, ask_bytes, get, get_as},
     daemon::Running,
     fixture,
@@ -80,9 +81,13 @@ fn as_user<T: Send + 'static>(user: u32, does: impl FnOnce() -> T + Send + 'stat
 /// Control whose directory everybody may enter.
 fn open_to_all(group: &str, descriptors: Descriptors) -> Running {
     let running = Running::start_as(PCAP_PORT, group, descriptors);
+    open_directory(&running);
+    running
+}
+
+fn open_directory(running: &Running) {
     let mode = Permissions::from_mode(0o755);
     fs::set_permissions(running.directory(), mode).expect("the test's own");
-    running
 }
 
 /// Whether this kernel can refuse descriptors.
@@ -282,7 +287,14 @@ fn what_is_said_through_the_threads_in_between_arrives_whole() {
 #[test]
 fn strangers_fill_their_own_places_and_root_is_answered_at_once() {
     for descriptors in [Descriptors::Refused, Descriptors::Arrive] {
-        let running = open_to_all("nogroup", descriptors);
+        let (running, text) = Running::start_from_file("nogroup", descriptors);
+        open_directory(&running);
+        let listener = running.listen();
+        let played = Played::greet(&listener);
+        let held_by_both = agreement::held(1, 7, &text);
+        Played::tell(&played.talk, held_by_both);
+        Played::tell_text(&played.talk, held_by_both, &text);
+        agreement::wait_for(&running.control_socket(), held_by_both);
         let [control, telemetry] = sockets(&running);
         let sockets = (control.clone(), telemetry);
         let Some((held, refusal)) = as_stranger(move || {
@@ -299,8 +311,14 @@ fn strangers_fill_their_own_places_and_root_is_answered_at_once() {
             return;
         };
         let began = Instant::now();
-        let reply = ask(&control, &ControlRequest::Version);
-        assert!(matches!(reply, ControlReply::Version(_)), "{reply:?}");
+        let reply = ask(&control, &ControlRequest::Reload);
+        // The file is as it was.
+        let nothing = ControlReply::Reloaded {
+            epoch: 7,
+            changed: Vec::new(),
+            beware: Vec::new(),
+        };
+        assert_eq!(reply, nothing);
         assert!(grpc_answers(&running));
         let took = began.elapsed();
         assert!(took < SOON, "{descriptors:?}: root waited {took:?}");
@@ -308,7 +326,7 @@ fn strangers_fill_their_own_places_and_root_is_answered_at_once() {
             matches!(&refusal, ControlReply::Refused { reason } if reason.contains("user 65534 has 8")),
             "{refusal:?}"
         );
-        drop(held);
+        drop((held, played, listener));
     }
 }
 
