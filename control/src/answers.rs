@@ -29,7 +29,7 @@ pub const CLIENTS: Bounds = Bounds {
     each: 8,
 };
 
-/// How long a client may say nothing before its place is given to the next.
+/// How long a client may say nothing, or not read, before its place is given to the next.
 const IDLE_MAX: Duration = Duration::from_secs(10);
 
 /// How long the kernel may take to show the interfaces once more, before what is known of them is told.
@@ -67,7 +67,7 @@ pub async fn serve(mut door: Door, knowledge: Knowledge) {
             Ok(client) => {
                 let knowledge = knowledge.clone();
                 tokio::spawn(async move {
-                    match converse(client, &knowledge).await {
+                    match converse(client, &knowledge, IDLE_MAX).await {
                         Ok(()) | Err(ChannelError::Closed) => {}
                         Err(problem) => debug!("a client of the control socket: {problem}"),
                     }
@@ -82,15 +82,19 @@ pub async fn serve(mut door: Door, knowledge: Knowledge) {
     }
 }
 
-/// Answers one client until it leaves, says something that is no request, or says nothing for too long: the socket is open to all, and
-/// silent clients must not keep the others out.
-async fn converse(client: Client, knowledge: &Knowledge) -> Result<(), ChannelError> {
+/// Answers one client until it leaves, says something that is no request, or says nothing or does not read for `idle_max`: the socket is open to all,
+/// and silent clients must not keep the others out.
+async fn converse(
+    client: Client,
+    knowledge: &Knowledge,
+    idle_max: Duration,
+) -> Result<(), ChannelError> {
     let Client { socket, who, place } = client;
     let mut channel = Channel::of(socket).map_err(ChannelError::Io)?;
     // Given back when the channel is closed.
     let _place = place;
     loop {
-        let Ok(received) = timeout(IDLE_MAX, channel.recv()).await else {
+        let Ok(received) = timeout(idle_max, channel.recv()).await else {
             return Err(ChannelError::Closed);
         };
         let reply = match received {
@@ -111,7 +115,7 @@ async fn converse(client: Client, knowledge: &Knowledge) -> Result<(), ChannelEr
             Err(problem) => return Err(problem),
         };
         // A client that does not read is as silent as one that does not ask.
-        let Ok(sent) = timeout(IDLE_MAX, tell(&mut channel, &reply)).await else {
+        let Ok(sent) = timeout(idle_max, tell(&mut channel, &reply)).await else {
             return Err(ChannelError::Closed);
         };
         sent?;
@@ -230,5 +234,80 @@ impl Knowledge {
                 interfaces: self.interfaces.borrow().statuses().to_vec(),
             },
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::join;
+    use tokio_seqpacket::UnixSeqpacket;
+
+    use super::*;
+    use crate::clients::Places;
+
+    const SHORT: Duration = Duration::from_millis(50);
+    const LONG: Duration = Duration::from_secs(60);
+
+    fn knowledge() -> Knowledge {
+        Knowledge {
+            node: "node-a".to_owned(),
+            started: Instant::now(),
+            neighbours: watch::channel(Neighbours::default()).1,
+            interfaces: watch::channel(Interfaces::of(&[])).1,
+            look_again: mpsc::channel(1).0,
+            agreement: None,
+        }
+    }
+
+    /// A client in one of `places` as control has it, and the client's own end.
+    fn client(places: &Places) -> (Client, Channel) {
+        let (socket, other) = UnixSeqpacket::pair().expect("a pair");
+        let client = Client {
+            socket: socket.into(),
+            who: Who::Operator,
+            place: places.take(Who::Operator).expect("free"),
+        };
+        (client, Channel::of(other.into()).expect("a socket"))
+    }
+
+    /// The only place there is.
+    fn one_place() -> Places {
+        Places::new(Bounds {
+            all: 1,
+            strangers: 1,
+            each: 1,
+        })
+    }
+
+    #[tokio::test]
+    async fn a_client_that_says_nothing_is_hung_up_on() {
+        let places = one_place();
+        let (client, mut channel) = client(&places);
+        channel.send(&ControlRequest::Version).await.expect("room");
+        let began = Instant::now();
+        let ended = timeout(LONG, converse(client, &knowledge(), SHORT)).await;
+        let ended = ended.expect("the conversation ends");
+        assert!(matches!(ended, Err(ChannelError::Closed)), "{ended:?}");
+        assert!(began.elapsed() >= SHORT);
+        let reply = channel.recv().await.expect("what it asked for");
+        assert!(matches!(reply, ControlReply::Version(_)), "{reply:?}");
+        let end = channel.recv::<ControlReply>().await;
+        assert!(matches!(end, Err(ChannelError::Closed)), "{end:?}");
+        assert!(places.take(Who::Operator).is_ok());
+    }
+
+    #[tokio::test]
+    async fn a_client_that_does_not_read_is_hung_up_on() {
+        let places = one_place();
+        let (client, channel) = client(&places);
+        // There is a request at every moment, so control waits for room, never for a request.
+        let asks = async { while channel.send(&ControlRequest::Version).await.is_ok() {} };
+        let began = Instant::now();
+        let knowledge = knowledge();
+        let both = async { join!(converse(client, &knowledge, SHORT), asks) };
+        let (ended, ()) = timeout(LONG, both).await.expect("the conversation ends");
+        assert!(matches!(ended, Err(ChannelError::Closed)), "{ended:?}");
+        assert!(began.elapsed() >= SHORT);
+        assert!(places.take(Who::Operator).is_ok());
     }
 }
