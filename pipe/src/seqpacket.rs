@@ -401,8 +401,6 @@ impl Connection {
                     let nothing = &mut RecvAncillaryBuffer::default();
                     let _ = self.receive(&mut [0], nothing, RecvFlags::DONTWAIT);
                 }
-                // That the other end is gone is told once, before what it left.
-                Err(Errno::CONNRESET | Errno::PIPE) => {}
                 Err(_) => return false,
             }
         }
@@ -428,7 +426,14 @@ impl Connection {
         ancillary: &mut RecvAncillaryBuffer<'_>,
         flags: RecvFlags,
     ) -> rustix::io::Result<RecvMsg> {
-        retry_on_intr(|| recvmsg(&self.fd, &mut [IoSliceMut::new(buffer)], ancillary, flags))
+        let mut receive = || {
+            retry_on_intr(|| recvmsg(&self.fd, &mut [IoSliceMut::new(buffer)], ancillary, flags))
+        };
+        match receive() {
+            // An end that closed without reading all is told once, before what it had sent.
+            Err(Errno::CONNRESET) => receive(),
+            received => received,
+        }
     }
 
     /// Sleeps until there is something to receive (or the other end has closed), or `timeout` has passed (`None`: for ever).

@@ -61,6 +61,25 @@ fn datagrams_keep_their_bounds_and_descriptors_arrive() {
     }
 }
 
+/// The kernel tells first that the other end did not read all.
+#[test]
+fn the_last_words_of_an_end_that_did_not_read_all_are_heard() {
+    type Hear = fn(&Connection, &mut [u8]) -> Result<usize, SeqpacketError>;
+    let with_descriptors: Hear = |end, buffer| end.recv(buffer).map(|(length, _)| length);
+    for hear in [with_descriptors, Connection::recv_bytes] {
+        let (one, other) = Connection::pair().unwrap();
+        other.send(b"first", &[]).unwrap();
+        other.send(b"last", &[]).unwrap();
+        one.send(b"unread", &[]).unwrap();
+        drop(other);
+        let mut buffer = [0; 16];
+        assert_eq!(hear(&one, &mut buffer).unwrap(), 5);
+        assert_eq!(hear(&one, &mut buffer).unwrap(), 4);
+        let end = hear(&one, &mut buffer).unwrap_err();
+        assert!(matches!(end, SeqpacketError::Closed), "{end}");
+    }
+}
+
 #[test]
 fn a_socket_that_another_made_is_taken_over_and_keeps_its_name() {
     let directory = tempdir().unwrap();

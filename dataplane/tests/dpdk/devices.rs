@@ -42,6 +42,15 @@ pub fn port(device: &str) -> PortConfig {
 
 /// Opens ports as one lane does.
 pub fn open_all(ports: &[PortConfig], pages: HugePages) -> Result<Vec<Box<dyn Port>>, PortError> {
+    open_with(ports, pages, MEMORY_MIB)
+}
+
+/// Opens ports as one lane does, where DPDK has so much memory.
+pub fn open_with(
+    ports: &[PortConfig],
+    pages: HugePages,
+    memory_mib: u32,
+) -> Result<Vec<Box<dyn Port>>, PortError> {
     // What DPDK said stands beside a failure.
     let _ = tracing_subscriber::fmt().with_test_writer().try_init();
     let dataplane = DataplaneConfig {
@@ -49,7 +58,7 @@ pub fn open_all(ports: &[PortConfig], pages: HugePages) -> Result<Vec<Box<dyn Po
         ..DataplaneConfig::default()
     };
     let dpdk = DpdkConfig {
-        memory_mib: MEMORY_MIB,
+        memory_mib,
         ..DpdkConfig::default()
     };
     let mut memory = LaneMemory::for_lane(ports, 0)?.with_dpdk(&dpdk);

@@ -11,6 +11,7 @@ mod dpdk_devices;
 mod forward;
 #[path = "../ports/frames.rs"]
 mod frames;
+mod huge_pages;
 mod memif;
 #[allow(
     dead_code,
