@@ -126,6 +126,13 @@ impl Group {
                     || !self.joiners(&self.view.members).is_empty()))
     }
 
+    /// Whether this member waits for somebody on that node, in a view or while one is founded. Whether
+    /// a path leads there has to be told by [`Group::on_path`], or it may wait for ever.
+    #[must_use]
+    pub fn needs_path(&self, guid: u64) -> bool {
+        needs_path(&self.pairs, guid)
+    }
+
     /// The way to a node was lost or found: the link layer's word, and the only one that makes a member lost or reached again.
     pub fn on_path(&mut self, guid: u64, up: bool) {
         let mut returned = false;
@@ -135,7 +142,8 @@ impl Group {
                 returned |= up && !pair.gone && pair.rank.is_some();
             }
         }
-        self.book.on_path(guid, up);
+        let pairs = &self.pairs;
+        self.book.on_path(guid, up, |guid| needs_path(pairs, guid));
         if returned && self.phase == Phase::Wedged && self.trying.minority {
             self.try_again();
         }
@@ -164,6 +172,11 @@ impl Group {
             pair.gone |= pair.rank.is_some() && pair.contact == sender;
         }
     }
+}
+
+fn needs_path(pairs: &[Pair], guid: u64) -> bool {
+    let needs = |pair: &Pair| pair.rank.is_some() && pair.contact.guid == guid;
+    pairs.iter().any(|pair| !pair.is_free() && needs(pair))
 }
 
 #[cfg(test)]

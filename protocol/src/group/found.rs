@@ -18,12 +18,18 @@ use super::{
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Book {
     entries: Vec<Entry>,
-    /// Nodes to which no path leads, in their order, also such as nobody is known on: a link layer says it once, whoever comes there later.
+    /// Nodes to which no path leads, in their order, also such as nobody is known on: a link layer
+    /// says it once, whoever comes there later.
     lost: Vec<u64>,
 }
 
-/// Nodes without a path that are remembered: those of all who are known, and of members and who were it.
+/// Nodes without a path that are remembered: there is room for those of all who are known and of all
+/// members, and as many again of members who went.
 const LOST_MAX: usize = KNOWN_MAX + 2 * MEMBERS_MAX;
+
+/// Most who have not shown yet that they are there, of whom others are believed that they are: who
+/// names nodes that do not exist leaves room for those that make themselves known.
+const UNSEEN_MAX: usize = KNOWN_MAX / 2;
 
 /// Somebody under the group's name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -102,18 +108,20 @@ impl Book {
         self.lost.binary_search(&guid).is_ok()
     }
 
-    /// A path to a node came or went.
-    pub fn on_path(&mut self, guid: u64, up: bool) {
+    /// A path to a node came or went. Of members, whom `is_member` tells, it is never forgotten.
+    pub fn on_path(&mut self, guid: u64, up: bool, is_member: impl Fn(u64) -> bool) {
         match self.lost.binary_search(&guid) {
             Ok(at) if up => {
                 self.lost.remove(at);
             }
             Err(_) if !up => {
                 if self.lost.len() == LOST_MAX {
-                    // Of more than there is room for, those go of whom nobody is known.
+                    // Of more than there is room for, those go on which nobody is known.
                     let entries = &self.entries;
-                    let is_known = |guid: &u64| entries.iter().any(|it| it.contact.guid == *guid);
-                    if let Some(at) = self.lost.iter().position(|guid| !is_known(guid)) {
+                    let is_kept = |guid: u64| {
+                        is_member(guid) || entries.iter().any(|it| it.contact.guid == guid)
+                    };
+                    if let Some(at) = self.lost.iter().position(|guid| !is_kept(*guid)) {
                         self.lost.remove(at);
                     }
                 }
@@ -155,6 +163,16 @@ impl Book {
         }
         self.entries.push(Entry::new(contact));
         Some((self.entries.last_mut()?, true))
+    }
+
+    /// As [`Book::learn`], of somebody whom another one names.
+    fn learn_named(&mut self, contact: Contact) -> Option<(&mut Entry, bool)> {
+        let unseen = self.entries.iter().filter(|entry| entry.token.is_none());
+        let has_room = unseen.count() < UNSEEN_MAX;
+        let is_known = self.of_node(contact.guid).is_some();
+        (is_known || has_room)
+            .then(|| self.learn(contact))
+            .flatten()
     }
 
     /// Puts in who was in the group, and what is shown to it.
@@ -362,8 +380,8 @@ impl Group {
                 if contact.guid == me.guid {
                     continue;
                 }
-                let Some((entry, is_new)) = self.book.learn(contact) else {
-                    break;
+                let Some((entry, is_new)) = self.book.learn_named(contact) else {
+                    continue;
                 };
                 if is_new || (entry.contact.life == Life(0) && entry.is_of(&contact)) {
                     (entry.contact, entry.terms) = (contact, terms);
@@ -548,9 +566,15 @@ impl Group {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{
+        Name,
+        group::{GroupConfig, token::Secret},
+    };
 
     #[test]
-    fn nodes_without_a_path_are_bounded_and_those_of_the_known_are_kept() {
+    fn nodes_without_a_path_are_bounded_and_those_of_members_and_the_known_are_kept() {
+        const MEMBER: u64 = KNOWN_MAX as u64;
+        let is_member = |guid| guid == MEMBER;
         let mut book = Book::new();
         for guid in 0..KNOWN_MAX as u64 {
             let contact = Contact {
@@ -558,17 +582,48 @@ mod tests {
                 ..Contact::default()
             };
             assert!(book.learn(contact).is_some());
-            book.on_path(guid, false);
+            book.on_path(guid, false, is_member);
         }
-        for guid in KNOWN_MAX as u64..2 * LOST_MAX as u64 {
-            book.on_path(guid, false);
+        for guid in MEMBER..2 * LOST_MAX as u64 {
+            book.on_path(guid, false, is_member);
             assert!(book.is_lost(guid));
         }
         assert_eq!(book.lost.len(), LOST_MAX);
-        assert!((0..KNOWN_MAX as u64).all(|guid| book.is_lost(guid)));
-        book.on_path(3, true);
-        book.on_path(3, true);
+        assert!((0..=MEMBER).all(|guid| book.is_lost(guid)));
+        book.on_path(3, true, is_member);
+        book.on_path(3, true, is_member);
         assert!(!book.is_lost(3));
         assert_eq!(book.lost.len(), LOST_MAX - 1);
+    }
+
+    fn contact(guid: u64) -> Contact {
+        let (rkey, life) = (1, Life::of(guid, 1, 7));
+        Contact { guid, life, rkey }
+    }
+
+    #[test]
+    fn nodes_that_somebody_names_leave_room_for_those_that_make_themselves_known() {
+        let mut group = Group::new(GroupConfig {
+            name: Name::new("rack").expect("a name"),
+            me: contact(1),
+            secret: Secret([1; 16]),
+            former: None,
+            founders: 0,
+            members_max: 8,
+            stateless: false,
+        });
+        let named: Vec<_> = (1000..1000 + KNOWN_MAX as u64)
+            .map(|guid| (contact(guid), Terms::default()))
+            .collect();
+        for _ in 0..2 {
+            group.take_known((9, 3), (2, false), KnownContacts::new(&named));
+            assert_eq!(group.book.entries().len(), UNSEEN_MAX);
+        }
+        for guid in 2..2 + (KNOWN_MAX - UNSEEN_MAX) as u64 {
+            group.on_contact(contact(guid));
+            assert!(group.book.of_node(guid).is_some(), "{guid}");
+        }
+        group.on_contact(contact(500));
+        assert_eq!(group.book.entries().len(), KNOWN_MAX);
     }
 }

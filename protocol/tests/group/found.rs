@@ -92,12 +92,16 @@ fn who_comes_where_no_path_leads_is_taken_in_once_one_does() {
 fn who_founds_and_reaches_too_few_goes_on_seeking() {
     let mut rack = Rack::founding(3, 3);
     rack.introduce();
+    let others = [1, 2].map(|index| rack.contact(index).guid);
+    let needs_paths = |rack: &Rack| others.map(|guid| rack.groups[0].needs_path(guid));
+    assert_eq!(needs_paths(&rack), [false; 2], "they are strangers");
     for _ in 0..3 {
         rack.gather();
         rack.deliver_all();
     }
-    // It knows all of them and has begun to found.
+    // It knows all of them and has begun to found, which waits for each.
     assert_eq!(rack.groups[0].standing(), GroupStanding::Seeking);
+    assert_eq!(needs_paths(&rack), [true; 2]);
     rack.cut(0, 1);
     rack.cut(0, 2);
     rack.settle();
