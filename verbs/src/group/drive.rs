@@ -73,11 +73,8 @@ impl Group<'_> {
     fn collect(&mut self, verbs: &mut Verbs<'_>) -> Result<()> {
         while let Some((user_data, ended)) = verbs.take_of(Owner(self.number))? {
             match (self.errands.remove(user_data), ended) {
-                (Some(Errand::Envelope { ticket, guid }), Ended::Verb(outcome)) => {
-                    // Of one that is not watched nobody would say that it is there again.
-                    if outcome == Outcome::NoSuchPeer && self.paths.has(guid) {
-                        self.machine.on_path(guid, false);
-                    }
+                // That no path leads to the node is told by its watch: it alone tells when one does again.
+                (Some(Errand::Envelope { ticket }), Ended::Verb(outcome)) => {
                     self.machine.on_end(ticket, end_of(&outcome));
                 }
                 (Some(Errand::Look { guid }), Ended::Verb(outcome)) => {
@@ -113,14 +110,11 @@ impl Group<'_> {
         Ok(begun)
     }
 
-    /// The path to a node to which something is said is watched. Of strangers, who can be many, only as many as there can be members.
+    /// The path to a node to which something is said is watched. Of strangers, who can be many, only as
+    /// many as there can be members.
     fn watch_node(&mut self, guid: u64) {
-        let members = self.machine.view().map(|view| &view.members[..]);
-        let is_member = members
-            .unwrap_or_default()
-            .iter()
-            .any(|member| member.guid == guid);
-        if is_member || self.paths.len() < usize::from(self.options.members_max) {
+        if self.machine.needs_path(guid) || self.paths.len() < usize::from(self.options.members_max)
+        {
             self.paths.add(guid);
         }
     }
@@ -142,10 +136,7 @@ impl Group<'_> {
         {
             let (to, ticket) = (parcel.to, parcel.ticket);
             self.watch_node(to.guid);
-            let user_data = self.errands.insert(Errand::Envelope {
-                ticket,
-                guid: to.guid,
-            });
+            let user_data = self.errands.insert(Errand::Envelope { ticket });
             let data = &self.envelope[..parcel.len];
             verbs.put_send(Owner(self.number), to.guid, to.rkey, data, user_data)?;
             said = true;

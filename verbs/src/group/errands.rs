@@ -9,8 +9,6 @@ pub(super) enum Errand {
     Envelope {
         /// What the machine knows it by.
         ticket: Ticket,
-        /// To which node.
-        guid: u64,
     },
     /// A look for a member.
     Look {

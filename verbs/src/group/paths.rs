@@ -38,11 +38,6 @@ impl WatchedPaths {
         }
     }
 
-    /// Whether a node is one of them.
-    pub(super) fn has(&self, guid: u64) -> bool {
-        self.nodes.iter().any(|node| node.guid == guid)
-    }
-
     /// How many they are.
     pub(super) const fn len(&self) -> usize {
         self.nodes.len()
@@ -99,7 +94,7 @@ mod tests {
         let mut paths = WatchedPaths::new();
         paths.add(7);
         paths.add(7);
-        assert_eq!((paths.len(), paths.has(7), paths.has(8)), (1, true, false));
+        assert_eq!(paths.len(), 1);
         assert_eq!(paths.next_idle(), Some((7, true)));
         paths.begin(7);
         assert_eq!(paths.next_idle(), None);
