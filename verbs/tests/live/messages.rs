@@ -1,6 +1,7 @@
 //! Messages: sent by verbs, received from memory.
 
 use std::{
+    cell::Cell,
     cmp::Ordering,
     collections::BTreeMap,
     sync::atomic::{AtomicBool, Ordering as Memory},
@@ -385,8 +386,9 @@ fn what_was_undone_leaves_no_trace() {
     let nodes = Triangle::start();
     let receiver = nodes.attach("b");
     let mut queue = receiver.receive_queue("queue", 1 << 20).unwrap();
-    let (mut asked, mut undone) = (0, 0);
-    for round in 0..8 {
+    let (asked, mut undone) = (Cell::new(0), 0);
+    // On a busy machine all is told before the cable is pulled, now and then in all of the first rounds.
+    for round in (0..100).take_while(|round| *round < 8 || asked.get() == 0) {
         let device = nodes.attach("a");
         // Deep enough for the pipe of requests to hold all.
         let mut verbs = device.verbs_with_depth(4096).unwrap();
@@ -444,10 +446,10 @@ fn what_was_undone_leaves_no_trace() {
         heard.sort_unstable();
         expected.sort_unstable();
         assert_eq!(heard, expected, "round {round}");
-        asked += names.len();
+        asked.set(asked.get() + names.len());
     }
     assert!(
-        asked > 0,
+        asked.get() > 0,
         "no cut met a message under way; {undone} were undone"
     );
 }
