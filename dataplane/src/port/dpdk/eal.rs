@@ -158,6 +158,9 @@ fn arguments(plan: &Plan, huge: bool, cores: &[usize]) -> Vec<String> {
     ];
     if huge {
         arguments.push("--in-memory".to_owned());
+        // DPDK waits for a lock on each folder of huge pages that is mounted below this one, and every
+        // user can hold that lock. Pages in memory need no folder, and none is mounted there.
+        arguments.push("--huge-dir=/proc".to_owned());
     } else {
         // Together with `--in-memory` DPDK refuses it; this is the part of that which matters here.
         arguments.extend(["--no-shconf", "--no-huge", "-m"].map(str::to_owned));
