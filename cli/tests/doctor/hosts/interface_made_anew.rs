@@ -10,6 +10,7 @@ pub const HOST: Broken = Broken {
     breaks: |ward| {
         ward.kill("covalent-control");
         command("ip link del near0");
+        ward.lost_an_interface = true;
         ward.make_veth();
     },
     findings: &[
