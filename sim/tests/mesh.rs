@@ -341,7 +341,7 @@ fn every_part_of_a_grid_fails_alone_and_in_pairs() {
     let list = Exhaustive::Sixteen;
     let report = hold_cases(list, 0..list.first_cases());
     assert!(report.repairs_local.count() > 60, "{report:?}");
-    // As the checker has it: no more than two round trips, here as in any mesh.
+    // As the checker has it: no more than two round trips, where fewer than a hundred trees fall at once.
     assert!(report.repairs_local.within_rt(1000) <= 2.0, "{report:?}");
     // Each list of pairs in turn: all of them take a minute, in `make soak`.
     let (pairs, mut sum) = (780, mesh::MeshReport::default());

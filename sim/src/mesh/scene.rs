@@ -17,8 +17,9 @@ use crate::shape::{Shape, Spot};
 /// Round trips within which a node whose neighbours are not all its children hangs again, in a mesh that was not repaired before.
 const REPAIR_RT: u64 = 2;
 
-/// Trees of which all that a repair says to a neighbour fits half of the window of a link, whose other half is for exchanges: 40 items take 23
-/// records, a tree has an item of an advert and one of a seek, and a window has up to 250 records. Of more that fall with one cable the rest waits.
+/// Trees of which all that a repair says to a neighbour fits the window of a link: a tree has an item
+/// of an advert and one of a seek, 40 items take 23 records, and messages may take 192 of up to 250
+/// records. 115 are taken by so many trees; of more that fall with one cable the rest may wait.
 const TREES_PER_WINDOW: u64 = 100;
 
 /// Round trips after which everybody has heard of a way that changed.

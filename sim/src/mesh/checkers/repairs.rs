@@ -3,9 +3,10 @@
 use super::{MeshChecker, Verdict};
 use crate::mesh::{fact::MeshFact, scene::MeshScene, time::ROUND_TRIP_UNITS};
 
-/// Where a node loses its parent because a cable is cut in a mesh that was at rest, both ends see it, nothing else happens, and the node has a
-/// neighbour that hangs and is not behind it, it hangs again within two round trips of the slowest link from what it saw, within one more for
-/// each repair that the tree had before, and within one more for each hundred of its trees that fell with the cable: they are told of in turn.
+/// Where a node loses its parent because a cable is cut in a mesh that was at rest, both ends see it,
+/// nothing else happens, and the node has a neighbour that hangs and is not behind it, it hangs again
+/// within two round trips of the slowest link from what it saw. There is one more for each repair that
+/// the tree had before, and one for each hundred of its trees that fell with the cable.
 #[derive(Debug)]
 pub(super) struct Repairs;
 
