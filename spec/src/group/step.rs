@@ -94,6 +94,16 @@ pub enum Step {
     Mend,
 }
 
+impl Step {
+    /// Whether it is something that goes wrong. It may happen, and a run may end without it.
+    const fn goes_wrong(&self) -> bool {
+        matches!(
+            self,
+            Self::Die { .. } | Self::Accuse { .. } | Self::Divide { .. }
+        )
+    }
+}
+
 /// The search through a scenario.
 pub struct Search {
     /// What is searched.
@@ -216,10 +226,18 @@ impl Search {
         }
         // Members that do not hurry have done by then what they do of themselves.
         let may_tick = alone && quiet && !unaware && world.spent.ticks < budget.ticks;
-        if may_tick && (steps.is_empty() || !self.scenario.unhurried) {
+        let is_idle = steps.iter().all(Step::goes_wrong);
+        if may_tick && (is_idle || !self.scenario.unhurried) {
             steps.push(Step::Tick);
         }
         steps
+    }
+
+    /// Whether nothing is left to happen but what goes wrong. The run may end here.
+    #[must_use]
+    pub fn is_at_rest(&self, world: &World) -> bool {
+        world.spent.ticks == self.scenario.budget.ticks
+            && self.steps(world).iter().all(Step::goes_wrong)
     }
 
     /// Envelopes that may arrive next where a member dies alone.
