@@ -9,7 +9,7 @@ use covalent_dataplane::journal::{
 use super::{
     disk::{BATCH_BYTES, BLOCK_BYTES, FILE_BYTES},
     lane::{Draw, Lane, State},
-    memory::{Fault, Memory, SECTOR_BYTES, Seen},
+    memory::{Fault, LEFT, Memory, SECTOR_BYTES, Seen},
 };
 
 /// Rounds of a life.
@@ -116,6 +116,8 @@ fn a_power_cut_at_any_moment_loses_nothing_and_is_never_refused() {
     let mut cuts = 0;
     for _ in 0..6 {
         let mut before = Memory::new(draw.next());
+        // What earlier lives acknowledged; there is nothing before the first.
+        let mut kept = None;
         for _ in 0..4 {
             let memory = before.after_kill(draw.next());
             let mut life = Life::begin(&memory, &mut draw);
@@ -133,19 +135,50 @@ fn a_power_cut_at_any_moment_loses_nothing_and_is_never_refused() {
                 let (cut, acknowledged) = memory.after_cut(&before, moment, &mut draw);
                 let recovered = replay_on(&cut)
                     .unwrap_or_else(|error| panic!("moment {moment} of {moments}: {error}"));
-                // Before the first life there is nothing.
                 let how = format!("moment {moment} of {moments}");
-                let is_whole = acknowledged.is_some() || recovered.last_lsn > Lsn(0);
-                if is_whole {
-                    life.expect(recovered, acknowledged, &how);
-                }
+                let acknowledged = acknowledged.or(kept);
+                life.expect(recovered, acknowledged, &how);
                 cuts += 1;
-                next = Some(cut);
+                next = Some((cut, acknowledged));
             }
-            before = next.expect("a cut");
+            (before, kept) = next.expect("a cut");
         }
     }
     eprintln!("{cuts} power cuts, all recovered");
+}
+
+/// The moments at which most is not synced, and at which least is. The second life begins on what
+/// a cut in the middle of the first one left.
+#[test]
+fn a_power_cut_at_every_barrier_loses_nothing_and_is_never_refused() {
+    let mut draw = Draw(seed("a_power_cut_at_every_barrier"));
+    let (mut cuts, mut barriers_seen) = (0, 0);
+    let mut before = Memory::new(draw.next());
+    let mut kept = None;
+    for takes_parts in [0, 80] {
+        let memory = before.after_kill(draw.next());
+        let mut life = Life::begin(&memory, &mut draw);
+        memory.take_parts(takes_parts);
+        life.rounds(ROUNDS, &mut draw);
+        let durable = life.journal.finish();
+        life.memory.acknowledge(durable);
+        let barriers = memory.barriers();
+        for moment in barriers.iter().flat_map(|&at| [at, at + 1]) {
+            for left in LEFT {
+                let (cut, acknowledged) = memory.after_cut_with(&before, moment, left, &mut draw);
+                let how = format!("moment {moment}, {left}/256 of what was not synced");
+                let recovered = replay_on(&cut).unwrap_or_else(|error| panic!("{how}: {error}"));
+                life.expect(recovered, acknowledged.or(kept), &how);
+                cuts += 1;
+            }
+        }
+        let middle = barriers[barriers.len() / 2];
+        let (cut, acknowledged) = memory.after_cut(&before, middle, &mut draw);
+        (before, kept) = (cut, acknowledged.or(kept));
+        barriers_seen += barriers.len();
+    }
+    eprintln!("{cuts} power cuts at {barriers_seen} barriers, all recovered");
+    assert!(barriers_seen > 50, "{barriers_seen}");
 }
 
 /// Runs lives of which each has something happen to its disk, and counts how many starts are refused afterwards.

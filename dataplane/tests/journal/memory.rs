@@ -14,6 +14,9 @@ use super::lane::Draw;
 
 pub const SECTOR_BYTES: usize = 512;
 
+/// How likely a power cut leaves a sector that was not synced, in 256: none, all, or any of them.
+pub const LEFT: [usize; 5] = [0, 256, 20, 128, 236];
+
 /// What happens to a step of a chain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
@@ -148,6 +151,16 @@ impl Memory {
         self.0.borrow().trace.len() + 1
     }
 
+    /// The moments directly before a sync of a file or of the names came to its end.
+    pub fn barriers(&self) -> Vec<usize> {
+        let world = self.0.borrow();
+        let is_sync = |event: &Event| matches!(event, Event::Synced(_) | Event::NamesSynced);
+        let events = world.trace.iter().enumerate();
+        events
+            .filter_map(|(at, event)| is_sync(event).then_some(at))
+            .collect()
+    }
+
     /// What a file holds.
     pub fn bytes(&self, file: usize) -> Option<Vec<u8>> {
         let world = self.0.borrow();
@@ -177,6 +190,18 @@ impl Memory {
     /// The disk after a power cut at a moment: what was synced, of the rest any sectors, by `draw`; and the last record that was acknowledged.
     /// It begins with what `before` held.
     pub fn after_cut(&self, before: &Self, moment: usize, draw: &mut Draw) -> (Self, Option<Lsn>) {
+        let likely = LEFT[draw.below(LEFT.len())];
+        self.after_cut_with(before, moment, likely, draw)
+    }
+
+    /// As [`Memory::after_cut`]. Each sector that was not synced is there as likely as `likely` of 256.
+    pub fn after_cut_with(
+        &self,
+        before: &Self,
+        moment: usize,
+        likely: usize,
+        draw: &mut Draw,
+    ) -> (Self, Option<Lsn>) {
         let mut disk = Vec::new();
         let mut names = [before.bytes(0), before.bytes(1)].map(|bytes| {
             disk.push(bytes?);
@@ -211,8 +236,6 @@ impl Memory {
                 Event::Acknowledged(lsn) => acknowledged = Some(*lsn),
             }
         }
-        // None of it, all of it, or any sectors.
-        let likely = [0, 256, 20, 128, 236][draw.below(5)];
         for (inode, writes) in loose.into_iter().enumerate() {
             for (offset, bytes) in writes {
                 for (at, sector) in bytes.chunks(SECTOR_BYTES).enumerate() {
