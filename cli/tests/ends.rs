@@ -5,20 +5,26 @@ mod support;
 
 use std::{
     collections::BTreeSet,
-    fs::{self, File},
-    io::Read,
-    os::{fd::OwnedFd, unix::process::ExitStatusExt},
+    fs::{self, File, OpenOptions},
+    io::{self, Read, Write},
+    os::{
+        fd::{AsFd, OwnedFd},
+        unix::{fs::OpenOptionsExt, process::ExitStatusExt},
+    },
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
     thread,
     time::{Duration, Instant},
 };
 
+use covalent_api::MAX_DATAGRAM_BYTES;
 use covalent_pipe::seqpacket::{Connection, Listener};
 use nix::{
+    fcntl::{FcntlArg, OFlag, fcntl},
     poll::{PollFd, PollFlags, PollTimeout, poll},
     pty::openpty,
-    sys::signal::Signal,
+    sys::{signal::Signal, stat::Mode},
+    unistd::mkfifo,
 };
 use rustix::io::FdFlags;
 use support::{Guarded, node::Node, wait_until};
@@ -49,16 +55,20 @@ enum Left {
     Serves,
     /// As [`Left::Serves`]. SIGHUP has it read its file again, unless it tells that the terminal is closed.
     Reloads,
-    /// It asks a daemon, and waits for what that says. It is asked of one that says nothing.
+    /// It asks a daemon, and waits for what that says. It is asked of one that says nothing. It writes
+    /// nothing until then, so it notices a closed pipe only when it writes, which is when it gives up.
     Asks,
-    /// It ends by itself, and waits for nobody: the reason is the comment.
-    Ends,
+    /// It ends by itself, and begins with a file. The file is a FIFO that nobody writes to.
+    Reads,
+    /// It ends by itself when it has written. Its output is full, and nobody reads it.
+    Writes,
 }
 
-use Left::{Asks, Computes, Ends, OnTerminal, Reloads, Runs, Serves};
+use Left::{Asks, Computes, OnTerminal, Reads, Reloads, Runs, Serves, Writes};
 
-/// Each command with arguments. `{a}` is the directory of a node that runs, `{own}` one of a node that does not, `{mute}` the socket of a daemon that says nothing, `{free}` a
-/// directory.
+/// Each command with arguments. `{a}` is the directory of a node that runs, `{own}` one of a node that
+/// does not, `{mute}` the socket of a daemon that says nothing, `{silent}` the directory of its node,
+/// `{fifo}` a FIFO that nobody writes to, `{free}` a directory.
 const TABLE: &[(&str, &str, Left)] = &[
     (
         "covalent demo",
@@ -185,23 +195,41 @@ const TABLE: &[(&str, &str, Left)] = &[
         "--socket {mute} b bank 0 at-least 1 add 1",
         Asks,
     ),
-    // It waits for two processes, and kills what does not end.
-    ("covalent down", "", Ends),
-    // It has deadlines of its own wherever it looks.
-    ("covalent doctor", "", Ends),
-    // They read and write files.
-    ("covalent config print-default", "", Ends),
-    ("covalent config check", "", Ends),
-    ("covalent config auto", "", Ends),
-    ("covalent completions", "", Ends),
-    ("covalent man", "", Ends),
-    // What was begun is undone or completed by the next one.
-    ("covalent configure check", "", Ends),
-    ("covalent configure init", "", Ends),
-    ("covalent configure fini", "", Ends),
-    // It becomes covalent-bench, which leaves its signals to the system and measures in release builds alone.
-    ("covalent bench", "", Ends),
-    ("covalent-bench", "", Ends),
+    ("covalent down", "--config {silent}/covalent.toml", Asks),
+    ("covalent down", "--config {fifo}", Reads),
+    ("covalent doctor", "--config {fifo}", Reads),
+    // It waits half a second for the daemon, and then writes that this one says nothing.
+    ("covalent doctor", "--config {silent}/covalent.toml", Writes),
+    ("covalent config print-default", "", Writes),
+    ("covalent config check", "{fifo}", Reads),
+    ("covalent config check", "{a}/covalent.toml", Writes),
+    ("covalent config auto", "--config {fifo}", Reads),
+    ("covalent config auto", "--config {a}/covalent.toml", Writes),
+    ("covalent completions", "bash", Writes),
+    ("covalent man", "{free}/man", Writes),
+    // What was begun is undone or completed by the next one (`cli/src/configure/crashes.rs`). Here
+    // nothing is begun: the machine is that of the tests.
+    ("covalent configure check", "--config {fifo}", Reads),
+    (
+        "covalent configure check",
+        "--config {a}/covalent.toml",
+        Writes,
+    ),
+    ("covalent configure init", "--config {fifo}", Reads),
+    (
+        "covalent configure init",
+        "--dry-run --config {a}/covalent.toml",
+        Writes,
+    ),
+    ("covalent configure fini", "--config {fifo}", Reads),
+    (
+        "covalent configure fini",
+        "--dry-run --config {own}/covalent.toml",
+        Writes,
+    ),
+    // It becomes covalent-bench, whose measurements are ended in `bench/tests/ends_in_order.rs`.
+    ("covalent bench", "--help", Writes),
+    ("covalent-bench", "--help", Writes),
 ];
 
 /// All that can be run: the pages of the manual, and the programs that are installed.
@@ -268,6 +296,8 @@ enum Told {
     /// A terminal is closed that it only writes to, of which no signal tells.
     OutputTerminalCloses,
     PipeCloses,
+    /// Nobody reads its output any more, which alone does not end it; then [`Told::Terminate`].
+    PipeClosesThenTerminate,
 }
 
 struct Places {
@@ -275,6 +305,9 @@ struct Places {
     own: PathBuf,
     /// A daemon that says nothing.
     mute: Listener,
+    /// The directory of its node.
+    silent: PathBuf,
+    fifo: PathBuf,
     free: PathBuf,
 }
 
@@ -288,6 +321,8 @@ impl Places {
             .replace("{a}", &self.a.display().to_string())
             .replace("{own}", &self.own.display().to_string())
             .replace("{mute}", &self.mute.path().display().to_string())
+            .replace("{silent}", &self.silent.display().to_string())
+            .replace("{fifo}", &self.fifo.display().to_string())
             .replace("{free}", &self.free.display().to_string());
         let words = words.map(str::to_owned);
         (
@@ -318,6 +353,58 @@ fn until_it_works(program: &Child, output: &OwnedFd, starts: Duration) {
     }
 }
 
+/// Waits until all threads of the program wait for something, for so long at most.
+fn until_it_waits(program: &Child) {
+    let end = Instant::now() + STARTS;
+    let mut waiting = 0;
+    while Instant::now() < end && waiting < LOOKS {
+        thread::sleep(BETWEEN_LOOKS);
+        waiting = if waits(program.id()) { waiting + 1 } else { 0 };
+    }
+}
+
+/// Waits until the program reads the FIFO. It goes on reading as long as what is returned is open.
+fn until_it_reads(fifo: &Path) -> File {
+    let mut writer = None;
+    wait_until("it reads", PATIENCE, || {
+        let mut options = OpenOptions::new();
+        let options = options.write(true).custom_flags(OFlag::O_NONBLOCK.bits());
+        // Refused as long as nobody has it open for reading.
+        writer = options.open(fifo).ok();
+        writer.is_some()
+    });
+    writer.unwrap()
+}
+
+/// Writes until there is no room, and leaves the descriptor as it was. A terminal makes room a
+/// moment later, when it moves what it was given.
+fn fill(output: impl AsFd) {
+    let output = output.as_fd();
+    let before = OFlag::from_bits_retain(fcntl(output, FcntlArg::F_GETFL).unwrap());
+    fcntl(output, FcntlArg::F_SETFL(before | OFlag::O_NONBLOCK)).unwrap();
+    let mut file = File::from(output.try_clone_to_owned().unwrap());
+    let mut full = 0;
+    for _ in 0..1_000 {
+        let written: usize = [4_096, 1]
+            .map(|length| {
+                let mut all = 0;
+                while let Ok(count) = file.write(&vec![b'x'; length]) {
+                    all += count;
+                }
+                all
+            })
+            .iter()
+            .sum();
+        full = if written == 0 { full + 1 } else { 0 };
+        if full == 5 {
+            break;
+        }
+        thread::sleep(Duration::from_millis(10));
+    }
+    assert_eq!(full, 5, "there is room again and again");
+    fcntl(output, FcntlArg::F_SETFL(before)).unwrap();
+}
+
 /// Whether no thread of a process is running or wants to.
 fn waits(pid: u32) -> bool {
     let tasks = support::entries(Path::new(&format!("/proc/{pid}/task")));
@@ -332,13 +419,18 @@ fn waits(pid: u32) -> bool {
 /// what is returned.
 fn until_it_asks(mute: &Listener) -> Connection {
     let mut asking = None;
-    wait_until("it connects", PATIENCE, || {
-        asking = mute.accept().ok();
+    wait_until("it asks", PATIENCE, || {
+        let Ok(connection) = mute.accept() else {
+            return false;
+        };
+        assert!(connection.wait(Some(PATIENCE)).unwrap(), "it asks nothing");
+        // One that only looks whether somebody listens hangs up without a word.
+        if connection.recv(&mut vec![0; MAX_DATAGRAM_BYTES]).is_ok() {
+            asking = Some(connection);
+        }
         asking.is_some()
     });
-    let asking = asking.unwrap();
-    assert!(asking.wait(Some(PATIENCE)).unwrap(), "it asks nothing");
-    asking
+    asking.unwrap()
 }
 
 fn check(places: &Places, row: &(&str, &str, Left), told: Told) {
@@ -373,12 +465,18 @@ fn check(places: &Places, row: &(&str, &str, Left), told: Told) {
         for end in [&pty.master, &pty.slave] {
             rustix::io::fcntl_setfd(end, FdFlags::CLOEXEC).unwrap();
         }
+        if left == Writes {
+            fill(&pty.slave);
+        }
         let copy = || Stdio::from(pty.slave.try_clone().unwrap());
         tested.stdin(copy()).stdout(copy()).stderr(copy());
         output = pty.master;
     } else {
         let (reader, writer) = std::io::pipe().unwrap();
         let (silent, kept) = std::io::pipe().unwrap();
+        if left == Writes {
+            fill(&writer);
+        }
         tested
             .stdin(silent)
             .stdout(writer)
@@ -389,35 +487,37 @@ fn check(places: &Places, row: &(&str, &str, Left), told: Told) {
     let mut running = Guarded(tested.spawn().unwrap());
     // The parent's copies of what the child writes to.
     drop(tested);
-    let _asking = match left {
-        Asks => Some(until_it_asks(&places.mute)),
-        _ => {
-            let starts = if left == Computes { COMPUTES } else { STARTS };
-            until_it_works(&running.0, &output, starts);
-            None
-        }
-    };
+    // What holds it up, as long as it is there.
+    let (mut _asking, mut _writer) = (None, None);
+    match left {
+        Asks => _asking = Some(until_it_asks(&places.mute)),
+        Reads => _writer = Some(until_it_reads(&places.fifo)),
+        Writes => until_it_waits(&running.0),
+        Computes => until_it_works(&running.0, &output, COMPUTES),
+        _ => until_it_works(&running.0, &output, STARTS),
+    }
     let mut early = String::new();
     if let Some(status) = running.0.try_wait().unwrap() {
         let _ = File::open(places.free.join("stderr")).map(|mut it| it.read_to_string(&mut early));
         panic!("{name}: it ended by itself with {status}: {early}");
     }
     let mut output = Some(output);
-    let drains = |output: OwnedFd| {
+    if left != Writes && matches!(told, Told::Terminate | Told::HangUp) {
         // A pipe that is full would hold up what is to end.
-        thread::spawn(move || std::io::copy(&mut File::from(output), &mut std::io::sink()));
-    };
+        let mut output = File::from(output.take().unwrap());
+        thread::spawn(move || io::copy(&mut output, &mut io::sink()));
+    }
     match told {
-        Told::Terminate => {
-            drains(output.take().unwrap());
-            running.signal(Signal::SIGTERM);
-        }
-        Told::HangUp => {
-            drains(output.take().unwrap());
-            running.signal(Signal::SIGHUP);
-        }
+        Told::Terminate => running.signal(Signal::SIGTERM),
+        Told::HangUp => running.signal(Signal::SIGHUP),
         Told::TerminalCloses | Told::OutputTerminalCloses | Told::PipeCloses => {
             drop(output.take());
+        }
+        Told::PipeClosesThenTerminate => {
+            drop(output.take());
+            // Some write once a second.
+            thread::sleep(STARTS);
+            running.signal(Signal::SIGTERM);
         }
     }
     let mut status = None;
@@ -427,13 +527,17 @@ fn check(places: &Places, row: &(&str, &str, Left), told: Told) {
         status.is_some()
     });
     let status = status.unwrap();
-    if left == Asks {
-        // By itself it would give up with an exit status.
-        let signal = match told {
-            Told::Terminate => Signal::SIGTERM,
-            _ => Signal::SIGHUP,
-        };
-        assert_eq!(status.signal(), Some(signal as i32), "{what}: {status}");
+    // By itself, one of these would give up or go on, with an exit status.
+    let signal = match (left, told) {
+        (Asks | Reads | Writes, Told::Terminate) => Some(Signal::SIGTERM),
+        (Asks | Reads | Writes, Told::HangUp) => Some(Signal::SIGHUP),
+        (Asks | Reads, Told::TerminalCloses) => Some(Signal::SIGHUP),
+        // Its write may fail before the signal arrives.
+        _ => None,
+    };
+    if signal.is_some() {
+        let signal = signal.map(|signal| signal as i32);
+        assert_eq!(status.signal(), signal, "{what}: {status}");
     }
     // A command that does not end in order is ended, and gives nothing back.
     assert_eq!(left_behind(places), Vec::<PathBuf>::new(), "{what}");
@@ -466,8 +570,57 @@ fn whoever_asks_ends_when_told_so() {
     check_all(&[Asks]);
 }
 
+#[test]
+fn whoever_reads_or_writes_ends_when_told_so() {
+    check_all(&[Reads, Writes]);
+}
+
+/// All that asks is asked at once, of a daemon that says nothing.
+#[test]
+fn whoever_asks_and_is_not_read_ends_by_itself() {
+    with_places(|places| {
+        let asks = TABLE.iter().filter(|row| row.2 == Asks);
+        let mut running: Vec<(&str, Guarded)> = asks
+            .map(|&(name, arguments, _)| {
+                let (_, arguments) = places.command(name, arguments);
+                let (reader, writer) = io::pipe().unwrap();
+                drop(reader);
+                let mut command = support::covalent(&places.free);
+                command.args(arguments).stdout(writer);
+                command.stderr(Stdio::null());
+                (name, Guarded(command.spawn().unwrap()))
+            })
+            .collect();
+        let mut asking = Vec::new();
+        let end = Instant::now() + PATIENCE;
+        while !running.is_empty() {
+            asking.extend(places.mute.accept().ok());
+            running.retain_mut(|(name, command)| match command.0.try_wait().unwrap() {
+                Some(status) => {
+                    assert_ne!(status.code(), Some(0), "{name}");
+                    false
+                }
+                None => true,
+            });
+            let names = || running.iter().map(|it| it.0).collect::<Vec<_>>();
+            assert!(Instant::now() < end, "{:?} do not end", names());
+            thread::sleep(Duration::from_millis(5));
+        }
+    });
+}
+
 /// Ends each of these in every way that it may be told to.
 fn check_all(those: &[Left]) {
+    with_places(|places| {
+        for row in TABLE.iter().filter(|row| those.contains(&row.2)) {
+            for told in ways(row.2) {
+                check(places, row, *told);
+            }
+        }
+    });
+}
+
+fn with_places(does: impl FnOnce(&Places)) {
     let free = tempfile::tempdir().unwrap();
     let nodes = tempfile::tempdir().unwrap();
     let _nodes = Node::pair(nodes.path());
@@ -478,35 +631,53 @@ fn check_all(those: &[Left]) {
     let text = text
         .replace(&a.display().to_string(), &this)
         .replace("cable.sock", "own.sock");
-    fs::write(own.join("covalent.toml"), text).unwrap();
+    fs::write(own.join("covalent.toml"), &text).unwrap();
+    let silent = nodes.path().join("silent");
+    fs::create_dir_all(silent.join("run")).unwrap();
+    let here = silent.display().to_string();
+    let of_silent = text.replace(&own.display().to_string(), &here);
+    fs::write(silent.join("covalent.toml"), of_silent).unwrap();
+    let fifo = nodes.path().join("fifo");
+    mkfifo(&fifo, Mode::S_IRUSR | Mode::S_IWUSR).unwrap();
     let places = Places {
         a,
         own,
-        mute: Listener::bind(&nodes.path().join("mute.sock")).unwrap(),
+        mute: Listener::bind(&silent.join("run/covalentd.sock")).unwrap(),
+        silent,
+        fifo,
         free: free.path().to_owned(),
     };
     places.mute.set_nonblocking(true).unwrap();
-    for row in TABLE.iter().filter(|row| those.contains(&row.2)) {
-        let ways: &[Told] = match row.2 {
-            Runs | Computes => &[
-                Told::Terminate,
-                Told::HangUp,
-                Told::TerminalCloses,
-                Told::OutputTerminalCloses,
-                Told::PipeCloses,
-            ],
-            OnTerminal => &[
-                Told::Terminate,
-                Told::HangUp,
-                Told::TerminalCloses,
-                Told::OutputTerminalCloses,
-            ],
-            Serves | Asks => &[Told::Terminate, Told::HangUp, Told::TerminalCloses],
-            Reloads => &[Told::Terminate, Told::TerminalCloses],
-            Ends => &[],
-        };
-        for told in ways {
-            check(&places, row, *told);
-        }
+    does(&places);
+}
+
+/// All ways in which one of this kind may be told to end.
+const fn ways(left: Left) -> &'static [Told] {
+    match left {
+        Runs | Computes | Writes => &[
+            Told::Terminate,
+            Told::HangUp,
+            Told::TerminalCloses,
+            Told::OutputTerminalCloses,
+            Told::PipeCloses,
+        ],
+        OnTerminal => &[
+            Told::Terminate,
+            Told::HangUp,
+            Told::TerminalCloses,
+            Told::OutputTerminalCloses,
+        ],
+        Serves => &[
+            Told::Terminate,
+            Told::HangUp,
+            Told::TerminalCloses,
+            Told::PipeClosesThenTerminate,
+        ],
+        Asks | Reads => &[Told::Terminate, Told::HangUp, Told::TerminalCloses],
+        Reloads => &[
+            Told::Terminate,
+            Told::TerminalCloses,
+            Told::PipeClosesThenTerminate,
+        ],
     }
 }
