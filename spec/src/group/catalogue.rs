@@ -52,16 +52,16 @@ fn leaves_behind_a_dead_window() -> Scenario {
     }
 }
 
-/// Two views end before one knows the end of the first, because its windows are full.
+/// Two views end before a member of both knows how the first did, because both windows to it are full.
 fn two_ends() -> Scenario {
     Scenario {
-        asks: vec![1, 0, 0, 0, 0, 0, 0, 0, 0, 0],
-        suspicions: vec![[0, 2]],
+        asks: vec![0; 6],
+        suspicions: vec![[2, 1], [0, 2]],
         unhurried: true,
         arrival: in_order(Vec::new(), vec![[0, 2], [1, 2]]),
         budget: deaths(1),
-        mortal: vec![3],
-        ..Scenario::new("two-ends", 4)
+        mortal: vec![1],
+        ..Scenario::new("two-ends", 3)
     }
 }
 
@@ -306,6 +306,14 @@ pub fn mutants() -> Vec<(Scenario, &'static str)> {
                 name: "forgets-paths",
                 mutant: Mutant::ForgetsPaths,
                 ..joins_doubted()
+            },
+            invariant::ENDS,
+        ),
+        (
+            Scenario {
+                name: "waits-for-its-end",
+                mutant: Mutant::WaitsForItsEnd,
+                ..two_ends()
             },
             invariant::ENDS,
         ),

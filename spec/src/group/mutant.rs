@@ -5,7 +5,7 @@ use covalent_protocol::group::{
     row::{Ballot, Proposal},
 };
 
-use super::said::{Kind, group_of, is_end, is_ordered, kind_of, make_keepalive};
+use super::said::{Kind, group_of, is_end, is_ordered, kind_of, make_keepalive, view_of};
 
 /// What is built wrong.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -30,6 +30,8 @@ pub enum Mutant {
     AsksNobody,
     /// That no path leads to a node where no member is, is forgotten.
     ForgetsPaths,
+    /// A member does not learn from the end of a later view that it was left behind.
+    WaitsForItsEnd,
 }
 
 impl Mutant {
@@ -52,6 +54,11 @@ impl Mutant {
             Self::LeftTakesNothing if standing == GroupStanding::Left && is_ordered(bytes) => {
                 make_keepalive(bytes);
                 true
+            }
+            Self::WaitsForItsEnd => {
+                let of_later =
+                    |view: &View| group_of(bytes) == view.group && view_of(bytes) > view.number;
+                !(is_end(bytes) && group.view().is_some_and(of_later))
             }
             Self::DeafToOtherGroups if standing == GroupStanding::Minority => {
                 let of_other = |view: &View| view.group != group_of(bytes);

@@ -1,11 +1,12 @@
 //! What an envelope says, as far as a mutant or an invariant goes by it.
 
-/// Where an envelope has its kind, flags, number, group, batch bytes and members; bytes of the head before a list for
-/// each member.
+/// Where an envelope has its kind, flags, number, group, view, batch bytes and members; bytes of the
+/// head before a list for each member.
 const KIND: usize = 1;
 const FLAGS: usize = 3;
 const NUMBER: usize = 4;
 const GROUP: usize = 8;
+const VIEW: usize = 16;
 const BATCH: usize = 36;
 const MEMBERS: usize = 38;
 const HEAD: usize = 80;
@@ -47,6 +48,12 @@ pub fn is_ordered(bytes: &[u8]) -> bool {
 #[must_use]
 pub fn group_of(bytes: &[u8]) -> u64 {
     word(bytes, GROUP)
+}
+
+/// The number of the view that it is of.
+#[must_use]
+pub fn view_of(bytes: &[u8]) -> u64 {
+    word(bytes, VIEW)
 }
 
 /// Whether it says how its view ended.

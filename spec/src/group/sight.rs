@@ -75,6 +75,13 @@ pub const ALL: &[Sight] = &[
                 group.is_some_and(|group| group.standing() == GroupStanding::Left)
             })
     }),
+    sight(
+        "somebody is two views behind, and was taken into the one between",
+        |world| {
+            let mut sides = world.sides.iter().zip(0..);
+            sides.any(|(side, member)| is_two_behind(world, side, member))
+        },
+    ),
     sight("somebody who lives was left out and knows it", |world| {
         let mut sides = world.sides.iter();
         sides.any(|side| side.group.is_some() && side.told.excluded)
@@ -83,6 +90,19 @@ pub const ALL: &[Sight] = &[
 
 const fn sight(name: &'static str, happened: fn(&World) -> bool) -> Sight {
     Sight { name, happened }
+}
+
+fn is_two_behind(world: &World, side: &Side, member: usize) -> bool {
+    let Some(own) = side.told.views.last() else {
+        return false;
+    };
+    let is_later = |view: &View, by| view.group == own.group && view.number == own.number + by;
+    side.group.is_some()
+        && !side.told.excluded
+        && views(world, |view| is_later(view, 2))
+        && views(world, |view| {
+            is_later(view, 1) && view.rank_of(life(member)).is_some()
+        })
 }
 
 fn is_other(side: &Side, view: &View) -> bool {
