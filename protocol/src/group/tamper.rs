@@ -2,7 +2,7 @@
 
 use super::{
     Group, Phase, View,
-    contact::{Contact, MEMBERS_MAX, Members},
+    contact::{Contact, Life, MEMBERS_MAX, Members},
     row::Row,
     token::Token,
 };
@@ -35,6 +35,13 @@ impl Group {
                 entry.token = token_of(entry.contact);
             }
         }
+    }
+
+    /// Whether the member knows this stay under the group's name. Of a queue that was found no stay is known.
+    #[must_use]
+    pub fn knows(&self, life: Life) -> bool {
+        let entries = self.book.entries();
+        entries.iter().any(|entry| entry.contact.life == life)
     }
 
     /// Lets a simulator change the member, as one that is built wrong would have it.

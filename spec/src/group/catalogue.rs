@@ -98,6 +98,17 @@ fn joins() -> Scenario {
     }
 }
 
+/// One joins, and finds the queues of two groups of one member each. Both take it in, and any of them may die.
+fn taken_in_twice() -> Scenario {
+    Scenario {
+        in_view: 2,
+        in_other: 1,
+        arrival: in_order(vec![[0, 2], [1, 2]], Vec::new()),
+        budget: deaths(1),
+        ..Scenario::new("taken-in-twice", 3)
+    }
+}
+
 /// Three of whom two found, with a way that takes its time, and any of whom may die.
 fn founds() -> Scenario {
     Scenario {
@@ -230,6 +241,7 @@ pub fn bounded() -> Vec<Scenario> {
         joins(),
         joins_doubted(),
         joins_and_leaves(),
+        taken_in_twice(),
         founds(),
         founds_in_a_circle(),
         two_groups(),
@@ -314,6 +326,14 @@ pub fn mutants() -> Vec<(Scenario, &'static str)> {
                 name: "waits-for-its-end",
                 mutant: Mutant::WaitsForItsEnd,
                 ..two_ends()
+            },
+            invariant::ENDS,
+        ),
+        (
+            Scenario {
+                name: "answers-known-stays",
+                mutant: Mutant::AnswersKnownStays,
+                ..taken_in_twice()
             },
             invariant::ENDS,
         ),

@@ -5,7 +5,9 @@ use covalent_protocol::group::{
     row::{Ballot, Proposal},
 };
 
-use super::said::{Kind, group_of, is_end, is_ordered, kind_of, make_keepalive, view_of};
+use super::said::{
+    Kind, group_of, is_end, is_ordered, kind_of, life_of, make_keepalive, speaks_as_member, view_of,
+};
 
 /// What is built wrong.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -32,6 +34,8 @@ pub enum Mutant {
     ForgetsPaths,
     /// A member does not learn from the end of a later view that it was left behind.
     WaitsForItsEnd,
+    /// Who is taken in by two groups does not answer the one that it is not in, if it found its queue only.
+    AnswersKnownStays,
 }
 
 impl Mutant {
@@ -59,6 +63,12 @@ impl Mutant {
                 let of_later =
                     |view: &View| group_of(bytes) == view.group && view_of(bytes) > view.number;
                 !(is_end(bytes) && group.view().is_some_and(of_later))
+            }
+            Self::AnswersKnownStays if speaks_as_member(bytes) => {
+                let life = life_of(bytes);
+                let is_stranger =
+                    |view: &View| view.group != group_of(bytes) && view.rank_of(life).is_none();
+                group.knows(life) || !group.view().is_some_and(is_stranger)
             }
             Self::DeafToOtherGroups if standing == GroupStanding::Minority => {
                 let of_other = |view: &View| view.group != group_of(bytes);

@@ -1,12 +1,15 @@
 //! What an envelope says, as far as a mutant or an invariant goes by it.
 
-/// Where an envelope has its kind, flags, number, group, view, batch bytes and members; bytes of the
-/// head before a list for each member.
+use covalent_protocol::group::Life;
+
+/// Where an envelope has its kind, flags, number, group, view, life, batch bytes and members; bytes
+/// of the head before a list for each member.
 const KIND: usize = 1;
 const FLAGS: usize = 3;
 const NUMBER: usize = 4;
 const GROUP: usize = 8;
 const VIEW: usize = 16;
+const LIFE: usize = 24;
 const BATCH: usize = 36;
 const MEMBERS: usize = 38;
 const HEAD: usize = 80;
@@ -54,6 +57,18 @@ pub fn group_of(bytes: &[u8]) -> u64 {
 #[must_use]
 pub fn view_of(bytes: &[u8]) -> u64 {
     word(bytes, VIEW)
+}
+
+/// The stay that sent it.
+#[must_use]
+pub fn life_of(bytes: &[u8]) -> Life {
+    Life(word(bytes, LIFE))
+}
+
+/// Whether its sender speaks as a member of a view.
+#[must_use]
+pub fn speaks_as_member(bytes: &[u8]) -> bool {
+    bytes[MEMBERS] > 0
 }
 
 /// Whether it says how its view ended.

@@ -41,6 +41,8 @@ pub struct Scenario {
     pub members: usize,
     /// So many of the first are in a view at the start. Each other one begins when it likes, once.
     pub in_view: usize,
+    /// So many of these, the last ones, are in a view of another group of the name.
+    pub in_other: usize,
     /// Members with which those who begin found a group; 0 if they only join one.
     pub founders: u8,
     /// Whether there is no state, so that whoever joins votes at once.
@@ -81,6 +83,7 @@ impl Scenario {
             name,
             members,
             in_view: members,
+            in_other: 0,
             founders: 0,
             stateless: false,
             leavers: Vec::new(),

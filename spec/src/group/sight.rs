@@ -64,6 +64,9 @@ pub const ALL: &[Sight] = &[
         let first = |view: &View| world.sides.iter().any(|side| is_other(side, view));
         views(world, first)
     }),
+    sight("two groups took the same one in", |world| {
+        (0..world.sides.len()).any(|member| is_in_two(world, member))
+    }),
     sight("somebody left and knows it", |world| {
         world.sides.iter().any(|side| side.told.left)
     }),
@@ -90,6 +93,15 @@ pub const ALL: &[Sight] = &[
 
 const fn sight(name: &'static str, happened: fn(&World) -> bool) -> Sight {
     Sight { name, happened }
+}
+
+/// Whether members of two groups are in a view with this one, which is in one of them.
+fn is_in_two(world: &World, member: usize) -> bool {
+    let living = world.sides.iter().filter(|side| side.group.is_some());
+    let now = living.filter_map(|side| side.told.views.last());
+    let mut with = now.filter(|view| view.rank_of(life(member)).is_some());
+    let first = with.next();
+    world.is_member(member) && first.is_some_and(|first| with.any(|view| view.group != first.group))
 }
 
 fn is_two_behind(world: &World, side: &Side, member: usize) -> bool {

@@ -167,14 +167,20 @@ fn group(scenario: &Scenario, member: usize) -> Option<Group> {
     if !is_in_view {
         return Some(Group::new(config));
     }
-    let members: Contacts = (0..scenario.in_view)
+    let others = scenario.in_view - scenario.in_other;
+    let (group, members) = if member < others {
+        (7, 0..others)
+    } else {
+        (8, others..scenario.in_view)
+    };
+    let members: Contacts = members
         .map(|member| contact(member, life(member)))
         .collect();
     let view = View {
-        group: 7,
+        group,
         number: 1,
         members,
-        voters: Members::first(scenario.in_view),
+        voters: Members::first(members.len()),
     };
     Group::with_view(config, view)
 }
