@@ -161,6 +161,18 @@ impl Memory {
             .collect()
     }
 
+    /// The last record of each batch that was acknowledged before a moment.
+    pub fn acknowledged(&self, moment: usize) -> Vec<Lsn> {
+        let world = self.0.borrow();
+        let events = world.trace[..moment].iter();
+        events
+            .filter_map(|event| match event {
+                Event::Acknowledged(lsn) => Some(*lsn),
+                _ => None,
+            })
+            .collect()
+    }
+
     /// What a file holds.
     pub fn bytes(&self, file: usize) -> Option<Vec<u8>> {
         let world = self.0.borrow();
