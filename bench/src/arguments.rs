@@ -17,8 +17,9 @@ use crate::{
 
 /// Measures Covalent against its peers on the same machine, in turn, in one run.
 ///
-/// It leaves nothing behind, also when SIGINT or SIGTERM ends it. Exit status: 0 the goal is met (of several: every goal), 1 it is not
-/// or ours failed, 2 the measurement could not be made.
+/// It leaves nothing behind, also when SIGINT, SIGTERM or SIGHUP ends it, or its terminal or pipe is
+/// closed. Exit status: 0 the goal is met (of several: every goal), 1 it is not or ours failed, 2 the
+/// measurement could not be made; 128 plus the number of the signal if one ended it.
 #[derive(Debug, Parser)]
 #[command(
     name = "covalent-bench",

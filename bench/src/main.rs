@@ -51,11 +51,12 @@ fn main() -> ExitCode {
     match run(&arguments.action) {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::from(1),
-        Err(problem) if problem.is::<Stopped>() => {
-            let code = problem.downcast::<Stopped>().map_or(2, Stopped::exit_code);
-            ExitCode::from(code)
-        }
         Err(problem) => {
+            // A terminal sends its signal to the daemons too, whose end may be noticed first.
+            let stopped = problem.downcast_ref::<Stopped>().copied();
+            if let Some(stopped) = stopped.or_else(stop::asked) {
+                return ExitCode::from(stopped.exit_code());
+            }
             // stderr itself may be closed; there is nobody else to tell.
             let _ = writeln!(std::io::stderr(), "covalent-bench: {problem:#}");
             ExitCode::from(2)

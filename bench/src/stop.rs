@@ -1,6 +1,9 @@
-//! Ending on request: SIGINT and SIGTERM end a measurement early but in order, so that its daemons end and its directories go.
+//! Ending on request: SIGINT, SIGTERM and SIGHUP end a measurement early but in order, so that its
+//! daemons end and its directories go. So does the end of its terminal, or of who reads its output.
 
 use std::{
+    io::{self, IsTerminal},
+    os::fd::AsFd,
     sync::{
         Arc, OnceLock,
         atomic::{AtomicUsize, Ordering},
@@ -10,8 +13,13 @@ use std::{
 };
 
 use anyhow::{Context, Result};
+use nix::{
+    errno::Errno,
+    poll::{PollFd, PollFlags, PollTimeout, poll},
+};
+use procfs::process::Process;
 use signal_hook::{
-    consts::{SIGINT, SIGTERM},
+    consts::{SIGHUP, SIGINT, SIGPIPE, SIGTERM},
     flag,
 };
 
@@ -43,12 +51,55 @@ impl Stopped {
 /// Listens from now on.
 pub fn listen() -> Result<()> {
     let asked_by = ASKED_BY.get_or_init(Arc::default);
-    for signal in [SIGINT, SIGTERM] {
+    for signal in [SIGINT, SIGTERM, SIGHUP] {
+        // What nohup(1) started goes on without its terminal.
+        if signal == SIGHUP && is_ignored(signal) {
+            continue;
+        }
         let number = usize::try_from(signal).context("a signal's number")?;
         flag::register_usize(signal, Arc::clone(asked_by), number)
             .context("listening for signals")?;
     }
+    let asked_by = Arc::clone(asked_by);
+    let wait = move || {
+        let signal = until_nobody_reads(io::stdout()).map(usize::try_from);
+        if let Some(Ok(signal)) = signal {
+            // A signal that came before is why.
+            let _ = asked_by.compare_exchange(0, signal, Ordering::Relaxed, Ordering::Relaxed);
+        }
+    };
+    let thread = thread::Builder::new().name("output".into());
+    thread.spawn(wait).context("starting a thread")?;
     Ok(())
+}
+
+/// Waits until nobody can read what is written to `output`, and gives the signal that tells of it: a
+/// measurement writes when it is done, and would not notice before. `None` if that cannot be waited for.
+fn until_nobody_reads(output: impl AsFd + IsTerminal) -> Option<i32> {
+    let signal = if output.is_terminal() {
+        SIGHUP
+    } else {
+        SIGPIPE
+    };
+    loop {
+        // Errors and hang-ups are reported without being asked for.
+        let mut polled = [PollFd::new(output.as_fd(), PollFlags::empty())];
+        match poll(&mut polled, PollTimeout::NONE) {
+            Err(Errno::EINTR) => {}
+            Err(_) => return None,
+            Ok(_) => {
+                let events = polled[0].revents().unwrap_or(PollFlags::empty());
+                let ended = PollFlags::POLLERR | PollFlags::POLLHUP;
+                return events.intersects(ended).then_some(signal);
+            }
+        }
+    }
+}
+
+/// Whether this process was started with the signal ignored.
+fn is_ignored(signal: i32) -> bool {
+    let status = Process::myself().and_then(|process| process.status());
+    status.is_ok_and(|status| status.sigign & (1 << (signal - 1)) != 0)
 }
 
 /// Whether somebody asked. Cheap enough for each turn of a measuring loop.
@@ -58,9 +109,14 @@ pub fn is_asked() -> bool {
 
 /// [`Stopped`] once somebody has asked.
 pub fn check() -> Result<()> {
+    asked().map_or(Ok(()), |stopped| Err(stopped.into()))
+}
+
+/// By what somebody asked.
+pub fn asked() -> Option<Stopped> {
     match signal() {
-        0 => Ok(()),
-        signal => Err(Stopped(i32::try_from(signal).unwrap_or(0)).into()),
+        0 => None,
+        signal => Some(Stopped(i32::try_from(signal).unwrap_or(0))),
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::{
     fs::{self, File, TryLockError},
+    io::{self, Write},
     path::{Path, PathBuf},
     thread,
     time::{Duration, Instant},
@@ -70,7 +71,10 @@ impl HugePages {
             match start() {
                 Err(problem) if problem.is::<stop::Stopped>() => return Err(problem),
                 Err(problem) if read(place, "free_hugepages")? < wanted => {
-                    eprintln!("starting again, for others took huge pages: {problem:#}");
+                    let _ = writeln!(
+                        io::stderr(),
+                        "starting again, for others took huge pages: {problem:#}"
+                    );
                     free_up(place, wanted)?;
                 }
                 ended => return ended,
@@ -125,7 +129,9 @@ fn take_turn(path: &Path) -> Result<File> {
             Err(TryLockError::Error(problem)) => return Err(problem).with_context(told),
         }
         if !waits {
-            eprintln!(
+            // Its terminal may be closed.
+            let _ = writeln!(
+                io::stderr(),
                 "waiting for another benchmark or test to give its huge pages back: it has {} locked (`lslocks` names it)",
                 path.display()
             );
