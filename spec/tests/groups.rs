@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use covalent_spec::group::{catalogue, explore, sight};
+use covalent_spec::group::{catalogue, explore, invariant, sight};
 
 /// Every invariant holds in every state, and the searches come by everything that they are about.
 #[test]
@@ -17,14 +17,21 @@ fn the_production_machine_of_groups_holds() {
     assert_eq!(seen, all);
 }
 
-/// Each mistake is found.
+/// Each mistake is found, and by each invariant something is.
 #[test]
 fn mutants_of_groups_are_found() {
+    let mut found = BTreeSet::new();
     for (scenario, broken) in catalogue::mutants() {
         let explored = explore(scenario);
         assert!(
             explored.broken.contains_key(broken),
             "{broken}: {explored:#?}"
         );
+        found.insert(broken);
     }
+    let all: BTreeSet<_> = invariant::all()
+        .iter()
+        .map(|invariant| invariant.name)
+        .collect();
+    assert_eq!(found, all);
 }

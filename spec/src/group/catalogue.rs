@@ -275,6 +275,30 @@ pub fn mutants() -> Vec<(Scenario, &'static str)> {
         ),
         (
             Scenario {
+                name: "acks-before-held",
+                mutant: Mutant::AcksBeforeHeld,
+                asks: vec![0, 1],
+                arrival: in_order(vec![[0, 2]], Vec::new()),
+                budget: deaths(0),
+                ..Scenario::new("", 3)
+            },
+            invariant::TOTAL_ORDER,
+        ),
+        (
+            Scenario {
+                name: "resends-delivered",
+                mutant: Mutant::ResendsDelivered,
+                asks: vec![0],
+                unhurried: true,
+                arrival: in_order(Vec::new(), Vec::new()),
+                budget: deaths(1),
+                mortal: vec![2],
+                ..Scenario::new("", 3)
+            },
+            invariant::EXACTLY_ONCE,
+        ),
+        (
+            Scenario {
                 name: "forgets-accepted",
                 mutant: Mutant::ForgetsAccepted,
                 ..three_leader()

@@ -1,5 +1,7 @@
 //! What must hold in every state.
 
+use std::collections::BTreeSet;
+
 use covalent_protocol::group::View;
 use stateright::Property;
 
@@ -108,10 +110,11 @@ fn exactly_once(world: &World) -> bool {
     told(world).all(|told| {
         (0..world.sides.len()).all(|sender| {
             let life = super::world::life(sender).0;
-            let sequences = told.messages.iter().filter(|(_, by, _)| *by == life);
-            sequences
-                .zip(1..)
-                .all(|((_, _, sequence), expected)| *sequence == expected)
+            let messages = told.messages.iter().filter(|(_, by, ..)| *by == life);
+            let mut words = BTreeSet::new();
+            messages.zip(1..).all(|((_, _, sequence, word), expected)| {
+                *sequence == expected && words.insert(word)
+            })
         })
     })
 }

@@ -16,6 +16,10 @@ pub enum Mutant {
     None,
     /// What one of those who stay holds is delivered, and not what all of them hold.
     TakesMaxTrim,
+    /// A member reports that it holds what another one holds.
+    AcksBeforeHeld,
+    /// A leader lets each member say again what was delivered in the view that ends.
+    ResendsDelivered,
     /// A leader makes a proposal of its own, whatever was accepted before.
     ForgetsAccepted,
     /// Half of the voters are a quorum without the oldest too.
@@ -46,6 +50,8 @@ impl Mutant {
         happens(group);
         group.tamper(|inside| match self {
             Self::TakesMaxTrim if accepted(inside) != before => take_max(inside),
+            Self::ResendsDelivered if accepted(inside) != before => trim_nothing(inside),
+            Self::AcksBeforeHeld => ack_before_held(inside),
             Self::ForgetsAccepted if accepted(inside) != before => forget_accepted(inside),
             _ => {}
         });
@@ -132,6 +138,25 @@ fn take_max(inside: &mut Inside<'_>) {
         proposal.trim[sender] = held.max().unwrap_or(0);
     }
     inside.rows[me].change.proposal = Some(proposal);
+}
+
+/// Changes what a member just proposed.
+fn trim_nothing(inside: &mut Inside<'_>) {
+    let change = &mut inside.rows[inside.me].change;
+    if let Some(proposal) = change.proposal.as_mut()
+        && change.accepted.leader() == inside.me
+    {
+        proposal.trim = [0; MEMBERS_MAX];
+    }
+}
+
+/// Puts into a member's row what it knows that others hold.
+fn ack_before_held(inside: &mut Inside<'_>) {
+    for sender in 0..inside.rows.len() {
+        let held = inside.rows.iter().map(|row| row.frontier.received[sender]);
+        let most = held.max().unwrap_or(0);
+        inside.rows[inside.me].frontier.received[sender] = most;
+    }
 }
 
 /// Proposes what those who promised make of it now, where a member was to propose what was accepted before.

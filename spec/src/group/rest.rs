@@ -118,7 +118,7 @@ fn has_all_messages(world: &World, view: &View, member: usize) -> bool {
             let of_sender = told
                 .messages
                 .iter()
-                .filter(|(_, by, _)| *by == life(sender).0);
+                .filter(|(_, by, ..)| *by == life(sender).0);
             of_sender.count() as u64 == world.sides[sender].told.asked
         })
 }

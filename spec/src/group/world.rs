@@ -26,8 +26,8 @@ use super::{
 pub struct Told {
     /// Views, in their order.
     pub views: Vec<View>,
-    /// Messages: the view's number, the sender's life and its number.
-    pub messages: Vec<(u64, u64, u64)>,
+    /// Messages: the view's number, the sender's life, its number and what it says.
+    pub messages: Vec<(u64, u64, u64, u8)>,
     /// How many of them had been told when each view began.
     pub begun: Vec<usize>,
     /// It is stopped.
@@ -458,8 +458,12 @@ impl Told {
                 sender,
                 sequence,
                 view,
+                data,
                 ..
-            } => self.messages.push((*view, sender.life.0, *sequence)),
+            } => {
+                let word = data.first().copied().unwrap_or(0);
+                self.messages.push((*view, sender.life.0, *sequence, word));
+            }
             Event::Left => self.left = true,
             Event::Stopped { why, .. } => {
                 self.stopped = true;
@@ -470,7 +474,7 @@ impl Told {
     }
 
     /// The messages of a view.
-    pub fn of_view(&self, number: u64) -> impl Iterator<Item = &(u64, u64, u64)> {
+    pub fn of_view(&self, number: u64) -> impl Iterator<Item = &(u64, u64, u64, u8)> {
         self.messages
             .iter()
             .filter(move |(view, ..)| *view == number)

@@ -20,6 +20,11 @@ fn of(name: &'static str, cables: &[[usize; 2]], cuts: u8, mends: u8) -> Scenari
     }
 }
 
+/// One hangs on another one, which has no other way.
+fn line(cuts: u8, mends: u8) -> Scenario {
+    of("line", &[[0, 1], [1, 2]], cuts, mends)
+}
+
 /// Each neighbour of the root has another way.
 fn triangle(cuts: u8, mends: u8) -> Scenario {
     of("triangle", &[[0, 1], [1, 2], [2, 0]], cuts, mends)
@@ -87,6 +92,14 @@ pub fn mutants() -> Vec<(Scenario, &'static str)> {
                 ..triangle(2, 0)
             },
             invariant::ORDER,
+        ),
+        (
+            Scenario {
+                name: "takes-children",
+                mutant: Mutant::TakesChildren,
+                ..line(2, 1)
+            },
+            invariant::ACYCLIC,
         ),
         (
             Scenario {

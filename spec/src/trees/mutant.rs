@@ -12,6 +12,8 @@ pub enum Mutant {
     None,
     /// What is heard of a neighbour is nearer than it is.
     TakesAnybody,
+    /// What is heard of a neighbour that hangs on the hearer is nearer than it is.
+    TakesChildren,
     /// Nobody hears what a neighbour said before: that it was denied and may ask again.
     NeverSaysAgain,
     /// Nobody hears that a neighbour cannot come nearer.
@@ -39,12 +41,19 @@ impl Mutant {
         }
         let was_child = last.is_some_and(|last| last.child);
         match Note::read(bytes) {
-            Ok(Note::Advert(items)) if matches!(self, Self::TakesAnybody | Self::KeepsChildren) => {
+            Ok(Note::Advert(items))
+                if matches!(
+                    self,
+                    Self::TakesAnybody | Self::TakesChildren | Self::KeepsChildren
+                ) =>
+            {
                 let mut space = [0; NOTE_BYTES_MAX];
                 let mut writer = Writer::advert(&mut space);
                 items.for_each(|item| {
                     writer.item(match self {
                         Self::TakesAnybody => nearer(node, item),
+                        Self::TakesChildren if item.child || was_child => nearer(node, item),
+                        Self::TakesChildren => item,
                         _ => Item {
                             child: item.hangs && (item.child || was_child),
                             ..item
