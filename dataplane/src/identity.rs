@@ -9,7 +9,11 @@ use std::{
 
 use covalent_api::guid::Guid;
 
-use crate::{lock::lock_when_free, secret::Secret, state_dir::StateDir};
+use crate::{
+    lock::lock_when_free,
+    secret::Secret,
+    state_dir::{Files, StateDir, System},
+};
 
 /// File in the state directory that holds the GUID as text.
 const GUID_FILE: &str = "guid";
@@ -73,7 +77,11 @@ impl Identity {
     /// # Errors
     /// [`IdentityError`] names the file and what to do.
     pub fn take(state_dir: &Path) -> Result<Self, IdentityError> {
-        let directory = StateDir::make(state_dir, 0o755)
+        Self::take_with(System, state_dir)
+    }
+
+    fn take_with(files: impl Files, state_dir: &Path) -> Result<Self, IdentityError> {
+        let directory = StateDir::make_with(files, state_dir, 0o755)
             .map_err(failed("make the state directory", state_dir))?;
         let lock = lock(state_dir)?;
         let path = state_dir.join(GUID_FILE);
@@ -130,7 +138,7 @@ fn lock(state_dir: &Path) -> Result<File, IdentityError> {
 }
 
 /// Draws a GUID and keeps it so that a crash leaves either no file or a whole one.
-fn draw_guid(directory: &StateDir, path: &Path) -> Result<Guid, IdentityError> {
+fn draw_guid(directory: &StateDir<impl Files>, path: &Path) -> Result<Guid, IdentityError> {
     let guid = loop {
         // Its lanes have the addresses that follow, and are told apart by the last two digits.
         if let Some(guid) = Guid::new(random_bits()? & !0xff) {
@@ -165,7 +173,67 @@ pub(crate) fn failed(doing: &'static str, path: &Path) -> impl FnOnce(io::Error)
 mod tests {
     #![allow(clippy::unwrap_used)]
 
+    use std::{cell::RefCell, collections::BTreeSet};
+
     use super::*;
+
+    /// The system, and the files that got their names on disk.
+    #[derive(Debug, Default)]
+    struct Seen {
+        synced: RefCell<BTreeSet<PathBuf>>,
+        renamed: RefCell<BTreeSet<PathBuf>>,
+        on_disk: RefCell<BTreeSet<PathBuf>>,
+    }
+
+    impl Files for &Seen {
+        fn exists(&self, path: &Path) -> bool {
+            System.exists(path)
+        }
+
+        fn make_directory(&self, path: &Path, mode: u32) -> io::Result<()> {
+            System.make_directory(path, mode)
+        }
+
+        fn write_new(&self, path: &Path, bytes: &[u8], mode: u32) -> io::Result<File> {
+            System.write_new(path, bytes, mode)
+        }
+
+        fn sync_file(&self, path: &Path, file: &File) -> io::Result<()> {
+            self.synced.borrow_mut().insert(path.to_owned());
+            System.sync_file(path, file)
+        }
+
+        fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+            if self.synced.borrow_mut().remove(from) {
+                self.renamed.borrow_mut().insert(to.to_owned());
+            }
+            System.rename(from, to)
+        }
+
+        fn remove(&self, path: &Path) -> io::Result<()> {
+            System.remove(path)
+        }
+
+        fn sync_directory(&self, path: &Path) -> io::Result<()> {
+            let mut renamed = self.renamed.borrow_mut();
+            self.on_disk.borrow_mut().append(&mut renamed);
+            System.sync_directory(path)
+        }
+    }
+
+    #[test]
+    fn all_that_an_identity_keeps_is_on_disk() {
+        let dir = tempfile::tempdir().unwrap();
+        let seen = Seen::default();
+        let _identity = Identity::take_with(&seen, dir.path()).unwrap();
+        let files = fs::read_dir(dir.path()).unwrap();
+        let files = files.map(|file| file.unwrap().path());
+        // The lock file is empty: what counts is who holds it.
+        let kept: BTreeSet<PathBuf> = files.filter(|it| !it.ends_with(LOCK_FILE)).collect();
+        let names = [GUID_FILE, "secret"].map(|name| dir.path().join(name));
+        assert_eq!(kept, names.into());
+        assert_eq!(seen.on_disk.into_inner(), kept);
+    }
 
     #[test]
     fn a_guid_is_drawn_once_and_incarnations_differ() {

@@ -10,7 +10,7 @@ use std::{
 
 use crate::{
     identity::{IdentityError, failed},
-    state_dir::StateDir,
+    state_dir::{Files, StateDir},
 };
 
 /// File in the state directory that holds it as text, for its owner alone.
@@ -41,7 +41,10 @@ impl Secret {
     ///
     /// # Errors
     /// [`IdentityError`] names the file and what to do.
-    pub(crate) fn take(directory: &StateDir, state_dir: &Path) -> Result<Self, IdentityError> {
+    pub(crate) fn take(
+        directory: &StateDir<impl Files>,
+        state_dir: &Path,
+    ) -> Result<Self, IdentityError> {
         let path = state_dir.join(SECRET_FILE);
         match fs::read_to_string(&path) {
             Ok(text) => {
@@ -61,7 +64,7 @@ impl Secret {
 }
 
 /// Draws a secret and keeps it so that a crash leaves either no file or a whole one.
-fn draw(directory: &StateDir, path: &Path) -> Result<Secret, IdentityError> {
+fn draw(directory: &StateDir<impl Files>, path: &Path) -> Result<Secret, IdentityError> {
     let source = Path::new("/dev/urandom");
     let mut key = [0; SECRET_BYTES];
     fs::File::open(source)

@@ -44,7 +44,11 @@ impl StateDir {
 }
 
 impl<F: Files> StateDir<F> {
-    fn make_with(files: F, path: &Path, mode: u32) -> io::Result<Self> {
+    /// As [`StateDir::make`], where `files` stands for the system.
+    ///
+    /// # Errors
+    /// As [`StateDir::make`].
+    pub fn make_with(files: F, path: &Path, mode: u32) -> io::Result<Self> {
         let missing: Vec<&Path> = path
             .ancestors()
             .take_while(|path| !path.as_os_str().is_empty() && !files.exists(path))
