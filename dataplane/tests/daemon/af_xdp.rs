@@ -194,12 +194,19 @@ fn bursts_of_an_application_hurt_no_link_and_no_loss_goes_uncounted() {
             eprintln!("{told}");
         }
         assert_eq!(memory.load(0), Some((BURSTS * BURST / 512) as u64));
-        for node in [&a, &b] {
-            let status = node.status();
+        let told = [&a, &b].map(|node| node.status());
+        // A debug build on a busy machine may be silent for too long; then both ends begin anew.
+        let silent = told
+            .each_ref()
+            .map(|it| it.links[0].failures["peer_silent"]);
+        let is_silent = silent.iter().any(|&count| count > 0);
+        for status in told {
             let failures = &status.links[0].failures;
-            let all: u64 = failures.values().sum();
-            eprintln!("{}: {all} failures of the link", status.node);
-            assert_eq!(failures["sequence_gap"], 0, "{failures:?}");
+            eprintln!("{}: failures of the link: {failures:?}", status.node);
+            for (reason, &count) in failures {
+                let comes_of_silence = ["peer_silent", "peer_reinitialised"].contains(&&reason[..]);
+                assert!(count == 0 || is_silent && comes_of_silence, "{failures:?}");
+            }
             assert_eq!(status.ports[0].drops["link_rx_ring_full"], 0);
         }
     });
