@@ -363,6 +363,16 @@ pub fn mutants() -> Vec<(Scenario, &'static str)> {
         ),
         (
             Scenario {
+                name: "founds-nameless",
+                mutant: Mutant::FoundsNameless,
+                arrival: in_order(vec![[2, 0], [2, 1]], Vec::new()),
+                budget: deaths(0),
+                ..founds()
+            },
+            invariant::ENDS,
+        ),
+        (
+            Scenario {
                 name: "asks-nobody",
                 mutant: Mutant::AsksNobody,
                 ..outlived()

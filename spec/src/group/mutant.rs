@@ -6,7 +6,8 @@ use covalent_protocol::group::{
 };
 
 use super::said::{
-    Kind, group_of, is_end, is_ordered, kind_of, life_of, make_keepalive, speaks_as_member, view_of,
+    Kind, group_of, is_end, is_ordered, kind_of, leave_group_out, life_of, make_keepalive,
+    speaks_as_member, view_of,
 };
 
 /// What is built wrong.
@@ -38,6 +39,8 @@ pub enum Mutant {
     ForgetsPaths,
     /// A member does not learn from the end of a later view that it was left behind.
     WaitsForItsEnd,
+    /// Founders do not name the group that they are about to found to those who are not in it.
+    FoundsNameless,
     /// Who is taken in by two groups does not answer the one that it is not in, if it found its queue only.
     AnswersKnownStays,
 }
@@ -93,6 +96,7 @@ impl Mutant {
     /// A machine says an envelope. Gives whether it goes out.
     pub fn says(self, group: &mut Group, ticket: Ticket, bytes: &mut [u8]) -> bool {
         match self {
+            Self::FoundsNameless if view_of(bytes) == 0 => leave_group_out(bytes),
             Self::WelcomesFirst if is_end(bytes) => group.on_end(ticket, End::Done),
             Self::AsksNobody
                 if kind_of(bytes) == Kind::Hello && group.standing() == GroupStanding::Minority =>

@@ -77,6 +77,13 @@ pub fn is_end(bytes: &[u8]) -> bool {
     bytes[KIND] == 2 && bytes[FLAGS] & DECIDED != 0
 }
 
+/// Names no group in it, if somebody asks in it or is answered.
+pub fn leave_group_out(bytes: &mut [u8]) {
+    if matches!(kind_of(bytes), Kind::Hello | Kind::Known) {
+        bytes[GROUP..VIEW].fill(0);
+    }
+}
+
 /// Makes it a keepalive: of what it said only the row and what was taken are left.
 pub fn make_keepalive(bytes: &mut Vec<u8>) {
     bytes[KIND] = 1;
