@@ -2,12 +2,10 @@
 #![cfg(not(loom))]
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
+mod huge_pages;
 mod support;
 
-use std::{
-    fs::{self, File},
-    os::unix::fs::FileExt,
-};
+use std::{fs, os::unix::fs::FileExt};
 
 use covalent_pipe::{
     CAPACITY_BYTES_MAX, Direction, PagePolicy, PipeError, PipeMemory, PipeSpec,
@@ -15,6 +13,7 @@ use covalent_pipe::{
     nic::NicPipe,
     session::SessionMemory,
 };
+use huge_pages::Reserved;
 use nix::sys::resource::{UsageWho, getrusage};
 use rustix::fs::{FallocateFlags, fallocate, fstat};
 use support::{memories, packet};
@@ -96,37 +95,6 @@ fn every_page_is_mapped_when_the_memory_is_made() {
         }
         let more = faults() - before;
         assert!(more < 16, "{direction:?}, {pages:?}: {more} page faults");
-    }
-}
-
-/// Huge pages for the test to take, reserved as root and given back. Who else changes their number waits meanwhile: each would restore what
-/// the other had made of it.
-struct Reserved {
-    before: Option<u64>,
-    _turn: Option<File>,
-}
-
-impl Reserved {
-    const POOL: &str = "/sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages";
-
-    fn more(pages: u64) -> Self {
-        let turn = File::open(Self::POOL).ok();
-        let turn = turn.filter(|file| file.lock().is_ok());
-        let before = fs::read_to_string(Self::POOL).ok();
-        let before = before.and_then(|text| text.trim().parse::<u64>().ok());
-        let reserve = |&before: &u64| fs::write(Self::POOL, (before + pages).to_string()).is_ok();
-        Self {
-            before: before.filter(reserve),
-            _turn: turn,
-        }
-    }
-}
-
-impl Drop for Reserved {
-    fn drop(&mut self) {
-        if let Some(before) = self.before {
-            fs::write(Self::POOL, before.to_string()).unwrap();
-        }
     }
 }
 

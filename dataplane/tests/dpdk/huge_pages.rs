@@ -1,46 +1,17 @@
 //! DPDK on huge pages, which it takes from the whole host.
 
-use std::{
-    env,
-    fs::{self, File},
-    process::Command,
-};
+use std::{env, process::Command};
 
 use covalent_api::config::HugePages;
 
-use crate::devices::{self, number, open_with};
+use crate::{
+    devices::{self, number, open_with},
+    reserved::Reserved,
+};
 
-/// Where the kernel keeps their number. Tests and benchmarks that change it take turns by its lock.
-const POOL: &str = "/sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages";
 /// Memory for one port, and for what others take of the pages meanwhile.
 const MEMORY_MIB: u32 = 64;
 const PAGES: u64 = 96;
-
-/// Pages that are given back.
-struct Reserved {
-    before: u64,
-    _turn: File,
-}
-
-impl Reserved {
-    fn more(pages: u64) -> Self {
-        let turn = File::open(POOL).unwrap();
-        turn.lock().unwrap();
-        let text = fs::read_to_string(POOL).unwrap();
-        let before: u64 = text.trim().parse().unwrap();
-        fs::write(POOL, (before + pages).to_string()).unwrap();
-        Self {
-            before,
-            _turn: turn,
-        }
-    }
-}
-
-impl Drop for Reserved {
-    fn drop(&mut self) {
-        fs::write(POOL, self.before.to_string()).unwrap();
-    }
-}
 
 /// DPDK would wait for that lock, and every user can hold it.
 #[test]

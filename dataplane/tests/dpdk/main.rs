@@ -26,6 +26,8 @@ mod namespace;
 #[path = "../ports/pair.rs"]
 mod pair;
 mod refused;
+#[path = "../../../pipe/tests/huge_pages/mod.rs"]
+mod reserved;
 mod ring;
 #[allow(
     dead_code,
