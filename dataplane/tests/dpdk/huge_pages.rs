@@ -39,7 +39,7 @@ fn whoever_locks_a_folder_of_huge_pages_holds_nobody_up() {
 }
 
 #[test]
-#[ignore = "run by whoever_locks_a_folder_of_huge_pages_holds_nobody_up, in a process of its own"]
+#[ignore = "the body of a child process"]
 fn a_port_on_huge_pages_opens() {
     let port = devices::port(&format!("net_null{}", number()));
     assert_eq!(
