@@ -16,7 +16,7 @@ use crate::{
 };
 
 /// How much longer than asked for a measurement may take: several sides, each with its own start and end.
-const GRACE: Duration = Duration::from_secs(20);
+const GRACE: Duration = Duration::from_secs(60);
 
 /// About how long all sides take besides measuring.
 const OVERHEAD: Duration = Duration::from_secs(2);

@@ -24,7 +24,7 @@ const PROBE_EVERY_FLAT_OUT: u64 = 15;
 const ABOVE_FLAT_OUT: f64 = 1.25;
 
 /// How long the application may take for what lies in the rings.
-const DRAIN: Duration = Duration::from_secs(5);
+pub const DRAIN: Duration = Duration::from_secs(5);
 
 /// The near side of some rings.
 pub trait NearRings {

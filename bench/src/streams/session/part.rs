@@ -4,6 +4,7 @@ use std::{path::PathBuf, time::Duration};
 
 use serde::{Deserialize, Serialize};
 
+use super::drive::DRAIN;
 use crate::streams::part::{Part, Side};
 
 /// How the two halves tell each other of news.
@@ -102,14 +103,14 @@ impl SessionPart {
         self.folder.join("session.sock")
     }
 
-    /// How long the trials take, if each of a search is made twice.
+    /// How long the trials take at most, if each of a search is made twice: on a busy machine the application may be slow to empty its rings.
     pub fn time(&self) -> Duration {
         let trials = match &self.script {
             Script::FlatOut => 1,
             Script::Rates(rates) => rates.len() as u32,
             Script::Highest { steps } => 1 + 2 * steps,
         };
-        (self.settle + self.slice) * trials
+        (self.settle + self.slice + DRAIN) * trials + DRAIN
     }
 
     /// Numbers of pipes in the session: as many as `covalentd` makes room for.
