@@ -1,34 +1,34 @@
-# Two commands do everything: `make run` shows Covalent at work, `make test` passes its tests.
-# Each installs what it needs by Debian package name and says so.
+# The two main targets: `make run` runs the demonstration, `make test` runs all checks and tests.
+# Each target installs missing Debian packages by name and reports that.
 
 CARGO ?= cargo
 DEMO_FLAGS ?=
 
-# Where `make install` puts things. DESTDIR is put in front of every path, for packagers; the paths in the units leave it out.
-# The configuration is in /etc whatever PREFIX is, because the programs look for it there.
+# Destinations of `make install`. DESTDIR, for packagers, is prepended to every path, but not to the
+# paths inside the units. The configuration is always in /etc, where the programs look for it.
 PREFIX ?= /usr
 DESTDIR ?=
-# Where the programs were built.
+# Directory of the built programs.
 BUILT ?= target/release
 PROGRAMS = covalent covalentd covalent-control covalent-echo covalent-replay covalent-bank covalent-registers covalent-bench
 LIBRARIES = libcovalent.so libcovalent.a
 VERSION := $(shell sed -n '/^\[workspace.package\]/,/^\[/s/^version = "\(.*\)"/\1/p' Cargo.toml)
-# The name by which the loader knows the shared library (verbs/c/build.rs), and the file behind it.
+# The soname of the shared library (set in verbs/c/build.rs), and its file.
 LIBRARY_NAME = libcovalent.so.0
 LIBRARY_FILE = libcovalent.so.$(VERSION)
-# Those with manual pages and completions, which the first of them makes.
+# Programs with manual pages and completions. The first one generates them.
 DESCRIBED = covalent covalentd covalent-control
 UNITS = covalentd.socket covalentd.service covalent-control.service covalent.target
-# Makes the user of the services.
+# sysusers.d file that creates the user of the services.
 SYSUSERS_DIR = $(DESTDIR)$(PREFIX)/lib/sysusers.d
-# Copied by who needs it; see the file.
+# systemd drop-ins that the administrator copies if needed; see the file.
 DROP_INS = covalentd-dpdk.conf
-# With which clients of telemetry are made.
+# Schema for telemetry clients.
 SCHEMA = telemetry/proto/covalent/telemetry/v1/telemetry.proto
-# For Prometheus and Grafana; docs/metrics.md says what each is.
+# For Prometheus and Grafana; docs/metrics.md describes each file.
 TELEMETRY = prometheus.yml alerts.yml alerts_test.yml grafana.json
 BIN_DIR = $(DESTDIR)$(PREFIX)/bin
-# Debian keeps libraries of several architectures apart.
+# Debian packages use a directory for each architecture.
 LIBRARY_DIR ?= $(PREFIX)/lib
 LIB_DIR = $(DESTDIR)$(LIBRARY_DIR)
 INCLUDE_DIR = $(DESTDIR)$(PREFIX)/include
@@ -39,26 +39,27 @@ BASH_DIR = $(DESTDIR)$(PREFIX)/share/bash-completion/completions
 ZSH_DIR = $(DESTDIR)$(PREFIX)/share/zsh/vendor-completions
 FISH_DIR = $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d
 COMPLETIONS = $(DESCRIBED:%=$(BASH_DIR)/%) $(DESCRIBED:%=$(ZSH_DIR)/_%) $(DESCRIBED:%=$(FISH_DIR)/%.fish)
-# One for each command of `covalent`.
+# One page for each command of `covalent`.
 MAN_PAGES = $(MAN_DIR)/man1/covalent.1 $(MAN_DIR)/man1/covalent-*.1 $(MAN_DIR)/man8/covalentd.8 $(MAN_DIR)/man8/covalent-control.8
-# Where Debian's Wireshark looks with PREFIX=/usr.
+# Plugin directory of Debian's Wireshark with PREFIX=/usr.
 DISSECTOR_DIR = $(DESTDIR)$(PREFIX)/lib/$(shell gcc -print-multiarch 2>/dev/null)/wireshark/plugins
 CONFIG_DIR = $(DESTDIR)/etc/covalent
 
-# Debian 12 has CMake 3.25; this one is put where `make clean` removes it.
+# Debian 12 has only CMake 3.25. Installed below target, so `make clean` removes it.
 BENCH_CMAKE_VERSION = 4.4.4
 BENCH_CMAKE = target/bench-tools/bin/cmake
-# Unpacked and not installed, for Debian's package would start a service.
+# Unpacked, not installed: the Debian package would start a service.
 BENCH_ETCD = target/bench-tools/etcd/usr/bin/etcd
-# What makes a site of the documentation. Debian 12 has none. Unoptimized, it takes seconds for the site, and a third of the time to build.
+# Site generator of the documentation; Debian 12 has none. Built without optimization: that takes a
+# third of the time, and the site still takes only seconds.
 MDBOOK_VERSION = 0.5.4
 MDBOOK = target/doc-tools/mdbook-$(MDBOOK_VERSION)/bin/mdbook
-# So is this, unless it is installed already. The tests look for it there.
+# Unpacked too, unless Prometheus is installed. The tests look for it there.
 PROMETHEUS = target/test-tools/prometheus/usr/bin/prometheus
-# Tools of the tests that Debian has no package of, or one that would start a service.
+# Test tools without a Debian package, or whose package would start a service.
 UNIT_TOOLS = $(if $(shell command -v prometheus),,$(PROMETHEUS)) $(MDBOOK)
 
-# Nodes of meshes of fresh seeds: a debug build takes a second for the smallest.
+# Sizes of the meshes that `fresh` simulates: a debug build takes a second for the smallest.
 FRESH_NODES = 12,25,40
 
 .PHONY: help run test fresh unit-build beside-lint build install uninstall deb deb-test docs lint unit dpdk-test metrics ebpf ebpf-check loom spec spec-bounded instructions fuzz soak guest-test bench bench-page bench-peers clean
@@ -66,15 +67,15 @@ FRESH_NODES = 12,25,40
 help:            ## Shows this list
 	@grep -hE '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed 's/: .*##/\t/' | expand -t 16
 
-run: build       ## Builds in release and runs the demonstration
+run: build       ## Builds in release mode and runs the demonstration
 	@target/release/covalent demo $(DEMO_FLAGS)
 
-build:           ## Builds everything in release
+build:           ## Builds everything in release mode
 	@scripts/install-packages build
 	@$(CARGO) build --release --workspace --locked
 
-# Does not build: that would be done as root.
-install:         ## Installs what `make build` made: PREFIX=/usr, DESTDIR= (as root)
+# Does not build, because it runs as root.
+install:         ## Installs the output of `make build`: PREFIX=/usr, DESTDIR= (as root)
 	@for file in $(PROGRAMS) $(LIBRARIES); do \
 		[ -e $(BUILT)/$$file ] || { echo "install: $(BUILT)/$$file is missing: run \`make build\` first" >&2; exit 1; }; \
 	done
@@ -114,22 +115,22 @@ install:         ## Installs what `make build` made: PREFIX=/usr, DESTDIR= (as r
 	@echo "  usermod -aG covalent USER   (without systemd first: useradd --system --user-group covalent)"
 	@echo "  and set group = \"covalent\" under [node] in /etc/covalent/covalent.toml, before the daemon starts"
 
-uninstall:       ## Removes what `make install` installed; configuration and state stay
+uninstall:       ## Removes the installed files; configuration and state stay
 	@rm -f $(PROGRAMS:%=$(BIN_DIR)/%) $(LIBRARIES:%=$(LIB_DIR)/%) $(LIB_DIR)/$(LIBRARY_NAME) $(LIB_DIR)/$(LIBRARY_FILE) $(LIB_DIR)/pkgconfig/covalent.pc $(INCLUDE_DIR)/covalent.h $(UNITS:%=$(UNIT_DIR)/%) $(SYSUSERS_DIR)/covalent.conf $(DROP_INS:%=$(SHARE_DIR)/%) $(TELEMETRY:%=$(SHARE_DIR)/%) $(SHARE_DIR)/telemetry.proto $(COMPLETIONS) $(MAN_PAGES) $(DISSECTOR_DIR)/covalent.lua
 	@rmdir $(SHARE_DIR) 2>/dev/null || true
 	@rmdir -p $(DISSECTOR_DIR) 2>/dev/null || true
 	@[ -n "$(DESTDIR)" ] || [ "$$(id -u)" -ne 0 ] || ldconfig
 	@echo "removed. Left as they are: /etc/covalent, /var/lib/covalent (the node's GUID) and the user covalent"
 
-deb: build       ## Builds Debian packages of what `make install` installs, and lints them: target/debian
+deb: build       ## Builds Debian packages in target/debian and lints them
 	@scripts/install-packages deb
 	@scripts/deb $(BUILT)
 
-deb-test:        ## Installs the packages of `make deb` in a clean Debian, uses, removes and purges them there (as root); downloads 100 MB by name
+deb-test:        ## Tests the packages in a clean Debian (as root; downloads 100 MB)
 	@scripts/install-packages deb
 	@scripts/deb-test
 
-docs: $(MDBOOK)  ## Builds the documentation as a site, target/site/index.html, and looks at every link of it
+docs: $(MDBOOK)  ## Builds the documentation site target/site/index.html and checks every link
 	@scripts/install-packages build
 	@$(CARGO) build --locked --quiet -p covalent-guide
 	@MDBOOK_PREPROCESSOR__REPOSITORY__COMMAND="$(CURDIR)/target/debug/covalent-guide preprocess" $(MDBOOK) build docs
@@ -140,9 +141,9 @@ $(MDBOOK):
 	@echo "installing: mdBook $(MDBOOK_VERSION) into target/doc-tools; a minute, once"
 	@$(CARGO) install mdbook --version $(MDBOOK_VERSION) --debug --locked --quiet --no-default-features --features search --root target/doc-tools/mdbook-$(MDBOOK_VERSION)
 
-# First what is built and searched, in two chains: they share no folder and time nothing, and neither keeps two processors busy alone. Then, with nothing
-# beside it, what is timed.
-test:            ## Format, lints, docs, the XDP object against its source, pipes and links under their model checkers, instructions for each packet, fresh seeds of the simulators, every test, DPDK ports
+# Builds and model checks run first, in two concurrent chains: they share no directory, measure no
+# time, and neither keeps two processors busy alone. Tests that depend on time run alone afterwards.
+test:            ## All checks: lints, docs, XDP object, model checkers, instruction counts, tests
 	@scripts/install-packages build bpf spec count units tools peers dpdk
 	@mkdir -p target
 	@$(MAKE) --no-print-directory beside-lint >target/beside-lint.log 2>&1 & beside=$$!; \
@@ -154,23 +155,26 @@ test:            ## Format, lints, docs, the XDP object against its source, pipe
 
 beside-lint: ebpf-check loom instructions $(UNIT_TOOLS)
 
-# The link machine needs no operating system: it is checked for a target without one, where that is installed.
+# The link state machine needs no operating system. It is checked for a bare-metal target if that is
+# installed.
 BARE_TARGET := x86_64-unknown-none
 
-lint:            ## rustfmt, clippy and rustdoc, warnings are errors
+lint:            ## rustfmt, clippy, rustdoc, line lengths, spelling and word list; warnings are errors
 	@scripts/install-packages build
 	@$(CARGO) fmt --all --check
+	@$(CARGO) run --locked --quiet -p covalent-guide -- style
 	@$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
 	@$(CARGO) clippy -p covalent-protocol --no-default-features --locked --quiet -- -D warnings
 	@test ! -d "$$(rustc --print target-libdir --target $(BARE_TARGET))" || $(CARGO) check -p covalent-protocol --no-default-features --target $(BARE_TARGET) --locked --quiet
 	@RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --locked --quiet
 
-# Built as the tests are, so that no arithmetic overflows unseen.
-fresh: unit-build ## Fresh seeds of links, groups and meshes, 20 s of a core each; prints how to replay one that breaks an invariant
+# Uses the build of the tests, which detects arithmetic overflow. Prints how to replay a failure.
+fresh: unit-build ## Simulates links, groups and meshes with fresh seeds, 20 s each
 	@target/debug/covalent sim hunt --seconds-each 20 --nodes $(FRESH_NODES)
 
-# All targets at once: programs that were built without the tests have their dependencies with other features, and are built again for them.
-unit: unit-build $(UNIT_TOOLS) ## Every test; those of the command line drive the binaries built here
+# Builds all targets at once: programs built without the tests would have dependencies with other
+# features, and would be rebuilt.
+unit: unit-build $(UNIT_TOOLS) ## Runs every test; CLI tests use the binaries built here
 	@CARGO="$(CARGO)" scripts/test
 
 unit-build:
@@ -184,8 +188,11 @@ $(PROMETHEUS):
 	@dpkg -x target/test-tools/prometheus_*.deb target/test-tools/prometheus
 	@touch $@
 
-# As `unit` builds, so that only what knows of DPDK is built again. Leaves a covalentd with DPDK inside in target/debug; whoever wants the other there builds again, as `unit` does.
-dpdk-test:       ## Lints and tests of what is built with the feature `dpdk`: the conformance suite on DPDK's devices, a short demonstration over them, and that an echo costs an application the same over every kind of port
+# Runs the conformance suite on DPDK's devices and a short demonstration over them, and checks that
+# an echo costs an application the same over every kind of port. Builds like `unit`, so that only
+# code with DPDK is rebuilt. Leaves a covalentd with DPDK in target/debug; the next build of `unit`
+# replaces it.
+dpdk-test:       ## Lints, tests and a demonstration of DPDK ports; compares the echo cost of ports
 	@scripts/install-packages build dpdk count
 	@$(CARGO) clippy --workspace --features dpdk --lib --bin covalentd --test dpdk --locked -- -D warnings
 	@RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --features dpdk --no-deps --locked --quiet
@@ -195,7 +202,7 @@ dpdk-test:       ## Lints and tests of what is built with the feature `dpdk`: th
 	@target/debug/covalent demo --port dpdk --quick
 	@scripts/count-echo cable af_xdp net_memif net_af_xdp
 
-metrics:         ## Writes docs/metrics.md and configs/grafana.json anew, of the declarations of the metrics
+metrics:         ## Regenerates docs/metrics.md and configs/grafana.json from the declared metrics
 	@scripts/install-packages build
 	@$(CARGO) build --workspace --example metrics --locked -q
 	@target/debug/examples/metrics page >docs/metrics.md
@@ -205,35 +212,42 @@ ebpf:            ## Rebuilds the committed XDP object from source
 	@scripts/install-packages build bpf
 	@$(CARGO) run --locked -q --manifest-path ebpf/builder/Cargo.toml
 
-ebpf-check:      ## Rebuilds the XDP object and compares it with the committed one, byte for byte
+ebpf-check:      ## Rebuilds the XDP object and compares it with the committed one byte by byte
 	@scripts/install-packages build bpf
 	@$(CARGO) run --locked -q --manifest-path ebpf/builder/Cargo.toml -- --check
 
-loom:            ## Checks the pipe's notification protocol under the model checker; pipe/tests/loom/main.rs says within which bounds
+loom:            ## Model-checks the pipe's notification protocol; bounds: pipe/tests/loom/main.rs
 	@scripts/install-packages build
 	@RUSTFLAGS="--cfg loom" $(CARGO) test -p covalent-pipe --test loom --release --locked --target-dir target/loom
 
-spec:            ## Every run, within bounds, of the link's specification (Spin) and of the production state machines (stateright), and the mutants that must be found
+spec:            ## Model-checks the link: specification (Spin), code (stateright), mutants
 	@scripts/install-packages build spec
 	@CARGO="$(CARGO)" scripts/spec
 
-spec-bounded:    ## The specification alone (Spin) within smaller bounds, in seconds; `make unit` explores the machines within theirs
+spec-bounded:    ## Model-checks the specification (Spin) within smaller bounds, in seconds
 	@scripts/install-packages build spec
 	@CARGO="$(CARGO)" scripts/spec --bounded
 
-instructions:    ## Instructions that a pipe spends on a packet, against their ceilings
+instructions:    ## Counts the instructions for each packet and compares them with their ceilings
 	@scripts/install-packages build count
 	@scripts/count-instructions
 
-fuzz:            ## Decoders on damaged bytes with fresh seeds for FUZZ_SECONDS (300); prints each seed, and how to replay one that fails
+fuzz:            ## Fuzzes the decoders for FUZZ_SECONDS (300); prints each seed and how to replay
 	@scripts/install-packages build
 	@CARGO="$(CARGO)" scripts/fuzz
 
-soak:            ## Lying, dying and slow applications around the daemon for SOAK_SECONDS (300) each; control and the daemon killed in reloads (120); as root, a rack of eight nodes whose cables are cut and whose nodes are killed (120), with a group on it, and a bank over links that are cut (60); registers whose servers and nodes are taken away (60); every failure of small meshes; of fresh seeds, which it prints, 100,000 worlds of links, 100,000 groups, 750 meshes and churn in one of 1,000 nodes
+# - Malicious, dying and slow applications around the daemon: SOAK_SECONDS (300) each.
+# - Control and the daemon killed during reloads (120 s).
+# - As root: a rack of eight nodes with a group, with cable cuts and killed nodes (120 s).
+# - As root: a bank over links that are cut (60 s). Registers that lose servers and nodes (60 s).
+# - Every failure of small meshes.
+# - Fresh seeds, which are printed: 100,000 simulations of links, 100,000 of groups, 750 meshes, and
+#   churn in a mesh of 1,000 nodes.
+soak:            ## Long fault-injection tests and simulations, SOAK_SECONDS each (as root for all)
 	@scripts/install-packages build
 	@SOAK_SECONDS=$${SOAK_SECONDS:-300} $(CARGO) test -p covalent-dataplane --test trust --release --locked -- --nocapture --test-threads=1
 	@$(CARGO) build --release --locked --bin covalentd --bin covalent-control
-	@SOAK_SECONDS=$${SOAK_SECONDS:-120} $(CARGO) test -p covalent-dataplane --test daemon --release --locked -- killed:: rest:: --nocapture --test-threads=1
+	@SOAK_SECONDS=$${SOAK_SECONDS:-120} $(CARGO) test -p covalent-dataplane --test daemon --release --locked -- killed:: idle_control:: --nocapture --test-threads=1
 	@SOAK_SECONDS=$${SOAK_SECONDS:-120} $(CARGO) test -p covalent-apps --test live --release --locked -- rack --nocapture --test-threads=1
 	@SOAK_SECONDS=$${SOAK_SECONDS:-60} $(CARGO) test -p covalent-apps --test live --release --locked -- soak registers --nocapture --test-threads=1
 	@$(CARGO) build --release --locked --bin covalent
@@ -252,15 +266,17 @@ soak:            ## Lying, dying and slow applications around the daemon for SOA
 	run hunt groups --runs 100000 --minutes 1000 --base $$base && \
 	run hunt meshes --runs 50 --nodes 100 --minutes 1000 --base $$base
 
-# Takes half an hour beside nothing else; GUEST_JOBS="conformance igb" runs only the jobs whose names have these words.
-guest-test:      ## Runs Covalent on stock Debian kernels under QEMU, on drivers of real NICs; downloads them by name (as root); makes docs/supported-kernels.md
+# Takes half an hour on an idle machine. GUEST_JOBS="conformance igb" runs only the jobs whose names
+# contain these words. Downloads the kernels, and generates docs/supported-kernels.md.
+guest-test:      ## Tests stock Debian kernels and drivers of real NICs under QEMU (as root)
 	@scripts/install-packages build dpdk guest
 	@$(CARGO) build --release --workspace --features ibverbs --locked
 	@CARGO="$(CARGO)" target/release/covalent-guest run $(GUEST_JOBS)
 	@target/release/covalent-guest page
 
-# Everything is measured, also when a goal before it was missed; the last line's status is that of the worst.
-bench: build bench-peers ## Runs beside DPDK, iceoryx2, Aeron, UCX, libfabric, sockets, Redis, etcd, bare AF_XDP; results in bench/results (as root)
+# Compares with DPDK, iceoryx2, Aeron, UCX, libfabric, sockets, Redis, etcd and bare AF_XDP. Runs
+# all suites even if one misses its goal. The exit status is that of the last failure.
+bench: build bench-peers ## Benchmarks Covalent and its peers; results in bench/results (as root)
 	@status=0; \
 	for suite in latency rate streams atomics multicast failover loss exchanges system-calls idle restart counters scrape; do \
 		target/release/covalent-bench $$suite --results bench/results || status=$$?; \
@@ -268,11 +284,12 @@ bench: build bench-peers ## Runs beside DPDK, iceoryx2, Aeron, UCX, libfabric, s
 	scripts/count-instructions --results bench/results || status=$$?; \
 	exit $$status
 
-bench-page:      ## Makes docs/performance.md and its plots from the last results in bench/results
+bench-page:      ## Generates docs/performance.md and its plots from the last results
 	@target/release/covalent-bench page
 
-# iceoryx2 and Aeron take minutes to build, and UCX and libfabric want Debian's packages, so only this asks for them. Aeron's sources want CMake 3.30 or newer.
-bench-peers: $(BENCH_CMAKE) $(BENCH_ETCD) ## Installs the peers of the benchmarks and builds them in
+# Only this target needs the peers: iceoryx2 and Aeron take minutes to build, and UCX and libfabric
+# need Debian packages. Aeron needs CMake 3.30 or newer.
+bench-peers: $(BENCH_CMAKE) $(BENCH_ETCD) ## Installs the peers and builds the benchmarks with them
 	@scripts/install-packages build bench count
 	@CMAKE=$(CURDIR)/$(BENCH_CMAKE) $(CARGO) build --release -p covalent-bench --features peers --locked
 
@@ -289,5 +306,5 @@ $(BENCH_ETCD):
 	@for package in target/bench-tools/etcd-*.deb; do dpkg -x $$package target/bench-tools/etcd; done
 	@touch $@
 
-clean:           ## Removes what was built
+clean:           ## Removes all build output
 	@$(CARGO) clean

@@ -1,6 +1,8 @@
-//! Compiles what joins the peers that are C libraries to the benchmarks, where the features `peers` and `ibverbs` ask for them.
+//! Compiles the glue for peers that are C libraries, if the features `peers` and `ibverbs` are
+//! enabled.
 //!
-//! A library that is not installed is left out with a warning that names its package; the program then says so in each result.
+//! A library that is not installed is skipped with a warning that names its package. The program
+//! then reports the gap in each result.
 
 fn main() {
     println!("cargo::rustc-check-cfg=cfg(has_ucx, has_libfabric, has_ibverbs)");
@@ -32,7 +34,8 @@ fn peer(name: &str, library: &str, at_least: &str, package: &str, cfg: &str) {
         Ok(found) => found,
         Err(_) => {
             println!(
-                "cargo::warning={library} {at_least} or newer is not installed, so the peer `{name}` is left out; \
+                "cargo::warning={library} {at_least} or newer is not installed, so the peer \
+                 `{name}` is left out; \
                  cure: apt-get install {package} (scripts/install-packages bench) and build again"
             );
             return;

@@ -1,25 +1,28 @@
--- Wireshark dissector for the frames of Covalent's links (EtherType 0x88b5): what each record says, of which slot, epoch and verb, how verbs
--- ended, whether what an end reflects is what the other end said, and whether the check of the frame fits.
+-- Wireshark dissector for frames of Covalent links (EtherType 0x88b5). Shows the contents of each
+-- record with slot, epoch and verb, the outcomes of verbs, whether each reflection matches the
+-- frame that the other end sent, and whether the check of the frame is valid.
 --
--- The format is that of `protocol/src/wire`, version 4; what verbs, handshakes, balls and notes say stands beside their codecs in `protocol/src`.
--- `make install` and the package put this file where Wireshark and tshark look for it. Without installing:
+-- The format is version 4 of `protocol/src/wire`. The codecs in `protocol/src` document the
+-- payloads of verbs, handshakes, keepalives and control messages. `make install` and the package
+-- install this file to the plugin directory of Wireshark and tshark. Without installation:
 --   tshark -X lua_script:configs/covalent.lua -r my.pcapng
---   tshark -X lua_script:configs/covalent.lua -r my.pcapng -Y 'covalent.reflected == "mismatch" || covalent.check == "bad"'
+--   tshark -X lua_script:configs/covalent.lua -r my.pcapng \
+--     -Y 'covalent.reflected == "mismatch" || covalent.check == "bad"'
 
 local VERSION = 4
 local RECORD_BYTES = 64
 local FIRST_PAYLOAD_AT, FIRST_PAYLOAD_BYTES = 28, 28
 local NEXT_PAYLOAD_AT, NEXT_PAYLOAD_BYTES = 8, 48
-local NO_RIDER = 255
+local NO_PIGGYBACK = 255
 
 local KINDS = {
-    [0] = "Init", "Ball", "Request", "Tentative", "Reflecting", "Commit", "Committed", "Refused",
+    [0] = "Init", "Keepalive", "Request", "Tentative", "Reflecting", "Commit", "Committed", "Refused",
     "Resolve", "Resolved", "Relay", "Relayed", "Note", "Pass",
 }
 local MEANINGS = {
-    [0] = "handshake of a new epoch", "I am here, and this is what I heard", "1PC 1: execute this", "2PC 1: keep this",
+    [0] = "handshake of a new epoch", "I am here, with what I received", "1PC 1: execute this", "2PC 1: keep this",
     "2: in 1PC done, in 2PC kept", "2PC 3: execute it", "2PC 4: done", "2: I will not (JAM)", "how did it end?",
-    "how it ended", "ask your neighbour how it ended", "how it ended, as a neighbour said", "of trees or channels",
+    "outcome query", "query a neighbor for the outcome", "outcome, from a neighbor", "of trees or channels",
     "a frame of a path",
 }
 local PROTOCOLS = { [0] = "init", "liveness", "state machine" }
@@ -35,14 +38,14 @@ local REFUSALS = {
 }
 local ENDINGS = { [0] = "undone", "committed", "refused", "forgotten", "never_seen", "no_path" }
 local NOTES = {
-    "advert", "seek", "denied", "digest", "tell", "open", "opened", "close", [11] = "called", [14] = "wanted",
+    "advert", "search", "denied", "digest", "resync", "open", "opened", "close", [11] = "called", [14] = "wanted",
 }
 local CLOSE_REASONS = { "no_way", "no_room", "too_far", "broken", "idle", "failed", "silent", "overrun" }
 local COMPARISONS = { "equal", "less", "less_or_equal", "greater", "greater_or_equal" }
 local CHECKS = { good = "good", bad = "bad" }
 
 local covalent = Proto("covalent", "Covalent link")
-covalent.prefs.ethertype = Pref.uint("EtherType", 0x88b5, "As `fabric.ethertype` of the nodes says")
+covalent.prefs.ethertype = Pref.uint("EtherType", 0x88b5, "As `fabric.ethertype` of the nodes")
 
 local f = {
     kind = ProtoField.uint8("covalent.kind", "Kind", base.DEC, KINDS, 0x0f),
@@ -53,7 +56,7 @@ local f = {
     mine = ProtoField.uint32("covalent.mine", "Mine", base.HEX),
     yours = ProtoField.uint32("covalent.yours", "Yours", base.HEX),
     reflected = ProtoField.string("covalent.reflected", "Reflected"),
-    reflects = ProtoField.framenum("covalent.reflects", "Reflects what was said in frame"),
+    reflects = ProtoField.framenum("covalent.reflects", "Reflects the record in frame"),
     epoch = ProtoField.uint32("covalent.epoch", "Epoch"),
     sequence = ProtoField.uint32("covalent.sequence", "Record sequence"),
     slot_sequence = ProtoField.uint32("covalent.slot_sequence", "Slot sequence"),
@@ -62,23 +65,23 @@ local f = {
     records = ProtoField.uint8("covalent.records", "Records of this message", base.DEC, nil, 0x1f),
     fragment = ProtoField.uint8("covalent.fragment", "Fragment", base.DEC, nil, 0x60),
     more = ProtoField.bool("covalent.more", "More fragments follow", 8, nil, 0x80),
-    rider = ProtoField.uint8("covalent.rider", "Speaks for this slot too"),
+    piggyback = ProtoField.uint8("covalent.piggyback", "Piggybacked slot"),
     clock = ProtoField.uint32("covalent.clock", "Lamport clock, lower half"),
     payload = ProtoField.bytes("covalent.payload", "Payload"),
     check_value = ProtoField.uint64("covalent.check_value", "Check", base.HEX),
     check = ProtoField.string("covalent.check", "Check of the frame"),
     guid = ProtoField.uint64("covalent.guid", "GUID", base.HEX),
     incarnation = ProtoField.uint64("covalent.incarnation", "Incarnation", base.HEX),
-    heard_incarnation = ProtoField.uint64("covalent.heard_incarnation", "Heard incarnation", base.HEX),
-    heard_epoch = ProtoField.uint32("covalent.heard_epoch", "Heard epoch"),
+    received_incarnation = ProtoField.uint64("covalent.received_incarnation", "Received incarnation", base.HEX),
+    received_epoch = ProtoField.uint32("covalent.received_epoch", "Received epoch"),
     port = ProtoField.uint16("covalent.port", "Port"),
     slots = ProtoField.uint8("covalent.slots", "Slots"),
     grant = ProtoField.uint8("covalent.grant", "Slots granted"),
     window = ProtoField.uint16("covalent.window_records", "Room for records"),
-    heard = ProtoField.bool("covalent.heard", "Heard the peer", 8, nil, 0x01),
+    received = ProtoField.bool("covalent.received", "Received from the peer", 8, nil, 0x01),
     asks = ProtoField.bool("covalent.asks", "Asks for an answer", 8, nil, 0x02),
     owes = ProtoField.bool("covalent.owes", "Messages wait behind it", 8, nil, 0x01),
-    old_echo = ProtoField.bool("covalent.old_echo", "What was heard is old", 8, nil, 0x01),
+    old_echo = ProtoField.bool("covalent.old_echo", "Echo of an old Init", 8, nil, 0x01),
     name = ProtoField.string("covalent.name", "Name"),
     name_mark = ProtoField.uint16("covalent.name_mark", "Mark of the name", base.HEX),
     era = ProtoField.uint32("covalent.era", "Lamport clock, upper half"),
@@ -118,14 +121,14 @@ end
 covalent.fields = fields
 
 local bad_check = ProtoExpert.new("covalent.bad_check", "The check of the frame does not fit", expert.group.CHECKSUM, expert.severity.ERROR)
-local mismatch = ProtoExpert.new("covalent.mismatch", "It reflects what the other end did not say", expert.group.SEQUENCE, expert.severity.ERROR)
-local malformed = ProtoExpert.new("covalent.malformed", "No node of this version says it", expert.group.MALFORMED, expert.severity.ERROR)
+local mismatch = ProtoExpert.new("covalent.mismatch", "It reflects what the other end did not send", expert.group.SEQUENCE, expert.severity.ERROR)
+local malformed = ProtoExpert.new("covalent.malformed", "No node of this version sends it", expert.group.MALFORMED, expert.severity.ERROR)
 local refused = ProtoExpert.new("covalent.was_refused", "A request was refused", expert.group.RESPONSE_CODE, expert.severity.NOTE)
 covalent.experts = { bad_check, mismatch, malformed, refused }
 
 local eth_dst, eth_src = Field.new("eth.dst"), Field.new("eth.src")
 
--- CRC-64/NVME in two halves of 32 bits, for Lua's numbers have no 64.
+-- CRC-64/NVME in two halves of 32 bits: Lua numbers cannot hold 64 bits.
 
 local band, bxor, rshift, lshift, tobit = bit.band, bit.bxor, bit.rshift, bit.lshift, bit.tobit
 local crc_high, crc_low = {}, {}
@@ -142,7 +145,7 @@ for byte = 0, 255 do
     crc_high[byte], crc_low[byte] = high, low
 end
 
--- Of the bytes of several ByteArrays, one after the other, to be compared with `tobit` of the halves of a check.
+-- The CRC of several concatenated ByteArrays. Compare it with `tobit` of the halves of a check.
 local function crc(parts)
     local high, low = -1, -1
     for _, part in ipairs(parts) do
@@ -155,30 +158,31 @@ local function crc(parts)
     return bxor(high, -1), bxor(low, -1)
 end
 
--- What a check is mixed with: something else for each number of records.
+-- The mask of a check. It depends on the number of records.
 local function length_mask(records)
     local low = records * 0x7f4a7c15
     local high = records * 0x9e3779b9 + math.floor(low / 2 ^ 32)
     return tobit(high % 2 ^ 32), tobit(low % 2 ^ 32)
 end
 
--- What was said so far in the capture.
+-- State of the capture so far.
 
--- By speaker and epoch: for each value of the liveness byte the mine half that bore it last, and the frame.
-local said
+-- By sender and epoch: for each value of the liveness byte, the last mine half with it and its
+-- frame.
+local sent
 -- By initiator, epoch, slot and slot sequence: verb and frame of a request.
 local asked
--- By frame and number of the record in it: what was found out on the first pass, which goes in order.
+-- By frame and record number in it: results of the first pass, which processes frames in order.
 local found
 
 function covalent.init()
-    said, asked, found = {}, {}, {}
+    sent, asked, found = {}, {}, {}
 end
 
-local function note_said(speaker, epoch, mine, records, number)
+local function note_sent(speaker, epoch, mine, records, number)
     local key = speaker .. "/" .. epoch
-    local halves = said[key] or {}
-    said[key] = halves
+    local halves = sent[key] or {}
+    sent[key] = halves
     for behind = 0, records - 1 do
         local liveness = band(rshift(mine, 8) + behind, 0xff)
         halves[liveness] = { mine = bxor(band(mine, 0xffff00ff), lshift(liveness, 8)), frame = number }
@@ -187,9 +191,9 @@ end
 
 local function look_up_reflection(listener, epoch, yours)
     if yours == 0 then
-        return { what = "nothing heard yet" }
+        return { what = "nothing received yet" }
     end
-    local halves = said[listener .. "/" .. epoch]
+    local halves = sent[listener .. "/" .. epoch]
     local half = halves and halves[band(rshift(yours, 8), 0xff)]
     if not half then
         return { what = "not in this capture" }
@@ -200,7 +204,8 @@ local function look_up_reflection(listener, epoch, yours)
     return { what = "matches", frame = half.frame }
 end
 
--- What messages say. Each gets the payload as a Tvb, and returns a word for the info column.
+-- Dissectors of messages. Each receives the payload as a Tvb and returns a word for the info
+-- column.
 
 local function add_all(tree, payload, ...)
     for _, entry in ipairs({ ... }) do
@@ -212,8 +217,8 @@ local function add_all(tree, payload, ...)
 end
 
 local function dissect_init(payload, tree)
-    add_all(tree, payload, { f.guid, 0, 8 }, { f.incarnation, 8, 8 }, { f.heard_incarnation, 16, 8 }, { f.heard_epoch, 24, 4 },
-        { f.port, 28, 2 }, { f.slots, 30, 1 }, { f.heard, 31, 1 }, { f.asks, 31, 1 }, { f.window, 32, 2 }, { f.grant, 34, 1 },
+    add_all(tree, payload, { f.guid, 0, 8 }, { f.incarnation, 8, 8 }, { f.received_incarnation, 16, 8 }, { f.received_epoch, 24, 4 },
+        { f.port, 28, 2 }, { f.slots, 30, 1 }, { f.received, 31, 1 }, { f.asks, 31, 1 }, { f.window, 32, 2 }, { f.grant, 34, 1 },
         { f.old_echo, 35, 1 })
     if payload:len() > 40 then
         tree:add(f.name, payload(40))
@@ -221,7 +226,7 @@ local function dissect_init(payload, tree)
     end
 end
 
-local function dissect_ball(payload, tree)
+local function dissect_keepalive(payload, tree)
     add_all(tree, payload, { f.owes, 0, 1 }, { f.asks, 0, 1 }, { f.grant, 1, 1 }, { f.port, 2, 2 }, { f.guid, 4, 8 },
         { f.incarnation, 12, 8 }, { f.era, 20, 4 }, { f.window, 24, 1 }, { f.slots, 25, 1 }, { f.name_mark, 26, 2 })
 end
@@ -313,7 +318,7 @@ local function dissect_note(payload, tree)
     local kind = payload(0, 1):uint()
     local note = NOTES[kind]
     tree:add(f.note, payload(0, 1))
-    if note == "advert" or note == "seek" then
+    if note == "advert" or note == "search" then
         for at = 1, payload:len() - 27, 27 do
             add_all(tree, payload, { f.root, at + 5, 8 }, { f.hops, at + 1, 2 })
         end
@@ -344,7 +349,7 @@ end
 
 -- Records.
 
--- The payload of a message in one piece.
+-- Returns the payload of a message as one ByteArray.
 local function gather(tvb, at, records, last_bytes)
     local bytes = ByteArray.new()
     for index = 0, records - 1 do
@@ -364,8 +369,8 @@ end
 
 local dissect_frame
 
--- One message. `ends` tells who speaks and who listens; `number` the frame; `place` where in it the record is. Returns how many records it has, and what
--- it is called.
+-- Dissects one message. `ends` contains the sender and the receiver, `place` the position of the
+-- record in the frame. Returns the number of its records and its label.
 local function dissect_message(tvb, at, ends, pinfo, place, tree)
     local function u8(offset)
         return tvb(at + offset, 1):uint()
@@ -390,7 +395,7 @@ local function dissect_message(tvb, at, ends, pinfo, place, tree)
         found[pinfo.number .. "/" .. place] = facts
         if kind ~= 0 then
             facts.reflection = look_up_reflection(ends.listener, epoch, yours)
-            note_said(ends.speaker, epoch, mine, records, pinfo.number)
+            note_sent(ends.speaker, epoch, mine, records, pinfo.number)
         end
     end
 
@@ -417,9 +422,9 @@ local function dissect_message(tvb, at, ends, pinfo, place, tree)
     subtree:add(f.records, tvb(at + 22, 1))
     subtree:add(f.fragment, tvb(at + 22, 1))
     subtree:add(f.more, tvb(at + 22, 1))
-    local rider = u8(23)
-    if rider ~= NO_RIDER then
-        subtree:add(f.rider, tvb(at + 23, 1))
+    local piggyback = u8(23)
+    if piggyback ~= NO_PIGGYBACK then
+        subtree:add(f.piggyback, tvb(at + 23, 1))
     end
     subtree:add_le(f.clock, tvb(at + 24, 4))
 
@@ -435,8 +440,8 @@ local function dissect_message(tvb, at, ends, pinfo, place, tree)
             detail = "fragment " .. fragment
         elseif name == "Init" then
             detail = dissect_init(payload, body)
-        elseif name == "Ball" then
-            dissect_ball(payload, body)
+        elseif name == "Keepalive" then
+            dissect_keepalive(payload, body)
         elseif name == "Request" or name == "Tentative" then
             detail = dissect_request(payload, body)
             if not pinfo.visited then
@@ -490,7 +495,8 @@ local function dissect_message(tvb, at, ends, pinfo, place, tree)
     return records, label
 end
 
--- A frame without its Ethernet header, which `ends.header` has in hexadecimal up to the EtherType. Returns what it is called.
+-- Dissects a frame without its Ethernet header. `ends.header` is the header up to the EtherType, in
+-- hexadecimal. Returns the label.
 dissect_frame = function(tvb, ends, pinfo, place, tree)
     local records = math.floor(tvb:len() / RECORD_BYTES)
     if records == 0 or records * RECORD_BYTES ~= tvb:len() then

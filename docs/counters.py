@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Reads a Covalent daemon's counters and its ring from shared memory, by docs/counters.md alone.
+"""Reads the counters and the ring of a daemon from shared memory, using only docs/counters.md.
 
     counters.py /run/covalent/counters [/run/covalent/counters.ring]
 
@@ -29,7 +29,7 @@ def text(memory, at, length):
 
 
 def writer_set(memory, at):
-    """The fields and tables of the writer whose record is at `at`, all of one moment."""
+    """A consistent copy of the fields and tables of the writer whose record is at `at`."""
     for _ in range(1000):
         before = word(memory, at)
         if before % 2 == 0:
@@ -86,7 +86,7 @@ def counters(path):
 
 
 def ring(path):
-    """The records that are there now, and how many were lost while they were read."""
+    """The current records, and the number of records lost during the read."""
     memory = mapped(path)
     if memory[:8] != b"COVRING\0" or word(memory, 0, 1) != 1:
         raise SystemExit("no ring of version 1")
@@ -98,7 +98,7 @@ def ring(path):
         length, kind = both & 0xFFFFFFFF, both >> 32
         record = bytes(memory[at : at + length])
         if word(memory, 0, 16) > position + capacity:
-            # The writer came round: what was copied is nothing.
+            # The writer overwrote the record during the copy: discard it.
             position = word(memory, 0, 18)
             continue
         position += length
@@ -107,23 +107,23 @@ def ring(path):
         sequence, realtime, monotonic = struct.unpack_from("=QQQ", record, 8)
         lost = sequence - expected if expected is not None else 0
         expected = sequence + 1
-        told = {"sequence": sequence, "lost": lost, "realtime_ns": realtime, "monotonic_ns": monotonic}
+        record_of = {"sequence": sequence, "lost": lost, "realtime_ns": realtime, "monotonic_ns": monotonic}
         if kind == 1:
             size = word(record, 32)
-            told["event"] = json.loads(record[40 : 40 + size])
+            record_of["event"] = json.loads(record[40 : 40 + size])
         elif kind == 2:
             place, generation, shape = struct.unpack_from("=QQQ", record, 32)
-            told["writer"], told["table"], told["slot"] = place & 0xFFFF, place >> 16 & 0xFFFF, place >> 32
-            told["generation"], told["first"] = generation, shape & 0xFFFFFFFF
-            told["values"] = list(struct.unpack_from("=%dQ" % (shape >> 32), record, 56))
-        yield told
+            record_of["writer"], record_of["table"], record_of["slot"] = place & 0xFFFF, place >> 16 & 0xFFFF, place >> 32
+            record_of["generation"], record_of["first"] = generation, shape & 0xFFFFFFFF
+            record_of["values"] = list(struct.unpack_from("=%dQ" % (shape >> 32), record, 56))
+        yield record_of
 
 
 if __name__ == "__main__":
     if len(sys.argv) not in (2, 3):
         raise SystemExit(__doc__)
-    for told in counters(sys.argv[1]):
-        print(json.dumps(told))
+    for record_of in counters(sys.argv[1]):
+        print(json.dumps(record_of))
     if len(sys.argv) == 3:
-        for told in ring(sys.argv[2]):
-            print(json.dumps(told))
+        for record_of in ring(sys.argv[2]):
+            print(json.dumps(record_of))

@@ -11,7 +11,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     println!("cargo:rerun-if-changed={INCLUDES}");
     let files = protox::compile([SCHEMA], [INCLUDES])?;
     let out = env::var("OUT_DIR")?;
-    // What reflection tells.
+    // The schema for reflection.
     fs::write(Path::new(&out).join("schema.bin"), files.encode_to_vec())?;
     tonic_prost_build::configure()
         .build_transport(false)

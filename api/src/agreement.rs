@@ -1,8 +1,9 @@
-//! What control and the daemon say to each other about the configuration in force.
+//! Messages between control and the daemon about the configuration in force.
 //!
-//! Control asks what is held ([`crate::request::Request::Agreement`]), sends the text of what it wants in pieces
-//! ([`crate::request::Request::Draft`]), and offers it ([`crate::request::Request::Offer`]). The text is
-//! [`crate::config::Config::to_toml`], and its digest the CRC-64/NVME of those bytes.
+//! Control queries the held configuration ([`crate::request::Request::Agreement`]). It sends the
+//! text of the wanted configuration in pieces ([`crate::request::Request::Draft`]) and then offers
+//! it ([`crate::request::Request::Offer`]). The text is [`crate::config::Config::to_toml`]. Its
+//! digest is the CRC-64/NVME of those bytes.
 
 use serde::{Deserialize, Serialize};
 
@@ -14,40 +15,42 @@ pub const PIECE_BYTES_MAX: usize = 24 * 1024;
 /// A configuration in force.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HeldBrief {
-    /// The life of the daemon.
+    /// Incarnation of the daemon.
     pub incarnation: Hex64,
-    /// Counts what was agreed on; 0 is what the daemon read at its start.
+    /// Number of the agreement. 0 is the configuration that the daemon read at its start.
     pub epoch: u64,
     /// Digest of the text.
     pub digest: Hex64,
 }
 
-/// How an offer ended.
+/// Outcome of an offer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct VerdictBrief {
-    /// What is in force now.
+    /// The configuration in force now.
     pub held: HeldBrief,
     /// Why it was refused; `None`: it was taken.
     pub refused: Option<RefusalBrief>,
-    /// What each lane holds, as it said at the loop boundary at which it answered last; empty if no lane was asked.
+    /// State of each lane, as of the loop boundary of its last reply. Empty if no lane was queried.
     pub lanes: Vec<LaneHeld>,
-    /// What stands in the way, for people.
+    /// Reasons for the refusal, human-readable.
     pub objections: Vec<Objection>,
-    /// Keys whose value is another one, if it was taken.
+    /// Keys whose value changed, if the offer was accepted.
     pub changed: Vec<String>,
-    /// Who is affected by it and may not know, for people: pipes whose port goes or is opened again, if it was taken.
+    /// Side effects that may be unexpected, human-readable: pipes whose port is closed or reopened.
+    /// Only if the offer was accepted.
     pub beware: Vec<String>,
 }
 
-/// Why an offer was refused.
+/// Reason why an offer was refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "why", rename_all = "snake_case")]
 pub enum RefusalBrief {
-    /// What was believed is not in force, or somebody else asked since.
+    /// The configuration that the client believes in force is not, or another client has queried
+    /// since.
     Stale,
     /// The epoch is not later than the one in force.
     NotLater,
-    /// Another exchange is under way.
+    /// Another exchange is in flight.
     Busy,
     /// It cannot be applied to a daemon that runs.
     Unready,
@@ -58,14 +61,14 @@ pub enum RefusalBrief {
     },
 }
 
-/// What one lane holds.
+/// State that one lane holds.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LaneHeld {
     /// Index of the lane.
     pub lane: u32,
     /// The epoch that it holds.
     pub epoch: u64,
-    /// Rounds that it had made when it said so.
+    /// Loop iterations of the lane at the time of its reply.
     pub loops: u64,
     /// Its ports.
     pub ports: Vec<PortHeld>,
@@ -80,12 +83,14 @@ pub struct PortHeld {
     pub open: bool,
     /// The epoch of its link, if that is up.
     pub link_epoch: Option<u32>,
-    /// What its interface was when it was opened; absent for a port that has none, or no device.
+    /// State of its interface when the port was opened. Absent for a port without an interface or
+    /// without a device.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub facts: Option<PortFacts>,
 }
 
-/// What the network interface of a port was when the port was opened: if it is something else now, the port is not what it should be.
+/// State of a port's network interface when the port was opened. If the interface differs now, the
+/// port is outdated.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PortFacts {
     /// Index in the daemon's network namespace. An interface that is made again has another.
@@ -102,11 +107,11 @@ pub struct PortFacts {
     pub program_id: u32,
 }
 
-/// Something that stands in the way of a configuration.
+/// An obstacle to a configuration.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Objection {
     /// The key's path in the offered text, for example `link.slots`; empty: no key's.
     pub key: String,
-    /// What is wrong and what to do.
+    /// The problem, and how to resolve it.
     pub message: String,
 }

@@ -1,7 +1,9 @@
-//! What `covalent-control` is asked on its own socket and what it answers.
+//! Requests to `covalent-control` on its own socket, and its replies.
 //!
-//! The socket is a Unix `SOCK_SEQPACKET` one ([`crate::config::Config::control_socket_path`]); each datagram is one JSON
-//! message ([`crate::datagram`]). There is no greeting: [`ControlRequest::Version`] is answered in every version, and says which are spoken.
+//! The socket is a Unix `SOCK_SEQPACKET` socket ([`crate::config::Config::control_socket_path`]).
+//! Each datagram is one JSON message ([`crate::datagram`]). There is no greeting:
+//! [`ControlRequest::Version`] is answered in every version, and the reply lists the supported
+//! versions.
 
 use serde::{Deserialize, Serialize};
 
@@ -13,36 +15,38 @@ use crate::{
     versions::Versions,
 };
 
-/// What a client asks the control process.
+/// Requests of a client to the control process.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "request", rename_all = "snake_case", deny_unknown_fields)]
 pub enum ControlRequest {
-    /// Who answers, and whether it has a daemon.
+    /// Queries the control process's version, and whether it has a daemon.
     #[serde(deserialize_with = "crate::datagram::no_fields")]
     Version,
     /// The nodes at the other ends of this node's links.
     #[serde(deserialize_with = "crate::datagram::no_fields")]
-    Neighbours,
+    Neighbors,
     /// The links, one for each port that runs the link protocol.
     #[serde(deserialize_with = "crate::datagram::no_fields")]
     Links,
     /// The network interfaces of the AF_XDP ports.
     #[serde(deserialize_with = "crate::datagram::no_fields")]
     Interfaces,
-    /// Has the configuration file read again and put in force, whole or not at all. Needs root or control's own user.
+    /// Rereads the configuration file and puts it in force, completely or not at all. Needs root or
+    /// control's own user.
     #[serde(deserialize_with = "crate::datagram::no_fields")]
     Reload,
-    /// What control and the daemon hold.
+    /// Queries the configurations that control and the daemon hold.
     #[serde(deserialize_with = "crate::datagram::no_fields")]
     Agreed,
     /// The steering rules in force. Needs root or control's own user, as the file may.
     Rules {
-        /// How many of them were told before.
+        /// Number of rules returned by earlier replies.
         from: u32,
     },
-    /// Has the steering rules in force changed, all or none, until the file is put in force again. Needs root or control's own user.
+    /// Changes the steering rules in force, all or none. The change lasts until the file is put in
+    /// force again. Needs root or control's own user.
     Steer {
-        /// Whose rules are taken away.
+        /// Matches whose rules are removed.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         remove: Vec<Match>,
         /// Rules that are added.
@@ -51,71 +55,74 @@ pub enum ControlRequest {
     },
 }
 
-/// What the control process answers.
+/// Replies of the control process.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "reply", rename_all = "snake_case")]
 pub enum ControlReply {
     /// To [`ControlRequest::Version`].
     Version(ControlVersion),
-    /// To [`ControlRequest::Neighbours`], in order of their GUIDs.
-    Neighbours {
+    /// To [`ControlRequest::Neighbors`], sorted by GUID.
+    Neighbors {
         /// Whether the daemon is there. If not, nothing is known and the list is empty.
         daemon_connected: bool,
-        /// Each neighbour that this daemon has met since it started.
-        neighbours: Vec<Neighbour>,
+        /// Each neighbor that this daemon has met since it started.
+        neighbors: Vec<Neighbor>,
     },
-    /// To [`ControlRequest::Links`], in order of their ports' names.
+    /// To [`ControlRequest::Links`], sorted by port name.
     Links {
         /// Whether the daemon is there. If not, nothing is known and the list is empty.
         daemon_connected: bool,
         /// Each link.
         links: Vec<LinkBrief>,
     },
-    /// To [`ControlRequest::Interfaces`], in order of the configuration.
+    /// To [`ControlRequest::Interfaces`], in configuration order.
     Interfaces {
         /// Each interface.
         interfaces: Vec<InterfaceStatus>,
     },
-    /// To [`ControlRequest::Reload`] and [`ControlRequest::Steer`]: the file is in force, or the rules are.
+    /// To [`ControlRequest::Reload`] and [`ControlRequest::Steer`]: the file or the rules are in
+    /// force.
     Reloaded {
         /// The epoch that control and every lane hold.
         epoch: u64,
-        /// Keys whose value is another one; empty: the file said what was in force.
+        /// Keys whose value changed. Empty: the file equals the configuration in force.
         changed: Vec<KeyChange>,
-        /// Who is affected and may not know, for people: pipes whose port went or was opened again.
+        /// Side effects that may be unexpected, human-readable: pipes whose port was closed or
+        /// reopened.
         #[serde(default)]
         beware: Vec<String>,
     },
     /// To [`ControlRequest::Reload`] and [`ControlRequest::Steer`]: nothing was changed.
     NotReloaded {
-        /// Everything that stands in the way, each with file, line, column and key where it has them.
+        /// All problems, each with file, line, column and key if known.
         problems: Vec<String>,
     },
     /// To [`ControlRequest::Agreed`].
     Agreed {
-        /// What control holds; `None`: it has had no daemon yet.
+        /// The configuration that control holds. `None`: it has had no daemon yet.
         agreed: Option<HeldBrief>,
-        /// Whether the daemon holds it too and nothing is under way.
+        /// Whether the daemon holds it too and no exchange is in flight.
         is_shared: bool,
     },
     /// To [`ControlRequest::Rules`].
     Rules {
-        /// The configuration that they are from. Begin anew if it is not what was told with the first of them.
+        /// The configuration that contains the rules. If it differs from that of the first reply,
+        /// start again from the first rule.
         held: HeldBrief,
-        /// At most [`RULES_TOLD_MAX`] of them.
+        /// At most [`RULES_PER_REPLY_MAX`] of them.
         rules: Vec<RuleBrief>,
-        /// How many were told so far, if there are more.
+        /// Number of rules returned so far, if there are more.
         next: Option<u32>,
     },
     /// The request was refused; nothing changed.
     Refused {
-        /// What happened and what to do.
+        /// The problem, and how to resolve it.
         reason: String,
     },
 }
 
 /// Most steering rules of one answer: the longest have two IPv6 addresses.
-pub const RULES_TOLD_MAX: usize = 200;
+pub const RULES_PER_REPLY_MAX: usize = 200;
 
 /// A steering rule in force.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -123,11 +130,12 @@ pub struct RuleBrief {
     /// The rule.
     #[serde(flatten)]
     pub rule: Rule,
-    /// Whether the file has it too, so that it outlives a reload; `None`: the file cannot be read.
+    /// Whether the file has the rule too, so that it persists across a reload. `None`: the file
+    /// cannot be read.
     pub in_file: Option<bool>,
 }
 
-/// Who answers on the control socket.
+/// Identity and versions of the process on the control socket.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ControlVersion {
     /// The newest version of the messages that it speaks.
@@ -143,12 +151,12 @@ pub struct ControlVersion {
     pub uptime_ns: u64,
     /// The node's configured name.
     pub node: String,
-    /// The identity that the daemon told; `None` while there is no daemon.
+    /// The identity that the daemon reported. `None` while there is no daemon.
     pub guid: Option<Guid>,
 }
 
 impl ControlVersion {
-    /// What it speaks.
+    /// The versions that it supports.
     #[must_use]
     pub fn speaks(&self) -> Versions {
         Versions {
@@ -160,12 +168,12 @@ impl ControlVersion {
 
 /// A node at the other end of at least one link.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Neighbour {
+pub struct Neighbor {
     /// Its identity.
     pub guid: Guid,
     /// Its configured name.
     pub name: String,
-    /// The links that lead there, in order of their ports' names.
+    /// The links to that node, sorted by port name.
     pub links: Vec<LinkBrief>,
 }
 
@@ -176,17 +184,18 @@ pub struct LinkBrief {
     pub port: String,
     /// Whether it is up: both ends hold the same epoch.
     pub up: bool,
-    /// The neighbour, once known.
+    /// The neighbor, once known.
     pub peer: Option<Guid>,
-    /// The neighbour's name, once known.
+    /// The neighbor's name, once known.
     pub peer_name: Option<String>,
-    /// The neighbour's index of its own port, once known.
+    /// The neighbor's index of its own port, once known.
     pub peer_port: Option<u16>,
     /// The last epoch known.
     pub epoch: u32,
     /// Why it went down last, if that was seen.
     pub last_failure: Option<String>,
-    /// Nanoseconds of CLOCK_REALTIME of the last change that was seen; `None` if it has not changed since control connected.
+    /// Time of the last observed change, in nanoseconds of CLOCK_REALTIME. `None` if it has not
+    /// changed since control connected.
     pub changed_realtime_ns: Option<u64>,
 }
 
@@ -207,28 +216,31 @@ pub struct InterfaceStatus {
     pub mtu_bytes: u32,
     /// Whether control set it up.
     pub brought_up: bool,
-    /// Its hardware address, for example `02:00:00:00:00:01`. From here on absent while it does not exist, where the kernel does not tell, and from a
-    /// control process that does not.
+    /// Its hardware address, for example `02:00:00:00:00:01`. This field and those below are absent
+    /// while the interface does not exist, if the kernel does not report them, and from older
+    /// control processes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub address: Option<String>,
     /// Its driver, for example `ice` or `veth`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub driver: Option<String>,
-    /// The XDP programs attached to it. The kernel tells nobody when one is attached or detached, so they are those of the last look: when the interface
-    /// changed, or somebody asked.
+    /// The XDP programs attached to it. The kernel sends no notification when one is attached or
+    /// detached. The list is therefore as of the last query: when the interface changed, or on
+    /// request.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub programs: Vec<XdpProgram>,
     /// Its channels: queues of the device.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub channels: Option<Channels>,
-    /// Of the features that matter to a port those that are on, by the kernel's names: `rx-vlan-hw-parse` (VLAN tags are taken off frames), `rx-lro` and
-    /// `rx-gro-hw` (frames are joined).
+    /// The enabled features among those that matter to a port, by the kernel's names:
+    /// `rx-vlan-hw-parse` (VLAN tags are removed from frames), `rx-lro` and `rx-gro-hw` (frames are
+    /// merged).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub features: Option<Vec<String>>,
 }
 
 impl InterfaceStatus {
-    /// That of an interface that does not exist, or has not been seen.
+    /// The status of an interface that does not exist or has not been seen.
     #[must_use]
     pub fn absent(port: &str, interface: &str) -> Self {
         Self {
@@ -257,7 +269,8 @@ pub struct XdpProgram {
     pub id: u32,
 }
 
-/// Queues of a device, as `ethtool -l` shows them. A device has combined ones, or some for each direction.
+/// Queues of a device, as `ethtool -l` shows them. A device has combined queues, or separate ones
+/// for each direction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Channels {
     /// That only receive.

@@ -31,10 +31,11 @@ pub fn encode<T: Serialize>(message: &T) -> Result<Vec<u8>, DatagramError> {
     Ok(bytes)
 }
 
-/// Reads one datagram. Any bytes are safe to give.
+/// Reads one datagram. The input may be any bytes.
 ///
 /// # Errors
-/// [`DatagramError::TooLong`] or [`DatagramError::Malformed`], which says what was found and where.
+/// [`DatagramError::TooLong`], or [`DatagramError::Malformed`] with the unexpected input and its
+/// position.
 pub fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, DatagramError> {
     if bytes.len() > MAX_DATAGRAM_BYTES {
         return Err(DatagramError::TooLong { found: bytes.len() });
@@ -42,14 +43,16 @@ pub fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, DatagramError> {
     Ok(serde_json::from_slice(bytes)?)
 }
 
-/// Whether `bytes` are a request in some version: an object that names one. A daemon refuses one that it does not know, and hangs up on anything else.
+/// Whether `bytes` are a request of any version: an object with a request name. A daemon refuses an
+/// unknown request, and closes the connection on anything else.
 #[must_use]
 pub fn is_named_request(bytes: &[u8]) -> bool {
     decode::<Map<String, Value>>(bytes)
         .is_ok_and(|message| message.get("request").is_some_and(Value::is_string))
 }
 
-/// For a variant without fields in a message that takes no unknown ones: serde looks for those in variants with fields alone.
+/// For a variant without fields in a message that denies unknown fields. Serde checks for unknown
+/// fields only in variants that have fields.
 pub(crate) fn no_fields<'de, D: Deserializer<'de>>(deserializer: D) -> Result<(), D::Error> {
     #[derive(Deserialize)]
     #[serde(deny_unknown_fields)]

@@ -1,23 +1,23 @@
-//! What happened on a node, as pushed to subscribers.
+//! Events of a node, as pushed to subscribers.
 
 use serde::{Deserialize, Serialize};
 
 use crate::{guid::Guid, refusal::LinkRefusal};
 
-/// One event, with the daemon's own count of events so that a reader sees when it missed some.
+/// One event, with the daemon's own event count so that a reader detects missed events.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Event {
     /// Counts up by one for each event of this daemon since it started.
     pub sequence: u64,
     /// Nanoseconds of CLOCK_REALTIME when the daemon saw it. For people; no decision depends on it.
     pub realtime_ns: u64,
-    /// What happened.
+    /// The event that occurred.
     #[serde(flatten)]
     pub kind: EventKind,
 }
 
-/// Causes of [`EventKind::FabricProblem`]: another node says this node's GUID; more nodes than `fabric.roots_max`; more links of one lane than take
-/// part.
+/// Causes of [`EventKind::FabricProblem`]: another node uses this node's GUID, there are more nodes
+/// than `fabric.roots_max`, or one lane has more links than can take part.
 pub const FABRIC_PROBLEMS: [&str; 3] = ["twin", "too_many_nodes", "too_many_links"];
 
 /// The kinds of event.
@@ -28,7 +28,7 @@ pub enum EventKind {
     LinkUp {
         /// Name of the local port.
         port: String,
-        /// Who is at the other end.
+        /// The node at the other end.
         peer: Guid,
         /// The peer's configured name.
         peer_name: String,
@@ -41,19 +41,20 @@ pub enum EventKind {
     LinkDown {
         /// Name of the local port.
         port: String,
-        /// What showed it: for example `carrier lost`, `sequence gap`, `peer silent`.
+        /// The evidence, for example `carrier lost`, `sequence gap`, `peer silent`.
         reason: String,
         /// Transactions that were open here when it went down.
         open_transactions: u32,
     },
-    /// A link does not come up although somebody answers, or does so for another reason than was told before.
+    /// A link does not come up although the other end answers, or the reason for it has changed
+    /// since the last event.
     LinkRefused {
         /// Name of the local port.
         port: String,
-        /// What is wrong, and what to do.
+        /// The problem, and how to resolve it.
         refusal: LinkRefusal,
     },
-    /// What kept a link from coming up is not found any more.
+    /// The problem that kept a link down is no longer detected.
     LinkRefusalOver {
         /// Name of the local port.
         port: String,
@@ -65,19 +66,22 @@ pub enum EventKind {
         /// Whether there is a carrier now.
         up: bool,
     },
-    /// The device of a port has ceased to exist, for example a removed interface. Its pipes wait as with a pulled cable.
+    /// The device of a port no longer exists, for example because the interface was removed. Its
+    /// pipes wait as after a loss of carrier.
     PortAbsent {
         /// Name of the port.
         port: String,
-        /// What ceased to exist, and what to do.
+        /// The device that no longer exists, and how to resolve it.
         reason: String,
     },
-    /// A port was opened while the daemon runs: it came, returned, or was opened again.
+    /// A port was opened while the daemon runs: its device appeared or returned, or the port was
+    /// reopened.
     PortOpened {
         /// Name of the port.
         port: String,
     },
-    /// Another node can be reached, directly or over others: for the first time, again, or under another name.
+    /// Another node is reachable, directly or through others: for the first time, again, or under
+    /// another name.
     NodeReachable {
         /// Its GUID.
         guid: Guid,
@@ -88,21 +92,21 @@ pub enum EventKind {
         /// Name of the port over which the way leads; `lane-0-N` for one of lane N.
         port: String,
     },
-    /// Another node cannot be reached any more, as far as can be known here: every neighbour was asked. It may be taken back at once, where another
-    /// node is still looking for a way.
+    /// Another node is no longer reachable, as far as this node knows: it queried every neighbor.
+    /// The event may be reversed at once if another node is still searching for a path.
     NodeUnreachable {
         /// Its GUID.
         guid: Guid,
         /// Its name.
         name: String,
     },
-    /// Something keeps this node, or what it knows of others, from being whole.
+    /// A problem makes this node's presence, or its knowledge of others, incomplete.
     FabricProblem {
-        /// What kind: one of [`FABRIC_PROBLEMS`].
+        /// The kind of problem: one of [`FABRIC_PROBLEMS`].
         cause: String,
-        /// What it is, with which object.
+        /// The problem, with the affected object.
         reason: String,
-        /// What to do.
+        /// How to resolve it.
         cure: String,
     },
     /// An application attached.
@@ -111,33 +115,33 @@ pub enum EventKind {
         session: u64,
         /// Process id of the application.
         pid: u32,
-        /// What it calls itself.
+        /// The name that it gave itself.
         program: String,
     },
     /// An application is gone and everything that it held is reclaimed.
     Detached {
         /// The daemon's number for the session.
         session: u64,
-        /// Why: `closed`, `process ended`, or what it did wrong.
+        /// The reason: `closed`, `process ended`, or its violation.
         reason: String,
         /// Pipes reclaimed.
         pipes: u32,
         /// Regions reclaimed.
         regions: u32,
     },
-    /// The journal of a lane has ended: from now on verbs on its durable regions are refused, and those that were executed and not told are
-    /// never acknowledged by this daemon.
+    /// The journal of a lane has failed. From now on the lane refuses verbs on its durable regions.
+    /// This daemon never acknowledges verbs that were executed but not yet reported.
     JournalFailed {
         /// The lane.
         lane: u32,
-        /// What happened, to which file, and what to do.
+        /// The error, the affected file, and how to resolve it.
         reason: String,
     },
     /// Another configuration is in force: control and every lane hold the same epoch.
     Configured {
         /// The epoch.
         epoch: u64,
-        /// Keys whose value is another one.
+        /// Keys whose value changed.
         changed: Vec<String>,
     },
     /// A configuration was refused; nothing has changed.
@@ -145,15 +149,17 @@ pub enum EventKind {
         /// Why.
         reason: String,
     },
-    /// The daemon ends in order. Whoever agreed with it on a configuration hears this too, subscribed or not.
+    /// The daemon shuts down gracefully. A client that agreed with it on a configuration receives
+    /// this event even without a subscription.
     Stopping,
-    /// Something that only a later version has a name for. Its fields are lost, its number and its time are not. No daemon raises it.
+    /// An event that only a later version defines. Its fields are lost. Its number and its time are
+    /// kept. No daemon raises it.
     #[serde(other)]
     Unknown,
 }
 
 impl EventKind {
-    /// What it is called in JSON, in metrics and in the schema of telemetry.
+    /// The name in JSON, in metrics and in the telemetry schema.
     #[must_use]
     pub const fn name(&self) -> &'static str {
         match self {

@@ -1,4 +1,5 @@
-//! What an earlier process wrote, kept when the next one begins: who is asked why the first one died wants to read it.
+//! Keeps the files of an earlier process when the next one starts, so the cause of its exit can be
+//! examined.
 
 use std::{
     fs, io,
@@ -13,10 +14,11 @@ pub fn kept(path: &Path) -> PathBuf {
     name.into()
 }
 
-/// Keeps what an earlier process wrote at `path`, in place of what was kept there. Nothing if it wrote nothing.
+/// Keeps the file that an earlier process wrote at `path`, and replaces the previously kept file.
+/// Does nothing if there is no such file.
 ///
 /// # Errors
-/// It cannot be renamed.
+/// The file cannot be renamed.
 pub fn keep(path: &Path) -> io::Result<()> {
     match fs::rename(path, kept(path)) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),

@@ -4,25 +4,26 @@ use std::{fmt, str::FromStr};
 
 use serde::{Deserialize, Serialize};
 
-/// A globally unique identifier, of a node or of one of its lanes: 64 random bits, never zero, written as 16 hexadecimal digits.
+/// A globally unique identifier of a node or of one of its lanes: 64 random bits, never zero,
+/// written as 16 hexadecimal digits.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Guid(u64);
 
 impl Guid {
-    /// The identifier with these bits; `None` for zero, which means "nobody" on the wire.
+    /// The identifier with these bits. `None` for zero, which means "none" on the wire.
     #[must_use]
     pub const fn new(bits: u64) -> Option<Self> {
         if bits == 0 { None } else { Some(Self(bits)) }
     }
 
-    /// The address of a lane of the node with this identifier: lane 0 has the node's own, each further lane the next one. Zero, which is
-    /// nobody, is left out.
+    /// The address of a lane of the node with this identifier. Lane 0 has the node's own
+    /// identifier, and each further lane the next one. Zero, which means "none", is skipped.
     #[must_use]
     pub const fn lane(self, lane: u32) -> Self {
         match self.0.overflowing_add(lane as u64) {
             (bits, false) => Self(bits),
-            // Past the end it goes on at 1. The sum is less than `lane`, so this cannot overflow.
+            // Wraps past the maximum to 1. The sum is less than `lane`, so this cannot overflow.
             (bits, true) => Self(bits + 1),
         }
     }
@@ -46,7 +47,7 @@ impl fmt::Debug for Guid {
     }
 }
 
-/// What is wrong with a GUID's text.
+/// Error of an invalid GUID text.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` is not a GUID: expected 1 to 16 hexadecimal digits that are not all zero")]
 pub struct BadGuid(String);

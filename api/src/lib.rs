@@ -1,14 +1,21 @@
-//! What the processes of one node say to each other.
+//! Messages between the processes of one node.
 //!
-//! `covalentd` listens on one Unix `SOCK_SEQPACKET` socket ([`config::Config::socket_path`]). Applications, `covalent-control`
-//! and the CLI send it one JSON [`request::Request`] per datagram and receive one [`request::Reply`]; file descriptors
-//! travel beside it as `SCM_RIGHTS`. A subscribed client also receives [`event::Event`]s as [`request::Reply::Event`].
-//! `covalent-control` listens on a socket of its own kind for the CLI ([`control`]).
-//! With the feature `arguments`, it says how the two processes are called too. What `auto` becomes on an interface is here as well ([`auto`]), for all three
-//! go by it.
-//! Programs of two releases that follow each other understand each other ([`versions`]): what is sent says no more than the version that
-//! both agreed on, replies and events are read with whatever fields they have, and a request that is not understood is refused whole.
-//! This crate holds only data: no I/O but reading the configuration (a file, and the host's name for a node without one) and the kernel's release, no threads, no `unsafe`.
+//! `covalentd` listens on one Unix `SOCK_SEQPACKET` socket ([`config::Config::socket_path`]).
+//! Applications, `covalent-control` and the CLI send it one JSON [`request::Request`] per datagram
+//! and receive one [`request::Reply`]. File descriptors are passed as `SCM_RIGHTS`. A subscribed
+//! client also receives [`event::Event`]s as [`request::Reply::Event`]. `covalent-control` listens
+//! on a socket of the same type for the CLI ([`control`]).
+//!
+//! With the feature `arguments`, the crate also defines the command lines of both processes. It
+//! resolves `auto` for an interface too ([`auto`]), because all three programs use the result.
+//!
+//! Programs of two consecutive releases are compatible ([`versions`]). A sender uses only the
+//! features of the agreed version. A receiver ignores unknown fields of replies and events, and
+//! refuses a request that it does not understand as a whole.
+//!
+//! This crate holds only data. It has no threads, no `unsafe`, and no I/O except reading the
+//! configuration and the kernel's release. The configuration is a file, and the host name for a
+//! node without a name.
 
 pub mod agreement;
 #[cfg(feature = "arguments")]

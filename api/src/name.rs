@@ -1,9 +1,9 @@
 //! Names that people give: of nodes and ports.
 
-/// Longest name, in bytes. It is what a link record has room for.
+/// Longest name, in bytes. A link record has this much space for it.
 pub const NAME_BYTES_MAX: usize = 32;
 
-/// What is wrong with a name.
+/// Error of an invalid name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BadName {
     /// There is none.
@@ -17,10 +17,11 @@ pub enum BadName {
     Character(char),
 }
 
-/// Whether `name` may name a node or a port: 1 to 32 bytes of ASCII letters, digits, `-`, `_` and `.`.
+/// Checks whether `name` is valid for a node or a port: 1 to 32 bytes of ASCII letters, digits,
+/// `-`, `_` and `.`.
 ///
 /// # Errors
-/// [`BadName`] says what is wrong.
+/// [`BadName`] describes the problem.
 pub fn check(name: &str) -> Result<(), BadName> {
     if name.is_empty() {
         return Err(BadName::Empty);
@@ -37,8 +38,9 @@ pub fn check(name: &str) -> Result<(), BadName> {
     }
 }
 
-/// What neighbours are told as the name of a lane of the node `node`: `NODE` for lane 0, `NODE.1` for lane 1. A name that would be too long loses
-/// its end before the dot. `node` is a name by [`check`], and `lane` is below [`crate::config::LANES_MAX`].
+/// The name that neighbors receive for a lane of the node `node`: `NODE` for lane 0, `NODE.1` for
+/// lane 1. If the result is too long, the end of `NODE` is truncated. `node` must be valid by
+/// [`check`], and `lane` below [`crate::config::LANES_MAX`].
 #[must_use]
 pub fn of_lane(node: &str, lane: u32) -> String {
     if lane == 0 {

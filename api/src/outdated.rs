@@ -1,13 +1,14 @@
-//! Whether a port is still what its interface is. Facts are compared and no events, so that repeated, lost and late news end alike.
+//! Whether a port still matches its interface. It compares facts, not events, so repeated, lost and
+//! late notifications have the same result.
 
 use std::fmt;
 
 use crate::{agreement::PortFacts, control::InterfaceStatus};
 
-/// Why a port should be opened again: what its interface was when it was opened, and is not any more.
+/// Reason to reopen a port: a property of its interface that differs from when the port was opened.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Outdated {
-    /// Another interface has the name: that of the port was removed and made again, or renamed.
+    /// Another interface has the name: the port's interface was removed and recreated, or renamed.
     AnotherInterface {
         /// Its index then.
         was: u32,
@@ -64,7 +65,8 @@ impl fmt::Display for Outdated {
     }
 }
 
-/// Why a port should be opened again; `None`: it is what its interface is, as far as that is known, or there is no interface to open it on.
+/// The reason to reopen a port. `None`: it matches its interface as far as known, or there is no
+/// interface to open.
 #[must_use]
 pub fn outdated(port: &PortFacts, seen: &InterfaceStatus) -> Option<Outdated> {
     let index = seen.index?;
@@ -86,7 +88,7 @@ pub fn outdated(port: &PortFacts, seen: &InterfaceStatus) -> Option<Outdated> {
             is: seen.mtu_bytes,
         });
     }
-    // The daemon takes a device that does not tell for one with a single queue.
+    // If a device does not report its queues, the daemon assumes a single queue.
     let queues = seen.channels.map(|channels| channels.receiving().max(1));
     if let Some(is) = queues.filter(|is| port.all_queues && *is != port.queues) {
         return Some(Outdated::Queues {
@@ -123,7 +125,7 @@ mod tests {
         }
     }
 
-    /// What `port` was opened on.
+    /// The interface state with which `port` was opened.
     fn seen() -> InterfaceStatus {
         InterfaceStatus {
             index: Some(7),
@@ -178,13 +180,14 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_make_a_port_another_is_no_reason() {
+    fn irrelevant_changes_do_not_make_a_port_outdated() {
         // Nothing to open it on.
         assert_eq!(with(|it| it.index = None), None);
-        // Not told.
+        // Not reported.
         assert_eq!(with(|it| it.address = None), None);
         assert_eq!(with(|it| it.channels = None), None);
-        // The lane hears of carriers itself; and who sets an interface down meant it.
+        // The lane receives carrier changes itself. An administrator who sets an interface down
+        // does so on purpose.
         assert_eq!(with(|it| it.carrier = !it.carrier), None);
         assert_eq!(with(|it| it.admin_up = !it.admin_up), None);
         // A port that has some of the queues keeps them.
@@ -209,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn what_matters_most_is_told() {
+    fn the_most_important_reason_is_reported() {
         let all = with(|it| {
             it.index = Some(8);
             it.mtu_bytes = 9000;

@@ -1,15 +1,15 @@
-//! Why a link does not come up although somebody, or something, answers.
+//! Reasons why a link does not come up although the other end, or something else, answers.
 
 use serde::{Deserialize, Serialize};
 
-/// What is wrong at the other end of a cable, for the operator.
+/// A problem at the other end of a cable, for the operator.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LinkRefusal {
     /// One of [`LinkRefusal::CAUSES`].
     pub cause: String,
-    /// What was found, with the names of the ports.
+    /// The finding, with the names of the ports.
     pub reason: String,
-    /// What to do.
+    /// How to resolve it.
     pub cure: String,
 }
 

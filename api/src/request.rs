@@ -16,8 +16,10 @@ use crate::{
     versions::Versions,
 };
 
-/// What a client asks. It is done whole or not at all: a daemon that does not know the request, or a field of it, refuses it and changes
-/// nothing. So a client leaves out what the version that was agreed on does not have. The first message of a connection must be [`Request::Hello`], within two seconds of connecting.
+/// Requests of a client. A request is executed completely or not at all: a daemon that does not
+/// know the request, or a field of it, refuses it and changes nothing. A client therefore omits
+/// everything that the agreed version lacks. The first message of a connection must be
+/// [`Request::Hello`], within two seconds of connecting.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "request", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Request {
@@ -28,26 +30,30 @@ pub enum Request {
         /// The oldest; `None`, as from every client of version 5: no other.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         oldest: Option<u32>,
-        /// What the client calls itself, at most 64 bytes; for people.
+        /// The client's name for itself, at most 64 bytes; human-readable.
         program: String,
     },
-    /// Makes this connection a session that can hold pipes and regions, once its memory is mapped. Once per connection, mapped or not: who sends
-    /// it again is turned away.
+    /// Makes this connection a session that can hold pipes and regions. The session is usable once
+    /// its memory is mapped. Permitted once per connection, mapped or not: a client that sends it
+    /// again is disconnected.
     OpenSession {
-        /// The lane to live on, 0-based.
+        /// The lane of the session, 0-based.
         lane: u32,
     },
     /// Makes a pipe in this session.
     OpenPipe {
-        /// Which way it carries, and what.
+        /// Direction and content.
         kind: PipeKind,
-        /// Ring size in bytes: a power of two, 64 KiB to 1 GiB; the default `session_memory_max_mib` admits 128 MiB.
+        /// Ring size in bytes: a power of two, 64 KiB to 1 GiB. The default
+        /// `session_memory_max_mib` permits 128 MiB.
         capacity_bytes: u64,
-        /// The port that a TX or RX/TX pipe sends on. An RX pipe may name one too, and its bindings then see that port's
-        /// frames only; with `None` they see every port of the session's lane. Verb pipes give `None`.
+        /// The port on which a TX or RX/TX pipe sends. An RX pipe may name one too: its bindings
+        /// then receive only that port's frames. With `None` they receive from every port of the
+        /// session's lane. Verb pipes use `None`.
         port: Option<String>,
     },
-    /// As `OpenPipe`, under the number that the pipe had in an earlier session: for an application whose daemon was restarted.
+    /// As `OpenPipe`, with the pipe's number in an earlier session. For an application whose daemon
+    /// was restarted.
     OpenPipeAgain {
         /// Its number: below twice `dataplane.pipes_per_session_max`, and not taken.
         pipe: u32,
@@ -58,10 +64,12 @@ pub enum Request {
         /// As there.
         port: Option<String>,
     },
-    /// What the reply to the last request handed over is mapped: the memory of a session, a pipe or a region. Only now it is served. It follows
-    /// that reply at once: any other request means that it could not be mapped, and closes it.
+    /// The client has mapped the memory that the last reply handed over: that of a session, a pipe
+    /// or a region. The daemon serves the object from now on. The request must directly follow that
+    /// reply: any other request means that the mapping failed, and closes the object.
     ///
-    /// From then on its descriptors let nobody map it writable or make holes in it; mappings that are there stay as they are.
+    /// Afterwards the descriptors can no longer be mapped writable or used to punch holes. Existing
+    /// mappings stay valid.
     #[serde(deserialize_with = "crate::datagram::no_fields")]
     Mapped,
     /// Gives a pipe back.
@@ -69,35 +77,42 @@ pub enum Request {
         /// The pipe's number in this session.
         pipe: u32,
     },
-    /// Steers matching frames into an RX or RX/TX pipe of this session. All ports that the pipe sees take it, or none.
+    /// Steers matching frames into an RX or RX/TX pipe of this session. Either all ports that the
+    /// pipe receives from accept the binding, or none does.
     Bind {
         /// The pipe's number in this session.
         pipe: u32,
-        /// Frames that it wants.
+        /// Frames for the pipe.
         matches: Match,
-        /// `None`: the pipe wants them alone, and is refused if anybody holds the same match. Else it shares them with every
-        /// other pipe that is bound to the same match with the same policy. Refused if somebody holds the match alone, if
-        /// the set has another policy, belongs to another user or has [`crate::rule::SPREAD_PIPES_MAX`] pipes, or if this
-        /// pipe is in it already.
+        /// `None`: the pipe is the only receiver, and the request is refused if any pipe holds the
+        /// same match. Otherwise the pipe shares the frames with all other pipes bound to the same
+        /// match with the same policy.
+        ///
+        /// The request is refused if another pipe holds the match exclusively, or if this pipe is
+        /// already in the set. It is also refused if the set has another policy, belongs to another
+        /// user, or has [`crate::rule::SPREAD_PIPES_MAX`] pipes.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         spread: Option<Spread>,
     },
-    /// Takes a binding back; a pipe of a set leaves it, and the others take its share. Frames that lie in the pipe stay there.
+    /// Removes a binding. A pipe of a set leaves the set, and the others take its share. Frames
+    /// already in the pipe stay there.
     Unbind {
         /// The pipe's number in this session.
         pipe: u32,
         /// The match given to `Bind`.
         matches: Match,
     },
-    /// Sets how the packets of a pipe of this session are treated, as a whole. Refused for verb pipes.
+    /// Sets the treatment of packets of a pipe of this session. Replaces all settings. Refused for
+    /// verb pipes.
     TunePipe {
         /// The pipe's number in this session.
         pipe: u32,
-        /// What holds from now on.
+        /// The settings from now on.
         tuning: PipeTuning,
     },
-    /// Puts a record of each frame that the lane receives or sends on an RX pipe's port into that pipe, until it is closed: see [`crate::tap`]. The
-    /// pipe must name its port, which nobody else may be capturing. Needs the daemon's own user or root.
+    /// Writes a record of each frame that the lane receives or sends on an RX pipe's port into that
+    /// pipe, until the pipe is closed: see [`crate::tap`]. The pipe must name its port, and no
+    /// other pipe may capture on it. Needs the daemon's own user or root.
     Tap {
         /// The pipe's number in this session.
         pipe: u32,
@@ -112,20 +127,23 @@ pub enum Request {
         name: String,
         /// Size in bytes, a multiple of 8, at most 1 GiB.
         size_bytes: u64,
-        /// What others may do with it.
+        /// Rights of others to it.
         rights: Rights,
-        /// Whether what verbs do to it outlives the daemon and the machine: they are acknowledged once they are on disk. Registered again by the same user
-        /// under the same name, with the same size and on the same lane, it holds what it held. Needs a daemon with a journal. Lasts until
-        /// [`Request::DeleteRegion`].
+        /// Whether the effects of verbs persist across restarts of the daemon and the machine.
+        /// Verbs are then acknowledged once they are on disk. If the same user registers it again
+        /// with the same name, size and lane, the region has its former contents. Needs a daemon
+        /// with a journal. The region persists until [`Request::DeleteRegion`].
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         durable: bool,
     },
-    /// As `RegisterRegion`, under the key that the region had: for an application whose daemon was restarted, so that whoever looked the key up can go
-    /// on showing it. What the memory is to hold is written into it before `Mapped`.
+    /// As `RegisterRegion`, with the region's former key. For an application whose daemon was
+    /// restarted, so that peers can continue to use the key that they looked up. The client writes
+    /// the contents into the memory before `Mapped`.
     RegisterRegionAgain {
         /// Its key: not 0, and none that this daemon ever gave.
         rkey: u32,
-        /// The seal that came with the key ([`Reply::Region`]): it shows that this node gave this key to a region of this name and of the same user.
+        /// The token that came with the key ([`Reply::Region`]). It proves that this node gave this
+        /// key to a region of this name and of the same user.
         seal: Hex64,
         /// As there.
         name: String,
@@ -133,19 +151,21 @@ pub enum Request {
         size_bytes: u64,
         /// As there.
         rights: Rights,
-        /// As there. What the journal holds takes the place of what was written.
+        /// As there. The journal's contents replace the written contents.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         durable: bool,
     },
-    /// Takes back a region or receive queue of this session: verbs that come for its key are refused from now on, and its name is free. Its
-    /// memory stays charged to the session, as that of a closed pipe does. Refused for a durable region, which its user deletes.
+    /// Withdraws a region or receive queue of this session. Verbs for its key are refused from now
+    /// on, and its name is free. Its memory stays charged to the session, like that of a closed
+    /// pipe. Refused for a durable region, which its user deletes instead.
     WithdrawRegion {
         /// Its key.
         rkey: u32,
     },
-    /// Deletes a durable region: what it holds is gone, and its name and its room in the journal are free. Answered once that is on disk. Only the user
-    /// whose region it is, the daemon's own user and root may. Refused while another session has it registered; in the session that has, it is
-    /// an ordinary region from then on.
+    /// Deletes a durable region: its contents are lost, and its name and its journal space are
+    /// free. The daemon replies once the deletion is on disk. Permitted for the region's user, the
+    /// daemon's own user and root. Refused while another session has the region registered. In the
+    /// session that has it registered, it becomes an ordinary region.
     DeleteRegion {
         /// Its name.
         name: String,
@@ -156,9 +176,9 @@ pub enum Request {
     /// Sends every later [`Event`] to this connection.
     #[serde(deserialize_with = "crate::datagram::no_fields")]
     Subscribe,
-    /// The last events that the daemon keeps, in order.
+    /// The last events that the daemon keeps, oldest first.
     Events {
-        /// Number of the first one that is wanted: those before it are left out.
+        /// Number of the first requested event. Earlier ones are omitted.
         from: u64,
     },
     /// Enables or disables a port as if its cable were pulled. Needs the daemon's own user or root.
@@ -168,17 +188,19 @@ pub enum Request {
         /// Whether it may carry frames.
         enabled: bool,
     },
-    /// Changes what a port does to its own frames. Needs the daemon's own user or root, and a port with `[port.faults]`.
+    /// Changes the faults that a port injects into its own frames. Needs the daemon's own user or
+    /// root, and a port with `[port.faults]`.
     SetFaults {
         /// Name of the port.
         port: String,
-        /// What happens from now on to frames that arrive.
+        /// Faults of received frames from now on.
         rx: FaultRates,
-        /// What happens from now on to frames that are sent.
+        /// Faults of sent frames from now on.
         tx: FaultRates,
     },
-    /// Which configuration is in force. Answered when no exchange is under way. From then on this connection, and no other, may offer one, until
-    /// somebody else asks. This and the three below need the daemon's own user or root.
+    /// Queries the configuration in force. The daemon replies when no exchange is in flight. From
+    /// then on only this connection may offer a configuration, until another one sends this
+    /// request. This request and the three below need the daemon's own user or root.
     #[serde(deserialize_with = "crate::datagram::no_fields")]
     Agreement,
     /// The text of the configuration in force, in pieces of [`crate::agreement::PIECE_BYTES_MAX`].
@@ -186,24 +208,25 @@ pub enum Request {
         /// Bytes of it that were read before.
         from_bytes: u64,
     },
-    /// A piece of the text of a configuration that is to be offered, of [`crate::agreement::PIECE_BYTES_MAX`] at most. What was sent ends with the
-    /// connection.
+    /// A piece of the text of a configuration to be offered, of at most
+    /// [`crate::agreement::PIECE_BYTES_MAX`] bytes. The daemon discards the text when the
+    /// connection closes.
     Draft {
         /// Bytes of it that were sent before; 0 begins anew.
         from_bytes: u64,
         /// The piece.
         text: String,
     },
-    /// Offers the draft: every lane takes it, or none does.
+    /// Offers the draft: every lane accepts it, or none does.
     Offer {
         /// The epoch that all are to hold: later than the one in force.
         epoch: u64,
-        /// What is believed to be in force.
+        /// The configuration that the client believes to be in force.
         believes: HeldBrief,
         /// Digest of the draft.
         digest: Hex64,
-        /// Ports that are closed and opened again although nothing else is configured for them, by their names: `af_xdp` and `cable` ports, whose
-        /// devices may have changed or come.
+        /// Names of ports to close and reopen even if their configuration is unchanged: `af_xdp`
+        /// and `cable` ports, whose devices may have changed or appeared.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         reopen: Vec<String>,
     },
@@ -214,8 +237,8 @@ impl Request {
     #[must_use]
     pub fn hello(program: &str) -> Self {
         Self::Hello {
-            version: Versions::SPOKEN.newest,
-            oldest: Some(Versions::SPOKEN.oldest),
+            version: Versions::SUPPORTED.newest,
+            oldest: Some(Versions::SUPPORTED.oldest),
             program: program.to_owned(),
         }
     }
@@ -230,8 +253,9 @@ impl Request {
         }
     }
 
-    /// Reads a datagram that should be a greeting. Fields that only a later version has are passed over, so that it can be answered with what this
-    /// one speaks. Anything else than a greeting is read as strictly as ever.
+    /// Reads a datagram that should be a greeting. Ignores fields that only a later version has, so
+    /// the reply can list the versions of this release. Other messages are parsed as strictly as
+    /// usual.
     ///
     /// # Errors
     /// As for [`datagram::decode`].
@@ -264,7 +288,7 @@ enum Greeting {
     },
 }
 
-/// What a pipe is for.
+/// Direction and content of a pipe.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PipeKind {
@@ -274,16 +298,16 @@ pub enum PipeKind {
     Tx,
     /// Frames to the application, which sends them back from where they lie.
     RxTx,
-    /// What the UDP datagrams in frames carry to the application, without gaps between them.
+    /// Payloads of the UDP datagrams in frames, to the application, without gaps between them.
     RxBytes,
-    /// Verb requests from the application (a TX pipe that no port sees).
-    /// They are taken in order: one that waits for a node that is cut off holds up those behind it, in this session only.
+    /// Verb requests from the application (a TX pipe without a port). They are taken in order: a
+    /// verb that waits for an unreachable node blocks those behind it, in this session only.
     VerbSubmit,
     /// Verb completions to the application (an RX pipe that no port sees).
     VerbComplete,
 }
 
-/// What others may do with a region.
+/// Rights of others to a region.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Rights {
@@ -327,7 +351,8 @@ impl Reply {
     }
 }
 
-/// What the daemon answers. Fields that are not known here are passed over, and those that a later version adds are optional.
+/// Replies of the daemon. Unknown fields are ignored, and fields added by later versions are
+/// optional.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "reply", rename_all = "snake_case")]
 pub enum Reply {
@@ -335,7 +360,7 @@ pub enum Reply {
     Welcome {
         /// The version that this connection speaks from now on: the newest that both sides do.
         version: u32,
-        /// What the daemon speaks; absent from one of version 5.
+        /// The versions that the daemon supports; absent from a daemon of version 5.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         speaks: Option<Versions>,
         /// The node's configured name.
@@ -344,16 +369,17 @@ pub enum Reply {
         guid: Guid,
         /// How many lanes there are.
         lanes: u32,
-        /// The ports, in order of their numbers.
+        /// The ports, by number.
         ports: Vec<PortBrief>,
     },
-    /// To `OpenSession`. Three descriptors: session memory, event that wakes the application, event that wakes the lane. Map the memory and
-    /// send `Mapped`.
+    /// To `OpenSession`. Three descriptors: session memory, event that wakes the application, event
+    /// that wakes the lane. Map the memory and send `Mapped`.
     Session {
         /// The daemon's number for the session.
         session: u64,
-        /// Slots in each of the two rings of the session memory. No pipe has the highest number: a notification of it says that a message came
-        /// into a receive queue of the session.
+        /// Slots in each of the two rings of the session memory. The highest number is never a
+        /// pipe: a notification with it means that a message arrived in a receive queue of the
+        /// session.
         slots: u32,
     },
     /// To `OpenPipe`. Two descriptors: control memory, data memory. Map them and send `Mapped`.
@@ -362,17 +388,20 @@ pub enum Reply {
         pipe: u32,
         /// Size of the data pages that the daemon got: 4096 or 2097152.
         page_bytes: u64,
-        /// Longest frame that a TX pipe's port takes, in bytes without FCS; 0 for pipes without a port.
+        /// Longest frame that a TX pipe's port accepts, in bytes without FCS; 0 for pipes without a
+        /// port.
         frame_bytes_max: u32,
     },
-    /// To `RegisterRegion` and `RegisterRegionAgain`. One descriptor: the region's memory. Map it and send `Mapped`.
+    /// To `RegisterRegion` and `RegisterRegionAgain`. One descriptor: the region's memory. Map it
+    /// and send `Mapped`.
     Region {
         /// Key that verbs must show.
         rkey: u32,
         /// Size in bytes.
         size_bytes: u64,
-        /// Shows to later daemons of this node whose key it is: kept by the application, told to nobody, and given back with `RegisterRegionAgain`. It holds as
-        /// long as the node's state directory does.
+        /// Token that proves the owner of the key to later daemons of this node. The application
+        /// keeps it secret and returns it with `RegisterRegionAgain`. It is valid as long as the
+        /// node's state directory exists.
         seal: Hex64,
     },
     /// To `Status`.
@@ -381,17 +410,18 @@ pub enum Reply {
     Events {
         /// As many as one answer holds. Older ones than the first may be forgotten.
         events: Vec<Event>,
-        /// What to ask for next; `None`: there was no later one.
+        /// The `from` value of the next request. `None`: there was no later event.
         next: Option<u64>,
     },
     /// To `Agreement`.
     Agreement {
-        /// What is in force.
+        /// The configuration in force.
         held: HeldBrief,
     },
     /// To `AgreedText`.
     AgreedText {
-        /// What is in force. Begin anew if it is not what was told with the first piece.
+        /// The configuration in force. If it differs from that of the first piece, start again from
+        /// the first piece.
         held: HeldBrief,
         /// The piece.
         text: String,
@@ -400,13 +430,13 @@ pub enum Reply {
     },
     /// To `Offer`.
     Verdict(Box<VerdictBrief>),
-    /// To requests that have nothing else to tell.
+    /// To requests without further results.
     Done,
     /// The request was refused; nothing changed.
     Refused {
-        /// What happened, to which object, and what to do.
+        /// The problem, the affected object, and how to resolve it.
         reason: String,
-        /// What the daemon speaks, if it refused a greeting because that is something else.
+        /// The versions that the daemon supports, if it refused a greeting of another version.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         speaks: Option<Versions>,
     },

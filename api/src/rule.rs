@@ -1,4 +1,4 @@
-//! Steering rules: which frames come to the dataplane, and which pipe receives them.
+//! Steering rules: the frames that reach the dataplane, and the pipe that receives each.
 
 use std::{fmt, net::IpAddr};
 
@@ -35,11 +35,12 @@ impl Transport {
 /// Largest VLAN id: the field has twelve bits (IEEE 802.1Q, 9.6).
 pub const VLAN_MAX: u16 = 0x0fff;
 
-/// What a frame must look like for a rule to apply. One and two VLAN tags are looked through.
+/// Condition on a frame for a rule to apply. The match skips one or two VLAN tags.
 ///
-/// Where several rules apply the most specific wins: five-tuple, destination, port, longest prefix, VLAN, EtherType, any.
-/// What is said about addresses and ports holds in every VLAN; of what is left of a VLAN's frames its rule gets all, ARP too.
-/// A later fragment of an IP packet carries no ports, so only prefix, VLAN, EtherType and any can match it.
+/// If several rules apply, the most specific wins: five-tuple, destination, port, longest prefix,
+/// VLAN, EtherType, any. Address and port matches apply in every VLAN. A VLAN rule receives all
+/// remaining frames of its VLAN, including ARP. A later fragment of an IP packet carries no ports,
+/// so only prefix, VLAN, EtherType and any can match it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(tag = "match", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Match {
@@ -47,7 +48,7 @@ pub enum Match {
     FiveTuple {
         /// Transport protocol.
         transport: Transport,
-        /// Source address; the family must be that of `dst`.
+        /// Source address. Its family must be that of `dst`.
         src: IpAddr,
         /// Source port, 0 to 65535.
         src_port: u16,
@@ -65,7 +66,7 @@ pub enum Match {
         /// Destination port, 0 to 65535.
         dst_port: u16,
     },
-    /// Everything sent to one port, whatever the address.
+    /// All packets sent to one port, at any address.
     Port {
         /// Transport protocol.
         transport: Transport,
@@ -77,9 +78,10 @@ pub enum Match {
         /// Destination prefix, for example `10.1.0.0/16` or `2001:db8::/32`.
         dst: IpNet,
     },
-    /// Every frame whose outermost tag (0x8100, 0x88a8 or 0x9100) bears this VLAN id, LLC frames and damaged packets behind the
-    /// tag included. An inner tag's id does not matter. Only a tag that lies in the frame's bytes counts: what a network card or a
-    /// VLAN device keeps beside the frame is not seen.
+    /// Every frame whose outermost tag (0x8100, 0x88a8 or 0x9100) has this VLAN id, including LLC
+    /// frames and damaged packets behind the tag. The id of an inner tag is ignored. Only a tag in
+    /// the frame's bytes counts: the match does not see a tag that a NIC or a VLAN device keeps in
+    /// metadata.
     Vlan {
         /// The VLAN id, 0 (a tag that carries a priority only) to 4095.
         vlan: u16,
@@ -94,7 +96,7 @@ pub enum Match {
     Any,
 }
 
-/// What happens to a frame that a configured rule matched, or that nothing matched (`dataplane.miss`).
+/// Action for a frame that a configured rule matched, or that nothing matched (`dataplane.miss`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Action {
@@ -108,23 +110,27 @@ pub enum Action {
 
 /// How the pipes of a set share the frames of one match.
 ///
-/// Several pipes may hold the same match on the same port as a *set*, each bound with the same policy. With [`Match::Any`] it is a
-/// fallback set: it gets what nothing else matches. Its pipes may be of several sessions of the port's lane, but of one user. A set
-/// exists from its first binding to the end of its last one; one pipe alone gets everything.
+/// Several pipes may hold the same match on the same port as a *set*, each bound with the same
+/// policy. With [`Match::Any`] it is a fallback set, which receives all frames that nothing else
+/// matches. The pipes may belong to several sessions of the port's lane, but only to one user. A
+/// set exists from its first binding to the end of its last one. A single pipe receives all frames.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Spread {
-    /// By flow: the Toeplitz hash of receive-side scaling chooses one of [`SPREAD_BUCKETS`] buckets, and each bucket belongs to one
-    /// pipe. So a flow stays in one pipe, in order.
+    /// By flow: the Toeplitz hash of receive-side scaling selects one of [`SPREAD_BUCKETS`]
+    /// buckets, and each bucket belongs to one pipe. A flow therefore stays in one pipe, in order.
     ///
-    /// Hashed are source and destination address and, if the packet is whole and TCP or UDP, the ports; without IP, the
-    /// destination and source MAC addresses; a frame of less than 14 bytes has hash 0. VLAN tags are not hashed. A fragment is hashed
-    /// by its addresses, the first one too, so that all fragments of a packet meet.
+    /// The hash covers source and destination address. If the packet is unfragmented TCP or UDP, it
+    /// also covers the ports. Without IP, it covers the destination and source MAC addresses. A
+    /// frame of less than 14 bytes has hash 0. VLAN tags are not hashed. All fragments, including
+    /// the first, are hashed by addresses only, so they reach the same pipe.
     ///
-    /// When a pipe leaves, its own buckets go to the others in equal shares and no other flow moves. When the `n`-th pipe
-    /// joins, it takes one `n`-th of the buckets, in equal shares from the others, and no flow moves between those.
+    /// When a pipe leaves, the others receive equal shares of its buckets, and no other flow moves.
+    /// When the `n`-th pipe joins, it takes one `n`-th of the buckets, in equal shares from the
+    /// others, and no flow moves between those.
     Hash,
-    /// One frame after the other, to each pipe in turn, whatever the flow: the frames of a flow are in order within a pipe only.
+    /// Frame by frame, to each pipe in turn, regardless of the flow. The frames of a flow are in
+    /// order only within a pipe.
     RoundRobin,
 }
 
@@ -143,7 +149,8 @@ impl fmt::Display for Spread {
     }
 }
 
-/// A configured steering rule. A pipe's binding is the same thing with [`Action::Dataplane`] and that pipe as target.
+/// A configured steering rule. A pipe's binding is a rule with [`Action::Dataplane`] and that pipe
+/// as target.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Rule {
     /// Frames that the rule is about.
@@ -153,7 +160,7 @@ pub struct Rule {
     pub action: Action,
 }
 
-/// What is wrong with a [`Match`] whose parts are well-formed each by itself.
+/// Error of a [`Match`] whose individual parts are well-formed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BadMatch {
     /// The two addresses of a five-tuple are of different families, so no frame can have both.
@@ -198,10 +205,11 @@ impl BadMatch {
 }
 
 impl Match {
-    /// Checks what the types alone do not: families, prefix bits, the ranges of VLAN ids and EtherTypes.
+    /// Checks the constraints that the types do not enforce: families, prefix bits, the ranges of
+    /// VLAN ids and EtherTypes.
     ///
     /// # Errors
-    /// [`BadMatch`] says what is wrong.
+    /// [`BadMatch`] describes the problem.
     pub fn check(&self) -> Result<(), BadMatch> {
         match *self {
             Self::FiveTuple { src, dst, .. } if src.is_ipv4() != dst.is_ipv4() => {

@@ -1,4 +1,4 @@
-//! What a daemon tells of itself. Every counter counts from the daemon's start and never goes back.
+//! Status of a daemon. Every counter starts at 0 at the daemon's start and never decreases.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,8 @@ use crate::{
     request::PipeKind,
 };
 
-/// Counters that carry their cause in their name, for example `pipe_full`. A cause with zero is listed too.
+/// Counters with their cause as key, for example `pipe_full`. Causes with a count of zero are
+/// listed too.
 pub type Causes = BTreeMap<String, u64>;
 
 /// One node.
@@ -34,16 +35,18 @@ pub struct NodeStatus {
     pub ports: Vec<PortStatus>,
     /// Links, one for each port that has one.
     pub links: Vec<LinkStatus>,
-    /// What is known of the nodes beyond the neighbours; absent where `[fabric]` is off, and from a daemon that does not tell.
+    /// Knowledge of the nodes beyond the neighbors. Absent if `[fabric]` is off, and from a daemon
+    /// that does not report it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fabric: Option<FabricStatus>,
-    /// The other nodes that are known, by their GUIDs. One that cannot be reached any more is forgotten after five seconds at the default pace.
+    /// The other known nodes, sorted by GUID. An unreachable node is removed after five seconds at
+    /// the default tick.
     #[serde(default)]
     pub nodes: Vec<FarNodeStatus>,
-    /// Paths that end here or were asked for, by lane.
+    /// Paths that end here or that this node opened, by lane.
     #[serde(default)]
     pub paths: Vec<PathStatus>,
-    /// Stays in groups, as the applications of this node tell them themselves.
+    /// Group memberships, as the applications of this node report them.
     #[serde(default)]
     pub groups: Vec<GroupStatus>,
     /// Pipes of every session.
@@ -55,30 +58,35 @@ pub struct NodeStatus {
     pub durable_regions: Vec<DurableRegionStatus>,
     /// Verbs.
     pub verbs: VerbStatus,
-    /// Sessions now: of applications that are attached, that have not mapped theirs yet, and that are gone while their memory is still being freed.
+    /// Current sessions: of attached applications, of applications that have not mapped their
+    /// session yet, and ended sessions whose memory is not freed yet.
     pub sessions: u64,
-    /// Mappings of the daemon that their memory takes: one for a session and for each region, three for each pipe, until they are freed.
+    /// Mappings of the daemon for the sessions' memory: one for each session and each region, three
+    /// for each pipe, until they are freed.
     #[serde(default)]
     pub mappings: u64,
-    /// Most that it may take: seven eighths of the system's `vm.max_map_count`. One user other than root and the daemon's own may have
-    /// a quarter of that setting, all of them three quarters.
+    /// Upper limit of these mappings: seven eighths of the system's `vm.max_map_count`. One user
+    /// other than root and the daemon's own may use a quarter of that setting, and all such users
+    /// together three quarters.
     #[serde(default)]
     pub mappings_max: u64,
     /// Sessions detached so far, by reason class: `closed`, `process_ended`, `violation`.
     pub sessions_detached: Causes,
-    /// Of the sessions detached for a violation, how many wrote what: `misaligned`, `out_of_range`, `packet_length`, `mark`,
-    /// `pipe_number`, `mailbox_full`.
+    /// Sessions detached for a violation, by the violation: `misaligned`, `out_of_range`,
+    /// `packet_length`, `mark`, `pipe_number`, `mailbox_full`.
     #[serde(default)]
     pub violations: Causes,
-    /// What was taken back from the sessions that ended, by the reason class of their end.
+    /// Resources reclaimed from ended sessions, by the reason class of their end.
     #[serde(default)]
     pub reclaimed: ReclaimedStatus,
-    /// Socket peers turned away so far, by cause: `credentials`, `version`, `bad_message`, `no_hello`, `too_many`.
+    /// Socket peers refused so far, by cause: `credentials`, `version`, `bad_message`, `no_hello`,
+    /// `too_many`.
     #[serde(default)]
     pub peers_refused: Causes,
     /// Events that the daemon raised so far.
     pub events: u64,
-    /// Pipes, regions, groups and nodes left out of this answer so that it fits into one datagram. Nothing else is ever left out.
+    /// Pipes, regions, groups and nodes omitted from this reply so that it fits into one datagram.
+    /// Nothing else is ever omitted.
     #[serde(default)]
     pub omitted: u64,
     /// The configuration in force.
@@ -91,18 +99,19 @@ pub struct NodeStatus {
 pub struct ConfigStatus {
     /// Which.
     pub held: HeldBrief,
-    /// What is being done about another one, if that is under way.
+    /// State of a change to another configuration, if one is in flight.
     pub under_way: Option<String>,
 }
 
 impl NodeStatus {
-    /// Leaves out as many of the last nodes, pipes and regions as needed for [`crate::request::Reply::Status`] to fit into
-    /// [`crate::MAX_DATAGRAM_BYTES`], and counts them in [`NodeStatus::omitted`]. Nodes go first down to 64, then
-    /// pipes, regions, groups and the other nodes, durable regions last.
+    /// Omits as many of the last nodes, pipes and regions as needed for
+    /// [`crate::request::Reply::Status`] to fit into [`crate::MAX_DATAGRAM_BYTES`], and counts them
+    /// in [`NodeStatus::omitted`]. Nodes are omitted first, down to 64. Pipes, regions, groups and
+    /// the remaining nodes follow, and durable regions are last.
     pub fn fit(&mut self) {
-        // A rack's; few enough to leave most of the room to others.
+        // The nodes of a rack; few enough to leave most of the space to other entries.
         const NODES_KEPT: usize = 64;
-        // What the envelope and a longer `omitted` add to the parts that are measured here.
+        // Size of the envelope and of a longer `omitted`, beyond the parts measured here.
         const ENVELOPE_BYTES: usize = 64;
         let length =
             |status: &Self| serde_json::to_vec(status).map_or(usize::MAX, |bytes| bytes.len());
@@ -116,7 +125,8 @@ impl NodeStatus {
     }
 }
 
-/// Drops entries from the end until `excess` bytes of JSON are gone or `kept` are left. Returns how many.
+/// Drops entries from the end until `excess` bytes of JSON are gone or `kept` entries are left.
+/// Returns the number of dropped entries.
 fn drop_last<T: Serialize>(list: &mut Vec<T>, kept: usize, excess: &mut usize) -> u64 {
     let mut dropped = 0;
     while *excess > 0
@@ -130,7 +140,7 @@ fn drop_last<T: Serialize>(list: &mut Vec<T>, kept: usize, excess: &mut usize) -
     dropped
 }
 
-/// What was taken back from applications that ended, by the reason class of their end.
+/// Resources reclaimed from ended applications, by the reason class of their end.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct ReclaimedStatus {
     /// Pipes.
@@ -139,7 +149,7 @@ pub struct ReclaimedStatus {
     pub bindings: Causes,
     /// Regions.
     pub regions: Causes,
-    /// Verbs that were under way at other nodes; they run to their end there, and nobody is told.
+    /// Verbs in flight to other nodes. They complete there, and no application is notified.
     pub verbs: Causes,
     /// Shared memory that was charged to the sessions, in bytes.
     pub memory_bytes: Causes,
@@ -150,7 +160,8 @@ pub struct ReclaimedStatus {
 pub struct LaneStatus {
     /// Index.
     pub lane: u32,
-    /// Where verbs of other nodes reach its regions: the node's GUID plus the index. Absent from a daemon that does not tell.
+    /// Address at which verbs of other nodes reach its regions: the node's GUID plus the index.
+    /// Absent from a daemon that does not report it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub address: Option<Guid>,
     /// The core that it is pinned to; `None` if it floats.
@@ -165,11 +176,12 @@ pub struct LaneStatus {
     pub sleeps: u64,
     /// CPU time of the lane's thread, in nanoseconds.
     pub cpu_ns: u64,
-    /// Longest round that found work, in nanoseconds; for how long at most frames, links and other applications waited. Time in which
-    /// the system ran somebody else on the lane's core counts.
+    /// Longest round that found work, in nanoseconds: the longest wait of frames, links and other
+    /// applications. It includes time in which the system ran other threads on the lane's core.
     #[serde(default)]
     pub longest_round_ns: u64,
-    /// Time in rounds that found work, in nanoseconds; what there says of others' time holds here too. 0 from a daemon that does not tell.
+    /// Time in rounds that found work, in nanoseconds, including time of other threads as above. 0
+    /// from a daemon that does not report it.
     #[serde(default)]
     pub busy_ns: u64,
     /// Its journal, if it keeps one.
@@ -177,22 +189,23 @@ pub struct LaneStatus {
     pub journal: Option<JournalStatus>,
 }
 
-/// The journal of a lane: what keeps its durable regions.
+/// The journal of a lane, which stores its durable regions.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct JournalStatus {
-    /// Number of the last record that was appended, counted over all lives of the journal.
+    /// Number of the last appended record, counted over all generations of the journal.
     pub appended: u64,
     /// Number of the last record that is on disk with all before it.
     pub durable: u64,
     /// Durable regions.
     pub regions: u64,
-    /// Of those, how many no application has registered again since the start or since their owner went.
+    /// Of those, regions that no application has registered again since the start or since their
+    /// owner left.
     pub kept: u64,
     /// Their size together, in bytes.
     pub region_bytes: u64,
     /// Verbs of this node that were executed and wait for the disk.
     pub held: u64,
-    /// Verbs of other nodes that were refused because the journal had no room or had failed.
+    /// Verbs of other nodes refused because the journal was full or had failed.
     pub refused: u64,
     /// How often a write or a sync was sent again because the kernel lacked means. Left out while
     /// it is zero: version 5 has no such field.
@@ -211,17 +224,20 @@ const fn is_zero(count: &u64) -> bool {
 pub struct PortStatus {
     /// Configured name.
     pub name: String,
-    /// Number of the port: what neighbours see as the other end's port. It is the port's for as long as the daemon lives.
+    /// Number of the port, which neighbors see as the peer's port. It is constant while the daemon
+    /// runs.
     #[serde(default)]
     pub number: u16,
-    /// `af_xdp`, `cable`, `dpdk` or `pcap`; `lane` for an end of a cable in memory between two lanes.
+    /// `af_xdp`, `cable`, `dpdk` or `pcap`; `lane` for an end of an in-memory cable between two
+    /// lanes.
     pub kind: String,
     /// Network interface, where there is one.
     pub interface: Option<String>,
-    /// Why the port has no device, and what to do; absent while it has.
+    /// Reason why the port has no device, and how to resolve it. Absent while it has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub absent: Option<String>,
-    /// What its interface was when it was opened; absent for a port that has none, or no device.
+    /// State of its interface when the port was opened. Absent for a port without an interface or
+    /// without a device.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub facts: Option<PortFacts>,
     /// The lane that owns it.
@@ -244,27 +260,31 @@ pub struct PortStatus {
     pub passed_to_kernel_packets: u64,
     /// Frames dropped, by cause.
     pub drops: Causes,
-    /// Frames refused at a TX pipe of this port, by cause. The application was told; of `pipe_full` it may have waited or tried again instead.
+    /// Frames refused at a TX pipe of this port, by cause. The application was notified. On
+    /// `pipe_full` it may have waited or retried.
     pub refusals: Causes,
-    /// What `[port.faults]` did to its frames; empty for a port without. Frames that it lost are among the drops too, as `fault_injected`.
+    /// Faults that `[port.faults]` injected into its frames; empty for a port without faults. Lost
+    /// frames are also counted in the drops, as `fault_injected`.
     #[serde(default, skip_serializing_if = "Causes::is_empty")]
     pub faults: Causes,
-    /// What the port's device counts itself, by its driver's names; empty for a port whose device keeps no such counts. At most
+    /// Counters of the port's device, by its driver's names; empty if the device has none. At most
     /// [`DEVICE_COUNTS_MAX`].
     #[serde(default, skip_serializing_if = "Causes::is_empty")]
     pub device_counts: Causes,
-    /// What the device told by itself, by event; empty for a port whose device tells nothing.
+    /// Notifications from the device, by event; empty for a port whose device sends none.
     #[serde(default, skip_serializing_if = "Causes::is_empty")]
     pub device_events: Causes,
-    /// What the kernel counts for the port's AF_XDP sockets, by its own names (`XDP_STATISTICS`), all queues together; empty for a port of another kind.
+    /// Kernel counters of the port's AF_XDP sockets, by the kernel's names (`XDP_STATISTICS`),
+    /// summed over all queues. Empty for ports of other kinds.
     #[serde(default, skip_serializing_if = "Causes::is_empty")]
     pub xdp_counts: Causes,
-    /// Frames that it would take to send now. 0 from a daemon that does not tell.
+    /// Frames that it can accept for transmission now. 0 from a daemon that does not report it.
     #[serde(default)]
     pub tx_room_frames: u64,
 }
 
-/// Most counts of one device that are told: some keep thousands, and a status is one datagram.
+/// Maximum number of reported counters of one device: some devices have thousands, and a status is
+/// one datagram.
 pub const DEVICE_COUNTS_MAX: usize = 64;
 
 /// How a port moves frames.
@@ -272,9 +292,10 @@ pub const DEVICE_COUNTS_MAX: usize = 64;
 pub struct PortMode {
     /// `native`, `generic`, or `none` where no XDP program is attached.
     pub xdp: String,
-    /// Whether the NIC writes straight into our memory; `false` means that the kernel copies each frame.
+    /// Whether the NIC writes directly into the daemon's memory. `false`: the kernel copies each
+    /// frame.
     pub zero_copy: bool,
-    /// Whether the kernel asks to be woken instead of being kicked each time.
+    /// Whether the kernel requests wakeups, so the daemon need not kick it each time.
     pub need_wakeup: bool,
     /// Page size of the packet memory, in bytes.
     pub page_bytes: u64,
@@ -289,65 +310,72 @@ pub struct LinkStatus {
     pub port: String,
     /// `down`, `init` or `up`.
     pub state: String,
-    /// The neighbour, once known: the address of a lane of it.
+    /// The neighbor, once known: the address of a lane of it.
     pub peer: Option<Guid>,
-    /// The neighbour's name, once known; with the number of its lane (`NAME.1`) if that is not lane 0.
+    /// The neighbor's name, once known. Includes the number of its lane (`NAME.1`) if that is not
+    /// lane 0.
     pub peer_name: Option<String>,
-    /// The neighbour's number of its port, once known.
+    /// The neighbor's number of its port, once known.
     pub peer_port: Option<u16>,
-    /// Why it stays in `init` although somebody answers, if it is known.
+    /// Reason why the link stays in `init` although the other end answers, if known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub refusal: Option<LinkRefusal>,
     /// Epoch in force.
     pub epoch: u32,
     /// Slots with an open transaction that this side started.
     pub open_transactions: u32,
-    /// Times that the link came up.
+    /// Number of times the link came up.
     pub ups: u64,
     /// Times that it failed, by cause.
     pub failures: Causes,
-    /// Frames that it gave to its port, of every kind: exchanges, what trees and paths say, balls, handshakes. 0 from a daemon that does not tell.
+    /// Frames that it passed to its port, of every kind: exchanges, tree and path messages,
+    /// keepalives, handshakes. 0 from a daemon that does not report it.
     #[serde(default)]
     pub tx_frames: u64,
-    /// Frames of every kind that came whole. 0 from a daemon that does not tell.
+    /// Intact frames received, of every kind. 0 from a daemon that does not report it.
     #[serde(default)]
     pub rx_frames: u64,
     /// Records sent.
     pub tx_records: u64,
     /// Records accepted.
     pub rx_records: u64,
-    /// Frames or records dropped, by cause. A stale epoch after a re-initialisation is counted here.
+    /// Frames or records dropped, by cause. Includes stale epochs after a re-initialization.
     pub drops: Causes,
     /// Transactions of this side that committed at the other.
     pub committed: u64,
     /// Transactions of this side that were refused by the other.
     pub refused: u64,
-    /// Transactions of this side that were reversed and applied afresh.
+    /// Transactions of this side that were reversed and applied again.
     pub reversed: u64,
-    /// Transactions of this side whose outcome was learned by asking after a failure.
+    /// Transactions of this side whose outcome was learned by a query after a failure.
     pub resolved: u64,
-    /// Those of the reversed ones that the other side had never seen. From here on 0 from a daemon that does not tell.
+    /// Of the reversed transactions, those that the other side had never seen. This field and those
+    /// below are 0 from a daemon that does not report them.
     #[serde(default)]
     pub never_seen: u64,
-    /// Questions about transactions with other nodes that the neighbour passed on for this side, and brought an answer to.
+    /// Queries about transactions with other nodes that the neighbor relayed for this side and
+    /// returned a reply to.
     #[serde(default)]
     pub relayed: u64,
-    /// Questions of the neighbour that this side passed on to other nodes.
+    /// Questions of the neighbor that this side passed on to other nodes.
     #[serde(default)]
     pub relays_passed: u64,
     /// Transactions of the other side that this side executed.
     pub executed: u64,
-    /// Nanoseconds from the last failure to the first transaction completed on any link to the same neighbour.
+    /// Nanoseconds from the last failure to the first completed transaction on any link to the same
+    /// neighbor.
     pub last_failover_ns: Option<u64>,
-    /// Records that may be under way unreflected, as the neighbour issued. From here on 0 from a daemon that does not tell.
+    /// Records that may be in flight without a reflection: the credit that the neighbor issued.
+    /// This field and those below are 0 from a daemon that does not report them.
     #[serde(default)]
     pub credit_records: u32,
-    /// Of those, how many are under way.
+    /// Of those, the records in flight.
     #[serde(default)]
     pub unreflected_records: u32,
-    /// Paces since anything was heard, while the link is up.
+    /// Ticks since the last received frame, while the link is up.
     #[serde(default)]
-    pub silent_paces: u32,
+    #[serde(rename = "silent_paces")]
+    pub keepalive_misses: u32,
     /// How long words and their reflections took.
     #[serde(default)]
     pub round_trips: RoundTrips,
@@ -372,28 +400,31 @@ pub const ROUND_TRIP_BOUNDS_NS: [u64; 15] = [
     100_000_000,
 ];
 
-/// Round trips of a link: from a ball that asks to its reflection, with the rounds of the lanes at both ends.
+/// Round trips of a link, from a ping to its reflection. They include the loop time of the lanes at
+/// both ends.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RoundTrips {
     /// How many were measured.
     pub count: u64,
-    /// What they took together, in nanoseconds.
+    /// Their total duration, in nanoseconds.
     pub sum_ns: u64,
-    /// How many of them took no longer than each of [`ROUND_TRIP_BOUNDS_NS`]; so each count holds the one before it.
+    /// Cumulative counts of round trips not longer than each of [`ROUND_TRIP_BOUNDS_NS`]. Each
+    /// count includes the one before it.
     pub within: Vec<u64>,
 }
 
-/// What a node knows of those beyond its neighbours, as its lane 0 does.
+/// A node's knowledge of the nodes beyond its neighbors, from its lane 0.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FabricStatus {
     /// Other nodes that are reached.
     pub reached: u64,
     /// Other nodes that are known and cannot be reached, until they are forgotten.
     pub lost: u64,
-    /// Most cables between this node and another that it reaches. A cable in memory between two lanes counts.
+    /// Largest number of cables between this node and a reachable node. An in-memory cable between
+    /// two lanes counts.
     pub hops_max: u64,
-    /// Times that the way to a node was replaced, by how: `at_once` (another neighbour was nearer), `sought` (a neighbour came nearer), `after_loss` (there was none
-    /// meanwhile).
+    /// Replacements of the path to a node, by type: `at_once` (another neighbor was nearer),
+    /// `sought` (a neighbor came nearer), `after_loss` (there was no path in the meantime).
     pub repairs: Causes,
     /// Times that there was no way to a node any more.
     pub losses: u64,
@@ -401,8 +432,9 @@ pub struct FabricStatus {
     pub shortened: u64,
     /// Times that this node began its tree anew.
     pub waves: u64,
-    /// What happened to paths on all lanes, by what: `opened` and `refused` are those that were asked for here, `accepted` those that others
-    /// asked for and that end here, `joined` and `declined` those of others that were to lead through this node.
+    /// Events of paths on all lanes, by type. `opened` and `refused` count paths that this node
+    /// requested. `accepted` counts paths that others requested and that end here. `joined` and
+    /// `declined` count paths of others that were to lead through this node.
     #[serde(default)]
     pub paths: Causes,
     /// Paths of others that lead through this node now.
@@ -411,12 +443,13 @@ pub struct FabricStatus {
     /// Records of others that were passed on.
     #[serde(default)]
     pub passed_records: u64,
-    /// Records of others that were dropped because their path was over. What they told of is resolved by the two ends.
+    /// Records of other nodes that were dropped because their path was closed. The two ends resolve
+    /// the affected transactions.
     #[serde(default)]
     pub dropped_records: u64,
 }
 
-/// A path to a node beyond the neighbours that ends here.
+/// A path to a node beyond the neighbors that ends here.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PathStatus {
     /// The lane at which it ends.
@@ -425,7 +458,7 @@ pub struct PathStatus {
     pub far: Guid,
     /// The name of the node there, once it is known.
     pub far_name: Option<String>,
-    /// Whether this node asked for it.
+    /// Whether this node requested the path.
     pub opener: bool,
     /// `down` while it is being reserved, then `init`, `up`.
     pub state: String,
@@ -440,9 +473,11 @@ pub struct FarNodeStatus {
     pub guid: Guid,
     /// Its name, once it is known.
     pub name: Option<String>,
-    /// `reached`; `seeking`: the way was lost a moment ago, and neighbours are being asked; `lost`: no neighbour knows a way.
+    /// `reached`; `seeking`: the path was lost a moment ago, and neighbors are being queried;
+    /// `lost`: no neighbor knows a path.
     pub standing: String,
-    /// Cables between this node and that one, if it is reached. A cable in memory between two lanes counts.
+    /// Cables between this node and that node, if it is reachable. An in-memory cable between two
+    /// lanes counts.
     pub hops: Option<u16>,
     /// Name of the port over which the way leads, if it is reached.
     pub port: Option<String>,
@@ -455,11 +490,11 @@ pub struct PipeStatus {
     pub session: u64,
     /// Number in that session.
     pub pipe: u32,
-    /// What it is for.
+    /// Direction and content.
     pub kind: PipeKind,
     /// Ring size in bytes.
     pub capacity_bytes: u64,
-    /// Size of the pages that the ring lies in, in bytes: 4096 or 2097152; 0 from a daemon that does not tell.
+    /// Page size of the ring, in bytes: 4096 or 2097152; 0 from a daemon that does not report it.
     #[serde(default)]
     pub page_bytes: u64,
     /// Packets written for the application.
@@ -480,18 +515,21 @@ pub struct PipeStatus {
     /// Packets of an RX/TX pipe that the application gave back unsent.
     #[serde(default)]
     pub tx_discarded_packets: u64,
-    /// Packets too short for the stamp that the application asked for.
+    /// Packets too short for the stamp that the application requested.
     #[serde(default)]
     pub unstamped_packets: u64,
-    /// Packets of the application that found its TX pipe full. It was told, or waited.
+    /// Packets of the application that found its TX pipe full. The application was notified, or
+    /// waited.
     #[serde(default)]
     pub tx_full_packets: u64,
-    /// Bytes of the ring in use: what the application was shown and has not given back; in a TX pipe what it wants sent and was not taken.
+    /// Used bytes of the ring: bytes delivered to the application and not returned. In a TX pipe:
+    /// bytes submitted and not taken yet.
     #[serde(default)]
     pub used_bytes: u64,
     /// Packets dropped, by cause.
     pub drops: Causes,
-    /// Frames that the ports from which it receives lost since it was opened, before it was known whose they were: each pipe of such a port shows all of them.
+    /// Frames lost since it was opened by the ports from which it receives, before their pipe was
+    /// known. Each pipe of such a port shows all of them.
     #[serde(default)]
     pub port_lost_packets: u64,
 }
@@ -509,8 +547,8 @@ pub struct RegionStatus {
     pub session: u64,
 }
 
-/// One application's stay in a group, as its library tells it, some milliseconds old. A group runs in its members' libraries; the daemon passes on what lies in
-/// their memory.
+/// One application's membership in a group, as its library reports it, some milliseconds old. A
+/// group runs in its members' libraries. The daemon passes on the contents of their memory.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GroupStatus {
     /// The group's name.
@@ -519,10 +557,10 @@ pub struct GroupStatus {
     pub session: u64,
     /// Which group: two that were founded under one name have different ones; 0 without a view.
     pub id: Hex64,
-    /// The stay: by which other members know this one.
+    /// The incarnation, by which other members identify this one.
     pub stay: Hex64,
-    /// `seeking`: without a view; `member`: delivers; `changing`: its view is being replaced; `minority`: the same, and it reaches no quorum; `stopped`:
-    /// out for good; `left`.
+    /// `seeking`: without a view; `member`: delivers; `changing`: its view is being replaced;
+    /// `minority`: the same, without a reachable quorum; `stopped`: permanently out; `left`.
     pub standing: String,
     /// Number of the view that it is in; 0: none.
     pub view: u64,
@@ -536,7 +574,8 @@ pub struct GroupStatus {
     pub multicasts: u64,
     /// Messages delivered.
     pub deliveries: u64,
-    /// Envelopes: `said`, `said_again` (of those), `taken`, `duplicate`, `dropped`, `unproven` (of those).
+    /// Envelopes: `sent`, `resent` (of those), `taken`, `duplicate`, `dropped`, `unproven` (of
+    /// those).
     pub envelopes: Causes,
 }
 
@@ -545,7 +584,7 @@ pub struct GroupStatus {
 pub struct DurableRegionStatus {
     /// Name on the node.
     pub name: String,
-    /// The user whose region it is.
+    /// The user that owns the region.
     pub uid: u32,
     /// The lane that it belongs to: the one on which it was registered first.
     pub lane: u32,

@@ -1,6 +1,7 @@
-//! What a capture of a port's frames is like.
+//! Format of a capture of a port's frames.
 //!
-//! A pipe that taps a port holds a record for each frame: a head of [`HEAD_BYTES`], then the frame's first bytes.
+//! A pipe that taps a port holds a record for each frame: a head of [`HEAD_BYTES`], then the first
+//! bytes of the frame.
 
 use serde::{Deserialize, Serialize};
 
@@ -13,7 +14,7 @@ pub const HEAD_BYTES: usize = 24;
 pub enum TapFrames {
     /// All that the lane receives or sends on the port.
     All,
-    /// Those of the link protocol.
+    /// Frames of the link protocol.
     Links,
     /// All but those.
     Data,
@@ -31,7 +32,7 @@ impl TapFrames {
     }
 }
 
-/// What is said of a captured frame.
+/// Metadata of a captured frame.
 ///
 /// ```text
 ///  0        8              12              16         17     24
@@ -43,7 +44,7 @@ pub struct TapHead {
     pub at_ns: u64,
     /// Its length in bytes without FCS; fewer may follow.
     pub frame_bytes: u32,
-    /// Frames between the one before and this one that found no room.
+    /// Frames between the previous record and this one that did not fit.
     pub missed: u32,
     /// The lane sent it; else it was received.
     pub sent: bool,
@@ -96,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn each_choice_takes_what_it_says() {
+    fn each_choice_captures_its_directions() {
         let taken = |frames: TapFrames| [frames.takes(true), frames.takes(false)];
         assert_eq!(taken(TapFrames::All), [true, true]);
         assert_eq!(taken(TapFrames::Links), [true, false]);

@@ -5,18 +5,22 @@ use serde::{Deserialize, Serialize};
 /// Bytes of a time stamp in a packet.
 pub const STAMP_BYTES: u32 = 8;
 
-/// What an application sets for one of its pipes, as a whole, whenever it likes. A pipe begins with the default: no limit, no stamp.
+/// Settings that an application applies to one of its pipes, all at once, at any time. The initial
+/// settings are the default: no limit, no stamp.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PipeTuning {
     /// The most that a TX or RX/TX pipe sends; `None`: as fast as it goes.
     #[serde(default)]
     pub rate_limit: Option<RateLimit>,
-    /// Byte of each packet at which the lane writes the time over what stands there; `None`: it writes none.
+    /// Offset in each packet at which the lane overwrites 8 bytes with a time stamp. `None`: no
+    /// time stamp.
     ///
-    /// A TX pipe's packets are stamped on their way to the port, in the port's copy; those of an RX or RX/TX pipe when they arrive. The stamp is
-    /// `CLOCK_MONOTONIC` of the node in nanoseconds, an unsigned number of 8 bytes in network byte order, read for each packet. A packet too short
-    /// for it passes unstamped and is counted in the daemon's status and on `/metrics`.
+    /// The lane stamps packets of a TX pipe on their way to the port, in the port's copy. It stamps
+    /// packets of an RX or RX/TX pipe when they arrive. The stamp is `CLOCK_MONOTONIC` of the node
+    /// in nanoseconds, an unsigned 8-byte number in network byte order, read for each packet. A
+    /// packet that is too short passes unstamped, and the daemon counts it in its status and on
+    /// `/metrics`.
     #[serde(default)]
     pub stamp_at_bytes: Option<u32>,
 }
@@ -25,31 +29,33 @@ pub struct PipeTuning {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RateLimit {
-    /// What is counted.
+    /// The counted unit.
     pub unit: RateUnit,
     /// So many of them each second: 1 to 10^13.
     pub per_second: u64,
-    /// After a pause, or when the lane was late, the pipe may send at once what the rate allows in this many microseconds, and always one
-    /// packet: 0 to 1000000. Below some 100 a lane that sleeps between packets cannot keep up with the rate.
+    /// Burst size as a time at the given rate, in microseconds, 0 to 1000000. After a pause, or if
+    /// the lane was late, the pipe may send this much at once, and always one packet. Below about
+    /// 100, a lane that sleeps between packets cannot sustain the rate.
     pub burst_us: u32,
 }
 
-/// What a [`RateLimit`] counts.
+/// Unit that a [`RateLimit`] counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RateUnit {
     /// Packets.
     Packets,
-    /// Bits of packets, from the destination address to the last byte of payload: without preamble, check sequence and gap.
+    /// Bits of packets, from the destination address to the last payload byte: without preamble,
+    /// check sequence and gap.
     Bits,
 }
 
-/// The greatest rate that can be asked for.
+/// The largest permitted rate.
 pub const RATE_PER_SECOND_MAX: u64 = 10_000_000_000_000;
-/// The longest burst that can be asked for, in microseconds.
+/// The longest permitted burst, in microseconds.
 pub const BURST_US_MAX: u32 = 1_000_000;
 
-/// What is wrong with a [`PipeTuning`].
+/// Error of an invalid [`PipeTuning`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum BadTuning {
     /// The rate is out of range.
@@ -74,7 +80,7 @@ impl PipeTuning {
     /// Checks the ranges, for a pipe whose packets have at most `packet_bytes_max` bytes.
     ///
     /// # Errors
-    /// [`BadTuning`] says what is wrong.
+    /// [`BadTuning`] describes the problem.
     pub fn check(&self, packet_bytes_max: u64) -> Result<(), BadTuning> {
         if let Some(rate) = self.rate_limit {
             if !(1..=RATE_PER_SECOND_MAX).contains(&rate.per_second) {

@@ -1,6 +1,7 @@
-//! Which versions of the messages a program speaks, and which one two programs use.
+//! The message versions that a program supports, and the version that two programs use.
 //!
-//! A release speaks its own version and the one before. So a node may be upgraded one program at a time.
+//! A release supports its own version and the previous one. A node can therefore be upgraded one
+//! program at a time.
 
 use std::fmt;
 
@@ -19,8 +20,8 @@ pub struct Versions {
 }
 
 impl Versions {
-    /// What this release speaks.
-    pub const SPOKEN: Self = Self {
+    /// The versions that this release supports.
+    pub const SUPPORTED: Self = Self {
         oldest: API_VERSION - 1,
         newest: API_VERSION,
     };
@@ -40,7 +41,7 @@ impl Versions {
         self.oldest <= version && version <= self.newest
     }
 
-    /// The newest version that both speak, if there is one. A range whose ends are swapped has none.
+    /// The newest version that both support, if any. A range with swapped ends has none.
     #[must_use]
     pub const fn common(self, other: Self) -> Option<u32> {
         let newest = if self.newest < other.newest {
@@ -71,12 +72,12 @@ impl fmt::Display for Versions {
 pub struct NoCommonVersion {
     /// The program that answers: `covalentd` or `covalent-control`.
     pub server: &'static str,
-    /// What it speaks.
-    pub server_speaks: Versions,
-    /// The program that asks, in words: `this program`.
+    /// The versions that the server supports.
+    pub server_versions: Versions,
+    /// Description of the requesting program: `this program`.
     pub client: &'static str,
-    /// What that speaks.
-    pub client_speaks: Versions,
+    /// The versions that the client supports.
+    pub client_versions: Versions,
 }
 
 impl std::error::Error for NoCommonVersion {}
@@ -85,14 +86,15 @@ impl fmt::Display for NoCommonVersion {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self {
             server,
-            server_speaks,
+            server_versions,
             client,
-            client_speaks,
+            client_versions,
         } = self;
-        let (older, cure) = if server_speaks.newest < client_speaks.newest {
+        let (older, cure) = if server_versions.newest < client_versions.newest {
             (
                 server,
-                "restart it (`systemctl restart covalentd covalent-control`); if it is the same then, install a newer release first",
+                "restart it (`systemctl restart covalentd covalent-control`); if it is the same \
+                 then, install a newer release first",
             )
         } else {
             (
@@ -102,13 +104,14 @@ impl fmt::Display for NoCommonVersion {
         };
         write!(
             f,
-            "{server} speaks {server_speaks} of the messages and {client} speaks {client_speaks}; {older} is the older one: {cure}"
+            "{server} speaks {server_versions} of the messages and {client} speaks \
+             {client_versions}; {older} is the older one: {cure}"
         )
     }
 }
 
-/// Whether `reason` is how a daemon of version 5 refuses a greeting with a range in it. Such a daemon takes the greeting of version 5,
-/// on another connection.
+/// Whether `reason` is the refusal by which a daemon of version 5 answers a greeting with a version
+/// range. Such a daemon accepts the greeting of version 5, on another connection.
 #[must_use]
 pub fn is_refusal_of_version_5(reason: &str) -> bool {
     reason.contains("unknown field `oldest`") && reason.ends_with("covalent-api, version 5")
@@ -141,23 +144,23 @@ mod tests {
     }
 
     #[test]
-    fn the_release_before_is_spoken_to() {
+    fn the_previous_release_is_supported() {
         assert_eq!(
-            Versions::SPOKEN.common(Versions::only(API_VERSION - 1)),
+            Versions::SUPPORTED.common(Versions::only(API_VERSION - 1)),
             Some(API_VERSION - 1)
         );
-        assert!(!Versions::SPOKEN.has(API_VERSION - 2));
-        assert!(!Versions::SPOKEN.has(API_VERSION + 1));
+        assert!(!Versions::SUPPORTED.has(API_VERSION - 2));
+        assert!(!Versions::SUPPORTED.has(API_VERSION + 1));
     }
 
     #[test]
-    fn who_has_no_common_version_reads_both_ranges_and_which_is_older() {
-        let apart = |server_speaks, client_speaks| {
+    fn without_a_common_version_both_ranges_and_the_older_are_named() {
+        let apart = |server_versions, client_versions| {
             NoCommonVersion {
                 server: "covalentd",
-                server_speaks,
+                server_versions,
                 client: "this program",
-                client_speaks,
+                client_versions,
             }
             .to_string()
         };

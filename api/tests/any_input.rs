@@ -1,4 +1,4 @@
-//! Whatever comes in, the answer is a value or an error.
+//! Any input gives a value or an error.
 
 use covalent_api::{
     config::{Config, DEFAULT_TOML},
@@ -8,7 +8,7 @@ use covalent_api::{
 };
 use proptest::prelude::*;
 
-/// Text that is nearly a configuration: the shipped one with a piece cut out and something put there.
+/// Text that is nearly a configuration: the shipped one with a piece replaced.
 fn damaged() -> impl Strategy<Value = String> {
     let piece = prop_oneof![
         Just(String::new()),
@@ -47,7 +47,13 @@ fn places_are_inside(text: &str) -> Result<(), TestCaseError> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 2 * ProptestConfig::default().cases, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(
+        ProptestConfig {
+            cases: 2 * ProptestConfig::default().cases,
+            failure_persistence: None,
+            ..ProptestConfig::default()
+        }
+    )]
 
     #[test]
     fn arbitrary_text_is_no_surprise(text in "(?s).{0,200}") {
@@ -55,7 +61,9 @@ proptest! {
     }
 
     #[test]
-    fn toml_like_text_is_no_surprise(text in "([\\[\\]{}=.,\"'#\\-0-9a-z_ \n]|node|port|lane|name|kind|\\[\\[port\\]\\]\n){0,80}") {
+    fn toml_like_text_never_panics(
+        text in "([\\[\\]{}=.,\"'#\\-0-9a-z_ \n]|node|port|lane|name|kind|\\[\\[port\\]\\]\n){0,80}",
+    ) {
         places_are_inside(&text)?;
     }
 
@@ -73,7 +81,9 @@ proptest! {
     }
 
     #[test]
-    fn json_like_bytes_never_panic(text in "([\\[\\]{}:,\"0-9]|request|reply|hello|status|match|any|version|true|null){0,60}") {
+    fn json_like_bytes_never_panic(
+        text in "([\\[\\]{}:,\"0-9]|request|reply|hello|status|match|any|version|true|null){0,60}",
+    ) {
         drop(datagram::decode::<Request>(text.as_bytes()));
         drop(datagram::decode::<Reply>(text.as_bytes()));
     }

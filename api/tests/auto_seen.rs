@@ -1,4 +1,4 @@
-//! The table of drivers against what was seen in guests (`guest/results`).
+//! Checks the table of drivers against results from guests (`guest/results`).
 #![allow(clippy::unwrap_used)]
 
 use std::{fs, path::Path};
@@ -10,7 +10,7 @@ use covalent_api::{
 use serde_json::Value;
 
 #[test]
-fn what_the_table_says_is_what_was_seen() {
+fn the_table_matches_the_measured_results() {
     let results = Path::new(env!("CARGO_MANIFEST_DIR")).join("../guest/results");
     let mut seen = 0;
     for entry in fs::read_dir(results).unwrap() {

@@ -1,8 +1,8 @@
-//! Broken configurations, and what the message about each must say.
+//! Invalid configurations, and the required content of the message about each.
 
 use covalent_api::config::{Config, ConfigError};
 
-/// What is right about every case: two lines of `[node]` come first.
+/// The valid first lines of every case: `[node]` with a name.
 const NODE: &str = "[node]\nname = \"a\"\n";
 /// A port that is right, in three lines.
 const PORT: &str = "[[port]]\nname = \"p0\"\nkind = \"af_xdp\"\ninterface = \"eth1\"\n";
@@ -95,7 +95,8 @@ const AFTER_A_GOOD_PORT: &[(&str, &[&str])] = &[
         ],
     ),
     (
-        "[[port]]\nname = \"d\"\nkind = \"dpdk\"\ndevice = \"net_ring0\"\n[[port]]\nname = \"e\"\nkind = \"dpdk\"\ndevice = \"net_ring0,x=y\"",
+        "[[port]]\nname = \"d\"\nkind = \"dpdk\"\ndevice = \"net_ring0\"\n[[port]]\nname \
+         = \"e\"\nkind = \"dpdk\"\ndevice = \"net_ring0,x=y\"",
         &[
             "`port[2].device`",
             "device `net_ring0` belongs to port 1 already",
@@ -135,10 +136,10 @@ const AFTER_A_GOOD_PORT: &[(&str, &[&str])] = &[
         ],
     ),
     (
-        "[link]\nsilent-paces-max = 9",
+        "[link]\nkeepalive-misses-max = 9",
         &[
-            ":8:1: `link.silent-paces-max`",
-            "did you mean `silent_paces_max`?",
+            ":8:1: `link.keepalive-misses-max`",
+            "did you mean `keepalive_misses_max`?",
         ],
     ),
     (
@@ -236,12 +237,12 @@ const AFTER_A_GOOD_PORT: &[(&str, &[&str])] = &[
     ),
     ("[link]\nslots = 256", &["`link.slots`", "from 1 to 255"]),
     (
-        "[link]\nidle_pace_ms = 0",
-        &["`link.idle_pace_ms`", "from 1 to 1000 (milliseconds)"],
+        "[link]\nidle_tick_ms = 0",
+        &["`link.idle_tick_ms`", "from 1 to 1000 (milliseconds)"],
     ),
     (
-        "[link]\nsilent_paces_max = 1",
-        &["`link.silent_paces_max`", "from 2 to 1000"],
+        "[link]\nkeepalive_misses_max = 1",
+        &["`link.keepalive_misses_max`", "from 2 to 1000"],
     ),
     (
         "[link]\nevent_ratio = 3",
@@ -342,7 +343,8 @@ const AFTER_A_GOOD_PORT: &[(&str, &[&str])] = &[
         &[":9:1: `steer[0].ethertype`", "no such key", "`vlan`"],
     ),
     (
-        "[[steer]]\nmatch = \"vlan\"\nvlan = 7\naction = \"kernel\"\n[[steer]]\nmatch = \"vlan\"\nvlan = 7\naction = \"drop\"",
+        "[[steer]]\nmatch = \"vlan\"\nvlan = 7\naction = \"kernel\"\n[[steer]]\nmatch \
+         = \"vlan\"\nvlan = 7\naction = \"drop\"",
         &[":12:9: `steer[1].match`", "rule 0", "VLAN 7"],
     ),
     (
@@ -362,7 +364,8 @@ const AFTER_A_GOOD_PORT: &[(&str, &[&str])] = &[
         ],
     ),
     (
-        "[dataplane]\nrss_key = \"00000000000000000000000000000000000000000000000000000000000000000000000000000000\"",
+        "[dataplane]\nrss_key \
+         = \"00000000000000000000000000000000000000000000000000000000000000000000000000000000\"",
         &["`dataplane.rss_key`", "a key of zeros"],
     ),
     (
@@ -374,7 +377,8 @@ const AFTER_A_GOOD_PORT: &[(&str, &[&str])] = &[
         ],
     ),
     (
-        "[[steer]]\nmatch = \"five_tuple\"\ntransport = \"tcp\"\nsrc = \"192.0.2.1\"\nsrc_port = 1\ndst = \"::1\"\ndst_port = 2\naction = \"kernel\"",
+        "[[steer]]\nmatch = \"five_tuple\"\ntransport = \"tcp\"\nsrc = \"192.0.2.1\"\nsrc_port = \
+         1\ndst = \"::1\"\ndst_port = 2\naction = \"kernel\"",
         &[
             ":12:7: `steer[0].dst`",
             "192.0.2.1",
@@ -383,7 +387,8 @@ const AFTER_A_GOOD_PORT: &[(&str, &[&str])] = &[
         ],
     ),
     (
-        "[[steer]]\nmatch = \"destination\"\ntransport = \"udp\"\ndst = \"example.org\"\ndst_port = 2\naction = \"kernel\"",
+        "[[steer]]\nmatch = \"destination\"\ntransport = \"udp\"\ndst = \"example.org\"\ndst_port \
+         = 2\naction = \"kernel\"",
         &[
             "`steer[0].dst`",
             "found the text \"example.org\"",
@@ -430,7 +435,8 @@ const AFTER_A_GOOD_PORT: &[(&str, &[&str])] = &[
         ],
     ),
     (
-        "[[steer]]\nmatch = \"any\"\naction = \"kernel\"\n[[steer]]\nmatch = \"any\"\naction = \"dataplane\"",
+        "[[steer]]\nmatch = \"any\"\naction = \"kernel\"\n[[steer]]\nmatch = \"any\"\naction \
+         = \"dataplane\"",
         &[
             ":11:9: `steer[1].match`",
             "rule 0 matches exactly the same (any frame)",
@@ -489,7 +495,8 @@ const AFTER_A_GOOD_PORT: &[(&str, &[&str])] = &[
         &["`port[1].queues`", "from 0 to 64"],
     ),
     (
-        "[[port]]\nname = \"p1\"\nkind = \"af_xdp\"\ninterface = \"e\"\nxdp = \"generic\"\ncopy = \"zero_copy\"",
+        "[[port]]\nname = \"p1\"\nkind = \"af_xdp\"\ninterface = \"e\"\nxdp = \"generic\"\ncopy \
+         = \"zero_copy\"",
         &[
             ":12:8: `port[1].copy`",
             "the generic XDP hook always copies",
@@ -541,7 +548,7 @@ const AFTER_A_GOOD_PORT: &[(&str, &[&str])] = &[
     (
         "[[lane]]\n[[lane]]\n[[lane]]\n[[lane]]\n[[lane]]\n[[lane]]\n[[lane]]\n[[lane]]\n[[lane]]\n\
          [[lane]]\n[[lane]]\n[[lane]]\n[[lane]]\n[[lane]]\n[[lane]]\n[[lane]]\n[[lane]]",
-        &["lane[16]", "16 at most", "[fabric]"],
+        &["lane[16]", "at most 16", "[fabric]"],
     ),
     (
         "[fabric]\nroots_max = 1",
@@ -571,8 +578,8 @@ fn each_mistake_is_named_with_its_place_key_finding_and_expectation() {
 }
 
 #[test]
-fn a_file_without_node_or_port_says_what_every_node_needs() {
-    // A host whose name no node may have is told so beside it.
+fn a_file_without_node_or_port_names_the_required_tables() {
+    // An invalid host name is reported in addition.
     let error = refused("[node]\nname = \"a\"\n");
     let keys: Vec<&str> = error
         .problems()
@@ -626,7 +633,7 @@ fn a_file_without_node_or_port_says_what_every_node_needs() {
 }
 
 #[test]
-fn everything_that_is_wrong_is_told_at_once_in_the_order_of_the_file() {
+fn all_errors_are_reported_at_once_in_file_order() {
     let text = format!(
         "{NODE}{PORT}quues = 1\nring_slots = 65\n[link]\nslots = 0\n[[steer]]\nmatch = \"any\"\n"
     );

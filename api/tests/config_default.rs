@@ -12,7 +12,7 @@ use covalent_api::{
     rule::{Action, Match, Rule, Transport},
 };
 
-/// The defaults once more, so that a change of one is a deliberate change of both.
+/// The defaults repeated, so that a change of a default must change both.
 fn documented() -> Config {
     Config {
         node: NodeConfig {
@@ -54,8 +54,8 @@ fn documented() -> Config {
         link: LinkConfig {
             ethertype: 0x88b5,
             slots: 64,
-            idle_pace_ms: 20,
-            silent_paces_max: 10,
+            idle_tick_ms: 20,
+            keepalive_misses_max: 10,
             event_ratio: 32,
         },
         fabric: FabricConfig {
@@ -111,8 +111,9 @@ fn the_shipped_file_holds_the_documented_defaults() {
 }
 
 #[test]
-fn leaving_a_key_out_means_what_the_shipped_file_says() {
-    let least = "[node]\nname = \"node-a\"\n[[port]]\nname = \"p0\"\nkind = \"af_xdp\"\ninterface = \"eth1\"\n";
+fn defaults_equal_the_shipped_file() {
+    let least = "[node]\nname = \"node-a\"\n[[port]]\nname = \"p0\"\nkind = \"af_xdp\"\ninterface \
+        = \"eth1\"\n";
     let least = Config::parse(least, "least.toml").unwrap_or_else(|error| panic!("{error}"));
     assert_eq!(least, documented());
 }
@@ -133,7 +134,7 @@ fn the_examples_in_the_shipped_file_are_right() {
         (1000, 100)
     );
     assert!(all.port[2].link, "a DPDK port's cable leads to a node");
-    assert!(!all.port[3].link, "a pcap port has nobody to link with");
+    assert!(!all.port[3].link, "a pcap port has no peer to link with");
     assert_eq!(all.steer.len(), 7, "one example for each kind of match");
 }
 
@@ -161,7 +162,7 @@ fn keys(text: &str) -> BTreeSet<String> {
 #[test]
 fn every_key_is_in_the_shipped_file() {
     let mut written = keys(&every_kind().to_toml().expect("UTF-8 paths"));
-    // What it names is written as ports.
+    // `to_toml` writes the interfaces of this key as ports.
     written.insert("node.interfaces".into());
     assert_eq!(keys(&everything_on()), written);
 }
@@ -274,8 +275,8 @@ fn every_kind() -> Config {
         link: LinkConfig {
             ethertype: 0xffff,
             slots: 255,
-            idle_pace_ms: 1000,
-            silent_paces_max: 2,
+            idle_tick_ms: 1000,
+            keepalive_misses_max: 2,
             event_ratio: 4,
         },
         fabric: FabricConfig {
@@ -344,7 +345,7 @@ fn every_kind() -> Config {
 }
 
 #[test]
-fn what_a_program_writes_is_read_back_equal() {
+fn a_written_configuration_is_read_back_equal() {
     for config in [documented(), every_kind()] {
         let text = config.to_toml().expect("UTF-8 paths");
         let read =
@@ -393,9 +394,9 @@ fn a_name_and_interfaces_are_enough() {
                  [[port]]\nname = \"eth2\"\nkind = \"af_xdp\"\ninterface = \"eth2\"\n";
     let ports = Config::parse(ports, "ports.toml").unwrap_or_else(|error| panic!("{error}"));
     assert_eq!(least, ports);
-    let again = least.to_toml().expect("UTF-8");
-    let again = Config::parse(&again, "again").unwrap_or_else(|error| panic!("{error}"));
-    assert_eq!(least, again);
+    let reread = least.to_toml().expect("UTF-8");
+    let reread = Config::parse(&reread, "again").unwrap_or_else(|error| panic!("{error}"));
+    assert_eq!(least, reread);
     // They stand behind the others.
     let both =
         "[node]\nname = \"a\"\ninterfaces = [\"eth1\"]\n[[port]]\nname = \"p0\"\nkind = \"pcap\"\n";
@@ -405,7 +406,7 @@ fn a_name_and_interfaces_are_enough() {
 }
 
 #[test]
-fn a_node_without_a_name_has_its_hosts() {
+fn a_node_without_a_name_has_its_hosts_name() {
     let host = std::fs::read_to_string("/proc/sys/kernel/hostname").expect("procfs");
     let host = host.trim();
     match Config::parse("[node]\ninterfaces = [\"eth1\"]\n", "nameless.toml") {
@@ -421,7 +422,7 @@ fn a_node_without_a_name_has_its_hosts() {
     }
 }
 
-/// The keys that stand in one line together.
+/// The keys that share one line.
 const RATES: [&str; 4] = [
     "drop_per_100k",
     "corrupt_per_100k",
@@ -429,7 +430,7 @@ const RATES: [&str; 4] = [
     "blackhole",
 ];
 
-/// The keys in TOML text, each by its name alone, with the line that it stands in.
+/// The keys in TOML text, each by its bare name, with its line number.
 fn key_lines(text: &str) -> Vec<(usize, String)> {
     let key = |line: &str| {
         let (name, _) = line.trim_start_matches('#').split_once(" = ")?;
@@ -454,7 +455,8 @@ fn every_key_is_explained_in_the_shipped_file() {
         .copied()
         .collect::<Vec<_>>()
         .join("\n");
-    // The paragraph right above a key, or above the table that it opens with, or above the keys that stand together with it.
+    // The paragraph directly above a key, above the table that it opens with, or above the keys
+    // grouped with it.
     let above = |at: usize| -> usize {
         let block = lines[..at].iter().rev().take_while(|line| !line.is_empty());
         block
@@ -474,12 +476,12 @@ fn every_key_is_explained_in_the_shipped_file() {
             wanted.remove(&key);
         }
     }
-    // What stands as a table of its own in the file.
+    // It is a table of its own in the file.
     wanted.remove("faults");
     assert!(wanted.is_empty(), "not explained: {wanted:?}");
 }
 
-/// A key as somebody mistypes it.
+/// Misspellings of a key.
 fn mistyped(key: &str) -> Vec<String> {
     let mut slips = vec![format!("{key}{}", &key[key.len() - 1..])];
     let (left, right) = key.split_at(key.len() / 2);

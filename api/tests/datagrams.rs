@@ -1,5 +1,5 @@
-//! What arrives in a datagram is a message that could be sent, or it is refused: valid messages that were damaged, as text
-//! and as JSON. `make fuzz` tries more of them.
+//! A received datagram is a valid message, or it is refused. The tests damage valid messages, as
+//! text and as JSON. `make fuzz` tries more of them.
 
 mod samples;
 
@@ -9,7 +9,7 @@ use covalent_api::{
     MAX_DATAGRAM_BYTES,
     agreement::HeldBrief,
     config::FaultRates,
-    control::{ControlReply, ControlRequest, ControlVersion, LinkBrief, Neighbour},
+    control::{ControlReply, ControlRequest, ControlVersion, LinkBrief, Neighbor},
     datagram::{self, DatagramError},
     event::{Event, EventKind},
     guid::Guid,
@@ -56,7 +56,7 @@ fn requests() -> impl Strategy<Value = Request> {
         PipeKind::VerbSubmit,
         PipeKind::VerbComplete,
     ]);
-    let again_kinds = kinds.clone();
+    let reopened_kinds = kinds.clone();
     let spread = option::of(select(vec![Spread::Hash, Spread::RoundRobin]));
     let text = "\\PC{0,40}";
     prop_oneof![
@@ -75,7 +75,7 @@ fn requests() -> impl Strategy<Value = Request> {
                 port,
             }
         }),
-        (any::<u32>(), again_kinds, any::<u64>(), option::of(text)).prop_map(
+        (any::<u32>(), reopened_kinds, any::<u64>(), option::of(text)).prop_map(
             |(pipe, kind, capacity_bytes, port)| Request::OpenPipeAgain {
                 pipe,
                 kind,
@@ -294,7 +294,7 @@ fn replies() -> impl Strategy<Value = Reply> {
 fn control_requests() -> impl Strategy<Value = ControlRequest> {
     select(vec![
         ControlRequest::Version,
-        ControlRequest::Neighbours,
+        ControlRequest::Neighbors,
         ControlRequest::Links,
         ControlRequest::Interfaces,
     ])
@@ -327,9 +327,9 @@ fn links() -> impl Strategy<Value = Vec<LinkBrief>> {
 
 fn control_replies() -> impl Strategy<Value = ControlReply> {
     let text = "\\PC{0,40}";
-    let neighbours = vec((guids(), text, links()), 0..3).prop_map(|all| {
+    let neighbors = vec((guids(), text, links()), 0..3).prop_map(|all| {
         all.into_iter()
-            .map(|(guid, name, links)| Neighbour { guid, name, links })
+            .map(|(guid, name, links)| Neighbor { guid, name, links })
             .collect()
     });
     prop_oneof![
@@ -346,10 +346,10 @@ fn control_replies() -> impl Strategy<Value = ControlReply> {
                 })
             }
         ),
-        (any::<bool>(), neighbours).prop_map(|(daemon_connected, neighbours)| {
-            ControlReply::Neighbours {
+        (any::<bool>(), neighbors).prop_map(|(daemon_connected, neighbors)| {
+            ControlReply::Neighbors {
                 daemon_connected,
-                neighbours,
+                neighbors,
             }
         }),
         (any::<bool>(), links()).prop_map(|(daemon_connected, links)| ControlReply::Links {
@@ -360,12 +360,12 @@ fn control_replies() -> impl Strategy<Value = ControlReply> {
     ]
 }
 
-/// What happens to a message on its way.
+/// Damage to a message in transit.
 #[derive(Debug, Clone)]
 enum Damage {
-    /// Another value in the place of one, wherever it stands.
+    /// Replaces a value at any position.
     Replace(Index, Value),
-    /// A member that nobody knows, or one that is there already under another value.
+    /// Adds an unknown member, or an existing one with another value.
     Add(Index, String, Value),
     Remove(Index),
     Byte(Index, u8),
@@ -402,16 +402,29 @@ fn values() -> impl Strategy<Value = Value> {
 
 fn damages() -> impl Strategy<Value = Vec<Damage>> {
     let keys = select(vec![
-        "request", "reply", "event", "match", "version", "pipe", "spread", "sequence", "port",
-        "reason", "nobody",
+        "request",
+        "reply",
+        "event",
+        "match",
+        "version",
+        "pipe",
+        "spread",
+        "sequence",
+        "port",
+        "reason",
+        "unprivileged",
     ]);
     let damage = prop_oneof![
         4 => (any::<Index>(), values()).prop_map(|(at, value)| Damage::Replace(at, value)),
-        2 => (any::<Index>(), keys, values()).prop_map(|(at, key, value)| Damage::Add(at, key.into(), value)),
+        2 => (any::<Index>(), keys, values()).prop_map(
+            |(at, key, value)| Damage::Add(at, key.into(), value),
+        ),
         2 => any::<Index>().prop_map(Damage::Remove),
         1 => (any::<Index>(), any::<u8>()).prop_map(|(at, byte)| Damage::Byte(at, byte)),
         1 => any::<Index>().prop_map(Damage::Cut),
-        1 => (any::<Index>(), vec(any::<u8>(), 1..8)).prop_map(|(at, bytes)| Damage::Insert(at, bytes)),
+        1 => (any::<Index>(), vec(any::<u8>(), 1..8)).prop_map(
+            |(at, bytes)| Damage::Insert(at, bytes),
+        ),
         1 => any::<(Index, Index)>().prop_map(|(start, end)| Damage::Repeat(start, end)),
     ];
     vec(damage, 0..4)
@@ -486,8 +499,8 @@ impl Damage {
             }
             Self::Repeat(start, end) => {
                 let (start, end) = (start.index(bytes.len()), end.index(bytes.len()));
-                let again = bytes[start.min(end)..start.max(end)].to_vec();
-                bytes.splice(end..end, again);
+                let repeated = bytes[start.min(end)..start.max(end)].to_vec();
+                bytes.splice(end..end, repeated);
             }
             Self::Replace(..) | Self::Add(..) | Self::Remove(_) => {}
         }
@@ -519,7 +532,7 @@ fn survives<T: Serialize + DeserializeOwned + PartialEq + Debug>(
     Ok(())
 }
 
-/// Whatever arrives is refused, or it is a message that is sent and read again.
+/// The input is refused, or it is a message that survives encoding and decoding.
 fn is_a_message_or_none<T: Serialize + DeserializeOwned + PartialEq + Debug>(
     bytes: &[u8],
 ) -> Result<(), TestCaseError> {
@@ -534,10 +547,16 @@ fn is_a_message_or_none<T: Serialize + DeserializeOwned + PartialEq + Debug>(
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 4 * ProptestConfig::default().cases, ..ProptestConfig::default() })]
+    #![proptest_config(
+        ProptestConfig { cases: 4 * ProptestConfig::default().cases, ..ProptestConfig::default() }
+    )]
 
     #[test]
-    fn every_message_is_read_as_it_was_sent(request in requests(), reply in replies(), control in control_replies()) {
+    fn every_message_is_read_as_it_was_sent(
+        request in requests(),
+        reply in replies(),
+        control in control_replies(),
+    ) {
         survives(&request)?;
         survives(&reply)?;
         survives(&control)?;
@@ -554,15 +573,21 @@ proptest! {
     }
 
     #[test]
-    fn a_damaged_control_message_is_another_or_none(request in arriving(control_requests()), reply in arriving(control_replies())) {
+    fn a_damaged_control_message_is_another_or_none(
+        request in arriving(control_requests()),
+        reply in arriving(control_replies()),
+    ) {
         is_a_message_or_none::<ControlRequest>(&request)?;
         is_a_message_or_none::<ControlReply>(&reply)?;
     }
 
-    // Each side may be given what is meant for another.
+    // Either side may receive a message that is meant for another.
     #[test]
     fn messages_of_one_kind_are_not_mistaken(request in requests(), reply in replies()) {
-        let (request, reply) = (datagram::encode(&request).expect("fits"), datagram::encode(&reply).expect("fits"));
+        let (request, reply) = (
+            datagram::encode(&request).expect("fits"),
+            datagram::encode(&reply).expect("fits"),
+        );
         prop_assert!(datagram::decode::<Reply>(&request).is_err());
         prop_assert!(datagram::decode::<Request>(&reply).is_err());
         prop_assert!(datagram::decode::<ControlRequest>(&request).is_err());

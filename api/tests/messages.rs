@@ -1,4 +1,4 @@
-//! Every message survives the way through a datagram, and a stranger's message is refused with a reason.
+//! Every message survives encoding as a datagram, and a foreign message is refused with a reason.
 
 mod samples;
 
@@ -10,7 +10,7 @@ use covalent_api::{
     config::{Effect, FaultRates, KeyChange},
     control::{
         Channels, ControlReply, ControlRequest, ControlVersion, InterfaceStatus, LinkBrief,
-        Neighbour, RULES_TOLD_MAX, RuleBrief, XdpProgram,
+        Neighbor, RULES_PER_REPLY_MAX, RuleBrief, XdpProgram,
     },
     datagram::{self, DatagramError},
     event::{Event, EventKind},
@@ -144,7 +144,7 @@ fn replies_and_events_survive() {
     let mut all = vec![
         Reply::Welcome {
             version: API_VERSION,
-            speaks: Some(Versions::SPOKEN),
+            speaks: Some(Versions::SUPPORTED),
             node: "a".into(),
             guid: guid(),
             lanes: 1,
@@ -220,7 +220,7 @@ fn replies_and_events_survive() {
 fn control_messages_survive() {
     [
         ControlRequest::Version,
-        ControlRequest::Neighbours,
+        ControlRequest::Neighbors,
         ControlRequest::Links,
         ControlRequest::Interfaces,
         ControlRequest::Reload,
@@ -273,16 +273,16 @@ fn control_messages_survive() {
         node: "a".into(),
         guid: Some(guid()),
     };
-    let neighbour = Neighbour {
+    let neighbor = Neighbor {
         guid: guid(),
         name: "b".into(),
         links: vec![link.clone()],
     };
     [
         ControlReply::Version(version),
-        ControlReply::Neighbours {
+        ControlReply::Neighbors {
             daemon_connected: true,
-            neighbours: vec![neighbour],
+            neighbors: vec![neighbor],
         },
         ControlReply::Links {
             daemon_connected: false,
@@ -336,7 +336,7 @@ fn every_rule() -> Vec<Rule> {
 }
 
 #[test]
-fn as_many_of_the_longest_rules_as_one_answer_has_fit() {
+fn the_most_and_longest_rules_of_one_answer_fit() {
     let address = "1234:5678:9abc:def0:1234:5678:9abc:def0";
     let longest = RuleBrief {
         rule: Rule {
@@ -353,13 +353,13 @@ fn as_many_of_the_longest_rules_as_one_answer_has_fit() {
     };
     survives(&ControlReply::Rules {
         held: held(),
-        rules: vec![longest; RULES_TOLD_MAX],
+        rules: vec![longest; RULES_PER_REPLY_MAX],
         next: Some(u32::MAX),
     });
 }
 
 #[test]
-fn strangers_are_refused_with_a_reason() {
+fn unknown_requests_are_refused_with_a_reason() {
     for (text, part) in [
         (r#"{"request":"fly"}"#, "unknown variant `fly`"),
         (
@@ -398,10 +398,10 @@ fn strangers_are_refused_with_a_reason() {
 }
 
 #[test]
-fn a_status_of_many_pipes_is_cut_to_one_datagram_and_says_so() {
+fn a_status_of_many_pipes_is_cut_to_one_datagram_and_marked() {
     let mut small = status();
     small.fit();
-    assert_eq!(small, status(), "what fits is left alone");
+    assert_eq!(small, status(), "a status that fits is not changed");
 
     let mut many = status();
     many.nodes = (1..2000).map(far_node).collect();
@@ -418,7 +418,11 @@ fn a_status_of_many_pipes_is_cut_to_one_datagram_and_says_so() {
     assert!(datagram::encode(&Reply::Status(Box::new(large.clone()))).is_err());
     large.fit();
     assert_eq!(large.omitted, 2000 - large.pipes.len() as u64);
-    assert_eq!(large.nodes.len(), 64, "so many stay while pipes can go");
+    assert_eq!(
+        large.nodes.len(),
+        64,
+        "no node is left out while pipes can be"
+    );
     assert_eq!(large.regions.len(), 1, "and regions");
     let bytes = datagram::encode(&Reply::Status(Box::new(large))).expect("fits now");
     assert!(

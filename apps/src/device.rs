@@ -29,7 +29,7 @@ pub struct SocketArgs {
 /// The option about the lane, for applications that need no port.
 #[derive(Debug, Clone, Copy, Args)]
 pub struct LaneArgs {
-    /// The lane to live on: the one whose links lead to the other nodes
+    /// The lane to attach to: the one whose links lead to the other nodes
     #[arg(long, default_value_t = 0)]
     pub lane: u32,
 }
@@ -38,7 +38,7 @@ impl SocketArgs {
     /// Attaches to a lane.
     ///
     /// # Errors
-    /// No daemon, no such lane, or what the daemon refuses.
+    /// There is no daemon or no such lane, or the daemon refuses.
     pub fn attach_to_lane(&self, lane: LaneArgs, program: &str) -> Result<Device> {
         self.attach(program, lane.lane)
     }
@@ -53,7 +53,7 @@ impl SocketArgs {
     /// Attaches to the lane that owns `port`.
     ///
     /// # Errors
-    /// No daemon, no such port, or what the daemon refuses.
+    /// There is no daemon or no such port, or the daemon refuses.
     pub fn attach_to(&self, port: &str, program: &str) -> Result<Device> {
         let client = Client::connect(&self.socket, program)?;
         let ports = &client.node().ports;
@@ -69,12 +69,13 @@ impl SocketArgs {
     }
 }
 
-/// What frames an option asks for.
+/// The frames that an option selects.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MatchArg(pub Match);
 
 /// How `--match` is written, for help texts.
-pub const MATCH_HELP: &str = "any | ethertype:0x0806 | vlan:7 | prefix:10.1.0.0/16 | udp:53 | tcp:192.0.2.1:80 | udp:192.0.2.7:4000->192.0.2.1:53";
+pub const MATCH_HELP: &str = "any | ethertype:0x0806 | vlan:7 | prefix:10.1.0.0/16 | udp:53 | \
+    tcp:192.0.2.1:80 | udp:192.0.2.7:4000->192.0.2.1:53";
 
 impl FromStr for MatchArg {
     type Err = anyhow::Error;
@@ -193,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_match_is_told_how_to_be_one() {
+    fn the_error_for_a_bad_match_shows_the_valid_forms() {
         for text in [
             "",
             "all",

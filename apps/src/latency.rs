@@ -2,7 +2,7 @@
 
 use hdrhistogram::Histogram;
 
-/// Longest time that is told apart, in nanoseconds: one minute. Longer ones count as this.
+/// Longest distinguishable time in nanoseconds: one minute. Longer times count as this.
 const LONGEST_NS: u64 = 60_000_000_000;
 
 /// A histogram of times from 1 ns to a minute, three significant digits, about 200 KiB.

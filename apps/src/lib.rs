@@ -1,8 +1,9 @@
-//! What the small applications are made of: capture reading, comparison of what comes back, a bank's book-keeping, replicated registers,
-//! and the few things that they all share (arguments, output, ending).
+//! Parts of the small applications: capture reading, comparison of returning frames, a bank's
+//! bookkeeping, replicated registers, and shared parts (arguments, output, exit).
 //!
-//! The logic here opens no device; the binaries in `src/bin` join it to `covalent-verbs`. So it is tested without a
-//! daemon, and read as an example of how an application on pipes and verbs is put together.
+//! The logic here opens no device; the binaries in `src/bin` connect it to `covalent-verbs`. It is
+//! therefore tested without a daemon, and serves as an example of an application on pipes and
+//! verbs.
 #![forbid(unsafe_code)]
 
 pub mod bank;

@@ -1,4 +1,4 @@
-//! What the applications print: JSON lines for programs, a table for people; errors go to stderr.
+//! Output of the applications: JSON lines for programs, a table for people. Errors go to stderr.
 
 use std::{
     io::{self, Write},
@@ -10,14 +10,14 @@ use clap::{Args, ValueEnum};
 use comfy_table::{CellAlignment, Table, presets::UTF8_HORIZONTAL_ONLY};
 use serde::Serialize;
 
-/// Exit code of a run whose checks all held.
+/// Exit code of a run whose checks all passed.
 pub const EXIT_HELD: u8 = 0;
 /// Exit code of a run in which a check failed.
 pub const EXIT_FAILED: u8 = 1;
 /// Exit code of a run that could not take place.
 pub const EXIT_NOT_RUN: u8 = 2;
 
-/// How often progress is told.
+/// Interval between progress lines.
 const PROGRESS_EVERY: Duration = Duration::from_millis(200);
 
 /// How to print.
@@ -48,7 +48,7 @@ pub struct Output {
 }
 
 impl Output {
-    /// Prints as `args` say.
+    /// Creates an output that prints as `args` specify.
     #[must_use]
     pub fn new(args: OutputArgs) -> Self {
         Self {
@@ -57,7 +57,7 @@ impl Output {
         }
     }
 
-    /// Says that the application is at work, so that whoever waits for it can go on.
+    /// Prints that the application is ready.
     ///
     /// # Errors
     /// stdout is closed.
@@ -72,7 +72,7 @@ impl Output {
         }
     }
 
-    /// Says that something happened: as JSON a line of `"type":"news"`, else `text`.
+    /// Reports an event: in JSON a line of `"type":"news"`, otherwise `text`.
     ///
     /// # Errors
     /// stdout is closed.
@@ -87,13 +87,14 @@ impl Output {
         }
     }
 
-    /// Whether it is time to call [`Output::progress`]. Cheap enough for each turn of a loop that knows the time.
+    /// Whether [`Output::progress`] is due. Cheap enough for each turn of a loop that knows the
+    /// time.
     #[must_use]
     pub fn wants_progress(&self, now: Instant) -> bool {
         self.args.progress_json && now >= self.next_progress
     }
 
-    /// Tells how far the work is.
+    /// Prints the progress of the work.
     ///
     /// # Errors
     /// stdout is closed.
@@ -118,7 +119,8 @@ impl Output {
     }
 }
 
-/// The exit code of `main`: whether checks held, or that the run could not take place, with the reason on stderr.
+/// Returns the exit code of `main`: whether the checks passed, or that the run could not take
+/// place, with the reason on stderr.
 pub fn exit(app: &str, result: anyhow::Result<bool>) -> ExitCode {
     match result {
         Ok(true) => ExitCode::from(EXIT_HELD),

@@ -1,6 +1,7 @@
 //! Reproducible choices: the same seed makes an application do the same work.
 
-/// SplitMix64 (Steele, Lea, Flood 2014): one word of state, good enough to pick accounts and amounts.
+/// SplitMix64 (Steele, Lea, Flood 2014): one word of state, good enough to pick accounts and
+/// amounts.
 #[derive(Debug, Clone)]
 pub(crate) struct Random(u64);
 

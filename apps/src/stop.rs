@@ -11,19 +11,19 @@ use std::{
 
 use signal_hook::consts::{SIGINT, SIGTERM};
 
-/// Longest time that a loop waits before it asks again whether to stop.
-pub const ASK_EVERY: Duration = Duration::from_millis(50);
+/// Longest time that a loop waits before it checks for a stop request.
+pub const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
-/// Whether somebody asked the process to end. Clones see the same request; any thread may ask.
+/// A request to stop the process. Clones share it. Any thread may set it.
 #[derive(Debug, Clone, Default)]
 pub struct Stop(Arc<AtomicBool>);
 
 impl Stop {
-    /// Listens for SIGINT and SIGTERM. A second SIGINT or SIGTERM ends the process at once, should the first find it
-    /// stuck.
+    /// Sets the request on SIGINT and SIGTERM. A second SIGINT or SIGTERM exits the process at
+    /// once, in case the first finds it stuck.
     ///
     /// # Errors
-    /// What the system says when it does not let us.
+    /// The system refuses to register the signal handlers.
     pub fn on_signals() -> io::Result<Self> {
         let stop = Self::default();
         for signal in [SIGINT, SIGTERM] {
@@ -38,14 +38,14 @@ impl Stop {
         Ok(stop)
     }
 
-    /// Asks.
-    pub fn ask(&self) {
+    /// Requests the stop.
+    pub fn request(&self) {
         self.0.store(true, Ordering::Relaxed);
     }
 
-    /// Whether somebody asked.
+    /// Whether a stop is requested.
     #[must_use]
-    pub fn is_asked(&self) -> bool {
+    pub fn is_requested(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }
 }

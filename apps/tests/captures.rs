@@ -1,4 +1,4 @@
-//! Real captures, among them many whose frames once crashed parsers.
+//! Tests on real captures. Frames of many of them once crashed parsers.
 #![allow(clippy::unwrap_used)]
 
 use std::{env, path::PathBuf};
@@ -8,10 +8,11 @@ use covalent_apps::replay::{capture, sample};
 /// A large collection that may lie beside the repository.
 const COLLECTION: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../shared/data");
 
-/// What is always there.
+/// The sample, which is always present.
 const SAMPLE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/samples");
 
-/// The folder that COVALENT_CAPTURES names, else the collection, else the sample; or those folders in it that hold captures.
+/// Returns the directory in COVALENT_CAPTURES, else the collection, else the sample; or the
+/// subdirectories of it that hold captures.
 fn folders() -> Vec<PathBuf> {
     let folder = env::var_os("COVALENT_CAPTURES").map_or_else(
         || {

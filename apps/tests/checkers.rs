@@ -1,4 +1,5 @@
-//! Two checkers of linearizability that share no line are given the same histories, good and bad, and must agree; and both must find what is known to be wrong.
+//! Two independent linearizability checkers receive the same histories, good and bad. They must
+//! agree, and both must find the known violations.
 #![allow(clippy::unwrap_used)]
 
 use std::collections::BTreeMap;
@@ -13,7 +14,7 @@ use stateright::semantics::{ConsistencyTester, LinearizabilityTester, Sequential
 
 const KEY: &[u8] = b"k";
 
-/// A register, as the other checker wants it.
+/// A register in the form that the other checker requires.
 #[derive(Debug, Clone, Default)]
 struct Register(Option<Vec<u8>>);
 
@@ -42,7 +43,7 @@ fn is_linearizable_to_stateright(history: &[Operation]) -> bool {
     let mut events = BTreeMap::new();
     for (at, one) in history.iter().enumerate() {
         events.insert((one.called_ns, false, at), at);
-        if let Some((when, _)) = one.told() {
+        if let Some((when, _)) = one.reported() {
             events.insert((when, true, at), at);
         }
     }
@@ -50,7 +51,7 @@ fn is_linearizable_to_stateright(history: &[Operation]) -> bool {
     for ((_, is_answer, _), at) in events {
         let one = &history[at];
         if is_answer {
-            let (_, answer) = one.told().unwrap();
+            let (_, answer) = one.reported().unwrap();
             tester.on_return(one.client, answer.clone()).unwrap();
         } else {
             tester.on_invoke(one.client, one.op.clone()).unwrap();
@@ -63,7 +64,8 @@ fn value(number: u8) -> Vec<u8> {
     vec![number]
 }
 
-/// What three clients do, in the order in which it takes effect; how long before and after each is under way; what is falsified.
+/// The operations of three clients in the order of their effects, the time in flight before and
+/// after each effect, and the falsification.
 #[derive(Debug, Clone)]
 struct Script {
     steps: Vec<(u8, u8, u8, u8, u8)>,
@@ -108,7 +110,8 @@ fn history(script: &Script) -> Vec<Operation> {
         };
         let effect_ns = 1000 * (at as u64 + 1);
         let answer = register.invoke(&op);
-        // One client has one thing under way: it begins behind its last answer, which came before this takes effect.
+        // A client has one operation in flight: its call follows its last reply, which precedes
+        // this effect.
         let called_ns =
             (effect_ns - 1 - 20 * u64::from(before)).max(busy_until[usize::from(client)] + 1);
         let next_own = script.steps[at + 1..]
@@ -129,16 +132,16 @@ fn history(script: &Script) -> Vec<Operation> {
         let values: Vec<Vec<u8>> = (0..12).map(value).collect();
         let (_, answer) = history[at].answered.as_mut().unwrap();
         *answer = match (&answer, what) {
-            // Something else was seen: an old value, one of later, or one that never was.
+            // Another value was read: an old one, a later one, or one that never existed.
             (Answer::Value(_), what) => Answer::Value(Some(values[3 + usize::from(what)].clone())),
-            // It was told as done, and was not.
+            // Reported as done, but not executed.
             (Answer::Differs(_), _) => Answer::Done,
-            // It was told as not done, and was.
+            // Reported as not done, but executed.
             (Answer::Done, what) => Answer::Differs(Some(values[usize::from(what)].clone())),
             (other, _) => (*other).clone(),
         };
         if matches!(history[at].op, Op::Put { .. }) {
-            // A put is lost: it was told as done and nobody finds it.
+            // A lost put: reported as done, but no read finds it.
             history[at].answered.as_mut().unwrap().1 = Answer::Done;
             history[at].op = Op::Put {
                 key: KEY.to_vec(),
@@ -215,7 +218,7 @@ fn cas(expected: u8, new: u8) -> Op {
 }
 
 #[test]
-fn what_is_known_to_be_wrong_is_found_and_what_is_known_to_be_right_is_not() {
+fn known_wrong_histories_are_found_and_known_right_ones_are_not() {
     let saw = |number| Answer::Value(Some(value(number)));
     let done = |when| Some((when, Answer::Done));
     let cases = [
@@ -268,7 +271,7 @@ fn what_is_known_to_be_wrong_is_found_and_what_is_known_to_be_right_is_not() {
             ],
         ),
         (
-            "two that both found what one of them replaced",
+            "two swaps that both replaced the same value",
             false,
             vec![
                 operation(1, put(1), 0, done(1)),

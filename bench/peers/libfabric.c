@@ -1,8 +1,11 @@
-/* libfabric's provider `shm`.
+/*
+ * libfabric's provider `shm`.
  *
- * As fabtests' fi_rdm_pingpong does it: a reliable datagram endpoint with FI_MSG, one address vector and one completion queue for both
- * directions, no waiting object, receives posted ahead with fi_recv; fi_inject up to the provider's inject_size (it copies and completes
- * nothing), fi_send beyond. FI_THREAD_DOMAIN and manual progress: one thread uses it, and reading the completion queue is what drives it.
+ * Configured like fabtests' fi_rdm_pingpong: a reliable datagram endpoint with FI_MSG, one address
+ * vector, and one completion queue for both directions without a wait object. Receives are posted
+ * ahead with fi_recv. Messages up to the provider's inject_size use fi_inject, which copies and
+ * generates no completion; longer ones use fi_send. FI_THREAD_DOMAIN and manual progress: one
+ * thread uses it, and reads of the completion queue drive the provider.
  */
 #include <rdma/fabric.h>
 #include <rdma/fi_cm.h>
@@ -15,7 +18,7 @@
 #include "messages.h"
 #include "slots.h"
 
-/* Completions taken at a time. */
+/* Completions read at a time. */
 enum { COMPLETIONS = 16 };
 
 struct messenger {
@@ -43,7 +46,7 @@ static int fail(struct messenger *this, const char *what, ssize_t error)
     return -1;
 }
 
-/* Takes completions; this is what drives the provider. */
+/* Reads completions, which drives the provider. */
 static int work(struct messenger *this)
 {
     struct fi_cq_msg_entry entries[COMPLETIONS];
@@ -71,7 +74,7 @@ static int work(struct messenger *this)
     return 0;
 }
 
-/* Posts every buffer that is free. */
+/* Posts every free buffer. */
 static int post(struct messenger *this)
 {
     struct incoming *slot;
@@ -125,7 +128,7 @@ static struct messenger *open_messenger(const char *name, size_t bytes_max, size
     hints->tx_attr->tclass = FI_TC_LOW_LATENCY;
     hints->fabric_attr->prov_name = strdup("shm");
     what = "fi_getinfo for the provider shm";
-    /* A name of its own for the shared memory, so that what a killed process leaves can be told from other people's. */
+    /* A unique name for the shared memory distinguishes leftovers of a killed process. */
     char source[128];
     snprintf(source, sizeof(source), "fi_ns://%s", name);
     if ((error = fi_getinfo(FI_VERSION(1, 17), source, NULL, FI_SOURCE, hints, &this->info)) != 0)

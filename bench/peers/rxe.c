@@ -1,8 +1,11 @@
-/* Compare-and-swap from one RDMA device of this machine to another, over one reliable connection.
+/*
+ * Compare-and-swap between two RDMA devices of this machine, over one reliable connection.
  *
- * As perftest's ib_atomic_lat does it: an RC queue pair at either end, signalled IBV_WR_ATOMIC_CMP_AND_SWP, answers taken by polling the completion
- * queue. Both ends are in one process, so no addresses are exchanged; nothing runs at the far end but what carries its device out. The acknowledgement
- * timeout and the retries are the caller's: with them spent the connection is broken, and is made anew when it asks for that.
+ * Configured like perftest's ib_atomic_lat: an RC queue pair at each end, signaled
+ * IBV_WR_ATOMIC_CMP_AND_SWP, completions polled. Both ends are in one process, so no addresses are
+ * exchanged. At the far end only the device works. The caller sets the acknowledgment timeout and
+ * the number of retries. When these are exhausted the connection is broken until the caller
+ * reconnects.
  */
 #include <stdbool.h>
 #include <stdint.h>
@@ -24,7 +27,7 @@ struct end {
     union ibv_gid gid;
     uint8_t gid_index;
     enum ibv_mtu mtu;
-    /* Atomics that it lets one queue pair have under way. */
+    /* Atomics that one queue pair may have in flight. */
     uint8_t atomics_max;
 };
 
@@ -32,9 +35,9 @@ struct pair {
     struct end near, far;
     uint32_t depth;
     uint8_t timeout, retries;
-    /* Swaps that were posted, and those that ended, well or not, since the connection was made. */
+    /* Swaps posted and swaps completed, with or without success, on this connection. */
     uint64_t begun, ended;
-    /* One failed, and its answer was not told yet. */
+    /* A swap failed on this connection. */
     bool broken;
 };
 
@@ -44,7 +47,7 @@ static bool is_ipv4(const union ibv_gid *gid)
     return memcmp(gid->raw, mapped, sizeof(mapped)) == 0;
 }
 
-/* NULL, or what could not be done. */
+/* Returns NULL, or the step that failed. */
 static const char *end_open(struct end *end, const char *name, uint32_t depth)
 {
     int count = 0;
@@ -119,7 +122,7 @@ static const char *end_connect(struct end *end, const struct end *other, uint8_t
         .qp_access_flags = IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC,
     };
     if (ibv_modify_qp(end->qp, &attributes, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS) != 0)
-        return "initialising its queue pair";
+        return "initializing its queue pair";
     attributes = (struct ibv_qp_attr){
         .qp_state = IBV_QPS_RTR,
         .path_mtu = end->mtu < other->mtu ? end->mtu : other->mtu,
@@ -147,7 +150,10 @@ static const char *end_connect(struct end *end, const struct end *other, uint8_t
     return NULL;
 }
 
-/* Makes the connection, anew if there was one: what was under way on it never ends. NULL, or what could not be done. */
+/*
+ * Connects, or reconnects. Swaps in flight on the old connection never complete. Returns NULL, or
+ * the step that failed.
+ */
 const char *covalent_bench_rxe_connect(struct pair *pair)
 {
     struct ibv_wc taken[TAKEN_MAX];
@@ -169,7 +175,11 @@ void covalent_bench_rxe_close(struct pair *pair)
     free(pair);
 }
 
-/* A connection between two devices by name, with as many swaps under way as `depth`; NULL, and what could not be done. `timeout` is 4.096 µs * 2^timeout. */
+/*
+ * Opens a connection between two devices by name, with up to `depth` swaps in flight. On failure
+ * returns NULL and sets `problem` to the step that failed. The acknowledgment timeout is
+ * 4.096 µs * 2^timeout.
+ */
 struct pair *covalent_bench_rxe_open(const char *near, const char *far, uint32_t depth, uint8_t timeout, uint8_t retries, const char **problem)
 {
     struct pair *pair = calloc(1, sizeof(*pair));
@@ -191,7 +201,10 @@ struct pair *covalent_bench_rxe_open(const char *near, const char *far, uint32_t
     return NULL;
 }
 
-/* Swaps `expected` for `desired` in word `number % depth` of the far end. 1: posted, 0: no room, -1: refused. */
+/*
+ * Posts a swap of `expected` for `desired` in word `number % depth` of the far end. 1: posted, 0:
+ * no room, -1: refused.
+ */
 int covalent_bench_rxe_swap(struct pair *pair, uint64_t number, uint64_t expected, uint64_t desired)
 {
     uint64_t at = number % pair->depth;
@@ -223,7 +236,10 @@ int covalent_bench_rxe_swap(struct pair *pair, uint64_t number, uint64_t expecte
     return 1;
 }
 
-/* The number and the value found of each swap that ended, at most `room`; their count, or -1 if one failed: the connection is broken then. */
+/*
+ * Returns the count of completed swaps, at most `room`, with the number and the found value of
+ * each. -1: a swap failed and the connection is broken.
+ */
 int covalent_bench_rxe_poll(struct pair *pair, uint64_t *numbers, uint64_t *found, int room)
 {
     struct ibv_wc taken[TAKEN_MAX];

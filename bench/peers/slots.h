@@ -1,7 +1,10 @@
-/* The bookkeeping that both libraries need: a ring of buffers in which messages arrive, and a ring of messages that are being sent.
+/*
+ * Bookkeeping shared by both libraries: a ring of receive buffers, and a ring of messages being
+ * sent.
  *
- * A buffer is posted, then arrived, then lent; it is posted again once its reader is done with it and, if it was sent back, once that has ended.
- * All three follow each other in the order of the ring.
+ * A buffer is posted, then arrived, then lent. It is posted again when its reader no longer needs
+ * it and, if it was sent back, when that send has completed. All steps follow the order of the
+ * ring.
  */
 #ifndef COVALENT_BENCH_SLOTS_H
 #define COVALENT_BENCH_SLOTS_H
@@ -15,14 +18,14 @@
 
 enum { LINE_BYTES = 64 };
 
-/* A buffer for a message that arrives. */
+/* A receive buffer. */
 struct incoming {
     void *bytes;
     size_t length;
     bool arrived;
-    /* It arrived, and not whole. */
+    /* The message arrived incomplete. */
     bool failed;
-    /* The number of the answer that is sent from it, counted from 1; 0: none. */
+    /* Number of the reply that is sent from this buffer, from 1; 0: none. */
     uint64_t answer;
 };
 
@@ -37,9 +40,9 @@ struct slots {
     struct incoming *incoming;
     struct outgoing *outgoing;
     char *memory;
-    /* Counted since the beginning: buffers posted, and given to the reader. */
+    /* Total buffers posted, and lent to the reader. */
     uint64_t posted, lent;
-    /* Messages handed over, and those of them, in their order, that are done. */
+    /* Messages passed to the library, and how many of them, in order, are done. */
     uint64_t begun, done;
 };
 
@@ -66,7 +69,7 @@ static inline void slots_close(struct slots *slots)
     free(slots->memory);
 }
 
-/* Counts what has been sent, in order. */
+/* Counts completed sends, in order. */
 static inline uint64_t slots_sent(struct slots *slots)
 {
     while (slots->done < slots->begun && slots->outgoing[slots->done % slots->depth].done)
@@ -74,7 +77,7 @@ static inline uint64_t slots_sent(struct slots *slots)
     return slots->done;
 }
 
-/* The slot of the next message to send, and NULL while all are taken. It counts as begun when `slots_begin` says so. */
+/* Slot of the next message to send; NULL if all are in use. The caller increments `begun`. */
 static inline struct outgoing *slots_next_outgoing(struct slots *slots)
 {
     if (slots->begun - slots_sent(slots) == slots->depth)
@@ -84,7 +87,7 @@ static inline struct outgoing *slots_next_outgoing(struct slots *slots)
     return next;
 }
 
-/* The buffer that can be posted again, or NULL. */
+/* The next buffer that can be posted, or NULL. */
 static inline struct incoming *slots_next_free(struct slots *slots)
 {
     uint64_t oldest = slots->posted - slots->depth;
@@ -99,7 +102,7 @@ static inline struct incoming *slots_next_free(struct slots *slots)
     return next;
 }
 
-/* Before it is posted again. */
+/* Resets a buffer before it is posted again. */
 static inline void slots_renew(struct incoming *slot)
 {
     slot->arrived = false;
@@ -116,7 +119,7 @@ static inline struct incoming *slots_next_arrived(struct slots *slots)
     return next->arrived ? next : NULL;
 }
 
-/* Gives the reader the next message: what `receive` returns. */
+/* Lends the next message to the reader. Returns like `receive`. */
 static inline int slots_lend(struct slots *slots, void **bytes, size_t *length, char *problem, size_t room)
 {
     struct incoming *next = slots_next_arrived(slots);
@@ -133,7 +136,7 @@ static inline int slots_lend(struct slots *slots, void **bytes, size_t *length, 
     return 1;
 }
 
-/* The message that the reader has. */
+/* The message that the reader holds, or NULL. */
 static inline struct incoming *slots_lent(struct slots *slots)
 {
     return slots->lent == 0 ? NULL : &slots->incoming[(slots->lent - 1) % slots->depth];

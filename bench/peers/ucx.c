@@ -1,8 +1,10 @@
-/* UCX's tag matching over shared memory.
+/*
+ * UCX tag matching over shared memory.
  *
- * As ucx_perftest's tag_lat and tag_bw do it: one worker in mode SINGLE, progressed by the thread that uses it; ucp_tag_send_nbx and
- * ucp_tag_recv_nbx with one tag, receives posted ahead. UCX_TLS is posix,cma,self: messages of up to about 8 KiB are copied through
- * POSIX shared memory, longer ones are read by process_vm_readv once both sides have agreed (rendezvous).
+ * Configured like ucx_perftest's tag_lat and tag_bw: one worker in mode SINGLE, progressed by the
+ * thread that uses it; ucp_tag_send_nbx and ucp_tag_recv_nbx with one tag; receives posted ahead.
+ * UCX_TLS is posix,cma,self: messages up to about 8 KiB are copied through POSIX shared memory.
+ * Longer ones are read with process_vm_readv after a rendezvous.
  */
 #include <stdio.h>
 #include <string.h>
@@ -13,7 +15,7 @@
 
 enum { TAG = 1 };
 
-/* How often a close lets the library work on what it cancelled before it gives up. */
+/* Progress calls of a close for canceled requests before it gives up. */
 enum { ROUNDS_TO_CLOSE = 10000 };
 
 struct messenger {
@@ -21,7 +23,7 @@ struct messenger {
     ucp_context_h context;
     ucp_worker_h worker;
     ucp_ep_h peer;
-    /* Requests of posted receives, to cancel them. */
+    /* Requests of posted receives, for cancellation. */
     void **receiving;
     char problem[256];
 };
@@ -58,7 +60,7 @@ static void has_been_sent(void *request, ucs_status_t status, void *user_data)
     slot->done = true;
 }
 
-/* Posts every buffer that is free. */
+/* Posts every free buffer. */
 static int post(struct messenger *this)
 {
     struct incoming *slot;
@@ -78,7 +80,7 @@ static int post(struct messenger *this)
             return fail(this, "ucp_tag_recv_nbx", UCS_PTR_STATUS(request));
         *receiving = request;
         if (request == NULL) {
-            /* It was there already; nobody is called back. */
+            /* Completed immediately: no callback follows. */
             slot->length = info.length;
             slot->arrived = true;
         }
@@ -87,7 +89,10 @@ static int post(struct messenger *this)
     return 0;
 }
 
-/* Lets what was begun end, for so many rounds: a worker that is destroyed while it reads from the other process aborts. */
+/*
+ * Waits for a request, up to ROUNDS_TO_CLOSE rounds. A worker that is destroyed while it reads from
+ * the other process aborts.
+ */
 static void settle(struct messenger *this, ucs_status_ptr_t request)
 {
     for (int round = 0; round < ROUNDS_TO_CLOSE && UCS_PTR_IS_PTR(request); round++) {
@@ -133,7 +138,7 @@ static struct messenger *open_messenger(const char *name, size_t bytes_max, size
     const char *what;
     ucs_status_t status = UCS_ERR_NO_MEMORY;
 
-    /* Shared memory of UCX has no name: the other side opens it by way of /proc. */
+    /* UCX shared memory has no name: the other side opens it through /proc. */
     (void)name;
     if (this == NULL || !slots_open(&this->slots, bytes_max, depth) ||
         (this->receiving = calloc(depth, sizeof(*this->receiving))) == NULL) {

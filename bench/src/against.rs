@@ -1,4 +1,4 @@
-//! Whom to compare with: one list of names for every suite.
+//! The peers to compare with: one list of names for every suite.
 
 use anyhow::{Result, bail, ensure};
 use clap::{
@@ -9,18 +9,19 @@ use clap::{
 /// All that a suite knows.
 pub const ALL: &str = "all";
 
-/// Nobody: ours alone.
+/// No peer: only the Covalent sides run.
 pub const NONE: &str = "none";
 
-/// Everybody whom some suite measures, and what they are. What a name means in a suite the result says, with version, tuning and command lines.
+/// All peers that some suite measures, with a description. Each result states what a name means in
+/// its suite, with version, tuning and command lines.
 const NAMES: &[(&str, &str)] = &[
-    (ALL, "everybody whom the suite knows"),
-    (NONE, "nobody: ours alone"),
+    (ALL, "every contestant of the suite"),
+    (NONE, "no peer: Covalent alone"),
     ("udp", "kernel UDP, both ends asleep in the kernel"),
-    ("udp-spin", "the same, both ends asking again and again"),
+    ("udp-spin", "the same, both ends calling recv repeatedly"),
     ("udp-busy", "the same, the kernel polling the interface"),
     ("tcp", "kernel TCP, both ends asleep in the kernel"),
-    ("tcp-spin", "the same, both ends asking again and again"),
+    ("tcp-spin", "the same, both ends calling recv repeatedly"),
     ("tcp-busy", "the same, the kernel polling the interface"),
     (
         "tcp-rto",
@@ -41,19 +42,19 @@ const NAMES: &[(&str, &str)] = &[
     ),
     (
         "af_packet-spin",
-        "the same, both ends asking again and again",
+        "the same, both ends calling recv repeatedly",
     ),
     (
         "af_packet-busy",
         "the same, the kernel polling the interface",
     ),
     ("af_xdp", "a bare AF_XDP socket: the machine's limit"),
-    ("af_xdp-unread", "the same, nobody reading a frame"),
+    ("af_xdp-unread", "the same, neither end reads a frame"),
     (
         "af_xdp-handed-over",
-        "af_xdp asked by a second thread, as a lane is by an application",
+        "af_xdp that serves a second thread, as a lane serves an application",
     ),
-    ("af_xdp-gathering", "the same, letting frames gather"),
+    ("af_xdp-gathering", "the same, coalescing frames"),
     ("dpdk-af_xdp", "testpmd over net_af_xdp"),
     ("dpdk-af_xdp-looking", "the same, looking at each frame"),
     ("dpdk-af_xdp-busy", "testpmd over net_af_xdp, busy polling"),
@@ -68,18 +69,21 @@ const NAMES: &[(&str, &str)] = &[
     ("libfabric", "libfabric, provider shm"),
     (
         "redis",
-        "INCR of Redis, one request of a connection under way",
+        "INCR of Redis, one request of a connection in flight",
     ),
-    ("redis-pipelined", "the same with 64 under way"),
+    ("redis-pipelined", "the same with 64 in flight"),
     (
         "redis-stream",
-        "XADD to a stream of Redis with two replicas, 64 under way",
+        "XADD to a stream of Redis with two replicas, 64 in flight",
     ),
     (
         "etcd",
         "writes to three members of etcd, by its own benchmark",
     ),
-    ("records", "records that nobody looks at: the port's limit"),
+    (
+        "records",
+        "records that neither end reads: the port's limit",
+    ),
     ("covalent-port", "ours: frames into an application's pipe"),
     ("covalent-pipe", "ours: a pipe with its session"),
     ("covalent-pipe-alone", "ours: a pipe alone"),
@@ -90,7 +94,7 @@ const NAMES: &[(&str, &str)] = &[
     ("covalent-echo", "ours: an application that echoes a pipe"),
     (
         "covalent-lane-cas",
-        "ours: a compare-and-swap asked for in a lane's thread",
+        "ours: a compare-and-swap submitted in a lane's thread",
     ),
     (
         "covalent-lane-cas-to-daemon",
@@ -110,24 +114,31 @@ const NAMES: &[(&str, &str)] = &[
     ("covalent-multicast-one", "the same, one of them sending"),
     (
         "covalent-multicast-lone",
-        "the same, one message under way at a time",
+        "the same, one message in flight at a time",
     ),
     (
         "covalent-lane-add",
-        "the same, asked for in the lane's thread",
+        "the same, submitted in the lane's thread",
     ),
 ];
 
-/// Whom to compare with.
+/// The `--against` option.
 #[derive(Debug, Clone, Args)]
 pub struct Against {
-    /// Whom to compare with, by names that mean the same in every suite. Ours takes part beside them; naming some of its sides leaves out the
-    /// others. A name of which this suite makes nothing is refused, with those that it knows.
-    #[arg(long, value_delimiter = ',', value_name = "NAME", default_value = ALL, value_parser = parser())]
+    /// Peers to compare with. A name means the same in every suite. Covalent's sides always take
+    /// part. If some of its sides are named, the other ones are left out. A name that this suite
+    /// does not know is an error, which lists the known names.
+    #[arg(
+        long,
+        value_delimiter = ',',
+        value_name = "NAME",
+        default_value = ALL,
+        value_parser = parser(),
+    )]
     pub against: Vec<String>,
 }
 
-/// Who could take part in a suite.
+/// A side that can take part in a suite.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Candidate {
     /// One of the list.
@@ -145,10 +156,11 @@ pub fn parser() -> PossibleValuesParser {
     )
 }
 
-/// Those of `candidates` of `suite` whom `wanted` names: of the peers those named, of ours all unless some are named.
+/// Returns the `candidates` of `suite` that `wanted` selects: the named peers, and all sides of
+/// ours unless some are named.
 ///
 /// # Errors
-/// A name that the suite does not know, with those that it does.
+/// The suite does not know a name. The error lists the known names.
 pub fn chosen(
     wanted: &[String],
     suite: &str,
@@ -162,7 +174,8 @@ pub fn chosen(
         if !candidates.iter().any(|known| known.name == name) {
             let known: Vec<_> = candidates.iter().map(|known| known.name).collect();
             bail!(
-                "`{name}` takes no part in `{suite}`\n  cure: --against with some of {}, or {ALL}, or {NONE}",
+                "`{name}` takes no part in `{suite}`\n  cure: --against with some of {}, or {ALL}, \
+                 or {NONE}",
                 known.join(",")
             );
         }
@@ -228,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_of_another_suite_is_told_with_those_of_this_one() {
+    fn a_name_of_another_suite_is_refused_with_the_valid_names() {
         let problem = of(&["redis"]).expect_err("of another").to_string();
         assert!(
             problem.contains("`redis`")

@@ -17,9 +17,9 @@ use crate::{
 
 /// Measures Covalent against its peers on the same machine, in turn, in one run.
 ///
-/// It leaves nothing behind, also when SIGINT, SIGTERM or SIGHUP ends it, or its terminal or pipe is
-/// closed. Exit status: 0 the goal is met (of several: every goal), 1 it is not or ours failed, 2 the
-/// measurement could not be made; 128 plus the number of the signal if one ended it.
+/// It cleans up after itself, also when SIGINT, SIGTERM or SIGHUP ends it, or its terminal or pipe
+/// is closed. Exit status: 0 every goal is met; 1 a goal is missed or Covalent failed; 2 the
+/// measurement could not be made; 128 plus the signal number if a signal ended it.
 #[derive(Debug, Parser)]
 #[command(
     name = "covalent-bench",
@@ -34,45 +34,56 @@ use crate::{
         covalent-bench page bench/results/streams-1700000000000.json"
 )]
 pub struct Arguments {
-    /// What to do.
+    /// The subcommand.
     #[command(subcommand)]
     pub action: Action,
 }
 
-/// What can be done.
+/// The subcommands.
 #[derive(Debug, Subcommand)]
 pub enum Action {
-    /// Round trips of requests that are due at fixed times, in perftest's columns, beside UDP, TCP and others (as root).
+    /// Round-trip times of requests sent on a fixed schedule, in perftest's columns, beside UDP,
+    /// TCP and others (as root).
     Latency(Latency),
-    /// Frames a second that one lane receives into an application's pipe, beside bare AF_XDP, DPDK and AF_PACKET (as root).
+    /// Frames per second that one lane receives into an application's pipe, beside bare AF_XDP,
+    /// DPDK and AF_PACKET (as root).
     Rate(Rate),
-    /// Packets and messages through pipes between two processes, beside DPDK's memif and vhost, iceoryx2, Aeron, UCX, libfabric, sockets and a bare ring.
+    /// Packets and messages through pipes between two processes, beside DPDK's memif and vhost,
+    /// iceoryx2, Aeron, UCX, libfabric, sockets and a bare ring.
     Streams(Streams),
-    /// Atomic additions a second to a counter at another node: at least 5 times the rate of Redis' INCR, pipelined (as root).
+    /// Atomic additions per second to a counter at another node. Goal: at least 5 times the rate of
+    /// Redis' INCR, pipelined (as root).
     Atomics(Atomics),
-    /// Messages that all members of a group deliver in one order: at least 1 M deliveries a second in a group of 4, and 10 times the writes of etcd (as root).
+    /// Totally ordered messages to all members of a group. Goals: at least 1 M deliveries per
+    /// second in a group of 4, and 10 times the writes of etcd (as root).
     Multicast(Multicast),
-    /// Links that are cut under load: p99 below 1 ms from the cut to the first completion over the other link; beside TCP on a cable that is cut (as root).
+    /// Links that are cut under load. Goal: p99 below 1 ms from the cut to the first completion
+    /// over the other link. Compares with TCP on a cable that is cut (as root).
     Failover(Failover),
-    /// Round trips and recovery beside TCP on one cable that loses frames and is cut (as root).
+    /// Round trips and recovery on one cable that loses frames and is cut, beside TCP (as root).
     Loss(Loss),
-    /// Reads what perftest printed on hardware of your own, and tells it in the same columns as ours.
+    /// Reads perftest output from your own hardware and prints it in the same columns as our
+    /// results.
     Perftest(Perftest),
-    /// Additions to 8 bytes over one link on a cable in memory: at least 10 M/s in one phase and 6 M/s in two.
+    /// Additions to 8 bytes over one link on an in-memory cable. Goals: at least 10 M/s in one
+    /// phase and 6 M/s in two.
     Exchanges(Exchanges),
-    /// System calls of lanes for the verbs of an application, counted by strace: none but a port's doorbell and offers of the core (as root).
+    /// System calls that lanes make for an application's verbs, counted by strace. Goal: none
+    /// except a port's doorbell and yielding the core (as root).
     SystemCalls(Wire),
     /// Two linked daemons with nothing to do: below 2 % of a core and 100 MiB each (as root).
     Idle(Wire),
-    /// Daemons that are restarted under load: the gap that their clients see, and whether each addition was done as often as its client was told (as root).
+    /// Daemons that are restarted under load: the gap that their clients see, and whether each
+    /// addition ran exactly as often as reported to its client (as root).
     Restart(Restart),
     /// Frames that a lane moves with counters in shared memory and without: at least 0.99 of them.
     Counters(Counters),
     /// Scrapes of /metrics of a node with 1000 pipes: below 20 ms, without asking a lane.
     Scrape(Scrape),
-    /// Writes docs/performance.md and its plots from a result of `streams` and the last ones of the other measurements beside it.
+    /// Writes docs/performance.md and its plots from a result of `streams` and the latest results
+    /// of the other measurements beside it.
     Page(Page),
-    /// One of the members that `multicast` starts; what it is told comes by its standard input.
+    /// One of the members that `multicast` starts. It receives its instructions on standard input.
     #[command(hide = true)]
     Member,
     /// One of the processes that `streams` and `latency` start.
@@ -86,11 +97,21 @@ pub enum Action {
 /// Restarts of daemons.
 #[derive(Debug, Args)]
 pub struct Restart {
-    /// How often each of the two daemons is restarted, in order and killed.
-    #[arg(long, default_value_t = 20, env = "COVALENT_BENCH_RESTARTS", value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    /// How often each of the two daemons is restarted, both gracefully and by a kill.
+    #[arg(
+        long,
+        default_value_t = 20,
+        env = "COVALENT_BENCH_RESTARTS",
+        value_parser = clap::value_parser!(u32).range(1..=10_000),
+    )]
     pub restarts: u32,
-    /// What lanes do when there is nothing to do: `poll` or `adaptive`.
-    #[arg(long, default_value = "adaptive", env = "COVALENT_BENCH_IDLE", value_parser = ["poll", "adaptive"])]
+    /// Idle policy of the lanes: `poll` or `adaptive`.
+    #[arg(
+        long,
+        default_value = "adaptive",
+        env = "COVALENT_BENCH_IDLE",
+        value_parser = ["poll", "adaptive"],
+    )]
     pub idle: String,
     /// The cable.
     #[command(flatten)]
@@ -107,12 +128,17 @@ pub struct Wire {
     #[command(flatten)]
     pub repeats: Repeats,
     /// Descriptors in each AF_XDP ring of both sides: a power of two, 64 to 32768.
-    #[arg(long, default_value_t = 2048, env = "COVALENT_BENCH_RING_SLOTS", value_parser = ring_slots)]
+    #[arg(
+        long,
+        default_value_t = 2048,
+        env = "COVALENT_BENCH_RING_SLOTS",
+        value_parser = ring_slots,
+    )]
     pub ring_slots: u32,
     /// The daemon to measure; without it the `covalentd` beside this program.
     #[arg(long, value_name = "FILE", env = "COVALENT_BENCH_DAEMON")]
     pub covalentd: Option<PathBuf>,
-    /// How it is told.
+    /// Output options.
     #[command(flatten)]
     pub output: Output,
 }
@@ -127,7 +153,7 @@ impl Wire {
 /// Atomic additions at another node.
 #[derive(Debug, Args)]
 pub struct Atomics {
-    /// Whom to compare with.
+    /// Peers to compare with.
     #[command(flatten)]
     pub against: Against,
     /// Where and how long.
@@ -145,9 +171,14 @@ pub struct Exchanges {
     #[command(flatten)]
     pub repeats: Repeats,
     /// Longest frames that the cable holds each way: a power of two, 64 to 32768.
-    #[arg(long, default_value_t = 256, env = "COVALENT_BENCH_RING_SLOTS", value_parser = ring_slots)]
+    #[arg(
+        long,
+        default_value_t = 256,
+        env = "COVALENT_BENCH_RING_SLOTS",
+        value_parser = ring_slots,
+    )]
     pub ring_slots: u32,
-    /// How it is told.
+    /// Output options.
     #[command(flatten)]
     pub output: Output,
 }
@@ -162,28 +193,43 @@ impl Exchanges {
 /// Links that are cut under load.
 #[derive(Debug, Args)]
 pub struct Failover {
-    /// Whom to compare with.
+    /// Peers to compare with.
     #[command(flatten)]
     pub against: Against,
     /// How often a link is cut in each way, shared out over the least number of repeats.
-    #[arg(long, default_value_t = 200, env = "COVALENT_BENCH_CUTS", value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    #[arg(
+        long,
+        default_value_t = 200,
+        env = "COVALENT_BENCH_CUTS",
+        value_parser = clap::value_parser!(u32).range(1..=100_000),
+    )]
     pub cuts: u32,
     /// How often the cuts are made anew.
     #[command(flatten)]
     pub repeats: Repeats,
     /// Verbs that the application keeps open.
-    #[arg(long, default_value_t = 32, env = "COVALENT_BENCH_OPEN", value_parser = clap::value_parser!(u32).range(1..=64))]
+    #[arg(
+        long,
+        default_value_t = 32,
+        env = "COVALENT_BENCH_OPEN",
+        value_parser = clap::value_parser!(u32).range(1..=64),
+    )]
     pub open: u32,
     /// `link.event_ratio` of both daemons; the default of the daemon unless it is given.
     #[arg(long, env = "COVALENT_BENCH_EVENT_RATIO")]
     pub event_ratio: Option<u32>,
     /// Descriptors in each AF_XDP ring: a power of two, 64 to 32768.
-    #[arg(long, default_value_t = 2048, env = "COVALENT_BENCH_RING_SLOTS", value_parser = ring_slots)]
+    #[arg(
+        long,
+        default_value_t = 2048,
+        env = "COVALENT_BENCH_RING_SLOTS",
+        value_parser = ring_slots,
+    )]
     pub ring_slots: u32,
     /// The daemon to measure; without it the `covalentd` beside this program.
     #[arg(long, value_name = "FILE", env = "COVALENT_BENCH_DAEMON")]
     pub covalentd: Option<PathBuf>,
-    /// How it is told.
+    /// Output options.
     #[command(flatten)]
     pub output: Output,
 }
@@ -191,14 +237,19 @@ pub struct Failover {
 /// Packets and messages between two processes.
 #[derive(Debug, Clone, Args)]
 pub struct Streams {
-    /// Whom to compare with.
+    /// Peers to compare with.
     #[command(flatten)]
     pub against: Against,
     /// How often all contestants take turns.
     #[command(flatten)]
     pub repeats: Repeats,
-    /// Milliseconds that one repetition is measured, after a tenth of a second to warm up.
-    #[arg(long, default_value_t = 250, env = "COVALENT_BENCH_SLICE_MS", value_parser = clap::value_parser!(u64).range(20..=60_000))]
+    /// Milliseconds per repetition, after a warm-up of 0.1 s.
+    #[arg(
+        long,
+        default_value_t = 250,
+        env = "COVALENT_BENCH_SLICE_MS",
+        value_parser = clap::value_parser!(u64).range(20..=60_000),
+    )]
     pub slice_ms: u64,
     /// Only these tests.
     #[arg(long, value_enum, value_delimiter = ',', value_name = "TEST")]
@@ -209,18 +260,19 @@ pub struct Streams {
     /// Size of the packet rings of pipes and of the bare ring, in KiB: a power of two.
     #[arg(long, default_value_t = 2048, env = "COVALENT_BENCH_RING_KIB", value_parser = ring_kib)]
     pub ring_kib: u64,
-    /// Pages of the rings of pipes and of the bare ring, reserved for the run. DPDK always gets 2 MiB pages.
+    /// Page size of the pipes' rings and of the bare ring; the pages are reserved for the run. DPDK
+    /// always gets 2 MiB pages.
     #[arg(long, value_enum, default_value = "huge", env = "COVALENT_BENCH_PAGES")]
     pub pages: Pages,
     /// Folder with captures for the mix; `../shared/data` if it is there, else a built-in sample.
     #[arg(long, value_name = "DIR", env = "COVALENT_BENCH_CAPTURES")]
     pub captures: Option<PathBuf>,
-    /// How it is told.
+    /// Output options.
     #[command(flatten)]
     pub output: Output,
 }
 
-/// How results are told.
+/// Format and destination of the results.
 #[derive(Debug, Clone, Args)]
 pub struct Output {
     /// How the result is printed.
@@ -250,7 +302,7 @@ pub struct Page {
     pub out: PathBuf,
 }
 
-/// What `streams` measures.
+/// The tests of `streams`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum TestName {
     /// There and back.
@@ -261,7 +313,7 @@ pub enum TestName {
     Stream,
     /// One small message at a time, there and back.
     RoundTrip,
-    /// Ways of telling an application of news, over the load.
+    /// Notification methods, over the load.
     Loads,
     /// 1 to 4096 pipes in turn.
     PipeCount,

@@ -1,4 +1,4 @@
-//! Threads of a measurement: the one that answers while another asks, and what each came to.
+//! Threads of a measurement: a responder that runs beside the requester, and their results.
 
 use std::{
     sync::{
@@ -32,7 +32,7 @@ pub fn beside<End, T>(
             }
             Ok(())
         });
-        // One that failed drops its end too, and tells why when it is joined.
+        // A failed thread also drops its sender. Its error is returned when it is joined.
         let _ = is_ready.recv();
         let done = work();
         over.store(true, Ordering::Relaxed);
@@ -41,7 +41,7 @@ pub fn beside<End, T>(
     })
 }
 
-/// What a thread of the measurement came to.
+/// Joins a thread of the measurement and returns its result.
 pub fn join<T>(thread: thread::ScopedJoinHandle<'_, Result<T>>) -> Result<T> {
     thread
         .join()

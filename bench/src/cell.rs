@@ -1,4 +1,4 @@
-//! What stands in the cells of tables, for people at a terminal and on the page.
+//! The text of table cells, for the terminal and for the page.
 
 use covalent_verbs::status::PortMode;
 

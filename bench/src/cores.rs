@@ -1,7 +1,8 @@
-//! Which thread runs where.
+//! Assignment of threads to cores.
 //!
-//! Both sides of a comparison get the same cores for the same parts: the sender (or client) and the receiver (or echo). What Covalent has
-//! more, the application beside a lane, gets a core of its own where there is a third one; else it shares one with a lane.
+//! Both sides of a comparison use the same cores for the same roles: the sender (or client) and the
+//! receiver (or echo). Covalent also has an application beside a lane. The application gets the
+//! third core if there is one, else it shares the lane's core.
 
 use anyhow::{Context, Result, ensure};
 use core_affinity::CoreId;
@@ -10,7 +11,7 @@ use procfs::{CurrentSI as _, KernelStats};
 /// The cores of one run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Cores {
-    /// The sender, or the side that asks.
+    /// The core of the sender or the client.
     pub near: usize,
     /// The receiver, or the side that answers.
     pub far: usize,
@@ -57,12 +58,15 @@ pub fn pin(core: usize) -> Result<()> {
     Ok(())
 }
 
-/// Lets the calling thread run at once whenever it wakes, even where a busy-polling lane has the core.
+/// Makes the calling thread run as soon as it wakes, even where a busy-polling lane occupies the
+/// core.
 ///
-/// The kernel's fair scheduler would let the lane run out its slice of milliseconds first, and the figure would be the slice.
+/// The kernel's fair scheduler would first let the lane finish its time slice of milliseconds, and
+/// the slice would dominate the figure.
 pub fn run_first() -> Result<()> {
     let priority = libc::sched_param { sched_priority: 1 };
-    // SAFETY: the call reads one `sched_param`, which lives until it returns; 0 means the calling thread.
+    // SAFETY: the call reads one `sched_param`, which lives until it returns. 0 means the calling
+    // thread.
     let answer = unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &priority) };
     nix::errno::Errno::result(answer).context("asking for SCHED_FIFO")?;
     Ok(())
@@ -73,10 +77,10 @@ pub fn run_first() -> Result<()> {
 pub struct CoreTimes(Vec<[u64; 2]>);
 
 impl CoreTimes {
-    /// As `/proc/stat` tells it now.
+    /// Reads the current times from `/proc/stat`.
     ///
     /// # Errors
-    /// It cannot be read.
+    /// `/proc/stat` cannot be read.
     pub fn now() -> Result<Self> {
         let stat = KernelStats::current().context("reading /proc/stat")?;
         Ok(Self(
@@ -96,7 +100,8 @@ impl CoreTimes {
         ))
     }
 
-    /// How busy `core` was since `before`: 1 is all the time; 0 if no time has passed or there is no such core.
+    /// Returns the busy fraction of `core` since `before`: 1 is always busy. Returns 0 if no time
+    /// has passed or the core does not exist.
     pub fn load(&self, core: usize, before: &Self) -> f64 {
         let since = |which: usize| {
             let at = |times: &Self| times.0.get(core).map_or(0, |times| times[which]);

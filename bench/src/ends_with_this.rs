@@ -7,11 +7,13 @@ use nix::{
     unistd::{Pid, getppid},
 };
 
-/// The process that `command` starts is killed when the thread that starts it ends, and so with this process.
+/// Makes the kernel kill the process of `command` when the thread that starts it exits, and thus
+/// when this process exits.
 pub fn ends_with_this(command: &mut Command) {
     let parent = Pid::this();
-    // SAFETY: between fork and exec only async-signal-safe calls are allowed. The closure makes two system calls, prctl and
-    // getppid, which neither allocate nor lock, and builds errors from plain numbers.
+    // SAFETY: only async-signal-safe calls are allowed between fork and exec. The closure makes two
+    // system calls, prctl and getppid, which neither allocate nor lock. It builds errors from plain
+    // numbers.
     unsafe {
         command.pre_exec(move || {
             prctl::set_pdeathsig(Signal::SIGKILL)?;

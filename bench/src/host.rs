@@ -1,4 +1,4 @@
-//! What the figures were measured on: without it they mean nothing.
+//! The machine on which the figures were measured, needed to interpret them.
 
 use std::fs;
 
@@ -18,20 +18,20 @@ pub struct Host {
     pub cores: usize,
     /// Memory in MiB.
     pub memory_mib: u64,
-    /// Load average of the last minute, as the kernel writes it: what else was running.
+    /// Load average of the last minute, as the kernel prints it: other work on the machine.
     pub load_average: String,
     /// Version of this program.
     pub version: String,
     /// This program's command line.
     pub command: Vec<String>,
-    /// What else it did meanwhile; absent in results of before this was watched.
+    /// Other activity during the run. Absent in results from before this was recorded.
     #[serde(default)]
     pub watched: Option<Watched>,
 }
 
 impl Host {
-    /// Looks around. What cannot be read is left empty.
-    pub fn look() -> Self {
+    /// Collects the values. A value that cannot be read stays empty.
+    pub fn observed() -> Self {
         let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
         Self {
             kernel: read("/proc/sys/kernel/osrelease").trim().to_owned(),
@@ -52,13 +52,13 @@ impl Host {
         }
     }
 
-    /// The same, with what `watch` has seen.
+    /// Adds the observations of `watch`.
     pub fn seen_by(mut self, watch: Watch) -> Result<Self> {
         self.watched = Some(watch.end()?);
         Ok(self)
     }
 
-    /// The machine, and what else it did.
+    /// Describes the machine and its other activity.
     pub fn words(&self) -> String {
         let Self {
             cpu,
@@ -95,8 +95,8 @@ mod tests {
     }
 
     #[test]
-    fn this_host_has_a_kernel_and_cores() {
-        let host = Host::look();
+    fn the_host_has_a_kernel_and_cores() {
+        let host = Host::observed();
         assert!(
             !host.kernel.is_empty() && host.cores > 0 && host.memory_mib > 0,
             "{host:?}"

@@ -1,11 +1,11 @@
-//! What `scripts/count-instructions` counted, and its section of the page about performance.
+//! The counts of `scripts/count-instructions`, and their section of the performance page.
 
 use std::{fmt::Write as _, path::Path};
 
 use anyhow::Result;
 use serde::Deserialize;
 
-use crate::{host::Host, kept, streams::told_command};
+use crate::{host::Host, kept, streams::printed_command};
 
 /// The name of results of this kind, and of their files.
 const NAME: &str = "instructions";
@@ -17,28 +17,29 @@ struct Results {
     host: Host,
     /// The compiler and its version.
     compiler: String,
-    /// What the compiler makes code for.
+    /// The target of the compiler.
     target: String,
-    /// What counts, and its version.
+    /// The counting tool and its version.
     counter: String,
-    /// Packets or verbs of the shorter and of the longer run whose difference is counted.
+    /// Packets or verbs of the shorter and of the longer run. The count is the difference of the
+    /// two runs.
     rounds: [u64; 2],
-    /// What was counted.
+    /// The counted cases.
     cases: Vec<Case>,
 }
 
-/// What one contestant spends.
+/// The instructions of one contestant.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 struct Case {
     /// The contestant.
     name: String,
-    /// What it does.
+    /// Its description.
     what: String,
-    /// Of what each: a packet, a verb.
+    /// The unit of work: a packet or a verb.
     each: String,
     /// Of both sides together, for each.
     instructions: f64,
-    /// The most at which `make test` passes; `None` for who is shown for comparison only.
+    /// The upper limit for `make test` to pass. `None` if the case is only for comparison.
     ceiling: Option<u64>,
 }
 
@@ -62,9 +63,11 @@ fn text(results: &Results) -> String {
     let _ = writeln!(
         out,
         "\n## Instructions\n\n\
-         What one packet of 64 B and one verb take, both sides together. A count does not depend on how busy the machine is; it says nothing of waiting for\n\
+         Instructions for one packet of 64 B and for one verb, both sides together. The count\n\
+         does not depend on the load of the machine. It excludes the time spent waiting for\n\
          memory or for the other core.\n\n\
-         | | each | instructions | ceiling of `make test` |\n|---|---|---:|---:|"
+         | | each | instructions | ceiling of `make test` |\n\
+         |---|---|---:|---:|"
     );
     for case in cases {
         let ceiling = match case.ceiling {
@@ -82,18 +85,24 @@ fn text(results: &Results) -> String {
     }
     let _ = writeln!(
         out,
-        "\nOf a packet are included the copy into the ring and its bookkeeping (for the others the buffer's), showing a burst of 64 to the other side, the\n\
-         application's look at a byte of each packet (echo: its change, and the daemon's side's look at what comes back), giving the room back, and the\n\
-         loops around all that. Not included are notifications, doorbells, system calls, and starting the process: both sides run in one thread, and only\n\
-         the difference between a run of {few} and one of {many} counts. Of a verb are included both nodes with their frames and CRCs, and the engine that\n\
-         executes it; not the port, the cable and the application. The counter's processor has no AVX-512, so the CRCs are those of SSE.\n\n\
-         | | |\n|---|---|\n\
-         | counted | `scripts/{}`; for each line `valgrind --tool=callgrind target/release/examples/EACH_instructions NAME COUNT`, twice |\n\
+        "\nA packet includes: the copy into the ring and its bookkeeping (for the others, the\n\
+         buffer's); publishing a burst of 64 to the other side; the application's access to a\n\
+         byte of each packet (echo: its change, and the daemon side's read of the returned\n\
+         packet); releasing the space; and the surrounding loops. It excludes notifications,\n\
+         doorbells, system calls and process start: both sides run in one thread, and only the\n\
+         difference between a run of {few} and one of {many} counts. A verb includes both\n\
+         nodes with their frames and CRCs, and the engine that executes it. It excludes the\n\
+         port, the cable and the application. The counter's processor has no AVX-512, so the\n\
+         CRCs are those of SSE.\n\n\
+         | | |\n\
+         |---|---|\n\
+         | counted | `scripts/{}`; for each line `valgrind --tool=callgrind \
+         target/release/examples/EACH_instructions NAME COUNT`, twice |\n\
          | counter | {counter} |\n\
          | compiler | {compiler}, release build for {target} |\n\
          | machine | {}, Linux {} |\n\
          | program | `bench/instructions`, version {} |",
-        told_command(&host.command),
+        printed_command(&host.command),
         host.cpu,
         host.kernel,
         host.version
@@ -125,14 +134,32 @@ mod tests {
         "counter": "valgrind-3.19.0",
         "rounds": [6400, 70400],
         "cases": [
-            {"name": "pipe-echo", "what": "there and back", "each": "packet", "instructions": 123.5, "ceiling": 128},
-            {"name": "pipe-one-way", "what": "there", "each": "packet", "instructions": 74.1, "ceiling": 74},
-            {"name": "mbuf-echo", "what": "by pointers", "each": "packet", "instructions": 81.3, "ceiling": null}
+            {
+                "name": "pipe-echo",
+                "what": "there and back",
+                "each": "packet",
+                "instructions": 123.5,
+                "ceiling": 128
+            },
+            {
+                "name": "pipe-one-way",
+                "what": "there",
+                "each": "packet",
+                "instructions": 74.1,
+                "ceiling": 74
+            },
+            {
+                "name": "mbuf-echo",
+                "what": "by pointers",
+                "each": "packet",
+                "instructions": 81.3,
+                "ceiling": null
+            }
         ]
     }"#;
 
     #[test]
-    fn the_section_tells_counts_ceilings_and_how_it_was_counted() {
+    fn the_section_has_counts_ceilings_and_the_counting_method() {
         let folder = tempfile::tempdir().expect("a directory");
         let place = folder.path();
         let older = KEPT.replace("123.5", "999.9");

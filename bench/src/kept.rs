@@ -1,4 +1,4 @@
-//! Results: how they are told, kept in a folder, and found there again.
+//! Results: how they are printed, stored in a folder and found again.
 
 use std::{
     fs, io,
@@ -13,9 +13,9 @@ use serde_json::Value;
 
 use crate::arguments::{Format, Output};
 
-/// What one suite measured.
+/// The results of one suite.
 pub trait Kept: Serialize + DeserializeOwned {
-    /// The suite: what the command line, the results and their files call it.
+    /// The suite's name on the command line, in results and in file names.
     const NAME: &'static str;
 
     /// When it began, in milliseconds since 1970.
@@ -24,10 +24,11 @@ pub trait Kept: Serialize + DeserializeOwned {
     /// The whole run for people at a terminal.
     fn table(&self) -> String;
 
-    /// As it lies in its file: on many lines, unless it is so long that nobody would read them.
+    /// The text of the result file: on many lines, unless the result is too long to be read by
+    /// people.
     ///
     /// # Errors
-    /// It cannot be JSON.
+    /// The result cannot be converted to JSON.
     fn text(&self) -> Result<String> {
         serde_json::to_string_pretty(self).context("writing JSON")
     }
@@ -60,11 +61,11 @@ pub trait Kept: Serialize + DeserializeOwned {
         last_beside(place, Self::NAME, &maker::<Self>())
     }
 
-    /// Prints the result as `output` says, and keeps it where that asks for it.
+    /// Prints the result in the format of `output`, and stores it if `output` names a folder.
     ///
     /// # Errors
-    /// It cannot be written.
-    fn tell(&self, output: &Output) -> Result<()> {
+    /// The result cannot be written.
+    fn report(&self, output: &Output) -> Result<()> {
         let path = output
             .results
             .as_deref()
@@ -82,7 +83,7 @@ pub trait Kept: Serialize + DeserializeOwned {
     }
 }
 
-/// What makes results of a kind, for people.
+/// Returns the command that makes results of this type, for messages.
 pub fn maker<T: Kept>() -> String {
     format!("covalent-bench {}", T::NAME)
 }
@@ -94,8 +95,9 @@ pub fn now_unix_ms() -> u64 {
         .map_or(0, |time| u64::try_from(time.as_millis()).unwrap_or(0))
 }
 
-/// The last result called `name` in `place`, or in the folder of it if it is a file; `None` if there is none. `maker` is what makes such results,
-/// for people.
+/// Returns the last result called `name` in the folder `place`, or in the parent folder if `place`
+/// is a file. Returns `None` if there is none. Error messages name `maker` as the command that
+/// makes such results.
 pub fn last_beside<T: DeserializeOwned>(
     place: &Path,
     name: &str,

@@ -1,4 +1,5 @@
-//! One end of a link in a thread of this process: what a lane does for its one link, and nothing else.
+//! One end of a link in a thread of this process: the work of a lane for its one link, and nothing
+//! else.
 
 use std::time::{Duration, Instant};
 
@@ -31,29 +32,29 @@ pub struct LinkEnd {
     pub node: Node,
     frame: Box<[u8; FRAME_BYTES_MAX]>,
     carrier: bool,
-    pace: Duration,
+    tick_interval: Duration,
     next_tick: Instant,
     rounds: u32,
-    rounds_per_look: u32,
+    rounds_per_check: u32,
     /// Frames were put in since the last doorbell.
     unflushed: bool,
 }
 
 impl LinkEnd {
-    /// An end with the identity `guid`, and with `slots` or as many as a link has by default. It looks at the clock once in
-    /// `rounds_per_look` rounds.
+    /// Creates an end with the identity `guid`, and with `slots` or the default number of slots. It
+    /// reads the clock once every `rounds_per_check` rounds.
     pub fn new(
         port: Box<dyn Port>,
         guid: u64,
         slots: Option<u8>,
-        rounds_per_look: u32,
+        rounds_per_check: u32,
     ) -> Result<Self> {
         let link = LinkConfig::default();
         let name =
             Name::new("end").map_err(|error| anyhow::anyhow!("naming a node `end`: {error}"))?;
         let mut config = NodeConfig {
             ethertype: link.ethertype,
-            silent_paces_max: link.silent_paces_max,
+            keepalive_misses_max: link.keepalive_misses_max,
             ..NodeConfig::new(guid, 1, name)
         };
         if let Some(slots) = slots {
@@ -63,16 +64,16 @@ impl LinkEnd {
         let info = port.info();
         node.add_link(PORT, info.mac)
             .map_err(|error| anyhow::anyhow!("adding a link on {}: {error}", info.name))?;
-        let pace = Duration::from_millis(link.idle_pace_ms.into());
+        let tick_interval = Duration::from_millis(link.idle_tick_ms.into());
         Ok(Self {
             port,
             node,
             frame: Box::new([0; FRAME_BYTES_MAX]),
             carrier: false,
-            pace,
-            next_tick: Instant::now() + pace,
+            tick_interval,
+            next_tick: Instant::now() + tick_interval,
             rounds: 0,
-            rounds_per_look,
+            rounds_per_check,
             unflushed: false,
         })
     }
@@ -91,11 +92,12 @@ impl LinkEnd {
             if let Some(peer) = up {
                 return Ok(peer);
             }
-            ensure!(Instant::now() < deadline, "the link does not come up");
+            ensure!(Instant::now() < deadline, "the link is not up in time");
         }
     }
 
-    /// Once round, as a lane goes: receive, tick, send, ring. Returns how many frames came.
+    /// Runs one round like a lane: receive, tick, send, ring. Returns the number of received
+    /// frames.
     pub fn round(&mut self, host: &mut impl Host) -> Result<usize> {
         let carrier = self.port.carrier();
         if carrier != self.carrier {
@@ -109,10 +111,10 @@ impl LinkEnd {
             })
             .context("receiving")?;
         self.rounds = self.rounds.wrapping_add(1);
-        if self.looks_at_clock() {
+        if self.is_clock_due() {
             let now = Instant::now();
             if now >= self.next_tick {
-                self.next_tick = now + self.pace;
+                self.next_tick = now + self.tick_interval;
                 self.node.on_tick(host);
             }
         }
@@ -121,11 +123,11 @@ impl LinkEnd {
     }
 
     /// Whether this round is one of those with a look at the clock.
-    pub const fn looks_at_clock(&self) -> bool {
-        self.rounds.is_multiple_of(self.rounds_per_look)
+    pub const fn is_clock_due(&self) -> bool {
+        self.rounds.is_multiple_of(self.rounds_per_check)
     }
 
-    /// Sends what the node has to send, and rings.
+    /// Sends the node's pending frames and rings the doorbell.
     pub fn send(&mut self, host: &mut impl Host) -> Result<()> {
         let Self {
             port,
@@ -143,7 +145,7 @@ impl LinkEnd {
             }
             *unflushed = true;
         }
-        // A cable has nothing of ours inside as soon as it took a frame, but shows it only when it is flushed.
+        // A cable is idle as soon as it has taken a frame, but delivers it only on a flush.
         if !std::mem::take(unflushed) && port.tx_idle() {
             return Ok(());
         }

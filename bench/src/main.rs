@@ -1,7 +1,8 @@
 //! `covalent-bench`: Covalent against its peers, in one run on one machine.
 //!
-//! Figures swing with whatever else the machine does, so each run measures all sides in turn, several times, and compares medians.
-//! Nothing is compared with figures of another run or another machine.
+//! Figures vary with other activity on the machine. Each run therefore measures all sides in turn,
+//! several times, and compares medians. It never compares with figures of another run or another
+//! machine.
 
 mod against;
 mod arguments;
@@ -24,6 +25,7 @@ mod loss;
 mod messenger;
 mod multicast;
 mod node;
+mod opening;
 mod perftest;
 mod plot_files;
 mod rate;
@@ -52,12 +54,13 @@ fn main() -> ExitCode {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::from(1),
         Err(problem) => {
-            // A terminal sends its signal to the daemons too, whose end may be noticed first.
+            // A terminal also sends its signal to the daemons. Their exit may be detected first, so
+            // check for the signal.
             let stopped = problem.downcast_ref::<Stopped>().copied();
-            if let Some(stopped) = stopped.or_else(stop::asked) {
+            if let Some(stopped) = stopped.or_else(stop::requested) {
                 return ExitCode::from(stopped.exit_code());
             }
-            // stderr itself may be closed; there is nobody else to tell.
+            // stderr itself may be closed. There is no other place to report the error.
             let _ = writeln!(std::io::stderr(), "covalent-bench: {problem:#}");
             ExitCode::from(2)
         }
@@ -140,7 +143,8 @@ fn prepare_root(output: &Output) -> Result<()> {
     refuse_debug(output)?;
     if !nix::unistd::geteuid().is_root() {
         bail!(
-            "network namespaces and AF_XDP sockets need root, and this process has user id {}\n  cure: sudo covalent-bench …",
+            "network namespaces and AF_XDP sockets need root, and this process has user id \
+             {}\n  cure: sudo covalent-bench …",
             nix::unistd::geteuid()
         );
     }
@@ -150,7 +154,8 @@ fn prepare_root(output: &Output) -> Result<()> {
 fn refuse_debug(output: &Output) -> Result<()> {
     if cfg!(debug_assertions) && !output.force_debug {
         bail!(
-            "this is a debug build, whose figures mean nothing: build with --release, or give --force-debug"
+            "this is a debug build, and its figures mean nothing: build with --release, or pass \
+             --force-debug"
         );
     }
     Ok(())

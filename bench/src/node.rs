@@ -21,16 +21,17 @@ use crate::{ends_with_this::ends_with_this, stage::Namespace, stop};
 /// How long a daemon may take to start, a link to come up, and a daemon to end.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// What the daemon is configured to be.
+/// The daemon's configuration.
 #[derive(Debug)]
 pub struct Plan<'a> {
     /// The node's name.
     pub name: &'a str,
     /// `poll` or `adaptive`.
     pub idle: &'a str,
-    /// Core of its one lane; `None` lets it float.
+    /// Core of its one lane. `None` leaves it unpinned.
     pub core: Option<usize>,
-    /// Interfaces, each a port of the same name; without any, and without cables, the node is alone.
+    /// Interfaces, each a port of the same name. Without interfaces and cables, the node has no
+    /// neighbor.
     pub interfaces: &'a [&'a str],
     /// Cables in memory: each a port, and where its two ends meet.
     pub cables: &'a [(String, PathBuf)],
@@ -40,7 +41,7 @@ pub struct Plan<'a> {
     pub ring_slots: u32,
     /// Keys of `[link]` that are not left to the daemon, with their values.
     pub link_settings: &'a [(&'a str, u32)],
-    /// Whether the ports may damage their frames. They do not before somebody says so.
+    /// Whether the ports support fault injection. No faults are active at the start.
     pub faulty: bool,
 }
 
@@ -65,7 +66,7 @@ impl Plan<'_> {
             .collect();
         let faults = if *faulty { "[port.faults]\n" } else { "" };
         let place = place.display();
-        // A daemon wants a port; on a cable that nobody else joins nothing happens.
+        // A daemon needs a port. A cable without a second end stays idle.
         let lonely = if self.interfaces.is_empty() && self.cables.is_empty() {
             format!("[[port]]\nname = \"none\"\nkind = \"cable\"\npath = \"{place}/cable.sock\"\n")
         } else {
@@ -77,7 +78,8 @@ impl Plan<'_> {
             .map(|(name, path)| {
                 let path = path.display();
                 format!(
-                    "[[port]]\nname = \"{name}\"\nlink = {link}\nkind = \"cable\"\npath = \"{path}\"\n{faults}"
+                    "[[port]]\nname = \"{name}\"\nlink = {link}\nkind = \"cable\"\npath \
+                     = \"{path}\"\n{faults}"
                 )
             })
             .collect();
@@ -86,19 +88,22 @@ impl Plan<'_> {
             .iter()
             .map(|interface| {
                 format!(
-                    "[[port]]\nname = \"{interface}\"\nlink = {link}\nkind = \"af_xdp\"\ninterface = \"{interface}\"\n\
+                    "[[port]]\nname = \"{interface}\"\nlink = {link}\nkind = \"af_xdp\"\ninterface \
+                     = \"{interface}\"\n\
                      ring_slots = {ring_slots}\n{faults}"
                 )
             })
             .collect();
         format!(
-            "[node]\nname = \"{name}\"\nruntime_dir = \"{place}/run\"\nstate_dir = \"{place}/state\"\n\
-             [dataplane]\nidle = \"{idle}\"\n[link]\n{settings}[[lane]]\n{core}{ports}{cables}{lonely}"
+            "[node]\nname = \"{name}\"\nruntime_dir = \"{place}/run\"\nstate_dir \
+             = \"{place}/state\"\n\
+             [dataplane]\nidle \
+             = \"{idle}\"\n[link]\n{settings}[[lane]]\n{core}{ports}{cables}{lonely}"
         )
     }
 }
 
-/// Starts a daemon in `namespace` with what lies in `directory`.
+/// Starts a daemon in `namespace` with the files of `directory`.
 fn spawn(program: &Path, namespace: &Namespace, directory: &Path, faulty: bool) -> Result<Child> {
     let log = fs::File::create(directory.join("log")).context("making a node's log")?;
     let mut command = Command::new(program);
@@ -120,9 +125,9 @@ fn spawn(program: &Path, namespace: &Namespace, directory: &Path, faulty: bool) 
     })
 }
 
-/// Where `covalentd` is: as told, or beside this program.
-pub fn find_daemon(told: Option<&Path>) -> Result<PathBuf> {
-    let path = match told {
+/// Returns the path of `covalentd`: the given one, or the one beside this program.
+pub fn find_daemon(configured: Option<&Path>) -> Result<PathBuf> {
+    let path = match configured {
         Some(path) => path.to_owned(),
         None => std::env::current_exe()
             .context("finding this program")?
@@ -156,7 +161,8 @@ impl Node {
         Self::started(program, namespace, plan.name, toml, plan.faulty, directory)
     }
 
-    /// As [`Node::start`], with what `toml` makes of the node's directory for its configuration. That directory is in memory, as `/run` is, where there is such a place.
+    /// As [`Node::start`], but `toml` builds the configuration from the node's directory. That
+    /// directory is in memory (like `/run`) if possible.
     pub fn start_from(
         program: &Path,
         namespace: &Namespace,
@@ -201,7 +207,8 @@ impl Node {
         Ok(node)
     }
 
-    /// Ends the daemon by `signal`, and starts it again in `namespace` at once; returns when it answers.
+    /// Stops the daemon with `signal` and starts it again in `namespace` at once. Returns when it
+    /// responds.
     pub fn restart(&mut self, namespace: &Namespace, signal: Signal) -> Result<()> {
         let pid = Pid::from_raw(self.child.id().cast_signed());
         kill(pid, signal).context("ending a daemon")?;
@@ -236,7 +243,7 @@ impl Node {
             }
             if start.elapsed() > PATIENCE {
                 bail!(
-                    "the links do not come up: {:?}; {}",
+                    "the links are not up in time: {:?}; {}",
                     status.links,
                     self.log()
                 );
@@ -245,14 +252,14 @@ impl Node {
         }
     }
 
-    /// What the daemon tells of itself.
+    /// Queries the daemon's status.
     pub fn status(&self) -> Result<NodeStatus> {
         let mut client =
             Client::connect(self.socket(), "bench").context("connecting to covalentd")?;
         client.status().context("asking covalentd for its status")
     }
 
-    /// What it is called.
+    /// Returns its name.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -272,7 +279,8 @@ impl Node {
         self.child.id()
     }
 
-    /// Its command line, with the configuration written out: the program by its name, and its own directory as DIR.
+    /// Returns its command line, with the configuration written out, the program by its name, and
+    /// its own directory as DIR.
     pub fn command(&self) -> Vec<String> {
         self.command.clone()
     }
@@ -287,13 +295,14 @@ impl Node {
 
 impl Drop for Node {
     fn drop(&mut self) {
-        // Politely first, so that it gives its sockets back before the next side binds them.
-        let asked = kill(
+        // First try SIGTERM, so that the daemon releases its sockets before the next side binds
+        // them.
+        let signaled = kill(
             Pid::from_raw(self.child.id().cast_signed()),
             Signal::SIGTERM,
         );
         let start = Instant::now();
-        while asked.is_ok() && start.elapsed() < PATIENCE {
+        while signaled.is_ok() && start.elapsed() < PATIENCE {
             match self.child.try_wait() {
                 Ok(None) => thread::sleep(Duration::from_millis(2)),
                 _ => return,

@@ -4,7 +4,7 @@ use std::{fs, path::Path};
 
 use anyhow::{Context, Result};
 
-/// Writes a plot, or removes that of an earlier result, which would be taken for this one's.
+/// Writes a plot, or removes an old file that would be mistaken for the plot of this result.
 pub fn keep(path: &Path, svg: Option<&str>) -> Result<()> {
     match svg {
         Some(svg) => write(path, svg),

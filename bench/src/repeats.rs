@@ -12,13 +12,24 @@ const SPREAD_KNOWN_FROM: u32 = 5;
 #[derive(Debug, Clone, Copy, Args)]
 pub struct Repeats {
     /// How often all sides take turns at least.
-    #[arg(long = "repeats", default_value_t = 5, env = "COVALENT_BENCH_REPEATS", value_parser = clap::value_parser!(u32).range(1..=100))]
+    #[arg(
+        long = "repeats",
+        default_value_t = 5,
+        env = "COVALENT_BENCH_REPEATS",
+        value_parser = clap::value_parser!(u32).range(1..=100),
+    )]
     pub least: u32,
-    /// Repeats until the median of every side is known to within this part of itself (0.05: 5 %); it is told if it never was.
+    /// Repeats until the median of every side is known to within this fraction of itself (0.05: 5
+    /// %). The output reports if this is not reached.
     #[arg(long, value_name = "PART", env = "COVALENT_BENCH_SPREAD_MAX", value_parser = part)]
     pub spread_max: Option<f64>,
-    /// How often all sides take turns at most, where --spread-max asks for more.
-    #[arg(long = "repeats-max", default_value_t = 50, env = "COVALENT_BENCH_REPEATS_MAX", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    /// Maximum number of repeats, if --spread-max requires more.
+    #[arg(
+        long = "repeats-max",
+        default_value_t = 50,
+        env = "COVALENT_BENCH_REPEATS_MAX",
+        value_parser = clap::value_parser!(u32).range(1..=1000),
+    )]
     pub most: u32,
 }
 
@@ -34,7 +45,7 @@ pub struct Settled {
 }
 
 impl Settled {
-    /// What `figures` of so many repeats say of a bound.
+    /// Compares `figures` of `repeats` repeats with the bound.
     pub fn of<'a>(
         repeats: u32,
         spread_max: Option<f64>,
@@ -62,7 +73,8 @@ impl Settled {
         let spread = spread * 100.0;
         match spread_max {
             Some(most) if !self.is_within() => format!(
-                "{repeats} repeats; NOT SETTLED: the widest spread is {spread:.1} % and not {:.1} %",
+                "{repeats} repeats; NOT SETTLED: the widest spread is {spread:.1} % and not {:.1} \
+                 %",
                 most * 100.0
             ),
             Some(most) => format!(
@@ -75,19 +87,19 @@ impl Settled {
 }
 
 impl Repeats {
-    /// Whether there is to be another repeat after `done` of them, of which `figures` are what is compared.
-    pub fn goes_on<'a>(&self, done: u32, figures: impl Iterator<Item = &'a Summary>) -> bool {
+    /// Returns whether to run another repeat after `done` repeats with the compared `figures`.
+    pub fn continues<'a>(&self, done: u32, figures: impl Iterator<Item = &'a Summary>) -> bool {
         if done < self.least {
             return true;
         }
         let Some(most) = self.spread_max else {
             return false;
         };
-        // Of fewer the spread says little, and of one nothing.
+        // The spread of fewer repeats is not meaningful, and that of one is 0.
         done < self.most.max(self.least) && (done < SPREAD_KNOWN_FROM || widest(figures) > most)
     }
 
-    /// What it came to.
+    /// Returns the final state of the repeats.
     pub fn settled<'a>(&self, repeats: u32, figures: impl Iterator<Item = &'a Summary>) -> Settled {
         Settled::of(repeats, self.spread_max, figures)
     }
@@ -124,22 +136,22 @@ mod tests {
     }
 
     #[test]
-    fn without_a_bound_the_number_is_what_was_asked_for() {
+    fn without_a_bound_the_configured_number_is_run() {
         let wide = figures(&[1.0, 9.0]);
-        assert!(repeats(None).goes_on(1, wide.iter()));
-        assert!(!repeats(None).goes_on(2, wide.iter()));
+        assert!(repeats(None).continues(1, wide.iter()));
+        assert!(!repeats(None).continues(2, wide.iter()));
         assert!(repeats(None).settled(2, wide.iter()).is_within());
     }
 
     #[test]
-    fn a_bound_asks_for_more_until_the_widest_side_keeps_it_or_all_is_spent() {
+    fn a_bound_adds_repeats_until_it_is_met_or_the_limit_is_reached() {
         let (wide, narrow) = (figures(&[1.0, 9.0]), figures(&[5.0, 5.1]));
         let bound = repeats(Some(0.05));
-        assert!(bound.goes_on(1, narrow.iter()));
-        assert!(bound.goes_on(4, narrow.iter()));
-        assert!(!bound.goes_on(5, narrow.iter()));
-        assert!(bound.goes_on(7, wide.iter()));
-        assert!(!bound.goes_on(8, wide.iter()));
+        assert!(bound.continues(1, narrow.iter()));
+        assert!(bound.continues(4, narrow.iter()));
+        assert!(!bound.continues(5, narrow.iter()));
+        assert!(bound.continues(7, wide.iter()));
+        assert!(!bound.continues(8, wide.iter()));
         let settled = bound.settled(8, wide.iter());
         assert!(!settled.is_within());
         assert!(

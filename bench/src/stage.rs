@@ -1,4 +1,5 @@
-//! Where it happens: two network namespaces joined by virtual cables. They have no names and end with this process, however it ends.
+//! The test bed: two network namespaces joined by virtual cables. They have no names and vanish
+//! with this process, however it exits.
 
 use std::{
     fs::{self, File},
@@ -25,7 +26,7 @@ pub struct Namespace(OwnedFd);
 
 impl Namespace {
     fn new() -> Result<Self> {
-        // On a thread of its own, so that this one stays where it is.
+        // Use a separate thread, so that this one stays in its namespace.
         let made = thread::spawn(|| {
             unshare(CloneFlags::CLONE_NEWNET).context("making a network namespace")?;
             Self::current()
@@ -34,7 +35,7 @@ impl Namespace {
             .unwrap_or_else(|_| bail!("the thread that makes a network namespace failed"))
     }
 
-    /// One whose loopback interface is up.
+    /// Creates a namespace whose loopback interface is up.
     pub fn with_loopback() -> Result<Self> {
         let namespace = Self::new()?;
         namespace.within(|| ip(&["link", "set", "lo", "up"]))?;
@@ -53,7 +54,8 @@ impl Namespace {
         setns(&self.0, CloneFlags::CLONE_NEWNET).context("entering a network namespace")
     }
 
-    /// Runs `work` on the calling thread in the namespace, then returns to where it was. Processes that `work` starts stay there.
+    /// Runs `work` on the calling thread in the namespace, then returns to the previous one.
+    /// Processes that `work` starts stay there.
     pub fn within<T>(&self, work: impl FnOnce() -> Result<T>) -> Result<T> {
         let home = Self::current()?;
         self.enter()?;
@@ -62,7 +64,7 @@ impl Namespace {
         done
     }
 
-    /// Where other programs find it, while this value lives.
+    /// Returns a path by which other programs open the namespace, valid while this value lives.
     pub fn path(&self) -> String {
         format!("/proc/{}/fd/{}", std::process::id(), self.0.as_raw_fd())
     }
@@ -116,7 +118,8 @@ impl Stage {
 }
 
 impl Stage {
-    /// Two nodes' namespaces with one between them: `a0` is joined to the first of `middle`, `b0` to the second, all with one queue and up.
+    /// Builds two nodes' namespaces with a third one between them: `a0` connects to the first of
+    /// `middle`, `b0` to the second. All interfaces have one queue and are up.
     pub fn build_with_middle(middle: [&str; 2]) -> Result<(Self, Namespace)> {
         let (stage, between) = (
             Self {
@@ -144,7 +147,7 @@ impl Stage {
     }
 }
 
-/// Nobody but the measurement speaks on the cables: no IPv6 autoconfiguration.
+/// Disables IPv6 autoconfiguration: only the measurement sends on the cables.
 fn be_quiet() -> Result<()> {
     for scope in ["all", "default"] {
         let path = format!("/proc/sys/net/ipv6/conf/{scope}/disable_ipv6");

@@ -1,5 +1,6 @@
-//! Ending on request: SIGINT, SIGTERM and SIGHUP end a measurement early but in order, so that its
-//! daemons end and its directories go. So does the end of its terminal, or of who reads its output.
+//! Stop requests: SIGINT, SIGTERM and SIGHUP end a measurement early but gracefully, so that its
+//! daemons stop and its directories are removed. The closing of its terminal, or of the reader of
+//! its output, does the same.
 
 use std::{
     io::{self, IsTerminal},
@@ -23,11 +24,11 @@ use signal_hook::{
     flag,
 };
 
-/// Longest time that a wait goes on after somebody has asked.
-const LOOK_AGAIN: Duration = Duration::from_millis(20);
+/// Longest time that a wait continues after a stop request.
+const RECHECK_INTERVAL: Duration = Duration::from_millis(20);
 
-/// The signal that asked; 0 until one has.
-static ASKED_BY: OnceLock<Arc<AtomicUsize>> = OnceLock::new();
+/// The signal of the stop request; 0 until there is one.
+static STOPPED_BY: OnceLock<Arc<AtomicUsize>> = OnceLock::new();
 
 /// The measurement was ended by this signal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -50,22 +51,22 @@ impl Stopped {
 
 /// Listens from now on.
 pub fn listen() -> Result<()> {
-    let asked_by = ASKED_BY.get_or_init(Arc::default);
+    let stopped_by = STOPPED_BY.get_or_init(Arc::default);
     for signal in [SIGINT, SIGTERM, SIGHUP] {
-        // What nohup(1) started goes on without its terminal.
+        // A process started by nohup(1) continues without its terminal.
         if signal == SIGHUP && is_ignored(signal) {
             continue;
         }
         let number = usize::try_from(signal).context("a signal's number")?;
-        flag::register_usize(signal, Arc::clone(asked_by), number)
+        flag::register_usize(signal, Arc::clone(stopped_by), number)
             .context("listening for signals")?;
     }
-    let asked_by = Arc::clone(asked_by);
+    let stopped_by = Arc::clone(stopped_by);
     let wait = move || {
-        let signal = until_nobody_reads(io::stdout()).map(usize::try_from);
+        let signal = wait_until_unread(io::stdout()).map(usize::try_from);
         if let Some(Ok(signal)) = signal {
-            // A signal that came before is why.
-            let _ = asked_by.compare_exchange(0, signal, Ordering::Relaxed, Ordering::Relaxed);
+            // An earlier signal stays the reason.
+            let _ = stopped_by.compare_exchange(0, signal, Ordering::Relaxed, Ordering::Relaxed);
         }
     };
     let thread = thread::Builder::new().name("output".into());
@@ -73,16 +74,16 @@ pub fn listen() -> Result<()> {
     Ok(())
 }
 
-/// Waits until nobody can read what is written to `output`, and gives the signal that tells of it: a
-/// measurement writes when it is done, and would not notice before. `None` if that cannot be waited for.
-fn until_nobody_reads(output: impl AsFd + IsTerminal) -> Option<i32> {
+/// Waits until `output` has no reader, and returns the corresponding signal. A measurement writes
+/// only at its end, and would not detect this earlier. Returns `None` if waiting is not possible.
+fn wait_until_unread(output: impl AsFd + IsTerminal) -> Option<i32> {
     let signal = if output.is_terminal() {
         SIGHUP
     } else {
         SIGPIPE
     };
     loop {
-        // Errors and hang-ups are reported without being asked for.
+        // poll(2) always reports POLLERR and POLLHUP, even with no events requested.
         let mut polled = [PollFd::new(output.as_fd(), PollFlags::empty())];
         match poll(&mut polled, PollTimeout::NONE) {
             Err(Errno::EINTR) => {}
@@ -102,18 +103,18 @@ fn is_ignored(signal: i32) -> bool {
     status.is_ok_and(|status| status.sigign & (1 << (signal - 1)) != 0)
 }
 
-/// Whether somebody asked. Cheap enough for each turn of a measuring loop.
-pub fn is_asked() -> bool {
+/// Returns whether a stop was requested. Cheap enough for each iteration of a measuring loop.
+pub fn is_requested() -> bool {
     signal() != 0
 }
 
-/// [`Stopped`] once somebody has asked.
+/// Returns the error [`Stopped`] once a stop was requested.
 pub fn check() -> Result<()> {
-    asked().map_or(Ok(()), |stopped| Err(stopped.into()))
+    requested().map_or(Ok(()), |stopped| Err(stopped.into()))
 }
 
-/// By what somebody asked.
-pub fn asked() -> Option<Stopped> {
+/// Returns the signal of the stop request.
+pub fn requested() -> Option<Stopped> {
     match signal() {
         0 => None,
         signal => Some(Stopped(i32::try_from(signal).unwrap_or(0))),
@@ -129,12 +130,12 @@ pub fn sleep(duration: Duration) -> Result<()> {
         if left.is_zero() {
             return Ok(());
         }
-        thread::sleep(left.min(LOOK_AGAIN));
+        thread::sleep(left.min(RECHECK_INTERVAL));
     }
 }
 
 fn signal() -> usize {
-    ASKED_BY
+    STOPPED_BY
         .get()
-        .map_or(0, |asked_by| asked_by.load(Ordering::Relaxed))
+        .map_or(0, |stopped_by| stopped_by.load(Ordering::Relaxed))
 }

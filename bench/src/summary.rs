@@ -35,8 +35,10 @@ impl Summary {
         })
     }
 
-    /// How well the median is known: the width of an interval that holds the true one in 93 of 100 runs or more, as a part of the median. It makes
-    /// no assumption about how the figures are distributed, and shrinks with more of them; of fewer than five it is all that they span, which is less sure.
+    /// Returns the uncertainty of the median: the width of an interval that contains the true
+    /// median in at least 93 of 100 runs, divided by the median. It assumes no distribution, and
+    /// shrinks with more figures. For fewer than five figures it is their full range, which is less
+    /// certain.
     pub fn spread(&self) -> f64 {
         let mut sorted = self.repeats.clone();
         sorted.sort_by(f64::total_cmp);
@@ -46,9 +48,11 @@ impl Summary {
     }
 }
 
-/// How many of `count` sorted figures may be left out at either end so that the rest spans the true median in 93 of 100 runs.
+/// Returns how many of `count` sorted figures may be omitted at either end, so that the rest spans
+/// the true median in 93 of 100 runs.
 fn outside_of_the_interval(count: usize) -> usize {
-    // Each figure is below the true median with a chance of one half: that fewer than `k + 1` are is a binomial tail. Five figures miss it in 6.25 of 100, the second to the seventh of eight in 7.03.
+    // A binomial tail: each figure is below the true median with probability 1/2. Five figures miss
+    // it in 6.25 of 100 runs, the second to the seventh of eight in 7.03.
     const MISSED: f64 = 0.0704;
     let (mut chance, mut tail, mut outside) = (0.5_f64.powi(count as i32), 0.0, 0);
     for k in 0..count / 2 {
@@ -77,7 +81,8 @@ mod tests {
 
     #[test]
     fn more_figures_leave_more_out_at_the_ends() {
-        // From tables of the sign test: of 8 the second and the seventh, of 20 the sixth and the fifteenth hold the median.
+        // From tables of the sign test: the median lies between the second and seventh of 8, and
+        // the sixth and fifteenth of 20.
         let outside = [1, 2, 5, 7, 8, 11, 20].map(outside_of_the_interval);
         assert_eq!(outside, [0, 0, 0, 0, 1, 2, 5]);
     }

@@ -1,7 +1,9 @@
-//! What else the machine did while something was measured: others' load, time that its host took away, and how fast its cores ran.
+//! Other activity on the machine during a measurement: the load of other processes, steal time, and
+//! the core frequencies.
 //!
-//! Others' load is what all cores were busy with, less what this process and its descendants took. Interrupts are told by themselves: most of them are the
-//! measurement's own frames, and the kernel charges them to nobody.
+//! The load of other processes is the busy time of all cores, minus the time of this process and
+//! its descendants. Interrupts are reported separately: most of them are the measurement's own
+//! frames, and the kernel charges them to no process.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -19,7 +21,7 @@ const BUSY_CORES: f64 = 0.05;
 /// How much of its highest frequency the lowest may be before the cores count as throttled.
 const STEADY_FREQUENCY: f64 = 0.95;
 
-/// What was seen.
+/// The observations.
 ///
 /// The names of these fields are stable: other programs read them.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -32,7 +34,8 @@ pub struct Watched {
     pub interrupts_cores: f64,
     /// How many the machine's host took away (steal).
     pub steal_cores: f64,
-    /// Lowest frequency of a core at the beginning and the end, in MHz; null where the system does not tell.
+    /// Lowest frequency of a core at the start and the end, in MHz. Null if the system does not
+    /// report it.
     pub least_mhz: Option<f64>,
     /// Highest, as above.
     pub most_mhz: Option<f64>,
@@ -63,7 +66,7 @@ impl Watched {
     pub fn words(&self) -> String {
         let frequency = match (self.least_mhz, self.most_mhz) {
             (Some(least), Some(most)) => format!("{least:.0}–{most:.0} MHz"),
-            _ => "frequency not told".to_owned(),
+            _ => "frequency unknown".to_owned(),
         };
         format!(
             "{}others {:.2} cores, interrupts {:.2}, steal {:.2}, {frequency}",
@@ -78,7 +81,7 @@ impl Watched {
         )
     }
 
-    /// The worst of two: whatever was seen in one of them, over the time of both.
+    /// Combines two observations: the worst of each value, over the time of both.
     pub fn and(&self, other: &Self) -> Self {
         let least =
             |one: Option<f64>, other: Option<f64>| one.into_iter().chain(other).reduce(f64::min);
@@ -116,10 +119,10 @@ impl Watch {
         })
     }
 
-    /// What was seen since it began.
+    /// Returns the observations since the start.
     ///
     /// # Errors
-    /// As above.
+    /// As in [`Watch::begin`].
     pub fn end(self) -> Result<Watched> {
         let mut mhz = self.mhz;
         mhz.extend(frequencies_mhz());
@@ -173,11 +176,11 @@ fn watched(before: &Times, after: &Times, seconds: f64, mhz: &[f64]) -> Watched 
 #[derive(Debug, Clone, Copy)]
 struct Taken {
     parent: i32,
-    /// Its own time and that of its children that it has seen end.
+    /// Its own time, and that of its reaped children.
     ticks: u64,
 }
 
-/// What this process and its descendants took so far.
+/// Returns the CPU time of this process and its descendants so far.
 fn own_ticks() -> Result<u64> {
     let mut all = HashMap::new();
     for process in procfs::process::all_processes().context("reading /proc")? {
@@ -195,7 +198,7 @@ fn own_ticks() -> Result<u64> {
     Ok(family(&all, i32::try_from(std::process::id())?))
 }
 
-/// What `root` and all below it took together.
+/// Returns the total of `root` and all its descendants.
 fn family(all: &HashMap<i32, Taken>, root: i32) -> u64 {
     let mut known = HashSet::from([root]);
     loop {
@@ -215,7 +218,7 @@ fn family(all: &HashMap<i32, Taken>, root: i32) -> u64 {
         .sum()
 }
 
-/// Of each core that tells it.
+/// Returns the frequency of each core that reports one.
 fn frequencies_mhz() -> Vec<f64> {
     let cores = core_affinity::get_core_ids().unwrap_or_default();
     cores
@@ -242,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_our_own_is_others() {
+    fn foreign_load_is_attributed_to_others() {
         let before = Times::default();
         let after = Times {
             processes: ticks(3.0),
@@ -269,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn a_quiet_machine_is_no_trouble() {
+    fn an_idle_machine_causes_no_warning() {
         let times = Times {
             processes: ticks(2.0),
             interrupts: 0,
@@ -279,7 +282,7 @@ mod tests {
         let seen = watched(&Times::default(), &times, 1.0, &[]);
         assert_eq!(seen.trouble(), None);
         assert!(
-            seen.words().ends_with("frequency not told"),
+            seen.words().ends_with("frequency unknown"),
             "{}",
             seen.words()
         );
@@ -295,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn of_two_the_worse_is_told() {
+    fn the_worse_of_two_is_reported() {
         let seen = |others_cores, least_mhz| Watched {
             seconds: 1.0,
             others_cores,
@@ -312,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn descendants_are_our_own_and_strangers_are_not() {
+    fn descendants_are_our_own_and_other_processes_are_not() {
         let taken = |parent, ticks| Taken { parent, ticks };
         let all = HashMap::from([
             (1, taken(0, 1000)),

@@ -1,4 +1,4 @@
-//! A measurement that is told to end leaves nothing.
+//! A stopped measurement leaves nothing behind.
 #![allow(clippy::unwrap_used)]
 
 use std::{
@@ -43,29 +43,29 @@ fn entries(directory: &Path) -> Vec<PathBuf> {
 }
 
 /// Whether a process has handlers for all signals that end it.
-fn listens(pid: u32, told: Told) -> bool {
+fn listens(pid: u32, end_request: EndRequest) -> bool {
     let process = Process::new(i32::try_from(pid).unwrap());
     let status = process.and_then(|process| process.status()).unwrap();
     [Signal::SIGHUP, Signal::SIGINT, Signal::SIGTERM]
         .iter()
-        .skip(usize::from(told == Told::IgnoredHangUp))
+        .skip(usize::from(end_request == EndRequest::IgnoredHangUp))
         .all(|&signal| status.sigcgt & (1 << (signal as i32 - 1)) != 0)
 }
 
-/// How a measurement is told to end.
+/// How a measurement is stopped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Told {
+enum EndRequest {
     Signal(Signal),
     /// SIGHUP, which nohup(1) has it ignore, and a moment later SIGTERM.
     IgnoredHangUp,
     /// Its controlling terminal is closed, and the kernel signals its session.
     TerminalCloses,
-    /// A terminal is closed that it only writes to, of which no signal tells.
+    /// Closes a terminal that is only its output, without any signal.
     OutputTerminalCloses,
     PipeCloses,
 }
 
-impl Told {
+impl EndRequest {
     /// Which signal the exit status names.
     fn signal(self) -> Signal {
         match self {
@@ -78,9 +78,9 @@ impl Told {
 }
 
 /// Starts it, and gives the other end of its output with it.
-fn start(command: &mut Command, told: Told) -> (Guarded, OwnedFd) {
-    let (output, other): (Stdio, OwnedFd) = match told {
-        Told::TerminalCloses | Told::OutputTerminalCloses => {
+fn start(command: &mut Command, end_request: EndRequest) -> (Guarded, OwnedFd) {
+    let (output, other): (Stdio, OwnedFd) = match end_request {
+        EndRequest::TerminalCloses | EndRequest::OutputTerminalCloses => {
             let pty = openpty(None, None).unwrap();
             // A child that had the other side of its terminal would keep it open.
             fcntl(&pty.master, FcntlArg::F_SETFD(FdFlag::FD_CLOEXEC)).unwrap();
@@ -88,7 +88,7 @@ fn start(command: &mut Command, told: Told) -> (Guarded, OwnedFd) {
             command.stderr(pty.slave.try_clone().unwrap());
             (pty.slave.into(), pty.master)
         }
-        Told::Signal(_) | Told::PipeCloses | Told::IgnoredHangUp => {
+        EndRequest::Signal(_) | EndRequest::PipeCloses | EndRequest::IgnoredHangUp => {
             let (reader, writer) = std::io::pipe().unwrap();
             command.stdin(Stdio::null()).stderr(Stdio::null());
             (writer.into(), reader.into())
@@ -98,7 +98,7 @@ fn start(command: &mut Command, told: Told) -> (Guarded, OwnedFd) {
 }
 
 #[test]
-fn whatever_ends_a_measurement_ends_daemons_and_directories() {
+fn every_end_of_a_measurement_removes_daemons_and_directories() {
     let program = PathBuf::from(env!("CARGO_BIN_EXE_covalent-bench"));
     let daemon = program.with_file_name("covalentd");
     assert!(
@@ -110,47 +110,51 @@ fn whatever_ends_a_measurement_ends_daemons_and_directories() {
         eprintln!("skipped: making network namespaces needs root");
         return;
     }
-    for (measurement, told) in [
-        ("idle", Told::Signal(Signal::SIGINT)),
-        ("idle", Told::Signal(Signal::SIGHUP)),
-        ("idle", Told::IgnoredHangUp),
-        ("idle", Told::TerminalCloses),
-        ("idle", Told::OutputTerminalCloses),
-        ("idle", Told::PipeCloses),
-        ("rate", Told::Signal(Signal::SIGTERM)),
-        ("rate", Told::TerminalCloses),
-        ("rate", Told::PipeCloses),
-        ("latency", Told::Signal(Signal::SIGINT)),
-        ("latency", Told::Signal(Signal::SIGHUP)),
-        ("latency", Told::OutputTerminalCloses),
+    for (measurement, end_request) in [
+        ("idle", EndRequest::Signal(Signal::SIGINT)),
+        ("idle", EndRequest::Signal(Signal::SIGHUP)),
+        ("idle", EndRequest::IgnoredHangUp),
+        ("idle", EndRequest::TerminalCloses),
+        ("idle", EndRequest::OutputTerminalCloses),
+        ("idle", EndRequest::PipeCloses),
+        ("rate", EndRequest::Signal(Signal::SIGTERM)),
+        ("rate", EndRequest::TerminalCloses),
+        ("rate", EndRequest::PipeCloses),
+        ("latency", EndRequest::Signal(Signal::SIGINT)),
+        ("latency", EndRequest::Signal(Signal::SIGHUP)),
+        ("latency", EndRequest::OutputTerminalCloses),
     ] {
         let temporary = tempfile::tempdir().unwrap();
         let mut command = Command::new("setsid");
-        if told == Told::TerminalCloses {
+        if end_request == EndRequest::TerminalCloses {
             command.arg("--ctty");
         }
         command
             .arg(&program)
             .args([measurement, "--force-debug", "--seconds", "100"])
             .env("TMPDIR", temporary.path());
-        // SAFETY: between fork and exec only async-signal-safe calls are allowed; sigaction is one, and no handler is installed. A
-        // shell's job in the background ignores SIGINT, one of nohup(1) SIGHUP, and both pass that on.
+        // SAFETY: only async-signal-safe calls are allowed between fork and exec. sigaction is one,
+        // and no handler is installed. A background job of a shell ignores SIGINT, and one of
+        // nohup(1) ignores SIGHUP. Both settings are inherited.
         unsafe {
             command.pre_exec(move || {
-                let of_hang_up = match told {
-                    Told::IgnoredHangUp => SigHandler::SigIgn,
+                let hang_up_handler = match end_request {
+                    EndRequest::IgnoredHangUp => SigHandler::SigIgn,
                     _ => SigHandler::SigDfl,
                 };
                 signal::signal(Signal::SIGINT, SigHandler::SigDfl)?;
-                signal::signal(Signal::SIGHUP, of_hang_up)?;
+                signal::signal(Signal::SIGHUP, hang_up_handler)?;
                 Ok(())
             });
         }
-        let (mut bench, output) = start(&mut command, told);
-        // What keeps the other side of its terminal open.
+        let (mut bench, output) = start(&mut command, end_request);
+        // It would keep the slave side of the terminal open.
         drop(command);
-        wait_until("it listens for signals", || listens(bench.0.id(), told));
-        // `rate` and `latency` take their sides in turn, and that for long: there it must hear the signal as well.
+        wait_until("it listens for signals", || {
+            listens(bench.0.id(), end_request)
+        });
+        // `rate` and `latency` run their sides in turn for a long time. They must react to the
+        // signal during that too.
         if measurement == "idle" {
             wait_until("a daemon runs", || {
                 entries(temporary.path())
@@ -162,9 +166,9 @@ fn whatever_ends_a_measurement_ends_daemons_and_directories() {
         }
         let mut output = Some(output);
         let pid = Pid::from_raw(i32::try_from(bench.0.id()).unwrap());
-        match told {
-            Told::Signal(signal) => kill(pid, signal).unwrap(),
-            Told::IgnoredHangUp => {
+        match end_request {
+            EndRequest::Signal(signal) => kill(pid, signal).unwrap(),
+            EndRequest::IgnoredHangUp => {
                 kill(pid, Signal::SIGHUP).unwrap();
                 thread::sleep(Duration::from_millis(500));
                 kill(pid, Signal::SIGTERM).unwrap();
@@ -172,14 +176,18 @@ fn whatever_ends_a_measurement_ends_daemons_and_directories() {
             _ => drop(output.take()),
         }
         let mut status = None;
-        wait_until(&format!("{measurement} ends after {told:?}"), || {
+        wait_until(&format!("{measurement} ends after {end_request:?}"), || {
             status = bench.0.try_wait().unwrap();
             status.is_some()
         });
         let status = status.unwrap();
-        let expected = Some(128 + told.signal() as i32);
-        assert_eq!(status.code(), expected, "{measurement} {told:?}: {status}");
+        let expected = Some(128 + end_request.signal() as i32);
+        assert_eq!(
+            status.code(),
+            expected,
+            "{measurement} {end_request:?}: {status}"
+        );
         let left = entries(temporary.path());
-        assert_eq!(left, Vec::<PathBuf>::new(), "{measurement} {told:?}");
+        assert_eq!(left, Vec::<PathBuf>::new(), "{measurement} {end_request:?}");
     }
 }

@@ -1,4 +1,4 @@
-//! `covalent-bench latency`: that every side answers and that all of it is told, not how fast.
+//! `covalent-bench latency`: every side replies and all results are reported. Speed is not tested.
 #![allow(clippy::unwrap_used)]
 
 mod needs;
@@ -7,8 +7,8 @@ use std::{fs, path::Path, process::Command};
 
 use serde_json::Value;
 
-/// Runs it, and gives what it tells. `None` where it cannot run.
-fn told(arguments: &[&str]) -> Option<Value> {
+/// Runs the benchmark and returns its output. `None` if it cannot run.
+fn printed(arguments: &[&str]) -> Option<Value> {
     if !needs::wire(false) {
         return None;
     }
@@ -29,7 +29,7 @@ fn told(arguments: &[&str]) -> Option<Value> {
         .env("TMPDIR", temporary.path())
         .output()
         .unwrap();
-    // 1: the spread is wider than was asked for.
+    // 1: the spread exceeds the requested bound.
     assert!(
         matches!(output.status.code(), Some(0 | 1)),
         "{}",
@@ -41,10 +41,10 @@ fn told(arguments: &[&str]) -> Option<Value> {
         .next()
         .unwrap()
         .unwrap();
-    let told: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let printed: Value = serde_json::from_slice(&output.stdout).unwrap();
     let kept: Value = serde_json::from_slice(&fs::read(kept.path()).unwrap()).unwrap();
-    assert_eq!(told, kept);
-    Some(told)
+    assert_eq!(printed, kept);
+    Some(printed)
 }
 
 const SOCKETS: &str = "udp,udp-spin,udp-busy,tcp,tcp-spin,tcp-busy";
@@ -57,10 +57,10 @@ fn every_side_answers_to_a_schedule_and_one_after_the_other() {
         (&["--ping-pong"], "1", "8"),
     ] {
         let run = ["--repeats", repeats, "--sizes", sizes];
-        let Some(told) = told(&[&run[..], pacing, &["--against", SOCKETS]].concat()) else {
+        let Some(printed) = printed(&[&run[..], pacing, &["--against", SOCKETS]].concat()) else {
             return;
         };
-        for contestant in told["contestants"].as_array().unwrap() {
+        for contestant in printed["contestants"].as_array().unwrap() {
             let absent = &contestant["absent"];
             // Busy polling needs a program and a kernel that others do not.
             assert!(
@@ -73,7 +73,7 @@ fn every_side_answers_to_a_schedule_and_one_after_the_other() {
                 "{contestant}"
             );
         }
-        let figures = told["figures"].as_array().unwrap();
+        let figures = printed["figures"].as_array().unwrap();
         for side in [
             "covalent-cas",
             "covalent-cas-two-phase",
@@ -86,7 +86,7 @@ fn every_side_answers_to_a_schedule_and_one_after_the_other() {
             let has_one_size = side.starts_with("covalent-cas");
             let sizes = sizes.split(',').take(if has_one_size { 1 } else { 2 });
             let of_side: Vec<&Value> = figures.iter().filter(|one| one["side"] == side).collect();
-            assert_eq!(of_side.len(), sizes.count(), "{side}: {told}");
+            assert_eq!(of_side.len(), sizes.count(), "{side}: {printed}");
             for one in of_side {
                 let times = |name: &str| one["times_us"][name].as_f64().unwrap();
                 assert!(
@@ -108,8 +108,8 @@ fn every_side_answers_to_a_schedule_and_one_after_the_other() {
 }
 
 #[test]
-fn an_own_node_answers_without_a_cable_and_a_bound_on_the_spread_is_told() {
-    let Some(told) = told(&[
+fn a_local_node_answers_without_a_cable_and_the_spread_is_shown() {
+    let Some(printed) = printed(&[
         "--against",
         "covalent-local-cas",
         "--sizes",
@@ -124,16 +124,16 @@ fn an_own_node_answers_without_a_cable_and_a_bound_on_the_spread_is_told() {
     ]) else {
         return;
     };
-    assert_eq!(told["figures"][0]["side"], "covalent-local-cas");
-    let settled = &told["settled"];
+    assert_eq!(printed["figures"][0]["side"], "covalent-local-cas");
+    let settled = &printed["settled"];
     assert_eq!(settled["spread_max"], 0.001);
-    // Fewer than five say nothing about their spread.
+    // Fewer than five repeats do not determine the spread.
     assert_eq!(settled["repeats"], 3, "{settled}");
 }
 
 #[test]
-fn every_peer_in_shared_memory_answers_or_says_why_not() {
-    // The other pacing is what sockets are asked with above: a run of so many sides takes long.
+fn every_peer_in_shared_memory_answers_or_reports_why_not() {
+    // The sockets test above covers the other pacing: a run with this many sides takes long.
     let peers = ["covalent-pipe", "ucx", "libfabric", "aeron", "iceoryx2"];
     let against = peers.join(",");
     let options = [
@@ -146,11 +146,11 @@ fn every_peer_in_shared_memory_answers_or_says_why_not() {
         "--against",
         &against,
     ];
-    let Some(told) = told(&options) else {
+    let Some(printed) = printed(&options) else {
         return;
     };
-    let contestants = told["contestants"].as_array().unwrap();
-    let figures = told["figures"].as_array().unwrap();
+    let contestants = printed["contestants"].as_array().unwrap();
+    let figures = printed["figures"].as_array().unwrap();
     for name in peers {
         let entry = contestants
             .iter()
@@ -168,7 +168,7 @@ fn every_peer_in_shared_memory_answers_or_says_why_not() {
             continue;
         }
         // None carries 4096 bytes here.
-        assert_eq!(of_it.len(), 2, "{told}");
+        assert_eq!(of_it.len(), 2, "{printed}");
         for one in of_it {
             assert!(one["times_us"]["min"].as_f64().unwrap() > 0.0, "{one}");
             // 500 a second for a tenth of a second, twice.
@@ -179,7 +179,7 @@ fn every_peer_in_shared_memory_answers_or_says_why_not() {
 
 #[test]
 fn redis_counts_every_request_once_pipelined_or_not() {
-    // The other pacing is what sockets are asked with above: a run of so many sides takes long.
+    // The sockets test above covers the other pacing: a run with this many sides takes long.
     let options = [
         "--rate",
         "500",
@@ -190,17 +190,17 @@ fn redis_counts_every_request_once_pipelined_or_not() {
         "--against",
         "redis,redis-pipelined,covalent-cas",
     ];
-    let Some(told) = told(&options) else {
+    let Some(printed) = printed(&options) else {
         return;
     };
-    for entry in told["contestants"].as_array().unwrap() {
+    for entry in printed["contestants"].as_array().unwrap() {
         assert_eq!(entry["failures"], Value::Array(Vec::new()), "{entry}");
         if let Some(absent) = entry["absent"].as_str() {
             eprintln!("skipped: {}: {absent}", entry["name"]);
             assert!(absent.contains("redis-tools"), "{absent}");
             continue;
         }
-        let figures = told["figures"].as_array().unwrap();
+        let figures = printed["figures"].as_array().unwrap();
         let of_it = figures.iter().find(|one| one["side"] == entry["name"]);
         let one = of_it.unwrap();
         assert!(one["times_us"]["min"].as_f64().unwrap() > 0.0, "{one}");
@@ -209,8 +209,8 @@ fn redis_counts_every_request_once_pipelined_or_not() {
 }
 
 #[test]
-fn every_echo_of_frames_and_every_lane_answers_or_says_why_not() {
-    // The other pacing is what sockets are asked with above: a run of so many sides takes long.
+fn every_echo_and_every_lane_answers_or_reports_why_not() {
+    // The sockets test above covers the other pacing: a run with this many sides takes long.
     let sides = [
         "af_xdp",
         "af_xdp-unread",
@@ -237,12 +237,12 @@ fn every_echo_of_frames_and_every_lane_answers_or_says_why_not() {
         "--against",
         &against,
     ];
-    let Some(told) = told(&options) else {
+    let Some(printed) = printed(&options) else {
         return;
     };
-    let contestants = told["contestants"].as_array().unwrap();
+    let contestants = printed["contestants"].as_array().unwrap();
     assert_eq!(contestants.len(), sides.len());
-    let figures = told["figures"].as_array().unwrap();
+    let figures = printed["figures"].as_array().unwrap();
     for entry in contestants {
         assert_eq!(entry["failures"], Value::Array(Vec::new()), "{entry}");
         let name = entry["name"].as_str().unwrap();
@@ -256,14 +256,14 @@ fn every_echo_of_frames_and_every_lane_answers_or_says_why_not() {
         }
         let one = figures.iter().find(|one| one["side"] == name).unwrap();
         assert!(one["times_us"]["min"].as_f64().unwrap() > 0.0, "{one}");
-        // Whoever spins keeps its core busy while it is let.
+        // A polling side keeps its core busy as long as the scheduler lets it run.
         if name == "af_xdp" {
             assert!(one["answering_core"].as_f64().unwrap() > 0.1, "{one}");
         }
         // 500 a second for a fifth of a second.
         assert_eq!(one["requests"], 100, "{one}");
     }
-    let goals: Vec<&str> = told["goals"]
+    let goals: Vec<&str> = printed["goals"]
         .as_array()
         .unwrap()
         .iter()

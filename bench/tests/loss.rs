@@ -1,4 +1,5 @@
-//! `covalent-bench loss` and `perftest`: that losses and cuts happen to all alike and are told, not how fast anybody is.
+//! `covalent-bench loss` and `perftest`: losses and cuts affect all sides alike and are reported.
+//! Speed is not tested.
 #![allow(clippy::unwrap_used)]
 
 mod needs;
@@ -12,7 +13,7 @@ fn program() -> Command {
 }
 
 #[test]
-fn both_sides_come_through_losses_and_cuts() {
+fn both_sides_survive_losses_and_cuts() {
     if !needs::wire(true) {
         return;
     }
@@ -45,9 +46,9 @@ fn both_sides_come_through_losses_and_cuts() {
         String::from_utf8_lossy(&output.stderr)
     );
     assert_eq!(fs::read_dir(temporary.path()).unwrap().count(), 0);
-    let told: Value = serde_json::from_slice(&output.stdout).unwrap();
-    let losses = told["losses"].as_array().unwrap();
-    assert_eq!(losses.len(), 4, "{told}");
+    let printed: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let losses = printed["losses"].as_array().unwrap();
+    assert_eq!(losses.len(), 4, "{printed}");
     for one in losses {
         let lost: u64 = one["lost_frames"]
             .as_array()
@@ -61,17 +62,17 @@ fn both_sides_come_through_losses_and_cuts() {
         assert_eq!(one["figures"]["lost"], 0, "{one}");
         assert_eq!(one["figures"]["requests"], 200, "{one}");
     }
-    let cuts = told["cuts"].as_array().unwrap();
-    assert_eq!(cuts.len(), 4, "{told}");
+    let cuts = printed["cuts"].as_array().unwrap();
+    assert_eq!(cuts.len(), 4, "{printed}");
     for one in cuts {
-        // Whoever was asked in the cut waited for its end.
+        // A request that was due during the cut waited for its end.
         assert!(one["longest_ms"]["min"].as_f64().unwrap() > 30.0, "{one}");
         assert_eq!(one["figures"]["lost"], 0, "{one}");
     }
 }
 
 #[test]
-fn files_of_perftest_are_told_and_others_are_refused() {
+fn files_of_perftest_are_shown_and_others_are_refused() {
     let place = tempfile::tempdir().unwrap();
     let samples = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/perftest/samples");
     let read = |file: &Path| {
@@ -84,18 +85,18 @@ fn files_of_perftest_are_told_and_others_are_refused() {
             .unwrap()
     };
     let output = read(&samples.join("ib_send_lat.txt"));
-    let told = String::from_utf8_lossy(&output.stdout);
+    let printed = String::from_utf8_lossy(&output.stdout);
     assert!(
-        output.status.success() && told.contains("Send Latency Test (rxe0"),
-        "{told}"
+        output.status.success() && printed.contains("Send Latency Test (rxe0"),
+        "{printed}"
     );
     let other = place.path().join("other.txt");
     fs::write(&other, "nothing of that kind\n").unwrap();
     let output = read(&other);
-    let told = String::from_utf8_lossy(&output.stderr);
+    let printed = String::from_utf8_lossy(&output.stderr);
     assert!(!output.status.success());
     assert!(
-        told.contains("no figures of perftest") && told.contains("cure: "),
-        "{told}"
+        printed.contains("no figures of perftest") && printed.contains("cure: "),
+        "{printed}"
     );
 }

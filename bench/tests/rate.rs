@@ -37,7 +37,7 @@ fn has_two_cores() -> bool {
 }
 
 #[test]
-fn everybody_who_is_there_receives_both_sizes() {
+fn every_available_side_receives_both_sizes() {
     if !is_root() || !has_two_cores() {
         return;
     }
@@ -79,7 +79,7 @@ fn everybody_who_is_there_receives_both_sizes() {
                 arrived > 0.0 && arrived <= number("offered_mpps"),
                 "{figure}"
             );
-            // How much of a core it gets depends on what else runs.
+            // Its share of a core depends on the other activity.
             assert!(number("receiver_cores") > 0.0, "{figure}");
         }
     }
@@ -87,7 +87,7 @@ fn everybody_who_is_there_receives_both_sizes() {
 }
 
 #[test]
-fn what_does_not_exist_is_refused() {
+fn unknown_options_and_missing_files_are_refused() {
     if !is_root() || !has_two_cores() {
         return;
     }

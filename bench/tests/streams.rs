@@ -39,7 +39,7 @@ fn entries(directory: &Path) -> Vec<String> {
         .collect()
 }
 
-/// Processes whose command line names `place`.
+/// Returns the processes whose command line contains `place`.
 fn processes_at(place: &Path) -> Vec<String> {
     let place = place.display().to_string();
     fs::read_dir("/proc")
@@ -50,7 +50,8 @@ fn processes_at(place: &Path) -> Vec<String> {
         .collect()
 }
 
-/// Two cores to whoever holds them: those who poll on the same cores at once take each other's time. `None` where there are not so many.
+/// Reserves two cores: tests that poll on the same cores would take each other's time. `None` if
+/// there are fewer cores.
 fn two_cores() -> Option<MutexGuard<'static, ()>> {
     static TURN: Mutex<()> = Mutex::new(());
     if thread::available_parallelism().is_ok_and(|cores| cores.get() < 2) {
@@ -87,7 +88,8 @@ fn every_contestant_of_this_program_moves_packets_and_messages() {
         assert_eq!(entry["failures"], Value::Array(Vec::new()), "{entry}");
     }
     let figures = results["figures"].as_array().unwrap();
-    // Ring and both pipes: echo and one way at two sizes; both pipes and both sockets: two streams at two sizes; all five: the round trip.
+    // Ring and both pipes: echo and one way at two sizes. Both pipes and both sockets: two streams
+    // at two sizes. All five: the round trip.
     assert_eq!(figures.len(), 3 * 4 + 4 * 4 + 5);
     for figure in figures {
         assert!(
@@ -99,7 +101,7 @@ fn every_contestant_of_this_program_moves_packets_and_messages() {
 }
 
 #[test]
-fn every_peer_that_is_a_library_moves_packets_and_messages_or_says_why_not() {
+fn every_library_moves_packets_and_messages_or_reports_why_not() {
     let Some(_cores) = two_cores() else {
         return;
     };
@@ -111,7 +113,7 @@ fn every_peer_that_is_a_library_moves_packets_and_messages_or_says_why_not() {
         &peers.map(|(name, _)| name).join(","),
         "--tests",
         "echo,one-way,stream,round-trip",
-        // A machine that is busy with something else may take a core away for as long as one round lasts, hardly for all of them.
+        // On a busy machine, a core may be lost for one whole round, but hardly for all rounds.
         "--repeats",
         "3",
         "--slice-ms",
@@ -154,7 +156,7 @@ fn every_peer_that_is_a_library_moves_packets_and_messages_or_says_why_not() {
 }
 
 #[test]
-fn many_pipes_and_every_load_are_measured_and_told() {
+fn many_pipes_and_every_load_are_measured_and_shown() {
     let Some(_cores) = two_cores() else {
         return;
     };
@@ -178,7 +180,7 @@ fn many_pipes_and_every_load_are_measured_and_told() {
         assert_eq!(line["failures"], Value::Array(Vec::new()));
         let points = line["points"].as_array().unwrap();
         assert_eq!(points.len(), 13);
-        // A machine that is busy with something else may take a core away for as long as one trial lasts, hardly for all of them.
+        // On a busy machine, a core may be lost for one whole trial, but hardly for all trials.
         for figure in ["received_mpps", "p99_us"] {
             assert!(
                 points.iter().any(|point| positive(&point[figure])),
@@ -225,8 +227,9 @@ fn a_signal_ends_every_process_and_removes_every_file() {
     ];
     let mut command = bench(temporary.path(), &options);
     command.stdout(Stdio::null()).stderr(Stdio::null());
-    // SAFETY: between fork and exec only async-signal-safe calls are allowed; sigaction is one, and no handler is installed. A shell's
-    // job in the background ignores SIGINT and passes that on.
+    // SAFETY: only async-signal-safe calls are allowed between fork and exec. sigaction is one, and
+    // no handler is installed. A background job of a shell ignores SIGINT, and this setting is
+    // inherited.
     unsafe {
         command.pre_exec(|| {
             signal::signal(Signal::SIGINT, SigHandler::SigDfl)?;
@@ -257,7 +260,7 @@ fn a_signal_ends_every_process_and_removes_every_file() {
 }
 
 #[test]
-fn what_does_not_exist_is_refused() {
+fn unknown_options_and_missing_files_are_refused() {
     let temporary = tempfile::tempdir().unwrap();
     for (options, words) in [
         (["--sizes", "65"], "size"),

@@ -1,4 +1,4 @@
-//! Measurements on a virtual cable: that they run and tell everything, not how fast.
+//! Measurements on a virtual cable: they run and report all results. Speed is not tested.
 #![allow(clippy::unwrap_used)]
 
 mod needs;
@@ -15,7 +15,8 @@ use serde_json::Value;
 /// Each measurement takes all cores there are: one at a time.
 static TURN: Mutex<()> = Mutex::new(());
 
-/// Runs a measurement and gives what it tells, and what it kept. Nothing is left behind. `None` where it cannot run.
+/// Runs a measurement and returns its output and its stored result. Checks that no files remain.
+/// `None` if it cannot run.
 fn measured(measurement: &str) -> Option<(Value, Value)> {
     if !needs::wire(false) {
         return None;
@@ -46,7 +47,7 @@ fn measured(measurement: &str) -> Option<(Value, Value)> {
 }
 
 #[test]
-fn both_sides_count_and_every_command_is_told() {
+fn both_sides_count_and_every_command_is_shown() {
     let there = Command::new("redis-benchmark")
         .arg("--version")
         .stdout(Stdio::null())
@@ -55,11 +56,11 @@ fn both_sides_count_and_every_command_is_told() {
         eprintln!("skipped: there is no redis-benchmark (Debian package redis-tools)");
         return;
     }
-    let Some((told, kept)) = measured("atomics") else {
+    let Some((printed, kept)) = measured("atomics") else {
         return;
     };
-    assert_eq!(told, kept);
-    let sides = told["sides"].as_array().unwrap();
+    assert_eq!(printed, kept);
+    let sides = printed["sides"].as_array().unwrap();
     for side in sides {
         assert!(side["mops"]["median"].as_f64().unwrap() > 0.0, "{side}");
     }
@@ -81,7 +82,7 @@ fn both_sides_count_and_every_command_is_told() {
             .iter()
             .any(|side| side["side"]["redis_unpipelined"] == 1)
     );
-    let goals = told["goals"].as_array().unwrap();
+    let goals = printed["goals"].as_array().unwrap();
     assert!(
         goals.iter().all(|goal| goal["at_least"] == 5.0),
         "{goals:?}"
@@ -89,14 +90,14 @@ fn both_sides_count_and_every_command_is_told() {
 }
 
 #[test]
-fn every_way_to_exchange_is_counted_and_allocates_nothing() {
-    let Some((told, kept)) = measured("exchanges") else {
+fn every_exchange_mode_is_counted_and_allocates_nothing() {
+    let Some((printed, kept)) = measured("exchanges") else {
         return;
     };
-    assert_eq!(told, kept);
-    let sides = told["sides"].as_array().unwrap();
+    assert_eq!(printed, kept);
+    let sides = printed["sides"].as_array().unwrap();
     assert_eq!(sides.len(), 10, "two of records alone, eight of exchanges");
-    let goals = told["goals"].as_array().unwrap();
+    let goals = printed["goals"].as_array().unwrap();
     assert_eq!(goals.len(), 3, "{goals:?}");
     assert!(
         goals

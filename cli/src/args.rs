@@ -10,27 +10,30 @@ use covalent_sim::{
 
 use crate::definitions::Program;
 
-/// A userspace network dataplane: poll-mode lanes, pipes in shared memory, exactly-once links and atomic verbs.
+/// Userspace network dataplane: poll-mode lanes, shared-memory pipes, exactly-once links and atomic
+/// verbs.
 #[derive(Debug, Parser)]
 #[command(
     name = "covalent",
     version,
     arg_required_else_help = true,
     after_help = "Start here:\n  \
-        sudo covalent demo                      two nodes on this machine, everything for real, half a minute\n  \
-        covalent config print-default > my.toml the whole configuration, every key explained\n  \
-        sudo covalent doctor --config my.toml   what this machine lacks, and how to mend it\n  \
-        sudo covalent configure init --config my.toml   huge pages, queues, offloads and so on as the file wants them\n  \
-        sudo covalent up --interfaces eth1      start this node; with a file: --config my.toml\n  \
-        covalent status                         what it is doing; `links`, `groups`, `pipes` and `events` show a part alone\n  \
-        covalent monitor                        the same with rates, on the whole terminal\n  \
-        covalent watch port                     single metrics as a stream; --format json for programs\n  \
-        sudo covalent reload --config my.toml   put the edited file in force\n  \
-        covalent verb fetch-add node-b bank 0 1 any verb by hand\n  \
-        sudo covalent capture node.pcapng       what its ports receive and send, for Wireshark"
+    sudo covalent demo                      two real nodes on this machine, half a minute\n  \
+    covalent config print-default > my.toml the complete configuration, every key explained\n  \
+    sudo covalent doctor --config my.toml   what this machine lacks, and how to fix it\n  \
+    sudo covalent configure init --config my.toml   huge pages, queues, offloads and so on as the \
+    file sets them\n  \
+    sudo covalent up --interfaces eth1      start this node; with a file: --config my.toml\n  \
+    covalent status                         the state of the node; `links`, `groups`, `pipes` and \
+    `events` show parts of it\n  \
+    covalent monitor                        the same with rates, full screen\n  \
+    covalent watch port                     metrics as a stream; --format json for programs\n  \
+    sudo covalent reload --config my.toml   apply the edited file\n  \
+    covalent verb fetch-add node-b bank 0 1 post any verb by hand\n  \
+    sudo covalent capture node.pcapng       what its ports receive and send, for Wireshark"
 )]
 pub struct Cli {
-    /// What to do.
+    /// The command to run.
     #[command(subcommand)]
     pub command: Command,
 }
@@ -38,68 +41,72 @@ pub struct Cli {
 /// The commands.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Shows Covalent at work: two nodes on this machine, with checks and figures.
+    /// Show Covalent at work: two nodes on this machine, with checks and figures.
     Demo(DemoArgs),
-    /// Starts this node's two processes and waits until they are ready.
+    /// Start this node's two processes and wait until they are ready.
     Up(UpArgs),
-    /// Ends this node's two processes.
+    /// Stop this node's two processes.
     #[command(after_help = "Examples:\n  \
         sudo covalent down\n  \
         sudo covalent down --config my.toml")]
     Down(ConfigArgs),
-    /// Puts an edited configuration in force on a running node, whole or not at all.
+    /// Put an edited configuration in force on a running node, as a whole or not at all.
     Reload(ReloadArgs),
-    /// Shows lanes, ports, links, pipes, regions and drops of a running node.
+    /// Show lanes, ports, links, pipes, regions and drops of a running node.
     Status(StatusArgs),
-    /// Shows lanes, ports, links, pipes and drops of a running node on the whole terminal, with rates.
+    /// Show lanes, ports, links, pipes and drops of a running node on the whole terminal, with
+    /// rates.
     Monitor(crate::monitor::MonitorArgs),
-    /// Streams metrics or events of a running node.
+    /// Stream metrics or events of a running node.
     Watch(crate::watch::WatchArgs),
-    /// Shows the links of a running node, and what failed or was dropped on them.
+    /// Show the links of a running node, with their failures and drops.
     #[command(after_help = "Examples:\n  \
         covalent links\n  \
         covalent links --format json | jq '.[] | select(.state != \"up\")'")]
     Links(ListArgs),
-    /// Shows what applications on a running node tell of their groups: standing, view and members.
+    /// Show the groups of the applications on a running node: standing, view and members.
     #[command(
-        after_help = "A group runs in its members' libraries; what is shown is this node's members' word, some milliseconds old.\n\n\
+        after_help = "A group runs in its members' libraries. The members on this node report the \
+        shown state, which is some milliseconds old.\n\n\
         Examples:\n  \
         covalent groups\n  \
         covalent groups --format json | jq '.[] | select(.standing != \"member\")'"
     )]
     Groups(ListArgs),
-    /// Shows the pipes of the applications on a running node, and what was dropped at them.
+    /// Show the pipes of the applications on a running node, and the frames dropped at them.
     #[command(
-        after_help = "A session is one attached application; `covalent events` says which.\n\n\
+        after_help = "A session is one attached application; `covalent events` shows which one.\n\n\
         Examples:\n  \
         covalent pipes\n  \
         covalent pipes --format json | jq '.[] | select(.session == 3)'"
     )]
     Pipes(ListArgs),
-    /// Shows what happened last on a running node, and with --follow what happens.
+    /// Show the latest events of a running node; with --follow also new ones.
     Events(crate::events::EventsArgs),
-    /// Shows what a node's daemon counted, from shared memory: while it runs, and after it ended or died.
+    /// Show the counters of a node's daemon from shared memory, while it runs and after it stopped
+    /// or crashed.
     Counters(crate::counters::CountersArgs),
-    /// Shows and changes the steering rules of a running node.
+    /// Show and change the steering rules of a running node.
     #[command(subcommand)]
     Steer(crate::steer::SteerCommand),
-    /// Posts any verb by hand, on a region of any node that is reached.
+    /// Post any verb by hand, on a region of any reachable node.
     #[command(subcommand)]
     Verb(crate::verb::VerbCommand),
-    /// Writes what ports of a running node receive and send into a file for Wireshark.
+    /// Capture the frames that ports of a running node receive and send, to a file for Wireshark.
     Capture(crate::capture::CaptureArgs),
-    /// Deletes durable regions of a running node.
+    /// Delete durable regions of a running node.
     #[command(subcommand)]
     Region(RegionCommand),
-    /// Looks at machine and configuration and says what stands in the way, why, and what to do.
+    /// Check the machine and the configuration; report each problem, its cause and its remedy.
     Doctor(DoctorArgs),
-    /// Prints or checks a configuration, and says what `auto` becomes.
+    /// Print or check a configuration, and show which values `auto` selects.
     #[command(subcommand)]
     Config(ConfigCommand),
-    /// Makes the machine ready for a node, tells what is not, and undoes it.
+    /// Prepare the machine for a node, report what is not prepared, and undo it.
     #[command(subcommand)]
     Configure(crate::configure::ConfigureCommand),
-    /// Measures Covalent beside its peers: runs `covalent-bench` with everything that follows (`covalent bench --help`).
+    /// Measure Covalent against its peers: run `covalent-bench` with the given arguments (`covalent
+    /// bench --help`).
     #[command(
         disable_help_flag = true,
         after_help = "Examples:\n  \
@@ -109,11 +116,11 @@ pub enum Command {
             covalent bench perftest my-rnic/*.txt"
     )]
     Bench(BenchArgs),
-    /// Runs the link, node and verb code on simulated cables that fail, and prints what happened.
+    /// Run the link, node and verb code on simulated, failing cables, and print the run.
     Sim(SimArgs),
-    /// Prints what a shell needs to complete the options and commands of a program.
+    /// Print the shell completions for the options and commands of a program.
     Completions(CompletionsArgs),
-    /// Writes the manual pages of all programs of a node.
+    /// Write the manual pages of all programs of a node.
     Man(ManArgs),
 }
 
@@ -123,14 +130,15 @@ pub enum Command {
     after_help = "`make install` puts them where bash, zsh and fish look for them.\n\n\
     Examples:\n  \
     source <(covalent completions bash)                                       in this shell\n  \
-    covalent completions zsh >~/.zfunc/_covalent                              a directory in $fpath\n  \
+    covalent completions zsh >~/.zfunc/_covalent                              a directory in \
+    $fpath\n  \
     covalent completions fish covalentd >~/.config/fish/completions/covalentd.fish"
 )]
 pub struct CompletionsArgs {
     /// The shell.
     #[arg(value_enum, value_name = "SHELL")]
     pub shell: clap_complete::Shell,
-    /// Which program's.
+    /// The program.
     #[arg(value_enum, value_name = "PROGRAM", default_value_t = Program::Covalent)]
     pub program: Program,
 }
@@ -138,13 +146,14 @@ pub struct CompletionsArgs {
 /// `covalent man`
 #[derive(Debug, Args)]
 #[command(
-    after_help = "`make install` puts them where man looks for them. Each command has a page of its own: `man covalent-status`.\n\n\
+    after_help = "`make install` installs them where man finds them. Each command has its own \
+    page: `man covalent-status`.\n\n\
     Examples:\n  \
     covalent man /tmp/man && man -l /tmp/man/man1/covalent.1\n  \
     covalent man /usr/local/share/man"
 )]
 pub struct ManArgs {
-    /// The directory; `man1` and `man8` are made in it.
+    /// The directory, in which `man1` and `man8` are created.
     #[arg(value_name = "DIR")]
     pub directory: PathBuf,
 }
@@ -152,7 +161,7 @@ pub struct ManArgs {
 /// `covalent bench`
 #[derive(Debug, Args)]
 pub struct BenchArgs {
-    /// What `covalent-bench` is told.
+    /// Arguments for `covalent-bench`.
     #[arg(
         trailing_var_arg = true,
         allow_hyphen_values = true,
@@ -186,52 +195,77 @@ pub enum Format {
 /// `covalent demo`
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
-    sudo covalent demo                     the whole, over AF_XDP\n  \
+    sudo covalent demo                     all of it, over AF_XDP\n  \
     covalent demo --port cable             without privilege, over shared memory\n  \
-    covalent demo --port dpdk              the same over DPDK's shared memory (net_memif); wants a build with `--features dpdk`\n  \
-    sudo covalent demo --keep-going        leave the two nodes running for a look around\n  \
-    sudo covalent demo --no-bench --interfaces eth1,eth3 --interfaces eth2,eth4   over two cables of this machine\n  \
+    covalent demo --port dpdk              the same over DPDK's shared memory (net_memif); \
+    requires a build with `--features dpdk`\n  \
+    sudo covalent demo --keep-going        leave the two nodes running for inspection\n  \
+    sudo covalent demo --no-bench --interfaces eth1,eth3 --interfaces eth2,eth4   over two cables \
+    of this machine\n  \
     covalent demo --format json | jq .checks")]
 pub struct DemoArgs {
-    /// What joins the two nodes.
+    /// The medium that connects the two nodes.
     #[arg(long, value_enum, default_value_t = PortChoice::Auto)]
     pub port: PortChoice,
     /// Directory with captures to replay; `../shared/data` if it is there, else a built-in sample.
     #[arg(long, value_name = "DIR")]
     pub captures: Option<PathBuf>,
-    /// Seconds that captures are replayed.
+    /// Duration of the replay of captures, in seconds.
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..=600))]
     pub seconds: Option<u64>,
-    /// Fetch-and-adds of the four clients together.
-    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u64).range(1_000..=1_000_000_000))]
+    /// Total number of fetch-and-adds of the four clients.
+    #[arg(
+        long,
+        value_name = "COUNT",
+        value_parser = clap::value_parser!(u64).range(1_000..=1_000_000_000),
+    )]
     pub fetch_adds: Option<u64>,
     /// A short run: one second of streams, a tenth of the verbs, shorter figures.
     #[arg(long)]
     pub quick: bool,
-    /// Leaves out the comparison with bare AF_XDP.
+    /// Skip the comparison with bare AF_XDP.
     #[arg(long)]
     pub no_bench: bool,
-    /// The two interfaces at the ends of one cable, node a's first, instead of a virtual cable; given twice, once for each link. They come back, set down, at the end.
+    /// The two interfaces at the ends of one cable, node a's first, instead of a virtual cable.
+    /// Give it twice, once for each link. The interfaces are returned at the end, set down.
     #[arg(long, value_name = "A,B", requires = "no_bench")]
     pub interfaces: Vec<crate::demo::Pair>,
-    /// Cuts and mends the first cable by this command, which hears `off` or `on` behind it, instead of setting the interface down.
+    /// Command that cuts and restores the first cable, run with `off` or `on` as its last argument.
+    /// Default: set the interface down.
     #[arg(long, value_name = "COMMAND", requires = "interfaces")]
     pub cut_with: Option<String>,
-    /// How many times longer everything may take than on a usual machine, one that is emulated for example.
-    #[arg(long, value_name = "TIMES", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=100))]
+    /// Factor by which every deadline is stretched on a slow machine, such as an emulated one.
+    #[arg(
+        long,
+        value_name = "TIMES",
+        default_value_t = 1,
+        value_parser = clap::value_parser!(u32).range(1..=100),
+    )]
     pub patience: u32,
-    /// Leaves the nodes running after the summary, until Ctrl-C.
+    /// Leave the nodes running after the summary, until Ctrl-C.
     #[arg(long)]
     pub keep_going: bool,
-    /// Only removes what demonstrations that were killed left behind.
-    #[arg(long, conflicts_with_all = ["quick", "no_bench", "keep_going", "captures", "seconds", "fetch_adds", "interfaces", "patience"])]
+    /// Only remove the files that killed demonstrations left behind.
+    #[arg(
+        long,
+        conflicts_with_all = [
+            "quick",
+            "no_bench",
+            "keep_going",
+            "captures",
+            "seconds",
+            "fetch_adds",
+            "interfaces",
+            "patience",
+        ],
+    )]
     pub clean: bool,
-    /// How the summary is printed.
+    /// Output format of the summary.
     #[arg(long, value_enum, default_value_t = Format::Table)]
     pub format: Format,
 }
 
-/// What joins the nodes of the demonstration.
+/// The medium that connects the nodes of the demonstration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum PortChoice {
     /// AF_XDP with the privilege for it, else the cable.
@@ -241,21 +275,23 @@ pub enum PortChoice {
     AfXdp,
     /// Shared memory between the two daemons.
     Cable,
-    /// DPDK ports on `net_memif`, shared memory between the two daemons. For daemons that were built with the feature `dpdk`.
+    /// DPDK ports on `net_memif`, shared memory between the two daemons. Requires daemons built
+    /// with the feature `dpdk`.
     Dpdk,
 }
 
 /// `covalent up`
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
-    sudo covalent up --name a --interfaces eth1,eth2   all that a node needs to be told; it is written to the file, which later starts read\n  \
+    sudo covalent up --name a --interfaces eth1,eth2   all that a node needs; it is written to the \
+    file for later starts\n  \
     sudo covalent up --config my.toml\n  \
-    sudo covalent up --config my.toml --foreground   stay, and end both with Ctrl-C")]
+    sudo covalent up --config my.toml --foreground   stay; Ctrl-C stops both processes")]
 pub struct UpArgs {
     /// Which node.
     #[command(flatten)]
     pub config: ConfigArgs,
-    /// Name of a node that has no configuration yet; the host's, if it is left out.
+    /// Name of a node that has no configuration yet. Default: the host name.
     #[arg(
         long,
         env = "COVALENT_NAME",
@@ -263,8 +299,8 @@ pub struct UpArgs {
         value_name = "NAME"
     )]
     pub name: Option<String>,
-    /// Its interfaces, whose cables lead to its neighbours. Both are written to the configuration file, if it is not there or is the
-    /// installed example.
+    /// The node's interfaces, each cabled to a neighbor. Name and interfaces are written to the
+    /// configuration file if it does not exist or is the installed example.
     #[arg(
         long,
         env = "COVALENT_INTERFACES",
@@ -272,7 +308,7 @@ pub struct UpArgs {
         value_name = "INTERFACE,…"
     )]
     pub interfaces: Vec<String>,
-    /// Stays in the foreground: the processes end with this command.
+    /// Stay in the foreground. The node's processes exit with this command.
     #[arg(long, env = "COVALENT_FOREGROUND", value_parser = BoolishValueParser::new())]
     pub foreground: bool,
 }
@@ -280,8 +316,10 @@ pub struct UpArgs {
 /// `covalent reload`
 #[derive(Debug, Args)]
 #[command(
-    after_help = "covalent-control reads the file that it was started with, and offers it to covalentd; every lane takes it, or none. What is read \
-    at covalentd's start only is refused, with the place in the file. SIGHUP to covalent-control does the same.\n\n\
+    after_help = "covalent-control reads the file that it was started with, and proposes it to \
+    covalentd. Every lane accepts it, or none does. A change of a value that is read only at \
+    covalentd's start is refused, with its place in the file. SIGHUP to covalent-control does the \
+    same.\n\n\
     Exit status: 0 if the file is in force, 1 if nothing was changed.\n\n\
     Examples:\n  \
     sudo covalent reload\n  \
@@ -299,7 +337,7 @@ pub struct ControlNodeArgs {
     /// Its configuration.
     #[command(flatten)]
     pub config: ConfigArgs,
-    /// Control's socket, instead of the one that the configuration names.
+    /// Control's socket, instead of the one in the configuration.
     #[arg(long, env = "COVALENT_CONTROL_SOCKET", value_name = "PATH")]
     pub socket: Option<PathBuf>,
 }
@@ -308,16 +346,18 @@ pub struct ControlNodeArgs {
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
     covalent status\n  \
-    covalent status --nodes                 the nodes beyond the neighbours: whether and over which port each is reached\n  \
+    covalent status --nodes                 the nodes beyond the neighbors: whether and over which \
+    port each is reached\n  \
     covalent status --socket /run/covalent/covalentd.sock --format json | jq .links")]
 pub struct StatusArgs {
     /// Which node.
     #[command(flatten)]
     pub node: NodeArgs,
-    /// Shows the other nodes alone, however many cables away: whether each is reached, in how many hops and over which port.
+    /// Show only the other nodes, at any distance: whether each is reachable, in how many hops and
+    /// over which port.
     #[arg(long)]
     pub nodes: bool,
-    /// How it is printed.
+    /// Output format.
     #[arg(long, value_enum, default_value_t = Format::Table)]
     pub format: Format,
 }
@@ -328,7 +368,7 @@ pub struct ListArgs {
     /// Which node.
     #[command(flatten)]
     pub node: NodeArgs,
-    /// How they are printed.
+    /// Output format.
     #[arg(long, value_enum, default_value_t = Format::Table)]
     pub format: Format,
 }
@@ -347,9 +387,11 @@ pub struct NodeArgs {
 /// `covalent region …`
 #[derive(Debug, Subcommand)]
 pub enum RegionCommand {
-    /// Deletes a durable region for good: what it holds is gone, its name and its room in the journal are free.
+    /// Delete a durable region permanently: its contents are lost, its name and its space in the
+    /// journal are freed.
     #[command(
-        after_help = "Only the region's own user, root and the daemon's user may, and only while no application has it registered. \
+        after_help = "Only the region's own user, root and the daemon's user may, and only while \
+            no application has it registered. \
         `covalent status` lists the durable regions.\n\n\
         Examples:\n  \
         covalent region delete ledger\n  \
@@ -372,26 +414,31 @@ pub struct DeleteArgs {
 /// `covalent doctor`
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Looks at the machine, at what the configuration names and, if the node runs, at what it does: twice, a quarter of a second apart. \
-    Each finding says what was found, on which object, and what to do. Nothing is changed. The node's files are best looked at as root.\n\n\
-    A finding is `fine`; `warning`: it works, and could be better; or `failed`: the node does not start, does not work as configured, or loses \
-    frames. JSON has them under `findings`, each with `check`, `level`, `found` and `cure`, their numbers under `failed` and `warnings`, and under \
-    `took_ms` how long the examination took.\n\n\
-    Exit status: 0 if nothing failed (warnings do not count, unless --strict), 1 if something did or the machine could not be looked at, 2 if \
-    the command line is wrong.\n\n\
+    after_help = "Checks the machine, the objects that the configuration names and, if the node \
+    runs, its activity. It samples the node twice, a quarter of a second apart. Each finding gives \
+    the fact, its object and the remedy. Nothing is changed. Run it as root to check all of the \
+    node's files.\n\n\
+    A finding is `fine`; `warning`: it works, and could be better; or `failed`: the node does not \
+    start, does not work as configured, or loses frames. JSON has them under `findings`, each with \
+    `check`, `level`, `found` and `cure`, their numbers under `failed` and `warnings`, and the \
+    duration under `took_ms`.\n\n\
+    Exit status: 0 if nothing failed (warnings do not count, unless --strict), 1 if something did \
+    or the machine could not be examined, 2 if the command line is wrong.\n\n\
     Examples:\n  \
     sudo covalent doctor\n  \
-    sudo covalent doctor --config my.toml --format json | jq '.findings[] | select(.level == \"failed\")'\n  \
+    sudo covalent doctor --config my.toml --format json | jq '.findings[] | select(.level == \
+    \"failed\")'\n  \
     sudo covalent doctor --strict && echo healthy"
 )]
 pub struct DoctorArgs {
-    /// The node's configuration file; left out, `/etc/covalent/covalent.toml` if it is there, else only the machine is looked at.
+    /// The node's configuration file. Default: `/etc/covalent/covalent.toml` if it exists, else
+    /// only the machine is checked.
     #[arg(long, env = "COVALENT_CONFIG", value_name = "FILE")]
     pub config: Option<PathBuf>,
-    /// Has warnings count in the exit status.
+    /// Count warnings in the exit status.
     #[arg(long, env = "COVALENT_STRICT", value_parser = BoolishValueParser::new())]
     pub strict: bool,
-    /// How it is printed.
+    /// Output format.
     #[arg(long, value_enum, default_value_t = Format::Table)]
     pub format: Format,
 }
@@ -399,20 +446,21 @@ pub struct DoctorArgs {
 /// `covalent config …`
 #[derive(Debug, Subcommand)]
 pub enum ConfigCommand {
-    /// Prints a complete configuration in which every key is explained.
+    /// Print a complete configuration in which every key is explained.
     #[command(after_help = "Examples:\n  covalent config print-default > my.toml")]
     PrintDefault,
-    /// Checks a file: keys, values, ranges and names that must agree.
+    /// Check a file: keys, values, ranges and names that must agree.
     #[command(after_help = "Examples:\n  covalent config check my.toml")]
     Check {
         /// The file.
         #[arg(value_name = "FILE")]
         file: PathBuf,
     },
-    /// Says for each interface what `auto` becomes on this machine, and why.
+    /// Show the values that `auto` selects for each interface on this machine, and why.
     #[command(
-        after_help = "It goes by a table of drivers and kernels, and by what the interface is now; the daemon does what stands here. Where the table knows nothing the \
-        kernel is asked when the port is opened, and `covalent status` shows what it said.\n\n\
+        after_help = "The values come from a table of drivers and kernels, and from the present \
+        state of the interface. The daemon uses the same values. If the table has no entry, the \
+        daemon tries when it opens the port, and `covalent status` shows the result.\n\n\
         Examples:\n  \
         covalent config auto\n  \
         covalent config auto --config my.toml --format json | jq '.[].auto.copy'"
@@ -421,7 +469,7 @@ pub enum ConfigCommand {
         /// Which node.
         #[command(flatten)]
         config: ConfigArgs,
-        /// How it is printed.
+        /// Output format.
         #[arg(long, value_enum, default_value_t = Format::Table)]
         format: Format,
     },
@@ -431,44 +479,46 @@ pub enum ConfigCommand {
 #[derive(Debug, Args)]
 #[command(
     args_conflicts_with_subcommands = true,
-    after_help = "A seed decides everything that is not told here: nodes, cables, faults, verbs and the order of every event. \
-    The same seed with the same options is the same run. Every invariant has a checker that is always on; one that is broken is \
-    named, with the command that replays it.\n\n\
-    Classes of faults: loss, corrupt, duplicate, cut-one-way, cut-both, carrier, transmit, stall, crash, restart, move, cancel, noise, arbitrary, forge; \
-    or `all`, or `none`; and lie, which is not among all. Without `--faults` a seed has neither forge nor lie.\n\n\
+    after_help = "A seed determines everything that no option sets: nodes, cables, faults, verbs \
+    and the order of every event. The same seed with the same options gives the same run. Every \
+    invariant has a checker that is always on. It reports a broken invariant with the command that \
+    replays the run.\n\n\
+    Classes of faults: loss, corrupt, duplicate, cut-one-way, cut-both, carrier, transmit, stall, \
+    crash, restart, move, cancel, noise, arbitrary, forge; or `all`, or `none`; and lie, which \
+    `all` does not include. Without `--faults` a seed has neither forge nor lie.\n\n\
     Exit status: 0 if every invariant held, 1 otherwise.\n\n\
     Examples:\n  \
     covalent sim --seed 7                                    one run, event by event\n  \
-    covalent sim --seed 7 --nodes 3 --faults loss,cut-both   as many nodes, these faults\n  \
-    covalent sim --seed 7 --frames                           every frame and pace as well\n  \
+    covalent sim --seed 7 --nodes 3 --faults loss,cut-both   three nodes, these faults\n  \
+    covalent sim --seed 7 --frames                           every frame and tick as well\n  \
     covalent sim --seeds 0..10000                            many runs, with seeds per second\n  \
     covalent sim hunt --minutes 30                           fresh seeds of all simulators\n  \
-    covalent sim --mutant retries-blindly --faults cut-both  built wrong, to see it found\n  \
+    covalent sim --mutant retries-blindly --faults cut-both  finds a deliberate defect\n  \
     covalent sim --seed 7 --format json | jq '.trace[] | select(.subject == \"link\").text'"
 )]
 pub struct SimArgs {
-    /// Another simulation than that of links.
+    /// A simulation other than that of links.
     #[command(subcommand)]
     pub what: Option<crate::sim::SimCommand>,
     /// Which runs, and how they are printed.
     #[command(flatten)]
     pub runs: crate::sim::RunArgs,
-    /// Nodes.
+    /// Number of nodes.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(2..=16))]
     pub nodes: Option<u8>,
-    /// What is cabled to what: line, ring, full or random.
+    /// The topology: line, ring, full or random.
     #[arg(long, value_name = "SHAPE")]
     pub topology: Option<Topology>,
-    /// Classes of faults, with commas between, each of which occurs rarely or often.
+    /// Classes of faults, separated by commas. Each occurs rarely or often.
     #[arg(long, value_name = "CLASSES")]
     pub faults: Option<Faults>,
-    /// Events until the faults stop and everything must come to its end.
+    /// Number of events until the faults stop and all work must complete.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub steps: Option<u32>,
-    /// Breaks something on purpose.
+    /// Break the implementation on purpose.
     #[arg(long, value_name = "NAME")]
     pub mutant: Option<Mutant>,
-    /// Prints every frame and every pace too.
+    /// Also print every frame and every tick.
     #[arg(long, conflicts_with = "seeds")]
     pub frames: bool,
 }

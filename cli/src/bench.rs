@@ -6,10 +6,11 @@ use anyhow::{Context, Result};
 
 use crate::{args::BenchArgs, program};
 
-/// Puts `covalent-bench` in this process's place: its output, exit status and signals are what the caller sees.
+/// Replaces this process with `covalent-bench`. The caller gets the output, exit status and signals
+/// of `covalent-bench`.
 ///
 /// # Errors
-/// It is not there, or cannot be executed. It does not return otherwise.
+/// Fails if `covalent-bench` is missing or cannot be executed. Does not return otherwise.
 pub fn run(args: &BenchArgs) -> Result<ExitCode> {
     let program = program::find("covalent-bench")?;
     let problem = Command::new(&program).args(&args.arguments).exec();

@@ -1,4 +1,5 @@
-//! The daemon's socket, as the command line uses it: one question, one answer, never waiting for ever.
+//! The command line's client of the daemon's socket: one request, one reply, never an unbounded
+//! wait.
 
 use std::{
     io,
@@ -16,16 +17,17 @@ use covalent_api::{
 };
 use covalent_pipe::seqpacket::Connection;
 
-/// How long a daemon may take to answer. It answers from its main thread, which has nothing slow to do.
+/// Longest time until a daemon replies. It replies from its main thread, which does nothing slow.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// How long it may take when somebody asks again and again whether it is ready.
+/// Longest time until a reply when the caller polls for readiness.
 const SHORT_PATIENCE: Duration = Duration::from_millis(300);
 
-/// How often to look for what a daemon said before it hung up: the system may tell once that it did, and then what it said.
-const LAST_LOOKS: usize = 2;
+/// How often to read a reply after the daemon closed the connection: the kernel may report the
+/// close once before it returns the pending message.
+const LAST_RECEIVE_ATTEMPTS: usize = 2;
 
-/// What the command line calls itself.
+/// Name under which the command line identifies itself.
 const PROGRAM: &str = "covalent";
 
 /// The daemon refused a request, for this reason.
@@ -43,15 +45,16 @@ pub struct Client {
 }
 
 impl Client {
-    /// Connects to the daemon at `socket` and greets it.
+    /// Connects to the daemon at `socket` and exchanges the greeting.
     ///
     /// # Errors
-    /// Says whether nobody listens there, the daemon refused this user, or its version differs.
+    /// Fails if no process listens there, if the daemon refuses this user, or if its version
+    /// differs.
     pub fn connect(socket: &Path) -> Result<Self> {
         Self::connect_within(socket, PATIENCE)
     }
 
-    /// As [`Client::connect`], where neither that nor any answer may take longer than `patience`.
+    /// As [`Client::connect`], with `patience` as the limit for the connection and for each reply.
     ///
     /// # Errors
     /// As [`Client::connect`].
@@ -73,13 +76,15 @@ impl Client {
         let connection = Connection::connect_timeout(socket, patience).map_err(|error| {
             if error.kind() == io::ErrorKind::PermissionDenied {
                 return anyhow!(
-                    "user {} may not connect to {} ({error})\n  cure: as root, as the daemon's user, or as a member of `node.group` (`usermod -aG`, then a new login)",
+                    "user {} may not connect to {} ({error})\n  cure: as root, as the daemon's \
+                     user, or as a member of `node.group` (`usermod -aG`, then a new login)",
                     nix::unistd::geteuid(),
                     socket.display()
                 );
             }
             anyhow!(
-                "no daemon answers at {} ({error})\n  cure: `covalent up --config FILE` starts one; `--socket PATH` names another place",
+                "no daemon answers at {} ({error})\n  cure: `covalent up --config FILE` starts \
+                 one; `--socket PATH` names another place",
                 socket.display()
             )
         })?;
@@ -90,8 +95,8 @@ impl Client {
             node: String::new(),
             buffer: vec![0; MAX_DATAGRAM_BYTES],
         };
-        match client.ask(hello)? {
-            Reply::Welcome { version, node, .. } if Versions::SPOKEN.has(version) => {
+        match client.send_request(hello)? {
+            Reply::Welcome { version, node, .. } if Versions::SUPPORTED.has(version) => {
                 client.node = node;
                 Ok(client)
             }
@@ -112,7 +117,7 @@ impl Client {
     /// # Errors
     /// When the daemon is gone or does not answer.
     pub fn status(&mut self) -> Result<NodeStatus> {
-        match self.ask(&Request::Status)? {
+        match self.send_request(&Request::Status)? {
             Reply::Status(status) => Ok(*status),
             other => Err(unexpected(&other)),
         }
@@ -123,7 +128,7 @@ impl Client {
     /// # Errors
     /// When the daemon refuses.
     pub fn set_port(&mut self, port: &str, enabled: bool) -> Result<()> {
-        match self.ask(&Request::SetPort {
+        match self.send_request(&Request::SetPort {
             port: port.to_owned(),
             enabled,
         })? {
@@ -137,7 +142,7 @@ impl Client {
     /// # Errors
     /// When the daemon refuses.
     pub fn delete_region(&mut self, name: &str) -> Result<()> {
-        match self.ask(&Request::DeleteRegion {
+        match self.send_request(&Request::DeleteRegion {
             name: name.to_owned(),
         })? {
             Reply::Done => Ok(()),
@@ -145,15 +150,15 @@ impl Client {
         }
     }
 
-    /// The last events that the daemon keeps, in order.
+    /// Returns the latest events that the daemon keeps, in order.
     ///
     /// # Errors
-    /// When the daemon is gone or does not answer.
+    /// Fails if the daemon is gone or does not reply.
     pub fn events(&mut self) -> Result<Vec<Event>> {
         let mut all: Vec<Event> = Vec::new();
         let mut from = 0;
         loop {
-            match self.ask(&Request::Events { from })? {
+            match self.send_request(&Request::Events { from })? {
                 Reply::Events { events, next } => {
                     all.extend(events);
                     match next {
@@ -172,13 +177,13 @@ impl Client {
     /// # Errors
     /// When the daemon refuses.
     pub fn subscribe(mut self) -> Result<Events> {
-        match self.ask(&Request::Subscribe)? {
+        match self.send_request(&Request::Subscribe)? {
             Reply::Done => Ok(Events { client: self }),
             other => Err(unexpected(&other)),
         }
     }
 
-    fn ask(&mut self, request: &Request) -> Result<Reply> {
+    fn send_request(&mut self, request: &Request) -> Result<Reply> {
         let message = datagram::encode(request)?;
         let sent = self.connection.send(&message, &[]);
         let received = match sent {
@@ -201,13 +206,15 @@ impl Client {
         }
     }
 
-    /// Why the daemon turned this user away: it says so and hangs up, and the system tells of the second first.
+    /// Returns why the daemon refused this user. The daemon sends the reason and closes, but the
+    /// kernel reports the close first.
     fn last_word(&mut self) -> Option<Reply> {
-        let heard = (0..LAST_LOOKS).find_map(|_| self.receive(Duration::ZERO).ok().flatten());
-        heard.filter(|reply| matches!(reply, Reply::Refused { .. }))
+        let last_reply =
+            (0..LAST_RECEIVE_ATTEMPTS).find_map(|_| self.receive(Duration::ZERO).ok().flatten());
+        last_reply.filter(|reply| matches!(reply, Reply::Refused { .. }))
     }
 
-    /// The next message, or `None` when none came within `patience`.
+    /// Returns the next message, or `None` if none arrives within `patience`.
     fn receive(&mut self, patience: Duration) -> Result<Option<Reply>> {
         let gone = || format!("cannot read from the daemon at {}", self.socket.display());
         if !self.connection.wait(Some(patience)).with_context(gone)? {
@@ -218,16 +225,16 @@ impl Client {
     }
 }
 
-/// What happens on a node, as it happens.
+/// The stream of a node's events.
 pub struct Events {
     client: Client,
 }
 
 impl Events {
-    /// The next event, or `None` when none came within `patience`.
+    /// Returns the next event, or `None` if none arrives within `patience`.
     ///
     /// # Errors
-    /// When the daemon is gone.
+    /// Fails if the daemon is gone.
     pub fn next(&mut self, patience: Duration) -> Result<Option<Event>> {
         let deadline = Instant::now() + patience;
         loop {
@@ -243,19 +250,20 @@ impl Events {
     }
 }
 
-/// Whether the daemon at `socket` serves: one that still opens its ports listens already, but does not answer yet.
+/// Returns whether the daemon at `socket` serves requests. A daemon that still opens its ports
+/// listens already, but does not reply yet.
 pub fn serves(socket: &Path) -> bool {
     Client::connect_within(socket, SHORT_PATIENCE).is_ok()
 }
 
-/// Whether somebody listens on the `SOCK_SEQPACKET` socket at `path`.
+/// Returns whether a process listens on the `SOCK_SEQPACKET` socket at `path`.
 pub fn answers(path: &Path) -> bool {
     Connection::connect(path).is_ok()
 }
 
-/// Whether certainly nobody listens at `path`: there is no socket, or one that its process left behind. That this user may not connect,
-/// for one, says nothing.
-pub fn is_nobody_there(path: &Path) -> bool {
+/// Returns whether certainly no process listens at `path`: the socket does not exist, or its
+/// process left it behind. Other errors, such as a lack of permission, prove nothing.
+pub fn no_daemon_listens(path: &Path) -> bool {
     use io::ErrorKind::{ConnectionRefused, NotFound};
     Connection::connect(path)
         .is_err_and(|error| matches!(error.kind(), NotFound | ConnectionRefused))
@@ -265,14 +273,14 @@ pub fn is_nobody_there(path: &Path) -> bool {
 const fn apart(daemon: Versions) -> NoCommonVersion {
     NoCommonVersion {
         server: "covalentd",
-        server_speaks: daemon,
+        server_versions: daemon,
         client: "covalent",
-        client_speaks: Versions::SPOKEN,
+        client_versions: Versions::SUPPORTED,
     }
 }
 
 fn unexpected(reply: &Reply) -> anyhow::Error {
-    anyhow!("the daemon answered with something else than was asked for: {reply:?}")
+    anyhow!("the daemon sent an unexpected reply: {reply:?}")
 }
 
 #[cfg(test)]
@@ -290,20 +298,20 @@ mod tests {
         let waited = began.elapsed();
         assert!(
             (SHORT_PATIENCE..PATIENCE).contains(&waited),
-            "{waited:?}: whoever looks again and again cannot wait for long"
+            "{waited:?}: a caller that polls cannot wait for long"
         );
     }
 
     #[test]
-    fn only_an_absent_or_dead_socket_means_that_nobody_is_there() {
+    fn only_an_absent_or_dead_socket_means_that_no_daemon_listens() {
         let directory = tempfile::tempdir().expect("temporary directory");
         let path = directory.path().join("covalentd.sock");
-        assert!(is_nobody_there(&path));
+        assert!(no_daemon_listens(&path));
         let listener = covalent_pipe::seqpacket::Listener::bind(&path).expect("bound");
-        assert!(!is_nobody_there(&path));
+        assert!(!no_daemon_listens(&path));
         drop(listener);
-        assert!(is_nobody_there(&path));
-        // What cannot be asked may well be there.
-        assert!(!is_nobody_there(Path::new(&"x".repeat(200))));
+        assert!(no_daemon_listens(&path));
+        // A socket that cannot be queried may have a listener.
+        assert!(!no_daemon_listens(Path::new(&"x".repeat(200))));
     }
 }

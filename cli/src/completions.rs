@@ -1,4 +1,4 @@
-//! `covalent completions`: what a shell needs to complete a program's command line.
+//! `covalent completions`: prints the shell completions of a program's command line.
 
 use std::process::ExitCode;
 
@@ -9,7 +9,7 @@ use crate::{args::CompletionsArgs, output};
 /// Runs `covalent completions`.
 ///
 /// # Errors
-/// When nobody reads.
+/// Fails if the reader of standard output is gone.
 pub fn run(args: &CompletionsArgs) -> Result<ExitCode> {
     let mut definition = args.program.definition();
     let name = definition.get_name().to_owned();

@@ -1,4 +1,5 @@
-//! The control process's socket, as the command line uses it: one question, one answer, never waiting for ever.
+//! The command line's client of the control process's socket: one request, one reply, never an
+//! unbounded wait.
 
 use std::{
     path::{Path, PathBuf},
@@ -17,13 +18,14 @@ use covalent_pipe::seqpacket::{Connection, SeqpacketError};
 
 use crate::args::ControlNodeArgs;
 
-/// How long an exchange may take: lanes take it in milliseconds, and looking up a group may wait for a name service.
+/// Longest time for an exchange. Lanes take a change in milliseconds, but the lookup of a group may
+/// wait for a name service.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// The socket that was named, else that of the configuration.
+/// Returns the given socket, else that of the configuration.
 ///
 /// # Errors
-/// When the configuration cannot be read.
+/// Fails if the configuration cannot be read.
 pub fn socket(args: &ControlNodeArgs) -> Result<PathBuf> {
     match &args.socket {
         Some(socket) => Ok(socket.clone()),
@@ -31,38 +33,39 @@ pub fn socket(args: &ControlNodeArgs) -> Result<PathBuf> {
     }
 }
 
-/// What control answers to `request`. It is asked for its version first.
+/// Returns the reply of control to `request`. Queries its version first.
 ///
 /// # Errors
-/// When nobody answers there, or not in time, or control is more than one release away.
-pub fn ask(socket: &Path, request: &ControlRequest) -> Result<ControlReply> {
+/// Fails if control does not reply, or not in time, or is more than one release away.
+pub fn send_request(socket: &Path, request: &ControlRequest) -> Result<ControlReply> {
     let connection = Connection::connect(socket).map_err(|error| {
         anyhow!(
-            "no covalent-control answers at {} ({error})\n  cure: `covalent up --config FILE` starts it; `--socket PATH` names another place",
+            "no covalent-control answers at {} ({error})\n  cure: `covalent up --config FILE` \
+             starts it; `--socket PATH` names another place",
             socket.display()
         )
     })?;
-    let version = ask_over(&connection, socket, &ControlRequest::Version)?;
+    let version = send_request_over(&connection, socket, &ControlRequest::Version)?;
     if let ControlReply::Version(control) = &version
-        && Versions::SPOKEN.common(control.speaks()).is_none()
+        && Versions::SUPPORTED.common(control.speaks()).is_none()
     {
         bail!(NoCommonVersion {
             server: "covalent-control",
-            server_speaks: control.speaks(),
+            server_versions: control.speaks(),
             client: "covalent",
-            client_speaks: Versions::SPOKEN,
+            client_versions: Versions::SUPPORTED,
         });
     }
     match version {
         ControlReply::Version(_) if *request != ControlRequest::Version => {
-            ask_over(&connection, socket, request)
+            send_request_over(&connection, socket, request)
         }
-        // What was asked for, or why nothing is answered.
+        // The requested reply, or the reason why there is none.
         answer => Ok(answer),
     }
 }
 
-fn ask_over(
+fn send_request_over(
     connection: &Connection,
     socket: &Path,
     request: &ControlRequest,
@@ -70,13 +73,14 @@ fn ask_over(
     let gone = || format!("cannot speak to covalent-control at {}", socket.display());
     let request = datagram::encode(request)?;
     match connection.send(&request, &[]) {
-        // Whoever is turned away is told why first.
+        // Control sends the reason for a refusal before it closes the connection.
         Ok(()) | Err(SeqpacketError::Closed) => {}
         Err(problem) => return Err(problem).with_context(gone),
     }
     if !connection.wait(Some(PATIENCE)).with_context(gone)? {
         bail!(
-            "covalent-control did not answer within {PATIENCE:?}; its log tells what becomes of it, and `covalent status` what is in force"
+            "covalent-control did not answer within {PATIENCE:?}; its log shows the outcome, and \
+             `covalent status` the configuration in force"
         );
     }
     let mut buffer = vec![0; MAX_DATAGRAM_BYTES];
@@ -84,22 +88,22 @@ fn ask_over(
     Ok(datagram::decode(&buffer[..length])?)
 }
 
-/// What is in force now, if it is what was wanted.
+/// The configuration in force, if it is the wanted one.
 pub struct InForce {
     /// The epoch that control and every lane hold.
     pub epoch: u64,
-    /// Keys whose value is another one.
+    /// Keys whose value changed.
     pub changed: Vec<KeyChange>,
-    /// Who is affected and may not know.
+    /// Warnings about affected parties that may not be aware of the change.
     pub beware: Vec<String>,
 }
 
-/// Has something put in force.
+/// Puts a configuration or rule in force.
 ///
 /// # Errors
-/// When nothing was changed, with everything that stands in the way.
+/// Fails if nothing was changed; the error lists every obstacle.
 pub fn put_in_force(socket: &Path, request: &ControlRequest) -> Result<InForce> {
-    match ask(socket, request)? {
+    match send_request(socket, request)? {
         ControlReply::Reloaded {
             epoch,
             changed,
@@ -119,11 +123,11 @@ pub fn put_in_force(socket: &Path, request: &ControlRequest) -> Result<InForce> 
 
 /// An answer to something else.
 pub fn unexpected(reply: &ControlReply) -> anyhow::Error {
-    anyhow!("covalent-control answered with something else than was asked for: {reply:?}")
+    anyhow!("covalent-control sent an unexpected reply: {reply:?}")
 }
 
-/// A changed key, and what the change takes.
-pub fn told(change: &KeyChange) -> String {
+/// Formats a changed key, and what the change requires.
+pub fn describe_change(change: &KeyChange) -> String {
     let KeyChange {
         key,
         from,
@@ -132,7 +136,7 @@ pub fn told(change: &KeyChange) -> String {
     } = change;
     let since = match effect {
         Effect::Live => "",
-        Effect::LiveForNew => ", for what is opened from now on",
+        Effect::LiveForNew => ", for objects opened from now on",
         Effect::Port => ", while all other ports run",
         Effect::ByControl => ", by covalent-control",
         Effect::Restart => ", at the next start of covalentd",
@@ -145,7 +149,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_change_tells_what_it_takes() {
+    fn a_change_names_what_it_requires() {
         let change = |effect| KeyChange {
             key: "node.group".into(),
             from: "\"\"".into(),
@@ -153,9 +157,9 @@ mod tests {
             effect,
         };
         assert_eq!(
-            told(&change(Effect::Live)),
+            describe_change(&change(Effect::Live)),
             "node.group: \"g\" in place of \"\""
         );
-        assert!(told(&change(Effect::LiveForNew)).ends_with("opened from now on"));
+        assert!(describe_change(&change(Effect::LiveForNew)).ends_with("opened from now on"));
     }
 }

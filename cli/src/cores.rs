@@ -8,10 +8,11 @@ use nix::{
     unistd::Pid,
 };
 
-/// Their numbers: a container or a cpuset may leave fewer than the machine has.
+/// Returns the numbers of the allowed cores. A container or a cpuset may leave fewer than the
+/// machine has.
 ///
 /// # Errors
-/// When the system refuses to tell.
+/// Fails if the kernel does not return them.
 pub fn allowed() -> Result<BTreeSet<u32>> {
     let set =
         sched_getaffinity(Pid::from_raw(0)).context("cannot read the cores of this process")?;
@@ -21,8 +22,9 @@ pub fn allowed() -> Result<BTreeSet<u32>> {
         .collect())
 }
 
-/// Which of `cores` no thread of this process can be pinned to. It is tried: a core that the scheduler leaves alone (`isolcpus=`) is not among
-/// [`allowed`] and can be had nevertheless.
+/// Returns those of `cores` to which no thread of this process can be pinned. The function tries
+/// it: a core isolated from the scheduler (`isolcpus=`) is not among [`allowed`], but can still be
+/// used.
 pub fn refused(cores: impl IntoIterator<Item = u32>) -> BTreeSet<u32> {
     let is_refused = |core: &u32| {
         let mut set = CpuSet::new();
@@ -42,14 +44,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ones_own_cores_can_be_had_and_those_that_are_not_there_cannot() {
-        let own = allowed().expect("the system tells");
+    fn allowed_cores_are_accepted_and_missing_ones_refused() {
+        let own = allowed().expect("the system reports them");
         assert_eq!(refused(own.iter().copied()), BTreeSet::new());
         assert_eq!(refused([1023, 70_000]), [1023, 70_000].into());
         assert_eq!(
-            allowed().expect("the system tells"),
+            allowed().expect("the system reports them"),
             own,
-            "nobody was moved"
+            "no thread was moved"
         );
     }
 }

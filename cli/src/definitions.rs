@@ -1,4 +1,5 @@
-//! The command lines of a node's programs, as they are defined: what completions and manual pages are made from.
+//! The command line definitions of a node's programs, from which completions and manual pages are
+//! made.
 
 use clap::{CommandFactory, ValueEnum};
 use covalent_api::arguments::{ControlArguments, DataplaneArguments};
@@ -8,7 +9,7 @@ use crate::args::Cli;
 /// A program that has completions and manual pages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Program {
-    /// The operator's front door.
+    /// The operator's command.
     Covalent,
     /// The dataplane.
     Covalentd,
@@ -29,7 +30,7 @@ impl Program {
         }
     }
 
-    /// The section of the manual that it belongs to: commands for everybody, or for administrators.
+    /// Returns its section of the manual: 1 for user commands, 8 for administration commands.
     pub const fn section(self) -> &'static str {
         match self {
             Self::Covalent => "1",
@@ -50,10 +51,11 @@ mod tests {
         }
     }
 
-    /// What is told to a service is told by its environment, or it needs another unit.
+    /// A service is configured through its environment; any other option would require another
+    /// unit.
     #[test]
-    fn whatever_tells_a_node_something_has_a_twin_in_the_environment() {
-        // What they do instead of running a node.
+    fn every_option_of_a_node_has_an_environment_variable() {
+        // Options that replace running a node.
         let acts = ["check", "help", "version"];
         for program in [Program::Covalentd, Program::CovalentControl] {
             let definition = program.definition();
@@ -69,7 +71,7 @@ mod tests {
         let definition = Program::Covalent.definition();
         for command in ["up", "down", "reload", "status"] {
             let command = definition.find_subcommand(command).expect("it exists");
-            // What is shown, and how.
+            // Options that select the output and its format.
             let shown = ["format", "nodes", "help"];
             for option in command.get_arguments() {
                 let name = option.get_id().as_str();

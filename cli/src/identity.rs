@@ -1,4 +1,4 @@
-//! A process that is still the same one: its number together with its start time, because numbers are re-used.
+//! The identity of a process: its number together with its start time, because numbers are reused.
 
 use std::{fmt, os::fd::AsFd, str::FromStr, time::Duration};
 
@@ -7,7 +7,8 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use procfs::process::Process;
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
-/// Which process. Written as `PID-START`, where START is in clock ticks since the machine started (`proc_pid_stat(5)`).
+/// A process. Written as `PID-START`, where START is in clock ticks since boot
+/// (`proc_pid_stat(5)`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Identity {
     /// Process id.
@@ -20,8 +21,8 @@ pub struct Identity {
 pub enum End {
     /// It was gone already.
     Gone,
-    /// It ended when it was asked to.
-    Asked,
+    /// It exited on request.
+    OnRequest,
     /// It had to be killed.
     Killed,
 }
@@ -56,10 +57,11 @@ impl Identity {
             .is_ok_and(|stat| stat.starttime == self.start_ticks && stat.state != 'Z')
     }
 
-    /// Asks it to end (SIGTERM), ends it if it has not after `patience` (SIGKILL), and waits. Does nothing if it is gone.
+    /// Requests it to stop (SIGTERM), kills it after `patience` (SIGKILL), and waits. Does nothing
+    /// if it is gone.
     ///
     /// # Errors
-    /// When this user may not end it.
+    /// Fails if this user may not signal it.
     pub fn end(self, patience: Duration) -> Result<End> {
         let Some(pid) = Pid::from_raw(self.pid) else {
             bail!("{} is not a process id", self.pid)
@@ -67,12 +69,13 @@ impl Identity {
         let Ok(handle) = pidfd_open(pid, PidfdFlags::empty()) else {
             return Ok(End::Gone);
         };
-        // Only now, with a handle that cannot change its meaning, is it worth asking who the number belongs to.
+        // Check the identity after opening the handle: from here on the handle cannot refer to
+        // another process.
         if !self.is_alive() {
             return Ok(End::Gone);
         }
         for (signal, patience, end) in [
-            (Signal::TERM, patience, End::Asked),
+            (Signal::TERM, patience, End::OnRequest),
             (Signal::KILL, Duration::from_secs(5), End::Killed),
         ] {
             match pidfd_send_signal(&handle, signal) {
@@ -139,7 +142,7 @@ mod tests {
         assert!(!reused.is_alive());
         let end = reused
             .end(Duration::ZERO)
-            .expect("nobody to end, and certainly not this process");
+            .expect("no process to end, and certainly not this one");
         assert_eq!(end, End::Gone);
         for text in ["", "12", "a-b", "-1-2", "0-5"] {
             assert_eq!(text.parse::<Identity>(), Err(BadIdentity), "{text}");
@@ -154,13 +157,13 @@ mod tests {
             .expect("sleep is everywhere");
         let identity = Identity::of(i32::try_from(child.id()).expect("small")).expect("it runs");
         let end = identity.end(Duration::from_secs(10)).expect("it is ours");
-        assert_eq!(end, End::Asked);
+        assert_eq!(end, End::OnRequest);
         assert!(!identity.is_alive());
         child.wait().expect("waited for");
     }
 
     #[test]
-    fn a_process_that_ignores_the_request_is_told_to_have_been_killed() {
+    fn a_process_that_ignores_the_request_is_reported_as_killed() {
         let mut child = Command::new("sh")
             .args(["-c", "trap '' TERM; echo ready; while :; do sleep 1; done"])
             .stdout(std::process::Stdio::piped())

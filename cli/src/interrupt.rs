@@ -1,7 +1,9 @@
-//! SIGINT, SIGTERM, SIGHUP, and the end of whoever reads the output, as a value that every wait of a command looks at.
+//! Reports SIGINT, SIGTERM, SIGHUP and the loss of the output's reader as a value that every wait
+//! of a command checks.
 //!
-//! The signals are blocked in all threads and taken by one thread with `sigwait`, so no code runs in a signal handler and a
-//! command is left through its ordinary return path: what it owns is given back by `Drop`. A command that does not get there in time is ended.
+//! All threads block the signals, and one thread takes them with `sigwait`. No code runs in a
+//! signal handler, and a command returns through its ordinary path: `Drop` releases its resources.
+//! A command that does not return in time is killed.
 
 use std::{
     io::{self, IsTerminal},
@@ -19,7 +21,7 @@ use nix::{
 };
 use procfs::process::Process;
 
-/// How long a command that gives back what it made may take for it.
+/// Longest time for a command to release the resources that it created.
 pub const GIVES_BACK: Duration = Duration::from_secs(30);
 
 /// How long a command that only has to stop may take for it.
@@ -31,7 +33,7 @@ const ONE_SIGNAL: Duration = Duration::from_millis(100);
 /// A sleep that lasts until a signal comes.
 const FOREVER: Duration = Duration::from_secs(1 << 30);
 
-/// The command was asked to end.
+/// A request to stop the command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("stopped by {0}")]
 pub struct Interrupted(pub Signal);
@@ -44,7 +46,8 @@ impl Interrupted {
     }
 }
 
-/// A handle on "was this command asked to end?". Clones share one answer. Thread-safe.
+/// A handle for checking whether this command was requested to stop. Clones share one state.
+/// Thread-safe.
 #[derive(Debug, Clone, Default)]
 pub struct Interrupt {
     shared: Arc<Shared>,
@@ -57,12 +60,13 @@ struct Shared {
 }
 
 impl Interrupt {
-    /// Takes the three signals over for this process. SIGHUP that somebody has ignored (nohup) stays so. Who has not ended `grace` after the first
-    /// one is ended, and so is who gets a second one. Call it once, before any other thread exists: threads inherit the mask,
-    /// and so do child processes, who must be given an empty one ([`crate::process::Launch`] does).
+    /// Takes over the three signals for this process. An ignored SIGHUP (nohup) stays ignored. The
+    /// process is killed `grace` after the first signal, or on a second one. Call this once, before
+    /// any other thread exists: threads inherit the mask. Child processes inherit it too and must
+    /// get an empty one ([`crate::process::Launch`] does this).
     ///
     /// # Errors
-    /// When the mask or a thread is refused by the system.
+    /// Fails if the system refuses the mask or a thread.
     pub fn install(grace: Duration) -> io::Result<Self> {
         let interrupt = Self::default();
         let mut signals = SigSet::from_iter([Signal::SIGINT, Signal::SIGTERM]);
@@ -75,9 +79,10 @@ impl Interrupt {
         thread("signals").spawn(move || {
             let mut first: Option<Instant> = None;
             while let Ok(signal) = signals.wait() {
-                // timeout(1) sends its signal to the process, and to its group at once: that is one.
-                let again = first.is_some_and(|first| first.elapsed() > ONE_SIGNAL);
-                if !shared.raise(signal) && again {
+                // timeout(1) sends its signal to the process and at the same time to its group:
+                // these count as one.
+                let is_second_signal = first.is_some_and(|first| first.elapsed() > ONE_SIGNAL);
+                if !shared.raise(signal) && is_second_signal {
                     end(signal);
                 }
                 first.get_or_insert_with(Instant::now);
@@ -85,7 +90,7 @@ impl Interrupt {
         })?;
         let shared = Arc::clone(&interrupt.shared);
         thread("output").spawn(move || {
-            if let Some(signal) = until_nobody_reads(io::stdout()) {
+            if let Some(signal) = wait_until_unread(io::stdout()) {
                 shared.raise(signal);
             }
         })?;
@@ -128,7 +133,7 @@ impl Interrupt {
 
 impl Shared {
     fn lock(&self) -> std::sync::MutexGuard<'_, Option<Signal>> {
-        // The value is one word and always whole, whatever a panicking holder did.
+        // The value is one word and is always consistent, even after a panic of the holder.
         self.signal.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -142,21 +147,21 @@ impl Shared {
     }
 }
 
-/// Ends this process now. What it started ends with it ([`crate::process::Launch`]).
+/// Exits this process now. Its child processes exit with it ([`crate::process::Launch`]).
 fn end(signal: Signal) -> ! {
     process::exit(Interrupted(signal).exit_code().into())
 }
 
-/// Waits until nobody can read what is written to `output`: its terminal was closed, or the reader of its pipe has left. A command that has nothing to
-/// write would not notice. `None` if that cannot be waited for.
-fn until_nobody_reads(output: impl AsFd + IsTerminal) -> Option<Signal> {
+/// Waits until `output` has no reader: its terminal was closed, or the pipe's reader is gone. A
+/// command without output to write would not notice. Returns `None` if waiting is not possible.
+fn wait_until_unread(output: impl AsFd + IsTerminal) -> Option<Signal> {
     let signal = if output.is_terminal() {
         Signal::SIGHUP
     } else {
         Signal::SIGPIPE
     };
     loop {
-        // Errors and hang-ups are reported without being asked for.
+        // `POLLERR` and `POLLHUP` are reported even if not requested.
         let mut polled = [PollFd::new(output.as_fd(), PollFlags::empty())];
         match poll(&mut polled, PollTimeout::NONE) {
             Err(Errno::EINTR) => {}
@@ -183,7 +188,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_sleep_ends_when_a_signal_comes_and_the_first_signal_is_remembered() {
+    fn a_signal_ends_a_sleep_and_the_first_one_is_remembered() {
         let interrupt = Interrupt::default();
         assert_eq!(interrupt.sleep(Duration::from_millis(1)), Ok(()));
         let raiser = interrupt.clone();
@@ -214,11 +219,11 @@ mod tests {
     }
 
     #[test]
-    fn a_reader_that_leaves_is_noticed_by_who_writes_nothing() {
+    fn loss_of_the_reader_is_noticed_without_writing() {
         let (reader, writer) = io::pipe().expect("a pipe");
-        let waiter = thread::spawn(move || until_nobody_reads(OwnedFd::from(writer)));
+        let waiter = thread::spawn(move || wait_until_unread(OwnedFd::from(writer)));
         thread::sleep(Duration::from_millis(20));
-        assert!(!waiter.is_finished(), "somebody could read");
+        assert!(!waiter.is_finished(), "a reader exists");
         drop(reader);
         assert_eq!(waiter.join().expect("it ends"), Some(Signal::SIGPIPE));
     }

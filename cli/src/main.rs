@@ -48,7 +48,7 @@ fn main() -> ExitCode {
         if let Some(interrupted) = error.downcast_ref::<Interrupted>() {
             return ExitCode::from(interrupted.exit_code());
         }
-        // A reader that has left (`covalent status | head -1`) wants no complaint.
+        // A vanished reader (`covalent status | head -1`) is no reason for an error message.
         if error
             .downcast_ref::<io::Error>()
             .is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
@@ -61,7 +61,8 @@ fn main() -> ExitCode {
 }
 
 fn run(command: &Command) -> Result<ExitCode> {
-    // Before any thread is made, for threads inherit which signals are blocked. Who is not listed as taking them over is ended by the system, wherever it waits.
+    // Install before any thread starts: threads inherit the signal mask. The other commands keep
+    // the default action, which kills them in any wait.
     let within = |grace| Interrupt::install(grace).context("cannot take over the signals");
     match command {
         Command::Demo(args) => demo::run(args, &within(GIVES_BACK)?),
@@ -77,7 +78,8 @@ fn run(command: &Command) -> Result<ExitCode> {
         Command::Events(args) => events::run(args, &within(STOPS)?),
         Command::Counters(args) => counters::run(args, &within(STOPS)?),
         Command::Steer(command) => steer::run(command),
-        // The library waits without looking at signals; the daemon takes back what a program that is gone held.
+        // The library waits without checking signals. The daemon releases the resources of an
+        // exited program.
         Command::Verb(command) => verb::run(command),
         Command::Capture(args) => capture::run(args, &within(GIVES_BACK)?),
         Command::Region(command) => region::run(command),

@@ -11,7 +11,7 @@ use clap_mangen::{
 
 use crate::{args::ManArgs, definitions::Program, output};
 
-/// What other pages say more.
+/// Related manual pages.
 const SEE_ALSO: &str = "covalent(1), covalentd(8), covalent-control(8)";
 
 /// Runs `covalent man`.
@@ -34,7 +34,7 @@ pub fn run(args: &ManArgs) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The page of `command` and those of the commands below it. Returns how many.
+/// Writes the page of `command` and those of its subcommands. Returns their number.
 fn write_pages(command: &Command, section: &str, directory: &Path) -> Result<u32> {
     let name = command.get_display_name().unwrap_or(command.get_name());
     let path = directory.join(format!("{name}.{section}"));
@@ -70,7 +70,8 @@ fn page(command: &Command, name: &str, section: &str) -> io::Result<Vec<u8>> {
     Ok(page)
 }
 
-/// What stands below a command's help: paragraphs become notes, and a line that ends in a colon heads indented lines, which stay as they are.
+/// Converts the text below a command's help. Paragraphs become notes. A line that ends in a colon
+/// becomes the heading of the indented lines below, which stay verbatim.
 fn after_help(roff: &mut Roff, text: &str) {
     let mut notes = false;
     for block in text.split("\n\n") {

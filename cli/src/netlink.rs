@@ -1,6 +1,7 @@
-//! Questions to the kernel about network interfaces, over rtnetlink.
+//! Queries to the kernel about network interfaces, over rtnetlink.
 //!
-//! Netlink answers for the network namespace of the asking thread; `/sys/class/net` shows whichever namespace it was mounted in.
+//! Netlink replies for the network namespace of the calling thread. `/sys/class/net` shows the
+//! namespace in which it was mounted.
 
 use std::{future::Future, net::IpAddr};
 
@@ -14,7 +15,7 @@ use rtnetlink::{
     },
 };
 
-/// What the kernel says of one interface.
+/// The kernel's description of one interface.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Interface {
     /// Its index.
@@ -23,24 +24,27 @@ pub struct Interface {
     pub name: String,
     /// Whether it is set up.
     pub up: bool,
-    /// Whether it has a carrier: the cable is in, and somebody is at its other end.
+    /// Whether it has a carrier: the cable is connected to an active peer.
     pub carrier: bool,
     /// Largest packet without the Ethernet header, in bytes.
     pub mtu_bytes: u32,
     /// Receive queues that it was made with; a driver may use fewer.
     pub rx_queues: u32,
-    /// Its hardware address, for example `02:00:00:00:00:01`; `None` where the kernel does not tell.
+    /// Its hardware address, for example `02:00:00:00:00:01`; `None` if the kernel does not report
+    /// one.
     pub address: Option<String>,
     /// The kind of a virtual interface, for example `veth`; `None` for hardware.
     pub kind: Option<String>,
-    /// Index of the interface that it is tied to, if that one is in the same network namespace: of a veth, the other end.
+    /// Index of the interface that it is tied to, if that one is in the same network namespace. For
+    /// a veth: the other end.
     pub tied_to: Option<u32>,
 }
 
-/// Runs `work` with a netlink connection in the calling thread's network namespace, and waits for it.
+/// Runs `work` with a netlink connection in the calling thread's network namespace, and waits for
+/// it.
 ///
 /// # Errors
-/// Those of `work`, or when there is no netlink.
+/// Returns the errors of `work`, or fails if netlink is not available.
 pub fn with_netlink<T, F>(work: impl FnOnce(Handle) -> F) -> Result<T>
 where
     F: Future<Output = Result<T>>,
@@ -76,10 +80,11 @@ pub fn interfaces() -> Result<Vec<Interface>> {
     })
 }
 
-/// The kernel's addresses in the calling thread's network namespace, each with the index of its interface, as `ip address` shows them.
+/// Returns the kernel's addresses in the calling thread's network namespace, each with the index of
+/// its interface, in the format of `ip address`.
 ///
 /// # Errors
-/// When netlink refuses.
+/// Fails if netlink refuses.
 pub fn addresses() -> Result<Vec<(u32, String)>> {
     with_netlink(|handle| async move {
         let messages: Vec<AddressMessage> = handle
@@ -93,7 +98,8 @@ pub fn addresses() -> Result<Vec<(u32, String)>> {
     })
 }
 
-/// An address with its prefix; none for those that the kernel gives to every interface by itself (`fe80::/10`).
+/// Returns an address with its prefix, or `None` for addresses that the kernel assigns to every
+/// interface by itself (`fe80::/10`).
 fn address(message: &AddressMessage) -> Option<(u32, String)> {
     let of = |local: bool| {
         message.attributes.iter().find_map(|it| match it {

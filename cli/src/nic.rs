@@ -1,4 +1,4 @@
-//! What the driver of an interface tells, over ethtool's netlink family. Needs no privilege.
+//! Queries the driver of an interface over ethtool's netlink family. Needs no privilege.
 
 use std::{future::Future, time::Duration};
 
@@ -11,10 +11,11 @@ use ethtool::{
 use futures::TryStreamExt;
 use tokio::time::timeout;
 
-/// How long a driver may take to answer. It answers from what it knows, unless somebody holds the kernel's one lock on the network.
+/// Longest time until a driver replies. It replies from stored state, unless another process holds
+/// the kernel's single network lock.
 const PATIENCE: Duration = Duration::from_millis(250);
 
-/// What a driver tells of its interface. What it does not know, or not in time, is left out.
+/// A driver's description of its interface. Unknown or late values are omitted.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Nic {
     /// Its queues.
@@ -54,11 +55,12 @@ impl Nic {
     }
 }
 
-/// What the drivers of these interfaces of the calling thread's network namespace tell, in the same order.
+/// Queries the drivers of these interfaces in the calling thread's network namespace. The results
+/// have the same order.
 ///
 /// # Errors
-/// When the kernel has no generic netlink.
-pub fn ask(interfaces: &[&str]) -> Result<Vec<Nic>> {
+/// Fails if the kernel has no generic netlink.
+pub fn query(interfaces: &[&str]) -> Result<Vec<Nic>> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
@@ -67,12 +69,12 @@ pub fn ask(interfaces: &[&str]) -> Result<Vec<Nic>> {
         let (connection, mut handle, _) =
             ethtool::new_connection().context("cannot open a generic netlink socket")?;
         let connection = tokio::spawn(connection);
-        let mut told = Vec::with_capacity(interfaces.len());
+        let mut nics = Vec::with_capacity(interfaces.len());
         for interface in interfaces {
             let channels = within(channels(&mut handle, interface)).await;
             let rings = within(rings(&mut handle, interface)).await;
             let (features, changeable) = within(features(&mut handle, interface)).await.unzip();
-            told.push(Nic {
+            nics.push(Nic {
                 channels,
                 rings,
                 features,
@@ -80,7 +82,7 @@ pub fn ask(interfaces: &[&str]) -> Result<Vec<Nic>> {
             });
         }
         connection.abort();
-        Ok(told)
+        Ok(nics)
     })
 }
 
@@ -165,11 +167,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn loopback_has_no_channels_and_an_absent_interface_tells_nothing() {
-        let told = ask(&["lo", "covalent-none"]).expect("generic netlink");
-        assert_eq!((told[0].channels.as_ref(), told[0].rings), (None, None));
-        assert!(!told[0].may_switch("rx-vlan-hw-parse"));
-        assert_eq!(told[1], Nic::default());
-        assert!(!told[1].has("rx-lro"));
+    fn loopback_has_no_channels_and_an_absent_interface_no_facts() {
+        let nics = query(&["lo", "covalent-none"]).expect("generic netlink");
+        assert_eq!((nics[0].channels.as_ref(), nics[0].rings), (None, None));
+        assert!(!nics[0].may_switch("rx-vlan-hw-parse"));
+        assert_eq!(nics[1], Nic::default());
+        assert!(!nics[1].has("rx-lro"));
     }
 }

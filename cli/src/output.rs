@@ -1,4 +1,4 @@
-//! Printing: whole lines to standard output, colours only where they are wanted.
+//! Output: whole lines to standard output, colored only on request.
 
 use std::{
     env,
@@ -12,7 +12,7 @@ use serde::Serialize;
 /// Writes a line to standard output.
 ///
 /// # Errors
-/// When nobody reads any more.
+/// Fails if the reader of standard output is gone.
 pub fn line(text: &str) -> Result<()> {
     let mut out = io::stdout().lock();
     writeln!(out, "{text}")?;
@@ -20,16 +20,16 @@ pub fn line(text: &str) -> Result<()> {
     Ok(())
 }
 
-/// Says on standard error what went wrong.
+/// Prints an error on standard error.
 pub fn complain(error: &anyhow::Error) {
-    // Whoever does not hear it sees the exit status.
+    // Ignore a failed write: the exit status reports the error too.
     let _ = writeln!(io::stderr(), "covalent: {error:#}");
 }
 
-/// Writes `value` as JSON, indented.
+/// Writes `value` as indented JSON.
 ///
 /// # Errors
-/// When nobody reads any more.
+/// Fails if the reader of standard output is gone.
 pub fn json(value: &impl Serialize) -> Result<()> {
     line(&serde_json::to_string_pretty(value)?)
 }
@@ -43,10 +43,11 @@ const TABLE_STYLE: TableStyle = TableStyle::new()
 /// Columns of a table that goes into a file or a pipe.
 const WIDTH_WITHOUT_TERMINAL: u16 = 132;
 
-/// How tables look: coloured on a terminal unless `NO_COLOR` is set (<https://no-color.org>), plain elsewhere.
+/// The appearance of tables: colored on a terminal unless `NO_COLOR` is set
+/// (<https://no-color.org>), plain elsewhere.
 #[derive(Debug, Clone, Copy)]
 pub struct Theme {
-    colour: bool,
+    color: bool,
     /// Columns of a table that does not go to a terminal.
     width: u16,
 }
@@ -56,15 +57,15 @@ impl Theme {
     pub fn of_stdout() -> Self {
         let refused = env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
         Self {
-            colour: io::stdout().is_terminal() && !refused,
+            color: io::stdout().is_terminal() && !refused,
             width: WIDTH_WITHOUT_TERMINAL,
         }
     }
 
-    /// Without colours, and so wide that no text is broken.
+    /// Without colors, and so wide that no text is broken.
     #[cfg(test)]
     pub const PLAIN: Self = Self {
-        colour: false,
+        color: false,
         width: 1000,
     };
 
@@ -79,29 +80,29 @@ impl Theme {
         table
     }
 
-    /// Whether colours are wanted.
-    pub const fn is_coloured(self) -> bool {
-        self.colour
+    /// Returns whether output is colored.
+    pub const fn is_colored(self) -> bool {
+        self.color
     }
 
-    /// Text in a colour, outside tables.
-    pub fn text(self, text: &str, colour: Option<Color>) -> String {
-        match colour.filter(|_| self.colour) {
-            Some(colour) => format!("{}{text}\x1b[0m", begins(colour)),
+    /// Text in a color, outside tables.
+    pub fn text(self, text: &str, color: Option<Color>) -> String {
+        match color.filter(|_| self.color) {
+            Some(color) => format!("{}{text}\x1b[0m", begins(color)),
             None => text.to_owned(),
         }
     }
 
-    /// A cell in a colour.
-    pub fn cell(self, text: impl ToString, colour: Color) -> Cell {
+    /// A cell in a color.
+    pub fn cell(self, text: impl ToString, color: Color) -> Cell {
         let cell = Cell::new(text);
-        if self.colour { cell.fg(colour) } else { cell }
+        if self.color { cell.fg(color) } else { cell }
     }
 }
 
-/// What a terminal begins a colour with.
-fn begins(colour: Color) -> &'static str {
-    match colour {
+/// Returns the escape sequence that starts a color.
+fn begins(color: Color) -> &'static str {
+    match color {
         Color::Green => "\x1b[32m",
         Color::Yellow => "\x1b[33m",
         _ => "\x1b[31m",

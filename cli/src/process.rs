@@ -1,8 +1,11 @@
 //! A child process that cannot outlive the command that started it.
 //!
-//! * It is told to die with its parent (`PR_SET_PDEATHSIG`), so even `kill -9` of the command leaves none behind.
-//! * It has a process group of its own, so Ctrl-C on the terminal reaches the command alone, which then ends its children in order.
-//! * It is ended through its handle: until it was waited for, its number cannot belong to anybody else.
+//! * The kernel kills it when its parent exits (`PR_SET_PDEATHSIG`), so even `kill -9` of the
+//!   command leaves none behind.
+//! * It has its own process group, so Ctrl-C on the terminal reaches only the command, which then
+//!   stops its children gracefully.
+//! * It is signaled through its handle: until it is reaped, its number cannot belong to another
+//!   process.
 
 use std::{
     ffi::OsString,
@@ -31,9 +34,9 @@ use nix::{
 };
 
 /// How often a wait for a child looks again.
-const LOOK_AGAIN: Duration = Duration::from_millis(5);
+const RECHECK_INTERVAL: Duration = Duration::from_millis(5);
 
-/// How long a child that nobody waits for may take to end.
+/// Longest time for a dropped child to exit.
 const DROP_PATIENCE: Duration = Duration::from_secs(1);
 
 /// Lines of a child's log shown when it fails.
@@ -63,7 +66,8 @@ impl Launch {
         }
     }
 
-    /// Sends its standard error to this file, from its beginning; without it, to where this command's goes.
+    /// Truncates this file and sends the child's standard error to it. Default: the standard error
+    /// of this command.
     pub fn log_to(mut self, log: PathBuf) -> Self {
         self.log = Some(log);
         self
@@ -106,22 +110,24 @@ impl Launch {
         Ok(self)
     }
 
-    /// Starts the child. Call it from a thread that lives as long as the child shall: the kernel ties a child's life to the
-    /// *thread* that made it.
+    /// Starts the child. Call it from a thread that exists as long as the child must: the kernel
+    /// kills the child when the *thread* that created it exits.
     ///
     /// # Errors
-    /// Names the program and what the system said.
+    /// Names the program and the system's error.
     pub fn start(self) -> Result<Process> {
         let mut command = self.command()?;
-        // Its standard input stays open for as long as its handle lives, so "until end of file" means "until nobody wants it".
+        // The child's standard input stays open as long as its handle exists. End of file means
+        // that the child is no longer needed.
         command
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .process_group(0);
         let parent = Pid::this();
         let namespace = self.namespace;
-        // SAFETY: between fork and exec only async-signal-safe calls are allowed. The closure makes four system calls
-        // (sigprocmask, setns, prctl, getppid) through nix, which neither allocate nor lock, and builds errors from plain numbers.
+        // SAFETY: between fork and exec only async-signal-safe calls are allowed. The closure makes
+        // four system calls (sigprocmask, setns, prctl, getppid) through nix. They neither allocate
+        // nor lock. It builds errors from plain numbers.
         unsafe {
             command.pre_exec(move || {
                 unblock_signals()?;
@@ -140,7 +146,7 @@ impl Launch {
         let mut child = spawn(&mut command, &self.name)?;
         let stdout = child.stdout.take();
         let (sender, lines) = mpsc::channel();
-        // From here on dropping `process` ends the child, whatever else fails.
+        // From here on, dropping `process` stops the child, whatever else fails.
         let process = Process {
             name: self.name,
             child,
@@ -156,10 +162,11 @@ impl Launch {
         Ok(process)
     }
 
-    /// Starts a process that outlives this command and the terminal: in a session of its own, its standard output in the log.
+    /// Starts a process that outlives this command and the terminal: in its own session, with
+    /// standard output in the log.
     ///
     /// # Errors
-    /// Names the program and what the system said.
+    /// Names the program and the system's error.
     pub fn start_detached(self) -> Result<Child> {
         let mut command = self.command()?;
         if let Some(log) = &self.log {
@@ -189,12 +196,13 @@ impl Launch {
     }
 }
 
-/// This command takes its signals with `sigwait` and so has them blocked, which a child would inherit; it must hear them.
+/// Unblocks all signals. This command blocks its signals for `sigwait`; a child would inherit the
+/// mask, but must receive signals.
 fn unblock_signals() -> io::Result<()> {
     Ok(SigSet::empty().thread_set_mask()?)
 }
 
-/// Begins a log; what stood there is [kept](former::kept).
+/// Starts a new log. The former contents are [kept](former::kept).
 fn create(log: &Path) -> Result<File> {
     former::keep(log).with_context(|| {
         format!(
@@ -205,7 +213,7 @@ fn create(log: &Path) -> Result<File> {
     append_to(log)
 }
 
-/// Opens a log for writing at its end, so that two streams in it do not overwrite each other.
+/// Opens a log in append mode, so that two streams do not overwrite each other.
 fn append_to(log: &Path) -> Result<File> {
     let opened = File::options().create(true).append(true).open(log);
     opened.with_context(|| format!("cannot write the log {}", log.display()))
@@ -217,7 +225,7 @@ fn spawn(command: &mut Command, name: &str) -> Result<Child> {
         .with_context(|| format!("cannot start {name} ({})", command.get_program().display()))
 }
 
-/// Hands each line to `sender` until the writer's end is closed or nobody listens any more.
+/// Sends each line to `sender` until the writer closes its end or the receiver is gone.
 fn forward_lines(output: impl Read, sender: &Sender<String>) {
     for line in BufReader::new(output).lines() {
         let Ok(line) = line else { return };
@@ -227,7 +235,8 @@ fn forward_lines(output: impl Read, sender: &Sender<String>) {
     }
 }
 
-/// A running child. Dropping it asks it to end and waits, at most a second; then it is killed.
+/// A running child. Dropping it requests the child to stop, waits at most one second, then kills
+/// it.
 #[derive(Debug)]
 pub struct Process {
     name: String,
@@ -237,12 +246,12 @@ pub struct Process {
 }
 
 impl Process {
-    /// What it is called in messages.
+    /// Returns its name in messages.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Its process id, valid for as long as this handle lives.
+    /// Returns its process id, valid as long as this handle exists.
     pub fn pid(&self) -> u32 {
         self.child.id()
     }
@@ -265,10 +274,10 @@ impl Process {
         lines
     }
 
-    /// Its exit status if it has ended.
+    /// Returns its exit status if it has exited.
     ///
     /// # Errors
-    /// When the system refuses to tell.
+    /// Fails if the kernel does not return it.
     pub fn try_exit(&mut self) -> Result<Option<ExitStatus>> {
         self.child
             .try_wait()
@@ -286,10 +295,11 @@ impl Process {
         }
     }
 
-    /// Asks it to end (SIGTERM). To a child that has ended already this does nothing.
-    pub fn ask_to_end(&mut self) {
+    /// Requests it to stop (SIGTERM). Does nothing if the child has exited.
+    pub fn request_end(&mut self) {
         if let (Ok(None), Ok(pid)) = (self.child.try_wait(), i32::try_from(self.child.id())) {
-            // The child was not waited for, so the number is still its own; and if it ended just now the signal finds nobody.
+            // The child was not reaped, so the number is still its own. If it just exited, the
+            // signal has no effect.
             let _ = signal::kill(Pid::from_raw(pid), Signal::SIGTERM);
         }
     }
@@ -312,11 +322,11 @@ impl Process {
                     self.log_tail()
                 ));
             }
-            thread::sleep(LOOK_AGAIN);
+            thread::sleep(RECHECK_INTERVAL);
         }
     }
 
-    /// An error that tells how it ended, with the end of its log.
+    /// Returns an error with its exit status and the end of its log.
     pub fn failure(&self, status: ExitStatus) -> anyhow::Error {
         anyhow!("{} ended with {status}{}", self.name, self.log_tail())
     }
@@ -334,8 +344,8 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        self.ask_to_end();
-        // That it had to be killed is told to those who end it themselves.
+        self.request_end();
+        // Ignore the result: a caller that must know about a kill stops the process itself.
         let _ = self.wait_or_kill(DROP_PATIENCE);
     }
 }
@@ -381,7 +391,7 @@ mod tests {
         );
         let status = process
             .wait_or_kill(Duration::from_secs(10))
-            .expect("it ends by itself");
+            .expect("it exits by itself");
         assert_eq!(status.code(), Some(3));
         let message = process.failure(status).to_string();
         assert!(
@@ -391,14 +401,14 @@ mod tests {
     }
 
     #[test]
-    fn a_child_hears_the_signals_that_this_process_has_blocked() {
+    fn a_child_receives_the_signals_that_this_process_blocks() {
         let directory = tempfile::tempdir().expect("temporary directory");
         SigSet::from_iter([Signal::SIGTERM])
             .thread_block()
             .expect("blocked in this test's thread");
         let mut child = shell(directory.path(), "echo ready; exec sleep 1000");
         assert!(wait_for_line(&child), "it must come up");
-        child.ask_to_end();
+        child.request_end();
         let status = child
             .wait_or_kill(Duration::from_secs(10))
             .expect("SIGTERM ends it");
@@ -413,7 +423,7 @@ mod tests {
             "trap '' TERM; echo ready; while :; do sleep 1; done",
         );
         assert!(wait_for_line(&stubborn), "it must come up");
-        stubborn.ask_to_end();
+        stubborn.request_end();
         assert!(stubborn.wait_or_kill(Duration::from_millis(50)).is_err());
         assert!(stubborn.try_exit().expect("known").is_some());
 

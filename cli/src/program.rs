@@ -11,18 +11,19 @@ use std::{
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "the program `{name}` is neither in {beside} nor on PATH\n  \
-     cure: build the whole workspace with `cargo build --release` (or `make build`), or install `{name}` beside `covalent`"
+     cure: build the whole workspace with `cargo build --release` (or `make build`), or install \
+     `{name}` beside `covalent`"
 )]
 pub struct Missing {
     name: String,
     beside: String,
 }
 
-/// Finds `name` beside the running executable, else on `PATH`: a build tree and an installation both work, and the programs
-/// that work together are those built together.
+/// Finds `name` beside the running executable, else on `PATH`. A build tree and an installation
+/// both work, and programs that work together are from the same build.
 ///
 /// # Errors
-/// [`Missing`] says where it was looked for and how to build it.
+/// [`Missing`] lists the searched places and how to build the program.
 pub fn find(name: &str) -> Result<PathBuf, Missing> {
     let own_dir = env::current_exe()
         .ok()

@@ -1,4 +1,4 @@
-//! `covalent region`: durable regions that nobody wants any more.
+//! `covalent region`: deletes durable regions that are no longer needed.
 
 use std::process::ExitCode;
 

@@ -7,27 +7,27 @@ use covalent_api::control::ControlRequest;
 
 use crate::{
     args::ReloadArgs,
-    control_client::{self, put_in_force, told},
+    control_client::{self, describe_change, put_in_force},
     output,
 };
 
 /// Runs `covalent reload`.
 ///
 /// # Errors
-/// When the file is wrong, or nobody answers who could put it in force.
+/// Fails if the file is wrong, or if control does not reply.
 pub fn run(args: &ReloadArgs) -> Result<ExitCode> {
     let socket = control_client::socket(&args.node).context("nothing was changed")?;
     let now = put_in_force(&socket, &ControlRequest::Reload)?;
     if now.changed.is_empty() {
         output::line(&format!(
-            "nothing to change: the file says what is in force under epoch {}",
+            "nothing to change: the file equals the configuration in force under epoch {}",
             now.epoch
         ))?;
         return Ok(ExitCode::SUCCESS);
     }
     output::line(&format!("in force under epoch {}:", now.epoch))?;
     for change in &now.changed {
-        output::line(&format!("  {}", told(change)))?;
+        output::line(&format!("  {}", describe_change(change)))?;
     }
     for beware in &now.beware {
         output::line(&format!("beware: {beware}"))?;

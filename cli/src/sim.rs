@@ -21,11 +21,12 @@ use crate::{
 /// The simulations that have options of their own.
 #[derive(Debug, Subcommand)]
 pub enum SimCommand {
-    /// Runs a group of applications over paths that come and go, and prints what happened.
+    /// Run a group of applications over paths that appear and disappear, and print the run.
     Group(group::GroupArgs),
-    /// Runs a mesh of up to a thousand nodes with time and faults, and prints what happened.
+    /// Run a mesh of up to a thousand nodes with time and faults, and print the run.
     Mesh(mesh::MeshArgs),
-    /// Searches fresh seeds of all simulations for a broken invariant, and looks for the smallest case that breaks it.
+    /// Search fresh seeds of all simulations for a broken invariant, and find the smallest case
+    /// that breaks it.
     Hunt(hunt::HuntArgs),
 }
 
@@ -35,16 +36,16 @@ pub struct RunArgs {
     /// The seed of the run to print.
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
-    /// Runs these seeds, the last one not included, and prints what they did together.
+    /// Run these seeds, excluding the last, and print the combined result.
     #[arg(long, value_name = "A..B", conflicts_with = "seed")]
     pub seeds: Option<SeedRange>,
-    /// How it is printed.
+    /// Output format.
     #[arg(long, value_enum, default_value_t = Format::Table, display_order = 900)]
     pub format: Format,
 }
 
 impl RunArgs {
-    /// The seeds to run: those asked for, or the one.
+    /// Returns the seeds to run: the given range, or the single seed.
     fn numbers(&self) -> Range<u64> {
         self.seeds
             .as_ref()
@@ -57,7 +58,8 @@ impl RunArgs {
 /// Runs `covalent sim`.
 ///
 /// # Errors
-/// There is no such world; a file cannot be written; nobody reads any more; or the command was asked to end.
+/// Fails if the options describe no possible world, a file cannot be written, the reader of the
+/// output is gone, or the command was requested to stop.
 pub fn run(args: &SimArgs, interrupt: &Interrupt) -> Result<ExitCode> {
     let held = match &args.what {
         None => links::run(args, interrupt)?,
@@ -72,7 +74,7 @@ pub fn run(args: &SimArgs, interrupt: &Interrupt) -> Result<ExitCode> {
     })
 }
 
-/// What the help says of `--shape`.
+/// Returns the help text of `--shape`.
 fn shape_help() -> String {
-    format!("What is cabled to what: {FORMS}")
+    format!("How the nodes are cabled: {FORMS}")
 }

@@ -17,11 +17,11 @@ use nix::{
 };
 use serde_json::Value;
 use support::{covalent, media, node::Node, wait_until};
-use wireshark::{ask, has_tshark};
+use wireshark::{has_tshark, tshark_fields};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// The socket of node a of the demonstration whose temporary files are here, once it is there.
+/// Returns the socket of node a, once it exists, of the demonstration with these temporary files.
 fn socket_of_a(temporary: &Path) -> Option<PathBuf> {
     let entries = fs::read_dir(temporary).ok()?;
     let mut sockets = entries.map(|entry| entry.unwrap().path().join("a/run/covalentd.sock"));
@@ -73,12 +73,12 @@ fn a_demonstration_is_captured_in_both_directions_and_tshark_reads_verbs_and_res
             .arg(&file)
             .output()
             .unwrap();
-        let told = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success(), "{medium}: {told}");
+        let printed = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{medium}: {printed}");
         let summary: Value = serde_json::from_slice(&output.stdout).unwrap();
         assert!(
             demonstration.wait().unwrap().success(),
-            "{medium}: it goes on undisturbed"
+            "{medium}: it continues undisturbed"
         );
         let [received, sent, missed] =
             ["received", "sent", "missed"].map(|what| summary[what].as_u64().unwrap());
@@ -86,7 +86,7 @@ fn a_demonstration_is_captured_in_both_directions_and_tshark_reads_verbs_and_res
         if !has_tshark() {
             continue;
         }
-        let told = ask(
+        let printed = tshark_fields(
             &file,
             [
                 "frame.packet_flags_direction",
@@ -97,17 +97,17 @@ fn a_demonstration_is_captured_in_both_directions_and_tshark_reads_verbs_and_res
                 "frame.interface_name",
             ],
         );
-        assert_eq!(told.len() as u64, received + sent, "{medium}");
+        assert_eq!(printed.len() as u64, received + sent, "{medium}");
         let with = |at: usize, value: &str| {
-            let has = |frame: &&[Vec<String>; 6]| frame[at].iter().any(|told| told == value);
-            told.iter().filter(has).count()
+            let has = |frame: &&[Vec<String>; 6]| frame[at].iter().any(|printed| printed == value);
+            printed.iter().filter(has).count()
         };
         let directions: usize = ["1", "2", "0x00000001", "0x00000002"]
             .iter()
             .map(|direction| with(0, direction))
             .sum();
-        assert_eq!(directions, told.len(), "{medium}: {:?}", told[0]);
-        assert_eq!(with(1, "good"), told.len(), "{medium}");
+        assert_eq!(directions, printed.len(), "{medium}: {:?}", printed[0]);
+        assert_eq!(with(1, "good"), printed.len(), "{medium}");
         assert!(with(2, "fetch_add") > 10, "{medium}: verbs are named");
         assert!(with(3, "ok") > 10, "{medium}: results are named");
         assert!(
@@ -118,22 +118,22 @@ fn a_demonstration_is_captured_in_both_directions_and_tshark_reads_verbs_and_res
             assert_eq!(with(4, "mismatch"), 0, "{medium}");
         }
         let interfaces = with(5, "p0") + with(5, "p1");
-        assert_eq!(interfaces, told.len(), "{medium}");
+        assert_eq!(interfaces, printed.len(), "{medium}");
     }
 }
 
 #[test]
-fn what_cannot_be_captured_is_refused_with_a_cure() {
+fn an_impossible_capture_is_refused_with_a_cure() {
     let temporary = tempfile::tempdir().unwrap();
     let [node, _other] = Node::pair(temporary.path());
     let capture = |args: &[&str]| node.command(&[&["capture"], args].concat());
     let output = capture(&["--port", "p7", "x.pcapng"]).output().unwrap();
-    let told = String::from_utf8_lossy(&output.stderr).into_owned();
+    let printed = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(
-        !output.status.success() && told.contains("no port `p7`"),
-        "{told}"
+        !output.status.success() && printed.contains("no port `p7`"),
+        "{printed}"
     );
-    assert!(told.contains("p0"), "{told}");
+    assert!(printed.contains("p0"), "{printed}");
 
     let file = temporary.path().join("first.pcapng");
     let mut first = capture(&["--port", "p0", file.to_str().unwrap()])
@@ -147,10 +147,10 @@ fn what_cannot_be_captured_is_refused_with_a_cure() {
     let output = capture(&["--port", "p0", second.to_str().unwrap()])
         .output()
         .unwrap();
-    let told = String::from_utf8_lossy(&output.stderr).into_owned();
+    let printed = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(
-        !output.status.success() && told.contains("one capture at a time"),
-        "{told}"
+        !output.status.success() && printed.contains("one capture at a time"),
+        "{printed}"
     );
 
     let pid = Pid::from_raw(first.id().cast_signed());
@@ -162,9 +162,9 @@ fn what_cannot_be_captured_is_refused_with_a_cure() {
     let output = capture(&["--port", "p0", "--count", "10", second.to_str().unwrap()])
         .output()
         .unwrap();
-    let told = String::from_utf8_lossy(&output.stdout).into_owned();
+    let printed = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(
-        output.status.success() && told.contains(": 10 frames"),
-        "{told}"
+        output.status.success() && printed.contains(": 10 frames"),
+        "{printed}"
     );
 }

@@ -1,5 +1,6 @@
-//! The wall clock is set under load, by hours, years and a century, forwards and back: that of both processes of a node, of which the other node
-//! knows nothing. libfaketime answers in the kernel's place, and leaves the monotonic clock alone.
+//! Steps of the wall clock under load, by hours, years and a century, forward and back. Both
+//! processes of one node see the steps; the other node does not. libfaketime replaces the kernel's
+//! time and leaves the monotonic clock unchanged.
 #![allow(clippy::unwrap_used)]
 
 mod support;
@@ -25,9 +26,9 @@ use support::{
     terminal::Terminal,
     wait_until,
 };
-use wireshark::{ask, has_tshark};
+use wireshark::{has_tshark, tshark_fields};
 
-/// What the clock is set to, one after the other.
+/// The successive settings of the clock.
 const STEPS: [&str; 9] = [
     "+2h", "-2h", "+1d", "-3y", "+10y", "-25y", "+100y", "-1h", "+0",
 ];
@@ -46,7 +47,7 @@ impl Clock {
         fs::rename(next, &self.0).unwrap();
     }
 
-    /// What has a program's clock be this one.
+    /// Returns the environment that makes a program use this clock.
     fn environment<'a>(&'a self, library: &'a Path) -> [(&'static str, &'a str); 6] {
         [
             ("LD_PRELOAD", library.to_str().unwrap()),
@@ -71,10 +72,10 @@ fn faketime() -> Option<PathBuf> {
     found
 }
 
-/// What a program of the bank says at last.
-fn last_line(told: &str) -> Value {
-    let line = told.lines().last().unwrap_or_default();
-    serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {told}"))
+/// Returns the last line of a program of the bank.
+fn last_line(printed: &str) -> Value {
+    let line = printed.lines().last().unwrap_or_default();
+    serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {printed}"))
 }
 
 /// The years that the times of `lines` are in, each of which begins with one.
@@ -89,7 +90,8 @@ fn years(lines: &str) -> BTreeSet<i16> {
     lines.lines().map(year).collect()
 }
 
-/// Counters never go back, and neither do the samples' own clock and numbers. Returns the years that the samples are of.
+/// Checks that counters, the samples' clock and their numbers never decrease. Returns the years of
+/// the samples.
 fn check_samples(lines: &str) -> BTreeSet<i16> {
     let mut counters: BTreeMap<String, f64> = BTreeMap::new();
     let mut last = (0, 0);
@@ -98,7 +100,7 @@ fn check_samples(lines: &str) -> BTreeSet<i16> {
         let sample: Value = serde_json::from_str(line).unwrap();
         assert_eq!(sample["daemon_answers"], true, "{line}");
         let now = ["number", "monotonic_ns"].map(|what| sample[what].as_u64().unwrap());
-        // Who was late may get the sample of before again.
+        // A late reader may get the previous sample again.
         assert!(now[0] > last.0 && now[1] >= last.1, "{last:?} {now:?}");
         last = now.into();
         let realtime = sample["realtime_ns"].as_u64().unwrap();
@@ -150,7 +152,7 @@ fn the_wall_clock_steps_under_load_and_nothing_fails_or_is_lost() {
     let mut environment = clock.environment(&library).to_vec();
     environment.push(("RUST_LOG", "debug"));
     // Reading a file with each look at a clock takes its time: a link may be silent for a second.
-    let slow = "[link]\nidle_pace_ms = 100\n";
+    let slow = "[link]\nidle_tick_ms = 100\n";
     let a = Node::up_with(place.path(), "a", &cable, slow, &environment);
     let b = Node::up(place.path(), "b", &cable, slow);
     wait_until("the link is up", PATIENCE, || {
@@ -201,21 +203,21 @@ fn the_wall_clock_steps_under_load_and_nothing_fails_or_is_lost() {
             .arg("--socket")
             .arg(a.socket());
         let mut client = piped(client);
-        let mut told = BufReader::new(client.0.stdout.take().unwrap());
+        let mut printed = BufReader::new(client.0.stdout.take().unwrap());
         let mut line = String::new();
         // It has found the bank: the clock is set while it works.
-        told.read_line(&mut line).unwrap();
+        printed.read_line(&mut line).unwrap();
         clock.set(step);
         steps_under_load += usize::from(client.0.try_wait().unwrap().is_none());
         let frames = file(&format!("{step}.pcapng"));
-        let (went, said) = a.run(&[&capture[..], &[frames.to_str().unwrap()]].concat());
-        assert!(went, "{step}: {said}");
+        let (went, message) = a.run(&[&capture[..], &[frames.to_str().unwrap()]].concat());
+        assert!(went, "{step}: {message}");
         sleep(KEPT);
         if let Some(terminal) = &terminal {
             let screen = terminal.screen();
             assert!(!has_negative_number(&screen), "{step}: {screen}");
         }
-        let report = told.lines().map(Result::unwrap).last().unwrap();
+        let report = printed.lines().map(Result::unwrap).last().unwrap();
         let report = last_line(&report);
         assert!(
             report["ok"] == true && report["complete"] == true,
@@ -252,10 +254,13 @@ fn the_wall_clock_steps_under_load_and_nothing_fails_or_is_lost() {
         let mut times = String::new();
         for step in STEPS {
             let frames = file(&format!("{step}.pcapng"));
-            let told = ask(&frames, ["covalent.check", "frame.time_epoch"]);
-            assert!(told.len() >= 100, "{step}: {} frames", told.len());
-            assert!(told.iter().all(|[check, _]| check == &["good"]), "{step}");
-            let [_, time] = &told[99];
+            let printed = tshark_fields(&frames, ["covalent.check", "frame.time_epoch"]);
+            assert!(printed.len() >= 100, "{step}: {} frames", printed.len());
+            assert!(
+                printed.iter().all(|[check, _]| check == &["good"]),
+                "{step}"
+            );
+            let [_, time] = &printed[99];
             let seconds = time[0].split('.').next().unwrap().parse().unwrap();
             times += &format!("{}\n", Timestamp::from_second(seconds).unwrap());
         }
@@ -268,8 +273,8 @@ fn the_wall_clock_steps_under_load_and_nothing_fails_or_is_lost() {
         (log, years(&text))
     });
     eprintln!("lines of the years {logs:?}");
-    // Control writes what repeats as one line.
+    // Control logs repeated messages as one line.
     assert!(logs[0].1.len() >= 4, "{logs:?}");
-    let (went, told) = a.run(&["down"]);
-    assert!(went, "{told}");
+    let (went, printed) = a.run(&["down"]);
+    assert!(went, "{printed}");
 }

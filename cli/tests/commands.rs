@@ -31,7 +31,7 @@ fn run(command: &mut Command) -> (Output, String) {
     (output, text)
 }
 
-/// A node with one cable port, all of whose places are below `directory`.
+/// Writes the configuration of a node with one cable port and all paths below `directory`.
 fn write_config(directory: &Path) -> std::path::PathBuf {
     let place = directory.display();
     let text = format!(
@@ -46,38 +46,42 @@ fn write_config(directory: &Path) -> std::path::PathBuf {
 }
 
 #[test]
-fn the_default_configuration_is_valid_and_a_wrong_one_is_told_with_line_and_key() {
+fn errors_in_a_configuration_are_reported_with_line_and_key() {
     let place = tempfile::tempdir().unwrap();
     let (output, text) = run(covalent(place.path()).args(["config", "print-default"]));
     assert!(output.status.success());
     let file = place.path().join("covalent.toml");
     fs::write(&file, &text).unwrap();
-    let (output, told) = run(covalent(place.path()).args(["config", "check"]).arg(&file));
-    assert!(output.status.success() && told.contains("valid"), "{told}");
+    let (output, printed) = run(covalent(place.path()).args(["config", "check"]).arg(&file));
+    assert!(
+        output.status.success() && printed.contains("valid"),
+        "{printed}"
+    );
 
     fs::write(
         &file,
         text.replace("spin_us = 50", "spin_us = 50\nspinn_us = 50"),
     )
     .unwrap();
-    let (output, told) = run(covalent(place.path()).args(["config", "check"]).arg(&file));
+    let (output, printed) = run(covalent(place.path()).args(["config", "check"]).arg(&file));
     assert_eq!(output.status.code(), Some(1));
     assert!(
-        told.contains("spinn_us") && told.contains("covalent.toml"),
-        "{told}"
+        printed.contains("spinn_us") && printed.contains("covalent.toml"),
+        "{printed}"
     );
 }
 
 #[test]
-fn doctor_says_what_stands_in_the_way_with_its_exit_status() {
+fn doctor_names_obstacles_and_sets_its_exit_status() {
     let place = tempfile::tempdir().unwrap();
     let file = place.path().join("covalent.toml");
-    let text = "[node]\nname = \"a\"\n[[lane]]\ncore = 999\n[[port]]\nname = \"p0\"\nkind = \"af_xdp\"\ninterface = \"nosuch0\"\n";
+    let text = "[node]\nname = \"a\"\n[[lane]]\ncore = 999\n[[port]]\nname = \"p0\"\nkind \
+        = \"af_xdp\"\ninterface = \"nosuch0\"\n";
     fs::write(&file, text).unwrap();
-    let (output, told) = run(covalent(place.path())
+    let (output, printed) = run(covalent(place.path())
         .args(["doctor", "--format", "json", "--config"])
         .arg(&file));
-    assert_eq!(output.status.code(), Some(1), "{told}");
+    assert_eq!(output.status.code(), Some(1), "{printed}");
     let report: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert!(
         report["took_ms"].as_u64().is_some() && report["failed"].as_u64() >= Some(1),
@@ -97,21 +101,21 @@ fn doctor_says_what_stands_in_the_way_with_its_exit_status() {
 }
 
 #[test]
-fn without_a_daemon_status_says_what_to_do() {
+fn status_without_a_daemon_names_the_cure() {
     let place = tempfile::tempdir().unwrap();
-    let socket = place.path().join("nobody.sock");
-    let (output, told) = run(covalent(place.path())
+    let socket = place.path().join("absent.sock");
+    let (output, printed) = run(covalent(place.path())
         .args(["status", "--socket"])
         .arg(&socket));
     assert_eq!(output.status.code(), Some(1));
     assert!(
-        told.contains("nobody.sock") && told.contains("covalent up"),
-        "{told}"
+        printed.contains("absent.sock") && printed.contains("covalent up"),
+        "{printed}"
     );
 }
 
 #[test]
-fn a_node_goes_up_shows_itself_and_goes_down() {
+fn a_node_starts_is_shown_and_stops() {
     let place = tempfile::tempdir().unwrap();
     let file = write_config(place.path());
     let with_config = |command: &str| {
@@ -119,18 +123,18 @@ fn a_node_goes_up_shows_itself_and_goes_down() {
         covalent.arg(command).arg("--config").arg(&file);
         covalent
     };
-    let (output, told) = run(&mut with_config("up"));
-    // Whatever fails below: the node must not outlive the test.
+    let (output, printed) = run(&mut with_config("up"));
+    // The node must not outlive the test, whatever fails below.
     let down = scopeguard(|| drop(run(&mut with_config("down"))));
     assert!(
-        output.status.success() && told.contains("port p0: cable"),
-        "{told}"
+        output.status.success() && printed.contains("port p0: cable"),
+        "{printed}"
     );
 
-    let (output, told) = run(&mut with_config("up"));
+    let (output, printed) = run(&mut with_config("up"));
     assert!(
-        output.status.success() && told.contains("up already"),
-        "{told}"
+        output.status.success() && printed.contains("up already"),
+        "{printed}"
     );
 
     // Half a node is not up.
@@ -141,15 +145,15 @@ fn a_node_goes_up_shows_itself_and_goes_down() {
     };
     let killed = pid();
     kill(Pid::from_raw(killed), Signal::SIGKILL).unwrap();
-    // Where nobody waits for orphans it stays as a zombie.
+    // Without a process that reaps orphans, it stays a zombie.
     wait_until("control is gone", PATIENCE, || {
         let stat = procfs::process::Process::new(killed).and_then(|process| process.stat());
         stat.is_ok_and(|stat| stat.state == 'Z') || !exists(killed)
     });
-    let (output, told) = run(&mut with_config("up"));
+    let (output, printed) = run(&mut with_config("up"));
     assert!(
-        output.status.success() && told.contains("covalentd runs already"),
-        "{told}"
+        output.status.success() && printed.contains("covalentd runs already"),
+        "{printed}"
     );
     assert!(pid() != killed && exists(pid()), "control runs again");
     let of_daemon = place.path().join("run/covalentd.log.before");
@@ -158,22 +162,22 @@ fn a_node_goes_up_shows_itself_and_goes_down() {
     let of_killed = std::fs::read_to_string(log).unwrap();
     assert!(!of_killed.is_empty(), "its log is kept");
 
-    let (output, told) = run(with_config("status").args(["--format", "json"]));
-    assert!(output.status.success(), "{told}");
+    let (output, printed) = run(with_config("status").args(["--format", "json"]));
+    assert!(output.status.success(), "{printed}");
     let status: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(status["node"], "tester");
     assert_eq!(status["ports"][0]["kind"], "cable");
-    let (_, told) = run(&mut with_config("status"));
+    let (_, printed) = run(&mut with_config("status"));
     assert!(
-        told.contains("node tester") && told.contains("p0"),
-        "{told}"
+        printed.contains("node tester") && printed.contains("p0"),
+        "{printed}"
     );
 
     drop(down);
-    let (output, told) = run(&mut with_config("down"));
+    let (output, printed) = run(&mut with_config("down"));
     assert!(
-        output.status.success() && told.contains("was not up"),
-        "{told}"
+        output.status.success() && printed.contains("was not up"),
+        "{printed}"
     );
     let left: Vec<_> = but_counters(&place.path().join("run"))
         .filter(|path| !path.to_string_lossy().contains(".log"))
@@ -181,7 +185,8 @@ fn a_node_goes_up_shows_itself_and_goes_down() {
     assert!(left.is_empty(), "only logs and counters are left: {left:?}");
 }
 
-/// Through the deaths of either side, too: control adopts what is held, and the dataplane gets back what was agreed.
+/// Also across crashes of either side: control adopts the held configuration, and the dataplane
+/// gets the agreed one back.
 #[test]
 fn an_edited_file_is_put_in_force_and_a_bad_one_changes_nothing() {
     let place = tempfile::tempdir().unwrap();
@@ -196,7 +201,7 @@ fn an_edited_file_is_put_in_force_and_a_bad_one_changes_nothing() {
         covalent.arg(command).arg("--config").arg(&file);
         covalent
     };
-    // By its socket: while the file is bad nobody can read in it where the node is.
+    // Use the socket: while the file is bad, the node's location cannot be read from it.
     let held = || {
         let socket = place.path().join("run/covalentd.sock");
         let (output, _) = run(covalent(place.path())
@@ -218,73 +223,78 @@ fn an_edited_file_is_put_in_force_and_a_bad_one_changes_nothing() {
             stat.is_ok_and(|stat| stat.state == 'Z') || !exists(killed)
         });
     };
-    let (output, told) = run(&mut with_config("up"));
+    let (output, printed) = run(&mut with_config("up"));
     let down = scopeguard(|| drop(run(&mut with_config("down"))));
-    assert!(output.status.success(), "{told}");
+    assert!(output.status.success(), "{printed}");
 
-    // Control is ready before it has heard what the daemon holds.
+    // Control is ready before it has received the daemon's configuration.
     fs::write(&file, with_spin(77)).unwrap();
-    let mut told = String::new();
+    let mut printed = String::new();
     wait_until("the file is in force", PATIENCE, || {
         let (output, now) = run(&mut with_config("reload"));
-        told = now;
+        printed = now;
         output.status.success()
     });
     assert!(
-        told.contains("dataplane.spin_us: 77 in place of 50"),
-        "{told}"
+        printed.contains("dataplane.spin_us: 77 in place of 50"),
+        "{printed}"
     );
     let agreed = held();
     assert_eq!(agreed["epoch"], 1);
-    let (output, told) = run(&mut with_config("reload"));
+    let (output, printed) = run(&mut with_config("reload"));
     assert!(
-        output.status.success() && told.contains("nothing to change"),
-        "{told}"
+        output.status.success() && printed.contains("nothing to change"),
+        "{printed}"
     );
 
     fs::write(&file, format!("{}[link]\nslots = 3\n", with_spin(99))).unwrap();
-    let refused = |told: &str, what: &str| {
-        let line = told.lines().find(|line| line.contains(what));
+    let refused = |printed: &str, what: &str| {
+        let line = printed.lines().find(|line| line.contains(what));
         assert!(
-            told.contains("nothing was changed")
+            printed.contains("nothing was changed")
                 && line.is_some_and(|line| line.contains(&format!("{}:", file.display()))),
-            "{told}"
+            "{printed}"
         );
     };
-    let (output, told) = run(&mut with_config("reload"));
-    assert_eq!(output.status.code(), Some(1), "{told}");
-    refused(&told, "`link.slots`");
+    let (output, printed) = run(&mut with_config("reload"));
+    assert_eq!(output.status.code(), Some(1), "{printed}");
+    refused(&printed, "`link.slots`");
     fs::write(&file, with_spin(99).replace("spin_us", "spim_us")).unwrap();
-    let (output, told) = run(&mut with_config("reload"));
-    assert_eq!(output.status.code(), Some(1), "{told}");
-    refused(&told, "`dataplane.spim_us`");
+    let (output, printed) = run(&mut with_config("reload"));
+    assert_eq!(output.status.code(), Some(1), "{printed}");
+    refused(&printed, "`dataplane.spim_us`");
     assert_eq!(held(), agreed);
 
-    // The file is not what is in force; whoever lives on says what is.
+    // The file differs from the configuration in force. The surviving process determines the
+    // latter.
     fs::write(&file, with_spin(99)).unwrap();
     kill_hard("covalent-control");
-    let (output, told) = run(&mut with_config("up"));
-    assert!(output.status.success(), "{told}");
+    let (output, printed) = run(&mut with_config("up"));
+    assert!(output.status.success(), "{printed}");
     assert_eq!(held(), agreed);
     let log = place.path().join("run/covalent-control.log");
-    wait_until("control adopts what is held", PATIENCE, || {
+    wait_until("control adopts the held configuration", PATIENCE, || {
         let log = fs::read_to_string(&log).unwrap_or_default();
-        log.matches("control holds what the dataplane holds")
+        log.matches("control adopted the dataplane's configuration")
             .count()
             >= 1
-            && log.contains("the file says something else than what is in force")
+            && log.contains("the file differs from the configuration in force")
     });
     kill_hard("covalentd");
-    let (output, told) = run(&mut with_config("up"));
-    assert!(output.status.success(), "{told}");
-    wait_until("what was agreed is in force again", PATIENCE, || {
-        let now = held();
-        now["digest"] == agreed["digest"] && now["epoch"].as_u64() > agreed["epoch"].as_u64()
-    });
-    let (output, told) = run(&mut with_config("reload"));
+    let (output, printed) = run(&mut with_config("up"));
+    assert!(output.status.success(), "{printed}");
+    wait_until(
+        "the agreed configuration is in force again",
+        PATIENCE,
+        || {
+            let now = held();
+            now["digest"] == agreed["digest"] && now["epoch"].as_u64() > agreed["epoch"].as_u64()
+        },
+    );
+    let (output, printed) = run(&mut with_config("reload"));
     assert!(
-        output.status.success() && told.contains("dataplane.spin_us: 99 in place of 77"),
-        "{told}"
+        output.status.success() && printed.contains("dataplane.spin_us: 99 in place of 77"),
+        "{printed}"
     );
     // A signal does the same.
     let before = held();
@@ -310,19 +320,19 @@ fn one_up_or_down_at_a_time() {
     )
     .unwrap();
     for command in ["up", "down"] {
-        let (output, told) = run(covalent(place.path())
+        let (output, printed) = run(covalent(place.path())
             .args([command, "--config"])
             .arg(&file));
         // Should it have come up after all, it must not outlive the test.
         if command == "up" && output.status.success() {
             drop(other);
             run(covalent(place.path()).args(["down", "--config"]).arg(&file));
-            panic!("up beside another: {told}");
+            panic!("up beside another: {printed}");
         }
-        assert_eq!(output.status.code(), Some(1), "{command}: {told}");
+        assert_eq!(output.status.code(), Some(1), "{command}: {printed}");
         assert!(
-            told.contains("another `covalent up`") && told.contains("tester"),
-            "{command}: {told}"
+            printed.contains("another `covalent up`") && printed.contains("tester"),
+            "{command}: {printed}"
         );
     }
     assert_eq!(entries(&directory), [lock], "nothing was started");
@@ -339,11 +349,11 @@ fn in_the_foreground_the_node_ends_with_the_command() {
         .stdout(Stdio::piped())
         .stderr(Stdio::null());
     let mut up = Guarded(command.spawn().unwrap());
-    // Kept open: a command whose output nobody reads ends without a signal.
-    let mut told = BufReader::new(up.0.stdout.take().unwrap()).lines();
+    // Keep it open: a command exits without a signal if its output has no reader.
+    let mut printed = BufReader::new(up.0.stdout.take().unwrap()).lines();
     assert!(
-        told.any(|line| line.unwrap().contains("Ctrl-C")),
-        "it says when it is up"
+        printed.any(|line| line.unwrap().contains("Ctrl-C")),
+        "it reports when it is up"
     );
     let children = children_of(up.0.id());
     assert_eq!(children.len(), 2);
@@ -358,23 +368,23 @@ fn in_the_foreground_the_node_ends_with_the_command() {
 }
 
 #[test]
-fn when_one_process_cannot_start_the_other_does_not_stay() {
+fn if_one_process_cannot_start_the_other_is_stopped() {
     let place = tempfile::tempdir().unwrap();
     let file = write_config(place.path());
-    // Control cannot listen where somebody else does.
+    // Control cannot listen at an address that is in use.
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let text = fs::read_to_string(&file)
         .unwrap()
         .replace("127.0.0.1:0", &taken.local_addr().unwrap().to_string());
     fs::write(&file, text).unwrap();
-    let (output, told) = run(covalent(place.path()).args(["up", "--config"]).arg(&file));
-    assert_eq!(output.status.code(), Some(1), "{told}");
+    let (output, printed) = run(covalent(place.path()).args(["up", "--config"]).arg(&file));
+    assert_eq!(output.status.code(), Some(1), "{printed}");
     assert!(
-        told.contains("covalent-control") && told.contains("last words"),
-        "{told}"
+        printed.contains("covalent-control") && printed.contains("last words"),
+        "{printed}"
     );
-    let (_, told) = run(covalent(place.path()).args(["down", "--config"]).arg(&file));
-    assert!(told.contains("was not up"), "{told}");
+    let (_, printed) = run(covalent(place.path()).args(["down", "--config"]).arg(&file));
+    assert!(printed.contains("was not up"), "{printed}");
 }
 
 /// Runs `work` when it is dropped.
@@ -400,11 +410,11 @@ fn bench_runs_the_program_beside_it_and_names_it_where_it_is_missing() {
         .env("PATH", place.path())
         .output()
         .unwrap();
-    let told = String::from_utf8_lossy(&alone.stderr);
+    let printed = String::from_utf8_lossy(&alone.stderr);
     assert!(!alone.status.success());
     assert!(
-        told.contains("`covalent-bench` is neither in") && told.contains("cure: "),
-        "{told}"
+        printed.contains("`covalent-bench` is neither in") && printed.contains("cure: "),
+        "{printed}"
     );
     let other = place.path().join("covalent-bench");
     fs::write(&other, "#!/bin/sh\necho \"$@\"; exit 7\n").unwrap();
@@ -420,7 +430,8 @@ fn bench_runs_the_program_beside_it_and_names_it_where_it_is_missing() {
     );
 }
 
-/// What lies in `directory`, but for the counts of a daemon that has ended: they stay for whoever asks what became of it.
+/// Returns the entries of `directory`, except the counters of a stopped daemon, which stay for
+/// later inspection.
 fn but_counters(directory: &Path) -> impl Iterator<Item = PathBuf> {
     let entries = entries(directory).into_iter();
     entries.filter(|path| {

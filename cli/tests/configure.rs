@@ -1,4 +1,5 @@
-//! `covalent configure` and `covalent config auto`, on interfaces in a network namespace of the test's own.
+//! `covalent configure` and `covalent config auto`, on interfaces in the test's own network
+//! namespace.
 #![allow(clippy::unwrap_used)]
 
 mod support;
@@ -83,9 +84,9 @@ impl Host {
         command
     }
 
-    /// The exit status, and all that it said.
+    /// Returns the exit status and all output.
     fn run(&self, arguments: &[&str]) -> (i32, String) {
-        told(&self.command(arguments).output().unwrap())
+        printed(&self.command(arguments).output().unwrap())
     }
 
     fn json(&self, arguments: &[&str]) -> Value {
@@ -96,7 +97,7 @@ impl Host {
         serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}"))
     }
 
-    /// What the kernel says of the interface's queues, offloads and MTU.
+    /// Returns the kernel's state of the interface's queues, offloads and MTU.
     fn state(&self) -> String {
         ["-l", "-k"]
             .map(|question| {
@@ -129,7 +130,7 @@ fn run(command: &mut Command) {
     assert!(command.status().unwrap().success(), "{command:?}");
 }
 
-fn told(output: &Output) -> (i32, String) {
+fn printed(output: &Output) -> (i32, String) {
     let text = format!(
         "{}{}",
         String::from_utf8_lossy(&output.stdout),
@@ -150,11 +151,11 @@ fn a_machine_is_made_ready_and_as_it_was_before() {
     let host = Host::new("whole", VETH);
     let before = host.state();
 
-    // Whoever looks needs no privilege, and changes nothing.
-    let mut looking = host.command(&["configure", "check"]);
-    let looking_as_nobody = {
-        let inner: Vec<_> = looking.get_args().map(ToOwned::to_owned).collect();
-        // `ip netns exec` wants root; what runs in it does not.
+    // A check needs no privilege and changes nothing.
+    let mut check = host.command(&["configure", "check"]);
+    let check_unprivileged = {
+        let inner: Vec<_> = check.get_args().map(ToOwned::to_owned).collect();
+        // `ip netns exec` needs root; the program that it runs does not.
         let mut command = Command::new("ip");
         command
             .args(&inner[..3])
@@ -168,8 +169,8 @@ fn a_machine_is_made_ready_and_as_it_was_before() {
             .env("COVALENT_CONFIG", host.file());
         command.output().unwrap()
     };
-    let (code, text) = told(&looking_as_nobody);
-    let (as_root, _) = told(&looking.output().unwrap());
+    let (code, text) = printed(&check_unprivileged);
+    let (as_root, _) = printed(&check.output().unwrap());
     assert_eq!((code, as_root), (1, 1), "{text}");
     for wanted in [
         "ethtool -L v0 rx 2 tx 2",
@@ -199,7 +200,7 @@ fn a_machine_is_made_ready_and_as_it_was_before() {
     );
     assert_eq!(host.run(&["configure", "check"]).0, 0);
 
-    // Twice is as good as once, and the first record stays.
+    // A second run has no further effect, and the first record stays.
     let record = fs::read(host.record()).unwrap();
     let (code, text) = host.run(&["configure", "init"]);
     assert!(code == 0 && !text.contains("ethtool"), "{text}");
@@ -224,7 +225,7 @@ fn a_machine_is_made_ready_and_as_it_was_before() {
 }
 
 #[test]
-fn what_somebody_else_changed_since_is_told_and_left() {
+fn a_foreign_change_since_init_is_reported_and_kept() {
     if !is_root() {
         return;
     }
@@ -234,7 +235,7 @@ fn what_somebody_else_changed_since_is_told_and_left() {
     let (code, text) = host.run(&["configure", "fini"]);
     assert_eq!(code, 1, "{text}");
     assert!(
-        text.contains("somebody made it 1400") && text.contains("it was 1500"),
+        text.contains("changed to 1400") && text.contains("it was 1500"),
         "{text}"
     );
     let state = host.state();
@@ -257,13 +258,13 @@ fn what_somebody_else_changed_since_is_told_and_left() {
 }
 
 #[test]
-fn whatever_a_killed_command_did_is_undone() {
+fn all_changes_of_a_killed_command_are_undone() {
     if !is_root() {
         return;
     }
     let host = Host::new("killed", VETH);
     let before = host.state();
-    let mut part_way = 0;
+    let mut partial = 0;
     for round in 0..60 {
         let mut child = host
             .command(&["configure", "init"])
@@ -284,22 +285,23 @@ fn whatever_a_killed_command_did_is_undone() {
             });
         }
         thread::sleep(Duration::from_micros(600 * round));
-        // The whole group: `ip netns exec` becomes the command itself, and what it runs goes with it.
+        // Kill the whole group: `ip netns exec` becomes the command itself, and its children must
+        // be killed too.
         let group = nix::unistd::Pid::from_raw(-i32::try_from(child.id()).unwrap());
         // It may have ended already.
         let _ = nix::sys::signal::kill(group, nix::sys::signal::Signal::SIGKILL);
         child.wait().unwrap();
-        part_way += u32::from(host.record().exists());
+        partial += u32::from(host.record().exists());
         let (code, text) = host.run(&["configure", "fini"]);
         assert_eq!(code, 0, "{round}: {text}");
         assert_eq!(host.state(), before, "{round}: {text}");
         assert!(!host.record().exists(), "{round}");
     }
-    assert!(part_way > 0, "none was killed behind its first line");
+    assert!(partial > 0, "none was killed behind its first line");
 }
 
 #[test]
-fn somebody_elses_program_is_named_and_nothing_is_changed() {
+fn a_foreign_xdp_program_is_named_and_nothing_is_changed() {
     if !is_root() {
         return;
     }
@@ -321,7 +323,7 @@ fn somebody_elses_program_is_named_and_nothing_is_changed() {
         assert!(text.contains("nothing was changed"), "{text}");
         assert_eq!(host.state(), before);
         assert!(!host.record().exists());
-        // What the stages without it can do they do.
+        // The other stages do their work without it.
         let (code, text) = host.run(&["configure", "init", "--only", "offloads"]);
         assert_eq!(code, 0, "{text}");
         assert_eq!(host.run(&["configure", "fini"]).0, 0);
@@ -331,7 +333,7 @@ fn somebody_elses_program_is_named_and_nothing_is_changed() {
 }
 
 #[test]
-fn what_is_not_there_cannot_be_made_ready() {
+fn a_missing_interface_cannot_be_configured() {
     if !is_root() {
         return;
     }
@@ -359,7 +361,7 @@ fn what_is_not_there_cannot_be_made_ready() {
 }
 
 #[test]
-fn huge_pages_are_reserved_and_given_back() {
+fn huge_pages_are_reserved_and_released() {
     const POOL: &str = "/sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages";
     if !is_root() {
         return;
@@ -374,28 +376,28 @@ fn huge_pages_are_reserved_and_given_back() {
     let (code, text) = host.run(&["configure", "init", "--only", "hugepages"]);
     assert!(text.contains(&format!("echo {wanted} > {POOL}")), "{text}");
     let made = reserved();
-    let (undone, told) = host.run(&["configure", "fini"]);
-    // A machine without three free ones says so.
+    let (undone, printed) = host.run(&["configure", "fini"]);
+    // A machine without three free pages reports it.
     if made == wanted {
         assert_eq!(code, 0, "{text}");
     } else {
         assert!(code == 1 && text.contains("the kernel made it"), "{text}");
     }
-    assert_eq!((undone, reserved()), (0, before), "{told}");
+    assert_eq!((undone, reserved()), (0, before), "{printed}");
 }
 
 #[test]
-fn what_auto_becomes_is_told_with_its_reason() {
+fn the_automatic_choice_is_shown_with_its_reason() {
     if !is_root() {
         return;
     }
     let host = Host::new("auto", "");
-    let told = host.json(&["config", "auto"]);
-    assert_eq!(told[0]["driver"], "veth");
-    assert_eq!(told[0]["auto"]["xdp"]["value"], "native");
-    let why = told[0]["auto"]["copy"]["why"].as_str().unwrap();
-    assert!(why.contains("zero-copy"), "{told}");
-    assert_eq!(told[0]["auto"]["queues"]["value"], 2);
+    let printed = host.json(&["config", "auto"]);
+    assert_eq!(printed[0]["driver"], "veth");
+    assert_eq!(printed[0]["auto"]["xdp"]["value"], "native");
+    let why = printed[0]["auto"]["copy"]["why"].as_str().unwrap();
+    assert!(why.contains("zero-copy"), "{printed}");
+    assert_eq!(printed[0]["auto"]["queues"]["value"], 2);
     let (code, text) = host.run(&["config", "auto"]);
     for wanted in ["v0", "native", "since Linux 4.19", "need_wakeup"] {
         assert!(code == 0 && text.contains(wanted), "{wanted}: {text}");

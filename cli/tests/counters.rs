@@ -1,5 +1,5 @@
-//! Counters in shared memory: read beside a daemon that lives, hangs or has died, by the command, by control for /metrics, and by a script that knows their
-//! description alone.
+//! Counters in shared memory, read while a daemon runs, is stopped or has crashed. The readers are
+//! the command, control for /metrics, and a script that knows only the description of the file.
 #![allow(clippy::unwrap_used)]
 
 mod support;
@@ -23,23 +23,23 @@ use support::{
     wait_until,
 };
 
-/// A node that is on no cable with anybody, and where its /metrics is.
+/// Starts a node without a neighbor. Returns it and the address of its /metrics.
 fn lonely(place: &Path, more: &str) -> (Node, String) {
-    // Free now, and asked for at once.
+    // The port is free now, and the node binds it at once.
     let address = TcpListener::bind("127.0.0.1:0")
         .unwrap()
         .local_addr()
         .unwrap();
     let node = Node::up(place, "a", &place.join("x.sock"), "");
-    let (went, told) = node.run(&["down"]);
-    assert!(went, "{told}");
+    let (went, printed) = node.run(&["down"]);
+    assert!(went, "{printed}");
     let text = fs::read_to_string(node.file()).unwrap();
     let text = text
         .replace("127.0.0.1:0", &address.to_string())
         .replace("[dataplane]\n", &format!("[dataplane]\n{more}"));
     fs::write(node.file(), text).unwrap();
-    let (went, told) = node.run(&["up"]);
-    assert!(went, "{told}");
+    let (went, printed) = node.run(&["up"]);
+    assert!(went, "{printed}");
     (node, format!("http://{address}/metrics"))
 }
 
@@ -48,13 +48,13 @@ fn file(node: &Node) -> PathBuf {
 }
 
 fn state(node: &Node) -> String {
-    let told = node.json(&["counters"]);
-    told["state"].as_str().unwrap().to_owned()
+    let printed = node.json(&["counters"]);
+    printed["state"].as_str().unwrap().to_owned()
 }
 
-/// What is read, without what goes on by itself.
-fn series(told: &Value) -> BTreeMap<String, String> {
-    let series = told["series"].as_array().unwrap().iter();
+/// Returns only the series: the other fields change by themselves.
+fn series(printed: &Value) -> BTreeMap<String, String> {
+    let series = printed["series"].as_array().unwrap().iter();
     series
         .map(|one| {
             let name = format!("{}{}", one["name"].as_str().unwrap(), one["labels"]);
@@ -85,15 +85,19 @@ fn of_daemon<'a>(samples: &BTreeMap<&'a str, &str>) -> BTreeSet<&'a str> {
 fn counters_are_read_while_the_daemon_runs_and_after_it_ended_or_died() {
     let place = tempfile::tempdir().unwrap();
     let node = Node::up(place.path(), "a", &place.path().join("x.sock"), "");
-    // What is 0 is not shown, and a lane writes first before it has gone round.
+    // Zeros are not shown, and a lane writes once before its first loop.
     wait_until(
-        "everybody has written, and the lane goes round",
+        "every writer has written, and the lane loops",
         PATIENCE,
         || {
-            let told = node.json(&["counters"]);
+            let printed = node.json(&["counters"]);
             let has_written = |writer: &Value| writer["written_realtime_ns"] != 0;
-            let series = told["series"].as_array().unwrap();
-            told["writers"].as_array().unwrap().iter().all(has_written)
+            let series = printed["series"].as_array().unwrap();
+            printed["writers"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .all(has_written)
                 && series
                     .iter()
                     .any(|one| one["name"] == "covalent_lane_loops_total" && one["value"] != 0.0)
@@ -104,21 +108,21 @@ fn counters_are_read_while_the_daemon_runs_and_after_it_ended_or_died() {
         (&running["state"], &running["node"]),
         (&"running".into(), &"a".into())
     );
-    let value = |told: &Value, name: &str| -> f64 {
-        let found = told["series"].as_array().unwrap().iter();
+    let value = |printed: &Value, name: &str| -> f64 {
+        let found = printed["series"].as_array().unwrap().iter();
         let mut found = found.filter(|one| one["name"] == name);
         found.next().unwrap_or_else(|| panic!("no {name}"))["value"]
             .as_f64()
             .unwrap()
     };
     assert!(value(&running, "covalent_port_frame_max_bytes") > 1000.0);
-    let (went, told) = node.run(&["counters"]);
+    let (went, printed) = node.run(&["counters"]);
     assert!(
-        went && told.contains("is running") && told.contains("covalent_lane_loops_total"),
-        "{told}"
+        went && printed.contains("is running") && printed.contains("covalent_lane_loops_total"),
+        "{printed}"
     );
 
-    // It hangs: nobody needs it for this.
+    // The daemon is stopped: reading does not need it.
     let pid = Pid::from_raw(running["pid"].as_i64().unwrap() as i32);
     let before = value(&running, "covalent_lane_loops_total");
     wait_until("the lane goes round", PATIENCE, || {
@@ -128,20 +132,21 @@ fn counters_are_read_while_the_daemon_runs_and_after_it_ended_or_died() {
     assert_eq!(state(&node), "running");
     let last = series(&node.json(&["counters"]));
 
-    // It dies, without a chance to say anything.
+    // The daemon is killed, and cannot report anything.
     kill(pid, Signal::SIGKILL).unwrap();
     wait_until("it is known to be dead", PATIENCE, || {
         state(&node) == "died"
     });
     let dead = node.json(&["counters"]);
     assert_eq!(series(&dead), last);
-    let (went, told) = node.run(&["counters"]);
-    assert!(went && told.contains("has died"), "{told}");
+    let (went, printed) = node.run(&["counters"]);
+    assert!(went && printed.contains("has died"), "{printed}");
     let of_dead = fs::File::open(file(&node)).unwrap();
 
-    // The next one puts its own file in that place. The old one is kept, and stays with who has it open.
-    let (went, told) = node.run(&["up"]);
-    assert!(went, "{told}");
+    // The next daemon replaces the file. The old one is kept, and open descriptors still refer to
+    // it.
+    let (went, printed) = node.run(&["up"]);
+    assert!(went, "{printed}");
     let kept = file(&node).with_file_name("counters.before");
     let kept = node.json(&["counters", "--file", kept.to_str().unwrap()]);
     assert_eq!(
@@ -156,8 +161,8 @@ fn counters_are_read_while_the_daemon_runs_and_after_it_ended_or_died() {
     let mut head = [0; 32];
     std::os::unix::fs::FileExt::read_exact_at(&of_dead, &mut head, 0).unwrap();
     assert_eq!(&head[24..32], (pid.as_raw() as u64).to_ne_bytes());
-    let (went, told) = node.run(&["down"]);
-    assert!(went, "{told}");
+    let (went, printed) = node.run(&["down"]);
+    assert!(went, "{printed}");
     let ended = node.json(&["counters"]);
     assert_eq!(
         (&ended["state"], &ended["pid"]),
@@ -171,21 +176,27 @@ fn counters_are_read_while_the_daemon_runs_and_after_it_ended_or_died() {
 fn a_node_may_do_without_the_files() {
     let place = tempfile::tempdir().unwrap();
     let (node, address) = lonely(place.path(), "counters_ms = 0\n");
-    assert!(!file(&node).exists(), "those of the daemon before are gone");
+    assert!(
+        !file(&node).exists(),
+        "the files of the previous daemon are gone"
+    );
     assert!(!file(&node).with_file_name("counters.ring").exists());
-    let (went, told) = node.run(&["counters"]);
-    assert!(!went && told.contains("dataplane.counters_ms"), "{told}");
-    wait_until("/metrics asks instead", PATIENCE, || {
+    let (went, printed) = node.run(&["counters"]);
+    assert!(
+        !went && printed.contains("dataplane.counters_ms"),
+        "{printed}"
+    );
+    wait_until("/metrics queries the daemon instead", PATIENCE, || {
         samples(&scrape(&address)).contains_key("covalent_node_events_total{node=\"a\"}")
     });
 }
 
 #[test]
-fn metrics_tell_what_was_written_and_ask_nobody() {
+fn metrics_are_read_from_the_file_without_a_request() {
     const PIPES: usize = 1000;
     let place = tempfile::tempdir().unwrap();
     let (node, address) = lonely(place.path(), "pipes_per_session_max = 2000\n");
-    let asked =
+    let status_requests =
         |page: &str| samples(page)["covalent_control_status_requests_total{node=\"a\"}"].to_owned();
     let device = Device::attach(node.socket(), "test").unwrap();
     let mut pipes: Vec<_> = (0..PIPES)
@@ -206,9 +217,9 @@ fn metrics_tell_what_was_written_and_ask_nobody() {
     }
     let shared = scrape(&address);
     assert_eq!(
-        asked(&shared),
-        asked(&before),
-        "a scrape asks for no status"
+        status_requests(&shared),
+        status_requests(&before),
+        "a scrape requests no status"
     );
     assert_eq!(samples(&shared)["covalent_up{node=\"a\"}"], "1");
     assert_eq!(
@@ -216,38 +227,43 @@ fn metrics_tell_what_was_written_and_ask_nobody() {
         "0"
     );
 
-    // With few pipes, so that a status has room for them, both ways tell of the same series in the same words.
+    // With few pipes, so that the status fits them, both methods report the same series in the same
+    // words.
     pipes.truncate(3);
     // Their memory is freed a little later: then the session has one mapping, and each pipe three.
-    wait_until("the others are gone", PATIENCE, || {
+    wait_until("the other pipes are gone", PATIENCE, || {
         let page = scrape(&address);
         of_pipes(&page) == 3 && samples(&page)["covalent_node_mappings{node=\"a\"}"] == "10"
     });
     let shared = scrape(&address);
     fs::remove_file(file(&node)).unwrap();
-    let told = scrape(&address);
-    assert_ne!(asked(&told), asked(&shared), "now it was asked");
-    let (shared_samples, told_samples) = (samples(&shared), samples(&told));
-    assert_eq!(of_daemon(&shared_samples), of_daemon(&told_samples));
+    let printed = scrape(&address);
+    assert_ne!(
+        status_requests(&printed),
+        status_requests(&shared),
+        "now the status was requested"
+    );
+    let (shared_samples, printed_samples) = (samples(&shared), samples(&printed));
+    assert_eq!(of_daemon(&shared_samples), of_daemon(&printed_samples));
     let about = |page: &str| -> BTreeSet<String> {
         let lines = page.lines().filter(|line| line.starts_with('#'));
         lines.map(ToOwned::to_owned).collect()
     };
-    assert_eq!(about(&shared), about(&told));
-    // What does not go on by itself is the same.
+    assert_eq!(about(&shared), about(&printed));
+    // Values that do not change by themselves are equal.
     let moves = [
         "_seconds", "_loops_", "_sleeps_", "resident", "_events_", "_frames",
     ];
     for (name, value) in &shared_samples {
         if !name.starts_with("covalent_control_") && !moves.iter().any(|word| name.contains(word)) {
-            assert_eq!(Some(value), told_samples.get(name), "{name}");
+            assert_eq!(Some(value), printed_samples.get(name), "{name}");
         }
     }
     drop(pipes);
 }
 
 #[test]
-fn a_daemon_that_hangs_is_not_spoken_for() {
+fn the_counters_of_a_hanging_daemon_are_not_served() {
     let place = tempfile::tempdir().unwrap();
     let (node, address) = lonely(place.path(), "");
     let up = || samples(&scrape(&address))["covalent_up{node=\"a\"}"] == "1";
@@ -255,7 +271,7 @@ fn a_daemon_that_hangs_is_not_spoken_for() {
     let pid = node.json(&["counters"])["pid"].as_i64().unwrap();
     let pid = Pid::from_raw(pid as i32);
     kill(pid, Signal::SIGSTOP).unwrap();
-    wait_until("it is told that it hangs", PATIENCE, || !up());
+    wait_until("/metrics reports that it hangs", PATIENCE, || !up());
     assert_eq!(state(&node), "running");
     kill(pid, Signal::SIGCONT).unwrap();
     wait_until("it is up again", PATIENCE, up);
@@ -275,7 +291,7 @@ fn a_script_that_knows_the_description_alone_reads_both_files() {
     let place = tempfile::tempdir().unwrap();
     let [a, b] = Node::pair(place.path());
     let ring = file(&a).with_file_name("counters.ring");
-    // Both read what the dead one left, so that nothing moves in between.
+    // Both read the file of the killed daemon, so that nothing changes in between.
     wait_until("samples were taken", PATIENCE, || {
         fs::read(&ring).unwrap()[152] > 20
     });
@@ -301,7 +317,7 @@ fn a_script_that_knows_the_description_alone_reads_both_files() {
         .iter()
         .filter(|line| !line["series"].is_null())
         .collect();
-    // One lane writes: nothing is told in parts.
+    // Only one lane writes, so no series is reported in parts.
     assert_eq!(theirs.len(), ours["series"].as_array().unwrap().len());
     for one in &theirs {
         let found = ours["series"].as_array().unwrap().iter().find(|other| {

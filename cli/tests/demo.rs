@@ -22,25 +22,25 @@ fn a_quick_demonstration_passes_all_its_checks_on_every_medium() {
             ])
             .output()
             .unwrap();
-        let told = String::from_utf8_lossy(&output.stderr).into_owned();
+        let printed = String::from_utf8_lossy(&output.stderr).into_owned();
         let report: Value = serde_json::from_slice(&output.stdout)
-            .unwrap_or_else(|error| panic!("{medium}: {error}\n{told}"));
+            .unwrap_or_else(|error| panic!("{medium}: {error}\n{printed}"));
         let failed: Vec<&Value> = report["checks"]
             .as_array()
             .unwrap()
             .iter()
             .filter(|check| check["passed"] != true)
             .collect();
-        assert!(failed.is_empty(), "{medium}: {failed:#?}\n{told}");
+        assert!(failed.is_empty(), "{medium}: {failed:#?}\n{printed}");
         assert!(
             output.status.success() && report["ok"] == true,
-            "{medium}: {told}"
+            "{medium}: {printed}"
         );
 
         assert_eq!(report["medium"], medium);
         assert_eq!(report["kernel_tcp"].is_null(), medium == "cable");
         assert_eq!(report["verbs"]["host"]["counter"], 100_000);
-        let first = told.lines().next().unwrap();
+        let first = printed.lines().next().unwrap();
         assert!(
             first.contains(if medium == "cable" {
                 "in-memory cables"
@@ -50,8 +50,8 @@ fn a_quick_demonstration_passes_all_its_checks_on_every_medium() {
             "{first}"
         );
         assert!(
-            !told.contains('\u{1b}'),
-            "no terminal, no escape sequences: {told}"
+            !printed.contains('\u{1b}'),
+            "no terminal, no escape sequences: {printed}"
         );
         assert!(entries(temporary.path()).is_empty());
     }

@@ -1,4 +1,5 @@
-//! The Wireshark dissector, asked by `tshark` about captures of simulated meshes: it says of every record what the codec says.
+//! The Wireshark dissector, run by `tshark` on captures of simulated meshes: it decodes every
+//! record as the codec does.
 #![allow(clippy::unwrap_used)]
 
 mod wireshark;
@@ -22,7 +23,7 @@ use pcap_file::{
     pcap::{PcapPacket, PcapWriter},
     pcapng::{Block, PcapNgReader},
 };
-use wireshark::{ask, has_tshark};
+use wireshark::{has_tshark, tshark_fields};
 
 /// The frames of a simulated run, in the order in which they were sent.
 fn simulate(directory: &Path, args: &[&str]) -> (PathBuf, Vec<Vec<u8>>) {
@@ -60,19 +61,20 @@ fn write(path: &Path, frames: &[Vec<u8>]) {
     }
 }
 
-/// What the codec says of a frame: its headers, with those of the frames of paths that it bears behind each, and verbs and statuses of whole messages.
+/// The codec's view of a frame: its headers, each followed by those of the path frames that it
+/// carries, and the verbs and statuses of whole messages.
 #[derive(Default)]
-struct Said {
+struct Parsed {
     headers: Vec<Header>,
     verbs: Vec<String>,
     statuses: Vec<String>,
 }
 
-impl Said {
+impl Parsed {
     fn of(bytes: &[u8]) -> Self {
-        let mut said = Self::default();
-        said.add(frame::parse(bytes, DEFAULT_ETHERTYPE).unwrap());
-        said
+        let mut parsed = Self::default();
+        parsed.add(frame::parse(bytes, DEFAULT_ETHERTYPE).unwrap());
+        parsed
     }
 
     fn add(&mut self, mut records: &[[u8; 64]]) {
@@ -106,9 +108,9 @@ impl Said {
     }
 }
 
-/// Over several hops, with cables that are cut and nodes that crash, so that there is every kind of record.
+/// Over several hops, with cut cables and crashed nodes, so that every kind of record occurs.
 #[test]
-fn tshark_says_of_every_record_what_the_codec_says() {
+fn tshark_decodes_every_record_as_the_codec_does() {
     if !has_tshark() {
         return;
     }
@@ -124,7 +126,7 @@ fn tshark_says_of_every_record_what_the_codec_says() {
         ],
     ] {
         let (path, frames) = simulate(directory.path(), &args);
-        let told = ask(
+        let decoded = tshark_fields(
             &path,
             [
                 "covalent.kind",
@@ -137,10 +139,10 @@ fn tshark_says_of_every_record_what_the_codec_says() {
                 "covalent.answers",
             ],
         );
-        assert_eq!(told.len(), frames.len());
+        assert_eq!(decoded.len(), frames.len());
         let mut answers = 0;
-        for (number, (told, frame)) in told.iter().zip(&frames).enumerate() {
-            let said = Said::of(frame);
+        for (number, (decoded, frame)) in decoded.iter().zip(&frames).enumerate() {
+            let parsed = Parsed::of(frame);
             let [
                 kind,
                 epoch,
@@ -150,26 +152,30 @@ fn tshark_says_of_every_record_what_the_codec_says() {
                 verb,
                 result,
                 answer,
-            ] = told;
+            ] = decoded;
             let of = |field: fn(&Header) -> u32| -> Vec<String> {
-                said.headers.iter().map(|h| field(h).to_string()).collect()
+                parsed
+                    .headers
+                    .iter()
+                    .map(|h| field(h).to_string())
+                    .collect()
             };
-            let context = format!("frame {} of {args:?}: {told:?}", number + 1);
+            let context = format!("frame {} of {args:?}: {decoded:?}", number + 1);
             assert_eq!(kind, &of(|header| header.kind as u32), "{context}");
             assert_eq!(epoch, &of(|header| header.epoch), "{context}");
-            let is_told = |sequence: &String| slot_sequence.contains(sequence);
+            let is_decoded = |sequence: &String| slot_sequence.contains(sequence);
             assert!(
-                of(|header| header.slot_sequence).iter().all(is_told),
+                of(|header| header.slot_sequence).iter().all(is_decoded),
                 "{context}"
             );
             assert!(check.iter().all(|check| check == "good"), "{context}");
             assert!(!check.is_empty(), "{context}");
             assert!(
-                said.verbs.iter().all(|said| verb.contains(said)),
+                parsed.verbs.iter().all(|parsed| verb.contains(parsed)),
                 "{context}"
             );
             assert!(
-                said.statuses.iter().all(|said| result.contains(said)),
+                parsed.statuses.iter().all(|parsed| result.contains(parsed)),
                 "{context}"
             );
             assert!(
@@ -178,7 +184,7 @@ fn tshark_says_of_every_record_what_the_codec_says() {
             );
             reflected += reflections.iter().filter(|what| *what == "matches").count();
             answers += answer.len();
-            for header in &said.headers {
+            for header in &parsed.headers {
                 kinds[header.kind as usize] += 1;
             }
         }
@@ -190,7 +196,8 @@ fn tshark_says_of_every_record_what_the_codec_says() {
     let missing: Vec<Kind> = (Kind::ALL.into_iter())
         .filter(|kind| kinds[*kind as usize] == 0)
         .collect();
-    // Nobody asks a neighbour while there are paths, nor for two phases in a simulated mesh.
+    // No node queries a neighbor while there are paths, and a simulated mesh requests no two-phase
+    // verbs.
     let rare = [
         Kind::Tentative,
         Kind::Commit,
@@ -206,7 +213,7 @@ fn tshark_says_of_every_record_what_the_codec_says() {
 }
 
 #[test]
-fn what_is_forged_is_marked() {
+fn forged_frames_are_marked() {
     if !has_tshark() {
         return;
     }
@@ -217,20 +224,21 @@ fn what_is_forged_is_marked() {
     let (_, mut frames) = simulate(directory.path(), &args);
     assert!(frames.len() > 400, "{}", frames.len());
     frames.truncate(400);
-    let is_ball = |frame: &Vec<u8>| Said::of(frame).headers[0].kind != Kind::Init;
+    let is_keepalive = |frame: &Vec<u8>| Parsed::of(frame).headers[0].kind != Kind::Init;
     let late: Vec<usize> = (200..frames.len())
-        .filter(|&at| is_ball(&frames[at]))
+        .filter(|&at| is_keepalive(&frames[at]))
         .collect();
-    let (flipped, lied, foreign) = (late[3], late[40], late[80]);
+    let (flipped, altered, foreign) = (late[3], late[40], late[80]);
     frames[flipped][30] ^= 4;
-    // The transition byte of what it heard: nobody said that record with another sequence of its slot.
-    frames[lied][14 + 7] ^= 0x55;
-    frame::seal(&mut frames[lied]);
+    // The transition byte of the reflection: no peer sent that record with another sequence of its
+    // slot.
+    frames[altered][14 + 7] ^= 0x55;
+    frame::seal(&mut frames[altered]);
     frames[foreign][14 + 2] ^= 0x30;
     frame::seal(&mut frames[foreign]);
     let path = directory.path().join("forged.pcap");
     write(&path, &frames);
-    let told = ask(
+    let decoded = tshark_fields(
         &path,
         [
             "covalent.check",
@@ -239,7 +247,7 @@ fn what_is_forged_is_marked() {
             "_ws.col.Info",
         ],
     );
-    for (at, [check, reflected, malformed, info]) in told.iter().enumerate() {
+    for (at, [check, reflected, malformed, info]) in decoded.iter().enumerate() {
         let context = format!("frame {}: {info:?}", at + 1);
         assert_eq!(
             check.iter().any(|check| check == "bad"),
@@ -248,19 +256,19 @@ fn what_is_forged_is_marked() {
         );
         assert_eq!(
             reflected.iter().any(|what| what == "mismatch"),
-            at == lied,
+            at == altered,
             "{context}"
         );
         assert_eq!(!malformed.is_empty(), at == foreign, "{context}");
     }
     assert!(
-        told[lied][3][0].contains("reflected mismatch"),
+        decoded[altered][3][0].contains("reflected mismatch"),
         "{:?}",
-        told[lied]
+        decoded[altered]
     );
     assert!(
-        told[flipped][3][0].contains("bad check"),
+        decoded[flipped][3][0].contains("bad check"),
         "{:?}",
-        told[flipped]
+        decoded[flipped]
     );
 }

@@ -1,4 +1,5 @@
-//! Every program and command ends on SIGTERM, on SIGHUP, when its terminal is closed and when nobody reads what it writes.
+//! Every program and command exits on SIGTERM, on SIGHUP, when its terminal is closed and when the
+//! reader of its output is gone.
 #![allow(clippy::unwrap_used)]
 
 mod support;
@@ -29,46 +30,47 @@ use nix::{
 use rustix::io::FdFlags;
 use support::{Guarded, node::Node, wait_until};
 
-/// How long anything may take. How it ended tells a program that was told from one that gave up.
+/// Longest time for anything. The exit status distinguishes a program that was stopped from one
+/// that gave up.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// How long a program is given until it says something, or is at work without a word.
+/// Longest time until a program prints something, or is silently at work.
 const STARTS: Duration = Duration::from_millis(1_500);
 
 /// The same of one that computes from its first moment on.
 const COMPUTES: Duration = Duration::from_millis(300);
 
-/// A program is at work without a word if all its threads wait whenever it is looked at, this often.
-const LOOKS: u32 = 8;
-const BETWEEN_LOOKS: Duration = Duration::from_millis(50);
+/// A program is silently at work if all its threads are waiting in so many consecutive samples.
+const POLLS: u32 = 8;
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
-/// What becomes of a program that is left alone.
+/// The behavior of a program without intervention.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Left {
-    /// It runs on, and has to be told to end.
+    /// It runs until it is requested to stop.
     Runs,
     /// As [`Left::Runs`], and it needs a terminal.
     OnTerminal,
     /// As [`Left::Runs`]. It computes from its first moment on, and prints nothing for long.
     Computes,
-    /// It runs on, and closing its output means nothing to it: who uses it does not read it.
+    /// It keeps running, also after its output is closed: its users do not read the output.
     Serves,
-    /// As [`Left::Serves`]. SIGHUP has it read its file again, unless it tells that the terminal is closed.
+    /// As [`Left::Serves`]. On SIGHUP it reads its file again, unless the terminal was closed.
     Reloads,
-    /// It asks a daemon, and waits for what that says. It is asked of one that says nothing. It writes
-    /// nothing until then, so it notices a closed pipe only when it writes, which is when it gives up.
-    Asks,
-    /// It ends by itself, and begins with a file. The file is a FIFO that nobody writes to.
+    /// It queries a daemon and waits for the reply. In the test, the daemon never replies. The
+    /// program writes nothing before, so it notices a closed pipe only when it gives up and writes.
+    Queries,
+    /// It exits by itself, and first reads a file. The file is a FIFO without a writer.
     Reads,
-    /// It ends by itself when it has written. Its output is full, and nobody reads it.
+    /// It exits by itself after writing. Its output is full and has no reader.
     Writes,
 }
 
-use Left::{Asks, Computes, OnTerminal, Reads, Reloads, Runs, Serves, Writes};
+use Left::{Computes, OnTerminal, Queries, Reads, Reloads, Runs, Serves, Writes};
 
-/// Each command with arguments. `{a}` is the directory of a node that runs, `{own}` one of a node that
-/// does not, `{mute}` the socket of a daemon that says nothing, `{silent}` the directory of its node,
-/// `{fifo}` a FIFO that nobody writes to, `{free}` a directory.
+/// Each command with arguments. `{a}` is the directory of a running node, `{own}` that of a node
+/// that does not run, `{mute}` the socket of a daemon that never replies, `{silent}` the directory
+/// of its node, `{fifo}` a FIFO without a writer, `{free}` a directory.
 const TABLE: &[(&str, &str, Left)] = &[
     (
         "covalent demo",
@@ -132,73 +134,77 @@ const TABLE: &[(&str, &str, Left)] = &[
         "serve --founders 1 --socket {a}/run/covalentd.sock",
         Serves,
     ),
-    ("covalent status", "--socket {mute}", Asks),
-    ("covalent links", "--socket {mute}", Asks),
-    ("covalent groups", "--socket {mute}", Asks),
-    ("covalent pipes", "--socket {mute}", Asks),
-    ("covalent reload", "--socket {mute}", Asks),
-    ("covalent steer list", "--socket {mute}", Asks),
+    ("covalent status", "--socket {mute}", Queries),
+    ("covalent links", "--socket {mute}", Queries),
+    ("covalent groups", "--socket {mute}", Queries),
+    ("covalent pipes", "--socket {mute}", Queries),
+    ("covalent reload", "--socket {mute}", Queries),
+    ("covalent steer list", "--socket {mute}", Queries),
     (
         "covalent steer add",
         "--socket {mute} drop --transport udp --dst-port 53",
-        Asks,
+        Queries,
     ),
     (
         "covalent steer del",
         "--socket {mute} --transport udp --dst-port 53",
-        Asks,
+        Queries,
     ),
-    ("covalent region delete", "--socket {mute} ledger", Asks),
-    ("covalent verb lookup", "--socket {mute} b bank", Asks),
-    ("covalent verb read", "--socket {mute} b bank 0", Asks),
-    ("covalent verb write", "--socket {mute} b bank 0 x", Asks),
-    ("covalent verb send", "--socket {mute} b bank x", Asks),
-    ("covalent verb swap", "--socket {mute} b bank 0 1", Asks),
+    ("covalent region delete", "--socket {mute} ledger", Queries),
+    ("covalent verb lookup", "--socket {mute} b bank", Queries),
+    ("covalent verb read", "--socket {mute} b bank 0", Queries),
+    ("covalent verb write", "--socket {mute} b bank 0 x", Queries),
+    ("covalent verb send", "--socket {mute} b bank x", Queries),
+    ("covalent verb swap", "--socket {mute} b bank 0 1", Queries),
     (
         "covalent verb fetch-add",
         "--socket {mute} b bank 0 1",
-        Asks,
+        Queries,
     ),
     (
         "covalent verb fetch-and",
         "--socket {mute} b bank 0 1",
-        Asks,
+        Queries,
     ),
-    ("covalent verb fetch-or", "--socket {mute} b bank 0 1", Asks),
+    (
+        "covalent verb fetch-or",
+        "--socket {mute} b bank 0 1",
+        Queries,
+    ),
     (
         "covalent verb fetch-xor",
         "--socket {mute} b bank 0 1",
-        Asks,
+        Queries,
     ),
     (
         "covalent verb fetch-min",
         "--socket {mute} b bank 0 1",
-        Asks,
+        Queries,
     ),
     (
         "covalent verb fetch-max",
         "--socket {mute} b bank 0 1",
-        Asks,
+        Queries,
     ),
     (
         "covalent verb compare-and-swap",
         "--socket {mute} b bank 0 1 2",
-        Asks,
+        Queries,
     ),
     (
         "covalent verb multi-commit",
         "--socket {mute} b bank 0:1:2",
-        Asks,
+        Queries,
     ),
     (
         "covalent verb update-if",
         "--socket {mute} b bank 0 at-least 1 add 1",
-        Asks,
+        Queries,
     ),
-    ("covalent down", "--config {silent}/covalent.toml", Asks),
+    ("covalent down", "--config {silent}/covalent.toml", Queries),
     ("covalent down", "--config {fifo}", Reads),
     ("covalent doctor", "--config {fifo}", Reads),
-    // It waits half a second for the daemon, and then writes that this one says nothing.
+    // It waits half a second for the daemon, then writes that this daemon does not reply.
     ("covalent doctor", "--config {silent}/covalent.toml", Writes),
     ("covalent config print-default", "", Writes),
     ("covalent config check", "{fifo}", Reads),
@@ -207,8 +213,8 @@ const TABLE: &[(&str, &str, Left)] = &[
     ("covalent config auto", "--config {a}/covalent.toml", Writes),
     ("covalent completions", "bash", Writes),
     ("covalent man", "{free}/man", Writes),
-    // What was begun is undone or completed by the next one (`cli/src/configure/crashes.rs`). Here
-    // nothing is begun: the machine is that of the tests.
+    // The next run undoes or completes interrupted work (`cli/src/configure/crashes.rs`). Here no
+    // work is started: the machine is that of the tests.
     ("covalent configure check", "--config {fifo}", Reads),
     (
         "covalent configure check",
@@ -227,7 +233,7 @@ const TABLE: &[(&str, &str, Left)] = &[
         "--dry-run --config {own}/covalent.toml",
         Writes,
     ),
-    // It becomes covalent-bench, whose measurements are ended in `bench/tests/ends_in_order.rs`.
+    // It becomes covalent-bench, whose measurements are stopped in `bench/tests/ends_in_order.rs`.
     ("covalent bench", "--help", Writes),
     ("covalent-bench", "--help", Writes),
 ];
@@ -252,7 +258,8 @@ fn commands(free: &Path) -> BTreeSet<String> {
     let is_program = |name: &str| name != "covalent-bench" && programs.contains(&name);
     let mut all: BTreeSet<String> = programs.iter().map(|&name| name.to_owned()).collect();
     for page in &pages {
-        // A page of commands that has more below it is no command, but for those that run without one.
+        // A manual page with subcommands is no command, except for commands that also run without
+        // one.
         let is_parent = pages
             .iter()
             .any(|other| other.starts_with(&format!("{page}-")));
@@ -286,24 +293,25 @@ fn every_command_is_in_the_table() {
     assert_eq!(commands(free.path()), listed);
 }
 
-/// How a program is told to end.
+/// How a program is stopped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Told {
+enum EndRequest {
     Terminate,
     HangUp,
-    /// Its controlling terminal is closed, of which the kernel tells it too.
+    /// Its controlling terminal is closed, and the kernel signals it.
     TerminalCloses,
-    /// A terminal is closed that it only writes to, of which no signal tells.
+    /// A terminal that it only writes to is closed, without a signal.
     OutputTerminalCloses,
     PipeCloses,
-    /// Nobody reads its output any more, which alone does not end it; then [`Told::Terminate`].
+    /// The reader of its output is gone, which alone does not stop it; then
+    /// [`EndRequest::Terminate`].
     PipeClosesThenTerminate,
 }
 
 struct Places {
     a: PathBuf,
     own: PathBuf,
-    /// A daemon that says nothing.
+    /// A daemon that never replies.
     mute: Listener,
     /// The directory of its node.
     silent: PathBuf,
@@ -341,11 +349,11 @@ fn until_it_works(program: &Child, output: &OwnedFd, starts: Duration) {
         std::os::fd::AsFd::as_fd(output),
         PollFlags::POLLIN,
     )];
-    let look = PollTimeout::try_from(BETWEEN_LOOKS).unwrap();
+    let interval = PollTimeout::try_from(POLL_INTERVAL).unwrap();
     let end = Instant::now() + starts;
     let mut waiting = 0;
-    while Instant::now() < end && waiting < LOOKS {
-        if poll(&mut polled, look).unwrap() > 0 {
+    while Instant::now() < end && waiting < POLLS {
+        if poll(&mut polled, interval).unwrap() > 0 {
             thread::sleep(Duration::from_millis(150));
             return;
         }
@@ -357,27 +365,27 @@ fn until_it_works(program: &Child, output: &OwnedFd, starts: Duration) {
 fn until_it_waits(program: &Child) {
     let end = Instant::now() + STARTS;
     let mut waiting = 0;
-    while Instant::now() < end && waiting < LOOKS {
-        thread::sleep(BETWEEN_LOOKS);
+    while Instant::now() < end && waiting < POLLS {
+        thread::sleep(POLL_INTERVAL);
         waiting = if waits(program.id()) { waiting + 1 } else { 0 };
     }
 }
 
-/// Waits until the program reads the FIFO. It goes on reading as long as what is returned is open.
+/// Waits until the program reads the FIFO. It keeps reading while the returned file is open.
 fn until_it_reads(fifo: &Path) -> File {
     let mut writer = None;
     wait_until("it reads", PATIENCE, || {
         let mut options = OpenOptions::new();
         let options = options.write(true).custom_flags(OFlag::O_NONBLOCK.bits());
-        // Refused as long as nobody has it open for reading.
+        // Refused until a process has it open for reading.
         writer = options.open(fifo).ok();
         writer.is_some()
     });
     writer.unwrap()
 }
 
-/// Writes until there is no room, and leaves the descriptor as it was. A terminal makes room a
-/// moment later, when it moves what it was given.
+/// Writes until there is no space, and restores the descriptor's flags. A terminal frees space a
+/// moment later, when it moves its input.
 fn fill(output: impl AsFd) {
     let output = output.as_fd();
     let before = OFlag::from_bits_retain(fcntl(output, FcntlArg::F_GETFL).unwrap());
@@ -405,7 +413,7 @@ fn fill(output: impl AsFd) {
     fcntl(output, FcntlArg::F_SETFL(before)).unwrap();
 }
 
-/// Whether no thread of a process is running or wants to.
+/// Returns whether all threads of a process are sleeping.
 fn waits(pid: u32) -> bool {
     let tasks = support::entries(Path::new(&format!("/proc/{pid}/task")));
     tasks.iter().all(|task| {
@@ -415,31 +423,36 @@ fn waits(pid: u32) -> bool {
     })
 }
 
-/// Waits until a request arrives at the daemon that says nothing. The connection lasts as long as
-/// what is returned.
-fn until_it_asks(mute: &Listener) -> Connection {
-    let mut asking = None;
+/// Waits until a request arrives at the daemon that never replies. The connection exists as long as
+/// the returned value.
+fn accept_request(mute: &Listener) -> Connection {
+    let mut accepted = None;
     wait_until("it asks", PATIENCE, || {
         let Ok(connection) = mute.accept() else {
             return false;
         };
-        assert!(connection.wait(Some(PATIENCE)).unwrap(), "it asks nothing");
-        // One that only looks whether somebody listens hangs up without a word.
+        assert!(
+            connection.wait(Some(PATIENCE)).unwrap(),
+            "it sends no request"
+        );
+        // A client that only checks for a listener closes without a request.
         if connection.recv(&mut vec![0; MAX_DATAGRAM_BYTES]).is_ok() {
-            asking = Some(connection);
+            accepted = Some(connection);
         }
-        asking.is_some()
+        accepted.is_some()
     });
-    asking.unwrap()
+    accepted.unwrap()
 }
 
-fn check(places: &Places, row: &(&str, &str, Left), told: Told) {
+fn check(places: &Places, row: &(&str, &str, Left), end_request: EndRequest) {
     let (name, arguments, left) = *row;
-    // Those of programs that ended.
+    // Connections of exited programs.
     while places.mute.accept().is_ok() {}
-    let on_terminal = matches!(told, Told::TerminalCloses | Told::OutputTerminalCloses)
-        || matches!(left, OnTerminal);
-    let has_control = !matches!(told, Told::OutputTerminalCloses) && on_terminal;
+    let on_terminal = matches!(
+        end_request,
+        EndRequest::TerminalCloses | EndRequest::OutputTerminalCloses
+    ) || matches!(left, OnTerminal);
+    let has_control = !matches!(end_request, EndRequest::OutputTerminalCloses) && on_terminal;
     let (program, arguments) = places.command(name, arguments);
     let mut command = support::covalent(&places.free);
     let mut tested = Command::new("setsid");
@@ -457,7 +470,7 @@ fn check(places: &Places, row: &(&str, &str, Left), told: Told) {
     command.env_clear();
     tested.env("TERM", "xterm-256color");
     let output: OwnedFd;
-    // What keeps standard input open where it is a pipe, whose end would end some.
+    // Keeps standard input open if it is a pipe: some programs exit at its end of file.
     let mut input = None;
     if on_terminal {
         let pty = openpty(None, None).unwrap();
@@ -485,12 +498,12 @@ fn check(places: &Places, row: &(&str, &str, Left), told: Told) {
         output = reader.into();
     }
     let mut running = Guarded(tested.spawn().unwrap());
-    // The parent's copies of what the child writes to.
+    // The parent's copies of the child's output descriptors.
     drop(tested);
-    // What holds it up, as long as it is there.
-    let (mut _asking, mut _writer) = (None, None);
+    // Values that block the program as long as they exist.
+    let (mut _accepted, mut _writer) = (None, None);
     match left {
-        Asks => _asking = Some(until_it_asks(&places.mute)),
+        Queries => _accepted = Some(accept_request(&places.mute)),
         Reads => _writer = Some(until_it_reads(&places.fifo)),
         Writes => until_it_waits(&running.0),
         Computes => until_it_works(&running.0, &output, COMPUTES),
@@ -499,21 +512,21 @@ fn check(places: &Places, row: &(&str, &str, Left), told: Told) {
     let mut early = String::new();
     if let Some(status) = running.0.try_wait().unwrap() {
         let _ = File::open(places.free.join("stderr")).map(|mut it| it.read_to_string(&mut early));
-        panic!("{name}: it ended by itself with {status}: {early}");
+        panic!("{name}: it exited by itself with {status}: {early}");
     }
     let mut output = Some(output);
-    if left != Writes && matches!(told, Told::Terminate | Told::HangUp) {
-        // A pipe that is full would hold up what is to end.
+    if left != Writes && matches!(end_request, EndRequest::Terminate | EndRequest::HangUp) {
+        // A full pipe would block a program that is about to exit.
         let mut output = File::from(output.take().unwrap());
         thread::spawn(move || io::copy(&mut output, &mut io::sink()));
     }
-    match told {
-        Told::Terminate => running.signal(Signal::SIGTERM),
-        Told::HangUp => running.signal(Signal::SIGHUP),
-        Told::TerminalCloses | Told::OutputTerminalCloses | Told::PipeCloses => {
+    match end_request {
+        EndRequest::Terminate => running.signal(Signal::SIGTERM),
+        EndRequest::HangUp => running.signal(Signal::SIGHUP),
+        EndRequest::TerminalCloses | EndRequest::OutputTerminalCloses | EndRequest::PipeCloses => {
             drop(output.take());
         }
-        Told::PipeClosesThenTerminate => {
+        EndRequest::PipeClosesThenTerminate => {
             drop(output.take());
             // Some write once a second.
             thread::sleep(STARTS);
@@ -521,17 +534,17 @@ fn check(places: &Places, row: &(&str, &str, Left), told: Told) {
         }
     }
     let mut status = None;
-    let what = format!("{name} {arguments:?} ends after {told:?}");
+    let what = format!("{name} {arguments:?} ends after {end_request:?}");
     wait_until(&what, PATIENCE, || {
         status = running.0.try_wait().unwrap();
         status.is_some()
     });
     let status = status.unwrap();
     // By itself, one of these would give up or go on, with an exit status.
-    let signal = match (left, told) {
-        (Asks | Reads | Writes, Told::Terminate) => Some(Signal::SIGTERM),
-        (Asks | Reads | Writes, Told::HangUp) => Some(Signal::SIGHUP),
-        (Asks | Reads, Told::TerminalCloses) => Some(Signal::SIGHUP),
+    let signal = match (left, end_request) {
+        (Queries | Reads | Writes, EndRequest::Terminate) => Some(Signal::SIGTERM),
+        (Queries | Reads | Writes, EndRequest::HangUp) => Some(Signal::SIGHUP),
+        (Queries | Reads, EndRequest::TerminalCloses) => Some(Signal::SIGHUP),
         // Its write may fail before the signal arrives.
         _ => None,
     };
@@ -539,12 +552,12 @@ fn check(places: &Places, row: &(&str, &str, Left), told: Told) {
         let signal = signal.map(|signal| signal as i32);
         assert_eq!(status.signal(), signal, "{what}: {status}");
     }
-    // A command that does not end in order is ended, and gives nothing back.
+    // A command without a graceful shutdown is killed, and leaves its files behind.
     assert_eq!(left_behind(places), Vec::<PathBuf>::new(), "{what}");
     drop(input);
 }
 
-/// What is left of a demonstration, and of the node that does not run.
+/// Returns the leftovers of a demonstration, and of the node that does not run.
 fn left_behind(places: &Places) -> Vec<PathBuf> {
     let mut left = support::entries(&places.free);
     left.retain(|path| path.to_string_lossy().contains("covalent-demo-"));
@@ -556,31 +569,31 @@ fn left_behind(places: &Places) -> Vec<PathBuf> {
 }
 
 #[test]
-fn whoever_runs_ends_when_told_so() {
+fn a_running_command_ends_on_request() {
     check_all(&[Runs, OnTerminal, Computes]);
 }
 
 #[test]
-fn whoever_serves_ends_when_told_so() {
+fn a_serving_command_ends_on_request() {
     check_all(&[Serves, Reloads]);
 }
 
 #[test]
-fn whoever_asks_ends_when_told_so() {
-    check_all(&[Asks]);
+fn a_querying_command_ends_on_request() {
+    check_all(&[Queries]);
 }
 
 #[test]
-fn whoever_reads_or_writes_ends_when_told_so() {
+fn a_reading_or_writing_command_ends_on_request() {
     check_all(&[Reads, Writes]);
 }
 
-/// All that asks is asked at once, of a daemon that says nothing.
+/// All commands that query a daemon run at once, against a daemon that never replies.
 #[test]
-fn whoever_asks_and_is_not_read_ends_by_itself() {
+fn a_querying_command_without_a_reader_ends_by_itself() {
     with_places(|places| {
-        let asks = TABLE.iter().filter(|row| row.2 == Asks);
-        let mut running: Vec<(&str, Guarded)> = asks
+        let queries = TABLE.iter().filter(|row| row.2 == Queries);
+        let mut running: Vec<(&str, Guarded)> = queries
             .map(|&(name, arguments, _)| {
                 let (_, arguments) = places.command(name, arguments);
                 let (reader, writer) = io::pipe().unwrap();
@@ -591,10 +604,10 @@ fn whoever_asks_and_is_not_read_ends_by_itself() {
                 (name, Guarded(command.spawn().unwrap()))
             })
             .collect();
-        let mut asking = Vec::new();
+        let mut accepted = Vec::new();
         let end = Instant::now() + PATIENCE;
         while !running.is_empty() {
-            asking.extend(places.mute.accept().ok());
+            accepted.extend(places.mute.accept().ok());
             running.retain_mut(|(name, command)| match command.0.try_wait().unwrap() {
                 Some(status) => {
                     assert_ne!(status.code(), Some(0), "{name}");
@@ -609,12 +622,12 @@ fn whoever_asks_and_is_not_read_ends_by_itself() {
     });
 }
 
-/// Ends each of these in every way that it may be told to.
+/// Stops each of these in every applicable way.
 fn check_all(those: &[Left]) {
     with_places(|places| {
         for row in TABLE.iter().filter(|row| those.contains(&row.2)) {
-            for told in ways(row.2) {
-                check(places, row, *told);
+            for end_request in end_requests(row.2) {
+                check(places, row, *end_request);
             }
         }
     });
@@ -651,33 +664,37 @@ fn with_places(does: impl FnOnce(&Places)) {
     does(&places);
 }
 
-/// All ways in which one of this kind may be told to end.
-const fn ways(left: Left) -> &'static [Told] {
+/// Returns all ways to stop a program of this kind.
+const fn end_requests(left: Left) -> &'static [EndRequest] {
     match left {
         Runs | Computes | Writes => &[
-            Told::Terminate,
-            Told::HangUp,
-            Told::TerminalCloses,
-            Told::OutputTerminalCloses,
-            Told::PipeCloses,
+            EndRequest::Terminate,
+            EndRequest::HangUp,
+            EndRequest::TerminalCloses,
+            EndRequest::OutputTerminalCloses,
+            EndRequest::PipeCloses,
         ],
         OnTerminal => &[
-            Told::Terminate,
-            Told::HangUp,
-            Told::TerminalCloses,
-            Told::OutputTerminalCloses,
+            EndRequest::Terminate,
+            EndRequest::HangUp,
+            EndRequest::TerminalCloses,
+            EndRequest::OutputTerminalCloses,
         ],
         Serves => &[
-            Told::Terminate,
-            Told::HangUp,
-            Told::TerminalCloses,
-            Told::PipeClosesThenTerminate,
+            EndRequest::Terminate,
+            EndRequest::HangUp,
+            EndRequest::TerminalCloses,
+            EndRequest::PipeClosesThenTerminate,
         ],
-        Asks | Reads => &[Told::Terminate, Told::HangUp, Told::TerminalCloses],
+        Queries | Reads => &[
+            EndRequest::Terminate,
+            EndRequest::HangUp,
+            EndRequest::TerminalCloses,
+        ],
         Reloads => &[
-            Told::Terminate,
-            Told::TerminalCloses,
-            Told::PipeClosesThenTerminate,
+            EndRequest::Terminate,
+            EndRequest::TerminalCloses,
+            EndRequest::PipeClosesThenTerminate,
         ],
     }
 }

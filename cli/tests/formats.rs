@@ -1,4 +1,4 @@
-//! Every list is a table for people or JSON for programs, and has colours only on a terminal whose user wants them.
+//! Every list is a table as text or JSON, and has colors only on a terminal whose user wants them.
 #![allow(clippy::unwrap_used)]
 
 mod support;
@@ -8,7 +8,8 @@ use std::{collections::BTreeSet, fs, process::Output};
 use serde_json::Value;
 use support::{node::Node, terminal::Terminal};
 
-/// The commands that print lists, each with arguments for the node of a test. The words before the first option are the command.
+/// The commands that print lists, each with arguments for the node of a test. The words before the
+/// first option are the command.
 const LISTS: &[&[&str]] = &[
     &["config", "auto"],
     &["configure", "check"],
@@ -32,9 +33,9 @@ const LISTS: &[&[&str]] = &[
 ];
 
 /// Lists that have something green or red on the node of the test.
-const COLOURED: &[&str] = &["doctor", "events", "links", "status"];
+const COLORED: &[&str] = &["doctor", "events", "links", "status"];
 
-/// Commands that tell one outcome, or take the whole terminal, or write a file.
+/// Commands that report one outcome, take over the whole terminal, or write a file.
 const OTHERS: &[&str] = &[
     "bench",
     "capture",
@@ -59,13 +60,13 @@ fn command(list: &[&str]) -> String {
     words.copied().collect::<Vec<_>>().join(" ")
 }
 
-fn told(output: &Output) -> String {
+fn printed(output: &Output) -> String {
     String::from_utf8(output.stdout.clone()).unwrap()
 }
 
-/// `doctor` and `sim` also say by their status what they found.
+/// Returns the output. The exit status of `doctor` and `sim` may also report findings.
 fn output(node: &Node, list: &[&str], format: &[&str]) -> String {
-    // Nothing that asks for colours counts where there is no terminal.
+    // Without a terminal, requests for colors have no effect.
     let mut command = node.command(&[list, format].concat());
     let output = command
         .env("CLICOLOR_FORCE", "1")
@@ -76,7 +77,7 @@ fn output(node: &Node, list: &[&str], format: &[&str]) -> String {
         output.status.code().is_some_and(|code| code <= 1) && !output.stdout.is_empty(),
         "{list:?}: {output:?}"
     );
-    told(&output)
+    printed(&output)
 }
 
 #[test]
@@ -111,7 +112,7 @@ fn every_list_is_a_table_or_json() {
 }
 
 #[test]
-fn colours_are_for_terminals_whose_user_does_not_refuse_them() {
+fn colors_are_for_terminals_whose_user_does_not_refuse_them() {
     let Some(terminal) = Terminal::open() else {
         return;
     };
@@ -122,7 +123,7 @@ fn colours_are_for_terminals_whose_user_does_not_refuse_them() {
     let mut number = 0;
     let mut shown = |prefix: &str, list: &[&str]| {
         number += 1;
-        // Lists are longer than the terminal: their last lines and what stands above them in its history.
+        // Lists are longer than the terminal. Read their last lines and the history above them.
         terminal.run(&format!(
             "clear; {prefix} {program} {}; echo done-$(({number} + 0))",
             list.join(" ")
@@ -134,15 +135,15 @@ fn colours_are_for_terminals_whose_user_does_not_refuse_them() {
         terminal.tmux(&["clear-history"]);
         all
     };
-    // What a terminal begins a colour with.
-    let is_coloured = |text: &str| text.contains("\u{1b}[3");
+    // The start of a color's escape sequence.
+    let is_colored = |text: &str| text.contains("\u{1b}[3");
     for list in LISTS {
         let plain = shown("NO_COLOR=1", list);
-        assert!(!is_coloured(&plain), "{list:?}: {plain}");
+        assert!(!is_colored(&plain), "{list:?}: {plain}");
     }
-    for list in COLOURED {
+    for list in COLORED {
         let text = shown("NO_COLOR=", &[list]);
-        assert!(is_coloured(&text), "{list}: {text}");
+        assert!(is_colored(&text), "{list}: {text}");
     }
 }
 

@@ -1,4 +1,4 @@
-//! What is installed beside the programs: manual pages and completions.
+//! Files installed beside the programs: manual pages and completions.
 #![allow(clippy::unwrap_used)]
 
 mod support;
@@ -12,7 +12,7 @@ use std::{
 
 use support::{covalent, entries};
 
-/// Programs that `make install` wants, other than `covalent`.
+/// Programs that `make install` requires, besides `covalent`.
 const OTHERS: [&str; 9] = [
     "covalentd",
     "covalent-control",
@@ -25,7 +25,7 @@ const OTHERS: [&str; 9] = [
     "libcovalent.a",
 ];
 
-fn said(output: &Output) -> String {
+fn output_text(output: &Output) -> String {
     format!(
         "{}{}",
         String::from_utf8_lossy(&output.stdout),
@@ -48,7 +48,7 @@ fn pages(directory: &Path) -> Vec<PathBuf> {
         .arg(directory.join("man"))
         .output()
         .unwrap();
-    assert!(output.status.success(), "{}", said(&output));
+    assert!(output.status.success(), "{}", output_text(&output));
     ["man/man1", "man/man8"]
         .iter()
         .flat_map(|section| entries(&directory.join(section)))
@@ -60,14 +60,14 @@ fn completions(directory: &Path, shell: &str, program: &str) -> PathBuf {
         .args(["completions", shell, program])
         .output()
         .unwrap();
-    assert!(output.status.success(), "{}", said(&output));
+    assert!(output.status.success(), "{}", output_text(&output));
     let file = directory.join(format!("{program}.{shell}"));
     fs::write(&file, output.stdout).unwrap();
     file
 }
 
 #[test]
-fn every_command_has_a_page_that_names_its_options_and_their_twins() {
+fn every_command_has_a_page_with_its_options_and_variables() {
     let place = tempfile::tempdir().unwrap();
     let pages = pages(place.path());
     let text = |name: &str| {
@@ -89,7 +89,7 @@ fn every_command_has_a_page_that_names_its_options_and_their_twins() {
         let text = text(page);
         assert!(text.contains(wanted), "{page} without {wanted}:\n{text}");
     }
-    // Lines of examples stay lines.
+    // Lines of examples stay separate lines.
     let down = text("man1/covalent-down.1");
     assert!(
         down.contains(".SH EXAMPLES\n.nf\nsudo covalent down\n"),
@@ -98,7 +98,7 @@ fn every_command_has_a_page_that_names_its_options_and_their_twins() {
 }
 
 #[test]
-fn man_has_nothing_to_complain_about() {
+fn man_reports_no_errors() {
     if !is_there("man") {
         return skip("there is no man");
     }
@@ -140,7 +140,8 @@ fn bash_completes_commands_and_options() {
         let last = words.split(' ').next_back().unwrap();
         let before = words.split(' ').rev().nth(1).unwrap();
         let script = format!(
-            "set -eu; source {}; it=$(complete -p {program}); it=${{it#*-F }}; COMP_WORDS=({words}); COMP_CWORD=$((${{#COMP_WORDS[@]}} - 1)); \
+            "set -eu; source {}; it=$(complete -p {program}); it=${{it#*-F }}; \
+             COMP_WORDS=({words}); COMP_CWORD=$((${{#COMP_WORDS[@]}} - 1)); \
              ${{it%% *}} {program} {last} {before}; printf '%s\\n' \"${{COMPREPLY[@]}}\"",
             file.display()
         );
@@ -151,7 +152,7 @@ fn bash_completes_commands_and_options() {
         assert!(
             output.status.success() && String::from_utf8_lossy(&output.stdout).trim() == wanted,
             "{words}: {}",
-            said(&output)
+            output_text(&output)
         );
     }
 }
@@ -174,12 +175,12 @@ fn zsh_and_fish_can_read_their_completions() {
             continue;
         }
         let output = Command::new(shell).arg("-n").arg(&file).output().unwrap();
-        assert!(output.status.success(), "{shell}: {}", said(&output));
+        assert!(output.status.success(), "{shell}: {}", output_text(&output));
     }
 }
 
 #[test]
-fn what_is_installed_is_removed_again() {
+fn an_installation_is_removed_completely() {
     if !is_there("make") {
         return skip("there is no make");
     }
@@ -201,7 +202,7 @@ fn what_is_installed_is_removed_again() {
             .env_remove("PREFIX")
             .output()
             .unwrap();
-        assert!(output.status.success(), "{}", said(&output));
+        assert!(output.status.success(), "{}", output_text(&output));
     };
     make("install");
     for file in [

@@ -1,4 +1,4 @@
-//! Whatever ends a demonstration, nothing of it is left.
+//! A demonstration leaves nothing behind, however it is stopped.
 #![allow(clippy::unwrap_used)]
 
 mod support;
@@ -55,8 +55,8 @@ fn assert_gone(children: &BTreeSet<i32>, namespaces: &[Held]) {
 #[test]
 fn a_signal_at_any_moment_leaves_nothing() {
     for &medium in media() {
-        // From the first breath over the start of the nodes into streams and verbs, of which there are more than any machine does in that
-        // time.
+        // From the first instruction over the start of the nodes to streams and verbs. There are
+        // more of these than any machine completes in that time.
         for (after_ms, signal) in [
             (0, Signal::SIGTERM),
             (60, Signal::SIGINT),
@@ -72,7 +72,8 @@ fn a_signal_at_any_moment_leaves_nothing() {
             let namespaces = namespaces_of(&children);
             demo.signal(signal);
             let code = demo.exit_code(PATIENCE);
-            // A signal before it was taken over ends the process in the ordinary way, with nothing made yet.
+            // A signal before its handling is installed kills the process in the default way, with
+            // nothing created yet.
             assert!(
                 code.is_none() || code == Some(128 + signal as i32),
                 "{medium} {signal} after {after_ms} ms: {code:?}"
@@ -88,7 +89,7 @@ fn a_signal_at_any_moment_leaves_nothing() {
 }
 
 #[test]
-fn after_kill_9_the_children_are_gone_at_once_and_the_next_start_sweeps_the_rest() {
+fn after_kill_9_children_end_and_the_next_start_removes_the_rest() {
     for &medium in media() {
         let temporary = tempfile::tempdir().unwrap();
         let mut demo = start(temporary.path(), medium);
@@ -103,7 +104,7 @@ fn after_kill_9_the_children_are_gone_at_once_and_the_next_start_sweeps_the_rest
         assert_eq!(
             entries(temporary.path()).len(),
             2,
-            "its directory and that of the one that lives"
+            "its directory and that of the running one"
         );
 
         let clean = covalent(temporary.path())
@@ -111,10 +112,10 @@ fn after_kill_9_the_children_are_gone_at_once_and_the_next_start_sweeps_the_rest
             .output()
             .unwrap();
         assert!(clean.status.success());
-        let told = String::from_utf8(clean.stdout).unwrap();
+        let printed = String::from_utf8(clean.stdout).unwrap();
         assert!(
-            told.contains(&format!("covalent-demo-{}-", demo.0.id())),
-            "{told}"
+            printed.contains(&format!("covalent-demo-{}-", demo.0.id())),
+            "{printed}"
         );
         let left = entries(temporary.path());
         assert_eq!(left.len(), 1);

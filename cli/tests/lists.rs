@@ -20,16 +20,19 @@ use support::{
 };
 
 #[test]
-fn links_say_who_is_at_the_other_end_and_what_failed() {
+fn links_name_their_peer_and_their_failures() {
     let place = tempfile::tempdir().unwrap();
     let [a, _b] = Node::pair(place.path());
     let links = a.json(&["links"]);
     assert_eq!(links[0]["peer_name"], "b");
-    let (went, told) = a.run(&["links"]);
+    let (went, printed) = a.run(&["links"]);
     for wanted in ["links", "p0", "up", "b (", "frames of links"] {
-        assert!(went && told.contains(wanted), "{wanted}: {told}");
+        assert!(went && printed.contains(wanted), "{wanted}: {printed}");
     }
-    assert!(!told.contains('\u{1b}'), "no terminal, no colours: {told}");
+    assert!(
+        !printed.contains('\u{1b}'),
+        "no terminal, no colors: {printed}"
+    );
 }
 
 #[test]
@@ -37,8 +40,11 @@ fn pipes_are_those_of_applications() {
     let place = tempfile::tempdir().unwrap();
     let node = Node::up(place.path(), "a", &place.path().join("x.sock"), "");
     assert_eq!(node.json(&["pipes"]), Value::Array(Vec::new()));
-    let (went, told) = node.run(&["pipes"]);
-    assert!(went && told.contains("no application has a pipe"), "{told}");
+    let (went, printed) = node.run(&["pipes"]);
+    assert!(
+        went && printed.contains("no application has a pipe"),
+        "{printed}"
+    );
 
     let mut echo = node.command(&[]);
     let program = std::path::Path::new(echo.get_program()).with_file_name("covalent-echo");
@@ -52,9 +58,9 @@ fn pipes_are_those_of_applications() {
     wait_until("the echo has its pipe", PATIENCE, || {
         node.json(&["pipes"])[0]["kind"] == "rx_tx"
     });
-    let (went, told) = node.run(&["pipes"]);
-    assert!(went && told.contains("RX/TX"), "{told}");
-    // The events say whose it is.
+    let (went, printed) = node.run(&["pipes"]);
+    assert!(went && printed.contains("RX/TX"), "{printed}");
+    // The events name its owner.
     let events = node.json(&["events"]);
     let attached = events
         .as_array()
@@ -77,24 +83,24 @@ fn events_are_kept_and_followed_without_a_gap() {
         kept.iter()
             .any(|event| event["event"] == "link_up" && event["peer_name"] == "b")
     );
-    let (went, told) = a.run(&["events"]);
+    let (went, printed) = a.run(&["events"]);
     assert!(
-        went && told.contains("link_up") && told.contains("link p0 to b ("),
-        "{told}"
+        went && printed.contains("link_up") && printed.contains("link p0 to b ("),
+        "{printed}"
     );
 
     let mut command = a.command(&["events", "--follow", "--format", "json"]);
     let mut follows = Guarded(command.stdout(Stdio::piped()).spawn().unwrap());
     let (line, lines) = mpsc::channel();
-    let told = BufReader::new(follows.0.stdout.take().unwrap());
+    let printed = BufReader::new(follows.0.stdout.take().unwrap());
     let reader = thread::spawn(move || {
-        for read in told.lines() {
+        for read in printed.lines() {
             let event: Value = serde_json::from_str(&read.unwrap()).unwrap();
             line.send(event).unwrap();
         }
     });
     let next = || lines.recv_timeout(PATIENCE).unwrap();
-    // First what was kept, in order.
+    // First the stored events, in order.
     for event in kept {
         assert_eq!(&next(), event);
     }
@@ -116,15 +122,15 @@ fn events_are_kept_and_followed_without_a_gap() {
 }
 
 #[test]
-fn who_follows_leaves_with_the_daemon() {
+fn a_following_command_ends_with_the_daemon() {
     let place = tempfile::tempdir().unwrap();
     let node = Node::up(place.path(), "a", &place.path().join("x.sock"), "");
     let mut command = node.command(&["events", "--follow"]);
     let mut follows = Guarded(command.stdout(Stdio::piped()).spawn().unwrap());
-    let told = BufReader::new(follows.0.stdout.take().unwrap());
-    // It is subscribed when it has said something.
+    let printed = BufReader::new(follows.0.stdout.take().unwrap());
+    // Its first output shows that it is subscribed.
     node.run(&["steer", "add", "drop", "--vlan", "7"]);
-    let mut lines = told.lines();
+    let mut lines = printed.lines();
     assert!(lines.next().unwrap().is_ok());
     drop(node);
     let rest: Vec<String> = lines.map(Result::unwrap).collect();
@@ -136,11 +142,11 @@ fn who_follows_leaves_with_the_daemon() {
 }
 
 #[test]
-fn rules_come_and_go_while_the_node_runs_and_the_file_has_the_last_word() {
+fn rules_change_at_run_time_and_the_file_wins_at_a_reload() {
     let place = tempfile::tempdir().unwrap();
     let in_file = "[[steer]]\nmatch = \"vlan\"\nvlan = 7\naction = \"kernel\"\n";
     let node = Node::up(place.path(), "a", &place.path().join("x.sock"), in_file);
-    // Control is ready before it has heard what the daemon holds.
+    // Control is ready before it has received the daemon's configuration.
     wait_until("the rules are known", PATIENCE, || {
         node.run(&["steer", "list"]).0
     });
@@ -149,20 +155,20 @@ fn rules_come_and_go_while_the_node_runs_and_the_file_has_the_last_word() {
     assert_eq!(listed()[0]["in_file"], true);
 
     let dns = ["--transport", "udp", "--dst-port", "53"];
-    let (went, told) = node.run(&[&["steer", "add", "drop"], &dns[..]].concat());
+    let (went, printed) = node.run(&[&["steer", "add", "drop"], &dns[..]].concat());
     assert!(
-        went && told.contains("in force under epoch 1: Udp -> port 53, drop")
-            && told.contains("[[steer]]\n"),
-        "{told}"
+        went && printed.contains("in force under epoch 1: Udp -> port 53, drop")
+            && printed.contains("[[steer]]\n"),
+        "{printed}"
     );
     let rules = listed();
     assert_eq!(
         (&rules[1]["dst_port"], &rules[1]["in_file"]),
         (&53.into(), &false.into())
     );
-    let (_, told) = node.run(&["steer", "list"]);
-    assert!(told.contains("no: until the next reload"), "{told}");
-    // The daemon itself says that it is so.
+    let (_, printed) = node.run(&["steer", "list"]);
+    assert!(printed.contains("no: until the next reload"), "{printed}");
+    // The daemon's own status confirms it.
     let held = &node.json(&["status"])["config"]["held"];
     assert_eq!(held["epoch"], 1);
 
@@ -181,15 +187,15 @@ fn rules_come_and_go_while_the_node_runs_and_the_file_has_the_last_word() {
             "5000 is not a VLAN id",
         ),
     ] {
-        let (went, told) = node.run(command);
-        assert!(!went && told.contains(wanted), "{command:?}: {told}");
+        let (went, printed) = node.run(command);
+        assert!(!went && printed.contains(wanted), "{command:?}: {printed}");
     }
     assert_eq!(listed(), rules, "nothing of it has changed anything");
 
-    let (went, told) = node.run(&["steer", "del", "--vlan", "7"]);
+    let (went, printed) = node.run(&["steer", "del", "--vlan", "7"]);
     assert!(
-        went && told.contains("no rule is about VLAN 7 any more"),
-        "{told}"
+        went && printed.contains("no rule is about VLAN 7 any more"),
+        "{printed}"
     );
     assert_eq!(listed().as_array().unwrap().len(), 1);
     // The file is as it was, and has the last word.
@@ -198,8 +204,8 @@ fn rules_come_and_go_while_the_node_runs_and_the_file_has_the_last_word() {
             .unwrap()
             .contains("vlan = 7")
     );
-    let (went, told) = node.run(&["reload"]);
-    assert!(went && told.contains("steer"), "{told}");
+    let (went, printed) = node.run(&["reload"]);
+    assert!(went && printed.contains("steer"), "{printed}");
     let rules = listed();
     assert_eq!(rules.as_array().unwrap().len(), 1);
     assert_eq!(rules[0]["vlan"], 7);

@@ -14,7 +14,7 @@ use support::{
     wait_until,
 };
 
-/// What the terminal is told before something green: the second of its 256 colours.
+/// The terminal's escape sequence for green: the second of its 256 colors.
 const GREEN: &str = "\u{1b}[38;5;2m";
 
 fn monitor(node: &Node) -> String {
@@ -44,12 +44,12 @@ fn a_node_is_shown_with_its_rates_and_keys_choose_the_part() {
     ] {
         terminal.wait_for(wanted);
     }
-    // A link that is up says something now and then, so its port has a rate and its lane has one.
+    // An active link sends a record from time to time, so its port and its lane have a rate.
     terminal.wait_for("█");
-    let coloured = terminal.colours();
+    let colored = terminal.colors();
     assert!(
-        coloured.contains(GREEN),
-        "the link is up, and green: {coloured}"
+        colored.contains(GREEN),
+        "the link is up, and green: {colored}"
     );
 
     terminal.send(&["3"]);
@@ -69,14 +69,14 @@ fn a_node_is_shown_with_its_rates_and_keys_choose_the_part() {
         link.is_some_and(|line| line.contains("p0") && !line.contains(" up "))
     });
     drop(a);
-    terminal.wait_for("what is shown was last; waiting for it");
+    terminal.wait_for("showing the last values; waiting for it");
     terminal.send(&["q"]);
     terminal.wait_for("status-0");
     terminal.wait_until_restored("left");
 }
 
 #[test]
-fn the_terminal_is_given_back_however_it_ends() {
+fn the_terminal_is_restored_at_every_end() {
     let Some(terminal) = Terminal::open() else {
         return;
     };
@@ -102,12 +102,12 @@ fn the_terminal_is_given_back_however_it_ends() {
     terminal.wait_for("status-143");
     terminal.wait_until_restored("terminated");
 
-    // Without colours, if they are not wanted.
+    // Without colors on request.
     terminal.run(&format!("clear; NO_COLOR=1 {line}; echo status-$?"));
     terminal.wait_for("node a (");
     terminal.wait_for("█");
-    let coloured = terminal.colours();
-    assert!(!coloured.contains("\u{1b}[38;5;"), "{coloured}");
+    let colored = terminal.colors();
+    assert!(!colored.contains("\u{1b}[38;5;"), "{colored}");
     terminal.send(&["q"]);
     terminal.wait_for("status-0");
     terminal.wait_until_restored("plain");
@@ -115,7 +115,7 @@ fn the_terminal_is_given_back_however_it_ends() {
 
 /// The unit tests of the command have one that takes the terminal and panics; it runs here.
 #[test]
-fn the_terminal_is_given_back_by_a_panic() {
+fn the_terminal_is_restored_by_a_panic() {
     let Some(terminal) = Terminal::open() else {
         return;
     };
@@ -124,7 +124,8 @@ fn the_terminal_is_given_back_by_a_panic() {
         return;
     };
     terminal.run(&format!(
-        "{} --exact --ignored --nocapture monitor::screen::tests::panics_on_a_terminal 2>&1; echo status-$?",
+        "{} --exact --ignored --nocapture monitor::screen::tests::panics_on_a_terminal 2>&1; echo \
+         status-$?",
         tests.display()
     ));
     terminal.wait_for("status-101");
@@ -170,17 +171,17 @@ fn has_test(program: &Path) -> bool {
     })
 }
 
-/// A command that is not on a terminal says what to use instead.
+/// Without a terminal, the command prints which command to use instead.
 #[test]
-fn without_a_terminal_it_says_what_is_for_programs() {
+fn without_a_terminal_monitor_names_the_command_for_programs() {
     let place = tempfile::tempdir().unwrap();
     let output = support::covalent(place.path())
         .args(["monitor", "--socket", "/nowhere"])
         .output()
         .unwrap();
-    let told = String::from_utf8_lossy(&output.stderr);
+    let printed = String::from_utf8_lossy(&output.stderr);
     assert!(
-        !output.status.success() && told.contains("status --format json"),
-        "{told}"
+        !output.status.success() && printed.contains("status --format json"),
+        "{printed}"
     );
 }

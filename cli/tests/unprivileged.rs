@@ -1,4 +1,5 @@
-//! Two nodes on AF_XDP whose processes are a user of their own, with the capabilities that the units give and no others.
+//! Two nodes on AF_XDP whose processes run as a separate user, with exactly the capabilities that
+//! the units grant.
 #![allow(clippy::unwrap_used)]
 
 mod support;
@@ -15,7 +16,7 @@ use nix::sched::{CloneFlags, unshare};
 use serde_json::Value;
 use support::{Guarded, node::PATIENCE, wait_until};
 
-/// A user that nobody is.
+/// A user id that no account has.
 const USER: u32 = 64_321;
 
 /// The value of a key of a unit that is shipped.
@@ -27,7 +28,8 @@ fn unit_value(unit: &str, key: &str) -> String {
     value.unwrap().to_owned()
 }
 
-/// What runs a program as [`USER`] with these capabilities, such as `CAP_NET_ADMIN CAP_BPF`, and none that it could get.
+/// Returns a command that runs a program as [`USER`] with exactly these capabilities, such as
+/// `CAP_NET_ADMIN CAP_BPF`. The program cannot gain others.
 fn as_user(capabilities: &str) -> Command {
     let listed: Vec<String> = capabilities
         .split_whitespace()
@@ -69,14 +71,15 @@ impl Drop for Node {
 }
 
 impl Node {
-    /// The node `name`, whose port is `interface`, with all of its files below `place`.
+    /// Starts the node `name`, whose port is `interface`, with all files below `place`.
     fn start(place: &Path, name: &str, interface: &str) -> Self {
         let place = place.join(name);
         fs::create_dir(&place).unwrap();
         let shown = place.display();
         let file = place.join("covalent.toml");
         let text = format!(
-            "[node]\nname = \"{name}\"\nruntime_dir = \"{shown}/run\"\nstate_dir = \"{shown}/state\"\n\
+            "[node]\nname = \"{name}\"\nruntime_dir = \"{shown}/run\"\nstate_dir \
+             = \"{shown}/state\"\n\
              [dataplane]\nhuge_pages = \"never\"\nidle = \"interrupt\"\n\
              [control]\nmetrics_listen = \"127.0.0.1:0\"\n\
              [[port]]\nname = \"p0\"\nkind = \"af_xdp\"\ninterface = \"{interface}\"\n"
@@ -94,9 +97,9 @@ impl Node {
             processes: Vec::new(),
         };
         for name in ["covalentd", "covalent-control"] {
-            let given = unit_value(&format!("{name}.service"), "AmbientCapabilities");
+            let ambient = unit_value(&format!("{name}.service"), "AmbientCapabilities");
             let log = fs::File::create(place.join(format!("{name}.log"))).unwrap();
-            let child = as_user(&given)
+            let child = as_user(&ambient)
                 .arg(program(name))
                 .arg("--config")
                 .arg(&node.file)
@@ -109,7 +112,7 @@ impl Node {
         node
     }
 
-    /// `covalent` as the nodes' user, who has no capability then.
+    /// Runs `covalent` as the nodes' user, without any capability.
     fn covalent(&self, arguments: &[&str]) -> Output {
         as_user("")
             .arg(env!("CARGO_BIN_EXE_covalent"))
@@ -186,16 +189,16 @@ fn two_nodes(place: &Path) {
     let add = || a.covalent(&["verb", "fetch-add", "b", "bank", "0", "5"]);
     wait_until("the region is there", PATIENCE, || add().status.success());
     let read = a.covalent(&["verb", "read", "b", "bank", "0"]);
-    let told = String::from_utf8_lossy(&read.stdout).into_owned();
-    assert!(read.status.success() && told.contains('5'), "{told}");
+    let printed = String::from_utf8_lossy(&read.stdout).into_owned();
+    assert!(read.status.success() && printed.contains('5'), "{printed}");
 
-    // Reloading is for the node's user: no capability is needed, and control is let in by the daemon.
+    // The node's user may reload: it needs no capability, and the daemon admits control.
     let text = fs::read_to_string(&a.file).unwrap();
     let text = text.replace("idle = \"interrupt\"", "idle = \"interrupt\"\nburst = 32");
     fs::write(&a.file, text).unwrap();
     let reload = a.covalent(&["reload"]);
-    let told = String::from_utf8_lossy(&reload.stderr).into_owned();
-    assert!(reload.status.success(), "{told}{}", a.logs());
+    let printed = String::from_utf8_lossy(&reload.stderr).into_owned();
+    assert!(reload.status.success(), "{printed}{}", a.logs());
 
     for node in &nodes {
         for (name, child) in &node.processes {

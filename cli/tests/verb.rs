@@ -9,7 +9,7 @@ use covalent_verbs::{Device, Rights};
 use serde_json::Value;
 use support::node::{Node, PATIENCE};
 
-/// Node `a`, where verbs are posted, and node `b`, whose regions they are about.
+/// Node `a`, which posts verbs, and node `b`, which owns the regions.
 struct Two {
     a: Node,
     b: Node,
@@ -27,33 +27,33 @@ impl Two {
         }
     }
 
-    /// What a verb on `region` of node b says, and its exit status.
+    /// Returns the output of a verb on `region` of node b, and its exit status.
     fn verb(&self, verb: &str, region: &str, rest: &[&str]) -> (Option<i32>, Value) {
         let mut arguments = vec!["verb", verb, "b", region];
         arguments.extend(rest);
         arguments.extend(["--format", "json"]);
         let output = self.a.command(&arguments).output().unwrap();
-        let told = String::from_utf8_lossy(&output.stdout);
-        let told = serde_json::from_str(&told).unwrap_or_else(|_| {
+        let printed = String::from_utf8_lossy(&output.stdout);
+        let printed = serde_json::from_str(&printed).unwrap_or_else(|_| {
             Value::String(String::from_utf8_lossy(&output.stderr).into_owned())
         });
-        (output.status.code(), told)
+        (output.status.code(), printed)
     }
 }
 
 #[test]
-fn every_verb_does_what_it_says() {
+fn every_verb_command_executes_its_verb() {
     let two = Two::up();
     let device = Device::attach(two.b.socket(), "host").unwrap();
     let bank = device.register_region("bank", 128, Rights::ALL).unwrap();
-    let (status, told) = two.verb("lookup", "bank", &[]);
+    let (status, printed) = two.verb("lookup", "bank", &[]);
     assert_eq!(
-        (status, &told["size_bytes"]),
+        (status, &printed["size_bytes"]),
         (Some(0), &128.into()),
-        "{told}"
+        "{printed}"
     );
 
-    // What each says that the word held, and what it holds then.
+    // The old value that each verb returns, and the new value.
     bank.store(0, 40).unwrap();
     for (verb, rest, old, new) in [
         ("fetch-add", &["0", "2"][..], 40, 42),
@@ -71,58 +71,58 @@ fn every_verb_does_what_it_says() {
         ("update-if", &["0", "at-least", "6", "add", "4"], 6, 10),
         ("swap", &["0", "9", "--one-phase"], 10, 9),
     ] {
-        let (status, told) = two.verb(verb, "bank", rest);
-        assert_eq!(status, Some(0), "{verb} {rest:?}: {told}");
-        assert_eq!(told["old"], old, "{verb} {rest:?}: {told}");
+        let (status, printed) = two.verb(verb, "bank", rest);
+        assert_eq!(status, Some(0), "{verb} {rest:?}: {printed}");
+        assert_eq!(printed["old"], old, "{verb} {rest:?}: {printed}");
         assert_eq!(bank.load(0).unwrap(), new, "{verb} {rest:?}");
         assert!(
-            told["stamp"]["executor_count"].as_u64().unwrap() > 0,
-            "{told}"
+            printed["stamp"]["executor_count"].as_u64().unwrap() > 0,
+            "{printed}"
         );
     }
-    // What was not expected changes nothing, and has a status of its own.
+    // An unexpected value changes nothing, and has its own exit status.
     for (verb, rest) in [
         ("compare-and-swap", &["0", "1", "2"][..]),
         ("update-if", &["0", "less", "9", "swap", "1"]),
         ("multi-commit", &["0:9:1", "8:5:6"]),
     ] {
-        let (status, told) = two.verb(verb, "bank", rest);
+        let (status, printed) = two.verb(verb, "bank", rest);
         assert_eq!(
-            (status, &told["outcome"]),
+            (status, &printed["outcome"]),
             (Some(3), &"mismatch".into()),
-            "{told}"
+            "{printed}"
         );
         assert_eq!(bank.load(0).unwrap(), 9, "{verb}");
     }
-    let (status, told) = two.verb("multi-commit", "bank", &["0:9:1", "8:0:6"]);
-    assert_eq!(status, Some(0), "{told}");
+    let (status, printed) = two.verb("multi-commit", "bank", &["0:9:1", "8:0:6"]);
+    assert_eq!(status, Some(0), "{printed}");
     assert_eq!((bank.load(0).unwrap(), bank.load(8).unwrap()), (1, 6));
 
-    let (status, told) = two.verb("write", "bank", &["16", "hello"]);
-    assert_eq!(status, Some(0), "{told}");
-    let (status, told) = two.verb("write", "bank", &["22", "--hex", "00 ff"]);
-    assert_eq!(status, Some(0), "{told}");
+    let (status, printed) = two.verb("write", "bank", &["16", "hello"]);
+    assert_eq!(status, Some(0), "{printed}");
+    let (status, printed) = two.verb("write", "bank", &["22", "--hex", "00 ff"]);
+    assert_eq!(status, Some(0), "{printed}");
     let mut bytes = [0; 8];
     bank.read(16, &mut bytes).unwrap();
     assert_eq!(&bytes, b"hello\0\0\xff");
-    let (_, told) = two.verb("read", "bank", &["8", "16"]);
-    assert_eq!(told["bytes"], "060000000000000068656c6c6f0000ff");
-    assert_eq!(told["words"][0], 6);
-    let (went, told) = two.a.run(&["verb", "read", "b", "bank", "16"]);
+    let (_, printed) = two.verb("read", "bank", &["8", "16"]);
+    assert_eq!(printed["bytes"], "060000000000000068656c6c6f0000ff");
+    assert_eq!(printed["words"][0], 6);
+    let (went, printed) = two.a.run(&["verb", "read", "b", "bank", "16"]);
     assert!(
-        went && told.contains("68 65 6c 6c 6f 00 00 ff  hello..."),
-        "{told}"
+        went && printed.contains("68 65 6c 6c 6f 00 00 ff  hello..."),
+        "{printed}"
     );
 
     let mut queue = device.receive_queue("orders", 8192).unwrap();
-    let (status, told) = two.verb("send", "orders", &["12 crates of apples"]);
-    assert_eq!(status, Some(0), "{told}");
+    let (status, printed) = two.verb("send", "orders", &["12 crates of apples"]);
+    assert_eq!(status, Some(0), "{printed}");
     let message = queue.recv_deadline(Instant::now() + PATIENCE).unwrap();
     assert_eq!(message.data, b"12 crates of apples");
 }
 
 #[test]
-fn what_was_not_executed_is_told_with_the_way_out() {
+fn a_verb_that_was_not_executed_is_reported_with_its_cure() {
     let two = Two::up();
     let device = Device::attach(two.b.socket(), "host").unwrap();
     let read_only = Rights {
@@ -146,7 +146,7 @@ fn what_was_not_executed_is_told_with_the_way_out() {
         ),
         (
             &["swap", "b", "notes", "0", "1"],
-            "grants read and not what swap needs",
+            "grants read, but not the right that swap needs",
         ),
         (
             &["write", "b", "notes", "0", "--hex", "0"],
@@ -166,10 +166,16 @@ fn what_was_not_executed_is_told_with_the_way_out() {
             "OFFSET:EXPECTED:NEW",
         ),
     ] {
-        let (went, told) = two.a.run(&[&["verb"], arguments].concat());
-        assert!(!went && told.contains(wanted), "{arguments:?}: {told}");
+        let (went, printed) = two.a.run(&[&["verb"], arguments].concat());
+        assert!(
+            !went && printed.contains(wanted),
+            "{arguments:?}: {printed}"
+        );
     }
     // `local` is the node itself.
-    let (went, told) = two.b.run(&["verb", "lookup", "local", "notes"]);
-    assert!(went && told.contains("64 bytes, grants read"), "{told}");
+    let (went, printed) = two.b.run(&["verb", "lookup", "local", "notes"]);
+    assert!(
+        went && printed.contains("64 bytes, grants read"),
+        "{printed}"
+    );
 }

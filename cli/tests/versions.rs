@@ -1,4 +1,5 @@
-//! Commands at the sockets of a daemon and of a control process of the release before, of the next one, and of others. A thread plays them.
+//! Commands at the sockets of a daemon and a control process of the previous release, of the next
+//! one, and of others. A thread plays the servers.
 #![allow(clippy::unwrap_used)]
 
 mod support;
@@ -11,7 +12,7 @@ use support::covalent;
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// What version 5 sent.
+/// Replies recorded from version 5.
 const REPLIES_OF_5: &str = include_str!("../../api/tests/version_5/replies.jsonl");
 const CONTROL_REPLIES_OF_5: &str = include_str!("../../api/tests/version_5/control_replies.jsonl");
 
@@ -28,7 +29,8 @@ fn later(reply: &str) -> String {
         .replace(r#"{"of_a_later_version":{},}"#, "{}")
 }
 
-/// Runs a command whose last argument is a socket, on which these answers are given, a list for each connection.
+/// Runs a command whose last argument is a socket. The socket gives these replies, one list for
+/// each connection.
 fn run(arguments: &[&str], connections: &[&[&str]]) -> (Output, String) {
     let directory = tempfile::tempdir().unwrap();
     let socket = directory.path().join("socket");
@@ -39,7 +41,10 @@ fn run(arguments: &[&str], connections: &[&[&str]]) -> (Output, String) {
                 let connection = listener.accept().unwrap();
                 let mut buffer = vec![0; MAX_DATAGRAM_BYTES];
                 for answer in *answers {
-                    assert!(connection.wait(Some(PATIENCE)).unwrap(), "nothing is asked");
+                    assert!(
+                        connection.wait(Some(PATIENCE)).unwrap(),
+                        "no request arrives"
+                    );
                     connection.recv(&mut buffer).unwrap();
                     connection.send(answer.as_bytes(), &[]).unwrap();
                 }
@@ -89,26 +94,26 @@ fn a_daemon_of_the_release_before_is_shown() {
 fn a_daemon_of_the_next_release_is_shown() {
     let welcome = recorded(REPLIES_OF_5, r#"{"reply":"welcome"#).replace(
         r#""version":5"#,
-        &format!(r#""version":{}"#, Versions::SPOKEN.newest),
+        &format!(r#""version":{}"#, Versions::SUPPORTED.newest),
     );
-    let events = r#"{"reply":"events","events":[{"sequence":7,"realtime_ns":1,"event":"node_painted","colour":"red"}],"next":null}"#;
+    let events = r#"{"reply":"events","events":[{"sequence":7,"realtime_ns":1,"event":"node_painted","color":"red"}],"next":null}"#;
     let (output, text) = run(&["events", "--socket"], &[&[&welcome, events]]);
     assert!(output.status.success(), "{text}");
     assert!(text.contains("later release"), "{text}");
     let status = recorded(REPLIES_OF_5, r#"{"reply":"status"#)
-        .replace(r#""lane":0,"#, r#""lane":0,"colour":"red","#);
+        .replace(r#""lane":0,"#, r#""lane":0,"color":"red","#);
     let (output, text) = run(&["status", "--socket"], &[&[&welcome, &status]]);
     assert!(output.status.success(), "{text}");
 }
 
 #[test]
-fn a_daemon_more_than_one_release_away_is_told_with_both_ranges() {
+fn a_daemon_more_than_one_release_away_is_refused_with_both_ranges() {
     let refusal = r#"{"reply":"refused","reason":"no","speaks":{"oldest":8,"newest":9}}"#;
     let (output, text) = run(&["events", "--socket"], &[&[refusal]]);
     assert!(!output.status.success());
     for part in [
         "versions 8 to 9",
-        &Versions::SPOKEN.to_string(),
+        &Versions::SUPPORTED.to_string(),
         "covalent is the older",
     ] {
         assert!(text.contains(part), "{part} in {text}");
@@ -116,15 +121,15 @@ fn a_daemon_more_than_one_release_away_is_told_with_both_ranges() {
 }
 
 #[test]
-fn control_of_the_release_before_and_of_the_next_is_spoken_to() {
+fn control_of_the_previous_and_next_release_is_supported() {
     let version = recorded(CONTROL_REPLIES_OF_5, r#"{"reply":"version"#);
     let reloaded = recorded(CONTROL_REPLIES_OF_5, r#"{"reply":"reloaded"#);
     let next = version.replace(
         r#""api":5"#,
         &format!(
             r#""api":{},"oldest":{}"#,
-            Versions::SPOKEN.newest + 1,
-            Versions::SPOKEN.newest
+            Versions::SUPPORTED.newest + 1,
+            Versions::SUPPORTED.newest
         ),
     );
     for (version, reloaded) in [
@@ -138,14 +143,14 @@ fn control_of_the_release_before_and_of_the_next_is_spoken_to() {
 }
 
 #[test]
-fn control_more_than_one_release_away_is_told_with_both_ranges() {
+fn control_more_than_one_release_away_is_refused_with_both_ranges() {
     let version =
         recorded(CONTROL_REPLIES_OF_5, r#"{"reply":"version"#).replace(r#""api":5"#, r#""api":4"#);
     let (output, text) = run(&["reload", "--socket"], &[&[&version]]);
     assert!(!output.status.success());
     for part in [
         "version 4 ",
-        &Versions::SPOKEN.to_string(),
+        &Versions::SUPPORTED.to_string(),
         "covalent-control is the older",
     ] {
         assert!(text.contains(part), "{part} in {text}");

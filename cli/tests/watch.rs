@@ -23,8 +23,8 @@ fn alone(place: &tempfile::TempDir) -> Node {
     Node::up(place.path(), "a", &place.path().join("x.sock"), "")
 }
 
-fn lines(told: &str) -> Vec<Value> {
-    let lines = told.lines();
+fn lines(printed: &str) -> Vec<Value> {
+    let lines = printed.lines();
     lines
         .map(|line| serde_json::from_str(line).unwrap())
         .collect()
@@ -36,9 +36,9 @@ fn programs_get_samples_line_by_line() {
     let node = alone(&place);
     let watch = ["watch", "port", "covalent_up", "--interval", "0.1"];
     let json = ["--count", "3", "--format", "json"];
-    let (went, told) = node.run(&[&watch[..], &json].concat());
-    assert!(went, "{told}");
-    let samples = lines(&told);
+    let (went, printed) = node.run(&[&watch[..], &json].concat());
+    assert!(went, "{printed}");
+    let samples = lines(&printed);
     for (sample, number) in samples.iter().zip(1..) {
         assert_eq!(sample["number"], number);
         assert_eq!(sample["node"], "a");
@@ -61,26 +61,29 @@ fn programs_get_samples_line_by_line() {
 }
 
 #[test]
-fn elsewhere_than_on_a_terminal_there_is_a_line_for_what_changes() {
+fn without_a_terminal_each_change_is_a_line() {
     let place = tempfile::tempdir().unwrap();
     let node = alone(&place);
     let watch = ["watch", "node", "--interval", "0.1", "--count", "3"];
-    let (went, told) = node.run(&watch);
-    assert!(went && !told.contains('\u{1b}'), "{told}");
-    let of = |name: &str| told.lines().filter(|line| line.contains(name)).count();
-    assert_eq!(of(" covalent_node_info{"), 1, "{told}");
-    assert_eq!(of(" covalent_node_uptime_seconds "), 3, "{told}");
-    assert!(told.lines().all(|line| line.starts_with("20")), "{told}");
+    let (went, printed) = node.run(&watch);
+    assert!(went && !printed.contains('\u{1b}'), "{printed}");
+    let of = |name: &str| printed.lines().filter(|line| line.contains(name)).count();
+    assert_eq!(of(" covalent_node_info{"), 1, "{printed}");
+    assert_eq!(of(" covalent_node_uptime_seconds "), 3, "{printed}");
+    assert!(
+        printed.lines().all(|line| line.starts_with("20")),
+        "{printed}"
+    );
 }
 
 #[test]
-fn what_is_not_there_is_named() {
+fn missing_families_are_named() {
     let place = tempfile::tempdir().unwrap();
     let node = alone(&place);
     for (arguments, wanted) in [
         (
             &["watch", "prot"][..],
-            "`covalent_prot`, to which no metric answers",
+            "`covalent_prot`, which matches no metric",
         ),
         (
             &["watch", "--label", "prot=p0"],
@@ -93,22 +96,25 @@ fn what_is_not_there_is_named() {
         (&["watch", "--events", "port"], "cannot be used with"),
         (
             &["watch", "--socket", "/nowhere.sock"],
-            "nobody serves telemetry at /nowhere.sock",
+            "no telemetry server at /nowhere.sock",
         ),
     ] {
-        let (went, told) = node.run(arguments);
-        assert!(!went && told.contains(wanted), "{arguments:?}: {told}");
+        let (went, printed) = node.run(arguments);
+        assert!(
+            !went && printed.contains(wanted),
+            "{arguments:?}: {printed}"
+        );
     }
 }
 
 #[test]
-fn events_are_those_that_are_kept_and_those_that_come() {
+fn kept_events_and_new_events_are_printed() {
     let place = tempfile::tempdir().unwrap();
     let [a, b] = Node::pair(place.path());
     let mut command = a.command(&["watch", "--events", "--format", "json"]);
     let mut watches = Guarded(command.stdout(Stdio::piped()).spawn().unwrap());
-    let told = BufReader::new(watches.0.stdout.take().unwrap());
-    let mut events = told
+    let printed = BufReader::new(watches.0.stdout.take().unwrap());
+    let mut events = printed
         .lines()
         .map(|line| serde_json::from_str::<Value>(&line.unwrap()).unwrap());
     let up = events.find(|event| event["event"] == "link_up").unwrap();
@@ -122,8 +128,8 @@ fn events_are_those_that_are_kept_and_those_that_come() {
     watches.signal(Signal::SIGINT);
     assert_eq!(watches.exit_code(PATIENCE), Some(130));
 
-    let (went, told) = a.run(&["watch", "--events", "--count", "1"]);
-    assert!(went && told.lines().count() == 1, "{told}");
+    let (went, printed) = a.run(&["watch", "--events", "--count", "1"]);
+    assert!(went && printed.lines().count() == 1, "{printed}");
 }
 
 #[test]
@@ -139,22 +145,25 @@ fn it_is_served_at_an_address_after_a_reload_and_ends_with_control() {
         &format!("[control]\ngrpc_listen = \"{address}\"\n"),
     );
     fs::write(node.file(), with).unwrap();
-    let (went, told) = node.run(&["reload"]);
-    assert!(went && told.contains("control.grpc_listen"), "{told}");
+    let (went, printed) = node.run(&["reload"]);
+    assert!(went && printed.contains("control.grpc_listen"), "{printed}");
     let watch = ["watch", "up", "--count", "1", "--at", &address];
     wait_until("it is served there", PATIENCE, || node.run(&watch).0);
 
     let mut command = node.command(&["watch", "up", "--at", &address, "--format", "json"]);
     command.stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut watches = Guarded(command.spawn().unwrap());
-    let mut told = BufReader::new(watches.0.stdout.take().unwrap()).lines();
-    assert!(told.next().is_some());
+    let mut printed = BufReader::new(watches.0.stdout.take().unwrap()).lines();
+    assert!(printed.next().is_some());
     drop(node);
     assert_eq!(watches.exit_code(PATIENCE), Some(1));
-    let mut said = String::new();
+    let mut error_output = String::new();
     let mut errors = watches.0.stderr.take().unwrap();
-    std::io::Read::read_to_string(&mut errors, &mut said).unwrap();
-    assert!(said.contains("covalent-control at"), "{said}");
+    std::io::Read::read_to_string(&mut errors, &mut error_output).unwrap();
+    assert!(
+        error_output.contains("covalent-control at"),
+        "{error_output}"
+    );
 }
 
 #[test]

@@ -1,5 +1,5 @@
-//! Writes what is made of the declarations of the metrics: `metrics page` docs/metrics.md, `metrics dashboard` configs/grafana.json. `make metrics`
-//! runs both.
+//! Generates files from the declarations of the metrics: `metrics page` writes docs/metrics.md,
+//! `metrics dashboard` configs/grafana.json. `make metrics` runs both.
 
 use std::{
     io::{Error, Result, Write, stdout},
@@ -23,7 +23,7 @@ fn run() -> Result<()> {
     let text = match what.as_deref() {
         Some("page") => page(),
         Some("dashboard") => dashboard(),
-        _ => return Err(Error::other("say `page` or `dashboard`")),
+        _ => return Err(Error::other("expected `page` or `dashboard`")),
     };
     stdout().write_all(text.as_bytes())
 }

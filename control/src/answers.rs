@@ -1,10 +1,11 @@
-//! `control.sock`: answers to the CLI.
+//! `control.sock`: replies to the CLI.
 //!
-//! What is told here may be read by anyone on the host, like `/metrics`, so the socket is open to all, where the kernel refuses the descriptors that they send
-//! ([`clients`](crate::clients)). Who may have the file read again is root and control's own user.
+//! Anyone on the host may read these replies, like `/metrics`. The socket is therefore open to all
+//! users if the kernel refuses the descriptors that they send ([`clients`](crate::clients)). Only
+//! root and control's own user may reload the file.
 
 use covalent_api::{
-    control::{ControlReply, ControlRequest, ControlVersion, RULES_TOLD_MAX},
+    control::{ControlReply, ControlRequest, ControlVersion, RULES_PER_REPLY_MAX},
     datagram,
     versions::Versions,
 };
@@ -17,42 +18,44 @@ use tracing::{debug, warn};
 use crate::{
     agreement::{Agreement, Reloaded, RuleEdit},
     channel::{Channel, ChannelError},
-    clients::{Bounds, Client, Door, Full, Who},
-    interfaces::{Asker, Interfaces},
-    neighbours::Neighbours,
+    clients::{Bounds, Client, Door, Full, Principal},
+    interfaces::{Interfaces, Requester},
+    neighbors::Neighbors,
 };
 
-/// Most clients at a time; the next one is turned away. Strangers never fill those that are left for root and the node's user, who reload.
+/// Maximum number of concurrent clients; further ones are refused. Other users cannot fill the
+/// slots reserved for root and the node's user, who reload.
 pub const CLIENTS: Bounds = Bounds {
     all: 32,
     strangers: 24,
     each: 8,
 };
 
-/// How long a client may say nothing, or not read, before its place is given to the next.
+/// How long a client may send nothing, or not read, before it loses its slot.
 const IDLE_MAX: Duration = Duration::from_secs(10);
 
-/// How long the kernel may take to show the interfaces once more, before what is known of them is told.
-const LOOK_MAX: Duration = Duration::from_secs(1);
+/// How long the kernel may take to list the interfaces again before control replies with its last
+/// known state.
+const RECHECK_MAX: Duration = Duration::from_secs(1);
 
-/// What the answers are made from.
+/// Sources of the replies.
 #[derive(Clone)]
 pub struct Knowledge {
     /// The node's configured name.
     pub node: String,
     /// When control started.
     pub started: Instant,
-    /// The neighbour table.
-    pub neighbours: watch::Receiver<Neighbours>,
+    /// The neighbor table.
+    pub neighbors: watch::Receiver<Neighbors>,
     /// The interfaces of AF_XDP ports.
     pub interfaces: watch::Receiver<Interfaces>,
     /// Has the interfaces looked at once more.
-    pub look_again: mpsc::Sender<Asker>,
-    /// What is agreed on with the daemon, if control has a file.
+    pub recheck: mpsc::Sender<Requester>,
+    /// The agreement with the daemon, if control has a file.
     pub agreement: Option<Agreement>,
 }
 
-/// What a client for whom there is no place is told.
+/// Reply to a client for which there is no slot.
 #[must_use]
 pub fn turned_away(full: &Full) -> Vec<u8> {
     let reason = format!("too many clients of the control socket: {full}");
@@ -82,14 +85,19 @@ pub async fn serve(mut door: Door, knowledge: Knowledge) {
     }
 }
 
-/// Answers one client until it leaves, says something that is no request, or says nothing or does not read for `idle_max`: the socket is open to all,
-/// and silent clients must not keep the others out.
+/// Serves one client until it disconnects or violates the protocol. A client that sends nothing or
+/// does not read for `idle_max` is disconnected too: the socket is open to all, and idle clients
+/// must not lock out others.
 async fn converse(
     client: Client,
     knowledge: &Knowledge,
     idle_max: Duration,
 ) -> Result<(), ChannelError> {
-    let Client { socket, who, place } = client;
+    let Client {
+        socket,
+        principal,
+        place,
+    } = client;
     let mut channel = Channel::of(socket).map_err(ChannelError::Io)?;
     // Given back when the channel is closed.
     let _place = place;
@@ -102,10 +110,10 @@ async fn converse(
                 request @ (ControlRequest::Reload
                 | ControlRequest::Rules { .. }
                 | ControlRequest::Steer { .. }),
-            ) => privileged(who, knowledge, request).await,
+            ) => privileged(principal, knowledge, request).await,
             Ok(request) => {
                 if request == ControlRequest::Interfaces {
-                    knowledge.look_again().await;
+                    knowledge.recheck().await;
                 }
                 knowledge.answer(&request)
             }
@@ -114,25 +122,32 @@ async fn converse(
             },
             Err(problem) => return Err(problem),
         };
-        // A client that does not read is as silent as one that does not ask.
-        let Ok(sent) = timeout(idle_max, tell(&mut channel, &reply)).await else {
+        // A client that does not read is treated like a client that sends nothing.
+        let Ok(sent) = timeout(idle_max, send_reply(&mut channel, &reply)).await else {
             return Err(ChannelError::Closed);
         };
         sent?;
     }
 }
 
-/// Answers what only some may ask: to have the file read again, to see and to change the rules in force.
-async fn privileged(who: Who, knowledge: &Knowledge, request: ControlRequest) -> ControlReply {
+/// Answers privileged requests: reload the file, list and change the rules in force.
+async fn privileged(
+    principal: Principal,
+    knowledge: &Knowledge,
+    request: ControlRequest,
+) -> ControlReply {
     let refused = |reason: String| ControlReply::Refused { reason };
-    match who {
-        Who::Operator => {}
-        Who::User(uid) => {
+    match principal {
+        Principal::Operator => {}
+        Principal::User(uid) => {
             return refused(format!(
-                "user {uid} may not have the configuration reloaded or changed, nor see its rules: run as root or as control's user"
+                "user {uid} may not reload or change the configuration, nor see its rules: run as \
+                 root or as control's user"
             ));
         }
-        Who::Network => return refused("the system does not say who asks".to_owned()),
+        Principal::Network => {
+            return refused("the system does not identify the requester".to_owned());
+        }
     }
     let Some(agreement) = &knowledge.agreement else {
         return refused("this control was started without a file".to_owned());
@@ -158,24 +173,27 @@ async fn privileged(who: Who, knowledge: &Knowledge, request: ControlRequest) ->
 
 /// The steering rules in force, from number `from` on.
 async fn rules(agreement: &Agreement, from: u32) -> ControlReply {
-    let Some(told) = agreement.rules().await else {
+    let Some(in_force) = agreement.rules().await else {
         return ControlReply::Refused {
-            reason: "no covalentd answers, and only one that runs has rules in force".to_owned(),
+            reason: "no covalentd answers, and only a running covalentd has rules in \
+                     force"
+                .to_owned(),
         };
     };
-    let all = told.rules.len();
+    let all = in_force.rules.len();
     let first = (from as usize).min(all);
-    let end = (first + RULES_TOLD_MAX).min(all);
+    let end = (first + RULES_PER_REPLY_MAX).min(all);
     ControlReply::Rules {
-        held: told.held,
-        rules: told.rules[first..end].to_vec(),
+        held: in_force.held,
+        rules: in_force.rules[first..end].to_vec(),
         next: (end < all).then_some(end as u32),
     }
 }
 
-async fn tell(channel: &mut Channel, reply: &ControlReply) -> Result<(), ChannelError> {
+async fn send_reply(channel: &mut Channel, reply: &ControlReply) -> Result<(), ChannelError> {
     match channel.send(reply).await {
-        // Hundreds of links may not fit; whoever asked shall read why, not guess from a closed socket.
+        // Hundreds of links may not fit. The client must receive the reason instead of a closed
+        // socket.
         Err(ChannelError::Datagram(problem)) => {
             let reason = problem.to_string();
             channel.send(&ControlReply::Refused { reason }).await
@@ -185,37 +203,38 @@ async fn tell(channel: &mut Channel, reply: &ControlReply) -> Result<(), Channel
 }
 
 impl Knowledge {
-    /// Has the interfaces looked at once more: the kernel does not tell of everything. Whoever watches none has nothing to look at.
-    async fn look_again(&self) {
-        let (asker, looked) = oneshot::channel();
-        if self.look_again.try_send(asker).is_ok() {
-            // Late, or no watcher: what is known is told.
-            let _ = timeout(LOOK_MAX, looked).await;
+    /// Queries the interfaces again, because the kernel does not send notifications of every
+    /// change. Does nothing if no interface is watched.
+    async fn recheck(&self) {
+        let (requester, rechecked) = oneshot::channel();
+        if self.recheck.try_send(requester).is_ok() {
+            // On a timeout, or without a watcher, the reply has the last known state.
+            let _ = timeout(RECHECK_MAX, rechecked).await;
         }
     }
 
     /// The answer to one request.
     #[must_use]
     pub fn answer(&self, request: &ControlRequest) -> ControlReply {
-        let neighbours = self.neighbours.borrow();
-        let daemon_connected = neighbours.daemon().is_some();
+        let neighbors = self.neighbors.borrow();
+        let daemon_connected = neighbors.daemon().is_some();
         match request {
             ControlRequest::Version => ControlReply::Version(ControlVersion {
-                api: Versions::SPOKEN.newest,
-                oldest: Some(Versions::SPOKEN.oldest),
+                api: Versions::SUPPORTED.newest,
+                oldest: Some(Versions::SUPPORTED.oldest),
                 program: env!("CARGO_PKG_VERSION").to_owned(),
                 pid: std::process::id(),
                 uptime_ns: u64::try_from(self.started.elapsed().as_nanos()).unwrap_or(u64::MAX),
                 node: self.node.clone(),
-                guid: neighbours.daemon(),
+                guid: neighbors.daemon(),
             }),
-            ControlRequest::Neighbours => ControlReply::Neighbours {
+            ControlRequest::Neighbors => ControlReply::Neighbors {
                 daemon_connected,
-                neighbours: neighbours.neighbours(),
+                neighbors: neighbors.neighbors(),
             },
             ControlRequest::Links => ControlReply::Links {
                 daemon_connected,
-                links: neighbours.links(),
+                links: neighbors.links(),
             },
             ControlRequest::Reload
             | ControlRequest::Rules { .. }
@@ -252,9 +271,9 @@ mod tests {
         Knowledge {
             node: "node-a".to_owned(),
             started: Instant::now(),
-            neighbours: watch::channel(Neighbours::default()).1,
+            neighbors: watch::channel(Neighbors::default()).1,
             interfaces: watch::channel(Interfaces::of(&[])).1,
-            look_again: mpsc::channel(1).0,
+            recheck: mpsc::channel(1).0,
             agreement: None,
         }
     }
@@ -264,8 +283,8 @@ mod tests {
         let (socket, other) = UnixSeqpacket::pair().expect("a pair");
         let client = Client {
             socket: socket.into(),
-            who: Who::Operator,
-            place: places.take(Who::Operator).expect("free"),
+            principal: Principal::Operator,
+            place: places.take(Principal::Operator).expect("free"),
         };
         (client, Channel::of(other.into()).expect("a socket"))
     }
@@ -280,7 +299,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_client_that_says_nothing_is_hung_up_on() {
+    async fn a_silent_client_is_disconnected() {
         let places = one_place();
         let (client, mut channel) = client(&places);
         channel.send(&ControlRequest::Version).await.expect("room");
@@ -289,25 +308,26 @@ mod tests {
         let ended = ended.expect("the conversation ends");
         assert!(matches!(ended, Err(ChannelError::Closed)), "{ended:?}");
         assert!(began.elapsed() >= SHORT);
-        let reply = channel.recv().await.expect("what it asked for");
+        let reply = channel.recv().await.expect("the requested reply");
         assert!(matches!(reply, ControlReply::Version(_)), "{reply:?}");
         let end = channel.recv::<ControlReply>().await;
         assert!(matches!(end, Err(ChannelError::Closed)), "{end:?}");
-        assert!(places.take(Who::Operator).is_ok());
+        assert!(places.take(Principal::Operator).is_ok());
     }
 
     #[tokio::test]
-    async fn a_client_that_does_not_read_is_hung_up_on() {
+    async fn a_client_that_does_not_read_is_disconnected() {
         let places = one_place();
         let (client, channel) = client(&places);
-        // There is a request at every moment, so control waits for room, never for a request.
-        let asks = async { while channel.send(&ControlRequest::Version).await.is_ok() {} };
+        // There is always a request pending, so control waits for buffer space and never for a
+        // request.
+        let requests = async { while channel.send(&ControlRequest::Version).await.is_ok() {} };
         let began = Instant::now();
         let knowledge = knowledge();
-        let both = async { join!(converse(client, &knowledge, SHORT), asks) };
+        let both = async { join!(converse(client, &knowledge, SHORT), requests) };
         let (ended, ()) = timeout(LONG, both).await.expect("the conversation ends");
         assert!(matches!(ended, Err(ChannelError::Closed)), "{ended:?}");
         assert!(began.elapsed() >= SHORT);
-        assert!(places.take(Who::Operator).is_ok());
+        assert!(places.take(Principal::Operator).is_ok());
     }
 }

@@ -49,34 +49,38 @@ impl Channel {
         Ok(Self::new(UnixSeqpacket::try_from(socket)?))
     }
 
-    /// Connects to the listener at `path`. Never blocks: a listener that accepts nobody and has a full backlog shows as an
-    /// error of the first message.
+    /// Connects to the listener at `path`. Never blocks: a listener that does not accept and has a
+    /// full backlog causes an error of the first message.
     ///
     /// # Errors
-    /// What the system said; [`io::ErrorKind::NotFound`] and [`io::ErrorKind::ConnectionRefused`] if nobody listens.
+    /// The error of the system call; [`io::ErrorKind::NotFound`] and
+    /// [`io::ErrorKind::ConnectionRefused`] if there is no listener.
     pub async fn connect(path: &Path) -> io::Result<Self> {
         Ok(Self::new(UnixSeqpacket::connect(path).await?))
     }
 
-    /// The process at the other end when the connection was made, if it has a number in this pid namespace.
+    /// The peer process at the time of the connection, if it has a number in this pid namespace.
     #[must_use]
     pub fn peer_pid(&self) -> Option<i32> {
         self.socket.peer_cred().ok()?.pid()
     }
 
-    /// Sends `message`; waits while the other end has no room for it.
+    /// Sends `message`. Waits while the peer's buffer is full.
     ///
     /// # Errors
     /// [`ChannelError`].
     pub async fn send<T: Serialize>(&self, message: &T) -> Result<(), ChannelError> {
         let bytes = datagram::encode(message)?;
-        // A datagram goes whole or not at all, so its length tells nothing.
+        // A datagram is sent completely or not at all, so the returned length carries no
+        // information.
         self.socket.send(&bytes).await?;
         Ok(())
     }
 
-    /// Waits for the next message. Nothing is lost if the future is dropped. Descriptors that come with it are closed by the kernel before this returns, which takes as long as
-    /// their sender likes: strangers must be kept from sending any ([`clients`](crate::clients)).
+    /// Waits for the next message. Cancel-safe: dropping the future loses no message. The kernel
+    /// closes descriptors that come with the message before this returns, which takes as long as
+    /// their sender chooses. The socket must prevent untrusted users from sending any
+    /// ([`clients`](crate::clients)).
     ///
     /// # Errors
     /// [`ChannelError`].

@@ -33,19 +33,20 @@ use crate::{
     metrics::OwnMetrics,
 };
 
-/// How long answers under way may take once the process is to end.
+/// Time limit for replies in flight at shutdown.
 const LAST_ANSWERS: Duration = Duration::from_millis(500);
 
 /// Why control cannot start. Nothing is left behind.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
-    /// Somebody else has the address.
+    /// Another process uses the address.
     #[error(
-        "cannot serve {what} on {address}: the address is taken, perhaps by another node's control on this host; set \
-         `{key}` to another port, or stop who has it (`ss -ltnp` shows who)"
+        "cannot serve {what} on {address}: the address is in use, perhaps by another node's \
+         control on this host; set `{key}` to another port, or stop the process that has it (`ss \
+         -ltnp` shows it)"
     )]
     AddressTaken {
-        /// What was to be served.
+        /// The service.
         what: &'static str,
         /// Where it is configured.
         key: &'static str,
@@ -57,22 +58,23 @@ pub enum StartError {
         "cannot serve {what} on {address}: {problem}; `{key}` must name an address of this host"
     )]
     Address {
-        /// What was to be served.
+        /// The service.
         what: &'static str,
         /// Where it is configured.
         key: &'static str,
         /// The configured address.
         address: SocketAddr,
-        /// What the system said.
+        /// The error of the system call.
         problem: io::Error,
     },
     /// The address is not one of this host, or of this network namespace.
     #[error(
-        "cannot serve {what} on {address}: this host has no such address now; set `{key}` to one that \
+        "cannot serve {what} on {address}: this host has no such address now; set `{key}` to one \
+         that \
          `ip address` shows (in a new network namespace even loopback needs: ip link set lo up)"
     )]
     AddressUnknown {
-        /// What was to be served.
+        /// The service.
         what: &'static str,
         /// Where it is configured.
         key: &'static str,
@@ -80,27 +82,32 @@ pub enum StartError {
         address: SocketAddr,
     },
     /// The directory for sockets cannot be made.
-    #[error("cannot make {}: {problem}; make it, give this process permission, or change `node.runtime_dir`", .path.display())]
+    #[error(
+        "cannot create {}: {problem}; create it, give this process permission, or change \
+         `node.runtime_dir`", .path.display()
+    )]
     RuntimeDir {
         /// The configured directory.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the system call.
         problem: io::Error,
     },
     /// Another control process of the same node runs.
     #[error(
-        "{}: another covalent-control answers there; stop it, or give this node a `node.runtime_dir` of its own", .path.display()
+        "{}: another covalent-control answers there; stop it, or give this node its own \
+         `node.runtime_dir`", .path.display()
     )]
     SocketTaken {
         /// Path of the socket.
         path: PathBuf,
     },
     /// The socket cannot be made.
-    #[error("{}: {problem}; this process must be able to write to its directory, which is `node.runtime_dir`", .path.display())]
+    #[error("{}: {problem}; this process must be able to write to its directory, which is \
+        `node.runtime_dir`", .path.display())]
     Socket {
         /// Path of the socket.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the system call.
         problem: io::Error,
     },
     /// The schema of telemetry is wrong.
@@ -111,7 +118,8 @@ pub enum StartError {
     Metrics(#[from] prometheus::Error),
 }
 
-/// A control process that serves. It stops when dropped, but [`Control::run`] lets answers under way finish.
+/// A running control process. It stops when dropped. [`Control::run`] also completes replies in
+/// flight.
 pub struct Control {
     metrics_address: SocketAddr,
     telemetry_address: Option<SocketAddr>,
@@ -138,7 +146,8 @@ impl Drop for Task {
 }
 
 impl Control {
-    /// As [`Control::start_from`], without a file: nothing can be reloaded, and nothing is agreed on with the daemon.
+    /// As [`Control::start_from`], without a file: control can reload nothing, and has no agreement
+    /// with the daemon.
     ///
     /// # Errors
     /// As [`Control::start_from`].
@@ -146,16 +155,18 @@ impl Control {
         Self::start_from(config, None).await
     }
 
-    /// Binds the socket and the address, and starts everything. `file` is where `config` was read. Must be called inside a tokio runtime, on a thread in the
-    /// network namespace of the interfaces.
+    /// Binds the socket and the address, and starts all tasks. `file` is the file from which
+    /// `config` was read. Must be called inside a tokio runtime, on a thread in the network
+    /// namespace of the interfaces.
     ///
     /// # Errors
-    /// [`StartError`] says what to change.
+    /// [`StartError`] describes what to change.
     pub async fn start_from(config: &Config, file: Option<&Path>) -> Result<Self, StartError> {
         Self::start_as(config, file, Descriptors::Refused).await
     }
 
-    /// As [`Control::start_from`]. [`Descriptors::Arrive`] has it serve as on a kernel that cannot refuse descriptors, whatever this one can.
+    /// As [`Control::start_from`]. With [`Descriptors::Arrive`] it serves as on a kernel that
+    /// cannot refuse descriptors, even if this kernel can.
     ///
     /// # Errors
     /// As [`Control::start_from`].
@@ -189,7 +200,7 @@ impl Control {
         let recent = Recent::default();
         let daemon = Daemon::keep(at, own.clone(), recent.clone());
         let (table, interfaces) = watch::channel(Interfaces::of(&config.port));
-        let (look_again, asked) = mpsc::channel(answers::CLIENTS.all);
+        let (recheck, requested) = mpsc::channel(answers::CLIENTS.all);
         let (pages, other_listeners) = mpsc::channel(1);
         let (telemetry, other_addresses) = mpsc::channel(1);
         let names = Names::new(config.control.metrics_hosts.clone());
@@ -205,14 +216,14 @@ impl Control {
                 socket: config.socket_path(),
             };
             let keys = Own::new(config.control.clone(), listeners, followed);
-            Agreement::keep(between, keys, daemon.neighbours(), own.clone())
+            Agreement::keep(between, keys, daemon.neighbors(), own.clone())
         });
         let knowledge = Knowledge {
             node: config.node.name.clone(),
             started: Instant::now(),
-            neighbours: daemon.neighbours(),
+            neighbors: daemon.neighbors(),
             interfaces: interfaces.clone(),
-            look_again: look_again.clone(),
+            recheck: recheck.clone(),
             agreement: agreement.clone(),
         };
         let (stop, stopped) = oneshot::channel();
@@ -240,7 +251,7 @@ impl Control {
             Task(tokio::spawn(interfaces::watch(
                 table,
                 follows,
-                asked,
+                requested,
                 own.clone(),
             ))),
         ];
@@ -249,7 +260,7 @@ impl Control {
                 daemon: daemon.clone(),
                 agreement,
                 interfaces: interfaces.clone(),
-                look_again,
+                recheck,
             };
             tasks.push(Task(tokio::spawn(healing::heal(around, own))));
         }
@@ -280,7 +291,8 @@ impl Control {
         self.metrics_address
     }
 
-    /// Where telemetry is served over gRPC beside its socket, with the port that the system chose if the configured one is 0.
+    /// Address of telemetry over gRPC, in addition to its socket. Has the port that the system
+    /// assigned if the configured one is 0.
     #[must_use]
     pub const fn telemetry_address(&self) -> Option<SocketAddr> {
         self.telemetry_address
@@ -298,13 +310,13 @@ impl Control {
         self.interfaces.clone()
     }
 
-    /// What is agreed on with the daemon; `None`: control was started without a file.
+    /// The agreement with the daemon. `None`: control was started without a file.
     #[must_use]
     pub fn agreement(&self) -> Option<Agreement> {
         self.agreement.clone()
     }
 
-    /// Serves until `stop` is ready, then lets answers under way finish, for at most half a second.
+    /// Serves until `stop` is ready, then completes replies in flight within half a second.
     ///
     /// # Errors
     /// If the HTTP listener failed.
@@ -344,7 +356,7 @@ async fn listen(
     Ok((listener, bound))
 }
 
-/// The control socket, and who lets clients in there.
+/// Binds the control socket and creates its `Door`.
 fn bind_control(config: &Config, descriptors: Descriptors) -> Result<(Listener, Door), StartError> {
     let runtime_dir = &config.node.runtime_dir;
     fs::create_dir_all(runtime_dir).map_err(|problem| StartError::RuntimeDir {
@@ -371,7 +383,7 @@ fn bind_control(config: &Config, descriptors: Descriptors) -> Result<(Listener, 
     Ok((name, door.map_err(failed)?))
 }
 
-/// The socket of telemetry, and who lets clients in there.
+/// Binds the telemetry socket and creates its `Door`.
 fn bind_telemetry(
     config: &Config,
     descriptors: Descriptors,
@@ -394,7 +406,7 @@ fn bind_telemetry(
     Ok((name, door.map_err(failed)?))
 }
 
-/// Has the kernel refuse descriptors, if it can, before anybody may connect.
+/// Makes the kernel refuse descriptors, if it can, before any user may connect.
 fn open(
     listener: BorrowedFd<'_>,
     path: &Path,

@@ -11,7 +11,8 @@ use tracing::debug;
 const TRIES: usize = 20;
 const PAUSE: Duration = Duration::from_millis(1);
 
-/// A daemon that has written nothing for so much longer than it is told to hangs, or stands still: it is asked then, and that it does not answer is told.
+/// Delay beyond its configured interval after which a daemon that wrote no counters counts as hung
+/// or stopped. Control then queries it, and reports a missing reply.
 const LATE: Duration = Duration::from_secs(2);
 
 /// Where they are.
@@ -27,7 +28,8 @@ impl Counters {
         Self { path }
     }
 
-    /// What a daemon that lives and goes round wrote last; `None` if there is none, or it writes no counters.
+    /// The last counters of a running daemon. `None` if there is no daemon, if it makes no
+    /// progress, or if it writes no counters.
     pub async fn read(&self) -> Option<Snapshot> {
         let file = match CountersFile::open(&self.path) {
             Ok(file) => file,

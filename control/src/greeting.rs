@@ -13,7 +13,7 @@ use crate::channel::{Channel, ChannelError};
 /// Why a daemon was not greeted.
 #[derive(Debug, thiserror::Error)]
 pub enum GreetingError {
-    /// Nobody listens.
+    /// No process listens.
     #[error("{0} (is covalentd running?)")]
     Connect(io::Error),
     /// The socket or a message failed.
@@ -21,14 +21,15 @@ pub enum GreetingError {
     Channel(#[from] ChannelError),
     /// The daemon turned this process away.
     #[error(
-        "it refuses control: {0} (control must run as root, as the daemon's own user, or as a member of `node.group`)"
+        "it refuses control: {0} (control must run as root, as the daemon's own user, or as a \
+         member of `node.group`)"
     )]
     Refused(String),
     /// Daemon and control are more than one release apart.
     #[error(transparent)]
     Version(NoCommonVersion),
-    /// The daemon answered something else than what was asked.
-    #[error("it answered the greeting with something else")]
+    /// The daemon's reply does not match the request.
+    #[error("it answered the greeting with an unexpected message")]
     Unexpected,
 }
 
@@ -42,7 +43,8 @@ pub struct Greeted {
     pub node: String,
 }
 
-/// Connects to the daemon at `socket` and introduces control as `program`, in the newest version that both speak. A daemon of version 5 takes a second connection.
+/// Connects to the daemon at `socket` and introduces control as `program`, in the newest version
+/// that both support. A daemon of version 5 needs a second connection.
 ///
 /// # Errors
 /// [`GreetingError`].
@@ -63,9 +65,9 @@ async fn greet_with(socket: &Path, hello: &Request) -> Result<Greeted, GreetingE
     let apart = |speaks| {
         GreetingError::Version(NoCommonVersion {
             server: "covalentd",
-            server_speaks: speaks,
+            server_versions: speaks,
             client: "covalent-control",
-            client_speaks: Versions::SPOKEN,
+            client_versions: Versions::SUPPORTED,
         })
     };
     match channel.recv().await? {
@@ -74,7 +76,7 @@ async fn greet_with(socket: &Path, hello: &Request) -> Result<Greeted, GreetingE
             node,
             guid,
             ..
-        } if Versions::SPOKEN.has(version) => Ok(Greeted {
+        } if Versions::SUPPORTED.has(version) => Ok(Greeted {
             channel,
             guid,
             node,

@@ -1,17 +1,19 @@
-//! The control process: brings links up, keeps the neighbour table, exports metrics.
+//! The control process: brings links up, maintains the neighbor table, exports metrics.
 //!
-//! One tokio thread that sleeps until something happens:
+//! One tokio thread sleeps until an event occurs:
 //! - [`interfaces`] sets the network interfaces of AF_XDP ports up and watches them;
 //! - [`daemon`] keeps a connection to `covalentd`, follows its events and fetches its status;
-//! - [`agreement`] has one configuration in force in both processes;
-//! - [`healing`] has ports opened again that are not what their interfaces are any more;
-//! - [`neighbours`] is the table that both fill;
-//! - [`http`] serves `/metrics` ([`metrics`]) and `/healthz`, and [`live`] a page that shows what the node does;
+//! - [`agreement`] keeps one configuration in force in both processes;
+//! - [`healing`] reopens ports that no longer match their interfaces;
+//! - [`neighbors`] is the table that both fill;
+//! - [`http`] serves `/metrics` ([`metrics`]) and `/healthz`, and [`live`] a page that shows the
+//!   node's activity;
 //! - [`grpc`] streams metrics and events on `telemetry.sock`;
-//! - [`answers`] speaks to the CLI on `control.sock`; [`clients`] lets clients of both sockets in, and says how many.
+//! - [`answers`] serves the CLI on `control.sock`; [`clients`] admits clients of both sockets and
+//!   limits their number.
 //!
-//! [`control::Control`] holds them together. The dataplane neither needs nor notices this process: it may stop, crash and
-//! restart while frames flow, and it waits for the daemon whenever that is gone.
+//! [`control::Control`] holds them together. The dataplane does not depend on this process: control
+//! may stop, crash and restart while frames flow. Control waits for the daemon whenever it is gone.
 
 pub mod agreement;
 pub mod answers;
@@ -27,6 +29,6 @@ pub mod http;
 pub mod interfaces;
 pub mod live;
 pub mod metrics;
-pub mod neighbours;
+pub mod neighbors;
 pub mod privilege;
 pub mod sandbox;

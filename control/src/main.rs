@@ -43,7 +43,7 @@ fn run(arguments: &ControlArguments) -> anyhow::Result<()> {
 }
 
 async fn serve(config: &Config, file: &Path) -> anyhow::Result<()> {
-    // Before anything serves, so that a signal from here on ends it in order.
+    // Before any service starts, so that a signal from here on causes a graceful shutdown.
     let mut terminate = signal(SignalKind::terminate()).context("no SIGTERM handler")?;
     let mut interrupt = signal(SignalKind::interrupt()).context("no SIGINT handler")?;
     let hangup = signal(SignalKind::hangup()).context("no SIGHUP handler")?;
@@ -59,10 +59,10 @@ async fn serve(config: &Config, file: &Path) -> anyhow::Result<()> {
     } else {
         warn!("no sandbox: `node.sandbox` is false");
     }
-    tokio::spawn(tell_repeats());
+    tokio::spawn(log_repeats());
     notify(&[NotifyState::Ready]);
     if let Some(every) = sd_notify::watchdog_enabled() {
-        tokio::spawn(tell_watchdog(every));
+        tokio::spawn(notify_watchdog(every));
     }
     control
         .run(async {
@@ -78,7 +78,8 @@ async fn serve(config: &Config, file: &Path) -> anyhow::Result<()> {
         .context("/metrics")
 }
 
-/// Has the file read again at each SIGHUP, until one says that the terminal was closed. What comes of it is in the log.
+/// Rereads the file at each SIGHUP, until a SIGHUP means that the terminal was closed. The result
+/// is logged.
 async fn reload_at(
     mut hangup: Signal,
     agreement: Agreement,
@@ -87,7 +88,7 @@ async fn reload_at(
 ) {
     while hangup.recv().await.is_some() {
         if terminal.is_closed() {
-            // Nobody waits for it: the process is ending.
+            // The receiver may be gone: the process is exiting.
             let _ = closes.send(());
             return;
         }
@@ -116,8 +117,8 @@ impl Terminal {
     }
 }
 
-/// Writes how often lines came again.
-async fn tell_repeats() {
+/// Logs how often lines were repeated.
+async fn log_repeats() {
     loop {
         let due = covalent_log::write_due();
         let within = Instant::now() + covalent_log::WINDOW;
@@ -125,9 +126,9 @@ async fn tell_repeats() {
     }
 }
 
-/// Tells the service manager that control lives, well before each `every` is over. This is one task among those of the one thread: it is not
-/// served when they are not.
-async fn tell_watchdog(every: Duration) {
+/// Reports liveness to the service manager, well before each `every` elapses. It is a task on the
+/// only thread, so it does not run if the other tasks do not.
+async fn notify_watchdog(every: Duration) {
     let mut due = tokio::time::interval(every / 4);
     due.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
@@ -136,9 +137,9 @@ async fn tell_watchdog(every: Duration) {
     }
 }
 
-/// Tells the service manager, if there is one.
+/// Notifies the service manager, if there is one.
 fn notify(states: &[NotifyState<'_>]) {
     if let Err(problem) = sd_notify::notify(states) {
-        warn!("cannot tell the service manager: {problem}");
+        warn!("cannot notify the service manager: {problem}");
     }
 }

@@ -1,4 +1,4 @@
-//! Giving up what is not needed once control serves.
+//! Drops privileges that control does not need once it serves.
 
 use std::{fs::File, path::Path};
 
@@ -8,7 +8,7 @@ use tracing::info;
 /// Setting interfaces up, also those that a reload brings.
 const KEPT: Capability = Capability::CAP_NET_ADMIN;
 
-/// Reading a configuration that lies where only its owner may look, say below somebody's home.
+/// To read a configuration in a directory that only its owner may enter, such as a home directory.
 const OF_FILE: Capability = Capability::CAP_DAC_READ_SEARCH;
 
 /// Capabilities could not be read or given up.
@@ -16,15 +16,16 @@ const OF_FILE: Capability = Capability::CAP_DAC_READ_SEARCH;
 #[error("cannot give up capabilities: {0}")]
 pub struct PrivilegeError(#[from] CapsError);
 
-/// Gives up, for the calling thread and those that it starts from now on, all that control does not need for running, and for reading `file` again at
-/// a reload.
+/// Drops all capabilities that control does not need at run time or to read `file` again at a
+/// reload. Applies to the calling thread and to threads that it starts later.
 ///
 /// # Errors
 /// [`PrivilegeError`] if the kernel refused.
 pub fn drop_all_but_needed(file: &Path) -> Result<(), PrivilegeError> {
     let permitted = caps::read(None, CapSet::Permitted)?;
     let mut kept: CapsHashSet = permitted.iter().copied().filter(|it| *it == KEPT).collect();
-    // What a unit gives to another user than root is ambient, and would be handed on to every program.
+    // A unit that runs as another user than root grants ambient capabilities. Every executed
+    // program would inherit them.
     caps::clear(None, CapSet::Ambient)?;
     caps::set(None, CapSet::Inheritable, &CapsHashSet::new())?;
     if kept == permitted {
@@ -56,7 +57,8 @@ mod tests {
 
     use super::*;
 
-    /// What a thread has left that does this. Capabilities belong to threads: this one's end with it.
+    /// The capabilities left to a thread that calls this. Capabilities are per thread, so this
+    /// thread's end with it.
     fn left(file: PathBuf) -> CapsHashSet {
         let thread = thread::spawn(move || {
             drop_all_but_needed(&file).expect("given up");
@@ -66,17 +68,17 @@ mod tests {
     }
 
     #[test]
-    fn only_what_sets_interfaces_up_is_left() {
+    fn only_the_capability_to_set_interfaces_up_is_left() {
         let file = tempfile::NamedTempFile::new().expect("a file");
         let left = left(file.path().to_owned());
         assert!(left.iter().all(|it| *it == KEPT), "{left:?}");
     }
 
     #[test]
-    fn a_file_that_only_its_owner_may_read_can_be_read_again() {
+    fn a_private_file_can_be_read_again() {
         let has = |it| caps::has_cap(None, CapSet::Effective, it).expect("read");
         if !has(OF_FILE) || !has(Capability::CAP_CHOWN) {
-            eprintln!("skipped: root is needed for a file of somebody else");
+            eprintln!("skipped: root is needed for a file of another user");
             return;
         }
         let directory = tempfile::tempdir().expect("a directory");

@@ -1,11 +1,11 @@
-//! What control asks of the kernel once it serves, beside what every program does.
+//! System calls that control needs once it serves, in addition to those of every program.
 
 use covalent_sandbox::Calls;
 pub use covalent_sandbox::SandboxError;
 
 const CALLS: Calls = Calls {
     calls: &[
-        // A handle on the daemon, which tells when it ends.
+        // A pidfd of the daemon, which reports its end.
         libc::SYS_pidfd_open,
     ],
     sockets: &[

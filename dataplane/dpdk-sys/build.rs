@@ -1,4 +1,5 @@
-//! Finds DPDK, compiles the shims and writes their bindings. Does nothing without the feature `dpdk`.
+//! Finds DPDK, compiles the shims and generates their bindings. Does nothing without the feature
+//! `dpdk`.
 
 fn main() {
     println!("cargo::rerun-if-changed=shim");
@@ -17,7 +18,7 @@ mod with_dpdk {
     /// Debian 12 has 22.11, which upstream keeps for three years.
     const FLOOR: &str = "22.11";
 
-    /// The shims, by what they are about.
+    /// The shim sources, by topic.
     const SOURCES: [&str; 6] = [
         "burst.c",
         "device.c",
@@ -27,7 +28,8 @@ mod with_dpdk {
         "turns.c",
     ];
 
-    /// What DPDK's own `libdpdk.pc` asks of every compiler that reads its headers; `pkg-config` hands on neither.
+    /// Flags that DPDK's `libdpdk.pc` requires of every compiler that reads its headers.
+    /// `pkg-config` passes on neither of them.
     fn flags() -> Vec<&'static str> {
         let mut flags = vec!["-include", "rte_config.h"];
         if env::var("CARGO_CFG_TARGET_ARCH").as_deref() == Ok("x86_64") {
@@ -42,12 +44,18 @@ mod with_dpdk {
             .probe("libdpdk")
             .map_err(|error| {
                 format!(
-                    "the feature `dpdk` needs DPDK {FLOOR} or newer, and pkg-config does not find its `libdpdk.pc`. Cure: `apt-get install libdpdk-dev` \
-                     (Debian 12 or newer), or build without the feature. pkg-config said: {}",
-                    error.to_string().lines().find(|line| !line.trim().is_empty()).unwrap_or_default()
+                    "the feature `dpdk` needs DPDK {FLOOR} or newer, and pkg-config does not find \
+                     its `libdpdk.pc`. Cure: `apt-get install libdpdk-dev` (Debian 12 or newer), \
+                     or build without the feature. pkg-config reported: {}",
+                    error
+                        .to_string()
+                        .lines()
+                        .find(|line| !line.trim().is_empty())
+                        .unwrap_or_default()
                 )
             })?;
-        // The ring device is made by a function of its library, which `libdpdk.pc` does not name: it is one of the drivers.
+        // A function of this library creates the ring device. `libdpdk.pc` does not list the
+        // library, because it is a driver.
         println!("cargo::rustc-link-lib=dylib=rte_net_ring");
         println!("cargo::rustc-link-lib=dylib=rte_bus_vdev");
 
@@ -74,7 +82,8 @@ mod with_dpdk {
                     .map(|path| format!("-I{}", path.display())),
             )
             .allowlist_file(".*shim/shim\\.h")
-            // Opaque on purpose: what lies in them is the shims' business, so that a newer DPDK may move it.
+            // Opaque: only the shims access the fields of these types, so a newer DPDK may change
+            // the layout.
             .opaque_type("rte_mbuf")
             .opaque_type("rte_mempool")
             .use_core()

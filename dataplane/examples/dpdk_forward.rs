@@ -1,15 +1,18 @@
-//! Forwards frames between two DPDK devices with our ports and with testpmd, on the same virtual devices, and prints the ratio.
+//! Forwards frames between two DPDK devices with our ports and with testpmd, on the same virtual
+//! devices, and prints the ratio.
 //!
 //! ```text
-//!   testpmd, the peer (core 1):  sends on both ports as fast as it can, throws away what comes back
+//!   testpmd, the peer (core 1):  sends on both ports as fast as it can, discards received frames
 //!                                   ▲            ▲
 //!   the forwarder (core 0):      port 0 ◄──► port 1          ours or testpmd, in turn
 //! ```
-//! The peer counts what comes back, so both forwarders are measured by the same clock and the same counter. It offers more than comes back, whatever gets lost: frames
-//! that only went round and round would measure how many of them are left. Needs dpdk-testpmd (Debian's `dpdk-dev`), two cores,
-//! and root for `af_xdp`: its veth pairs lie in a network namespace that ends with this process.
+//! The peer counts the frames that it receives back, so the same clock and counter measure both
+//! forwarders. It sends more than it receives back, whatever the loss: frames that only circulate
+//! would measure how many of them are left. Needs dpdk-testpmd (Debian's `dpdk-dev`), two cores,
+//! and root for `af_xdp`. Its veth pairs are in a network namespace that ends with this process.
 //!
-//! `cargo run --release -p covalent-dataplane --features dpdk --example dpdk_forward -- memif|af_xdp [SECONDS] [ROUNDS]`
+//! `cargo run --release -p covalent-dataplane --features dpdk --example dpdk_forward --
+//! memif|af_xdp [SECONDS] [ROUNDS]`
 #![allow(clippy::print_stdout, reason = "the figures are its output")]
 
 use std::{
@@ -37,7 +40,7 @@ const SETTLE: Duration = Duration::from_secs(4);
 /// From the first frames to the first count.
 const WARM_UP: Duration = Duration::from_secs(1);
 
-/// What this program is told to be our forwarder.
+/// Argument with which this program starts itself as our forwarder.
 const FORWARD: &str = "forward";
 
 /// Memory of each testpmd, in MiB.
@@ -105,14 +108,14 @@ fn main() -> Result<()> {
     let medium = match arguments.first().map(String::as_str) {
         Some("memif") => Medium::memif(directory.path()),
         Some("af_xdp") => Medium::af_xdp()?,
-        _ => bail!("say memif or af_xdp"),
+        _ => bail!("expected memif or af_xdp"),
     };
     let time = Duration::from_secs(seconds);
     let mut ratios = Vec::new();
     for round in 0..rounds {
         let theirs = beside(&medium, time, |whole| {
             let mut child = testpmd("forwarder", ["1", "0"], &medium.forwarder)?;
-            tell(&mut child, "set fwd io\nstart\n")?;
+            send_commands(&mut child, "set fwd io\nstart\n")?;
             sleep(whole);
             end(child).map(drop)
         })?;
@@ -139,7 +142,8 @@ fn main() -> Result<()> {
     Ok(())
 }
 
-/// Frames a second that come back to the peer while `forwarder` runs, which it does for as long as it is told.
+/// Returns the frames per second that the peer receives back. `forwarder` runs for the duration
+/// that it is passed.
 fn beside(
     medium: &Medium,
     time: Duration,
@@ -172,7 +176,7 @@ fn beside(
     Ok(received(&output) as f64 / took.as_secs_f64())
 }
 
-/// The sum of both ports' counts in what `show port stats all` printed.
+/// Returns the sum of both ports' received packets in the output of `show port stats all`.
 fn received(output: &str) -> u64 {
     output
         .lines()
@@ -182,7 +186,8 @@ fn received(output: &str) -> u64 {
         .sum()
 }
 
-/// A testpmd that waits for commands: its own thread on the first core, the one that forwards on the second.
+/// Starts a testpmd that waits for commands. Its main thread runs on the first core, the forwarding
+/// thread on the second.
 fn testpmd(name: &str, cores: [&str; 2], devices: &[String; 2]) -> Result<Child> {
     let mut command = Command::new("dpdk-testpmd");
     command.args([
@@ -199,7 +204,8 @@ fn testpmd(name: &str, cores: [&str; 2], devices: &[String; 2]) -> Result<Child>
         "--iova-mode=va",
     ]);
     command.args(devices.iter().map(|device| format!("--vdev={device}")));
-    // What the peer sends is one frame many times over: to make each afresh would cost it more than to send it.
+    // The peer sends one prebuilt frame repeatedly: building each frame would cost more than
+    // sending it.
     command.args(["--", "-i", "--total-num-mbufs=16384", "--no-mlockall"]);
     command.args(["--flowgen-flows=1", "--flowgen-clones=31"]);
     command
@@ -210,17 +216,17 @@ fn testpmd(name: &str, cores: [&str; 2], devices: &[String; 2]) -> Result<Child>
         .context("dpdk-testpmd: apt-get install dpdk-dev")
 }
 
-fn tell(child: &mut Child, commands: &str) -> Result<()> {
+fn send_commands(child: &mut Child, commands: &str) -> Result<()> {
     let stdin = child.stdin.as_mut().context("its input")?;
     stdin.write_all(commands.as_bytes())?;
     Ok(())
 }
 
-/// Has a testpmd quit, and returns what it printed.
+/// Makes a testpmd quit and returns its output.
 fn end(mut child: Child) -> Result<String> {
     if child.stdin.is_some() {
         // One that has quit already takes no more commands.
-        let _ = tell(&mut child, "stop\nquit\n");
+        let _ = send_commands(&mut child, "stop\nquit\n");
     }
     drop(child.stdin.take());
     let mut output = String::new();
@@ -251,10 +257,10 @@ fn forward(devices: &[String; 2], time: Duration) -> Result<()> {
     let (Some(mut one), Some(mut other)) = (ports.pop(), ports.pop()) else {
         bail!("two ports");
     };
-    // Only now: DPDK's own threads stay on the cores of the thread that opens the first port.
+    // Pin after the first port opens: DPDK's own threads stay on the cores of the opening thread.
     core_affinity::set_for_current(core_affinity::CoreId { id: 0 });
     let end = Instant::now() + time;
-    // Since the first frame: before it nobody sends.
+    // Counted from the first frame on: before it, the peer does not send.
     let (mut bursts, mut full) = (0_u64, 0_u64);
     while Instant::now() < end {
         for _ in 0..64 {
@@ -268,13 +274,13 @@ fn forward(devices: &[String; 2], time: Duration) -> Result<()> {
         }
     }
     println!(
-        "  ours: {:.1} % of the bursts were full; the peer is what limits when few are",
+        "  ours: {:.1} % of the bursts were full; if few are, the peer is the limit",
         100.0 * full as f64 / bursts.max(1) as f64
     );
     Ok(())
 }
 
-/// Returns how many frames came.
+/// Returns the number of received frames.
 fn pass_on(from: &mut dyn Port, to: &mut dyn Port) -> Result<usize> {
     let passed = from.rx_burst(BURST, &mut |frame| {
         // A full port drops it, as testpmd does; the port counts it as refused.

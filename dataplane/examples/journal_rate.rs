@@ -1,11 +1,13 @@
-//! How many commits a second one lane's journal makes durable, and how long one takes from append to disk, by the number that wait at a time.
+//! Measures how many commits per second one lane's journal makes durable, and the time from append
+//! to disk, by the number of commits in flight.
 //!
 //! ```console
 //! $ cargo run --release -p covalent-dataplane --example journal_rate -- DIRECTORY [SECONDS]
 //! ```
-//! `DIRECTORY` is on the disk to measure; a journal is made in it and removed again. A commit changes one word and keeps a reply of 12 bytes, as
-//! a fetch-and-add does. The loop offers its core after 64 fruitless rounds, as a lane does.
-#![allow(clippy::print_stdout, reason = "the figures are what it is for")]
+//! `DIRECTORY` is on the disk to measure. The program creates a journal in it and removes it again.
+//! A commit changes one word and keeps a reply of 12 bytes, as a fetch-and-add does. The loop
+//! yields its core after 64 rounds without work, as a lane does.
+#![allow(clippy::print_stdout, reason = "the figures are its output")]
 
 use std::{
     collections::VecDeque,

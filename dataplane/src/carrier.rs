@@ -19,10 +19,10 @@ use nix::errno::Errno;
 const GROUP_LINK: u32 = 1;
 /// The kernel sends link messages of a few kilobytes; it never splits one.
 const MESSAGE_BYTES_MAX: usize = 64 * 1024;
-/// Messages handled per call, so that a storm of them does not keep the host thread.
+/// Messages handled per call, so that a storm of them does not monopolize the host thread.
 const MESSAGES_PER_CALL: usize = 256;
 
-/// What the kernel said of an interface.
+/// A change of an interface that the kernel reports.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum InterfaceChange {
     /// Its state now: administratively up and with a carrier, or not.
@@ -41,7 +41,7 @@ pub enum InterfaceChange {
     },
 }
 
-/// A subscription to link changes in the network namespace of the thread that opened it. Non-blocking.
+/// A subscription to link changes in the network namespace of the opening thread. Non-blocking.
 #[derive(Debug)]
 pub struct CarrierWatch {
     socket: Socket,
@@ -49,10 +49,11 @@ pub struct CarrierWatch {
 }
 
 impl CarrierWatch {
-    /// Subscribes, and asks for the state of every interface, which arrives like a change.
+    /// Subscribes to link changes and requests the state of every interface. The states arrive like
+    /// changes.
     ///
     /// # Errors
-    /// The netlink socket could not be had.
+    /// The netlink socket cannot be opened.
     pub fn open() -> io::Result<Self> {
         let mut socket = Socket::new(NETLINK_ROUTE)?;
         socket.bind(&SocketAddr::new(0, GROUP_LINK))?;
@@ -65,18 +66,18 @@ impl CarrierWatch {
         Ok(watch)
     }
 
-    /// Asks for the state of every interface once more.
+    /// Requests the state of every interface again.
     ///
     /// # Errors
     /// The socket failed.
-    pub fn look_again(&mut self) -> io::Result<()> {
+    pub fn recheck(&mut self) -> io::Result<()> {
         self.request_all()
     }
 
-    /// Reads what came and shows each change to `visit`.
+    /// Reads received messages and passes each change to `visit`.
     ///
     /// # Errors
-    /// The socket failed for good. An overflow is no failure: everything is asked for again.
+    /// The socket failed permanently. An overflow is no error: the watch requests all states again.
     pub fn read(&mut self, mut visit: impl FnMut(InterfaceChange)) -> io::Result<()> {
         for _ in 0..MESSAGES_PER_CALL {
             self.buffer.clear();

@@ -2,8 +2,9 @@
 
 use std::thread;
 
-/// Whether a thread of this process can be pinned to `core`. It is tried: a core that the scheduler leaves alone (`isolcpus=`) is not among those that a
-/// process runs on by itself, and can be had nevertheless.
+/// Whether a thread of this process can be pinned to `core`. The function tries it: the default
+/// affinity of a process lacks the cores that `isolcpus=` excludes from scheduling, but pinning to
+/// them works.
 pub(crate) fn can_be_had(core: u32) -> bool {
     let id = core as usize;
     // A thread of its own, which ends with the core that it got.
@@ -19,8 +20,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_core_that_a_thread_does_not_run_on_by_itself_can_be_had_and_one_that_is_not_there_cannot()
-    {
+    fn a_core_outside_the_affinity_mask_is_usable_and_a_missing_one_is_not() {
         let cores = core_affinity::get_core_ids().unwrap();
         let confined = thread::spawn(move || {
             assert!(core_affinity::set_for_current(cores[0]));
@@ -30,6 +30,6 @@ mod tests {
             assert!(!can_be_had(1023));
             core_affinity::get_core_ids().unwrap().len()
         });
-        assert_eq!(confined.join().unwrap(), 1, "nobody was moved");
+        assert_eq!(confined.join().unwrap(), 1, "no thread was moved");
     }
 }

@@ -1,4 +1,4 @@
-//! The daemon: everything started in order, and stopped in reverse.
+//! The daemon: starts all components in order and stops them in reverse order.
 
 use std::{
     fs, io,
@@ -33,14 +33,14 @@ use crate::{
         new_port::{self, NewPort},
         region_of,
     },
-    lock::{KNOCK_AGAIN, when_free},
+    lock::{CONNECT_RETRY_INTERVAL, when_free},
     mailbox::Mailbox,
     port::{self, LaneMemory, Port, PortError, absent::AbsentPort},
     privilege::{self, PrivilegeError, Privileges},
     progress::{Beat, Progress},
     server::{
         Agreements, Deletion, DurableRegion, DurableRegions, LaneLink, MemoryWorkers, ORDERS_MAX,
-        Opener, PortTable, REPORTS_MAX, RegionSeals, Server, ServerParts,
+        Opener, PortTable, REPORTS_MAX, RegionTokens, Server, ServerParts,
         admission::{Admission, AdmissionError},
     },
     telemetry::{HostCounters, Telemetry},
@@ -54,20 +54,20 @@ pub struct Daemon {
     host: Option<JoinHandle<io::Result<()>>>,
     lanes: Vec<LaneThread>,
     beats: Vec<Arc<Beat>>,
-    asked: Arc<Mailbox<()>>,
+    progress_query: Arc<Mailbox<()>>,
     ended: Arc<Mailbox<String>>,
-    /// Told when everybody who writes counters has ended.
+    /// Ended after all threads that write counters have stopped.
     board: Option<Board>,
-    /// Held as long as the daemon lives: nobody else may have this identity.
+    /// Held until the daemon is dropped: no other process may use this identity.
     _identity: Arc<Identity>,
 }
 
-/// Whether ports may damage their own frames, where `[port.faults]` asks for it.
+/// Whether ports may damage their own frames if `[port.faults]` configures it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FaultInjection {
-    /// A configuration that asks for it is refused: a node that is in use loses nothing on purpose.
+    /// The daemon refuses such a configuration: a production node loses no frames on purpose.
     Refused,
-    /// Whoever started the daemon wants it.
+    /// The caller allows it explicitly.
     Allowed,
 }
 
@@ -84,9 +84,10 @@ pub enum StartError {
     /// The configuration is wrong.
     #[error(transparent)]
     Config(#[from] ConfigError),
-    /// A port is to damage its own frames, and nobody allowed that.
+    /// A port is configured to damage its own frames, and fault injection is not allowed.
     #[error(
-        "port `{port}` has a `[port.faults]` table, which damages its frames on purpose: start covalentd with --allow-faults if this node is for \
+        "port `{port}` has a `[port.faults]` table, which damages its frames on purpose: start \
+         covalentd with --allow-faults if this node is for \
          tests, or remove the table"
     )]
     Faults {
@@ -95,7 +96,8 @@ pub enum StartError {
     },
     /// A configured core does not exist or may not be used.
     #[error(
-        "lane {lane} is to run on core {core}, but this process may use cores {available}: change `core` or leave it out"
+        "lane {lane} is configured for core {core}, but this process may use cores {available}: \
+         change `core` or omit it"
     )]
     NoSuchCore {
         /// Index of the lane.
@@ -116,9 +118,9 @@ pub enum StartError {
     Socket {
         /// Where.
         path: PathBuf,
-        /// What the system said.
+        /// The operating system's error.
         source: io::Error,
-        /// What to do, if known.
+        /// A remedy, if known.
         hint: &'static str,
     },
     /// A port cannot be opened.
@@ -140,14 +142,16 @@ pub enum StartError {
     NoJournal(#[from] OpenError),
     /// There is the journal of a lane that is not configured.
     #[error(
-        "{} is the journal of a lane that is not configured, and its durable regions would be missing: configure that lane again as a `[[lane]]`, \
+        "{} is the journal of a lane that is not configured, and its durable regions would be \
+         missing: configure that lane again as a `[[lane]]`, \
          or move the directory to another place",
         .0.display()
     )]
     JournalOfNoLane(PathBuf),
     /// Two lanes have a durable region of one name.
     #[error(
-        "the journals of lanes {lanes:?} in {directory} both hold a durable region `{name}`: move the directory of one of them, `lane-N`, to another \
+        "the journals of lanes {lanes:?} in {directory} both hold a durable region `{name}`: move \
+         the directory of one of them, `lane-N`, to another \
          place"
     )]
     DurableTwice {
@@ -164,9 +168,9 @@ pub enum StartError {
     /// The system gave no thread, descriptor or netlink socket.
     #[error("{doing}: {source}")]
     System {
-        /// What was being done.
+        /// The operation that failed.
         doing: &'static str,
-        /// What it said.
+        /// The operating system's error.
         source: io::Error,
     },
 }
@@ -174,11 +178,11 @@ pub enum StartError {
 impl Daemon {
     /// Starts a daemon that keeps the privileges of this process and damages no frames on purpose.
     ///
-    /// Everything that can be checked is checked before anything is changed. When this returns, the ports are open and the
-    /// socket answers.
+    /// All checks precede the first change. When this function returns, the ports are open and the
+    /// socket accepts clients.
     ///
     /// # Errors
-    /// [`StartError`] says what is wrong, with which object, and what to do.
+    /// [`StartError`] describes the problem, the affected object and the remedy.
     pub fn start(config: Config) -> Result<Self, StartError> {
         Self::start_with(
             config,
@@ -189,9 +193,12 @@ impl Daemon {
         )
     }
 
-    /// Starts a daemon, giving up privileges as told once the ports are open. Capabilities are given up by the calling thread
-    /// and inherited by the daemon's threads. With `given`, a service manager's socket at the node's own path, it listens there and makes none.
-    /// `on_loss`: what to do with a journal that has lost what was acknowledged.
+    /// Starts a daemon and gives up privileges, as `privileges` specifies, once the ports are open.
+    /// The calling thread drops the capabilities, and the daemon's threads inherit the reduced set.
+    ///
+    /// With `activated`, a service manager's socket at the node's own path, the daemon listens on
+    /// that socket and creates none. `on_loss` selects the behavior for a journal that has lost
+    /// acknowledged records.
     ///
     /// # Errors
     /// As [`Daemon::start`].
@@ -200,10 +207,10 @@ impl Daemon {
         privileges: Privileges,
         faults: FaultInjection,
         on_loss: OnLoss,
-        given: Option<Listener>,
+        activated: Option<Listener>,
     ) -> Result<Self, StartError> {
         let host = thread::Builder::new();
-        Self::launch(config, privileges, faults, on_loss, given, host)
+        Self::launch(config, privileges, faults, on_loss, activated, host)
     }
 
     fn launch(
@@ -211,13 +218,13 @@ impl Daemon {
         privileges: Privileges,
         faults: FaultInjection,
         on_loss: OnLoss,
-        given: Option<Listener>,
+        activated: Option<Listener>,
         host: thread::Builder,
     ) -> Result<Self, StartError> {
         check(&config, faults)?;
         let admission = Admission::new(&config.node.group)?;
         let identity = Arc::new(Identity::take(&config.node.state_dir)?);
-        let listener = listen(&config, &admission, given)?;
+        let listener = listen(&config, &admission, activated)?;
         let OpenPorts {
             lanes: ports,
             table: port_table,
@@ -242,10 +249,10 @@ impl Daemon {
         let reaper = Reaper::start().map_err(no_thread)?;
         let agreements = Agreements::new(&config, text, held, links.len() as u32, opener, faults);
 
-        let seals = RegionSeals::new(&identity.secret);
+        let tokens = RegionTokens::new(&identity.secret);
         let config = Arc::new(config);
         let stop = Arc::new(Mailbox::new(1).map_err(no_descriptors)?);
-        let asked = Arc::new(Mailbox::new(1).map_err(no_descriptors)?);
+        let progress_query = Arc::new(Mailbox::new(1).map_err(no_descriptors)?);
         let mut daemon = Self {
             guid: identity.guid,
             stop: stop.clone(),
@@ -253,16 +260,16 @@ impl Daemon {
             lanes: Vec::new(),
             beats: lanes.iter().map(Lane::beat).collect(),
             board,
-            asked: asked.clone(),
+            progress_query: progress_query.clone(),
             ended: Arc::new(Mailbox::new(1).map_err(no_descriptors)?),
             _identity: identity,
         };
-        // On failure the daemon is dropped, and with it what has started ends.
+        // On failure the daemon is dropped, which stops everything that has started.
         let parts = ServerParts {
             config,
             guid: daemon.guid,
             listener,
-            seals,
+            tokens,
             admission,
             lanes: links,
             agreements,
@@ -275,7 +282,7 @@ impl Daemon {
             journals,
             counters,
             stop,
-            asked,
+            progress_query,
         };
         daemon.spawn(lanes, parts, host).map_err(no_thread)?;
         Ok(daemon)
@@ -318,22 +325,25 @@ impl Daemon {
     /// Watches from now on whether its threads move. For one watcher at a time.
     #[must_use]
     pub fn progress(&self) -> Progress {
-        Progress::new(self.beats.iter().cloned(), self.asked.clone())
+        Progress::new(self.beats.iter().cloned(), self.progress_query.clone())
     }
 
-    /// Readable once a thread has ended that nobody told to: [`Daemon::thread_that_ended`] names it.
+    /// Readable once a thread has ended without a request to stop. [`Daemon::thread_that_ended`]
+    /// returns its name.
     #[must_use]
     pub fn ended(&self) -> BorrowedFd<'_> {
         self.ended.as_fd()
     }
 
-    /// The name of a thread that has ended though nobody told it to. Nothing is served without it: stop the daemon.
+    /// Returns the name of a thread that has ended without a request to stop. The daemon cannot
+    /// serve without it: stop the daemon.
     #[must_use]
     pub fn thread_that_ended(&self) -> Option<String> {
         self.ended.pop()
     }
 
-    /// Stops: clients are disconnected, lanes end after their round, ports are closed, the socket is unlinked.
+    /// Stops the daemon: disconnects clients, stops each lane after its round, closes the ports and
+    /// unlinks the socket.
     pub fn stop(mut self) {
         self.shut_down();
         info!("stopped");
@@ -341,7 +351,7 @@ impl Daemon {
 
     fn shut_down(&mut self) {
         if let Some(host) = self.host.take() {
-            // Full means that it has been told already.
+            // A full mailbox means that the stop is already requested.
             let _ = self.stop.push(());
             match host.join() {
                 Ok(Ok(())) => {}
@@ -349,7 +359,7 @@ impl Daemon {
                 Err(_) => warn!("the host thread panicked"),
             }
         }
-        // Whatever became of the host thread: a lane that runs on keeps its ports.
+        // Stop the lanes whatever happened to the host thread: a running lane keeps its ports open.
         for lane in &self.lanes {
             lane.stop();
         }
@@ -364,7 +374,7 @@ impl Daemon {
     }
 }
 
-/// Tells, when a thread drops it, that the thread has ended, in whatever way.
+/// Reports the end of a thread when the thread drops this value, even after a panic.
 #[derive(Debug)]
 struct ThreadEnd {
     thread: String,
@@ -386,13 +396,14 @@ impl Drop for ThreadEnd {
 }
 
 impl LaneThread {
-    /// Has the lane stop after what it was told before, however much that is.
+    /// Queues a stop command behind all earlier commands. Waits while the queue is full.
     fn stop(&self) {
         let mut order = Order {
             ticket: 0,
             command: Command::Stop,
         };
-        // The lane takes a command in each round, and its reports wait in its own memory, so room comes.
+        // The queue drains: the lane takes one command per round and keeps its reports in its own
+        // memory.
         while let Err(full) = self.orders.push(order)
             && !self.thread.is_finished()
         {
@@ -408,11 +419,11 @@ impl Drop for Daemon {
     }
 }
 
-/// As [`check`], and reads the journals as a start does: what `covalentd --check` does. A journal that a daemon has open is left out, and the log says so.
-/// Gives how many were left out.
+/// Runs [`check`] and reads the journals as a start does, for `covalentd --check`. Skips and logs
+/// each journal that a daemon has open. Returns the number of skipped journals.
 ///
 /// # Errors
-/// As [`check`]; [`StartError`] with which a start would be refused for its journals.
+/// As [`check`], and the [`StartError`] with which a start would refuse the journals.
 pub fn check_start(
     config: &Config,
     faults: FaultInjection,
@@ -440,10 +451,11 @@ pub fn check_start(
     Ok(left_out)
 }
 
-/// Checks what can be checked at once without changing anything.
+/// Checks everything that can be checked immediately and without a change.
 ///
 /// # Errors
-/// [`StartError`] for a wrong configuration, a missing core or group, or faults that are not allowed.
+/// [`StartError`] for a wrong configuration, a missing core or group, or faults that are not
+/// allowed.
 pub fn check(config: &Config, faults: FaultInjection) -> Result<(), StartError> {
     config.check()?;
     if faults == FaultInjection::Refused
@@ -487,23 +499,24 @@ pub(crate) fn check_cores(config: &Config) -> Result<(), StartError> {
 fn listen(
     config: &Config,
     admission: &Admission,
-    given: Option<Listener>,
+    activated: Option<Listener>,
 ) -> Result<Listener, StartError> {
     let path = config.socket_path();
     let failed = |source: io::Error| StartError::Socket {
         hint: match source.kind() {
             io::ErrorKind::AddrInUse => {
-                ": another daemon answers there; stop it, or give this node its own `node.runtime_dir`"
+                ": another daemon answers there; stop it, or give this node its own \
+                 `node.runtime_dir`"
             }
             io::ErrorKind::PermissionDenied => {
-                ": run as root, or let `node.runtime_dir` be a directory that you may write to"
+                ": run as root, or set `node.runtime_dir` to a directory that you may write to"
             }
             _ => "",
         },
         path: path.clone(),
         source,
     };
-    if let Some(listener) = given {
+    if let Some(listener) = activated {
         if listener.path() == path {
             listener.refuse_descriptors().map_err(failed)?;
             listener.set_nonblocking(true).map_err(failed)?;
@@ -511,40 +524,47 @@ fn listen(
                 warn!(
                     socket = %path.display(),
                     %error,
-                    "the service manager's socket cannot be given to `node.group`, and keeps its mode: set SocketUser=, SocketGroup= and \
-                     SocketMode=0660 in a drop-in of covalentd.socket"
+                    "the service manager's socket cannot be given to `node.group`, and keeps its \
+                     mode: set SocketUser=, SocketGroup= and SocketMode=0660 in a drop-in of \
+                     covalentd.socket"
                 );
             }
             return Ok(listener);
         }
         warn!(
-            given = %listener.path().display(),
+            activated = %listener.path().display(),
             socket = %path.display(),
-            "the service manager's socket is not where `node.runtime_dir` has it, and nobody will answer there: name the latter as \
-             ListenSequentialPacket= in a drop-in of covalentd.socket, or mask that unit"
+            "the service manager's socket is not in `node.runtime_dir`, and the daemon does not \
+             serve it: set ListenSequentialPacket= in a drop-in of covalentd.socket to the path in \
+             `node.runtime_dir`, or mask that unit"
         );
     }
     fs::create_dir_all(&config.node.runtime_dir).map_err(failed)?;
-    // A file that is no socket stays in the way.
+    // Retry only if the address is a socket: a file of another type does not go away.
     let is_socket = || fs::symlink_metadata(&path).is_ok_and(|it| it.file_type().is_socket());
     let is_taken = |error: &io::Error| error.kind() == io::ErrorKind::AddrInUse && is_socket();
-    let listener =
-        when_free(&path, KNOCK_AGAIN, is_taken, || Listener::bind(&path)).map_err(failed)?;
-    // At once, before anybody connects. On a kernel that cannot no descriptor is received.
+    let listener = when_free(&path, CONNECT_RETRY_INTERVAL, is_taken, || {
+        Listener::bind(&path)
+    })
+    .map_err(failed)?;
+    // Set before any client connects. On kernels without this option the daemon still receives no
+    // descriptors.
     listener.refuse_descriptors().map_err(failed)?;
     listener.set_nonblocking(true).map_err(failed)?;
     if let Err(error) = give_socket(&path, admission) {
         warn!(
             socket = %path.display(),
             %error,
-            "the socket cannot be given to `node.group`, and its members cannot connect: have the daemon's user be a member of it (`usermod -aG`, or \
-             SupplementaryGroups= in covalentd.service)"
+            "the socket cannot be given to `node.group`, and its members cannot connect: add the \
+             daemon's user to that group (`usermod -aG`, or SupplementaryGroups= in \
+             covalentd.service)"
         );
     }
     Ok(listener)
 }
 
-/// Has those alone connect who are let in: the daemon's own user, and the members of the group if there is one. Root always may.
+/// Restricts connections to the daemon's own user and the members of the group, if there is one.
+/// Root may always connect.
 fn give_socket(path: &Path, admission: &Admission) -> io::Result<()> {
     let (own, group) = (Uid::effective().as_raw(), admission.group());
     let found = fs::symlink_metadata(path)?;
@@ -567,8 +587,9 @@ struct OpenPorts {
     absent: Vec<(u16, String)>,
 }
 
-/// Opens every port, sorted by lane, and joins the lanes. Their numbers are in the order of the file. One whose interface does not exist has a pulled
-/// cable in its place; whatever else is in the way of one keeps the node from starting.
+/// Opens every port, sorted by lane, and connects the lanes to each other. Port numbers follow the
+/// order of the file. A port whose interface does not exist becomes a placeholder port. Any other
+/// failure aborts the start.
 fn open_ports(config: &Config) -> Result<OpenPorts, StartError> {
     let mut absent = Vec::new();
     let mut table = PortTable::default();
@@ -603,7 +624,7 @@ fn open_ports(config: &Config) -> Result<OpenPorts, StartError> {
     })
 }
 
-/// What was opened, or a pulled cable if it waits for its interface.
+/// Returns the opened port, or a placeholder port if the interface does not exist yet.
 fn or_absent(
     config: &PortConfig,
     opened: Result<Box<dyn Port>, PortError>,
@@ -611,8 +632,8 @@ fn or_absent(
     match (opened, &config.kind) {
         (Err(PortError::NoInterface { interface, .. }), PortKind::AfXdp { .. }) => {
             let reason = format!(
-                "there is no interface `{interface}` in this network namespace: covalent-control has the port opened when it appears; \
-                 `ip link` shows those that exist"
+                "there is no interface `{interface}` in this network namespace: covalent-control \
+                 opens the port when it appears; `ip link` shows the existing interfaces"
             );
             Ok(Box::new(AbsentPort::instead_of(config, &reason)))
         }
@@ -661,7 +682,8 @@ fn lanes(
     Ok((lanes, links))
 }
 
-/// Makes the counters in shared memory and gives each lane its part. A node that cannot have them works too, and is read by its status.
+/// Creates the counters in shared memory and gives each lane its part. Without them the node still
+/// works, and its status reports the counters.
 fn open_counters(
     config: &Config,
     admission: &Admission,
@@ -678,14 +700,15 @@ fn open_counters(
             warn!(
                 path = %config.counters_path().display(),
                 %error,
-                "no counters in shared memory: make room in `node.runtime_dir`, or set `dataplane.counters_ms = 0`"
+                "no counters in shared memory: make room in `node.runtime_dir`, or set \
+                 `dataplane.counters_ms = 0`"
             );
             (None, lanes, None)
         }
     }
 }
 
-/// What the journals of all lanes hold.
+/// Returns the durable regions in the journals of all lanes.
 fn durable_regions(config: &Config, lanes: &[Lane]) -> Result<DurableRegions, StartError> {
     let mut regions = DurableRegions::default();
     for (index, lane) in (0..).zip(lanes) {
@@ -694,7 +717,7 @@ fn durable_regions(config: &Config, lanes: &[Lane]) -> Result<DurableRegions, St
     Ok(regions)
 }
 
-/// Adds what the journal of `lane` holds: names, users and sizes in bytes.
+/// Adds the durable regions in the journal of `lane`: names, users and sizes in bytes.
 fn add_durable_regions<'a>(
     config: &Config,
     regions: &mut DurableRegions,
@@ -719,7 +742,7 @@ fn add_durable_regions<'a>(
     Ok(())
 }
 
-/// Checks what can be checked of the journals before any of them is touched.
+/// Runs all checks of the journals that need no change, before any journal is touched.
 fn check_journals(config: &Config) -> Result<(), StartError> {
     let Some(directory) = &config.journal.directory else {
         return Ok(());
@@ -757,13 +780,11 @@ fn watch_journals(config: &Config) -> Option<JournalWatch> {
         .filter_map(|(lane, _)| Some((lane, journal_options(config, lane)?.directory)));
     config.journal.directory.as_ref()?;
     JournalWatch::open(directories)
-        .inspect_err(
-            |error| warn!(%error, "nobody will notice if somebody removes a file of a journal"),
-        )
+        .inspect_err(|error| warn!(%error, "the removal of a journal's file will not be noticed"))
         .ok()
 }
 
-/// Opens the journal of a lane, if this node keeps one, and reads what it holds.
+/// Opens the journal of a lane and reads its content, if this node keeps journals.
 fn open_journal(
     config: &Config,
     lane: u32,
@@ -779,7 +800,8 @@ fn open_journal(
         warn!(
             lane,
             set_aside = ?loss.set_aside,
-            "a loss was accepted: {}. Durable regions begin with what is whole up to record {}",
+            "a loss was accepted: {}. Durable regions begin with the intact records up to record \
+             {}",
             loss.what,
             recovered.last_lsn.0
         );
@@ -798,7 +820,7 @@ fn inspect_journal(options: &JournalOptions, lane: u32) -> Result<Option<Recover
             warn!(
                 lane,
                 directory = %options.directory.display(),
-                "this journal was left out: a daemon has it open"
+                "this journal was not read: a daemon has it open"
             );
             return Ok(None);
         }
@@ -806,7 +828,8 @@ fn inspect_journal(options: &JournalOptions, lane: u32) -> Result<Option<Recover
     if let Some(loss) = &recovered.accepted {
         warn!(
             lane,
-            "a loss would be accepted: {}. Durable regions would begin with what is whole up to record {}",
+            "a loss would be accepted: {}. Durable regions would begin with the intact records up \
+             to record {}",
             loss.what,
             recovered.last_lsn.0
         );
@@ -815,7 +838,7 @@ fn inspect_journal(options: &JournalOptions, lane: u32) -> Result<Option<Recover
     Ok(Some(recovered))
 }
 
-/// Logs what a journal holds.
+/// Logs the content of a journal.
 fn log_journal(what: &str, lane: u32, options: &JournalOptions, recovered: &Recovered) {
     info!(
         lane,
@@ -836,7 +859,7 @@ fn no_thread(source: io::Error) -> StartError {
 
 fn no_descriptors(error: Errno) -> StartError {
     StartError::System {
-        doing: "cannot make an event descriptor",
+        doing: "cannot create an event descriptor",
         source: error.into(),
     }
 }
@@ -853,7 +876,8 @@ mod tests {
         let dir = dir.display();
         let text = format!(
             "[node]\nname = \"a\"\nruntime_dir = \"{dir}/run\"\nstate_dir = \"{dir}/state\"\n\
-             [[lane]]\n[[lane]]\n[[port]]\nname = \"p0\"\nkind = \"cable\"\npath = \"{dir}/cable\"\n"
+             [[lane]]\n[[lane]]\n[[port]]\nname = \"p0\"\nkind = \"cable\"\npath \
+             = \"{dir}/cable\"\n"
         );
         Config::parse(&text, "test").unwrap()
     }
@@ -869,7 +893,7 @@ mod tests {
     #[test]
     fn lanes_do_not_outlive_a_failed_start() {
         let dir = tempfile::tempdir().unwrap();
-        // No address space has room for this stack.
+        // No address space can hold this stack.
         let impossible = thread::Builder::new().stack_size(1 << 60);
         let error = Daemon::launch(
             config(dir.path()),

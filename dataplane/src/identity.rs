@@ -1,4 +1,4 @@
-//! Who this node is: a GUID drawn once and kept, and an incarnation drawn at each start.
+//! The identity of this node: a GUID drawn once and stored, and an incarnation drawn at each start.
 
 use std::{
     fs::{self, File, OpenOptions, TryLockError},
@@ -20,16 +20,17 @@ const GUID_FILE: &str = "guid";
 /// File in the state directory that a running daemon holds locked.
 const LOCK_FILE: &str = "lock";
 
-/// The node's identity, held by this process alone as long as this value lives.
+/// The node's identity. This process holds it exclusively until the value is dropped.
 #[derive(Debug)]
 pub struct Identity {
     /// The kept identifier.
     pub guid: Guid,
-    /// Random bits of this start: a peer that sees other bits knows that this node forgot its latches.
+    /// Random bits of this start. A peer that sees a different value knows that this node lost its
+    /// latches.
     pub incarnation: u64,
-    /// Random bits of this start that nobody is told: the first epochs of links are drawn by them.
+    /// Secret random bits of this start. The first epochs of links derive from them.
     pub epoch_seed: u64,
-    /// What this node alone knows.
+    /// The secret of this node.
     pub secret: Secret,
     _lock: File,
 }
@@ -44,25 +45,23 @@ pub enum IdentityError {
     )]
     InUse(PathBuf),
     /// The GUID file was written by something else.
-    #[error(
-        "{path} does not hold a GUID ({problem}): remove the file to have a new identity drawn"
-    )]
+    #[error("{path} does not hold a GUID ({problem}): remove the file to generate a new identity")]
     Damaged {
         /// The file.
         path: PathBuf,
-        /// What is wrong with its text.
+        /// The problem with its text.
         problem: String,
     },
     /// The file of the secret was written by something else.
     #[error(
-        "{0} does not hold 32 hexadecimal digits: remove the file to have a new secret drawn; regions of applications that run are then registered \
-         under new keys only"
+        "{0} does not hold 32 hexadecimal digits: remove the file to generate a new secret; \
+         regions of running applications are then registered under new keys only"
     )]
     DamagedSecret(PathBuf),
     /// A file operation failed.
     #[error("cannot {doing} {path}: {source}")]
     Io {
-        /// What was being done.
+        /// The operation that failed.
         doing: &'static str,
         /// To which file or directory.
         path: PathBuf,
@@ -72,17 +71,18 @@ pub enum IdentityError {
 }
 
 impl Identity {
-    /// Takes the identity kept in `state_dir`, which is made if missing; draws one at the first start.
+    /// Takes the identity stored in `state_dir`. Creates the directory if it is missing, and draws
+    /// an identity at the first start.
     ///
     /// # Errors
-    /// [`IdentityError`] names the file and what to do.
+    /// [`IdentityError`] names the file and the remedy.
     pub fn take(state_dir: &Path) -> Result<Self, IdentityError> {
         Self::take_with(System, state_dir)
     }
 
     fn take_with(files: impl Files, state_dir: &Path) -> Result<Self, IdentityError> {
         let directory = StateDir::make_with(files, state_dir, 0o755)
-            .map_err(failed("make the state directory", state_dir))?;
+            .map_err(failed("create the state directory", state_dir))?;
         let lock = lock(state_dir)?;
         let path = state_dir.join(GUID_FILE);
         let guid = match fs::read_to_string(&path) {
@@ -123,9 +123,9 @@ fn lock(state_dir: &Path) -> Result<File, IdentityError> {
         .mode(0o600)
         .open(&path)
         .map_err(failed("open the lock file", &path))?;
-    // Who may open it may lock it. Earlier versions let everybody.
+    // A user that can open the file can lock it. Earlier versions allowed this to all users.
     file.set_permissions(fs::Permissions::from_mode(0o600))
-        .map_err(failed("close to others the lock file", &path))?;
+        .map_err(failed("restrict the permissions of the lock file", &path))?;
     match lock_when_free(&file, &path) {
         Ok(()) => Ok(file),
         Err(TryLockError::WouldBlock) => Err(IdentityError::InUse(state_dir.to_owned())),
@@ -137,10 +137,11 @@ fn lock(state_dir: &Path) -> Result<File, IdentityError> {
     }
 }
 
-/// Draws a GUID and keeps it so that a crash leaves either no file or a whole one.
+/// Draws a GUID and stores it. A crash leaves either no file or a complete one.
 fn draw_guid(directory: &StateDir<impl Files>, path: &Path) -> Result<Guid, IdentityError> {
     let guid = loop {
-        // Its lanes have the addresses that follow, and are told apart by the last two digits.
+        // The low byte is zero: the lanes use the addresses that follow, which differ in the last
+        // two digits.
         if let Some(guid) = Guid::new(random_bits()? & !0xff) {
             break guid;
         }
@@ -156,7 +157,7 @@ fn random_bits() -> Result<u64, IdentityError> {
     let mut bits = [0; 8];
     File::open(path)
         .and_then(|mut source| source.read_exact(&mut bits))
-        .map_err(failed("draw random bits from", path))?;
+        .map_err(failed("read random bytes from", path))?;
     Ok(u64::from_ne_bytes(bits))
 }
 
@@ -228,7 +229,7 @@ mod tests {
         let _identity = Identity::take_with(&seen, dir.path()).unwrap();
         let files = fs::read_dir(dir.path()).unwrap();
         let files = files.map(|file| file.unwrap().path());
-        // The lock file is empty: what counts is who holds it.
+        // The lock file is empty: only its lock counts.
         let kept: BTreeSet<PathBuf> = files.filter(|it| !it.ends_with(LOCK_FILE)).collect();
         let names = [GUID_FILE, "secret"].map(|name| dir.path().join(name));
         assert_eq!(kept, names.into());
@@ -253,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_else_can_lock_the_state() {
+    fn no_other_user_can_lock_the_state() {
         let dir = tempfile::tempdir().unwrap();
         // As earlier versions left it.
         let path = dir.path().join(LOCK_FILE);

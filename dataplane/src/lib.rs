@@ -1,33 +1,35 @@
 //! The poll-mode dataplane: lanes, ports, steering into pipes, links and verb execution.
 //!
 //! ```text
-//!            ┌── host thread ──────────────┐   commands    ┌── lane (pinned thread) ─────────────────────────┐
-//!  clients ──┤ socket, sessions, status,   ├──────────────►│ ports ─► links (protocol) ─► verbs ─► regions   │
-//!            │ carriers, events            │◄──────────────┤      └─► flow table ─► pipes ◄─► applications   │
-//!            └─┬─────────────────────────▲─┘    reports    └─────────────────────────────────────────────────┘
-//!         jobs │                         │ what came of them
-//!            ┌─▼─────────────────────────┴─┐
-//!            │ two workers: make, seal and │
-//!            │ free memory, small or large │
-//!            └─────────────────────────────┘
+//!         ┌── host thread ────────────┐          ┌── lane (pinned thread) ───────────────────────┐
+//! clients ┤ socket, sessions, status, ├commands─►│ ports ─► links (protocol) ─► verbs ─► regions │
+//!         │ carriers, events          │◄─reports─┤     └─► flow table ─► pipes ◄─► applications  │
+//!         └─┬───────────────────────▲─┘          └───────────────────────────────────────────────┘
+//!     jobs  │                       │ results
+//!         ┌─▼───────────────────────┴─┐
+//!         │ two workers: make, seal   │
+//!         │ and free memory,          │
+//!         │ small or large            │
+//!         └───────────────────────────┘
 //! ```
 //!
-//! The host thread answers everybody, so it does nothing that takes as long as somebody's memory is large, and asks no lane for more than fits
-//! into a round: a status comes in parts, a few pipes each.
+//! The host thread serves all clients. So it does nothing that takes time in proportion to a
+//! client's memory. It requests from a lane only what fits into a round: a status comes in parts, a
+//! few pipes each.
 //!
-//! | module | what |
+//! | module | content |
 //! |---|---|
-//! | [`port`] | where frames come and go |
-//! | [`flow`] | which pipe a frame belongs to |
+//! | [`port`] | frame input and output |
+//! | [`flow`] | steering of frames to pipes |
 //! | [`verb`] | verbs executed on regions |
-//! | [`journal`] | what durable regions hold, on disk before it is acknowledged |
+//! | [`journal`] | the content of durable regions, on disk before it is acknowledged |
 //! | [`lane`] | the loop that moves everything |
-//! | [`session`] | what an application has and may have: pipes, regions, bindings, memory and mappings of it |
+//! | [`session`] | resources and limits of an application: pipes, regions, bindings, memory |
 //! | [`server`] | the host thread, its socket and its workers |
 //! | [`daemon`] | start and stop |
-//! | [`sandbox`] | what the daemon may ask of the kernel once it has started |
-//! | [`telemetry`] | what everybody counted, in shared memory |
-//! | [`progress`] | whether the threads move, for a service manager |
+//! | [`sandbox`] | system calls that the daemon may make after its start |
+//! | [`telemetry`] | all counters, in shared memory |
+//! | [`progress`] | whether the threads make progress, for a service manager |
 
 pub mod carrier;
 mod cores;

@@ -1,4 +1,5 @@
-//! What a daemon of before may hold for a moment longer: the kernel takes the locks and sockets of a killed process back a little after its number is free.
+//! Waits for locks and sockets of an earlier daemon: the kernel releases those of a killed process
+//! shortly after its process number is free.
 
 use std::{
     fs::{File, TryLockError},
@@ -13,22 +14,22 @@ use tracing::info;
 const LET_GO: Duration = Duration::from_secs(2);
 
 /// Time between two looks at a lock.
-const LOOK_AGAIN: Duration = Duration::from_millis(20);
+const RECHECK_INTERVAL: Duration = Duration::from_millis(20);
 
-/// Time between two looks at a socket, whose owner hears of each.
-pub(crate) const KNOCK_AGAIN: Duration = Duration::from_millis(100);
+/// Interval between attempts on a socket. Its owner sees each attempt.
+pub(crate) const CONNECT_RETRY_INTERVAL: Duration = Duration::from_millis(100);
 
-/// Locks `file`, which lies at `path`. Waits a moment for who has it.
+/// Locks `file` at `path`. Waits a moment for the present holder.
 pub(crate) fn lock_when_free(file: &File, path: &Path) -> Result<(), TryLockError> {
     when_free(
         path,
-        LOOK_AGAIN,
+        RECHECK_INTERVAL,
         |error| matches!(error, TryLockError::WouldBlock),
         || file.try_lock(),
     )
 }
 
-/// Does what `take` does with `path`; again, for a moment, as long as that is because somebody has it.
+/// Calls `take` for `path`. Retries for a moment as long as another process holds it.
 pub(crate) fn when_free<T, E>(
     path: &Path,
     pause: Duration,
@@ -46,7 +47,8 @@ pub(crate) fn when_free<T, E>(
             info!(
                 path = %path.display(),
                 seconds = LET_GO.as_secs(),
-                "somebody has this, maybe a daemon that was killed a moment ago: waiting until it is free"
+                "another process holds this, maybe a daemon that was just killed: waiting until it \
+                 is free"
             );
             Instant::now() + LET_GO
         });
@@ -66,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_lock_that_is_let_go_in_time_is_had_and_one_that_is_not_is_refused() {
+    fn a_lock_released_in_time_is_taken_and_a_held_one_is_refused() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("lock");
         let open = || {

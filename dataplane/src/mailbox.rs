@@ -10,8 +10,8 @@ use nix::{
 
 /// A bounded first-in-first-out queue whose reader may sleep in `poll(2)` on the bell.
 ///
-/// The bell is rung after each push, so a reader that looks into the queue after its bell never misses an item. Both
-/// ends are the daemon's own. Shared by reference between threads.
+/// Each push rings the bell after adding the item, so a reader that checks the queue after its bell
+/// never misses an item. Both ends belong to the daemon. Threads share it by reference.
 #[derive(Debug)]
 pub struct Mailbox<T> {
     items: ArrayQueue<T>,

@@ -1,12 +1,11 @@
 //! `covalentd`: the dataplane daemon.
 
-mod attendance;
-mod given;
+mod socket_activation;
+mod watchdog;
 
 use std::{env, fs, process::ExitCode};
 
 use anyhow::Context;
-use attendance::{End, notify};
 use clap::Parser;
 use covalent_api::{
     arguments::{DataplaneArguments, LogFormat},
@@ -22,6 +21,7 @@ use covalent_log::{Lanes, LogError, Waiting};
 use nix::sys::signal::{SigSet, Signal};
 use sd_notify::NotifyState;
 use tracing::{error, info, warn};
+use watchdog::{End, notify};
 
 fn main() -> ExitCode {
     let arguments = DataplaneArguments::parse();
@@ -57,25 +57,28 @@ fn run(arguments: &DataplaneArguments, lines_of_lanes: Waiting) -> anyhow::Resul
         let left_out = daemon::check_start(&config, faults, on_loss)?;
         let file = arguments.config.display();
         if left_out > 0 {
-            info!(%file, left_out, "the configuration can be used on this host; journals that a daemon has open were not read");
+            info!(%file, left_out, "the configuration can be used on this host; journals that a \
+                daemon has open were not read");
         } else {
-            info!(%file, "the configuration can be used on this host, and a start would take its journals");
+            info!(%file, "the configuration can be used on this host, and a start would take its \
+                journals");
         }
         return Ok(());
     }
     // Before any thread exists, for it changes the environment.
-    let given = given::socket(&config.socket_path())
-        .context("cannot listen on the socket that came with LISTEN_FDS")?;
-    // Blocked before any thread exists, so that every thread leaves them to the wait below.
+    let socket_activation = socket_activation::socket(&config.socket_path())
+        .context("cannot listen on the socket passed with LISTEN_FDS")?;
+    // Blocked before any thread exists, so that only the wait below receives them.
     let mut signals: SigSet = [Signal::SIGINT, Signal::SIGTERM].into_iter().collect();
-    // A daemon whose terminal is closed ends as in order, unless it was started by nohup.
+    // A daemon whose terminal closes shuts down gracefully, unless nohup started it.
     if !ignores_hangup() {
         signals.add(Signal::SIGHUP);
     }
     signals
         .thread_block()
         .context("cannot block the signals that end this process")?;
-    // A journal that meets a limit on file sizes is told an error, and the node lives on.
+    // With this signal blocked, a journal write beyond a file size limit returns an error, and the
+    // node continues.
     SigSet::from(Signal::SIGXFSZ)
         .thread_block()
         .context("cannot block SIGXFSZ")?;
@@ -84,7 +87,7 @@ fn run(arguments: &DataplaneArguments, lines_of_lanes: Waiting) -> anyhow::Resul
     let node = config.node.name.clone();
     let socket = config.socket_path();
     let closes_sandbox = config.node.sandbox;
-    let daemon = Daemon::start_with(config, Privileges::Drop, faults, on_loss, given)?;
+    let daemon = Daemon::start_with(config, Privileges::Drop, faults, on_loss, socket_activation)?;
     let _writing = lines_of_lanes
         .write()
         .context("no thread for the lines of lanes")?;
@@ -95,19 +98,20 @@ fn run(arguments: &DataplaneArguments, lines_of_lanes: Waiting) -> anyhow::Resul
     }
     info!(node, guid = %daemon.guid(), socket = %socket.display(), "ready");
     notify(NotifyState::Ready);
-    let end = attendance::until_end(&signals, &daemon).context("cannot wait for signals")?;
+    let end = watchdog::until_end(&signals, &daemon).context("cannot wait for signals")?;
     match &end {
         End::Signal(signal) => info!(%signal, "stopping"),
         End::Thread(thread) => error!(
             thread,
-            "a thread of the daemon has ended, and nothing is served without it: stopping, for the service manager to start another daemon"
+            "a thread of the daemon has ended, and the daemon cannot serve without it: stopping, \
+             so that the service manager starts another daemon"
         ),
     }
     notify(NotifyState::Stopping);
     daemon.stop();
     match end {
         End::Signal(_) => Ok(()),
-        End::Thread(thread) => Err(anyhow::anyhow!("{thread} ended though nobody told it to")),
+        End::Thread(thread) => Err(anyhow::anyhow!("{thread} ended unexpectedly")),
     }
 }
 

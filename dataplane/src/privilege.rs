@@ -1,13 +1,14 @@
-//! Giving up what is not needed once the ports are open.
+//! Drops the privileges that are not needed once the ports are open.
 
 use caps::{CapSet, Capability, CapsHashSet};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use tracing::{info, warn};
 
-/// Kept by a daemon that gives up privileges:
-/// - `CAP_BPF` and `CAP_NET_ADMIN` change steering rules while running; the maps belong to the daemon, but a hardened kernel
-///   asks for the capability at each change.
-/// - `CAP_NET_RAW` opens AF_XDP sockets, and `CAP_IPC_LOCK` pays for their memory, when a port is bound again.
+/// Capabilities that a daemon keeps when it drops privileges:
+/// - `CAP_BPF` and `CAP_NET_ADMIN` change steering rules at run time. The maps belong to the
+///   daemon, but a hardened kernel requires the capability for each change.
+/// - `CAP_NET_RAW` opens AF_XDP sockets, and `CAP_IPC_LOCK` covers their memory, when a port is
+///   bound again.
 const KEPT: [Capability; 4] = [
     Capability::CAP_BPF,
     Capability::CAP_NET_ADMIN,
@@ -15,16 +16,18 @@ const KEPT: [Capability; 4] = [
     Capability::CAP_IPC_LOCK,
 ];
 
-/// What opening an AF_XDP port later needs beside those that are kept: its XDP program is loaded and verified with it. One thread has it.
+/// Additional capability to open an AF_XDP port later: opening loads and verifies the port's XDP
+/// program. One thread has it.
 const OF_OPENER: Capability = Capability::CAP_PERFMON;
 
-/// Packet memory below this many bytes of lockable memory is likely to be refused to a process without `CAP_IPC_LOCK`.
+/// With fewer bytes of lockable memory than this, the kernel is likely to refuse packet memory to a
+/// process without `CAP_IPC_LOCK`.
 const MEMLOCK_BYTES_WANTED: u64 = 64 << 20;
 
-/// What becomes of the process's capabilities.
+/// Treatment of the process's capabilities.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Privileges {
-    /// They stay: for tests and programs that hold a daemon inside.
+    /// Keeps them: for tests and programs that embed a daemon.
     Keep,
     /// All but the few that running needs are given up for good.
     Drop,
@@ -35,15 +38,16 @@ pub enum Privileges {
 #[error("cannot give up capabilities: {0}")]
 pub struct PrivilegeError(#[from] caps::errors::CapsError);
 
-/// Does what `privileges` says, for the calling thread and the threads that it starts from now on.
+/// Applies `privileges` to the calling thread and to the threads that it starts from now on.
 ///
 /// # Errors
-/// [`PrivilegeError`] if the kernel refused.
+/// [`PrivilegeError`] if the kernel refuses.
 pub fn apply(privileges: Privileges) -> Result<(), PrivilegeError> {
     keep_only(privileges, |capability| KEPT.contains(capability))
 }
 
-/// As [`apply`], for the thread that opens ports while the node runs. The threads that it starts give up by [`forgo_opening`] what they do not need.
+/// As [`apply`], for the thread that opens ports while the node runs. The threads that it starts
+/// drop what they do not need with [`forgo_opening`].
 ///
 /// # Errors
 /// As [`apply`].
@@ -53,9 +57,9 @@ pub fn apply_to_opener(privileges: Privileges) -> Result<(), PrivilegeError> {
     })
 }
 
-/// Gives up, for the calling thread, what only the opener needs.
+/// Drops, for the calling thread, the capability that only the opener needs.
 pub fn forgo_opening() {
-    // Whoever does not have it has nothing to give up; nobody is refused to.
+    // A thread without the capability has nothing to drop, and the kernel refuses it to none.
     for set in [CapSet::Effective, CapSet::Permitted] {
         let _ = caps::drop(None, set, OF_OPENER);
     }
@@ -70,7 +74,8 @@ fn keep_only(
     }
     let permitted = caps::read(None, CapSet::Permitted)?;
     let kept: CapsHashSet = permitted.iter().copied().filter(is_kept).collect();
-    // What a unit gives to another user than root is ambient, and would be handed on to every program.
+    // A unit gives capabilities to a user other than root as ambient ones, which every executed
+    // program would inherit.
     caps::clear(None, CapSet::Ambient)?;
     caps::set(None, CapSet::Inheritable, &CapsHashSet::new())?;
     if kept == permitted {
@@ -96,12 +101,14 @@ pub fn warn_of_memlock() {
         warn!(
             limit_bytes,
             wanted_bytes = MEMLOCK_BYTES_WANTED,
-            "the memlock limit is low and CAP_IPC_LOCK is missing: set `LimitMEMLOCK=infinity` in the unit or `ulimit -l unlimited`"
+            "the memlock limit is low and CAP_IPC_LOCK is missing: set `LimitMEMLOCK=infinity` in \
+             the unit or `ulimit -l unlimited`"
         );
     }
 }
 
-/// Takes all the descriptors that this process may have: each application needs some, and the usual limit of 1024 is soon reached.
+/// Raises the descriptor limit to the most that this process may have: each application needs some,
+/// and the usual limit of 1024 is soon reached.
 pub fn raise_descriptor_limit() {
     let raised = getrlimit(Resource::RLIMIT_NOFILE)
         .and_then(|(_, most)| setrlimit(Resource::RLIMIT_NOFILE, most, most));
@@ -118,7 +125,8 @@ mod tests {
 
     use super::*;
 
-    /// What a thread has left that does this. Capabilities belong to threads: this one's end with it.
+    /// Returns the capabilities that remain to a thread that runs `does`. Capabilities belong to
+    /// threads: those of this thread end with it.
     fn left(does: impl FnOnce() + Send + 'static) -> CapsHashSet {
         let thread = thread::spawn(|| {
             does();

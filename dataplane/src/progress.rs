@@ -1,7 +1,8 @@
-//! Whether the daemon's threads make progress, for a service manager that ends and restarts a daemon that does not.
+//! Detects whether the daemon's threads make progress, for a service manager that restarts a daemon
+//! that does not.
 //!
-//! A lane passes a pace even when nothing happens, so it counts them, which costs nothing for each packet. The host thread sleeps until it is
-//! needed, so it is asked.
+//! A lane ticks even when it is idle, so it counts its ticks, at no cost per packet. The host
+//! thread sleeps until it is needed, so it is queried.
 
 use std::sync::{
     Arc,
@@ -10,12 +11,12 @@ use std::sync::{
 
 use crate::mailbox::Mailbox;
 
-/// Counts the paces of one lane. Only the lane counts; anybody reads.
+/// Counts the ticks of one lane. Only the lane writes; any thread may read.
 #[derive(Debug, Default)]
 pub struct Beat(AtomicU64);
 
 impl Beat {
-    /// A pace has passed.
+    /// Counts one tick.
     pub fn beat(&self) {
         let counted = self.0.load(Ordering::Relaxed);
         self.0.store(counted + 1, Ordering::Relaxed);
@@ -29,7 +30,7 @@ impl Beat {
 /// Watches the lanes and the host thread of one daemon.
 #[derive(Debug)]
 pub struct Progress {
-    /// Each with what it had counted when all had last moved.
+    /// Each lane with its count when all threads had last moved.
     lanes: Vec<(Arc<Beat>, u64)>,
     /// A question to the host thread, which takes it out.
     host: Arc<Mailbox<()>>,
@@ -51,7 +52,8 @@ impl Progress {
         }
     }
 
-    /// Whether each thread has moved since the last time that they all had, however often this was asked meanwhile.
+    /// Whether each thread has moved since the last time that all had moved, however often this is
+    /// called meanwhile.
     pub fn have_all_moved(&mut self) -> bool {
         if self.still().next().is_some() {
             return false;
@@ -59,7 +61,7 @@ impl Progress {
         for (beat, counted) in &mut self.lanes {
             *counted = beat.counted();
         }
-        // It is empty: whoever empties it has just been seen to.
+        // The mailbox is empty: the check above found that the host thread emptied it.
         let _ = self.host.push(());
         true
     }
@@ -84,7 +86,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn all_have_moved_when_each_has_since_all_had() {
+    fn all_threads_have_progressed_when_each_has_since_the_last_time() {
         let lanes = [Arc::new(Beat::default()), Arc::new(Beat::default())];
         let host = Arc::new(Mailbox::new(1).unwrap());
         let mut progress = Progress::new(lanes.clone(), host.clone());
@@ -93,7 +95,7 @@ mod tests {
         host.pop().unwrap();
         assert!(!progress.have_all_moved());
         assert_eq!(progress.still().collect::<Vec<_>>(), ["lane 1"]);
-        // What the others did before is not forgotten.
+        // Earlier progress of the other threads is not forgotten.
         lanes[1].beat();
         assert!(progress.have_all_moved());
         lanes[0].beat();

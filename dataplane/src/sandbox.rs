@@ -1,9 +1,9 @@
-//! What the daemon asks of the kernel once its ports are open, beside what every program does.
+//! System calls that the daemon makes once its ports are open, besides those of every program.
 
 use covalent_sandbox::Calls;
 pub use covalent_sandbox::SandboxError;
 
-/// What running takes, and what a reload or a port that heals takes, which opens ports anew.
+/// Calls for normal operation, and for a reload or a healing port, which open ports again.
 const CALLS: Calls = Calls {
     calls: &[
         // Steering rules, and the programs of ports that are opened.
@@ -16,9 +16,10 @@ const CALLS: Calls = Calls {
         libc::SYS_io_uring_enter,
         libc::SYS_fsync,
         libc::SYS_fdatasync,
-        // Clients whose process ends are let go of (kernels that do not give it with the connection).
+        // Releases clients whose process exits, on kernels that do not provide a pidfd with the
+        // connection.
         libc::SYS_pidfd_open,
-        // Threads of ports that are opened give up what only opening needs.
+        // Threads of opened ports drop the capabilities that only opening needs.
         libc::SYS_capset,
         // Where DPDK's memory lies.
         libc::SYS_mbind,
@@ -30,7 +31,7 @@ const CALLS: Calls = Calls {
         libc::AF_UNIX,
         libc::AF_NETLINK,
         libc::AF_XDP,
-        // Drivers of DPDK ask about interfaces so.
+        // DPDK drivers query interfaces through these families.
         #[cfg(feature = "dpdk")]
         libc::AF_INET,
         #[cfg(feature = "dpdk")]
@@ -38,10 +39,11 @@ const CALLS: Calls = Calls {
     ],
 };
 
-/// Closes the sandbox around the whole process, all of its threads and those to come, for good. Call it when the ports are open.
+/// Installs the sandbox for the whole process: all current and future threads, irrevocably. Call it
+/// when the ports are open.
 ///
 /// # Errors
-/// [`SandboxError`] if the kernel does not take the filters.
+/// [`SandboxError`] if the kernel does not accept the filters.
 pub fn install() -> Result<(), SandboxError> {
     covalent_sandbox::install(&CALLS)
 }

@@ -1,6 +1,7 @@
-//! What this node alone knows: drawn once, and kept beside its GUID.
+//! The secret of this node: drawn once, and stored beside its GUID.
 //!
-//! With it a daemon recognises what an earlier one of the same node handed out, without a list of it: see [`crate::server::RegionSeals`].
+//! With it a daemon recognizes what an earlier daemon of the same node issued, without a list of
+//! it: see [`crate::server::RegionSeals`].
 
 use std::{
     fs,
@@ -24,7 +25,7 @@ const SECRET_BYTES: usize = 16;
 pub struct Secret {
     /// The bits.
     pub key: [u8; SECRET_BYTES],
-    /// Drawn at this start: whatever was made with one of before is not recognised.
+    /// The secret was drawn at this start: values made with an earlier secret are not recognized.
     pub is_fresh: bool,
 }
 
@@ -37,10 +38,11 @@ impl std::fmt::Debug for Secret {
 }
 
 impl Secret {
-    /// Takes the secret kept in `state_dir`; draws one if there is none. The directory's lock is held.
+    /// Loads the secret from `state_dir`, or draws one if there is none. The caller holds the
+    /// directory's lock.
     ///
     /// # Errors
-    /// [`IdentityError`] names the file and what to do.
+    /// [`IdentityError`] names the file and the remedy.
     pub(crate) fn take(
         directory: &StateDir<impl Files>,
         state_dir: &Path,
@@ -63,13 +65,13 @@ impl Secret {
     }
 }
 
-/// Draws a secret and keeps it so that a crash leaves either no file or a whole one.
+/// Draws a secret and stores it so that a crash leaves either no file or a complete one.
 fn draw(directory: &StateDir<impl Files>, path: &Path) -> Result<Secret, IdentityError> {
     let source = Path::new("/dev/urandom");
     let mut key = [0; SECRET_BYTES];
     fs::File::open(source)
         .and_then(|mut source| source.read_exact(&mut key))
-        .map_err(failed("draw random bits from", source))?;
+        .map_err(failed("read random bytes from", source))?;
     let text = format!("{:032x}\n", u128::from_be_bytes(key));
     directory
         .write(SECRET_FILE, text.as_bytes(), 0o600)

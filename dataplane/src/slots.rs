@@ -1,7 +1,7 @@
 //! Things with small stable numbers.
 
-/// Things with small stable numbers. A freed number is used again. Each call but those that go over all takes the same time, however many
-/// there are: lanes do this while packets wait.
+/// Items with small stable numbers. A freed number is reused. Each call except those that visit all
+/// items takes constant time, because lanes make these calls while packets wait.
 #[derive(Debug)]
 pub struct Slots<T> {
     items: Vec<Option<T>>,
@@ -79,7 +79,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn freed_slots_are_used_again_and_each_once() {
+    fn freed_slots_are_reused_and_each_once() {
         let mut slots = Slots::new();
         for item in 0..4 {
             assert_eq!(slots.insert(item), item);
@@ -89,9 +89,9 @@ mod tests {
         assert_eq!(slots.remove(1), None);
         assert_eq!(slots.remove(9), None);
         assert_eq!(slots.remove(3), Some(3));
-        let mut again = [slots.insert(10), slots.insert(11)];
-        again.sort_unstable();
-        assert_eq!(again, [1, 3]);
+        let mut reused = [slots.insert(10), slots.insert(11)];
+        reused.sort_unstable();
+        assert_eq!(reused, [1, 3]);
         assert_eq!(slots.insert(12), 4);
         assert_eq!(slots.len(), 5);
         let mut held: Vec<_> = slots.iter().map(|(_, &item)| item).collect();

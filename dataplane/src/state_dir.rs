@@ -1,7 +1,8 @@
-//! Directories of files that outlive a power cut.
+//! Directories of files that survive a power failure.
 //!
-//! A new name is on disk when its directory was synced, not before. So a file is written under another name, synced, renamed, and the
-//! directory synced: then it is there as it was or as it is, whole. A directory is on disk when the one above it was synced.
+//! A new name is on disk only after its directory was synced. A file is therefore written under
+//! another name, synced and renamed, and then the directory is synced. The file then has either its
+//! old or its new contents, complete. A directory is on disk when its parent was synced.
 
 use std::{
     fs::{self, DirBuilder, File, OpenOptions},
@@ -17,7 +18,7 @@ pub(crate) struct StateDir<F = System> {
     files: F,
 }
 
-/// What is asked of the system, one call each.
+/// The operations that the system provides, one call each.
 pub(crate) trait Files {
     fn exists(&self, path: &Path) -> bool;
     fn make_directory(&self, path: &Path, mode: u32) -> io::Result<()>;
@@ -65,11 +66,11 @@ impl<F: Files> StateDir<F> {
         })
     }
 
-    /// Puts `bytes` into the file `name`, for its owner alone if `mode` says so. When this returns they are on disk; before, or
-    /// after a crash, what was there.
+    /// Writes `bytes` to the file `name`, with the permissions `mode`. When this returns, the bytes
+    /// are on disk. Until then, or after a crash, the file may have its old contents.
     ///
     /// # Errors
-    /// The system's. The file is as it was, or whole and perhaps not on disk.
+    /// The system's errors. The file is unchanged, or complete and perhaps not on disk.
     pub fn write(&self, name: &str, bytes: &[u8], mode: u32) -> io::Result<()> {
         let (fresh, path) = (self.path.join(format!("{name}.new")), self.path.join(name));
         // One that a crash left may be readable for others.
@@ -137,7 +138,7 @@ mod tests {
 
     use super::*;
 
-    /// Files in memory whose power is cut after so many calls.
+    /// Files in memory whose power fails after a given number of calls.
     #[derive(Debug, Default)]
     struct Cut(RefCell<State>);
 
@@ -225,7 +226,8 @@ mod tests {
     }
 
     impl State {
-        /// What a file may hold after the power was cut: what has its name on disk or in memory, whole if that is synced.
+        /// Returns the possible contents of a file after a power failure. They are those of the
+        /// file that has the name on disk or in memory, complete if it is synced.
         fn after_cut(&self, path: &Path) -> Vec<Option<Vec<u8>>> {
             let names = [self.names_on_disk.get(path), self.names.get(path)];
             let held = |number: Option<&usize>| {
@@ -255,7 +257,7 @@ mod tests {
             let found = cut.0.borrow().after_cut(&path.join("guid"));
             let (old, new) = (Some(b"old".to_vec()), Some(b"new".to_vec()));
             if written.is_ok() {
-                assert_eq!(found, [new.clone(), new], "it was said to be on disk");
+                assert_eq!(found, [new.clone(), new], "it was reported as on disk");
                 whole = true;
                 break;
             }

@@ -1,15 +1,15 @@
-//! What a rule says.
+//! The action of a rule.
 
 use crate::layout::{ACTION_DATAPLANE, ACTION_DROP, ACTION_KERNEL};
 
-/// Who gets a frame.
+/// Destination of a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Action {
     /// The kernel's network stack.
     Kernel,
     /// The socket of the queue that the frame arrived on; the kernel if that queue has none.
     Dataplane,
-    /// Nobody: the frame is dropped and counted.
+    /// No destination: the frame is dropped and counted.
     Drop,
 }
 

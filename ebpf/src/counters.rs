@@ -1,4 +1,4 @@
-//! What the program counted.
+//! The program's counters.
 
 use crate::layout::{
     COUNTER_NO_SOCKET, COUNTER_REDIRECT_REFUSED, COUNTERS, Cause, CounterBlock, dropped,
@@ -8,16 +8,18 @@ use crate::layout::{
 /// Frames by where one cause sent them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Verdicts {
-    /// Frames handed to the socket of their queue. The socket may still have no room for one: the kernel then drops it
-    /// and counts it in the socket's `XDP_STATISTICS` (`rx_ring_full`, `rx_fill_ring_empty_descs`).
+    /// Frames passed to the socket of their queue. The socket may have no space for a frame. The
+    /// kernel then drops it and counts it in the socket's `XDP_STATISTICS` (`rx_ring_full`,
+    /// `rx_fill_ring_empty_descs`).
     pub to_dataplane: u64,
-    /// Frames passed to the kernel's network stack because the cause said so.
+    /// Frames passed to the kernel's network stack because of this cause's action.
     pub to_kernel: u64,
-    /// Frames dropped because the cause said so.
+    /// Frames dropped because of this cause's action.
     pub dropped: u64,
 }
 
-/// Frames since the program was loaded, summed over all CPUs. Every frame is in exactly one of the numbers.
+/// Frames since the program was loaded, summed over all CPUs. Every frame is in exactly one of the
+/// counters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Counters {
     /// Link frames; only `to_dataplane` counts any.
@@ -38,11 +40,12 @@ pub struct Counters {
     pub default: Verdicts,
     /// Frames under 14 bytes; they follow the default action.
     pub runt: Verdicts,
-    /// Frames whose headers are cut short or contradict themselves; they follow the default action.
+    /// Frames with truncated or inconsistent headers. The default action applies to them.
     pub unparsable: Verdicts,
     /// Frames meant for the dataplane that went to the kernel because their queue has no socket.
     pub no_socket: u64,
-    /// Frames meant for the dataplane that went to the kernel because the kernel refused to redirect at all.
+    /// Frames for the dataplane that went to the kernel because the kernel refused the redirect
+    /// itself.
     pub redirect_refused: u64,
 }
 
@@ -102,7 +105,7 @@ impl Counters {
             .sum()
     }
 
-    /// Frames passed to the kernel, for whatever reason.
+    /// Returns the frames passed to the kernel for any reason.
     #[must_use]
     pub fn to_kernel(&self) -> u64 {
         let decided: u64 = self
@@ -113,7 +116,7 @@ impl Counters {
         decided + self.no_socket + self.redirect_refused
     }
 
-    /// Frames dropped because a rule or the default said so.
+    /// Returns the frames dropped by a rule or by the default action.
     #[must_use]
     pub fn dropped(&self) -> u64 {
         self.by_cause()

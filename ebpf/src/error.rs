@@ -1,4 +1,4 @@
-//! Errors that tell what to do.
+//! Errors, with the remedy in their messages.
 
 use std::{error::Error, io};
 
@@ -11,22 +11,26 @@ pub enum EbpfError {
     /// The kernel forbids it.
     #[error("{action} is not permitted: {refusal}")]
     NotPermitted {
-        /// What was tried.
+        /// Attempted operation.
         action: &'static str,
         /// Why.
         refusal: Refusal,
     },
     /// The interface already has an XDP program.
-    #[error("{interface} already has an XDP program{}", describe_owner(.owner.as_ref(), .interface))]
+    #[error(
+        "{interface} already has an XDP program{}",
+        describe_owner(.owner.as_ref(), .interface),
+    )]
     Busy {
         /// The interface's name.
         interface: String,
-        /// Whose it is; `None` if it was gone again when asked.
+        /// The other program. `None` if it was gone when queried.
         owner: Option<AttachedProgram>,
     },
     /// There is no such interface, or no longer.
     #[error(
-        "there is no interface {interface} (index {ifindex}) in this network namespace: it was removed or moved to \
+        "there is no interface {interface} (index {ifindex}) in this network namespace: it was \
+         removed or moved to \
          another one; `ip link` lists those that are here"
     )]
     NoSuchInterface {
@@ -37,7 +41,8 @@ pub enum EbpfError {
     },
     /// The index belongs to another interface meanwhile.
     #[error(
-        "index {ifindex} is the interface {found} and not {interface}: it was renamed, or removed and made anew"
+        "index {ifindex} is the interface {found} and not {interface}: it was renamed, or removed \
+         and created again"
     )]
     OtherInterface {
         /// The name given.
@@ -54,7 +59,7 @@ pub enum EbpfError {
         interface: String,
         /// Its MTU.
         mtu_bytes: u32,
-        /// What the kernel said.
+        /// Error that the kernel returned.
         source: io::Error,
     },
     /// The steering is on an interface already.
@@ -63,33 +68,40 @@ pub enum EbpfError {
         /// The interface's name.
         interface: String,
     },
-    /// The kernel attached the program and does not say so.
+    /// The kernel attached the program but does not list it.
     #[error(
-        "the program was attached to {interface}, but the kernel does not list it there: somebody detached it"
+        "the program was attached to {interface}, but the kernel does not list it there: another \
+         process detached it"
     )]
     Vanished {
         /// The interface's name.
         interface: String,
     },
     /// The queue cannot have a socket.
-    #[error("queue {queue} of {}: the program serves queues 0 to {}; reduce them with `ethtool -L`", QUEUES_MAX, QUEUES_MAX - 1)]
+    #[error(
+        "queue {queue} of {}: the program serves queues 0 to {}; reduce them with `ethtool -L`",
+        QUEUES_MAX,
+        QUEUES_MAX - 1,
+    )]
     NoSuchQueue {
         /// The queue's index.
         queue: u32,
     },
-    /// The descriptor is not what the kernel can redirect to.
+    /// The kernel cannot redirect to the descriptor.
     #[error(
-        "the socket for queue {queue} is not an AF_XDP socket with a UMEM, a fill ring and an RX ring"
+        "the socket for queue {queue} is not an AF_XDP socket with a UMEM, a fill ring and an RX \
+         ring"
     )]
     NotASocket {
         /// The queue's index.
         queue: u32,
-        /// What the kernel said.
+        /// Error that the kernel returned.
         source: io::Error,
     },
     /// The number is not an EtherType.
     #[error(
-        "link EtherType {0:#06x}: below 0x0600 the field is the length of an LLC frame; 0 turns link frames off"
+        "link EtherType {0:#06x}: below 0x0600 the field is the length of an LLC frame; 0 turns \
+         link frames off"
     )]
     LinkEtherType(u16),
     /// The key cannot be a rule.
@@ -97,7 +109,8 @@ pub enum EbpfError {
     Key(#[from] KeyError),
     /// The table is full.
     #[error(
-        "no room for another {kind} rule: {capacity} are there; a prefix rule may stand for many of them"
+        "no room for another {kind} rule: {capacity} are there; a prefix rule may stand for many \
+         of them"
     )]
     TableFull {
         /// Kind of rule.
@@ -107,15 +120,16 @@ pub enum EbpfError {
     },
     /// The kernel has no memory for it.
     #[error(
-        "{action}: the kernel has no memory for it; a container's or unit's memory limit counts maps too"
+        "{action}: the kernel has no memory for it; a container's or unit's memory limit counts \
+         maps too"
     )]
     NoMemory {
-        /// What was tried.
+        /// Attempted operation.
         action: &'static str,
-        /// What the kernel said.
+        /// Error that the kernel returned.
         source: io::Error,
     },
-    /// The embedded object is not what this loader expects.
+    /// The embedded object does not match this loader.
     #[error("the embedded XDP program does not fit its loader: {0}")]
     Object(String),
     /// The kernel refuses the program.
@@ -124,9 +138,9 @@ pub enum EbpfError {
     /// A call failed that has no reason to.
     #[error("{action} failed: {source}")]
     Kernel {
-        /// What was tried.
+        /// Attempted operation.
         action: &'static str,
-        /// What the kernel said.
+        /// Error that the kernel returned.
         source: io::Error,
     },
 }
@@ -150,7 +164,8 @@ impl EbpfError {
         error: impl Error + Send + Sync + 'static,
     ) -> Self {
         match os_error(&error) {
-            // The verifier says EACCES too, both of a program that is wrong and of one that needs CAP_PERFMON.
+            // The verifier returns EACCES both for an invalid program and for one that needs
+            // CAP_PERFMON.
             Some(libc::EACCES) => match Refusal::diagnose() {
                 Refusal::Policy => Self::Rejected(Box::new(error)),
                 refusal => Self::NotPermitted { action, refusal },
@@ -177,7 +192,7 @@ fn chain<'a>(error: &'a (dyn Error + 'static)) -> impl Iterator<Item = &'a (dyn 
 fn describe_owner(owner: Option<&AttachedProgram>, interface: &str) -> String {
     match owner {
         Some(owner) => format!(": {owner}; {}", owner.how_to_detach(interface)),
-        None => ", which was gone again a moment later: try once more".to_owned(),
+        None => ", which was removed a moment later: try again".to_owned(),
     }
 }
 
@@ -185,9 +200,10 @@ fn describe_native_refusal(interface: &str, mtu_bytes: u32, source: &io::Error) 
     let why = match source.raw_os_error() {
         Some(libc::EOPNOTSUPP) => "its driver has no native XDP".to_owned(),
         Some(libc::ERANGE | libc::EINVAL | libc::E2BIG) => format!(
-            "its driver refuses native XDP as the interface is set up. A frame must fit one receive buffer, which limits \
-             the MTU to about 3,500 bytes on veth and to what fits a page on most cards (it is {mtu_bytes} here, and on \
-             a veth the peer's counts); LRO must be off (`ethtool -K {interface} lro off`)"
+            "its driver refuses native XDP with the interface's settings. A frame must fit one \
+             receive buffer, which limits the MTU to about 3,500 bytes on veth and to a page on \
+             most cards (it is {mtu_bytes} here, and on a veth the peer's counts); LRO must be off \
+             (`ethtool -K {interface} lro off`)"
         ),
         Some(libc::ENOSPC | libc::ENOMEM | libc::EBUSY) => {
             "its driver lacks queues or memory for native XDP: try fewer \
@@ -205,7 +221,7 @@ mod tests {
     use crate::mode::AttachPoint;
 
     #[test]
-    fn busy_names_the_owner_and_the_way_out() {
+    fn busy_names_the_owner_and_the_remedy() {
         let mut owner = AttachedProgram {
             id: 7,
             name: Some("xdp_filter".into()),

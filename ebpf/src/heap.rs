@@ -1,10 +1,12 @@
 //! Memory that loading leaves behind.
 
-/// Gives memory that is free back to the system. The loader reads the kernel's own type information whether or not the program needs it: some
-/// 25 MiB of small pieces, which the allocator would keep for the life of a daemon that never needs as much again.
+/// Returns free memory to the system. The loader always reads the kernel's type information: some
+/// 25 MiB of small allocations. The allocator would keep them for the lifetime of a daemon that
+/// never needs as much again.
 pub(crate) fn give_back() {
     #[cfg(target_env = "gnu")]
-    // SAFETY: the call has no precondition and may run beside other threads' allocations; it touches free memory only.
+    // SAFETY: the call has no precondition and may run concurrently with allocations of other
+    // threads. It accesses free memory only.
     unsafe {
         libc::malloc_trim(0);
     }

@@ -1,7 +1,7 @@
-//! What the kernel says of an interface: name, MTU and the XDP programs on it.
+//! State of an interface as reported by the kernel: name, MTU and its XDP programs.
 //!
-//! One rtnetlink request. Only three attributes are looked at, one by one, so that an attribute of a newer kernel or of
-//! an unusual driver is no obstacle.
+//! It takes one rtnetlink request. Only three attributes are parsed, one by one, so that unknown
+//! attributes of a newer kernel or an unusual driver are no obstacle.
 
 use std::io;
 
@@ -37,12 +37,13 @@ pub(crate) struct Interface {
     pub programs: Vec<(AttachPoint, u32)>,
 }
 
-/// Asks for the interface with this index in the caller's network namespace; `None` if there is none.
+/// Queries the interface with this index in the caller's network namespace. Returns `None` if there
+/// is none.
 pub(crate) fn query(ifindex: u32) -> io::Result<Option<Interface>> {
     let mut socket = Socket::new(NETLINK_ROUTE)?;
     socket.bind_auto()?;
     socket.connect(&SocketAddr::new(0, 0))?;
-    // The answer is queued before `send` returns; a socket that would wait for one is an error and not a hang.
+    // The reply is queued before `send` returns. If there is none, fail instead of blocking.
     socket.set_non_blocking(true)?;
     socket.send(&request(ifindex), 0)?;
     for _ in 0..MESSAGES_MAX {
@@ -157,7 +158,7 @@ mod tests {
                     .wrapping_mul(0x85eb_ca6b);
                 *byte = (mixed >> 24) as u8;
             }
-            // A plausible header, so that the attributes are reached.
+            // A plausible header, so that the parser reaches the attributes.
             bytes[..4].copy_from_slice(&64u32.to_ne_bytes());
             bytes[4..6].copy_from_slice(&RTM_NEWLINK.to_ne_bytes());
             bytes[8..12].copy_from_slice(&SEQUENCE.to_ne_bytes());

@@ -1,4 +1,4 @@
-//! What a rule is about, and its form in the program's maps.
+//! The match of a rule, and its form in the program's maps.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -11,10 +11,12 @@ use crate::layout::{
 const PROTOCOL_TCP: u8 = 6;
 const PROTOCOL_UDP: u8 = 17;
 
-/// Frames that a rule is about. Numbers are in host byte order here and in network byte order in the maps.
+/// The frames that a rule matches. Numbers are in host byte order here and in network byte order in
+/// the maps.
 ///
-/// Where several keys match a frame the first of this list wins; among prefixes the longest. One and two VLAN tags are
-/// looked through. A later fragment has no ports, so only the last three kinds can match it.
+/// If several keys match a frame, the first in this list wins. Among prefixes the longest wins. The
+/// program parses frames behind one or two VLAN tags. A later fragment has no ports, so only the
+/// last three kinds can match it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Key {
     /// One connection, one direction.
@@ -39,7 +41,7 @@ pub enum Key {
         /// Destination port.
         dst_port: u16,
     },
-    /// Everything sent to one port, whatever the address.
+    /// Everything sent to one port at any address.
     Port {
         /// IP protocol, 6 (TCP) or 17 (UDP).
         proto: u8,
@@ -53,7 +55,8 @@ pub enum Key {
         /// Length of the prefix in bits: 0 to 32 (IPv4) or 128 (IPv6).
         len: u8,
     },
-    /// Every frame whose outermost tag (0x8100, 0x88a8 or 0x9100) bears this VLAN id, whatever lies behind the tag.
+    /// Every frame whose outermost tag (0x8100, 0x88a8 or 0x9100) has this VLAN id, regardless of
+    /// the contents after the tag.
     Vlan(
         /// The VLAN id, 0 to 4095.
         u16,
@@ -73,7 +76,8 @@ pub enum KeyError {
     Protocol(u8),
     /// Source and destination are of different families.
     #[error(
-        "source {src} and destination {dst} are of different address families: no packet has such a pair"
+        "source {src} and destination {dst} are of different address families: no packet has such \
+         a pair"
     )]
     Families {
         /// The source address.
@@ -112,7 +116,7 @@ pub(crate) enum TableKey {
 }
 
 impl TableKey {
-    /// The bit of its table in the setting that says which tables have rules.
+    /// Bit of its table in the setting that lists the tables with rules.
     pub(crate) const fn table(&self) -> u32 {
         match self {
             Self::FiveTuple(_) => TABLE_FIVE_TUPLES,
@@ -201,7 +205,8 @@ const fn family(ip: IpAddr) -> u8 {
     }
 }
 
-/// Clears the bits behind the prefix: the kernel ignores them, but would show them in `bpftool map dump`.
+/// Clears the bits after the prefix: the kernel ignores them, but would print them in `bpftool map
+/// dump`.
 fn prefix(dst: IpAddr, len: u8) -> Result<TableKey, KeyError> {
     let max = if dst.is_ipv4() { 32 } else { 128 };
     if len > max {

@@ -1,8 +1,9 @@
 //! The XDP program that steers frames, and its typed loader.
 //!
-//! One [`Steering`] serves one interface: it loads the program, attaches it, and owns the maps through which the program
-//! learns its sockets and rules. The program sends a frame to the `AF_XDP` socket of the queue it arrived on, passes
-//! it to the kernel, or drops it where a rule or the default says so.
+//! One [`Steering`] serves one interface. It loads the program, attaches it, and owns the maps from
+//! which the program reads its sockets and rules. The program sends a frame to the `AF_XDP` socket
+//! of the queue on which it arrived, or passes it to the kernel. It drops a frame if a rule or the
+//! default action requires it.
 //!
 //! ```no_run
 //! use covalent_ebpf::{Action, AttachMode, Key, Steering};
@@ -18,14 +19,15 @@
 //! # }
 //! ```
 //!
-//! The program is compiled from `ebpf/program`; the object that is embedded here is committed as
-//! `ebpf/object/steer.bpf.o`, so that building this crate needs no BPF toolchain.
+//! The program is compiled from `ebpf/program`. The embedded object is committed as
+//! `ebpf/object/steer.bpf.o`, so building this crate needs no BPF toolchain.
 //!
-//! A frame larger than one buffer cannot be steered: at an MTU that allows one the driver refuses the program in native mode
-//! ([`EbpfError::NativeRefused`]), and in generic mode the kernel joins the pieces first.
+//! A frame larger than one buffer cannot be steered. At an MTU that allows one, the driver refuses
+//! the program in native mode ([`EbpfError::NativeRefused`]). In generic mode the kernel joins the
+//! pieces first.
 //!
-//! Kernel: Linux 5.9 or newer (XDP through a `bpf_link`). Changing rules after the process gave its capabilities away
-//! needs Linux 5.19.
+//! Kernel: Linux 5.9 or newer (XDP through a `bpf_link`). Changing rules after the process dropped
+//! its capabilities needs Linux 5.19.
 
 mod action;
 mod counters;

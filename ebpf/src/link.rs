@@ -1,8 +1,9 @@
 //! Attaching by `bpf_link`.
 //!
-//! The link is a file descriptor: whatever ends the process, the kernel closes it and detaches the program. aya attaches
-//! by links too, but where the kernel refuses one with `EINVAL` it falls back to an attachment that outlives the
-//! process, so the two system calls are made here.
+//! The link is a file descriptor. However the process exits, the kernel closes it and detaches the
+//! program. aya also attaches by links. If the kernel refuses a link with `EINVAL`, however, aya
+//! falls back to an attachment that outlives the process. The two system calls are therefore made
+//! here.
 
 use std::{
     io, mem,
@@ -18,7 +19,8 @@ const BPF_XDP: u32 = 37;
 const XDP_FLAGS_SKB_MODE: u32 = 1 << 1;
 const XDP_FLAGS_DRV_MODE: u32 = 1 << 2;
 
-/// The first four words of `union bpf_attr` for `BPF_LINK_CREATE`; the kernel takes the missing rest as zeros.
+/// The first four words of `union bpf_attr` for `BPF_LINK_CREATE`. The kernel treats the missing
+/// rest as zeros.
 #[repr(C)]
 struct LinkCreate {
     program_fd: u32,
@@ -37,15 +39,16 @@ struct LinkDetach {
 pub(crate) struct Link(OwnedFd);
 
 impl Drop for Link {
-    /// Detaches at once. Closing the descriptor alone would leave the program attached for as long as a child between
-    /// `fork` and `exec` holds its copy.
+    /// Detaches at once. Closing the descriptor alone would leave the program attached while a
+    /// child between `fork` and `exec` holds a copy.
     fn drop(&mut self) {
         let request = LinkDetach {
             link_fd: self.0.as_raw_fd().cast_unsigned(),
         };
-        // A refusal is of no use to anybody: the interface is gone, or closing the descriptor detaches as well.
-        // SAFETY: the kernel reads `size_of::<LinkDetach>()` bytes of `request`, which outlives the call, and writes
-        // nothing; the descriptor is open until this function has returned.
+        // Ignore a refusal: the interface is gone, or closing the descriptor detaches too.
+        //
+        // SAFETY: the kernel reads `size_of::<LinkDetach>()` bytes of `request`, which outlives the
+        // call, and writes nothing. The descriptor is open until this function returns.
         unsafe {
             libc::syscall(
                 libc::SYS_bpf,
@@ -72,7 +75,8 @@ pub(crate) fn create(
             EffectiveMode::Generic => XDP_FLAGS_SKB_MODE,
         },
     };
-    // SAFETY: the kernel reads `size_of::<LinkCreate>()` bytes of `request`, which outlives the call, and writes nothing.
+    // SAFETY: the kernel reads `size_of::<LinkCreate>()` bytes of `request`, which outlives the
+    // call, and writes nothing.
     let fd = unsafe {
         libc::syscall(
             libc::SYS_bpf,
@@ -85,6 +89,6 @@ pub(crate) fn create(
         return Err(io::Error::last_os_error());
     }
     let fd = i32::try_from(fd).map_err(|_| io::Error::other("bpf(2) returned no descriptor"))?;
-    // SAFETY: BPF_LINK_CREATE returned a new descriptor (close-on-exec) that nobody else knows.
+    // SAFETY: BPF_LINK_CREATE returned a new descriptor (close-on-exec) that has no other owner.
     Ok(Link(unsafe { OwnedFd::from_raw_fd(fd) }))
 }

@@ -2,18 +2,21 @@
 
 use std::fmt;
 
-/// What the caller asks for.
+/// Attach mode that the caller requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum AttachMode {
-    /// Native where the driver takes it, generic otherwise; [`crate::Steering::native_refusal`] tells why.
+    /// Native if the driver supports it, otherwise generic. [`crate::Steering::native_refusal`]
+    /// returns the reason.
     Auto,
-    /// In the driver, before the kernel makes a packet of the frame; an error where the driver cannot.
+    /// In the driver, before the kernel makes a packet of the frame. An error if the driver does
+    /// not support it.
     Native,
-    /// In the network stack: works on every interface, but each frame has been copied into a packet by then.
+    /// In the network stack. It works on every interface, but each frame is first copied into a
+    /// packet.
     Generic,
 }
 
-/// What the kernel says it does.
+/// Attach mode that the kernel reports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum EffectiveMode {
     /// The driver runs the program.
@@ -43,7 +46,7 @@ pub enum AttachPoint {
 }
 
 impl AttachPoint {
-    /// What `ip link set … off` calls it.
+    /// Its keyword in `ip link set … off`.
     pub(crate) const fn ip_keyword(self) -> &'static str {
         match self {
             Self::Native => "xdpdrv",

@@ -1,4 +1,4 @@
-//! Whose XDP program is on an interface.
+//! Owners of the XDP programs on an interface.
 
 use std::fmt;
 
@@ -11,12 +11,13 @@ use crate::{EbpfError, interface, mode::AttachPoint};
 pub struct AttachedProgram {
     /// The kernel's id, as `bpftool prog show id` takes it.
     pub id: u32,
-    /// Its name, at most 15 bytes; `None` if the kernel does not tell (that needs CAP_SYS_ADMIN).
+    /// Its name, at most 15 bytes. `None` if the kernel does not report it (this needs
+    /// CAP_SYS_ADMIN).
     pub name: Option<String>,
     /// Where on the interface it runs.
     pub at: AttachPoint,
-    /// The `bpf_link`s that hold it, here and on other interfaces; none if it was attached without one, or if the kernel
-    /// does not tell (that needs CAP_SYS_ADMIN).
+    /// The `bpf_link`s that hold it, on this and other interfaces. Empty if it was attached without
+    /// one, or if the kernel does not report them (this needs CAP_SYS_ADMIN).
     pub link_ids: Vec<u32>,
 }
 
@@ -26,15 +27,17 @@ impl AttachedProgram {
     pub fn how_to_detach(&self, interface: &str) -> String {
         match self.link_ids[..] {
             [] => format!(
-                "if nobody needs it, run `ip link set dev {interface} {} off`",
+                "if no program needs it, run `ip link set dev {interface} {} off`",
                 self.at.ip_keyword()
             ),
             [link] => format!(
-                "`bpftool link show id {link}` names the processes that hold it: stop them, or run `bpftool link \
+                "`bpftool link show id {link}` names the processes that hold it: stop them, or run \
+                 `bpftool link \
                  detach id {link}`"
             ),
             _ => format!(
-                "it is on several interfaces: `bpftool link show` tells which link holds it on {interface}"
+                "it is on several interfaces: `bpftool link show` shows which link holds it on \
+                 {interface}"
             ),
         }
     }
@@ -53,15 +56,16 @@ impl fmt::Display for AttachedProgram {
     }
 }
 
-/// The XDP programs on the interface with this index in the caller's network namespace: none, one, or one for each
-/// [`AttachPoint`]. Needs no privilege to find them, CAP_SYS_ADMIN to name them.
+/// Returns the XDP programs on the interface with this index in the caller's network namespace:
+/// none, one, or one for each [`AttachPoint`]. Finding them needs no privilege. Their names need
+/// CAP_SYS_ADMIN.
 ///
 /// # Errors
 /// [`EbpfError::NoSuchInterface`], or [`EbpfError::Kernel`] if rtnetlink fails.
 pub fn attached_programs(ifindex: u32) -> Result<Vec<AttachedProgram>, EbpfError> {
     let interface = interface::query(ifindex)
         .map_err(|source| EbpfError::Kernel {
-            action: "asking rtnetlink for the interface's XDP programs",
+            action: "querying rtnetlink for the interface's XDP programs",
             source,
         })?
         .ok_or(EbpfError::NoSuchInterface {
@@ -75,7 +79,8 @@ pub fn attached_programs(ifindex: u32) -> Result<Vec<AttachedProgram>, EbpfError
         .collect())
 }
 
-/// Looks up name and link; programs and links may come and go meanwhile, so whatever cannot be read is passed over.
+/// Looks up name and links. Programs and links may appear and disappear meanwhile, so unreadable
+/// ones are skipped.
 pub(crate) fn describe(at: AttachPoint, id: u32) -> AttachedProgram {
     let program = loaded_programs()
         .filter_map(Result::ok)

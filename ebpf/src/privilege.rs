@@ -1,4 +1,4 @@
-//! Why the kernel said `EPERM`: the number alone does not tell.
+//! Reasons for `EPERM` from the kernel, which the error number alone does not show.
 
 use std::fmt;
 
@@ -38,15 +38,16 @@ impl Refusal {
     }
 }
 
-/// Loads programs; lets them add a number that is only known at run time, such as the length of a header, to a packet's
-/// address; and makes XDP programs of them.
+/// In order: load programs, add a run-time value such as a header length to a packet's address, and
+/// use programs as XDP programs.
 const NEEDED: [Capability; 3] = [
     Capability::CAP_BPF,
     Capability::CAP_PERFMON,
     Capability::CAP_NET_ADMIN,
 ];
 
-/// What of the necessary is not there. CAP_SYS_ADMIN contains CAP_BPF and CAP_PERFMON.
+/// Returns the required capabilities that are missing. CAP_SYS_ADMIN includes CAP_BPF and
+/// CAP_PERFMON.
 fn missing(has: impl Fn(Capability) -> bool) -> Vec<Capability> {
     let contained =
         |capability| capability != Capability::CAP_NET_ADMIN && has(Capability::CAP_SYS_ADMIN);
@@ -63,19 +64,23 @@ impl fmt::Display for Refusal {
                 let names: Vec<String> = missing.iter().map(ToString::to_string).collect();
                 write!(
                     f,
-                    "it needs CAP_BPF, CAP_PERFMON and CAP_NET_ADMIN, and this process lacks {}: run it as root, or with \
+                    "it needs CAP_BPF, CAP_PERFMON and CAP_NET_ADMIN, and this process lacks {}: \
+                     run it as root, or with \
                      AmbientCapabilities=CAP_BPF CAP_PERFMON CAP_NET_ADMIN in its systemd unit",
                     names.join(", ")
                 )
             }
             Self::LockedMemory(limit_bytes) => write!(
                 f,
-                "before Linux 5.11 the memory of maps counts as locked, and this process may lock {limit_bytes} bytes: \
+                "before Linux 5.11 the memory of maps counts as locked, and this process may lock \
+                 {limit_bytes} bytes: \
                  raise it with `ulimit -l unlimited`, or LimitMEMLOCK=infinity in its systemd unit"
             ),
             Self::Policy => f.write_str(
-                "the process has CAP_BPF, CAP_PERFMON and CAP_NET_ADMIN, so something else forbids bpf(2): a container's seccomp \
-                 filter or security module, a kernel in lockdown, or a user namespace, whose capabilities do not count",
+                "the process has CAP_BPF, CAP_PERFMON and CAP_NET_ADMIN, so something else forbids \
+                 bpf(2): a container's seccomp \
+                 filter or security module, a kernel in lockdown, or a user namespace, whose \
+                 capabilities do not count",
             ),
         }
     }
@@ -100,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn the_message_says_what_to_do() {
+    fn the_message_names_the_remedy() {
         let text = Refusal::Capabilities(vec![Capability::CAP_BPF]).to_string();
         assert!(
             text.contains("lacks CAP_BPF:") && text.contains("run it as root"),

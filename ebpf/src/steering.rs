@@ -33,13 +33,13 @@ const PROGRAM: &str = "steer";
 
 const LOADING: &str = "loading the XDP program";
 const ATTACHING: &str = "attaching the XDP program";
-const ASKING: &str = "asking rtnetlink for the interface's XDP programs";
+const QUERYING_PROGRAMS: &str = "querying rtnetlink for the interface's XDP programs";
 
 /// The XDP program with its maps, for one interface.
 ///
-/// Until told otherwise it passes every frame to the kernel. Dropping it detaches the program, and so does the end of
-/// the process, however it ends: nothing is pinned. It can be sent to another thread; changes take effect on the next
-/// frame and never stop the traffic.
+/// Initially it passes every frame to the kernel. Dropping it detaches the program. The exit of the
+/// process also detaches it in every case: nothing is pinned. It can be sent to another thread.
+/// Changes take effect on the next frame and never stop the traffic.
 pub struct Steering {
     program: ProgramFd,
     program_id: u32,
@@ -49,7 +49,7 @@ pub struct Steering {
     settings: Array<MapData, u32>,
     counters: PerCpuArray<MapData, CounterBlock>,
     tables: Tables,
-    /// The setting that tells the program which tables to look into.
+    /// Current value of the setting that lists the tables with rules for the program.
     tables_in_use: u32,
 }
 
@@ -73,7 +73,7 @@ impl Steering {
 
     fn load_object() -> Result<Self, EbpfError> {
         let mut object = EbpfLoader::new()
-            // The program follows no kernel structure, so it needs no type information of the kernel's.
+            // The program accesses no kernel structure, so it needs no kernel type information.
             .btf(None)
             .verifier_log_level(VerifierLogLevel::STATS)
             .load(OBJECT)
@@ -107,13 +107,14 @@ impl Steering {
         })
     }
 
-    /// Attaches the program to the interface with this index, which must have this name, in the caller's network
-    /// namespace. Answers what the kernel then says of it.
+    /// Attaches the program to the interface with this index, which must have this name, in the
+    /// caller's network namespace. Returns the mode that the kernel then reports.
     ///
     /// # Errors
-    /// [`EbpfError::Busy`] if another program is there (in either mode), [`EbpfError::NativeRefused`] if `Native` was asked
-    /// for and the driver cannot, [`EbpfError::NoSuchInterface`], [`EbpfError::OtherInterface`],
-    /// [`EbpfError::NotPermitted`], [`EbpfError::AlreadyAttached`].
+    /// [`EbpfError::Busy`] if another program is attached (in either mode),
+    /// [`EbpfError::NativeRefused`] if `Native` was requested and the driver does not support it,
+    /// [`EbpfError::NoSuchInterface`], [`EbpfError::OtherInterface`], [`EbpfError::NotPermitted`],
+    /// [`EbpfError::AlreadyAttached`].
     pub fn attach(
         &mut self,
         ifindex: u32,
@@ -212,8 +213,8 @@ impl Steering {
         self.attached = None;
     }
 
-    /// How the kernel runs the program now: `None` if it is not attached, or no longer, because the interface was removed
-    /// or somebody detached it.
+    /// Returns how the kernel runs the program now. Returns `None` if it is not attached, because
+    /// it never was, the interface was removed, or another process detached it.
     ///
     /// # Errors
     /// [`EbpfError::Kernel`] if rtnetlink fails.
@@ -222,7 +223,7 @@ impl Steering {
             return Ok(None);
         };
         let state = interface::query(attached.ifindex)
-            .map_err(|source| EbpfError::from_io(ASKING, source))?;
+            .map_err(|source| EbpfError::from_io(QUERYING_PROGRAMS, source))?;
         let here = state
             .into_iter()
             .flat_map(|state| state.programs)
@@ -246,9 +247,11 @@ impl Steering {
         self.program_id
     }
 
-    /// Gives the queue's frames to this `AF_XDP` socket, which must be bound to this interface and queue: the kernel drops
-    /// what is redirected to a socket of another one. Replaces the queue's former socket. The map holds the socket
-    /// itself; the descriptor may be closed, and a closed socket leaves the map by itself.
+    /// Gives the queue's frames to this `AF_XDP` socket and replaces the queue's previous socket.
+    ///
+    /// The socket must be bound to this interface and queue: the kernel drops frames redirected to
+    /// any other socket. The map holds the socket itself, so the descriptor may be closed. A closed
+    /// socket leaves the map by itself.
     ///
     /// # Errors
     /// [`EbpfError::NoSuchQueue`] from [`QUEUES_MAX`] on, [`EbpfError::NotASocket`].
@@ -256,7 +259,8 @@ impl Steering {
         self.put_socket(queue, false, socket)
     }
 
-    /// The same for the queue's frames of the link: they go to this socket, and all others to that of [`Steering::set_socket`].
+    /// As [`Steering::set_socket`] for the queue's link frames. They go to this socket, and all
+    /// others to that of [`Steering::set_socket`].
     ///
     /// # Errors
     /// As [`Steering::set_socket`].
@@ -284,7 +288,8 @@ impl Steering {
             })
     }
 
-    /// Passes the queue's frames to the kernel again, those of the link too. Nothing happens if the queue has no socket.
+    /// Passes the queue's frames to the kernel again, including link frames. Does nothing if the
+    /// queue has no socket.
     ///
     /// # Errors
     /// [`EbpfError::NoSuchQueue`] from [`QUEUES_MAX`] on.
@@ -301,7 +306,8 @@ impl Steering {
         Ok(())
     }
 
-    /// Sends untagged frames of this EtherType to the dataplane before any rule is looked at. 0 turns that off.
+    /// Sends untagged frames of this EtherType to the dataplane before any rule is evaluated. 0
+    /// disables this.
     ///
     /// # Errors
     /// [`EbpfError::LinkEtherType`] from 1 to 0x05ff.
@@ -312,10 +318,10 @@ impl Steering {
         self.set(SETTING_LINK_ETHERTYPE, u32::from(ethertype))
     }
 
-    /// What happens to frames that no rule matches; at first the kernel gets them.
+    /// Sets the action for frames that no rule matches. Initially they go to the kernel.
     ///
     /// # Errors
-    /// [`EbpfError::NotPermitted`] before Linux 5.19 if the process gave its capabilities away.
+    /// [`EbpfError::NotPermitted`] before Linux 5.19 if the process dropped its capabilities.
     pub fn set_default(&mut self, action: Action) -> Result<(), EbpfError> {
         self.set(SETTING_DEFAULT_ACTION, action.value())
     }
@@ -332,12 +338,13 @@ impl Steering {
     /// [`EbpfError::Key`] if no frame can have such a key, [`EbpfError::TableFull`].
     pub fn insert(&mut self, key: &Key, action: Action) -> Result<(), EbpfError> {
         let key = TableKey::try_from(key)?;
-        // First the bit, then the rule: the program looks into an empty table for a moment, and misses no rule.
+        // Set the bit before adding the rule: the program briefly searches an empty table, but
+        // misses no rule.
         self.use_tables(self.tables.in_use() | key.table())?;
         self.tables.insert(&key, action)
     }
 
-    /// Removes the rule with this key and tells whether there was one.
+    /// Removes the rule with this key. Returns whether there was one.
     ///
     /// # Errors
     /// [`EbpfError::Key`] if no frame can have such a key.
@@ -367,7 +374,7 @@ impl Steering {
         Ok(Counters::sum(&blocks))
     }
 
-    /// XDP programs of others on the interface with this index.
+    /// Returns the XDP programs of other owners on the interface with this index.
     ///
     /// # Errors
     /// Those of [`crate::attached_programs`].
@@ -417,7 +424,7 @@ const fn check_queue(queue: u32) -> Result<(), EbpfError> {
 
 fn query(ifindex: u32, interface: &str) -> Result<Interface, EbpfError> {
     interface::query(ifindex)
-        .map_err(|source| EbpfError::from_io(ASKING, source))?
+        .map_err(|source| EbpfError::from_io(QUERYING_PROGRAMS, source))?
         .ok_or_else(|| EbpfError::NoSuchInterface {
             interface: interface.to_owned(),
             ifindex,

@@ -18,7 +18,8 @@ use crate::{
     steering::take_map,
 };
 
-// SAFETY: bytes in a `repr(C)` struct without padding (its size is asserted), valid whatever they are.
+// SAFETY: a `repr(C)` struct of bytes without padding (its size is asserted), valid for every bit
+// pattern.
 unsafe impl Pod for FiveTupleKey {}
 // SAFETY: as above.
 unsafe impl Pod for DestinationKey {}
@@ -36,7 +37,7 @@ pub(crate) struct Tables {
     prefixes_v6: LpmTrie<MapData, [u8; 16], u32>,
     vlans: HashMap<MapData, Network16, u32>,
     ethertypes: HashMap<MapData, Network16, u32>,
-    /// Keys that are there: older kernels do not tell an insertion into a trie from a change.
+    /// Keys present. Older kernels do not distinguish an insertion into a trie from a change.
     present: HashSet<TableKey>,
     /// How many of them each table has, in the order of the tables' bits.
     rules: [u32; TABLES],
@@ -57,7 +58,7 @@ impl Tables {
         })
     }
 
-    /// Adds the rule or changes its action: in one step, a frame sees the old or the new one.
+    /// Adds the rule or changes its action in one step: a frame sees the old action or the new one.
     pub(crate) fn insert(&mut self, key: &TableKey, action: Action) -> Result<(), EbpfError> {
         let value = action.value();
         let (result, kind, capacity) = match *key {
@@ -92,7 +93,7 @@ impl Tables {
             ),
         };
         result.map_err(|error| match os_error(&error) {
-            // A hash map says E2BIG, a trie ENOSPC.
+            // A full hash map returns E2BIG, a full trie ENOSPC.
             Some(libc::E2BIG | libc::ENOSPC) => EbpfError::TableFull { kind, capacity },
             _ => map_error("inserting a steering rule", error),
         })?;
@@ -128,7 +129,7 @@ impl Tables {
         Ok(removed)
     }
 
-    /// Which tables have rules, as the program's setting says it.
+    /// Returns the tables with rules, in the form of the program's setting.
     pub(crate) fn in_use(&self) -> u32 {
         (0..)
             .zip(self.rules)

@@ -1,12 +1,12 @@
 #!/bin/busybox sh
-# The guest's first process. Loads what a root over 9p takes, puts a writable layer in memory over the host's own root, which stays
-# read-only, and goes on there.
+# The guest's first process. Loads the modules for a root over 9p, mounts a writable layer in memory
+# over the host's root, which stays read-only, and continues there.
 /bin/busybox --install -s /bin
 export PATH=/bin
 mount -t proc proc /proc
 mount -t sysfs sysfs /sys
 mount -t devtmpfs devtmpfs /dev
-# Those that are built into this kernel fail here, and harm nothing.
+# Modules that are built into this kernel fail here, without effect.
 while read -r module; do insmod "/modules/$module" 2>/dev/null; done </modules/order
 
 stop() {

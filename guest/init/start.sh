@@ -1,4 +1,4 @@
-# Runs the job in the merged root, tells how it ended and switches the machine off.
+# Runs the job in the merged root, reports its exit status and powers the machine off.
 export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin LC_ALL=C HOME=/root
 mount -t debugfs debugfs /sys/kernel/debug 2>/dev/null
 mount -t bpf bpf /sys/fs/bpf 2>/dev/null
@@ -9,5 +9,5 @@ cd /root; bash /guest/job.sh 2>&1
 echo $? >/guest/status
 sync
 echo o >/proc/sysrq-trigger
-# Nothing may be looked up any more: the root may be gone already.
+# Run no program any more: the root may already be gone.
 while :; do :; done

@@ -1,4 +1,4 @@
-# The lab itself: a stock kernel runs what was built on the host, and the machine around it answers.
+# Tests the setup itself: a stock kernel runs the programs that were built on the host.
 . /guest/prelude.sh
 covalent --version
 covalent config print-default >/tmp/covalent.toml

@@ -1,5 +1,5 @@
-# DPDK's own drivers on the NICs, bound to vfio-pci behind the virtual IOMMU, on huge pages: the port conformance suite on the first cable, then a bank
-# between two nodes over both.
+# DPDK drivers on the NICs, bound to vfio-pci behind the virtual IOMMU, on huge pages: the port
+# conformance suite on the first cable, then a bank between two nodes over both cables.
 . /guest/prelude.sh
 . /guest/nodes.sh
 nics 1

@@ -1,4 +1,5 @@
-# The first cable is pulled and put in again, several times, while a bank's clients work over both links.
+# The first cable is disconnected and reconnected several times, while a bank's clients use both
+# links.
 . /guest/prelude.sh
 . /guest/nodes.sh
 nics 1

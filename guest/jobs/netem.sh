@@ -1,8 +1,10 @@
-# netem in the path: both cables lead through a namespace in the middle, whose queues delay, lose, double, damage and reorder frames.
+# netem in the path: both cables pass through a namespace whose queues delay, lose, duplicate,
+# damage and reorder frames.
 #
-#   near0 :a ══ veth ══ near-0 ─► clsact, mirred ─► netem at the egress of far-0 ══ veth ══ far0 :b      and back the same way
+#   near0 :a ══ veth ══ near-0 ─► clsact, mirred ─► netem at the egress of far-0 ══ veth ══ far0 :b
 #
-# AF_XDP transmits past the queueing disciplines of its own interface, so netem waits at those in the middle, where it meets everybody's frames.
+# The reverse path is the same. AF_XDP bypasses the queuing disciplines of its own interface, so
+# netem is attached to the interfaces in the middle, which all frames pass.
 . /guest/prelude.sh
 . /guest/nodes.sh
 load veth sch_netem sch_ingress cls_matchall act_mirred
@@ -22,7 +24,8 @@ cable_nodes
 start_nodes
 fact mode "AF_XDP $XDP $COPY on veth, netem between"
 
-# damage NAME ADDITIONS NETEM...: a bank while every cable does this both ways; then why its links failed meanwhile. Its books must be exact.
+# damage NAME ADDITIONS NETEM...: runs a bank while netem damages every cable in both directions,
+# and records why its links failed. Its books must be exact.
 damage() {
     local name=$1 additions=$2 device node
     local -A before
@@ -30,7 +33,7 @@ damage() {
     for device in near-0 near-1 far-0 far-1; do
         tc -n middle qdisc replace dev "$device" root netem "$@" limit 100000
     done
-    # What was under way while a queue came or went is lost, which is not what is looked at.
+    # Changing the queue loses frames in flight. Wait, so that these losses are not counted.
     sleep 0.5
     await_links
     for node in a b; do before[$node]=$(wc -l <"/guest/$node.log"); done

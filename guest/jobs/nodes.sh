@@ -1,6 +1,7 @@
-# Two nodes, a and b, in namespaces of their own, for jobs that source this: their daemons, a bank on b and clients of it on a.
+# Functions for jobs with two nodes, a and b, in separate namespaces: daemons, a bank on b, and its
+# clients on a.
 
-# cable_nodes: near* go to node a and far* to node b.
+# cable_nodes: moves near* to node a and far* to node b.
 cable_nodes() {
     local cable end
     ip netns add a
@@ -13,12 +14,13 @@ cable_nodes() {
     done
 }
 
-# port END: what a port's configuration says of the NIC at this end. A job may have another.
+# port END: prints the port configuration of the NIC at this end. A job may override it.
 port() {
     printf 'kind = "af_xdp"\ninterface = "%s"\nqueues = 1\nxdp = "%s"\ncopy = "%s"\n' "$1" "$XDP" "${COPY/-/_}"
 }
 
-# start_nodes [PAGES]: starts both daemons, and waits until both links are up. PAGES: `never` (huge ones), unless told otherwise.
+# start_nodes [PAGES]: starts both daemons and waits until both links are up. PAGES: the value of
+# huge_pages, default `never`.
 start_nodes() {
     local node end cable
     for node in a b; do
@@ -27,7 +29,7 @@ start_nodes() {
         mkdir -p "/tmp/nodes/$node"
         {
             printf '[node]\nname = "%s"\nruntime_dir = "/tmp/nodes/%s/run"\nstate_dir = "/tmp/nodes/%s/state"\n' "$node" "$node" "$node"
-            printf '[dataplane]\nhuge_pages = "%s"\n[link]\nsilent_paces_max = 100\n' "${1:-never}"
+            printf '[dataplane]\nhuge_pages = "%s"\n[link]\nkeepalive_misses_max = 100\n' "${1:-never}"
             printf '[[lane]]\ncore = %s\n' "$([ "$node" = a ] && echo 0 || echo 1)"
             for cable in 0 1; do
                 printf '[[port]]\nname = "p%s"\nring_slots = 512\n' "$cable"
@@ -40,7 +42,7 @@ start_nodes() {
     await_links
 }
 
-# links NODE: how many of its links are up.
+# links NODE: prints the number of its links that are up.
 links() {
     covalent status --socket "/tmp/nodes/$1/run/covalentd.sock" --format json 2>/dev/null |
         tr -d ' \n' | grep -o '"state":"up"' | wc -l
@@ -57,7 +59,7 @@ await_links() {
     fail "the links do not come up"
 }
 
-# start_bank CLIENTS OPTIONS...: a bank on b, and that many clients on a.
+# start_bank CLIENTS OPTIONS...: starts a bank on b, and that many clients on a.
 start_bank() {
     local client count=$1
     shift
@@ -72,7 +74,7 @@ start_bank() {
     done
 }
 
-# expect_clients WHEN: all of them must still be at work.
+# expect_clients WHEN: fails unless all clients still run.
 expect_clients() {
     local client
     for client in $clients; do
@@ -80,7 +82,7 @@ expect_clients() {
     done
 }
 
-# await_clients: waits for all of them; each must have found nothing wrong.
+# await_clients: waits for all clients, and fails if one reports an error.
 await_clients() {
     local client
     for client in $clients; do
@@ -88,20 +90,21 @@ await_clients() {
     done
 }
 
-# close_bank: ends it, and compares its books with what the clients were told: nothing lost, nothing doubled.
+# close_bank: stops the bank and compares its books with the results of the clients: nothing lost,
+# nothing duplicated.
 close_bank() {
     kill -TERM "$bank"
     wait "$bank" || fail "the bank: $(tail -n 1 /guest/bank.json)"
     covalent-guest books /guest/bank.json /guest/client-*.json
 }
 
-# expect_daemons: both must still run.
+# expect_daemons: fails unless both daemons still run.
 expect_daemons() {
     kill -0 "$daemon_a" || fail "the daemon of node a ended: $(tail -n 5 /guest/a.log)"
     kill -0 "$daemon_b" || fail "the daemon of node b ended: $(tail -n 5 /guest/b.log)"
 }
 
-# failures NODE: reasons of its links' failures, as its log names them, with counts.
+# failures NODE: prints the reasons of its link failures from its log, with counts.
 failures() {
     sed -n 's/.*LinkDown {.*reason: "\([^"]*\)".*/\1/p' "/guest/$1.log" | sort | uniq -c |
         awk '{ count = $1; $1 = ""; printf "%s%s ×%d", (NR > 1 ? "," : ""), $0, count }' | sed 's/^ //'

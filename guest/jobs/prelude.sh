@@ -1,31 +1,33 @@
-# What every job begins with. It ends with status 0 if all held, 77 if it cannot be run here (`cannot`), else something did not hold.
+# Common start of every job. A job exits with 0 on success, 77 if it cannot run here (`cannot`), and
+# another status on failure.
 set -euo pipefail
 . /guest/environment.sh
 export PATH="/guest:$PROGRAMS:$TOOLS/usr/bin:$TOOLS/usr/sbin:$PATH"
 export LD_LIBRARY_PATH="$TOOLS/usr/lib/x86_64-linux-gnu"
 
-# fact NAME VALUE...: tells the runner something about this run.
+# fact NAME VALUE...: reports a fact about this run to the runner.
 fact() { printf '%s\n' "$*" >>/guest/facts; }
 
-# cannot REASON...: ends the job as one that cannot be run here.
+# cannot REASON...: ends the job as one that cannot run here.
 cannot() {
     fact skipped "$*"
     exit 77
 }
 
-# fail WHY...: ends the job.
+# fail REASON...: ends the job as failed.
 fail() {
     echo "FAILED: $*" >&2
     exit 1
 }
 
-# load MODULE...: loads each; one that is built in is there already.
+# load MODULE...: loads modules. A module that is built in is already available.
 load() {
     local module
     for module; do modprobe "$module" || echo "no module $module: built in, or not there"; done
 }
 
-# monitor REQUEST...: asks the machine around the guest (guest/src/monitor.rs), and waits for its answer.
+# monitor REQUEST...: sends a request to the monitor on the host (guest/src/monitor.rs), and waits
+# for its reply.
 monitor() {
     local answer
     exec 9<>/dev/ttyS1
@@ -37,7 +39,7 @@ monitor() {
     [ "$answer" = ok ] || fail "monitor $*: $answer"
 }
 
-# interface_of MAC: the interface with this address.
+# interface_of MAC: prints the interface with this address.
 interface_of() {
     local path
     for path in /sys/class/net/*; do
@@ -49,7 +51,8 @@ interface_of() {
     fail "no interface has the address $1"
 }
 
-# nics QUEUES: loads the driver, and gives the ends of both cables their names: near0, far0, near1, far1. All are up afterwards.
+# nics QUEUES: loads the driver, names the ends of both cables near0, far0, near1 and far1, and sets
+# them up.
 nics() {
     local cable side end interface
     echo 1 >/proc/sys/net/ipv6/conf/default/disable_ipv6 2>/dev/null || true
@@ -66,9 +69,9 @@ nics() {
                 [ "$(basename "$(readlink "/sys/class/net/$end$cable/device/../driver")")" = virtio-pci ] ||
                 fail "$end$cable is not driven by $DRIVER"
             ethtool -L "$end$cable" combined "$1" 2>/dev/null || true
-            # Deeper than a burst of the suite: what finds no place in a NIC's ring is lost on the wire.
+            # Deeper than a burst of the suite: a frame that does not fit a NIC's ring is lost.
             ethtool -G "$end$cable" rx 1024 tx 1024 2>/dev/null || true
-            # AF_XDP would get frames without their tags.
+            # Otherwise AF_XDP gets frames without their VLAN tags.
             ethtool -K "$end$cable" rxvlan off 2>/dev/null || true
             ip link set "$end$cable" up promisc on
         done
@@ -76,7 +79,7 @@ nics() {
     for end in near0 far0 near1 far1; do await_carrier "$end"; done
 }
 
-# await_carrier INTERFACE: waits until it has one.
+# await_carrier INTERFACE: waits until it has a carrier.
 await_carrier() {
     local tries
     for tries in $(seq 300); do

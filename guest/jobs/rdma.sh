@@ -1,6 +1,7 @@
-# Soft-RoCE, for jobs that source this.
+# Soft-RoCE functions for jobs.
 
-# load_rdma: its modules, and the library's part for it where the host has it not.
+# load_rdma: loads the modules, and installs the provider of libibverbs if the host does not have
+# it.
 load_rdma() {
     local module
     for module in veth ib_core ib_uverbs rdma_ucm rdma_rxe; do load "$module"; done
@@ -13,8 +14,9 @@ load_rdma() {
     rdma link show >/dev/null || cannot "this kernel has no RDMA"
 }
 
-# join_rdma: a virtual cable r0–r1 with a device at each end, rdma0 and rdma1. Both are in this namespace, the only one that soft-RoCE of this kernel
-# knows; each device sends by its own interface, so everything goes over the cable.
+# join_rdma: creates a veth pair r0–r1 with an RDMA device at each end, rdma0 and rdma1. Both are in
+# this namespace, the only one that soft-RoCE of this kernel supports. Each device sends through its
+# own interface, so all frames use the veth pair.
 join_rdma() {
     local end other
     ip link add r0 numrxqueues 1 numtxqueues 1 type veth peer name r1 numrxqueues 1 numtxqueues 1
@@ -30,18 +32,19 @@ join_rdma() {
     for end in 0 1; do rdma link add "rdma$end" type rxe netdev "r$end"; done
 }
 
-# gid DEVICE: the number of its IPv4 address.
+# gid DEVICE: prints the GID index of its IPv4 address.
 gid() {
     grep -l '^0000:0000:0000:0000:0000:ffff:' "/sys/class/infiniband/$1/ports/1/gids/"* | head -1 | xargs basename
 }
 
-# perf PROGRAM OPTIONS...: one of perftest's programs between the devices, who answers on core 1 and who asks on core 0, as everybody else here.
+# perf PROGRAM OPTIONS...: runs a perftest program between the devices, the server on core 1 and the
+# client on core 0, like all others here.
 perf() {
     local program=$1 server tries
     shift
     taskset -c 1 "$program" -d rdma1 -x "$(gid rdma1)" -F "$@" >/tmp/perf-server 2>&1 &
     server=$!
-    # Its port is open when it can be asked.
+    # The server is ready when its TCP port is open.
     for tries in $(seq 100); do
         ss -Hltn 'sport = :18515' | grep -q . && break
         sleep 0.1

@@ -1,9 +1,11 @@
-# Soft-RoCE, as perftest measures it, beside Covalent's verbs: one kernel, virtual cables of one kind, the same cores, by turns.
+# Compares soft-RoCE, measured by perftest, with Covalent's verbs: same kernel, same kind of virtual
+# cable, same cores, one after the other.
 . /guest/prelude.sh
 . /guest/rdma.sh
 load_rdma
-# Compare-and-swap first: all sides take turns on one and the same cable. Beside them what bounds them on this machine: a bare AF_XDP echo, UDP, and a swap that
-# goes nowhere, whose application has a core of its own. It judges itself by goals that are not asked about here: only figures are taken from it.
+# Compare-and-swap first: all sides take turns on the same cable. For comparison also their bounds
+# on this machine: a bare AF_XDP echo, UDP, and a local swap whose application has its own core. The
+# benchmark's goals do not apply here (exit status 1 is accepted): only its figures are used.
 covalent-bench latency --ping-pong --sizes 8 \
     --against rxe-cas,covalent-cas,covalent-lane-cas,covalent-message,covalent-local-cas,af_xdp,udp-spin --seconds 3 --repeats 3 \
     --format json >/guest/latency.json || [ $? = 1 ]

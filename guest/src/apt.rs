@@ -1,8 +1,9 @@
-//! Debian packages by name, without touching what is installed.
+//! Debian packages by name, without changing the installed ones.
 //!
-//! Each [`Archive`] is a private root of apt with lists of its own. Its source lines are the machine's own Debian line with the suite
-//! replaced, so a mirror that the machine uses is used here too. Packages are checked against the archive's signature by apt, kept in
-//! a folder and unpacked elsewhere; nothing is installed.
+//! Each [`Archive`] is a private apt root with its own lists. Its source lines are the machine's
+//! own Debian line with the suite replaced, so the machine's mirror is used here too. apt checks
+//! packages against the archive's signature. They are kept in a folder and unpacked elsewhere;
+//! nothing is installed.
 
 use std::{
     fs,
@@ -33,10 +34,11 @@ pub struct Archive {
 }
 
 impl Archive {
-    /// An archive of these suites, its lists and packages below `root`. Its lists are fetched if there are none.
+    /// Opens an archive of these suites, with its lists and packages below `root`. Fetches the
+    /// lists if there are none.
     ///
     /// # Errors
-    /// When the machine has no Debian line, or apt fails.
+    /// The machine has no Debian line, or apt fails.
     pub fn open(root: &Path, suites: &[&str]) -> Result<Self> {
         let lines = sources(&machine_lines()?, suites)?;
         let archive = Self {
@@ -53,7 +55,7 @@ impl Archive {
         }
         fs::write(&list, &lines).with_context(|| format!("cannot write {}", list.display()))?;
         archive.renew().inspect_err(|_| {
-            // The next try shall ask again.
+            // The next attempt must fetch the lists again.
             let _ = fs::remove_file(&list);
         })?;
         Ok(archive)
@@ -79,10 +81,10 @@ impl Archive {
         Ok(folder)
     }
 
-    /// The version of a package in one of these suites, the newest first, and what it depends on by name.
+    /// Returns the newest version of a package in these suites, and the names of its dependencies.
     ///
     /// # Errors
-    /// When none of the suites has it.
+    /// None of the suites has the package.
     pub fn newest(&self, package: &str, suites: &[&str]) -> Result<(String, Vec<String>)> {
         let known = output(self.run("apt-cache").args(["madison", package]))?;
         let Some(version) = version_in(&known, suites) else {
@@ -138,10 +140,11 @@ impl Archive {
         Ok(output(&mut command)?.lines().filter_map(package).collect())
     }
 
-    /// Fetches those packages from `suite`, and what they depend on and the machine has not, into `folder`.
+    /// Downloads the packages from `suite`, and their dependencies that are not installed on the
+    /// machine, into `folder`.
     ///
     /// # Errors
-    /// Apt's own words.
+    /// The output of apt.
     pub fn download_with_dependencies(
         &self,
         suite: &str,
@@ -162,7 +165,8 @@ impl Archive {
         command
     }
 
-    /// One of apt's programs with this root. What is installed on the machine it knows, and does not fetch again.
+    /// Returns a command for an apt program with this root. apt knows the packages installed on the
+    /// machine and does not download them again.
     fn run(&self, program: &str) -> Command {
         let mut command = Command::new(program);
         let at = |name: &str| self.root.join(name).display().to_string();
@@ -172,7 +176,7 @@ impl Archive {
             format!("Dir::Etc::preferencesparts={}", at("no-parts")),
             format!("Dir::State::lists={}", at("lists")),
             format!("Dir::Cache={}", at("")),
-            // Packages stay where they are; and who is not root may use a private root too.
+            // Keep downloaded packages. Also make a private root usable without root privileges.
             "APT::Keep-Downloaded-Packages=true".to_owned(),
             "Debug::NoLocking=true".to_owned(),
             "APT::Sandbox::User=root".to_owned(),
@@ -186,7 +190,7 @@ impl Archive {
     }
 }
 
-/// What the machine's own sources of packages are: address and suite of each.
+/// Returns the machine's own package sources: address and suite of each.
 fn machine_lines() -> Result<Vec<(String, String)>> {
     let text = output(Command::new("apt-get").args([
         "indextargets",
@@ -206,7 +210,8 @@ fn machine_lines() -> Result<Vec<(String, String)>> {
         .collect())
 }
 
-/// The source lines of `suites`: each at the address where the machine has it, else at that of the machine's own Debian.
+/// Returns the source lines of `suites`: each at the machine's address for it, else at the address
+/// of the machine's own Debian.
 fn sources(machine: &[(String, String)], suites: &[&str]) -> Result<String> {
     let at = |wanted: &str| {
         machine
@@ -216,7 +221,8 @@ fn sources(machine: &[(String, String)], suites: &[&str]) -> Result<String> {
     };
     let Some(own) = at("bookworm") else {
         bail!(
-            "the suite `bookworm` is not among apt's sources\n  cure: the lab runs on Debian 12; add Debian's own line for it"
+            "the suite `bookworm` is not among apt's sources\n  cure: the lab runs on Debian 12; \
+             add Debian's own line for it"
         );
     };
     let mut lines = String::new();
@@ -232,7 +238,8 @@ fn sources(machine: &[(String, String)], suites: &[&str]) -> Result<String> {
     Ok(lines)
 }
 
-/// The newest version that `apt-cache madison` tells for one of `suites`; it tells the newest first.
+/// Returns the newest version that `apt-cache madison` prints for one of `suites`. It prints the
+/// newest version first.
 fn version_in(madison: &str, suites: &[&str]) -> Option<String> {
     madison.lines().find_map(|line| {
         let mut fields = line.split('|').map(str::trim);
@@ -267,7 +274,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn suites_come_from_where_the_machine_has_its_own() {
+    fn suites_come_from_the_machines_own_mirror() {
         let machine = [
             ("http://mirror/debian/".to_owned(), "bookworm".to_owned()),
             (
@@ -299,9 +306,12 @@ mod tests {
 
     #[test]
     fn apts_words_are_read() {
-        let madison = "linux-image-amd64 | 6.12.95-1~bpo12+1 | http://m/debian bookworm-backports/main amd64 Packages\n\
-                       linux-image-amd64 | 6.1.192-2 | http://s/debian-security bookworm-security/main amd64 Packages\n\
-                       linux-image-amd64 | 6.1.176-1 | http://m/debian bookworm/main amd64 Packages\n";
+        let madison = "linux-image-amd64 | 6.12.95-1~bpo12+1 | http://m/debian \
+            bookworm-backports/main amd64 Packages\n\
+                       linux-image-amd64 | 6.1.192-2 | http://s/debian-security \
+                       bookworm-security/main amd64 Packages\n\
+                       linux-image-amd64 | 6.1.176-1 | http://m/debian bookworm/main amd64 \
+                       Packages\n";
         let of = |suites: &[&str]| version_in(madison, suites);
         assert_eq!(
             of(&["bookworm", "bookworm-security"]).as_deref(),

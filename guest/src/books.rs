@@ -1,14 +1,15 @@
-//! What programs printed in a guest, checked and told as facts.
+//! Checks the output of programs in a guest and converts it to facts.
 
 use std::{fmt::Write, fs, path::Path};
 
 use anyhow::{Context, Result, anyhow, bail};
 use serde_json::Value;
 
-/// Compares a bank's books with its clients' reports: every addition happened exactly once, and no money was made or lost.
+/// Compares a bank's books with its clients' reports: every addition was executed exactly once, and
+/// the total amount did not change.
 ///
 /// # Errors
-/// What does not agree.
+/// The entries that do not match.
 pub fn check(bank: &Path, clients: &[impl AsRef<Path>]) -> Result<()> {
     let books = report(bank)?;
     let reports: Vec<Value> = clients
@@ -64,7 +65,7 @@ fn agree(books: &Value, clients: &[Value]) -> Result<()> {
         bail!("{} sections under the lock, {}", locks, books["guarded"]);
     }
     if let Some(client) = clients.iter().find(|client| client["complete"] != true) {
-        bail!("a client did not do all of its work: {client}");
+        bail!("a client did not complete its work: {client}");
     }
     Ok(())
 }
@@ -77,7 +78,7 @@ pub fn demonstration(summary: &Path) -> Result<String> {
     let text = fs::read_to_string(summary)
         .with_context(|| format!("cannot read {}", summary.display()))?;
     let summary: Value =
-        serde_json::from_str(&text).context("the demonstration told no summary")?;
+        serde_json::from_str(&text).context("the demonstration printed no summary")?;
     facts(&summary)
 }
 
@@ -101,12 +102,12 @@ fn facts(summary: &Value) -> Result<String> {
         })
         .collect();
     modes.dedup();
-    let mut told = format!("mode {}\n", modes.join(", "));
-    let _ = writeln!(told, "checks {}", checks.len());
+    let mut facts_text = format!("mode {}\n", modes.join(", "));
+    let _ = writeln!(facts_text, "checks {}", checks.len());
     for check in checks.iter().filter(|check| check["passed"] != true) {
-        let _ = writeln!(told, "failed {check}");
+        let _ = writeln!(facts_text, "failed {check}");
     }
-    Ok(told)
+    Ok(facts_text)
 }
 
 #[cfg(test)]
@@ -116,18 +117,31 @@ mod tests {
     use super::*;
 
     fn client(delta_sum: u64, squares: u64, cubes: u64) -> Value {
-        json!({ "delta_sum": delta_sum, "squares": squares, "cubes": cubes, "overlaps": 0, "locks": 1, "complete": true })
+        json!({
+            "delta_sum": delta_sum,
+            "squares": squares,
+            "cubes": cubes,
+            "overlaps": 0,
+            "locks": 1,
+            "complete": true,
+        })
     }
 
     #[test]
     fn books_agree_only_if_every_addition_happened_once() {
-        let books = json!({ "counter": 3, "accounts_sum": 10, "accounts_sum_expected": 10, "lock": 0, "guarded": [2, 2] });
+        let books = json!({
+            "counter": 3,
+            "accounts_sum": 10,
+            "accounts_sum_expected": 10,
+            "lock": 0,
+            "guarded": [2, 2],
+        });
         // One client was handed 0 and 1, the other 2.
         let clients = [client(2, 4, 8), client(1, 5, 19)];
         agree(&books, &clients).expect("they agree");
         assert!(
             agree(&books, &clients[..1]).is_err(),
-            "one addition is nobody's"
+            "one addition belongs to no client"
         );
         // Both were handed 1: the sum alone would not show it.
         assert!(agree(&books, &[client(2, 4, 8), client(1, 3, 7)]).is_err());
@@ -140,13 +154,16 @@ mod tests {
     }
 
     #[test]
-    fn a_demonstration_tells_its_modes_and_failed_checks() {
+    fn a_demonstration_has_its_modes_and_failed_checks() {
         let port = |zero_copy| json!({ "mode": { "xdp": "native", "zero_copy": zero_copy } });
-        let summary = json!({ "checks": [{ "passed": true }, { "passed": false, "name": "cut" }], "ports": [port(true), port(true)] });
-        let told = facts(&summary).expect("a summary");
+        let summary = json!({
+            "checks": [{ "passed": true }, { "passed": false, "name": "cut" }],
+            "ports": [port(true), port(true)],
+        });
+        let facts_text = facts(&summary).expect("a summary");
         assert!(
-            told.starts_with("mode AF_XDP native zero-copy\nchecks 2\nfailed {"),
-            "{told}"
+            facts_text.starts_with("mode AF_XDP native zero-copy\nchecks 2\nfailed {"),
+            "{facts_text}"
         );
         assert!(facts(&json!({})).is_err());
     }

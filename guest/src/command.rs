@@ -4,10 +4,11 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 
-/// Runs `command` and returns what it printed. Its standard error is shown only if it fails.
+/// Runs `command` and returns its standard output. Its standard error is shown only if it fails.
 ///
 /// # Errors
-/// When it cannot be started, or ends with another status than 0: then with what it said.
+/// The command cannot be started, or it exits with a nonzero status. The error then contains its
+/// output.
 pub fn output(command: &mut Command) -> Result<String> {
     let program = command.get_program().to_string_lossy().into_owned();
     let output = command.output().with_context(|| {
@@ -20,5 +21,5 @@ pub fn output(command: &mut Command) -> Result<String> {
             String::from_utf8_lossy(&output.stderr).trim_end()
         );
     }
-    String::from_utf8(output.stdout).with_context(|| format!("`{program}` printed what is no text"))
+    String::from_utf8(output.stdout).with_context(|| format!("`{program}` printed invalid UTF-8"))
 }

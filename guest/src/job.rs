@@ -1,4 +1,4 @@
-//! What is run: each job is a script on a kernel, with a NIC or without.
+//! The jobs: each is a script on a kernel, with or without a NIC.
 
 use std::time::Duration;
 
@@ -13,13 +13,14 @@ pub struct Job {
     pub line: Line,
     /// The NIC, if it is about one.
     pub nic: Option<Nic>,
-    /// `dataplane.xdp` that is asked for: `native` or `generic`.
+    /// The requested `dataplane.xdp`: `native` or `generic`.
     pub xdp: &'static str,
-    /// `copy` that is asked for: `copy` or `zero-copy`. The job fails if the socket says otherwise.
+    /// The requested `copy`: `copy` or `zero-copy`. The job fails if the socket reports another
+    /// mode.
     pub copy: &'static str,
     /// Whether DMA goes through a virtual IOMMU.
     pub iommu: bool,
-    /// Whether it tells times.
+    /// Whether it measures times.
     pub measures: bool,
     /// After how long it has failed.
     pub deadline: Duration,
@@ -40,7 +41,7 @@ impl Job {
         }
     }
 
-    /// Its name: that of its result.
+    /// Returns its name, which is also the name of its result.
     pub fn name(&self) -> String {
         let mut name = format!("{}-{}", self.script, self.line.name());
         if let Some(nic) = self.nic {
@@ -68,7 +69,7 @@ impl Job {
 /// A program of tests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Tests {
-    /// What cargo calls it.
+    /// Its name in cargo.
     pub name: &'static str,
     /// The feature that it takes.
     pub feature: Option<&'static str>,
@@ -111,7 +112,7 @@ pub fn all() -> Vec<Job> {
     jobs
 }
 
-/// After how long a job has failed, unless it says otherwise.
+/// Default time after which a job has failed.
 const DEADLINE: Duration = Duration::from_secs(460);
 
 /// A mode of AF_XDP on a kernel and a NIC.
@@ -134,7 +135,8 @@ const fn mode(line: Line, nic: Nic, xdp: &'static str, copy: &'static str, is_sh
     }
 }
 
-/// AF_XDP: on which kernel and NIC, and in which mode. Zero-copy on virtio-net came with Linux 6.11, on igb with 6.14; e1000e knew no XDP of its own before Linux 7.
+/// AF_XDP modes by kernel and NIC. Zero-copy exists on virtio-net since Linux 6.11 and on igb since
+/// 6.14. e1000e had no native XDP before Linux 7.
 const MODES: [Mode; 8] = [
     mode(
         Line::TrixieBackports,

@@ -1,4 +1,5 @@
-//! A stock kernel, made ready to boot: its uncompressed image, its modules, and a first root that mounts the host's.
+//! A stock kernel prepared for boot: its uncompressed image, its modules, and an initramfs that
+//! mounts the host's root.
 
 use std::{
     fs::{self, File},
@@ -12,7 +13,8 @@ use anyhow::{Context, Result, anyhow, bail};
 
 use crate::command::output;
 
-/// What the first root loads: the way to the host's files, and the layer over them. A kernel may have some of them built in.
+/// Modules that the initramfs loads: access to the host's files, and the overlay. A kernel may have
+/// some of them built in.
 const MODULES: [&str; 4] = ["virtio_pci", "9pnet_virtio", "9p", "overlay"];
 
 /// See the module's documentation.
@@ -31,7 +33,7 @@ impl Kernel {
         }
     }
 
-    /// What `uname -r` tells.
+    /// Returns the output of `uname -r`.
     pub fn release(&self) -> &str {
         &self.release
     }
@@ -51,10 +53,11 @@ impl Kernel {
         self.folder.join("modules")
     }
 
-    /// Makes all of it from what was unpacked below the folder. `tools` has busybox, `scripts` the first process.
+    /// Creates all parts from the unpacked packages below the folder. `tools` contains busybox,
+    /// `scripts` the init process.
     ///
     /// # Errors
-    /// Names what is missing or failed.
+    /// The missing part or the failed step.
     pub fn prepare(&self, tools: &Path, scripts: &Path) -> Result<()> {
         let unpacked = self.folder.join("unpacked");
         let modules = self.modules().join(&self.release);
@@ -150,11 +153,11 @@ impl Kernel {
         fs::remove_file(&archive).context("cannot remove the first root's archive")
     }
 
-    /// The files of [`MODULES`] and of what they need, in the order in which they are loaded.
+    /// Returns the files of [`MODULES`] and of their dependencies, in load order.
     fn files_of(&self, root: &Path) -> Result<Vec<PathBuf>> {
         let mut files = Vec::new();
         for module in MODULES {
-            let told = Command::new(sbin("modprobe"))
+            let listed = Command::new(sbin("modprobe"))
                 .args([
                     "--show-depends",
                     "--ignore-install",
@@ -167,9 +170,10 @@ impl Kernel {
                 .output()
                 .context("cannot run `modprobe`\n  cure: run `scripts/install-packages guest`")?;
             // One that is built in has no file, and older tools call that an error.
-            let told = String::from_utf8_lossy(&told.stdout).into_owned();
+            let listed = String::from_utf8_lossy(&listed.stdout).into_owned();
             files.extend(
-                told.lines()
+                listed
+                    .lines()
                     .filter_map(|line| line.strip_prefix("insmod "))
                     .map(|path| PathBuf::from(path.trim())),
             );
@@ -184,7 +188,7 @@ impl Kernel {
     }
 }
 
-/// Where programs of the administrator are, which are not on everybody's path.
+/// Returns the path of an administrator's program, which may not be in PATH.
 fn sbin(program: &str) -> PathBuf {
     first_of(
         Path::new("/"),
@@ -201,7 +205,7 @@ fn first_of(root: &Path, names: &[String]) -> Result<PathBuf> {
         .ok_or_else(|| anyhow!("there is none of {names:?} in {}", root.display()))
 }
 
-/// Runs a program on these bytes; its output goes where `command` says.
+/// Runs a program with `input` on its standard input. `command` defines where its output goes.
 fn pipe(command: &mut Command, input: &[u8]) -> Result<()> {
     let program = command.get_program().to_string_lossy().into_owned();
     let mut child = command.stdin(Stdio::piped()).spawn().with_context(|| {
@@ -222,9 +226,10 @@ fn pipe(command: &mut Command, input: &[u8]) -> Result<()> {
     Ok(())
 }
 
-/// Writes the uncompressed image that lies in a compressed one.
+/// Writes the uncompressed image that a compressed image contains.
 ///
-/// Source: the kernel's `Documentation/arch/x86/boot.rst`, fields `setup_sects`, `payload_offset`, `payload_length`.
+/// Source: the kernel's `Documentation/arch/x86/boot.rst`, fields `setup_sects`, `payload_offset`,
+/// `payload_length`.
 fn extract(from: &Path, to: &Path) -> Result<()> {
     let image = fs::read(from).with_context(|| format!("cannot read {}", from.display()))?;
     let payload =
@@ -242,7 +247,7 @@ fn extract(from: &Path, to: &Path) -> Result<()> {
     )
 }
 
-/// The compressed part, without the length of what it was that follows it.
+/// Returns the compressed part, without the uncompressed length that follows it.
 fn payload(image: &[u8]) -> Option<&[u8]> {
     let word = |at: usize| {
         let bytes = image.get(at..at + 4)?.try_into().ok()?;
@@ -265,7 +270,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_payload_is_what_the_header_says() {
+    fn the_payload_is_found_by_the_header() {
         let mut image = vec![0_u8; 4096];
         image[0x1f1] = 1;
         image[0x202..0x206].copy_from_slice(b"HdrS");

@@ -1,4 +1,4 @@
-//! One guest: QEMU without KVM, a stock kernel, the host's root below a layer in memory.
+//! One guest: QEMU without KVM, a stock kernel, and the host's root below an in-memory overlay.
 
 use std::{
     fs::{self, File},
@@ -17,9 +17,9 @@ use crate::{
     stock::Stock,
 };
 
-const LOOK_AGAIN: Duration = Duration::from_millis(50);
+const RECHECK_INTERVAL: Duration = Duration::from_millis(50);
 
-/// What is emulated.
+/// The emulated machine.
 #[derive(Debug, Clone)]
 pub struct Machine<'a> {
     /// Its kernel.
@@ -44,24 +44,29 @@ pub enum Ending {
 }
 
 impl Machine<'_> {
-    /// Runs the guest until it switches itself off. `folder` is the job's: shared with the guest, and where its console is written.
+    /// Runs the guest until it powers off. `folder` is the job's folder: it is shared with the
+    /// guest and receives its console output.
     ///
     /// # Errors
-    /// When QEMU cannot be started or ends with an error.
+    /// QEMU cannot be started or exits with an error.
     pub fn run(&self, stock: &Stock, folder: &Path, deadline: Duration) -> Result<Ending> {
-        let (qmp, asks) = (folder.join("qmp.sock"), folder.join("ask.sock"));
+        let (qmp, requests) = (folder.join("qmp.sock"), folder.join("ask.sock"));
         let console =
             File::create(folder.join("console.log")).context("cannot keep the console")?;
-        let mut child = self.command(stock, folder, &qmp, &asks)
+        let mut child = self
+            .command(stock, folder, &qmp, &requests)
             .stdin(Stdio::null())
             .stderr(console.try_clone().context("cannot keep the console")?)
             .stdout(console)
             .spawn()
-            .context("cannot run `setpriv`, which ends QEMU with this program\n  cure: apt-get install util-linux")?;
-        // It ends with QEMU, whose going closes both sockets.
+            .context(
+                "cannot run `setpriv`, which ends QEMU with this program\n  cure: apt-get \
+                install util-linux",
+            )?;
+        // The thread ends with QEMU, whose exit closes both sockets.
         let attendant = thread::spawn(move || {
             let mut monitor = Monitor::connect(&qmp)?;
-            monitor::attend(&asks, &mut monitor)
+            monitor::attend(&requests, &mut monitor)
         });
         let ending = wait(&mut child, deadline);
         let attended = attendant
@@ -74,11 +79,11 @@ impl Machine<'_> {
         }
     }
 
-    fn command(&self, stock: &Stock, folder: &Path, qmp: &Path, asks: &Path) -> Command {
+    fn command(&self, stock: &Stock, folder: &Path, qmp: &Path, requests: &Path) -> Command {
         let qemu = stock.qemu();
         let libraries = qemu.join("usr/lib/x86_64-linux-gnu");
         let unpacked = qemu.join("usr/bin/qemu-system-x86_64");
-        // What the machine has already was not fetched.
+        // A QEMU that is installed on the machine was not downloaded.
         let program = if unpacked.exists() {
             unpacked
         } else {
@@ -112,8 +117,8 @@ impl Machine<'_> {
         // On a busy host the emulated timer is late, which the kernel would take for a broken one.
         let mut line = "console=ttyS0 quiet panic=-1 mitigations=off no_timer_check".to_owned();
         if self.quick_clock {
-            // The kernel does not trust the emulated counter, which is the host's, and reads its clock from an emulated device: a system call, an exit
-            // and QEMU's lock, each time. Whoever measures must not count that. One of some twenty guests did not boot with it: a processor's timer never came.
+            // Else the kernel distrusts the emulated TSC, and each clock read exits under QEMU's
+            // lock. One of some 20 guests did not boot with this: a CPU timer never fired.
             line += " tsc=reliable clocksource=tsc";
         }
         if self.iommu {
@@ -125,7 +130,7 @@ impl Machine<'_> {
         }
         command.arg("-chardev").arg(format!(
             "socket,id=asks,path={},server=on,wait=off",
-            asks.display()
+            requests.display()
         ));
         command.args(["-serial", "chardev:asks"]);
         command
@@ -146,7 +151,7 @@ impl Machine<'_> {
     }
 }
 
-/// Shows a folder of the host to the guest.
+/// Shares a folder of the host with the guest.
 fn share(command: &mut Command, tag: &str, folder: &Path, read_only: bool) {
     let read_only = if read_only { ",readonly=on" } else { "" };
     command.arg("-fsdev").arg(format!(
@@ -170,7 +175,7 @@ fn wait(child: &mut Child, deadline: Duration) -> Result<Option<Ending>> {
             child.wait().context("cannot wait for QEMU")?;
             return Ok(Some(Ending::Overdue));
         }
-        thread::sleep(LOOK_AGAIN);
+        thread::sleep(RECHECK_INTERVAL);
     }
 }
 

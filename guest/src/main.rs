@@ -1,10 +1,13 @@
-//! `covalent-guest`: stock Debian kernels under QEMU that run Covalent's host-built programs on the drivers of real NICs.
+//! `covalent-guest`: stock Debian kernels under QEMU that run Covalent's host-built programs on the
+//! drivers of real NICs.
 //!
 //! ```text
-//!   apt ─► kernels, QEMU, tools in target/guest ─► a machine for each job ─► facts ─► guest/results ─► docs/supported-kernels.md
+//!   apt ─► kernels, QEMU, tools in target/guest ─► a machine for each job ─► facts
+//!   facts ─► guest/results ─► docs/supported-kernels.md
 //! ```
-//! A guest sees the host's own root, read-only, under a layer in memory. So what was built on the host runs there as it is, on another
-//! kernel and on NICs that the host has not; and nothing that it does reaches the host but what it writes into its job's folder.
+//! A guest sees the host's own root, read-only, below an in-memory overlay. Host-built programs
+//! therefore run unchanged on another kernel and on NICs that the host does not have. A guest
+//! changes nothing on the host except its job's folder.
 
 mod apt;
 mod books;
@@ -42,7 +45,7 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Fetches QEMU, tools and kernels by package name, after telling their sizes
+    /// Fetches QEMU, tools and kernels by package name, after printing their sizes
     Fetch {
         /// Looks for newer packages than those that are here
         #[arg(long)]
@@ -50,37 +53,37 @@ enum Command {
     },
     /// Lists the jobs
     List,
-    /// Runs jobs, one guest after the other, and keeps their results
+    /// Runs jobs, one guest after the other, and stores their results
     Run(RunArgs),
-    /// Compares a bank's books with what its clients report, in a guest
+    /// Compares a bank's books with its clients' reports, in a guest
     #[command(hide = true)]
     Books {
-        /// What the bank printed
+        /// Output of the bank
         bank: PathBuf,
-        /// What each client printed
+        /// Output of each client
         #[arg(required = true)]
         clients: Vec<PathBuf>,
     },
-    /// Tells what a demonstration printed as facts, in a guest
+    /// Converts the output of a demonstration to facts, in a guest
     #[command(hide = true)]
     Demo {
         /// Its summary
         summary: PathBuf,
     },
-    /// Tells what was measured of soft-RoCE and Covalent as facts, in a guest
+    /// Converts the measurements of soft-RoCE and Covalent to facts, in a guest
     #[command(hide = true)]
     Roce {
-        /// What `covalent-bench latency` printed
+        /// Output of `covalent-bench latency`
         latency: PathBuf,
-        /// What `covalent-bench perftest` printed
+        /// Output of `covalent-bench perftest`
         perftest: PathBuf,
-        /// What `covalent-bench atomics` printed
+        /// Output of `covalent-bench atomics`
         atomics: PathBuf,
     },
-    /// Tells what `covalent-bench loss` printed as facts, in a guest
+    /// Converts the output of `covalent-bench loss` to facts, in a guest
     #[command(hide = true)]
     Retry {
-        /// What it printed
+        /// Its output
         results: PathBuf,
     },
     /// Makes docs/supported-kernels.md from the results that are kept
@@ -199,7 +202,7 @@ fn run_jobs(place: &Place, arguments: &RunArgs) -> Result<ExitCode> {
 fn table(outcomes: &[Outcome]) -> Table {
     let mut table = Table::new();
     table.load_style(TableStyle::new());
-    table.set_header(["job", "kernel", "outcome", "s", "what it told"]);
+    table.set_header(["job", "kernel", "outcome", "s", "results"]);
     for outcome in outcomes {
         let facts: Vec<String> = outcome
             .facts

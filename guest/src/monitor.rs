@@ -1,11 +1,13 @@
-//! QEMU's monitor, and a line from the guest to it: a job asks for what only the machine around it can do.
+//! QEMU's monitor, and a request line from the guest to it: a job requests actions that only the
+//! machine around it can do.
 //!
-//! A request is a line on the guest's second serial port, the answer one line back: `ok`, or `failed: WHY`.
+//! A request is a line on the guest's second serial port. The reply is one line: `ok`, or `failed:
+//! WHY`.
 //!
 //! | request | what happens |
 //! |---|---|
-//! | `link END off`, `link END on` | the carrier of that NIC goes or comes, as if its cable were pulled or put in |
-//! | `unplug END` | that NIC is taken out; the answer comes when it is gone |
+//! | `link END off`, `link END on` | the carrier of that NIC goes down or up, as with its cable |
+//! | `unplug END` | that NIC is removed; the reply follows when it is gone |
 
 use std::{
     io::{BufRead, BufReader, Write},
@@ -23,12 +25,12 @@ use crate::nic::ENDS;
 /// How long QEMU may take to make its sockets.
 const START_PATIENCE: Duration = Duration::from_secs(10);
 
-/// How long a guest may take to let a NIC go.
+/// How long a guest may take to release a NIC.
 const UNPLUG_PATIENCE: Duration = Duration::from_secs(60);
 
-const LOOK_AGAIN: Duration = Duration::from_millis(20);
+const RECHECK_INTERVAL: Duration = Duration::from_millis(20);
 
-/// What a job may ask for.
+/// A request of a job.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Request {
     /// Carrier of a NIC.
@@ -46,10 +48,10 @@ pub enum Request {
 }
 
 impl Request {
-    /// Reads a line.
+    /// Parses a line.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// The reason why the line is invalid.
     pub fn parse(line: &str) -> Result<Self> {
         let words: Vec<&str> = line.split_whitespace().collect();
         let known = |end: &str| {
@@ -74,7 +76,7 @@ impl Request {
 #[derive(Debug)]
 pub struct Monitor {
     reader: BufReader<UnixStream>,
-    /// Devices that were taken out, as told by events.
+    /// Removed devices, as reported by events.
     deleted: Vec<String>,
 }
 
@@ -92,10 +94,10 @@ impl Monitor {
         Ok(monitor)
     }
 
-    /// Does what a job asked for.
+    /// Executes a request of a job.
     ///
     /// # Errors
-    /// QEMU's words.
+    /// QEMU's error message.
     pub fn serve(&mut self, request: &Request) -> Result<()> {
         match request {
             Request::Link { end, up } => self
@@ -106,11 +108,11 @@ impl Monitor {
                 let deadline = Instant::now() + UNPLUG_PATIENCE;
                 while !self.deleted.contains(end) {
                     if Instant::now() > deadline {
-                        bail!("the guest did not let `{end}` go within {UNPLUG_PATIENCE:?}");
+                        bail!("the guest did not release `{end}` within {UNPLUG_PATIENCE:?}");
                     }
-                    // An event comes with the answer to whatever is asked next.
+                    // An event is received with the reply to the next command.
                     self.execute("query-status", &json!({}))?;
-                    thread::sleep(LOOK_AGAIN);
+                    thread::sleep(RECHECK_INTERVAL);
                 }
                 Ok(())
             }
@@ -122,27 +124,27 @@ impl Monitor {
         let mut stream = self.reader.get_ref();
         stream
             .write_all(line.as_bytes())
-            .context("QEMU's monitor is gone")?;
+            .context("QEMU closed its monitor")?;
         loop {
             let mut line = String::new();
             if self
                 .reader
                 .read_line(&mut line)
-                .context("QEMU's monitor is gone")?
+                .context("QEMU closed its monitor")?
                 == 0
             {
-                bail!("QEMU's monitor is gone");
+                bail!("QEMU closed its monitor");
             }
-            let told: Value =
-                serde_json::from_str(&line).with_context(|| format!("QEMU said `{line}`"))?;
-            if let Some(answer) = told.get("return") {
+            let message: Value = serde_json::from_str(&line)
+                .with_context(|| format!("QEMU sent invalid JSON: `{line}`"))?;
+            if let Some(answer) = message.get("return") {
                 return Ok(answer.clone());
             }
-            if let Some(error) = told.get("error") {
+            if let Some(error) = message.get("error") {
                 bail!("QEMU refused `{command}`: {}", error["desc"]);
             }
-            if told["event"] == "DEVICE_DELETED"
-                && let Some(device) = told["data"]["device"].as_str()
+            if message["event"] == "DEVICE_DELETED"
+                && let Some(device) = message["data"]["device"].as_str()
             {
                 self.deleted.push(device.to_owned());
             }
@@ -150,10 +152,10 @@ impl Monitor {
     }
 }
 
-/// Answers the guest's requests until its serial port ends.
+/// Serves the guest's requests until its serial port closes.
 ///
 /// # Errors
-/// When the socket at `path` never comes.
+/// The socket at `path` does not appear.
 pub fn attend(path: &Path, monitor: &mut Monitor) -> Result<()> {
     let stream = connect(path)?;
     let mut answers = stream.try_clone().context("cannot answer the guest")?;
@@ -179,7 +181,7 @@ fn connect(path: &Path) -> Result<UnixStream> {
                 return Err(anyhow!(error))
                     .with_context(|| format!("QEMU does not listen at {}", path.display()));
             }
-            Err(_) => thread::sleep(LOOK_AGAIN),
+            Err(_) => thread::sleep(RECHECK_INTERVAL),
         }
     }
 }
@@ -225,14 +227,14 @@ mod tests {
             let (stream, _) = listener.accept().expect("a connection");
             let mut answers = stream.try_clone().expect("a second handle");
             writeln!(answers, r#"{{"QMP": {{"version": {{}}}}}}"#).expect("greets");
-            let mut asked = Vec::new();
+            let mut executed = Vec::new();
             let mut bytes = BufReader::new(stream);
             // One command is one JSON value, without a line's end.
             let mut commands =
                 serde_json::Deserializer::from_reader(&mut bytes).into_iter::<Value>();
             while let Some(Ok(command)) = commands.next() {
                 let name = command["execute"].as_str().expect("a command").to_owned();
-                if asked
+                if executed
                     .iter()
                     .filter(|&known| *known == "query-status")
                     .count()
@@ -242,7 +244,7 @@ mod tests {
                         answers,
                         r#"{{"event": "DEVICE_DELETED", "data": {{"device": "near0"}}}}"#
                     )
-                    .expect("tells");
+                    .expect("reports");
                 }
                 let answer = if command["arguments"]["name"] == "far0" {
                     r#"{"error": {"desc": "no"}}"#
@@ -250,9 +252,9 @@ mod tests {
                     r#"{"return": {}}"#
                 };
                 writeln!(answers, "{answer}").expect("answers");
-                asked.push(name);
+                executed.push(name);
             }
-            asked
+            executed
         });
         let mut monitor = Monitor::connect(&path).expect("connects");
         monitor
@@ -266,9 +268,9 @@ mod tests {
         });
         assert!(refused.is_err_and(|error| error.to_string().contains("set_link")));
         drop(monitor);
-        let asked = qemu.join().expect("QEMU's part ends");
+        let executed = qemu.join().expect("QEMU's part ends");
         assert_eq!(
-            asked,
+            executed,
             [
                 "qmp_capabilities",
                 "device_del",

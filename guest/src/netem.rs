@@ -1,4 +1,4 @@
-//! What netem did to frames, and what became of links and books: the facts of the job of that name as a table.
+//! The effects of netem on frames, links and books: the facts of the job `netem` as a table.
 
 use std::fmt::Write;
 
@@ -13,7 +13,7 @@ const FACT: &str = "damages";
 /// One damage.
 #[derive(Debug, Deserialize)]
 struct Damage {
-    /// As netem was told.
+    /// The netem setting.
     damage: String,
     /// Additions that were made meanwhile.
     additions: u64,
@@ -37,9 +37,12 @@ pub fn section(outcomes: &[Outcome]) -> Result<String> {
         let _ = writeln!(
             out,
             "\n## netem in the path, kernel {}\n\n\
-             A bank works over two cables while netem harms the frames of both, each way. Its books were exact each time: nothing was lost, nothing was done \
-             twice. A link fails by\nwhat it sees, under a name that its log tells; what was open on it goes on over the other, or over the same when it is up again.\n\n\
-             | netem | additions | failures of links, at both ends |\n|---|---|---|",
+             A bank works over two cables while netem damages the frames of both, each way.\n\
+             Its books were exact each time: nothing was lost, and nothing was executed twice.\n\
+             A link fails by the evidence that it has, under the name in its log. Its open\n\
+             exchanges continue over the other link, or over the same one when it is up again.\n\n\
+             | netem | additions | failures of links, at both ends |\n\
+             |---|---|---|",
             outcome.kernel
         );
         for damage in &damages {

@@ -1,10 +1,11 @@
-//! The emulated NICs: two pairs in each guest, each pair joined by a cable, each NIC behind a root port of its own so that it can be unplugged.
+//! The emulated NICs: two pairs in each guest. A cable joins each pair. Each NIC is behind its own
+//! root port, so that it can be unplugged.
 
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-/// Ends of the two cables. A job finds its interfaces under these names, and the monitor its devices.
+/// Ends of the two cables. Both the job's interfaces and the monitor's devices have these names.
 pub const ENDS: [[&str; 2]; 2] = [["near0", "far0"], ["near1", "far1"]];
 
 /// A model of NIC that QEMU emulates.
@@ -35,7 +36,8 @@ impl Nic {
     /// QEMU's name and settings.
     fn device(self) -> &'static str {
         match self {
-            // The modern interface, and addresses that go through an IOMMU if there is one: both are what zero-copy takes.
+            // The modern interface, and DMA addresses through an IOMMU if there is one: zero-copy
+            // needs both.
             Self::Virtio => "virtio-net-pci,disable-legacy=on,iommu_platform=on",
             Self::Igb => "igb",
             Self::E1000e => "e1000e",
@@ -43,8 +45,9 @@ impl Nic {
         }
     }
 
-    /// QEMU's arguments for both pairs. A cable is two datagram sockets in `folder`: first in, first out, and who finds it full waits. QEMU's own hub
-    /// is suspected of letting frames overtake others when a receiver is full (decision 29).
+    /// Returns QEMU's arguments for both pairs. A cable is two datagram sockets in `folder`: first
+    /// in, first out, and a sender waits if it is full. QEMU's own hub is suspected of reordering
+    /// frames when a receiver is full (decision 29).
     pub fn arguments(self, folder: &Path) -> Vec<String> {
         let mut arguments = Vec::new();
         for (cable, ends) in ENDS.iter().enumerate() {
@@ -73,7 +76,7 @@ impl Nic {
     }
 }
 
-/// The address by which a job tells the ends apart.
+/// Returns the address by which a job distinguishes the ends.
 pub fn mac(cable: usize, side: usize) -> String {
     format!("52:54:00:00:{cable:02x}:{side:02x}")
 }
@@ -83,7 +86,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_end_has_a_place_and_an_address_of_its_own() {
+    fn every_end_has_its_own_slot_and_address() {
         let arguments = Nic::Igb.arguments(Path::new("/run"));
         let devices: Vec<_> = arguments
             .iter()

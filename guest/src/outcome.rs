@@ -1,4 +1,4 @@
-//! How a job went: read from what it left in its folder, kept as one JSON file.
+//! The outcome of a job: read from the files in its folder, stored as one JSON file.
 
 use std::{collections::BTreeMap, fs, path::Path};
 
@@ -11,22 +11,22 @@ use crate::{machine::Ending, nic::Nic, stock::Line};
 /// Status of a job that found out that it cannot be run here.
 const SKIPPED: &str = "77";
 
-/// What is kept of a job.
+/// The stored result of a job.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Outcome {
     /// The job's name.
     pub job: String,
     /// The script that it ran.
     pub script: String,
-    /// Where the kernel came from.
+    /// The source of the kernel.
     pub line: Line,
-    /// What `uname -r` told.
+    /// Output of `uname -r`.
     pub kernel: String,
     /// The NIC's model.
     pub nic: Option<Nic>,
     /// How it ended.
     pub verdict: Verdict,
-    /// What it found out, by name.
+    /// The facts that it reported, by name.
     pub facts: BTreeMap<String, Value>,
     /// How long it took, the boot included, in seconds of an emulated machine.
     pub seconds: u64,
@@ -38,7 +38,7 @@ pub struct Outcome {
 pub enum Verdict {
     /// Everything held.
     Passed,
-    /// It cannot be run on this kernel or NIC; a fact says why.
+    /// It cannot run on this kernel or NIC. A fact states the reason.
     Skipped,
     /// Something did not hold.
     Failed,
@@ -46,21 +46,22 @@ pub enum Verdict {
     Overdue,
 }
 
-/// What a job left behind in `folder`.
+/// Reads the verdict and the facts of a job from `folder`.
 pub fn read(folder: &Path, ending: Ending) -> (Verdict, BTreeMap<String, Value>) {
     let status = fs::read_to_string(folder.join("status")).unwrap_or_default();
     let verdict = match (ending, status.trim()) {
         (Ending::Overdue, _) => Verdict::Overdue,
         (Ending::Off, "0") => Verdict::Passed,
         (Ending::Off, SKIPPED) => Verdict::Skipped,
-        // Without a status the guest never came as far as the job's end.
+        // Without a status, the guest did not reach the end of the job.
         (Ending::Off, _) => Verdict::Failed,
     };
     let facts = fs::read_to_string(folder.join("facts")).unwrap_or_default();
     (verdict, parse_facts(&facts))
 }
 
-/// Lines `NAME VALUE`; a value that is a number, a list or an object of JSON is kept as one. The last of a name counts.
+/// Parses lines `NAME VALUE`. A value that is a JSON number, list or object is kept as such. The
+/// last value of a name counts.
 fn parse_facts(text: &str) -> BTreeMap<String, Value> {
     text.lines()
         .filter_map(|line| line.split_once(' '))
@@ -87,7 +88,7 @@ impl Outcome {
         fs::write(&file, text).with_context(|| format!("cannot write {}", file.display()))
     }
 
-    /// Whether a fact is more than a line can tell: the page does.
+    /// Returns whether a fact does not fit on a line. Such a fact is shown only on the page.
     pub fn is_table(&self, name: &str) -> bool {
         matches!(
             self.facts.get(name),
@@ -95,7 +96,7 @@ impl Outcome {
         )
     }
 
-    /// A fact as words; empty when the job told none of that name.
+    /// Returns a fact as text. Empty if the job reported none of that name.
     pub fn fact(&self, name: &str) -> String {
         match self.facts.get(name) {
             Some(Value::String(text)) => text.clone(),
@@ -151,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn facts_are_numbers_where_they_look_like_it() {
+    fn numeric_facts_are_stored_as_numbers() {
         let facts = parse_facts(
             "mode zero-copy\nframes 100000\np50_us 1.25\nframes 7\nodd\nlist [1, {}]\ntrue true\n",
         );

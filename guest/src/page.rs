@@ -1,4 +1,4 @@
-//! `docs/supported-kernels.md`: what was run on which kernel and driver, as the results that are kept tell it.
+//! `docs/supported-kernels.md`: the runs on each kernel and driver, from the stored results.
 
 use std::fmt::Write;
 
@@ -11,9 +11,11 @@ use crate::{
 };
 
 const HEAD: &str = "# Supported kernels\n\n\
-`make guest-test` boots stock Debian kernels under QEMU, without KVM, and runs programs in them that were built on the host. This page is made of the\n\
-results that it keeps in `guest/results` (`covalent-guest page`); nothing here was written by hand. An emulated processor says nothing about speed on a\n\
-real one, so figures stand only beside a peer that was measured in the same guest, and only their ratio means anything.\n";
+`make guest-test` boots stock Debian kernels under QEMU, without KVM, and runs programs in\n\
+them that were built on the host. `covalent-guest page` generates this page from the results\n\
+in `guest/results`. An emulated processor shows nothing about the speed of a real one. So\n\
+figures appear only beside a peer that was measured in the same guest, and only their ratio\n\
+has a meaning.\n";
 
 /// The page.
 ///
@@ -21,8 +23,7 @@ real one, so figures stand only beside a peer that was measured in the same gues
 /// When a result has figures that cannot be read.
 pub fn of(outcomes: &[Outcome]) -> Result<String> {
     let mut page = HEAD.to_owned();
-    page +=
-        "\n## What was run\n\n| kernel | driver | job | mode | outcome |\n|---|---|---|---|---|\n";
+    page += "\n## Runs\n\n| kernel | driver | job | mode | outcome |\n|---|---|---|---|---|\n";
     let mut jobs = job::all();
     jobs.sort_by_key(|job| (job.line, job.nic, job.script, job.name()));
     for job in &jobs {
@@ -86,7 +87,7 @@ mod tests {
         let made = of(&kept(&place.results()).expect("results")).expect("figures");
         assert!(
             page == made,
-            "docs/supported-kernels.md is not what guest/results makes: run `covalent-guest page`"
+            "docs/supported-kernels.md differs from guest/results: run `covalent-guest page`"
         );
     }
 }

@@ -16,14 +16,15 @@ impl Place {
     /// # Errors
     /// When there is none.
     pub fn find() -> Result<Self> {
-        let here = std::env::current_dir().context("cannot tell the current directory")?;
+        let here = std::env::current_dir().context("cannot get the current directory")?;
         match here
             .ancestors()
             .find(|folder| folder.join("guest/jobs/prelude.sh").is_file())
         {
             Some(repository) => Ok(Self::at(repository)),
             None => bail!(
-                "`{}` is not in Covalent's repository\n  cure: change into the repository; `make guest-test` does",
+                "`{}` is not in Covalent's repository\n  cure: change into the repository; `make \
+                 guest-test` does",
                 here.display()
             ),
         }
@@ -41,12 +42,12 @@ impl Place {
         &self.repository
     }
 
-    /// What was downloaded and made: `make clean` removes it.
+    /// Returns the folder of downloads and generated files. `make clean` removes it.
     pub fn target(&self) -> PathBuf {
         self.repository.join("target/guest")
     }
 
-    /// The scripts that run in a guest.
+    /// Returns the folder of the scripts that run in a guest.
     pub fn scripts(&self) -> PathBuf {
         self.repository.join("guest")
     }

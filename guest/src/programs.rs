@@ -1,4 +1,4 @@
-//! The programs that a guest runs: built on the host, by cargo.
+//! The programs that a guest runs, built on the host by cargo.
 
 use std::{path::PathBuf, process::Command};
 
@@ -7,10 +7,10 @@ use serde_json::Value;
 
 use crate::{command::output, job::Tests, place::Place};
 
-/// Builds a program of tests and tells where it is.
+/// Builds a test program and returns its path.
 ///
 /// # Errors
-/// The compiler's words.
+/// The compiler's messages.
 pub fn tests(place: &Place, tests: Tests) -> Result<PathBuf> {
     built(
         place,
@@ -20,10 +20,10 @@ pub fn tests(place: &Place, tests: Tests) -> Result<PathBuf> {
     )
 }
 
-/// Builds the daemon with a feature that the workspace's own build leaves out, and tells where it is.
+/// Builds the daemon with a feature that the workspace's default build omits, and returns its path.
 ///
 /// # Errors
-/// The compiler's words.
+/// The compiler's messages.
 pub fn daemon(place: &Place, feature: &str) -> Result<PathBuf> {
     built(place, &["build", "--bin"], "covalentd", Some(feature))
 }
@@ -34,7 +34,8 @@ fn built(place: &Place, what: &[&str], name: &str, feature: Option<&str>) -> Res
         Command::new(cargo)
             .args(what)
             .arg(name)
-            // The whole workspace, as `make test` builds it: else its dependencies would be built once more.
+            // Build the whole workspace as `make test` does. Otherwise cargo builds its
+            // dependencies a second time.
             .args(["--workspace", "--locked"])
             .args(["--message-format", "json-render-diagnostics"])
             .args(feature.map(|feature| format!("--features={feature}")))
@@ -43,7 +44,7 @@ fn built(place: &Place, what: &[&str], name: &str, feature: Option<&str>) -> Res
     executable(&messages, name).ok_or_else(|| anyhow!("cargo built no program `{name}`"))
 }
 
-/// What cargo's messages tell of the target called `name`.
+/// Finds the executable of the target `name` in cargo's messages.
 fn executable(messages: &str, name: &str) -> Option<PathBuf> {
     messages
         .lines()

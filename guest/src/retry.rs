@@ -1,4 +1,5 @@
-//! Who waits for a timer when frames are lost, and how long: what `covalent-bench loss` printed in a guest, made readable.
+//! Formats the output of `covalent-bench loss` in a guest: which side waits for a timer when frames
+//! are lost, and how long.
 
 use std::{fmt::Write, fs, path::Path};
 
@@ -11,14 +12,14 @@ use crate::{outcome::Outcome, roce::bold};
 /// The fact that holds them.
 const FACT: &str = "retry";
 
-/// Everything that the tables tell.
+/// All figures of the tables.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 struct Figures {
     /// Requests a second that were due.
     rate_per_s: f64,
     /// How long the cable was cut each time.
     cut_ms: u64,
-    /// The sides, in order, with what each is.
+    /// The sides, in order, each with its description.
     sides: Vec<(String, String)>,
     losses: Vec<Lossy>,
     cuts: Vec<Cut>,
@@ -40,7 +41,7 @@ struct Lossy {
     max_us: f64,
 }
 
-/// One side whose cable is cut.
+/// One side on a cable that is cut.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 struct Cut {
     side: String,
@@ -101,17 +102,17 @@ fn figures(results: &Value) -> Result<Figures> {
 
 fn side(entry: &Value) -> Result<(String, String)> {
     let words = |name: &str| entry["description"][name].as_str().unwrap_or_default();
-    let mut told = format!("{}; {}", words("what"), words("tuning"));
+    let mut description = format!("{}; {}", words("what"), words("tuning"));
     if let Some(failures) = entry["failures"].as_array()
         && let Some(first) = failures.first()
     {
         let _ = write!(
-            told,
+            description,
             "; {} repeats failed, the first: {first}",
             failures.len()
         );
     }
-    Ok((text(entry, "name")?, told))
+    Ok((text(entry, "name")?, description))
 }
 
 fn lossy(one: &Value) -> Result<Lossy> {
@@ -189,10 +190,12 @@ fn write_section(out: &mut String, kernel: &str, figures: &Figures) {
     // Writing to a string cannot fail, here and below.
     let _ = writeln!(
         out,
-        "\n## When frames are lost: who waits for a timer, kernel {kernel}\n\n\
-         One guest, one cable, whose frames are lost for all alike, each way; {:.0} requests of 8 bytes a second are due, and each counts from when it was due. \
-         The machine\nis emulated: what a side takes at 0 % is the machine's own, and a row tells of losses only what is beyond that. Of the requests of one cell (`All figures`) p99.9 is the slowest few; an answer lost there is \
-         waited for by those few alone.",
+        "\n## When frames are lost: waits for a timer, kernel {kernel}\n\n\
+         One guest has one cable, whose frames are lost with the same probability for all\n\
+         sides, each way. {:.0} requests of 8 bytes per second are due, and each counts from\n\
+         its due time. The machine is emulated: a side's figures at 0 % are those of the\n\
+         machine, and only the excess over them shows the effect of losses. p99.9 covers the\n\
+         few slowest requests of one cell (`All figures`); only those wait for a lost reply.",
         figures.rate_per_s
     );
     let mut parts: Vec<u64> = figures
@@ -236,10 +239,13 @@ fn write_section(out: &mut String, kernel: &str, figures: &Figures) {
     if !figures.cuts.is_empty() {
         let _ = writeln!(
             out,
-            "\n### Cut for {} ms: milliseconds from the mending to the first answer\n\n\
-             Counted from when the mending was asked for: starting `nft` or `ip`, which does it, is in it for all alike, and on an emulated machine takes long. A few \
-             cuts each: an indication.\n\n\
-             | cut | side | cuts | first answer after (least–most) | longest wait of a request (least–most) | never answered |\n|---|---|---|---|---|---|",
+            "\n### Cut for {} ms: milliseconds from the repair to the first reply\n\n\
+             Counted from the request to repair the cable. That includes the start of `nft` or\n\
+             `ip`, for all sides alike, which takes long on an emulated machine. A few cuts\n\
+             each: an indication.\n\n\
+             | cut | side | cuts | first reply after (least–most) | longest wait of a request \
+             (least–most) | never answered |\n\
+             |---|---|---|---|---|---|",
             figures.cut_ms
         );
     }
@@ -264,7 +270,8 @@ fn write_section(out: &mut String, kernel: &str, figures: &Figures) {
     let _ = writeln!(
         out,
         "\n### All figures\n\n\
-         | loss | side | requests | frames lost | p50 ms | p99 ms | p99.9 ms | longest ms | never answered |\n|---|---|---|---|---|---|---|---|---|"
+         | loss | side | requests | frames lost | p50 ms | p99 ms | p99.9 ms | longest ms | never \
+         answered |\n|---|---|---|---|---|---|---|---|---|"
     );
     for &parts in &parts {
         for one in figures
@@ -288,8 +295,8 @@ fn write_section(out: &mut String, kernel: &str, figures: &Figures) {
         }
     }
     let _ = writeln!(out);
-    for (name, told) in &figures.sides {
-        let _ = writeln!(out, "- {}: {told}.", named(name));
+    for (name, description) in &figures.sides {
+        let _ = writeln!(out, "- {}: {description}.", named(name));
     }
 }
 
@@ -297,7 +304,7 @@ fn named(side: &str) -> String {
     bold(side, side.starts_with("covalent"))
 }
 
-/// Milliseconds, with as many digits as say something.
+/// Formats milliseconds with a meaningful number of digits.
 fn ms(value: f64) -> String {
     if value < 10.0 {
         format!("{value:.2}")
@@ -313,20 +320,58 @@ mod tests {
     use super::*;
 
     fn results() -> Value {
-        let figures = |side: &str, p999: f64| json!({ "side": side, "requests": 1000, "lost": 2, "times_us": { "typical": 80.0, "p99": 90.0, "p999": p999, "max": 4e5 } });
+        let figures = |side: &str, p999: f64| {
+            json!({
+                "side": side,
+                "requests": 1000,
+                "lost": 2,
+                "times_us": { "typical": 80.0, "p99": 90.0, "p999": p999, "max": 4e5 },
+            })
+        };
         let summary =
             json!({ "median": 207.0, "min": 1.5, "max": 400.0, "repeats": [1.5, 207.0, 400.0] });
         json!({
             "setup": { "pacing": { "open": { "rate_per_s": 3000.0 } }, "cut_ms": 100 },
             "contestants": [
-                { "name": "covalent-cas", "description": { "what": "a swap", "tuning": "lanes poll" }, "absent": null, "failures": [] },
-                { "name": "tcp", "description": { "what": "the kernel's", "tuning": "TCP_NODELAY" }, "absent": null, "failures": ["late"] }],
+                {
+                    "name": "covalent-cas",
+                    "description": { "what": "a swap", "tuning": "lanes poll" },
+                    "absent": null,
+                    "failures": [],
+                },
+                {
+                    "name": "tcp",
+                    "description": { "what": "the kernel's", "tuning": "TCP_NODELAY" },
+                    "absent": null,
+                    "failures": ["late"],
+                },
+            ],
             "losses": [
-                { "parts_per_million": 100, "lost_frames": [3, 4], "figures": figures("covalent-cas", 900.0) },
-                { "parts_per_million": 100, "lost_frames": [1, 1], "figures": figures("tcp", 212_345.0) }],
+                {
+                    "parts_per_million": 100,
+                    "lost_frames": [3, 4],
+                    "figures": figures("covalent-cas", 900.0),
+                },
+                {
+                    "parts_per_million": 100,
+                    "lost_frames": [1, 1],
+                    "figures": figures("tcp", 212_345.0),
+                },
+            ],
             "cuts": [
-                { "way": "silent", "recovered_ms": summary, "longest_ms": summary, "figures": figures("covalent-cas", 1.0) },
-                { "way": "silent", "recovered_ms": summary, "longest_ms": summary, "figures": figures("tcp", 1.0) }],
+                {
+                    "way": "silent",
+                    "recovered_ms": summary,
+                    "longest_ms": summary,
+                    "figures": figures("covalent-cas", 1.0),
+                },
+                {
+                    "way": "silent",
+                    "recovered_ms": summary,
+                    "longest_ms": summary,
+                    "figures": figures("tcp", 1.0),
+                },
+            ],
         })
     }
 
@@ -346,7 +391,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_result_is_refused() {
+    fn an_invalid_result_is_refused() {
         assert!(figures(&json!({})).is_err());
         let mut without = results();
         without["losses"][0]["figures"] = json!({});

@@ -1,4 +1,5 @@
-//! Soft-RoCE beside Covalent in one guest: what `covalent-bench` and perftest printed there, put side by side, and what it comes to.
+//! Soft-RoCE beside Covalent in one guest: the output of `covalent-bench` and perftest, compared,
+//! with verdicts on the goals.
 
 use std::{collections::BTreeMap, fmt::Write, fs, path::Path};
 
@@ -47,7 +48,7 @@ struct Rate {
     ours: bool,
 }
 
-/// What was to be reached.
+/// A goal and its result.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 struct Goal {
     goal: String,
@@ -55,10 +56,11 @@ struct Goal {
     met: bool,
 }
 
-/// Where a verb of ours is asked for. An application is another process than its lane, and where there are two cores it shares one with it; the
-/// kernel's own device, and perftest with it, has no such second process.
+/// Where our verb is submitted. An application is a separate process from its lane, and with two
+/// cores it shares one with the lane. The kernel's own device, and perftest with it, has no second
+/// process.
 #[derive(Debug, Clone, Copy)]
-struct Asker {
+struct Requester {
     words: &'static str,
     /// Its compare-and-swap among the latencies.
     swap: &'static str,
@@ -66,23 +68,24 @@ struct Asker {
     additions: &'static str,
 }
 
-const ASKERS: [Asker; 2] = [
-    Asker {
+const REQUESTERS: [Requester; 2] = [
+    Requester {
         words: "of an application",
         swap: "covalent-cas",
         additions: "covalent-add",
     },
-    Asker {
+    Requester {
         words: "in the lane's thread",
         swap: "covalent-lane-cas",
         additions: "covalent-lane-add",
     },
 ];
 
-/// The figures of the files, as a fact: what `latency`, `perftest` and `atomics` of `covalent-bench` printed.
+/// Returns the figures of the files as a fact: the output of `latency`, `perftest` and `atomics` of
+/// `covalent-bench`.
 ///
 /// # Errors
-/// When a file is not what it should be, or a side that a goal is about is not in it.
+/// A file is invalid, or a side that a goal needs is missing.
 pub fn fact([latency, perftest, atomics]: [&Path; 3]) -> Result<String> {
     let figures = figures([&json(latency)?, &json(perftest)?, &json(atomics)?])?;
     Ok(format!(
@@ -103,22 +106,22 @@ fn figures([latency, perftest, atomics]: [&Value; 3]) -> Result<Figures> {
     let (their_latencies, their_rates) = theirs(perftest)?;
     latencies.extend(their_latencies);
     let mut rates = Vec::new();
-    for asker in &ASKERS {
-        let name = asker.additions;
+    for requester in &REQUESTERS {
+        let name = requester.additions;
         let side = list(atomics, "sides")?
             .iter()
             .find(|side| side["side"] == name)
             .with_context(|| format!("no additions of side `{name}` were measured"))?;
         rates.push(Rate {
-            side: asker.additions.to_owned(),
+            side: requester.additions.to_owned(),
             mops: spread(&side["mops"])?,
             ours: true,
         });
     }
     rates.extend(their_rates);
-    let goals = ASKERS
+    let goals = REQUESTERS
         .iter()
-        .map(|asker| goals(asker, &latencies, &rates))
+        .map(|requester| goals(requester, &latencies, &rates))
         .collect::<Result<Vec<_>>>()?
         .concat();
     Ok(Figures {
@@ -128,7 +131,8 @@ fn figures([latency, perftest, atomics]: [&Value; 3]) -> Result<Figures> {
     })
 }
 
-/// What `covalent-bench latency` measured: our sides, and others by the same means.
+/// Returns the measurements of `covalent-bench latency`: our sides, and others measured the same
+/// way.
 fn on_one_cable(latency: &Value) -> Result<Vec<Latency>> {
     list(latency, "figures")?
         .iter()
@@ -145,7 +149,8 @@ fn on_one_cable(latency: &Value) -> Result<Vec<Latency>> {
         .collect()
 }
 
-/// What perftest measured: the same programs several times, whose halves of round trips are doubled.
+/// Returns the measurements of perftest: the same programs several times. Times of half a round
+/// trip are doubled.
 fn theirs(perftest: &Value) -> Result<(Vec<Latency>, Vec<Rate>)> {
     let mut times: BTreeMap<(String, u64), (Vec<f64>, Vec<f64>)> = BTreeMap::new();
     let mut rates: BTreeMap<String, Vec<f64>> = BTreeMap::new();
@@ -197,8 +202,9 @@ fn theirs(perftest: &Value) -> Result<(Vec<Latency>, Vec<Rate>)> {
     Ok((latencies, rates))
 }
 
-/// Our compare-and-swap against perftest's, and additions a second against the faster of its atomics.
-fn goals(asker: &Asker, latencies: &[Latency], rates: &[Rate]) -> Result<Vec<Goal>> {
+/// Returns the goals: our compare-and-swap against perftest's, and our additions per second against
+/// its faster atomic.
+fn goals(requester: &Requester, latencies: &[Latency], rates: &[Rate]) -> Result<Vec<Goal>> {
     let latency = |wanted: &dyn Fn(&str) -> bool| latencies.iter().find(|one| wanted(&one.side));
     let other = latency(&|side| side.starts_with("perftest") && side.contains("CMP_AND_SWAP"))
         .context("a compare-and-swap of perftest was not measured")?;
@@ -211,13 +217,13 @@ fn goals(asker: &Asker, latencies: &[Latency], rates: &[Rate]) -> Result<Vec<Goa
             .context("no rate of atomics was measured")
     };
     let goal = |goal: &str, found: f64, met: bool| Goal {
-        goal: format!("{goal}, {}", asker.words),
+        goal: format!("{goal}, {}", requester.words),
         found,
         met,
     };
     let mut goals = Vec::new();
-    let own = latency(&|side| side == asker.swap)
-        .with_context(|| format!("`{}` was not measured", asker.swap))?;
+    let own = latency(&|side| side == requester.swap)
+        .with_context(|| format!("`{}` was not measured", requester.swap))?;
     let p50 = own.p50_us.median / other.p50_us.median;
     let p999 = own.p999_us / other.p999_us;
     goals.push(goal(
@@ -230,7 +236,7 @@ fn goals(asker: &Asker, latencies: &[Latency], rates: &[Rate]) -> Result<Vec<Goa
         p999,
         p999 <= 0.5,
     ));
-    let times = rate(&|rate| rate.side == asker.additions)? / rate(&|rate| !rate.ours)?;
+    let times = rate(&|rate| rate.side == requester.additions)? / rate(&|rate| !rate.ours)?;
     goals.push(goal(
         "atomics a second: at least 10 times soft-RoCE's",
         times,
@@ -293,15 +299,24 @@ fn write_section(out: &mut String, kernel: &str, figures: &Figures) {
     let _ = writeln!(
         out,
         "\n## Soft-RoCE beside Covalent, kernel {kernel}\n\n\
-         One guest, virtual cables, who asks on one core and who answers on the other. `rxe-cas` is soft-RoCE asked by the same program as Covalent, by turns \
-         on the same cable;\nperftest's programs measure it in their own way, and goals are against what they print. Times are of whole round trips (perftest tells halves for sends and \
-         writes, which\nare doubled here). An application of Covalent is a process beside its daemon and shares a core with it here; each verb waits for switches \
-         between the two, each of\nwhich costs an emulated processor all that it had translated and looked up. The lane's own thread shows a verb without them, \
-         `covalent-local-cas` an application without them (its\nlane is on the other core, and the swap is in the own node), and `af_xdp` the bare echo of one frame over AF_XDP, below \
-         which no verb over AF_XDP can be:\nsoft-RoCE, which answers in the kernel, takes about as long as that here, so half of it is out of reach on this machine. Lanes poll; \
-         native XDP, copy, 4 KiB pages. p99.9 of ours is of\nall requests, perftest's the median of its runs. Rates: ours with up to 512 additions under way, `ib_atomic_bw` with its own default \
-         depth.\n\n\
-         | goal | found | |\n|---|---|---|"
+         One guest has virtual cables, with the requester on one core and the responder on the\n\
+         other. `rxe-cas` is soft-RoCE under the same program as Covalent, in turns on the\n\
+         same cable. perftest's programs measure it in their own way, and the goals refer to\n\
+         their output. Times are whole round trips (perftest prints halves for sends and\n\
+         writes, which are doubled here).\n\n\
+         An application of Covalent is a process beside its daemon, and shares a core with it\n\
+         here. Each verb waits for switches between the two, and each switch discards the code\n\
+         that an emulated processor has translated, and its lookups. The lane's own thread\n\
+         shows a verb without them. `covalent-local-cas` shows an application without them:\n\
+         its lane is on the other core, and the swap is in its own node. `af_xdp` is the bare\n\
+         echo of one frame over AF_XDP, the minimum for any verb over AF_XDP. soft-RoCE, which\n\
+         replies in the kernel, takes about as long as that echo here, so half of it is out of\n\
+         reach on this machine.\n\n\
+         Lanes poll; native XDP, copy, 4 KiB pages. p99.9 of Covalent is of all requests, that\n\
+         of perftest the median of its runs. Rates: Covalent with up to 512 additions in\n\
+         flight, `ib_atomic_bw` with its default depth.\n\n\
+         | goal | found | |\n\
+         |---|---|---|"
     );
     for goal in &figures.goals {
         let met = if goal.met { "met" } else { "**missed**" };
@@ -367,14 +382,47 @@ mod tests {
             |typical: f64| json!({ "bytes": 8, "times_us": { "typical": typical, "p999": 50.0 } });
         [
             json!({ "figures": [
-                { "side": "covalent-cas", "bytes": 8, "p50_us": summary(swap_us), "times_us": { "p999": 20.0 } },
-                { "side": "covalent-lane-cas", "bytes": 8, "p50_us": summary(4.0), "times_us": { "p999": 26.0 } },
-                { "side": "rxe-cas", "bytes": 8, "p50_us": summary(17.0), "times_us": { "p999": 60.0 } }] }),
+                {
+                    "side": "covalent-cas",
+                    "bytes": 8,
+                    "p50_us": summary(swap_us),
+                    "times_us": { "p999": 20.0 },
+                },
+                {
+                    "side": "covalent-lane-cas",
+                    "bytes": 8,
+                    "p50_us": summary(4.0),
+                    "times_us": { "p999": 26.0 },
+                },
+                {
+                    "side": "rxe-cas",
+                    "bytes": 8,
+                    "p50_us": summary(17.0),
+                    "times_us": { "p999": 60.0 },
+                },
+            ] }),
             json!({ "outputs": [
-                { "title": "Atomic CMP_AND_SWAP Latency Test", "kind": "round_trip", "rows": [row(16.0)] },
-                { "title": "Atomic CMP_AND_SWAP Latency Test", "kind": "round_trip", "rows": [row(20.0)] },
-                { "title": "RDMA_Write Latency Test", "kind": "half_round_trip", "rows": [row(5.0)] },
-                { "title": "Atomic FETCH_AND_ADD BW Test", "kind": "rate", "rows": [{ "mpps": 0.06 }] }] }),
+                {
+                    "title": "Atomic CMP_AND_SWAP Latency Test",
+                    "kind": "round_trip",
+                    "rows": [row(16.0)],
+                },
+                {
+                    "title": "Atomic CMP_AND_SWAP Latency Test",
+                    "kind": "round_trip",
+                    "rows": [row(20.0)],
+                },
+                {
+                    "title": "RDMA_Write Latency Test",
+                    "kind": "half_round_trip",
+                    "rows": [row(5.0)],
+                },
+                {
+                    "title": "Atomic FETCH_AND_ADD BW Test",
+                    "kind": "rate",
+                    "rows": [{ "mpps": 0.06 }],
+                },
+            ] }),
             json!({ "sides": [
                 { "side": { "redis": 1 }, "mops": summary(0.1) },
                 { "side": "covalent-add", "mops": summary(mops) },

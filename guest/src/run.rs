@@ -17,7 +17,7 @@ use crate::{
     stock::Stock,
 };
 
-/// Memory of a guest: its writable layer is in it too.
+/// Memory of a guest, which includes its writable overlay.
 const MEMORY_MIB: u32 = 3072;
 
 /// Runs a job. `programs` is the folder with Covalent's programs.
@@ -112,7 +112,7 @@ fn environment(
         let path = path.as_ref().map(|path| path.display().to_string());
         (*name, path.unwrap_or_default())
     });
-    let told = [
+    let fact_values = [
         ("PROGRAMS", programs.display().to_string()),
         ("REPOSITORY", place.repository().display().to_string()),
         ("TOOLS", tools.display().to_string()),
@@ -120,7 +120,7 @@ fn environment(
         ("XDP", job.xdp.to_owned()),
         ("COPY", job.copy.to_owned()),
     ];
-    for (name, value) in told.into_iter().chain(built) {
+    for (name, value) in fact_values.into_iter().chain(built) {
         if value.contains('\'') {
             bail!("`{value}` has a quote in it, which a job's environment cannot hold");
         }

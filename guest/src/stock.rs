@@ -1,4 +1,4 @@
-//! What the lab is made of: QEMU, tools, kernels. Fetched once, unpacked below `target/guest`.
+//! The components of the lab: QEMU, tools, kernels. Fetched once and unpacked below `target/guest`.
 
 use std::{
     fs,
@@ -22,7 +22,8 @@ const DEBIAN: [&str; 3] = ["bookworm", "bookworm-updates", "bookworm-security"];
 /// Where newer packages for it are.
 const BACKPORTS: &str = "bookworm-backports";
 
-/// Packages of tools that run in the guest: the shell that starts it, and the peers of its measurements.
+/// Packages of tools that run in the guest: the shell that starts it, and the peers of its
+/// measurements.
 const TOOLS: [&str; 6] = [
     "busybox-static",
     "ibverbs-providers",
@@ -41,7 +42,7 @@ const QEMU: [&str; 1] = ["qemu-system-x86"];
 pub enum Line {
     /// Debian 12's own.
     Bookworm,
-    /// Backported to Debian 12: that of Debian 13.
+    /// The kernel of Debian 13, backported to Debian 12.
     BookwormBackports,
     /// Backported to Debian 13: the newest.
     TrixieBackports,
@@ -73,7 +74,7 @@ impl Line {
     }
 }
 
-/// What was fetched, as it is remembered between runs.
+/// The fetched components, stored between runs.
 #[derive(Debug, Default, Serialize, Deserialize)]
 struct Manifest {
     /// For each line the release of its kernel (`uname -r`).
@@ -89,10 +90,11 @@ pub struct Stock {
 }
 
 impl Stock {
-    /// What is there already; else it is fetched, after its names and sizes were told. `renew` looks for newer packages.
+    /// Opens the existing components. If there are none, prints the names and sizes and fetches
+    /// them. `renew` looks for newer packages.
     ///
     /// # Errors
-    /// What apt, dpkg or the file system said.
+    /// The error of apt, dpkg or the file system.
     pub fn open(place: &Place, renew: bool) -> Result<Self> {
         let target = place.target();
         let known = fs::read_to_string(target.join("stock.json"))
@@ -140,12 +142,13 @@ impl Stock {
         ))
     }
 
-    /// Where QEMU was unpacked; what it depends on and the machine has is not there.
+    /// Returns where QEMU is unpacked. Its dependencies that are installed on the machine are not
+    /// there.
     pub fn qemu(&self) -> PathBuf {
         self.target.join("qemu")
     }
 
-    /// Where the tools of the guest were unpacked.
+    /// Returns where the guest's tools are unpacked.
     pub fn tools(&self) -> PathBuf {
         self.target.join("tools")
     }
@@ -182,7 +185,7 @@ impl Stock {
         for (line, archive, _, packages) in &kernels {
             wanted.extend(archive.files(packages, &archive.folder(line.name())?)?);
         }
-        tell(&wanted);
+        print(&wanted);
 
         for (set, suite, packages, unpacked) in sets {
             let folder = twelve.folder(set)?;
@@ -201,7 +204,8 @@ impl Stock {
     }
 }
 
-/// The release of a line's newest kernel, and the packages that it is in: newer ones spread it over several, whose names end in the release.
+/// Returns the release of a line's newest kernel, and its packages. Newer kernels consist of
+/// several packages, whose names end in the release.
 fn kernel_packages(archive: &Archive, line: Line) -> Result<(String, Vec<String>)> {
     let (_, depends) = archive.newest("linux-image-amd64", line.suites())?;
     let image = depends
@@ -221,7 +225,7 @@ fn kernel_packages(archive: &Archive, line: Line) -> Result<(String, Vec<String>
     Ok((release, packages))
 }
 
-/// Unpacks every package of a folder, afresh.
+/// Unpacks every package of a folder into an empty folder.
 fn unpack(folder: &Path, to: &Path) -> Result<()> {
     if to.exists() {
         fs::remove_dir_all(to).with_context(|| format!("cannot remove {}", to.display()))?;
@@ -238,8 +242,8 @@ fn unpack(folder: &Path, to: &Path) -> Result<()> {
     Ok(())
 }
 
-#[allow(clippy::print_stdout, reason = "what is downloaded is told first")]
-fn tell(wanted: &[Package]) {
+#[allow(clippy::print_stdout, reason = "the downloads are listed first")]
+fn print(wanted: &[Package]) {
     let mib = |bytes: u64| bytes as f64 / f64::from(1 << 20);
     if wanted.is_empty() {
         println!("nothing is to be downloaded");

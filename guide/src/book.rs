@@ -1,7 +1,8 @@
-//! mdBook's chapters, with links that lead to where things are on the site.
+//! mdBook's chapters, with links that match the layout of the site.
 //!
-//! Pages link to each other, and to files of the repository that are no pages, by where these are in the repository, so that the links work there too. On
-//! the site a page may be elsewhere ([`taken_in`]), and a file that is named becomes a page of its own, below `files/`.
+//! Pages link to each other, and to other files of the repository, by their paths in the
+//! repository, so that the links work there too. On the site a page may be elsewhere
+//! ([`taken_in`]). A linked file becomes a page of its own, below `files/`.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -20,10 +21,11 @@ use crate::{
 /// The chapter under which the files are that pages name.
 const FILES: &str = "files.md";
 
-/// The chapters, rewritten: the preprocessor's answer to what mdBook says to it on its standard input.
+/// Returns the rewritten chapters: the preprocessor's reply to the book that mdBook writes to its
+/// standard input.
 ///
 /// # Errors
-/// When it is not mdBook that speaks, or a link leads nowhere.
+/// The input is not from mdBook, or a link has no target.
 pub fn preprocess(input: &str) -> Result<String> {
     let (context, mut book): (Value, Value) =
         serde_json::from_str(input).context("this is called by mdBook")?;
@@ -111,7 +113,7 @@ impl Rewriter<'_> {
                 self.dead.push(format!("  {}: {include}", source.display()));
             }
         }
-        // From the end, so that places before stay what they are.
+        // Start at the end, so that earlier positions stay valid.
         for link in links(&text).iter().rev() {
             let (file, fragment) = split_fragment(&link.target);
             match self.place_of(&path, &source, file) {
@@ -125,7 +127,7 @@ impl Rewriter<'_> {
         Ok(())
     }
 
-    /// Whether there is what is to be included, and the part of it that is named.
+    /// Whether the included file exists, and the named part of it.
     fn has(&self, source: &Path, include: &str) -> bool {
         let (file, anchor) = include.split_once(':').unwrap_or((include, ""));
         let text = fs::read_to_string(self.root.join(resolve(source, file)));
@@ -141,13 +143,14 @@ impl Rewriter<'_> {
         let target = resolve(source, target);
         let there = self.root.join(&target);
         if let Some(chapter) = self.places.get(&target) {
-            return Some(way(path, chapter));
+            return Some(relative_path(path, chapter));
         }
-        // What a folder is about stands in its README.
+        // The README of a folder describes it.
         if let Some(chapter) = self.places.get(&target.join("README.md")) {
-            return Some(way(path, chapter));
+            return Some(relative_path(path, chapter));
         }
-        // Who reads the repository would find a line that includes.
+        // Reject a file that only includes another one: its reader in the repository would find one
+        // line.
         let text = fs::read_to_string(&there).unwrap_or_default();
         if !there.exists() || taken_in(&text).is_some() {
             return None;
@@ -157,15 +160,15 @@ impl Rewriter<'_> {
             && target.extension().is_none_or(|extension| extension != "md")
         {
             // mdBook copies it beside the pages.
-            return Some(way(path, asset));
+            return Some(relative_path(path, asset));
         }
         let place = file_place(&target);
         self.files.insert(target);
-        Some(way(path, &place))
+        Some(relative_path(path, &place))
     }
 }
 
-/// What a page includes: files, and parts of them behind a colon.
+/// Returns what a page includes: files, and parts of them behind a colon.
 fn includes(text: &str) -> impl Iterator<Item = &str> {
     text.lines().filter_map(|line| {
         let include = line.trim().strip_prefix("{{#include ")?;
@@ -181,7 +184,7 @@ fn file_place(file: &Path) -> PathBuf {
 }
 
 /// The link from one page to another.
-fn way(from: &Path, to: &Path) -> String {
+fn relative_path(from: &Path, to: &Path) -> String {
     let up = from.components().count() - 1;
     // As mdBook calls it.
     let to = if to.file_name().is_some_and(|name| name == "README.md") {
@@ -192,7 +195,7 @@ fn way(from: &Path, to: &Path) -> String {
     format!("{}{}", "../".repeat(up), to.display())
 }
 
-/// A file, or what is in a folder, as a page.
+/// Returns a file, or the listing of a folder, as a page.
 fn file_chapter(root: &Path, file: &Path) -> Result<Value> {
     let place = file_place(file);
     let there = root.join(file);
@@ -205,7 +208,7 @@ fn file_chapter(root: &Path, file: &Path) -> Result<Value> {
     } else {
         let text = fs::read_to_string(&there)
             .with_context(|| format!("{} is named by a page and no text", file.display()))?;
-        // mdBook looks for `{{#` in what it is given.
+        // mdBook interprets `{{#` in its input.
         let text = text.replace("{{#", "\\{{#");
         format!("`````{}\n{text}\n`````\n", language(file))
     };

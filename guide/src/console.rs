@@ -1,13 +1,14 @@
 //! The commands of a `console` fence.
 //!
-//! A line that begins with `$ ` is a command on the first machine, one that begins with `machine-2$ ` one on that machine, and lines that begin with
-//! `> ` go on with it. Other lines are what it prints.
+//! A line that begins with `$ ` is a command on the first machine. A line that begins with
+//! `machine-2$ ` is a command on that machine. Lines that begin with `> ` continue a command. Other
+//! lines are its output.
 
 use anyhow::{Context, Result, bail};
 
 use crate::fence::Fence;
 
-/// One command, and what is shown of what it prints.
+/// One command, and its output as shown.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Step {
     /// The line of the page.
@@ -20,16 +21,16 @@ pub struct Step {
     pub shown: Vec<String>,
     /// The exit status that it ends with.
     pub status: i32,
-    /// It is typed again until it prints what is shown.
+    /// The command is repeated until it prints the output as shown.
     pub eventually: bool,
     /// Why it is not run by the tests, if it is not.
     pub skip: Option<String>,
 }
 
-/// The steps of a fence, in order; those of other languages have none.
+/// Returns the steps of a fence, in order. A fence of another language has none.
 ///
 /// # Errors
-/// The line that is no console's, or the attribute that means nothing.
+/// Returns the line that is no part of a console, or the unknown attribute.
 pub fn steps(fence: &Fence) -> Result<Vec<Step>> {
     if fence.language != "console" {
         return Ok(Vec::new());
@@ -102,10 +103,11 @@ mod tests {
     use crate::fence::fences;
 
     #[test]
-    fn commands_go_to_their_machines_with_what_they_print() {
-        let page = "```console on=both eventually\n$ a\none\n$ cat <<X\n> b\n> X\nmachine-2$ c\ntwo\nthree\n```\n";
+    fn commands_run_on_their_machines_with_their_expected_output() {
+        let page = "```console on=both eventually\n$ a\none\n$ cat <<X\n> b\n> X\nmachine-2$ \
+            c\ntwo\nthree\n```\n";
         let steps = steps(&fences(page)[0]).expect("a console");
-        let told: Vec<_> = steps
+        let printed: Vec<_> = steps
             .iter()
             .map(|step| {
                 (
@@ -117,7 +119,7 @@ mod tests {
             })
             .collect();
         assert_eq!(
-            told,
+            printed,
             [
                 (2, 1, "a", 1),
                 (2, 2, "a", 1),
@@ -130,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_console_is_said() {
+    fn an_invalid_console_is_reported() {
         for page in [
             "```console\nnot a command\n```\n",
             "```console on=all\n$ a\n```\n",

@@ -1,7 +1,7 @@
-//! Whether what was printed is what a page shows.
+//! Compares printed output with the output on a page.
 //!
-//! `…` stands for any text within a line, and for any lines where it stands alone. How many blanks stand between words does not count: tables are as
-//! wide as what they tell.
+//! `…` matches any text within a line, and any lines if it stands alone. The number of blanks
+//! between words does not matter, because the width of a table depends on its contents.
 
 /// Whether the lines `printed` are those `shown`.
 #[must_use]
@@ -27,7 +27,7 @@ fn tidy(line: &str) -> String {
 }
 
 fn lines_match(shown: &[String], printed: &[String]) -> bool {
-    // matches[at]: what was looked at of `shown` so far fits the first `at` lines printed.
+    // matches[at]: the lines of `shown` processed so far match the first `at` lines printed.
     let mut matches = vec![false; printed.len() + 1];
     matches[0] = true;
     for line in shown {

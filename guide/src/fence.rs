@@ -7,11 +7,11 @@ use pulldown_cmark::{CodeBlockKind, Event, Parser, Tag, TagEnd};
 pub struct Fence {
     /// The line of the page on which its text begins, from 1.
     pub line: usize,
-    /// What it is: the first word behind the fence.
+    /// Language: the first word behind the fence.
     pub language: String,
     /// The words behind that: `name`, `name=value` or `name="several words"`.
     pub attributes: Vec<(String, String)>,
-    /// What is in it.
+    /// Text between the fence lines.
     pub text: String,
 }
 
@@ -85,7 +85,8 @@ mod tests {
 
     #[test]
     fn a_fence_has_its_line_its_attributes_and_its_text() {
-        let page = "# A\n\n- in a list:\n\n  ```console on=both skip=\"no such thing\"\n  $ a\n  b\n  ```\n\n```text\nc\n```\n";
+        let page = "# A\n\n- in a list:\n\n  ```console on=both skip=\"no such thing\"\n  $ \
+            a\n  b\n  ```\n\n```text\nc\n```\n";
         let found = fences(page);
         assert_eq!(found.len(), 2);
         assert_eq!((found[0].line, found[1].line), (6, 11));

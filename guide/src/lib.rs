@@ -1,14 +1,16 @@
-//! The documentation, looked at by programs: which pages there are, what their fences and links say, and what a console shows.
+//! Programs that read the documentation: its pages, the contents of their fences and links, and
+//! console output.
 //!
-//! | module | what |
+//! | module | contents |
 //! |---|---|
 //! | [`pages`] | the pages of the site, from `docs/SUMMARY.md` |
 //! | [`fence`] | the fenced blocks of a page, with their attributes |
-//! | [`console`] | the commands of a fence, and what they are said to print |
-//! | [`expect`] | whether what was printed is what is shown |
-//! | [`links`] | where the links of a page lead |
-//! | [`book`] | mdBook's chapters, with links that lead to where things are on the site |
-//! | [`site`] | the site as it was built: no link of it leads nowhere |
+//! | [`console`] | the commands of a fence, and their output as shown |
+//! | [`expect`] | comparison of printed output with a page |
+//! | [`links`] | targets of the links of a page |
+//! | [`book`] | mdBook's chapters, with links that match the layout of the site |
+//! | [`style`] | check of all text in the repository: line lengths, spelling, word list |
+//! | [`site`] | check of the built site: every link has a target |
 #![forbid(unsafe_code)]
 
 pub mod book;
@@ -18,3 +20,4 @@ pub mod fence;
 pub mod links;
 pub mod pages;
 pub mod site;
+pub mod style;

@@ -4,13 +4,13 @@ use std::ops::Range;
 
 use pulldown_cmark::{Event, LinkType, Options, Parser, Tag};
 
-/// What of Markdown the pages use: what mdBook reads.
+/// Markdown extensions that the pages use: those that mdBook reads.
 #[must_use]
 pub fn options() -> Options {
     Options::ENABLE_TABLES | Options::ENABLE_FOOTNOTES | Options::ENABLE_STRIKETHROUGH
 }
 
-/// A link or a picture: where its target stands in the text, and the target.
+/// A link or an image: the position of its target in the text, and the target.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Link {
     /// The bytes of the target.
@@ -19,7 +19,8 @@ pub struct Link {
     pub target: String,
 }
 
-/// The links of a page that lead to files, in order: those to elsewhere and to the page itself are left out.
+/// Returns the links of a page to files, in order. Omits links to other sites and to the page
+/// itself.
 #[must_use]
 pub fn links(markdown: &str) -> Vec<Link> {
     let parser = Parser::new_ext(markdown, options());
@@ -55,7 +56,7 @@ fn place(markdown: &str, within: &Range<usize>, target: &str) -> Option<Link> {
     if target.is_empty() || target.starts_with('#') || is_elsewhere(target) {
         return None;
     }
-    // The last one: what is shown may be the same text.
+    // Take the last match: the link text may equal the target.
     let start = within.start + markdown[within.clone()].rfind(target)?;
     Some(Link {
         at: start..start + target.len(),
@@ -83,7 +84,8 @@ mod tests {
 
     #[test]
     fn links_to_files_are_found_and_others_are_not() {
-        let page = "See [a.md](a.md#x), ![b](b.svg), [c], `[d](d.md)` and <https://e> or [here](#f).\n\n[c]: ../c.md\n\n```text\n[g](g.md)\n```\n";
+        let page = "See [a.md](a.md#x), ![b](b.svg), [c], `[d](d.md)` and <https://e> or \
+            [here](#f).\n\n[c]: ../c.md\n\n```text\n[g](g.md)\n```\n";
         let found = links(page);
         let targets: Vec<_> = found.iter().map(|link| link.target.as_str()).collect();
         assert_eq!(targets, ["a.md#x", "b.svg", "../c.md"]);

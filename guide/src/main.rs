@@ -1,8 +1,9 @@
-//! What `make docs` asks besides mdBook.
+//! The steps of `make docs` besides mdBook, and the check of the style in `make lint`.
 //!
 //! ```text
-//! covalent-guide preprocess    mdBook's preprocessor: links that lead to where things are on the site
-//! covalent-guide check SITE    whether every link of the built site leads somewhere
+//! covalent-guide preprocess    mdBook's preprocessor: rewrites links for the site
+//! covalent-guide check SITE    checks that every link of the built site has a target
+//! covalent-guide style         checks lines, spelling and words of all files that git tracks
 //! ```
 
 use std::{
@@ -12,8 +13,8 @@ use std::{
     process::ExitCode,
 };
 
-use anyhow::{Result, bail};
-use covalent_guide::{book, site};
+use anyhow::{Result, bail, ensure};
+use covalent_guide::{book, site, style};
 
 fn main() -> ExitCode {
     match run() {
@@ -28,8 +29,8 @@ fn main() -> ExitCode {
 fn run() -> Result<()> {
     let arguments: Vec<String> = env::args().skip(1).collect();
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
-    let said = match words.as_slice() {
-        // mdBook asks whether the renderer is known. Links are links in all of them.
+    let output = match words.as_slice() {
+        // mdBook queries whether the renderer is supported. Links are the same in all renderers.
         ["preprocess", "supports", _] => String::new(),
         ["preprocess"] => {
             let mut input = String::new();
@@ -43,8 +44,20 @@ fn run() -> Result<()> {
                 looked.pages, looked.links
             )
         }
-        _ => bail!("usage: covalent-guide preprocess | covalent-guide check SITE"),
+        ["style"] => {
+            let found = style::check(Path::new("."))?;
+            for finding in &found {
+                eprintln!("{finding}");
+            }
+            ensure!(
+                found.is_empty(),
+                "{} findings in the style of the text: fix the lines above",
+                found.len()
+            );
+            String::new()
+        }
+        _ => bail!("usage: covalent-guide preprocess | check SITE | style"),
     };
-    io::stdout().write_all(said.as_bytes())?;
+    io::stdout().write_all(output.as_bytes())?;
     Ok(())
 }

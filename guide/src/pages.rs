@@ -1,6 +1,7 @@
 //! The pages of the site, as `docs/SUMMARY.md` lists them.
 //!
-//! A page may be taken in from elsewhere in the repository: then its file in `docs/` is one line, `{{#include ../README.md}}`.
+//! A page may come from elsewhere in the repository. Then its file in `docs/` is one line,
+//! `{{#include ../README.md}}`.
 
 use std::{
     fs,

@@ -13,7 +13,7 @@ use crate::{
     pages::resolve,
 };
 
-/// What was looked at.
+/// Numbers of checked items.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Looked {
     /// Pages.
@@ -22,10 +22,11 @@ pub struct Looked {
     pub links: usize,
 }
 
-/// Looks at every link of every page below `site`.
+/// Checks every link of every page below `site`.
 ///
 /// # Errors
-/// The links that lead nowhere, and what a page would fetch from elsewhere: pictures, styles, scripts.
+/// Returns the links without a target, and the images, styles and scripts that a page would fetch
+/// from elsewhere.
 pub fn check(site: &Path) -> Result<Looked> {
     let mut pages = BTreeMap::new();
     collect(site, Path::new(""), &mut pages)?;
@@ -65,7 +66,7 @@ pub fn check(site: &Path) -> Result<Looked> {
         }
     }
     if !wrong.is_empty() {
-        bail!("what is not there is named:\n{}", wrong.join("\n"));
+        bail!("broken references of the site:\n{}", wrong.join("\n"));
     }
     Ok(looked)
 }
@@ -88,7 +89,9 @@ fn collect(site: &Path, below: &Path, pages: &mut BTreeMap<PathBuf, Html>) -> Re
             collect(site, &path, pages)?;
         } else if path.extension().is_some_and(|extension| extension == "html")
             // These are parts of pages in other folders, and one for a server.
-            && !["toc.html", "404.html", "print.html"].contains(&&*entry.file_name().to_string_lossy())
+            && !["toc.html", "404.html", "print.html"].contains(
+                &&*entry.file_name().to_string_lossy(),
+            )
         {
             let html = fs::read_to_string(entry.path())?;
             pages.insert(path, read(&html));
@@ -112,7 +115,8 @@ fn read(html: &str) -> Html {
     page
 }
 
-/// What stands between `<` and `>`, of which mdBook leaves none unescaped in text. Comments and scripts have nothing that counts.
+/// Returns the text between `<` and `>`. mdBook escapes these characters in text. Comments and
+/// scripts contain nothing relevant.
 fn tags(html: &str) -> impl Iterator<Item = &str> {
     html.split('<').skip(1).filter_map(|rest| {
         let tag = rest.split('>').next()?;

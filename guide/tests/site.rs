@@ -14,11 +14,18 @@ fn every_link_leads_to_a_file_and_every_include_to_its_part() {
         .into_iter()
         .map(|page| {
             let own = std::fs::read_to_string(root.join("docs").join(&page.chapter)).unwrap();
-            json!({ "Chapter": { "name": "", "content": own, "path": page.chapter, "sub_items": [] } })
+            json!({
+                "Chapter": {
+                    "name": "",
+                    "content": own,
+                    "path": page.chapter,
+                    "sub_items": [],
+                },
+            })
         })
         .collect();
-    let said = json!([{ "root": root.join("docs") }, { "items": chapters }]).to_string();
-    let book: Value = serde_json::from_str(&book::preprocess(&said).unwrap()).unwrap();
+    let message = json!([{ "root": root.join("docs") }, { "items": chapters }]).to_string();
+    let book: Value = serde_json::from_str(&book::preprocess(&message).unwrap()).unwrap();
     let files = book["items"].as_array().unwrap().iter().find_map(|item| {
         let chapter = &item["Chapter"];
         (chapter["path"] == "files.md").then(|| chapter["sub_items"].as_array().unwrap().len())
@@ -64,8 +71,11 @@ fn the_site_is_built_and_whole() {
         )
         .output()
         .unwrap();
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success() && !said.contains("ERROR"), "{said}");
+    let message = String::from_utf8_lossy(&output.stderr);
+    assert!(
+        output.status.success() && !message.contains("ERROR"),
+        "{message}"
+    );
     let looked = site::check(&place.path().join("site")).unwrap();
     assert!(looked.pages > 30 && looked.links > 1000, "{looked:?}");
     let page = std::fs::read_to_string(place.path().join("site/program/verbs.html")).unwrap();
@@ -84,7 +94,7 @@ fn the_site_is_built_and_whole() {
     }
 }
 
-/// What a browser makes of a page in a folder, its scripts run.
+/// Returns a page in a folder as a browser renders it, with its scripts run.
 fn shown_by_a_browser(page: &std::path::Path) -> Option<String> {
     let place = tempfile::tempdir().unwrap();
     let output = Command::new("chromium")

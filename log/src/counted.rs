@@ -1,4 +1,5 @@
-//! Lines that come again are counted and not written again: what flaps must not fill a disk.
+//! Repeated log lines are counted and not written again, so that a flapping state does not fill a
+//! disk.
 
 use std::{
     fmt::{self, Write},
@@ -14,14 +15,14 @@ use tracing::{
 use tracing_subscriber::{Layer, layer::Context};
 
 use crate::{
-    lanes::{Lanes, Said},
+    lanes::{Lanes, WriterMessage},
     repeats::Repeats,
 };
 
-/// Under which name it is written how often lines came again.
+/// Target of the lines that report repeat counts.
 const TARGET: &str = "covalent_log::again";
 
-/// The number that tells which object a line is about.
+/// The numeric field that identifies the object of a line.
 const OBJECT: &str = "lane";
 
 static KNOWN: LazyLock<Mutex<Known>> = LazyLock::new(Mutex::default);
@@ -34,26 +35,28 @@ struct Known {
     others: Repeats,
 }
 
-/// Counts lines that come again. Two that differ in nothing but numbers are the same: an epoch, a session, a count. What is only
-/// written to look for something, `debug` and below, is not counted.
+/// Layer that counts repeated lines. Two lines that differ only in numbers, such as an epoch, a
+/// session or a count, are the same. Diagnostic lines, `debug` and below, are not counted.
 pub struct Counted {
-    /// Who is to look when the time of a line is over, if it is a thread.
-    looks: Option<SyncSender<Said>>,
+    /// The writer thread to wake when the window of a line ends, if there is one.
+    writer_thread: Option<SyncSender<WriterMessage>>,
 }
 
 impl Counted {
-    /// In front of whom a thread writes for, which tells how often lines came again.
+    /// For a process with the writer thread of `lanes`, which also reports repeat counts.
     #[must_use]
     pub fn before(lanes: &Lanes) -> Self {
         Self {
-            looks: Some(lanes.writer()),
+            writer_thread: Some(lanes.writer()),
         }
     }
 
-    /// Where nobody does, and somebody calls [`write_due`].
+    /// For a process without a writer thread, which must call [`write_due`].
     #[must_use]
     pub const fn alone() -> Self {
-        Self { looks: None }
+        Self {
+            writer_thread: None,
+        }
     }
 }
 
@@ -72,16 +75,17 @@ impl<S: Subscriber> Layer<S> for Counted {
         let is_due = known.next_due();
         drop(known);
         if was_due != is_due
-            && let Some(looks) = &self.looks
+            && let Some(writer_thread) = &self.writer_thread
         {
             // One that is full is looked at anyway.
-            let _ = looks.try_send(Said::Look);
+            let _ = writer_thread.try_send(WriterMessage::CheckDue);
         }
         is_new
     }
 }
 
-/// Writes how often lines came again whose time is over. Returns when it is next of use: call it then, and when nothing is due from time to time.
+/// Writes the repeat counts of lines whose window has ended. Returns when the next count is due:
+/// call it again then. If none is due, call it from time to time.
 pub fn write_due() -> Option<Instant> {
     let now = Instant::now();
     let mut known = known();
@@ -89,7 +93,7 @@ pub fn write_due() -> Option<Instant> {
     let warnings = known.warnings.take_due(now);
     let others = known.others.take_due(now);
     let next = known.next_due();
-    // Writing asks it again.
+    // Writing takes the lock again.
     drop(known);
     for (line, times) in errors {
         error!(target: TARGET, times, "{line}: again");
@@ -104,7 +108,7 @@ pub fn write_due() -> Option<Instant> {
 }
 
 fn known() -> MutexGuard<'static, Known> {
-    // A table of lines, whole after each call, whatever a panicking holder did.
+    // The table is complete after each call, even if a holder of the lock panicked.
     KNOWN.lock().unwrap_or_else(PoisonError::into_inner)
 }
 

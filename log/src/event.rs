@@ -4,7 +4,7 @@ use covalent_api::{event::EventKind, refusal::LinkRefusal};
 use tracing::{error, info, warn};
 
 /// Writes an event, with all that is known of it.
-pub fn tell(kind: &EventKind) {
+pub fn log_event(kind: &EventKind) {
     match kind {
         EventKind::LinkUp {
             port,
@@ -33,7 +33,7 @@ pub fn tell(kind: &EventKind) {
             port,
         } => info!(name, %guid, hops, port, "a node can be reached"),
         EventKind::NodeUnreachable { guid, name } => {
-            warn!(name, %guid, "a node cannot be reached any more");
+            warn!(name, %guid, "a node has become unreachable");
         }
         EventKind::FabricProblem { reason, cure, .. } => {
             warn!(reason, cure, "the fabric has a problem");
@@ -43,14 +43,14 @@ pub fn tell(kind: &EventKind) {
             pid,
             program,
         } => info!(session, pid, program, "application attached"),
-        EventKind::JournalFailed { lane, reason } => error!(lane, reason, "the journal has ended"),
+        EventKind::JournalFailed { lane, reason } => error!(lane, reason, "the journal has failed"),
         EventKind::Configured { epoch, changed } => {
             info!(epoch, ?changed, "another configuration is in force");
         }
         EventKind::NotConfigured { reason } => warn!(reason, "a configuration was refused"),
-        EventKind::Stopping => info!("the daemon ends in order"),
+        EventKind::Stopping => info!("the daemon shuts down gracefully"),
         EventKind::Unknown => {
-            info!("something of a later release, which this program has no words for")
+            info!("an event of a later release, which this program does not know")
         }
         EventKind::Detached {
             session,

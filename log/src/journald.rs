@@ -1,4 +1,5 @@
-//! journald's own protocol (<https://systemd.io/JOURNAL_NATIVE_PROTOCOL>): a datagram with fields for each line.
+//! journald's native protocol (<https://systemd.io/JOURNAL_NATIVE_PROTOCOL>): a datagram with
+//! fields for each line.
 
 use std::{
     env,
@@ -17,40 +18,43 @@ use tracing_subscriber::{Layer, layer::Context};
 /// Where journald listens.
 pub const SOCKET: &str = "/run/systemd/journal/socket";
 
-/// What the names of our fields begin with, so that none is one of journald's.
+/// Prefix of our field names, so that none is one of journald's.
 const PREFIX: &str = "COVALENT_";
 
-/// Longest value, in bytes: a line with all its fields, twice, fits into a datagram of the size that the kernel allows (`net.core.wmem_default`).
+/// Longest value, in bytes. A line with all its fields, twice, fits in a datagram of the size that
+/// the kernel allows (`net.core.wmem_default`).
 const VALUE_BYTES_MAX: usize = 4 << 10;
 
 /// Most fields of a line besides journald's own.
 const FIELDS_MAX: usize = 16;
 
-/// Whether standard error leads to journald, as systemd says.
+/// Whether standard error is connected to journald, as systemd reports it.
 pub fn has_standard_error() -> bool {
-    let Some(told) = env::var_os("JOURNAL_STREAM") else {
+    let Some(encoded) = env::var_os("JOURNAL_STREAM") else {
         return false;
     };
     let Ok(found) = rustix::fs::fstat(rustix::stdio::stderr()) else {
         return false;
     };
-    // Somebody in between may have sent standard error elsewhere: only a stream that is the same file counts.
-    told.to_str() == Some(&format!("{}:{}", found.st_dev, found.st_ino))
+    // A process in between may have redirected standard error: only a stream that is the same file
+    // counts.
+    encoded.to_str() == Some(&format!("{}:{}", found.st_dev, found.st_ino))
 }
 
-/// Sends each line to journald: its words, its fields by name, how bad it is, and where in the code it is written.
+/// Sends each line to journald: its text, its fields by name, its priority, and its position in the
+/// code.
 #[derive(Debug)]
 pub struct Journald {
     socket: UnixDatagram,
-    /// What these lines are called in the journal.
+    /// Identifier of these lines in the journal.
     program: String,
 }
 
 impl Journald {
-    /// To the journald that listens at `path`.
+    /// Connects to the journald that listens at `path`.
     ///
     /// # Errors
-    /// What the system said.
+    /// The error of the operating system.
     pub fn connect(path: &Path) -> io::Result<Self> {
         let socket = UnixDatagram::unbound()?;
         socket.connect(path)?;
@@ -68,19 +72,19 @@ impl<S: Subscriber> Layer<S> for Journald {
         let metadata = event.metadata();
         let mut fields = Fields::default();
         event.record(&mut fields);
-        let mut told = Vec::with_capacity(512);
-        put(&mut told, "MESSAGE", &fields.line());
-        put(&mut told, "PRIORITY", priority(*metadata.level()));
-        put(&mut told, "SYSLOG_IDENTIFIER", &self.program);
-        put(&mut told, "TARGET", metadata.target());
+        let mut encoded = Vec::with_capacity(512);
+        put(&mut encoded, "MESSAGE", &fields.line());
+        put(&mut encoded, "PRIORITY", priority(*metadata.level()));
+        put(&mut encoded, "SYSLOG_IDENTIFIER", &self.program);
+        put(&mut encoded, "TARGET", metadata.target());
         if let (Some(file), Some(line)) = (metadata.file(), metadata.line()) {
-            put(&mut told, "CODE_FILE", file);
-            put(&mut told, "CODE_LINE", &line.to_string());
+            put(&mut encoded, "CODE_FILE", file);
+            put(&mut encoded, "CODE_LINE", &line.to_string());
         }
         for (name, value) in &fields.others {
-            put(&mut told, &called(name), value);
+            put(&mut encoded, &journal_field_name(name), value);
         }
-        if self.socket.send(&told).is_err() {
+        if self.socket.send(&encoded).is_err() {
             // journald begins anew, perhaps: systemd keeps its stream of standard error meanwhile.
             eprintln!("{}", fields.line());
         }
@@ -95,7 +99,7 @@ struct Fields {
 }
 
 impl Fields {
-    /// What people read: the words, and the fields behind them.
+    /// Human-readable line: the text, followed by the fields.
     fn line(&self) -> String {
         let mut line = self.message.clone();
         for (name, value) in &self.others {
@@ -132,7 +136,7 @@ const fn priority(level: Level) -> &'static str {
 }
 
 /// The name of our field in the journal, which has only some characters, and not too many.
-fn called(name: &str) -> String {
+fn journal_field_name(name: &str) -> String {
     let letters = name.chars().map(|letter| match letter {
         letter if letter.is_ascii_alphanumeric() => letter.to_ascii_uppercase(),
         _ => '_',
@@ -140,17 +144,17 @@ fn called(name: &str) -> String {
     PREFIX.chars().chain(letters).take(64).collect()
 }
 
-fn put(told: &mut Vec<u8>, name: &str, value: &str) {
-    told.extend_from_slice(name.as_bytes());
+fn put(encoded: &mut Vec<u8>, name: &str, value: &str) {
+    encoded.extend_from_slice(name.as_bytes());
     if value.contains('\n') {
         // Only so may a value have lines.
-        told.push(b'\n');
-        told.extend_from_slice(&(value.len() as u64).to_le_bytes());
+        encoded.push(b'\n');
+        encoded.extend_from_slice(&(value.len() as u64).to_le_bytes());
     } else {
-        told.push(b'=');
+        encoded.push(b'=');
     }
-    told.extend_from_slice(value.as_bytes());
-    told.push(b'\n');
+    encoded.extend_from_slice(value.as_bytes());
+    encoded.push(b'\n');
 }
 
 #[cfg(test)]
@@ -205,7 +209,7 @@ mod tests {
         let lines = Registry::default().with(layer);
         tracing::subscriber::with_default(lines, || {
             tracing::warn!(port = "p0", open = 3, "peer-id" = %"x", "link down");
-            tracing::info!(text = "two\nlines", "told\nof lines");
+            tracing::info!(text = "two\nlines", "several\nlines");
             tracing::error!(long = "ü".repeat(VALUE_BYTES_MAX), "too long");
         });
         let down = read(&journald);
@@ -220,7 +224,7 @@ mod tests {
         assert!(value(&down, "CODE_FILE").ends_with("journald.rs"));
         assert!(value(&down, "SYSLOG_IDENTIFIER").starts_with("covalent_log"));
         let lines = read(&journald);
-        assert_eq!(value(&lines, "MESSAGE"), "told\nof lines text=two\nlines");
+        assert_eq!(value(&lines, "MESSAGE"), "several\nlines text=two\nlines");
         assert_eq!(value(&lines, "COVALENT_TEXT"), "two\nlines");
         assert_eq!(value(&lines, "PRIORITY"), "6");
         let long = read(&journald);

@@ -1,5 +1,5 @@
-//! Lines of lanes, written by another thread: a lane waits for nobody, and neither a terminal nor journald promises to take a line at once.
-//! The same thread writes how often lines came again.
+//! Log lines of lanes, written by another thread. A lane must not block, and neither a terminal nor
+//! journald guarantees to accept a line at once. The same thread writes repeat counts.
 
 use std::{
     cell::Cell,
@@ -26,45 +26,48 @@ use crate::counted::write_due;
 /// Most lines that wait for the writer; more are counted.
 const WAITING_MAX: usize = 256;
 
-/// What the thread is called that writes them.
+/// Name of the writer thread.
 const WRITER: &str = "log";
 
-/// Under which name these lines are chosen. Where a line was written in the code its own had to be chosen before.
+/// Target of the lines that the writer thread writes. The filter has already selected each line by
+/// its own target, on the lane.
 const TARGET: &str = "covalent_dataplane::lane";
 
 thread_local! {
     static IS_LANE: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Says that the calling thread is a lane: from now on its lines are handed over, and what does not fit is counted.
-pub fn this_is_a_lane() {
+/// Marks the calling thread as a lane: from now on its lines are handed to the writer thread, and
+/// lines that do not fit are counted.
+pub fn mark_thread_as_lane() {
     IS_LANE.set(true);
 }
 
-/// Takes lines of lanes out, and hands them over. It stands in front of what writes.
+/// Layer that takes the lines of lanes and hands them over. It stands in front of the layers that
+/// write.
 pub struct Lanes {
-    lines: SyncSender<Said>,
+    lines: SyncSender<WriterMessage>,
     lost: Arc<AtomicU64>,
 }
 
-/// What was handed over, and waits for its thread.
+/// Lines that wait for the writer thread.
 pub struct Waiting {
-    lines: SyncSender<Said>,
-    handed_over: Receiver<Said>,
+    lines: SyncSender<WriterMessage>,
+    handed_over: Receiver<WriterMessage>,
     lost: Arc<AtomicU64>,
 }
 
-/// The thread that writes. Whoever drops this waits until all is written that was handed over before.
+/// The writer thread. Dropping this waits until all lines handed over before are written.
 pub struct Writing {
-    lines: SyncSender<Said>,
+    lines: SyncSender<WriterMessage>,
     thread: Option<JoinHandle<()>>,
 }
 
-/// What the thread is told.
-pub(crate) enum Said {
+/// A message to the writer thread.
+pub(crate) enum WriterMessage {
     Line(Line),
-    /// Lines come again, and it is to be told how often.
-    Look,
+    /// Lines repeat, and their count must be reported.
+    CheckDue,
     End,
 }
 
@@ -76,7 +79,7 @@ pub(crate) struct Line {
 }
 
 impl Lanes {
-    /// Hands over to who is behind the second.
+    /// Creates the layer, and the queue to which it hands lines over.
     #[must_use]
     pub fn new() -> (Self, Waiting) {
         let (lines, handed_over) = sync_channel(WAITING_MAX);
@@ -89,17 +92,18 @@ impl Lanes {
         (Self { lines, lost }, waiting)
     }
 
-    /// Where the thread is told something.
-    pub(crate) fn writer(&self) -> SyncSender<Said> {
+    /// The channel to the writer thread.
+    pub(crate) fn writer(&self) -> SyncSender<WriterMessage> {
         self.lines.clone()
     }
 }
 
 impl Waiting {
-    /// Starts the thread that writes. It has the signals and the capabilities that its caller has by then.
+    /// Starts the writer thread. It has the signal mask and the capabilities that its caller has at
+    /// this call.
     ///
     /// # Errors
-    /// If the system gives no thread.
+    /// If the operating system cannot create a thread.
     pub fn write(self) -> io::Result<Writing> {
         let thread = thread::Builder::new()
             .name(WRITER.to_owned())
@@ -113,8 +117,8 @@ impl Waiting {
 
 impl Drop for Writing {
     fn drop(&mut self) {
-        // Where nobody takes it the thread has panicked, and there is nothing to wait for.
-        let _ = self.lines.send(Said::End);
+        // If the send fails, the thread has panicked, and there is nothing to wait for.
+        let _ = self.lines.send(WriterMessage::End);
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
@@ -133,27 +137,27 @@ impl<S: Subscriber> Layer<S> for Lanes {
             lane: thread::current().name().unwrap_or_default().to_owned(),
             text: text.message + &text.fields,
         };
-        if self.lines.try_send(Said::Line(line)).is_err() {
+        if self.lines.try_send(WriterMessage::Line(line)).is_err() {
             self.lost.fetch_add(1, Ordering::Relaxed);
         }
         false
     }
 }
 
-fn write(lines: &Receiver<Said>, lost: &AtomicU64) {
+fn write(lines: &Receiver<WriterMessage>, lost: &AtomicU64) {
     loop {
-        let said = match write_due() {
+        let next_message = match write_due() {
             None => lines.recv().map_err(RecvTimeoutError::from),
             Some(due) => lines.recv_timeout(due.saturating_duration_since(Instant::now())),
         };
-        match said {
-            Ok(Said::Line(line)) => line.write(),
-            Ok(Said::Look) | Err(RecvTimeoutError::Timeout) => {}
-            Ok(Said::End) | Err(RecvTimeoutError::Disconnected) => return,
+        match next_message {
+            Ok(WriterMessage::Line(line)) => line.write(),
+            Ok(WriterMessage::CheckDue) | Err(RecvTimeoutError::Timeout) => {}
+            Ok(WriterMessage::End) | Err(RecvTimeoutError::Disconnected) => return,
         }
         let lost = lost.swap(0, Ordering::Relaxed);
         if lost > 0 {
-            warn!(target: TARGET, lost, "lines of lanes came too fast to be written");
+            warn!(target: TARGET, lost, "lanes logged lines faster than they could be written");
         }
     }
 }

@@ -1,7 +1,10 @@
-//! Log lines of a node's two processes: terse for people, JSON for machines, fields for journald; and repeated ones counted.
+//! Logging of a node's two processes: terse text for people, JSON for machines, fields for
+//! journald. Repeated lines are counted.
 //!
-//! Both processes call [`start`] once and write with `tracing` from then on. Lanes say so first ([`this_is_a_lane`]), and what is said on one is written by another thread.
-//! What comes again within some seconds is counted, and its count is written then: a process without that thread calls [`write_due`].
+//! Both processes call [`start`] once and write with `tracing` from then on. A lane first calls
+//! [`mark_thread_as_lane`]; another thread writes its lines. Lines that repeat within some seconds
+//! are counted, and the count is written afterwards. A process without that thread calls
+//! [`write_due`].
 
 mod counted;
 mod event;
@@ -20,9 +23,9 @@ use tracing_subscriber::{EnvFilter, Registry, layer::SubscriberExt, util::Subscr
 
 pub use self::{
     counted::{Counted, write_due},
-    event::tell,
+    event::log_event,
     journald::{Journald, SOCKET as JOURNALD_SOCKET},
-    lanes::{Lanes, Waiting, Writing, this_is_a_lane},
+    lanes::{Lanes, Waiting, Writing, mark_thread_as_lane},
     repeats::WINDOW,
 };
 
@@ -31,28 +34,31 @@ pub use self::{
 pub enum LogError {
     /// The filter is not one.
     #[error(
-        "log level `{level}`: {problem}; expected error, warn, info, debug or trace, or directives such as `info,covalent_control=debug`"
+        "log level `{level}`: {problem}; expected error, warn, info, debug or trace, or directives \
+         such as `info,covalent_control=debug`"
     )]
     Level {
-        /// What was given.
+        /// The given value.
         level: String,
-        /// What is wrong with it.
+        /// The problem with it.
         problem: String,
     },
-    /// Journald was asked for, and does not listen.
+    /// The journald format was requested, and journald does not listen.
     #[error(
-        "journald does not listen at {JOURNALD_SOCKET}: {problem}; choose another log format, or none"
+        "journald does not listen at {JOURNALD_SOCKET}: {problem}; choose another log format, or \
+         none"
     )]
     Journald {
-        /// What the system said.
+        /// The error of the operating system.
         problem: io::Error,
     },
-    /// Somebody else logs already.
+    /// Logging was set up before.
     #[error("logging was set up already")]
     Twice,
 }
 
-/// Starts logging for the whole process, of what `level` names and worse. A process that has lanes gives what takes their lines.
+/// Starts logging for the whole process, of the severities that `level` selects and worse. A
+/// process with lanes passes the layer that takes their lines.
 ///
 /// # Errors
 /// [`LogError`].
@@ -64,13 +70,14 @@ pub fn start(format: LogFormat, level: &str, lanes: Option<Lanes>) -> Result<(),
             problem: problem.to_string(),
         })?;
     let counted = lanes.as_ref().map_or_else(Counted::alone, Counted::before);
-    // The last is asked first: what a lane says gets no further than to who takes it.
+    // The last layer is called first: a line of a lane goes no further than the layer that takes
+    // it.
     let registry = Registry::default().with(filter).with(counted).with(lanes);
     let lines = tracing_subscriber::fmt::layer().with_writer(io::stderr);
     let started = match chosen(format)? {
         Chosen::Journald(journald) => registry.with(journald).try_init(),
         Chosen::Text => registry
-            .with(lines.with_target(false).with_ansi(is_coloured(
+            .with(lines.with_target(false).with_ansi(is_colored(
                 io::stderr().is_terminal(),
                 env::var_os("NO_COLOR").as_deref(),
             )))
@@ -110,8 +117,9 @@ fn chosen(format: LogFormat) -> Result<Chosen, LogError> {
     }
 }
 
-/// Whether lines for people have colours: on a terminal, unless `NO_COLOR` is set (<https://no-color.org>).
-fn is_coloured(is_terminal: bool, no_color: Option<&OsStr>) -> bool {
+/// Whether human-readable lines have colors: on a terminal, unless `NO_COLOR` is set
+/// (<https://no-color.org>).
+fn is_colored(is_terminal: bool, no_color: Option<&OsStr>) -> bool {
     is_terminal && no_color.is_none_or(OsStr::is_empty)
 }
 
@@ -120,10 +128,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn colours_are_for_terminals_whose_user_does_not_refuse_them() {
-        assert!(is_coloured(true, None));
-        assert!(is_coloured(true, Some(OsStr::new(""))));
-        assert!(!is_coloured(true, Some(OsStr::new("1"))));
-        assert!(!is_coloured(false, None));
+    fn lines_are_colored_on_terminals_unless_no_color_is_set() {
+        assert!(is_colored(true, None));
+        assert!(is_colored(true, Some(OsStr::new(""))));
+        assert!(!is_colored(true, Some(OsStr::new("1"))));
+        assert!(!is_colored(false, None));
     }
 }

@@ -1,4 +1,4 @@
-//! Which lines were written a moment ago, and how often they came again.
+//! Recently written lines, and how often they were repeated.
 
 use std::{
     collections::HashMap,
@@ -8,7 +8,7 @@ use std::{
 /// How long a line stands for those that are equal to it.
 pub const WINDOW: Duration = Duration::from_secs(10);
 
-/// Most different lines that are told apart at a time.
+/// Most different lines that are distinguished at a time.
 const LINES_MAX: usize = 256;
 
 /// Remembers the lines of the last [`WINDOW`].
@@ -24,12 +24,14 @@ struct Line {
 }
 
 impl Repeats {
-    /// Whether `line` is to be written now. If not it is counted, and [`Repeats::take_due`] tells how often.
+    /// Whether to write `line` now. If not, it is counted, and [`Repeats::take_due`] returns the
+    /// count.
     pub fn admit(&mut self, line: &str, now: Instant) -> bool {
         // Those that did not come again are of no more use.
         self.lines
             .retain(|_, line| line.repeats > 0 || line.until > now);
-        // Beyond the bound all others share one line, so that a flood of different lines is bounded too.
+        // Beyond the bound all other lines share one entry, so that a flood of different lines is
+        // bounded too.
         let key = if self.lines.len() < LINES_MAX || self.lines.contains_key(line) {
             line
         } else {
@@ -49,14 +51,14 @@ impl Repeats {
         true
     }
 
-    /// When there is next something to tell.
+    /// When the next count is due.
     #[must_use]
     pub fn next_due(&self) -> Option<Instant> {
         let repeated = self.lines.values().filter(|line| line.repeats > 0);
         repeated.map(|line| line.until).min()
     }
 
-    /// Forgets the lines whose time is over, and returns those that came again meanwhile, with how often.
+    /// Removes the lines whose window has ended. Returns the repeated ones with their counts.
     pub fn take_due(&mut self, now: Instant) -> Vec<(String, u64)> {
         let mut due = Vec::new();
         self.lines.retain(|text, line| {
@@ -83,7 +85,7 @@ mod tests {
         let mut repeats = Repeats::default();
         assert!(repeats.admit("down", start));
         assert!(repeats.admit("up", start));
-        assert_eq!(repeats.next_due(), None, "nothing came again");
+        assert_eq!(repeats.next_due(), None, "nothing was repeated");
         assert!(!repeats.admit("down", start));
         assert!(!repeats.admit("down", start + WINDOW / 2));
         assert_eq!(repeats.take_due(start + WINDOW / 2), []);

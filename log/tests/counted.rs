@@ -1,4 +1,5 @@
-//! Lines that come again are counted. A process by itself, for the table of lines is the whole process's.
+//! Repeated lines are counted. A separate process, because the table of lines is global to the
+//! process.
 
 mod support;
 
@@ -12,7 +13,7 @@ use support::Written;
 use tracing_subscriber::{Registry, layer::SubscriberExt, util::SubscriberInitExt};
 
 #[test]
-fn what_differs_in_numbers_alone_is_written_once_and_counted() {
+fn lines_that_differ_only_in_numbers_are_written_once_and_counted() {
     let written = Written::default();
     let into = written.clone();
     let json = tracing_subscriber::fmt::layer()
@@ -37,32 +38,32 @@ fn what_differs_in_numbers_alone_is_written_once_and_counted() {
     // Which lane is no mere number.
     tracing::warn!(lane = 0, "floats");
     tracing::warn!(lane = 1, "floats");
-    let told = |level: &str| {
+    let lines_at = |level: &str| {
         let lines = written.lines().into_iter();
         let lines = lines.filter(|line| line["level"] == level);
         lines.collect::<Vec<_>>()
     };
-    assert_eq!(told("INFO").len(), 2, "{:?}", told("INFO"));
-    assert_eq!(told("WARN").len(), 4, "{:?}", told("WARN"));
-    assert_eq!(told("DEBUG").len(), 1_000);
+    assert_eq!(lines_at("INFO").len(), 2, "{:?}", lines_at("INFO"));
+    assert_eq!(lines_at("WARN").len(), 4, "{:?}", lines_at("WARN"));
+    assert_eq!(lines_at("DEBUG").len(), 1_000);
 
-    // The thread tells how often, without anything else being said.
+    // The thread writes the counts without further log lines.
     let deadline = Instant::now() + WINDOW + Duration::from_secs(10);
-    while told("INFO").len() + told("WARN").len() < 8 {
-        assert!(Instant::now() < deadline, "{:?}", told("INFO"));
+    while lines_at("INFO").len() + lines_at("WARN").len() < 8 {
+        assert!(Instant::now() < deadline, "{:?}", lines_at("INFO"));
         thread::sleep(Duration::from_millis(20));
     }
-    let again = &told("INFO")[2];
-    assert_eq!(again["message"], "link up port=p0: again");
-    assert_eq!(again["times"], 999);
-    let again = &told("WARN")[4];
+    let repeat = &lines_at("INFO")[2];
+    assert_eq!(repeat["message"], "link up port=p0: again");
+    assert_eq!(repeat["times"], 999);
+    let repeat = &lines_at("WARN")[4];
     assert_eq!(
-        again["message"],
+        repeat["message"],
         "link down port=p0 reason=carrier lost: again"
     );
-    assert_eq!(again["times"], 999);
+    assert_eq!(repeat["times"], 999);
     // Its time is over: it is written again.
     tracing::info!(port = "p0", epoch = 1_000, "link up");
-    assert_eq!(told("INFO").len(), 4);
+    assert_eq!(lines_at("INFO").len(), 4);
     drop(writing);
 }

@@ -1,15 +1,16 @@
-//! What a lane says is written by another thread. A process by itself, for logging is the whole process's.
+//! Another thread writes the lines of a lane. A separate process, because logging is global to the
+//! process.
 
 mod support;
 
 use std::thread;
 
-use covalent_log::{Lanes, this_is_a_lane};
+use covalent_log::{Lanes, mark_thread_as_lane};
 use support::Written;
 use tracing_subscriber::{Registry, layer::SubscriberExt, util::SubscriberInitExt};
 
 #[test]
-fn what_a_lane_says_is_written_by_another_thread() {
+fn lines_of_a_lane_are_written_by_another_thread() {
     let written = Written::default();
     let into = written.clone();
     let json = tracing_subscriber::fmt::layer()
@@ -21,12 +22,12 @@ fn what_a_lane_says_is_written_by_another_thread() {
     Registry::default().with(lanes).with(json).init();
     let lane = thread::Builder::new().name("lane-3".to_owned());
     let lane = lane.spawn(|| {
-        tracing::info!("said before it is one");
-        this_is_a_lane();
+        tracing::info!("logged before it is a lane");
+        mark_thread_as_lane();
         tracing::error!(file = "x", reason = ?Some(1), "the journal has ended");
     });
     lane.expect("a thread").join().expect("it ends");
-    tracing::info!("said elsewhere");
+    tracing::info!("logged elsewhere");
     assert_eq!(written.lines().len(), 2, "it waits for its thread");
     // All is written when this is gone.
     drop(waiting.write().expect("a thread"));
@@ -44,6 +45,6 @@ fn what_a_lane_says_is_written_by_another_thread() {
     assert_eq!(handed_over["threadName"], "log");
     assert_eq!(handed_over["lane"], "lane-3");
     assert_eq!(handed_over["level"], "ERROR");
-    assert_eq!(of("said before it is one")["threadName"], "lane-3");
-    of("said elsewhere");
+    assert_eq!(of("logged before it is a lane")["threadName"], "lane-3");
+    of("logged elsewhere");
 }

@@ -1,12 +1,14 @@
-//! A cable between two processes: frames in order both ways through shared memory, with a carrier.
+//! A cable between two processes: ordered frames in both directions through shared memory, with a
+//! carrier.
 //!
-//! Each direction is a pipe, written by one end and read by the other, and neither end trusts the other: both use the checked halves. Beside the
-//! pipes lies one page with, for each end, a *switch* (how often it was thrown; odd is on), and a sleeping flag. Each end
-//! sleeps on its own end of a socket pair, through which the peer wakes it; a peer that dies is seen there too, because the
-//! kernel closes its end.
+//! Each direction is a pipe that one end writes and the other reads. Neither end trusts the other:
+//! both use the checked halves. A shared page holds for each end a *switch* (the number of toggles;
+//! odd means on) and a sleeping flag. Each end sleeps on its own end of a socket pair, through
+//! which the peer wakes it. The socket pair also reports the exit of the peer, because the kernel
+//! closes its end.
 //!
-//! The process that makes the cable ([`CableEnd::create_pair`]) keeps one end and sends the [parts](CableParts) of the other over a
-//! [`Connection`](crate::seqpacket::Connection).
+//! The process that makes the cable ([`CableEnd::create_pair`]) keeps one end. It sends the
+//! [parts](CableParts) of the other end over a [`Connection`](crate::seqpacket::Connection).
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
@@ -50,16 +52,20 @@ pub struct CableEnd {
     peeked: Option<Span>,
     event: EventFd,
     violation: Option<Violation>,
-    /// How often this end's switch was thrown; odd while it is on. The shared word is written from it and never read back.
+    /// Number of toggles of this end's switch; odd while it is on. The shared word is written from
+    /// it and never read back.
     thrown: u64,
-    /// A frame was refused for want of space, and the caller was not told of any since: what was freed when it was refused.
+    /// Set while a frame was refused for lack of space and the caller does not know of any free
+    /// space since. The value is `freed` at the refusal.
     refused_at: Option<u64>,
     peer_gone: bool,
 }
 
-/// What the other process needs to hold an end: descriptors to send, and the size to tell it.
+/// The parts of an end for the other process: the descriptors to send, and the size to send with
+/// them.
 ///
-/// Drop it once it is sent: while this process holds the other end's event descriptor too, it cannot see the other process die.
+/// Drop the parts after sending them. While this process also holds the other end's event
+/// descriptor, it cannot detect the exit of the other process.
 #[derive(Debug)]
 pub struct CableParts {
     fds: [OwnedFd; CABLE_DESCRIPTORS],
@@ -73,7 +79,7 @@ impl CableParts {
         self.fds.each_ref().map(AsFd::as_fd)
     }
 
-    /// Size of each pipe in bytes, to be told to the other process.
+    /// Size of each pipe in bytes, to be sent to the other process.
     #[must_use]
     pub const fn capacity_bytes(&self) -> u64 {
         self.capacity_bytes
@@ -90,11 +96,13 @@ impl CableParts {
 }
 
 impl CableEnd {
-    /// Makes a cable that holds at least `ring_slots` frames of up to `frame_bytes_max` bytes in each direction. One end stays here, the
-    /// parts go to the other process. Both switches are off.
+    /// Makes a cable that holds at least `ring_slots` frames of up to `frame_bytes_max` bytes in
+    /// each direction. This process keeps one end. The parts are for the other process. Both
+    /// switches are off.
     ///
     /// # Errors
-    /// [`PipeError::Size`] if the rings would be larger than 1 GiB; [`PipeError::System`] if memory or descriptors have run out.
+    /// [`PipeError::Size`] if the rings would be larger than 1 GiB. [`PipeError::System`] if memory
+    /// or descriptors are exhausted.
     pub fn create_pair(
         ring_slots: u32,
         frame_bytes_max: u32,
@@ -196,11 +204,11 @@ impl CableEnd {
         }
     }
 
-    /// Copies `frame` behind those pushed before. The peer sees it after [`CableEnd::publish`]. Whether there is a carrier is the caller's to
-    /// ask.
+    /// Copies `frame` after those pushed before. The peer sees it after [`CableEnd::publish`]. The
+    /// caller is responsible for checking the carrier.
     ///
     /// # Errors
-    /// [`PushRefusal`] if it is empty, can never fit, or does not fit now.
+    /// [`PushRefusal`] if the frame is empty, can never fit, or does not fit now.
     #[inline]
     pub fn push(&mut self, frame: &[u8]) -> Result<(), PushRefusal> {
         self.push_shared(frame.into())
@@ -249,7 +257,8 @@ impl CableEnd {
         self.producer.freed == self.producer.tail
     }
 
-    /// Shows the frames pushed so far to the peer, and wakes it if it sleeps (the only system call).
+    /// Publishes the frames pushed so far to the peer, and wakes the peer if it sleeps. Only the
+    /// wake-up makes a system call.
     pub fn publish(&mut self) {
         if self.producer.published == self.producer.tail {
             return;
@@ -302,7 +311,7 @@ impl CableEnd {
         }
     }
 
-    /// Frees the frames passed so far, and wakes the peer if it sleeps for want of space.
+    /// Frees the frames passed so far, and wakes the peer if it sleeps for lack of space.
     pub fn release(&mut self) {
         if self.consumer.released == self.consumer.next {
             return;
@@ -313,46 +322,54 @@ impl CableEnd {
         }
     }
 
-    /// Says that this end is about to sleep on [`CableEnd::as_fd`](AsFd::as_fd). `false`: there is something to do already, so do not sleep:
-    /// a frame, space that was wanted, a peer whose end is closed, or a carrier that is no longer `carrier_seen`, the value that the
-    /// caller acted upon last. Either way [`CableEnd::finish_sleep`] follows.
+    /// Announces that this end is about to sleep on [`CableEnd::as_fd`](AsFd::as_fd).
+    ///
+    /// Returns `false` if there is work already, in which case the caller must not sleep. Work is a
+    /// frame, requested space, a peer whose end is closed, or a carrier that differs from
+    /// `carrier_seen`. `carrier_seen` is the value on which the caller last acted. The caller must
+    /// call [`CableEnd::finish_sleep`] in both cases.
     #[must_use]
     pub fn prepare_sleep(&mut self, carrier_seen: bool) -> bool {
         wake::announce(self.sleeps(self.side));
         if self.refused_at.is_some() {
             wake::announce(self.out.control.space_wanted());
         }
-        // Looked at after the announcements: either the peer sees the flag, or we see what it did.
+        // Check after the announcements: either the peer sees the flag, or this end sees the peer's
+        // work.
         let frame_waits = self.inward.control.tail().load(Ordering::Acquire) != self.consumer.limit
             || self.consumer.next != self.consumer.limit;
         self.refresh_space();
-        let space_came = self
+        let has_new_space = self
             .refused_at
             .is_some_and(|freed| freed != self.producer.freed);
-        !(frame_waits || space_came || self.violation.is_some() || self.carrier() != carrier_seen)
+        !(frame_waits
+            || has_new_space
+            || self.violation.is_some()
+            || self.carrier() != carrier_seen)
     }
 
-    /// Says that this end is awake, and drains its descriptor.
+    /// Announces that this end is awake, and drains its descriptor.
     pub fn finish_sleep(&mut self) {
         wake::retract(self.sleeps(self.side));
         wake::retract(self.out.control.space_wanted());
-        self.look_for_peer();
+        self.check_peer();
     }
 
-    /// Whether frames pass: both switches are on and the peer's process holds its end, as far as was seen.
-    /// [`CableEnd::look_for_peer`] looks.
+    /// Returns whether frames pass: both switches are on and the peer's process was holding its end
+    /// at the last check. [`CableEnd::check_peer`] performs the check.
     #[must_use]
     pub fn carrier(&self) -> bool {
         !self.peer_gone && is_on(self.thrown) && is_on(self.peer_thrown())
     }
 
-    /// How often either switch was thrown: a carrier that was lost and came back between two looks shows here.
+    /// Returns the number of toggles of both switches. It reveals a carrier that was lost and
+    /// restored between two checks.
     #[must_use]
     pub fn carrier_changes(&self) -> u64 {
         self.thrown.wrapping_add(self.peer_thrown())
     }
 
-    /// Throws this end's switch, and wakes the peer so that it sees it.
+    /// Sets this end's switch. On a change it wakes the peer, which then sees the new state.
     pub fn set_enabled(&mut self, enabled: bool) {
         if is_on(self.thrown) != enabled {
             self.thrown += 1;
@@ -361,8 +378,9 @@ impl CableEnd {
         }
     }
 
-    /// Looks whether the peer's process still holds its end, with one system call. Returns [`CableEnd::peer_gone`].
-    pub fn look_for_peer(&mut self) -> bool {
+    /// Checks with one system call whether the peer's process still holds its end. Returns
+    /// [`CableEnd::peer_gone`].
+    pub fn check_peer(&mut self) -> bool {
         if !self.peer_gone && self.event.drain().is_err() {
             self.peer_gone = true;
         }
@@ -375,7 +393,7 @@ impl CableEnd {
         self.peer_gone
     }
 
-    /// What the peer did wrong, if anything.
+    /// Returns the peer's violation, if any.
     #[must_use]
     pub const fn violation(&self) -> Option<Violation> {
         self.violation
@@ -419,7 +437,7 @@ impl CableEnd {
     }
 }
 
-/// The descriptor to sleep on: readable when the peer has signalled or is gone.
+/// The descriptor to sleep on: readable when the peer has signaled or is gone.
 impl AsFd for CableEnd {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.event.as_fd()
@@ -428,7 +446,8 @@ impl AsFd for CableEnd {
 
 impl Drop for CableEnd {
     fn drop(&mut self) {
-        // A peer in the same process sees no closed end of ours while it holds clones of it; the switch tells it too.
+        // A peer in the same process does not see this end close while it holds clones of it. The
+        // switch reports the close too.
         self.set_enabled(false);
     }
 }

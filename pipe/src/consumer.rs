@@ -20,7 +20,7 @@ pub(crate) struct Consumer {
     pub(crate) next: u64,
     /// The writer's end, as last accepted.
     pub(crate) limit: u64,
-    /// Start of what is still held: the head.
+    /// Start of the data that is still held: the head.
     pub(crate) released: u64,
 }
 
@@ -29,7 +29,7 @@ pub(crate) struct Consumer {
 pub(crate) struct Span {
     pub(crate) start: u64,
     pub(crate) len: u32,
-    /// The application does not want it sent.
+    /// The application requests that it is not sent.
     pub(crate) dropped: bool,
 }
 
@@ -42,8 +42,11 @@ impl Span {
 }
 
 impl Consumer {
-    /// Reads the writer's cursor once and accepts it or not. `most`: the furthest that it can honestly be. `flags`: bits of the
-    /// word that are not part of the cursor. `alignment`: what the cursor is a multiple of. Returns the flags.
+    /// Reads the writer's cursor once and accepts or rejects it.
+    ///
+    /// `most` is the largest value that an honest writer can have reached. `flags` are bits of the
+    /// word that are not part of the cursor. The cursor is a multiple of `alignment`. Returns the
+    /// flags.
     #[inline]
     pub(crate) fn refresh(
         &mut self,
@@ -65,7 +68,8 @@ impl Consumer {
         let word = shared.control.length(start).load(Ordering::Relaxed);
         let len = word & !DO_NOT_SEND;
         let most = self.limit.saturating_sub(start);
-        // At least one byte and at most all. Those are whole quanta, so the packet's last quantum, rounded up, lies before the limit too.
+        // Accept 1 to `most` bytes. `most` is whole quanta, so the packet's end rounded up to a
+        // quantum is also within the limit.
         if u64::from(len).wrapping_sub(1) >= most {
             return Err(Violation::PacketLength { found: len, most });
         }
@@ -86,12 +90,13 @@ impl Consumer {
     pub(crate) fn view<'a>(&'a self, shared: &'a Shared, span: Span) -> SharedBytes<'a> {
         assert!(
             span.start >= self.released,
-            "a packet that was given back already"
+            "a packet that was released already"
         );
-        // SAFETY: `span` compared the packet's end with the limit, which never goes back and is at
-        // most one ring from what was released, and it starts behind that (just checked). The
-        // producer's half, where it is in this process, leaves it alone until it is released, which
-        // takes an exclusive borrow of this consumer, so not while the view lives.
+        // SAFETY: `span` compared the packet's end with the limit. The limit never decreases and is
+        // at most one ring from the released cursor. The packet starts at or after the released
+        // cursor (checked above). If the producer's half is in this process, it leaves the span
+        // alone until the consumer releases it. A release takes an exclusive borrow of this
+        // consumer, so it cannot happen while the view exists.
         unsafe { shared.ring.view(span.start, span.len as usize) }
     }
 
@@ -101,10 +106,10 @@ impl Consumer {
     pub(crate) fn bytes<'a>(&'a self, shared: &'a Shared, span: Span) -> &'a [u8] {
         assert!(
             span.start >= self.released,
-            "a packet that was given back already"
+            "a packet that was released already"
         );
-        // SAFETY: as in `range`: `span` compared the packet's end with the limit, which never goes back, and it starts behind what was
-        // released (just checked).
+        // SAFETY: as in `range`. `span` compared the packet's end with the limit, which never
+        // decreases. The packet starts at or after the released cursor (checked above).
         unsafe { shared.ring.slice(span.start, span.len as usize) }
     }
 
@@ -115,10 +120,11 @@ impl Consumer {
             self.holds(start, len),
             "bytes that the consumer does not hold"
         );
-        // SAFETY: the span lies between released and limit (just checked), which are at most one ring apart. The producer leaves it
-        // alone until it is released, which takes an exclusive borrow of this consumer, so not
-        // while the slice lives. The producer is the daemon, which the application trusts to do so;
-        // no third process can write there.
+        // SAFETY: the span lies between released and limit (checked above), which are at most one
+        // ring apart. The producer leaves the span alone until it is released. A release takes an
+        // exclusive borrow of this consumer, so it cannot happen while the slice exists. The
+        // producer is the daemon, which the application trusts to do so. No third process can write
+        // there.
         unsafe { shared.ring.slice(start, len as usize) }
     }
 
@@ -127,9 +133,10 @@ impl Consumer {
     pub(crate) fn bytes_mut<'a>(&'a mut self, shared: &'a Shared, span: Span) -> &'a mut [u8] {
         assert!(
             span.start >= self.released,
-            "a packet that was given back already"
+            "a packet that was released already"
         );
-        // SAFETY: as in `bytes`, with an exclusive borrow of the consumer as long as the slice lives; RX/TX memory is mapped writable.
+        // SAFETY: as in `bytes`. The consumer is exclusively borrowed while the slice exists. RX/TX
+        // memory is mapped writable.
         unsafe { shared.ring.slice_mut(span.start, span.len as usize) }
     }
 

@@ -1,18 +1,22 @@
-//! The control memory of a pipe: its cursors, each on a line of its own, and the length of each packet.
+//! The control memory of a pipe: its cursors, each on its own cache line, and the length of each
+//! packet.
 //!
 //! | byte | word | written by |
 //! |---|---|---|
-//! | 0 | magic, capacity, direction, size of the data's pages (4 × u64) | creator, once |
-//! | 128 | tail (u64; bit 63: a notification is outstanding) | producer: daemon for RX and RX/TX, application for TX |
-//! | 256 | head (u64) | consumer: application for RX, daemon for TX and RX/TX |
-//! | 264 | seen: end of what needs no notification any more (u64), from head to tail | application, RX only |
+//! | 0 | magic, capacity, direction, page size of the data (4 × u64) | creator, once |
+//! | 128 | tail (u64; bit 63: notification outstanding) | producer: daemon (RX, RX/TX), app (TX) |
+//! | 256 | head (u64) | consumer: application (RX), daemon (TX, RX/TX) |
+//! | 264 | seen (u64), head to tail: no notification before it | application, RX only |
 //! | 384 | transmit tail (u64) | application, RX/TX only |
 //! | 512 | space wanted (u32) | application raises, daemon clears; TX only |
-//! | 640 | packets refused: too short, too long, no room (3 × u64) | application, TX only |
-//! | 1024 | what the pipe did so far ([`crate::nic::NicCounters`], u64 each) | daemon |
-//! | 4096 | length of the packet that starts at each quantum (u32 each; bit 31: do not send); absent where bytes have no gaps | producer; RX/TX: application too |
+//! | 640 | packets refused: too short, too long, no space (3 × u64) | application, TX only |
+//! | 1024 | counters of the pipe ([`crate::nic::NicCounters`], u64 each) | daemon |
+//! | 4096 | packet length for each quantum (u32 each) | producer; RX/TX: application too |
 //!
-//! Cursors are 128 bytes apart because processors fetch lines in pairs.
+//! A length word belongs to the packet that starts at its quantum. Bit 31 means: do not send. A
+//! pipe of bytes without gaps has no length words.
+//!
+//! Cursors are 128 bytes apart because processors fetch cache lines in pairs.
 
 use std::os::fd::{BorrowedFd, OwnedFd};
 
@@ -24,10 +28,11 @@ use crate::{
     sync::{AtomicU32, AtomicU64, Ordering},
 };
 
-/// Bit of a length word: the application does not want the packet sent.
+/// Bit of a length word: the application requests that the packet is not sent.
 pub(crate) const DO_NOT_SEND: u32 = 1 << 31;
 
-/// Another layout gets another version; a counter in a place that was unused does not, as who does not write it shows zero.
+/// A layout change needs a new version. A new counter at an unused offset does not: an older writer
+/// leaves it zero.
 const LAYOUT: Layout = Layout::new(WHAT, *b"CVLPIPE", 2);
 
 const TAIL: usize = 128;
@@ -93,13 +98,13 @@ impl Control {
         if header[1].load(Ordering::Relaxed) != capacity {
             return Err(PipeError::Foreign {
                 what: WHAT,
-                problem: "it was made for a ring of another size",
+                problem: "it was created for a ring of another size",
             });
         }
         if header[2].load(Ordering::Relaxed) != direction_word(direction) {
             return Err(PipeError::Foreign {
                 what: WHAT,
-                problem: "it was made for another direction",
+                problem: "it was created for another direction",
             });
         }
         Ok(control)
@@ -146,7 +151,7 @@ impl Control {
         &self.mapping.u32s(SPACE_WANTED, 1)[0]
     }
 
-    /// Counts of packets that the application's half refused: too short, too long, no room.
+    /// Counts of packets that the application's half refused: too short, too long, no space.
     pub(crate) fn refused(&self) -> [&AtomicU64; 3] {
         let words = self.mapping.u64s(REFUSED, 3);
         [&words[0], &words[1], &words[2]]
@@ -165,7 +170,7 @@ impl Control {
     }
 }
 
-/// Quanta at which a packet may begin, so that its length has a word.
+/// Number of quanta at which a packet can begin. Each has a length word.
 const fn quanta(capacity: u64, direction: Direction) -> usize {
     match direction {
         Direction::RxBytes => 0,

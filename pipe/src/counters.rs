@@ -1,13 +1,15 @@
-//! What a pipe did so far, where both sides can read it.
+//! Counters of a pipe, readable by both sides.
 
-// The machine's, also under the model checker: nothing is decided by them, so their interleavings are no concern.
+// Real atomics even under the model checker: no decision depends on them, so their interleavings
+// are irrelevant.
 use core::sync::atomic::{AtomicU64, Ordering};
 
-/// What a pipe did so far. Every counter only grows.
+/// Counters of a pipe. Every counter only increases.
 ///
-/// The daemon keeps them for itself and writes a copy into the pipe's control memory, so an application reads its pipe's
-/// without asking ([`crate::app::RxPipe::counters`] and its like), also when the daemon is stuck or gone. The application can
-/// overwrite the copy, and then deceives nobody but itself.
+/// The daemon keeps them in private memory and writes a copy into the pipe's control memory. An
+/// application therefore reads the counters without a request ([`crate::app::RxPipe::counters`] and
+/// similar), even when the daemon is stuck or gone. The application can overwrite the copy, which
+/// affects only the application itself.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct NicCounters {
@@ -21,7 +23,8 @@ pub struct NicCounters {
     pub tx_bytes: u64,
     /// Packets of an RX/TX pipe that the application gave back marked not to be sent.
     pub tx_discarded: u64,
-    /// Notifications that the caller was told to send: data for the application, or space for it.
+    /// Notifications that the pipe requested its caller to send: data for the application, or space
+    /// for it.
     pub notifications_sent: u64,
     /// Packets that needed no notification, because one was outstanding.
     pub notifications_suppressed: u64,
@@ -33,20 +36,23 @@ pub struct NicCounters {
     pub head_updates: u64,
     /// Frames for a pipe of bytes that carry no bytes for it; dropped.
     pub no_payload: u64,
-    /// Packets too short for the stamp that the application asked for; they pass without it.
+    /// Packets too short for the stamp that the application requested. They pass without it.
     pub unstamped: u64,
-    /// Frames that the ports from which the pipe receives lost since it was opened, before anybody could know whose they were: all of such a port's are counted
-    /// for each of its pipes. As of some moment within the last seconds.
+    /// Frames that the pipe's receiving ports lost since the pipe was opened, before they could be
+    /// assigned to a pipe. Every loss of a port counts for each of its pipes. The value may be some
+    /// seconds old.
     pub port_lost: u64,
-    /// Packets that found the TX pipe full: refused, or made to wait. The application's half counts them ([`crate::app::TxPipe::counters`]), so
-    /// the daemon's own counters have 0 here; it reads them by [`crate::nic::NicPipe::refused`].
+    /// Packets that found the TX pipe full: refused or delayed. The application's half counts them
+    /// ([`crate::app::TxPipe::counters`]). The daemon's own counters have 0 here: the daemon reads
+    /// them with [`crate::nic::NicPipe::refused`].
     pub tx_full: u64,
 }
 
-/// Words that the copy takes, in the order of the fields; what the application counts has none.
+/// Number of words in the copy, in the order of the fields. Counters that the application keeps
+/// have no word.
 pub(crate) const WORDS: usize = 13;
 
-/// A group of counters that move together, so that only those are copied that may have changed.
+/// A group of counters that change together. Only groups that may have changed are copied.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Group {
     /// Packets became visible to the application.
@@ -57,7 +63,7 @@ pub(crate) enum Group {
     Rung,
     /// A packet was refused.
     Refused,
-    /// A packet carries too little for what the application asked for.
+    /// A packet is too short for a feature that the application requested.
     TooLittle,
     /// A port lost frames.
     Lost,
@@ -97,7 +103,8 @@ impl NicCounters {
         }
     }
 
-    /// The counters as they were shown last. Each is whole; two of them may be of different moments.
+    /// Returns the last published counters. Each value is consistent, but two values may be from
+    /// different times.
     pub(crate) fn seen(words: &[AtomicU64]) -> Self {
         let seen = |index: usize| words[index].load(Ordering::Relaxed);
         Self {

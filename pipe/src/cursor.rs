@@ -2,10 +2,12 @@
 
 use crate::violation::{Cursor, Violation};
 
-/// Accepts `found`, one read of the peer's cursor, if it lies in `least..=most` and is a multiple of `alignment`, a power of two.
+/// Accepts `found`, one read of the peer's cursor, if it lies in `least..=most` and is a multiple
+/// of `alignment`, a power of two.
 ///
-/// `least` is the last value accepted, so cursors only move forward; `most` is the furthest that an honest peer can have got.
-/// Cursors are byte counts that never wrap: at 100 GB/s a `u64` lasts for five years.
+/// `least` is the last accepted value, so cursors only move forward. `most` is the largest value
+/// that an honest peer can have reached. Cursors are byte counts that never wrap: at 100 GB/s a
+/// `u64` lasts for five years.
 pub(crate) fn accept_bytes(
     cursor: Cursor,
     found: u64,

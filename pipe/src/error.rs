@@ -9,41 +9,43 @@ pub enum PipeError {
     /// The size cannot be had.
     #[error("{what}: size of {found} bytes refused, expected {expected}")]
     Size {
-        /// What was to be made or opened.
+        /// Object to create or open.
         what: &'static str,
         /// The size found, in bytes.
         found: u64,
-        /// What sizes are possible.
+        /// Accepted sizes.
         expected: &'static str,
     },
     /// There are no huge pages for it, and nothing smaller was allowed.
     #[error(
-        "{bytes} bytes in 2 MiB pages: the kernel has none; reserve some in /proc/sys/vm/nr_hugepages, free memory, or allow 4 KiB pages"
+        "{bytes} bytes in 2 MiB pages: the kernel has none; reserve some in \
+         /proc/sys/vm/nr_hugepages, free memory, or allow 4 KiB pages"
     )]
     HugePages {
-        /// Bytes wanted.
+        /// Requested size in bytes.
         bytes: u64,
     },
     /// It is more than a control group of this process has left.
     #[error(
-        "{what}: {bytes} bytes are more than the {room_bytes} left below the memory limit of the control group {group}: free some, or raise it (`MemoryMax=` of the unit)"
+        "{what}: {bytes} bytes are more than the {room_bytes} left below the memory limit of the \
+         control group {group}: free some, or raise it (`MemoryMax=` of the unit)"
     )]
     MemoryLimit {
-        /// What was to be made.
+        /// Object to create.
         what: &'static str,
-        /// Bytes wanted.
+        /// Requested size in bytes.
         bytes: u64,
         /// Bytes left, without a reserve.
         room_bytes: u64,
         /// The control group.
         group: String,
     },
-    /// A descriptor is not what it should be, for example not sealed against truncation.
+    /// A descriptor lacks a required property, for example it is not sealed against truncation.
     #[error("{what}: {problem}")]
     Foreign {
-        /// What was to be opened.
+        /// Object to open.
         what: &'static str,
-        /// What is wrong with it.
+        /// Description of the mismatch.
         problem: &'static str,
     },
     /// It is laid out in another version: its maker and this program are of different releases.
@@ -52,7 +54,7 @@ pub enum PipeError {
         layout_cure(*found, *known)
     )]
     Layout {
-        /// What was to be opened.
+        /// Object to open.
         what: &'static str,
         /// The version found.
         found: u8,
@@ -62,19 +64,19 @@ pub enum PipeError {
     /// The pipe carries the other way.
     #[error("the pipe is {found:?}, expected {expected:?}")]
     Direction {
-        /// What the memory was made for.
+        /// Direction that the memory was made for.
         found: crate::Direction,
-        /// What was wanted.
+        /// Expected direction.
         expected: crate::Direction,
     },
     /// A system call failed.
     #[error("{what}: {call}: {source}")]
     System {
-        /// What was to be made or opened.
+        /// Object to create or open.
         what: &'static str,
         /// The call that failed.
         call: &'static str,
-        /// What it said.
+        /// Error that the system call returned.
         source: io::Error,
     },
 }
@@ -84,7 +86,8 @@ const fn layout_cure(found: u8, known: u8) -> &'static str {
     if found < known {
         "the daemon is of an earlier release; restart covalentd"
     } else {
-        "this program is of an earlier release than the daemon; start it again with the library that is installed with the daemon"
+        "this program is of an earlier release than the daemon; start it again with the library \
+         that is installed with the daemon"
     }
 }
 

@@ -16,26 +16,31 @@ use rustix::{
     },
 };
 
-/// One signal. An eventfd wants exactly eight bytes; a socket pair takes them too.
+/// One signal. An eventfd requires exactly eight bytes. A socket pair accepts them too.
 const SIGNAL: [u8; 8] = 1_u64.to_ne_bytes();
 
 /// The offset that means "no offset" to `preadv2(2)`.
 const CURRENT_POSITION: u64 = u64::MAX;
 
-/// Signals read in one [`EventFd::drain`] at most. A flood leaves the descriptor readable, and the next round reads on.
+/// Most signals that one [`EventFd::drain`] reads. After a flood the descriptor stays readable and
+/// the next call reads more.
 const DRAIN_MAX: u32 = 1024;
 
-/// A descriptor that one side signals and the other sleeps on with `poll(2)`. Never blocks. `Send` and `Sync`.
+/// A descriptor that one side signals and the other side waits on with `poll(2)`. Never blocks.
+/// `Send` and `Sync`.
 ///
-/// There are three makes, for whoever shares a descriptor shares its state: it can clear an eventfd's `O_NONBLOCK`, fill its counter, and so
-/// hold up the next *write* for ever; and what it sends into a socket may bring descriptors whose closing takes as long as it likes, at the
-/// expense of who receives them.
+/// There are three kinds, because processes that share a descriptor share its state. A peer can
+/// clear the `O_NONBLOCK` of an eventfd, fill its counter, and so block the next *write* forever.
+/// Over a socket, a peer can send descriptors that take arbitrarily long to close, at the expense
+/// of the receiver.
 ///
-/// | make | between | safe for |
+/// | constructor | parties | safe for |
 /// |---|---|---|
-/// | [`EventFd::new`], cloned for the giver | a taker and a giver that it does not trust | the taker: each read is `RWF_NOWAIT`, whatever the flags |
-/// | [`EventFd::one_way`] | a giver and a taker that it does not trust | the giver: nothing can be sent to its end |
+/// | [`EventFd::new`], cloned | waiter and untrusted signaler | waiter: reads use `RWF_NOWAIT` |
+/// | [`EventFd::one_way`] | signaler and untrusted waiter | signaler: its end receives nothing |
 /// | [`EventFd::pair`] | two processes that trust each other not to send descriptors | |
+///
+/// `RWF_NOWAIT` applies to each read, regardless of the descriptor's flags.
 #[derive(Debug)]
 pub struct EventFd {
     fd: OwnedFd,
@@ -71,11 +76,12 @@ impl EventFd {
         ))
     }
 
-    /// Makes a pair of which the first signals the second. Nothing can be sent to the first, not even descriptors, so that whoever has the
-    /// second can neither fill it nor make it slow to close.
+    /// Makes a pair in which the first end signals the second. Nothing can be sent to the first
+    /// end, not even descriptors. The holder of the second end can therefore neither fill the first
+    /// end nor make it slow to close.
     ///
     /// # Errors
-    /// If descriptors have run out.
+    /// If descriptors are exhausted.
     pub fn one_way() -> io::Result<(Self, Self)> {
         let (giver, taker) = Self::pair()?;
         // For good: no call at either end takes it back.
@@ -99,14 +105,16 @@ impl EventFd {
         }
     }
 
-    /// Takes the signals that wait. Returns whether there were any.
+    /// Consumes the pending signals. Returns whether there were any.
     ///
     /// # Errors
-    /// [`io::ErrorKind::UnexpectedEof`] if the other end of a pair is closed: it stays readable from then on, so stop polling it.
+    /// [`io::ErrorKind::UnexpectedEof`] if the other end of a pair is closed. The descriptor stays
+    /// readable from then on, so stop polling it.
     pub fn drain(&self) -> io::Result<bool> {
         let mut bytes = [0; SIGNAL.len()];
         if !self.socket {
-            // One read takes the whole counter. `O_NONBLOCK` is not to be relied on where the descriptor is shared.
+            // One read returns the whole counter. `O_NONBLOCK` is unreliable on a shared
+            // descriptor.
             let mut buffers = [IoSliceMut::new(&mut bytes)];
             let taken = retry_on_intr(|| {
                 preadv2(
@@ -133,7 +141,8 @@ impl EventFd {
         Ok(true)
     }
 
-    /// Sleeps until a signal waits or `timeout` has passed (`None`: for ever). Returns whether one waits; it is not taken.
+    /// Sleeps until a signal is pending or `timeout` has passed (`None`: no limit). Returns whether
+    /// a signal is pending. Does not consume it.
     ///
     /// # Errors
     /// If the system call fails.
@@ -153,7 +162,8 @@ impl EventFd {
     }
 }
 
-/// Takes a descriptor that was received: an eventfd or one end of a pair. Other descriptors give errors when they are used.
+/// Wraps a received descriptor: an eventfd or one end of a pair. Other descriptors return errors on
+/// use.
 impl From<OwnedFd> for EventFd {
     fn from(fd: OwnedFd) -> Self {
         let socket =
@@ -174,7 +184,8 @@ impl AsFd for EventFd {
     }
 }
 
-/// Sleeps until `fd` is readable or hung up, or `timeout` has passed. A signal handler that ran meanwhile ends the sleep early.
+/// Sleeps until `fd` is readable or hung up, or `timeout` has passed. A signal handler that runs
+/// meanwhile ends the sleep early.
 pub(crate) fn wait_readable(fd: BorrowedFd<'_>, timeout: Option<Duration>) -> io::Result<bool> {
     let timeout = timeout.map(|timeout| Timespec {
         tv_sec: i64::try_from(timeout.as_secs()).unwrap_or(i64::MAX),
@@ -217,12 +228,12 @@ mod tests {
         assert!(!other.drain().unwrap());
         assert!(
             !one.drain().unwrap(),
-            "a signal does not come back to its giver"
+            "a signal does not return to its sender"
         );
     }
 
     #[test]
-    fn a_received_descriptor_works_as_what_it_is() {
+    fn a_received_descriptor_works_by_its_kind() {
         let (one, other) = EventFd::pair().unwrap();
         let other = EventFd::from(OwnedFd::from(other));
         other.notify().unwrap();
@@ -250,7 +261,7 @@ mod tests {
         let giver: OwnedFd = taker.try_clone().unwrap().into();
         let flags = rustix::fs::fcntl_getfl(&giver).unwrap();
         rustix::fs::fcntl_setfl(&giver, flags - rustix::fs::OFlags::NONBLOCK).unwrap();
-        // Without a signal: the giver may have taken back what `poll` reported.
+        // No signal: the giver may have read back the signal that `poll` reported.
         assert!(!taker.drain().unwrap());
         rustix::io::write(&giver, &(u64::MAX - 1).to_ne_bytes()).unwrap();
         assert!(taker.drain().unwrap());
@@ -258,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_comes_back_over_a_one_way_pair() {
+    fn a_one_way_pair_passes_nothing_back() {
         use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, sendmsg};
         let (giver, taker) = EventFd::one_way().unwrap();
         assert!(taker.notify().is_err());
@@ -286,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn the_end_of_a_pair_is_told() {
+    fn the_end_of_a_pair_is_reported() {
         let (one, other) = EventFd::pair().unwrap();
         drop(other);
         assert!(one.notify().is_err());

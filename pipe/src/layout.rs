@@ -1,4 +1,4 @@
-//! The first word of shared memory: what it is, and in which version its words are laid out.
+//! The first word of shared memory: its kind and the version of its layout.
 
 use crate::PipeError;
 
@@ -30,10 +30,11 @@ impl Layout {
         u64::from_le_bytes([a, b, c, d, e, f, g, b'0' + self.version])
     }
 
-    /// Whether memory that begins with `word` is of this kind and version.
+    /// Checks that memory that begins with `word` is of this kind and version.
     ///
     /// # Errors
-    /// [`PipeError::Layout`] if the version is another one, [`PipeError::Foreign`] if it is no such memory.
+    /// [`PipeError::Layout`] if the version differs. [`PipeError::Foreign`] if the memory is of
+    /// another kind.
     pub fn check(&self, word: u64) -> Result<(), PipeError> {
         let [name @ .., digit] = word.to_le_bytes();
         if word == self.word() {
@@ -59,7 +60,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn another_layout_is_told_with_both_versions_and_who_is_to_be_restarted() {
+    fn another_layout_is_refused_with_both_versions_and_the_remedy() {
         let layout = |version| Layout::new("pipe control memory", *b"CVLPIPE", version);
         let known = layout(2);
         assert_eq!(known.word().to_le_bytes(), *b"CVLPIPE2");

@@ -1,8 +1,10 @@
-//! Ensō pipes in shared memory, their notification rings, and the socket that hands them over.
+//! Ensō pipes in shared memory, their notification rings, and the socket that passes them between
+//! processes.
 //!
-//! A pipe is a ring of *data*: packets lie back to back, each from a multiple of 64 bytes on, and the ring is mapped twice in a row so that
-//! none ever wraps (Sadok et al., *Ensō: A Streaming Interface for NIC-Application Communication*, OSDI 2023). One process is
-//! the NIC: the daemon, with [`nic::NicPipe`]. The other is the application, with one of [`app`].
+//! A pipe is a ring of *data*. Packets lie back to back, and each starts at a multiple of 64 bytes.
+//! The ring is mapped twice in a row, so no packet wraps (Sadok et al., *Ensō: A Streaming
+//! Interface for NIC-Application Communication*, OSDI 2023). One process is the NIC: the daemon,
+//! with [`nic::NicPipe`]. The other is the application, with one of [`app`].
 //!
 //! ```
 //! use covalent_pipe::{Direction, PagePolicy, PipeMemory, PipeSpec, app::RxPipe, nic::NicPipe};
@@ -30,34 +32,40 @@
 //! # }
 //! ```
 //!
-//! | module | what it holds |
+//! | module | contents |
 //! |---|---|
-//! | [`nic`], [`app`] | the two halves of pipes: packets in (RX), out (TX), in and back (RX/TX), and bytes without gaps in |
+//! | [`nic`], [`app`] | the two halves of pipes: RX, TX, RX/TX, and RX of bytes without gaps |
 //! | [`framing`] | messages in bytes without gaps |
-//! | [`session`] | who should look at which pipe, and who sleeps |
+//! | [`session`] | notifications, doorbells and sleeping flags |
 //! | [`region`] | registered memory for verbs |
-//! | [`cable`] | frames between two processes, both ways, with a carrier |
-//! | [`seqpacket`], [`event`] | how processes meet, and wake each other |
-//! | [`reaper`] | closing what a stranger may have made slow to close |
-//! | [`telemetry`] | counters that anyone reads while their writer runs, and after |
+//! | [`cable`] | frames between two processes in both directions, with a carrier |
+//! | [`seqpacket`], [`event`] | connections and wake-ups between processes |
+//! | [`reaper`] | closing objects that an untrusted user may have made slow to close |
+//! | [`telemetry`] | counters that any process can read while their writer runs, and after |
 //!
 //! # Trust
 //!
-//! The daemon trusts no application. Every word that an application can write is read once, judged, and then used; a word that no
-//! honest application writes is a [`Violation`], which ends that application's session and touches nothing else. Cursors of the daemon's own
-//! are kept in private memory and only ever written to shared memory. The sizes of all memory are sealed, so no page can vanish under
-//! the daemon; what an RX pipe carries is sealed against writing by the application, and everything else against holes ([`end_writers`])
-//! before the daemon touches it.
+//! The daemon trusts no application. It reads each word that an application can write once,
+//! validates it, and then uses it. A word that no honest application writes is a [`Violation`]. A
+//! violation ends that application's session and affects nothing else. The daemon keeps its own
+//! cursors in private memory and only writes them to shared memory. The sizes of all memory are
+//! sealed, so no page can vanish under the daemon. The data of an RX pipe is sealed against writing
+//! by the application. All other memory is sealed against holes ([`end_writers`]) before the daemon
+//! touches it.
 //!
 //! # `unsafe`
 //!
-//! It is in seven files (and one more, in `modelled`, that only the model checker compiles). Shared
-//! memory is reached in five: `mapping.rs` (mapping it; words as atomics), `shared_bytes.rs`
-//! (copying bytes), `ring.rs` (where they lie), and
-//! `producer.rs` and `consumer.rs` (which spans of bytes are whose). `socket_options.rs` sets and reads options of sockets, and `owner_process.rs` maps a page
-//! that is wiped in a child. Everything else is
-//! denied `unsafe`. Bytes that an untrusted process may change are [`SharedBytes`], which can only
-//! be copied.
+//! Seven files use `unsafe`, plus one in `modeled` that only the model checker compiles. Five of
+//! them access shared memory:
+//!
+//! - `mapping.rs` maps it and provides words as atomics.
+//! - `shared_bytes.rs` copies bytes.
+//! - `ring.rs` locates bytes in the ring.
+//! - `producer.rs` and `consumer.rs` determine which side owns which span.
+//!
+//! `socket_options.rs` sets and reads options of sockets. `owner_process.rs` maps a page that the
+//! kernel wipes in a child. All other modules deny `unsafe`. Bytes that an untrusted process may
+//! change are [`SharedBytes`], which can only be copied.
 #![deny(unsafe_code)]
 
 #[macro_use]
@@ -65,19 +73,20 @@ mod mutation;
 
 #[allow(unsafe_code, reason = "shared memory")]
 mod consumer;
-// What lies in mapped memory otherwise is made of the model checker's atomics for it: those cannot lie in mapped memory.
-#[cfg_attr(loom, path = "modelled/control.rs")]
+// For the model checker, modules that use mapped memory are replaced: its atomics cannot lie in
+// mapped memory.
+#[cfg_attr(loom, path = "modeled/control.rs")]
 mod control;
 mod counters;
 mod cursor;
 mod error;
-#[cfg_attr(loom, path = "modelled/memory.rs")]
+#[cfg_attr(loom, path = "modeled/memory.rs")]
 mod memory;
 #[allow(unsafe_code, reason = "shared memory")]
 mod producer;
 mod refused;
 #[allow(unsafe_code, reason = "shared memory")]
-#[cfg_attr(loom, path = "modelled/ring.rs")]
+#[cfg_attr(loom, path = "modeled/ring.rs")]
 mod ring;
 mod shared;
 #[allow(unsafe_code, reason = "shared memory")]

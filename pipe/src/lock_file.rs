@@ -14,9 +14,11 @@ use rustix::{
 /// Others may remove the file between two calls: tried again so often.
 const ATTEMPTS: u32 = 100;
 
-/// A locked file of mode 0600, which is there as long as this value. The kernel gives the lock back however its holder ends.
+/// A locked file of mode 0600 that exists as long as this value. The kernel releases the lock
+/// however its holder exits.
 ///
-/// Nobody else can open the file, so no stranger can hold the lock. A directory, which every user may open and lock, would not do.
+/// No other user can open the file, so no untrusted user can hold the lock. A directory would not
+/// serve, because every user can open and lock it.
 #[derive(Debug)]
 pub struct LockFile {
     path: PathBuf,
@@ -25,10 +27,10 @@ pub struct LockFile {
 }
 
 impl LockFile {
-    /// Makes and locks the file at `path`. `None`: another process has it.
+    /// Makes and locks the file at `path`. Returns `None` if another process holds the lock.
     ///
     /// # Errors
-    /// What the system said.
+    /// The error of the system call.
     pub fn try_take(path: &Path) -> io::Result<Option<Self>> {
         for _ in 0..ATTEMPTS {
             let fd = open(
@@ -37,7 +39,8 @@ impl LockFile {
                 Mode::RUSR | Mode::WUSR,
             )?;
             match flock(&fd, FlockOperation::NonBlockingLockExclusive) {
-                // The one before may have removed the file between the two calls: then this lock is on a file without a name.
+                // The previous holder may have removed the file between the two calls. Then this
+                // lock is on an unlinked file.
                 Ok(()) if is_at(&fd, path)? => {
                     return Ok(Some(Self {
                         path: path.to_owned(),
@@ -55,7 +58,7 @@ impl LockFile {
 
 impl Drop for LockFile {
     fn drop(&mut self) {
-        // Who comes next makes it anew; a file that stays does no harm.
+        // The next holder makes the file again. A leftover file is harmless.
         let _ = unlink(&self.path);
     }
 }
@@ -79,7 +82,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_holds_it_and_nobody_else_can_open_it() {
+    fn one_process_holds_it_and_no_other_can_open_it() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("lock");
         let held = LockFile::try_take(&path).unwrap().unwrap();

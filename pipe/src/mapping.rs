@@ -1,4 +1,5 @@
-//! Memory shared with another process, mapped once or twice, and the only ways to reach it: atomics and raw copies.
+//! Memory shared with another process, mapped once or twice. It is accessed only through atomics
+//! and raw copies.
 
 use std::{ffi::c_void, hint::black_box, io, os::fd::BorrowedFd, ptr::NonNull};
 
@@ -10,17 +11,19 @@ use crate::sync::{AtomicU32, AtomicU64, Ordering};
 /// No page is smaller.
 const SMALLEST_PAGE_BYTES: usize = 4096;
 
-/// What this process may do with a mapping.
+/// Access of this process to a mapping.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Access {
     Read,
     ReadWrite,
 }
 
-/// A shared mapping of a sealed memfd, or of a file that this process made and only its user may write ([`crate::telemetry`]), unmapped on drop.
+/// A shared mapping, unmapped on drop. It maps a sealed memfd, or a file that this process made and
+/// that only its user may write ([`crate::telemetry`]).
 ///
-/// The other process may change any byte at any time. So no reference to plain bytes leaves this type: only references to atomics, whose
-/// values may change under them by definition, and the raw base address.
+/// The other process may change any byte at any time. This type therefore gives out no reference to
+/// plain bytes. It gives out only the raw base address and references to atomics, whose values may
+/// change by definition.
 #[derive(Debug)]
 pub(crate) struct Mapping {
     /// First byte of the first view.
@@ -28,7 +31,7 @@ pub(crate) struct Mapping {
     /// Bytes of one view.
     view_bytes: usize,
     views: usize,
-    /// What was reserved, to be unmapped on drop: it encloses every view.
+    /// The reservation, unmapped on drop. It encloses every view.
     reserved: NonNull<c_void>,
     reserved_bytes: usize,
     access: Access,
@@ -36,30 +39,37 @@ pub(crate) struct Mapping {
     table: Table,
 }
 
-/// Words of 32 bits at one offset; their number is a power of two. Empty: one word, for which there is always room.
+/// Words of 32 bits at one offset. Their number is a power of two. The default is one word, for
+/// which there is always space.
 #[derive(Debug, Clone, Copy, Default)]
 struct Table {
     offset: usize,
     mask: usize,
 }
 
-// SAFETY: a mapping belongs to the process, not to a thread: any thread may use or unmap it. The type has no thread-bound state.
+// SAFETY: a mapping belongs to the process, not to a thread. Any thread may use or unmap it. The
+// type has no thread-bound state.
 unsafe impl Send for Mapping {}
-// SAFETY: through `&Mapping` safe code reaches only atomics and the mapping's address; neither is a data race.
+// SAFETY: through `&Mapping`, safe code reaches only atomics and the mapping's address. Neither is
+// a data race.
 unsafe impl Sync for Mapping {}
 
 impl Mapping {
-    /// Maps the first `bytes` of `memfd` once, every page brought in. The caller has checked that it is at least so long and sealed against shrinking, or
-    /// has made it so long as a file that no other user may write.
+    /// Maps the first `bytes` of `memfd` once and faults in every page. The caller has checked that
+    /// the memfd is at least `bytes` long and sealed against shrinking. Alternatively the caller
+    /// has made it this long as a file that no other user may write.
     pub(crate) fn once(memfd: BorrowedFd<'_>, bytes: usize, access: Access) -> io::Result<Self> {
         let mapping = Self::views(memfd, bytes, 1, SMALLEST_PAGE_BYTES, access)?;
         mapping.populate();
         Ok(mapping)
     }
 
-    /// Maps the first `bytes` of `memfd` twice, back to back, so that what runs past the end of the first view is found at its start.
-    /// The views begin at a multiple of `page_bytes`: a power of two of which `bytes` is a multiple, at least the page size of `memfd`. The caller has checked its length and seals, and
-    /// brings the pages in by [`Mapping::populate`] or [`Mapping::collapse`].
+    /// Maps the first `bytes` of `memfd` twice, back to back. An access past the end of the first
+    /// view continues at its start.
+    ///
+    /// The views begin at a multiple of `page_bytes`, a power of two that divides `bytes` and is at
+    /// least the page size of `memfd`. The caller has checked the length and the seals of `memfd`.
+    /// The caller then faults in the pages with [`Mapping::populate`] or [`Mapping::collapse`].
     pub(crate) fn twice(
         memfd: BorrowedFd<'_>,
         bytes: usize,
@@ -76,12 +86,13 @@ impl Mapping {
         page_bytes: usize,
         access: Access,
     ) -> io::Result<Self> {
-        // One page more than the views need, so that they can begin at a multiple of the page size.
+        // Reserve one extra page so that the views can begin at a multiple of the page size.
         let reserved_bytes = view_bytes
             .checked_mul(views)
             .and_then(|bytes| bytes.checked_add(page_bytes))
             .ok_or(io::ErrorKind::InvalidInput)?;
-        // SAFETY: an anonymous mapping at an address of the kernel's choice replaces no other mapping.
+        // SAFETY: an anonymous mapping at an address that the kernel chooses replaces no other
+        // mapping.
         let reserved = unsafe {
             mmap_anonymous(
                 std::ptr::null_mut(),
@@ -92,9 +103,9 @@ impl Mapping {
         }?;
         let reserved = NonNull::new(reserved).ok_or(io::ErrorKind::OutOfMemory)?;
         let skip = reserved.as_ptr().align_offset(page_bytes);
-        // SAFETY: `skip` < `page_bytes`, and the reservation has `page_bytes` more than the views need.
+        // SAFETY: `skip` < `page_bytes`, and the reservation is `page_bytes` larger than the views.
         let base = unsafe { reserved.cast::<u8>().add(skip) };
-        // From here on dropping it unmaps the reservation, whatever has replaced parts of it.
+        // From here on a drop unmaps the reservation, including mappings that replaced parts of it.
         let mut mapping = Self {
             base,
             view_bytes,
@@ -109,7 +120,8 @@ impl Mapping {
             Access::ReadWrite => ProtFlags::READ | ProtFlags::WRITE,
         };
         for view in 0..views {
-            // SAFETY: `views * view_bytes` bytes from `base` lie within the reservation, which nothing else uses: MAP_FIXED replaces only it.
+            // SAFETY: `views * view_bytes` bytes from `base` lie within the reservation. Nothing
+            // else uses the reservation. `MAP_FIXED` replaces only it.
             unsafe {
                 mmap(
                     base.add(view * view_bytes).as_ptr().cast(),
@@ -125,16 +137,18 @@ impl Mapping {
         Ok(mapping)
     }
 
-    /// Maps the same bytes of another memfd, which the caller has checked likewise, in the place of this one. Who reads or writes words meanwhile finds the old
-    /// ones or the new ones.
+    /// Replaces this mapping with the same bytes of another memfd, which the caller has checked in
+    /// the same way. A concurrent access to a word finds the old word or the new one.
     pub(crate) fn replace(&self, memfd: BorrowedFd<'_>) -> io::Result<()> {
         let protection = match self.access {
             Access::Read => ProtFlags::READ,
             Access::ReadWrite => ProtFlags::READ | ProtFlags::WRITE,
         };
         for view in 0..self.views {
-            // SAFETY: the span is a view of this mapping and nothing else's: MAP_FIXED replaces only it, at once for every thread, because the kernel holds
-            // the lock of the process's mappings meanwhile. References to its atomics stay valid, and what they find may change as ever.
+            // SAFETY: the span is a view of this mapping and of nothing else. `MAP_FIXED` replaces
+            // only it, atomically for every thread, because the kernel holds the process's mmap
+            // lock meanwhile. References to atomics in the view stay valid. Their values may change
+            // at any time, as always.
             unsafe {
                 mmap(
                     self.base.add(view * self.view_bytes).as_ptr().cast(),
@@ -150,15 +164,17 @@ impl Mapping {
         Ok(())
     }
 
-    /// Brings in every page of every view, so that nobody waits for one later.
+    /// Faults in every page of every view, so that no later access waits.
     ///
-    /// One by one and not by `MAP_POPULATE` or `MADV_POPULATE_WRITE`: those hold the lock of all the process's mappings, and who
-    /// wants to map something meanwhile waits (50 ms were measured beside half a gibibyte, also where it was asked for in pieces). A page fault
-    /// takes that of one mapping only (Linux 6.6).
+    /// This touches the pages one by one. `MAP_POPULATE` and `MADV_POPULATE_WRITE` hold the
+    /// process's mmap lock and delay other threads that map memory. A delay of 50 ms was measured
+    /// with half a gibibyte, even when populating in pieces. A page fault takes the lock of one
+    /// mapping only (Linux 6.6).
     pub(crate) fn populate(&self) {
         let end = self.view_bytes * self.views;
         for offset in (0..end).step_by(SMALLEST_PAGE_BYTES) {
-            // SAFETY: `offset` is a multiple of a page below the end of the last view; the views are mapped while `self` lives. The rest is as in `u64s`.
+            // SAFETY: `offset` is a multiple of a page below the end of the last view. The views
+            // stay mapped while `self` exists. The rest is as in `u64s`.
             let word = unsafe {
                 self.base
                     .as_ptr()
@@ -166,16 +182,19 @@ impl Mapping {
                     .cast::<AtomicU64>()
                     .as_ref_unchecked()
             };
-            // What is read does not matter. A page of shared memory that may be written is writable from the first look on.
+            // The value is irrelevant. A writable page of shared memory is mapped writable on the
+            // first read.
             black_box(word.load(Ordering::Relaxed));
         }
     }
 
-    /// Gives back what was reserved around the `used_bytes` from the base on: a process may have some ten thousand mappings only.
+    /// Unmaps the reservation around the `used_bytes` from the base on, because a process may have
+    /// only some ten thousand mappings.
     fn trim(&mut self, used_bytes: usize) {
         let before = self.base.as_ptr().addr() - self.reserved.as_ptr().addr();
         let behind = self.reserved_bytes - before - used_bytes;
-        // SAFETY: the two spans lie within the reservation, on both sides of the views, and nothing refers to them.
+        // SAFETY: the two spans lie within the reservation, on both sides of the views. Nothing
+        // refers to them.
         unsafe {
             if before > 0 && munmap(self.reserved.as_ptr(), before).is_ok() {
                 self.reserved = self.base.cast();
@@ -187,12 +206,16 @@ impl Mapping {
         }
     }
 
-    /// Has the kernel put the pages together into huge ones, now, at whatever cost in time (`MADV_COLLAPSE`, Linux 6.1). Returns whether all of them
-    /// are; the views begin at a multiple of that size. Brings in every page, whatever its size. Unlike reserved huge pages these come from ordinary memory: if another process
-    /// punches a hole, small ones take their place and nobody meets a SIGBUS.
+    /// Requests that the kernel collapses the pages into huge pages now, regardless of the time it
+    /// takes (`MADV_COLLAPSE`, Linux 6.1). Returns whether all pages were collapsed. The views
+    /// begin at a multiple of the huge page size.
+    ///
+    /// Faults in every page in either case. Unlike reserved huge pages, these come from ordinary
+    /// memory. If another process punches a hole, small pages replace them and no process receives
+    /// a SIGBUS.
     pub(crate) fn collapse(&self) -> bool {
-        // SAFETY: the first view is mapped for as long as `self` lives. The call moves pages and leaves their contents, which is invisible
-        // to whoever reads or writes them meanwhile.
+        // SAFETY: the first view is mapped while `self` exists. The call moves pages and preserves
+        // their contents, which concurrent readers and writers cannot observe.
         let collapsed = unsafe {
             libc::madvise(
                 self.base.as_ptr().cast(),
@@ -200,7 +223,8 @@ impl Mapping {
                 libc::MADV_COLLAPSE,
             ) == 0
         };
-        // Afterwards: a huge page is one fault, and what was brought in before would have to go again.
+        // Populate after the collapse: a huge page takes one fault, and pages mapped earlier would
+        // be unmapped again.
         self.populate();
         collapsed
     }
@@ -210,25 +234,29 @@ impl Mapping {
         self.view_bytes
     }
 
-    /// First byte of the first view. Valid for as many bytes as all views have together, while `self` lives.
+    /// Returns the first byte of the first view. It is valid for the total size of all views while
+    /// `self` exists.
     pub(crate) const fn base(&self) -> NonNull<u8> {
         self.base
     }
 
-    /// `count` words from byte `offset` of the first view.
+    /// Returns `count` words from byte `offset` of the first view.
     ///
     /// # Panics
-    /// If they do not lie within the view, `offset` is not a multiple of 8 or the mapping is read-only: a mistake in this crate.
+    /// If the words do not lie within the view, `offset` is not a multiple of 8, or the mapping is
+    /// read-only. Each is a bug in this crate.
     #[inline]
     pub(crate) fn u64s(&self, offset: usize, count: usize) -> &[AtomicU64] {
         assert!(
             self.holds(offset, count, size_of::<u64>()),
             "words outside the mapping"
         );
-        // SAFETY: the words lie within the first view (just checked: in bounds, aligned, writable), which stays mapped while `self` is
-        // borrowed and cannot lose its pages because the memfd is sealed against shrinking, or is a file that only this user and root could
-        // shorten, who could do to this process what they like anyway. Memory from either is always initialised, and every bit pattern is a
-        // valid atomic. Atomics may change while they are referenced, by this process or another.
+        // SAFETY: the words lie within the first view (checked above: in bounds, aligned,
+        // writable). The view stays mapped while `self` is borrowed. It cannot lose pages: the
+        // memfd is sealed against shrinking, or it is a file that only this user and root could
+        // shorten. Both have full control over this process anyway. Memory from either is always
+        // initialized, and every bit pattern is a valid atomic. Atomics may change while they are
+        // referenced, by this process or another.
         unsafe { core::slice::from_raw_parts(self.base.as_ptr().add(offset).cast(), count) }
     }
 
@@ -243,7 +271,8 @@ impl Mapping {
         unsafe { core::slice::from_raw_parts(self.base.as_ptr().add(offset).cast(), count) }
     }
 
-    /// The mapping with `count` words of 32 bits from byte `offset` on as its table; `count` is a power of two.
+    /// Returns the mapping with `count` words of 32 bits from byte `offset` on as its table.
+    /// `count` is a power of two.
     ///
     /// # Panics
     /// As [`Mapping::u32s`].
@@ -259,13 +288,14 @@ impl Mapping {
         self
     }
 
-    /// The word of the table that `index` comes to, counted round. What [`Mapping::u32s`] would check for each word was checked for all of them
-    /// once.
+    /// Returns the word of the table at `index` modulo the table size. [`Mapping::u32s`] would
+    /// check each word; these were checked once.
     #[inline]
     pub(crate) fn table_word(&self, index: usize) -> &AtomicU32 {
         let Table { offset, mask } = self.table;
-        // SAFETY: `with_table` checked that all words up to `mask` lie within the first view, aligned and writable; the default, one word at offset 0,
-        // does so because a view has at least a page. The rest is as in `u64s`.
+        // SAFETY: `with_table` checked that all words up to `mask` lie within the first view,
+        // aligned and writable. The default, one word at offset 0, satisfies this because a view
+        // has at least a page. The rest is as in `u64s`.
         unsafe {
             self.base
                 .as_ptr()
@@ -287,8 +317,8 @@ impl Mapping {
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // SAFETY: the reservation is ours alone and nothing borrows from `self` any more. A failure would mean that it was not mapped;
-        // there is nothing to do about it.
+        // SAFETY: this value owns the reservation exclusively and nothing borrows from `self` any
+        // more. A failure would mean that it was not mapped. There is nothing to do about it.
         let _ = unsafe { munmap(self.reserved.as_ptr(), self.reserved_bytes) };
     }
 }

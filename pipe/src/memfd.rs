@@ -17,22 +17,24 @@ pub(crate) const HUGE_PAGE_BYTES: u64 = 2 << 20;
 /// Bytes of an ordinary page.
 pub(crate) const PAGE_BYTES: u64 = 4096;
 
-/// With these no process can change the size again, so mapped pages never vanish (no SIGBUS). No seal can be lifted.
+/// With these seals no process can change the size, so mapped pages never vanish (no SIGBUS). Seals
+/// cannot be removed.
 const SIZE_SEALS: SealFlags = SealFlags::SHRINK.union(SealFlags::GROW);
 
-/// Until when whoever receives a memfd may map it writable. As long as he may, he may punch holes into it too, and who touches a page
-/// while a hole is made waits until it is: as long as the file is large.
+/// How long the receiver of a memfd may map it writable. While it may, it can also punch holes. A
+/// process that touches a page during a hole punch waits until it finishes, for a time proportional
+/// to the file size.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Writers {
     /// For good; for a trusted receiver.
     Stay,
-    /// Not at all: he can only read. Writable mappings made before stay so.
+    /// Never: the receiver can only read. Writable mappings made before stay writable.
     None,
     /// Until [`end_writers`].
     UntilMapped,
 }
 
-/// Makes a memfd of `bytes` with every page allocated now, its size sealed. `seal` must still be called.
+/// Makes a memfd of `bytes` with every page allocated now. The caller must still call `seal`.
 pub(crate) fn create(what: &'static str, bytes: u64, huge: bool) -> Result<OwnedFd, PipeError> {
     // Huge pages were reserved before, and are no part of that limit.
     if !huge && let Some(exceeded) = memory_limit::exceeded_by(bytes) {
@@ -49,13 +51,13 @@ pub(crate) fn create(what: &'static str, bytes: u64, huge: bool) -> Result<Owned
     }
     let memfd = memfd_create(what, flags).map_err(PipeError::system(what, "memfd_create"))?;
     retry_on_intr(|| ftruncate(&memfd, bytes)).map_err(PipeError::system(what, "ftruncate"))?;
-    // Allocate, don't only size: a page that cannot be had must be an error here and not a SIGBUS later.
+    // Allocate the pages too: a missing page must be an error here, not a SIGBUS later.
     retry_on_intr(|| fallocate(&memfd, FallocateFlags::empty(), 0, bytes))
         .map_err(PipeError::system(what, "fallocate"))?;
     Ok(memfd)
 }
 
-/// Seals the size, and what `writers` says.
+/// Seals the size, and restricts writers as `writers` specifies.
 pub(crate) fn seal(
     what: &'static str,
     memfd: BorrowedFd<'_>,
@@ -69,11 +71,15 @@ pub(crate) fn seal(
     fcntl_add_seals(memfd, seals).map_err(PipeError::system(what, "fcntl(F_ADD_SEALS)"))
 }
 
-/// Takes from everybody the right to map `memfd` writable, to write to it by system calls, and to make holes in it. Mappings that are there
-/// stay writable. For the memory of sessions, pipes and regions, once it is mapped by whom it was made for.
+/// Revokes for all processes the right to map `memfd` writable, to write to it with system calls,
+/// and to punch holes in it. Existing mappings stay writable.
+///
+/// This is for the memory of sessions, pipes and regions, after the process that it was made for
+/// has mapped it.
 ///
 /// # Errors
-/// [`PipeError::System`] if somebody has sealed it against that, or if there is no memory for the holes that somebody made before.
+/// [`PipeError::System`] if a process has sealed it against further seals, or if there is no memory
+/// to fill holes punched before.
 pub fn end_writers(memfd: BorrowedFd<'_>) -> Result<(), PipeError> {
     const WHAT: &str = "shared memory";
     let seals = fcntl_get_seals(memfd).map_err(PipeError::system(WHAT, "fcntl(F_GET_SEALS)"))?;
@@ -81,8 +87,8 @@ pub fn end_writers(memfd: BorrowedFd<'_>) -> Result<(), PipeError> {
         fcntl_add_seals(memfd, SealFlags::FUTURE_WRITE | SealFlags::SEAL)
             .map_err(PipeError::system(WHAT, "fcntl(F_ADD_SEALS)"))?;
     }
-    // Holes that were made until now are filled, or their pages would be sought when they are first touched. Whoever had those pages mapped
-    // before has to bring them in again.
+    // Fill the holes made until now, so that no first access allocates their pages. A process that
+    // had these pages mapped must fault them in again.
     let bytes = fstat(memfd)
         .map_err(PipeError::system(WHAT, "fstat"))?
         .st_size as u64;
@@ -90,7 +96,8 @@ pub fn end_writers(memfd: BorrowedFd<'_>) -> Result<(), PipeError> {
         .map_err(PipeError::system(WHAT, "fallocate"))
 }
 
-/// Checks that a received descriptor is a memfd of exactly `bytes` whose size is sealed. Returns the size of its pages.
+/// Checks that a received descriptor is a memfd of exactly `bytes` whose size is sealed. Returns
+/// its page size.
 pub(crate) fn check(
     what: &'static str,
     memfd: BorrowedFd<'_>,

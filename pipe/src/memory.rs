@@ -15,10 +15,12 @@ use crate::{
 
 const WHAT: &str = "pipe data memory";
 
-/// The shared memory of one pipe: control memory and data ring, mapped, with the descriptors to hand over.
+/// The shared memory of one pipe: control memory and data ring, mapped, with the descriptors to
+/// pass on.
 ///
-/// Made by the daemon with [`PipeMemory::create`] and by the application with [`PipeMemory::open`]; then given to one half
-/// ([`crate::nic::NicPipe`], or one of [`crate::app`]). `Send`; the halves take it by value.
+/// The daemon makes it with [`PipeMemory::create`] and the application with [`PipeMemory::open`].
+/// Each then passes it to one half ([`crate::nic::NicPipe`], or one of [`crate::app`]). `Send`. The
+/// halves take it by value.
 #[derive(Debug)]
 pub struct PipeMemory {
     pub(crate) shared: Shared,
@@ -28,16 +30,21 @@ pub struct PipeMemory {
 }
 
 impl PipeMemory {
-    /// Makes the memory: two memfds with every page allocated and mapped, sealed against any change of size.
+    /// Makes the memory: two memfds with every page allocated and mapped, sealed against any change
+    /// of size.
     ///
-    /// The data of an RX pipe of either kind is sealed against writing too: the application can only read it. Only such data gets
-    /// reserved huge pages, because who may write to a file of them may also punch a hole into it, and if then no huge page is
-    /// free, the next access by the daemon is a SIGBUS. Everything else, and what finds none reserved, gets transparent huge pages, which have
-    /// no such end; making them takes some 2 ms for each MiB. A ring below 2 MiB is smaller than a huge page and gets small ones under every policy.
+    /// The data of an RX pipe of either kind is also sealed against writing: the application can
+    /// only read it. Only such data gets reserved huge pages. A process that may write to a file of
+    /// reserved huge pages may also punch a hole into it. If no huge page is free then, the
+    /// daemon's next access raises SIGBUS.
+    ///
+    /// All other data gets transparent huge pages, as does RX data when no huge page is reserved.
+    /// These cannot fail in this way. Making them takes about 2 ms per MiB. A ring below 2 MiB is
+    /// smaller than a huge page and gets small pages under every policy.
     ///
     /// # Errors
-    /// [`PipeError::Size`] if the capacity is not a power of two in range; [`PipeError::HugePages`] under [`PagePolicy::Require`];
-    /// [`PipeError::System`] if memory or descriptors have run out.
+    /// [`PipeError::Size`] if the capacity is not a power of two in range. [`PipeError::HugePages`]
+    /// under [`PagePolicy::Require`]. [`PipeError::System`] if memory or descriptors are exhausted.
     pub fn create(spec: &PipeSpec) -> Result<Self, PipeError> {
         let PipeSpec {
             direction,
@@ -86,11 +93,12 @@ impl PipeMemory {
         })
     }
 
-    /// Maps the memory of a pipe that was received as `fds` (control, data), made for `direction` and `capacity_bytes`.
+    /// Maps the memory of a pipe that was received as `fds` (control, data) and made for
+    /// `direction` and `capacity_bytes`.
     ///
     /// # Errors
-    /// [`PipeError::Foreign`] or [`PipeError::Size`] if the descriptors are not the sealed memory of such a pipe;
-    /// [`PipeError::System`] if it cannot be mapped.
+    /// [`PipeError::Foreign`] or [`PipeError::Size`] if the descriptors are not the sealed memory
+    /// of such a pipe. [`PipeError::System`] if it cannot be mapped.
     pub fn open(
         fds: [OwnedFd; 2],
         direction: Direction,
@@ -124,8 +132,8 @@ impl PipeMemory {
         })
     }
 
-    /// The descriptors to hand to the other side, in the order that [`PipeMemory::open`] takes: control, data. They are closed when a half
-    /// takes the memory; the mappings stay.
+    /// Returns the descriptors for the other side, in the order of [`PipeMemory::open`]: control,
+    /// data. They are closed when a half takes the memory. The mappings stay.
     #[must_use]
     pub fn fds(&self) -> [BorrowedFd<'_>; 2] {
         [self.fds[0].as_fd(), self.fds[1].as_fd()]
@@ -180,7 +188,7 @@ fn check_capacity(capacity_bytes: u64) -> Result<(), PipeError> {
     })
 }
 
-/// What a ring is mapped from.
+/// Kind of pages that back a ring.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Pages {
     /// Pages of 4 KiB.
@@ -202,7 +210,7 @@ fn create_data(
     } else {
         HUGE_PAGE_BYTES
     };
-    // Mapped before it is sealed: the seal leaves existing writable mappings alone.
+    // Map before sealing: the seal leaves existing writable mappings alone.
     let mapping = map_data(memfd.as_fd(), capacity_bytes, alignment, Access::ReadWrite)?;
     if pages != Pages::ToCollapse {
         mapping.populate();

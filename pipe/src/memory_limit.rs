@@ -8,7 +8,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Kept for what else the group is charged for: page tables, sockets, other requests.
+/// Reserve for other charges of the group: page tables, sockets, other requests.
 const RESERVE_BYTES: u64 = 16 << 20;
 
 /// Page tables take one byte for each 512, in each of two mappings.
@@ -40,15 +40,15 @@ const VERSION_2: Names = Names {
     reclaimed: ["inactive_file", "active_file"],
 };
 
-/// A group whose limit would be exceeded.
+/// A control group whose limit the allocation would exceed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Exceeded {
     pub(crate) group: String,
     pub(crate) room_bytes: u64,
 }
 
-/// The group with the least room among those whose limit `bytes` more would exceed. A limit that
-/// cannot be read does not count.
+/// Returns the group with the least free memory among those whose limit `bytes` more would exceed.
+/// A limit that cannot be read is ignored.
 pub(crate) fn exceeded_by(bytes: u64) -> Option<Exceeded> {
     let groups = fs::read_to_string("/proc/self/cgroup").ok()?;
     let needed = bytes.saturating_add(bytes / BYTES_PER_TABLE_BYTE);
@@ -67,15 +67,15 @@ fn tightest(root: &Path, groups: &str, needed: u64) -> Option<Exceeded> {
         } else {
             return None;
         };
-        least_room(&hierarchy, group, names, needed)
+        least_space(&hierarchy, group, names, needed)
     });
     exceeded.min_by_key(|exceeded| exceeded.room_bytes)
 }
 
-fn least_room(hierarchy: &Path, group: &str, names: &Names, needed: u64) -> Option<Exceeded> {
+fn least_space(hierarchy: &Path, group: &str, names: &Names, needed: u64) -> Option<Exceeded> {
     let within = Path::new(group.trim_start_matches('/'));
     let exceeded = within.ancestors().filter_map(|group| {
-        let room_bytes = too_little_room(&hierarchy.join(group), names, needed)?;
+        let room_bytes = too_little_space(&hierarchy.join(group), names, needed)?;
         Some(Exceeded {
             group: format!("/{}", group.display()),
             room_bytes,
@@ -84,8 +84,8 @@ fn least_room(hierarchy: &Path, group: &str, names: &Names, needed: u64) -> Opti
     exceeded.min_by_key(|exceeded| exceeded.room_bytes)
 }
 
-/// What is left below the limit of one group, if that is less than `needed`.
-fn too_little_room(group: &Path, names: &Names, needed: u64) -> Option<u64> {
+/// Returns the free memory below the limit of one group, if it is less than `needed`.
+fn too_little_space(group: &Path, names: &Names, needed: u64) -> Option<u64> {
     let limit = read_number(group.join(names.limit)).filter(|&limit| limit < NO_LIMIT)?;
     let usage = read_number(group.join(names.usage))?;
     let room = |used| limit.saturating_sub(used).saturating_sub(RESERVE_BYTES);
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn the_tightest_group_on_the_way_up_counts() {
+    fn the_tightest_of_a_group_and_its_ancestors_counts() {
         let root = tempfile::tempdir().unwrap();
         let (limit, usage) = ("memory.max", "memory.current");
         group(root.path(), "", &[("memory.stat", "")]);
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_kernel_takes_back_first_is_room() {
+    fn memory_that_the_kernel_reclaims_first_counts_as_free() {
         let root = tempfile::tempdir().unwrap();
         let stat = format!(
             "cache 1\ntotal_inactive_file {}total_active_file 0\n",
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn a_group_beyond_its_limit_has_no_room() {
+    fn a_group_beyond_its_limit_has_no_space() {
         let root = tempfile::tempdir().unwrap();
         let files = [("memory.max", mib(10)), ("memory.current", mib(12))];
         group(

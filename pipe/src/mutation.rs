@@ -1,8 +1,9 @@
-//! Protocol steps that the model checker takes away, to see that it finds what they are needed for.
+//! Protocol steps that the model checker omits, to verify that it detects their absence.
 //!
-//! In every other build [`mutated!`] is the step itself, and nothing else of this exists.
+//! In every other build [`mutated!`] is the step itself, and the rest of this module is absent.
 
-/// `$step`. Under the model checker, `$mutant` if [`Mutation::during`] asked for that mutation.
+/// Expands to `$step`. Under the model checker it is `$mutant` if [`Mutation::during`] selected
+/// that mutation.
 #[cfg(not(loom))]
 macro_rules! mutated {
     ($name:ident: $step:expr => $mutant:expr) => {
@@ -13,7 +14,7 @@ macro_rules! mutated {
 #[cfg(loom)]
 macro_rules! mutated {
     ($name:ident: $step:expr => $mutant:expr) => {
-        if $crate::mutation::Mutation::$name.is_asked_for() {
+        if $crate::mutation::Mutation::$name.is_selected() {
             $mutant
         } else {
             $step
@@ -22,15 +23,15 @@ macro_rules! mutated {
 }
 
 #[cfg(loom)]
-pub use asked_for::Mutation;
+pub use selected::Mutation;
 
 #[cfg(loom)]
-mod asked_for {
+mod selected {
     use std::cell::Cell;
 
     thread_local! {
-        // The checker runs all threads of a model on the thread that asks for the check.
-        static ASKED_FOR: Cell<Option<Mutation>> = const { Cell::new(None) };
+        // The checker runs all threads of a model on the thread that requests the check.
+        static SELECTED: Cell<Option<Mutation>> = const { Cell::new(None) };
     }
 
     /// A step that is taken away.
@@ -44,11 +45,11 @@ mod asked_for {
         ClaimWithoutFence,
         /// `Poster::post` believes the first look at a pending word that is set.
         PostWithoutFence,
-        /// `Taker::claim` clears the pending words before it shows that there is room.
-        ClearBeforeRoom,
+        /// `Taker::claim` clears the pending words before it publishes the free slots.
+        ClearBeforeFree,
         /// `NicPipe::on_doorbell` clears the status bit although more has arrived.
         ClearAlways,
-        /// A receiver shows its head before what it has seen.
+        /// A receiver publishes its head before its `seen` cursor.
         HeadBeforeSeen,
         /// A producer shows its tail without its packets.
         PublishRelaxed,
@@ -65,13 +66,13 @@ mod asked_for {
     impl Mutation {
         /// Runs `check` with this mutation alone, or with none.
         pub fn during(mutation: Option<Self>, check: impl FnOnce()) {
-            ASKED_FOR.set(mutation);
+            SELECTED.set(mutation);
             check();
-            ASKED_FOR.set(None);
+            SELECTED.set(None);
         }
 
-        pub(crate) fn is_asked_for(self) -> bool {
-            ASKED_FOR.get() == Some(self)
+        pub(crate) fn is_selected(self) -> bool {
+            SELECTED.get() == Some(self)
         }
     }
 }

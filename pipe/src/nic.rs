@@ -1,4 +1,5 @@
-//! The daemon's half of a pipe: what a NIC would be in hardware. It trusts nothing that the application can write.
+//! The daemon's half of a pipe, in the role of a hardware NIC. It trusts nothing that the
+//! application can write.
 
 use crate::{
     Direction, PipeMemory, Refused, SharedBytes, SharedBytesMut, Violation,
@@ -17,17 +18,19 @@ use crate::{
 
 pub use crate::counters::NicCounters;
 
-/// Packets marked not to be sent that one look for the next packet passes at most. A ring of 128 MiB holds two million of them.
-const PASSED_PER_LOOK: u32 = 64;
+/// Most packets marked not to be sent that one search for the next packet skips. A ring of 128 MiB
+/// holds two million of them.
+const PASSED_PER_PEEK: u32 = 64;
 
-/// The daemon's half of a pipe. `Send`; one thread drives it.
+/// The daemon's half of a pipe. `Send`. One thread drives it.
 ///
-/// Every word that the application can write is read once, checked against what an honest application could have written, and only
-/// then used. A word that fails the check is a [`Violation`]: the pipe takes nothing more from the application and returns the same
-/// violation from then on. No method blocks, allocates or makes a system call.
+/// The pipe reads each word that the application can write once, checks that an honest application
+/// could have written it, and only then uses it. A word that fails the check is a [`Violation`]:
+/// the pipe accepts nothing more from the application and returns the same violation from then on.
+/// No method blocks, allocates or makes a system call.
 ///
-/// Calls that make no sense for the pipe's direction do nothing: a TX pipe refuses [`NicPipe::push`], an RX pipe has nothing to
-/// [peek](NicPipe::peek_tx).
+/// Calls that do not apply to the pipe's direction do nothing: a TX pipe refuses [`NicPipe::push`],
+/// an RX pipe has nothing to [peek](NicPipe::peek_tx).
 #[derive(Debug)]
 pub struct NicPipe {
     shared: Shared,
@@ -46,7 +49,7 @@ pub struct NicPipe {
 /// Why a packet was not placed. The pipe is unchanged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, thiserror::Error)]
 pub enum PushRefusal {
-    /// No room now: the application holds too much. Also after a violation.
+    /// No space now: the application holds too much. Also returned after a violation.
     #[error("the pipe is full")]
     Full,
     /// It would not fit into the empty pipe.
@@ -66,12 +69,13 @@ pub enum PushRefusal {
 }
 
 impl NicPipe {
-    /// Takes the memory that [`PipeMemory::create`] made. Its descriptors are closed: hand them over before, or clone them.
+    /// Takes the memory that [`PipeMemory::create`] made. Its descriptors are closed: send or clone
+    /// them before.
     #[must_use]
     pub fn new(memory: PipeMemory) -> Self {
         let direction = memory.direction();
         Self {
-            // What a TX pipe does not carry never fits.
+            // A TX pipe carries nothing to the application: its producer accepts no packet.
             producer: match direction {
                 Direction::Tx => Producer::default(),
                 Direction::Rx | Direction::RxTx | Direction::RxBytes => {
@@ -89,12 +93,12 @@ impl NicPipe {
         }
     }
 
-    /// Brings the pages back in of which somebody made holes before [`crate::end_writers`], so that nobody waits for one later. Everything is in
-    /// when the memory is made.
+    /// Faults in the pages in which a process punched holes before [`crate::end_writers`], so that
+    /// no later access waits. All pages are present when the memory is made.
     #[cfg(not(loom))]
     pub fn populate(&self) {
         self.shared.control.populate();
-        // Nobody makes holes in what nobody else ever could write.
+        // Memory that no other process could ever write has no holes.
         if !self.direction.is_read_only() {
             self.shared.ring.populate();
         }
@@ -118,13 +122,14 @@ impl NicPipe {
         self.shared.usable() as usize
     }
 
-    /// What the pipe did so far.
+    /// Returns the pipe's counters.
     #[must_use]
     pub const fn counters(&self) -> NicCounters {
         self.counters
     }
 
-    /// Packets of a TX pipe that the application's half refused, as that half tells: a liar lies about itself.
+    /// Returns the packets of a TX pipe that the application's half refused, as reported by that
+    /// half. False values affect only the application's own counts.
     #[must_use]
     pub fn refused(&self) -> Refused {
         let [too_short, too_long, full] = self.shared.control.refused();
@@ -135,21 +140,24 @@ impl NicPipe {
         }
     }
 
-    /// Counts a frame that the caller dropped because it carries nothing for this pipe, where the application sees it.
+    /// Counts a frame that the caller dropped because it carries no data for this pipe. The
+    /// application sees the count.
     #[cold]
     pub fn count_no_payload(&mut self) {
         self.counters.no_payload += 1;
         self.show(Group::TooLittle);
     }
 
-    /// Counts packets that the caller could not stamp because they are too short, where the application sees it.
+    /// Counts packets that the caller could not stamp because they are too short. The application
+    /// sees the count.
     #[cold]
     pub fn count_unstamped(&mut self, packets: u64) {
         self.counters.unstamped += packets;
         self.show(Group::TooLittle);
     }
 
-    /// The ports from which this pipe receives lost so many frames since it was opened. It never falls back.
+    /// Sets the number of frames that the pipe's receiving ports lost since it was opened. The
+    /// counter never decreases.
     pub fn set_port_lost(&mut self, packets: u64) {
         if packets > self.counters.port_lost {
             self.counters.port_lost = packets;
@@ -157,22 +165,27 @@ impl NicPipe {
         }
     }
 
-    /// What the application did wrong, if anything: the reason to detach it.
+    /// Returns the application's violation, if any: the reason to detach it.
     #[must_use]
     pub const fn violation(&self) -> Option<Violation> {
         self.violation
     }
 
-    /// Bytes that can be pushed now, after a look at the application's head. A packet takes its length rounded up to 64 bytes;
-    /// where bytes have no gaps, its length.
+    /// Returns the bytes that can be pushed now, after a read of the application's head. A packet
+    /// takes its length rounded up to 64 bytes, or exactly its length in a pipe of bytes without
+    /// gaps.
     #[must_use]
     pub fn free_bytes(&mut self) -> u64 {
         self.refresh_head();
         self.producer.free_bytes()
     }
 
-    /// Bytes of the ring in use: what was placed for the application and it has not given back; in a TX pipe what it wants sent and has not got
-    /// back. One read of a word, which is believed of the pipe's fill alone: a liar lies about itself.
+    /// Returns the bytes of the ring in use. In an RX or RX/TX pipe these are bytes placed for the
+    /// application and not returned by it. In a TX pipe these are bytes that the application
+    /// published for sending and that are not freed.
+    ///
+    /// Reads one shared word. The value is used only for this fill level: a false value misreports
+    /// only the application's own pipe.
     #[must_use]
     pub fn used_bytes(&self) -> u64 {
         let control = &self.shared.control;
@@ -190,14 +203,16 @@ impl NicPipe {
         used.min(self.shared.usable())
     }
 
-    /// Copies `packet` behind the ones pushed before. The application sees it after [`NicPipe::publish`].
+    /// Copies `packet` after the packets pushed before. The application sees it after
+    /// [`NicPipe::publish`].
     ///
-    /// Into a pipe of bytes without gaps it goes whole or not at all.
+    /// A pipe of bytes without gaps takes the packet whole or not at all.
     ///
     /// # Errors
-    /// [`PushRefusal`] if it is empty, can never fit, or does not fit now (rule 3: it is dropped and counted).
-    // Into its caller whatever the compiler thinks: the stores of a call for each packet fill the processor's store buffer, in which the lines of
-    // the ring wait for the other core to give them up.
+    /// [`PushRefusal`] if the packet is empty, can never fit, or does not fit now (rule 3: it is
+    /// dropped and counted).
+    // Always inline: the stores of a call per packet fill the processor's store buffer, where
+    // stores to the ring wait for the other core to release the lines.
     #[allow(clippy::inline_always)]
     #[inline(always)]
     pub fn push(&mut self, packet: &[u8]) -> Result<(), PushRefusal> {
@@ -205,25 +220,25 @@ impl NicPipe {
             self.pushed(packet.len());
             Ok(())
         } else {
-            self.push_where_room_is(packet)
+            self.push_if_space(packet)
         }
     }
 
     /// For a packet that does not fit by the head last seen.
     #[cold]
     #[inline(never)]
-    fn push_where_room_is(&mut self, packet: &[u8]) -> Result<(), PushRefusal> {
-        self.make_room(packet.len())?;
+    fn push_if_space(&mut self, packet: &[u8]) -> Result<(), PushRefusal> {
+        self.make_space(packet.len())?;
         self.producer.place(&self.shared, packet.into());
         self.pushed(packet.len());
         Ok(())
     }
 
     /// As [`NicPipe::push`], with `fill` copying the `len` bytes into the ring. Bytes that `fill`
-    /// leaves out keep their old value, which the application then sees.
+    /// does not write keep their old value, which the application then sees.
     ///
     /// # Errors
-    /// As [`NicPipe::push`]; `fill` is not called then.
+    /// As [`NicPipe::push`]. `fill` is not called on an error.
     #[inline]
     pub fn push_with(
         &mut self,
@@ -231,15 +246,16 @@ impl NicPipe {
         fill: impl FnOnce(SharedBytesMut<'_>),
     ) -> Result<(), PushRefusal> {
         if !self.producer.fits(len) {
-            self.make_room(len)?;
+            self.make_space(len)?;
         }
-        fill(self.producer.room_to_fill(&self.shared, len));
+        fill(self.producer.space_to_fill(&self.shared, len));
         self.producer.advance(&self.shared, len);
         self.pushed(len);
         Ok(())
     }
 
-    /// Shows the packets pushed so far to the application. `Some(tail)`: send it a notification with that tail (rule 1).
+    /// Publishes the packets pushed so far to the application. On `Some(tail)` the caller must send
+    /// it a notification with that tail (rule 1).
     #[inline]
     pub fn publish(&mut self) -> Option<u64> {
         if self.unpublished == 0 {
@@ -255,8 +271,10 @@ impl NicPipe {
         notify.then_some(self.producer.published)
     }
 
-    /// Answers a doorbell of an RX or RX/TX pipe: the application has seen more, or sent it back (rule 2). `Some(tail)`: send it
-    /// a notification with that tail. A TX pipe has nothing to answer: its packets are found by [`NicPipe::peek_tx`].
+    /// Handles a doorbell of an RX or RX/TX pipe: the application has seen more packets, or sent
+    /// some back (rule 2). On `Some(tail)` the caller must send it a notification with that tail.
+    ///
+    /// A doorbell of a TX pipe needs no handling here: [`NicPipe::peek_tx`] finds its packets.
     ///
     /// # Errors
     /// [`Violation`] if the cursor is impossible.
@@ -272,7 +290,7 @@ impl NicPipe {
         let published = self.producer.published;
         let all_consumed = mutated!(ClearAlways: consumed == published => true);
         let notify = self.reactive.on_head(all_consumed);
-        // The status bit may have changed; packets pushed and not yet published stay unseen.
+        // The status bit may have changed. Packets pushed and not yet published stay invisible.
         self.shared
             .control
             .tail()
@@ -282,12 +300,15 @@ impl NicPipe {
         Ok(notify.then_some(published))
     }
 
-    /// The next packet that the application wants sent, until [`NicPipe::advance_tx`]. `None`: nothing more for now, or, if
-    /// [`NicPipe::tx_waits`], only packets marked not to be sent so far: look again later. Each look takes bounded time.
+    /// Returns the next packet that the application submitted for sending, until
+    /// [`NicPipe::advance_tx`].
+    ///
+    /// Returns `None` if there is no packet now. If [`NicPipe::tx_waits`], it found only packets
+    /// marked not to be sent so far: call again later. Each call takes bounded time.
     ///
     /// The bytes lie in memory that a hostile application may still be changing, so they can only
-    /// be copied: once, into the port's memory for instance, and every decision is taken from the
-    /// copy. The length is fixed and was read once.
+    /// be copied. Copy them once, for example into the port's memory, and base every decision on
+    /// the copy. The length is fixed and was read once.
     ///
     /// ```compile_fail,E0308
     /// fn next(pipe: &mut covalent_pipe::nic::NicPipe) -> Option<&[u8]> {
@@ -303,18 +324,19 @@ impl NicPipe {
         Ok(span.map(|span| self.consumer.view(&self.shared, span)))
     }
 
-    /// Whether the last [`NicPipe::peek_tx`] or [`NicPipe::take_tx`] left packets behind that it has seen: of the former after `None`, because
-    /// it had passed as many marked ones as one look may.
+    /// Returns whether the last [`NicPipe::peek_tx`] or [`NicPipe::take_tx`] left packets that it
+    /// has seen. After `None` from [`NicPipe::peek_tx`] this means that it skipped the maximum
+    /// number of marked packets for one call.
     #[must_use]
     pub const fn tx_waits(&self) -> bool {
         self.violation.is_none() && self.consumer.next != self.consumer.limit
     }
 
-    /// Whether the application has put something there to be sent since the last look that found no more. One read of a word, of which nothing
-    /// is believed: what is there, the next look tells.
+    /// Returns whether the application has submitted more packets since the last call that found no
+    /// more. Reads one shared word and does not rely on its value: the next call validates it.
     #[must_use]
     #[inline]
-    pub fn tx_came(&self) -> bool {
+    pub fn has_new_tx(&self) -> bool {
         let control = &self.shared.control;
         let word = match self.direction {
             Direction::Rx | Direction::RxBytes => return false,
@@ -324,8 +346,8 @@ impl NicPipe {
         self.violation.is_none() && word.load(Ordering::Relaxed) != self.consumer.limit
     }
 
-    /// Passes the packet that [`NicPipe::peek_tx`] found; without one it does nothing. Its bytes stay the application's no more and are
-    /// freed by [`NicPipe::complete_tx`].
+    /// Passes the packet that [`NicPipe::peek_tx`] found. Does nothing if there is none. The bytes
+    /// no longer belong to the application, and [`NicPipe::complete_tx`] frees them.
     #[inline]
     pub fn advance_tx(&mut self) {
         if let Some(span) = self.peeked.take() {
@@ -335,14 +357,17 @@ impl NicPipe {
         }
     }
 
-    /// Offers the packets that the application wants sent to `take`, oldest first, and passes each that it takes (`true`); the first that it
-    /// refuses is the next one again. Looks at no more than `packets_max`, those marked not to be sent among them. Returns at how many it
-    /// looked; [`NicPipe::tx_waits`] then tells whether more are there. Faster than [`NicPipe::peek_tx`] for each.
+    /// Passes the packets that the application submitted to `take`, oldest first. `take` returns
+    /// `true` to take a packet. The first packet that it refuses stays the next one.
     ///
-    /// What is said there of the bytes holds here too.
+    /// Examines at most `packets_max` packets, including those marked not to be sent. Returns the
+    /// number of packets examined. [`NicPipe::tx_waits`] then returns whether there are more.
+    /// Faster than one [`NicPipe::peek_tx`] per packet. The rules there for the bytes apply here
+    /// too.
     ///
     /// # Errors
-    /// [`Violation`] if a cursor or a length is impossible. What was taken before is passed and counted.
+    /// [`Violation`] if a cursor or a length is impossible. Packets taken before stay taken and
+    /// counted.
     #[inline]
     pub fn take_tx(
         &mut self,
@@ -384,15 +409,15 @@ impl NicPipe {
         self.counters.tx_discarded += discarded;
         self.check(stopped)?;
         if next == limit {
-            // So that `tx_waits` tells of what was added meanwhile.
+            // Include packets submitted meanwhile in the result of `tx_waits`.
             let seen = self.refresh_tail();
             self.check(seen)?;
         }
         Ok(looked)
     }
 
-    /// Everything passed so far is sent: frees its bytes. `Some(head)`: the application of a TX pipe waits for space; send it a
-    /// notification with that head.
+    /// Frees the bytes of all packets passed so far: they are sent. On `Some(head)` the application
+    /// of a TX pipe waits for space: the caller must send it a notification with that head.
     pub fn complete_tx(&mut self) -> Option<u64> {
         if self.direction.is_read_only() || self.consumer.released == self.consumer.next {
             return None;
@@ -410,9 +435,10 @@ impl NicPipe {
         notify.then_some(head)
     }
 
-    /// For a packet that does not fit by the head last seen: looks at the head again. After `Ok` it fits.
+    /// For a packet that does not fit by the last accepted head: reads the head again. After `Ok`
+    /// it fits.
     #[inline(never)]
-    fn make_room(&mut self, len: usize) -> Result<(), PushRefusal> {
+    fn make_space(&mut self, len: usize) -> Result<(), PushRefusal> {
         if self.direction == Direction::Tx {
             return Err(PushRefusal::WrongDirection);
         }
@@ -449,7 +475,7 @@ impl NicPipe {
         }
     }
 
-    /// Looks at the application's head, then at the end of what it has seen.
+    /// Reads the application's head, then the end of what it has seen.
     fn refresh_seen(&mut self) -> Result<u64, Violation> {
         self.producer.refresh(&self.shared)?;
         // After the head, and written before it: an honest one is never behind it.
@@ -463,7 +489,7 @@ impl NicPipe {
         )
     }
 
-    /// Looks at the end of what the application wants sent.
+    /// Reads the end of what the application submitted for sending.
     fn refresh_tail(&mut self) -> Result<(), Violation> {
         let control = &self.shared.control;
         let (word, name, most) = match self.direction {
@@ -487,9 +513,10 @@ impl NicPipe {
         if self.peeked.is_some() {
             return Ok(self.peeked);
         }
-        for _ in 0..PASSED_PER_LOOK {
+        for _ in 0..PASSED_PER_PEEK {
             if self.consumer.next == self.consumer.limit {
-                // Also after marked packets: `None` is only said after a look that found nothing more.
+                // Also after marked packets: return `None` only after a read that found nothing
+                // more.
                 let seen = self.refresh_tail();
                 self.check(seen)?;
                 if self.consumer.next == self.consumer.limit {
@@ -509,7 +536,8 @@ impl NicPipe {
             self.counters.tx_discarded += 1;
         }
         if self.consumer.next == self.consumer.limit {
-            // The next look finds what was added meanwhile only if it is asked for: see `tx_waits`.
+            // The next call finds packets added meanwhile only if the caller makes it: see
+            // `tx_waits`.
             let seen = self.refresh_tail();
             self.check(seen)?;
         }
@@ -535,14 +563,16 @@ impl NicPipe {
     }
 }
 
-/// What was never received has no reason to be given back: only an RX/TX pipe's application marks packets.
+/// Only the application of an RX/TX pipe marks packets. Packets of a TX pipe were never received
+/// and need not be given back.
 const fn marked(span: Span) -> Violation {
     Violation::Mark {
         found: span.len | DO_NOT_SEND,
     }
 }
 
-/// Bytes that a packet of `len` bytes takes in a pipe: `len` rounded up to whole quanta of 64 bytes.
+/// Returns the bytes that a packet of `len` bytes takes in a pipe: `len` rounded up to whole quanta
+/// of 64 bytes.
 #[must_use]
 pub const fn footprint_bytes(len: usize) -> u64 {
     in_quanta(len as u64)

@@ -13,10 +13,11 @@ use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous};
 /// The smallest page: the kernel gives a whole one.
 const PAGE_BYTES: usize = 4096;
 
-/// A word that the kernel sets to 0 in every process that is forked (`MADV_WIPEONFORK`). It is mapped as long as the process lives.
+/// A word that the kernel sets to 0 in every forked process (`MADV_WIPEONFORK`). It stays mapped
+/// until the process exits.
 static MARK: OnceLock<&'static AtomicU32> = OnceLock::new();
 
-/// The next process that asks is called so. A child goes on counting from where its parent was.
+/// Number for the next process that requests one. A child continues from its parent's value.
 static NEXT: AtomicU32 = AtomicU32::new(1);
 
 /// The process in which this value was made. Costs a load to look at, and no system call.
@@ -71,9 +72,11 @@ fn make_mark() -> io::Result<&'static AtomicU32> {
             MapFlags::PRIVATE,
         )
     }?;
-    // SAFETY: the page was mapped just now and nobody uses it. Wiped, it is zero, which any `AtomicU32` may be.
+    // SAFETY: the page was just mapped and nothing uses it. A wiped page is zero, which is a valid
+    // `AtomicU32`.
     unsafe { madvise(page, PAGE_BYTES, Advice::LinuxWipeOnFork) }?;
-    // SAFETY: the page is zero, aligned for any type, reached by atomics alone, and never unmapped; in a child it is mapped too.
+    // SAFETY: the page is zero, aligned for any type, accessed only through atomics, and never
+    // unmapped. It is mapped in a child too.
     Ok(unsafe { &*page.cast::<AtomicU32>() })
 }
 
@@ -93,7 +96,8 @@ mod tests {
     fn a_forked_process_is_another_one_and_has_its_own() {
         let here = OwnerProcess::this().unwrap();
         assert!(here.is_here() && OwnerProcess::this().unwrap().is_here());
-        // SAFETY: the child calls nothing that another thread of this process may hold a lock for: loads, stores and `_exit`.
+        // SAFETY: the child performs only loads, stores and `_exit`. It calls nothing for which
+        // another thread of this process may hold a lock.
         match unsafe { fork() }.unwrap() {
             ForkResult::Child => {
                 let mut well = !here.is_here();

@@ -1,4 +1,4 @@
-//! The writing end of a ring: placing packets, publishing them, and learning what was freed.
+//! The writing end of a ring: placing packets, publishing them, and reading what was freed.
 
 use crate::{
     Violation,
@@ -9,16 +9,16 @@ use crate::{
     violation::Cursor,
 };
 
-/// Private state of a pipe's only writer. Nothing of it is read back from shared memory.
+/// Private state of a pipe's only writer. None of it is read back from shared memory.
 ///
-/// The default has no room and never gets any.
+/// The default has no space and never gets any.
 #[derive(Debug, Default)]
 pub(crate) struct Producer {
-    /// End of what was placed.
+    /// End of the placed data.
     pub(crate) tail: u64,
-    /// End of what the consumer was shown.
+    /// End of the data published to the consumer.
     pub(crate) published: u64,
-    /// Start of what the consumer still holds, as last accepted.
+    /// Start of the data that the consumer still holds, as last accepted.
     pub(crate) freed: u64,
     /// How far the tail may go by that.
     limit: u64,
@@ -39,8 +39,9 @@ impl Producer {
         self.limit - self.tail
     }
 
-    /// Whether a packet of `len` bytes can be placed now: at least one, and no more than are free. Those are whole quanta where packets take whole
-    /// quanta, so nothing needs to be rounded.
+    /// Returns whether a packet of `len` bytes can be placed now: at least one byte, and at most
+    /// the free bytes. If packets take whole quanta, the free bytes are whole quanta too, so no
+    /// rounding is needed.
     #[inline]
     pub(crate) const fn fits(&self, len: usize) -> bool {
         (len as u64).wrapping_sub(1) < self.free_bytes()
@@ -73,9 +74,9 @@ impl Producer {
         if !self.fits(packet.len()) {
             return false;
         }
-        // SAFETY: the producer's mapping is writable; the packet lies between tail and freed + usable (just checked), a span that the
-        // consumer has given back and that neither `room_to_fill` nor `slice_to_fill` lends out,
-        // because they borrow the producer exclusively.
+        // SAFETY: the producer's mapping is writable. The packet lies between tail and freed +
+        // usable (checked above), a span that the consumer has given back. Neither `space_to_fill`
+        // nor `slice_to_fill` lends it out, because they borrow the producer exclusively.
         unsafe { shared.ring.view_mut(self.tail, packet.len()) }.copy_from(packet);
         self.advance(shared, packet.len());
         true
@@ -83,7 +84,7 @@ impl Producer {
 
     /// The next `len` bytes to be copied into, which must fit; then [`Producer::advance`].
     #[inline]
-    pub(crate) fn room_to_fill<'a>(
+    pub(crate) fn space_to_fill<'a>(
         &'a mut self,
         shared: &'a Shared,
         len: usize,
@@ -98,15 +99,16 @@ impl Producer {
     /// nothing past the published tail and writes nothing.
     pub(crate) fn slice_to_fill<'a>(&'a mut self, shared: &'a Shared, len: usize) -> &'a mut [u8] {
         assert!(self.fits(len), "placing a packet that does not fit");
-        // SAFETY: as in `room_to_fill`, and the caller's other side, the daemon, leaves the span
+        // SAFETY: as in `space_to_fill`, and the caller's other side, the daemon, leaves the span
         // alone.
         unsafe { shared.ring.slice_mut(self.tail, len) }
     }
 
-    /// What [`Producer::slice_to_fill`] lends, to be read.
+    /// Returns the bytes that [`Producer::slice_to_fill`] lends, for reading.
     pub(crate) fn slice_being_filled<'a>(&'a self, shared: &'a Shared, len: usize) -> &'a [u8] {
         assert!(self.fits(len), "reading a packet that does not fit");
-        // SAFETY: as in `slice_to_fill`; writing there takes an exclusive borrow of the producer, so not while this slice lives.
+        // SAFETY: as in `slice_to_fill`. Writing there takes an exclusive borrow of the producer,
+        // so it cannot happen while this slice exists.
         unsafe { shared.ring.slice(self.tail, len) }
     }
 
@@ -116,12 +118,14 @@ impl Producer {
         if at < self.freed || at > self.tail || len == 0 || len > self.tail - at {
             return None;
         }
-        // SAFETY: the span lies between freed and tail (just checked), which are less than a ring apart. This producer writes behind the tail only, and takes an
-        // exclusive borrow for that; the consumer is the daemon, which only reads.
+        // SAFETY: the span lies between freed and tail (checked above), which are less than a ring
+        // apart. This producer writes only after the tail, and takes an exclusive borrow for that.
+        // The consumer is the daemon, which only reads.
         Some(unsafe { shared.ring.slice(at, len as usize) })
     }
 
-    /// Takes the `len` bytes at the tail, already written, as a packet, or as more of the bytes without gaps.
+    /// Accepts the `len` bytes at the tail, already written, as a packet, or as more of the bytes
+    /// without gaps.
     #[inline]
     pub(crate) fn advance(&mut self, shared: &Shared, len: usize) {
         assert!(self.fits(len), "a packet longer than the room for it");
@@ -138,7 +142,7 @@ impl Producer {
     #[inline]
     pub(crate) fn publish(&mut self, shared: &Shared, word: impl FnOnce(u64) -> u64) {
         self.published = self.tail;
-        // Release: who accepts this tail sees the packets and their lengths.
+        // Release: a consumer that accepts this tail sees the packets and their lengths.
         let order = mutated!(PublishRelaxed: Ordering::Release => Ordering::Relaxed);
         shared.control.tail().store(word(self.tail), order);
         shared.ring.fetch_to_write(self.tail);

@@ -1,7 +1,8 @@
-//! Closing what others may have made slow to close.
+//! Closing objects that other processes may have made slow to close.
 //!
-//! The last reference to a TCP socket with `SO_LINGER` keeps the thread that drops it until the peer has the unsent data, for as long as its
-//! maker chose. Such a socket can lie unread in a connection, and is dropped with it. A thread that serves others must not do that.
+//! Dropping the last reference to a TCP socket with `SO_LINGER` blocks the thread until the peer
+//! has the unsent data. The socket's creator chose how long. Such a socket can lie unread in a
+//! connection, and is dropped with it. A thread that serves other users must not drop it.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -25,20 +26,22 @@ use nix::{
     unistd::gettid,
 };
 
-/// How long one thing may wait for others while it is closed. The wait is then interrupted by a signal, again and again.
+/// How long closing one object may wait for other processes. A signal then interrupts the wait,
+/// repeatedly.
 const PATIENCE: Duration = Duration::from_micros(200);
 
 /// How long the end of a [`Reaper`] waits until everything is closed.
 const LAST_PATIENCE: Duration = Duration::from_secs(1);
 
-/// Interrupts the waits: ignored by every program that does not ask for it.
+/// Interrupts the waits. Every program ignores this signal unless it requests it.
 const SIGNAL: Signal = Signal::SIGURG;
 
-/// One thread that closes what is given to it, in turn among the users by whom it came. It exists from the start on, so closing needs no
-/// new thread. `Send` and `Sync`.
+/// One thread that closes the objects given to it, in turn among the users who own them. The thread
+/// runs from the start, so closing needs no new thread. `Send` and `Sync`.
 ///
-/// A wait for a peer is interrupted after 200 µs. What ignores signals (a file of a server that does not answer) holds up what is closed
-/// after it, and nobody else: bound what one user can give with [`Reaper::waiting_of`].
+/// A wait for a peer is interrupted after 200 µs. An object whose close ignores signals (a file of
+/// a server that does not answer) delays the objects closed after it, and nothing else. Use
+/// [`Reaper::waiting_of`] to limit how much one user can give.
 #[derive(Debug)]
 pub struct Reaper {
     shared: Arc<Shared>,
@@ -48,7 +51,7 @@ pub struct Reaper {
 struct Shared {
     state: Mutex<State>,
     /// There is something to close, or the end has come.
-    given: Condvar,
+    work_or_end: Condvar,
     /// Something was closed, or the thread has ended.
     closed: Condvar,
 }
@@ -58,7 +61,7 @@ struct State {
     /// Users in turn. One that is here has something in `things`.
     turns: VecDeque<u32>,
     things: HashMap<u32, VecDeque<Thing>>,
-    /// What is being closed is of this user.
+    /// User of the object that is being closed.
     closing: Option<u32>,
     waiting: usize,
     ending: bool,
@@ -80,7 +83,7 @@ impl Reaper {
     /// # Errors
     /// If the system gives no thread, timer or signal handler.
     pub fn start() -> io::Result<Self> {
-        // Somebody must handle it: what is ignored interrupts nothing.
+        // Install a handler: an ignored signal interrupts nothing.
         signal_hook::flag::register(SIGNAL as i32, Arc::new(AtomicBool::new(false)))?;
         let shared = Arc::new(Shared::default());
         let (ready, started) = mpsc::sync_channel(1);
@@ -94,7 +97,8 @@ impl Reaper {
         Ok(Self { shared })
     }
 
-    /// Closes `thing`, which came from user `uid`, and interrupts every wait for others meanwhile. Returns at once.
+    /// Closes `thing`, which came from user `uid`, and interrupts every wait for other processes
+    /// meanwhile. Returns at once.
     pub fn close(&self, uid: u32, thing: impl Send + 'static) {
         let mut state = self.shared.state();
         state.waiting += 1;
@@ -104,7 +108,7 @@ impl Reaper {
             state.turns.push_back(uid);
         }
         drop(state);
-        self.shared.given.notify_one();
+        self.shared.work_or_end.notify_one();
     }
 
     /// Things of user `uid` that are not closed yet.
@@ -123,11 +127,12 @@ impl Reaper {
 }
 
 impl Drop for Reaper {
-    /// Waits a second at most until everything is closed. The end of the process closes the rest, and waits for nobody.
+    /// Waits at most one second until everything is closed. The exit of the process closes the rest
+    /// without waiting.
     fn drop(&mut self) {
         let mut state = self.shared.state();
         state.ending = true;
-        self.shared.given.notify_one();
+        self.shared.work_or_end.notify_one();
         // A poisoned lock has been left by the thread, which has ended then.
         let _ = self
             .shared
@@ -154,7 +159,7 @@ impl Shared {
         let mut timer = match timer {
             Ok(timer) => timer,
             Err(error) => {
-                // Nobody has asked for anything: whoever started this is told.
+                // No request is pending yet: report the error to the caller of `start`.
                 let _ = ready.send(Err(error.into()));
                 return;
             }
@@ -173,7 +178,7 @@ impl Shared {
     /// The next thing to close; `None` when there is none and will be none.
     fn next(&self) -> Option<Thing> {
         let mut state = self
-            .given
+            .work_or_end
             .wait_while(self.state(), |state| {
                 state.turns.is_empty() && !state.ending
             })
@@ -217,10 +222,10 @@ mod tests {
 
     use super::*;
 
-    /// How long the test's sockets want to be waited for, in seconds.
+    /// Linger time of the test's sockets, in seconds.
     const LINGER_S: i32 = 60;
 
-    /// A socket with unsent data whose peer reads nothing, and that peer.
+    /// Returns a socket with unsent data whose peer reads nothing, and that peer.
     fn slow_to_close() -> (TcpStream, TcpStream) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let slow = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
@@ -250,19 +255,19 @@ mod tests {
             assert!(begun.elapsed() < Duration::from_secs(10), "they linger");
             thread::sleep(Duration::from_millis(1));
         }
-        // Closed indeed: what lies there is read to its end.
+        // The sockets are closed: each peer reads the data up to its end.
         for mut peer in peers {
             std::io::copy(&mut peer, &mut std::io::sink()).unwrap();
         }
     }
 
     #[test]
-    fn users_take_turns_and_what_waits_is_counted() {
+    fn users_take_turns_and_waiting_closes_are_counted() {
         let reaper = Reaper::start().unwrap();
         let (release, held) = mpsc::channel::<()>();
         let (order, dropped) = mpsc::channel();
-        struct Note(mpsc::Sender<u32>, u32);
-        impl Drop for Note {
+        struct DropRecorder(mpsc::Sender<u32>, u32);
+        impl Drop for DropRecorder {
             fn drop(&mut self) {
                 self.0.send(self.1).unwrap();
             }
@@ -275,7 +280,7 @@ mod tests {
         }
         reaper.close(0, Gate(held));
         for uid in [1, 1, 1, 2] {
-            reaper.close(uid, Note(order.clone(), uid));
+            reaper.close(uid, DropRecorder(order.clone(), uid));
         }
         assert_eq!((reaper.waiting_of(1), reaper.waiting_of(2)), (3, 1));
         assert_eq!(reaper.waiting(), 5);

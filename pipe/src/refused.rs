@@ -1,4 +1,4 @@
-//! What an application's half of a TX pipe refused.
+//! Counts of packets that an application's half of a TX pipe refused.
 
 use crate::{
     cursor::accept_count,
@@ -8,22 +8,25 @@ use crate::{
 /// Packets that can have been refused between two looks: an hour of as many as a core can count.
 const GROWTH_MAX: u64 = 1 << 42;
 
-/// Packets that did not enter a TX pipe: because its port could not send them, or because there was no room.
+/// Packets that did not enter a TX pipe because its port could not send them or because there was
+/// no space.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Refused {
     /// Shorter than an Ethernet header.
     pub too_short: u64,
     /// Longer than the port's frames.
     pub too_long: u64,
-    /// They found the pipe full; a sender that waits for room, or tries again, counts each time that it found none.
+    /// Packets that found the pipe full. A sender that waits for space or retries counts once for
+    /// each failed attempt.
     pub full: u64,
 }
 
 impl Refused {
-    /// What came since `before`.
+    /// Returns the increase since `before`.
     ///
     /// # Errors
-    /// [`Violation`] if a count shrank, or grew faster than packets can be refused: it would spoil every sum that it went into.
+    /// [`Violation`] if a count decreased, or grew faster than packets can be refused. Such a count
+    /// would corrupt every sum that includes it.
     pub fn since(self, before: Self) -> Result<Self, Violation> {
         let grown = |found, least: u64| {
             let most = least.saturating_add(GROWTH_MAX);
@@ -36,7 +39,7 @@ impl Refused {
         })
     }
 
-    /// All counts increased by those of `more`.
+    /// Increases all counts by those of `more`.
     pub const fn add(&mut self, more: Self) {
         self.too_short = self.too_short.saturating_add(more.too_short);
         self.too_long = self.too_long.saturating_add(more.too_long);
@@ -49,7 +52,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn counts_that_nobody_can_have_reached_are_lies() {
+    fn impossible_counts_are_refused() {
         let counts = |too_short, too_long, full| Refused {
             too_short,
             too_long,
@@ -59,13 +62,11 @@ mod tests {
         assert_eq!(more, Ok(counts(0, 5, 6)));
         assert!(counts(6, 9, 8).since(counts(7, 4, 8)).is_err());
         assert!(counts(7, 9, 7).since(counts(7, 4, 8)).is_err());
-        let said = counts(u64::MAX, 0, 0)
+        let message = counts(u64::MAX, 0, 0)
             .since(counts(1, 0, 0))
             .map_err(|lie| lie.to_string());
-        assert!(
-            said.is_err_and(
-                |said| said.contains("count of refused packets is 18446744073709551615")
-            )
-        );
+        assert!(message.is_err_and(|message| {
+            message.contains("count of refused packets is 18446744073709551615")
+        }));
     }
 }

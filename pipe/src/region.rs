@@ -1,4 +1,4 @@
-//! Registered memory: what verbs act on.
+//! Registered memory, the target of verbs.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
@@ -17,14 +17,19 @@ pub const WORD_BYTES: u64 = 8;
 /// Largest region, in bytes: 1 GiB.
 pub const REGION_BYTES_MAX: u64 = 1 << 30;
 
-/// Tries of a compare-and-exchange before a partial word is written in two steps. See [`RegionMemory::write`].
+/// Attempts of a compare-and-exchange before a partial word is written in two steps. See
+/// [`RegionMemory::write`].
 const PARTIAL_WORD_TRIES: u32 = 128;
 
-/// A region's memory, shared between the application that registered it and the daemon that executes verbs on it.
+/// A region's memory, shared between the application that registered it and the daemon that
+/// executes verbs on it.
 ///
-/// `Send` and `Sync`: every access is an atomic access to whole words, in this process and in the others. Atomics are sequentially consistent;
-/// a word is a little-endian `u64` when it is read or written as bytes. Offsets and lengths are in bytes and checked: an access
-/// that does not lie within the region, or an atomic at an offset that is not a multiple of 8, is `None` and changes nothing.
+/// `Send` and `Sync`: every access is an atomic access to whole words, in this process and in the
+/// others. Atomics are sequentially consistent. A word read or written as bytes is a little-endian
+/// `u64`.
+///
+/// Offsets and lengths are in bytes and are checked. An access outside the region, or an atomic at
+/// an offset that is not a multiple of 8, returns `None` and changes nothing.
 #[derive(Debug)]
 pub struct RegionMemory {
     mapping: Mapping,
@@ -32,11 +37,14 @@ pub struct RegionMemory {
 }
 
 impl RegionMemory {
-    /// Makes a region of `size_bytes`, a multiple of 8 up to [`REGION_BYTES_MAX`], all zero, every page allocated, its size sealed.
-    /// With it comes the descriptor to hand to the other side; the region itself keeps none.
+    /// Makes a region of `size_bytes`, a multiple of 8 up to [`REGION_BYTES_MAX`]. It is all zero,
+    /// every page is allocated, and its size is sealed.
+    ///
+    /// Also returns the descriptor for the other side. The region itself keeps none.
     ///
     /// # Errors
-    /// [`PipeError::Size`] for other sizes; [`PipeError::System`] if memory or descriptors have run out.
+    /// [`PipeError::Size`] for other sizes. [`PipeError::System`] if memory or descriptors are
+    /// exhausted.
     pub fn create(size_bytes: u64) -> Result<(Self, OwnedFd), PipeError> {
         let mapped_bytes = mapped_bytes(size_bytes)?;
         let memfd = memfd::create(WHAT, mapped_bytes, false)?;
@@ -49,10 +57,11 @@ impl RegionMemory {
         Ok((region, memfd))
     }
 
-    /// Maps a region of `size_bytes` that was received as `memfd`, which is closed.
+    /// Maps a region of `size_bytes` that was received as `memfd`. Closes `memfd`.
     ///
     /// # Errors
-    /// [`PipeError`] if the descriptor is not the sealed memory of such a region, or cannot be mapped.
+    /// [`PipeError`] if the descriptor is not the sealed memory of such a region, or cannot be
+    /// mapped.
     pub fn open(memfd: OwnedFd, size_bytes: u64) -> Result<Self, PipeError> {
         let mapped_bytes = mapped_bytes(size_bytes)?;
         memfd::check(WHAT, memfd.as_fd(), mapped_bytes)?;
@@ -63,11 +72,13 @@ impl RegionMemory {
         })
     }
 
-    /// Puts the memory of `memfd`, of the same size, in the place of this one, with what this one holds: at the same addresses, under whoever else uses it. What
-    /// others write here meanwhile may be lost, for several words are not copied at once.
+    /// Replaces this memory with that of `memfd`, of the same size, and copies the contents. The
+    /// addresses stay the same for all other users of this mapping. Concurrent writes by other
+    /// users may be lost, because the copy of several words is not atomic.
     ///
     /// # Errors
-    /// [`PipeError`] if the descriptor is not the sealed memory of such a region, or cannot be mapped. Nothing is changed then.
+    /// [`PipeError`] if the descriptor is not the sealed memory of such a region, or cannot be
+    /// mapped. Nothing is changed then.
     pub fn replace(&self, memfd: OwnedFd) -> Result<(), PipeError> {
         let next = Self::open(
             memfd.try_clone().map_err(|source| PipeError::System {
@@ -93,8 +104,8 @@ impl RegionMemory {
             })
     }
 
-    /// Brings the pages back in of which somebody made holes before [`crate::end_writers`], so that nobody waits for one later. Everything is in
-    /// when the memory is made.
+    /// Faults in the pages in which a process punched holes before [`crate::end_writers`], so that
+    /// no later access waits. All pages are present when the memory is made.
     pub fn populate(&self) {
         self.mapping.populate();
     }
@@ -118,13 +129,14 @@ impl RegionMemory {
         Some(())
     }
 
-    /// Writes a word and returns what was there.
+    /// Writes a word and returns the previous value.
     #[must_use]
     pub fn swap(&self, offset: u64, value: u64) -> Option<u64> {
         Some(self.word(offset)?.swap(value, Ordering::SeqCst))
     }
 
-    /// Writes `new` if the word is `expected`. `Ok` with `expected` if so, else `Err` with what is there.
+    /// Writes `new` if the word is `expected`. Returns `Ok` with `expected` on success, otherwise
+    /// `Err` with the current value.
     #[must_use]
     pub fn compare_exchange(
         &self,
@@ -138,31 +150,32 @@ impl RegionMemory {
         )
     }
 
-    /// Adds `delta`, wrapping, and returns what was there.
+    /// Adds `delta`, wrapping, and returns the previous value.
     #[must_use]
     pub fn fetch_add(&self, offset: u64, delta: u64) -> Option<u64> {
         Some(self.word(offset)?.fetch_add(delta, Ordering::SeqCst))
     }
 
-    /// Ands `mask` and returns what was there.
+    /// Ands `mask` and returns the previous value.
     #[must_use]
     pub fn fetch_and(&self, offset: u64, mask: u64) -> Option<u64> {
         Some(self.word(offset)?.fetch_and(mask, Ordering::SeqCst))
     }
 
-    /// Ors `mask` and returns what was there.
+    /// Ors `mask` and returns the previous value.
     #[must_use]
     pub fn fetch_or(&self, offset: u64, mask: u64) -> Option<u64> {
         Some(self.word(offset)?.fetch_or(mask, Ordering::SeqCst))
     }
 
-    /// Xors `mask` and returns what was there.
+    /// Xors `mask` and returns the previous value.
     #[must_use]
     pub fn fetch_xor(&self, offset: u64, mask: u64) -> Option<u64> {
         Some(self.word(offset)?.fetch_xor(mask, Ordering::SeqCst))
     }
 
-    /// Copies the bytes from `offset` on into `target`. Each word is read at once; several words are not.
+    /// Copies the bytes from `offset` on into `target`. The read of each word is atomic; the read
+    /// of several words is not.
     #[must_use]
     pub fn read(&self, offset: u64, target: &mut [u8]) -> Option<()> {
         for piece in self.pieces(offset, target.len())? {
@@ -176,9 +189,12 @@ impl RegionMemory {
         Some(())
     }
 
-    /// Copies `source` to `offset` on. Each whole word is written at once; several words are not. A word that is written in part keeps its
-    /// other bytes, even if they change meanwhile; only if another writer changes it again and again is it written in two steps,
-    /// between which the written bytes read as zero.
+    /// Copies `source` into the region from `offset` on. The write of each whole word is atomic;
+    /// the write of several words is not.
+    ///
+    /// A partially written word keeps its other bytes, even if they change meanwhile. If another
+    /// writer changes the word continuously, it is written in two steps. Between them the written
+    /// bytes read as zero.
     #[must_use]
     pub fn write(&self, offset: u64, source: &[u8]) -> Option<()> {
         for piece in self.pieces(offset, source.len())? {
@@ -229,7 +245,7 @@ fn write_part(word: &AtomicU64, value: u64, mask: u64) {
             Err(now) => seen = now,
         }
     }
-    // Somebody keeps changing this word. Whoever they are, they must not keep us here.
+    // Another writer keeps changing this word. It must not block this thread.
     word.fetch_and(!mask, Ordering::SeqCst);
     word.fetch_or(value, Ordering::SeqCst);
 }

@@ -16,7 +16,8 @@ use crate::{
     shared_bytes::{SharedBytes, SharedBytesMut},
 };
 
-/// A ring of bytes whose size is a power of two, mapped twice back to back so that no access wraps.
+/// A ring of bytes whose size is a power of two. It is mapped twice back to back, so no access
+/// wraps.
 #[derive(Debug)]
 pub(crate) struct Ring {
     mapping: Mapping,
@@ -45,7 +46,8 @@ impl Ring {
         self.mapping.bytes()
     }
 
-    /// Address of the byte at `cursor`; valid for `capacity()` bytes from there on while `self` lives.
+    /// Address of the byte at `cursor`. It is valid for `capacity()` bytes from there while `self`
+    /// exists.
     #[inline]
     fn at(&self, cursor: u64) -> NonNull<u8> {
         let index = cursor as usize & (self.capacity() - 1);
@@ -59,7 +61,8 @@ impl Ring {
         #[cfg(target_arch = "x86_64")]
         {
             use core::arch::x86_64::{_MM_HINT_ET0, _mm_prefetch};
-            // SAFETY: a hint that every x86-64 processor takes, as nothing at worst; it cannot fault, and changes no byte.
+            // SAFETY: a hint that every x86-64 processor accepts, at worst as a no-op. It cannot
+            // fault and changes no byte.
             unsafe { _mm_prefetch::<_MM_HINT_ET0>(self.at(cursor).as_ptr().cast()) };
         }
         #[cfg(not(target_arch = "x86_64"))]
@@ -69,9 +72,9 @@ impl Ring {
     /// The `len` bytes from `cursor` on, to be copied out.
     ///
     /// # Safety
-    /// `len` is at most the capacity, and for the view's whole life no half *in this process*
-    /// writes that span: the caller is the pipe's consumer and the span lies between its head and
-    /// the accepted tail.
+    /// `len` is at most the capacity. While the view exists, no half *in this process* writes that
+    /// span: the caller is the pipe's consumer and the span lies between its head and the accepted
+    /// tail.
     #[inline]
     pub(crate) unsafe fn view(&self, cursor: u64, len: usize) -> SharedBytes<'_> {
         debug_assert!(len <= self.capacity());
@@ -83,38 +86,39 @@ impl Ring {
     /// The `len` bytes from `cursor` on, to be copied into.
     ///
     /// # Safety
-    /// The mapping is writable, `len` is at most the capacity, and no half *in this process* holds
-    /// that span while the view lives: the
-    /// caller is the pipe's producer and the span lies between its tail and the head plus the capacity.
+    /// The mapping is writable and `len` is at most the capacity. While the view exists, no half
+    /// *in this process* holds that span: the caller is the pipe's producer and the span lies
+    /// between its tail and the head plus the capacity.
     #[inline]
     pub(crate) unsafe fn view_mut(&self, cursor: u64, len: usize) -> SharedBytesMut<'_> {
         debug_assert!(len <= self.capacity());
-        // SAFETY: the span is valid for writes (two views, `len` at most one view; writable by the
-        // caller's word) while `self` is borrowed, and nobody else's in this process (caller).
+        // SAFETY: the span is valid for writes while `self` is borrowed: there are two views, `len`
+        // is at most one view, and the caller guarantees that it is writable. Nothing else in this
+        // process uses the span (caller).
         unsafe { SharedBytesMut::new(self.at(cursor), len) }
     }
 
-    /// The `len` bytes from `cursor` on, in place: for the application's halves alone.
+    /// The `len` bytes from `cursor` on, in place. Only for the application's halves.
     ///
     /// # Safety
-    /// `len` is at most the capacity, and for the slice's whole life nobody writes that span. In
-    /// this process: the caller is the pipe's consumer and the span lies between its head and the
+    /// `len` is at most the capacity, and nothing writes that span while the slice exists. In this
+    /// process: the caller is the pipe's consumer and the span lies between its head and the
     /// accepted tail. The other process is the daemon, trusted to write only what was given back.
     #[inline]
     pub(crate) unsafe fn slice(&self, cursor: u64, len: usize) -> &[u8] {
         debug_assert!(len <= self.capacity());
-        // SAFETY: the span is valid for reads (two views, `len` at most one view), initialised
-        // (memfd) and written by nobody while the slice lives (caller).
+        // SAFETY: the span is valid for reads (two views, `len` at most one view) and initialized
+        // (memfd). Nothing writes it while the slice exists (caller).
         unsafe { core::slice::from_raw_parts(self.at(cursor).as_ptr(), len) }
     }
 
-    /// The `len` bytes from `cursor` on, to be changed in place: for the application's halves
-    /// alone.
+    /// The `len` bytes from `cursor` on, to be changed in place. Only for the application's halves.
     ///
     /// # Safety
-    /// The mapping is writable, and the caller alone in this process may reach the span for the slice's whole life; the other
-    /// process is the daemon, trusted to read only what was handed over and to write only what was
-    /// given back. `len` is at most the capacity, so that no byte is reached through both views.
+    /// The mapping is writable, and only the caller in this process may access the span while the
+    /// slice exists. The other process is the daemon, trusted to read only what was handed over and
+    /// to write only what was given back. `len` is at most the capacity, so no byte is accessed
+    /// through both views.
     #[inline]
     #[expect(
         clippy::mut_from_ref,

@@ -1,5 +1,5 @@
-//! The Unix `SOCK_SEQPACKET` socket over which processes meet: datagrams in order, descriptors beside them, and the kernel's word for who
-//! is at the other end.
+//! The Unix `SOCK_SEQPACKET` socket that connects processes: ordered datagrams with descriptors,
+//! and the peer's credentials as reported by the kernel.
 
 use std::{
     ffi::OsStr,
@@ -38,14 +38,17 @@ use crate::{event::wait_readable, lock_file::LockFile, socket_options};
 /// Most descriptors beside one datagram. More are an error at either end.
 pub const DESCRIPTORS_MAX: usize = 16;
 
-/// Most descriptors that the kernel passes at once (`SCM_MAX_FD`). Room for all, so that none can be lost on the way to being closed.
+/// Most descriptors that the kernel passes at once (`SCM_MAX_FD`). The receive buffer has space for
+/// all, so none is lost before it is closed.
 const KERNEL_DESCRIPTORS_MAX: usize = 253;
 
-/// Looks at the lock of a name that somebody else is making, and the pause between them: a second in all, far beyond what it takes.
+/// Attempts to take the lock of a name that another process is making, and the pause between them.
+/// The total is one second, far more than needed.
 const LOCK_ATTEMPTS: u32 = 100;
 const LOCK_PAUSE: Duration = Duration::from_millis(10);
 
-/// Unread datagrams that [`Connection::hang_up`] takes out. Who left more has them dropped aside.
+/// Most unread datagrams that [`Connection::hang_up`] takes out. A connection with more left is
+/// dropped elsewhere.
 const UNREAD_MAX: u32 = 64;
 
 /// Connections that may wait to be accepted.
@@ -58,7 +61,7 @@ pub enum SeqpacketError {
     /// The other end has closed the connection, or its process is gone.
     #[error("the other end closed the connection")]
     Closed,
-    /// Nothing to receive, or no room to send, on a non-blocking connection.
+    /// Nothing to receive, or no space to send, on a non-blocking connection.
     #[error("the call would block")]
     WouldBlock,
     /// A datagram was longer than the buffer. It and its descriptors are gone.
@@ -73,10 +76,11 @@ pub enum SeqpacketError {
         /// How many.
         found: usize,
     },
-    /// Descriptors came where none are taken. The datagram stays unread, and its descriptors with it.
-    #[error("descriptors came with a datagram, and none are taken here")]
+    /// Descriptors arrived where none are accepted. The datagram and its descriptors stay unread.
+    #[error("descriptors arrived with a datagram, and none are accepted here")]
     Descriptors,
-    /// The system could not hand over all descriptors, for want of room in this process's table. Those that came are closed.
+    /// The kernel could not pass all descriptors, because this process's descriptor table is full.
+    /// Those received are closed.
     #[error("descriptors were lost on the way: this process has too many open")]
     DescriptorsLost,
     /// An empty datagram looks like the end of the connection, so none is sent.
@@ -87,7 +91,8 @@ pub enum SeqpacketError {
     Io(#[from] io::Error),
 }
 
-/// Who is at the other end, as the kernel saw it when the connection was made.
+/// Identity of the process at the other end, as recorded by the kernel when the connection was
+/// made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Credentials {
     /// Process id; 0 if it is not visible from here.
@@ -98,25 +103,30 @@ pub struct Credentials {
     pub gid: u32,
 }
 
-/// A socket with a name that others connect to. Its name goes with it, unless somebody else made it.
+/// A listening socket with a path. Dropping it removes the path, unless another process made the
+/// socket.
 #[derive(Debug)]
 pub struct Listener {
     fd: OwnedFd,
     path: PathBuf,
-    /// The name's own device and inode, so that a successor's socket is not removed; `None` where the name is another's.
+    /// Device and inode of the path, so that the socket of a successor is not removed. `None` if
+    /// another process owns the path.
     identity: Option<(u64, u64)>,
-    /// Never asks the kernel to refuse descriptors.
-    lets_descriptors_pass: bool,
+    /// Never requests the kernel to refuse descriptors.
+    passes_descriptors: bool,
 }
 
 impl Listener {
-    /// Listens at `path`. A socket that lies there and that nobody answers is removed first; anything else is left alone.
+    /// Listens at `path`. Removes an existing socket there first if no process listens on it.
+    /// Leaves anything else alone.
     ///
     /// # Errors
-    /// [`io::ErrorKind::AddrInUse`] if somebody answers there or something other than a socket lies there; else what the system said.
+    /// [`io::ErrorKind::AddrInUse`] if a process listens there, or the path is not a socket.
+    /// Otherwise the error of the system call.
     pub fn bind(path: &Path) -> io::Result<Self> {
         let address = SocketAddrUnix::new(path)?;
-        // Two starting at once must not each remove what the other has just made. The lock goes with this call.
+        // Two processes that start at once must not remove each other's new socket. This call drops
+        // the lock on return.
         let _lock = lock_name(path)?;
         let fd = new_socket(SocketFlags::empty())?;
         match bind(&fd, &address) {
@@ -131,16 +141,18 @@ impl Listener {
             fd,
             path: path.to_owned(),
             identity: Some((stat.st_dev, stat.st_ino)),
-            lets_descriptors_pass: false,
+            passes_descriptors: false,
         };
         listen(&listener.fd, BACKLOG)?;
         Ok(listener)
     }
 
-    /// Takes over a socket that listens already, and whose name its maker keeps: a service manager's, where connections wait while nobody serves.
+    /// Adopts a socket that already listens and whose path its maker keeps, such as a service
+    /// manager's. Connections wait there while no process serves them.
     ///
     /// # Errors
-    /// [`io::ErrorKind::InvalidInput`] if it is no listening socket of this kind with a path; else what the system said.
+    /// [`io::ErrorKind::InvalidInput`] if it is not a listening socket of this kind with a path.
+    /// Otherwise the error of the system call.
     pub fn adopt(fd: OwnedFd) -> io::Result<Self> {
         let wrong = |what: &str| io::Error::new(io::ErrorKind::InvalidInput, what);
         if socket_type(&fd)? != SocketType::SEQPACKET {
@@ -158,20 +170,22 @@ impl Listener {
             fd,
             path,
             identity: None,
-            lets_descriptors_pass: false,
+            passes_descriptors: false,
         })
     }
 
-    /// Takes the next connection; waits for one unless non-blocking.
+    /// Accepts the next connection. Waits for one unless non-blocking.
     ///
     /// # Errors
-    /// [`io::ErrorKind::WouldBlock`] if there is none and the listener is non-blocking; else what the system said.
+    /// [`io::ErrorKind::WouldBlock`] if there is none and the listener is non-blocking. Otherwise
+    /// the error of the system call.
     pub fn accept(&self) -> io::Result<Connection> {
         let fd = retry_on_intr(|| accept_with(&self.fd, SocketFlags::CLOEXEC))?;
         Ok(Connection { fd })
     }
 
-    /// Whether [`Listener::accept`] returns at once. Connections are blocking at first, whatever this is.
+    /// Sets whether [`Listener::accept`] returns at once. New connections are blocking regardless
+    /// of this setting.
     ///
     /// # Errors
     /// If the system call fails.
@@ -179,24 +193,28 @@ impl Listener {
         set_nonblocking(self.fd.as_fd(), nonblocking)
     }
 
-    /// Has the kernel refuse descriptors that others send over the connections accepted from now on: closing some descriptors takes
-    /// as long as who sent them likes. Returns whether no connection can bring any: the kernel can (Linux 6.16), and none waits here from before.
+    /// Requests the kernel to refuse descriptors sent over connections accepted from now on. The
+    /// sender of some descriptors controls how long it takes to close them.
+    ///
+    /// Returns whether no connection can bring any: the kernel supports it (Linux 6.16), and no
+    /// connection from before is waiting.
     ///
     /// # Errors
     /// If the system call fails.
     pub fn refuse_descriptors(&self) -> io::Result<bool> {
-        if self.lets_descriptors_pass {
+        if self.passes_descriptors {
             return Ok(false);
         }
         let refuses = socket_options::refuse_descriptors(self.fd.as_fd())?;
         Ok(refuses && self.identity.is_some())
     }
 
-    /// As on a kernel before Linux 6.16: [`Listener::refuse_descriptors`] does nothing. For tests of what such a kernel lets through.
+    /// Behaves as on a kernel before Linux 6.16: [`Listener::refuse_descriptors`] does nothing. For
+    /// tests of the behavior on such a kernel.
     #[doc(hidden)]
     #[must_use]
     pub fn as_before_linux_6_16(mut self) -> Self {
-        self.lets_descriptors_pass = true;
+        self.passes_descriptors = true;
         self
     }
 
@@ -220,13 +238,13 @@ fn lock_name(socket: &Path) -> io::Result<LockFile> {
     }
     Err(in_use(
         &path,
-        "another process holds this lock: end it, or remove the file",
+        "another process holds this lock: stop it, or remove the file",
     ))
 }
 
 impl Drop for Listener {
     fn drop(&mut self) {
-        // There is nobody to tell if the name cannot be removed; the next `bind` finds it stale.
+        // A failure to remove the name cannot be reported. The next `bind` finds it stale.
         if let Some(identity) = self.identity
             && lstat(&self.path).is_ok_and(|stat| (stat.st_dev, stat.st_ino) == identity)
         {
@@ -248,18 +266,22 @@ pub struct Connection {
 }
 
 impl Connection {
-    /// Connects to the listener at `path`. Waits as long as others wait there to be accepted: for ever, if the listener is stopped.
+    /// Connects to the listener at `path`. Waits while the listener's backlog is full: forever, if
+    /// the listener is stopped.
     ///
     /// # Errors
-    /// [`io::ErrorKind::NotFound`] if there is no socket, [`io::ErrorKind::ConnectionRefused`] if nobody listens; else what the system said.
+    /// [`io::ErrorKind::NotFound`] if there is no socket. [`io::ErrorKind::ConnectionRefused`] if
+    /// no process listens. Otherwise the error of the system call.
     pub fn connect(path: &Path) -> io::Result<Self> {
         Self::connect_on(new_socket(SocketFlags::empty())?, path)
     }
 
-    /// As [`Connection::connect`], waiting no longer than `timeout`, and some microseconds at least. Later sends, if they block, wait no longer either.
+    /// As [`Connection::connect`], with a limit of `timeout`, at least some microseconds. The limit
+    /// also applies to later sends that block.
     ///
     /// # Errors
-    /// As [`Connection::connect`], and [`io::ErrorKind::WouldBlock`] if nobody accepted in time.
+    /// As [`Connection::connect`], and [`io::ErrorKind::WouldBlock`] if the listener did not accept
+    /// in time.
     pub fn connect_timeout(path: &Path, timeout: Duration) -> io::Result<Self> {
         let fd = new_socket(SocketFlags::empty())?;
         // The kernel takes 0 for no timeout.
@@ -288,10 +310,10 @@ impl Connection {
         Ok((Self { fd: one }, Self { fd: other }))
     }
 
-    /// Sends one datagram with descriptors beside it; all or nothing. The descriptors stay open here.
+    /// Sends one datagram with descriptors, all or nothing. The descriptors stay open here.
     ///
     /// # Errors
-    /// [`SeqpacketError`]; a datagram that is too long for the system is [`SeqpacketError::Io`].
+    /// [`SeqpacketError`]. A datagram that is too long for the system is [`SeqpacketError::Io`].
     pub fn send(&self, bytes: &[u8], fds: &[BorrowedFd<'_>]) -> Result<(), SeqpacketError> {
         if bytes.is_empty() {
             return Err(SeqpacketError::Empty);
@@ -320,11 +342,14 @@ impl Connection {
         Ok(())
     }
 
-    /// Receives one datagram into `buffer`: its length, and the descriptors beside it (close-on-exec). For a peer that is trusted: closing
-    /// a descriptor may take as long as its sender likes. [`Connection::recv_bytes`] takes none.
+    /// Receives one datagram into `buffer`. Returns its length and its descriptors (close-on-exec).
+    ///
+    /// Use it only with a trusted peer: closing a descriptor may take as long as its sender
+    /// chooses. [`Connection::recv_bytes`] accepts no descriptors.
     ///
     /// # Errors
-    /// [`SeqpacketError`]. After any but `WouldBlock` the datagram, if there was one, is gone, and its descriptors are closed.
+    /// [`SeqpacketError`]. After any error but `WouldBlock` the datagram, if there was one, is
+    /// gone, and its descriptors are closed.
     pub fn recv(&self, buffer: &mut [u8]) -> Result<(usize, Vec<OwnedFd>), SeqpacketError> {
         let max = buffer.len();
         let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(KERNEL_DESCRIPTORS_MAX))];
@@ -332,7 +357,7 @@ impl Connection {
         let message = self
             .receive(buffer, &mut ancillary, RecvFlags::CMSG_CLOEXEC)
             .map_err(from_errno)?;
-        // Taken out before anything is refused: whatever is not returned is closed.
+        // Extract them before any refusal: all that are not returned are closed.
         let mut fds = Vec::new();
         for message in ancillary.drain() {
             if let RecvAncillaryMessage::ScmRights(rights) = message {
@@ -354,11 +379,13 @@ impl Connection {
         Ok((message.bytes, fds))
     }
 
-    /// Receives one datagram into `buffer` and gives its length. One that bears descriptors is left where it is, so that none is ever
-    /// closed here: [`Connection::hang_up`], and drop the connection where that may take long. One receiver at a time.
+    /// Receives one datagram into `buffer` and returns its length. One receiver at a time.
+    ///
+    /// A datagram with descriptors stays in the socket, so that this call closes none. In that case
+    /// call [`Connection::hang_up`], then drop the connection where a delay is acceptable.
     ///
     /// # Errors
-    /// [`SeqpacketError`]. After `WouldBlock` and `Descriptors` nothing has been taken.
+    /// [`SeqpacketError`]. After `WouldBlock` and `Descriptors` nothing has been consumed.
     pub fn recv_bytes(&self, buffer: &mut [u8]) -> Result<usize, SeqpacketError> {
         let max = buffer.len();
         match self.head().map_err(from_errno)? {
@@ -379,11 +406,14 @@ impl Connection {
         Ok(message.bytes)
     }
 
-    /// Ends the connection in both directions, and takes out what the other end has sent and nobody has read. Returns whether nothing is left:
-    /// only then does dropping the connection wait for nobody. What was sent to the other end can still be read there.
-    #[must_use = "what is left may be slow to close: give the connection to a `Reaper`"]
+    /// Shuts down the connection in both directions and discards unread data from the other end.
+    ///
+    /// Returns whether nothing is left: only then does dropping the connection not wait. Data sent
+    /// to the other end can still be read there.
+    #[must_use = "unread data may be slow to close: give the connection to a `Reaper`"]
     pub fn hang_up(&self) -> bool {
-        // From here on nothing more arrives. With each datagram there is now the sender's name, so an empty one is not taken for the end.
+        // No more data arrives after this. Each datagram now has the sender's credentials, so an
+        // empty one is not mistaken for the end.
         if shutdown(&self.fd, Shutdown::Both).is_err()
             || set_socket_passcred(&self.fd, true).is_err()
         {
@@ -407,7 +437,8 @@ impl Connection {
         false
     }
 
-    /// What the next datagram is. It stays where it is: the kernel counts the references of its descriptors up and down again.
+    /// Returns the kind of the next datagram without consuming it. The kernel takes and drops
+    /// references to its descriptors.
     fn head(&self) -> rustix::io::Result<Head> {
         let nothing = &mut RecvAncillaryBuffer::default();
         let message = self.receive(&mut [], nothing, RecvFlags::PEEK)?;
@@ -430,14 +461,16 @@ impl Connection {
             retry_on_intr(|| recvmsg(&self.fd, &mut [IoSliceMut::new(buffer)], ancillary, flags))
         };
         match receive() {
-            // An end that closed without reading all is told once, before what it had sent.
+            // The kernel reports once that the peer closed without reading all data, before it
+            // returns the peer's data.
             Err(Errno::CONNRESET) => receive(),
             received => received,
         }
     }
 
-    /// Sleeps until there is something to receive (or the other end has closed), or `timeout` has passed (`None`: for ever).
-    /// Returns whether there is.
+    /// Sleeps until there is something to receive, the other end has closed, or `timeout` has
+    /// passed (`None`: no limit). Returns whether there is something to receive or the other end
+    /// has closed.
     ///
     /// # Errors
     /// If the system call fails.
@@ -445,7 +478,7 @@ impl Connection {
         wait_readable(self.fd.as_fd(), timeout)
     }
 
-    /// Who is at the other end.
+    /// Returns the identity of the process at the other end.
     ///
     /// # Errors
     /// If the system call fails.
@@ -458,18 +491,23 @@ impl Connection {
         })
     }
 
-    /// The process that made the other end: readable once it has ended, whoever else holds that end by then. `None` where the kernel has
-    /// no such thing to give (before Linux 6.5, of a process that is not visible from here), or has no descriptor left.
+    /// Returns a descriptor of the process that made the other end. The descriptor becomes readable
+    /// when that process exits, regardless of which process holds the end by then.
+    ///
+    /// Returns `None` if the kernel cannot provide one (before Linux 6.5, for a process that is not
+    /// visible from here), or if descriptors are exhausted.
     #[must_use]
     pub fn peer_process(&self) -> Option<OwnedFd> {
         getsockopt(&self.fd, PeerPidfd).ok().or_else(|| {
-            // By its number, which is still its own as long as it lives: it has just connected.
+            // Fall back to the process id. It is valid as long as the process runs, and the process
+            // has just connected.
             let pid = Pid::from_raw(self.peer_credentials().ok()?.pid)?;
             pidfd_open(pid, PidfdFlags::empty()).ok()
         })
     }
 
-    /// The supplementary groups that the process at the other end had when it connected, by the kernel's word.
+    /// Returns the supplementary groups of the process at the other end when it connected, as
+    /// reported by the kernel.
     ///
     /// # Errors
     /// If the system call fails.
@@ -492,7 +530,7 @@ impl AsFd for Connection {
     }
 }
 
-/// What lies at the head of a connection.
+/// Kind of the next datagram of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Head {
     /// Nothing, and nothing will; or an empty datagram, which looks like that.
@@ -514,14 +552,14 @@ fn new_socket(flags: SocketFlags) -> io::Result<OwnedFd> {
 
 fn remove_stale(path: &Path, address: &SocketAddrUnix) -> io::Result<()> {
     if FileType::from_raw_mode(lstat(path)?.st_mode) != FileType::Socket {
-        return Err(in_use(path, "something other than a socket lies there"));
+        return Err(in_use(path, "a file that is not a socket is there"));
     }
-    // Non-blocking: a listener whose backlog is full is alive, and must not hold us up.
+    // Non-blocking: a listener with a full backlog is running, and must not block this process.
     match connect(&new_socket(SocketFlags::NONBLOCK)?, address) {
         Err(Errno::CONNREFUSED) => Ok(unlink(path)?),
         Err(Errno::NOENT) => Ok(()),
         Ok(()) | Err(Errno::AGAIN | Errno::PROTOTYPE) => {
-            Err(in_use(path, "somebody listens there already"))
+            Err(in_use(path, "another process listens there already"))
         }
         Err(errno) => Err(errno.into()),
     }

@@ -1,18 +1,19 @@
-//! What both halves of a pipe keep of its memory.
+//! State of a pipe's memory that both halves keep.
 
 use crate::{QUANTUM_BYTES, control::Control, ring::Ring, spec::aligned};
 
-/// What a half keeps: the mappings, without the descriptors.
+/// State that a half keeps: the mappings, without the descriptors.
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) control: Control,
     pub(crate) ring: Ring,
-    /// What items begin at multiples of, in bytes: a power of two.
+    /// Items begin at multiples of this many bytes: a power of two.
     pub(crate) alignment: u64,
 }
 
 impl Shared {
-    /// Most bytes that a pipe holds: one quantum less than the ring, so that full and empty differ for readers of bare indices too.
+    /// Most bytes that a pipe holds: one quantum less than the ring, so that full and empty also
+    /// differ for readers of wrapped indices.
     #[inline]
     pub(crate) const fn usable(&self) -> u64 {
         (self.ring.capacity() - QUANTUM_BYTES) as u64

@@ -50,7 +50,7 @@ impl<'a> SharedBytes<'a> {
     /// The `len` bytes from `start` on.
     ///
     /// # Safety
-    /// They can be read, and for `'a` stay mapped and are written by nobody *in this process*.
+    /// For `'a` the bytes can be read, stay mapped, and nothing *in this process* writes them.
     #[inline]
     pub(crate) const unsafe fn new(start: NonNull<u8>, len: usize) -> Self {
         Self {
@@ -136,7 +136,7 @@ impl<'a> SharedBytes<'a> {
 impl<'a> From<&'a [u8]> for SharedBytes<'a> {
     #[inline]
     fn from(bytes: &'a [u8]) -> Self {
-        // SAFETY: a slice can be read and is written by nobody while it is borrowed.
+        // SAFETY: a slice can be read, and nothing writes it while it is borrowed.
         unsafe { Self::new(NonNull::from(bytes).cast(), bytes.len()) }
     }
 }
@@ -145,8 +145,8 @@ impl<'a> SharedBytesMut<'a> {
     /// The `len` bytes from `start` on.
     ///
     /// # Safety
-    /// They can be written, and for `'a` stay mapped and are neither read nor written by anybody
-    /// else *in this process*.
+    /// For `'a` the bytes can be written, stay mapped, and nothing else *in this process* reads or
+    /// writes them.
     #[inline]
     pub(crate) const unsafe fn new(start: NonNull<u8>, len: usize) -> Self {
         Self {
@@ -254,9 +254,9 @@ unsafe fn copy(source: *const u8, target: *mut u8, len: usize) {
 #[cfg(target_arch = "x86_64")]
 #[inline(never)]
 unsafe fn copy_any(source: *const u8, target: *mut u8, len: usize) {
-    // SAFETY: the arguments are in the registers of the C calling convention, `clobber_abi` names
-    // all that a call may change, and the stack is aligned because `nostack` is absent. `memcpy`
-    // accesses the two spans only, whatever bytes it reads.
+    // SAFETY: the arguments are in the registers of the C calling convention. `clobber_abi` names
+    // all registers that a call may change. The stack is aligned because `nostack` is absent.
+    // `memcpy` accesses only the two spans, regardless of their contents.
     unsafe {
         core::arch::asm!(
             "call {memcpy}",
@@ -338,7 +338,7 @@ mod tests {
     }
 
     #[test]
-    fn a_copy_of_any_length_and_alignment_is_what_single_bytes_make() {
+    fn a_copy_of_any_length_and_alignment_equals_a_bytewise_copy() {
         for len in (0..300).chain([1023, 1024, 1514, 4096, 9001]) {
             for skip in [0, 1, 13] {
                 let source = bytes(len + skip);
@@ -423,7 +423,7 @@ mod tests {
                 view.copy_to(&mut copied);
                 let before = copied.clone();
                 assert!(copied.iter().all(|byte| [1, 2].contains(byte)));
-                assert_eq!(copied, before, "nobody reaches a copy");
+                assert_eq!(copied, before, "no thread changes a copy");
             }
             stop.store(true, Ordering::Relaxed);
         });

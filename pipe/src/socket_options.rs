@@ -1,4 +1,5 @@
-//! Options of Unix sockets that no library offers: `SO_PASSRIGHTS` (Linux 6.16) and `SO_PEERGROUPS` (Linux 4.13).
+//! Unix socket options that no library provides: `SO_PASSRIGHTS` (Linux 6.16) and `SO_PEERGROUPS`
+//! (Linux 4.13).
 
 use std::{
     io,
@@ -10,17 +11,17 @@ use nix::libc;
 /// The option's number in `asm-generic/socket.h`, which x86-64, AArch64 and RISC-V use.
 const SO_PASSRIGHTS: libc::c_int = 83;
 
-/// Groups for which there is room at the first attempt.
+/// Number of groups for which the first attempt has space.
 const GROUPS_USUAL: usize = 64;
 
-/// Has the kernel refuse descriptors that others send to `socket`, and to those that a listening one accepts from now on.
-/// `false`: this kernel cannot.
+/// Requests the kernel to refuse descriptors sent to `socket`. For a listening socket this applies
+/// to connections accepted from now on. Returns `false` if the kernel does not support it.
 ///
 /// # Errors
-/// What the system said, other than that it does not know the option.
+/// The error of the system call, unless the kernel does not know the option.
 pub fn refuse_descriptors(socket: BorrowedFd<'_>) -> io::Result<bool> {
     let off: libc::c_int = 0;
-    // SAFETY: the kernel reads `off`, which lives through the call, and no more than its size.
+    // SAFETY: the kernel reads `off` and no more than its size. `off` exists throughout the call.
     let result = unsafe {
         libc::setsockopt(
             socket.as_raw_fd(),
@@ -41,17 +42,17 @@ pub fn refuse_descriptors(socket: BorrowedFd<'_>) -> io::Result<bool> {
     }
 }
 
-/// The supplementary groups that the process at the other end had when it connected.
+/// Returns the supplementary groups of the process at the other end when it connected.
 ///
 /// # Errors
-/// What the system said.
+/// The error of the system call.
 pub(crate) fn peer_groups(socket: BorrowedFd<'_>) -> io::Result<Vec<libc::gid_t>> {
     let mut groups: Vec<libc::gid_t> = vec![0; GROUPS_USUAL];
     loop {
         let room = size_of_val(groups.as_slice());
         let mut bytes = room as libc::socklen_t;
-        // SAFETY: the kernel writes at most `bytes` bytes to `groups`, which has as many, and the number of bytes to `bytes`; both live
-        // through the call. Any bit pattern is a `gid_t`.
+        // SAFETY: the kernel writes at most `bytes` bytes to `groups`, which has as many, and the
+        // number of bytes to `bytes`. Both exist throughout the call. Any bit pattern is a `gid_t`.
         let result = unsafe {
             libc::getsockopt(
                 socket.as_raw_fd(),
@@ -67,7 +68,7 @@ pub(crate) fn peer_groups(socket: BorrowedFd<'_>) -> io::Result<Vec<libc::gid_t>
             return Ok(groups);
         }
         let error = io::Error::last_os_error();
-        // The kernel says how much it has. It never changes, so the second attempt finds room.
+        // The kernel returns the required size. It never changes, so the second attempt succeeds.
         if error.raw_os_error() != Some(libc::ERANGE) || bytes as usize <= room {
             return Err(error);
         }

@@ -1,4 +1,4 @@
-//! What a pipe is asked to be.
+//! Parameters of a pipe.
 
 /// Bytes of one quantum: packets start at multiples of it, and cursors move by multiples of it.
 pub const QUANTUM_BYTES: usize = 64;
@@ -9,7 +9,7 @@ pub const CAPACITY_BYTES_MIN: u64 = 4096;
 /// Largest ring, in bytes: 1 GiB.
 pub const CAPACITY_BYTES_MAX: u64 = 1 << 30;
 
-/// Which way a pipe carries, seen from the application, and what.
+/// Direction of a pipe, seen from the application, and what it carries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Direction {
     /// To the application.
@@ -18,8 +18,8 @@ pub enum Direction {
     Tx,
     /// To the application, which sends them on from where they lie.
     RxTx,
-    /// Bytes without gaps, to the application. Where one message ends and the next begins is for the application to tell, by
-    /// a [`crate::framing`].
+    /// Bytes without gaps, to the application. The application determines message boundaries with a
+    /// [`crate::framing`].
     RxBytes,
 }
 
@@ -29,7 +29,7 @@ impl Direction {
         matches!(self, Self::Rx | Self::RxBytes)
     }
 
-    /// What items begin at multiples of, in bytes: a power of two.
+    /// Items begin at multiples of this many bytes: a power of two.
     pub(crate) const fn alignment(self) -> u64 {
         match self {
             Self::Rx | Self::Tx | Self::RxTx => QUANTUM_BYTES as u64,
@@ -38,10 +38,11 @@ impl Direction {
     }
 }
 
-/// Page size wanted for the data.
+/// Page size requested for the data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum PagePolicy {
-    /// 2 MiB pages where they are to be had, reserved or transparent, else 4 KiB. See [`crate::PipeMemory::create`].
+    /// 2 MiB pages if available, reserved or transparent, otherwise 4 KiB. See
+    /// [`crate::PipeMemory::create`].
     Auto,
     /// 2 MiB pages or an error; 4 KiB pages for a ring below 2 MiB, which is smaller than one.
     Require,
@@ -54,9 +55,10 @@ pub enum PagePolicy {
 pub struct PipeSpec {
     /// Which way it carries packets.
     pub direction: Direction,
-    /// Size of the ring in bytes: a power of two, [`CAPACITY_BYTES_MIN`] to [`CAPACITY_BYTES_MAX`]. 64 bytes less can be used.
+    /// Size of the ring in bytes: a power of two, [`CAPACITY_BYTES_MIN`] to [`CAPACITY_BYTES_MAX`].
+    /// The usable size is 64 bytes less.
     pub capacity_bytes: u64,
-    /// Page size wanted for the data.
+    /// Page size requested for the data.
     pub pages: PagePolicy,
 }
 

@@ -1,4 +1,5 @@
-//! The atomics that the protocols are written with: the machine's, or the model checker's under `cfg(loom)`.
+//! The atomics that the protocols use: real atomics, or those of the model checker under
+//! `cfg(loom)`.
 
 #[cfg(not(loom))]
 pub use core::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};

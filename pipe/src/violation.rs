@@ -1,11 +1,12 @@
-//! What the other side of shared memory did that an honest one never does.
+//! Actions of the other side of shared memory that an honest side never performs.
 
 use core::fmt;
 
 /// A value in shared memory that an honest peer never writes.
 ///
-/// The half that finds one stops reading the peer's words: the same violation is returned from then on, and whoever drives the
-/// half detaches the peer with this as the reason. Nothing outside the offender's own memory was touched.
+/// The half that finds one stops reading the peer's words and returns the same violation from then
+/// on. The caller that drives the half detaches the peer for this reason. Nothing outside the
+/// offender's own memory is affected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Violation {
@@ -16,7 +17,7 @@ pub enum Violation {
         /// Its value, in bytes.
         found: u64,
     },
-    /// A cursor went back, or past what its writer may have reached.
+    /// A cursor went backwards, or past the position that its writer can have reached.
     OutOfRange {
         /// Which cursor.
         cursor: Cursor,
@@ -27,7 +28,7 @@ pub enum Violation {
         /// Greatest value that would have been honest.
         most: u64,
     },
-    /// A packet's length is zero or reaches past what its writer published.
+    /// A packet's length is zero or extends past the data that its writer published.
     PacketLength {
         /// The length found, in bytes.
         found: u32,
@@ -46,7 +47,8 @@ pub enum Violation {
         /// Numbers are below this.
         limit: u64,
     },
-    /// A mailbox is full although it has a slot for every pipe: its reader cleared pending words without taking the slots.
+    /// A mailbox is full although it has a slot for every pipe: its reader cleared pending words
+    /// without taking the slots.
     MailboxFull {
         /// Slots taken, by the reader's count.
         taken: u64,
@@ -59,13 +61,13 @@ pub enum Violation {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Cursor {
-    /// End of what the producer of a pipe wrote.
+    /// End of the data that the producer of a pipe wrote.
     Tail,
-    /// Start of what the consumer of a pipe still holds.
+    /// Start of the data that the consumer of a pipe still holds.
     Head,
-    /// End of what the application of an RX pipe has seen.
+    /// End of the data that the application of an RX pipe has seen.
     Seen,
-    /// End of what the application of an RX/TX pipe gave back to be sent.
+    /// End of the data that the application of an RX/TX pipe gave back for sending.
     TxTail,
     /// Count of slots written into a mailbox.
     MailboxWritten,
@@ -105,7 +107,7 @@ impl fmt::Display for Cursor {
         f.write_str(match self {
             Self::Tail => "tail",
             Self::Head => "head",
-            Self::Seen => "end of what was seen",
+            Self::Seen => "end of the seen data",
             Self::TxTail => "transmit tail",
             Self::MailboxWritten => "mailbox's written count",
             Self::MailboxTaken => "mailbox's taken count",
@@ -142,7 +144,8 @@ impl fmt::Display for Violation {
             }
             Self::Mark { found } => write!(
                 f,
-                "shared memory: a length word of a TX pipe is {found:#x}, marked not to be sent, which is for RX/TX pipes"
+                "shared memory: a length word of a TX pipe is {found:#x}, marked not to be sent, \
+                 which is for RX/TX pipes"
             ),
             Self::PipeNumber { found, limit } => {
                 write!(
@@ -152,7 +155,8 @@ impl fmt::Display for Violation {
             }
             Self::MailboxFull { taken, written } => write!(
                 f,
-                "shared memory: mailbox's taken count is {taken} with {written} written: it is full, though it has a slot for every pipe"
+                "shared memory: mailbox's taken count is {taken} with {written} written: it is \
+                 full, though it has a slot for every pipe"
             ),
         }
     }

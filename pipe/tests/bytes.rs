@@ -73,14 +73,14 @@ fn every_byte_of_the_ring_but_sixty_four_can_be_used_and_no_more() {
 }
 
 #[test]
-fn what_is_confirmed_is_held_until_it_is_freed() {
+fn confirmed_bytes_are_held_until_they_are_freed() {
     let (mut nic, mut app) = pair();
     nic.push(b"abcdef").unwrap();
     nic.publish();
     app.recv().unwrap().confirm(2);
     assert_eq!(app.held(), b"ab");
     assert_eq!(app.recv().unwrap().bytes(), b"cdef");
-    // Only what was freed is the daemon's again.
+    // Only freed bytes belong to the daemon again.
     assert_eq!(nic.free_bytes(), USABLE_BYTES as u64 - 6);
     app.free_held(1);
     assert_eq!(app.held(), b"b");
@@ -99,17 +99,17 @@ fn what_is_confirmed_is_held_until_it_is_freed() {
 }
 
 #[test]
-fn what_was_looked_at_and_left_is_no_news() {
+fn peeked_bytes_that_stay_are_no_news() {
     let (mut nic, mut app) = pair();
     nic.push(b"one").unwrap();
     assert_eq!(nic.publish(), Some(3));
     nic.push(b"two").unwrap();
     assert_eq!(nic.publish(), None);
-    assert!(app.recv().unwrap().free(3), "the doorbell is wanted");
+    assert!(app.recv().unwrap().free(3), "the doorbell is needed");
     assert_eq!(nic.on_doorbell(), Ok(None), "the other three were seen");
     nic.push(b"two").unwrap();
     assert_eq!(nic.publish(), Some(9));
-    // In whichever way they are left.
+    // This holds for each way to leave bytes in the pipe.
     assert!(app.recv().unwrap().keep());
     assert_eq!(nic.on_doorbell(), Ok(None));
     nic.push(b"two").unwrap();
@@ -132,7 +132,7 @@ fn what_was_looked_at_and_left_is_no_news() {
 }
 
 /// Pushes `stream` in pieces of random length and reads `framing`'s messages as they become whole.
-fn carry(stream: &[u8], framing: impl Framing, seed: u64) -> Vec<Vec<u8>> {
+fn transfer(stream: &[u8], framing: impl Framing, seed: u64) -> Vec<Vec<u8>> {
     let (mut nic, mut app) = pair();
     let mut random = Random(seed);
     let mut got = Vec::new();
@@ -166,30 +166,49 @@ proptest! {
         seed: u64,
     ) {
         for framing in [
-            LengthPrefixed::u16_be(1000), LengthPrefixed::u16_le(1000), LengthPrefixed::u32_be(1000),
-            LengthPrefixed::u32_le(1000), LengthPrefixed::u64_be(1000), LengthPrefixed::u64_le(1000),
+            LengthPrefixed::u16_be(1000),
+            LengthPrefixed::u16_le(1000),
+            LengthPrefixed::u32_be(1000),
+            LengthPrefixed::u32_le(1000),
+            LengthPrefixed::u64_be(1000),
+            LengthPrefixed::u64_le(1000),
         ] {
             let mut stream = Vec::new();
             for message in &messages {
                 stream.extend_from_slice(framing.prefix(message.len()).unwrap().as_bytes());
                 stream.extend_from_slice(message);
             }
-            prop_assert_eq!(&carry(&stream, framing, seed), &messages);
+            prop_assert_eq!(&transfer(&stream, framing, seed), &messages);
         }
         let lines: Vec<Vec<u8>> = messages
             .iter()
-            .map(|message| message.iter().map(|&byte| if byte == b'\n' { b' ' } else { byte }).collect())
+            .map(
+                |message| message.iter().map(
+                    |&byte| if byte == b'\n' { b' ' } else { byte },
+                ).collect(),
+            )
             .collect();
-        let stream: Vec<u8> = lines.iter().flat_map(|line| [line.as_slice(), b"\n"].concat()).collect();
-        prop_assert_eq!(&carry(&stream, Delimited::new(b'\n', 1000), seed), &lines);
-        let sized: Vec<Vec<u8>> = (0..messages.len() as u64).map(|number| packet(number, 48)).collect();
-        prop_assert_eq!(&carry(&sized.concat(), FixedSize::new(48).unwrap(), seed), &sized);
+        let stream: Vec<u8> = lines.iter().flat_map(
+            |line| [line.as_slice(), b"\n"].concat(),
+        ).collect();
+        prop_assert_eq!(&transfer(&stream, Delimited::new(b'\n', 1000), seed), &lines);
+        let sized: Vec<Vec<u8>> = (0..messages.len() as u64).map(
+            |number| packet(number, 48),
+        ).collect();
+        prop_assert_eq!(&transfer(&sized.concat(), FixedSize::new(48).unwrap(), seed), &sized);
     }
 
-    /// Bytes from anybody: never a panic, and the walk ends.
+    /// Untrusted bytes never cause a panic, and the iteration ends.
     #[test]
-    fn any_bytes_end_the_walk(bytes in prop::collection::vec(any::<u8>(), 0..300), limit in 0..400_usize) {
-        for framing in [LengthPrefixed::u16_be(limit), LengthPrefixed::u32_le(limit), LengthPrefixed::u64_le(limit)] {
+    fn any_bytes_end_the_walk(
+        bytes in prop::collection::vec(any::<u8>(), 0..300),
+        limit in 0..400_usize,
+    ) {
+        for framing in [
+            LengthPrefixed::u16_be(limit),
+            LengthPrefixed::u32_le(limit),
+            LengthPrefixed::u64_le(limit),
+        ] {
             let mut messages = Messages::new(&bytes, framing);
             prop_assert!(messages.by_ref().count() <= bytes.len());
             prop_assert!(messages.consumed_bytes() <= bytes.len());
@@ -201,7 +220,7 @@ proptest! {
 }
 
 #[test]
-fn what_is_too_long_is_an_error_and_not_a_wait() {
+fn a_message_that_is_too_long_is_an_error_and_not_a_wait() {
     let mut messages = Messages::new(b"\x00\x01a\x00\x05hello", LengthPrefixed::u16_be(4));
     assert_eq!(messages.next(), Some(&b"a"[..]));
     assert_eq!(messages.next(), None);
@@ -218,7 +237,7 @@ fn what_is_too_long_is_an_error_and_not_a_wait() {
             limit_bytes: 4
         })
     );
-    // What two bytes cannot say is refused whatever the limit.
+    // A length that does not fit into two bytes is refused for any limit.
     assert!(LengthPrefixed::u16_be(usize::MAX).prefix(65_536).is_err());
     assert_eq!(
         LengthPrefixed::u16_be(usize::MAX)
@@ -266,7 +285,10 @@ fn a_framing_that_makes_no_progress_ends_the_walk() {
             payload: 0..3,
             total_bytes: 2,
         },
-        #[expect(clippy::reversed_empty_ranges, reason = "what it must not answer")]
+        #[expect(
+            clippy::reversed_empty_ranges,
+            reason = "a range that it must not return"
+        )]
         Frame::Whole {
             payload: 2..1,
             total_bytes: 2,

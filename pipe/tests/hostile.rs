@@ -1,5 +1,6 @@
-//! A hostile application: a thread writes seeded garbage into every shared word while the daemon's halves work. Only violations may come
-//! of it: no panic, no access outside the memory, no hang.
+//! A hostile application: a thread writes seeded garbage into every shared word while the daemon's
+//! halves run. The only allowed result is a violation: no panic, no access outside the memory, no
+//! endless loop.
 #![cfg(not(loom))]
 #![allow(clippy::unwrap_used)]
 
@@ -31,7 +32,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 const VIOLATIONS_WANTED: u64 = 10;
 
 /// Whether the attack that began at `start` has more to do.
-fn goes_on(start: Instant, violations: u64) -> bool {
+fn continues(start: Instant, violations: u64) -> bool {
     let elapsed = start.elapsed();
     elapsed < ATTACK || (violations <= VIOLATIONS_WANTED && elapsed < PATIENCE)
 }
@@ -77,7 +78,8 @@ impl Attacker {
     }
 }
 
-/// What a liar writes: nearly right cursors and lengths, marks, extremes, noise.
+/// Values that a hostile application writes: nearly valid cursors and lengths, marks, extremes,
+/// noise.
 fn plausible(random: &mut Random) -> u64 {
     match random.below(8) {
         0 => 0,
@@ -91,7 +93,8 @@ fn plausible(random: &mut Random) -> u64 {
     }
 }
 
-/// One round of everything that a lane does to a pipe. Every loop is bounded by what fits into the ring.
+/// One round of all operations that a lane performs on a pipe. The capacity of the ring bounds
+/// every loop.
 fn drive(nic: &mut NicPipe, random: &mut Random, scratch: &mut [u8]) -> Result<(), Violation> {
     for _ in 0..random.below(20) {
         let _ = nic.push(&scratch[..random.below(400) as usize]);
@@ -121,7 +124,7 @@ fn drive(nic: &mut NicPipe, random: &mut Random, scratch: &mut [u8]) -> Result<(
                 offered += 1;
                 offered <= taken
             })?;
-            assert!(looked <= most && offered <= most, "more than was asked for");
+            assert!(looked <= most && offered <= most, "more than was requested");
         }
     }
     nic.complete_tx();
@@ -135,7 +138,7 @@ fn attack_pipe(direction: Direction, seed: u64) {
     let mut random = Random(seed);
     let mut scratch = vec![0; 8192];
     let (mut violations, mut rounds, mut lies) = (0, 0, 0);
-    while goes_on(start, violations) {
+    while continues(start, violations) {
         let (ours, theirs) = memories(direction, CAPACITY_BYTES);
         let control = theirs.fds()[0].try_clone_to_owned().unwrap();
         let mut nic = NicPipe::new(ours);
@@ -143,7 +146,7 @@ fn attack_pipe(direction: Direction, seed: u64) {
         for _ in 0..2000 {
             rounds += 1;
             if let Err(violation) = drive(&mut nic, &mut random, &mut scratch) {
-                // From now on the same answer, whatever is written.
+                // From now on the result is the same for any written values.
                 assert_eq!(
                     nic.on_doorbell().err().or(nic.peek_tx().err()),
                     Some(violation)
@@ -188,7 +191,7 @@ fn a_session_survives() {
     let start = Instant::now();
     let mut random = Random(4);
     let mut violations = 0;
-    while goes_on(start, violations) {
+    while continues(start, violations) {
         let memory = SessionMemory::create(SLOTS).unwrap();
         let shared = memory.fd().try_clone_to_owned().unwrap();
         let mut session = NicSession::new(memory);
@@ -226,7 +229,7 @@ fn a_cable_end_survives() {
     let start = Instant::now();
     let mut random = Random(5);
     let mut violations = 0;
-    while goes_on(start, violations) {
+    while continues(start, violations) {
         let (mut ours, parts) = CableEnd::create_pair(16, 128).unwrap();
         ours.set_enabled(true);
         let attackers: Vec<_> = [0, 2, 4]
@@ -268,9 +271,9 @@ const HEAD: u64 = 256;
 const SEEN: u64 = 264;
 const TX_TAIL: u64 = 384;
 
-/// The exact lies, one by one, and what each is called.
+/// Each exact false value, and the violation that it causes.
 #[test]
-fn each_lie_is_called_by_its_name() {
+fn each_violation_is_reported_under_its_name() {
     const LENGTHS: u64 = 4096;
     let lie = |direction,
                offset: u64,
@@ -287,44 +290,44 @@ fn each_lie_is_called_by_its_name() {
     let mut doorbell = |nic: &mut NicPipe| nic.on_doorbell().err();
     let mut peek = |nic: &mut NicPipe| nic.peek_tx().err();
 
-    let said = lie(Direction::Rx, HEAD, &word(128), &mut doorbell);
+    let message = lie(Direction::Rx, HEAD, &word(128), &mut doorbell);
     assert_eq!(
-        said.as_deref(),
+        message.as_deref(),
         Some("shared memory: head is 128, expected 0 to 64")
     );
-    let said = lie(Direction::Rx, HEAD, &word(63), &mut doorbell);
+    let message = lie(Direction::Rx, HEAD, &word(63), &mut doorbell);
     assert_eq!(
-        said.as_deref(),
+        message.as_deref(),
         Some("shared memory: head is 63, not a multiple of 64")
     );
-    let said = lie(Direction::Rx, SEEN, &word(128), &mut doorbell);
+    let message = lie(Direction::Rx, SEEN, &word(128), &mut doorbell);
     assert_eq!(
-        said.as_deref(),
-        Some("shared memory: end of what was seen is 128, expected 0 to 64")
+        message.as_deref(),
+        Some("shared memory: end of the seen data is 128, expected 0 to 64")
     );
-    let said = lie(Direction::RxBytes, SEEN, &word(65), &mut doorbell);
+    let message = lie(Direction::RxBytes, SEEN, &word(65), &mut doorbell);
     assert_eq!(
-        said.as_deref(),
-        Some("shared memory: end of what was seen is 65, expected 0 to 64")
+        message.as_deref(),
+        Some("shared memory: end of the seen data is 65, expected 0 to 64")
     );
-    let said = lie(Direction::RxTx, TX_TAIL, &word(128), &mut doorbell);
+    let message = lie(Direction::RxTx, TX_TAIL, &word(128), &mut doorbell);
     assert_eq!(
-        said.as_deref(),
+        message.as_deref(),
         Some("shared memory: transmit tail is 128, expected 0 to 64")
     );
-    let said = lie(Direction::RxTx, TX_TAIL, &word(128), &mut peek);
+    let message = lie(Direction::RxTx, TX_TAIL, &word(128), &mut peek);
     assert_eq!(
-        said.as_deref(),
+        message.as_deref(),
         Some("shared memory: transmit tail is 128, expected 0 to 64")
     );
-    let said = lie(Direction::Tx, TAIL, &word(4096), &mut peek);
+    let message = lie(Direction::Tx, TAIL, &word(4096), &mut peek);
     assert_eq!(
-        said.as_deref(),
+        message.as_deref(),
         Some("shared memory: tail is 4096, expected 0 to 4032")
     );
-    let said = lie(Direction::Tx, TAIL, &word(64), &mut peek);
+    let message = lie(Direction::Tx, TAIL, &word(64), &mut peek);
     assert_eq!(
-        said.as_deref(),
+        message.as_deref(),
         Some("shared memory: a packet's length is 0 bytes, expected 1 to 64")
     );
     // One packet of 64 bytes is there; its length is made longer, then the end is shown.
@@ -339,7 +342,8 @@ fn each_lie_is_called_by_its_name() {
             most: 64
         })
     );
-    // A packet that is to be skipped where every packet is to be sent: else one look could walk a whole ring of them.
+    // A skip mark in a TX pipe, where every packet is to be sent: otherwise one call could walk a
+    // whole ring of them.
     let (ours, theirs) = memories(Direction::Tx, CAPACITY_BYTES);
     let mut nic = NicPipe::new(ours);
     pwrite(theirs.fds()[0], &(64_u32 | 1 << 31).to_le_bytes(), LENGTHS).unwrap();
@@ -367,7 +371,7 @@ fn each_lie_is_called_by_its_name() {
     ));
 }
 
-/// The daemon's own words are not read back: whatever is written over them, it goes on.
+/// The daemon's own words are not read back: overwriting them does not affect it.
 #[test]
 fn the_daemon_keeps_its_own_cursors_to_itself() {
     let (ours, theirs) = memories(Direction::Rx, CAPACITY_BYTES);
@@ -406,7 +410,8 @@ fn sizes_are_sealed() {
     assert!(rustix::fs::ftruncate(fd, 0).is_err());
 }
 
-/// Who receives from an RX pipe can only read its data: neither write it nor punch holes into it.
+/// The receiver of an RX pipe can only read its data: it can neither write it nor punch holes into
+/// it.
 #[test]
 fn rx_data_cannot_be_written_by_the_application() {
     let (ours, theirs) = memories(Direction::Rx, CAPACITY_BYTES);
@@ -414,12 +419,12 @@ fn rx_data_cannot_be_written_by_the_application() {
     assert!(pwrite(data, &[1], 0).is_err());
     let punch = rustix::fs::FallocateFlags::PUNCH_HOLE | rustix::fs::FallocateFlags::KEEP_SIZE;
     assert!(rustix::fs::fallocate(data, punch, 0, 4096).is_err());
-    // Nor can it be opened as the memory of a pipe that would be written.
+    // It cannot be opened as the memory of a writable pipe either.
     let fds = ours.fds().map(|fd| fd.try_clone_to_owned().unwrap());
     assert!(PipeMemory::open(fds, Direction::Tx, CAPACITY_BYTES).is_err());
 }
 
-/// What an application refuses to map.
+/// Descriptors that an application refuses to map.
 #[test]
 fn foreign_descriptors_are_refused() {
     let spec = PipeSpec {
@@ -429,16 +434,16 @@ fn foreign_descriptors_are_refused() {
     };
     let memory = PipeMemory::create(&spec).unwrap();
     let clone = || memory.fds().map(|fd| fd.try_clone_to_owned().unwrap());
-    let said =
+    let message =
         |result: Result<PipeMemory, covalent_pipe::PipeError>| result.unwrap_err().to_string();
 
-    assert!(said(PipeMemory::open(clone(), Direction::Tx, 4096)).contains("another size"));
-    assert!(said(PipeMemory::open(clone(), Direction::RxTx, 8192)).contains("direction"));
+    assert!(message(PipeMemory::open(clone(), Direction::Tx, 4096)).contains("another size"));
+    assert!(message(PipeMemory::open(clone(), Direction::RxTx, 8192)).contains("direction"));
     let [words, data] = clone();
     assert!(PipeMemory::open([data, words], Direction::Tx, 8192).is_err());
     let file: OwnedFd = tempfile::tempfile().unwrap().into();
     let [words, _] = clone();
-    assert!(said(PipeMemory::open([words, file], Direction::Tx, 8192)).contains("not a memfd"));
+    assert!(message(PipeMemory::open([words, file], Direction::Tx, 8192)).contains("not a memfd"));
     let loose = rustix::fs::memfd_create(
         "loose",
         rustix::fs::MemfdFlags::CLOEXEC | rustix::fs::MemfdFlags::ALLOW_SEALING,
@@ -446,6 +451,6 @@ fn foreign_descriptors_are_refused() {
     .unwrap();
     rustix::fs::ftruncate(&loose, 8192).unwrap();
     let [words, _] = clone();
-    assert!(said(PipeMemory::open([words, loose], Direction::Tx, 8192)).contains("not sealed"));
+    assert!(message(PipeMemory::open([words, loose], Direction::Tx, 8192)).contains("not sealed"));
     assert!(memory.fds()[0].as_fd().try_clone_to_owned().is_ok());
 }

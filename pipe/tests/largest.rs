@@ -1,4 +1,4 @@
-//! The largest pipe. It has a process of its own, because others count what they have mapped.
+//! The largest pipe. It runs in its own process, because other tests count their mapped memory.
 #![cfg(not(loom))]
 #![allow(clippy::unwrap_used)]
 

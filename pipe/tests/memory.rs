@@ -1,4 +1,4 @@
-//! Making pipe memory: sizes, pages, what is allocated when, what is left behind.
+//! Making pipe memory: sizes, pages, time of allocation, and cleanup.
 #![cfg(not(loom))]
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
@@ -71,7 +71,7 @@ fn every_page_is_allocated_when_the_memory_is_made() {
     }
 }
 
-/// Who touches a page for the first time would wait for it: a lane touches none.
+/// The first access to an unmapped page would wait. A lane must never cause one.
 #[test]
 fn every_page_is_mapped_when_the_memory_is_made() {
     const CAPACITY: u64 = 4 << 20;
@@ -99,7 +99,7 @@ fn every_page_is_mapped_when_the_memory_is_made() {
 }
 
 #[test]
-fn a_pipe_on_the_pages_that_it_got_works() {
+fn a_pipe_on_huge_pages_works() {
     // The other tests here may take some of them.
     let _reserved = Reserved::more(16);
     for (direction, pages) in [
@@ -130,14 +130,14 @@ fn a_pipe_on_the_pages_that_it_got_works() {
         if page_bytes == HUGE {
             assert!(
                 huge_kib_of(&memory) >= HUGE / 1024,
-                "what is said is what the kernel shows"
+                "the reported size equals the kernel's"
             );
         }
         let fds = memory.fds().map(|fd| fd.try_clone_to_owned().unwrap());
         let opened = PipeMemory::open(fds, direction, HUGE).unwrap();
         assert_eq!(opened.page_bytes(), page_bytes);
         let mut nic = NicPipe::new(memory);
-        // Three laps, so that packets lie across the end.
+        // Three laps, so that packets cross the end of the ring.
         if direction == Direction::Rx {
             let mut app = RxPipe::new(opened).unwrap();
             for number in 0..6000 {
@@ -179,7 +179,8 @@ fn huge_kib_of(memory: &PipeMemory) -> u64 {
     kib
 }
 
-/// Whoever may write the data may punch a hole into it: the daemon must go on without a SIGBUS, whatever its pages are.
+/// A process that may write the data may punch a hole into it. The daemon must continue without a
+/// SIGBUS, for any kind of pages.
 #[test]
 fn a_hole_in_writable_data_harms_only_its_bytes() {
     for direction in [Direction::Tx, Direction::RxTx] {
@@ -248,7 +249,7 @@ fn dropped_pipes_leave_no_mapping_and_no_descriptor() {
 }
 
 #[test]
-fn memory_of_another_layout_is_not_opened_and_both_versions_are_told() {
+fn memory_of_another_layout_is_refused_with_both_versions() {
     for (digit, program) in [(b'1', "covalentd"), (b'3', "this program")] {
         let memory = create(Direction::Rx, 4096, PagePolicy::Never).unwrap();
         let fds = memory.fds().map(|fd| fd.try_clone_to_owned().unwrap());

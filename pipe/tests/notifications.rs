@@ -1,4 +1,5 @@
-//! Reactive notifications (one status bit per pipe), the mailboxes, and sleeping without a lost wake-up.
+//! Reactive notifications (one status bit per pipe), the mailboxes, and sleeping without a lost
+//! wake-up.
 #![cfg(not(loom))]
 #![allow(clippy::unwrap_used)]
 
@@ -20,7 +21,8 @@ fn an_arrival_notifies_once_until_the_head_moves() {
     assert_eq!(nic.publish(), Some(64));
     nic.push(&[1; 64]).unwrap();
     assert_eq!(nic.publish(), None);
-    // The application frees what it saw while more arrives: the bit stays, and the latest tail is told.
+    // The application frees the data that it saw while more arrives: the bit stays, and the latest
+    // tail is notified.
     let batch = app.recv().unwrap();
     nic.push(&[1; 64]).unwrap();
     assert_eq!(nic.publish(), None);
@@ -34,7 +36,7 @@ fn an_arrival_notifies_once_until_the_head_moves() {
 }
 
 #[test]
-fn the_same_head_again_asks_for_the_latest_tail() {
+fn a_repeated_head_requests_the_latest_tail() {
     let (mut nic, _app) = rx(4096);
     nic.push(&[1; 64]).unwrap();
     nic.publish();
@@ -45,7 +47,7 @@ fn the_same_head_again_asks_for_the_latest_tail() {
 }
 
 #[test]
-fn a_full_pipe_drops_and_notifies_nobody() {
+fn a_full_pipe_drops_without_a_notification() {
     let (mut nic, _app) = rx(4096);
     nic.push(&[1; 4032]).unwrap();
     nic.publish();
@@ -55,7 +57,7 @@ fn a_full_pipe_drops_and_notifies_nobody() {
 }
 
 #[test]
-fn what_is_pushed_and_not_published_is_not_told() {
+fn pushed_and_unpublished_packets_are_not_notified() {
     let (mut nic, mut app) = rx(4096);
     nic.push(&[1; 64]).unwrap();
     nic.publish();
@@ -109,7 +111,7 @@ fn a_pipe_number_beyond_the_slots_is_refused() {
 }
 
 #[test]
-fn a_sleeper_is_told_of_once_and_only_for_news() {
+fn a_sleeper_is_reported_once_and_only_for_news() {
     let (mut nic, mut app) = session(2);
     assert!(app.prepare_sleep());
     assert!(!nic.app_sleeping(), "nothing was notified");
@@ -130,10 +132,10 @@ fn a_sleeper_is_told_of_once_and_only_for_news() {
     assert!(!nic.doorbell_waits());
 }
 
-/// Longest that a test thread sleeps before it says that its wake-up was lost.
+/// Longest sleep of a test thread before it reports a lost wake-up.
 const LOST: Option<Duration> = Some(Duration::from_secs(10));
 
-/// The lane's and the application's loops with both sides sleeping whenever they can, at random moments.
+/// The lane's and the application's loops. Both sides sleep whenever they can, at random moments.
 #[test]
 fn no_wake_up_is_lost_between_two_sleepers() {
     const PACKETS: u64 = 30_000;
@@ -181,7 +183,7 @@ fn no_wake_up_is_lost_between_two_sleepers() {
                 thread::yield_now();
             }
         }
-        // The events live on: the application may be about to look at them once more.
+        // Keep the events open: the application may be about to check them once more.
         (nic.counters(), lane_event, lane_end_of_app_event)
     });
 
@@ -266,7 +268,8 @@ fn no_wake_up_for_space_is_lost() {
     lane.join().unwrap();
 }
 
-/// What reactive notifications do away with: one for each packet fills the ring, and what comes then is told to nobody.
+/// Reactive notifications avoid this: one notification per packet fills the ring, and later ones
+/// are lost.
 #[test]
 fn a_notification_for_each_packet_fills_the_ring() {
     let (mut lane, mut application) = session(4);
@@ -275,12 +278,12 @@ fn a_notification_for_each_packet_fills_the_ring() {
     }
     assert_eq!(lane.notify_each(2, 5 * 64), Ok(false));
     for tail in 1..=4 {
-        let told = application.next_of_each().unwrap().unwrap();
-        assert_eq!((told.pipe, told.tail), (2, tail * 64));
+        let notice_read = application.next_of_each().unwrap().unwrap();
+        assert_eq!((notice_read.pipe, notice_read.tail), (2, tail * 64));
     }
     assert_eq!(application.next_of_each(), Ok(None));
     assert_eq!(lane.notify_each(2, 6 * 64), Ok(true));
-    // A reactive one is written once, however often it is asked for.
+    // A reactive notification is written once, regardless of how often it is requested.
     let (mut lane, mut application) = session(4);
     for tail in 1..=100 {
         lane.notify(2, tail * 64).unwrap();
@@ -290,19 +293,19 @@ fn a_notification_for_each_packet_fills_the_ring() {
 }
 
 #[test]
-fn each_word_of_each_notice_is_read_as_it_was_told() {
+fn each_word_of_each_notice_is_read_as_published() {
     let (nic, mut app) = session(8);
     let notice = |slot: usize| std::array::from_fn(|word| (slot << 8 | word) as u64 + 1);
     for slot in 0..NOTICES {
-        assert_eq!(nic.notice(slot), None, "nothing was told yet");
+        assert_eq!(nic.notice(slot), None, "nothing was reported yet");
     }
     for slot in 0..NOTICES {
-        app.tell(slot, &notice(slot));
+        app.set_notice(slot, &notice(slot));
     }
     for slot in 0..NOTICES {
         assert_eq!(nic.notice(slot), Some(notice(slot)), "notice {slot}");
     }
-    app.tell(3, &[0; NOTICE_WORDS]);
+    app.set_notice(3, &[0; NOTICE_WORDS]);
     assert_eq!(nic.notice(3), Some([0; NOTICE_WORDS]));
     assert_eq!(nic.notice(4), Some(notice(4)));
     assert_eq!(nic.notice(NOTICES), None);

@@ -1,4 +1,5 @@
-//! Random operations on a pipe against a model of it: queues of packets, a count of bytes, a status bit.
+//! Random operations on a pipe, compared with a model: queues of packets, a count of bytes, a
+//! status bit.
 #![cfg(not(loom))]
 #![allow(clippy::unwrap_used)]
 
@@ -30,7 +31,7 @@ enum Operation {
     Confirm(usize),
     /// It gives back so many of those.
     FreeHeld(usize),
-    /// The reader asks to be told of more than it has looked at.
+    /// The reader requests a notification for more data than it has seen.
     Wait,
     Doorbell,
     Complete,
@@ -57,7 +58,7 @@ fn operations() -> impl Strategy<Value = Vec<Operation>> {
     prop::collection::vec(operation, 1..300)
 }
 
-/// What lies in a ring: packets by the side that may act on them next.
+/// Contents of a ring: packets by the side that may act on them next.
 #[derive(Default)]
 struct Model {
     number: u64,
@@ -65,15 +66,15 @@ struct Model {
     published: VecDeque<Vec<u8>>,
     /// Confirmed by the reader and not given back.
     held: VecDeque<Vec<u8>>,
-    /// Given back to be sent, with whether it is wanted.
+    /// Given back, with whether the packet is to be sent.
     returned: VecDeque<(Vec<u8>, bool)>,
     held_bytes: u64,
     /// Bytes that the reader of a TX half has passed and not completed.
     passed_bytes: u64,
     published_tail: u64,
-    /// End of what the reader has looked at.
-    looked_tail: u64,
-    /// End of what it wants no notification of.
+    /// End of the data that the reader has received.
+    received_tail: u64,
+    /// End of the data for which it requests no notification.
     seen_tail: u64,
     outstanding: bool,
 }
@@ -125,7 +126,8 @@ impl Model {
         self.outstanding.then_some(self.published_tail)
     }
 
-    /// The reader is done with the packets at the front of what was published; those that come next it has not seen.
+    /// The reader has finished with the packets at the front of the published ones. It has not seen
+    /// those after them.
     fn see_up_to_published(&mut self) {
         let waiting: u64 = self
             .published
@@ -137,7 +139,9 @@ impl Model {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(
+        ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() }
+    )]
 
     #[test]
     fn rx_behaves_as_its_model(operations in operations()) {
@@ -155,7 +159,7 @@ proptest! {
                 }
                 Operation::Publish => prop_assert_eq!(nic.publish(), model.publish()),
                 Operation::Read(count) => {
-                    model.looked_tail = model.published_tail;
+                    model.received_tail = model.published_tail;
                     let Some(batch) = app.peek() else {
                         prop_assert!(model.published.is_empty());
                         continue;
@@ -164,7 +168,7 @@ proptest! {
                     prop_assert_eq!(batch.iter().count(), model.published.len());
                 }
                 Operation::Return(count) => {
-                    model.looked_tail = model.published_tail;
+                    model.received_tail = model.published_tail;
                     let Some(batch) = app.recv() else {
                         prop_assert!(model.published.is_empty());
                         continue;
@@ -179,7 +183,7 @@ proptest! {
                     }
                 }
                 Operation::Confirm(count) => {
-                    model.looked_tail = model.published_tail;
+                    model.received_tail = model.published_tail;
                     let Some(batch) = app.peek() else {
                         prop_assert!(model.published.is_empty());
                         continue;
@@ -198,7 +202,7 @@ proptest! {
                 }
                 Operation::Wait => {
                     prop_assert_eq!(app.wait_for_more(), model.outstanding);
-                    model.seen_tail = model.looked_tail;
+                    model.seen_tail = model.received_tail;
                 }
                 Operation::Doorbell => prop_assert_eq!(nic.on_doorbell(), Ok(model.doorbell())),
                 Operation::Complete => prop_assert_eq!(nic.complete_tx(), None),
@@ -220,7 +224,9 @@ proptest! {
                     let expected = match model.push_outcome(len) {
                         Ok(()) => Ok(()),
                         Err(PushRefusal::Empty) => Err(SendRefusal::Empty),
-                        Err(PushRefusal::TooLong { len, max }) => Err(SendRefusal::TooLong { len, max }),
+                        Err(
+                            PushRefusal::TooLong { len, max },
+                        ) => Err(SendRefusal::TooLong { len, max }),
                         Err(_) => Err(SendRefusal::Full),
                     };
                     prop_assert_eq!(app.send(&packet), expected);
@@ -235,9 +241,15 @@ proptest! {
                 Operation::Read(count) | Operation::Return(count) => {
                     for _ in 0..count.min(64) {
                         let expected = model.published.pop_front();
-                        prop_assert_eq!(nic.peek_tx().unwrap().map(SharedBytes::to_vec), expected.clone());
+                        prop_assert_eq!(
+                            nic.peek_tx().unwrap().map(SharedBytes::to_vec),
+                            expected.clone(),
+                        );
                         nic.advance_tx();
-                        model.passed_bytes += expected.map_or(0, |packet| footprint_bytes(packet.len()));
+                        model.passed_bytes += expected.map_or(
+                            0,
+                            |packet| footprint_bytes(packet.len()),
+                        );
                     }
                 }
                 Operation::Doorbell => prop_assert_eq!(nic.on_doorbell(), Ok(None)),
@@ -281,9 +293,14 @@ proptest! {
                     }
                     prop_assert!(batch.next_packet().is_none());
                     let wanted = count % 2 == 0;
-                    prop_assert_eq!(if wanted { batch.send(count) } else { batch.discard(count) }, count > 0);
+                    prop_assert_eq!(
+                        if wanted { batch.send(count) } else { batch.discard(count) },
+                        count > 0,
+                    );
                     let count = count.min(model.published.len());
-                    model.returned.extend(model.published.drain(..count).map(|packet| (packet, wanted)));
+                    model.returned.extend(
+                        model.published.drain(..count).map(|packet| (packet, wanted)),
+                    );
                 }
                 Operation::Read(count) => {
                     for _ in 0..count.min(64) {
@@ -292,9 +309,15 @@ proptest! {
                             model.passed_bytes += footprint_bytes(packet.len());
                         }
                         let expected = model.returned.pop_front().map(|(packet, _)| packet);
-                        prop_assert_eq!(nic.peek_tx().unwrap().map(SharedBytes::to_vec), expected.clone());
+                        prop_assert_eq!(
+                            nic.peek_tx().unwrap().map(SharedBytes::to_vec),
+                            expected.clone(),
+                        );
                         nic.advance_tx();
-                        model.passed_bytes += expected.map_or(0, |packet| footprint_bytes(packet.len()));
+                        model.passed_bytes += expected.map_or(
+                            0,
+                            |packet| footprint_bytes(packet.len()),
+                        );
                     }
                 }
                 Operation::Doorbell => {

@@ -1,6 +1,7 @@
 //! Two processes: an application killed at any moment, and a cable.
 //!
-//! The child is this test binary again, with one of the `child_…` tests selected and the socket's path in its environment.
+//! The child is this test binary again, with one of the `child_…` tests selected and the socket's
+//! path in its environment.
 #![cfg(not(loom))]
 #![allow(clippy::unwrap_used)]
 
@@ -32,7 +33,7 @@ const SLOTS: u32 = 4;
 /// Longest wait for anything that must happen.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A child of this test, killed when dropped so that a failing test leaves none behind.
+/// A child of this test. Dropping it kills the child, so that a failing test leaves none behind.
 struct Process(Child);
 
 impl Process {
@@ -70,13 +71,13 @@ fn accept(listener: &Listener) -> Connection {
     loop {
         match listener.accept() {
             Ok(connection) => return connection,
-            Err(error) if Instant::now() > end => panic!("the child did not come: {error}"),
+            Err(error) if Instant::now() > end => panic!("the child did not connect: {error}"),
             Err(_) => thread::sleep(Duration::from_millis(1)),
         }
     }
 }
 
-/// What an application does all day, at full speed, until it is killed.
+/// Normal operation of an application at full speed, until it is killed.
 #[test]
 fn child_uses_its_pipes() {
     let Some(socket) = socket_of_child() else {
@@ -206,7 +207,8 @@ fn an_application_killed_at_any_moment_leaves_the_daemon_half_working() {
             }
         }
         taken_in_all += taken;
-        // Nobody empties the RX pipe any more: it fills, and only it. What the application had given back is sent.
+        // The RX pipe is no longer emptied: it fills, and no other pipe does. Packets that the
+        // application gave back are sent.
         while rx.push(&[1; 64]).is_ok() {}
         assert_eq!(rx.violation(), None);
         assert_eq!(tx.violation(), None);
@@ -260,7 +262,8 @@ fn child_echoes_over_a_cable() {
         }
         end.release();
         end.publish();
-        // A frame that could not be passed on still lies in the cable, so only space can end the wait: it is refused again first.
+        // The refused frame is still in the cable, so only space can end the wait: push it again
+        // first.
         if waiting.is_some() {
             thread::yield_now();
         } else if end.prepare_sleep(carrier) {
@@ -286,7 +289,7 @@ fn covalent_wait(end: &CableEnd) -> bool {
 }
 
 #[test]
-fn a_cable_between_two_processes_carries_every_frame_and_shows_its_carrier() {
+fn a_cable_between_processes_passes_every_frame_and_its_carrier() {
     let directory = tempfile::tempdir().unwrap();
     let listener = Listener::bind(&directory.path().join("socket")).unwrap();
     let mut process = Process::start("child_echoes_over_a_cable", listener.path());
@@ -345,14 +348,14 @@ fn a_cable_between_two_processes_carries_every_frame_and_shows_its_carrier() {
     assert_eq!(end.carrier_changes(), changes + 2);
 
     process.kill();
-    assert!(end.look_for_peer());
+    assert!(end.check_peer());
     assert!(!end.carrier());
     assert!(
         !end.prepare_sleep(true),
         "the loss of the carrier is something to do"
     );
     end.finish_sleep();
-    // What is written for nobody is only refused when the ring is full.
+    // Frames for a peer that is gone are refused only when the ring is full.
     while end.push(&[0; 1500]).is_ok() {}
     end.publish();
     assert_eq!(end.violation(), None);

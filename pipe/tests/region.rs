@@ -33,7 +33,7 @@ fn both_mappings_are_one_memory() {
 }
 
 #[test]
-fn what_lies_outside_is_refused_and_nothing_changes() {
+fn an_access_outside_the_region_is_refused_and_changes_nothing() {
     let (ours, _) = pair(16);
     for offset in [1, 4, 7, 9, 16, 24, u64::MAX, u64::MAX - 7] {
         assert_eq!(ours.load(offset), None, "{offset}");
@@ -94,7 +94,12 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn bytes_are_read_as_they_were_written(writes in prop::collection::vec((0..70_u64, prop::collection::vec(any::<u8>(), 0..40)), 1..30)) {
+    fn bytes_are_read_as_they_were_written(
+        writes in prop::collection::vec(
+            (0..70_u64, prop::collection::vec(any::<u8>(), 0..40)),
+            1..30,
+        ),
+    ) {
         let (ours, theirs) = pair(64);
         let mut model = [0_u8; 64];
         for (offset, bytes) in writes {
@@ -130,9 +135,10 @@ fn no_addition_is_lost_between_threads() {
     assert_eq!(regions[0].load(16), Some(200_000));
 }
 
-/// Whole words are written at once, and a partial write leaves its neighbours alone while another thread changes them.
+/// Whole words are written atomically. A partial write preserves its neighbors while another thread
+/// changes them.
 #[test]
-fn words_do_not_tear_and_neighbours_are_kept() {
+fn words_do_not_tear_and_neighbors_are_kept() {
     let (ours, theirs) = pair(16);
     thread::scope(|scope| {
         scope.spawn(|| {

@@ -1,4 +1,4 @@
-//! RX pipes: what the daemon pushes is what the application receives.
+//! RX pipes: the application receives the packets that the daemon pushes.
 #![cfg(not(loom))]
 #![allow(clippy::unwrap_used)]
 
@@ -72,7 +72,7 @@ fn one_packet_may_be_as_large_as_the_ring_allows() {
         assert_eq!(nic.free_bytes(), 0);
         nic.publish();
         assert_eq!(app.recv().unwrap().iter().next().unwrap(), &packet[..]);
-        // Shifts the next one by a quantum, so that it lies across the end in every way.
+        // Shifts the next packet by a quantum, so that packets cross the end at every offset.
         nic.push(&[1]).unwrap();
         nic.publish();
         app.recv().unwrap().free_all();
@@ -119,7 +119,7 @@ fn push_with_writes_in_place() {
 }
 
 #[test]
-fn freeing_a_part_leaves_the_rest() {
+fn freeing_a_part_keeps_the_other_packets() {
     let (mut nic, mut app) = rx(4096);
     for number in 0..5 {
         nic.push(&packet(number, 65)).unwrap();
@@ -185,7 +185,7 @@ fn counters_count_what_happened() {
 }
 
 #[test]
-fn peeked_packets_are_received_again_and_confirmed_ones_are_held() {
+fn peeked_packets_stay_and_confirmed_ones_are_held() {
     let (mut nic, mut app) = rx(4096);
     let free = nic.free_bytes();
     for number in 0..4 {
@@ -204,7 +204,7 @@ fn peeked_packets_are_received_again_and_confirmed_ones_are_held() {
     app.free_held(1);
     assert_eq!(held(&app), [packet(1, 100), packet(2, 100)]);
     assert_eq!(nic.free_bytes(), free - 3 * 128);
-    // What comes later is received, and the held stay where they are.
+    // Later packets are received, and the held packets stay held.
     nic.push(&packet(4, 100)).unwrap();
     nic.publish();
     app.recv().unwrap().free(0);
@@ -217,7 +217,7 @@ fn peeked_packets_are_received_again_and_confirmed_ones_are_held() {
 }
 
 #[test]
-fn what_was_walked_over_is_freed_and_the_rest_is_not() {
+fn iterated_packets_are_freed_and_others_are_not() {
     let (mut nic, mut app) = rx(4096);
     for number in 0..5 {
         nic.push(&packet(number, 100)).unwrap();

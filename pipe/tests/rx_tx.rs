@@ -58,7 +58,7 @@ fn received_bytes_are_freed_only_when_they_are_sent() {
 }
 
 #[test]
-fn nothing_is_sent_that_was_not_given_back() {
+fn only_returned_packets_are_sent() {
     let (mut nic, mut app) = rx_tx(4096);
     nic.push(&packet(1, 64)).unwrap();
     nic.push(&packet(2, 64)).unwrap();
@@ -109,7 +109,7 @@ fn discarded_packets_free_their_bytes_and_are_not_sent() {
 }
 
 #[test]
-fn packets_that_are_not_to_be_sent_count_as_looked_at() {
+fn discarded_packets_count_as_examined() {
     let (mut nic, mut app) = rx_tx(4096);
     for number in 0..5 {
         nic.push(&packet(number, 64)).unwrap();
@@ -148,7 +148,7 @@ fn a_discard_of_everything_frees_everything() {
 }
 
 #[test]
-fn the_transmit_tail_is_what_rule_two_goes_by() {
+fn the_transmit_tail_decides_rule_two() {
     let (mut nic, mut app) = rx_tx(4096);
     nic.push(&[1; 64]).unwrap();
     assert_eq!(nic.publish(), Some(64));
@@ -169,7 +169,7 @@ fn the_transmit_tail_is_what_rule_two_goes_by() {
 }
 
 #[test]
-fn a_look_passes_a_bounded_number_of_discarded_packets() {
+fn a_peek_passes_a_bounded_number_of_discarded_packets() {
     const PACKETS: u64 = 1000;
     let (mut nic, mut app) = rx_tx(1 << 17);
     for number in 0..PACKETS {
@@ -183,20 +183,20 @@ fn a_look_passes_a_bounded_number_of_discarded_packets() {
     batch.send_all();
     assert!(nic.peek_tx().unwrap().is_none());
     assert!(nic.tx_waits());
-    let one_look = nic.counters().tx_discarded;
-    assert!((1..=64).contains(&one_look), "{one_look} in one look");
-    let mut looks = 1;
+    let one_peek = nic.counters().tx_discarded;
+    assert!((1..=64).contains(&one_peek), "{one_peek} in one look");
+    let mut peeks = 1;
     while nic.peek_tx().unwrap().is_none() {
         assert!(nic.tx_waits());
-        looks += 1;
+        peeks += 1;
     }
-    assert_eq!(looks, (PACKETS - 1) / one_look);
+    assert_eq!(peeks, (PACKETS - 1) / one_peek);
     assert_eq!(take_all(&mut nic), [packet(PACKETS - 1, 64)]);
     assert!(!nic.tx_waits());
 }
 
 #[test]
-fn what_was_taken_is_sent_and_the_rest_is_not() {
+fn taken_packets_are_sent_and_others_are_not() {
     let (mut nic, mut app) = rx_tx(4096);
     for number in 0..3 {
         nic.push(&packet(number, 100)).unwrap();
@@ -217,7 +217,7 @@ fn what_was_taken_is_sent_and_the_rest_is_not() {
 }
 
 #[test]
-fn what_an_earlier_batch_walked_over_is_sent_once() {
+fn packets_iterated_in_an_earlier_batch_are_sent_once() {
     let (mut nic, mut app) = rx_tx(4096);
     for number in 0..4 {
         nic.push(&packet(number, 100)).unwrap();

@@ -61,21 +61,21 @@ fn datagrams_keep_their_bounds_and_descriptors_arrive() {
     }
 }
 
-/// The kernel tells first that the other end did not read all.
+/// The kernel first reports that the other end did not read all data.
 #[test]
-fn the_last_words_of_an_end_that_did_not_read_all_are_heard() {
-    type Hear = fn(&Connection, &mut [u8]) -> Result<usize, SeqpacketError>;
-    let with_descriptors: Hear = |end, buffer| end.recv(buffer).map(|(length, _)| length);
-    for hear in [with_descriptors, Connection::recv_bytes] {
+fn the_last_messages_of_an_end_with_unread_data_are_received() {
+    type Receive = fn(&Connection, &mut [u8]) -> Result<usize, SeqpacketError>;
+    let with_descriptors: Receive = |end, buffer| end.recv(buffer).map(|(length, _)| length);
+    for receive in [with_descriptors, Connection::recv_bytes] {
         let (one, other) = Connection::pair().unwrap();
         other.send(b"first", &[]).unwrap();
         other.send(b"last", &[]).unwrap();
         one.send(b"unread", &[]).unwrap();
         drop(other);
         let mut buffer = [0; 16];
-        assert_eq!(hear(&one, &mut buffer).unwrap(), 5);
-        assert_eq!(hear(&one, &mut buffer).unwrap(), 4);
-        let end = hear(&one, &mut buffer).unwrap_err();
+        assert_eq!(receive(&one, &mut buffer).unwrap(), 5);
+        assert_eq!(receive(&one, &mut buffer).unwrap(), 4);
+        let end = receive(&one, &mut buffer).unwrap_err();
         assert!(matches!(end, SeqpacketError::Closed), "{end}");
     }
 }
@@ -94,7 +94,7 @@ fn a_socket_that_another_made_is_taken_over_and_keeps_its_name() {
     assert_eq!(taken.accept().unwrap().recv(&mut buffer).unwrap().0, 6);
     drop(taken);
     assert!(path.exists());
-    // Whoever connects now waits again.
+    // A new connection waits again.
     Connection::connect(&path).unwrap();
     drop(Listener::adopt(copy()).unwrap().accept().unwrap());
 
@@ -108,7 +108,7 @@ fn a_socket_that_another_made_is_taken_over_and_keeps_its_name() {
 }
 
 #[test]
-fn the_kernel_says_who_is_there() {
+fn the_kernel_reports_the_identity_of_the_peer() {
     let directory = tempdir().unwrap();
     let path = directory.path().join("socket");
     let listener = Listener::bind(&path).unwrap();
@@ -123,7 +123,7 @@ fn the_kernel_says_who_is_there() {
 }
 
 #[test]
-fn what_does_not_fit_is_an_error_and_leaks_nothing() {
+fn a_datagram_that_does_not_fit_is_an_error_and_leaks_nothing() {
     let (one, other) = Connection::pair().unwrap();
     let mut buffer = [0; 4];
     let file = some_fd();
@@ -174,7 +174,7 @@ fn too_many_descriptors_are_refused_at_both_ends_and_closed() {
 }
 
 #[test]
-fn the_end_of_a_connection_is_told() {
+fn the_end_of_a_connection_is_reported() {
     let (one, other) = Connection::pair().unwrap();
     one.send(b"last", &[]).unwrap();
     drop(one);
@@ -219,7 +219,7 @@ fn nothing_empty_is_sent() {
 fn a_stale_name_is_replaced_and_a_live_one_is_not() {
     let directory = tempdir().unwrap();
     let path = directory.path().join("socket");
-    // A socket file whose listener is gone without unlinking it, as after kill -9.
+    // A socket file whose listener exited without unlinking it, as after kill -9.
     let kept = directory.path().join("kept");
     let listener = Listener::bind(&path).unwrap();
     fs::rename(&path, &kept).unwrap();
@@ -234,7 +234,9 @@ fn a_stale_name_is_replaced_and_a_live_one_is_not() {
     let error = Listener::bind(&path).unwrap_err();
     assert_eq!(error.kind(), io::ErrorKind::AddrInUse);
     assert!(
-        error.to_string().contains("somebody listens there already"),
+        error
+            .to_string()
+            .contains("another process listens there already"),
         "{error}"
     );
     assert!(
@@ -278,13 +280,13 @@ fn a_listener_with_a_full_backlog_is_alive() {
 }
 
 #[test]
-fn what_is_not_a_socket_is_left_alone() {
+fn a_path_that_is_not_a_socket_is_left_alone() {
     let directory = tempdir().unwrap();
     let path = directory.path().join("socket");
     fs::write(&path, "precious").unwrap();
     let error = Listener::bind(&path).unwrap_err();
     assert!(
-        error.to_string().contains("something other than a socket"),
+        error.to_string().contains("a file that is not a socket"),
         "{error}"
     );
     assert_eq!(fs::read_to_string(&path).unwrap(), "precious");
@@ -308,7 +310,7 @@ fn of_two_that_start_at_once_one_wins() {
     let directory = tempdir().unwrap();
     let path = directory.path().join("socket");
     for _ in 0..50 {
-        // Left behind by somebody who was killed.
+        // Left behind by a killed process.
         let stale = Listener::bind(&path).unwrap();
         let kept = directory.path().join("kept");
         fs::rename(&path, &kept).unwrap();
@@ -332,7 +334,7 @@ fn of_two_that_start_at_once_one_wins() {
 }
 
 #[test]
-fn a_lock_on_the_directory_holds_nobody_up() {
+fn a_lock_on_the_directory_delays_no_process() {
     let directory = tempdir().unwrap();
     let held = fs::File::open(directory.path()).unwrap();
     rustix::fs::flock(&held, rustix::fs::FlockOperation::LockExclusive).unwrap();
@@ -346,7 +348,7 @@ fn a_lock_on_the_directory_holds_nobody_up() {
 }
 
 #[test]
-fn a_held_lock_on_the_name_is_told_and_not_waited_for() {
+fn a_held_lock_on_the_name_is_reported_without_waiting() {
     let directory = tempdir().unwrap();
     let path = directory.path().join("socket");
     let lock = fs::File::create(directory.path().join("socket.lock")).unwrap();
@@ -382,7 +384,7 @@ fn descriptors_are_refused_by_the_kernel_where_it_can() {
     assert_eq!(fds.len(), 1);
 }
 
-/// A connection whose server's end lets descriptors pass, as before Linux 6.16.
+/// A connection whose server end accepts descriptors, as before Linux 6.16.
 fn old_pair() -> (Connection, Connection) {
     Connection::pair().unwrap()
 }
@@ -421,7 +423,7 @@ fn a_datagram_with_descriptors_stays_unread() {
 
 #[test]
 fn hanging_up_leaves_nothing_but_descriptors() {
-    // Nothing was sent; the client lives, or is gone.
+    // Nothing was sent. The client is connected, then it is gone.
     let (client, server) = old_pair();
     assert!(server.hang_up());
     assert!(client.send(b"late", &[]).is_err(), "nothing more arrives");
@@ -447,7 +449,7 @@ fn hanging_up_leaves_nothing_but_descriptors() {
     let (client, server) = old_pair();
     (0..100).for_each(|_| client.send(b"x", &[]).unwrap());
     assert!(!server.hang_up());
-    // What was sent before is read after it.
+    // Data sent before `hang_up` can still be read after it.
     let (client, server) = old_pair();
     server.send(b"the reason", &[]).unwrap();
     assert!(server.hang_up());
@@ -460,7 +462,7 @@ fn hanging_up_leaves_nothing_but_descriptors() {
 }
 
 #[test]
-fn the_groups_of_a_peer_are_those_that_it_had() {
+fn the_groups_of_a_peer_are_those_at_connect_time() {
     let (_client, server) = old_pair();
     let own: Vec<u32> = nix::unistd::getgroups()
         .unwrap()

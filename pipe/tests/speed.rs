@@ -15,7 +15,7 @@ use support::{rx, rx_tx, tx};
 const CAPACITY_BYTES: u64 = 2 << 20;
 const BURST: u64 = 64;
 
-fn tell(what: &str, packets: u64, elapsed: Duration) {
+fn report(what: &str, packets: u64, elapsed: Duration) {
     let rate = packets as f64 / elapsed.as_secs_f64() / 1e6;
     println!("{what}: {rate:.1} M packets/s, {:.1} ns each", 1e3 / rate);
 }
@@ -30,7 +30,7 @@ fn measure(what: &str, packets: u64, mut run: impl FnMut()) {
         })
         .collect();
     times.sort();
-    tell(what, packets, times[2]);
+    report(what, packets, times[2]);
 }
 
 #[test]

@@ -54,7 +54,7 @@ fn pause(idle: &mut u32) {
 }
 
 #[test]
-fn rx_carries_every_packet_once_and_in_order() {
+fn rx_passes_every_packet_once_and_in_order() {
     let (mut nic, mut app) = rx(CAPACITY_BYTES);
     let lane = thread::spawn(move || {
         let mut idle = 0;
@@ -97,7 +97,7 @@ fn rx_carries_every_packet_once_and_in_order() {
 }
 
 #[test]
-fn tx_carries_every_packet_once_and_in_order() {
+fn tx_passes_every_packet_once_and_in_order() {
     let (mut nic, mut app) = tx(CAPACITY_BYTES);
     let sender = thread::spawn(move || {
         let mut idle = 0;

@@ -1,4 +1,4 @@
-//! TX pipes: what the application sends is what the daemon takes.
+//! TX pipes: the daemon takes the packets that the application sends.
 #![cfg(not(loom))]
 #![allow(clippy::unwrap_used)]
 
@@ -51,7 +51,7 @@ fn a_packet_of_every_footprint_crosses_from_every_start() {
 }
 
 #[test]
-fn space_comes_back_only_when_the_daemon_completes() {
+fn space_is_free_only_when_the_daemon_completes() {
     let (mut nic, mut app) = tx(4096);
     for number in 0..63 {
         app.send(&packet(number, 64)).unwrap();
@@ -63,14 +63,14 @@ fn space_comes_back_only_when_the_daemon_completes() {
     assert_eq!(nic.used_bytes(), 4032);
     assert_eq!(take_all(&mut nic).len(), 63);
     assert_eq!(app.send(&[1]), Err(SendRefusal::Full));
-    assert_eq!(nic.complete_tx(), None, "nobody waits for space");
+    assert_eq!(nic.complete_tx(), None, "nothing waits for space");
     assert_eq!((app.in_flight_bytes(), nic.used_bytes()), (0, 0));
     assert_eq!(app.free_bytes(), 4032);
     app.send(&[1]).unwrap();
 }
 
 #[test]
-fn only_what_was_passed_is_freed() {
+fn only_passed_packets_are_freed() {
     let (mut nic, mut app) = tx(4096);
     for number in 0..3 {
         app.send(&packet(number, 64)).unwrap();
@@ -142,7 +142,7 @@ fn a_reservation_is_sent_only_when_committed() {
 }
 
 #[test]
-fn who_waits_for_space_is_told_once() {
+fn a_waiter_for_space_is_notified_once() {
     let (mut nic, mut app) = tx(4096);
     assert!(!app.want_space(4032), "all is free");
     app.send(&[1; 4032]).unwrap();
@@ -158,7 +158,7 @@ fn who_waits_for_space_is_told_once() {
 }
 
 #[test]
-fn what_is_not_taken_is_offered_again() {
+fn packets_not_taken_are_shown_again() {
     let (mut nic, mut app) = tx(4096);
     for number in 0..5 {
         app.send(&packet(number, 100)).unwrap();
@@ -173,7 +173,7 @@ fn what_is_not_taken_is_offered_again() {
     assert_eq!(offered, [packet(0, 100), packet(1, 100), packet(2, 100)]);
     let counters = nic.counters();
     assert_eq!((counters.tx_packets, counters.tx_bytes), (2, 200));
-    // No more than are asked for, and the refused one first.
+    // No more packets than requested, and the refused one first.
     let mut offered = Vec::new();
     let looked = nic.take_tx(2, |bytes| {
         offered.push(bytes.to_vec());
@@ -192,7 +192,7 @@ fn what_is_not_taken_is_offered_again() {
 }
 
 #[test]
-fn what_comes_while_packets_are_taken_is_not_overlooked() {
+fn packets_that_arrive_during_a_take_are_not_missed() {
     let (mut nic, mut app) = tx(4096);
     app.send(&packet(1, 100)).unwrap();
     app.publish();
@@ -206,7 +206,7 @@ fn what_comes_while_packets_are_taken_is_not_overlooked() {
 }
 
 #[test]
-fn a_tx_pipe_carries_nothing_to_the_application() {
+fn a_tx_pipe_delivers_nothing_to_the_application() {
     let (mut nic, _app) = tx(4096);
     assert_eq!(nic.push(&[1]), Err(PushRefusal::WrongDirection));
     assert_eq!(nic.publish(), None);

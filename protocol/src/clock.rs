@@ -1,12 +1,15 @@
-//! The clock of Lamport, and the count of what was executed.
+//! A Lamport clock, and the count of executions.
 //!
-//! A clock has 64 bits. A record has room for the lower half, so each ball says the upper one, the *era*, and a ball goes
-//! first wherever the peer does not know it: after 2³² events, or when a node meets one that has seen more.
+//! A clock has 64 bits. A record carries the lower half, so each keepalive carries the upper half,
+//! the *era*. A keepalive is sent first whenever the peer does not know the era: after 2³² events,
+//! or when a node meets one with a later clock.
 
-/// When an exchange was executed, among all that its node executed and all that it had heard of.
+/// Time of an execution, ordered after all earlier executions of the node and all events that it
+/// received.
 ///
-/// Of two executions of one node in one life the later has the greater count and the greater clock. If an exchange was submitted by
-/// somebody who knew that another had ended, and was told so over links, it has the greater clock, whatever the nodes.
+/// Of two executions by one incarnation of a node, the later has the greater count and the greater
+/// clock. If the submitter of an exchange learned over links that another exchange had ended, the
+/// new exchange has the greater clock, on any node.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub struct Moment {
     /// Its number among the executions of the node, from 1; 0 for none.
@@ -15,7 +18,8 @@ pub struct Moment {
     pub clock: u64,
 }
 
-/// What a frame may add to the clock, and more: its records, and those of the frames of paths that it bears.
+/// Upper bound of the events that a frame adds to the clock: its records, and those of the path
+/// frames that it carries.
 const FRAME_EVENTS_MAX: u64 = 128;
 
 /// How far ahead a clock may be that is believed without further ado: more than a neighbor gets
@@ -24,15 +28,16 @@ const NEAR: u64 = 1 << 16;
 /// How far hearing may set the clock forward at once. At ten million events in a second a network
 /// needs 325 days for so many.
 pub(crate) const LEAP_MAX: u64 = 1 << 48;
-/// What of that comes back with each pace. Whoever lies all the time needs 2^32 paces to use up the
-/// clock, 2.7 years by default, or 2^48 messages that are near.
-const LEAP_PER_PACE: u64 = 1 << 32;
+/// Allowance that each tick restores. A node that always lies needs 2^32 ticks to exhaust the
+/// clock, 2.7 years by default, or 2^48 messages within `NEAR`.
+const LEAP_PER_TICK: u64 = 1 << 32;
 
-/// See the module. It never goes back: at its end, which no honest network comes to, it stands still.
+/// See the module. The clock never goes back. It stops at its maximum, which no correct network
+/// reaches.
 ///
-/// One lie must not bring it there, nor the clocks of all who hear of it. So what hearing may set
-/// it forward is an *allowance*. A node that is new, or was apart, is behind by all that happened
-/// elsewhere, and follows in one leap.
+/// A false clock must not push it there, nor the clocks of nodes that receive from it. Messages
+/// therefore advance the clock only by an *allowance*. A node that is new or was partitioned
+/// catches up in one leap.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Clock {
     now: u64,
@@ -67,11 +72,11 @@ impl Clock {
         self.now = self.now.saturating_add(1);
     }
 
-    /// A message came from a node in `era` whose clock ends in `low`. Tells whether that is
-    /// believed; if not, whatever the message says has not happened as far as this node knows.
+    /// Processes a message from a node in `era` whose clock ends in `low`. Returns whether this
+    /// node believes the clock. If not, the caller must drop the message without effect.
     #[inline]
     #[must_use]
-    pub fn hear(&mut self, era: u32, low: u32) -> bool {
+    pub fn receive(&mut self, era: u32, low: u32) -> bool {
         let clock = u64::from(era) << 32 | u64::from(low);
         let is_believed = clock <= self.now.saturating_add(NEAR) || self.leap(clock);
         if is_believed {
@@ -80,9 +85,9 @@ impl Clock {
         is_believed
     }
 
-    /// Whether the allowance is enough to follow a clock that is ahead. If it is not, half of it is
-    /// used all the same: so who is behind by more than one leap comes nearer each time that its
-    /// link fails, and whoever hears this node, with an allowance of its own, can follow.
+    /// Whether the allowance is enough to reach a clock that is ahead. If not, half of it is used
+    /// anyway. A node that is behind by more than one leap therefore comes closer each time its
+    /// link fails, and nodes that receive from it can follow with their own allowance.
     #[cold]
     const fn leap(&mut self, clock: u64) -> bool {
         let ahead = clock - self.now;
@@ -96,9 +101,9 @@ impl Clock {
         false
     }
 
-    /// A pace passed.
-    pub const fn pace(&mut self) {
-        self.allowance = self.allowance.saturating_add(LEAP_PER_PACE);
+    /// Processes a tick.
+    pub const fn refill_allowance(&mut self) {
+        self.allowance = self.allowance.saturating_add(LEAP_PER_TICK);
         if self.allowance > LEAP_MAX {
             self.allowance = LEAP_MAX;
         }
@@ -124,7 +129,7 @@ impl Clock {
         }
     }
 
-    /// What happens from here on comes after what happened at `clock`.
+    /// Events from here on come after the event at `clock`.
     #[inline]
     pub fn observe(&mut self, clock: u64) {
         self.now = self.now.max(clock);
@@ -154,11 +159,11 @@ mod tests {
     }
 
     #[test]
-    fn it_is_ahead_of_what_it_heard_and_never_goes_back() {
+    fn the_clock_is_ahead_of_received_clocks_and_never_goes_back() {
         let mut clock = Clock::default();
-        assert!(clock.hear(3, 5));
+        assert!(clock.receive(3, 5));
         assert_eq!(clock.now(), 3 * ERA + 6);
-        assert!(clock.hear(2, u32::MAX));
+        assert!(clock.receive(2, u32::MAX));
         assert_eq!(clock.now(), 3 * ERA + 7);
         clock.observe(u64::MAX);
         clock.begin_frame();
@@ -166,36 +171,36 @@ mod tests {
     }
 
     #[test]
-    fn who_is_new_follows_in_one_leap_and_a_liar_needs_years() {
+    fn a_new_node_follows_in_one_leap_and_a_liar_needs_years() {
         let mut clock = Clock::default();
-        assert!(clock.hear((LEAP_MAX >> 32) as u32, 0));
+        assert!(clock.receive((LEAP_MAX >> 32) as u32, 0));
         let mut lied = 0_u64;
         let before = clock.now();
         for _ in 0..10_000 {
-            lied += u64::from(!clock.hear(u32::MAX, u32::MAX));
+            lied += u64::from(!clock.receive(u32::MAX, u32::MAX));
         }
         assert_eq!(lied, 10_000);
         assert_eq!(clock.now(), before, "the allowance was used up");
         for _ in 0..1_000 {
-            clock.pace();
-            assert!(!clock.hear(u32::MAX, u32::MAX));
+            clock.refill_allowance();
+            assert!(!clock.receive(u32::MAX, u32::MAX));
         }
         assert!(
-            clock.now() - before < 1_001 * LEAP_PER_PACE,
+            clock.now() - before < 1_001 * LEAP_PER_TICK,
             "{}",
             clock.now()
         );
     }
 
     #[test]
-    fn who_hears_of_a_lie_from_another_can_follow() {
+    fn a_node_can_follow_a_clock_that_a_lie_advanced() {
         let [mut first, mut second] = [Clock::default(); 2];
         for _ in 0..100 {
-            assert!(!first.hear(u32::MAX, u32::MAX));
-            let said = first.now();
-            assert!(second.hear((said >> 32) as u32, said as u32));
-            first.pace();
-            second.pace();
+            assert!(!first.receive(u32::MAX, u32::MAX));
+            let clock_value = first.now();
+            assert!(second.receive((clock_value >> 32) as u32, clock_value as u32));
+            first.refill_allowance();
+            second.refill_allowance();
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What a link counts. Every counter counts up from the node's construction.
+//! Counters of a link. Every counter counts up from the node's construction.
 
 use core::hash::{Hash, Hasher};
 
@@ -7,7 +7,7 @@ use crate::event::DownReason;
 /// Counters of one link.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct LinkCounters {
-    /// Times that the link came up.
+    /// Number of times that the link came up.
     pub ups: u64,
     /// Times that it failed, by evidence.
     pub failures: FailureCounters,
@@ -15,7 +15,7 @@ pub struct LinkCounters {
     pub tx_frames: u64,
     /// Records written.
     pub tx_records: u64,
-    /// Frames that came whole, whatever their records were good for.
+    /// Frames that arrived whole, including those whose records were dropped.
     pub rx_frames: u64,
     /// Records accepted.
     pub rx_records: u64,
@@ -25,17 +25,19 @@ pub struct LinkCounters {
     pub committed: u64,
     /// Exchanges of this side that the peer refused.
     pub refused: u64,
-    /// Exchanges of this side that were reversed after a failure and queued to be applied afresh.
+    /// Exchanges of this side that were reversed after a failure and queued to be applied again.
     pub reversed: u64,
-    /// Exchanges of this side whose end was learned by asking after a failure; the reversed ones are among them.
+    /// Exchanges of this side whose outcome a query returned after a failure; includes the reversed
+    /// ones.
     pub resolved: u64,
-    /// Those of the reversed ones that the peer had never seen.
+    /// Reversed exchanges that the peer had never received.
     pub never_seen: u64,
     /// Exchanges of this side that ended because the peer lost its memory.
     pub forgotten: u64,
-    /// Questions of this side about exchanges with others that the neighbour here passed on and brought an answer to.
+    /// Queries of this side about exchanges with other nodes that the neighbor forwarded and
+    /// returned a reply to.
     pub relayed: u64,
-    /// Questions of the neighbour here that this side passed on to others.
+    /// Questions of the neighbor here that this side passed on to others.
     pub relays_passed: u64,
     /// Exchanges of the peer that this side executed.
     pub executed: u64,
@@ -48,7 +50,7 @@ impl Hash for LinkCounters {
 
 impl LinkCounters {
     /// An exchange was learned not to have been executed.
-    pub(crate) fn note_undone(&mut self, never_seen: bool) {
+    pub(crate) fn count_undone(&mut self, never_seen: bool) {
         self.resolved += 1;
         self.reversed += 1;
         self.never_seen += u64::from(never_seen);
@@ -62,7 +64,7 @@ impl LinkCounters {
 
 macro_rules! drop_counters {
     ($($(#[$doc:meta])* $name:ident,)*) => {
-        /// Why frames, records or what they asked for were dropped. None of them had any effect.
+        /// Reasons for dropped frames, records or requests. None of them had any effect.
         #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
         pub struct DropCounters {
             $($(#[$doc])* pub $name: u64,)*
@@ -102,29 +104,30 @@ drop_counters! {
     not_up,
     /// Records that were already accepted.
     duplicate,
-    /// Requests that came after their outcome had been latched, because the link had already failed at the peer; and answers
-    /// to what is no longer asked.
+    /// Requests that arrived after their outcome had been latched, because the link had already
+    /// failed at the peer; and replies to queries that are no longer open.
     late,
-    /// Handshake frames that say nothing new.
+    /// Handshake frames without new information.
     stale_init,
-    /// Handshake frames on a link that is up that say that another node or another life of the peer
-    /// is there, of who does not echo what this end says. Each was answered, and who is there and
-    /// hears that is believed.
+    /// Handshake frames on a link that is up that announce another node or another incarnation of
+    /// the peer, from a sender that does not echo this end. Each was answered. This end believes a
+    /// sender that receives the answer and echoes it.
     unproven_init,
-    /// Handshake frames of another node than before, of which there was one since the last tick already.
+    /// Handshake frames of a different node than before, if there was one already since the last
+    /// tick.
     hasty_init,
     /// Handshake frames of this node itself: the cable leads back.
     own_guid,
-    /// Handshake frames of a peer for which there is no room in the tables.
+    /// Handshake frames of a peer that does not fit in the tables.
     no_room,
-    /// Roots that the neighbour announced and that were not taken in, or not kept: there is no room,
-    /// and it takes no less than others.
+    /// Roots that the neighbor announced and that were rejected or removed: the table is full, and
+    /// the neighbor uses no less than others.
     quota_roots,
-    /// Paths that were to lead through this node, beyond the neighbour's share.
+    /// Paths that were to lead through this node, beyond the neighbor's share.
     quota_transits,
-    /// Paths that were to end at this node, beyond the neighbour's share.
+    /// Paths that were to end at this node, beyond the neighbor's share.
     quota_ends,
-    /// Questions about exchanges with another neighbour, beyond this one's share of those that are
+    /// Questions about exchanges with another neighbor, beyond this one's share of those that are
     /// passed on.
     quota_relays,
 }

@@ -1,10 +1,10 @@
-//! What a node tells about its links, and about the nodes beyond them.
+//! Events of a node about its links, and about the nodes beyond them.
 
 use core::fmt;
 
 use crate::{LinkRefusal, Name};
 
-/// A link came up, went down, or does not come up.
+/// A link came up, went down, or cannot come up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LinkEvent {
     /// Both ends hold the same new epoch.
@@ -20,23 +20,25 @@ pub enum LinkEvent {
         /// The epoch that both ends hold.
         epoch: u32,
     },
-    /// The link failed. Its open exchanges are being resolved over other links, or over this one when it returns.
+    /// The link failed. Its open exchanges are being resolved over other links, or over this one
+    /// when it returns.
     Down {
         /// The caller's index of the port.
         port: u16,
-        /// What showed it.
+        /// The evidence.
         reason: DownReason,
         /// Exchanges of this side that were open on it.
         open: u32,
     },
-    /// The link does not come up although somebody answers, or does so for another reason than was told before.
+    /// The link does not come up although a peer answers, or the reason differs from the one
+    /// reported before.
     Refused {
         /// The caller's index of the port.
         port: u16,
-        /// What is wrong.
+        /// The reason.
         why: LinkRefusal,
     },
-    /// What was told to be wrong is not found any more. If it was put right, the link comes up.
+    /// The reported reason no longer applies. If the cause was fixed, the link comes up.
     RefusalOver {
         /// The caller's index of the port.
         port: u16,
@@ -60,7 +62,7 @@ impl LinkEvent {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NodeEvent {
     /// The way to a node leads over this port now.
-    Hangs {
+    Attached {
         /// The node's GUID.
         root: u64,
         /// The caller's index of the port.
@@ -68,8 +70,8 @@ pub enum NodeEvent {
         /// Cables between this node and that one.
         hops: u16,
     },
-    /// There is no way to this node: partitioned from it, as far as can be known here. May be early, while somebody else still looks for one;
-    /// then [`NodeEvent::Hangs`] takes it back.
+    /// This node is unreachable: partitioned, as far as is known here. The report may be early,
+    /// while another node still searches for a path; then [`NodeEvent::Attached`] revokes it.
     Lost {
         /// The node's GUID.
         root: u64,
@@ -81,15 +83,15 @@ pub enum NodeEvent {
         /// Its name.
         name: Name,
     },
-    /// Another node says this node's GUID.
+    /// Another node uses this node's GUID.
     Twin,
-    /// There is no room for this node in the table. Told once until one is forgotten.
+    /// The table has no entry left for this node. Reported once until an entry is removed.
     Full {
         /// The node's GUID.
         root: u64,
     },
     /// A link that came up takes no part in trees: too many are up.
-    NoBerth {
+    NoNeighborIndex {
         /// The caller's index of the port.
         port: u16,
     },
@@ -100,25 +102,28 @@ pub enum NodeEvent {
 pub enum DownReason {
     /// The port lost its carrier.
     CarrierLost,
-    /// A record is missing: it was lost, or came out of order, which no cable does to frames.
+    /// A record is missing: it was lost or reordered. A cable does not reorder frames.
     SequenceGap,
-    /// The peer reflects something that was never said.
+    /// The peer reflects a value that was never sent.
     ReflectionMismatch,
     /// The port could not transmit.
     TransmitFailed,
-    /// Nothing was heard for too many paces.
+    /// Nothing was received for too many ticks.
     PeerSilent,
-    /// Other links made too many round trips while the ball of this one did not come back.
-    Outpaced,
-    /// The peer's balls come, and reflect nothing of what was said: it does not hear this side.
+    /// Peer RTT exceeded: other links made too many round trips before the keepalive of this link
+    /// came back.
+    PeerRttExceeded,
+    /// The peer's keepalives arrive but reflect nothing that this side sent: the peer does not
+    /// receive.
     Unreflected,
     /// The peer left the epoch: it saw evidence that this side did not.
-    PeerReinitialised,
+    PeerReinitialized,
     /// The peer lost its memory.
     PeerRestarted,
-    /// The peer's port was moved to another cable, or who is at the other end is not who the handshake said.
+    /// The peer's port was moved to another cable, or the node at the other end is not the one of
+    /// the handshake.
     PeerMoved,
-    /// The peer says that it owes nothing, but an exchange is unanswered.
+    /// The peer reports that it owes no reply, but an exchange is unanswered.
     Unanswered,
     /// The peer broke the protocol under a valid CRC.
     Violation,
@@ -127,7 +132,8 @@ pub enum DownReason {
     ClockLeap,
     /// A hop of the path to the peer failed, or a node on it gave it up.
     PathBroken,
-    /// The path to the peer was given back: nothing was under way on it for a while, or a cable leads there.
+    /// The path to the peer was closed: nothing was in flight on it for a while, or a cable leads
+    /// there.
     PathIdle,
 }
 
@@ -139,9 +145,9 @@ impl DownReason {
         Self::ReflectionMismatch,
         Self::TransmitFailed,
         Self::PeerSilent,
-        Self::Outpaced,
+        Self::PeerRttExceeded,
         Self::Unreflected,
-        Self::PeerReinitialised,
+        Self::PeerReinitialized,
         Self::PeerRestarted,
         Self::PeerMoved,
         Self::Unanswered,
@@ -160,9 +166,9 @@ impl DownReason {
             Self::ReflectionMismatch => "reflection_mismatch",
             Self::TransmitFailed => "transmit_failed",
             Self::PeerSilent => "peer_silent",
-            Self::Outpaced => "outpaced",
+            Self::PeerRttExceeded => "peer_rtt_exceeded",
             Self::Unreflected => "unreflected",
-            Self::PeerReinitialised => "peer_reinitialised",
+            Self::PeerReinitialized => "peer_reinitialized",
             Self::PeerRestarted => "peer_restarted",
             Self::PeerMoved => "peer_moved",
             Self::Unanswered => "unanswered",
@@ -182,9 +188,9 @@ impl fmt::Display for DownReason {
             Self::ReflectionMismatch => "reflection mismatch",
             Self::TransmitFailed => "transmit failed",
             Self::PeerSilent => "peer silent",
-            Self::Outpaced => "outpaced by other links",
-            Self::Unreflected => "not heard by the peer",
-            Self::PeerReinitialised => "peer re-initialised",
+            Self::PeerRttExceeded => "peer RTT exceeded",
+            Self::Unreflected => "not received by the peer",
+            Self::PeerReinitialized => "peer re-initialized",
             Self::PeerRestarted => "peer restarted",
             Self::PeerMoved => "peer moved",
             Self::Unanswered => "exchange unanswered",

@@ -1,11 +1,11 @@
 //! The name of an exchange.
 
-/// Names one exchange between two nodes for as long as both keep their memory.
+/// Identifies one exchange between two nodes for as long as both keep their memory.
 ///
-/// An exchange that was reversed and applied afresh has another name then.
+/// An exchange that was reversed and applied again has a new identifier.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct ExchangeId {
-    /// GUID of the node at the other end: of the initiator where it is served, of the responder where it was started.
+    /// GUID of the peer: of the initiator at the responder, of the responder at the initiator.
     pub peer: u64,
     /// The initiator's index of the port that it started on.
     pub port: u16,
@@ -13,6 +13,6 @@ pub struct ExchangeId {
     pub epoch: u32,
     /// Its slot.
     pub slot: u8,
-    /// Its sequence in the slot. Goes on over epochs.
+    /// Its sequence in the slot. It continues across epochs.
     pub sequence: u32,
 }

@@ -1,13 +1,15 @@
-//! What this side remembers of the exchanges that its peers started: the last one of each slot, whole with its reply.
+//! Latches: the responder's memory of the last exchange of each slot, with its whole reply.
 //!
-//! An initiator does not reuse a slot before it knows how its last exchange ended, so the outcome latched here is never
-//! overwritten before it was asked. Latches belong to the *initiator's* port and outlive epochs and re-cabling; they are
-//! lost when the peer restarts (it forgot the questions) or this side does (the peer is told by a new incarnation), and when
-//! they must make room for others.
+//! An initiator does not reuse a slot before it knows the outcome of its last exchange. A latched
+//! outcome is therefore never overwritten before it was queried. Latches belong to the
+//! *initiator's* port and outlive epochs and re-cabling. They are lost when the peer restarts (it
+//! forgot its queries), when this side restarts (a new incarnation informs the peer), and when they
+//! are evicted for others.
 //!
-//! Of the ends of paths, which are many and serve many nodes, it is noted whose initiator *learnt* how its exchange ended: it never
-//! asks, so these latches make room without a trace. What is lost of others is lost up to the latest epoch that they were of
-//! ([`Lost`]): the epochs of all ends of paths of a node count on together, so later exchanges are none of those.
+//! Path ends are many and serve many nodes. Their latches record whether the initiator has
+//! *learned* the outcome: then it never queries, and the latch is evicted without a trace. Other
+//! evicted latches are recorded as lost up to their latest epoch ([`Lost`]). All path ends of a
+//! node share one epoch count, so later exchanges are not among the lost ones.
 
 use alloc::{vec, vec::Vec};
 use core::hash::{Hash, Hasher};
@@ -20,62 +22,65 @@ use crate::{
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Standing {
     /// There was none.
-    Virgin,
-    /// There may have been any: the memory had to make room for others.
+    Empty,
+    /// Unknown: the latch was evicted for others.
     Forgotten,
     /// There may have been any up to the epoch of the latch, and none in later ones.
     ForgottenUntil,
-    /// 2PC, kept; the buffer holds the request. Only while the link is up in the epoch that it was asked for in.
+    /// 2PC, kept; the buffer holds the request. Only while the link is up in the epoch of the
+    /// request.
     Tentative,
     /// Executed; the buffer holds the reply.
     Committed {
-        /// In 2PC, so that the answer is message 4 and not message 2.
+        /// In 2PC, so the reply is message 4 and not message 2.
         two_phase: bool,
     },
     /// Refused at message 1.
     Refused(Refusal),
     /// Reversed: nothing was executed and nothing will be.
     Undone,
-    /// It was asked about before it came, and has come too late since: nothing was executed and nothing will be.
+    /// A query for it arrived before the exchange, which now is too late: nothing was executed and
+    /// nothing will be.
     NeverSeen,
 }
 
-/// What was done with a slot in the epoch in force.
+/// Use of a slot in the epoch in force.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Use {
     /// Nothing.
     Unused,
     /// It was used, so the next sequence is the next number exactly.
     Used,
-    /// So it was; since then its initiator, for whom the epoch is over, has asked how it ended.
-    Asked,
+    /// It was used. Since then its initiator, for which the epoch has ended, queried the outcome.
+    Queried,
 }
 
 /// The last exchange of one slot. Its bytes lie in the set.
 #[derive(Clone)]
 pub(crate) struct Latch {
     pub sequence: u32,
-    /// The epoch that it was asked for in.
+    /// The epoch of the request.
     pub epoch: u32,
     pub standing: Standing,
     pub used: Use,
-    /// An answer waits for transmission, or for that of its last fragment.
+    /// A reply, or its last fragment, waits for transmission.
     pub answer_due: bool,
     /// The record with the answer that was sent last.
-    pub said_in: u32,
-    /// [`Execution::DurableAt`] of a committed one; 0 if its end could be told at once.
+    pub answer_record: u32,
+    /// [`Execution::DurableAt`] of a committed exchange; 0 if its outcome could be reported at
+    /// once.
     durable_at: u64,
     len: u16,
 }
 
 impl Latch {
-    const VIRGIN: Self = Self {
+    const EMPTY: Self = Self {
         sequence: 0,
         epoch: 0,
-        standing: Standing::Virgin,
+        standing: Standing::Empty,
         used: Use::Unused,
         answer_due: false,
-        said_in: 0,
+        answer_record: 0,
         durable_at: 0,
         len: 0,
     };
@@ -85,7 +90,7 @@ impl Latch {
         self.sequence = draw.sequence();
         self.epoch = draw.sequence();
         self.standing = [
-            Standing::Virgin,
+            Standing::Empty,
             Standing::Forgotten,
             Standing::ForgottenUntil,
             Standing::Tentative,
@@ -95,10 +100,10 @@ impl Latch {
             Standing::Undone,
             Standing::NeverSeen,
         ][draw.below(9) as usize];
-        self.used = [Use::Unused, Use::Used, Use::Asked][draw.below(3) as usize];
+        self.used = [Use::Unused, Use::Used, Use::Queried][draw.below(3) as usize];
         self.answer_due = draw.flag();
-        self.said_in = draw.sequence();
-        // Of the host, not of a register: it would never be told.
+        self.answer_record = draw.sequence();
+        // Host state, not a register: a random value would withhold the outcome forever.
         self.durable_at = 0;
         self.len = draw.below(40) as u16;
     }
@@ -115,15 +120,16 @@ impl Latch {
         }
     }
 
-    /// Whether it was executed and may not be told of while what is on disk ends with `durable`.
+    /// Whether it was executed and must not be reported while only records up to `durable` are on
+    /// disk.
     #[inline]
     pub const fn is_withheld(&self, durable: u64) -> bool {
         self.durable_at > durable && matches!(self.standing, Standing::Committed { .. })
     }
 
     /// Whether a question is about this very exchange.
-    pub const fn is_of(&self, asked: &Verdict) -> bool {
-        self.sequence == asked.sequence && self.epoch == asked.epoch
+    pub const fn is_of(&self, queried: &Verdict) -> bool {
+        self.sequence == queried.sequence && self.epoch == queried.epoch
     }
 
     /// Bytes of the answer that is due.
@@ -136,13 +142,13 @@ impl Latch {
         }
     }
 
-    /// Whether the exchange that is asked about is known never to have been seen.
-    pub const fn never_saw(&self, asked: &Verdict) -> bool {
+    /// Whether the queried exchange is known never to have been received.
+    pub const fn never_saw(&self, queried: &Verdict) -> bool {
         match self.standing {
-            Standing::Virgin => true,
+            Standing::Empty => true,
             Standing::Forgotten => false,
-            Standing::ForgottenUntil => is_later(asked.epoch, self.epoch),
-            _ => is_later(asked.sequence, self.sequence),
+            Standing::ForgottenUntil => is_later(queried.epoch, self.epoch),
+            _ => is_later(queried.sequence, self.sequence),
         }
     }
 
@@ -150,7 +156,7 @@ impl Latch {
     pub const fn is_blank(&self) -> bool {
         matches!(
             self.standing,
-            Standing::Virgin | Standing::Forgotten | Standing::ForgottenUntil
+            Standing::Empty | Standing::Forgotten | Standing::ForgottenUntil
         )
     }
 
@@ -160,9 +166,9 @@ impl Latch {
         self.answer_due = false;
     }
 
-    /// The bytes may stay: their length is gone.
+    /// The bytes may stay, because their length is cleared.
     fn forget(&mut self) {
-        *self = Self::VIRGIN;
+        *self = Self::EMPTY;
     }
 }
 
@@ -175,7 +181,7 @@ impl Hash for Latch {
             standing,
             used,
             answer_due,
-            said_in: _,
+            answer_record: _,
             durable_at,
             len,
         } = self;
@@ -184,23 +190,26 @@ impl Hash for Latch {
     }
 }
 
-/// Whether the initiator of the last exchange of a slot is known to have learnt how it ended: then it never asks.
+/// Whether the initiator of the last exchange of a slot is known to have learned the outcome: then
+/// it never queries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Word {
     /// No.
-    Unlearnt,
+    Unlearned,
     /// Yes.
-    Learnt,
-    /// It has when it reflects this record of that link: the last one of the answer to its question.
-    Told { link: usize, record: u32 },
+    Learned,
+    /// Yes, once it reflects this record of that link: the last record of the reply to its query.
+    Reported { link: usize, record: u32 },
 }
 
-/// What was lost of the latches of a peer, so that it is not known what became of its exchanges.
+/// Evicted latches of a peer: outcomes of its exchanges that are unknown.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Lost {
-    /// Of a port on a cable: what is not remembered of any such port may have been.
+    /// Latches of ports on cables: any exchange that such a port does not remember may have been
+    /// executed.
     pub cables: bool,
-    /// Of an end of a path: what is not remembered of any end of a path may have been, up to this epoch.
+    /// Latches of path ends: any exchange up to this epoch that a path end does not remember may
+    /// have been executed.
     pub paths: Option<u32>,
 }
 
@@ -238,8 +247,9 @@ impl Lost {
     }
 }
 
-/// Whether `a` comes after `b` in the circle of 32-bit sequences (RFC 1982). Of two that lie exactly opposite, which RFC 1982
-/// leaves open, the larger number does: of any two that differ one is the later one, and both ends say the same of them.
+/// Whether `a` comes after `b` in 32-bit serial number arithmetic (RFC 1982). For two exactly
+/// opposite numbers, which RFC 1982 leaves undefined, the larger one is later. Any two different
+/// numbers are thus ordered, and both ends agree on the order.
 #[inline]
 pub(crate) const fn is_later(a: u32, b: u32) -> bool {
     const OPPOSITE: u32 = 1 << 31;
@@ -277,8 +287,8 @@ impl LatchSet {
             owner: None,
             link: None,
             taken_at: 0,
-            latches: vec![Latch::VIRGIN; usize::from(slots)],
-            words: vec![Word::Unlearnt; usize::from(slots)],
+            latches: vec![Latch::EMPTY; usize::from(slots)],
+            words: vec![Word::Unlearned; usize::from(slots)],
             payloads: Payloads::new(usize::from(slots), message_bytes_max),
         }
     }
@@ -320,7 +330,7 @@ impl LatchSet {
         self.owner.is_some_and(|(_, port)| port >= PATH_PORTS)
     }
 
-    /// Of what was lost it is not known whether it was.
+    /// Marks the latches as forgotten if the loss covers their port.
     pub fn lose_memory(&mut self, lost: Lost) {
         let (standing, epoch) = match (self.is_far(), lost) {
             (false, Lost { cables: true, .. }) => (Standing::Forgotten, 0),
@@ -338,34 +348,35 @@ impl LatchSet {
         }
     }
 
-    /// The initiator of the exchange of a slot asks how it ended, which is settled now.
+    /// The initiator of a slot's exchange queries the outcome, which is now settled.
     #[cold]
-    pub fn note_asked(&mut self, slot: u8) {
+    pub fn record_query(&mut self, slot: u8) {
         if self.is_far() {
             let latch = &mut self.latches[usize::from(slot)];
             if latch.used == Use::Used {
-                latch.used = Use::Asked;
+                latch.used = Use::Queried;
             }
-            self.words[usize::from(slot)] = Word::Unlearnt;
+            self.words[usize::from(slot)] = Word::Unlearned;
         }
     }
 
     /// The last record of the answer to a question was sent on a link.
     #[cold]
-    pub fn note_told(&mut self, asked: &Verdict, link: usize, record: u32) {
-        let slot = usize::from(asked.slot);
+    pub fn record_answer(&mut self, queried: &Verdict, link: usize, record: u32) {
+        let slot = usize::from(queried.slot);
         if self.is_far()
             && self
                 .latches
                 .get(slot)
-                .is_some_and(|latch| latch.is_of(asked))
+                .is_some_and(|latch| latch.is_of(queried))
         {
-            self.words[slot] = Word::Told { link, record };
+            self.words[slot] = Word::Reported { link, record };
         }
     }
 
-    /// The epoch of the link that the port is cabled to is over: whose answer the peer reflected has learnt how it ended.
-    pub fn note_learnt(&mut self, is_reflected: impl Fn(u32) -> bool) {
+    /// The epoch of the link that the port is cabled to has ended. An initiator that reflected its
+    /// reply has learned the outcome.
+    pub fn record_learned(&mut self, is_reflected: impl Fn(u32) -> bool) {
         if !self.is_far() {
             return;
         }
@@ -378,45 +389,47 @@ impl LatchSet {
                     latch.standing,
                     Standing::Committed { .. } | Standing::Refused(_)
                 );
-            *word = if is_answered && is_reflected(latch.said_in) {
-                Word::Learnt
+            *word = if is_answered && is_reflected(latch.answer_record) {
+                Word::Learned
             } else {
-                Word::Unlearnt
+                Word::Unlearned
             };
         }
     }
 
-    /// The epoch of a link is over: who was told over it how its exchange ended has learnt it if the record was reflected, or else asks again.
+    /// The epoch of a link has ended. An initiator that received its outcome over it has learned it
+    /// if it reflected the record; otherwise it queries again.
     pub fn end_words(&mut self, of_link: usize, is_reflected: impl Fn(u32) -> bool) {
         for word in &mut self.words {
-            if let Word::Told { link, record } = *word
+            if let Word::Reported { link, record } = *word
                 && link == of_link
             {
                 *word = if is_reflected(record) {
-                    Word::Learnt
+                    Word::Learned
                 } else {
-                    Word::Unlearnt
+                    Word::Unlearned
                 };
             }
         }
     }
 
-    /// The latest epoch of an exchange here that may still be asked about; `None` if there is none.
-    pub fn unlearnt_until(&self, is_reflected: impl Fn(usize, u32) -> bool) -> Option<u32> {
+    /// The latest epoch of an exchange here that may still be queried; `None` if there is none.
+    pub fn unlearned_until(&self, is_reflected: impl Fn(usize, u32) -> bool) -> Option<u32> {
         let of_slots = self.latches.iter().zip(&self.words);
-        let unlearnt = of_slots.filter(|(latch, word)| {
-            latch.standing != Standing::Virgin
+        let unlearned = of_slots.filter(|(latch, word)| {
+            latch.standing != Standing::Empty
                 && match **word {
-                    Word::Unlearnt => true,
-                    Word::Learnt => false,
-                    Word::Told { link, record } => !is_reflected(link, record),
+                    Word::Unlearned => true,
+                    Word::Learned => false,
+                    Word::Reported { link, record } => !is_reflected(link, record),
                 }
         });
-        unlearnt.map(|(latch, _)| latch.epoch).reduce(later_of)
+        unlearned.map(|(latch, _)| latch.epoch).reduce(later_of)
     }
 
-    /// The port enters `epoch`, which is later than all that it was in before, and nothing was asked for in it. What is latched of it or a later one
-    /// cannot be true; but it may have been asked about what this side never saw, by whoever was up in it first.
+    /// The port enters `epoch`, which is later than all its earlier epochs and in which nothing was
+    /// requested. A latch of this or a later epoch cannot be true. An exception is a query for an
+    /// exchange that this side never received: the peer may have been up in the epoch first.
     pub fn distrust(&mut self, epoch: u32) {
         for latch in &mut self.latches {
             latch.leave_epoch();
@@ -433,16 +446,16 @@ impl LatchSet {
         self.owner = None;
         self.link = None;
         self.latches.iter_mut().for_each(Latch::forget);
-        self.words.fill(Word::Unlearnt);
+        self.words.fill(Word::Unlearned);
     }
 
     #[cfg(feature = "arbitrary-state")]
     pub(crate) fn scramble_words(&mut self, links: usize, draw: &mut crate::node::arbitrary::Draw) {
         for word in &mut self.words {
             *word = match draw.below(3) {
-                0 => Word::Unlearnt,
-                1 => Word::Learnt,
-                _ => Word::Told {
+                0 => Word::Unlearned,
+                1 => Word::Learned,
+                _ => Word::Reported {
                     link: draw.below(links as u32) as usize,
                     record: draw.sequence(),
                 },
@@ -451,7 +464,8 @@ impl LatchSet {
     }
 }
 
-/// Without when it was taken, which counts beside other sets only, and without the bytes behind the length of each latch.
+/// Excludes the time when it was taken, which matters only relative to other sets, and the bytes
+/// beyond each latch's length.
 impl Hash for LatchSet {
     fn hash<H: Hasher>(&self, state: &mut H) {
         let Self {
@@ -466,7 +480,7 @@ impl Hash for LatchSet {
         if self.is_far() {
             words.hash(state);
             for latch in latches.iter().filter(|latch| latch.used == Use::Used) {
-                latch.said_in.hash(state);
+                latch.answer_record.hash(state);
             }
         }
         for slot in 0..latches.len() {
@@ -482,7 +496,10 @@ mod tests {
 
     proptest! {
         #[test]
-        fn of_two_sequences_one_is_later(a in any::<u32>(), ahead in prop_oneof![any::<u32>(), (1 << 31) - 2..=(1 << 31) + 2u32]) {
+        fn of_two_sequences_one_is_later(
+            a in any::<u32>(),
+            ahead in prop_oneof![any::<u32>(), (1 << 31) - 2..=(1 << 31) + 2u32],
+        ) {
             let b = a.wrapping_add(ahead);
             prop_assert_eq!(is_later(b, a), ahead != 0 && !is_later(a, b));
             if (1..1 << 31).contains(&ahead) {

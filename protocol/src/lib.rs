@@ -1,8 +1,9 @@
-//! The wire and its state machines: record codec, link machine, node, verbs; no I/O and no clock.
+//! The wire and its state machines: record codec, link, node, verbs. No I/O and no clock.
 //!
-//! One [`Node`] holds the links of one lane. The caller gives it whole Ethernet frames ([`Node::on_frame`]), carrier
-//! changes and ticks, takes frames out of it ([`Node::poll_transmit`]) and implements [`Host`], through which requests
-//! of the peers arrive and outcomes return. The same code runs in the daemon and in the simulator.
+//! One [`Node`] holds the links of one lane. The caller passes it whole Ethernet frames
+//! ([`Node::on_frame`]), carrier changes and ticks, takes frames from it ([`Node::poll_transmit`])
+//! and implements [`Host`], which receives the requests of peers and the outcomes. The same code
+//! runs in the daemon and in the simulator.
 //!
 //! ```text
 //!  submit ─► queue of the peer ─► slot of any up link ─► record ─► frame ─► wire
@@ -10,27 +11,28 @@
 //!                  └── reversed ◄── resolve over any up link ──► committed, refused
 //! ```
 //!
-//! | module | what |
+//! | module | content |
 //! |---|---|
 //! | [`wire`] | 64-byte records, S1, CRC, frames |
 //! | `link` | one end of one cable: handshake, feedback, slots |
 //! | [`node`] | peers, queues, dispatch, resolution |
-//! | [`verb`] | what applications ask of a region |
+//! | [`verb`] | requests of applications to a region |
 //! | [`region`] | regions, and verbs executed on them |
-//! | [`agreement`] | how control and the dataplane come to hold one configuration |
-//! | [`tree`] | who is where beyond the neighbours |
-//! | [`channel`] | the way over several hops that is reserved for a path |
+//! | [`agreement`] | agreement of control and the dataplane on one configuration |
+//! | [`tree`] | routes to nodes beyond the neighbors |
+//! | [`channel`] | the route over several hops that is reserved for a path |
 //! | [`group`] | one member of a group: views, and multicasts in one order |
 //!
 //! # Guarantees
-//! No clock, no thread, no I/O, no `unsafe`. Memory is allocated in [`Node::new`] and [`Node::add_link`], and when an
-//! [`region::Engine`] is made or takes a region in or gives it up, and in [`group::Group::new`], only. No input
-//! panics: frames are validated before they are used, and what is wrong is a counted drop or a link fault.
+//! No clock, no thread, no I/O, no `unsafe`. Memory is allocated only in [`Node::new`],
+//! [`Node::add_link`] and [`group::Group::new`], and when an [`region::Engine`] is created or adds
+//! or removes a region. No input panics: frames are validated before use, and an invalid frame is a
+//! counted drop or a link fault.
 #![no_std]
 #![forbid(unsafe_code)]
 
 extern crate alloc;
-// What the macros of the property tests need.
+// For the macros of the property tests.
 #[cfg(test)]
 extern crate std;
 
@@ -68,8 +70,8 @@ pub use link_refusal::LinkRefusal;
 pub use name::{BadName, Name};
 pub use names::Answer;
 pub use node::{
-    AddLinkError, AskError, AskingBall, FabricConfig, LinkState, LinkView, Mode, Node, NodeConfig,
-    PATH_PORTS, PathView, PeerView, SubmitError, WayView,
+    AddLinkError, FabricConfig, LinkState, LinkView, Mode, Node, NodeConfig, PATH_PORTS, PathView,
+    PeerView, Ping, QueryError, RouteView, SubmitError,
 };
 pub use refusal::Refusal;
 pub use reply::Reply;

@@ -4,7 +4,7 @@ use core::fmt;
 
 /// A node's name: 1 to 32 bytes of ASCII letters, digits, `-`, `_` and `.`.
 ///
-/// Names arrive from peers and end in logs and metrics, so nothing else is let in.
+/// Names arrive from peers and are written to logs and metrics, so no other bytes are accepted.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Name {
     bytes: [u8; Name::BYTES_MAX],
@@ -12,7 +12,8 @@ pub struct Name {
     mark: u16,
 }
 
-/// The text is not a name: empty, longer than [`Name::BYTES_MAX`] bytes, or with a byte that names do not have.
+/// The text is no name: empty, longer than [`Name::BYTES_MAX`] bytes, or with a byte that is not
+/// allowed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BadName;
 
@@ -23,7 +24,7 @@ impl Name {
     /// Checks `text`.
     ///
     /// # Errors
-    /// [`BadName`] says what a name is.
+    /// [`BadName`] describes a valid name.
     pub fn new(text: &str) -> Result<Self, BadName> {
         Self::from_bytes(text.as_bytes())
     }
@@ -43,7 +44,7 @@ impl Name {
         })
     }
 
-    /// What tells the name from others where there is no room for it: one in 65,536 has the same.
+    /// Short hash of the name where the name itself does not fit: one in 65,536 collides.
     pub(crate) const fn mark(&self) -> u16 {
         self.mark
     }

@@ -1,15 +1,16 @@
-//! Exchanges that were in doubt and have ended: kept by name for whoever asks later, as many as there is room for.
+//! Outcomes of exchanges that were in doubt, kept by identifier for later queries, up to a
+//! capacity.
 //!
-//! Only an exchange whose caller was told a name is kept. What is kept longest makes room for the next; of what is kept
-//! no longer it is said that it is forgotten, never that it was not executed.
+//! Only an exchange whose caller received an identifier is kept. The oldest entry is evicted for
+//! the next. An evicted exchange is reported as forgotten, never as not executed.
 
 use alloc::{vec, vec::Vec};
 use core::hash::{Hash, Hasher};
 
 use crate::{ExchangeId, Host, Outcome, Refusal, payloads::Payloads};
 
-/// What became of an exchange, told to who asked for it by its name. Final: who asks again hears the same, or that it is
-/// forgotten.
+/// The outcome of an exchange that was queried by its identifier. Final: a later query returns the
+/// same, or that it is forgotten.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Answer<'a> {
     /// Executed exactly once at the peer; with the peer's reply.
@@ -20,7 +21,8 @@ pub enum Answer<'a> {
     Undone,
     /// The peer never saw it: nothing was executed and nothing will be.
     NeverSeen,
-    /// Nobody can tell: one of the two nodes restarted, or the name is not kept any more. It was executed at most once.
+    /// Unknown: one of the two nodes restarted, or the outcome is not kept any more. It was
+    /// executed at most once.
     Forgotten,
 }
 
@@ -52,7 +54,7 @@ struct Ended {
 }
 
 #[derive(Debug, Clone, Copy, Hash)]
-struct Asker {
+struct Requester {
     token: u64,
     name: ExchangeId,
 }
@@ -64,22 +66,22 @@ pub(crate) struct Names {
     ended: Vec<Option<Ended>>,
     replies: Payloads,
     oldest: usize,
-    askers: Vec<Asker>,
-    /// What somebody may wait for ended without anybody being told.
-    untold: bool,
+    requesters: Vec<Requester>,
+    /// An exchange that a query may wait for ended without a report.
+    unreported: bool,
 }
 
-/// What is left of replies that made room is of no account.
+/// Excludes bytes left from evicted replies.
 impl Hash for Names {
     fn hash<H: Hasher>(&self, state: &mut H) {
         let Self {
             ended,
             replies,
             oldest,
-            askers,
-            untold,
+            requesters,
+            unreported,
         } = self;
-        (ended, oldest, askers, untold).hash(state);
+        (ended, oldest, requesters, unreported).hash(state);
         for (at, ended) in ended.iter().enumerate() {
             if let Some(Ended {
                 how: Kept::Committed(bytes),
@@ -93,14 +95,15 @@ impl Hash for Names {
 }
 
 impl Names {
-    /// Room for `capacity` ended exchanges with replies of up to `reply_bytes_max` bytes, and for as many who wait.
+    /// Allocates for `capacity` ended exchanges with replies of up to `reply_bytes_max` bytes, and
+    /// for as many waiting queries.
     pub fn new(capacity: usize, reply_bytes_max: usize) -> Self {
         Self {
             ended: vec![None; capacity],
             replies: Payloads::new(capacity, reply_bytes_max),
             oldest: 0,
-            askers: Vec::with_capacity(capacity),
-            untold: false,
+            requesters: Vec::with_capacity(capacity),
+            unreported: false,
         }
     }
 
@@ -118,40 +121,43 @@ impl Names {
         })
     }
 
-    /// An exchange with a name ended: who waits is told, and who asks later will be.
+    /// An exchange with an identifier ended: answers waiting queries, and keeps the outcome for
+    /// later ones.
     #[cold]
     pub fn end(&mut self, name: &ExchangeId, answer: Answer<'_>, host: &mut impl Host) {
-        self.askers.retain(|asker| {
-            let waits = asker.name == *name;
+        self.requesters.retain(|requester| {
+            let waits = requester.name == *name;
             if waits {
-                host.answered(asker.token, answer);
+                host.answered(requester.token, answer);
             }
             !waits
         });
         self.keep(name, answer);
     }
 
-    /// An exchange with a name ended where nobody can be told: who waits is told by [`Names::tell`].
+    /// An exchange with an identifier ended where no query can be answered: [`Names::report`]
+    /// answers them later.
     pub fn note(&mut self, name: &ExchangeId, answer: Answer<'_>) {
         self.keep(name, answer);
-        self.untold = true;
+        self.unreported = true;
     }
 
-    /// Tells those who wait for what was noted, or for what `lives` says is not there any more.
-    pub fn tell(&mut self, lives: impl Fn(&ExchangeId) -> bool, host: &mut impl Host) {
-        if !core::mem::take(&mut self.untold) {
+    /// Answers queries for exchanges whose end was recorded, and for those that `is_live` reports
+    /// as gone.
+    pub fn report(&mut self, is_live: impl Fn(&ExchangeId) -> bool, host: &mut impl Host) {
+        if !core::mem::take(&mut self.unreported) {
             return;
         }
-        let mut askers = core::mem::take(&mut self.askers);
-        askers.retain(|asker| {
-            let answer = self.get(&asker.name);
-            if answer.is_none() && lives(&asker.name) {
+        let mut requesters = core::mem::take(&mut self.requesters);
+        requesters.retain(|requester| {
+            let answer = self.get(&requester.name);
+            if answer.is_none() && is_live(&requester.name) {
                 return true;
             }
-            host.answered(asker.token, answer.unwrap_or(Answer::Forgotten));
+            host.answered(requester.token, answer.unwrap_or(Answer::Forgotten));
             false
         });
-        self.askers = askers;
+        self.requesters = requesters;
     }
 
     fn keep(&mut self, name: &ExchangeId, answer: Answer<'_>) {
@@ -173,17 +179,17 @@ impl Names {
         self.oldest = (at + 1) % self.ended.len();
     }
 
-    /// Notes who waits for the end of an exchange; `false` when as many wait as there is room for.
+    /// Records a query that waits for the end of an exchange. Returns `false` if too many wait.
     pub fn wait(&mut self, token: u64, name: &ExchangeId) -> bool {
-        let fits = self.askers.len() < self.ended.len();
+        let fits = self.requesters.len() < self.ended.len();
         if fits {
-            self.askers.push(Asker { token, name: *name });
+            self.requesters.push(Requester { token, name: *name });
         }
         fits
     }
 
-    /// Those whose token `filter` accepts wait no longer.
+    /// Drops waiting queries whose token `filter` accepts.
     pub fn cancel(&mut self, mut filter: impl FnMut(u64) -> bool) {
-        self.askers.retain(|asker| !filter(asker.token));
+        self.requesters.retain(|requester| !filter(requester.token));
     }
 }

@@ -1,7 +1,9 @@
-//! Payloads of a fixed number of owners, each up to a fixed length, in memory that is allocated once.
+//! Payloads of a fixed number of owners, each up to a fixed length, in memory that is allocated
+//! once.
 //!
-//! Nearly all payloads fit one record. Those lie close together, so that a lane's open exchanges share cache lines and
-//! pages; a longer one lies in a place of its own that is touched by nothing else.
+//! Nearly all payloads fit one record. They lie close together, so that the open exchanges of a
+//! lane share cache lines and pages. A longer payload lies in a slot of its own that nothing else
+//! touches.
 
 use alloc::{boxed::Box, vec};
 
@@ -13,8 +15,8 @@ const SHORT_BYTES: usize = 64;
 pub(crate) struct Payloads {
     short: Box<[[u8; SHORT_BYTES]]>,
     long: Box<[u8]>,
-    /// From one long place to the next: an odd number of cache lines, so that the places do not all start in the same
-    /// set of the cache.
+    /// Distance between two long slots: an odd number of cache lines, so that the slots do not all
+    /// start in the same cache set.
     stride_bytes: usize,
 }
 

@@ -2,14 +2,14 @@
 
 use crate::{Name, latch::Lost, transaction::List, wire::MAX_PAYLOAD_BYTES};
 
-/// Former lives of a peer that are told from new ones.
+/// Former incarnations of a peer that are distinguished from new ones.
 const FORMER_MAX: usize = 4;
 
-/// One node that was heard of.
+/// One known node.
 #[derive(Debug, Clone, Hash)]
 pub(crate) struct Peer {
     pub guid: u64,
-    /// Random number of its present life.
+    /// Random number of its current incarnation.
     pub incarnation: u64,
     pub name: Name,
     /// Longest request and reply that it takes, in bytes.
@@ -18,20 +18,21 @@ pub(crate) struct Peer {
     pub links_up: u32,
     /// Never sent, or reversed: free to go over any link.
     pub queue: List,
-    /// Open on a link that failed, and not being asked about now.
+    /// Open on a link that failed, and not being queried now.
     pub unresolved: List,
-    /// Not executed, as a neighbour said that the peer says: to be asked about once more over a link to it.
+    /// Not executed, as a neighbor reported on behalf of the peer. To be queried once more over a
+    /// link to the peer.
     pub undone: List,
-    /// Unresolved ones that nobody waits for and that are kept for whoever asks.
+    /// Unresolved exchanges without a waiting caller, kept for later queries.
     pub orphans: u32,
-    /// What had to make room of its latches.
+    /// Which of its latches were evicted.
     pub lost: Lost,
     /// Whether a link to it ever was up. Before that its incarnation and its name are not known.
     pub met: bool,
-    /// No path to it is asked for before the next pace, or before a tree changes.
+    /// Suppresses path requests to it until the next tick or the next change of a tree.
     pub path_held: bool,
-    /// Paths to it that came to nothing, since the last one that was good for something.
-    pub paths_in_vain: u8,
+    /// Paths to it that failed without result since the last useful one.
+    pub failed_paths: u8,
     former: [Option<u64>; FORMER_MAX],
     former_next: usize,
 }
@@ -51,13 +52,13 @@ impl Peer {
             lost,
             met: true,
             path_held: false,
-            paths_in_vain: 0,
+            failed_paths: 0,
             former: [None; FORMER_MAX],
             former_next: 0,
         }
     }
 
-    /// One to whom no link was ever up: an address beyond the neighbours.
+    /// A peer to which no link was ever up: an address beyond the neighbors.
     pub const fn unmet(guid: u64, name: Name, lost: Lost) -> Self {
         Self {
             met: false,
@@ -76,8 +77,8 @@ impl Peer {
         !(self.queue.is_empty() && self.unresolved.is_empty() && self.undone.is_empty())
     }
 
-    /// It lives anew. A life that was there before is another node with the same GUID: what was remembered of it then
-    /// is lost, which is `everything`.
+    /// Starts a new incarnation. If that incarnation existed before, it is another node with the
+    /// same GUID: everything remembered of it is lost, which is `everything`.
     pub fn reincarnate(&mut self, incarnation: u64, everything: Lost) {
         self.lost = if self.lived_before(incarnation) {
             everything
@@ -89,17 +90,17 @@ impl Peer {
         self.incarnation = incarnation;
     }
 
-    /// Whether this is one of the lives that it had before its present one, as far as they are remembered.
+    /// Whether this is one of its former incarnations, as far as they are remembered.
     pub fn lived_before(&self, incarnation: u64) -> bool {
         self.former.contains(&Some(incarnation))
     }
 
-    /// Whether it had other lives, of which nothing is remembered.
+    /// Whether it had former incarnations, of which nothing is remembered.
     pub fn has_lived_before(&self) -> bool {
         self.former.iter().any(Option::is_some)
     }
 
-    /// Whether nothing would be lost with it that anybody waits for.
+    /// Whether its removal would lose nothing that a caller waits for.
     pub const fn is_idle(&self) -> bool {
         self.queue.is_empty() && self.undone.is_empty() && self.unresolved.len() == self.orphans
     }

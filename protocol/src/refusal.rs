@@ -2,13 +2,15 @@
 
 use core::fmt;
 
-/// Why a peer refused a request at message 1. Nothing was executed and ownership is back with the sender.
+/// Why a peer refused a request at message 1. Nothing was executed, and ownership is back with the
+/// sender.
 ///
-/// One byte on the wire; a byte that this version does not know is read as [`Refusal::Unsupported`].
+/// One byte on the wire. A byte that this version does not know decodes as
+/// [`Refusal::Unsupported`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Refusal {
-    /// The peer has no room for it now.
+    /// The peer has no resources for it now.
     NoResources = 1,
     /// The request could not be understood.
     BadRequest = 2,
@@ -24,13 +26,16 @@ pub enum Refusal {
     Busy = 7,
     /// The offset of a word is not a multiple of 8.
     Misaligned = 8,
-    /// It asks for, or brings, no bytes, more than one request may, or not as many as the verb has.
+    /// The request covers no bytes, more bytes than one request may, or not as many as the verb
+    /// has.
     BadLength = 9,
     /// A multi-commit names a word twice.
     Duplicate = 10,
-    /// The receive queue has no room for the message now. Trying later helps, once its owner has taken others out.
+    /// The receive queue has no space for the message now. A later retry helps, once the owner has
+    /// taken messages out.
     QueueFull = 11,
-    /// The region is durable, and the journal of its node has failed. Nothing helps but to mend that node.
+    /// The region is durable, and the journal of its node has failed. Only a repair of that node
+    /// helps.
     JournalFailed = 12,
 }
 
@@ -109,9 +114,13 @@ impl fmt::Display for Refusal {
             Self::Misaligned => "the offset of a word is not a multiple of 8",
             Self::BadLength => "the length is none that the verb may have",
             Self::Duplicate => "a multi-commit names a word twice",
-            Self::QueueFull => "the receive queue has no room for the message now; try again when its owner has taken others out",
+            Self::QueueFull => {
+                "the receive queue has no room for the message now; try again when \
+                                its owner has taken others"
+            }
             Self::JournalFailed => {
-                "the region is durable and the journal of its node has failed: mend that and restart its daemon"
+                "the region is durable and the journal of its node has failed: fix that and \
+                 restart its daemon"
             }
         })
     }

@@ -5,8 +5,8 @@ use core::fmt;
 
 use crate::{Moment, wire::MAX_PAYLOAD_BYTES};
 
-/// What executing a request answers, kept until the initiator's slot moves on. Bounded by what both ends take:
-/// [`crate::NodeConfig::message_bytes_max`].
+/// The reply to an executed request, kept until the initiator's slot advances. Its length is
+/// bounded by the limits of both ends: [`crate::NodeConfig::message_bytes_max`].
 #[derive(Clone)]
 pub struct Reply {
     bytes: Box<[u8]>,
@@ -17,13 +17,14 @@ pub struct Reply {
 }
 
 impl Reply {
-    /// An empty reply with room for [`MAX_PAYLOAD_BYTES`] bytes. Allocates: keep it and [`Reply::clear`] it.
+    /// An empty reply with capacity for [`MAX_PAYLOAD_BYTES`] bytes. Allocates: keep it and
+    /// [`Reply::clear`] it.
     #[must_use]
     pub fn new() -> Self {
         Self::with_room(MAX_PAYLOAD_BYTES)
     }
 
-    /// An empty reply with room for `bytes_max` bytes. Allocates them.
+    /// An empty reply with capacity for `bytes_max` bytes. Allocates them.
     #[must_use]
     pub fn with_room(bytes_max: usize) -> Self {
         Self {
@@ -40,13 +41,14 @@ impl Reply {
         self.begin(self.bytes.len(), Moment::default());
     }
 
-    /// Makes it the empty reply to what is executed by the caller itself at `moment`, by [`crate::Node::execute_here`].
+    /// Resets it to an empty reply for an execution by the caller itself at `moment`, from
+    /// [`crate::Node::execute_here`].
     #[inline]
     pub fn clear_at(&mut self, moment: Moment) {
         self.begin(self.bytes.len(), moment);
     }
 
-    /// Makes it the empty reply to what is executed at `moment`, and lets it become `bytes_max` bytes long at most.
+    /// Resets it to an empty reply for an execution at `moment`, with a limit of `bytes_max` bytes.
     #[inline]
     pub(crate) fn begin(&mut self, bytes_max: usize, moment: Moment) {
         self.len = 0;
@@ -54,28 +56,28 @@ impl Reply {
         self.moment = moment;
     }
 
-    /// When what is replied to is executed.
+    /// The moment at which the request is executed.
     #[inline]
     #[must_use]
     pub const fn moment(&self) -> Moment {
         self.moment
     }
 
-    /// Lets `change` the content.
+    /// Calls `change` on the content.
     #[inline]
     pub(crate) fn amend(&mut self, change: impl FnOnce(&mut [u8])) {
         change(&mut self.bytes[..self.len]);
     }
 
-    /// Replaces the content by what `write` puts into the buffer; `write` returns the length. A length beyond the
-    /// buffer is cut to it.
+    /// Replaces the content by the bytes that `write` puts into the buffer; `write` returns the
+    /// length. A length beyond the buffer is truncated to it.
     #[inline]
     pub fn write_with(&mut self, write: impl FnOnce(&mut [u8]) -> usize) {
         self.len = write(&mut self.bytes[..self.limit]).min(self.limit);
     }
 
-    /// Replaces the content by `bytes`. Returns `false`, and leaves the content alone, when they are longer than a
-    /// reply to this request may be.
+    /// Replaces the content by `bytes`. Returns `false`, and keeps the content, when `bytes` is
+    /// longer than a reply to this request may be.
     #[inline]
     #[must_use]
     pub fn set(&mut self, bytes: &[u8]) -> bool {

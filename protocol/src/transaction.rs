@@ -10,33 +10,35 @@ pub(crate) type Index = u32;
 
 const NONE: Index = Index::MAX;
 
-/// One exchange that this node started and whose end its caller has not been told.
+/// One exchange that this node started and whose outcome its caller does not have yet.
 #[derive(Debug, Clone, Hash)]
 pub(crate) struct Transaction {
     pub token: u64,
     pub peer: usize,
     pub mode: Mode,
-    /// Somebody still wants to know the outcome.
+    /// A caller still needs the outcome.
     pub wanted: bool,
-    /// The caller was told that it is in doubt and not yet how it ended.
+    /// The caller received an in-doubt report and no outcome yet.
     pub in_doubt: bool,
-    /// The name by which the caller may ask for it: the one that it had when it was in doubt for the first time.
+    /// The name by which the caller may query it: the name it had when it was first in doubt.
     pub name: Option<ExchangeId>,
-    /// Nobody waits for it, but it has a name and no path to its end, so it is kept for whoever asks.
+    /// It has no waiting caller, but it has a name and no path to its outcome, so it is kept for
+    /// later queries.
     pub orphan: bool,
     /// Link and slot that it took, while it is open or unresolved.
     pub link: usize,
     pub slot: u8,
-    /// Set from the failure of that link until it is known how it ended. The slot itself is then free for other peers.
+    /// Set from the failure of that link until the outcome is known. The slot itself is then free
+    /// for other peers.
     pub unresolved: Option<Unresolved>,
-    /// Where it stands in the list of questions asked on a link, and on which.
-    pub asked: Option<Asked>,
+    /// The link on which it is queried, and its position in the list of that link.
+    pub queried: Option<SentQuery>,
     len: u16,
     next: Index,
     live: bool,
 }
 
-/// What a question about an exchange of a failed link needs besides link and slot.
+/// The data that a query about an exchange of a failed link needs besides link and slot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Unresolved {
     /// Its sequence in its slot.
@@ -47,9 +49,9 @@ pub(crate) struct Unresolved {
     pub commit: bool,
 }
 
-/// A question about a transaction that is under way.
+/// A query about a transaction, in flight.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) struct Asked {
+pub(crate) struct SentQuery {
     /// The link that carries it.
     pub link: usize,
     /// Its place in that link's list.
@@ -58,7 +60,8 @@ pub(crate) struct Asked {
     pub record_sequence: u32,
 }
 
-/// Transactions and their payloads. Payloads lie apart, so that walking the transactions touches few cache lines.
+/// Transactions and their payloads. Payloads are stored separately, so that a walk over the
+/// transactions touches few cache lines.
 #[derive(Clone)]
 pub(crate) struct Pool {
     entries: Vec<Transaction>,
@@ -66,7 +69,8 @@ pub(crate) struct Pool {
     free: List,
 }
 
-/// A queue of transactions of one pool, linked through them. A transaction is in one list at a time at most.
+/// A queue of transactions of one pool, linked through the entries. A transaction is in at most one
+/// list at a time.
 #[derive(Debug, Clone, Copy, Hash)]
 pub(crate) struct List {
     head: Index,
@@ -144,7 +148,7 @@ impl List {
         }
     }
 
-    /// Drops those that `keep` does not want out of the list and the pool.
+    /// Removes the transactions that `keep` rejects from the list and the pool.
     pub fn retain(&mut self, pool: &mut Pool, mut keep: impl FnMut(&mut Transaction) -> bool) {
         let mut rest = core::mem::replace(self, Self::new());
         while let Some(index) = rest.pop_front(pool) {
@@ -158,7 +162,7 @@ impl List {
 }
 
 impl Pool {
-    /// Room for `capacity` transactions with payloads of up to `payload_bytes_max` bytes.
+    /// A pool for `capacity` transactions with payloads of up to `payload_bytes_max` bytes.
     pub fn new(capacity: usize, payload_bytes_max: usize) -> Self {
         let capacity = capacity.min(NONE as usize);
         let entry = Transaction {
@@ -172,7 +176,7 @@ impl Pool {
             link: 0,
             slot: 0,
             unresolved: None,
-            asked: None,
+            queried: None,
             len: 0,
             next: NONE,
             live: false,
@@ -206,7 +210,7 @@ impl Pool {
         entry.name = None;
         entry.orphan = false;
         entry.unresolved = None;
-        entry.asked = None;
+        entry.queried = None;
         entry.len = payload.len() as u16;
         entry.live = true;
         Some(index)
@@ -249,7 +253,7 @@ impl Pool {
     }
 }
 
-/// Which entry a transaction happens to lie in counts, what earlier ones left behind does not.
+/// The entry of a transaction counts. Leftovers of earlier transactions do not.
 impl Hash for Pool {
     fn hash<H: Hasher>(&self, state: &mut H) {
         for index in (0..self.entries.len() as Index).filter(|&index| self[index].live) {

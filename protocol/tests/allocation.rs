@@ -1,4 +1,5 @@
-//! A node that is warm allocates nothing, whatever it is asked for and however its exchanges end.
+//! A node allocates nothing after startup, whatever is requested of it and whatever the outcomes of
+//! its exchanges.
 #![allow(clippy::unwrap_used)]
 
 use std::{
@@ -9,9 +10,9 @@ use std::{
 use covalent_protocol::{
     ExchangeId, Execution, FRAME_BYTES_MAX, FabricConfig, Host, LinkEvent, MAX_PAYLOAD_BYTES, Mode,
     Name, Node, NodeConfig, Outcome, Refusal, Reply,
-    group::{Contact, End, Event, Group, GroupConfig, Life, Secret},
+    group::{Contact, End, Event, Group, GroupConfig, Incarnation, Secret},
     region::{Engine, Registration, Rights, Words},
-    tree::{Berths, Trees, TreesConfig, note::NOTE_BYTES_MAX},
+    tree::{NeighborSet, Trees, TreesConfig, note::CONTROL_MESSAGE_BYTES_MAX},
     verb::{MultiCommit, Request, SEND_BYTES_MAX, Verb, Word},
 };
 
@@ -22,8 +23,8 @@ thread_local! {
     static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
 }
 
-// SAFETY: every call is passed on to the system's allocator with the caller's own arguments, so its guarantees are
-// those of `System`; the count is a thread-local without a destructor and allocates nothing itself.
+// SAFETY: every call forwards the caller's own arguments to the system allocator, so its guarantees
+// are those of `System`. The count is a thread-local without a destructor and does not allocate.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         ALLOCATIONS.with(|count| count.set(count.get() + 1));
@@ -32,7 +33,7 @@ unsafe impl GlobalAlloc for Counting {
     }
 
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        // SAFETY: the pointer came from `System` with this layout, as the caller promises.
+        // SAFETY: the pointer came from `System` with this layout, as the caller guarantees.
         unsafe { System.dealloc(pointer, layout) }
     }
 }
@@ -79,7 +80,7 @@ struct Pair {
 }
 
 impl Pair {
-    fn carry_everything(&mut self) {
+    fn deliver_all(&mut self) {
         loop {
             let mut moved = false;
             for from in [0, 1] {
@@ -118,11 +119,11 @@ impl Pair {
                 node.on_carrier(0, true, host);
             }
         }
-        self.carry_everything();
+        self.deliver_all();
         for (node, host) in self.nodes.iter_mut().zip(&mut self.hosts) {
             node.on_tick(host);
         }
-        self.carry_everything();
+        self.deliver_all();
     }
 }
 
@@ -141,14 +142,14 @@ fn nothing_is_allocated_by_exchanges_and_failures() {
     for (node, host) in pair.nodes.iter_mut().zip(&mut pair.hosts) {
         node.on_carrier(0, true, host);
     }
-    pair.carry_everything();
+    pair.deliver_all();
     pair.round(false);
-    let warm = ALLOCATIONS.with(Cell::get);
-    assert!(warm > 0, "the allocator counts");
+    let after_warm_up = ALLOCATIONS.with(Cell::get);
+    assert!(after_warm_up > 0, "the allocator counts");
     for round in 0..10 {
         pair.round(round % 3 == 2);
     }
-    assert_eq!(ALLOCATIONS.with(Cell::get), warm);
+    assert_eq!(ALLOCATIONS.with(Cell::get), after_warm_up);
     for host in &pair.hosts {
         assert_eq!((host.completed, host.executed), (1100, 1089));
     }
@@ -160,44 +161,49 @@ fn nothing_is_allocated_by_trees() {
     let mut trees = [1, 2, 3].map(|node: u64| {
         let mut trees = Trees::new(&TreesConfig {
             guid: node << 8,
-            life: 1,
+            incarnation: 1,
             name: Name::new("node").unwrap(),
             roots: true,
             roots_max: 3,
         });
-        trees.add_berth().unwrap();
-        trees.add_berth().unwrap();
+        trees.add_neighbor().unwrap();
+        trees.add_neighbor().unwrap();
         trees
     });
-    // The berth of each node at which each other one is.
-    let berth = |of: usize, other: usize| ((other + 2 - of) % 3) as u8;
-    let mut space = [0; NOTE_BYTES_MAX];
+    // The neighbor index of node `other` at node `of`.
+    let neighbor = |of: usize, other: usize| ((other + 2 - of) % 3) as u8;
+    let mut space = [0; CONTROL_MESSAGE_BYTES_MAX];
     let mut events = 0;
     let mut round = |trees: &mut [Trees; 3]| {
         for cut in 0..3 {
             for other in (0..3).filter(|other| *other != cut) {
-                trees[cut].on_down(berth(cut, other), &mut |_| events += 1);
-                trees[other].on_down(berth(other, cut), &mut |_| events += 1);
+                trees[cut].on_down(neighbor(cut, other), &mut |_| events += 1);
+                trees[other].on_down(neighbor(other, cut), &mut |_| events += 1);
             }
             for back in [false, true] {
                 for other in (0..3).filter(|other| back && *other != cut) {
-                    trees[cut].on_up(berth(cut, other), &mut |_| events += 1);
-                    trees[other].on_up(berth(other, cut), &mut |_| events += 1);
+                    trees[cut].on_up(neighbor(cut, other), &mut |_| events += 1);
+                    trees[other].on_up(neighbor(other, cut), &mut |_| events += 1);
                 }
                 for _ in 0..20 {
                     for from in 0..3 {
                         for to in (0..3).filter(|to| *to != from) {
-                            while let Some(len) = trees[from].take_note(berth(from, to), &mut space)
+                            while let Some(len) =
+                                trees[from].take_control_message(neighbor(from, to), &mut space)
                             {
                                 trees[to]
-                                    .on_note(berth(to, from), &space[..len], &mut |_| events += 1)
+                                    .on_control_message(
+                                        neighbor(to, from),
+                                        &space[..len],
+                                        &mut |_| events += 1,
+                                    )
                                     .unwrap();
                             }
                         }
                     }
                 }
                 for trees in &mut *trees {
-                    trees.on_tick(Berths::NONE, &mut |_| events += 1);
+                    trees.on_tick(NeighborSet::NONE, &mut |_| events += 1);
                 }
             }
         }
@@ -295,15 +301,15 @@ struct Rack {
 }
 
 impl Rack {
-    fn seeker(index: u64, life: u32, founders: u8) -> Group {
+    fn seeker(index: u64, incarnation: u32, founders: u8) -> Group {
         Group::new(GroupConfig {
             name: Name::new("group").unwrap(),
             me: Contact {
                 guid: index,
-                life: Life::of(index, 1, life),
+                incarnation: Incarnation::of(index, 1, incarnation),
                 rkey: 1,
             },
-            secret: Secret([life as u8; 16]),
+            secret: Secret([incarnation as u8; 16]),
             former: None,
             founders,
             members_max: 3,
@@ -334,19 +340,21 @@ impl Rack {
                 && let Some(event) = self.groups[from].poll_event()
             {
                 match event {
-                    Event::StateWanted { to } => wants = Some(to.life),
+                    Event::StateWanted { to } => wants = Some(to.incarnation),
                     Event::Delivered { .. } => self.delivered += 1,
                     _ => {}
                 }
             }
             if let Some(to) = wants {
-                self.groups[from].give_state(to, &[1; 100], true).unwrap();
+                self.groups[from]
+                    .send_snapshot(to, &[1; 100], true)
+                    .unwrap();
             }
             self.groups[from].on_tick();
         }
     }
 
-    /// What is allocated in so many turns.
+    /// Returns the number of allocations in `turns` turns.
     fn allocates(&mut self, turns: usize) -> u64 {
         let mut buffer = [0; SEND_BYTES_MAX];
         let before = ALLOCATIONS.with(Cell::get);
@@ -366,7 +374,7 @@ fn members_of_a_group_allocate_nothing_once_they_are_made() {
     };
     let queue = |index: u64| Contact {
         guid: index,
-        life: Life(0),
+        incarnation: Incarnation(0),
         rkey: 1,
     };
     for (one, other) in [(0, 2), (1, 3), (2, 1)] {
@@ -376,7 +384,7 @@ fn members_of_a_group_allocate_nothing_once_they_are_made() {
     assert!(rack.delivered > 10_000, "{}", rack.delivered);
     let members = |group: &Group| group.view().unwrap().members.len();
     assert_eq!(members(&rack.groups[0]), 3);
-    // One dies, and comes back.
+    // One member stops, and returns.
     rack.dead = Some(1);
     assert_eq!(rack.allocates(100), 0);
     assert_eq!(members(&rack.groups[0]), 2);
@@ -388,7 +396,7 @@ fn members_of_a_group_allocate_nothing_once_they_are_made() {
     assert_eq!(rack.groups[1].view().unwrap().voters.len(), 3);
 }
 
-/// Three nodes in a line, whose ends talk over a path.
+/// Three nodes in a line, whose ends communicate over a path.
 struct Line {
     nodes: [Node; 3],
     hosts: [Sink; 3],
@@ -399,7 +407,7 @@ impl Line {
     /// Node and port of both ends of each cable.
     const CABLES: [[(usize, u16); 2]; 2] = [[(0, 0), (1, 0)], [(1, 1), (2, 0)]];
 
-    fn carry_everything(&mut self) {
+    fn deliver_all(&mut self) {
         loop {
             let mut moved = false;
             for [a, b] in Self::CABLES {
@@ -434,7 +442,8 @@ impl Line {
         }
     }
 
-    /// Exchanges both ways, during which a cable fails; then so many paces that the path is given back.
+    /// Exchanges in both directions during which a cable fails, then enough ticks to release the
+    /// path.
     fn round(&mut self, fails: usize) {
         for token in 0..30 {
             let mode = [Mode::OnePhase, Mode::TwoPhase][token as usize % 2];
@@ -458,12 +467,12 @@ impl Line {
         }
         self.carrier(fails, false);
         self.carrier(fails, true);
-        self.carry_everything();
+        self.deliver_all();
         for _ in 0..60 {
             for (node, host) in self.nodes.iter_mut().zip(&mut self.hosts) {
                 node.on_tick(host);
             }
-            self.carry_everything();
+            self.deliver_all();
         }
     }
 }
@@ -493,12 +502,12 @@ fn nothing_is_allocated_by_paths() {
     for cable in 0..2 {
         line.carrier(cable, true);
     }
-    line.carry_everything();
+    line.deliver_all();
     line.round(0);
-    let warm = ALLOCATIONS.with(Cell::get);
+    let after_warm_up = ALLOCATIONS.with(Cell::get);
     for round in 0..6 {
         line.round(round % 2);
-        let allocations = ALLOCATIONS.with(Cell::get) - warm;
+        let allocations = ALLOCATIONS.with(Cell::get) - after_warm_up;
         assert_eq!(allocations, 0, "in round {round}");
     }
     for at in [0, 2] {

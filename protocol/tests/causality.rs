@@ -1,5 +1,6 @@
-//! Order without wall clocks: what one node knew of when it asked or executed has the smaller clock, whatever the nodes, the
-//! order of their frames and the cuts between; and the executions of one node are counted in their order.
+//! Order without wall clocks: every event that a node knew of when it submitted or executed has a
+//! smaller clock, for any nodes, order of frames and cuts. The executions of one node are counted
+//! in their order.
 #![allow(clippy::unwrap_used)]
 
 use std::{cell::RefCell, collections::VecDeque, rc::Rc};
@@ -16,15 +17,15 @@ const CABLES: [[usize; 2]; 3] = [[0, 1], [1, 2], [2, 0]];
 /// Exchanges of one run: a bit for each.
 const EXCHANGES: usize = 120;
 
-/// What somebody knows to be executed: one bit for each exchange.
+/// The exchanges known to be executed: one bit for each exchange.
 type Known = u128;
 
-/// What is true of all nodes, kept beside them: the yardstick.
+/// The true state of all nodes, kept as the reference.
 #[derive(Default)]
 struct Truth {
-    /// What whoever submitted each exchange knew then.
+    /// The knowledge of the submitter of each exchange at that time.
     submitted: Vec<Known>,
-    /// When each was executed, and by whom.
+    /// When each exchange was executed, and by which node.
     executed: Vec<Option<(usize, Moment)>>,
     /// How many each node executed.
     counts: [u64; NODES],
@@ -37,11 +38,11 @@ impl Truth {
         self.submitted.len() as u64 - 1
     }
 
-    /// The greatest clock among those of `known`.
+    /// The greatest clock among the exchanges in `known`.
     fn latest(&self, known: Known) -> u64 {
         let known = (0..self.executed.len()).filter(|id| known >> id & 1 == 1);
         let clocks = known.map(|id| {
-            let (_, moment) = self.executed[id].expect("only what was executed is known");
+            let (_, moment) = self.executed[id].expect("only executed verbs are known");
             moment.clock
         });
         clocks.max().unwrap_or(0)
@@ -63,12 +64,12 @@ impl Truth {
     }
 }
 
-/// A program that tells in each exchange and each reply all that it knows.
+/// A program that includes in each exchange and each reply all that it knows.
 struct Program {
     at: usize,
     known: Known,
     truth: Rc<RefCell<Truth>>,
-    told_clock: u64,
+    reported_clock: u64,
     ended: Vec<u64>,
 }
 
@@ -89,16 +90,16 @@ impl Host for Program {
         let moment = reply.moment();
         let mut truth = self.truth.borrow_mut();
         truth.execute(self.at, id, moment, &mut self.known);
-        let said = [&self.known.to_le_bytes()[..], &moment.clock.to_le_bytes()].concat();
-        assert!(reply.set(&said));
+        let reply_bytes = [&self.known.to_le_bytes()[..], &moment.clock.to_le_bytes()].concat();
+        assert!(reply.set(&reply_bytes));
         Execution::Done
     }
 
     fn reverse(&mut self, _: &ExchangeId, _: &[u8]) {}
 
     fn on_clock(&mut self, clock: u64) {
-        assert!(clock >= self.told_clock);
-        self.told_clock = clock;
+        assert!(clock >= self.reported_clock);
+        self.reported_clock = clock;
     }
 
     fn complete(&mut self, token: u64, outcome: Outcome<'_>) {
@@ -119,9 +120,9 @@ impl Host for Program {
         }
         let latest = truth.latest(self.known);
         assert!(
-            self.told_clock > latest,
+            self.reported_clock > latest,
             "{} after {latest}",
-            self.told_clock
+            self.reported_clock
         );
         self.ended.push(token);
     }
@@ -145,7 +146,7 @@ fn port(cable: usize) -> u16 {
 }
 
 impl Net {
-    /// All links up; the clock of each node starts at that of `clocks`.
+    /// All links up; the clock of each node starts at its entry in `clocks`.
     fn up(clocks: [u64; NODES]) -> Self {
         let truth = Rc::new(RefCell::new(Truth::default()));
         let nodes = (0..NODES).map(|at| {
@@ -165,7 +166,7 @@ impl Net {
                 at,
                 known: 0,
                 truth: truth.clone(),
-                told_clock: 0,
+                reported_clock: 0,
                 ended: Vec::new(),
             };
             (node, program)
@@ -231,11 +232,11 @@ impl Net {
                 return;
             }
         }
-        panic!("it never came to rest");
+        panic!("it never became quiescent");
     }
 
-    /// The program at `from` asks the node at `to`, which may be its own.
-    fn ask(&mut self, from: usize, to: usize, mode: Mode) {
+    /// The program at `from` submits an exchange to the node at `to`, which may be its own.
+    fn request(&mut self, from: usize, to: usize, mode: Mode) {
         let (node, program) = &mut self.nodes[from];
         let id = self.truth.borrow_mut().submit(program.known);
         if from == to {
@@ -271,20 +272,20 @@ fn start() -> impl Strategy<Value = u64> {
 
 proptest! {
     #[test]
-    fn what_was_known_comes_first(
+    fn known_causes_have_smaller_clocks(
         clocks in [start(), start(), start()],
         choices in prop::collection::vec(any::<u16>(), 300..900),
     ) {
         let mut net = Net::up(clocks);
-        let mut asked = 0;
+        let mut requests = 0;
         let calm = (0..6_u16).cycle().take(20_000);
         for (turn, choice) in choices.into_iter().chain(calm).enumerate() {
             let (what, value) = (choice % 32, usize::from(choice / 32));
             match what {
-                8..=12 if asked < EXCHANGES => {
+                8..=12 if requests < EXCHANGES => {
                     let mode = [Mode::OnePhase, Mode::TwoPhase][value % 2];
-                    net.ask(value / 2 % NODES, value / 6 % NODES, mode);
-                    asked += 1;
+                    net.request(value / 2 % NODES, value / 6 % NODES, mode);
+                    requests += 1;
                 }
                 13 => net.carrier(value % 3, false),
                 14 | 15 => net.tick(),
@@ -301,37 +302,38 @@ proptest! {
                 net.tick();
             }
             net.send();
-            if turn > 900 && net.ended() == asked {
+            if turn > 900 && net.ended() == requests {
                 break;
             }
         }
-        prop_assert_eq!(net.ended(), asked);
+        prop_assert_eq!(net.ended(), requests);
     }
 }
 
 #[test]
-fn an_era_is_said_with_a_message_and_not_for_its_own_sake() {
+fn an_era_is_sent_only_together_with_a_message() {
     let mut net = Net::up([0; NODES]);
     let mut buffer = [0; FRAME_BYTES_MAX];
     let (node, _) = &mut net.nodes[0];
     node.observe(9 * ERA);
     assert!(!node.has_work(port(0)));
     assert_eq!(node.poll_transmit(port(0), &mut buffer), None);
-    net.ask(0, 1, Mode::OnePhase);
+    net.request(0, 1, Mode::OnePhase);
     let (node, _) = &net.nodes[0];
     assert!(node.has_work(port(0)));
     net.settle();
     assert_eq!(net.ended(), 1);
 }
 
-/// A chain over three nodes, where the first is eras ahead of the others and its answer is all that they hear of it.
+/// A chain over three nodes: the first is eras ahead of the others, and they receive nothing of it
+/// but its reply.
 #[test]
-fn a_node_that_meets_a_clock_far_ahead_orders_what_it_does_after_that() {
+fn a_node_that_meets_a_clock_far_ahead_orders_its_executions_after_it() {
     for ahead in [0, ERA - 20, ERA, 7 * ERA + 5, (1 << 40) - 3] {
         let mut net = Net::up([ahead, 0, 0]);
         for (from, to) in [(1, 0), (2, 1), (1, 2), (2, 2), (0, 2), (1, 1)] {
             for mode in [Mode::OnePhase, Mode::TwoPhase] {
-                net.ask(from, to, mode);
+                net.request(from, to, mode);
                 net.settle();
             }
         }

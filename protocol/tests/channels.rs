@@ -1,5 +1,6 @@
-//! Channels of nodes in a line, joined by queues: whatever is opened, closed, passed and cut, and in whatever order, nobody ever hears what makes
-//! no sense, frames come in order and on their own path, and nothing stays reserved.
+//! Channels of nodes in a line, joined by queues. Under any order of opens, closes, frames and
+//! cuts, no node receives an invalid message. Frames arrive in order and on their own path, and
+//! nothing stays reserved.
 #![allow(clippy::unwrap_used)]
 
 use std::collections::VecDeque;
@@ -7,7 +8,7 @@ use std::collections::VecDeque;
 use covalent_protocol::{
     channel::{
         CHANNELS_MAX, Channels, Lie, Passed, Ready, Spot, TRANSIT_RECORDS_MAX, Unsound,
-        note::{ChannelNote, CloseReason, Open, PassHead},
+        note::{ChannelMessage, CloseReason, Open, PassHead},
     },
     wire::RecordBytes,
 };
@@ -16,31 +17,31 @@ use proptest::{collection::vec, prelude::*};
 const ENDS: u16 = 3;
 const TRANSITS: u16 = 2;
 const TARGET: u64 = 9;
-/// At each node: the berth towards the first one of the line, and towards the last one.
+/// At each node: the neighbor index towards the first node of the line, and towards the last one.
 const BACK: u8 = 0;
 const ON: u8 = 1;
 
 #[derive(Debug, Clone)]
-enum Said {
-    Note(ChannelNote),
+enum Sent {
+    ControlMessage(ChannelMessage),
     Pass(PassHead, Vec<RecordBytes>),
 }
 
-/// What an end has to say: frames that name the path by a number of their own, and count.
+/// The frames that an end sends: they carry a number of the path, and a count.
 #[derive(Debug, Clone, Default)]
 struct End {
     path: u64,
     is_open: bool,
     waiting: VecDeque<Vec<RecordBytes>>,
-    said: u64,
-    heard: u64,
+    sent: u64,
+    received: u64,
 }
 
 /// The first node opens paths to the last one.
 struct Line {
     nodes: Vec<Channels>,
     /// By cable and hearing side: 0 nearer to the first node.
-    under_way: Vec<[VecDeque<Said>; 2]>,
+    in_flight: Vec<[VecDeque<Sent>; 2]>,
     ends: [Vec<End>; 2],
     paths: u64,
 }
@@ -56,21 +57,21 @@ impl Line {
     fn new(nodes: usize) -> Self {
         let node = || {
             let mut channels = Channels::new(TRANSITS, ENDS);
-            channels.add_berth();
-            channels.add_berth();
+            channels.add_neighbor();
+            channels.add_neighbor();
             channels
         };
         Self {
             nodes: (0..nodes).map(|_| node()).collect(),
-            under_way: (1..nodes).map(|_| Default::default()).collect(),
+            in_flight: (1..nodes).map(|_| Default::default()).collect(),
             ends: [0, 1].map(|_| vec![End::default(); usize::from(ENDS)]),
             paths: 0,
         }
     }
 
-    /// The cable at a berth of a node, and the side of it that the node is at.
-    fn cable(&self, at: usize, berth: u8) -> Option<(usize, usize)> {
-        match berth {
+    /// The cable at a neighbor index of a node, and the node's side of it.
+    fn cable(&self, at: usize, neighbor: u8) -> Option<(usize, usize)> {
+        match neighbor {
             BACK => at.checked_sub(1).map(|cable| (cable, 1)),
             _ => (at + 1 < self.nodes.len()).then_some((at, 0)),
         }
@@ -92,20 +93,20 @@ impl Line {
         self.ends[side][usize::from(end)] = End::default();
     }
 
-    /// An end that is open has one more frame to say.
+    /// An open end queues one more frame.
     fn speak(&mut self, side: usize, end: u16, records: usize) {
         let end = &mut self.ends[side][usize::from(end)];
         if end.is_open && end.waiting.len() < 4 {
-            let frame = (0..records as u64).map(|number| record(end.path, end.said + number));
+            let frame = (0..records as u64).map(|number| record(end.path, end.sent + number));
             end.waiting.push_back(frame.collect());
-            end.said += records as u64;
+            end.sent += records as u64;
         }
     }
 
     fn cut(&mut self, cable: usize) {
-        self.under_way[cable].iter_mut().for_each(VecDeque::clear);
-        for (at, berth) in [(cable, ON), (cable + 1, BACK)] {
-            let lost = self.nodes[at].on_down(berth);
+        self.in_flight[cable].iter_mut().for_each(VecDeque::clear);
+        for (at, neighbor) in [(cable, ON), (cable + 1, BACK)] {
+            let lost = self.nodes[at].on_down(neighbor);
             if let Some(side) = self.side(at) {
                 for end in (0..ENDS).filter(|end| lost & 1 << end != 0) {
                     self.ends[side][usize::from(end)] = End::default();
@@ -115,88 +116,90 @@ impl Line {
     }
 
     /// One message goes onto a cable: a note, or a frame.
-    fn send(&mut self, at: usize, berth: u8) -> bool {
-        let Some((cable, side)) = self.cable(at, berth) else {
+    fn send(&mut self, at: usize, neighbor: u8) -> bool {
+        let Some((cable, side)) = self.cable(at, neighbor) else {
             return false;
         };
         let node = &mut self.nodes[at];
-        if let Some(note) = node.note(berth) {
-            node.note_said(berth);
-            self.under_way[cable][1 - side].push_back(Said::Note(note));
+        if let Some(note) = node.note(neighbor) {
+            node.message_sent(neighbor);
+            self.in_flight[cable][1 - side].push_back(Sent::ControlMessage(note));
             return true;
         }
-        let ends = [0, self.under_way.len()].iter().position(|end| *end == at);
+        let ends = [0, self.in_flight.len()].iter().position(|end| *end == at);
         let speaks = |end: u16| {
             ends.is_some_and(|side| !self.ends[side][usize::from(end)].waiting.is_empty())
         };
-        let Some((spot, ready)) = node.ready(berth, speaks) else {
+        let Some((spot, ready)) = node.ready(neighbor, speaks) else {
             return false;
         };
-        let said = match ready {
+        let sent = match ready {
             Ready::Frame(records) => {
                 let mut space = [[0; 64]; 23];
                 let (head, taken) = node.take_frame(spot, &mut space).unwrap();
                 assert_eq!(taken, records);
-                Said::Pass(head, space[..taken].to_vec())
+                Sent::Pass(head, space[..taken].to_vec())
             }
             Ready::End(end) => {
-                node.end_said(spot);
+                node.end_sent(spot);
                 let records = self.ends[ends.unwrap()][usize::from(end)]
                     .waiting
                     .pop_front();
-                Said::Pass(Channels::head(spot, false), records.unwrap())
+                Sent::Pass(Channels::head(spot, false), records.unwrap())
             }
         };
-        self.under_way[cable][1 - side].push_back(said);
+        self.in_flight[cable][1 - side].push_back(sent);
         true
     }
 
-    /// A node hears the next message at a berth.
-    fn hear(&mut self, at: usize, berth: u8) -> Result<bool, Lie> {
-        let Some((cable, side)) = self.cable(at, berth) else {
+    /// A node receives the next message at a neighbor index.
+    fn receive(&mut self, at: usize, neighbor: u8) -> Result<bool, Lie> {
+        let Some((cable, side)) = self.cable(at, neighbor) else {
             return Ok(false);
         };
-        let Some(said) = self.under_way[cable][side].pop_front() else {
+        let Some(sent) = self.in_flight[cable][side].pop_front() else {
             return Ok(false);
         };
-        match said {
-            Said::Note(ChannelNote::Open(open)) => self.hear_open(at, berth, open)?,
-            Said::Note(ChannelNote::Opened(number)) => {
-                if let Some(end) = self.nodes[at].on_opened(berth, number)? {
+        match sent {
+            Sent::ControlMessage(ChannelMessage::Open(open)) => {
+                self.receive_open(at, neighbor, open)?
+            }
+            Sent::ControlMessage(ChannelMessage::Opened(number)) => {
+                if let Some(end) = self.nodes[at].on_opened(neighbor, number)? {
                     self.paths += 1;
                     let path = self.paths;
                     self.ends[0][usize::from(end)].is_open = true;
                     self.ends[0][usize::from(end)].path = path;
                 }
             }
-            Said::Note(ChannelNote::Wanted(number)) => {
-                if let Some(end) = self.nodes[at].on_wanted(berth, number)? {
-                    assert_eq!(at, 0, "who opened it is asked");
+            Sent::ControlMessage(ChannelMessage::Wanted(number)) => {
+                if let Some(end) = self.nodes[at].on_wanted(neighbor, number)? {
+                    assert_eq!(at, 0, "the opener is queried");
                     assert!(self.nodes[at].spot_of(end).is_some(), "and has it");
                 }
             }
-            Said::Note(ChannelNote::Close {
+            Sent::ControlMessage(ChannelMessage::Close {
                 channel,
                 why,
                 opener,
             }) => {
-                if let Some(end) = self.nodes[at].on_close(berth, channel, !opener, why)? {
+                if let Some(end) = self.nodes[at].on_close(neighbor, channel, !opener, why)? {
                     let side = self.side(at).unwrap();
                     self.ends[side][usize::from(end)] = End::default();
                 }
             }
-            Said::Pass(head, records) => {
-                if let Passed::Here(end) = self.nodes[at].on_pass(berth, head, &records)? {
+            Sent::Pass(head, records) => {
+                if let Passed::Here(end) = self.nodes[at].on_pass(neighbor, head, &records)? {
                     let side = self.side(at).unwrap();
-                    self.hear_frame(side, end, &records);
+                    self.receive_frame(side, end, &records);
                 }
             }
         }
         Ok(true)
     }
 
-    fn hear_open(&mut self, at: usize, berth: u8, open: Open) -> Result<(), Lie> {
-        let spot: Spot = self.nodes[at].on_open(berth, open)?;
+    fn receive_open(&mut self, at: usize, neighbor: u8, open: Open) -> Result<(), Lie> {
+        let spot: Spot = self.nodes[at].on_open(neighbor, open)?;
         let last = at + 1 == self.nodes.len();
         let node = &mut self.nodes[at];
         if last {
@@ -205,7 +208,7 @@ impl Line {
                     node.accept(spot, end);
                     self.ends[1][usize::from(end)] = End {
                         is_open: true,
-                        // What it says of the path is the number that the other end hears first.
+                        // A placeholder: the number in the first received frame replaces it.
                         path: 1 << 32,
                         ..End::default()
                     };
@@ -218,19 +221,19 @@ impl Line {
         Ok(())
     }
 
-    /// All that comes on a path is of that path, in order and once.
-    fn hear_frame(&mut self, side: usize, end: u16, records: &[RecordBytes]) {
+    /// All frames received on a path belong to that path, in order and once.
+    fn receive_frame(&mut self, side: usize, end: u16, records: &[RecordBytes]) {
         let end = &mut self.ends[side][usize::from(end)];
-        for heard in records {
-            let number = |at: usize| u64::from_le_bytes(heard[at..at + 8].try_into().unwrap());
-            if end.heard == 0 && side == 1 {
+        for received in records {
+            let number = |at: usize| u64::from_le_bytes(received[at..at + 8].try_into().unwrap());
+            if end.received == 0 && side == 1 {
                 end.path = number(0);
             }
             if side == 1 {
                 assert_eq!(number(0), end.path, "of another path");
             }
-            assert_eq!(number(8), end.heard, "in order and once");
-            end.heard += 1;
+            assert_eq!(number(8), end.received, "in order and once");
+            end.received += 1;
         }
     }
 
@@ -238,11 +241,11 @@ impl Line {
         loop {
             let mut moved = false;
             for at in 0..self.nodes.len() {
-                for berth in [BACK, ON] {
-                    while self.send(at, berth) {
+                for neighbor in [BACK, ON] {
+                    while self.send(at, neighbor) {
                         moved = true;
                     }
-                    while self.hear(at, berth)? {
+                    while self.receive(at, neighbor)? {
                         moved = true;
                     }
                 }
@@ -271,7 +274,7 @@ enum Step {
     Close(usize, u16),
     Speak(usize, u16, usize),
     Send(usize, u8),
-    Hear(usize, u8),
+    Receive(usize, u8),
     Cut(usize),
 }
 
@@ -279,9 +282,11 @@ fn steps() -> impl Strategy<Value = Step> {
     prop_oneof![
         3 => (0..ENDS, 1..8u8).prop_map(|(end, hops)| Step::Open(end, hops)),
         2 => (0..2usize, 0..ENDS).prop_map(|(side, end)| Step::Close(side, end)),
-        6 => (0..2usize, 0..ENDS, 1..5usize).prop_map(|(side, end, records)| Step::Speak(side, end, records)),
-        20 => (0..5usize, 0..2u8).prop_map(|(at, berth)| Step::Send(at, berth)),
-        20 => (0..5usize, 0..2u8).prop_map(|(at, berth)| Step::Hear(at, berth)),
+        6 => (0..2usize, 0..ENDS, 1..5usize).prop_map(
+            |(side, end, records)| Step::Speak(side, end, records),
+        ),
+        20 => (0..5usize, 0..2u8).prop_map(|(at, neighbor)| Step::Send(at, neighbor)),
+        20 => (0..5usize, 0..2u8).prop_map(|(at, neighbor)| Step::Receive(at, neighbor)),
         1 => (0..4usize).prop_map(Step::Cut),
     ]
 }
@@ -289,21 +294,26 @@ fn steps() -> impl Strategy<Value = Step> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
     #[test]
-    fn nobody_hears_what_makes_no_sense_and_nothing_stays(nodes in 2..=5usize, steps in vec(steps(), 0..300)) {
+    fn no_end_receives_nonsense_and_nothing_stays_reserved(
+        nodes in 2..=5usize,
+        steps in vec(steps(), 0..300),
+    ) {
         let mut line = Line::new(nodes);
         for step in steps {
-            let heard = match step {
+            let received = match step {
                 Step::Open(end, hops) => { line.open(end, hops); Ok(true) }
                 Step::Close(side, end) => { line.close(side, end); Ok(true) }
                 Step::Speak(side, end, records) => { line.speak(side, end, records); Ok(true) }
-                Step::Send(at, berth) => Ok(line.send(at % nodes, berth)),
-                Step::Hear(at, berth) => line.hear(at % nodes, berth),
+                Step::Send(at, neighbor) => Ok(line.send(at % nodes, neighbor)),
+                Step::Receive(at, neighbor) => line.receive(at % nodes, neighbor),
                 Step::Cut(cable) => { line.cut(cable % (nodes - 1)); Ok(true) }
             };
-            prop_assert!(heard.is_ok());
+            prop_assert!(received.is_ok());
             for node in &line.nodes {
                 prop_assert!(node.transits() <= usize::from(TRANSITS));
-                prop_assert!(node.waiting_records() <= 2 * TRANSIT_RECORDS_MAX * usize::from(TRANSITS));
+                prop_assert!(
+                    node.waiting_records() <= 2 * TRANSIT_RECORDS_MAX * usize::from(TRANSITS),
+                );
             }
         }
         prop_assert_eq!(line.settle(), Ok(()));
@@ -335,7 +345,7 @@ fn head(channel: u8, opener: bool) -> PassHead {
 }
 
 #[test]
-fn more_than_there_is_room_for_ends_the_path_and_nothing_else() {
+fn an_overrun_ends_its_path_and_nothing_else() {
     let mut line = open_line(3);
     line.open(1, 9);
     line.settle().unwrap();
@@ -362,7 +372,7 @@ fn more_than_there_is_room_for_ends_the_path_and_nothing_else() {
 }
 
 #[test]
-fn what_no_neighbour_says_is_a_lie() {
+fn messages_that_no_neighbor_sends_are_violations() {
     let mut line = open_line(3);
     let open = Open {
         hops_left: 3,
@@ -375,17 +385,18 @@ fn what_no_neighbour_says_is_a_lie() {
     assert_eq!(
         middle.on_opened(BACK, 0),
         Err(Lie),
-        "nothing was asked for there"
+        "nothing was requested there"
     );
     assert_eq!(middle.on_opened(ON, 0), Err(Lie), "it is open");
     assert_eq!(middle.on_opened(ON, 1), Err(Lie));
-    let mut close = |berth, number, own| middle.on_close(berth, number, own, CloseReason::Idle);
+    let mut close =
+        |neighbor, number, own| middle.on_close(neighbor, number, own, CloseReason::Idle);
     assert_eq!(close(BACK, 0, true), Err(Lie), "it is the other's");
     assert_eq!(close(BACK, 1, false), Err(Lie));
-    let mut pass = |berth, head| middle.on_pass(berth, head, &[record(0, 0)]);
+    let mut pass = |neighbor, head| middle.on_pass(neighbor, head, &[record(0, 0)]);
     assert_eq!(pass(BACK, head(1, true)), Err(Lie));
     assert_eq!(pass(BACK, head(0, false)), Err(Lie));
-    assert_eq!(pass(7, head(0, true)), Err(Lie), "nobody is there");
+    assert_eq!(pass(7, head(0, true)), Err(Lie), "no path is there");
     assert_eq!(pass(BACK, head(0, true)), Ok(Passed::On));
     // Before it is open, either way.
     middle.on_open(BACK, Open { channel: 1, ..open }).unwrap();
@@ -393,7 +404,7 @@ fn what_no_neighbour_says_is_a_lie() {
         middle.on_pass(BACK, head(1, true), &[record(0, 0)]),
         Err(Lie)
     );
-    // Once it is over: what was under way is late, and then there is no such channel.
+    // After the close, a frame in flight is late, and then there is no such channel.
     line.close(0, 0);
     let first = &mut line.nodes[0];
     assert_eq!(
@@ -408,13 +419,13 @@ fn what_no_neighbour_says_is_a_lie() {
 #[test]
 fn there_are_so_many_channels_and_no_more() {
     let mut channels = Channels::new(0, 64);
-    channels.add_berth();
+    channels.add_neighbor();
     for end in 0..CHANNELS_MAX as u16 {
         assert!(channels.open(end, 0, TARGET, 1, 9));
     }
     let mut other = Channels::new(100, 1);
-    other.add_berth();
-    other.add_berth();
+    other.add_neighbor();
+    other.add_neighbor();
     for channel in 0..CHANNELS_MAX as u8 {
         let open = Open {
             hops_left: 9,
@@ -442,22 +453,22 @@ fn there_are_so_many_channels_and_no_more() {
 }
 
 #[test]
-fn a_transit_on_which_nothing_passes_is_given_up() {
+fn an_idle_transit_is_released() {
     let mut line = open_line(4);
-    for pace in 0..8 {
-        if pace == 3 {
+    for tick in 0..8 {
+        if tick == 3 {
             line.speak(0, 0, 1);
             line.settle().unwrap();
         }
         line.nodes.iter_mut().for_each(|node| {
             assert_eq!(
-                node.on_pace(4),
+                node.on_tick(4),
                 Unsound::default(),
                 "all is as it should be"
             );
         });
         line.settle().unwrap();
-        assert_eq!(line.nodes[1].transits(), usize::from(pace < 7), "{pace}");
+        assert_eq!(line.nodes[1].transits(), usize::from(tick < 7), "{tick}");
     }
     assert!(!line.ends[0][0].is_open && !line.ends[1][0].is_open);
     line.assert_empty();

@@ -1,4 +1,5 @@
-//! Records, frames, verbs and envelopes: what is written is read back, and what was not written is not read.
+//! Records, frames, verbs and envelopes: encoded values decode to themselves, and other bytes do
+//! not decode.
 #![allow(clippy::unwrap_used)]
 
 mod support;
@@ -9,27 +10,32 @@ use covalent_protocol::{
         self, Comparison, Condition, DecodeError, MultiCommit, Order, RegionInfo, Reply, Request,
         Status, Update, Verb, Word,
         doubt::ExchangeName,
-        envelope::{Completion, CompletionOutcome, Submit, Told},
+        envelope::{Completion, CompletionOutcome, ReportStamp, Submit},
     },
     wire::{
         FRAME_PAYLOAD_BYTES_MAX, RecordBytes, VERSION,
         frame::{self, FrameError, FrameWriter},
         message::{self, Message},
-        record::{self, Header, NO_RIDER, RecordError, Shape},
+        record::{self, Header, NO_PIGGYBACK, RecordError, Shape},
         slice::Kind,
     },
 };
 use proptest::{collection::vec, prelude::*};
 use support::{A, B, Bench, forge};
 
-/// Any header that can be said, with the length of its payload.
+/// Any header that can be sent, with the length of its payload.
 fn header() -> impl Strategy<Value = Header> {
     let numbers = any::<(u32, u32, u32, u32, u32)>();
     let shape = (0..=FRAME_PAYLOAD_BYTES_MAX, 0..4u8, any::<bool>());
     (0..Kind::ALL.len(), numbers, any::<(u8, u8)>(), shape).prop_map(
-        |(kind, (yours, epoch, record_sequence, slot_sequence, clock), (slot, rider), shape)| {
+        |(
+            kind,
+            (yours, epoch, record_sequence, slot_sequence, clock),
+            (slot, piggyback),
+            shape,
+        )| {
             let kind = Kind::ALL[kind];
-            let alone = matches!(kind, Kind::Init | Kind::Ball);
+            let alone = matches!(kind, Kind::Init | Kind::Keepalive);
             let shape = match shape {
                 (bytes, _, _) if alone => Shape::whole(bytes),
                 (_, fragment @ 0..3, true) => {
@@ -45,7 +51,7 @@ fn header() -> impl Strategy<Value = Header> {
                 record_sequence,
                 slot_sequence,
                 slot,
-                rider: if alone { NO_RIDER } else { rider },
+                piggyback: if alone { NO_PIGGYBACK } else { piggyback },
                 clock,
                 shape,
             }
@@ -77,31 +83,51 @@ fn written(header: &Header, payload: &[u8]) -> Vec<RecordBytes> {
 
 proptest! {
     #[test]
-    fn a_message_reads_as_it_was_written(header in header(), payload in vec(any::<u8>(), FRAME_PAYLOAD_BYTES_MAX)) {
+    fn a_message_reads_as_it_was_written(
+        header in header(),
+        payload in vec(any::<u8>(), FRAME_PAYLOAD_BYTES_MAX),
+    ) {
         let bytes = header.shape.payload_bytes();
         let records = written(&header, &payload[..bytes]);
         prop_assert_eq!(Header::read(&records[0]), Ok(header));
         let (message, rest) = Message::split(&records).unwrap();
-        prop_assert_eq!((message.header, message.records(), rest.len()), (header, records.len(), 0));
+        prop_assert_eq!(
+            (message.header, message.records(), rest.len()),
+            (header, records.len(), 0),
+        );
         let mut space = vec![0xee; bytes];
         prop_assert_eq!(message.copy_payload(&mut space), Some(&payload[..bytes]));
         if let Some(too_short) = space.get_mut(1..) {
             prop_assert_eq!(message.copy_payload(too_short), None);
         }
-        prop_assert_eq!(message.payload_in_place(), (records.len() == 1).then_some(&payload[..bytes]));
-        let fields = records.iter().skip(1).flat_map(|record| &record::continuation_payload(record)[..]);
+        prop_assert_eq!(
+            message.payload_in_place(),
+            (records.len() == 1).then_some(&payload[..bytes]),
+        );
+        let fields = records.iter().skip(1).flat_map(
+            |record| &record::continuation_payload(record)[..],
+        );
         let whole: Vec<u8> = record::payload(&records[0]).iter().chain(fields).copied().collect();
         prop_assert_eq!(&whole[..bytes], &payload[..bytes]);
-        prop_assert!(whole[bytes..].iter().all(|&byte| byte == 0), "nothing else leaks onto the wire");
+        prop_assert!(whole[bytes..].iter().all(|&byte| byte == 0), "nothing else leaks onto the \
+            wire");
     }
 
     #[test]
-    fn a_request_reads_as_it_was_written(rkey: u32, offset in (0..u32::MAX / 8).prop_map(|words| words * 8),
-                                         a: u64, b: u64, data in vec(any::<u8>(), 1..=512),
-                                         message in vec(any::<u8>(), 1..=verb::SEND_BYTES_MAX), name in "[a-z]{1,32}",
-                                         words in vec((0..1u32 << 29, any::<u64>(), any::<u64>()), 1..=64)) {
+    fn a_request_reads_as_it_was_written(
+        rkey: u32,
+        offset in (0..u32::MAX / 8).prop_map(|words| words * 8),
+        a: u64,
+        b: u64,
+        data in vec(any::<u8>(), 1..=512),
+        message in vec(any::<u8>(), 1..=verb::SEND_BYTES_MAX),
+        name in "[a-z]{1,32}",
+        words in vec((0..1u32 << 29, any::<u64>(), any::<u64>()), 1..=64),
+    ) {
         let words: Vec<Word> =
-            words.iter().map(|&(at, expected, new)| Word { offset: at * 8, expected, new }).collect();
+            words.iter().map(
+                |&(at, expected, new)| Word { offset: at * 8, expected, new },
+            ).collect();
         for verb in [
             Verb::Read { len: data.len() as u32 },
             Verb::Write { data: &data },
@@ -133,7 +159,10 @@ proptest! {
             prop_assert_eq!(len, request.encoded_bytes());
             prop_assert_eq!(Request::decode(&bytes[..len]), Ok(request));
             prop_assert!(Request::decode(&bytes[..len - 1]).is_err(), "a byte is missing");
-            prop_assert!(Request::decode(&[&bytes[..len], &[0]].concat()).is_err(), "a byte is too many");
+            prop_assert!(
+                Request::decode(&[&bytes[..len], &[0]].concat()).is_err(),
+                "a byte is too many",
+            );
             prop_assert!(request.encode(&mut bytes[..len - 1]).is_err());
         }
     }
@@ -151,7 +180,9 @@ proptest! {
     }
 
     #[test]
-    fn any_messages_with_a_valid_crc_may_arrive(messages in vec((any::<[u8; 8]>(), header()), 1..=23)) {
+    fn any_messages_with_a_valid_crc_may_arrive(
+        messages in vec((any::<[u8; 8]>(), header()), 1..=23),
+    ) {
         let mut bench = Bench::up(1);
         let mut buffer = [0; FRAME_BYTES_MAX];
         let mut writer = FrameWriter::new(&mut buffer).unwrap();
@@ -163,8 +194,12 @@ proptest! {
                 record_sequence: writer.records() as u32,
                 slot_sequence: u32::from(noise[0] % 3),
                 slot: noise[1] % 6,
-                rider: if header.rider % 2 == 0 { NO_RIDER } else { header.rider % 6 },
-                shape: if noise[2] < 200 { Shape::whole(usize::from(noise[3] % 40)) } else { header.shape },
+                piggyback: if header.piggyback % 2 == 0 { NO_PIGGYBACK } else {
+                    header.piggyback % 6
+                },
+                shape: if noise[2] < 200 {
+                    Shape::whole(usize::from(noise[3] % 40))
+                } else { header.shape },
                 ..header
             };
             if usize::from(header.shape.records) <= writer.room() {
@@ -179,7 +214,8 @@ proptest! {
     }
 }
 
-/// Cut short anywhere it is none, at the end of a record too: the CRC tells how many records there are.
+/// A truncated frame is invalid, at the end of a record too: the CRC depends on the number of
+/// records.
 #[test]
 fn a_frame_is_a_header_and_all_its_records() {
     let mut bench = Bench::up(1);
@@ -209,7 +245,7 @@ fn a_frame_is_a_header_and_all_its_records() {
         bench.sides[B].host.executed.is_empty(),
         "a frame of which a part is missing does not exist"
     );
-    // Nor does one that grew by a record of its own.
+    // A frame that grew by one of its own records is invalid too.
     let short = written_frame(&frame[..14 + 22 * 64]);
     assert_eq!(parse(&short), Ok(22));
     let grown = [&short[..], &frame[14 + 22 * 64..]].concat();
@@ -271,7 +307,7 @@ fn a_message_with_a_hole_is_none() {
         record_sequence: 7,
         slot_sequence: 1,
         slot: 0,
-        rider: NO_RIDER,
+        piggyback: NO_PIGGYBACK,
         clock: 0,
         shape: Shape::whole(28 + 48 + 5),
     };
@@ -377,7 +413,7 @@ fn replies_and_envelopes_read_as_they_were_written() {
     ] {
         let completion = Completion {
             user_data: 6,
-            told: Told {
+            reported: ReportStamp {
                 executor: 0x0708_090a_0b0c_0d0e,
                 count: 0x1112_1314_1516_1718,
                 clock: 0x2122_2324_2526_2728,
@@ -390,7 +426,7 @@ fn replies_and_envelopes_read_as_they_were_written() {
 }
 
 #[test]
-fn a_request_says_what_is_wrong_with_it() {
+fn an_invalid_request_is_refused_with_its_reason() {
     let misaligned = Request {
         rkey: 1,
         offset: 12,

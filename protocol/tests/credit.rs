@@ -1,4 +1,4 @@
-//! The receiver says how much may be under way: slots, now and from now on, and records.
+//! The receiver limits what may be in flight: slots, now and later, and records.
 #![allow(clippy::unwrap_used)]
 
 mod support;
@@ -9,12 +9,12 @@ use covalent_protocol::{
 use proptest::prelude::*;
 use support::{A, B, Bench, config, kinds};
 
-/// Two nodes that tell each other of rings with room for so many frames.
+/// Two nodes that announce rings with space for these numbers of frames.
 fn with_windows(slots: u8, windows: [u16; 2]) -> Bench {
     let mut bench = Bench::with_slots(1, slots);
     for side in [A, B] {
         let mut node = Node::new(NodeConfig {
-            silent_paces_max: 1000,
+            keepalive_misses_max: 1000,
             ..config(side, 100 + side as u64, slots)
         });
         node.add_link(0, [2, 0, 0, 0, 0, side as u8]).unwrap();
@@ -59,7 +59,7 @@ fn a_receiver_without_room_stalls_the_sender_and_loses_nothing() {
         bench.send(A);
         assert_eq!(bench.link(A, 0).open_transactions, open, "{slots}");
         assert_eq!(bench.sides[B].host.executed.len(), executed);
-        // What is open ends although the grant sinks to nothing meanwhile.
+        // Open exchanges end although the grant drops to zero meanwhile.
         bench.sides[B].node.set_grant(0, 0);
         bench.settle();
         assert_eq!(bench.link(A, 0).open_transactions, 0);
@@ -71,10 +71,11 @@ fn a_receiver_without_room_stalls_the_sender_and_loses_nothing() {
     assert!(bench.sides.iter().all(|side| side.host.downs().is_empty()));
 }
 
-/// A message that needs nearly the whole window stands behind a few records that the peer heard and has no reason to
-/// reflect. It asks for that, and waits neither for a tick nor for the peer to have something to say.
+/// A message that needs nearly the whole window waits behind a few records that the peer received
+/// and has no reason to reflect. The sender pings for the reflection, without waiting for a tick or
+/// for traffic of the peer.
 #[test]
-fn a_message_that_needs_the_whole_window_asks_for_it() {
+fn a_message_that_needs_the_whole_window_triggers_a_ping() {
     for answers in 1..=4 {
         for bytes in [700, 1100, 4000] {
             let mut bench = with_windows(4, [32, 32]);
@@ -94,7 +95,8 @@ fn a_message_that_needs_the_whole_window_asks_for_it() {
     }
 }
 
-/// The grant holds in the next epoch from its first moment, and what a failure left open is resolved without any.
+/// The grant holds in the next epoch from its first moment, and exchanges left open by a failure
+/// are resolved without any grant.
 #[test]
 fn a_grant_outlives_a_failure_and_questions_need_none() {
     for open in 1..8 {
@@ -128,9 +130,9 @@ fn a_grant_outlives_a_failure_and_questions_need_none() {
     }
 }
 
-/// Slots that were withheld, left and came within the grant in any order are used once each.
+/// Slots that are withheld, leave and return within the grant in any order are used once each.
 #[test]
-fn slots_come_and_go_with_the_grant() {
+fn slots_follow_the_grant() {
     let mut bench = Bench::up_with_slots(1, 7);
     let mut token = 0;
     for (round, slots) in [3, 0, 7, 2, 5, 5, 1, 7, 0, 4, 7].into_iter().enumerate() {
@@ -157,9 +159,9 @@ fn slots_come_and_go_with_the_grant() {
     assert_eq!(bench.link(A, 0).open_transactions, 7);
 }
 
-/// Nobody reads at B. Frames of one record each pile up, balls too, and have room.
+/// B does not read. Frames of one record each pile up, keepalives too, and fit.
 #[test]
-fn what_is_under_way_has_room_at_a_receiver_that_does_not_read() {
+fn records_in_flight_have_room_at_a_receiver_that_does_not_read() {
     for (window, messages) in [(0, 24), (32, 24), (48, 36), (250, 192), (1000, 192)] {
         let mut bench = with_windows(255, [250, window]);
         for token in 0..250 {
@@ -175,7 +177,7 @@ fn what_is_under_way_has_room_at_a_receiver_that_does_not_read() {
         assert_eq!(
             bench.cables[0][B].len(),
             usize::from(window.clamp(32, 250)),
-            "balls may take the rest"
+            "keepalives may take the rest"
         );
         bench.settle();
         assert_eq!(bench.sides[A].host.completed.len(), 250);
@@ -205,18 +207,18 @@ fn a_grant_beyond_the_slots_fails_the_link() {
         let mut bench = Bench::up(1);
         bench.tick();
         bench.send(B);
-        let mut ball = bench.cables[0][A].pop_front().unwrap();
-        assert_eq!(kinds(&ball), [Kind::Ball]);
-        let at = ball.len() - 64
-            + ball
+        let mut keepalive = bench.cables[0][A].pop_front().unwrap();
+        assert_eq!(kinds(&keepalive), [Kind::Keepalive]);
+        let at = keepalive.len() - 64
+            + keepalive
                 .windows(8)
                 .position(|bytes| bytes == 0xb_u64.to_le_bytes())
                 .unwrap()
             - 14
             - 3;
-        let record = at - (ball.len() - 64);
-        support::forge(&mut ball, 0, |bytes| bytes[record] = grant);
-        bench.inject(A, 0, &ball);
+        let record = at - (keepalive.len() - 64);
+        support::forge(&mut keepalive, 0, |bytes| bytes[record] = grant);
+        bench.inject(A, 0, &keepalive);
         let expected: &[DownReason] = if fails { &[DownReason::Violation] } else { &[] };
         assert_eq!(bench.sides[A].host.downs(), expected, "{grant}");
     }
@@ -228,7 +230,7 @@ enum Step {
     Send(usize),
     Deliver(usize),
     Tick(usize),
-    Quiet(usize),
+    Idle(usize),
     Grant(usize, u8),
 }
 
@@ -239,15 +241,15 @@ fn step() -> impl Strategy<Value = Step> {
         8 => side.clone().prop_map(Step::Send),
         4 => side.clone().prop_map(Step::Deliver),
         2 => side.clone().prop_map(Step::Tick),
-        2 => side.clone().prop_map(Step::Quiet),
+        2 => side.clone().prop_map(Step::Idle),
         1 => (side, 0..9u8).prop_map(|(side, slots)| Step::Grant(side, slots)),
     ]
 }
 
 proptest! {
-    /// Frames under way never exceed what their receiver has room for, though each holds one record.
+    /// The frames in flight never exceed the space of their receiver, though each holds one record.
     #[test]
-    fn frames_under_way_have_room(
+    fn frames_in_flight_have_room(
         windows in any::<[u8; 2]>(),
         steps in proptest::collection::vec(step(), 1..2000),
     ) {
@@ -270,13 +272,13 @@ proptest! {
                     let side = &mut bench.sides[side];
                     side.node.on_tick(&mut side.host);
                 }
-                Step::Quiet(side) => bench.sides[side].node.on_quiet(),
+                Step::Idle(side) => bench.sides[side].node.on_quiet(),
                 Step::Grant(side, slots) => bench.sides[side].node.set_grant(0, slots),
             }
             for side in [A, B] {
-                let under_way = &bench.cables[0][side];
-                prop_assert!(under_way.len() <= usize::from(windows[side].clamp(32, 250)));
-                prop_assert!(under_way.iter().all(|frame| frame.len() <= FRAME_BYTES_MAX));
+                let in_flight = &bench.cables[0][side];
+                prop_assert!(in_flight.len() <= usize::from(windows[side].clamp(32, 250)));
+                prop_assert!(in_flight.iter().all(|frame| frame.len() <= FRAME_BYTES_MAX));
             }
         }
         for side in &mut bench.sides {
@@ -284,15 +286,15 @@ proptest! {
         }
         bench.settle();
         for side in &bench.sides {
-            // An end that was not heard for long enough may have been called deaf.
+            // A receiver that got nothing for long enough may have been declared deaf.
             prop_assert!(side.host.downs().iter().all(|reason| matches!(
                 reason,
-                DownReason::Unreflected | DownReason::PeerReinitialised
+                DownReason::Unreflected | DownReason::PeerReinitialized
             )));
         }
-        let told: usize = bench.sides.iter().map(|side| side.host.completed.len()).sum();
+        let completions: usize = bench.sides.iter().map(|side| side.host.completed.len()).sum();
         if bench.sides.iter().all(|side| side.host.downs().is_empty()) {
-            prop_assert_eq!(told as u64, token);
+            prop_assert_eq!(completions as u64, token);
         }
     }
 }

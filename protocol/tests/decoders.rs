@@ -1,7 +1,8 @@
-//! Every decoder on bytes that nobody wrote: a value or an error, and a value is one that could have been written.
+//! Every decoder on arbitrary bytes: it returns a value or an error, and a value is one that could
+//! have been encoded.
 //!
-//! Uniform noise hardly gets past a length or a CRC, so most of what is tried is a valid encoding that was damaged, with
-//! its CRC made to fit again. `make fuzz` tries more of them.
+//! Uniform noise rarely passes a length check or a CRC. Most inputs are therefore damaged valid
+//! encodings with a recomputed CRC. `make fuzz` tries more of them.
 #![allow(clippy::unwrap_used)]
 
 use covalent_protocol::{
@@ -11,7 +12,8 @@ use covalent_protocol::{
         Word,
         doubt::ExchangeName,
         envelope::{
-            COMPLETION_BYTES_MAX, Completion, CompletionOutcome, SUBMIT_BYTES_MAX, Submit, Told,
+            COMPLETION_BYTES_MAX, Completion, CompletionOutcome, ReportStamp, SUBMIT_BYTES_MAX,
+            Submit,
         },
     },
     wire::{
@@ -19,13 +21,13 @@ use covalent_protocol::{
         RecordBytes,
         frame::{self, FrameWriter},
         message::{self, Message},
-        record::{Header, NO_RIDER, Shape},
+        record::{Header, NO_PIGGYBACK, Shape},
         slice::Kind,
     },
 };
 use proptest::{collection::vec, prelude::*, sample::Index};
 
-/// What happens to bytes on their way.
+/// Damage to bytes in transit.
 #[derive(Debug, Clone)]
 enum Damage {
     Flip(Index, u8),
@@ -41,8 +43,14 @@ fn damage() -> impl Strategy<Value = Damage> {
         4 => (any::<Index>(), 0..8u8).prop_map(|(at, bit)| Damage::Flip(at, bit)),
         4 => (any::<Index>(), likely()).prop_map(|(at, byte)| Damage::Set(at, byte)),
         1 => any::<Index>().prop_map(Damage::Cut),
-        1 => (any::<Index>(), vec(any::<u8>(), 1..70)).prop_map(|(at, bytes)| Damage::Insert(at, bytes)),
-        1 => (any::<Index>(), vec(any::<u8>(), 700..1600)).prop_map(|(at, bytes)| Damage::Insert(at, bytes)),
+        1 => (
+            any::<Index>(),
+            vec(any::<u8>(), 1..70),
+        ).prop_map(|(at, bytes)| Damage::Insert(at, bytes)),
+        1 => (
+            any::<Index>(),
+            vec(any::<u8>(), 700..1600),
+        ).prop_map(|(at, bytes)| Damage::Insert(at, bytes)),
         1 => (any::<Index>(), 1..70usize).prop_map(|(at, length)| Damage::Remove(at, length)),
         1 => (any::<Index>(), 1..70usize).prop_map(|(at, length)| Damage::Repeat(at, length)),
     ]
@@ -86,8 +94,8 @@ impl Damage {
                 bytes.drain(span);
             }
             Self::Repeat(at, length) => {
-                let again = bytes[span(at, *length)].to_vec();
-                bytes.extend(again);
+                let repeated = bytes[span(at, *length)].to_vec();
+                bytes.extend(repeated);
             }
         }
     }
@@ -106,27 +114,27 @@ fn arriving(valid: impl Strategy<Value = Vec<u8>> + 'static) -> impl Strategy<Va
 
 /// One message as it lies in a frame.
 #[derive(Debug, Clone)]
-struct Said {
+struct SentMessage {
     first: Header,
     payload: Vec<u8>,
 }
 
-fn said() -> impl Strategy<Value = Said> {
+fn sent_message() -> impl Strategy<Value = SentMessage> {
     let numbers = any::<(u32, u32, u32, u32, u32)>();
     let places = any::<(u8, u8, u8)>();
     let payload = vec(any::<u8>(), 0..=FRAME_PAYLOAD_BYTES_MAX);
     (0..Kind::ALL.len(), numbers, places, payload).prop_map(
         |(kind, (yours, epoch, record_sequence, slot_sequence, clock), places, payload)| {
             let kind = Kind::ALL[kind];
-            let (slot, rider, fragment) = places;
-            let alone = matches!(kind, Kind::Init | Kind::Ball) || payload.is_empty();
+            let (slot, piggyback, fragment) = places;
+            let alone = matches!(kind, Kind::Init | Kind::Keepalive) || payload.is_empty();
             let more = payload.len() == FRAME_PAYLOAD_BYTES_MAX && fragment % 4 < 3;
             let shape = if alone {
                 Shape::whole(payload.len())
             } else {
                 Shape::fragment(payload.len(), fragment % 4, more)
             };
-            Said {
+            SentMessage {
                 first: Header {
                     kind,
                     yours,
@@ -134,7 +142,7 @@ fn said() -> impl Strategy<Value = Said> {
                     record_sequence,
                     slot_sequence,
                     slot,
-                    rider: if alone { NO_RIDER } else { rider },
+                    piggyback: if alone { NO_PIGGYBACK } else { piggyback },
                     clock,
                     shape,
                 },
@@ -144,19 +152,19 @@ fn said() -> impl Strategy<Value = Said> {
     )
 }
 
-impl Said {
+impl SentMessage {
     fn write(&self, writer: &mut FrameWriter<'_>) {
         message::write(&self.first, &self.payload, writer);
     }
 }
 
 /// A frame of as many messages as fit.
-fn frame_of(messages: &[Said]) -> Vec<u8> {
+fn frame_of(messages: &[SentMessage]) -> Vec<u8> {
     let mut buffer = [0xee; FRAME_BYTES_MAX];
     let mut writer = FrameWriter::new(&mut buffer).unwrap();
-    for said in messages {
-        if usize::from(said.first.shape.records) <= writer.room() {
-            said.write(&mut writer);
+    for sent_message in messages {
+        if usize::from(sent_message.first.shape.records) <= writer.room() {
+            sent_message.write(&mut writer);
         }
     }
     let len = writer.finish([0xff; 6], [2; 6], DEFAULT_ETHERTYPE);
@@ -164,10 +172,10 @@ fn frame_of(messages: &[Said]) -> Vec<u8> {
 }
 
 fn frames() -> impl Strategy<Value = Vec<u8>> {
-    vec(said(), 1..5).prop_map(|messages| frame_of(&messages))
+    vec(sent_message(), 1..5).prop_map(|messages| frame_of(&messages))
 }
 
-/// The payload of a message, by what the format says and not by how it is decoded.
+/// The payload of a message by the format definition, independent of the decoder.
 fn payload_of(records: &[RecordBytes]) -> Vec<u8> {
     let last = usize::from(records[0][21]);
     let fields = records
@@ -338,14 +346,14 @@ fn completions() -> impl Strategy<Value = Vec<u8>> {
             },
             _ => CompletionOutcome::Malformed,
         };
-        let told = Told {
+        let reported = ReportStamp {
             executor: user_data.rotate_left(16),
             count: user_data.rotate_left(32),
             clock: !user_data,
         };
         let completion = Completion {
             user_data,
-            told,
+            reported,
             outcome,
         };
         let mut bytes = vec![0xee; completion.encoded_bytes()];
@@ -355,49 +363,51 @@ fn completions() -> impl Strategy<Value = Vec<u8>> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 4 * ProptestConfig::default().cases, ..ProptestConfig::default() })]
+    #![proptest_config(
+        ProptestConfig { cases: 4 * ProptestConfig::default().cases, ..ProptestConfig::default() }
+    )]
 
     #[test]
-    fn a_frame_reads_as_it_was_written(messages in vec(said(), 1..5)) {
+    fn a_frame_reads_as_it_was_written(messages in vec(sent_message(), 1..5)) {
         let frame = frame_of(&messages);
         let mut records = frame::parse(&frame, DEFAULT_ETHERTYPE).unwrap();
         let mut room = FRAME_RECORDS_MAX;
-        for said in &messages {
-            let Some(left) = room.checked_sub(usize::from(said.first.shape.records)) else {
+        for sent_message in &messages {
+            let Some(left) = room.checked_sub(usize::from(sent_message.first.shape.records)) else {
                 continue;
             };
             room = left;
             let (message, rest) = Message::split(records).unwrap();
-            prop_assert_eq!(message.header, said.first);
+            prop_assert_eq!(message.header, sent_message.first);
             let mut space = [0xee; FRAME_PAYLOAD_BYTES_MAX];
-            prop_assert_eq!(message.copy_payload(&mut space), Some(&said.payload[..]));
+            prop_assert_eq!(message.copy_payload(&mut space), Some(&sent_message.payload[..]));
             records = rest;
         }
         prop_assert!(records.is_empty());
     }
 
     #[test]
-    fn a_frame_that_parses_is_whole(bytes in arriving(frames()), sealed: bool) {
+    fn a_frame_that_parses_is_whole(bytes in arriving(frames()), has_valid_crc: bool) {
         let mut bytes = bytes;
-        if sealed {
+        if has_valid_crc {
             frame::seal(&mut bytes);
         }
         if let Ok(records) = frame::parse(&bytes, DEFAULT_ETHERTYPE) {
             prop_assert_eq!(records.as_flattened(), &bytes[ETHERNET_HEADER_BYTES..]);
             prop_assert!((1..=FRAME_RECORDS_MAX).contains(&records.len()));
             prop_assert_eq!(&bytes[12..14], &DEFAULT_ETHERTYPE.to_be_bytes()[..]);
-            let mut again = bytes.clone();
-            frame::seal(&mut again);
-            prop_assert_eq!(again, bytes.clone(), "there is one CRC that fits");
+            let mut repeated = bytes.clone();
+            frame::seal(&mut repeated);
+            prop_assert_eq!(repeated, bytes.clone(), "there is one CRC that fits");
         }
         if let Some(source) = frame::source(&bytes) {
             prop_assert_eq!(&source[..], &bytes[6..12]);
-            prop_assert!(source[0] & 1 == 0 && source != [0; 6], "nobody's own address is that");
+            prop_assert!(source[0] & 1 == 0 && source != [0; 6], "no port has that address");
         }
     }
 
     #[test]
-    fn messages_that_split_are_whole_and_read_again(bytes in arriving(frames())) {
+    fn messages_that_split_are_whole_and_encode_again(bytes in arriving(frames())) {
         let mut bytes = bytes;
         frame::seal(&mut bytes);
         let Ok(mut records) = frame::parse(&bytes, DEFAULT_ETHERTYPE) else {
@@ -414,16 +424,16 @@ proptest! {
             if let Some(in_place) = message.payload_in_place() {
                 prop_assert_eq!(in_place, &payload[..]);
             }
-            // Said again by the same codec it is the same message.
-            let said = Said { first: message.header, payload };
-            let frame = frame_of(std::slice::from_ref(&said));
-            let again = frame::parse(&frame, DEFAULT_ETHERTYPE).unwrap();
-            prop_assert_eq!(Message::split(again).unwrap().0.header, message.header);
-            for (index, (again, record)) in again.iter().zip(own).enumerate() {
-                // But for what lies behind the payload, and the CRC.
+            // Encoded again by the same codec, it is the same message.
+            let sent_message = SentMessage { first: message.header, payload };
+            let frame = frame_of(std::slice::from_ref(&sent_message));
+            let repeated = frame::parse(&frame, DEFAULT_ETHERTYPE).unwrap();
+            prop_assert_eq!(Message::split(repeated).unwrap().0.header, message.header);
+            for (index, (repeated, record)) in repeated.iter().zip(own).enumerate() {
+                // Except for the bytes behind the payload, and the CRC.
                 let start = if index == 0 { 28 } else { 8 };
                 let end = if index + 1 == own.len() { start + usize::from(own[0][21]) } else { 56 };
-                prop_assert_eq!(&again[..end], &record[..end]);
+                prop_assert_eq!(&repeated[..end], &record[..end]);
             }
             records = rest;
             if records.is_empty() {
@@ -433,10 +443,15 @@ proptest! {
     }
 
     #[test]
-    fn any_record_reads_or_not(record in any::<[u8; RECORD_BYTES]>(), kind in 0..Kind::ALL.len(), place in vec(likely(), 4)) {
+    fn any_record_reads_or_not(
+        record in any::<[u8; RECORD_BYTES]>(),
+        kind in 0..Kind::ALL.len(),
+        place in vec(likely(), 4),
+    ) {
         let mut record = record;
         prop_assert_eq!(Header::read(&record).is_ok(), reads(&record));
-        // Noise hardly names its version, so the fields behind slice 1 are tried under one that fits.
+        // Noise rarely has a valid version, so the fields behind slice 1 are tried under a valid
+        // one.
         record[20..24].copy_from_slice(&place);
         let number = |at: usize| u32::from_le_bytes(*record[at..].first_chunk().unwrap());
         let mine = covalent_protocol::wire::slice::mine(Kind::ALL[kind], number(12), number(16));
@@ -448,20 +463,20 @@ proptest! {
     fn a_request_that_decodes_has_one_encoding(bytes in arriving(requests())) {
         if let Ok(request) = Request::decode(&bytes) {
             prop_assert_eq!(request.check(), Ok(()));
-            let mut again = [0xee; verb::REQUEST_BYTES_MAX];
-            let len = request.encode(&mut again).unwrap();
-            prop_assert_eq!(&again[..len], &bytes[..]);
+            let mut repeated = [0xee; verb::REQUEST_BYTES_MAX];
+            let len = request.encode(&mut repeated).unwrap();
+            prop_assert_eq!(&repeated[..len], &bytes[..]);
         }
     }
 
     #[test]
     fn a_reply_that_decodes_encodes_again(bytes in arriving(replies())) {
         if let Ok(reply) = Reply::decode(&bytes) {
-            let mut again = vec![0xee; reply.encoded_bytes()];
-            prop_assert_eq!(reply.encode(&mut again), Ok(bytes.len()));
-            prop_assert_eq!(Reply::decode(&again), Ok(reply));
-            prop_assert_eq!(&again, &bytes);
-            prop_assert_eq!(reply.data, &bytes[20..], "the data is what lies behind the header");
+            let mut repeated = vec![0xee; reply.encoded_bytes()];
+            prop_assert_eq!(reply.encode(&mut repeated), Ok(bytes.len()));
+            prop_assert_eq!(Reply::decode(&repeated), Ok(reply));
+            prop_assert_eq!(&repeated, &bytes);
+            prop_assert_eq!(reply.data, &bytes[20..], "the data follows the header");
             prop_assert_eq!(reply.value().is_some(), reply.data.len() == 8);
             if let Some(region) = reply.region() {
                 let bytes = region.to_bytes();
@@ -474,38 +489,38 @@ proptest! {
     fn a_submission_that_decodes_encodes_again(bytes in arriving(submissions())) {
         if let Ok(submit) = Submit::decode(&bytes) {
             prop_assert!((1..=verb::REQUEST_BYTES_MAX).contains(&submit.request.len()));
-            let mut again = [0xee; SUBMIT_BYTES_MAX];
-            prop_assert_eq!(submit.encode(&mut again), Ok(bytes.len()));
-            prop_assert_eq!(&again[..bytes.len()], &bytes[..]);
+            let mut repeated = [0xee; SUBMIT_BYTES_MAX];
+            prop_assert_eq!(submit.encode(&mut repeated), Ok(bytes.len()));
+            prop_assert_eq!(&repeated[..bytes.len()], &bytes[..]);
         }
     }
 
     #[test]
     fn a_completion_that_decodes_encodes_again(bytes in arriving(completions())) {
         if let Ok(completion) = Completion::decode(&bytes) {
-            let mut again = [0xee; COMPLETION_BYTES_MAX];
-            prop_assert_eq!(completion.encode(&mut again), Ok(bytes.len()));
+            let mut repeated = [0xee; COMPLETION_BYTES_MAX];
+            prop_assert_eq!(completion.encode(&mut repeated), Ok(bytes.len()));
             let mut expected = bytes.clone();
             if let CompletionOutcome::Refused(refusal) = completion.outcome {
                 // A reason of a later version is read as one that this version knows.
                 prop_assert_eq!(Refusal::from_byte(bytes[9]), refusal);
                 expected[9] = refusal.to_byte();
             }
-            prop_assert_eq!(&again[..bytes.len()], &expected[..]);
+            prop_assert_eq!(&repeated[..bytes.len()], &expected[..]);
         }
     }
 }
 
-/// Whether a record is the first of a message by what the format says.
+/// Whether a record is the first of a message by the format definition.
 fn reads(record: &RecordBytes) -> bool {
     let state = record[2];
-    let [last, shape, rider] = [record[21], record[22], record[23]];
+    let [last, shape, piggyback] = [record[21], record[22], record[23]];
     let (records, fragment, more) = (shape & 31, shape >> 5 & 3, shape >> 7 == 1);
     let kind = Kind::ALL.get(usize::from(state & 0x0f));
     kind.is_some_and(|kind| {
         record[0] == kind.opcode().to_byte()
-            && (!matches!(kind, Kind::Init | Kind::Ball)
-                || (rider, fragment, more) == (255, 0, false))
+            && (!matches!(kind, Kind::Init | Kind::Keepalive)
+                || (piggyback, fragment, more) == (255, 0, false))
     }) && state >> 4 == covalent_protocol::wire::VERSION
         && record[1] == record[12]
         && record[3] == record[16]

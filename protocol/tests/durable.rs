@@ -1,4 +1,5 @@
-//! What is not on disk at the responder is told by no way, wherever a link is cut; afterwards it is told exactly once.
+//! A result that is not on disk at the responder is never reported, wherever a link is cut.
+//! Afterwards it is reported exactly once.
 #![allow(clippy::unwrap_used)]
 
 mod support;
@@ -16,7 +17,8 @@ fn bench(cables: usize) -> Bench {
     bench
 }
 
-/// Takes so many steps of an exchange that A starts, as far as there are any while B's disk stands still.
+/// Takes `steps` steps of an exchange that A starts, as far as possible while B's disk makes no
+/// progress.
 fn walk(bench: &mut Bench, mode: Mode, steps: usize) {
     bench.submit(A, mode, PAYLOAD, TOKEN);
     for step in 0..steps {
@@ -36,12 +38,12 @@ fn sync(bench: &mut Bench) {
     bench.settle();
 }
 
-fn told(bench: &Bench) -> Vec<u64> {
+fn completed_tokens(bench: &Bench) -> Vec<u64> {
     let completed = &bench.sides[A].host.completed;
     completed.iter().map(|(token, _)| *token).collect()
 }
 
-fn assert_told_once(bench: &Bench, what: &str) {
+fn assert_completed_once(bench: &Bench, what: &str) {
     let executed: Vec<_> = bench.sides[B].host.executed.iter().collect();
     assert_eq!(executed.len(), 1, "{what}");
     let reply = bench.sides[B].host.reply_to(PAYLOAD);
@@ -50,7 +52,7 @@ fn assert_told_once(bench: &Bench, what: &str) {
 }
 
 #[test]
-fn a_cut_anywhere_tells_nothing_before_it_is_on_disk() {
+fn a_cut_anywhere_reports_nothing_before_it_is_on_disk() {
     for mode in [Mode::OnePhase, Mode::TwoPhase] {
         for cut in 0..=8 {
             for cables in [1, 2] {
@@ -58,20 +60,21 @@ fn a_cut_anywhere_tells_nothing_before_it_is_on_disk() {
                 let mut bench = bench(cables);
                 walk(&mut bench, mode, cut);
                 bench.pull(0);
-                // Long enough for the other link to be given up if a question that is not answered were a reason.
+                // Long enough to give up the other link, if an unanswered query were a reason for
+                // that.
                 bench.run(20);
-                assert!(told(&bench).is_empty(), "{what}");
+                assert!(completed_tokens(&bench).is_empty(), "{what}");
                 bench.plug(0);
                 bench.run(20);
                 assert_eq!(bench.sides[B].host.executed.len(), 1, "{what}");
-                assert!(told(&bench).is_empty(), "{what}");
+                assert!(completed_tokens(&bench).is_empty(), "{what}");
                 bench.assert_up();
                 let failures = bench.sides[A].host.downs().len();
                 assert_eq!(failures, 1, "only the cut, {what}");
                 sync(&mut bench);
-                assert_told_once(&bench, &what);
+                assert_completed_once(&bench, &what);
                 bench.run(20);
-                assert_told_once(&bench, &what);
+                assert_completed_once(&bench, &what);
             }
         }
     }
@@ -84,15 +87,15 @@ fn without_a_cut_the_answer_waits_for_the_disk_however_long() {
         walk(&mut bench, mode, 0);
         bench.run(50);
         assert_eq!(bench.sides[B].host.executed.len(), 1);
-        assert!(told(&bench).is_empty());
+        assert!(completed_tokens(&bench).is_empty());
         assert!(bench.sides[A].host.downs().is_empty(), "nothing is lost");
         sync(&mut bench);
-        assert_told_once(&bench, &format!("{mode:?}"));
+        assert_completed_once(&bench, &format!("{mode:?}"));
     }
 }
 
 #[test]
-fn what_is_on_disk_is_told_and_what_is_behind_it_waits() {
+fn answers_on_disk_are_sent_and_later_ones_wait() {
     let mut bench = bench(1);
     for token in 1..=4 {
         let mode = [Mode::OnePhase, Mode::TwoPhase][token as usize % 2];
@@ -103,7 +106,7 @@ fn what_is_on_disk_is_told_and_what_is_behind_it_waits() {
     for lsn in [2, 1, 3, 4] {
         bench.sides[B].node.on_durable(lsn);
         bench.settle();
-        ends.push(told(&bench));
+        ends.push(completed_tokens(&bench));
     }
     assert_eq!(
         ends,
@@ -112,12 +115,12 @@ fn what_is_on_disk_is_told_and_what_is_behind_it_waits() {
 }
 
 #[test]
-fn an_exchange_whose_record_is_on_disk_already_is_told_at_once() {
+fn an_exchange_that_is_already_on_disk_is_answered_at_once() {
     let mut bench = bench(1);
     bench.sides[B].node.on_durable(1);
     bench.submit(A, Mode::OnePhase, PAYLOAD, TOKEN);
     bench.settle();
-    assert_told_once(&bench, "on disk before");
+    assert_completed_once(&bench, "on disk before");
 }
 
 #[test]
@@ -128,25 +131,25 @@ fn refusals_wait_for_nothing() {
     bench.sides[B].host.refuse = Some(covalent_protocol::Refusal::NoResources);
     bench.submit(A, Mode::OnePhase, PAYLOAD, 2);
     bench.settle();
-    assert_eq!(told(&bench), [2]);
+    assert_eq!(completed_tokens(&bench), [2]);
     sync(&mut bench);
-    assert_eq!(told(&bench), [2, 1]);
+    assert_eq!(completed_tokens(&bench), [2, 1]);
 }
 
 #[test]
-fn a_second_failure_forgets_what_was_withheld_and_asks_again() {
+fn a_second_failure_drops_withheld_answers_and_queries_again() {
     for mode in [Mode::OnePhase, Mode::TwoPhase] {
         let mut bench = bench(2);
         walk(&mut bench, mode, 8);
-        // Asked over the other link, which is pulled too while the answer is withheld there.
+        // Queried over the other link, which is pulled too while the reply is withheld there.
         bench.pull(0);
         bench.settle();
         bench.pull(1);
         bench.settle();
         sync(&mut bench);
-        assert!(told(&bench).is_empty(), "there is no way to tell it");
+        assert!(completed_tokens(&bench).is_empty(), "no link can report it");
         bench.plug(1);
         bench.settle();
-        assert_told_once(&bench, &format!("{mode:?}"));
+        assert_completed_once(&bench, &format!("{mode:?}"));
     }
 }

@@ -1,5 +1,6 @@
-//! The transition table of the public Open Atomic Ethernet emulator for slice 0, beside slice 1 of a record here: the
-//! same registers at the same places, another machine behind them.
+//! The transition table of the public Open Atomic Ethernet emulator for slice 0, compared with
+//! slice 1 of a record here: the same registers at the same offsets, with a different state
+//! machine.
 //!
 //! ```text
 //!             mine                                yours
@@ -10,7 +11,7 @@
 //!
 //! | | emulator | here |
 //! |---|---|---|
-//! | B1 | JAM 0, PROTOCOL 2, SLICE 0 in every state | PROTOCOL is the kind's machine, SLICE 3 in what asks |
+//! | B1 | JAM 0, PROTOCOL 2, SLICE 0 in every state | PROTOCOL by kind, SLICE 3 in a request |
 //! | B2 | code of the state | low byte of the record sequence |
 //! | B3 | 1 | version and kind; a version of 0 was never given out |
 //! | B4 | direction and code of the next state | low byte of the slot sequence |
@@ -23,13 +24,13 @@ use covalent_protocol::{
     DEFAULT_ETHERTYPE, FRAME_BYTES_MAX, Mode,
     wire::{
         frame::FrameWriter,
-        record::{Header, NO_RIDER, RecordError, Shape},
+        record::{Header, NO_PIGGYBACK, RecordError, Shape},
         slice::{self, Depth, Kind, Opcode, Protocol},
     },
 };
 use support::{A, B, Bench, headers};
 
-/// A row of the table: a state, what it says, what follows it, and what follows it on an error.
+/// A row of the table: a state, its message, the next state, and the next state after an error.
 struct Row {
     state: &'static str,
     s1: u64,
@@ -64,10 +65,10 @@ const TABLE: [Row; 9] = [
     row("R9", 0x203c_0160_20c3_01a0, "S0", None),
 ];
 
-/// What the emulator says to anything else.
+/// The response of the emulator to anything else.
 const BREAK: u64 = 0x0f0f_0f0f_0f0f_0f0f;
 
-/// The state whose published B4 contradicts every other row, and what it must have been.
+/// The state whose published B4 contradicts every other row, and the correct B4.
 const SLIP: (&str, u8, u8) = ("R6", 0x55, 0x65);
 
 impl Row {
@@ -100,16 +101,16 @@ fn busy() -> impl Iterator<Item = &'static Row> {
     TABLE.iter().filter(|row| !row.is_idle())
 }
 
-/// One record with these halves in slice 1, in a frame whose CRC fits.
+/// One record with these halves in slice 1, in a frame with a valid CRC.
 fn frame_with(s1: [u8; 8]) -> Vec<u8> {
     let mut buffer = [0; FRAME_BYTES_MAX];
     let mut writer = FrameWriter::new(&mut buffer).unwrap();
     let record = writer.next_record().unwrap();
     record.fill(0);
     record[..8].copy_from_slice(&s1);
-    // The registers that say how many records the message has, and that it speaks for no other.
+    // The registers for the number of records of the message and for its piggybacked slot.
     record[22] = 1;
-    record[23] = NO_RIDER;
+    record[23] = NO_PIGGYBACK;
     let len = writer.finish([0xff; 6], [2; 6], DEFAULT_ETHERTYPE);
     buffer[..len].to_vec()
 }
@@ -121,7 +122,7 @@ fn the_published_rows_follow_their_own_rules_but_for_one_byte() {
         let [b1, b2, b3, b4, b5, b6, b7, b8] = row.bytes();
         assert_eq!((b5, b7), (b1, b3), "{}", row.state);
         assert_eq!((b6, b6), (!b2, b2.rotate_left(4)), "{}", row.state);
-        // B4 and B8 tell the direction, and the high half of what the next state has in B2.
+        // B4 and B8 contain the direction, and the high half of B2 of the next state.
         let next = row_of(row.next).bytes()[1] >> 4;
         let (forward, reverse) = ((0x50 | next, 0x90 | next), (0x60 | next, 0xa0 | next));
         let (rule_b4, rule_b8) = if row.state.starts_with('F') {
@@ -133,7 +134,7 @@ fn the_published_rows_follow_their_own_rules_but_for_one_byte() {
         if b4 != rule_b4 {
             slips.push((row.state, b4, rule_b4));
         }
-        // An error inverts the code: it is the reverse state that says the opposite.
+        // An error inverts the code: the next state is the reverse state with the opposite code.
         if let Some(on_error) = row.on_error {
             assert_eq!(row_of(on_error).bytes()[1], !b2, "{}", row.state);
         }
@@ -141,7 +142,8 @@ fn the_published_rows_follow_their_own_rules_but_for_one_byte() {
     assert_eq!(slips, [SLIP]);
 }
 
-/// What the slip costs: with it two states say the same in their own half, and only the reflection tells them apart.
+/// The effect of the error in the table: two states have the same own half, and only the reflection
+/// distinguishes them.
 #[test]
 fn the_slip_makes_two_states_one_in_their_own_half() {
     let (slipping, published, right) = SLIP;
@@ -163,7 +165,8 @@ fn the_slip_makes_two_states_one_in_their_own_half() {
 fn every_row_lies_in_the_registers_of_slice_1() {
     for row in &TABLE {
         let [b1, b2, b3, b4, ..] = row.bytes();
-        // Every busy row is of the machine of exchanges, whole, and refuses nothing: what an answer says here.
+        // Every busy row belongs to the exchange state machine, is whole and refuses nothing: a
+        // reply here.
         let (opcode, kind) = if row.is_idle() {
             (Protocol::Init, Kind::Init)
         } else {
@@ -179,7 +182,8 @@ fn every_row_lies_in_the_registers_of_slice_1() {
         assert_eq!(slice::version_of(row.mine()), b3 >> 4, "{}", row.state);
         assert_eq!(kind.opcode().protocol, opcode.protocol);
 
-        // The same registers, written by the codec: byte for byte the row, but for the byte that is another machine's.
+        // The codec writes the same registers: each byte equals the row, except the byte of the
+        // other state machine.
         let header = Header {
             kind,
             yours: row.yours(),
@@ -187,7 +191,7 @@ fn every_row_lies_in_the_registers_of_slice_1() {
             record_sequence: b2.into(),
             slot_sequence: b4.into(),
             slot: 0,
-            rider: NO_RIDER,
+            piggyback: NO_PIGGYBACK,
             clock: 0,
             shape: Shape::whole(0),
         };
@@ -208,9 +212,10 @@ fn every_row_lies_in_the_registers_of_slice_1() {
     }
 }
 
-/// The four forward rows are the four messages, each by the other side and each reflecting the one before; behind the
-/// fourth nothing is owed. The emulator reflects a half inverted, so that a loop in the cable is no reflection; here
-/// it is reflected as it was, and a loop is known by the GUID.
+/// The four forward rows are the four messages. Each comes from the other side and reflects the one
+/// before. Nothing is owed behind the fourth. The emulator reflects a half inverted, so that a loop
+/// in the cable is no reflection. Here the half is reflected unchanged, and a loop is detected by
+/// the GUID.
 #[test]
 fn the_forward_rows_are_the_four_messages() {
     let mut bench = Bench::up(1);
@@ -222,7 +227,7 @@ fn the_forward_rows_are_the_four_messages() {
         Kind::Committed,
     ];
     let mut row = row_of(row_of("S0").next);
-    let mut heard = 0;
+    let mut received = 0;
     for (number, kind) in messages.into_iter().enumerate() {
         assert_eq!(row.state, ["F1", "F2", "F3", "F4"][number]);
         let side = number % 2;
@@ -237,9 +242,9 @@ fn the_forward_rows_are_the_four_messages() {
             ..kind.opcode()
         };
         assert_eq!(opcode.to_byte(), row.bytes()[0], "{}", row.state);
-        assert_eq!(s1[4..], u32::to_le_bytes(heard), "the halves swap");
+        assert_eq!(s1[4..], u32::to_le_bytes(received), "the halves swap");
         assert_eq!(s1[..4], header.mine().to_le_bytes());
-        heard = header.mine();
+        received = header.mine();
         bench.deliver(1 - side, 0);
         row = row_of(row.next);
     }
@@ -249,22 +254,22 @@ fn the_forward_rows_are_the_four_messages() {
     assert!(bench.cables[0].iter().all(|side| side.is_empty()));
 }
 
-/// A record is 64 bytes of one version; the emulator's, which names none, is told apart and has no effect, break and
-/// all.
+/// A record is 64 bytes of one version. The emulator's record, which names no version, is detected
+/// and has no effect, the break included.
 #[test]
-fn what_the_emulator_says_is_another_version() {
+fn frames_of_the_emulator_are_of_another_version() {
     let mut bench = Bench::up(1);
     bench.submit(A, Mode::TwoPhase, &[1; 8], 1);
     bench.send(A);
-    let mut said = 0;
+    let mut sent = 0;
     for s1 in TABLE.iter().map(|row| row.s1).chain([BREAK]) {
         let frame = frame_with(s1.to_be_bytes());
         let record = frame[14..].first_chunk().unwrap();
         assert_eq!(Header::read(record), Err(RecordError::Version(0)));
         bench.inject(A, 0, &frame);
-        said += 1;
+        sent += 1;
         let drops = bench.link(A, 0).counters.drops;
-        assert_eq!((drops.version, drops.total()), (said, said), "{s1:016x}");
+        assert_eq!((drops.version, drops.total()), (sent, sent), "{s1:016x}");
     }
     bench.assert_up();
     bench.settle();

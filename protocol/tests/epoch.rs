@@ -1,4 +1,4 @@
-//! Handshakes, epochs, and the lives of the peers.
+//! Handshakes, epochs, and the incarnations of the peers.
 #![allow(clippy::unwrap_used)]
 
 mod support;
@@ -41,9 +41,9 @@ fn one_end_starts_late() {
     bench.assert_up();
 }
 
-/// A neighbour of another release: nothing comes of it, and the operator can see why.
+/// A neighbor of another release: nothing comes of it, and the operator can see why.
 #[test]
-fn a_handshake_of_another_version_is_seen_for_what_it_is() {
+fn a_handshake_of_another_version_is_recognized() {
     let mut bench = Bench::new(1);
     bench.carrier(0, true);
     bench.send(A);
@@ -62,7 +62,7 @@ fn a_handshake_of_another_version_is_seen_for_what_it_is() {
             bench.inject(B, 0, &other);
             assert_eq!(bench.link(B, 0).counters.drops.version, drops + 1);
             assert_eq!(bench.link(B, 0).state, LinkState::Init);
-            // What is damaged once is not the other end's version.
+            // Damage in a single frame does not count as the version of the other end.
             if version == VERSION - 1 && times == 1 {
                 assert_eq!(bench.link(B, 0).refusal, None);
             } else {
@@ -78,8 +78,8 @@ fn a_handshake_of_another_version_is_seen_for_what_it_is() {
     bench.assert_up();
     assert_eq!(bench.link(B, 0).refusal, None);
     let refused = |version| Some(LinkRefusal::Version(version));
-    let told = [refused(VERSION - 1), refused(VERSION + 1), None];
-    assert_eq!(bench.sides[B].host.refusals(), told);
+    let refusals_seen = [refused(VERSION - 1), refused(VERSION + 1), None];
+    assert_eq!(bench.sides[B].host.refusals(), refusals_seen);
     let mut other = frame;
     forge(&mut other, 0, |bytes| bytes[2] ^= 0xf0);
     for _ in 0..3 {
@@ -88,7 +88,7 @@ fn a_handshake_of_another_version_is_seen_for_what_it_is() {
     }
     assert_eq!(
         bench.sides[B].host.refusals(),
-        told,
+        refusals_seen,
         "late, and no reason for anything"
     );
 }
@@ -131,7 +131,7 @@ fn lost_handshakes_are_repeated_on_ticks_only() {
 
 /// The last handshake is lost, and its sender, which is up, speaks already.
 #[test]
-fn an_end_that_is_up_speaks_before_the_other_is() {
+fn an_end_that_is_up_sends_before_the_other_is_up() {
     let mut bench = Bench::new(1);
     bench.carrier(0, true);
     bench.send(A);
@@ -149,9 +149,10 @@ fn an_end_that_is_up_speaks_before_the_other_is() {
     assert_eq!(bench.sides[A].host.completed.len(), 1);
 }
 
-/// As many handshakes as a pace allows are spent when the last one is due: its sender, which is up, keeps quiet until then.
+/// The handshakes of a tick are spent when the last one is due: its sender, which is up, sends
+/// nothing until then.
 #[test]
-fn an_end_that_may_not_say_that_it_is_up_says_nothing_else() {
+fn an_end_that_owes_its_handshake_sends_nothing_else() {
     for mode in [Mode::OnePhase, Mode::TwoPhase] {
         let mut bench = Bench::new(1);
         bench.carrier(0, true);
@@ -197,7 +198,7 @@ fn records_of_another_epoch_are_dropped() {
     assert_eq!(
         bench.sides[B].host.executed.len(),
         1,
-        "reversed and applied afresh"
+        "reversed and applied again"
     );
     let before = bench.link(B, 0).counters.drops.stale_epoch;
     bench.inject(B, 0, &old);
@@ -233,7 +234,7 @@ fn a_duplicated_frame_has_no_effect() {
 }
 
 #[test]
-fn duplicated_handshakes_come_to_rest() {
+fn duplicated_handshakes_converge() {
     let mut bench = Bench::new(1);
     bench.carrier(0, true);
     let mut seen = Vec::new();
@@ -251,7 +252,7 @@ fn duplicated_handshakes_come_to_rest() {
         assert_eq!(kinds(frame), [Kind::Init]);
         bench.inject(*side, 0, frame);
     }
-    // Nothing was said in the epoch yet, so an end may answer; then silence.
+    // Nothing was sent in the epoch yet, so an end may answer; then silence.
     bench.settle();
     bench.submit(A, Mode::OnePhase, b"x", 1);
     bench.submit(B, Mode::OnePhase, b"x", 1);
@@ -260,7 +261,7 @@ fn duplicated_handshakes_come_to_rest() {
         bench.inject(*side, 0, frame);
         assert!(
             !bench.sides[*side].node.has_work(0),
-            "said in an epoch that is long in force"
+            "sent in an epoch that has long been in force"
         );
     }
     bench.assert_up();
@@ -276,7 +277,7 @@ fn a_lost_record_is_a_failure_and_not_a_retry() {
     bench.submit(A, Mode::OnePhase, b"second", 2);
     bench.settle();
     assert_eq!(bench.sides[B].host.downs(), [DownReason::SequenceGap]);
-    assert_eq!(bench.sides[A].host.downs(), [DownReason::PeerReinitialised]);
+    assert_eq!(bench.sides[A].host.downs(), [DownReason::PeerReinitialized]);
     let mut executed: Vec<_> = bench.sides[B]
         .host
         .executed
@@ -287,13 +288,13 @@ fn a_lost_record_is_a_failure_and_not_a_retry() {
     assert_eq!(
         executed,
         [b"first".as_slice(), b"second"],
-        "both reversed, both applied afresh"
+        "both reversed, both applied again"
     );
     bench.assert_up();
 }
 
 #[test]
-fn a_restarted_peer_ends_what_is_open_and_keeps_what_was_never_sent() {
+fn a_peer_restart_ends_open_exchanges_and_keeps_unsent_ones() {
     for cables in [1, 2] {
         for mode in [Mode::OnePhase, Mode::TwoPhase] {
             let mut bench = Bench::up(cables);
@@ -311,7 +312,7 @@ fn a_restarted_peer_ends_what_is_open_and_keeps_what_was_never_sent() {
                 .iter()
                 .filter(|(_, end)| *end == Ending::PeerRestarted)
                 .collect();
-            // In 2PC half of the slots wait for what will ride on the others' messages.
+            // In 2PC half of the slots wait for confirmations that ride on messages of the others.
             let open = cables * if mode == Mode::OnePhase { 4 } else { 2 };
             assert_eq!(ended.len(), open, "on all cables");
             assert_eq!(bench.sides[A].host.completed.len(), 10);
@@ -323,7 +324,7 @@ fn a_restarted_peer_ends_what_is_open_and_keeps_what_was_never_sent() {
 }
 
 #[test]
-fn a_peer_that_restarted_forgets_what_the_other_side_had_kept() {
+fn a_restarted_peer_forgets_the_kept_exchanges_of_the_other_side() {
     let mut bench = Bench::up(1);
     bench.submit(A, Mode::TwoPhase, b"kept", 1);
     bench.send(A);
@@ -332,7 +333,7 @@ fn a_peer_that_restarted_forgets_what_the_other_side_had_kept() {
     bench.lose(0);
     bench.run(2);
     bench.assert_up();
-    // The new life starts its slots from the beginning, and they are free.
+    // The new incarnation starts its slots from the beginning, and they are free.
     for token in 0..20 {
         bench.submit(A, Mode::TwoPhase, b"new", token);
     }
@@ -348,9 +349,10 @@ fn a_peer_that_restarted_forgets_what_the_other_side_had_kept() {
     assert_eq!(bench.sides[B].host.downs(), [DownReason::PeerRestarted]);
 }
 
-/// A handshake of an earlier life of the peer turns up late. It may cost the link its epoch, but nothing is forgotten.
+/// A handshake of an earlier incarnation of the peer arrives late. It may cost the link its epoch,
+/// but nothing is forgotten.
 #[test]
-fn a_handshake_of_an_earlier_life_is_not_another_restart() {
+fn a_handshake_of_an_earlier_incarnation_is_not_another_restart() {
     let mut bench = Bench::new(2);
     bench.carrier(0, true);
     bench.carrier(1, true);
@@ -405,7 +407,7 @@ fn a_handshake_of_an_earlier_life_is_not_another_restart() {
 }
 
 #[test]
-fn a_cable_that_leads_back_stays_down() {
+fn a_looped_cable_stays_down() {
     let mut bench = Bench::new(2);
     for cable in [0, 1] {
         bench.carrier_at(A, cable, true);
@@ -428,8 +430,8 @@ fn a_cable_that_leads_back_stays_down() {
     );
 }
 
-/// Two cables are swapped at one end while exchanges are open on both. Latches belong to the initiator's port, so the
-/// outcomes are found.
+/// Two cables are swapped at one end while exchanges are open on both. Latches belong to the
+/// initiator's port, so the outcomes are found.
 #[test]
 fn swapped_cables_keep_every_outcome() {
     for mode in [Mode::OnePhase, Mode::TwoPhase] {
@@ -502,15 +504,15 @@ fn silence_only_declares_death() {
 }
 
 #[test]
-fn an_idle_link_bounces_its_ball_and_is_quiet_between() {
+fn an_idle_link_exchanges_keepalives_and_nothing_else() {
     let mut bench = Bench::up(1);
     bench.run(2);
     let sent = bench.link(A, 0).counters.tx_records;
     bench.run(100);
-    let balls = bench.link(A, 0).counters.tx_records - sent;
+    let keepalives = bench.link(A, 0).counters.tx_records - sent;
     assert!(
-        (99..=101).contains(&balls),
-        "one for each pace, not {balls}"
+        (99..=101).contains(&keepalives),
+        "one for each tick, not {keepalives}"
     );
     assert!(bench.sides[A].host.downs().is_empty() && bench.sides[B].host.downs().is_empty());
     assert!(!bench.sides[A].node.has_work(0));
@@ -552,7 +554,8 @@ fn ports_without_a_link_are_counted_and_ignored() {
     assert!(bench.sides[A].node.add_link(0, [2; 6]).is_err());
 }
 
-/// Records, slots and epochs count through their wrap, with nothing but balls and with exchanges, over failures.
+/// Records, slots and epochs count through their wrap, with keepalives only and with exchanges,
+/// over failures.
 #[test]
 fn counters_wrap_without_a_trace() {
     for before in 0..8 {

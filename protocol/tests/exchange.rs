@@ -14,25 +14,25 @@ fn a_two_phase_exchange_is_four_messages() {
     bench.submit(A, Mode::TwoPhase, b"move 5", 7);
 
     bench.send(A);
-    assert_eq!(bench.under_way(B, 0), [Kind::Tentative]);
+    assert_eq!(bench.in_flight(B, 0), [Kind::Tentative]);
     assert!(bench.deliver(B, 0));
     assert!(
         bench.sides[B].host.executed.is_empty(),
         "kept, not executed"
     );
     bench.send(B);
-    assert_eq!(bench.under_way(A, 0), [Kind::Reflecting]);
+    assert_eq!(bench.in_flight(A, 0), [Kind::Reflecting]);
     assert!(bench.deliver(A, 0));
     assert!(bench.sides[A].host.completed.is_empty());
     bench.send(A);
-    assert_eq!(bench.under_way(B, 0), [Kind::Commit]);
+    assert_eq!(bench.in_flight(B, 0), [Kind::Commit]);
     assert!(bench.deliver(B, 0));
     assert_eq!(
         bench.sides[B].host.executed,
         [(GUIDS[A], b"move 5".to_vec())]
     );
     bench.send(B);
-    assert_eq!(bench.under_way(A, 0), [Kind::Committed]);
+    assert_eq!(bench.in_flight(A, 0), [Kind::Committed]);
     assert!(bench.deliver(A, 0));
     let reply = bench.sides[B].host.reply_to(b"move 5");
     assert_eq!(
@@ -42,7 +42,7 @@ fn a_two_phase_exchange_is_four_messages() {
     bench.send(A);
     bench.send(B);
     assert!(
-        bench.under_way(A, 0).is_empty() && bench.under_way(B, 0).is_empty(),
+        bench.in_flight(A, 0).is_empty() && bench.in_flight(B, 0).is_empty(),
         "two round trips and no more"
     );
 }
@@ -52,14 +52,14 @@ fn a_one_phase_exchange_is_two_messages() {
     let mut bench = Bench::up(1);
     bench.submit(B, Mode::OnePhase, b"add 1", 8);
     bench.send(B);
-    assert_eq!(bench.under_way(A, 0), [Kind::Request]);
+    assert_eq!(bench.in_flight(A, 0), [Kind::Request]);
     assert!(bench.deliver(A, 0));
     assert_eq!(
         bench.sides[A].host.executed,
         [(GUIDS[B], b"add 1".to_vec())]
     );
     bench.send(A);
-    assert_eq!(bench.under_way(B, 0), [Kind::Reflecting]);
+    assert_eq!(bench.in_flight(B, 0), [Kind::Reflecting]);
     assert!(bench.deliver(B, 0));
     let reply = bench.sides[A].host.reply_to(b"add 1");
     assert_eq!(
@@ -69,7 +69,7 @@ fn a_one_phase_exchange_is_two_messages() {
     bench.send(A);
     bench.send(B);
     assert!(
-        bench.under_way(A, 0).is_empty() && bench.under_way(B, 0).is_empty(),
+        bench.in_flight(A, 0).is_empty() && bench.in_flight(B, 0).is_empty(),
         "one round trip and no more"
     );
 }
@@ -128,7 +128,7 @@ fn more_exchanges_than_slots_wait_their_turn_and_share_frames() {
     }
     bench.send_on(A, 0);
     assert_eq!(bench.cables[0][B].len(), 1, "four slots, one frame");
-    assert_eq!(bench.under_way(B, 0), [Kind::Request; 4]);
+    assert_eq!(bench.in_flight(B, 0), [Kind::Request; 4]);
     bench.settle();
     for side in &bench.sides {
         assert_eq!(
@@ -147,7 +147,7 @@ fn more_exchanges_than_slots_wait_their_turn_and_share_frames() {
 }
 
 #[test]
-fn what_cannot_be_taken_is_refused_at_once() {
+fn invalid_submissions_are_refused_at_once() {
     let mut bench = Bench::up(1);
     let node = &mut bench.sides[A].node;
     assert_eq!(
@@ -179,8 +179,8 @@ fn what_cannot_be_taken_is_refused_at_once() {
     assert_eq!(bench.sides[A].node.room(), room);
 }
 
-/// The window has room for a short message but not for the next, which is long: nothing can be sent, and a caller that
-/// asks is told so.
+/// The window has space for a short message but not for the next one, which is long. Nothing can be
+/// sent, and `has_work` returns `false`.
 #[test]
 fn a_message_that_must_wait_is_no_work() {
     for mode in [Mode::OnePhase, Mode::TwoPhase] {
@@ -189,7 +189,7 @@ fn a_message_that_must_wait_is_no_work() {
             bench.submit(A, mode, &[7; 900], token);
         }
         bench.send(A);
-        let records = bench.records_under_way(B, 0);
+        let records = bench.records_in_flight(B, 0);
         assert!(
             records > 150 && records + 20 > 192,
             "the window is not full, with {records}"
@@ -200,8 +200,8 @@ fn a_message_that_must_wait_is_no_work() {
     }
 }
 
-/// With more to do than there are slots every request carries a commit and every reply a reflection: an exchange of four
-/// messages costs as many records as one of two.
+/// With more exchanges than slots, every request carries a commit and every reply a reflection. An
+/// exchange of four messages then costs as many records as one of two.
 #[test]
 fn under_load_the_confirm_rides() {
     const EXCHANGES: u64 = 6_400;
@@ -232,7 +232,7 @@ fn under_load_the_confirm_rides() {
     }
 }
 
-/// What finds no record to ride on goes at once, two in a record.
+/// Confirmations that find no record to ride on are sent at once, two in a record.
 #[test]
 fn commits_and_reflections_without_a_carrier_go_in_pairs() {
     let mut bench = Bench::up_with_slots(1, 5);
@@ -240,21 +240,22 @@ fn commits_and_reflections_without_a_carrier_go_in_pairs() {
         bench.submit(A, Mode::TwoPhase, b"x", token);
     }
     bench.send(A);
-    assert_eq!(bench.under_way(B, 0), [Kind::Tentative; 5]);
+    assert_eq!(bench.in_flight(B, 0), [Kind::Tentative; 5]);
     bench.deliver(B, 0);
     bench.send(B);
-    assert_eq!(bench.under_way(A, 0), [Kind::Reflecting; 3]);
+    assert_eq!(bench.in_flight(A, 0), [Kind::Reflecting; 3]);
     bench.deliver(A, 0);
     bench.send(A);
-    assert_eq!(bench.under_way(B, 0), [Kind::Commit; 3]);
+    assert_eq!(bench.in_flight(B, 0), [Kind::Commit; 3]);
     bench.deliver(B, 0);
     bench.send(B);
-    assert_eq!(bench.under_way(A, 0), [Kind::Committed; 5]);
+    assert_eq!(bench.in_flight(A, 0), [Kind::Committed; 5]);
     bench.deliver(A, 0);
     assert_eq!(bench.sides[A].host.completed.len(), 5);
 }
 
-/// A request of 4096 bytes and a reply of the same length take four frames each, of which all but the last are full.
+/// A request of 4096 bytes and a reply of the same length take four frames each. All but the last
+/// are full.
 #[test]
 fn a_long_message_is_cut_into_fragments() {
     let mut bench = Bench::up(1);
@@ -284,7 +285,8 @@ fn a_long_message_is_cut_into_fragments() {
     assert_eq!(bench.sides[A].host.completed.len(), 2);
 }
 
-/// Many long messages in both directions go through the window in turn, while balls pass between their fragments.
+/// Many long messages in both directions pass through the window in turn, with keepalives between
+/// their fragments.
 #[test]
 fn long_messages_wait_for_the_window_and_lose_nothing() {
     let mut bench = Bench::up_with_slots(1, 64);
@@ -294,12 +296,12 @@ fn long_messages_wait_for_the_window_and_lose_nothing() {
             bench.submit(side, mode, &[token as u8; 3_000], token);
         }
     }
-    // Neither side hears the other before its window is full.
+    // Each side fills its window before it receives from the other.
     bench.send(A);
     bench.send(B);
     for side in [A, B] {
-        let under_way = bench.records_under_way(1 - side, 0);
-        assert!((170..=192).contains(&under_way), "{under_way}");
+        let in_flight = bench.records_in_flight(1 - side, 0);
+        assert!((170..=192).contains(&in_flight), "{in_flight}");
     }
     bench.settle();
     for side in [A, B] {
@@ -313,7 +315,7 @@ fn long_messages_wait_for_the_window_and_lose_nothing() {
 }
 
 #[test]
-fn a_node_takes_and_gives_what_it_is_configured_for() {
+fn a_node_enforces_its_configured_message_size() {
     for message_bytes_max in [1, 64, 100, 2_000] {
         let mut bench = Bench::with_message_bytes(message_bytes_max);
         let max = usize::from(message_bytes_max);
@@ -327,7 +329,7 @@ fn a_node_takes_and_gives_what_it_is_configured_for() {
         }
         bench.settle();
         assert_eq!(bench.sides[A].host.completed.len(), 2);
-        // A peer that takes more sends more, and is not heard out.
+        // A peer with a higher limit sends a longer message, which is not received to its end.
         let mut peer = Bench::with_message_bytes(message_bytes_max);
         peer.sides[A] = Bench::new(1).sides.into_iter().next().unwrap();
         peer.carrier_at(A, 0, true);
@@ -343,18 +345,23 @@ fn a_node_takes_and_gives_what_it_is_configured_for() {
     }
 }
 
-/// Lamport: whatever one node did before it said something has a smaller clock than what another does once it heard it.
+/// Lamport clocks: every event of a node before it sent a message has a smaller clock than every
+/// event of the receiver after it.
 #[test]
-fn clocks_follow_what_was_heard() {
+fn clocks_follow_received_clocks() {
     let mut bench = Bench::up(1);
     let clocks = |bench: &Bench| [A, B].map(|side| bench.sides[side].node.clock());
     let start = clocks(&bench);
     for token in 0..50 {
         bench.submit(A, Mode::OnePhase, b"x", token);
         bench.send(A);
-        let said = headers(&bench.cables[0][B][0])[0].clock;
+        let message_clock = headers(&bench.cables[0][B][0])[0].clock;
         let [a, before] = clocks(&bench);
-        assert_eq!(u64::from(said), a, "a message has the clock of its sender");
+        assert_eq!(
+            u64::from(message_clock),
+            a,
+            "a message has the clock of its sender"
+        );
         bench.deliver(B, 0);
         let [_, b] = clocks(&bench);
         assert!(b > a && b > before, "{b} after {a} and {before}");

@@ -60,11 +60,11 @@ fn assert_exactly_once(bench: &Bench, what: &str) {
     );
     assert!(
         bench.sides[B].host.admitted.is_empty(),
-        "nothing stays reserved, {what}"
+        "nothing remains reserved, {what}"
     );
 }
 
-/// The link still does what it is for, in both directions and on every slot.
+/// The link still works, in both directions and on every slot.
 fn assert_healthy(bench: &mut Bench) {
     bench.assert_up();
     let done = bench.sides.each_ref().map(|side| side.host.completed.len());
@@ -121,12 +121,12 @@ fn a_cut_without_a_second_link_is_in_doubt_until_it_heals() {
 }
 
 #[test]
-fn what_a_failed_link_left_open_is_reversed_at_its_responder_at_once() {
+fn a_link_failure_reverses_open_exchanges_at_the_responder_at_once() {
     for cut in 0..=steps(Mode::TwoPhase) {
         let mut bench = Bench::up(1);
         walk(&mut bench, Mode::TwoPhase, cut);
         bench.pull(0);
-        // From message 1 until message 3 is heard, and though the peer never returns.
+        // From message 1 until the receipt of message 3, even if the peer never returns.
         let reversed = usize::from((2..6).contains(&cut));
         let host = &bench.sides[B].host;
         assert_eq!(host.reversed.len(), reversed, "cut behind step {cut}");
@@ -139,7 +139,7 @@ fn what_a_failed_link_left_open_is_reversed_at_its_responder_at_once() {
 }
 
 #[test]
-fn a_silent_cut_is_noticed_by_the_paces() {
+fn a_silent_cut_is_detected_by_ticks() {
     every_cut(|mode, cut| {
         for cables in [1, 2] {
             let mut bench = Bench::up(cables);
@@ -158,10 +158,10 @@ fn a_silent_cut_is_noticed_by_the_paces() {
     });
 }
 
-/// The initiator sees the failure, asks over the second link and acts on the answer, while the responder still holds
-/// the first link for up and receives what had been under way on it.
+/// The initiator sees the failure, queries over the second link and acts on the reply. The
+/// responder still holds the first link as up and receives the messages in flight on it.
 #[test]
-fn what_arrives_after_the_latch_has_no_effect() {
+fn requests_that_arrive_after_the_latch_have_no_effect() {
     every_cut(|mode, cut| {
         let mut bench = Bench::up(2);
         walk(&mut bench, mode, cut);
@@ -207,9 +207,9 @@ fn only_the_responder_sees_the_failure() {
     });
 }
 
-/// The second link fails too, at each point of the resolution, and the question is asked again.
+/// The second link fails too, at each point of the resolution, and the query is repeated.
 #[test]
-fn a_question_or_its_answer_is_lost_and_asked_again() {
+fn a_lost_query_or_answer_is_queried_again() {
     every_cut(|mode, cut| {
         if cut == 0 || cut == steps(mode) {
             return;
@@ -265,7 +265,7 @@ fn a_refusal_that_was_lost_is_learned_and_not_changed() {
 }
 
 #[test]
-fn a_reversed_exchange_is_applied_afresh_and_may_be_refused_then() {
+fn a_reversed_exchange_is_applied_again_and_may_be_refused() {
     let mut bench = Bench::up(2);
     walk(&mut bench, Mode::TwoPhase, 2);
     bench.sides[B].host.refuse = Some(Refusal::UnknownRegion);
@@ -373,7 +373,7 @@ fn both_sides_initiate_through_repeated_cuts() {
 }
 
 #[test]
-fn cancelled_exchanges_end_in_silence() {
+fn canceled_exchanges_end_in_silence() {
     let mut bench = Bench::up(1);
     for token in 0..10 {
         bench.submit(A, Mode::TwoPhase, &[token as u8], token);
@@ -387,11 +387,7 @@ fn cancelled_exchanges_end_in_silence() {
         .iter()
         .map(|(_, payload)| payload[0])
         .collect();
-    assert_eq!(
-        executed,
-        [0, 1, 9],
-        "two were under way; those that were not vanish"
-    );
+    assert_eq!(executed, [0, 1, 9], "two were in flight; the others vanish");
     assert_eq!(bench.sides[A].host.completed.len(), 1);
     assert_eq!(bench.sides[A].node.room(), 300);
 
@@ -401,7 +397,7 @@ fn cancelled_exchanges_end_in_silence() {
     bench.pull(0);
     assert!(
         bench.sides[A].host.in_doubt.is_empty(),
-        "nobody is told of its doubt either"
+        "its doubt is not reported either"
     );
     assert_eq!(
         (
@@ -410,7 +406,7 @@ fn cancelled_exchanges_end_in_silence() {
             bench.link(A, 0).open_transactions
         ),
         (0, 300, 0),
-        "the peer may never return, and nobody waits for it"
+        "the peer may never return, and nothing waits for it"
     );
     bench.plug(0);
     bench.settle();
@@ -421,12 +417,12 @@ fn cancelled_exchanges_end_in_silence() {
     assert_eq!(
         bench.sides[B].host.executed.len(),
         3,
-        "reversed, and nobody wants it applied afresh"
+        "reversed, and no requester needs it applied again"
     );
 }
 
-/// The link is cut between any two frames of an exchange whose messages take four frames each, and while the answer to
-/// the question about it comes in four frames over the other link, that one is cut too.
+/// The link is cut between any two frames of an exchange whose messages take four frames each. The
+/// other link is cut too, while the reply to the query arrives over it in four frames.
 #[test]
 fn a_long_exchange_is_all_or_nothing_at_every_frame() {
     let payload: Vec<u8> = (0..MAX_PAYLOAD_BYTES).map(|at| (at * 7) as u8).collect();
@@ -458,8 +454,8 @@ fn a_long_exchange_is_all_or_nothing_at_every_frame() {
                 "{what}"
             );
             bench.pull(0);
-            for again in 0..8 {
-                walk(&mut bench, 1, again);
+            for repetition in 0..8 {
+                walk(&mut bench, 1, repetition);
                 bench.pull(1);
                 bench.run(1);
                 bench.plug(1);
@@ -483,11 +479,12 @@ fn a_long_exchange_is_all_or_nothing_at_every_frame() {
                 let downs = side.host.downs();
                 assert!(
                     !downs.contains(&DownReason::Violation),
-                    "what was here or written in part is forgotten: {downs:?}, {what}"
+                    "partial data is dropped: {downs:?}, {what}"
                 );
             }
         }
-        // And a ball of each side, for there are more records than may go unreflected.
+        // Plus a keepalive of each side, because there are more records than may remain
+        // unreflected.
         let frames = if mode == Mode::OnePhase { 8 } else { 10 };
         assert!(
             (frames..=frames + 2).contains(&frames_of_both),

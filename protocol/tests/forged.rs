@@ -1,5 +1,5 @@
-//! Frames of somebody who can put them on a cable and hears nothing there: a blind forger. And of a
-//! neighbor that lies about its clock.
+//! Frames of a blind forger, which can send on a cable and receives nothing there. And of a
+//! neighbor that sends false clocks.
 #![allow(clippy::unwrap_used)]
 
 mod support;
@@ -8,17 +8,17 @@ use covalent_protocol::{
     DEFAULT_ETHERTYPE, DownReason, FRAME_BYTES_MAX, LinkState, Mode, Node, NodeConfig,
     wire::{
         frame::FrameWriter,
-        record::{Header, NO_RIDER, Shape},
+        record::{Header, NO_PIGGYBACK, Shape},
         slice::Kind,
     },
 };
 use fastrand::Rng;
 use support::{A, B, Bench, Ending, Journal, config, forge, kinds};
 
-/// Where the upper half of the clock lies in the record of a ball.
+/// Offset of the upper half of the clock in the record of a keepalive.
 const ERA_AT: usize = 28 + 20;
 
-/// A handshake as `side` says it.
+/// A handshake of `side`.
 fn template(side: usize) -> Vec<u8> {
     let mut bench = Bench::new(1);
     bench.carrier(0, true);
@@ -28,9 +28,9 @@ fn template(side: usize) -> Vec<u8> {
     frame
 }
 
-/// A handshake that a blind forger makes of what everybody may know: GUIDs, ports, that epochs are
-/// small at first. It says that another node is there, or that the peer lives anew, and that it
-/// hears some incarnation, in some epoch.
+/// A handshake that a blind forger builds from public knowledge: GUIDs, ports, and that epochs are
+/// small at first. It claims another node, or a new incarnation of the peer, and echoes some
+/// incarnation in some epoch.
 fn forged(rng: &mut Rng, template: &[u8]) -> Vec<u8> {
     let small_or_any = |rng: &mut Rng| {
         if rng.bool() {
@@ -42,7 +42,7 @@ fn forged(rng: &mut Rng, template: &[u8]) -> Vec<u8> {
     let mut frame = template.to_vec();
     let epochs = [small_or_any(rng), small_or_any(rng)];
     let guid = (rng.u8(..3) == 0).then(|| rng.u64(1..));
-    let [incarnation, heard] = [rng.u64(1 << 32..), rng.u64(1 << 32..)];
+    let [incarnation, echoed] = [rng.u64(1 << 32..), rng.u64(1 << 32..)];
     let (port, flags) = (rng.u16(..3), rng.u8(..4));
     forge(&mut frame, 0, |record| {
         record[8..12].copy_from_slice(&epochs[0].to_le_bytes());
@@ -50,7 +50,7 @@ fn forged(rng: &mut Rng, template: &[u8]) -> Vec<u8> {
             record[28..36].copy_from_slice(&guid.to_le_bytes());
         }
         record[36..44].copy_from_slice(&incarnation.to_le_bytes());
-        record[44..52].copy_from_slice(&heard.to_le_bytes());
+        record[44..52].copy_from_slice(&echoed.to_le_bytes());
         record[52..56].copy_from_slice(&epochs[1].to_le_bytes());
     });
     forge(&mut frame, 1, |record| {
@@ -85,7 +85,7 @@ fn a_blind_forger_takes_no_link_down() {
     for side in [A, B] {
         let counters = bench.link(side, 0).counters;
         assert!(counters.drops.unproven_init > 0, "{counters:?}");
-        // What is said of it is bounded by the paces.
+        // The ticks limit the responses to it.
         assert!(
             counters.tx_frames < 100 * 10 + 500,
             "{}",
@@ -101,8 +101,8 @@ fn a_blind_forger_takes_no_link_down() {
     );
 }
 
-/// One forged handshake for each pace at each end, before anything that the ends say to one
-/// another, and some among that.
+/// One forged handshake per tick at each end, before the ends send anything to each other, and some
+/// in between.
 #[test]
 fn a_blind_forger_keeps_no_link_from_coming_up() {
     let templates = [template(B), template(A)];
@@ -126,7 +126,7 @@ fn a_blind_forger_keeps_no_link_from_coming_up() {
         }
         bench.cut[0] = false;
         bench.restart(A);
-        let mut paces = 0;
+        let mut ticks = 0;
         while [A, B]
             .iter()
             .any(|&side| bench.link(side, 0).state != LinkState::Up)
@@ -134,14 +134,14 @@ fn a_blind_forger_keeps_no_link_from_coming_up() {
             strike(&mut bench, &mut rng);
             bench.tick();
             bench.settle();
-            paces += 1;
-            assert!(paces < 4, "seed {seed}");
+            ticks += 1;
+            assert!(ticks < 4, "seed {seed}");
         }
     }
 }
 
-/// Who is up with an earlier life asks the new one for an echo first, and that takes one round
-/// trip: three instead of two.
+/// An end that is up with an earlier incarnation first requests an echo from the new one. This
+/// takes one round trip: three instead of two.
 #[test]
 fn a_restart_takes_one_round_trip_longer_than_a_failure() {
     for side in [A, B] {
@@ -168,7 +168,7 @@ fn a_restart_takes_one_round_trip_longer_than_a_failure() {
     }
 }
 
-/// A node whose first epochs are drawn, up with another one over one cable.
+/// A node with random first epochs, up with another one over one cable.
 fn drawn() -> [(Node, Journal); 2] {
     let mut sides = [A, B].map(|side| {
         let mut node = Node::new(NodeConfig {
@@ -194,7 +194,7 @@ fn drawn() -> [(Node, Journal); 2] {
 
 /// Records of an epoch that the forger guesses, too.
 #[test]
-fn who_does_not_know_the_epoch_says_nothing_in_it() {
+fn an_attacker_without_the_epoch_cannot_send_in_it() {
     let mut sides = drawn();
     let epoch = sides[A].0.links().next().unwrap().epoch;
     assert!(epoch > 1 << 16, "{epoch}");
@@ -213,7 +213,7 @@ fn who_does_not_know_the_epoch_says_nothing_in_it() {
             record_sequence: rng.u32(..100),
             slot_sequence: rng.u32(..100),
             slot: rng.u8(..4),
-            rider: NO_RIDER,
+            piggyback: NO_PIGGYBACK,
             clock: rng.u32(..),
             shape: Shape::whole(0),
         };
@@ -228,8 +228,8 @@ fn who_does_not_know_the_epoch_says_nothing_in_it() {
     }
 }
 
-/// One frame of a neighbor that says that its clock is at its end fails the link, and the clock
-/// goes on.
+/// A single frame in which a neighbor claims the end of its clock fails the link, and the clock
+/// continues.
 #[test]
 fn one_frame_sets_no_clock_to_its_end() {
     let mut bench = Bench::up(1);
@@ -237,7 +237,7 @@ fn one_frame_sets_no_clock_to_its_end() {
     bench.tick();
     bench.send(A);
     let mut frame = bench.cables[0][B].pop_back().unwrap();
-    assert_eq!(kinds(&frame), [Kind::Ball]);
+    assert_eq!(kinds(&frame), [Kind::Keepalive]);
     forge(&mut frame, 0, |record| {
         record[ERA_AT..ERA_AT + 4].copy_from_slice(&u32::MAX.to_le_bytes());
     });
@@ -248,7 +248,7 @@ fn one_frame_sets_no_clock_to_its_end() {
     let link = bench.link(B, 0);
     assert_eq!(link.counters.failures.get(DownReason::ClockLeap), 1);
     assert!(bench.sides[B].node.clock() < 1 << 48);
-    // The honest end follows what was believed of it, and everything goes on.
+    // The honest end adopts the accepted part of the clock, and everything continues.
     bench.run(4);
     bench.assert_up();
     let reply = bench.sides[B].host.reply_to(b"next");

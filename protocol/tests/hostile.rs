@@ -1,4 +1,5 @@
-//! Peers that lie under a valid CRC. The worst that they get is a failed link, and a link that fails comes back.
+//! Peers that lie under a valid CRC. The worst effect is a failed link, and a failed link comes
+//! back.
 #![allow(clippy::unwrap_used)]
 
 mod support;
@@ -9,23 +10,23 @@ use covalent_protocol::{
         FRAME_PAYLOAD_BYTES_MAX, MESSAGE_PAYLOAD_BYTES_MAX,
         frame::FrameWriter,
         message,
-        record::{Header, NO_RIDER, Shape},
+        record::{Header, NO_PIGGYBACK, Shape},
         slice::{self, Kind},
     },
 };
 use proptest::{collection::vec, prelude::*};
 use support::{A, B, Bench, Ending, GUIDS, forge, headers, kinds};
 
-/// A record that B could say next, but for what `change` does to it, arrives at A.
-fn say(bench: &mut Bench, payload: &[u8], change: impl FnOnce(&mut Header)) {
+/// A record arrives at A that B could send next, except for the changes of `change`.
+fn inject_record(bench: &mut Bench, payload: &[u8], change: impl FnOnce(&mut Header)) {
     let mut header = Header {
-        kind: Kind::Ball,
+        kind: Kind::Keepalive,
         yours: 0,
         epoch: bench.link(A, 0).epoch,
         record_sequence: (bench.link(A, 0).counters.rx_records) as u32,
         slot_sequence: 0,
         slot: 0,
-        rider: NO_RIDER,
+        piggyback: NO_PIGGYBACK,
         clock: 0,
         shape: Shape::whole(payload.len()),
     };
@@ -37,19 +38,20 @@ fn say(bench: &mut Bench, payload: &[u8], change: impl FnOnce(&mut Header)) {
     bench.inject(A, 0, &buffer[..len]);
 }
 
-/// A ball as B says it.
-fn ball(owes: bool) -> Vec<u8> {
+/// A keepalive of B.
+fn keepalive(owes: bool) -> Vec<u8> {
     let mut bench = Bench::up(1);
     bench.tick();
     bench.send(B);
     let frame = bench.cables[0][A].pop_front().unwrap();
-    assert_eq!(kinds(&frame), [Kind::Ball]);
+    assert_eq!(kinds(&frame), [Kind::Keepalive]);
     let mut bytes = frame[14 + 28..14 + 56].to_vec();
     bytes[0] = u8::from(owes);
     bytes
 }
 
-/// A handshake frame of a node that calls itself `guid`, for the epoch that the link at `side` proposes or holds next.
+/// A handshake frame of a node that claims to be `guid`, for the epoch that the link at `side`
+/// proposes or holds next.
 fn hello(
     bench: &Bench,
     side: usize,
@@ -74,10 +76,10 @@ fn hello(
     frame
 }
 
-/// The stranger `guid` makes the link at `side` believe that it is the neighbour.
-fn stranger(bench: &mut Bench, side: usize, cable: usize, template: &[u8], guid: u64) {
+/// The stranger `guid` makes the link at `side` believe that it is the neighbor.
+fn introduce(bench: &mut Bench, side: usize, cable: usize, template: &[u8], guid: u64) {
     if bench.link(side, cable).state == LinkState::Up {
-        // It echoes what the end says that is up with another one.
+        // It echoes the handshake of the end that is up with another peer.
         let epoch = bench.link(side, cable).epoch.to_le_bytes();
         let mut frame = hello(bench, side, cable, template, guid, true);
         forge(&mut frame, 0, |record| {
@@ -97,7 +99,7 @@ fn stranger(bench: &mut Bench, side: usize, cable: usize, template: &[u8], guid:
     bench.lose(cable);
 }
 
-/// The link came back and everything about it works: each slot, both directions, both modes.
+/// The link came back and works fully: each slot, both directions, both modes.
 fn assert_reconverges(bench: &mut Bench) {
     bench.run(12);
     bench.assert_up();
@@ -119,7 +121,7 @@ fn assert_reconverges(bench: &mut Bench) {
 }
 
 #[test]
-fn what_no_peer_says_fails_the_link_and_nothing_else() {
+fn messages_that_no_peer_sends_fail_the_link_and_nothing_else() {
     type Lie = (&'static str, Vec<u8>, fn(&mut Header));
     let lies: Vec<Lie> = vec![
         ("a slot beyond the grant", vec![1], |header| {
@@ -168,7 +170,7 @@ fn what_no_peer_says_fails_the_link_and_nothing_else() {
     ];
     for (what, payload, change) in lies {
         let mut bench = Bench::up(1);
-        say(&mut bench, &payload, change);
+        inject_record(&mut bench, &payload, change);
         assert_eq!(
             bench.sides[A].host.downs(),
             [DownReason::Violation],
@@ -182,30 +184,34 @@ fn what_no_peer_says_fails_the_link_and_nothing_else() {
     }
 }
 
-/// What a rider says is checked as if it had come by itself.
+/// A piggybacked commit or acknowledgment is checked as if it had come by itself.
 #[test]
-fn a_rider_of_a_slot_in_another_state_fails_the_link() {
-    let asks = [Kind::Request, Kind::Tentative];
-    for kind in asks {
-        for (rider, fails) in [
+fn a_piggyback_for_a_slot_in_another_state_fails_the_link() {
+    let kinds_of_request = [Kind::Request, Kind::Tentative];
+    for kind in kinds_of_request {
+        for (piggyback, fails) in [
             (0, true),
             (1, true),
             (3, true),
             (4, true),
             (254, true),
-            (NO_RIDER, false),
+            (NO_PIGGYBACK, false),
         ] {
             let mut bench = Bench::up(1);
-            say(&mut bench, &[1], |header| {
+            inject_record(&mut bench, &[1], |header| {
                 header.kind = kind;
-                (header.slot, header.slot_sequence, header.rider) = (0, 1, rider);
+                (header.slot, header.slot_sequence, header.piggyback) = (0, 1, piggyback);
             });
             let downs = if fails {
                 vec![DownReason::Violation]
             } else {
                 vec![]
             };
-            assert_eq!(bench.sides[A].host.downs(), downs, "{kind:?} with {rider}");
+            assert_eq!(
+                bench.sides[A].host.downs(),
+                downs,
+                "{kind:?} with {piggyback}"
+            );
             assert_eq!(
                 bench.sides[A].host.executed.len(),
                 usize::from(!fails && kind == Kind::Request)
@@ -213,20 +219,21 @@ fn a_rider_of_a_slot_in_another_state_fails_the_link() {
             assert_reconverges(&mut bench);
         }
     }
-    // A commit of what is kept, but message 2 of it was not sent yet; then of one that was; and of it again.
+    // A commit of a kept request before message 2 was sent; then one after it; and the latter
+    // again.
     let mut bench = Bench::up(1);
     for (slot, sends, fails) in [(1, false, true), (1, true, false)] {
         let mut bench = Bench::up(1);
-        say(&mut bench, &[7], |header| {
+        inject_record(&mut bench, &[7], |header| {
             header.kind = Kind::Tentative;
             (header.slot, header.slot_sequence) = (slot, 1);
         });
         if sends {
             bench.send(A);
         }
-        say(&mut bench, &[8], |header| {
+        inject_record(&mut bench, &[8], |header| {
             header.kind = Kind::Request;
-            (header.slot, header.slot_sequence, header.rider) = (2, 1, slot);
+            (header.slot, header.slot_sequence, header.piggyback) = (2, 1, slot);
         });
         let downs = if fails {
             vec![DownReason::Violation]
@@ -243,34 +250,35 @@ fn a_rider_of_a_slot_in_another_state_fails_the_link() {
         assert_eq!(executed, if fails { vec![] } else { vec![7, 8] });
         assert_reconverges(&mut bench);
     }
-    // A reflection of what waits for no message 2: a slot that is free, one that executes, one beyond the grant.
-    for rider in [0, 1, 4, 254] {
+    // A reflection of a slot that waits for no message 2: a free one, an executing one, one beyond
+    // the grant.
+    for piggyback in [0, 1, 4, 254] {
         let mut bench = Bench::up(1);
         bench.submit(A, Mode::OnePhase, b"x", 1);
         bench.submit(A, Mode::OnePhase, b"y", 2);
         bench.send(A);
         let first = headers(&bench.cables[0][B].pop_front().unwrap())[0];
-        say(&mut bench, &[1], |header| {
+        inject_record(&mut bench, &[1], |header| {
             header.kind = Kind::Reflecting;
             header.yours = first.mine();
-            (header.slot, header.slot_sequence, header.rider) = (first.slot, 1, rider);
+            (header.slot, header.slot_sequence, header.piggyback) = (first.slot, 1, piggyback);
         });
         assert_eq!(
             bench.sides[A].host.downs(),
             [DownReason::Violation],
-            "{rider}"
+            "{piggyback}"
         );
         assert!(bench.sides[A].host.completed.is_empty());
         assert_reconverges(&mut bench);
     }
-    // Nothing rides on a ball.
-    say(&mut bench, &ball(false), |header| header.rider = 1);
+    // A keepalive carries no piggybacked slot.
+    inject_record(&mut bench, &keepalive(false), |header| header.piggyback = 1);
     assert_eq!(bench.link(A, 0).counters.drops.malformed, 1);
     assert_reconverges(&mut bench);
 }
 
-/// Fragments come one after the other, with nothing but balls between them, or the link fails and nothing of the message
-/// has any effect.
+/// Fragments arrive one after the other, with nothing but keepalives between them. Otherwise the
+/// link fails and no part of the message has any effect.
 #[test]
 fn fragments_out_of_order_fail_the_link() {
     type Fragment = (u8, bool, u8, u32, Kind);
@@ -312,23 +320,23 @@ fn fragments_out_of_order_fail_the_link() {
     ];
     for (what, fragments, fails) in lies {
         let mut bench = Bench::up(1);
-        let mut heard = 0;
+        let mut received = 0;
         for (number, more, slot, sequence, kind) in fragments {
             let payload = vec![number; if more { whole } else { 5 }];
-            let records = heard;
-            say(&mut bench, &payload, |header| {
+            let records = received;
+            inject_record(&mut bench, &payload, |header| {
                 header.kind = kind;
                 header.record_sequence = records;
                 (header.slot, header.slot_sequence) = (slot, sequence);
                 header.shape = Shape::fragment(payload.len(), number, more);
             });
-            heard += if more { 23 } else { 1 };
+            received += if more { 23 } else { 1 };
             if more && !fails {
-                let records = heard;
-                say(&mut bench, &ball(true), |header| {
+                let records = received;
+                inject_record(&mut bench, &keepalive(true), |header| {
                     header.record_sequence = records
                 });
-                heard += 1;
+                received += 1;
                 assert!(bench.sides[A].host.executed.is_empty(), "{what}");
             }
         }
@@ -355,14 +363,14 @@ fn slot_sequences_advance_by_one() {
         (u32::MAX, true),
     ] {
         let mut bench = Bench::up(1);
-        say(&mut bench, &[1], |header| {
+        inject_record(&mut bench, &[1], |header| {
             header.kind = Kind::Request;
             header.slot_sequence = 1;
         });
         bench.send(A);
         let yours = headers(&bench.cables[0][B].pop_front().unwrap())[0].mine();
         assert_ne!(yours, 0);
-        say(&mut bench, &[1], |header| {
+        inject_record(&mut bench, &[1], |header| {
             header.kind = Kind::Request;
             header.slot_sequence = sequence;
             header.yours = yours;
@@ -390,7 +398,7 @@ fn a_slot_in_use_is_not_used_again() {
             } else {
                 (sequence, payload)
             };
-            say(&mut bench, payload, |header| {
+            inject_record(&mut bench, payload, |header| {
                 header.kind = kind;
                 header.slot_sequence = sequence;
             });
@@ -410,7 +418,7 @@ fn more_questions_than_slots_are_not_remembered() {
     let mut bench = Bench::up(1);
     for slot in 0..5 {
         assert!(bench.sides[A].host.downs().is_empty());
-        say(&mut bench, &[0; 8], |header| {
+        inject_record(&mut bench, &[0; 8], |header| {
             header.kind = Kind::Resolve;
             header.slot = slot % 4;
             header.slot_sequence = 1;
@@ -421,8 +429,8 @@ fn more_questions_than_slots_are_not_remembered() {
 }
 
 #[test]
-fn a_reflection_of_what_was_never_said_fails_the_link() {
-    let balls = |bench: &mut Bench| {
+fn a_reflection_of_a_record_never_sent_fails_the_link() {
+    let keepalives = |bench: &mut Bench| {
         bench.tick();
         bench.send(A);
         bench.cables[0][B]
@@ -432,10 +440,10 @@ fn a_reflection_of_what_was_never_said_fails_the_link() {
     };
     let check = |yours: fn(u32) -> u32, fails: bool| {
         let mut bench = Bench::up(1);
-        let said = balls(&mut bench);
-        assert_eq!(said.len(), 1);
-        say(&mut bench, &ball(false), |header| {
-            header.yours = yours(said[0].mine())
+        let keepalive_headers = keepalives(&mut bench);
+        assert_eq!(keepalive_headers.len(), 1);
+        inject_record(&mut bench, &keepalive(false), |header| {
+            header.yours = yours(keepalive_headers[0].mine())
         });
         assert_eq!(
             bench.sides[A].host.downs(),
@@ -452,15 +460,17 @@ fn a_reflection_of_what_was_never_said_fails_the_link() {
     check(|mine| mine ^ 1 << 8, true);
     check(|mine| mine ^ 1 << 24, true);
     check(|_| slice::mine(Kind::Commit, 0, 0), true);
-    check(|_| slice::mine(Kind::Ball, 255, 0), true);
+    check(|_| slice::mine(Kind::Keepalive, 255, 0), true);
 
-    // What was heard later cannot be unheard.
+    // A reflection must not go back to an earlier record.
     let mut bench = Bench::up(1);
-    let first = balls(&mut bench)[0].mine();
-    let second = balls(&mut bench)[0].mine();
-    say(&mut bench, &ball(false), |header| header.yours = second);
+    let first = keepalives(&mut bench)[0].mine();
+    let second = keepalives(&mut bench)[0].mine();
+    inject_record(&mut bench, &keepalive(false), |header| {
+        header.yours = second
+    });
     assert!(bench.sides[A].host.downs().is_empty());
-    say(&mut bench, &ball(false), |header| header.yours = first);
+    inject_record(&mut bench, &keepalive(false), |header| header.yours = first);
     assert_eq!(
         bench.sides[A].host.downs(),
         [DownReason::ReflectionMismatch]
@@ -468,54 +478,54 @@ fn a_reflection_of_what_was_never_said_fails_the_link() {
 }
 
 #[test]
-fn a_peer_that_heard_message_2_and_owes_nothing_forgot_what_it_started() {
+fn a_peer_that_received_message_2_and_owes_nothing_forgot_its_exchange() {
     let mut bench = Bench::up(1);
     bench.submit(B, Mode::TwoPhase, b"x", 1);
     bench.send(B);
     while bench.deliver(A, 0) {}
     // Before message 2 left it is no wonder.
-    say(&mut bench, &ball(false), |_| {});
+    inject_record(&mut bench, &keepalive(false), |_| {});
     assert!(bench.sides[A].host.downs().is_empty());
     bench.send(A);
     let message_2 = headers(&bench.cables[0][B].pop_front().unwrap());
     let yours = message_2.last().unwrap().mine();
-    say(&mut bench, &ball(true), |header| header.yours = yours);
+    inject_record(&mut bench, &keepalive(true), |header| header.yours = yours);
     assert!(bench.sides[A].host.downs().is_empty());
-    say(&mut bench, &ball(false), |header| header.yours = yours);
+    inject_record(&mut bench, &keepalive(false), |header| header.yours = yours);
     assert_eq!(bench.sides[A].host.downs(), [DownReason::Unanswered]);
     assert_eq!(bench.sides[A].host.reversed.len(), 1);
 }
 
 /// A question about an exchange that B started in slot 0 arrives at A.
-fn ask(bench: &mut Bench, epoch: u32, sequence: u32) {
+fn query(bench: &mut Bench, epoch: u32, sequence: u32) {
     let mut question = vec![0; 4];
     question.extend(epoch.to_le_bytes());
-    say(bench, &question, |header| {
+    inject_record(bench, &question, |header| {
         header.kind = Kind::Resolve;
         header.slot_sequence = sequence;
     });
 }
 
 #[test]
-fn a_question_about_a_later_exchange_of_a_slot_reverses_what_is_kept_there() {
+fn a_query_about_a_later_exchange_of_a_slot_reverses_the_kept_one() {
     let mut bench = Bench::up(1);
     bench.submit(B, Mode::TwoPhase, b"x", 1);
     bench.send(B);
     while bench.deliver(A, 0) {}
     assert_eq!(bench.sides[A].host.admitted.len(), 1);
     let epoch = bench.link(A, 0).epoch;
-    ask(&mut bench, epoch, 2);
+    query(&mut bench, epoch, 2);
     assert_eq!(bench.sides[A].host.reversed.len(), 1);
     assert!(bench.sides[A].host.admitted.is_empty());
 }
 
 #[test]
-fn what_was_asked_about_in_another_epoch_keeps_no_request_of_this_one_out() {
+fn a_query_of_another_epoch_blocks_no_request_of_this_epoch() {
     for back in [0, 1] {
         let mut bench = Bench::up(1);
         let epoch = bench.link(A, 0).epoch - back;
-        ask(&mut bench, epoch, 1);
-        say(&mut bench, b"x", |header| {
+        query(&mut bench, epoch, 1);
+        inject_record(&mut bench, b"x", |header| {
             header.kind = Kind::Request;
             header.slot_sequence = 1;
         });
@@ -530,12 +540,12 @@ fn a_peer_that_owes_nothing_has_answered_everything() {
     bench.submit(A, Mode::TwoPhase, b"x", 1);
     bench.send(A);
     let yours = headers(&bench.cables[0][B].pop_front().unwrap())[0].mine();
-    say(&mut bench, &ball(true), |header| header.yours = yours);
+    inject_record(&mut bench, &keepalive(true), |header| header.yours = yours);
     assert!(
         bench.sides[A].host.downs().is_empty(),
-        "it says that it owes something"
+        "it reports that it owes something"
     );
-    say(&mut bench, &ball(false), |header| header.yours = yours);
+    inject_record(&mut bench, &keepalive(false), |header| header.yours = yours);
     assert_eq!(bench.sides[A].host.downs(), [DownReason::Unanswered]);
     assert_reconverges(&mut bench);
     assert_eq!(
@@ -549,7 +559,8 @@ fn a_peer_that_owes_nothing_has_answered_everything() {
     );
 }
 
-/// Of a message that is departing still the peer has heard a part: that it owes nothing for it is no evidence.
+/// The peer has received only a part of a departing message: that it owes nothing for it is no
+/// evidence.
 #[test]
 fn a_peer_owes_nothing_for_half_a_message() {
     let mut bench = Bench::up_with_slots(1, 4);
@@ -565,7 +576,7 @@ fn a_peer_owes_nothing_for_half_a_message() {
     bench.send(B);
     while bench.deliver(A, 0) {}
     assert_eq!(bench.sides[A].host.completed.len(), 3);
-    say(&mut bench, &ball(false), |header| {
+    inject_record(&mut bench, &keepalive(false), |header| {
         header.yours = last.mine_at(22)
     });
     assert_eq!(bench.sides[A].host.downs(), []);
@@ -583,7 +594,7 @@ fn a_peer_owes_nothing_for_half_a_message() {
         assert_eq!(
             side.host.downs(),
             [DownReason::CarrierLost],
-            "the rest of it is not said in another epoch"
+            "the rest of it is not sent in another epoch"
         );
     }
 }
@@ -592,7 +603,7 @@ fn a_peer_owes_nothing_for_half_a_message() {
 fn a_jump_of_the_record_sequence_fails_the_link() {
     for jump in [1, 100, i32::MAX as u32] {
         let mut bench = Bench::up(1);
-        say(&mut bench, &ball(false), |header| {
+        inject_record(&mut bench, &keepalive(false), |header| {
             header.record_sequence += jump
         });
         assert_eq!(
@@ -604,7 +615,8 @@ fn a_jump_of_the_record_sequence_fails_the_link() {
     }
 }
 
-/// The peer forged its slots far ahead: this side's exchanges look old to it. The slots catch up.
+/// The peer forged its slots far ahead, so this side's exchanges look old to it. The slots catch
+/// up.
 #[test]
 fn slots_that_disagree_find_together() {
     for sequence in [
@@ -617,12 +629,12 @@ fn slots_that_disagree_find_together() {
     ] {
         let mut bench = Bench::up(1);
         for slot in 0..4 {
-            say(&mut bench, &[0; 8], |header| {
+            inject_record(&mut bench, &[0; 8], |header| {
                 header.kind = Kind::Resolve;
                 (header.slot, header.slot_sequence) = (slot, sequence);
             });
         }
-        // B never said that, so it fails the link over it.
+        // B never sent that, so it fails the link because of it.
         bench.run(2);
         for token in 0..8 {
             bench.submit(B, Mode::TwoPhase, b"x", token);
@@ -637,14 +649,16 @@ fn slots_that_disagree_find_together() {
     }
 }
 
-/// Both ends propose epochs that lie opposite in the circle of sequences, and their handshakes cross each time.
+/// Both ends propose epochs on opposite sides of the sequence circle, and their handshakes cross
+/// each time.
 #[test]
 fn epochs_that_lie_opposite_find_together() {
     for distance in [0x7fff_ffff, 0x8000_0000, 0x8000_0001u32] {
         for side in [A, B] {
             let mut bench = Bench::new(1);
             bench.carrier(0, true);
-            // What the end heard last pretends that the other one is so far ahead, or behind.
+            // The last handshake that the end received claims that the other one is this far ahead,
+            // or behind.
             bench.send(1 - side);
             let mut lie = bench.cables[0][side].pop_front().unwrap();
             for record in 0..2 {
@@ -659,7 +673,7 @@ fn epochs_that_lie_opposite_find_together() {
                 let link = side.node.links().next().unwrap();
                 link.counters.tx_frames
             });
-            // Frames cross: each end says what it has to say before it hears anything.
+            // Frames cross: each end sends everything before it receives anything.
             for _ in 0..8 {
                 bench.tick();
                 for _ in 0..4 {
@@ -679,8 +693,9 @@ fn epochs_that_lie_opposite_find_together() {
     }
 }
 
-/// A is up with B on `cable` by a handshake that B never sent, which echoes what A proposed: B's own one, forged in its two records.
-fn come_up_by_a_lie(bench: &mut Bench, cable: usize, forged: [fn(&mut [u8; 64]); 2], what: &str) {
+/// A is up with B on `cable` by a handshake that B never sent. The handshake echoes A's proposal:
+/// it is B's own one, forged in its two records.
+fn come_up_by_forgery(bench: &mut Bench, cable: usize, forged: [fn(&mut [u8; 64]); 2], what: &str) {
     bench.carrier(cable, true);
     bench.send(A);
     bench.send(B);
@@ -698,10 +713,11 @@ fn come_up_by_a_lie(bench: &mut Bench, cable: usize, forged: [fn(&mut [u8; 64]);
     bench.settle();
 }
 
-/// A handshake that B never sent comes before its own, and all that it would have to know fits: A is up with B in the epoch that B holds too. What it made up
-/// of B is over with B's first ball.
+/// A handshake that B never sent arrives before B's own one, and contains all that it must know: A
+/// is up with B in the epoch that B holds too. Its false claims about B end with B's first
+/// keepalive.
 #[test]
-fn a_handshake_that_nobody_sent_leaves_nothing_where_it_fits() {
+fn a_forged_handshake_that_fits_leaves_nothing_behind() {
     type Lie = (&'static str, fn(&mut [u8; 64]), fn(&mut [u8; 64]), bool);
     let lies: [Lie; 5] = [
         ("the truth", |_| {}, |_| {}, false),
@@ -718,11 +734,11 @@ fn a_handshake_that_nobody_sent_leaves_nothing_where_it_fits() {
     for (what, first, second, fails) in lies {
         let mut bench = Bench::with_slots(1, 60);
         bench.sides[B].node.set_window(0, 32);
-        come_up_by_a_lie(&mut bench, 0, [first, second], what);
+        come_up_by_forgery(&mut bench, 0, [first, second], what);
         let epochs = [A, B].map(|side| bench.link(side, 0).epoch);
         assert_eq!(epochs[A], epochs[B], "{what}");
         assert_eq!(bench.sides[A].host.downs(), [], "{what}");
-        // An idle link says a ball in each pace.
+        // An idle link sends one keepalive per tick.
         bench.run(2);
         let expected: &[DownReason] = if fails { &[DownReason::PeerMoved] } else { &[] };
         assert_eq!(bench.sides[A].host.downs(), expected, "{what}");
@@ -732,9 +748,9 @@ fn a_handshake_that_nobody_sent_leaves_nothing_where_it_fits() {
             bench.submit(A, Mode::OnePhase, b"x", token);
             bench.send(A);
         }
-        // A window of 32 leaves 24 to messages, and the last ball may be one of them.
-        let under_way = bench.records_under_way(B, 0);
-        assert!(matches!(under_way, 23 | 24), "{what}: {under_way}");
+        // A window of 32 leaves 24 to messages, and the last keepalive may be one of them.
+        let in_flight = bench.records_in_flight(B, 0);
+        assert!(matches!(in_flight, 23 | 24), "{what}: {in_flight}");
         bench.settle();
         bench.run(2);
         assert_eq!(bench.sides[A].host.completed.len(), 100, "{what}");
@@ -743,12 +759,12 @@ fn a_handshake_that_nobody_sent_leaves_nothing_where_it_fits() {
 }
 
 #[test]
-fn a_handshake_that_nobody_sent_fails_its_own_cable_alone() {
+fn a_forged_handshake_fails_its_own_cable_alone() {
     let mut bench = Bench::with_slots(2, 60);
     bench.carrier(0, true);
     bench.settle();
     let epoch = bench.link(A, 0).epoch;
-    come_up_by_a_lie(&mut bench, 1, [|_| {}, |rest| rest[20] = b'n'], "a name");
+    come_up_by_forgery(&mut bench, 1, [|_| {}, |rest| rest[20] = b'n'], "a name");
     bench.run(3);
     assert_eq!(bench.sides[A].host.downs(), [DownReason::PeerMoved]);
     assert_eq!(bench.link(A, 0).epoch, epoch, "the other cable");
@@ -758,7 +774,7 @@ fn a_handshake_that_nobody_sent_fails_its_own_cable_alone() {
 
 /// A stranger on one cable shows up under many names. The peer on the other is not forgotten.
 #[test]
-fn a_stranger_takes_no_memory_from_others() {
+fn an_unauthenticated_peer_takes_no_memory_from_others() {
     let mut bench = Bench::up(2);
     bench.pull(1);
     bench.carrier_at(B, 1, true);
@@ -782,7 +798,7 @@ fn a_stranger_takes_no_memory_from_others() {
     );
     bench.pull(0);
     for guid in 100..400 {
-        stranger(&mut bench, B, 1, &hello, guid);
+        introduce(&mut bench, B, 1, &hello, guid);
     }
     assert!(
         bench.sides[B].node.peers().count() <= 6,
@@ -816,12 +832,12 @@ fn one_neighbor_under_many_names_takes_no_place_of_the_peers_of_others() {
     let others = [50, 51];
     bench.carrier_at(B, 1, true);
     for guid in others {
-        stranger(&mut bench, B, 1, &hello, guid);
+        introduce(&mut bench, B, 1, &hello, guid);
     }
     bench.carrier_at(B, 1, false);
     bench.carrier_at(B, 2, true);
     for guid in 100..400 {
-        stranger(&mut bench, B, 2, &hello, guid);
+        introduce(&mut bench, B, 2, &hello, guid);
         let peers: Vec<u64> = bench.sides[B].node.peers().map(|peer| peer.guid).collect();
         assert!(peers.len() <= PLACES_PER_LINK * CABLES, "{peers:?}");
         let is_known = |guid: &u64| peers.contains(guid);
@@ -833,11 +849,11 @@ fn one_neighbor_under_many_names_takes_no_place_of_the_peers_of_others() {
     }
 }
 
-/// A's cable is where the strangers come from, so what B remembered of A makes room, and with more of them what B knew
-/// of A at all.
+/// Unauthenticated neighbors arrive on A's cable, so B evicts what it remembered of A. With more of
+/// them B forgets A entirely.
 #[test]
-fn what_had_to_be_forgotten_is_not_guessed() {
-    for strangers in [3, 20] {
+fn an_evicted_outcome_is_reported_as_unknown() {
+    for names_forged in [3, 20] {
         for (mode, steps) in [
             (Mode::OnePhase, 2),
             (Mode::TwoPhase, 4),
@@ -860,14 +876,14 @@ fn what_had_to_be_forgotten_is_not_guessed() {
             bench.send_on(A, 0);
             let hello = bench.cables[0][B].pop_front().unwrap();
             bench.carrier_at(B, 0, true);
-            for guid in 100..100 + strangers {
-                stranger(&mut bench, B, 0, &hello, guid);
+            for guid in 100..100 + names_forged {
+                introduce(&mut bench, B, 0, &hello, guid);
             }
             bench.run(3);
             assert_eq!(
                 bench.sides[A].host.completed,
                 [(1, Ending::PeerRestarted)],
-                "unknown is said, not guessed"
+                "unknown is reported, not guessed"
             );
             assert_eq!(
                 bench.sides[B].host.executed.len(),
@@ -880,7 +896,8 @@ fn what_had_to_be_forgotten_is_not_guessed() {
     }
 }
 
-/// An answer to a resolution carries a reply that no reply may be as long as: nobody could be told of it.
+/// A resolution reply carries an exchange reply longer than any reply may be: it cannot be
+/// delivered to a caller.
 #[test]
 fn an_answer_longer_than_a_reply_fails_the_link() {
     for (reply_bytes, fails) in [
@@ -906,10 +923,10 @@ fn an_answer_longer_than_a_reply_fails_the_link() {
         let payload = [vec![0, 0, 1, 0, 1, 0, 0, 0], vec![7; reply_bytes]].concat();
         let parts = payload.chunks(FRAME_PAYLOAD_BYTES_MAX);
         let last = parts.len() - 1;
-        let heard = bench.link(A, 0).counters.rx_records;
+        let received = bench.link(A, 0).counters.rx_records;
         for (number, part) in parts.enumerate() {
-            let records = bench.link(A, 0).counters.rx_records - heard;
-            say(&mut bench, part, |header| {
+            let records = bench.link(A, 0).counters.rx_records - received;
+            inject_record(&mut bench, part, |header| {
                 header.kind = Kind::Resolved;
                 header.record_sequence = records as u32;
                 (header.slot, header.slot_sequence) = (slot, 1);
@@ -922,10 +939,10 @@ fn an_answer_longer_than_a_reply_fails_the_link() {
             .failures
             .get(DownReason::Violation);
         assert_eq!(violations, u64::from(fails), "{reply_bytes}");
-        let told = &bench.sides[A].host.completed;
+        let completions = &bench.sides[A].host.completed;
         let committed = (1, Ending::Committed(vec![7; reply_bytes]));
         assert_eq!(
-            told.as_slice(),
+            completions.as_slice(),
             if fails {
                 &[][..]
             } else {
@@ -936,10 +953,10 @@ fn an_answer_longer_than_a_reply_fails_the_link() {
     }
 }
 
-/// A neighbour changes its name at the pace of the wire. It gets one name for each tick, and the handshakes of others
-/// go on.
+/// A neighbor changes its name at line rate. It gets one name for each tick, and the handshakes of
+/// others continue.
 #[test]
-fn many_names_are_heard_at_the_pace_of_the_ticks() {
+fn many_names_are_accepted_at_the_rate_of_ticks() {
     let mut bench = Bench::up(2);
     bench.pull(1);
     bench.plug(1);
@@ -983,9 +1000,9 @@ fn many_names_are_heard_at_the_pace_of_the_ticks() {
     assert_reconverges(&mut bench);
 }
 
-/// One neighbour fails its link at the pace of the wire, by a new life in each handshake.
+/// One neighbor fails its link at line rate, by a new incarnation in each handshake.
 #[test]
-fn many_failures_are_answered_at_the_pace_of_the_ticks() {
+fn many_failures_are_answered_at_the_rate_of_ticks() {
     let mut bench = Bench::up(1);
     bench.pull(0);
     bench.plug(0);
@@ -996,11 +1013,11 @@ fn many_failures_are_answered_at_the_pace_of_the_ticks() {
     for _ in 0..20 {
         bench.tick();
         let events = bench.sides[B].host.events.len();
-        for life in 1..100u64 {
+        for incarnation in 1..100u64 {
             for echo in [false, true] {
                 let mut frame = hello(&bench, B, 0, &template, GUIDS[A], echo);
                 forge(&mut frame, 0, |record| {
-                    record[36..44].copy_from_slice(&(10_000 + life).to_le_bytes());
+                    record[36..44].copy_from_slice(&(10_000 + incarnation).to_le_bytes());
                 });
                 bench.inject(B, 0, &frame);
                 bench.send(B);
@@ -1014,7 +1031,7 @@ fn many_failures_are_answered_at_the_pace_of_the_ticks() {
     }
 }
 
-/// One change to one frame under way.
+/// One change to one frame in flight.
 #[derive(Debug, Clone)]
 struct Mutation {
     /// Steps before it.
@@ -1050,10 +1067,15 @@ fn mutation() -> impl Strategy<Value = Mutation> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 8 * ProptestConfig::default().cases, ..ProptestConfig::default() })]
+    #![proptest_config(
+        ProptestConfig { cases: 8 * ProptestConfig::default().cases, ..ProptestConfig::default() }
+    )]
 
     #[test]
-    fn any_change_to_any_record_is_survived(mutations in vec(mutation(), 1..6), cut in any::<bool>()) {
+    fn any_change_to_any_record_is_survived(
+        mutations in vec(mutation(), 1..6),
+        cut in any::<bool>(),
+    ) {
         let mut bench = Bench::new(1);
         bench.carrier(0, true);
         let mut token = 0;
@@ -1063,7 +1085,7 @@ proptest! {
                     token += 1;
                     let mode = if token % 2 == 0 { Mode::OnePhase } else { Mode::TwoPhase };
                     let peer = GUIDS[1 - step % 2];
-                    // Before the first handshake there is nobody to ask.
+                    // Before the first handshake there is no peer to submit to.
                     let _ = bench.sides[step % 2].node.submit(peer, mode, &[7; 80], token);
                 }
                 bench.send(step % 2);

@@ -1,4 +1,4 @@
-//! A frame that was damaged on its way is discarded, wherever the damage is: Ethernet header, records, CRC.
+//! A frame damaged in transit is discarded, wherever the damage is: Ethernet header, records, CRC.
 #![allow(clippy::unwrap_used)]
 
 mod support;
@@ -8,7 +8,7 @@ use covalent_protocol::{
     wire::{
         frame::{self, FrameWriter},
         message,
-        record::{Header, NO_RIDER, Shape},
+        record::{Header, NO_PIGGYBACK, Shape},
         slice::Kind,
     },
 };
@@ -27,7 +27,7 @@ fn frame(kinds: &[Kind], number: u32, payload: &[u8; 28]) -> Vec<u8> {
             record_sequence: number.wrapping_add(at as u32),
             slot_sequence: number,
             slot: number as u8,
-            rider: NO_RIDER,
+            piggyback: NO_PIGGYBACK,
             clock: number.rotate_right(at as u32),
             shape: Shape::whole(28),
         };
@@ -52,7 +52,8 @@ fn flip(frame: &mut [u8], bit: usize) {
     frame[bit / 8] ^= 1 << (bit % 8);
 }
 
-/// Flips the bits of `burst` that are set, from `first` on, and tells whether they all lie in the frame.
+/// Flips the bits that are set in `burst`, starting at `first`. Returns whether they all lie in the
+/// frame.
 fn strike(frame: &mut [u8], first: usize, burst: u64) -> bool {
     let bits = (0..64).filter(|bit| burst >> bit & 1 == 1);
     let mut inside = true;
@@ -83,12 +84,12 @@ fn any_one_flipped_bit_is_caught() {
     }
 }
 
-/// Frames as a link sends them, of every kind that has a payload: messages of several records, fragments, riders, and
-/// the last record of a frame, behind which nothing follows.
+/// Frames as a link sends them, of every kind with a payload: messages of several records,
+/// fragments, piggybacked slots, and the last record of a frame, behind which nothing follows.
 #[test]
 fn any_one_flipped_bit_of_long_messages_is_caught() {
     for kind in Kind::ALL {
-        let alone = matches!(kind, Kind::Init | Kind::Ball);
+        let alone = matches!(kind, Kind::Init | Kind::Keepalive);
         for (bytes, fragment, more) in [(29, 0, false), (300, 3, false), (1084, 1, true)] {
             let shape = if alone {
                 Shape::whole(bytes)
@@ -104,7 +105,7 @@ fn any_one_flipped_bit_of_long_messages_is_caught() {
                 record_sequence: 4,
                 slot_sequence: 5,
                 slot: 6,
-                rider: if alone { NO_RIDER } else { 7 },
+                piggyback: if alone { NO_PIGGYBACK } else { 7 },
                 clock: 8,
                 shape,
             };
@@ -140,10 +141,15 @@ proptest! {
         prop_assert!(is_discarded(&flipped), "bits {} and {}", first, second);
     }
 
-    // What a CRC-64 owes: a burst that is no longer than itself never passes, be it in one record, across two, or across
-    // the Ethernet header and the first one.
+    // The guarantee of a CRC-64: no burst of up to 64 bits passes, within one record, across two,
+    // or across the Ethernet header and the first record.
     #[test]
-    fn any_burst_of_64_bits_is_caught_at_every_place(pattern: u64, length in 1..=64u32, number: u32, kind in 0..Kind::ALL.len()) {
+    fn any_burst_of_64_bits_is_caught_at_every_place(
+        pattern: u64,
+        length in 1..=64u32,
+        number: u32,
+        kind in 0..Kind::ALL.len(),
+    ) {
         // The first bit and the last one of a burst are flipped, or it would be a shorter one.
         let burst = pattern & u64::MAX >> (64 - length) | 1 | 1 << (length - 1);
         let frame = frame(&[Kind::ALL[kind]; 3], number, &[0xa5; 28]);
@@ -156,7 +162,11 @@ proptest! {
     }
 
     #[test]
-    fn records_out_of_two_frames_make_none(one in any_frame(), other in any_frame(), cut in 0..14usize) {
+    fn records_out_of_two_frames_make_none(
+        one in any_frame(),
+        other in any_frame(),
+        cut in 0..14usize,
+    ) {
         prop_assume!(one[..14] != other[..14]);
         // The addresses of one, the records of the other: whole bytes, each as it was sent.
         let spliced = [&one[..14], &other[14..]].concat();
@@ -167,11 +177,17 @@ proptest! {
 }
 
 proptest! {
-    // A CRC that is too short lets one in many pass, so many are tried.
-    #![proptest_config(ProptestConfig { cases: 16 * ProptestConfig::default().cases, ..ProptestConfig::default() })]
+    // A CRC that is too short passes one in many, so many are tried.
+    #![proptest_config(
+        ProptestConfig { cases: 16 * ProptestConfig::default().cases, ..ProptestConfig::default() }
+    )]
 
     #[test]
-    fn long_bursts_are_caught(frame in any_frame(), noise in vec(any::<u64>(), 2..=24), first in any::<prop::sample::Index>()) {
+    fn long_bursts_are_caught(
+        frame in any_frame(),
+        noise in vec(any::<u64>(), 2..=24),
+        first in any::<prop::sample::Index>(),
+    ) {
         let mut struck = frame.clone();
         let first = first.index(frame.len() * 8);
         for (at, burst) in noise.iter().enumerate() {
@@ -182,7 +198,10 @@ proptest! {
     }
 
     #[test]
-    fn several_bursts_are_caught(frame in any_frame(), bursts in vec((any::<u64>(), any::<prop::sample::Index>()), 1..8)) {
+    fn several_bursts_are_caught(
+        frame in any_frame(),
+        bursts in vec((any::<u64>(), any::<prop::sample::Index>()), 1..8),
+    ) {
         let mut struck = frame.clone();
         for (burst, first) in bursts {
             strike(&mut struck, first.index(frame.len() * 8), burst);
@@ -216,7 +235,7 @@ fn a_flipped_bit_in_a_frame_has_no_effect() {
     );
 }
 
-/// A handshake tells the peer's address, where all later frames go.
+/// A handshake contains the peer's address, to which all later frames go.
 #[test]
 fn a_flipped_bit_in_a_handshake_is_not_believed() {
     let mut bench = Bench::new(1);

@@ -1,4 +1,4 @@
-//! A node that ends in order leaves nothing half done.
+//! A node that shuts down gracefully leaves nothing half done.
 #![allow(clippy::unwrap_used)]
 
 mod support;
@@ -16,10 +16,11 @@ fn submit_all(bench: &mut Bench, side: usize) {
     }
 }
 
-/// B leaves at any step of exchanges that both sides have open and waiting. What was open ends, what waits at A is executed by B's next life, and what waits at B
-/// is done or given back: each of them once, and nothing is left in doubt or told to be lost.
+/// B leaves at any step of exchanges that both sides have open and waiting. Open exchanges end. B's
+/// next incarnation executes those that wait at A. Those that wait at B are done or given back.
+/// Each ends once, and none remains in doubt or is reported as lost.
 #[test]
-fn who_leaves_at_any_step_leaves_nothing_half_done() {
+fn a_node_that_leaves_at_any_step_leaves_nothing_half_done() {
     for steps in 0..24 {
         let mut bench = Bench::up_with_slots(1, 4);
         submit_all(&mut bench, A);
@@ -47,10 +48,13 @@ fn who_leaves_at_any_step_leaves_nothing_half_done() {
         assert_eq!(bench.sides[A].host.completed.len(), before);
         bench.restart(B);
         bench.run(3);
-        let told = &bench.sides[A].host.completed;
-        assert_eq!(told.len(), EACH as usize, "{steps} steps");
+        let completions = &bench.sides[A].host.completed;
+        assert_eq!(completions.len(), EACH as usize, "{steps} steps");
         let is_done = |(_, ending): &(u64, Ending)| matches!(ending, Ending::Committed(_));
-        assert!(told.iter().all(is_done), "{steps} steps: {told:?}");
+        assert!(
+            completions.iter().all(is_done),
+            "{steps} steps: {completions:?}"
+        );
         assert!(bench.sides[A].host.in_doubt.is_empty());
         for side in [A, B] {
             let mut executed = bench.sides[side].host.executed.clone();
@@ -61,11 +65,12 @@ fn who_leaves_at_any_step_leaves_nothing_half_done() {
     }
 }
 
-/// What never left is told to be not executed; without a link to anybody nothing is waited for.
+/// An exchange that never left is reported as not executed. Without a link to any peer, the node
+/// waits for nothing.
 #[test]
-fn what_never_left_is_given_back() {
+fn exchanges_that_were_never_sent_are_given_back() {
     let mut bench = Bench::up_with_slots(1, 4);
-    // Nobody takes it.
+    // No peer accepts it.
     bench.sides[A].node.set_grant(0, 0);
     bench.settle();
     submit_all(&mut bench, B);
@@ -86,19 +91,19 @@ fn what_never_left_is_given_back() {
     bench.sides[B].node.leave();
     assert!(
         bench.sides[B].node.is_settled(),
-        "in doubt, and nobody is there to ask"
+        "in doubt, and no node is there to query"
     );
 }
 
 /// While something is open the node is not settled.
 #[test]
-fn what_is_open_is_waited_for() {
+fn leaving_waits_for_open_exchanges() {
     let mut bench = Bench::up_with_slots(1, 4);
     bench.submit(A, Mode::TwoPhase, b"x", 1);
     bench.send(A);
     assert!(bench.deliver(B, 0));
     bench.sides[B].node.leave();
-    // Message 2 is to be said, and then message 3 is waited for.
+    // Message 2 must be sent, and then message 3 is awaited.
     assert!(!bench.sides[B].node.is_settled());
     bench.send(B);
     assert!(!bench.sides[B].node.is_settled());
@@ -107,9 +112,9 @@ fn what_is_open_is_waited_for() {
     assert_eq!(bench.sides[B].host.executed.len(), 1);
 }
 
-/// What waits for the disk is waited for, unless the host knows that it waits for ever.
+/// The node waits for withheld replies, unless the host knows that the disk will never finish.
 #[test]
-fn what_is_withheld_is_waited_for_while_there_is_hope() {
+fn leaving_waits_for_withheld_answers_while_the_journal_works() {
     let mut bench = Bench::up_with_slots(1, 4);
     bench.sides[B].host.durable = true;
     bench.submit(A, Mode::OnePhase, b"x", 1);
@@ -122,7 +127,7 @@ fn what_is_withheld_is_waited_for_while_there_is_hope() {
     bench.sides[B].node.on_durable(1);
     assert!(
         !bench.sides[B].node.is_settled_but_for_withheld(),
-        "it is to be said"
+        "it is to be sent"
     );
     bench.settle();
     let node = &bench.sides[B].node;

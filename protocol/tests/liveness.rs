@@ -1,5 +1,5 @@
-//! Losses and dead links are found out by events: balls that come back, and the round trips of other links. No tick passes
-//! here unless a test says so.
+//! Losses and dead links are detected by events: returning keepalives, and the round trips of other
+//! links. No tick passes here unless a test requests it.
 #![allow(clippy::unwrap_used)]
 
 mod support;
@@ -8,13 +8,13 @@ use covalent_protocol::{DownReason, FRAME_BYTES_MAX, Mode, Node, NodeConfig, wir
 use proptest::prelude::*;
 use support::{A, B, Bench, config};
 
-/// Two nodes that declare a link dead after so many round trips of another.
+/// Two nodes that declare a link dead after `event_ratio` round trips of another.
 fn with_ratio(cables: usize, event_ratio: u32) -> Bench {
     let mut bench = Bench::new(cables);
     for side in [A, B] {
         bench.sides[side].node = Node::new(NodeConfig {
             event_ratio,
-            silent_paces_max: 1000,
+            keepalive_misses_max: 1000,
             ..config(side, 100 + side as u64, 4)
         });
         for cable in 0..cables {
@@ -31,7 +31,7 @@ fn with_ratio(cables: usize, event_ratio: u32) -> Bench {
 }
 
 /// Both programs have nothing to do, then everything moves until it rests; so many times.
-fn quiet(bench: &mut Bench, times: usize) {
+fn idle(bench: &mut Bench, times: usize) {
     for _ in 0..times {
         for side in &mut bench.sides {
             side.node.on_quiet();
@@ -40,8 +40,8 @@ fn quiet(bench: &mut Bench, times: usize) {
     }
 }
 
-/// Everything moves by one flight: what both ends have to say is said, then all of it is heard, but on the directions in
-/// `dead` (cable, hearing side).
+/// Advances everything by one flight: both ends send everything, then receive all of it, except in
+/// the directions in `dead` (cable, receiving side).
 fn flight(bench: &mut Bench, dead: &[(usize, usize)]) {
     bench.send(A);
     bench.send(B);
@@ -63,7 +63,7 @@ fn assert_once(bench: &Bench) {
     assert_eq!(bench.sides[A].node.room(), 300);
 }
 
-/// Each record of a lone exchange is lost in turn. The ball tells, on the only link.
+/// Each record of a lone exchange is lost in turn. The keepalive reveals it, on the only link.
 #[test]
 fn a_lone_record_that_is_lost_is_missed_without_a_tick() {
     for (mode, messages) in [(Mode::OnePhase, 2), (Mode::TwoPhase, 4)] {
@@ -73,7 +73,7 @@ fn a_lone_record_that_is_lost_is_missed_without_a_tick() {
             for message in 0..=lost {
                 let from = message % 2;
                 bench.send(from);
-                assert_eq!(bench.cables[0][1 - from].len(), 1, "and no ball");
+                assert_eq!(bench.cables[0][1 - from].len(), 1, "and no keepalive");
                 if message == lost {
                     bench.lose(0);
                 } else {
@@ -82,7 +82,7 @@ fn a_lone_record_that_is_lost_is_missed_without_a_tick() {
             }
             bench.settle();
             assert!(bench.sides[A].host.completed.is_empty());
-            quiet(&mut bench, 1);
+            idle(&mut bench, 1);
             assert_once(&bench);
             let seen = [B, A][lost % 2];
             assert_eq!(bench.sides[seen].host.downs(), [DownReason::SequenceGap]);
@@ -92,19 +92,19 @@ fn a_lone_record_that_is_lost_is_missed_without_a_tick() {
 }
 
 #[test]
-fn a_link_with_nothing_open_asks_nothing() {
+fn a_link_with_nothing_open_sends_no_ping() {
     let mut bench = Bench::up(2);
     bench.submit(A, Mode::TwoPhase, b"x", 1);
     bench.settle();
     let before = bench.link(A, 0).counters.tx_frames + bench.link(A, 1).counters.tx_frames;
-    quiet(&mut bench, 100);
+    idle(&mut bench, 100);
     let after = bench.link(A, 0).counters.tx_frames + bench.link(A, 1).counters.tx_frames;
     assert_eq!(after, before);
 }
 
-/// However often the caller is quiet, one ball is under way on each link.
+/// However often the caller reports quiet, each link has one ping in flight.
 #[test]
-fn one_ball_is_under_way_at_a_time() {
+fn one_ping_is_in_flight_at_a_time() {
     let mut bench = Bench::up(2);
     bench.submit(A, Mode::TwoPhase, b"x", 1);
     bench.send_on(A, 0);
@@ -112,8 +112,8 @@ fn one_ball_is_under_way_at_a_time() {
         bench.sides[A].node.on_quiet();
         bench.send(A);
     }
-    assert_eq!(bench.under_way(B, 0), [Kind::Tentative, Kind::Ball]);
-    assert_eq!(bench.under_way(B, 1), [Kind::Ball]);
+    assert_eq!(bench.in_flight(B, 0), [Kind::Tentative, Kind::Keepalive]);
+    assert_eq!(bench.in_flight(B, 1), [Kind::Keepalive]);
 }
 
 /// A link in memory makes any number of round trips while a cable needs its time for one.
@@ -130,12 +130,12 @@ fn a_link_that_is_not_measured_has_no_other_declared_dead() {
             while bench.deliver(B, 1) {}
             bench.send_on(B, 1);
             while bench.deliver(A, 1) {}
-            // The ball that asks, and nothing comes back yet.
+            // The ping, without a reply yet.
             bench.send_on(A, 0);
             bench.sides[A].node.on_quiet();
         }
         let wanted: &[DownReason] = if measured {
-            &[DownReason::Outpaced]
+            &[DownReason::PeerRttExceeded]
         } else {
             &[]
         };
@@ -146,10 +146,10 @@ fn a_link_that_is_not_measured_has_no_other_declared_dead() {
     }
 }
 
-/// A cable goes dead in one direction or both, with an exchange open on it at any point, and no carrier tells. The other
-/// cable's round trips do.
+/// A cable fails in one direction or both, with an exchange open on it at any point, and no carrier
+/// reports it. The round trips of the other cable do.
 #[test]
-fn a_dead_cable_is_outpaced_by_another() {
+fn a_dead_cable_is_detected_by_the_round_trips_of_another() {
     for mode in [Mode::OnePhase, Mode::TwoPhase] {
         for event_ratio in [4, 32] {
             for flights in 0..4 {
@@ -179,7 +179,7 @@ fn a_dead_cable_is_outpaced_by_another() {
                             bench
                                 .sides
                                 .iter()
-                                .any(|side| side.host.downs() == [DownReason::Outpaced]),
+                                .any(|side| side.host.downs() == [DownReason::PeerRttExceeded]),
                             "{:?}",
                             bench.sides[A].host.events
                         );
@@ -191,12 +191,12 @@ fn a_dead_cable_is_outpaced_by_another() {
 }
 
 #[test]
-fn without_a_ratio_nothing_is_outpaced() {
+fn without_a_ratio_no_link_is_declared_dead() {
     let mut bench = with_ratio(2, 0);
     bench.submit(A, Mode::TwoPhase, b"x", 1);
     bench.cut[0] = true;
     bench.send_on(A, 0);
-    quiet(&mut bench, 100);
+    idle(&mut bench, 100);
     assert!(bench.sides[A].host.downs().is_empty());
     assert!(bench.link(A, 1).counters.tx_frames < 200);
     bench.run(1000);
@@ -209,16 +209,18 @@ fn without_a_ratio_nothing_is_outpaced() {
     assert_once(&bench);
 }
 
-/// Only one direction is dead, and there is no other link: the peer's balls come and reflect nothing.
+/// Only one direction is dead, and there is no other link: the peer's keepalives arrive and reflect
+/// nothing.
 #[test]
-fn a_peer_that_does_not_hear_is_found_out_by_its_own_balls() {
+fn a_peer_that_receives_nothing_is_detected_by_its_own_keepalives() {
     let mut bench = with_ratio(1, 4);
     bench.run(2);
     bench.submit(A, Mode::TwoPhase, b"x", 1);
     let Bench { sides, .. } = &mut bench;
-    let mut paces = 0;
+    let mut ticks = 0;
     while sides[A].host.downs().is_empty() {
-        // What A says is lost and paces pass; the first of B's balls reflects what it had heard before.
+        // A's frames are lost and ticks pass. B's first keepalive reflects what it had received
+        // before.
         let mut buffer = [0; FRAME_BYTES_MAX];
         sides[A].node.on_tick(&mut sides[A].host);
         while sides[A].node.poll_transmit(0, &mut buffer).is_some() {}
@@ -227,16 +229,16 @@ fn a_peer_that_does_not_hear_is_found_out_by_its_own_balls() {
             let frame = buffer[..len].to_vec();
             sides[A].node.on_frame(0, &frame, &mut sides[A].host);
         }
-        paces += 1;
-        assert!(paces <= 6);
+        ticks += 1;
+        assert!(ticks <= 6);
     }
     assert_eq!(sides[A].host.downs(), [DownReason::Unreflected]);
 }
 
-/// A side that stood still finds all balls of its peer at once. They were said before what it had not sent yet, and tell
-/// nothing of whether that arrives.
+/// A side that was stopped finds all keepalives of its peer at once. The peer sent them before this
+/// side's unsent frames, so they are no evidence about those frames.
 #[test]
-fn balls_that_waited_for_a_side_that_stood_still_are_no_evidence() {
+fn keepalives_that_waited_for_a_paused_side_are_no_evidence() {
     let mut bench = with_ratio(1, 4);
     bench.run(2);
     bench.submit(A, Mode::TwoPhase, b"x", 1);
@@ -263,7 +265,7 @@ fn balls_that_waited_for_a_side_that_stood_still_are_no_evidence() {
     assert!(bench.sides.iter().all(|side| side.host.downs().is_empty()));
 }
 
-/// A link that did something useful since it came up comes back at once, however often it fails.
+/// A link that made progress since it came up comes back at once, however often it fails.
 #[test]
 fn a_failure_after_progress_waits_for_no_tick() {
     let mut bench = Bench::up(1);
@@ -289,7 +291,8 @@ fn a_failure_after_progress_waits_for_no_tick() {
     bench.assert_up();
 }
 
-/// Any handshake frame of a link that failed after progress is lost. The round trips of the other link bring it back.
+/// Any handshake frame of a link that failed after progress is lost. The round trips of the other
+/// link cause it to be repeated.
 #[test]
 fn lost_handshakes_are_repeated_by_the_round_trips_of_another_link() {
     for lost in 0..4 {
@@ -303,21 +306,21 @@ fn lost_handshakes_are_repeated_by_the_round_trips_of_another_link() {
                 let failing = &mut bench.sides[side];
                 failing.node.on_transmit_failed(0, &mut failing.host);
             }
-            let mut said = 0;
+            let mut frames = 0;
             for _ in 0..40 {
                 for side in &mut bench.sides {
                     side.node.on_quiet();
                 }
                 bench.send(A);
                 bench.send(B);
-                for hearing in [A, B] {
-                    while let Some(frame) = bench.cables[0][hearing].pop_front() {
-                        if said != lost {
-                            bench.inject(hearing, 0, &frame);
+                for receiver in [A, B] {
+                    while let Some(frame) = bench.cables[0][receiver].pop_front() {
+                        if frames != lost {
+                            bench.inject(receiver, 0, &frame);
                         }
-                        said += 1;
+                        frames += 1;
                     }
-                    while bench.deliver(hearing, 1) {}
+                    while bench.deliver(receiver, 1) {}
                 }
             }
             bench.assert_up();
@@ -325,9 +328,9 @@ fn lost_handshakes_are_repeated_by_the_round_trips_of_another_link() {
     }
 }
 
-/// A cable that stays dead is not asked about for ever: what is quiet comes to rest without a tick.
+/// A dead cable does not cause handshakes forever: an idle system comes to rest without a tick.
 #[test]
-fn a_handshake_that_nobody_hears_is_repeated_some_times_only() {
+fn an_unanswered_handshake_is_repeated_a_bounded_number_of_times() {
     let mut bench = Bench::up(2);
     for token in 0..8 {
         bench.submit(A, Mode::OnePhase, b"x", token);
@@ -336,13 +339,13 @@ fn a_handshake_that_nobody_hears_is_repeated_some_times_only() {
     let side = &mut bench.sides[A];
     side.node.on_transmit_failed(0, &mut side.host);
     bench.cut[0] = true;
-    quiet(&mut bench, 20);
+    idle(&mut bench, 20);
     let sent = bench.sides[A]
         .node
         .links()
         .map(|link| link.counters.tx_frames);
     let sent: u64 = sent.sum();
-    quiet(&mut bench, 100);
+    idle(&mut bench, 100);
     let after: u64 = bench.sides[A]
         .node
         .links()
@@ -354,7 +357,7 @@ fn a_handshake_that_nobody_hears_is_repeated_some_times_only() {
 #[derive(Debug, Clone)]
 enum Step {
     Submit(usize, bool),
-    Quiet(usize),
+    Idle(usize),
     Tick,
     Flight,
 }
@@ -362,7 +365,7 @@ enum Step {
 fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
         4 => (0..2usize, any::<bool>()).prop_map(|(side, two_phase)| Step::Submit(side, two_phase)),
-        2 => (0..2usize).prop_map(Step::Quiet),
+        2 => (0..2usize).prop_map(Step::Idle),
         1 => Just(Step::Tick),
         6 => Just(Step::Flight),
     ]
@@ -371,7 +374,8 @@ fn step() -> impl Strategy<Value = Step> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 1000, ..ProptestConfig::default() })]
 
-    /// Cables of one length and nothing is lost: nobody is called dead, at the smallest ratio either.
+    /// With cables of one length and no losses, no link is declared dead, even at the smallest
+    /// ratio.
     #[test]
     fn links_of_equal_delay_are_never_called_dead(
         cables in 1..4usize,
@@ -386,8 +390,8 @@ proptest! {
                     let mode = if two_phase { Mode::TwoPhase } else { Mode::OnePhase };
                     bench.submit(side, mode, &[7; 100], token);
                 }
-                Step::Quiet(side) => bench.sides[side].node.on_quiet(),
-                // A pace is longer than a round trip.
+                Step::Idle(side) => bench.sides[side].node.on_quiet(),
+                // A tick is longer than a round trip.
                 Step::Tick => {
                     bench.tick();
                     flight(&mut bench, &[]);

@@ -1,4 +1,5 @@
-//! Whether a path leads to a node: told when the links' evidence changes, and not when a link merely fails.
+//! Whether a path leads to a node: reported when the links' evidence changes, and not when a link
+//! merely fails.
 #![allow(clippy::unwrap_used)]
 
 mod support;
@@ -6,14 +7,14 @@ mod support;
 use covalent_protocol::{DownReason, Mode};
 use support::{A, B, Bench, GUIDS};
 
-/// Silent paces after which the bench's nodes declare a link dead.
-const SILENT_PACES_MAX: usize = 4;
-/// Handshakes in vain after which a link is given up.
-const HANDSHAKES_IN_VAIN: usize = 4;
+/// Missed keepalives after which the bench's nodes declare a link dead.
+const KEEPALIVE_MISSES_MAX: usize = 4;
+/// Unanswered handshakes after which a link is given up.
+const UNANSWERED_HANDSHAKES_MAX: usize = 4;
 
-/// Paces at one side; nothing that is said is heard.
-fn paces_alone(bench: &mut Bench, side: usize, paces: usize) {
-    for _ in 0..paces {
+/// Ticks at one side, with all frames lost.
+fn tick_alone(bench: &mut Bench, side: usize, ticks: usize) {
+    for _ in 0..ticks {
         let support::Side { node, host } = &mut bench.sides[side];
         node.on_tick(host);
         bench.send(side);
@@ -23,7 +24,7 @@ fn paces_alone(bench: &mut Bench, side: usize, paces: usize) {
     }
 }
 
-fn told(bench: &Bench, side: usize) -> &[(u64, bool)] {
+fn reported(bench: &Bench, side: usize) -> &[(u64, bool)] {
     &bench.sides[side].host.paths
 }
 
@@ -31,21 +32,22 @@ const UP: (u64, bool) = (GUIDS[B], true);
 const LOST: (u64, bool) = (GUIDS[B], false);
 
 #[test]
-fn a_path_is_there_once_a_link_is_up_and_told_once() {
+fn a_path_exists_once_a_link_is_up_and_is_reported_once() {
     let mut bench = Bench::new(2);
     assert!(!bench.sides[A].node.has_path(GUIDS[B]), "never met");
     assert!(bench.sides[A].node.has_path(GUIDS[A]), "to itself");
     bench.carrier(0, true);
     bench.settle();
-    assert_eq!(told(&bench, A), [UP]);
+    assert_eq!(reported(&bench, A), [UP]);
     bench.carrier(1, true);
     bench.settle();
     bench.assert_up();
-    assert_eq!(told(&bench, A), [UP]);
+    assert_eq!(reported(&bench, A), [UP]);
     assert!(bench.sides[A].node.has_path(GUIDS[B]));
 }
 
-/// Whatever the link fails of, it is up again after a round trip or at the next pace, and nothing is told.
+/// Whatever the cause of the failure, the link is up again after a round trip or at the next tick,
+/// and nothing is reported.
 #[test]
 fn a_lone_frame_that_is_lost_never_shows() {
     for lost in 0..4 {
@@ -63,8 +65,8 @@ fn a_lone_frame_that_is_lost_never_shows() {
         assert_eq!(bench.sides[A].host.completed.len(), 1);
         let seen = [B, A][lost % 2];
         assert_eq!(bench.sides[seen].host.downs(), [DownReason::SequenceGap]);
-        assert_eq!(told(&bench, A), [UP], "message {lost}");
-        assert_eq!(told(&bench, B), [(GUIDS[A], true)], "message {lost}");
+        assert_eq!(reported(&bench, A), [UP], "message {lost}");
+        assert_eq!(reported(&bench, B), [(GUIDS[A], true)], "message {lost}");
     }
 }
 
@@ -72,76 +74,87 @@ fn a_lone_frame_that_is_lost_never_shows() {
 fn the_last_carrier_shows_at_once_and_so_does_its_return() {
     let mut bench = Bench::up(2);
     bench.pull(0);
-    assert_eq!(told(&bench, A), [UP], "another link is up");
+    assert_eq!(reported(&bench, A), [UP], "another link is up");
     bench.pull(1);
-    assert_eq!(told(&bench, A), [UP, LOST]);
+    assert_eq!(reported(&bench, A), [UP, LOST]);
     assert!(!bench.sides[A].node.has_path(GUIDS[B]));
     bench.run(20);
     bench.plug(1);
-    assert_eq!(told(&bench, A), [UP, LOST], "a carrier alone is no path");
-    bench.settle();
-    assert_eq!(told(&bench, A), [UP, LOST, UP]);
     assert_eq!(
-        told(&bench, B),
+        reported(&bench, A),
+        [UP, LOST],
+        "a carrier alone is no path"
+    );
+    bench.settle();
+    assert_eq!(reported(&bench, A), [UP, LOST, UP]);
+    assert_eq!(
+        reported(&bench, B),
         [(GUIDS[A], true), (GUIDS[A], false), (GUIDS[A], true)]
     );
 }
 
-/// The cable is dead and no carrier tells. The link falls silent, and then its handshakes are in vain.
+/// The cable is dead and no carrier reports it. The link falls silent, and then its handshakes
+/// remain unanswered.
 #[test]
-fn silence_shows_when_enough_handshakes_were_in_vain() {
+fn silence_is_reported_after_enough_unanswered_handshakes() {
     let mut bench = Bench::up(1);
-    paces_alone(&mut bench, A, SILENT_PACES_MAX);
+    tick_alone(&mut bench, A, KEEPALIVE_MISSES_MAX);
     assert_eq!(bench.sides[A].host.downs(), [DownReason::PeerSilent]);
-    paces_alone(&mut bench, A, HANDSHAKES_IN_VAIN - 1);
-    assert_eq!(told(&bench, A), [UP]);
-    paces_alone(&mut bench, A, 1);
-    assert_eq!(told(&bench, A), [UP, LOST]);
-    paces_alone(&mut bench, A, 50);
-    assert_eq!(told(&bench, A), [UP, LOST], "told once");
+    tick_alone(&mut bench, A, UNANSWERED_HANDSHAKES_MAX - 1);
+    assert_eq!(reported(&bench, A), [UP]);
+    tick_alone(&mut bench, A, 1);
+    assert_eq!(reported(&bench, A), [UP, LOST]);
+    tick_alone(&mut bench, A, 50);
+    assert_eq!(reported(&bench, A), [UP, LOST], "reported once");
     bench.run(3);
-    assert_eq!(told(&bench, A), [UP, LOST, UP]);
+    assert_eq!(reported(&bench, A), [UP, LOST, UP]);
 }
 
-/// A link that failed for another reason is waited for as long as a silent one, and each handshake that is heard begins that anew.
+/// A link that failed for another reason gets the same grace period as a silent one, and each
+/// received handshake restarts that period.
 #[test]
-fn a_link_is_waited_for_as_long_as_something_is_heard() {
+fn a_link_is_waited_for_while_it_receives_something() {
     let mut bench = Bench::up(1);
     for _ in 0..10 {
         let support::Side { node, host } = &mut bench.sides[A];
         node.on_transmit_failed(0, host);
-        paces_alone(&mut bench, A, HANDSHAKES_IN_VAIN - 1);
-        // B says something, and does not hear the answer.
+        tick_alone(&mut bench, A, UNANSWERED_HANDSHAKES_MAX - 1);
+        // B sends a handshake, and does not receive the reply.
         let support::Side { node, host } = &mut bench.sides[B];
         node.on_transmit_failed(0, host);
         node.on_tick(host);
         bench.send(B);
         assert!(bench.deliver(A, 0));
-        paces_alone(&mut bench, A, HANDSHAKES_IN_VAIN - 2);
-        assert_eq!(told(&bench, A), [UP]);
-        // Begins with one more pace.
+        tick_alone(&mut bench, A, UNANSWERED_HANDSHAKES_MAX - 2);
+        assert_eq!(reported(&bench, A), [UP]);
+        // Starts with one more tick.
         bench.run(3);
         bench.assert_up();
     }
-    assert_eq!(told(&bench, A), [UP]);
+    assert_eq!(reported(&bench, A), [UP]);
 }
 
-/// What one cable says is no evidence of the other: a node is lost when all links on which it spoke last are.
+/// The state of one cable is no evidence for another: a node is lost when all links on which it
+/// last sent are.
 #[test]
 fn every_link_of_a_node_must_be_given_up() {
     let mut bench = Bench::up(2);
     bench.pull(0);
-    paces_alone(&mut bench, A, SILENT_PACES_MAX + HANDSHAKES_IN_VAIN - 1);
-    assert_eq!(told(&bench, A), [UP]);
+    tick_alone(
+        &mut bench,
+        A,
+        KEEPALIVE_MISSES_MAX + UNANSWERED_HANDSHAKES_MAX - 1,
+    );
+    assert_eq!(reported(&bench, A), [UP]);
     // The carrier returns in time: that link is waited for from here on.
     bench.plug(0);
-    paces_alone(&mut bench, A, HANDSHAKES_IN_VAIN - 1);
-    assert_eq!(told(&bench, A), [UP]);
-    paces_alone(&mut bench, A, 1);
-    assert_eq!(told(&bench, A), [UP, LOST]);
+    tick_alone(&mut bench, A, UNANSWERED_HANDSHAKES_MAX - 1);
+    assert_eq!(reported(&bench, A), [UP]);
+    tick_alone(&mut bench, A, 1);
+    assert_eq!(reported(&bench, A), [UP, LOST]);
 }
 
-/// A life that ends and another one that begins at once: the link says so, and the path stays.
+/// One incarnation ends and another one starts at once: the link reports it, and the path stays.
 #[test]
 fn a_restart_within_the_patience_of_a_link_is_no_loss() {
     let mut bench = Bench::up(1);
@@ -149,5 +162,5 @@ fn a_restart_within_the_patience_of_a_link_is_no_loss() {
     bench.run(3);
     bench.assert_up();
     assert!(!bench.sides[A].host.downs().is_empty());
-    assert_eq!(told(&bench, A), [UP]);
+    assert_eq!(reported(&bench, A), [UP]);
 }

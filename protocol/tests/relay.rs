@@ -1,4 +1,4 @@
-//! A triangle: where no link leads to the responder any more, a neighbour passes the question on.
+//! A triangle: where no link leads to the responder any more, a neighbor passes the question on.
 #![allow(clippy::unwrap_used)]
 
 mod support;
@@ -6,8 +6,8 @@ mod support;
 use std::collections::VecDeque;
 
 use covalent_protocol::{
-    Answer, AskError, DownReason, ExchangeId, Execution, FRAME_BYTES_MAX, Host, LinkEvent,
-    LinkState, LinkView, Mode, Name, Node, NodeConfig, Outcome, Refusal, Reply, wire::slice::Kind,
+    Answer, DownReason, ExchangeId, Execution, FRAME_BYTES_MAX, Host, LinkEvent, LinkState,
+    LinkView, Mode, Name, Node, NodeConfig, Outcome, QueryError, Refusal, Reply, wire::slice::Kind,
 };
 use support::{Ending, Journal, forge};
 
@@ -25,9 +25,9 @@ const PAYLOAD: &[u8] = b"take 5 from 1, give them to 2";
 const TOKEN: u64 = 42;
 const ROOM: u32 = 40;
 
-/// What was told of an exchange by its name.
+/// The reported outcome of a named exchange.
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Told {
+enum OwnedAnswer {
     Committed(Vec<u8>),
     Refused(Refusal),
     Undone,
@@ -35,12 +35,12 @@ enum Told {
     Forgotten,
 }
 
-/// A program that keeps a journal and asks for names.
+/// A program that keeps a journal and queries names.
 #[derive(Debug, Default)]
 struct Program {
     journal: Journal,
     names: Vec<(u64, ExchangeId)>,
-    answers: Vec<(u64, Told)>,
+    answers: Vec<(u64, OwnedAnswer)>,
 }
 
 impl Host for Program {
@@ -66,14 +66,14 @@ impl Host for Program {
     }
 
     fn answered(&mut self, token: u64, answer: Answer<'_>) {
-        let told = match answer {
-            Answer::Committed(reply) => Told::Committed(reply.to_vec()),
-            Answer::Refused(refusal) => Told::Refused(refusal),
-            Answer::Undone => Told::Undone,
-            Answer::NeverSeen => Told::NeverSeen,
-            Answer::Forgotten => Told::Forgotten,
+        let owned_answer = match answer {
+            Answer::Committed(reply) => OwnedAnswer::Committed(reply.to_vec()),
+            Answer::Refused(refusal) => OwnedAnswer::Refused(refusal),
+            Answer::Undone => OwnedAnswer::Undone,
+            Answer::NeverSeen => OwnedAnswer::NeverSeen,
+            Answer::Forgotten => OwnedAnswer::Forgotten,
         };
-        self.answers.push((token, told));
+        self.answers.push((token, owned_answer));
     }
 
     fn link_event(&mut self, event: LinkEvent) {
@@ -87,26 +87,26 @@ struct Station {
     ports: u16,
 }
 
-/// A cable: node and port of both ends, and the frames under way to each.
+/// A cable: node and port of both ends, and the frames in flight to each.
 struct Cable {
     ends: [(usize, u16); 2],
-    under_way: [VecDeque<Vec<u8>>; 2],
+    in_flight: [VecDeque<Vec<u8>>; 2],
     cut: bool,
 }
 
 struct Net {
     stations: Vec<Station>,
     cables: Vec<Cable>,
-    lives: u64,
+    incarnations: u64,
 }
 
-fn make_node(at: usize, life: u64, ports: u16) -> Node {
+fn make_node(at: usize, incarnation: u64, ports: u16) -> Node {
     let name = Name::new(["a", "b", "c", "d"][at]).unwrap();
     let mut node = Node::new(NodeConfig {
         slots: 16,
-        silent_paces_max: 4,
+        keepalive_misses_max: 4,
         transactions_max: ROOM as usize,
-        ..NodeConfig::new(GUIDS[at], life, name)
+        ..NodeConfig::new(GUIDS[at], incarnation, name)
     });
     for port in 0..ports {
         node.add_link(port, [2, 0, 0, 0, at as u8, port as u8])
@@ -128,7 +128,7 @@ impl Net {
             .iter()
             .map(|&(a, b)| Cable {
                 ends: [end(a), end(b)],
-                under_way: [VecDeque::new(), VecDeque::new()],
+                in_flight: [VecDeque::new(), VecDeque::new()],
                 cut: false,
             })
             .collect();
@@ -142,7 +142,7 @@ impl Net {
         let mut net = Self {
             stations,
             cables,
-            lives: 200,
+            incarnations: 200,
         };
         for cable in 0..net.cables.len() {
             net.carrier(cable, true);
@@ -183,7 +183,7 @@ impl Net {
 
     fn lose(&mut self, cable: usize) {
         self.cables[cable]
-            .under_way
+            .in_flight
             .iter_mut()
             .for_each(VecDeque::clear);
     }
@@ -195,15 +195,15 @@ impl Net {
         let node = &mut self.stations[at].node;
         while let Some(len) = node.poll_transmit(port, &mut buffer) {
             if !self.cables[cable].cut {
-                self.cables[cable].under_way[1 - end].push_back(buffer[..len].to_vec());
+                self.cables[cable].in_flight[1 - end].push_back(buffer[..len].to_vec());
             }
         }
         assert!(!node.has_work(port), "poll_transmit and has_work agree");
     }
 
-    /// The next frame under way to `end` of a cable arrives.
+    /// The next frame in flight to `end` of a cable arrives.
     fn deliver(&mut self, cable: usize, end: usize) -> bool {
-        let Some(frame) = self.cables[cable].under_way[end].pop_front() else {
+        let Some(frame) = self.cables[cable].in_flight[end].pop_front() else {
             return false;
         };
         let (at, port) = self.cables[cable].ends[end];
@@ -212,7 +212,7 @@ impl Net {
         true
     }
 
-    fn carry(&mut self, cable: usize, from: usize) {
+    fn forward(&mut self, cable: usize, from: usize) {
         self.send(cable, from);
         while self.deliver(cable, 1 - from) {}
     }
@@ -241,7 +241,7 @@ impl Net {
                 return;
             }
         }
-        panic!("the net never came to rest");
+        panic!("the net never became quiescent");
     }
 
     fn run(&mut self, ticks: usize) {
@@ -252,8 +252,8 @@ impl Net {
     }
 
     fn restart(&mut self, at: usize) {
-        self.lives += 1;
-        self.stations[at].node = make_node(at, self.lives, self.stations[at].ports);
+        self.incarnations += 1;
+        self.stations[at].node = make_node(at, self.incarnations, self.stations[at].ports);
         for cable in 0..self.cables.len() {
             for end in [0, 1] {
                 if self.cables[cable].ends[end].0 == at && !self.cables[cable].cut {
@@ -270,9 +270,9 @@ impl Net {
             .unwrap();
     }
 
-    fn ask(&mut self, at: usize, name: &ExchangeId, token: u64) -> Result<(), AskError> {
+    fn query(&mut self, at: usize, name: &ExchangeId, token: u64) -> Result<(), QueryError> {
         let Station { node, program, .. } = &mut self.stations[at];
-        node.ask(name, token, program)
+        node.query(name, token, program)
     }
 
     fn program(&self, at: usize) -> &Program {
@@ -292,7 +292,8 @@ impl Net {
         self.stations[at].node.links().nth(port).unwrap()
     }
 
-    /// Takes the first `steps` steps of an exchange that A starts with B, over the cable between them.
+    /// Takes the first `steps` steps of an exchange that A starts with B, over the cable between
+    /// them.
     fn walk(&mut self, mode: Mode, steps: usize) {
         self.submit(A, B, mode, PAYLOAD, TOKEN);
         for step in 0..steps {
@@ -305,7 +306,7 @@ impl Net {
         }
     }
 
-    /// Everything came to an end and nothing is held anywhere.
+    /// Everything has ended and nothing is held anywhere.
     fn assert_at_rest(&self, what: &str) {
         for station in &self.stations {
             assert_eq!(station.node.in_doubt(), 0, "{what}");
@@ -354,7 +355,7 @@ const fn is_executed(mode: Mode, cut: usize) -> bool {
 }
 
 #[test]
-fn a_cut_for_good_is_resolved_over_the_neighbour() {
+fn a_cut_for_good_is_resolved_over_the_neighbor() {
     every_cut(|mode, cut, what| {
         let mut net = Net::triangle();
         net.walk(mode, cut);
@@ -365,14 +366,14 @@ fn a_cut_for_good_is_resolved_over_the_neighbour() {
         assert_eq!(
             net.completed(A).len(),
             executed,
-            "the answer came without a link to B: {what}"
+            "the answer arrived without a link to B: {what}"
         );
         assert_eq!(net.stations[A].node.in_doubt(), 0, "{what}");
         assert!(net.program(A).journal.in_doubt.is_empty(), "{what}");
         assert!(net.program(B).journal.admitted.is_empty(), "{what}");
-        let asked = u64::from((1..steps(mode)).contains(&cut));
-        assert_eq!(net.link(A, 1).counters.relayed, asked, "{what}");
-        assert_eq!(net.link(C, 0).counters.relays_passed, asked, "{what}");
+        let passed_on = u64::from((1..steps(mode)).contains(&cut));
+        assert_eq!(net.link(A, 1).counters.relayed, passed_on, "{what}");
+        assert_eq!(net.link(C, 0).counters.relays_passed, passed_on, "{what}");
         net.run(8);
         assert_eq!(
             net.executed(B).len(),
@@ -385,17 +386,18 @@ fn a_cut_for_good_is_resolved_over_the_neighbour() {
     });
 }
 
-/// B did not see the link fail: it still holds what A asks about, and what A had sent may arrive behind the answer.
+/// B did not see the link fail: it still holds the exchange that A queries, and A's earlier
+/// messages may arrive after the reply.
 #[test]
-fn the_neighbour_overtakes_what_is_under_way() {
+fn a_relayed_query_may_overtake_records_in_flight() {
     every_cut(|mode, cut, what| {
         let mut net = Net::triangle();
         net.walk(mode, cut);
         net.carrier_at(AB, 0, false);
-        net.carry(AC, 0);
-        net.carry(CB, 0);
-        net.carry(CB, 1);
-        net.carry(AC, 1);
+        net.forward(AC, 0);
+        net.forward(CB, 0);
+        net.forward(CB, 1);
+        net.forward(AC, 1);
         net.settle();
         assert_eq!(net.stations[A].node.in_doubt(), 0, "{what}");
         assert!(net.executed(B).len() <= 1, "{what}");
@@ -405,7 +407,7 @@ fn the_neighbour_overtakes_what_is_under_way() {
     });
 }
 
-/// Many with long replies: more than may be under way through a neighbour at a time.
+/// Many exchanges with long replies: more than may be in flight through a neighbor at a time.
 #[test]
 fn many_exchanges_with_long_replies_are_learned_in_turn() {
     let mut net = Net::triangle();
@@ -431,9 +433,10 @@ fn many_exchanges_with_long_replies_are_learned_in_turn() {
     assert_eq!(net.link(A, 1).counters.relayed, 16);
 }
 
-/// The neighbour restarts, or its links fail, while it holds a question or an answer: it is asked again.
+/// The neighbor restarts, or its links fail, while it holds a query or a reply: the query is
+/// repeated.
 #[test]
-fn the_neighbour_fails_in_the_middle() {
+fn the_neighbor_fails_in_the_middle() {
     // Which cables fail, or whether C restarts.
     for failure in 0..3 {
         for step in 0..4 {
@@ -443,9 +446,9 @@ fn the_neighbour_fails_in_the_middle() {
             net.pull(AB);
             let legs = [(AC, 0), (CB, 0), (CB, 1), (AC, 1)];
             for &(cable, end) in &legs[..step] {
-                net.carry(cable, end);
+                net.forward(cable, end);
             }
-            // The next message is under way and lost.
+            // The next message is in flight and lost.
             net.send(legs[step].0, legs[step].1);
             match failure {
                 0 => net.pull(AC),
@@ -478,7 +481,8 @@ fn the_neighbour_fails_in_the_middle() {
     }
 }
 
-/// Nobody has a path: the caller is in doubt, with the name, and learns the end when any path returns.
+/// No node has a path: the caller is in doubt, with the name, and gets the outcome when any path
+/// returns.
 #[test]
 fn without_any_path_the_caller_is_in_doubt_until_one_returns() {
     every_cut(|mode, cut, what| {
@@ -491,7 +495,7 @@ fn without_any_path_the_caller_is_in_doubt_until_one_returns() {
             let open = (1..steps(mode)).contains(&cut);
             assert_eq!(net.stations[A].node.in_doubt(), u64::from(open), "{what}");
             let names = &net.program(A).names;
-            assert_eq!(names.len(), usize::from(open), "told once: {what}");
+            assert_eq!(names.len(), usize::from(open), "reported once: {what}");
             if let [(token, name)] = names[..] {
                 assert_eq!(
                     (token, name.peer, name.port),
@@ -513,9 +517,9 @@ fn without_any_path_the_caller_is_in_doubt_until_one_returns() {
     });
 }
 
-/// A second neighbour is asked when the first has no path.
+/// A second neighbor is queried when the first has no path.
 #[test]
-fn each_neighbour_is_asked_in_turn() {
+fn each_neighbor_is_queried_in_turn() {
     let mut net = Net::new(&[(A, B), (A, C), (A, D), (D, B)]);
     net.walk(Mode::OnePhase, 2);
     net.pull(AB);
@@ -523,10 +527,10 @@ fn each_neighbour_is_asked_in_turn() {
     assert_eq!(net.link(C, 0).counters.relays_passed, 0);
     assert_eq!(net.link(D, 0).counters.relays_passed, 1);
     assert!(net.program(A).journal.in_doubt.is_empty());
-    net.assert_once("over the second neighbour");
+    net.assert_once("over the second neighbor");
 }
 
-/// B is two neighbours away: that is one hop too many.
+/// B is two neighbors away: that is one hop too many.
 #[test]
 fn a_question_goes_one_hop_and_no_further() {
     let mut net = Net::new(&[(A, B), (A, C), (C, D), (D, B)]);
@@ -539,12 +543,12 @@ fn a_question_goes_one_hop_and_no_further() {
     net.run(2);
     net.assert_once("when the link returns");
 
-    // C has a link to B, but A asks in another's name, as if it passed the question on.
+    // C has a link to B, but A queries in another node's name, as if it relayed the query.
     let mut net = Net::triangle();
     net.walk(Mode::OnePhase, 2);
     net.pull(AB);
     net.send(AC, 0);
-    let frame = &mut net.cables[AC].under_way[1][0];
+    let frame = &mut net.cables[AC].in_flight[1][0];
     let at = places(frame, Kind::Relay)[0];
     forge(frame, at, |record| record[PAYLOAD_AT[0]] = GUIDS[D] as u8);
     net.settle();
@@ -552,12 +556,13 @@ fn a_question_goes_one_hop_and_no_further() {
     assert_eq!(net.stations[A].node.in_doubt(), 1);
     net.run(1);
     assert_eq!(net.link(C, 0).counters.relays_passed, 1);
-    net.assert_once("asked again in its own name");
+    net.assert_once("queried again in its own name");
 }
 
-/// Two nodes ask about their exchanges with B over the same neighbour at the same time, and more than it has places.
+/// Two nodes query their exchanges with B over the same neighbor at the same time, more than it has
+/// table entries.
 #[test]
-fn two_askers_share_the_places_of_the_neighbour() {
+fn two_requesters_share_the_places_of_the_neighbor() {
     let mut net = Net::new(&[(A, B), (A, C), (C, B), (D, B), (D, C)]);
     let cables = [0, 3];
     for (from, cable) in [A, D].into_iter().zip(cables) {
@@ -571,9 +576,10 @@ fn two_askers_share_the_places_of_the_neighbour() {
     for cable in cables {
         net.pull(cable);
     }
-    // All that the two may ask reaches C before B answers anything: C has places for eight of the sixteen.
-    net.carry(1, 0);
-    net.carry(4, 0);
+    // All queries of both arrive at C before B answers any: C has table entries for eight of the
+    // sixteen.
+    net.forward(1, 0);
+    net.forward(4, 0);
     assert_eq!(
         net.link(C, 0).counters.relays_passed + net.link(C, 2).counters.relays_passed,
         8
@@ -589,7 +595,7 @@ fn two_askers_share_the_places_of_the_neighbour() {
 }
 
 #[test]
-fn a_restarted_responder_says_so_over_the_neighbour() {
+fn a_restarted_responder_reports_it_over_the_neighbor() {
     let mut net = Net::triangle();
     net.walk(Mode::TwoPhase, 7);
     net.pull(AB);
@@ -603,18 +609,19 @@ fn a_restarted_responder_says_so_over_the_neighbour() {
     assert_eq!(net.completed(A).len(), 2);
 }
 
-/// The neighbour says "undone" of what B executed. A does not apply it afresh on that word.
+/// The neighbor reports "undone" for an exchange that B executed. A does not resubmit it because of
+/// that.
 #[test]
-fn a_neighbour_that_lies_causes_no_second_execution() {
+fn a_neighbor_that_lies_causes_no_second_execution() {
     for lie in [0u8, 4] {
         let mut net = Net::triangle();
         net.walk(Mode::TwoPhase, 7);
         net.pull(AB);
         for (cable, end) in [(AC, 0), (CB, 0), (CB, 1)] {
-            net.carry(cable, end);
+            net.forward(cable, end);
         }
         net.send(AC, 1);
-        for frame in &mut net.cables[AC].under_way[0] {
+        for frame in &mut net.cables[AC].in_flight[0] {
             for at in places(frame, Kind::Relayed) {
                 forge(frame, at, |record| record[PAYLOAD_AT[0] + 2] = lie);
             }
@@ -630,12 +637,13 @@ fn a_neighbour_that_lies_causes_no_second_execution() {
     }
 }
 
-/// The neighbour asks in A's name what A never asked. The worst is a failed link and an exchange applied afresh.
+/// The neighbor sends queries in A's name that A never sent. The worst effect is a failed link and
+/// a resubmitted exchange.
 #[test]
-fn a_neighbour_that_asks_in_another_name_causes_no_second_execution() {
+fn a_neighbor_that_queries_in_another_name_causes_no_second_execution() {
     every_cut(|mode, cut, what| {
         for commit in [false, true] {
-            let mut net = with_questions_at_the_neighbour();
+            let mut net = with_questions_at_the_neighbor();
             net.walk(mode, cut);
             let epoch = net.link(A, 0).epoch;
             let question = question(&net, 0, commit, epoch, 1);
@@ -650,7 +658,7 @@ fn a_neighbour_that_asks_in_another_name_causes_no_second_execution() {
 #[test]
 fn a_question_with_another_epoch_is_about_nothing_known() {
     for (cut, ending) in [(2, 0), (4, 0), (7, 1)] {
-        let mut net = with_questions_at_the_neighbour();
+        let mut net = with_questions_at_the_neighbor();
         net.walk(Mode::TwoPhase, cut);
         let epoch = net.link(A, 0).epoch;
         let question = |commit, epoch| question(&net, 0, commit, epoch, 1);
@@ -659,7 +667,7 @@ fn a_question_with_another_epoch_is_about_nothing_known() {
         assert_eq!(lie(&mut net, &others), [3, 3], "forgotten");
         assert!(net.program(B).journal.reversed.is_empty());
         assert_eq!(net.executed(B).len(), usize::from(cut >= 6));
-        let mut net = with_questions_at_the_neighbour();
+        let mut net = with_questions_at_the_neighbor();
         net.walk(Mode::TwoPhase, cut);
         assert_eq!(lie(&mut net, &[right]), [ending]);
         net.run(10);
@@ -667,35 +675,36 @@ fn a_question_with_another_epoch_is_about_nothing_known() {
     }
 }
 
-/// Never seen and undone are told apart, stay what they are, and neither is executed when it comes after all.
+/// "Never seen" and "undone" are distinguished and final, and neither exchange is executed when it
+/// arrives after all.
 #[test]
 fn never_seen_and_undone_are_latched() {
     for (cut, ending) in [(1, 4), (2, 0)] {
-        let mut net = with_questions_at_the_neighbour();
+        let mut net = with_questions_at_the_neighbor();
         net.walk(Mode::TwoPhase, cut);
         let epoch = net.link(A, 0).epoch;
         let question = question(&net, 0, false, epoch, 1);
         let questions = [question.clone(), question.clone(), question];
         assert_eq!(lie(&mut net, &questions), [ending; 3]);
-        net.carry(AB, 0);
-        assert!(net.executed(B).is_empty(), "it comes after the answer");
+        net.forward(AB, 0);
+        assert!(net.executed(B).is_empty(), "it arrives after the answer");
         net.pull(AB);
         net.settle();
         assert_eq!(net.stations[A].node.in_doubt(), 0);
         assert!(net.executed(B).is_empty());
         net.plug(AB);
         net.run(4);
-        net.assert_once("applied afresh");
+        net.assert_once("applied again");
         let counters = net.link(A, 0).counters;
         assert_eq!(counters.never_seen, u64::from(ending == 4));
         assert_eq!((counters.reversed, counters.resolved), (1, 1));
     }
 }
 
-/// A life of the initiator that the responder never met settles nothing.
+/// A query of an incarnation of the initiator that the responder never met settles nothing.
 #[test]
-fn a_question_of_another_life_settles_nothing() {
-    let mut net = with_questions_at_the_neighbour();
+fn a_query_of_another_incarnation_settles_nothing() {
+    let mut net = with_questions_at_the_neighbor();
     net.walk(Mode::TwoPhase, 2);
     let mut question = question(&net, 0, false, net.link(A, 0).epoch, 1);
     question[8] ^= 1;
@@ -708,9 +717,9 @@ fn a_question_of_another_life_settles_nothing() {
 /// More questions than there are places, under a valid CRC: the worst is a failed link.
 #[test]
 fn a_place_has_one_question_at_a_time() {
-    let mut net = with_questions_at_the_neighbour();
+    let mut net = with_questions_at_the_neighbor();
     net.send(CB, 0);
-    let frame = &mut net.cables[CB].under_way[1][0];
+    let frame = &mut net.cables[CB].in_flight[1][0];
     let at = places(frame, Kind::Relay);
     forge(frame, at[1], |record| record[SLOT_AT] = 0);
     net.deliver(CB, 1);
@@ -722,16 +731,17 @@ fn a_place_has_one_question_at_a_time() {
     net.assert_at_rest("a failed link");
 }
 
-/// Whoever asks by the name while the exchange is in doubt hears its end when a path returns; later askers hear the same.
+/// A caller that queries by name while the exchange is in doubt gets its outcome when a path
+/// returns. Later queries return the same.
 #[test]
-fn who_asks_by_name_hears_the_end_when_a_path_returns() {
+fn a_query_by_name_is_answered_when_a_path_returns() {
     every_cut(|mode, cut, what| {
         if !(1..steps(mode)).contains(&cut) {
             return;
         }
-        for cancelled in [false, true] {
+        for canceled in [false, true] {
             for path in [AB, CB] {
-                let what = format!("{what}, cancelled {cancelled}, over {path}");
+                let what = format!("{what}, canceled {canceled}, over {path}");
                 let mut net = Net::triangle();
                 net.pull(CB);
                 net.walk(mode, cut);
@@ -740,30 +750,34 @@ fn who_asks_by_name_hears_the_end_when_a_path_returns() {
                 let [(TOKEN, name)] = net.program(A).names[..] else {
                     panic!("{what}: {:?}", net.program(A).names)
                 };
-                if cancelled {
+                if canceled {
                     net.stations[A].node.cancel_interest(|token| token == TOKEN);
                     assert_eq!(net.stations[A].node.in_doubt(), 0, "{what}");
-                    assert_eq!(net.stations[A].node.room(), ROOM, "nobody's room: {what}");
+                    assert_eq!(
+                        net.stations[A].node.room(),
+                        ROOM,
+                        "no room is leaked: {what}"
+                    );
                 }
-                net.ask(A, &name, 1).unwrap();
-                net.ask(A, &name, 2).unwrap();
+                net.query(A, &name, 1).unwrap();
+                net.query(A, &name, 2).unwrap();
                 assert_eq!(net.program(A).names[1..], [(1, name), (2, name)], "{what}");
                 assert!(net.program(A).answers.is_empty(), "{what}");
                 net.plug(path);
                 net.run(3);
                 let reply = net.program(B).journal.reply_to(PAYLOAD);
                 let executed = is_executed(mode, cut);
-                // Over the neighbour it waits for a link before it is applied afresh.
-                let ended = executed || cancelled || path == AB;
-                let told = if executed || !cancelled {
-                    Told::Committed(reply)
+                // Over the neighbor it waits for a link before it is resubmitted.
+                let ended = executed || canceled || path == AB;
+                let owned_answer = if executed || !canceled {
+                    OwnedAnswer::Committed(reply)
                 } else if cut == 1 {
-                    Told::NeverSeen
+                    OwnedAnswer::NeverSeen
                 } else {
-                    Told::Undone
+                    OwnedAnswer::Undone
                 };
                 let answers = &net.program(A).answers;
-                let expected = vec![(1, told.clone()), (2, told.clone())];
+                let expected = vec![(1, owned_answer.clone()), (2, owned_answer.clone())];
                 assert_eq!(
                     *answers,
                     if ended { expected.clone() } else { vec![] },
@@ -777,14 +791,14 @@ fn who_asks_by_name_hears_the_end_when_a_path_returns() {
                     net.submit(A, B, Mode::OnePhase, b"afterwards", token);
                 }
                 net.settle();
-                net.ask(A, &name, 3).unwrap();
-                assert_eq!(net.program(A).answers[2..], [(3, told)], "{what}");
+                net.query(A, &name, 3).unwrap();
+                assert_eq!(net.program(A).answers[2..], [(3, owned_answer)], "{what}");
                 assert_eq!(
                     net.executed(B)
                         .iter()
                         .filter(|payload| **payload == PAYLOAD)
                         .count(),
-                    usize::from(executed || !cancelled),
+                    usize::from(executed || !canceled),
                     "{what}"
                 );
                 net.assert_at_rest(&what);
@@ -793,10 +807,11 @@ fn who_asks_by_name_hears_the_end_when_a_path_returns() {
     });
 }
 
-/// What was in doubt, was applied afresh and is in doubt again has the name that its caller was told first.
+/// An exchange that was in doubt, was resubmitted and is in doubt again keeps the name that its
+/// caller received first.
 #[test]
-fn what_is_applied_afresh_keeps_its_name() {
-    for cancelled in [false, true] {
+fn an_exchange_applied_again_keeps_its_name() {
+    for canceled in [false, true] {
         let mut net = Net::new(&[(A, B)]);
         net.walk(Mode::TwoPhase, 1);
         net.pull(AB);
@@ -811,31 +826,32 @@ fn what_is_applied_afresh_keeps_its_name() {
             net.send(AB, 1);
             while net.deliver(AB, 0) {}
         }
-        // Undone, applied afresh, and what was sent is lost.
+        // Undone and resubmitted, and the new request is lost.
         net.send(AB, 0);
         assert_eq!(net.link(A, 0).counters.reversed, 1);
         net.pull(AB);
         assert_eq!(net.program(A).names, [(TOKEN, name); 2]);
-        if cancelled {
+        if canceled {
             net.stations[A].node.cancel_interest(|token| token == TOKEN);
         }
-        net.ask(A, &name, 9).unwrap();
+        net.query(A, &name, 9).unwrap();
         net.plug(AB);
         net.run(2);
-        let told = if cancelled {
-            Told::NeverSeen
+        let owned_answer = if canceled {
+            OwnedAnswer::NeverSeen
         } else {
-            Told::Committed(net.program(B).journal.reply_to(PAYLOAD))
+            OwnedAnswer::Committed(net.program(B).journal.reply_to(PAYLOAD))
         };
-        assert_eq!(net.program(A).answers, [(9, told)]);
-        assert_eq!(net.executed(B).len(), usize::from(!cancelled));
-        net.assert_at_rest("applied afresh");
+        assert_eq!(net.program(A).answers, [(9, owned_answer)]);
+        assert_eq!(net.executed(B).len(), usize::from(!canceled));
+        net.assert_at_rest("applied again");
     }
 }
 
-/// The responder restarts, or the initiator does, or the name is invented: nobody can tell, and nobody pretends to.
+/// The responder restarts, or the initiator does, or the name is invented: the outcome is unknown,
+/// and is reported as such.
 #[test]
-fn what_nobody_knows_is_forgotten() {
+fn an_unknown_name_is_reported_as_forgotten() {
     let doubted = || {
         let mut net = Net::triangle();
         net.pull(CB);
@@ -847,34 +863,34 @@ fn what_nobody_knows_is_forgotten() {
         (net, name)
     };
     let (mut net, name) = doubted();
-    net.ask(A, &name, 1).unwrap();
+    net.query(A, &name, 1).unwrap();
     net.restart(B);
     net.plug(CB);
     net.run(2);
-    net.ask(A, &name, 2).unwrap();
+    net.query(A, &name, 2).unwrap();
     assert_eq!(
         net.program(A).answers,
-        [(1, Told::Forgotten), (2, Told::Forgotten)]
+        [(1, OwnedAnswer::Forgotten), (2, OwnedAnswer::Forgotten)]
     );
     net.assert_at_rest("the responder restarted");
 
     let (mut net, name) = doubted();
     net.restart(A);
-    net.ask(A, &name, 1).unwrap();
+    net.query(A, &name, 1).unwrap();
     let other = ExchangeId {
         sequence: name.sequence + 1,
         ..name
     };
-    net.ask(A, &other, 2).unwrap();
+    net.query(A, &other, 2).unwrap();
     assert_eq!(
         net.program(A).answers,
-        [(1, Told::Forgotten), (2, Told::Forgotten)]
+        [(1, OwnedAnswer::Forgotten), (2, OwnedAnswer::Forgotten)]
     );
 }
 
-/// More than there is room for are not kept, and there is room for so many who wait.
+/// Names beyond the capacity are not kept, and the number of waiting queries is limited.
 #[test]
-fn names_and_who_waits_for_them_are_bounded() {
+fn names_and_their_waiters_are_bounded() {
     let mut net = Net::triangle();
     net.pull(CB);
     for token in 0..16 {
@@ -887,40 +903,41 @@ fn names_and_who_waits_for_them_are_bounded() {
     let mut names = net.program(A).names.clone();
     names.sort_by_key(|(token, _)| *token);
     assert_eq!(names.len(), 16);
-    // A quarter of the room: ten.
+    // A quarter of the capacity: ten.
     for (token, name) in &names[..10] {
-        net.ask(A, name, 100 + token).unwrap();
+        net.query(A, name, 100 + token).unwrap();
     }
-    assert_eq!(net.ask(A, &names[0].1, 1), Err(AskError::Full));
+    assert_eq!(net.query(A, &names[0].1, 1), Err(QueryError::Full));
     net.stations[A].node.cancel_interest(|token| token != 109);
     assert_eq!(net.stations[A].node.room(), ROOM);
-    net.ask(A, &names[0].1, 2).unwrap();
+    net.query(A, &names[0].1, 2).unwrap();
     net.plug(AB);
     net.run(2);
-    let reply = |byte: u8| Told::Committed(vec![!byte]);
+    let reply = |byte: u8| OwnedAnswer::Committed(vec![!byte]);
     let mut answers = net.program(A).answers.clone();
     answers.sort_by_key(|(token, _)| *token);
     assert_eq!(answers, [(2, reply(0)), (109, reply(9))]);
     for (number, (_, name)) in names.iter().enumerate() {
-        net.ask(A, name, 200 + number as u64).unwrap();
+        net.query(A, name, 200 + number as u64).unwrap();
     }
     let kept = net.program(A).answers[2..]
         .iter()
-        .filter(|(_, told)| *told != Told::Forgotten);
+        .filter(|(_, owned_answer)| *owned_answer != OwnedAnswer::Forgotten);
     assert_eq!(kept.count(), 10, "and six are forgotten");
     net.assert_at_rest("names");
 }
 
-/// A neighbour that is gone for good and whose exchanges only have names keeps its place from nobody.
+/// A neighbor that is gone for good, and whose exchanges only have names, takes no table entry from
+/// the next neighbor.
 #[test]
-fn names_keep_no_place_from_the_next_neighbour() {
+fn names_keep_no_place_from_the_next_neighbor() {
     let mut net = Net::new(&[(A, B)]);
     net.walk(Mode::OnePhase, 2);
     net.pull(0);
     let name = net.program(A).names[0].1;
     net.stations[A].node.cancel_interest(|_| true);
-    net.ask(A, &name, 1).unwrap();
-    // Three peers have room for each link.
+    net.query(A, &name, 1).unwrap();
+    // Each link has space for three peers.
     for guid in [0x51, 0x52, 0x53] {
         let mut other = Station {
             node: Node::new(NodeConfig::new(guid, guid, Name::new("other").unwrap())),
@@ -947,7 +964,7 @@ fn names_keep_no_place_from_the_next_neighbour() {
         assert_eq!(net.link(A, 0).peer, Some(guid));
         net.carrier_at(0, 0, false);
     }
-    assert_eq!(net.program(A).answers, [(1, Told::Forgotten)]);
+    assert_eq!(net.program(A).answers, [(1, OwnedAnswer::Forgotten)]);
     assert_eq!(net.stations[A].node.room(), ROOM);
 }
 
@@ -956,9 +973,9 @@ const PAYLOAD_AT: [usize; 2] = [28, 8];
 const SLOT_AT: usize = 20;
 const QUESTION_BYTES: usize = 44;
 
-/// What A would ask B about slot `slot` of its port 0 there.
+/// The query that A would send to B about slot `slot` of its port 0 there.
 fn question(net: &Net, slot: u8, commit: bool, epoch: u32, sequence: u32) -> Vec<u8> {
-    let life = |at: usize| {
+    let incarnation = |at: usize| {
         let of = |station: &Station| {
             let mut peers = station.node.peers();
             peers
@@ -968,7 +985,7 @@ fn question(net: &Net, slot: u8, commit: bool, epoch: u32, sequence: u32) -> Vec
         net.stations.iter().find_map(of).unwrap()
     };
     let mut bytes = Vec::new();
-    for number in [GUIDS[A], life(A), GUIDS[B], life(B)] {
+    for number in [GUIDS[A], incarnation(A), GUIDS[B], incarnation(B)] {
         bytes.extend(number.to_le_bytes());
     }
     bytes.extend(0u16.to_le_bytes());
@@ -991,25 +1008,26 @@ fn places(frame: &[u8], kind: Kind) -> Vec<usize> {
     places
 }
 
-/// The triangle, with another node beside it that asked C about exchanges with B: C has questions to pass on, which a
-/// test makes into others.
-fn with_questions_at_the_neighbour() -> Net {
+/// The triangle, with another node beside it that queried exchanges with B at C. C has queries to
+/// relay, which a test replaces by others.
+fn with_questions_at_the_neighbor() -> Net {
     let mut net = Net::new(&[(A, B), (A, C), (C, B), (D, B), (D, C)]);
     for token in 0..4 {
         net.submit(D, B, Mode::OnePhase, b"of another", 100 + token);
     }
     net.send(3, 0);
     net.pull(3);
-    net.carry(4, 0);
-    // Nobody waits for them, so they leave nothing behind.
+    net.forward(4, 0);
+    // No caller waits for them, so they leave nothing behind.
     net.stations[D].node.cancel_interest(|_| true);
     net
 }
 
-/// C asks B these questions, whatever it was asked itself. Returns the endings in the answers.
+/// C sends these queries to B instead of those that it received. Returns the endings in the
+/// replies.
 fn lie(net: &mut Net, questions: &[Vec<u8>]) -> Vec<u8> {
     net.send(CB, 0);
-    let frame = &mut net.cables[CB].under_way[1][0];
+    let frame = &mut net.cables[CB].in_flight[1][0];
     let at = places(frame, Kind::Relay);
     for (at, question) in at.into_iter().zip(questions) {
         assert_eq!(question.len(), QUESTION_BYTES);
@@ -1024,7 +1042,7 @@ fn lie(net: &mut Net, questions: &[Vec<u8>]) -> Vec<u8> {
     while net.deliver(CB, 1) {}
     net.send(CB, 1);
     let mut endings = Vec::new();
-    for frame in &net.cables[CB].under_way[0] {
+    for frame in &net.cables[CB].in_flight[0] {
         for at in places(frame, Kind::Relayed) {
             endings.push(frame[14 + 64 * at + PAYLOAD_AT[0] + 2]);
         }
@@ -1034,7 +1052,7 @@ fn lie(net: &mut Net, questions: &[Vec<u8>]) -> Vec<u8> {
 }
 
 #[test]
-fn over_a_neighbour_too_nothing_is_told_before_it_is_on_disk() {
+fn a_relayed_answer_waits_for_the_disk_too() {
     for mode in [Mode::OnePhase, Mode::TwoPhase] {
         for steps in 1..=6 {
             let what = format!("{mode:?}, cut behind step {steps}");
@@ -1055,8 +1073,11 @@ fn over_a_neighbour_too_nothing_is_told_before_it_is_on_disk() {
             let executed = net.executed(B).len();
             net.stations[B].node.on_durable(1);
             net.run(3);
-            let is_told = net.completed(A).len();
-            assert_eq!(is_told, executed, "what was executed is told, {what}");
+            let completions = net.completed(A).len();
+            assert_eq!(
+                completions, executed,
+                "an executed exchange is reported, {what}"
+            );
             net.plug(AB);
             net.run(3);
             net.stations[B].node.on_durable(2);

@@ -1,5 +1,5 @@
-//! From arbitrary registers at both ends and arbitrary records under way the link finds back: both ends hold one epoch,
-//! what was open ends, and what is asked for afterwards is executed exactly once.
+//! From arbitrary registers at both ends and arbitrary records in flight the link recovers: both
+//! ends hold one epoch, open exchanges end, and later requests are executed exactly once.
 #![allow(clippy::unwrap_used)]
 
 mod support;
@@ -14,7 +14,7 @@ use covalent_protocol::{
     Node, NodeConfig, Outcome, Refusal, Reply,
     wire::{
         frame::FrameWriter,
-        record::{Header, NO_RIDER, Shape},
+        record::{Header, NO_PIGGYBACK, Shape},
         slice::Kind,
     },
 };
@@ -24,26 +24,28 @@ use support::{A, B, GUIDS, config, forge};
 /// Starts from fresh seeds, unless the time is over before.
 const STARTS: u64 = 30_000;
 const TIME: Duration = Duration::from_secs(20);
-/// Round trips within which both ends hold one epoch for good, in 99 of 100 starts. Of a million 0.5 % took more, and 0.9 % more than 10.
+/// Round trips within which both ends hold one epoch for good, in 99 of 100 starts. Of a million
+/// starts 0.5 % took more, and 0.9 % more than 10.
 const ROUND_TRIPS_P99: u32 = 11;
 /// The same in every start: two million had 22 at most.
 const ROUND_TRIPS_MAX: u32 = 32;
-/// Paces that pass meanwhile: two million starts had 6 at most.
-const PACES_MAX: u32 = 8;
+/// Maximum number of ticks in that time: two million starts had 6 at most.
+const TICKS_MAX: u32 = 8;
 const SLOTS: u8 = 3;
 /// Exchanges of each side that wait, are open or unresolved at the start.
 const OLD: u64 = 6;
 /// Exchanges of each side afterwards: each slot twice.
 const NEW: u64 = 2 * SLOTS as u64;
-/// Paces without a word after which a link is dead.
-const SILENT_PACES: u32 = 4;
+/// Missed keepalives after which a link is dead.
+const KEEPALIVE_MISSES: u32 = 4;
 
-/// Counts what happens to each exchange; those are told apart by their payload.
+/// Counts the executions and the completions of each exchange. The payloads distinguish the
+/// exchanges.
 #[derive(Default)]
 struct Counts {
     executed: BTreeMap<Vec<u8>, u32>,
-    told: BTreeMap<u64, Vec<bool>>,
-    /// What was admitted in two phases and is neither executed nor reversed.
+    completions: BTreeMap<u64, Vec<bool>>,
+    /// Exchanges that were admitted in two phases and are neither executed nor reversed.
     kept: Vec<ExchangeId>,
     events: u32,
     downs: Vec<LinkEvent>,
@@ -72,7 +74,7 @@ impl Host for Counts {
 
     fn complete(&mut self, token: u64, outcome: Outcome<'_>) {
         let right = outcome == Outcome::Committed(&payload(token));
-        self.told.entry(token).or_default().push(right);
+        self.completions.entry(token).or_default().push(right);
     }
 
     fn in_doubt(&mut self, _: u64, _: &ExchangeId) {}
@@ -94,7 +96,7 @@ fn payload(token: u64) -> [u8; 9] {
 struct Pair {
     nodes: [Node; 2],
     hosts: [Counts; 2],
-    /// Frames under way, by hearing side.
+    /// Frames in flight, by receiving side.
     cable: [VecDeque<Vec<u8>>; 2],
     flights: u32,
     ticks: u32,
@@ -102,7 +104,7 @@ struct Pair {
 
 fn node(side: usize, incarnation: u64) -> Node {
     let mut node = Node::new(NodeConfig {
-        silent_paces_max: SILENT_PACES,
+        keepalive_misses_max: KEEPALIVE_MISSES,
         transactions_max: (OLD + NEW) as usize,
         ..config(side, incarnation, SLOTS)
     });
@@ -139,7 +141,7 @@ impl Pair {
         }
     }
 
-    /// Frames fly both ways at once, those that were under way before in front. Tells whether there were any.
+    /// Frames fly both ways at once, earlier ones in front. Returns whether there were any.
     fn fly(&mut self) -> bool {
         self.send(A);
         self.send(B);
@@ -154,8 +156,8 @@ impl Pair {
         moved
     }
 
-    /// Flies until all is quiet, with a pace behind it if nobody has a question.
-    fn pace(&mut self) {
+    /// Flies until all is quiet and no end has a ping to send, then passes a tick.
+    fn tick(&mut self) {
         for _ in 0..100 {
             if !self.fly() {
                 self.nodes.iter_mut().for_each(Node::on_quiet);
@@ -183,19 +185,20 @@ impl Pair {
     }
 }
 
-/// A frame with a valid CRC that says anything, near to what the ends may believe.
+/// A random frame with a valid CRC, close to what the ends may accept.
 fn frame(rng: &mut Rng, common: u32, template: &[u8]) -> Vec<u8> {
     let near = |rng: &mut Rng| common.wrapping_add(rng.u32(..5)).wrapping_sub(2);
     if rng.u8(..3) == 0 {
-        // A handshake of the other end, of this life or another, for any epoch, with any echo.
+        // A handshake of the other end, of this incarnation or another, for any epoch, with any
+        // echo.
         let mut frame = template.to_vec();
         let (epoch, echo) = (near(rng), near(rng));
-        let (life, heard) = (100 + rng.u64(..4), 100 + rng.u64(..4));
+        let (incarnation, echoed) = (100 + rng.u64(..4), 100 + rng.u64(..4));
         let flags = rng.u8(..4);
         forge(&mut frame, 0, |bytes| {
             bytes[8..12].copy_from_slice(&epoch.to_le_bytes());
-            bytes[36..44].copy_from_slice(&life.to_le_bytes());
-            bytes[44..52].copy_from_slice(&heard.to_le_bytes());
+            bytes[36..44].copy_from_slice(&incarnation.to_le_bytes());
+            bytes[44..52].copy_from_slice(&echoed.to_le_bytes());
             bytes[52..56].copy_from_slice(&echo.to_le_bytes());
         });
         forge(&mut frame, 1, |bytes| bytes[8 + 3] = flags);
@@ -212,8 +215,8 @@ fn frame(rng: &mut Rng, common: u32, template: &[u8]) -> Vec<u8> {
             record_sequence: near(rng),
             slot_sequence: near(rng),
             slot: rng.u8(..=SLOTS),
-            rider: if rng.bool() {
-                NO_RIDER
+            piggyback: if rng.bool() {
+                NO_PIGGYBACK
             } else {
                 rng.u8(..=SLOTS)
             },
@@ -226,11 +229,11 @@ fn frame(rng: &mut Rng, common: u32, template: &[u8]) -> Vec<u8> {
     buffer[..len].to_vec()
 }
 
-/// What it took to find back.
+/// The cost of the recovery.
 struct Cost {
     /// Flights of frames until the last event of the link.
     flights: u32,
-    /// Paces until then.
+    /// Ticks until then.
     ticks: u32,
 }
 
@@ -271,8 +274,8 @@ fn find_back(seed: u64) -> Cost {
         pair.events(),
         0,
     );
-    // Longer than silence takes to tell: then nothing is left to come.
-    while calm < 2 * SILENT_PACES {
+    // Longer than the detection of silence takes: then nothing more can follow.
+    while calm < 2 * KEEPALIVE_MISSES {
         let before = (pair.flights, pair.ticks);
         while pair.fly() {
             if pair.events() > events {
@@ -284,7 +287,7 @@ fn find_back(seed: u64) -> Cost {
                 calm = 0;
             }
         }
-        pair.pace();
+        pair.tick();
         if pair.events() > events {
             events = pair.events();
             cost = Cost {
@@ -300,9 +303,12 @@ fn find_back(seed: u64) -> Cost {
     for side in [A, B] {
         let host = &mut pair.hosts[side];
         assert!(
-            (0..OLD).all(|token| host.told.get(&token).is_some_and(|told| told.len() == 1)),
+            (0..OLD).all(|token| host
+                .completions
+                .get(&token)
+                .is_some_and(|completions| completions.len() == 1)),
             "seed {seed}, side {side}: {:?}",
-            host.told
+            host.completions
         );
         assert_eq!(pair.nodes[side].room(), (OLD + NEW) as u32, "seed {seed}");
         assert_eq!(pair.nodes[side].in_doubt(), 0, "seed {seed}");
@@ -315,14 +321,14 @@ fn find_back(seed: u64) -> Cost {
         }
     }
     for _ in 0..4 {
-        pair.pace();
+        pair.tick();
     }
     for side in [A, B] {
         let downs = &pair.hosts[side].downs;
         assert!(downs.is_empty(), "seed {seed}, side {side}: {downs:?}");
         for token in OLD..OLD + NEW {
             assert_eq!(
-                pair.hosts[side].told.get(&token),
+                pair.hosts[side].completions.get(&token),
                 Some(&vec![true]),
                 "seed {seed}"
             );
@@ -332,8 +338,8 @@ fn find_back(seed: u64) -> Cost {
     }
     let round_trips = cost.round_trips();
     assert!(
-        round_trips <= ROUND_TRIPS_MAX && cost.ticks <= PACES_MAX,
-        "seed {seed}: {round_trips} round trips, {} paces",
+        round_trips <= ROUND_TRIPS_MAX && cost.ticks <= TICKS_MAX,
+        "seed {seed}: {round_trips} round trips, {} ticks",
         cost.ticks
     );
     cost
@@ -359,13 +365,13 @@ fn a_link_finds_back_from_arbitrary_registers() {
     };
     let starts = costs.len();
     let (median, p99, max) = figures(Cost::round_trips);
-    let paces = figures(|cost| cost.ticks);
+    let ticks = figures(|cost| cost.ticks);
     #[expect(clippy::print_stdout, reason = "the promise names these figures")]
     {
         println!(
-            "{starts} starts from seed {base}: round trips until both ends hold one epoch for good \
-             p50 {median}, p99 {p99}, max {max}; paces p50 {}, p99 {}, max {}",
-            paces.0, paces.1, paces.2
+            "{starts} starts from seed {base}: round trips until both ends permanently hold one \
+             epoch p50 {median}, p99 {p99}, max {max}; ticks p50 {}, p99 {}, max {}",
+            ticks.0, ticks.1, ticks.2
         );
     }
     assert!(starts > 1000, "{starts} only");

@@ -1,4 +1,5 @@
-//! From whatever tables and notes under way: within four paces all that are connected hang, without a loop.
+//! From arbitrary tables and messages in flight: within four ticks all connected nodes are
+//! attached, without a loop.
 //!
 //! `COVALENT_TREES_SEED` runs one start.
 #![allow(clippy::unwrap_used, reason = "a test that finds nothing has failed")]
@@ -12,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use covalent_protocol::tree::{
     Label, Standing,
-    note::{Digest, Item, NOTE_BYTES_MAX, Writer, write_tell},
+    note::{CONTROL_MESSAGE_BYTES_MAX, Digest, Item, Writer, write_resync},
 };
 use fastrand::Rng;
 use mesh::{Mesh, guid};
@@ -24,9 +25,9 @@ const STARTS_MIN: u64 = 50;
 /// As many as that where more would take longer.
 const TIME: Duration = Duration::from_secs(3);
 
-/// A note that a node could say, about roots that there are or not.
+/// A control message that a node could send, about existing or invented roots.
 fn note(rng: &mut Rng, nodes: usize) -> Vec<u8> {
-    let mut space = [0; NOTE_BYTES_MAX];
+    let mut space = [0; CONTROL_MESSAGE_BYTES_MAX];
     let root = |rng: &mut Rng| match rng.usize(..nodes + 1) {
         at if at < nodes => guid(at),
         _ => 0x0dea_d000,
@@ -46,7 +47,7 @@ fn note(rng: &mut Rng, nodes: usize) -> Vec<u8> {
             writer.finish()
         }
         1 => {
-            let mut writer = Writer::seek(&mut space);
+            let mut writer = Writer::search(&mut space);
             writer.item(Item::bound(root(rng), label(rng)));
             writer.finish()
         }
@@ -56,16 +57,16 @@ fn note(rng: &mut Rng, nodes: usize) -> Vec<u8> {
             sum: rng.u64(..),
         }
         .write(&mut space),
-        3 => write_tell(rng.u8(1..), &mut space),
+        3 => write_resync(rng.u8(1..), &mut space),
         _ => {
             let mut writer = Writer::advert(&mut space);
             for _ in 0..rng.usize(1..4) {
-                let hangs = rng.bool();
+                let attached = rng.bool();
                 writer.item(Item {
-                    hops: if hangs { rng.u16(..9) } else { 0 },
-                    life: rng.u16(..3),
-                    hangs,
-                    child: hangs && rng.bool(),
+                    hops: if attached { rng.u16(..9) } else { 0 },
+                    incarnation: rng.u16(..3),
+                    attached,
+                    child: attached && rng.bool(),
                     ..Item::bound(root(rng), label(rng))
                 });
             }
@@ -75,7 +76,8 @@ fn note(rng: &mut Rng, nodes: usize) -> Vec<u8> {
     space[..len.unwrap()].to_vec()
 }
 
-/// Starts from anywhere, and returns the paces after which all hung and were seen to hang from then on.
+/// Starts from arbitrary state. Returns the ticks after which all nodes were attached and stayed
+/// so.
 fn find_back(seed: u64) -> u32 {
     let mut rng = Rng::with_seed(seed);
     let nodes = rng.usize(3..=12);
@@ -96,9 +98,9 @@ fn find_back(seed: u64) -> u32 {
         }
     }
     for cable in &mut mesh.cables {
-        for under_way in &mut cable.under_way {
+        for in_flight in &mut cable.in_flight {
             for _ in 0..rng.usize(..3) {
-                under_way.push_back(note(&mut rng, nodes));
+                in_flight.push_back(note(&mut rng, nodes));
             }
         }
     }
@@ -109,16 +111,16 @@ fn find_back(seed: u64) -> u32 {
     // From here on there is no loop at any instant.
     mesh.is_checked = true;
     mesh.forget_nearest();
-    let mut paces = 2;
-    while mesh.find_fault().is_some() && paces < 4 {
+    let mut ticks = 2;
+    while mesh.find_fault().is_some() && ticks < 4 {
         mesh.run(1);
-        paces += 1;
+        ticks += 1;
     }
     if let Some(fault) = mesh.find_fault() {
-        panic!("seed {seed}, after {paces} paces: {fault}");
+        panic!("seed {seed}, after {ticks} ticks: {fault}");
     }
     mesh.run(2);
-    // What takes paces for each hop: shortest ways.
+    // Shortest paths take ticks for each hop.
     mesh.is_checked = false;
     mesh.run(nodes * 6);
     if let Some(fault) = mesh.find_fault() {
@@ -134,7 +136,7 @@ fn find_back(seed: u64) -> u32 {
             "seed {seed}"
         );
     }
-    paces
+    ticks
 }
 
 #[test]
@@ -156,7 +158,8 @@ fn trees_find_back_from_arbitrary_tables() {
     #[expect(clippy::print_stdout, reason = "the promise names these figures")]
     {
         println!(
-            "{} starts: paces until all hang for good, two at least: p50 {}, p99 {}, max {}",
+            "{} starts: ticks until all are permanently attached, two at least: p50 {}, p99 {}, \
+             max {}",
             costs.len(),
             at(0.5),
             at(0.99),
@@ -178,15 +181,15 @@ fn whole_nodes_find_back_from_arbitrary_registers() {
         for (node, host) in rack.nodes.iter_mut().zip(&mut rack.hosts) {
             node.scramble(rng.u64(..), common, host);
         }
-        // Silence tells of the last link that is up at one end only, and that takes four paces.
+        // Silence reveals the last link that is up at one end only. That takes four ticks.
         for _ in 0..24 {
-            rack.pace();
+            rack.tick();
         }
         rack.settle();
         for from in 0..5 {
             for to in (0..5).filter(|to| *to != from) {
-                let way = rack.way(from, to);
-                assert_eq!(way.last(), Some(&to), "seed {seeds}: from {from}");
+                let route = rack.route(from, to);
+                assert_eq!(route.last(), Some(&to), "seed {seeds}: from {from}");
             }
         }
         seeds += 1;

@@ -1,4 +1,4 @@
-//! What a verb may say, and in how many bytes.
+//! Valid verbs, and their encoded lengths.
 #![allow(clippy::unwrap_used)]
 
 use covalent_protocol::{
@@ -7,12 +7,12 @@ use covalent_protocol::{
         Comparison, Condition, DecodeError, MultiCommit, Order, REQUEST_BYTES_MAX, Reply, Request,
         SEND_BYTES_MAX, Update, Verb, Word,
         doubt::ExchangeName,
-        envelope::{Completion, CompletionOutcome, EnvelopeError, Submit, Told},
+        envelope::{Completion, CompletionOutcome, EnvelopeError, ReportStamp, Submit},
     },
 };
 
 #[test]
-fn what_a_verb_on_one_word_says_fits_one_record() {
+fn a_verb_on_one_word_fits_one_record() {
     let verb = Verb::Conditional {
         condition: Condition {
             comparison: Comparison::Equal,
@@ -38,7 +38,7 @@ fn what_a_verb_on_one_word_says_fits_one_record() {
 }
 
 #[test]
-fn what_a_verb_has_no_use_for_is_zero() {
+fn unused_fields_of_a_verb_are_zero() {
     let words = [Word {
         offset: 0,
         expected: 0,
@@ -119,7 +119,7 @@ fn reserved_bytes_are_zero() {
     for (outcome, reserved) in outcomes {
         let completion = Completion {
             user_data: 1,
-            told: Told {
+            reported: ReportStamp {
                 executor: 0x0708_090a_0b0c_0d0e,
                 count: 0x1112_1314_1516_1718,
                 clock: 0x2122_2324_2526_2728,

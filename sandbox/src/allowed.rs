@@ -6,16 +6,17 @@ use seccompiler::{BackendError, SeccompAction, SeccompFilter, SeccompRule, Targe
 
 use crate::condition::{all, has, is, lacks};
 
-/// What one daemon asks for beside what every program does.
+/// Calls that one daemon makes in addition to those of every program.
 #[derive(Debug, Clone, Copy)]
 pub struct Calls {
-    /// Calls with whatever arguments.
+    /// Calls with any arguments.
     pub calls: &'static [libc::c_long],
     /// Families of addresses of which it makes sockets.
     pub sockets: &'static [libc::c_int],
 }
 
-/// What the standard library, the allocator and the logs ask for, and what moves bytes between descriptors that are open.
+/// Calls that the standard library, the allocator and the logs make, and calls that move bytes
+/// between open descriptors.
 const COMMON: &[libc::c_long] = &[
     // Descriptors.
     libc::SYS_read,
@@ -120,7 +121,7 @@ const COMMON: &[libc::c_long] = &[
     libc::SYS_rt_sigreturn,
     libc::SYS_rt_sigtimedwait,
     libc::SYS_sigaltstack,
-    // What this process and this host are.
+    // Identity and state of this process and this host.
     libc::SYS_getpid,
     libc::SYS_getppid,
     libc::SYS_getuid,
@@ -164,7 +165,7 @@ const OLD: &[libc::c_long] = &[
 #[cfg(not(target_arch = "x86_64"))]
 const OLD: &[libc::c_long] = &[];
 
-/// What a thread may set of itself: its name, and that it is not to be given more privileges.
+/// Attributes that a thread may set for itself: its name, and that it gains no more privileges.
 const PRCTL: [libc::c_int; 4] = [
     libc::PR_SET_NAME,
     libc::PR_GET_NAME,
@@ -199,7 +200,8 @@ pub(crate) fn filter(
             libc::SYS_clone,
             vec![all(vec![has(0, libc::CLONE_THREAD.cast_unsigned())?])?],
         ),
-        // No memory that can be written and executed, and none that becomes executable: libraries are mapped so from their files.
+        // No memory is both writable and executable, and none becomes executable later. Libraries
+        // are mapped executable from their files.
         (
             libc::SYS_mmap,
             vec![
@@ -208,9 +210,9 @@ pub(crate) fn filter(
             ],
         ),
         (libc::SYS_mprotect, vec![all(vec![lacks(2, executable)?])?]),
-        // Ending itself, as a panic does, and nobody else.
+        // Killing this process, as a panic does, but no other.
         (libc::SYS_tgkill, vec![all(vec![is(0, this_process)?])?]),
-        // Limits may be read. The new ones are a pointer, of which the lower and the upper half are nothing.
+        // Limits may be read. New limits are a pointer, which must be zero in both halves.
         (libc::SYS_prlimit64, vec![no_new_limits()?]),
     ]);
     SeccompFilter::new(

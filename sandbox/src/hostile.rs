@@ -1,4 +1,5 @@
-//! What no daemon asks for: whoever does has taken it over, and the process ends before more is done.
+//! Calls that no daemon makes. A process that makes one is compromised: the filter kills it before
+//! it does more.
 
 use std::collections::BTreeMap;
 
@@ -6,9 +7,9 @@ use seccompiler::{BackendError, SeccompAction, SeccompFilter, TargetArch};
 
 use crate::condition::{all, is};
 
-/// Calls that end the process whatever their arguments are.
+/// Calls that kill the process for any arguments.
 const CALLS: &[libc::c_long] = &[
-    // Other programs, and what they do.
+    // Execution and inspection of other programs.
     libc::SYS_execve,
     libc::SYS_execveat,
     libc::SYS_ptrace,
@@ -35,7 +36,7 @@ const CALLS: &[libc::c_long] = &[
     libc::SYS_ioperm,
     #[cfg(target_arch = "x86_64")]
     libc::SYS_modify_ldt,
-    // What is mounted where, and who sees it.
+    // Mounts and namespaces.
     libc::SYS_mount,
     libc::SYS_umount2,
     libc::SYS_pivot_root,
@@ -50,7 +51,7 @@ const CALLS: &[libc::c_long] = &[
     libc::SYS_quotactl,
     libc::SYS_setns,
     libc::SYS_unshare,
-    // Who this process is.
+    // Credentials of this process.
     libc::SYS_setuid,
     libc::SYS_setgid,
     libc::SYS_setreuid,
@@ -73,7 +74,8 @@ const CALLS: &[libc::c_long] = &[
     libc::SYS_setdomainname,
 ];
 
-/// Requests to a terminal that type into it, or paste: a daemon that was started from one has it open.
+/// Terminal requests that inject or paste input. A daemon that was started from a terminal has it
+/// open.
 const TYPING: [u32; 2] = [libc::TIOCSTI as u32, libc::TIOCLINUX as u32];
 
 pub(crate) fn filter(architecture: TargetArch) -> Result<SeccompFilter, BackendError> {

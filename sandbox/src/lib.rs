@@ -1,17 +1,19 @@
-//! What a daemon may ask of the kernel once it has started.
+//! System calls that a daemon may make after it has started.
 //!
-//! Three filters hold for every thread of the process, and for those that it starts later, until it ends:
+//! Three filters apply to every thread of the process, including threads started later, until the
+//! process exits:
 //!
-//! | filter | says |
+//! | filter | effect |
 //! |---|---|
-//! | `hostile` | what only an intruder would ask for ends the process (`SIGSYS`) |
-//! | `newer` | calls whose arguments a filter cannot see are unknown (`ENOSYS`), so that libraries use the older ones |
-//! | `allowed` | of the others only those of the list are made; the rest fail with `EPERM` |
+//! | `hostile` | calls that only an intruder would make kill the process (`SIGSYS`) |
+//! | `newer` | calls whose arguments a filter cannot see fail with `ENOSYS` |
+//! | `allowed` | of the others only those on the list are allowed, the rest fail with `EPERM` |
 //!
-//! The kernel remembers for each call that is allowed whatever its arguments are that it is: such a call costs a bit that is looked at. So what a
-//! lane asks for has no condition on its arguments.
+//! On `ENOSYS`, libraries use the older calls. The kernel caches which calls are allowed for any
+//! arguments: such a call costs the test of one bit. The calls of a lane therefore have no
+//! condition on their arguments.
 //!
-//! Nothing here needs a privilege, and nothing can be taken back.
+//! Nothing here needs a privilege, and nothing can be undone.
 
 mod allowed;
 mod condition;
@@ -22,20 +24,22 @@ use seccompiler::{BackendError, BpfProgram, apply_filter_all_threads};
 
 pub use self::allowed::Calls;
 
-/// The sandbox could not be closed. What was installed before stays.
+/// The sandbox could not be installed. Filters installed before stay in force.
 #[derive(Debug, thiserror::Error)]
 pub enum SandboxError {
     /// The filter could not be made.
-    #[error("the system-call filter could not be made: {0}")]
+    #[error("the system-call filter could not be created: {0}")]
     Made(#[from] BackendError),
     /// The kernel did not take it.
     #[error(
-        "the kernel did not take the system-call filter: {0}; a kernel without CONFIG_SECCOMP_FILTER needs `node.sandbox = false`"
+        "the kernel did not accept the system-call filter: {0}; a kernel without \
+         CONFIG_SECCOMP_FILTER needs `node.sandbox = false`"
     )]
     Installed(#[from] seccompiler::Error),
 }
 
-/// Closes the sandbox around the whole process: from now on it makes only `calls` beside those that every program makes.
+/// Installs the sandbox for the whole process. From now on it may make only `calls` and the calls
+/// of every program.
 ///
 /// # Errors
 /// [`SandboxError`].
@@ -44,7 +48,7 @@ pub fn install(calls: &Calls) -> Result<(), SandboxError> {
     let filters: [BpfProgram; 3] = [
         hostile::filter(architecture)?.try_into()?,
         newer::filter(architecture)?.try_into()?,
-        // The last one: it does not let another one be installed.
+        // Last: it prevents the installation of further filters.
         allowed::filter(calls, architecture)?.try_into()?,
     ];
     for filter in &filters {

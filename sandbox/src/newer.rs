@@ -1,5 +1,6 @@
-//! Calls that take their arguments in memory, where no filter sees them, and have an older one that does not. "There is no such call" has libraries
-//! use that; any other refusal they take for final.
+//! Calls that take their arguments in memory, where no filter sees them, and that have an older
+//! variant without this problem. Libraries fall back to the older variant on `ENOSYS`. They treat
+//! any other error as final.
 
 use seccompiler::{BackendError, SeccompAction, SeccompFilter, TargetArch};
 

@@ -1,7 +1,8 @@
-//! How many exchanges two nodes make on one core, through frames in memory.
+//! Measures how many exchanges two nodes complete on one core, with frames in memory.
 //!
-//! `cargo run --release -p covalent-sim --example exchange_rate [SECONDS]`. One thread drives both nodes, so the figure
-//! is the cost of both ends together: validation, CRCs, state machines, frames; no port and no application.
+//! `cargo run --release -p covalent-sim --example exchange_rate [SECONDS]`. One thread drives both
+//! nodes, so the figure is the cost of both ends together: validation, CRCs, state machines and
+//! frames. There is no port and no application.
 
 use std::{
     hint::black_box,
@@ -60,7 +61,7 @@ struct Pair {
 
 impl Pair {
     /// Carries everything that node `from` has to send to the other.
-    fn carry(&mut self, from: usize) -> bool {
+    fn forward(&mut self, from: usize) -> bool {
         let mut moved = false;
         while let Some(len) = self.nodes[from].poll_transmit(0, &mut self.frame) {
             self.nodes[1 - from].on_frame(0, &self.frame[..len], &mut self.hosts[1 - from]);
@@ -84,7 +85,7 @@ fn measure(mode: Mode, open: u64, span: Duration) -> Result<f64, Box<dyn std::er
     for (node, host) in pair.nodes.iter_mut().zip(&mut pair.hosts) {
         node.on_carrier(0, true, host);
     }
-    while pair.carry(0) | pair.carry(1) {}
+    while pair.forward(0) | pair.forward(1) {}
     let payload = [1; 24];
     let start = Instant::now();
     let mut submitted = 0;
@@ -95,8 +96,8 @@ fn measure(mode: Mode, open: u64, span: Duration) -> Result<f64, Box<dyn std::er
                 pair.nodes[0].submit(2, mode, &payload, submitted)?;
                 submitted += 1;
             }
-            pair.carry(0);
-            pair.carry(1);
+            pair.forward(0);
+            pair.forward(1);
         }
     }
     Ok(pair.hosts[0].completed as f64 / start.elapsed().as_secs_f64())
@@ -109,10 +110,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     for mode in [Mode::OnePhase, Mode::TwoPhase] {
         for open in [1, 16, 64] {
             let rate = measure(mode, open, Duration::from_secs_f64(seconds))?;
-            #[expect(
-                clippy::print_stdout,
-                reason = "the figures are what the program is for"
-            )]
+            #[expect(clippy::print_stdout, reason = "the program prints its figures")]
             {
                 println!("{mode:?}, {open:2} open: {:.2} M exchanges/s", rate / 1e6);
             }

@@ -1,28 +1,29 @@
-//! Frames that anybody may find under way: their CRCs are right, and what they say is near to what the ends may believe.
+//! Arbitrary frames in flight: their CRCs are valid, and their contents are close to the state of
+//! the two ends.
 
 use covalent_protocol::{
     DEFAULT_ETHERTYPE, FRAME_BYTES_MAX,
     wire::{
         frame::FrameWriter,
         message,
-        record::{Header, NO_RIDER, Shape},
+        record::{Header, NO_PIGGYBACK, Shape},
         slice::Kind,
     },
 };
 use fastrand::Rng;
 
-/// What a frame may say.
+/// Values that a drawn frame may carry.
 #[derive(Debug)]
 pub struct Near<'a> {
     /// Serial numbers are near to this one.
     pub common: u32,
     /// Slots are at most one more than these.
     pub slots: u8,
-    /// Who says the handshakes.
+    /// GUID that handshakes name as their sender.
     pub guid: u64,
-    /// Lives that handshakes speak of.
+    /// Incarnations that handshakes name.
     pub incarnations: &'a [u64],
-    /// What requests carry, often.
+    /// Payloads that most requests carry.
     pub requests: &'a [&'a [u8]],
 }
 
@@ -44,7 +45,7 @@ impl Near<'_> {
         buffer[..len].to_vec()
     }
 
-    /// As [`Near::frame`], of somebody who knows no incarnation of anybody.
+    /// Like [`Near::frame`], but from a sender that knows no incarnations.
     pub fn forged(&self, rng: &mut Rng) -> Vec<u8> {
         let mut buffer = [0; FRAME_BYTES_MAX];
         let Some(mut writer) = FrameWriter::new(&mut buffer) else {
@@ -72,7 +73,7 @@ impl Near<'_> {
     }
 
     fn slot(&self, rng: &mut Rng) -> u8 {
-        rng.u8(..=self.slots.min(NO_RIDER - 1))
+        rng.u8(..=self.slots.min(NO_PIGGYBACK - 1))
     }
 
     fn write_message(&self, rng: &mut Rng, writer: &mut FrameWriter<'_>) {
@@ -93,14 +94,18 @@ impl Near<'_> {
             record_sequence: self.number(rng),
             slot_sequence: self.number(rng),
             slot: self.slot(rng),
-            rider: if rng.bool() { NO_RIDER } else { self.slot(rng) },
+            piggyback: if rng.bool() {
+                NO_PIGGYBACK
+            } else {
+                self.slot(rng)
+            },
             clock: rng.u32(..),
             shape: Shape::whole(payload.len()),
         };
         message::write(&header, &payload, writer);
     }
 
-    /// Of this life of its sender or another, for any epoch, with any echo.
+    /// Writes a handshake with any incarnation of its sender, any epoch and any echo.
     fn write_handshake(&self, rng: &mut Rng, writer: &mut FrameWriter<'_>) {
         let mut payload = Vec::new();
         payload.extend(self.guid.to_le_bytes());
@@ -111,7 +116,7 @@ impl Near<'_> {
         payload.extend([self.slots, rng.u8(..4)]);
         payload.extend(250u16.to_le_bytes());
         payload.extend([rng.u8(..=self.slots), 0, 0, 0, 0, 0]);
-        payload.extend(b"nobody");
+        payload.extend(b"unprivileged");
         let header = Header {
             kind: Kind::Init,
             yours: 0,
@@ -119,7 +124,7 @@ impl Near<'_> {
             record_sequence: 0,
             slot_sequence: 0,
             slot: 0,
-            rider: NO_RIDER,
+            piggyback: NO_PIGGYBACK,
             clock: 0,
             shape: Shape::whole(payload.len()),
         };

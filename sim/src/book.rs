@@ -1,12 +1,12 @@
-//! Everything that was asked, and what became of it.
+//! Records all exchanges and their outcomes.
 
 use covalent_protocol::{ExchangeId, Mode};
 
-use crate::{ask::Ask, payload};
+use crate::{operation::Operation, payload};
 
 /// A node between two crashes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Life {
+pub struct NodeIncarnation {
     /// The node.
     pub node: usize,
     /// Crashes before.
@@ -16,49 +16,50 @@ pub struct Life {
 /// One exchange. Its place in the book is its token.
 #[derive(Debug, Clone)]
 pub struct Exchange {
-    /// Who asked, and in which life.
-    pub from: Life,
-    /// Who was asked, and the life of it that the one who asked knew.
-    pub to: Life,
+    /// The initiator and its incarnation.
+    pub from: NodeIncarnation,
+    /// The responder, in the incarnation that the initiator knew.
+    pub to: NodeIncarnation,
     /// How.
     pub mode: Mode,
-    /// For what.
-    pub ask: Ask,
+    /// The requested verb.
+    pub operation: Operation,
     /// The request as it was handed to the node.
     pub request: Vec<u8>,
     /// Bytes that its reply is brought to.
     pub reply_bytes: usize,
     /// The first execution.
     pub executed: Option<Execution>,
-    /// How it ended for the one who asked.
+    /// Outcome at the initiator.
     pub ended: Option<Ended>,
-    /// The cable that it was last sent on, if that is followed.
+    /// Cable that last carried it, if tracked.
     pub sent_on: Option<usize>,
-    /// The one who asked was told that it is in doubt, and may ask for it by this name.
+    /// Name for queries about the exchange. Set once the initiator is notified that it is in doubt.
     pub name: Option<ExchangeId>,
-    /// The one who asked does not care any more.
-    pub cancelled: bool,
-    /// It was open while registers held anything, and waits for a peer to which no cable led when all else had come to its end.
+    /// The initiator no longer needs the outcome.
+    pub canceled: bool,
+    /// The exchange was open while registers were arbitrary. At convergence it still waits for a
+    /// peer that no cable reached.
     pub loose: bool,
 }
 
 /// An execution.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Execution {
-    /// The life that executed.
-    pub life: Life,
-    /// What it replied.
+    /// Incarnation that executed it.
+    pub node_incarnation: NodeIncarnation,
+    /// Reply of the execution.
     pub reply: Vec<u8>,
 }
 
 /// A question for an exchange by its name. Its place in the book is its number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Question {
-    /// Who asked, and in which life.
-    pub by: Life,
+    /// The querying node and its incarnation.
+    pub by: NodeIncarnation,
     /// About which exchange.
     pub token: u64,
-    /// It was asked and is not answered.
+    /// The query was sent and has no reply yet.
     pub is_open: bool,
 }
 
@@ -69,38 +70,39 @@ pub enum Ended {
     Committed,
     /// Not executed.
     Refused,
-    /// Nobody knows.
+    /// The outcome is unknown.
     Restarted,
 }
 
-/// All exchanges and all lives.
+/// Records all exchanges and all incarnations.
 #[derive(Debug)]
 pub struct Book {
     exchanges: Vec<Exchange>,
     questions: Vec<Question>,
-    lives: Vec<u32>,
-    /// For each life of each node the life in which its memory began.
+    current: Vec<u32>,
+    /// For each incarnation of each node, the incarnation in which its memory began.
     memories: Vec<Vec<u32>>,
     /// Nodes that may forget a peer without a crash.
     forgetful: Vec<bool>,
-    /// Nodes whose registers held anything in this life.
+    /// Nodes whose registers were arbitrary in this incarnation.
     hit: Vec<bool>,
-    /// Registers hold anything, and not everything has come to its end since.
+    /// Registers are arbitrary, and the world has not converged since.
     unsettled: bool,
-    /// The first exchange that was asked for since.
+    /// Token of the first exchange after the last convergence.
     settled_from: u64,
-    /// Somebody asks in the names of others.
+    /// A lying neighbor sends queries in the names of other nodes.
     lied_to: bool,
 }
 
 impl Book {
-    /// The book of `nodes` nodes. Those that `forgetful` names meet more peers than they can remember.
+    /// Creates the book of `nodes` nodes. `forgetful` lists those that meet more peers than they
+    /// can remember.
     #[must_use]
     pub fn new(nodes: usize, forgetful: &[usize]) -> Self {
         Self {
             exchanges: Vec::new(),
             questions: Vec::new(),
-            lives: vec![0; nodes],
+            current: vec![0; nodes],
             memories: vec![vec![0]; nodes],
             forgetful: (0..nodes).map(|node| forgetful.contains(&node)).collect(),
             hit: vec![false; nodes],
@@ -110,38 +112,41 @@ impl Book {
         }
     }
 
-    /// Whether somebody asks in the names of others how their exchanges ended.
+    /// Whether a lying neighbor queries the outcomes of exchanges in the names of other nodes.
     #[must_use]
     pub const fn is_lied_to(&self) -> bool {
         self.lied_to
     }
 
-    pub(crate) const fn note_liar(&mut self) {
+    pub(crate) const fn record_liar(&mut self) {
         self.lied_to = true;
     }
 
-    /// The life that a node lives now.
+    /// Returns the current incarnation of a node.
     #[must_use]
-    pub fn life(&self, node: usize) -> Life {
-        Life {
+    pub fn node_incarnation(&self, node: usize) -> NodeIncarnation {
+        NodeIncarnation {
             node,
-            number: self.lives[node],
+            number: self.current[node],
         }
     }
 
-    /// Whether this life is still lived.
+    /// Whether an incarnation is the current one of its node.
     #[must_use]
-    pub fn lives(&self, life: Life) -> bool {
-        self.life(life.node) == life
+    pub fn is_current(&self, node_incarnation: NodeIncarnation) -> bool {
+        self.node_incarnation(node_incarnation.node) == node_incarnation
     }
 
-    /// The life in which the memory of a life began: an earlier one, if it started again with a journal.
+    /// Returns the incarnation in which the memory of `node_incarnation` began. It is an earlier
+    /// one if the node restarted with a journal.
     #[must_use]
-    pub fn memory_of(&self, life: Life) -> Life {
-        let number = self.memories[life.node].get(life.number as usize).copied();
-        Life {
-            number: number.unwrap_or(life.number),
-            ..life
+    pub fn memory_of(&self, node_incarnation: NodeIncarnation) -> NodeIncarnation {
+        let number = self.memories[node_incarnation.node]
+            .get(node_incarnation.number as usize)
+            .copied();
+        NodeIncarnation {
+            number: number.unwrap_or(node_incarnation.number),
+            ..node_incarnation
         }
     }
 
@@ -151,20 +156,22 @@ impl Book {
         self.forgetful[node]
     }
 
-    /// Whether registers held anything, and everything has not come to its end since. Nothing is promised then but that it will.
+    /// Whether registers were arbitrary and the world has not converged since. Only convergence is
+    /// guaranteed meanwhile.
     #[must_use]
     pub const fn is_unsettled(&self) -> bool {
         self.unsettled
     }
 
-    /// Whether the registers of a node held anything in its present life. It may not know its peers' numbers then, nor trust its memory.
+    /// Whether the registers of a node were arbitrary in its current incarnation. The node may then
+    /// not know its peers' numbers and cannot trust its memory.
     #[must_use]
     pub fn was_hit(&self, node: usize) -> bool {
         self.hit[node]
     }
 
-    /// Whether an exchange was asked for before everything had come to its end behind arbitrary registers: it was executed any
-    /// number of times, and it has ended unless it is loose.
+    /// Whether an exchange was submitted before convergence from arbitrary registers. It was
+    /// executed any number of times. It has ended unless it is loose.
     #[must_use]
     pub const fn is_written_off(&self, token: u64) -> bool {
         token < self.settled_from
@@ -207,17 +214,17 @@ impl Book {
         self.exchanges.len() as u64
     }
 
-    /// Whether somebody waits for the end of an exchange.
+    /// Whether an initiator waits for the outcome of an exchange.
     #[must_use]
     pub fn is_waited_for(&self, exchange: &Exchange) -> bool {
-        exchange.ended.is_none() && !exchange.cancelled && self.lives(exchange.from)
+        exchange.ended.is_none() && !exchange.canceled && self.is_current(exchange.from)
     }
 
-    /// Exchanges that ended as forgotten by a peer that lives still.
+    /// Number of exchanges that ended as forgotten by a peer whose incarnation is still the same.
     #[must_use]
     pub fn forgotten(&self) -> u64 {
         let forgotten = |exchange: &&Exchange| {
-            exchange.ended == Some(Ended::Restarted) && self.lives(exchange.to)
+            exchange.ended == Some(Ended::Restarted) && self.is_current(exchange.to)
         };
         self.exchanges.iter().filter(forgotten).count() as u64
     }
@@ -226,7 +233,7 @@ impl Book {
         self.exchanges.push(exchange);
     }
 
-    pub(crate) fn ask(&mut self, by: Life, token: u64) {
+    pub(crate) fn open_query(&mut self, by: NodeIncarnation, token: u64) {
         self.questions.push(Question {
             by,
             token,
@@ -251,11 +258,11 @@ impl Book {
         self.restart(node);
         let memories = &mut self.memories[node];
         memories.pop();
-        memories.push(self.lives[node]);
+        memories.push(self.current[node]);
     }
 
     pub(crate) fn restart(&mut self, node: usize) {
-        self.lives[node] += 1;
+        self.current[node] += 1;
         self.hit[node] = false;
         let memories = &mut self.memories[node];
         memories.extend(memories.last().copied());

@@ -1,4 +1,4 @@
-//! A cable: two FIFO directions that lose, corrupt and repeat what they are given.
+//! A cable: two FIFO directions that drop, corrupt and repeat frames.
 
 use std::collections::VecDeque;
 
@@ -9,7 +9,7 @@ use crate::{plan::FrameFaults, records::Content};
 
 /// Most frames that overtake the repetition of one.
 const REPEAT_BEHIND_MAX: usize = 6;
-/// Bytes of a record that are payload, whatever the record says.
+/// Payload bytes of a record, whatever the record claims.
 const PAYLOAD: std::ops::Range<usize> = 32..56;
 
 /// One end of a cable.
@@ -32,25 +32,25 @@ pub struct Cable {
     pub cut: [bool; 2],
     /// Until which event each direction stands still, by receiving end.
     pub stalled_until: [u32; 2],
-    under_way: [VecDeque<UnderWay>; 2],
+    in_flight: [VecDeque<InFlight>; 2],
 }
 
 #[derive(Debug, Clone)]
-struct UnderWay {
+struct InFlight {
     frame: Vec<u8>,
     content: Option<Content>,
     /// The other end did not send it: its sender knows of one less.
     copy: bool,
 }
 
-/// What became of a frame that a cable was given.
+/// Outcome of a frame that was given to a cable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Fate {
-    /// It is under way.
-    UnderWay,
+pub enum FrameOutcome {
+    /// The frame is in flight.
+    InFlight,
     /// It is lost.
     Lost,
-    /// It is under way, but some of its bits flipped.
+    /// The frame is in flight, with some bits flipped.
     Corrupted,
 }
 
@@ -62,7 +62,7 @@ impl Cable {
             ends,
             cut: [false; 2],
             stalled_until: [0; 2],
-            under_way: [VecDeque::new(), VecDeque::new()],
+            in_flight: [VecDeque::new(), VecDeque::new()],
         }
     }
 
@@ -73,10 +73,10 @@ impl Cable {
         mut frame: Vec<u8>,
         faults: &FrameFaults,
         rng: &mut Rng,
-    ) -> Fate {
+    ) -> FrameOutcome {
         let mut happens = |thousandths: u32| thousandths > 0 && rng.u32(..1000) < thousandths;
         if self.cut[to] || happens(faults.lost) {
-            return Fate::Lost;
+            return FrameOutcome::Lost;
         }
         let corrupted = happens(faults.corrupted);
         let (forged, overtakes) = (happens(faults.forged), happens(faults.reordered));
@@ -94,7 +94,7 @@ impl Cable {
             frame[byte] ^= 1 << rng.u8(..8);
             frame::seal(&mut frame);
         }
-        let queue = &mut self.under_way[to];
+        let queue = &mut self.in_flight[to];
         let place = if overtakes {
             rng.usize(..=queue.len())
         } else {
@@ -102,24 +102,24 @@ impl Cable {
         };
         queue.insert(
             place,
-            UnderWay {
+            InFlight {
                 frame,
                 content,
                 copy: false,
             },
         );
         if corrupted {
-            Fate::Corrupted
+            FrameOutcome::Corrupted
         } else {
-            Fate::UnderWay
+            FrameOutcome::InFlight
         }
     }
 
-    /// A frame is under way to the end `to` that nobody sent.
+    /// Puts a frame that no node sent in flight to the end `to`.
     pub fn plant(&mut self, to: usize, frame: Vec<u8>, rng: &mut Rng) {
-        let queue = &mut self.under_way[to];
+        let queue = &mut self.in_flight[to];
         let place = rng.usize(..=queue.len());
-        let planted = UnderWay {
+        let planted = InFlight {
             content: Content::of(&frame),
             frame,
             copy: true,
@@ -134,56 +134,56 @@ impl Cable {
         faults: &FrameFaults,
         rng: &mut Rng,
     ) -> Option<(Vec<u8>, bool)> {
-        let queue = &mut self.under_way[to];
+        let queue = &mut self.in_flight[to];
         let next = queue.pop_front()?;
-        let again = faults.duplicated > 0 && rng.u32(..1000) < faults.duplicated;
-        if again {
+        let repeated = faults.duplicated > 0 && rng.u32(..1000) < faults.duplicated;
+        if repeated {
             // Behind later frames even: it is one too many, not one out of order.
             let behind = rng.usize(..=queue.len().min(REPEAT_BEHIND_MAX));
             queue.insert(
                 behind,
-                UnderWay {
+                InFlight {
                     copy: true,
                     ..next.clone()
                 },
             );
         }
-        Some((next.frame, again))
+        Some((next.frame, repeated))
     }
 
-    /// Frames under way to the end `to`.
+    /// Number of frames in flight to the end `to`.
     #[must_use]
     pub fn len(&self, to: usize) -> usize {
-        self.under_way[to].len()
+        self.in_flight[to].len()
     }
 
-    /// Records of an epoch under way to the end `to`, handshakes and copies left out.
+    /// Number of records of `epoch` in flight to the end `to`, without handshakes and copies.
     #[must_use]
-    pub fn records_under_way(&self, to: usize, epoch: u32) -> usize {
-        self.under_way[to]
+    pub fn records_in_flight(&self, to: usize, epoch: u32) -> usize {
+        self.in_flight[to]
             .iter()
-            .filter(|under_way| !under_way.copy)
-            .filter_map(|under_way| under_way.content)
+            .filter(|in_flight| !in_flight.copy)
+            .filter_map(|in_flight| in_flight.content)
             .filter(|content| content.epoch == epoch && !content.handshake)
             .map(|content| content.records)
             .sum()
     }
 
-    /// The epochs of the frames under way in both directions, handshakes among them.
-    pub fn epochs_under_way(&self) -> impl Iterator<Item = u32> {
-        let frames = self.under_way.iter().flatten();
-        frames.filter_map(|under_way| under_way.content.map(|content| content.epoch))
+    /// Epochs of the frames in flight in both directions, including handshakes.
+    pub fn epochs_in_flight(&self) -> impl Iterator<Item = u32> {
+        let frames = self.in_flight.iter().flatten();
+        frames.filter_map(|in_flight| in_flight.content.map(|content| content.epoch))
     }
 
-    /// Loses what is under way behind the first frame of each direction.
+    /// Drops the frames in flight behind the first one of each direction.
     pub fn lose_behind_first(&mut self) {
-        self.under_way
+        self.in_flight
             .iter_mut()
             .for_each(|direction| direction.truncate(1));
     }
 
-    /// Loses everything that is under way.
+    /// Drops all frames in flight.
     pub fn lose(&mut self) {
-        self.under_way.iter_mut().for_each(VecDeque::clear);
+        self.in_flight.iter_mut().for_each(VecDeque::clear);
     }
 }

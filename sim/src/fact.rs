@@ -1,4 +1,4 @@
-//! What happens in a world, as the checkers and the trace are shown it.
+//! Events of a world, as checkers and traces see them.
 
 use std::fmt;
 
@@ -6,8 +6,8 @@ use covalent_protocol::{Answer, ExchangeId, LinkEvent, Mode, Outcome, Refusal};
 use serde::Serialize;
 
 use crate::{
-    book::{Exchange, Life},
-    cable::Fate,
+    book::{Exchange, NodeIncarnation},
+    cable::FrameOutcome,
     node_name, payload, records,
     region::REGION_WORDS,
 };
@@ -25,13 +25,13 @@ pub struct Place {
     pub port: u16,
 }
 
-/// What a fact is about, for those who look for some only.
+/// Topic of a fact, used as a filter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Subject {
-    /// What programs ask for and are told.
+    /// Submissions and outcomes of programs.
     Exchange,
-    /// What a node's region takes part in.
+    /// Operations on a node's region.
     Region,
     /// Links.
     Link,
@@ -39,7 +39,7 @@ pub enum Subject {
     Fault,
     /// Single frames.
     Frame,
-    /// Paces.
+    /// Ticks.
     Pace,
     /// The run.
     Run,
@@ -49,16 +49,16 @@ pub enum Subject {
 #[derive(Debug)]
 pub enum Fact<'a> {
     /// A node took an exchange.
-    Asked {
+    Requested {
         /// Its token.
         token: u64,
-        /// What it is.
+        /// The exchange.
         exchange: Exchange,
     },
     /// A request was admitted.
     Admitted {
         /// Where.
-        at: Life,
+        at: NodeIncarnation,
         /// Its name there.
         id: &'a ExchangeId,
         /// How it is to be done.
@@ -71,7 +71,7 @@ pub enum Fact<'a> {
     /// A request was refused.
     Declined {
         /// Where.
-        at: Life,
+        at: NodeIncarnation,
         /// The request.
         payload: &'a [u8],
         /// Why.
@@ -82,7 +82,7 @@ pub enum Fact<'a> {
     /// An admitted request was executed.
     Executed {
         /// Where.
-        at: Life,
+        at: NodeIncarnation,
         /// Its name there.
         id: &'a ExchangeId,
         /// The request.
@@ -95,7 +95,7 @@ pub enum Fact<'a> {
     /// An admitted request was reversed.
     Reversed {
         /// Where.
-        at: Life,
+        at: NodeIncarnation,
         /// Its name there.
         id: &'a ExchangeId,
         /// The request.
@@ -103,10 +103,10 @@ pub enum Fact<'a> {
         /// Something was written meanwhile.
         wrote: bool,
     },
-    /// A program was told how its exchange ended.
-    Told {
-        /// Who.
-        by: Life,
+    /// A program was notified of the outcome of its exchange.
+    Reported {
+        /// The initiator.
+        by: NodeIncarnation,
         /// Which.
         token: u64,
         /// How.
@@ -114,51 +114,51 @@ pub enum Fact<'a> {
         /// Its node's clock.
         clock: u64,
     },
-    /// A program was told that its exchange is in doubt.
+    /// A program was notified that its exchange is in doubt.
     Doubted {
-        /// Who.
-        by: Life,
+        /// The initiator.
+        by: NodeIncarnation,
         /// Which.
         token: u64,
-        /// By what name it may be asked for.
+        /// Name for queries about it.
         name: &'a ExchangeId,
     },
-    /// A program asks for an exchange by its name.
-    AskedAgain {
-        /// Who.
-        by: Life,
+    /// A program queries an exchange by its name.
+    Queried {
+        /// The querying incarnation.
+        by: NodeIncarnation,
         /// The number of the question.
         question: u64,
         /// About which exchange.
         token: u64,
     },
-    /// A node has no room for a question.
-    NotAsked {
+    /// A node has no capacity for a query.
+    QueryRefused {
         /// The number of the question.
         question: u64,
     },
-    /// A program that asked by name was told that there is no path to the answer.
-    DoubtedAgain {
-        /// Who.
-        by: Life,
+    /// A program that queried by name was notified that no path leads to a reply.
+    QueryDoubted {
+        /// The querying incarnation.
+        by: NodeIncarnation,
         /// The number of the question.
         question: u64,
     },
-    /// A program that asked by name was told.
+    /// A program that queried by name got a reply.
     Answered {
-        /// Who.
-        by: Life,
+        /// The querying incarnation.
+        by: NodeIncarnation,
         /// The number of the question.
         question: u64,
         /// About which exchange.
         token: u64,
-        /// What.
+        /// The reply.
         answer: Answer<'a>,
         /// Its node's clock.
         clock: u64,
     },
     /// A program does not care any more.
-    Cancelled {
+    Canceled {
         /// About which exchange.
         token: u64,
     },
@@ -168,28 +168,28 @@ pub enum Fact<'a> {
         from: Place,
         /// The frame.
         frame: &'a [u8],
-        /// What became of it.
-        fate: Fate,
-        /// Records of its epoch that are under way in this direction with it.
-        under_way: usize,
-        /// The node had said that it had something to send.
+        /// Outcome of the frame.
+        frame_outcome: FrameOutcome,
+        /// Records of its epoch in flight in this direction, including this frame.
+        in_flight: usize,
+        /// The node had reported pending work.
         announced: bool,
     },
     /// A frame arrived.
-    Heard {
+    Received {
         /// The receiving port.
         at: Place,
         /// The frame.
         frame: &'a [u8],
         /// It will arrive again.
-        again: bool,
+        repeated: bool,
     },
-    /// A node's pace passed.
+    /// A node ticked.
     Ticked {
         /// The node.
         node: usize,
     },
-    /// A node's lane heard nothing for a while, and tells it.
+    /// A node's lane received nothing for a while, and notifies the node.
     Quiet {
         /// The node.
         node: usize,
@@ -198,13 +198,13 @@ pub enum Fact<'a> {
     Link {
         /// Where.
         at: Place,
-        /// What.
+        /// The link event.
         event: LinkEvent,
     },
-    /// A program was told that a node is reached, or lost.
+    /// A program was notified that a node is reached or lost.
     Path {
-        /// Who.
-        by: Life,
+        /// The notified incarnation.
+        by: NodeIncarnation,
         /// The GUID of the node.
         peer: u64,
         /// It is reached.
@@ -216,7 +216,7 @@ pub enum Fact<'a> {
         cable: usize,
         /// Directions, by receiving end.
         towards: [bool; 2],
-        /// The epochs of what was under way, if that is lost too.
+        /// Epochs of the frames in flight, if these are lost too.
         lost_epochs: Option<&'a [u32]>,
     },
     /// A cable is whole again.
@@ -265,10 +265,10 @@ pub enum Fact<'a> {
         node: usize,
         /// The cables at it.
         cables: &'a [usize],
-        /// What its journal makes of its memory.
+        /// Memory that its journal restored.
         words: &'a [u64; REGION_WORDS],
     },
-    /// The disk of a node has finished what it wrote.
+    /// The disk of a node completed a write.
     Synced {
         /// The node.
         node: usize,
@@ -282,12 +282,12 @@ pub enum Fact<'a> {
         /// The nodes that each cable joins now.
         cables: &'a [[usize; 2]],
     },
-    /// A port hears a frame of somebody who hears nothing there, in the call that comes next.
+    /// A port receives a forged frame in the next call. Its sender receives nothing from that port.
     Forged {
         /// The port.
         at: Place,
     },
-    /// A port heard random bytes.
+    /// A port received random bytes.
     Noise {
         /// The port.
         at: Place,
@@ -299,57 +299,57 @@ pub enum Fact<'a> {
         /// The cables at it.
         cables: &'a [usize],
     },
-    /// A frame is under way that nobody sent.
+    /// A frame that no node sent is in flight.
     Planted {
         /// The port that it goes to.
         at: Place,
         /// The frame.
         frame: &'a [u8],
     },
-    /// A node gave its program something that nobody asked for.
+    /// A node passed a request to its program that no initiator sent.
     Invented {
         /// Where.
-        at: Life,
-        /// What was to be done with it.
+        at: NodeIncarnation,
+        /// Operation on the request.
         what: &'static str,
         /// The bytes.
         payload: &'a [u8],
     },
-    /// Everything came to its end behind what was arbitrary, or not.
+    /// The world converged from arbitrary state, or failed to.
     Converged {
-        /// Paces that it took.
+        /// Number of ticks that it took.
         paces: u32,
-        /// Paces that it may take.
+        /// Number of ticks that it may take.
         paces_max: u32,
-        /// What did not come to its end.
+        /// Description of what did not complete.
         unfinished: Option<&'a str>,
     },
     /// From now on nothing fails.
     FaultsStopped,
-    /// Everything came to its end, or not.
+    /// Everything completed, or failed to.
     Rested {
-        /// Paces that it took.
+        /// Number of ticks that it took.
         paces: u32,
-        /// Paces that it may take.
+        /// Number of ticks that it may take.
         paces_max: u32,
-        /// What did not come to its end.
+        /// Description of what did not complete.
         unfinished: Option<&'a str>,
     },
 }
 
 impl Fact<'_> {
-    /// What it is about.
+    /// Topic of the fact.
     #[must_use]
     pub const fn subject(&self) -> Subject {
         match self {
-            Self::Asked { .. }
-            | Self::Told { .. }
+            Self::Requested { .. }
+            | Self::Reported { .. }
             | Self::Doubted { .. }
-            | Self::AskedAgain { .. }
-            | Self::NotAsked { .. }
-            | Self::DoubtedAgain { .. }
+            | Self::Queried { .. }
+            | Self::QueryRefused { .. }
+            | Self::QueryDoubted { .. }
             | Self::Answered { .. }
-            | Self::Cancelled { .. } => Subject::Exchange,
+            | Self::Canceled { .. } => Subject::Exchange,
             Self::Admitted { .. }
             | Self::Declined { .. }
             | Self::Executed { .. }
@@ -370,7 +370,7 @@ impl Fact<'_> {
             | Self::Planted { .. }
             | Self::Forged { .. }
             | Self::Noise { .. } => Subject::Fault,
-            Self::Sent { .. } | Self::Heard { .. } => Subject::Frame,
+            Self::Sent { .. } | Self::Received { .. } => Subject::Frame,
             Self::Ticked { .. } | Self::Quiet { .. } => Subject::Pace,
             Self::Converged { .. } | Self::FaultsStopped | Self::Rested { .. } => Subject::Run,
         }
@@ -396,12 +396,12 @@ impl fmt::Display for Place {
     }
 }
 
-impl fmt::Display for Life {
+impl fmt::Display for NodeIncarnation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(node_name(self.node))?;
         match self.number {
             0 => Ok(()),
-            number => write!(f, " in life {}", number + 1),
+            number => write!(f, " in incarnation {}", number + 1),
         }
     }
 }
@@ -410,12 +410,12 @@ impl fmt::Display for Fact<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let token = |payload: &[u8]| payload::token_of(payload).unwrap_or(u64::MAX);
         match self {
-            Self::Asked { token, exchange } => write!(
+            Self::Requested { token, exchange } => write!(
                 f,
-                "{} asks {} to {}: exchange {token}, {}",
+                "{} requests {} to {}: exchange {token}, {}",
                 exchange.from,
                 node_name(exchange.to.node),
-                exchange.ask,
+                exchange.operation,
                 phases(exchange.mode)
             ),
             Self::Admitted {
@@ -440,38 +440,39 @@ impl fmt::Display for Fact<'_> {
             Self::Reversed { at, payload, .. } => {
                 write!(f, "{at} reverses exchange {}", token(payload))
             }
-            Self::Told {
+            Self::Reported {
                 by, token, outcome, ..
             } => match outcome {
-                Outcome::Committed(_) => write!(f, "{by} is told: exchange {token} is done"),
+                Outcome::Committed(_) => write!(f, "{by} is notified: exchange {token} is done"),
                 Outcome::Refused(refusal) => {
-                    write!(f, "{by} is told: exchange {token} was refused, {refusal}")
+                    write!(
+                        f,
+                        "{by} is notified: exchange {token} was refused, {refusal}"
+                    )
                 }
                 Outcome::PeerRestarted => write!(
                     f,
-                    "{by} is told: the peer of exchange {token} forgot it, done at most once"
+                    "{by} is notified: the peer of exchange {token} forgot it, done at most once"
                 ),
             },
             Self::Doubted { by, token, name } => {
                 write!(
                     f,
-                    "{by} is told: exchange {token} is in doubt, no path to ask; it is number {} in slot {} of epoch {}",
+                    "{by} is notified: exchange {token} is in doubt, no path for a query; it is \
+                     number {} in slot {} of epoch {}",
                     name.sequence, name.slot, name.epoch
                 )
             }
-            Self::AskedAgain {
+            Self::Queried {
                 by,
                 question,
                 token,
-            } => write!(
-                f,
-                "{by} asks by name for exchange {token}: question {question}"
-            ),
-            Self::NotAsked { question } => write!(f, "there is no room for question {question}"),
-            Self::DoubtedAgain { by, question } => {
+            } => write!(f, "{by} queries exchange {token} by name: query {question}"),
+            Self::QueryRefused { question } => write!(f, "there is no space for query {question}"),
+            Self::QueryDoubted { by, question } => {
                 write!(
                     f,
-                    "{by} is told: no path to an answer to question {question}"
+                    "{by} is notified: no path for a reply to query {question}"
                 )
             }
             Self::Answered {
@@ -490,26 +491,37 @@ impl fmt::Display for Fact<'_> {
                 };
                 write!(
                     f,
-                    "{by} is answered question {question}: exchange {token} {answer}"
+                    "{by} gets the reply to query {question}: exchange {token} {answer}"
                 )
             }
-            Self::Cancelled { token } => write!(f, "nobody cares about exchange {token} any more"),
+            Self::Canceled { token } => write!(f, "exchange {token} is canceled"),
             Self::Sent {
-                from, frame, fate, ..
+                from,
+                frame,
+                frame_outcome,
+                ..
             } => {
-                let fate = match fate {
-                    Fate::UnderWay => "",
-                    Fate::Lost => ", which is lost",
-                    Fate::Corrupted => ", in which bits flip",
+                let frame_outcome = match frame_outcome {
+                    FrameOutcome::InFlight => "",
+                    FrameOutcome::Lost => ", which is lost",
+                    FrameOutcome::Corrupted => ", in which bits flip",
                 };
-                write!(f, "{from} sends {}{fate}", records::describe(frame))
+                write!(
+                    f,
+                    "{from} sends {}{frame_outcome}",
+                    records::describe(frame)
+                )
             }
-            Self::Heard { at, frame, again } => {
-                let again = if *again { ", not the last time" } else { "" };
-                write!(f, "{at} hears {}{again}", records::describe(frame))
+            Self::Received {
+                at,
+                frame,
+                repeated,
+            } => {
+                let repeated = if *repeated { ", not the last time" } else { "" };
+                write!(f, "{at} receives {}{repeated}", records::describe(frame))
             }
-            Self::Ticked { node } => write!(f, "a pace of {} passes", node_name(*node)),
-            Self::Quiet { node } => write!(f, "{} hears nothing", node_name(*node)),
+            Self::Ticked { node } => write!(f, "a tick of {} passes", node_name(*node)),
+            Self::Quiet { node } => write!(f, "{} receives nothing", node_name(*node)),
             Self::Link { at, event } => match event {
                 LinkEvent::Up { name, epoch, .. } => {
                     write!(f, "{at} is up with {name}, epoch {epoch}")
@@ -522,7 +534,7 @@ impl fmt::Display for Fact<'_> {
             },
             Self::Path { by, peer, up } => {
                 let what = if *up { "reached" } else { "lost" };
-                write!(f, "{by} is told: the node {peer:#x} is {what}")
+                write!(f, "{by} is notified: the node {peer:#x} is {what}")
             }
             Self::Cut {
                 cable,
@@ -535,7 +547,7 @@ impl fmt::Display for Fact<'_> {
                     [false, _] => "towards its second end",
                 };
                 let loses = if lost_epochs.is_some() {
-                    ", with what was under way"
+                    ", with the frames in flight"
                 } else {
                     ""
                 };
@@ -551,7 +563,7 @@ impl fmt::Display for Fact<'_> {
             }
             Self::TransmitFailed { at } => write!(f, "{at} cannot transmit"),
             Self::NodeStalled { node, events } => {
-                write!(f, "{} stands still for {events} events", node_name(*node))
+                write!(f, "{} stalls for {events} events", node_name(*node))
             }
             Self::CableStalled { cable, end, events } => write!(
                 f,
@@ -580,29 +592,37 @@ impl fmt::Display for Fact<'_> {
                     .collect();
                 write!(f, "cables are moved: {}", pairs.join(" "))
             }
-            Self::Forged { at } => write!(f, "{at} hears a forged frame"),
-            Self::Noise { at } => write!(f, "{at} hears noise"),
+            Self::Forged { at } => write!(f, "{at} receives a forged frame"),
+            Self::Noise { at } => write!(f, "{at} receives noise"),
             Self::Scrambled { node, .. } => {
-                write!(f, "the registers of {} hold anything", node_name(*node))
+                write!(
+                    f,
+                    "the registers of {} take arbitrary values",
+                    node_name(*node)
+                )
             }
             Self::Planted { at, frame } => {
-                write!(f, "to {at} comes from nowhere {}", records::describe(frame))
+                write!(
+                    f,
+                    "{at} receives a planted frame {}",
+                    records::describe(frame)
+                )
             }
             Self::Invented { at, what, payload } => {
-                write!(f, "{at} {what} {} bytes of nobody", payload.len())
+                write!(f, "{at} {what} {} bytes that no node sent", payload.len())
             }
             Self::Converged {
                 paces, unfinished, ..
             } => match unfinished {
-                None => write!(f, "all is well again, after {paces} paces"),
-                Some(what) => write!(f, "not well again after {paces} paces: {what}"),
+                None => write!(f, "converged after {paces} ticks"),
+                Some(what) => write!(f, "not converged after {paces} ticks: {what}"),
             },
             Self::FaultsStopped => f.write_str("from now on nothing fails"),
             Self::Rested {
                 paces, unfinished, ..
             } => match unfinished {
-                None => write!(f, "everything has ended, after {paces} paces"),
-                Some(what) => write!(f, "no rest after {paces} paces: {what}"),
+                None => write!(f, "everything has ended, after {paces} ticks"),
+                Some(what) => write!(f, "no rest after {paces} ticks: {what}"),
             },
         }
     }

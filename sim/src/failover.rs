@@ -1,33 +1,35 @@
-//! How long a cut lasts: from the moment a cable dies until the first exchange that was open on it is told over another.
+//! Measures a cut: from the moment a cable fails until the first exchange that was open on it
+//! completes over another cable.
 //!
-//! Here time counts in units. A frame takes one unit, so a round trip of a link takes two, and a pace is as long as
-//! [`PACE_UNITS`]. A node answers in the unit in which it hears. Everything else is the world that the checkers watch.
+//! Time counts in units here. A frame takes one unit, so a round trip of a link takes two, and a
+//! tick interval takes [`TICK_UNITS`]. A node replies in the unit in which it receives. Everything
+//! else is the world that the checkers watch.
 
 use std::fmt;
 
 use covalent_protocol::{DownReason, Mode};
 use fastrand::Rng;
 
-use crate::{ask::Ask, book::Book, plan::Plan, world::World};
+use crate::{book::Book, operation::Operation, plan::Plan, world::World};
 
 /// Units of one round trip of a link.
 pub const ROUND_TRIP_UNITS: u32 = 2;
-/// Units of one pace: 100 round trips.
-pub const PACE_UNITS: u32 = 100 * ROUND_TRIP_UNITS;
-/// Round trips of the other link after which a link that does not answer is dead.
+/// Units of one tick interval: 100 round trips.
+pub const TICK_UNITS: u32 = 100 * ROUND_TRIP_UNITS;
+/// Round trips of the other link after which an unresponsive link is dead.
 const EVENT_RATIO: u32 = 3;
-/// Units without a frame after which a lane tells its node that it hears nothing.
+/// Units without a frame after which a lane reports silence to its node.
 const QUIET_UNITS: u32 = ROUND_TRIP_UNITS;
-/// Units after which nobody waits any longer.
-const UNITS_MAX: u32 = 40 * PACE_UNITS;
+/// Units after which a measurement gives up.
+const UNITS_MAX: u32 = 40 * TICK_UNITS;
 
 /// The initiator and the responder.
 const A: usize = 0;
 const B: usize = 1;
 
-/// How a cable dies.
+/// How a cable fails.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Way {
+pub enum CutKind {
     /// Both ports lose their carrier.
     Carrier,
     /// Everything is lost in both directions, and no port notices.
@@ -38,7 +40,7 @@ pub enum Way {
     SilentTowardsResponder,
 }
 
-impl Way {
+impl CutKind {
     /// All of them.
     pub const ALL: [Self; 4] = [
         Self::Carrier,
@@ -48,7 +50,7 @@ impl Way {
     ];
 }
 
-/// What was measured after one cut, in units from the cut.
+/// Measurements of one cut, in units from the cut.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Gap {
     /// The initiator's link failed.
@@ -64,18 +66,18 @@ pub struct Gap {
 /// Cuts one of two links under load, at a moment that the seed picks.
 ///
 /// # Errors
-/// What was broken, or what did not happen.
-pub fn measure(seed: u64, way: Way) -> Result<Gap, String> {
+/// Returns the broken invariant, or the event that did not happen.
+pub fn measure(seed: u64, kind: CutKind) -> Result<Gap, String> {
     let mut rng = Rng::with_seed(seed);
     let mut plan = Plan::led(2, vec![[A, B], [A, B]]);
     plan.slots = 8;
     plan.event_ratio = EVENT_RATIO;
-    plan.silent_paces_max = 10;
+    plan.keepalive_misses_max = 10;
     let mut world = World::led(plan, seed);
     world.follow();
-    // Slots for all of them on both links, so that none waits for one.
+    // Both links have slots for all exchanges, so none waits for a slot.
     let load = rng.usize(2..=8);
-    let phases = [rng.u32(..PACE_UNITS), rng.u32(..PACE_UNITS)];
+    let phases = [rng.u32(..TICK_UNITS), rng.u32(..TICK_UNITS)];
     let mut clock = Clock {
         world,
         now: 0,
@@ -84,7 +86,7 @@ pub fn measure(seed: u64, way: Way) -> Result<Gap, String> {
         load,
         open: Vec::new(),
     };
-    let cut_at = PACE_UNITS + rng.u32(..2 * PACE_UNITS);
+    let cut_at = TICK_UNITS + rng.u32(..2 * TICK_UNITS);
     // A cable without anything open on it shows nothing: then the cut comes a little later.
     while clock.now < cut_at || clock.open_on_first().is_empty() {
         clock.pass(&mut rng);
@@ -94,20 +96,20 @@ pub fn measure(seed: u64, way: Way) -> Result<Gap, String> {
     }
     let cut_at = clock.now;
     let open = clock.open_on_first();
-    let towards = match way {
-        Way::Carrier | Way::Silent => [true, true],
-        Way::SilentTowardsInitiator => [true, false],
-        Way::SilentTowardsResponder => [false, true],
+    let towards = match kind {
+        CutKind::Carrier | CutKind::Silent => [true, true],
+        CutKind::SilentTowardsInitiator => [true, false],
+        CutKind::SilentTowardsResponder => [false, true],
     };
     clock.world.cut(0, towards, true);
-    if way == Way::Carrier {
+    if kind == CutKind::Carrier {
         clock.world.set_carrier(0, A, false);
         clock.world.set_carrier(0, B, false);
     }
     let (mut noticed, mut first, mut last) = (None, None, None);
     while last.is_none() {
         if clock.now - cut_at > UNITS_MAX {
-            return Err(format!("{way:?}: no end {UNITS_MAX} units after the cut"));
+            return Err(format!("{kind:?}: no end {UNITS_MAX} units after the cut"));
         }
         let since = clock.now - cut_at;
         if noticed.is_none() {
@@ -134,7 +136,7 @@ pub fn measure(seed: u64, way: Way) -> Result<Gap, String> {
             first_units,
             last_units,
         }),
-        _ => Err(format!("{way:?}: it ended without the link's failure")),
+        _ => Err(format!("{kind:?}: it ended without the link's failure")),
     }
 }
 
@@ -142,9 +144,9 @@ pub fn measure(seed: u64, way: Way) -> Result<Gap, String> {
 struct Clock {
     world: World,
     now: u32,
-    /// When in a pace each node's pace passes.
+    /// Offset of each node's tick within the tick interval.
     phases: [u32; 2],
-    /// For how long each node has heard nothing.
+    /// Units for which each node has received nothing.
     silent_units: [u32; 2],
     /// Exchanges that are kept open.
     load: usize,
@@ -153,17 +155,18 @@ struct Clock {
 }
 
 impl Clock {
-    /// A unit passes: what was under way arrives, and every node says all that it has to say.
+    /// Advances time by one unit: frames in flight arrive, and every node sends everything that it
+    /// has.
     fn pass(&mut self, rng: &mut Rng) {
         for node in [A, B] {
-            if self.now % PACE_UNITS == self.phases[node] {
+            if self.now % TICK_UNITS == self.phases[node] {
                 self.world.tick(node);
             }
         }
-        let heard = self.world.deliver_what_is_under_way();
+        let received = self.world.deliver_in_flight();
         for node in [A, B] {
             let silent = &mut self.silent_units[node];
-            *silent = if heard[node] { 0 } else { *silent + 1 };
+            *silent = if received[node] { 0 } else { *silent + 1 };
             if *silent >= QUIET_UNITS {
                 *silent = 0;
                 self.world.quiet(node);
@@ -173,13 +176,13 @@ impl Clock {
         self.open.retain(|token| is_open(book, *token));
         while self.open.len() < self.load {
             let mode = [Mode::OnePhase, Mode::TwoPhase][rng.usize(..2)];
-            let count = Ask::Count { delta: 1 };
-            // Before the links are up for the first time nobody is known to be asked.
+            let count = Operation::Count { delta: 1 };
+            // No peer is known before the links are up for the first time.
             let Some(token) = self.world.submit(A, B, mode, count, 0, 0) else {
                 break;
             };
             self.open.push(token);
-            // Which link takes it is the turn of whichever sends first.
+            // The link that transmits first takes the exchange.
             let first = rng.usize(..2);
             self.world.transmit(first, A);
             self.world.transmit(1 - first, A);
@@ -214,7 +217,8 @@ impl Gaps {
         self.0.push(gap);
     }
 
-    /// Round trips from the cut to the first completion, of which `hundredths` in a hundred are no longer.
+    /// Round trips from the cut to the first completion that `hundredths` percent of the cuts do
+    /// not exceed.
     #[must_use]
     pub fn first_round_trips(&self, hundredths: usize) -> f64 {
         self.quantile(hundredths, |gap| gap.first_units)
@@ -232,7 +236,7 @@ impl Gaps {
         self.quantile(hundredths, |gap| gap.last_units)
     }
 
-    /// How often each evidence was what the initiator noticed it by.
+    /// Number of cuts that the initiator noticed by each kind of evidence.
     #[must_use]
     pub fn reasons(&self) -> Vec<(DownReason, usize)> {
         let count = |reason| self.0.iter().filter(|gap| gap.reason == reason).count();
@@ -264,7 +268,8 @@ impl fmt::Display for Gaps {
             .collect();
         write!(
             f,
-            "first completion p50 {:.1}, p99 {:.1} round trips; noticed p50 {:.1}, p99 {:.1}; all p99 {:.1}; by {}",
+            "first completion p50 {:.1}, p99 {:.1} round trips; noticed p50 {:.1}, p99 {:.1}; all \
+             p99 {:.1}; by {}",
             self.first_round_trips(50),
             self.first_round_trips(99),
             self.noticed_round_trips(50),

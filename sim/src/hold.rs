@@ -1,42 +1,43 @@
-//! Which words an exchange holds while it is open: what the engine's reservations are held against, told a second time.
+//! Words that an exchange holds while it is open: an independent model of the engine's
+//! reservations.
 
 use std::ops::Range;
 
 use crate::{
-    ask::{Ask, Update},
+    operation::{Operation, Update},
     region::{COUNTER, FIRST_ACCOUNT, WORD_BYTES},
 };
 
-/// What an exchange does to the words that it touches.
+/// Effect of an exchange on the words that it touches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Hold {
     /// It reads them. Nothing is held.
     Read,
-    /// It changes them in a way that goes with others of the same kind, in whatever order.
+    /// It changes them by an operation that commutes with others of the same kind.
     Together(Update),
-    /// It changes them, and nobody else may touch them meanwhile.
+    /// It changes them, and no other exchange may touch them meanwhile.
     Alone,
 }
 
 impl Hold {
-    /// How `ask` touches its words.
+    /// Returns how `operation` holds its words.
     #[must_use]
-    pub const fn of(ask: &Ask) -> Self {
-        match ask {
-            Ask::Count { .. } => Self::Together(Update::Add),
-            Ask::Update {
+    pub const fn of(operation: &Operation) -> Self {
+        match operation {
+            Operation::Count { .. } => Self::Together(Update::Add),
+            Operation::Update {
                 how: Update::Swap, ..
             }
-            | Ask::Transfer(_)
-            | Ask::Conditional { .. }
-            | Ask::CompareAndSwap { .. }
-            | Ask::Write { .. } => Self::Alone,
-            Ask::Update { how, .. } => Self::Together(*how),
-            Ask::Read { .. } | Ask::Lookup { .. } | Ask::Mistake(_) => Self::Read,
+            | Operation::Transfer(_)
+            | Operation::Conditional { .. }
+            | Operation::CompareAndSwap { .. }
+            | Operation::Write { .. } => Self::Alone,
+            Operation::Update { how, .. } => Self::Together(*how),
+            Operation::Read { .. } | Operation::Lookup { .. } | Operation::Mistake(_) => Self::Read,
         }
     }
 
-    /// Whether words held so let an exchange come in that touches them as `other`.
+    /// Whether words with this hold admit an exchange that touches them as `other`.
     #[must_use]
     pub fn lets(self, other: Self) -> bool {
         match (self, other) {
@@ -48,21 +49,21 @@ impl Hold {
     }
 }
 
-/// The words that `ask` touches.
+/// The words that `operation` touches.
 #[must_use]
-pub fn touched(ask: &Ask) -> Vec<usize> {
-    match ask {
-        Ask::Count { .. } => vec![COUNTER],
-        Ask::Transfer(changes) => changes
+pub fn touched(operation: &Operation) -> Vec<usize> {
+    match operation {
+        Operation::Count { .. } => vec![COUNTER],
+        Operation::Transfer(changes) => changes
             .iter()
             .map(|change| FIRST_ACCOUNT + change.account)
             .collect(),
-        Ask::Update { word, .. }
-        | Ask::Conditional { word, .. }
-        | Ask::CompareAndSwap { word, .. } => vec![*word],
-        Ask::Read { offset, len } => words_of(*offset, *len).collect(),
-        Ask::Write { offset, data } => words_of(*offset, data.len()).collect(),
-        Ask::Lookup { .. } | Ask::Mistake(_) => Vec::new(),
+        Operation::Update { word, .. }
+        | Operation::Conditional { word, .. }
+        | Operation::CompareAndSwap { word, .. } => vec![*word],
+        Operation::Read { offset, len } => words_of(*offset, *len).collect(),
+        Operation::Write { offset, data } => words_of(*offset, data.len()).collect(),
+        Operation::Lookup { .. } | Operation::Mistake(_) => Vec::new(),
     }
 }
 

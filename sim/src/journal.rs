@@ -1,23 +1,26 @@
-//! What a node with a journal has on its disk: batches of records, one after the other.
+//! Disk contents of a node with a journal: batches of records, in order.
 //!
-//! The production journal lies in the daemon, with its files and `io_uring`. What a simulation needs of it is what that promises, and a test in `dataplane/`
-//! proves (`cut::a_journal_cut_at_any_byte_has_every_batch_before`): batches reach the disk in order and one at a time, and wherever the file ends, replay finds every batch
-//! before the one that is torn, whole, and nothing of that one.
+//! The production journal is part of the daemon, with its files and `io_uring`. The simulator
+//! models only its guarantees, which a test in `dataplane/` proves
+//! (`cut::a_journal_cut_at_any_byte_keeps_every_earlier_batch`). Batches reach the disk in order
+//! and one at a time. Wherever the file ends, replay finds every batch before the torn one
+//! complete, and nothing of the torn one.
 
 use covalent_protocol::verb::{Request, Verb};
 
 use crate::region::{self, REGION_WORDS, RKEY, Region};
 
-/// One executed verb: what it left in the words that it touched. To apply it twice changes nothing more.
+/// One executed verb: the values that it left in the words that it touched. Applying it twice
+/// changes nothing more.
 #[derive(Debug, Clone, Default)]
 pub struct Record {
     words: Vec<(usize, u64)>,
 }
 
-/// What becomes of the batch that is being written when a node stops.
+/// Outcome of the batch that is being written when a node stops.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LastBatch {
-    /// It is whole, though nobody was told.
+    /// It is complete, though its completion was not reported.
     Whole,
     /// It is torn, so nothing of it is there.
     Torn,
@@ -34,8 +37,9 @@ pub struct Journal {
 }
 
 impl Journal {
-    /// Appends what `verb`, which was executed just now, left in the region. Gives the number of the record that must be on disk
-    /// before anybody hears of it: a verb that only reads waits for what it may have seen.
+    /// Appends the values that `verb`, which was just executed, left in the region. Returns the
+    /// number of the record that must be on disk before the outcome is reported. A verb that only
+    /// reads waits for the records that it may have read.
     pub fn append(&mut self, verb: &[u8], region: &Region) -> u64 {
         let words = changed(verb);
         if !words.is_empty() {
@@ -77,8 +81,8 @@ impl Journal {
         self.durable = self.written;
     }
 
-    /// The node stopped, and starts again: what replay finds. `tears` leaves away what a record did behind its first word, in the
-    /// last one.
+    /// Restarts the node and returns what replay finds. `tears` omits all but the first word of the
+    /// last record.
     pub fn replay(&mut self, last: LastBatch, tears: bool) -> Box<[u64; REGION_WORDS]> {
         if last == LastBatch::Whole {
             self.durable = self.written;
@@ -123,14 +127,14 @@ mod tests {
     use covalent_protocol::{Mode, Reply};
 
     use super::*;
-    use crate::{ask::Ask, region::COUNTER};
+    use crate::{operation::Operation, region::COUNTER};
 
     #[test]
-    fn what_is_on_disk_comes_back_and_what_is_torn_does_not() {
+    fn records_on_disk_are_restored_and_torn_ones_are_not() {
         let mut region = region::opened();
         let mut journal = Journal::default();
         let mut count = |journal: &mut Journal| {
-            let verb = Ask::Count { delta: 1 }.encode();
+            let verb = Operation::Count { delta: 1 }.encode();
             let id = covalent_protocol::ExchangeId {
                 peer: 1,
                 port: 0,

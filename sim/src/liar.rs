@@ -1,8 +1,8 @@
-//! A neighbor that lies: a node beside the world, at the end of a cable of its own to one of its nodes.
+//! A lying neighbor: a node beside the world, at its own cable to one of the nodes.
 //!
-//! Its link is a production node's, so what it says is in the epoch, in order and under the window.
-//! Beyond that it says anything: requests that nobody asked for, answers to nothing, and questions
-//! about exchanges of others in their names.
+//! Its link is a production node's, so its frames are in the epoch, in order and within the window.
+//! Apart from that it sends anything: unsolicited requests, replies to nothing, and queries about
+//! exchanges of others in their names.
 
 use std::collections::VecDeque;
 
@@ -12,11 +12,11 @@ use covalent_protocol::{
 };
 use fastrand::Rng;
 
-use crate::{book::Life, incarnation, node_guid};
+use crate::{book::NodeIncarnation, incarnation, node_guid};
 
 /// Its GUID.
 pub(crate) const LIAR_GUID: u64 = 1 << 32;
-/// Lies that may wait for room.
+/// Maximum number of queued lies.
 const WAITING_MAX: usize = 64;
 
 /// The liar, and the frames between it and the node that it is cabled to.
@@ -30,7 +30,7 @@ pub(crate) struct Liar {
     to: VecDeque<Vec<u8>>,
 }
 
-/// It keeps what others ask it for, or does it, and does not care.
+/// Host of the liar: it admits and executes every request, and ignores the rest.
 struct Careless;
 
 impl Host for Careless {
@@ -52,13 +52,13 @@ impl Host for Careless {
 }
 
 impl Liar {
-    /// Cabled to a port of a node. Of the others it knows what that one's configuration says. It says
-    /// that it is `life`, if one is given.
-    pub fn new(at: usize, port: u16, like: &NodeConfig, life: Option<Life>) -> Self {
+    /// Creates a liar that is cabled to a port of a node. It knows what that node's configuration
+    /// states about the others. It poses as `identity`, if given.
+    pub fn new(at: usize, port: u16, like: &NodeConfig, identity: Option<NodeIncarnation>) -> Self {
         let name = Name::new("liar").unwrap_or_else(|error| unreachable!("{error}"));
         let mut node = Node::new(NodeConfig {
-            guid: life.map_or(LIAR_GUID, |life| node_guid(life.node)),
-            incarnation: life.map_or(1, incarnation),
+            guid: identity.map_or(LIAR_GUID, |identity| node_guid(identity.node)),
+            incarnation: identity.map_or(1, incarnation),
             name,
             ..*like
         });
@@ -74,7 +74,7 @@ impl Liar {
         }
     }
 
-    /// A frame for it is under way.
+    /// Puts a frame to the liar in flight.
     pub fn send(&mut self, frame: &[u8]) {
         self.to.push_back(frame.to_vec());
     }
@@ -84,9 +84,9 @@ impl Liar {
         self.from.pop_front()
     }
 
-    /// A pace passes, it hears what is under way, and says what it has to say.
-    pub fn turn(&mut self, is_pace: bool) {
-        if is_pace {
+    /// Ticks if `is_tick`, receives the frames in flight, and sends its pending frames.
+    pub fn turn(&mut self, is_tick: bool) {
+        if is_tick {
             self.node.on_tick(&mut Careless);
         }
         while let Some(frame) = self.to.pop_front() {
@@ -98,30 +98,31 @@ impl Liar {
         }
     }
 
-    /// Thinks of something to say. `lives` are those of the nodes of the world.
-    pub fn lie(&mut self, lives: &[Life], slots: u8, rng: &mut Rng) {
+    /// Queues a lie. `identities` holds the incarnations of the nodes of the world.
+    pub fn lie(&mut self, identities: &[NodeIncarnation], slots: u8, rng: &mut Rng) {
         if self.node.waiting_lies() >= WAITING_MAX {
             return;
         }
         if rng.bool() {
-            self.ask_about(lives, slots, rng);
+            self.query_about(identities, slots, rng);
         } else {
             self.babble(slots, rng);
         }
     }
 
-    /// Asks how an exchange ended that two others may have: in the name of the one that started it.
-    fn ask_about(&mut self, lives: &[Life], slots: u8, rng: &mut Rng) {
-        let origin = lives[rng.usize(..lives.len())];
+    /// Queries the outcome of an exchange that two other nodes may have, in the name of its
+    /// initiator.
+    fn query_about(&mut self, identities: &[NodeIncarnation], slots: u8, rng: &mut Rng) {
+        let origin = identities[rng.usize(..identities.len())];
         let target = if rng.bool() {
             self.at
         } else {
-            rng.usize(..lives.len())
+            rng.usize(..identities.len())
         };
         let mut payload = Vec::new();
-        for life in [origin, lives[target]] {
-            payload.extend(node_guid(life.node).to_le_bytes());
-            payload.extend(incarnation(life).to_le_bytes());
+        for identity in [origin, identities[target]] {
+            payload.extend(node_guid(identity.node).to_le_bytes());
+            payload.extend(incarnation(identity).to_le_bytes());
         }
         payload.extend(rng.u16(..4).to_le_bytes());
         payload.extend([rng.u8(..slots), u8::from(rng.bool())]);
@@ -136,7 +137,8 @@ impl Liar {
         let kinds = &Kind::ALL[1..];
         let kind = kinds[rng.usize(..kinds.len())];
         let bytes = rng.usize(..120);
-        // No request of a node of the world: what it says in its own name is its own.
+        // No request of a node of the world: what the liar sends in its own name concerns only
+        // itself.
         let payload: Vec<u8> = (0..bytes).map(|_| rng.u8(128..)).collect();
         let (slot, sequence) = (rng.u8(..slots), rng.u32(..4));
         self.node.lie(kind, slot, sequence, &payload);

@@ -1,13 +1,17 @@
-//! Deterministic simulator: the production [`covalent_protocol::Node`] and the production verb engine on simulated
-//! cables.
+//! Deterministic simulator: the production [`covalent_protocol::Node`] and the production verb
+//! engine on simulated cables.
 //!
-//! One seed decides everything that [`Options`] leave open: how many nodes and cables there are, which faults occur and
-//! how often, what is asked of whom, and the order of every event. Nothing else does, so the same seed on the same build
-//! is the same run. Frames are lost, corrupted, duplicated and delayed (never reordered: a cable is FIFO), cables are cut
-//! in one direction or both, with and without carrier events at either end, or plugged elsewhere; nodes stand still, or
-//! crash and lose their memory, or restart with their journal; registers hold anything; applications vanish.
+//! One seed decides everything that [`Options`] leave open: the number of nodes and cables, the
+//! faults and their frequency, the requests, and the order of every event. There is no other input,
+//! so the same seed on the same build is the same run.
 //!
-//! Every [`checkers`] sees every event. In the end all faults stop, and then every exchange must come to its end.
+//! - Frames are lost, corrupted, duplicated and delayed, but never reordered: a cable is FIFO.
+//! - Cables are cut in one direction or both, with and without carrier events at either end, or
+//!   plugged elsewhere.
+//! - Nodes stall, crash and lose their memory, or restart with their journal.
+//! - Registers become arbitrary, and applications vanish.
+//!
+//! All [`checkers`] see all events. At the end all faults stop, and every exchange must complete.
 //!
 //! ```
 //! use covalent_sim::{Options, run};
@@ -17,10 +21,9 @@
 //! # Ok::<(), covalent_sim::Failure>(())
 //! ```
 //!
-//! A run that fails names its seed and the command that replays it.
+//! A failed run names its seed and the command that replays it.
 
 pub mod arbitrary;
-pub mod ask;
 pub mod book;
 pub mod cable;
 pub mod checkers;
@@ -35,6 +38,7 @@ pub mod mesh;
 pub mod model;
 pub mod mutant;
 pub mod named;
+pub mod operation;
 pub mod options;
 pub mod payload;
 pub mod plan;
@@ -71,7 +75,7 @@ pub const fn node_guid(node: usize) -> u64 {
     node as u64 + 1
 }
 
-/// The incarnation of a node in one of its lives.
-pub(crate) const fn incarnation(life: book::Life) -> u64 {
-    (life.number as u64) << 32 | 1
+/// Protocol incarnation of a node in one of its lives.
+pub(crate) const fn incarnation(node_incarnation: book::NodeIncarnation) -> u64 {
+    (node_incarnation.number as u64) << 32 | 1
 }

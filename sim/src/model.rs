@@ -1,4 +1,5 @@
-//! What a region does, told a second time and as simply as possible: what the production engine is held against.
+//! A second and simplest possible implementation of a region, as a reference for the production
+//! engine.
 
 use covalent_protocol::{
     Refusal,
@@ -7,7 +8,7 @@ use covalent_protocol::{
 };
 
 use crate::{
-    ask::{Ask, Mistake, Update},
+    operation::{Mistake, Operation, Update},
     region::{
         ACCOUNTS, COUNTER, FIRST_ACCOUNT, OPENING_BALANCE, REGION_BYTES, REGION_WORDS, RKEY,
         WORD_BYTES,
@@ -20,7 +21,7 @@ pub struct Model {
     words: [u64; REGION_WORDS],
 }
 
-/// What executing a request answers.
+/// Result of an executed request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Answer {
     status: Status,
@@ -51,20 +52,20 @@ impl Model {
         &self.words
     }
 
-    /// Why a request is refused, whatever the region holds.
+    /// Returns why a request is refused, whatever the region holds.
     #[must_use]
-    pub const fn refusal(ask: &Ask) -> Option<Refusal> {
-        match ask {
-            Ask::Mistake(Mistake::UnknownRegion) => Some(Refusal::UnknownRegion),
-            Ask::Mistake(Mistake::OutOfBounds) => Some(Refusal::OutOfBounds),
-            Ask::Mistake(Mistake::NoRight) => Some(Refusal::NoRight),
-            Ask::Mistake(Mistake::Garbage) => Some(Refusal::BadRequest),
+    pub const fn refusal(operation: &Operation) -> Option<Refusal> {
+        match operation {
+            Operation::Mistake(Mistake::UnknownRegion) => Some(Refusal::UnknownRegion),
+            Operation::Mistake(Mistake::OutOfBounds) => Some(Refusal::OutOfBounds),
+            Operation::Mistake(Mistake::NoRight) => Some(Refusal::NoRight),
+            Operation::Mistake(Mistake::Garbage) => Some(Refusal::BadRequest),
             _ => None,
         }
     }
 
-    /// Does what is asked.
-    pub fn apply(&mut self, ask: &Ask) -> Answer {
+    /// Executes a request.
+    pub fn apply(&mut self, operation: &Operation) -> Answer {
         let ok = |data: Vec<u8>| Answer {
             status: Status::Ok,
             index: 0,
@@ -76,13 +77,13 @@ impl Model {
             index,
             data: found.to_le_bytes().to_vec(),
         };
-        match ask {
-            Ask::Count { delta } => {
+        match operation {
+            Operation::Count { delta } => {
                 let old = self.words[COUNTER];
                 self.words[COUNTER] = old.wrapping_add(*delta);
                 was(old)
             }
-            Ask::Transfer(changes) => {
+            Operation::Transfer(changes) => {
                 for (index, change) in (0..).zip(changes) {
                     let found = self.words[FIRST_ACCOUNT + change.account];
                     if found != change.seen {
@@ -95,12 +96,12 @@ impl Model {
                 }
                 ok(Vec::new())
             }
-            Ask::Update { word, how, operand } => {
+            Operation::Update { word, how, operand } => {
                 let old = self.words[*word];
                 self.words[*word] = changed(old, *how, *operand);
                 was(old)
             }
-            Ask::Conditional {
+            Operation::Conditional {
                 word,
                 comparison,
                 comparand,
@@ -129,7 +130,7 @@ impl Model {
                 self.words[*word] = changed(old, how, *operand);
                 was(old)
             }
-            Ask::CompareAndSwap {
+            Operation::CompareAndSwap {
                 word,
                 expected,
                 new,
@@ -141,10 +142,10 @@ impl Model {
                 self.words[*word] = *new;
                 was(old)
             }
-            Ask::Read { offset, len } => ok((*offset..offset + len)
+            Operation::Read { offset, len } => ok((*offset..offset + len)
                 .map(|at| self.words[at / WORD_BYTES].to_le_bytes()[at % WORD_BYTES])
                 .collect()),
-            Ask::Write { offset, data } => {
+            Operation::Write { offset, data } => {
                 for (at, byte) in (*offset..).zip(data) {
                     let mut bytes = self.words[at / WORD_BYTES].to_le_bytes();
                     bytes[at % WORD_BYTES] = *byte;
@@ -152,15 +153,15 @@ impl Model {
                 }
                 ok(Vec::new())
             }
-            Ask::Lookup { .. } => ok(RegionInfo {
+            Operation::Lookup { .. } => ok(RegionInfo {
                 size_bytes: REGION_BYTES as u64,
                 rkey: RKEY,
                 rights: Rights::ALL.to_byte(),
             }
             .to_bytes()
             .to_vec()),
-            // What is refused is not executed; if it is, there is nothing that it could rightly answer.
-            Ask::Mistake(_) => Answer {
+            // A refused request is not executed. If it is, no answer is correct.
+            Operation::Mistake(_) => Answer {
                 status: Status::Gone,
                 index: u16::MAX,
                 data: Vec::new(),
@@ -178,7 +179,7 @@ fn number(word: u64, signed: bool) -> i128 {
     }
 }
 
-/// What becomes of a word.
+/// Returns the new value of a word.
 fn changed(old: u64, how: Update, operand: u64) -> u64 {
     let is_less = |signed| number(operand, signed) < number(old, signed);
     match how {

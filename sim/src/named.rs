@@ -1,10 +1,10 @@
-//! What is chosen by its name on the command line: one thing of a kind, or a set of them.
+//! Values that are chosen by name on the command line: one of a kind, or a set.
 
 use std::{fmt, marker::PhantomData, str::FromStr};
 
 /// A kind of things that have names.
 pub trait Named: Copy + 'static {
-    /// What one is, for people: "mutant".
+    /// The kind, for display: "mutant".
     const WHAT: &'static str;
     /// All of them, in the order of their numbers.
     const EACH: &'static [Self];
@@ -17,10 +17,11 @@ pub trait Named: Copy + 'static {
     /// Its place in [`Self::EACH`], below 32.
     fn number(self) -> u32;
 
-    /// The one with this name.
+    /// Returns the value with this name.
     ///
     /// # Errors
-    /// There is none; the message says which there are, and `besides` what else may be said in its place.
+    /// There is no such value. The message lists the existing names. `besides` lists what else is
+    /// accepted.
     fn find(name: &str, besides: &[&'static str]) -> Result<Self, UnknownName> {
         let mut all = Self::EACH.iter().copied();
         all.find(|one| one.name() == name).ok_or_else(|| {
@@ -34,7 +35,8 @@ pub trait Named: Copy + 'static {
     }
 }
 
-/// An `enum` whose variants have names: `ALL`, `as_str`, text both ways, [`Named`].
+/// Defines an `enum` whose variants have names: `ALL`, `as_str`, conversion to and from text,
+/// [`Named`].
 macro_rules! named {
     (
         $what:literal: $(#[$of_kind:meta])* $kind:ident {
@@ -232,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn a_word_that_names_nothing_is_answered_with_those_that_do() {
+    fn an_unknown_name_is_refused_with_the_known_ones() {
         let one = "apples".parse::<Fruit>().unwrap_err().to_string();
         assert_eq!(
             one,

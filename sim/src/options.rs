@@ -1,4 +1,4 @@
-//! What may be chosen about a run; the seed decides the rest.
+//! Options of a run. The seed decides the rest.
 
 use std::ops::RangeInclusive;
 
@@ -10,18 +10,19 @@ use crate::{
 /// How many nodes a world may have.
 pub const NODES: RangeInclusive<usize> = 2..=16;
 
-/// What a run is told. What it is not told, its seed decides.
+/// Options of a run. The seed decides those that are not set.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Options {
     /// Nodes, within [`NODES`].
     pub nodes: Option<usize>,
-    /// What is cabled to what.
+    /// Shape of the cabling.
     pub topology: Option<Topology>,
-    /// Classes of faults that occur, each rarely or often. Without it a seed picks the classes as well.
+    /// Classes of faults that occur, each rarely or often. If unset, the seed picks the classes as
+    /// well.
     pub faults: Option<Faults>,
     /// Events until the faults stop.
     pub steps: Option<u32>,
-    /// What is broken on purpose, to see the checkers find it.
+    /// A deliberate defect, to verify that the checkers find it.
     pub mutant: Option<Mutant>,
 }
 
@@ -51,7 +52,7 @@ impl Options {
 
 named! {
     "topology":
-    /// What is cabled to what.
+    /// Shape of the cabling.
     Topology {
         /// Each node to the next.
         Line = "line",
@@ -68,11 +69,11 @@ named! {
     "class of faults":
     /// A class of faults.
     ///
-    /// That frames overtake each other is none: a cable keeps order. [`Mutant::Reordering`] breaks that.
+    /// Reordered frames are no fault: a cable keeps order. [`Mutant::Reordering`] breaks that.
     Fault {
         /// Frames vanish.
         Loss = "loss",
-        /// Bits of frames flip, those of the Ethernet header too.
+        /// Bits of frames flip, including those of the Ethernet header.
         Corrupt = "corrupt",
         /// A NIC hands a frame out a second time, behind later ones even.
         Duplicate = "duplicate",
@@ -92,14 +93,14 @@ named! {
         Restart = "restart",
         /// Cables are plugged elsewhere.
         Move = "move",
-        /// A program vanishes, and with it the interest in what it asked for.
+        /// A program vanishes, and its exchanges have no waiter any more.
         Cancel = "cancel",
         /// Random bytes arrive as a link frame.
         Noise = "noise",
-        /// A node's registers, and records under way to it, become anything.
+        /// A node's registers, and records in flight to it, become arbitrary.
         Arbitrary = "arbitrary",
-        /// Somebody who hears nothing puts frames with valid CRCs on cables. Occurs only where it
-        /// is named.
+        /// A sender that receives nothing puts frames with valid CRCs on cables. Occurs only where
+        /// it is named.
         Forge = "forge",
         /// A node beside the world lies to the one to which it is cabled. Occurs only where it is
         /// named.
@@ -115,7 +116,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_command_says_what_was_chosen() {
+    fn a_command_lists_the_chosen_options() {
         let options = Options {
             nodes: Some(3),
             topology: Some(Topology::Ring),

@@ -1,4 +1,5 @@
-//! What exchanges carry in a simulation: a verb, with a header that tells the checkers whose it is.
+//! Payload of exchanges in a simulation: a verb, with a header that identifies its exchange to the
+//! checkers.
 //!
 //! ```text
 //!  request  ├ token u64 ┼ bytes of the verb u16 ┼ verb… ┼ filler… ┤
@@ -9,7 +10,7 @@
 
 use covalent_protocol::{MAX_PAYLOAD_BYTES, Moment, Reply, verb};
 
-use crate::book::Life;
+use crate::book::NodeIncarnation;
 
 /// Bytes of a request before its verb.
 pub const REQUEST_HEADER_BYTES: usize = 10;
@@ -37,10 +38,10 @@ pub fn verb_of(request: &[u8]) -> Option<&[u8]> {
     counted(request, 8, REQUEST_HEADER_BYTES)
 }
 
-/// Puts the header before what the engine answered, and brings it to `len` bytes.
-pub fn finish_reply(reply: &mut Reply, token: u64, life: Life, len: usize) {
+/// Puts the header before the engine's answer, and pads the reply to `len` bytes.
+pub fn finish_reply(reply: &mut Reply, token: u64, node_incarnation: NodeIncarnation, len: usize) {
     let mut bytes = token.to_le_bytes().to_vec();
-    bytes.extend(life.number.to_le_bytes());
+    bytes.extend(node_incarnation.number.to_le_bytes());
     bytes.extend((reply.as_bytes().len() as u16).to_le_bytes());
     bytes.extend(reply.as_bytes());
     fill(&mut bytes, token, len);
@@ -48,7 +49,7 @@ pub fn finish_reply(reply: &mut Reply, token: u64, life: Life, len: usize) {
     debug_assert!(fits);
 }
 
-/// What the engine answered, in a reply.
+/// Returns the engine's answer in a reply.
 #[must_use]
 pub fn answer_of(reply: &[u8]) -> Option<&[u8]> {
     counted(reply, 12, REPLY_HEADER_BYTES)

@@ -1,4 +1,4 @@
-//! What a seed decides before anything happens.
+//! Choices that a seed makes before the run.
 
 use fastrand::Rng;
 
@@ -6,42 +6,42 @@ use crate::options::{Fault, NODES, Options, Topology};
 
 /// Events of a run, for each three cables.
 const STEPS: u32 = 2500;
-/// Weight of what happens at the cable of a liar.
+/// Weight of the events at the cable of a liar.
 const LIE_WEIGHT: u32 = 150;
 /// Of so many worlds one has registers with arbitrary contents, where a seed picks the faults.
 const ARBITRARY_PART: u8 = 8;
-/// Most events of a run that was not asked for more.
+/// Maximum events of a run, unless more are requested.
 const STEPS_MAX: u32 = 10_000;
 
 /// Relative weights of the events, and the shape of the world.
 ///
-/// Every run has some faults and not others, each rare or frequent: runs in which everything fails all the time never
-/// get far enough to meet the interesting states.
+/// Every run has some faults and not others, each rare or frequent: runs in which everything fails
+/// all the time never reach the interesting states.
 #[derive(Debug, Clone)]
 pub struct Plan {
     /// Events until the faults stop.
     pub steps: u32,
     /// Nodes.
     pub nodes: usize,
-    /// Nodes whose only port is not cabled at first. The far end of cable 0 goes from one of them to the next, so its
-    /// near end, at node 0, has one neighbour after another, more than it can remember, and the world ends with
-    /// whichever is cabled then.
+    /// Nodes whose only port is not cabled at first. The far end of cable 0 goes from one of them
+    /// to the next. So its near end, at node 0, has one neighbor after another, more than it can
+    /// remember. The world ends with the neighbor that is cabled then.
     pub spares: Vec<usize>,
-    /// Node 0 asks for something too. A hub that does has no more neighbours than it can wait for.
-    pub hub_asks: bool,
+    /// Node 0 submits requests too. Such a hub has no more neighbors than it can wait for.
+    pub hub_initiates: bool,
     /// Where the counters that wrap start.
     pub first_sequence: u32,
     /// For each cable the two nodes that it joins.
     pub cables: Vec<[usize; 2]>,
     /// Slots of each link.
     pub slots: u8,
-    /// Records that every port of each node has room for.
+    /// Records that every port of each node has space for.
     pub window_records: Vec<u16>,
     /// Exchanges that each node may have at once.
     pub transactions_max: usize,
-    /// Silent paces after which a link is dead.
-    pub silent_paces_max: u32,
-    /// Round trips of other links that declare a link dead which does not answer; 0 for never.
+    /// Missed keepalives after which a link is dead.
+    pub keepalive_misses_max: u32,
+    /// Round trips of other links after which an unresponsive link is dead; 0 for never.
     pub event_ratio: u32,
     /// Longest payload, in bytes.
     pub payload_bytes_max: usize,
@@ -51,30 +51,30 @@ pub struct Plan {
     pub clocks: Vec<u64>,
     /// Nodes that have a journal.
     pub durable: Vec<bool>,
-    /// The world begins with arbitrary registers and records under way.
+    /// The world begins with arbitrary registers and records in flight.
     pub arbitrary: bool,
-    /// Two cables whose second ends are swapped now and then.
+    /// Two cables whose second ends are swapped from time to time.
     pub swap: Option<[usize; 2]>,
     /// Weights of the events.
     pub weights: Weights,
-    /// What happens to frames, in thousandths.
+    /// Faults of frames, in thousandths.
     pub frames: FrameFaults,
 }
 
 /// Relative weights of the events.
 #[derive(Debug, Clone, Default)]
 pub struct Weights {
-    /// A program asks for something.
+    /// A program submits a request.
     pub submit: u32,
-    /// A program asks by name for an exchange that was in doubt.
-    pub ask_again: u32,
+    /// A program queries by name an exchange that was in doubt.
+    pub query_outcome: u32,
     /// A node gives out a frame.
     pub transmit: u32,
     /// A frame arrives.
     pub deliver: u32,
-    /// A node's pace passes.
+    /// A node ticks.
     pub tick: u32,
-    /// A node's lane heard nothing for a while.
+    /// A node's lane received nothing for a while.
     pub quiet: u32,
     /// A cable starts losing everything in one direction.
     pub cut_one_way: u32,
@@ -92,23 +92,23 @@ pub struct Weights {
     pub cancel: u32,
     /// A node loses its memory.
     pub crash: u32,
-    /// A node with a journal starts again with what that has.
+    /// A node restarts with its journal.
     pub restart: u32,
-    /// The disk of a node with a journal finishes what it writes.
+    /// The disk of a node with a journal completes its write.
     pub sync: u32,
     /// Cables are plugged elsewhere.
     pub plug: u32,
     /// Noise arrives.
     pub noise: u32,
-    /// Registers and records under way become anything.
+    /// Registers and records in flight become arbitrary.
     pub hit: u32,
-    /// Somebody who hears nothing puts a frame on a cable.
+    /// A sender that receives nothing puts a frame on a cable.
     pub forge: u32,
     /// Something happens at the cable of the liar.
     pub lie: u32,
 }
 
-/// What happens to a frame that is given to a cable, in thousandths.
+/// Faults of a frame that is given to a cable, in thousandths.
 #[derive(Debug, Clone, Default)]
 pub struct FrameFaults {
     /// It is lost.
@@ -124,7 +124,7 @@ pub struct FrameFaults {
 }
 
 impl Plan {
-    /// The plan of a seed, within what the options leave open.
+    /// Draws the plan of a seed, within the options.
     #[must_use]
     pub fn new(rng: &mut Rng, options: &Options) -> Self {
         let arbitrary = match options.faults {
@@ -166,7 +166,7 @@ impl Plan {
         let moves = options.faults.is_none_or(|named| named.has(Fault::Move));
         let weights = Weights {
             submit: 120,
-            ask_again: 20,
+            query_outcome: 20,
             transmit: 400,
             deliver: 400,
             tick,
@@ -223,15 +223,17 @@ impl Plan {
                 .unwrap_or_else(|| STEPS.saturating_mul(thirds.max(1)).min(STEPS_MAX)),
             nodes: shape.nodes,
             spares: shape.spares,
-            hub_asks: shape.hub_asks,
+            hub_initiates: shape.hub_initiates,
             first_sequence,
             cables: shape.cables,
             slots: [1, 2, 4, 64][rng.usize(..4)],
             window_records,
             transactions_max: [4, 16, 80][rng.usize(..3)],
-            // With 2 an idle link calls itself dead, for it bounces its ball at every other pace: that makes many handshakes.
-            silent_paces_max: rng.u32(2..=8),
-            // Where a node has many links, each in its turn, three round trips of another pass while one had none.
+            // With 2, an idle link declares itself dead, because it sends its keepalive at every
+            // other tick: that makes many handshakes.
+            keepalive_misses_max: rng.u32(2..=8),
+            // A node with many links serves them in turn: three round trips of another link pass
+            // while one had none.
             event_ratio: [0, if shape.nodes > 8 { 16 } else { 3 }, 32][rng.usize(..3)],
             payload_bytes_max: [24, 100, 1100, 4096][rng.usize(..4)],
             two_phase_in_ten: [0, 3, 7, 10][rng.usize(..4)],
@@ -250,12 +252,13 @@ impl Plan {
         self.payload_bytes_max.max(160) as u16
     }
 
-    /// Each class of faults that occurs, with how often: of frames in a thousand, of everything else in 1,000 events.
+    /// Returns each class of faults that occurs, with its frequency: per thousand frames, or per
+    /// 1,000 events for all other classes.
     #[must_use]
     pub fn faults(&self) -> Vec<(Fault, u32)> {
         let Weights {
             submit,
-            ask_again,
+            query_outcome,
             transmit,
             deliver,
             tick,
@@ -291,7 +294,7 @@ impl Plan {
             (Fault::Forge, forge),
             (Fault::Lie, lie),
         ];
-        let work = submit + ask_again + transmit + deliver + tick + quiet + heal + sync;
+        let work = submit + query_outcome + transmit + deliver + tick + quiet + heal + sync;
         let total = work + faults.iter().map(|(_, weight)| weight).sum::<u32>();
         let frames = [
             (Fault::Loss, self.frames.lost),
@@ -306,20 +309,20 @@ impl Plan {
             .collect()
     }
 
-    /// A world without faults, of `nodes` nodes and these cables, for a walk that somebody leads.
+    /// A world without faults, with `nodes` nodes and these cables, for a driver.
     #[must_use]
     pub fn led(nodes: usize, cables: Vec<[usize; 2]>) -> Self {
         Self {
             steps: 0,
             nodes,
             spares: Vec::new(),
-            hub_asks: true,
+            hub_initiates: true,
             first_sequence: 0,
             cables,
             slots: 4,
             window_records: vec![250; nodes],
             transactions_max: 64,
-            silent_paces_max: 4,
+            keepalive_misses_max: 4,
             event_ratio: 32,
             payload_bytes_max: 2500,
             two_phase_in_ten: 5,
@@ -345,17 +348,18 @@ fn first_clock(rng: &mut Rng) -> u64 {
     }
 }
 
-/// Nodes and what joins them.
+/// Nodes, and the cables between them.
 struct Shape {
     nodes: usize,
     spares: Vec<usize>,
-    hub_asks: bool,
+    hub_initiates: bool,
     cables: Vec<[usize; 2]>,
 }
 
 impl Shape {
     fn new(rng: &mut Rng, options: &Options, arbitrary: bool) -> Self {
-        // Who asked a neighbour that is gone for good hears nothing, and so there would be no moment from which all is well again.
+        // A request to a neighbor that is gone for good never ends, so a world with a hub would not
+        // converge.
         let free = options.nodes.is_none() && options.topology.is_none() && !arbitrary;
         let moves = options.faults.is_none_or(|named| named.has(Fault::Move));
         if free && moves && rng.u8(..5) == 0 {
@@ -371,7 +375,7 @@ impl Shape {
             .topology
             .unwrap_or_else(|| Topology::ALL[rng.usize(..Topology::ALL.len())]);
         let mut cables = joined(rng, nodes, topology);
-        // Several cables between the same two nodes are what exchanges fail over to.
+        // Exchanges fail over to other cables between the same two nodes.
         let more = match nodes {
             2 => rng.usize(0..=2),
             _ => rng.usize(0..=1),
@@ -382,18 +386,18 @@ impl Shape {
         Self {
             nodes,
             spares: Vec::new(),
-            hub_asks: true,
+            hub_initiates: true,
             cables,
         }
     }
 
-    /// A node that meets more neighbours than it can remember, one after the other.
-    fn hub(asks: bool) -> Self {
-        let nodes = if asks { 4 } else { 6 };
+    /// A node that meets more neighbors than it can remember, one after the other.
+    fn hub(initiates: bool) -> Self {
+        let nodes = if initiates { 4 } else { 6 };
         Self {
             nodes,
             spares: (2..nodes).collect(),
-            hub_asks: asks,
+            hub_initiates: initiates,
             cables: vec![[0, 1]],
         }
     }

@@ -1,4 +1,4 @@
-//! The program around a simulated node: it executes, and lets the witness see everything.
+//! The program of a simulated node: it executes requests, and shows all events to the witness.
 
 use covalent_protocol::{
     Answer, ExchangeId, Execution, Host, LinkEvent, Mode, Moment, Outcome, Refusal, Reply, verb,
@@ -6,18 +6,18 @@ use covalent_protocol::{
 use fastrand::Rng;
 
 use crate::{
-    ask::Ask,
-    book::Life,
+    book::NodeIncarnation,
     cable::Cable,
     fact::{Fact, Place},
     liar::LIAR_GUID,
     mutant::Mutant,
+    operation::Operation,
     payload,
     region::{self, Region},
     witness::Witness,
 };
 
-/// What tells the number of a question from the token of an exchange.
+/// Bit that distinguishes the number of a query from the token of an exchange.
 pub(crate) const QUESTION: u64 = 1 << 63;
 
 /// A node's program during one call.
@@ -27,26 +27,26 @@ pub(crate) struct Program<'a> {
     pub rng: &'a mut Rng,
     pub cables: &'a [Cable],
     pub mutant: Option<Mutant>,
-    /// The node's clock, as it was told last.
+    /// The node's clock, as last reported.
     pub clock: u64,
     /// How many requests in a thousand are refused.
     pub refused: u32,
-    /// What the program does when the call has returned.
-    pub afterwards: &'a mut Vec<Afterwards>,
+    /// Actions after the call has returned.
+    pub deferred: &'a mut Vec<Deferred>,
 }
 
-/// What a program does when its node has returned.
+/// Action of a program after its node has returned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Afterwards {
+pub(crate) enum Deferred {
     /// A link of it failed.
     LinkFailed,
-    /// It takes what is in doubt for done.
+    /// It takes an exchange in doubt for committed.
     Guess(u64),
 }
 
 impl Program<'_> {
-    fn life(&self) -> Life {
-        self.witness.book.life(self.node)
+    fn node_incarnation(&self) -> NodeIncarnation {
+        self.witness.book.node_incarnation(self.node)
     }
 
     fn region(&mut self) -> &mut Region {
@@ -57,37 +57,38 @@ impl Program<'_> {
         region::writes(&self.witness.regions[self.node])
     }
 
-    /// Whether somebody asked this node for it. Says so if not: no verb is executed for it.
-    fn is_asked_for(&mut self, payload: &[u8], what: &'static str) -> bool {
-        let asked = self.witness.book.of_request(payload);
-        let is_asked_for = asked.is_some_and(|(_, exchange)| {
+    /// Whether an initiator sent this request to this node. If not, shows that to the witness, and
+    /// no verb is executed for it.
+    fn is_requested(&mut self, payload: &[u8], what: &'static str) -> bool {
+        let requested = self.witness.book.of_request(payload);
+        let is_requested = requested.is_some_and(|(_, exchange)| {
             exchange.request == payload && exchange.to.node == self.node
         });
-        if !is_asked_for {
-            let at = self.life();
+        if !is_requested {
+            let at = self.node_incarnation();
             self.witness.see(Fact::Invented { at, what, payload });
         }
-        is_asked_for
+        is_requested
     }
 
-    /// The verb that is executed for a request: the one that it carries, if nothing is broken on purpose. Then the words
-    /// of the one that it carries are let go of before.
+    /// Returns the verb to execute for a request: the one that it carries, unless a mutant changes
+    /// it. A changed verb first releases the words of the original one.
     fn verb_of(&mut self, id: &ExchangeId, payload: &[u8]) -> Vec<u8> {
         let verb = payload::verb_of(payload).unwrap_or_default();
         if self.mutant == Some(Mutant::HalvesTransfers)
             && self.rng.u8(..8) == 0
             && let Some((_, exchange)) = self.witness.book.of_request(payload)
-            && let Ask::Transfer(mut changes) = exchange.ask.clone()
+            && let Operation::Transfer(mut changes) = exchange.operation.clone()
         {
             changes.pop();
             self.region().reverse(id, verb);
-            return Ask::Transfer(changes).encode();
+            return Operation::Transfer(changes).encode();
         }
         verb.to_vec()
     }
 }
 
-/// Puts a clock into a reply that hears nobody: it counts what is executed here.
+/// Puts a clock into a reply that ignores other nodes: it counts the executions here.
 fn stamp_alone(reply: &mut Reply) {
     let bytes = reply.as_bytes().to_vec();
     let Ok(answer) = verb::Reply::decode(&bytes) else {
@@ -104,10 +105,10 @@ fn stamp_alone(reply: &mut Reply) {
 impl Host for Program<'_> {
     fn admit(&mut self, id: &ExchangeId, mode: Mode, payload: &[u8]) -> Result<(), Refusal> {
         if id.peer == LIAR_GUID {
-            // It asks for nothing that this program does.
+            // The liar sends no request that this program supports.
             return Err(Refusal::BadRequest);
         }
-        if !self.is_asked_for(payload, "is to keep or to do") {
+        if !self.is_requested(payload, "must admit") {
             if self.rng.bool() {
                 return Err(Refusal::BadRequest);
             }
@@ -116,7 +117,7 @@ impl Host for Program<'_> {
             }
             return Ok(());
         }
-        let at = self.life();
+        let at = self.node_incarnation();
         let before = self.writes();
         let admitted = if self.rng.u32(..1000) < self.refused {
             Err(Refusal::NoResources)
@@ -151,11 +152,11 @@ impl Host for Program<'_> {
     }
 
     fn execute(&mut self, id: &ExchangeId, payload: &[u8], reply: &mut Reply) -> Execution {
-        if !self.is_asked_for(payload, "is to do") {
+        if !self.is_requested(payload, "must execute") {
             self.witness.inventions.remove(&(self.node, *id));
             return Execution::Done;
         }
-        let at = self.life();
+        let at = self.node_incarnation();
         let writes_before = self.writes();
         let verb = self.verb_of(id, payload);
         self.region().execute(id, &verb, reply);
@@ -188,11 +189,11 @@ impl Host for Program<'_> {
         if self.mutant == Some(Mutant::KeepsReservations) {
             return;
         }
-        if !self.is_asked_for(payload, "is to let go of") {
+        if !self.is_requested(payload, "must reverse") {
             self.witness.inventions.remove(&(self.node, *id));
             return;
         }
-        let at = self.life();
+        let at = self.node_incarnation();
         let before = self.writes();
         let verb = payload::verb_of(payload).unwrap_or_default();
         self.region().reverse(id, verb);
@@ -210,8 +211,8 @@ impl Host for Program<'_> {
     }
 
     fn complete(&mut self, token: u64, outcome: Outcome<'_>) {
-        let by = self.life();
-        self.witness.see(Fact::Told {
+        let by = self.node_incarnation();
+        self.witness.see(Fact::Reported {
             by,
             token,
             outcome,
@@ -220,10 +221,10 @@ impl Host for Program<'_> {
     }
 
     fn answered(&mut self, token: u64, answer: Answer<'_>) {
-        let by = self.life();
+        let by = self.node_incarnation();
         let question = token & !QUESTION;
-        let asked = self.witness.book.question(question);
-        let token = asked.map_or(u64::MAX, |asked| asked.token);
+        let requested = self.witness.book.question(question);
+        let token = requested.map_or(u64::MAX, |requested| requested.token);
         let answer = match answer {
             Answer::Forgotten if self.mutant == Some(Mutant::DeniesForgotten) => Answer::Undone,
             answer => answer,
@@ -238,20 +239,20 @@ impl Host for Program<'_> {
     }
 
     fn in_doubt(&mut self, token: u64, name: &ExchangeId) {
-        let by = self.life();
+        let by = self.node_incarnation();
         if token & QUESTION != 0 {
             let question = token & !QUESTION;
-            self.witness.see(Fact::DoubtedAgain { by, question });
+            self.witness.see(Fact::QueryDoubted { by, question });
             return;
         }
         self.witness.see(Fact::Doubted { by, token, name });
         if self.mutant == Some(Mutant::GuessesInDoubt) {
-            self.afterwards.push(Afterwards::Guess(token));
+            self.deferred.push(Deferred::Guess(token));
         }
     }
 
     fn path(&mut self, guid: u64, up: bool) {
-        let by = self.life();
+        let by = self.node_incarnation();
         if guid != LIAR_GUID {
             self.witness.see(Fact::Path { by, peer: guid, up });
         }
@@ -260,7 +261,7 @@ impl Host for Program<'_> {
     fn link_event(&mut self, event: LinkEvent) {
         let port = event.port();
         if matches!(event, LinkEvent::Down { .. }) {
-            self.afterwards.push(Afterwards::LinkFailed);
+            self.deferred.push(Deferred::LinkFailed);
         }
         let mut places = (0..).zip(self.cables).flat_map(|(cable, both)| {
             (0..).zip(both.ends).map(move |(end, here)| Place {

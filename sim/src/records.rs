@@ -1,18 +1,18 @@
-//! What is in a frame, as far as a simulator needs to know.
+//! Contents of a frame, as far as a simulator needs them.
 
 use covalent_protocol::{
     DEFAULT_ETHERTYPE,
     wire::{
         ETHERNET_HEADER_BYTES, RECORD_BYTES, RecordBytes, frame,
         message::Message,
-        record::{Header, NO_RIDER},
+        record::{Header, NO_PIGGYBACK},
         slice::Kind,
     },
 };
 
 use crate::payload;
 
-/// What a frame carries.
+/// Contents of a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Content {
     /// The epoch of its records.
@@ -21,12 +21,12 @@ pub struct Content {
     pub records: usize,
     /// It is a handshake, which needs no credit.
     pub handshake: bool,
-    /// How many of its records, the last ones, are balls, which may take what messages may not.
-    pub balls: usize,
+    /// Number of trailing records that are keepalives, which may use credit that messages may not.
+    pub keepalives: usize,
 }
 
 impl Content {
-    /// What `frame` carries, if it is one that a node made.
+    /// Returns the contents of `frame`, if a node made it.
     #[must_use]
     pub fn of(frame: &[u8]) -> Option<Self> {
         let first = frame
@@ -37,22 +37,22 @@ impl Content {
             epoch: header.epoch,
             records: (frame.len() - ETHERNET_HEADER_BYTES) / RECORD_BYTES,
             handshake: header.kind == Kind::Init,
-            balls: frame[ETHERNET_HEADER_BYTES..]
+            keepalives: frame[ETHERNET_HEADER_BYTES..]
                 .rchunks_exact(RECORD_BYTES)
-                .take_while(|record| is_ball(record))
+                .take_while(|record| is_keepalive(record))
                 .count(),
         })
     }
 }
 
-fn is_ball(record: &[u8]) -> bool {
+fn is_keepalive(record: &[u8]) -> bool {
     record
         .first_chunk()
         .and_then(|record| Header::read(record).ok())
-        .is_some_and(|header| header.kind == Kind::Ball)
+        .is_some_and(|header| header.kind == Kind::Keepalive)
 }
 
-/// The records that the sender of a handshake has room for.
+/// Returns the number of records that the sender of a handshake has space for.
 #[must_use]
 pub fn window_records(frame: &[u8]) -> Option<u16> {
     let message = messages(frame).next()??;
@@ -64,7 +64,7 @@ pub fn window_records(frame: &[u8]) -> Option<u16> {
     Some(u16::from_le_bytes(*payload.get(32..)?.first_chunk()?))
 }
 
-/// The incarnation that the sender of a handshake says it heard.
+/// Returns the incarnation that the sender of a handshake echoes.
 #[must_use]
 pub fn echo(frame: &[u8]) -> Option<u64> {
     let message = messages(frame).next()??;
@@ -89,7 +89,7 @@ pub fn requested(frame: &[u8]) -> impl Iterator<Item = u64> {
     })
 }
 
-/// What is asked and answered in a frame about exchanges whose link failed, for people.
+/// Describes the queries and replies in a frame about exchanges of a failed link, for display.
 #[must_use]
 pub fn resolutions(frame: &[u8]) -> Vec<String> {
     messages(frame)
@@ -112,9 +112,9 @@ fn resolution(message: &Message<'_>) -> Option<String> {
         u16::from_le_bytes([low, high])
     );
     Some(match (header.kind, what) {
-        (Kind::Resolve, 0) => format!("is asked how {exchange} ended"),
+        (Kind::Resolve, 0) => format!("is queried for the outcome of {exchange}"),
         (Kind::Resolve, _) => {
-            format!("is asked to commit {exchange} unless that is done, and how it ended")
+            format!("is requested to commit {exchange} unless done, and queried for its outcome")
         }
         (_, 0) => format!("learns that {exchange} is undone"),
         (_, 1) => format!("learns that {exchange} is done"),
@@ -140,13 +140,13 @@ fn name(header: &Header) -> String {
     if !header.shape.is_whole() {
         name += &format!(" part {}", header.shape.fragment);
     }
-    if header.rider != NO_RIDER {
-        name += &format!(" with s{}", header.rider);
+    if header.piggyback != NO_PIGGYBACK {
+        name += &format!(" with s{}", header.piggyback);
     }
     name
 }
 
-/// The messages in a frame; `None` for what is none.
+/// Returns the messages in a frame; `None` for bytes that are no message.
 fn messages(frame: &[u8]) -> impl Iterator<Item = Option<Message<'_>>> {
     let mut rest: Option<&[RecordBytes]> = frame::parse(frame, DEFAULT_ETHERTYPE).ok();
     let mut broken = rest.is_none();

@@ -1,4 +1,5 @@
-//! What a node's applications share: the production verb engine, on memory that counts what is written to it.
+//! Memory that a node's applications share: the production verb engine, on memory that counts
+//! writes to it.
 //!
 //! | words | what |
 //! |---|---|
@@ -26,7 +27,7 @@ pub const FIRST_ACCOUNT: usize = 1;
 pub const ACCOUNTS: usize = MULTI_COMMIT_WORDS_MAX;
 /// Accounts that most transfers are between, the first ones.
 pub const BUSY_ACCOUNTS: usize = 8;
-/// What is in each account at the beginning.
+/// Initial balance of each account.
 pub const OPENING_BALANCE: u64 = 1000;
 /// The first word for every verb.
 pub const FIRST_SCRATCH: usize = FIRST_ACCOUNT + ACCOUNTS;
@@ -50,7 +51,7 @@ pub struct Counted {
     writes: u64,
 }
 
-/// What a node executes verbs with.
+/// Engine that executes a node's verbs.
 pub type Region = Engine<Counted>;
 
 /// The regions of a node that has just started.

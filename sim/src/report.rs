@@ -1,4 +1,4 @@
-//! What a run comes to.
+//! Results of a run.
 
 use std::fmt;
 
@@ -7,14 +7,15 @@ use crate::{
     witness::{Entry, Violation},
 };
 
-/// What runs come to, in figures that add up, and of which of several runs the `most` counts.
+/// Defines the figures of runs: over several runs, the figures of `sum` add up, and those of `most`
+/// take the maximum.
 macro_rules! report {
     (
         sum: $($(#[$doc:meta])* $name:ident,)*;
         most:
         $($(#[$most_doc:meta])* $most:ident,)*
     ) => {
-        /// What a run did, or several together.
+        /// Figures of a run, or of several together.
         #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize)]
         pub struct Report {
             $($(#[$doc])* pub $name: u64,)*
@@ -24,10 +25,13 @@ macro_rules! report {
         impl Report {
             /// Every figure with its name.
             pub fn figures(&self) -> impl Iterator<Item = (&'static str, u64)> {
-                [$((stringify!($name), self.$name),)* $((stringify!($most), self.$most),)*].into_iter()
+                [
+                    $((stringify!($name), self.$name),)*
+                    $((stringify!($most), self.$most),)*
+                ].into_iter()
             }
 
-            /// Adds what another run did.
+            /// Adds the figures of another run.
             pub fn add(&mut self, other: &Self) {
                 $(self.$name += other.$name;)*
                 $(self.$most = self.$most.max(other.$most);)*
@@ -40,7 +44,7 @@ pub(crate) use report;
 
 report! {
     sum:
-    /// Exchanges asked for.
+    /// Exchanges submitted.
     asked,
     /// Exchanges that committed.
     committed,
@@ -48,11 +52,11 @@ report! {
     refused,
     /// Exchanges whose peer restarted.
     restarted,
-    /// Exchanges reversed and applied afresh.
+    /// Exchanges reversed and applied again.
     reversed,
-    /// Exchanges whose end was learned by asking.
+    /// Exchanges whose outcome was learned by a query.
     resolved,
-    /// Exchanges of which somebody was told that they are in doubt.
+    /// Exchanges that were reported in doubt.
     doubted,
     /// Questions by name.
     asked_again,
@@ -66,27 +70,27 @@ report! {
     damaged,
     /// Cables that were cut.
     cuts,
-    /// Nodes and directions of cables that stood still.
+    /// Nodes and directions of cables that stalled.
     stalls,
     /// Nodes that crashed.
     crashes,
     /// Nodes that started again with their journal.
     restarts,
-    /// Commits that were in no journal when a node started again, and that nobody knew of.
+    /// Commits that were in no journal when a node restarted, and that had not been reported.
     unwritten,
     /// Nodes whose registers became arbitrary.
     hits,
     /// Exchanges that a peer forgot because it met too many others.
     forgotten,
-    /// Links whose epoch counted through its wrap.
+    /// Links whose epoch wrapped.
     wrapped,
-    /// Exchanges that are in doubt for want of a cable when everything else has come to its end.
+    /// Exchanges that are in doubt for lack of a cable when everything else has completed.
     in_doubt,
     ;
     most:
-    /// Paces from the last fault until rest; the most of several runs.
+    /// Ticks from the last fault until rest; the maximum of several runs.
     paces,
-    /// Paces from arbitrary registers until rest; the most of several runs.
+    /// Ticks from arbitrary registers until rest; the maximum of several runs.
     paces_to_converge,
 }
 
@@ -95,11 +99,11 @@ report! {
 pub struct Failure {
     /// The seed that replays it.
     pub seed: u64,
-    /// What was chosen.
+    /// Options of the run.
     pub options: Options,
-    /// What was broken.
+    /// The broken invariant.
     pub violation: Violation,
-    /// What happened; empty unless it was recorded.
+    /// Recorded events; empty unless recording was on.
     pub trace: Vec<Entry>,
 }
 

@@ -8,12 +8,12 @@ use std::{
 
 use crate::{Failure, Options, Report, run};
 
-/// Runs every seed, and gives what they did together. Each run is one thread's alone, so which core it is on changes
-/// nothing. `progress` is called after each with the number of those done, and may break off: then those done are what
-/// counts.
+/// Runs every seed and returns the combined report. Each run uses one thread only, so the choice of
+/// the core changes nothing. `progress` is called after each run with the number of finished runs.
+/// It may stop the loop: then the finished runs count.
 ///
 /// # Errors
-/// The lowest seed that failed.
+/// Returns the failure of the lowest seed that failed.
 pub fn run_seeds(
     seeds: Range<u64>,
     options: &Options,
@@ -23,7 +23,8 @@ pub fn run_seeds(
     on_every_core(seeds, one, Report::add, |failure| failure.seed, progress)
 }
 
-/// As [`run_seeds`], with whatever `one` runs: `add` puts two reports together, `seed_of` says whose a failure is.
+/// Like [`run_seeds`], for any run `one`. `add` combines two reports, and `seed_of` returns the
+/// seed of a failure.
 pub(crate) fn on_every_core<R: Default + Send, F: Send>(
     seeds: Range<u64>,
     one: impl Fn(u64) -> Result<R, F> + Sync,
@@ -44,7 +45,7 @@ pub(crate) fn on_every_core<R: Default + Send, F: Send>(
             match one(seed) {
                 Ok(report) => add(&mut sum, &report),
                 Err(failure) => {
-                    // Seeds are taken in order, so every lower one is done or under way.
+                    // Seeds are taken in order, so every lower one is done or in flight.
                     stopped.store(true, Ordering::Relaxed);
                     return Err(failure);
                 }

@@ -1,24 +1,27 @@
-//! The nine points: one exchange is damaged behind each of its steps, in every way, with other load going on.
+//! The nine points: one exchange is damaged behind each of its steps, in every way, under other
+//! load.
 //!
 //! ```text
-//!  point  0    1          2            3           4            5          6            7           8
-//!         │ a sends 1 │ b hears it │ b sends 2 │ a hears it │ a sends 3 │ b hears it │ b sends 4 │ a hears it │
+//!  point  0         1        2         3        4         5        6         7        8
+//!         │a sends 1│b gets 1│b sends 2│a gets 2│a sends 3│b gets 3│b sends 4│a gets 4│
 //! ```
 //!
-//! A one-phase exchange ends at point 4. [`all`] is complete within its bounds: every mode, point, damage, way to notice
-//! it, fate of what is under way, other path and kind of load. Where there is a second link it is cut as well, behind
-//! each step of the recovery.
+//! A one-phase exchange ends at point 4. [`all`] is complete within its bounds: every mode, point,
+//! damage, detection, outcome of the frames in flight, other path and kind of load. A second link
+//! is cut as well, behind each step of the recovery.
 
 use std::fmt;
 
 use covalent_protocol::Mode;
 
-use crate::{ask::Ask, book::Ended, journal::LastBatch, plan::Plan, report::Report, world::World};
+use crate::{
+    book::Ended, journal::LastBatch, operation::Operation, plan::Plan, report::Report, world::World,
+};
 
 /// The initiator and the responder.
 const A: usize = 0;
 const B: usize = 1;
-/// The neighbour of both.
+/// The neighbor of both.
 const C: usize = 2;
 /// Steps of a recovery behind which the second link is cut.
 const RECOVERY_STEPS: usize = 8;
@@ -30,12 +33,12 @@ const DISKS: [Disk; 3] = [
     Disk::Writing(LastBatch::Whole),
     Disk::Writing(LastBatch::Torn),
 ];
-/// The fates of what is under way.
-const UNDER_WAY: [UnderWay; 4] = [
-    UnderWay::Lost,
-    UnderWay::First,
-    UnderWay::Arrives,
-    UnderWay::Late,
+/// Outcomes of the frames in flight.
+const IN_FLIGHT: [InFlight; 4] = [
+    InFlight::Lost,
+    InFlight::First,
+    InFlight::Arrives,
+    InFlight::Late,
 ];
 /// Exchanges of each side that make up the load; with the one that is watched they take every slot.
 const LOAD: usize = 3;
@@ -49,28 +52,28 @@ pub struct Case {
     pub mode: Mode,
     /// Steps that it has taken.
     pub point: usize,
-    /// What happens then.
+    /// The damage at that point.
     pub damage: Damage,
-    /// What else leads to the peer.
+    /// Other path to the peer.
     pub path: Path,
-    /// What else is going on.
+    /// Other load.
     pub load: Load,
-    /// Bytes of its request and its reply: what one record holds, or what takes several frames.
+    /// Bytes of its request and its reply: those of one record, or of several frames.
     pub message_bytes: usize,
 }
 
-/// What leads to the peer besides the link that is damaged.
+/// Path to the peer besides the damaged link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Path {
     /// Nothing.
     None,
     /// A second link.
     Link,
-    /// A neighbour that has links to both.
-    Neighbour,
+    /// A neighbor that has links to both.
+    Neighbor,
 }
 
-/// What happens to the link, or to a node.
+/// Damage to the link, or to a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Damage {
     /// The cable is cut.
@@ -79,17 +82,18 @@ pub enum Damage {
         towards: [bool; 2],
         /// The initiator's port notices, the responder's port notices.
         noticed: [bool; 2],
-        /// What becomes of what is under way.
-        under_way: UnderWay,
+        /// Outcome of the frames in flight.
+        in_flight: InFlight,
         /// The second link is cut behind so many steps of the recovery over it.
-        again: Option<usize>,
+        second_cut: Option<usize>,
     },
-    /// One direction, by its receiving end, stands still: for less than the paces that mean death, or for more.
+    /// One direction, by its receiving end, stalls: for fewer ticks than make a link dead, or for
+    /// more.
     Stall {
-        /// The end that hears nothing.
+        /// The end that receives nothing.
         end: usize,
-        /// For how many paces.
-        paces: u32,
+        /// Number of ticks.
+        ticks: u32,
     },
     /// A node restarts without its memory.
     Crash {
@@ -98,7 +102,7 @@ pub enum Damage {
     },
     /// The responder, which has a journal, restarts with it.
     Restart {
-        /// What of that is on its disk.
+        /// Part of the journal that is on disk.
         disk: Disk,
     },
 }
@@ -112,9 +116,9 @@ pub enum Disk {
     Writing(LastBatch),
 }
 
-/// What becomes of what is under way when a cable is cut.
+/// Outcome of the frames in flight when a cable is cut.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum UnderWay {
+pub enum InFlight {
     /// It is lost.
     Lost,
     /// It arrives.
@@ -125,7 +129,7 @@ pub enum UnderWay {
     Late,
 }
 
-/// What else is going on.
+/// Other load.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Load {
     /// Nothing.
@@ -143,7 +147,7 @@ pub fn all() -> impl Iterator<Item = Case> {
         .flat_map(|(mode, steps)| (0..=steps).map(move |point| (mode, point)));
     exchanges.flat_map(|(mode, point)| {
         let loads = [Load::None, Load::Initiator, Load::Both];
-        let places = [Path::None, Path::Link, Path::Neighbour]
+        let places = [Path::None, Path::Link, Path::Neighbor]
             .into_iter()
             .flat_map(move |path| loads.into_iter().map(move |load| (path, load)));
         places.flat_map(move |(path, load)| {
@@ -165,26 +169,26 @@ fn damages(path: Path) -> Vec<Damage> {
     let mut damages = vec![Damage::Crash { node: A }, Damage::Crash { node: B }];
     damages.extend(DISKS.map(|disk| Damage::Restart { disk }));
     for end in [A, B] {
-        for paces in [2, 6] {
-            damages.push(Damage::Stall { end, paces });
+        for ticks in [2, 6] {
+            damages.push(Damage::Stall { end, ticks });
         }
     }
     for towards in [[true, false], [false, true], [true, true]] {
-        for under_way in UNDER_WAY {
+        for in_flight in IN_FLIGHT {
             for noticed in [[false, false], [true, false], [false, true], [true, true]] {
                 damages.push(Damage::Cut {
                     towards,
                     noticed,
-                    under_way,
-                    again: None,
+                    in_flight,
+                    second_cut: None,
                 });
             }
             if path == Path::Link {
                 damages.extend((0..=RECOVERY_STEPS).map(|step| Damage::Cut {
                     towards,
                     noticed: [true, true],
-                    under_way,
-                    again: Some(step),
+                    in_flight,
+                    second_cut: Some(step),
                 }));
             }
         }
@@ -192,15 +196,15 @@ fn damages(path: Path) -> Vec<Damage> {
     damages
 }
 
-/// Takes the exchange of a case to its point, damages it, and sees it through.
+/// Runs the exchange of a case to its point, damages it, and waits for its outcome.
 ///
 /// # Errors
-/// What was broken.
+/// Returns the broken invariant.
 pub fn walk(case: &Case) -> Result<Report, String> {
     let (nodes, cables) = match case.path {
         Path::None => (2, vec![[A, B]]),
         Path::Link => (2, vec![[A, B], [A, B]]),
-        Path::Neighbour => (3, vec![[A, B], [A, C], [C, B]]),
+        Path::Neighbor => (3, vec![[A, B], [A, C], [C, B]]),
     };
     let mut plan = Plan::led(nodes, cables);
     let disk = match case.damage {
@@ -209,9 +213,9 @@ pub fn walk(case: &Case) -> Result<Report, String> {
     };
     plan.durable[B] = disk.is_some();
     let mut world = World::led(plan, 1);
-    world.pass_paces(2);
+    world.pass_ticks(2);
     start_load(&mut world, case.load);
-    let count = Ask::Count { delta: 1 };
+    let count = Operation::Count { delta: 1 };
     let token = world
         .submit(
             A,
@@ -228,22 +232,28 @@ pub fn walk(case: &Case) -> Result<Report, String> {
             while world.sync(B) {}
         }
     }
-    // The walk is what it says: the exchange has ended behind its last step and not before.
+    // Verify the walk: the exchange ends behind its last step and not before.
     let last = match case.mode {
         Mode::OnePhase => 4,
         Mode::TwoPhase => 8,
     };
-    let is_told = !matches!(disk, Some(Disk::Writing(_)));
-    if (ended(&world, token) == Some(Ended::Committed)) != (case.point == last && is_told) {
+    let is_reported = !matches!(disk, Some(Disk::Writing(_)));
+    if (ended(&world, token) == Some(Ended::Committed)) != (case.point == last && is_reported) {
         return Err(format!("behind step {} it stands otherwise", case.point));
     }
     damage(&mut world, case);
     let survives = !matches!(case.damage, Damage::Crash { .. } | Damage::Restart { .. });
     let resolved = match case.path {
         Path::None => false,
-        Path::Link => !matches!(case.damage, Damage::Cut { again: Some(_), .. }),
-        // What was undone waits for a link to be applied afresh.
-        Path::Neighbour => executed(&world, token) && matches!(case.damage, Damage::Cut { .. }),
+        Path::Link => !matches!(
+            case.damage,
+            Damage::Cut {
+                second_cut: Some(_),
+                ..
+            }
+        ),
+        // An undone exchange waits for a link before it is applied again.
+        Path::Neighbor => executed(&world, token) && matches!(case.damage, Damage::Cut { .. }),
     };
     if survives && resolved && ended(&world, token) != Some(Ended::Committed) {
         return Err("it did not end over the other path while its link was damaged".into());
@@ -280,7 +290,7 @@ fn start_load(world: &mut World, load: Load) {
                 from,
                 1 - from,
                 mode,
-                Ask::Count { delta: 1 },
+                Operation::Count { delta: 1 },
                 LOAD_BYTES[at],
                 200,
             );
@@ -292,7 +302,7 @@ fn start_load(world: &mut World, load: Load) {
     }
 }
 
-/// A step of an exchange: everything is sent, or everything is heard.
+/// Performs one step of an exchange: one end sends or receives everything.
 fn take_step(world: &mut World, cable: usize, step: usize) {
     match step % 4 {
         0 => while world.transmit(cable, A) {},
@@ -307,14 +317,14 @@ fn damage(world: &mut World, case: &Case) {
         Damage::Cut {
             towards,
             noticed,
-            under_way,
-            again,
+            in_flight,
+            second_cut,
         } => {
-            if under_way == UnderWay::First {
+            if in_flight == InFlight::First {
                 world.lose_behind_first(0);
             }
-            world.cut(0, towards, under_way == UnderWay::Lost);
-            if under_way == UnderWay::Late {
+            world.cut(0, towards, in_flight == InFlight::Lost);
+            if in_flight == InFlight::Late {
                 world.hold(0, A);
                 world.hold(0, B);
             }
@@ -323,7 +333,7 @@ fn damage(world: &mut World, case: &Case) {
                     world.set_carrier(0, end, false);
                 }
             }
-            if let Some(steps) = again {
+            if let Some(steps) = second_cut {
                 for step in 0..steps {
                     take_step(world, 1, step);
                 }
@@ -331,22 +341,22 @@ fn damage(world: &mut World, case: &Case) {
                 world.set_carrier(1, A, false);
                 world.set_carrier(1, B, false);
             }
-            world.pass_paces(1);
+            world.pass_ticks(1);
             for end in [A, B] {
                 world.release(0, end);
             }
             // Long enough for silence to be noticed.
-            world.pass_paces(7);
+            world.pass_ticks(7);
         }
-        Damage::Stall { end, paces } => {
+        Damage::Stall { end, ticks } => {
             world.hold(0, end);
-            world.pass_paces(paces);
+            world.pass_ticks(ticks);
             world.release(0, end);
-            world.pass_paces(2);
+            world.pass_ticks(2);
         }
         Damage::Crash { node } => {
             world.crash(node);
-            world.pass_paces(1);
+            world.pass_ticks(1);
         }
         Damage::Restart { disk } => {
             let last = match disk {
@@ -357,7 +367,7 @@ fn damage(world: &mut World, case: &Case) {
                 }
             };
             world.restart(B, last);
-            world.pass_paces(1);
+            world.pass_ticks(1);
         }
     }
 }

@@ -20,9 +20,9 @@ use crate::{
 pub struct Entry {
     /// Events before.
     pub step: u32,
-    /// What it is about.
+    /// Topic of the entry.
     pub subject: Subject,
-    /// What happened.
+    /// Description of the event.
     pub text: String,
 }
 
@@ -31,7 +31,7 @@ pub struct Entry {
 pub struct Violation {
     /// The checker that saw it.
     pub checker: &'static str,
-    /// What it saw.
+    /// Description by the checker.
     pub what: String,
     /// Events before.
     pub step: u32,
@@ -40,13 +40,13 @@ pub struct Violation {
 /// Sees everything.
 #[derive(Debug)]
 pub struct Witness {
-    /// Everything asked.
+    /// All exchanges.
     pub book: Book,
-    /// What the nodes' applications share.
+    /// Memory that the nodes' applications share.
     pub regions: Vec<Region>,
     /// The journals of those that have one.
     pub journals: Vec<Option<Journal>>,
-    /// What nodes keep that nobody asked for.
+    /// Requests that nodes keep though no initiator sent them.
     pub inventions: HashSet<(usize, ExchangeId)>,
     /// The nodes at the ends of each cable.
     pub cables: Vec<[usize; 2]>,
@@ -55,8 +55,8 @@ pub struct Witness {
     /// Calls into nodes so far.
     pub call: u64,
     /// The call gives a node a frame.
-    pub hearing: bool,
-    /// Exchanges are followed to the cable that they are sent on.
+    pub receiving: bool,
+    /// Record the cable on which each exchange is sent.
     pub follow: bool,
     checkers: Vec<Box<dyn Checker>>,
     violation: Option<Violation>,
@@ -80,7 +80,7 @@ impl Witness {
             cables: plan.cables.clone(),
             step: 0,
             call: 0,
-            hearing: false,
+            receiving: false,
             follow: false,
             checkers: checkers::all(plan),
             violation: None,
@@ -88,13 +88,13 @@ impl Witness {
         }
     }
 
-    /// What was broken first.
+    /// Returns the first broken invariant.
     #[must_use]
     pub const fn violation(&self) -> Option<&Violation> {
         self.violation.as_ref()
     }
 
-    /// What happened, if it is recorded.
+    /// Returns the events, if they were recorded.
     #[must_use]
     pub fn into_trace(self) -> Vec<Entry> {
         self.trace.unwrap_or_default()
@@ -108,13 +108,13 @@ impl Witness {
                 subject: fact.subject(),
                 text: fact.to_string(),
             });
-            if let Fact::Heard { at, frame, .. } = &fact {
-                let told = records::resolutions(frame).into_iter().map(|what| Entry {
+            if let Fact::Received { at, frame, .. } = &fact {
+                let resolved = records::resolutions(frame).into_iter().map(|what| Entry {
                     step: self.step,
                     subject: Subject::Link,
                     text: format!("{at} {what}"),
                 });
-                trace.extend(told);
+                trace.extend(resolved);
             }
         }
         let scene = Scene {
@@ -122,9 +122,9 @@ impl Witness {
             regions: &self.regions,
             cables: &self.cables,
             call: self.call,
-            hearing: self.hearing,
+            receiving: self.receiving,
         };
-        // The first one found is the violation: those behind it are of a world that is broken already.
+        // Keep the first violation: later ones come from a world that is already broken.
         for checker in &mut self.checkers {
             if let Err(what) = checker.see(&fact, &scene)
                 && self.violation.is_none()
@@ -141,7 +141,7 @@ impl Witness {
 
     fn enter(&mut self, fact: Fact<'_>) {
         match fact {
-            Fact::Asked { exchange, .. } => self.book.enter(exchange),
+            Fact::Requested { exchange, .. } => self.book.enter(exchange),
             Fact::Sent { from, frame, .. } if self.follow => {
                 for token in records::requested(frame) {
                     if let Some(exchange) = self.exchange_mut(Some(token)) {
@@ -155,12 +155,12 @@ impl Witness {
                 let token = self.book.of_request(payload).map(|(token, _)| token);
                 if let Some(exchange) = self.exchange_mut(token) {
                     exchange.executed.get_or_insert_with(|| Execution {
-                        life: at,
+                        node_incarnation: at,
                         reply: reply.to_vec(),
                     });
                 }
             }
-            Fact::Told { token, outcome, .. } => {
+            Fact::Reported { token, outcome, .. } => {
                 if let Some(exchange) = self.exchange_mut(Some(token)) {
                     exchange.ended.get_or_insert(match outcome {
                         Outcome::Committed(_) => Ended::Committed,
@@ -174,13 +174,13 @@ impl Witness {
                     exchange.name.get_or_insert(*name);
                 }
             }
-            Fact::AskedAgain { by, token, .. } => self.book.ask(by, token),
-            Fact::NotAsked { question } | Fact::Answered { question, .. } => {
+            Fact::Queried { by, token, .. } => self.book.open_query(by, token),
+            Fact::QueryRefused { question } | Fact::Answered { question, .. } => {
                 self.book.close(question);
             }
-            Fact::Cancelled { token } => {
+            Fact::Canceled { token } => {
                 if let Some(exchange) = self.exchange_mut(Some(token)) {
-                    exchange.cancelled = true;
+                    exchange.canceled = true;
                 }
             }
             Fact::Crashed { node, .. } => {

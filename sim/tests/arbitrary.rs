@@ -1,4 +1,5 @@
-//! Worlds that begin from arbitrary registers and arbitrary records under way, and are hit again in mid-run.
+//! Worlds that begin from arbitrary registers and arbitrary records in flight, and are hit again
+//! during the run.
 
 use std::{ops::ControlFlow, time::Instant};
 
@@ -30,14 +31,14 @@ fn run(faults: Faults) -> Report {
     report
 }
 
-/// Whatever the registers held, everything comes to its end, and from then on every invariant holds.
+/// Whatever the registers held, everything completes, and from then on every invariant holds.
 #[test]
-fn a_world_finds_back_from_arbitrary_registers() {
+fn a_world_converges_from_arbitrary_registers() {
     let report = run(Faults::of(&[Fault::Arbitrary]));
     assert!(report.committed > 100 * SEEDS, "{report:?}");
 }
 
 #[test]
-fn a_world_finds_back_from_arbitrary_registers_among_all_other_faults() {
+fn a_world_converges_from_arbitrary_registers_under_all_other_faults() {
     run(Faults::ALL);
 }

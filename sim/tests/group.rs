@@ -1,5 +1,5 @@
-//! Groups under many seeds, or under the one that `COVALENT_SIM_SEED` names; everybody dying at every step of a change; and built wrong, to see
-//! it found.
+//! Groups under many seeds, or under the one in `COVALENT_SIM_SEED`; a death at every step of a
+//! change; and mutants, to verify that checkers find them.
 
 use std::{
     ops::{ControlFlow, Range},
@@ -17,10 +17,10 @@ use covalent_sim::{
     shape::Shape,
 };
 
-/// Seeds of an ordinary run. `COVALENT_SIM_SEEDS` asks for another number.
+/// Seeds of an ordinary run. `COVALENT_SIM_SEEDS` sets another number.
 const SEEDS: u64 = 2_000;
 /// Seeds of worlds that have a stranger, and every other fault.
-const STRANGER_SEEDS: u64 = 400;
+const FORGERY_SEEDS: u64 = 400;
 /// Seeds within which a mutant must be found.
 const MUTANT_SEEDS: u64 = 100;
 /// Round trips from the first evidence to the last view, at most.
@@ -76,19 +76,19 @@ const MUTANTS: [(Mutant, usize, &[Fault], &[&str]); 17] = [
         Mutant::NoDecidedFirst,
         5,
         &[Fault::Kill, Fault::Accuse],
-        &["convergence", "told"],
+        &["convergence", "reported"],
     ),
     (
         Mutant::ResendsDelivered,
         5,
         &[Fault::Kill],
-        &["exactly-once", "told"],
+        &["exactly-once", "reported"],
     ),
     (
         Mutant::FollowsFirstClaim,
         5,
         &[Fault::Accuse, Fault::Flap, Fault::Partition],
-        &["convergence", "told"],
+        &["convergence", "reported"],
     ),
     (
         Mutant::JoinerVotes,
@@ -140,10 +140,10 @@ const RARE_MUTANTS: [Rare; 4] = [
         checker: "convergence",
     },
     Rare {
-        mutant: Mutant::TellsUnknownFates,
+        mutant: Mutant::ReportsUnknownFates,
         world: Some((6, [Fault::Late, Fault::Partition, Fault::Join])),
         first: 655,
-        checker: "told",
+        checker: "reported",
     },
 ];
 
@@ -156,7 +156,7 @@ fn variable(name: &str) -> Option<u64> {
 }
 
 #[expect(clippy::print_stdout, reason = "the figures are reported")]
-fn say(line: &str) {
+fn print_line(line: &str) {
     println!("{line}");
 }
 
@@ -167,7 +167,7 @@ fn every_promise_of_groups_holds_under_every_seed() {
         let world = World::new(seed, &options, true).unwrap_or_else(|error| panic!("{error}"));
         if let Err(failure) = world.run(seed).0 {
             for entry in &failure.trace {
-                say(&format!("{:8} {}", entry.at, entry.text));
+                print_line(&format!("{:8} {}", entry.at, entry.text));
             }
             panic!("{failure}");
         }
@@ -178,7 +178,7 @@ fn every_promise_of_groups_holds_under_every_seed() {
     let report = run_seeds(0..seeds, &options, |_| ControlFlow::Continue(()))
         .unwrap_or_else(|failure| panic!("{failure}"));
     let elapsed = start.elapsed();
-    say(&format!(
+    print_line(&format!(
         "{seeds} seeds in {:.1} s, {:.0} seeds/s: {report:?}",
         elapsed.as_secs_f64(),
         seeds as f64 / elapsed.as_secs_f64()
@@ -191,51 +191,61 @@ fn every_promise_of_groups_holds_under_every_seed() {
     assert_eq!(report.bad, 0, "an honest member was not understood");
 }
 
-/// Seeds that once broke an invariant, and by what.
+/// Seeds that once broke an invariant, and its checker.
 #[test]
-fn what_once_broke_an_invariant_holds() {
+fn seeds_that_once_broke_an_invariant_hold() {
     for (seed, checker) in [
-        // A member of a group that can have no quorum any more asked for ever, and was never told that there is another group of its name.
+        // A member of a group that can have no quorum any more sent queries forever, and was not
+        // notified of another group of its name.
         (1201, "quiet"),
         (11_280, "quiet"),
         (900_404, "quiet"),
-        // Whoever ended two views before a member knew the end of the first told it the second alone, which it could not take.
+        // A member that had ended two views sent a lagging member the end of the second alone,
+        // which that member could not take.
         (7_393, "convergence"),
         (31_337_945, "convergence"),
-        // Who left waited for ever for one that was gone, behind a full window.
+        // A leaving member waited forever for one that was gone, behind a full window.
         (2_003_441, "convergence"),
-        // Who was taken in by two groups did not answer the one that it is not in.
+        // An application that two groups admitted did not reply to the one that it is not in.
         (901_779, "convergence"),
-        // Who joined knew a decision that no member knew any more.
+        // A joiner knew a decision that no member knew any more.
         (34_082_214_575_713, "one-chain"),
-        // What became of a stay that was taken in and never spoke was told, though it was in another group.
-        (34_082_214_557_502, "told"),
-        // Who founds another group did not say so to those who waited for it.
+        // The outcome of an incarnation that was admitted and never sent was reported, though it
+        // was in another group.
+        (34_082_214_557_502, "reported"),
+        // A founder of another group did not report that to applications that waited for it.
         (12_336_993_784_425, "convergence"),
         (12_336_993_785_939, "convergence"),
         (12_336_993_788_597, "convergence"),
-        // Who joined was told of the view before its members were: they died, and nobody knew the decision.
+        // A joiner was notified of the view before its members were. They died, and no one else
+        // knew the decision.
         (12_336_993_814_277, "convergence"),
-        // The simulator went by the paces of now, of which one had begun when paths were longer.
+        // The simulator used the current tick intervals, but one had begun when paths were longer.
         (12_336_993_769_173, "quiet"),
-        // Who left took no envelope any more, so acknowledgments behind a gap were lost, and it waited behind full windows.
+        // A leaving member took no envelopes any more. Acknowledgments behind a gap were lost, and
+        // it waited behind full windows.
         (9_595_360_043_263, "convergence"),
-        // Of two members one suspects the other: both asked another group of the name at every pace, and for ever.
+        // One of two members suspects the other. Both queried another group of the name at every
+        // tick, forever.
         (9_595_360_047_616, "quiet"),
         (266_593_621_502_956, "quiet"),
-        // Some knew whom a dead member had accused and some did not, so they followed different leaders.
+        // Only some members knew the claim of a dead member, so they followed different leaders.
         (108_603_902_214_055, "convergence"),
         // The checker counted one that another group had taken in.
         (164_217_878_390_842, "convergence"),
-        // The simulator looked for calm too soon after a death that it had put off, and gave state of an earlier view.
+        // The simulator expected calm too soon after a death that it had deferred, and provided the
+        // state of an earlier view.
         (604_733_262_329, "minority"),
         (34_082_214_558_190, "state"),
         (34_082_214_558_748, "state"),
-        // Who looks for a group fills the queue of one that stands still, which refuses the rest. The simulated one took it.
+        // A searching application fills the queue of a stalled one, which refuses the rest. The
+        // simulated queue took it.
         (123_823_579_186, "bounded"),
-        // The only one that had decided told it to one who joined before anybody else, and had not said what it had accepted.
+        // The only member that had decided notified a joiner first, and had not reported what it
+        // had accepted.
         (183_641_813_999, "one-chain"),
-        // One joined where the oldest member's link layer held the way for lost, and died: it had said so before, and does not say it twice.
+        // A member joined and died. The oldest member's link layer held the path to it for lost,
+        // which it had reported before and does not report twice.
         (255_891_581_165, "minority"),
     ] {
         run(seed, &Options::default())
@@ -243,17 +253,17 @@ fn what_once_broke_an_invariant_holds() {
     }
 }
 
-/// Stays challenge each other while envelopes are late, doubled, refused or unclear.
+/// Incarnations challenge each other while envelopes are late, duplicated, refused or unclear.
 #[test]
-fn a_stranger_changes_nothing_whatever_else_happens() {
+fn an_untrusted_user_changes_nothing_under_any_faults() {
     let options = Options {
         faults: Some(Faults::of(&Fault::ALL)),
         ..Options::default()
     };
-    let report = run_seeds(0..STRANGER_SEEDS, &options, |_| ControlFlow::Continue(()))
+    let report = run_seeds(0..FORGERY_SEEDS, &options, |_| ControlFlow::Continue(()))
         .unwrap_or_else(|failure| panic!("{failure}"));
-    say(&format!("{STRANGER_SEEDS} seeds: {report:?}"));
-    assert!(report.forged >= STRANGER_SEEDS, "{report:?}");
+    print_line(&format!("{FORGERY_SEEDS} seeds: {report:?}"));
+    assert!(report.forged >= FORGERY_SEEDS, "{report:?}");
     assert_eq!(report.bad, 0, "an honest member was not understood");
 }
 
@@ -311,8 +321,8 @@ fn assert_found(options: &Options, seeds: Range<u64>, checkers: &[&str]) {
     );
     assert!(failure.to_string().contains(&options.command(failure.seed)));
     // It replays, and without the mutant nothing is found.
-    let again = run(failure.seed, options).expect_err("it failed before");
-    assert_eq!(again.violation, failure.violation);
+    let rerun = run(failure.seed, options).expect_err("it failed before");
+    assert_eq!(rerun.violation, failure.violation);
     let options = Options {
         mutant: None,
         ..options.clone()
@@ -320,14 +330,14 @@ fn assert_found(options: &Options, seeds: Range<u64>, checkers: &[&str]) {
     run(failure.seed, &options).unwrap_or_else(|failure| panic!("without: {failure}"));
 }
 
-/// From the first evidence to the view of the last one who is left, on eight nodes.
+/// From the first evidence until the last remaining member has the view, on eight nodes.
 #[test]
 fn a_change_of_views_takes_three_round_trips_at_most() {
     for shape in [Shape::full(8), Shape::ring_with_chords(8, 2)] {
         for cause in Cause::ALL {
             let passages =
                 measure_all(&shape, cause, 2).unwrap_or_else(|problem| panic!("{problem}"));
-            say(&format!("{}, {}: {passages}", shape.name, cause.as_str()));
+            print_line(&format!("{}, {}: {passages}", shape.name, cause.as_str()));
             assert!(
                 passages.round_trips(100) <= CHANGE_ROUND_TRIPS,
                 "{}, {cause:?}: {passages}",
@@ -337,9 +347,10 @@ fn a_change_of_views_takes_three_round_trips_at_most() {
     }
 }
 
-/// Whoever dies, and whoever dies in the change that follows, and behind whichever envelope.
+/// For each member that dies, each that dies in the change that follows, and each envelope behind
+/// which it dies.
 #[test]
-fn somebody_may_die_at_every_step_of_a_change() {
+fn a_member_may_die_at_every_step_of_a_change() {
     let mut deaths = 0;
     for members in [3, 5] {
         for first in 0..members {
@@ -360,6 +371,6 @@ fn somebody_may_die_at_every_step_of_a_change() {
             }
         }
     }
-    say(&format!("{deaths} deaths in the midst of a change"));
+    print_line(&format!("{deaths} deaths in the midst of a change"));
     assert!(deaths > 200, "{deaths}");
 }

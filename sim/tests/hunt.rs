@@ -1,4 +1,4 @@
-//! A hunt finds what is built wrong, ends with a small case of it, and finds nothing else.
+//! A hunt finds a deliberate defect, ends with a small case of it, and finds nothing else.
 
 use std::time::{Duration, Instant};
 
@@ -11,7 +11,7 @@ use covalent_sim::{
 /// How long anything here may take on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(240);
 
-/// Long enough that the number of seeds is what ends a search.
+/// Long enough that the number of seeds ends a search.
 const BOUNDS: Bounds = Bounds {
     time: PATIENCE,
     seeds: 200,
@@ -29,7 +29,7 @@ fn ended(kind: Kind, runs_max: u64, stops_at_first: bool) -> Hunt {
     hunt
 }
 
-/// What a hunt finds of a mutant that breaks this invariant, and others too.
+/// Returns the finding of a hunt for a mutant that breaks this invariant, and others too.
 fn found(kind: Kind, invariant: &str) -> Finding {
     let runs_max = if kind.simulation() == Simulation::Meshes {
         12
@@ -58,7 +58,7 @@ fn mutants_are_found_and_shrunk_to_a_few_nodes_faults_and_events() {
         ),
         (
             Kind::Links(Some(Mutant::HidesRestarts)),
-            "told-truthfully",
+            "reported-truthfully",
             [2, 2, 600],
         ),
         (
@@ -74,7 +74,7 @@ fn mutants_are_found_and_shrunk_to_a_few_nodes_faults_and_events() {
         let size = smallest.size;
         assert!(
             size.nodes <= nodes && size.faults <= faults && size.events as usize <= events,
-            "{size:?} of {finding:?}, whose size is {:?}",
+            "{size:?} of {finding:?}, the size is {:?}",
             finding.case.size()
         );
         assert_eq!(smallest.broken.invariant, invariant);
@@ -106,7 +106,7 @@ fn a_sound_build_is_hunted_without_a_finding_and_every_seed_is_run_once() {
 }
 
 #[test]
-fn a_search_for_a_smaller_case_ends_when_nobody_waits_for_it() {
+fn the_search_for_a_smaller_case_stops_when_it_is_no_longer_needed() {
     let finding = found(Kind::Links(Some(Mutant::Reordering)), "evidence");
     let smallest = shrink(&finding, BOUNDS, &mut || false);
     assert_eq!(smallest.case, finding.case);

@@ -22,7 +22,7 @@ fn hold(seeds: std::ops::Range<u64>, options: &MeshOptions) -> mesh::MeshReport 
 }
 
 #[expect(clippy::print_stdout, reason = "the figures are reported")]
-fn say(report: &mesh::MeshReport) {
+fn print_report(report: &mesh::MeshReport) {
     for (what, how_much) in report.figures() {
         println!("{what}: {how_much}");
     }
@@ -58,7 +58,7 @@ fn every_invariant_holds_under_churn_in_every_shape() {
     }
 }
 
-/// Half of the seeds have nodes with little room for paths.
+/// Half of the seeds have nodes with little capacity for paths.
 #[test]
 fn every_invariant_holds_of_verbs_over_several_hops() {
     let all = MeshFaults::ALL;
@@ -71,7 +71,7 @@ fn every_invariant_holds_of_verbs_over_several_hops() {
     for (form, nodes, faults, seeds, jitter_percent) in [
         ("grid", 16, all, 0..10, 0),
         ("random:4", 10, all, 58..74, 40),
-        // Among them one in which a request comes behind the word that it never came.
+        // In one of these seeds a request arrives after the report that it never arrived.
         ("random:4", 10, MeshFaults::of(&abrupt), 12..28, 40),
         ("random:3", 9, all, 0..10, 0),
         ("line", 5, all, 0..10, 0),
@@ -98,7 +98,7 @@ fn every_invariant_holds_of_verbs_over_several_hops() {
         ] {
             assert!(10 * what >= least * count, "{form}: {report:?}");
         }
-        // A node that lives forgets hardly ever.
+        // A running node almost never forgets.
         assert!(
             1000 * report.forgotten <= report.committed_far,
             "{form}: {report:?}"
@@ -130,7 +130,7 @@ fn a_seed_is_one_run() {
 
 #[test]
 fn each_mutant_is_found_by_a_checker_whose_invariant_it_breaks() {
-    // Whoever sees first that a node believes what is no more, or waits for ever.
+    // The first checker to detect that a node believes outdated state, or waits forever.
     let stale = ["convergence", "reaches", "one-parent", "repairs"];
     let (near, far) = (MeshLoad::Verbs, MeshLoad::Far);
     for (mutant, faults, load, checkers) in [
@@ -174,7 +174,7 @@ fn each_mutant_is_found_by_a_checker_whose_invariant_it_breaks() {
             &["acyclic"],
         ),
         (MeshMutant::DeafToLost, FaultClass::Crash, near, &stale),
-        (MeshMutant::NeverSaysAgain, FaultClass::Cut, near, &stale),
+        (MeshMutant::NeverRepeats, FaultClass::Cut, near, &stale),
         (MeshMutant::DeafToDenied, FaultClass::Cut, near, &stale),
         (
             MeshMutant::KeepsChildren,
@@ -198,8 +198,8 @@ fn each_mutant_is_found_by_a_checker_whose_invariant_it_breaks() {
     }
 }
 
-/// Beside the mesh is a node that announces roots that do not exist, asks for paths in the names of
-/// others and for what is not its own, and says whatever else a frame may.
+/// Beside the mesh, a node announces roots that do not exist, and requests paths in the names of
+/// others and for what is not its own. It sends anything else that a frame may hold.
 #[test]
 fn every_invariant_holds_beside_a_neighbor_that_lies() {
     for (form, nodes, load, seeds) in [
@@ -223,10 +223,10 @@ fn every_invariant_holds_beside_a_neighbor_that_lies() {
     }
 }
 
-/// In each of these worlds a node asked the liar for another way to roots that it had invented, and
-/// had no answer. The table had these for the share of the neighbors that hung on the node.
+/// In each of these worlds a node requested another route to invented roots from the liar, and got
+/// no reply. The table had counted these roots for the share of the neighbors attached to the node.
 #[test]
-fn roots_for_which_a_liar_is_asked_in_vain_lock_nobody_out() {
+fn unanswered_searches_at_a_liar_lock_no_node_out() {
     for seed in [5, 512, 527, 1753, 2017] {
         let options = MeshOptions {
             faults: MeshFaults::of(&FaultClass::ALL),
@@ -238,10 +238,10 @@ fn roots_for_which_a_liar_is_asked_in_vain_lock_nobody_out() {
     }
 }
 
-/// In the first of these worlds the liar's roots were 59 hops away, so two nodes at a time found room
-/// behind 118 paces. In the others a node was told that one had forgotten which lives.
+/// In the first of these worlds the liar's roots were 59 hops away, so two nodes at a time found
+/// space after 118 ticks. In the others, a node was notified that a running node had forgotten.
 #[test]
-fn a_liar_delays_and_ends_no_more_than_is_stated() {
+fn a_liar_causes_no_more_delays_and_endings_than_stated() {
     for (seed, form, nodes, load) in [
         (10_332, "random:4", 10, MeshLoad::Far),
         (10_043, "full", 5, MeshLoad::Verbs),
@@ -258,14 +258,14 @@ fn a_liar_delays_and_ends_no_more_than_is_stated() {
 }
 
 #[test]
-fn a_mesh_that_shares_nothing_out_is_found_beside_a_liar() {
+fn a_mesh_without_root_shares_is_found_beside_a_liar() {
     let options = MeshOptions {
         faults: MeshFaults::of(&[FaultClass::Liar, FaultClass::Crash]),
         mutant: Some(MeshMutant::SharesNothing),
         ..MeshOptions::new()
     };
     let found = mesh::run_seeds(0..10, &options, |_| ControlFlow::Continue(()));
-    let failure = found.expect_err("somebody is locked out");
+    let failure = found.expect_err("a node is locked out");
     let checkers = ["convergence", "reaches", "one-parent"];
     assert!(checkers.contains(&failure.violation.checker), "{failure}");
     let replay = failure.to_string();
@@ -275,11 +275,11 @@ fn a_mesh_that_shares_nothing_out_is_found_beside_a_liar() {
     );
 }
 
-/// At 16 and 100 nodes, or at as many as `COVALENT_MESH_NODES` says.
+/// At 16 and 100 nodes, or at the number in `COVALENT_MESH_NODES`.
 #[test]
-fn repairs_take_no_longer_and_nodes_say_no_more_in_a_larger_mesh() {
-    let asked = std::env::var("COVALENT_MESH_NODES").ok();
-    let sizes = match asked.and_then(|nodes| nodes.parse().ok()) {
+fn repair_time_and_messages_do_not_grow_with_the_mesh() {
+    let requested = std::env::var("COVALENT_MESH_NODES").ok();
+    let sizes = match requested.and_then(|nodes| nodes.parse().ok()) {
         Some(nodes) => vec![nodes],
         None => vec![16, 100],
     };
@@ -291,14 +291,14 @@ fn repairs_take_no_longer_and_nodes_say_no_more_in_a_larger_mesh() {
         let seeds = if nodes > 100 { 1 } else { 3 };
         let report = hold(0..seeds, &options);
         assert!(report.repairs_local.count() > seeds, "{report:?}");
-        // Four neighbours, and each root is told to each of them about once.
+        // Each node has four neighbors, and each root is reported about once to each of them.
         let most = 1.5 * 4.0 * nodes as f64;
         assert!(report.settle_adverts_per_node <= most, "{report:?}");
         // As far as the root's word goes, and links come up before.
         let most = 2 * (report.diameter_hops.max(10) + 1);
         assert!(report.settle_rt <= most as f64, "{report:?}");
         assert!(report.repairs_local.within_rt(1000) <= 2.0, "{report:?}");
-        // An entry for each root, and one for each neighbour and root.
+        // An entry for each root, and one for each neighbor and root.
         assert!(
             report.tree_entries_per_node <= 5.0 * nodes as f64,
             "{report:?}"
@@ -306,7 +306,7 @@ fn repairs_take_no_longer_and_nodes_say_no_more_in_a_larger_mesh() {
         let bytes = report.tree_bytes_per_node / nodes as f64;
         assert!((100.0..350.0).contains(&bytes), "{report:?}");
         if nodes > 100 {
-            say(&report);
+            print_report(&report);
         }
     }
 }
@@ -341,7 +341,7 @@ fn every_part_of_a_grid_fails_alone_and_in_pairs() {
     let list = Exhaustive::Sixteen;
     let report = hold_cases(list, 0..list.first_cases());
     assert!(report.repairs_local.count() > 60, "{report:?}");
-    // As the checker has it: no more than two round trips, where fewer than a hundred trees fall at once.
+    // The checker's bound: two round trips at most, if fewer than a hundred trees fail at once.
     assert!(report.repairs_local.within_rt(1000) <= 2.0, "{report:?}");
     // Each list of pairs in turn: all of them take a minute, in `make soak`.
     let (pairs, mut sum) = (780, mesh::MeshReport::default());
@@ -354,7 +354,7 @@ fn every_part_of_a_grid_fails_alone_and_in_pairs() {
 
 /// Each list of cases finds it without a seed.
 #[test]
-fn a_parent_that_keeps_children_who_left_is_found_by_every_list_of_cases() {
+fn a_parent_that_keeps_departed_children_is_found_by_every_case_list() {
     let options = MeshOptions {
         mutant: Some(MeshMutant::KeepsChildren),
         ..MeshOptions::new()
@@ -367,15 +367,16 @@ fn a_parent_that_keeps_children_who_left_is_found_by_every_list_of_cases() {
     }
 }
 
-/// With short paces ways become shorter all the time while the mesh rests. In each of these worlds a node had left its parent, and the advert that says so was
-/// under way when the tree was looked at.
+/// With short tick intervals routes become shorter all the time while the mesh rests. In each of
+/// these worlds a node had left its parent, and the advert about it was in flight when the tree was
+/// checked.
 #[test]
-fn a_parent_that_was_left_knows_it_when_nothing_of_the_tree_is_under_way() {
+fn a_parent_knows_departed_children_once_no_tree_message_is_in_flight() {
     for (form, nodes, seed) in [("ring", 20, 4), ("torus", 25, 117), ("torus", 36, 26)] {
         let options = MeshOptions {
             form: form.parse().unwrap(),
             nodes: Some(nodes),
-            pace_rt: 20,
+            tick_rt: 20,
             ..MeshOptions::new()
         };
         hold(seed..seed + 1, &options);

@@ -1,4 +1,4 @@
-//! Ways to build it wrong: each is found, by the checker whose invariant it breaks, within a few seeds.
+//! Deliberate defects: the checker whose invariant a defect breaks finds it within a few seeds.
 
 use std::ops::ControlFlow;
 
@@ -23,7 +23,7 @@ const MUTANTS: [(Mutant, &[Fault], &[&str]); 14] = [
     (
         Mutant::GuessesInDoubt,
         &[Fault::CutBoth, Fault::Carrier],
-        &["told-truthfully"],
+        &["reported-truthfully"],
     ),
     (
         Mutant::KeepsReservations,
@@ -33,13 +33,13 @@ const MUTANTS: [(Mutant, &[Fault], &[&str]); 14] = [
     (
         Mutant::CorruptsUnnoticed,
         &[],
-        &["integrity", "told-truthfully"],
+        &["integrity", "reported-truthfully"],
     ),
     (Mutant::HalvesTransfers, &[], &["conservation"]),
     (
         Mutant::HidesRestarts,
         &[Fault::Crash],
-        &["exactly-once", "told-truthfully"],
+        &["exactly-once", "reported-truthfully"],
     ),
     (
         Mutant::AcknowledgesEarly,
@@ -61,7 +61,7 @@ const MUTANTS: [(Mutant, &[Fault], &[&str]); 14] = [
     (
         Mutant::TrustsAnyName,
         &[Fault::Lie],
-        &["integrity", "paths", "told-truthfully"],
+        &["integrity", "paths", "reported-truthfully"],
     ),
 ];
 
@@ -85,9 +85,9 @@ fn every_mutant_is_found_by_the_checker_that_watches_for_it() {
             "{failure}"
         );
         // It replays.
-        let (again, trace) = World::new(failure.seed, &options, true).run(failure.seed);
-        let again = again.expect_err("it failed before");
-        assert_eq!(again.violation, failure.violation);
+        let (rerun, trace) = World::new(failure.seed, &options, true).run(failure.seed);
+        let rerun = rerun.expect_err("it failed before");
+        assert_eq!(rerun.violation, failure.violation);
         assert!(!trace.is_empty());
     }
 }
@@ -106,7 +106,7 @@ fn the_same_faults_without_a_mutant_find_nothing() {
 }
 
 #[test]
-fn nothing_that_loses_nothing_fails_a_link() {
+fn faults_without_loss_fail_no_link() {
     let options = Options {
         faults: Some(Faults::of(&[
             Fault::Duplicate,

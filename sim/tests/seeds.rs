@@ -8,9 +8,10 @@ use covalent_sim::{
     run, run_seeds,
 };
 
-/// Seeds of an ordinary run. `COVALENT_SIM_SEEDS` asks for another number; `make fresh` and `make soak` hunt with fresh ones.
+/// Seeds of an ordinary run. `COVALENT_SIM_SEEDS` sets another number. `make fresh` and `make soak`
+/// hunt with fresh ones.
 const SEEDS: u64 = 1000;
-/// What happens so seldom that it needs not happen in every twentieth run.
+/// Events so rare that they need not happen in every twentieth run.
 const SELDOM: [&str; 1] = ["late"];
 
 fn variable(name: &str) -> Option<u64> {
@@ -26,7 +27,7 @@ fn every_promise_holds_under_every_seed() {
     let options = Options::default();
     if let Some(seed) = variable("COVALENT_SIM_SEED") {
         match World::new(seed, &options, true).run(seed).0 {
-            Ok(report) => return assert!(report.asked > 0, "nothing was asked"),
+            Ok(report) => return assert!(report.asked > 0, "no exchange was requested"),
             Err(failure) => {
                 let lines: Vec<_> = failure
                     .trace
@@ -60,16 +61,17 @@ fn every_promise_holds_under_every_seed() {
     }
 }
 
-/// Seeds that once broke an invariant, each with what had been wrong.
+/// Seeds that once broke an invariant, each with the defect.
 const NAMED: [(u64, &str); 4] = [
     (
         9_004_639,
-        "what is kept for its name alone, for a peer whose cable was moved, was called left over",
+        "outcomes kept by name, for a peer whose cable was moved, counted as left over",
     ),
     (123_460_329, "the same"),
     (
         764_209_932_299,
-        "a cable holds handshakes of an earlier life for longer than a peer may answer them",
+        "a cable holds handshakes of an earlier incarnation for longer than a peer may reply to \
+         them",
     ),
     (
         764_209_935_925,
@@ -86,10 +88,10 @@ fn seeds_that_once_failed_hold() {
 }
 
 /// First epochs were drawn from their whole circle. A cable that was moved twice came to an epoch
-/// more than half a circle ahead, where serial numbers have no order: its latches were taken for
-/// later ones and forgotten, and the peer that lived was said to have restarted.
+/// more than half a circle ahead, where serial numbers have no order. Its latches were taken for
+/// later ones and forgotten, and the running peer was reported as restarted.
 #[test]
-fn epochs_that_are_drawn_stay_in_order_when_cables_are_moved() {
+fn drawn_epochs_stay_in_order_when_cables_move() {
     let faults = [
         Fault::CutBoth,
         Fault::Carrier,
@@ -106,7 +108,7 @@ fn epochs_that_are_drawn_stay_in_order_when_cables_are_moved() {
         .unwrap_or_else(|failure| panic!("{failure}"));
 }
 
-/// Somebody who hears nothing puts frames on cables.
+/// A sender that receives nothing puts frames on cables.
 #[test]
 fn a_blind_forger_breaks_nothing() {
     let options = Options {
@@ -117,7 +119,7 @@ fn a_blind_forger_breaks_nothing() {
         .unwrap_or_else(|failure| panic!("{failure}"));
 }
 
-/// A neighbor that asks for anything in any name, answers what nobody asked, and says anything else.
+/// A neighbor sends any request in any name, replies without a query, and sends any other message.
 #[test]
 fn a_neighbor_that_lies_breaks_nothing() {
     for others in [&[][..], &Fault::ALL] {
@@ -131,7 +133,8 @@ fn a_neighbor_that_lies_breaks_nothing() {
         run_seeds(0..600, &options, |_| ControlFlow::Continue(()))
             .unwrap_or_else(|failure| panic!("{failure}"));
     }
-    // It had committed, in another's name, what its neighbor had admitted a moment ago.
+    // The neighbor had committed, in another node's name, a request that was admitted a moment
+    // before.
     let options = Options {
         faults: Some(Faults::of(&[Fault::Lie])),
         ..Options::default()

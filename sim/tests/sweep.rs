@@ -8,8 +8,8 @@ use std::{
 
 use covalent_sim::{Report, sweep};
 
-/// 14 points, three kinds of load, two lengths, three paths; 9 crashes, restarts and stalls and 48 cuts, and with a second link 108
-/// cuts of both.
+/// 14 points, three kinds of load, two lengths, three paths. Each has 9 crashes, restarts and
+/// stalls and 48 cuts, and a second link adds 108 cuts of both.
 const CASES: usize = 14 * 3 * 2 * (3 * 57 + 108);
 
 #[test]

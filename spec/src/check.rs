@@ -1,4 +1,4 @@
-//! Runs the checker and says what it explored.
+//! Runs the checker and reports the states that it explored.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -20,19 +20,19 @@ use crate::{
     step::{Search, Step},
 };
 
-/// What a search of one kind of model is to be told by.
+/// A search of one kind of model, with the names for its report.
 pub(crate) struct Named<M> {
     /// The scenario's name.
     pub name: &'static str,
-    /// What is searched.
+    /// The model to search.
     pub search: M,
-    /// Where it notes what it sees, a bit for each of `sights`.
+    /// The sights that the search records, a bit for each of `sights`.
     pub seen: Arc<AtomicU32>,
-    /// What may be seen.
+    /// The names of the sights.
     pub sights: Vec<&'static str>,
 }
 
-/// What the checker explored of a scenario, and what it found.
+/// The states that the checker explored in a scenario, and its findings.
 #[derive(Debug)]
 pub struct Explored<S = Step> {
     /// The scenario's name.
@@ -43,7 +43,7 @@ pub struct Explored<S = Step> {
     pub depth: usize,
     /// How long it took.
     pub took: Duration,
-    /// What was seen of all that a search is to come by.
+    /// The sights that the search reached.
     pub seen: BTreeSet<&'static str>,
     /// The invariants that do not hold, each with the steps that break it.
     pub broken: BTreeMap<&'static str, Vec<S>>,
@@ -62,7 +62,8 @@ impl<S> fmt::Display for Explored<S> {
     }
 }
 
-/// Takes every run of a scenario. If an invariant is broken the search stops, and the run that shows it is (nearly) as short as any.
+/// Explores every run of a scenario. The search stops at a broken invariant. The run that shows it
+/// is (nearly) as short as any.
 #[must_use]
 pub fn explore(scenario: Scenario) -> Explored {
     let name = scenario.name;

@@ -1,12 +1,12 @@
-//! Frames that nobody sent: what a blind forger writes, who hears nothing on the cable.
+//! Forged frames of a blind attacker, which receives nothing from the cable.
 //!
-//! It knows GUIDs, names and ports, and no incarnation and no epoch of a node.
+//! The attacker knows GUIDs, names and ports, but no incarnation and no epoch of a node.
 
 use covalent_protocol::{
     DEFAULT_ETHERTYPE, FRAME_BYTES_MAX, Node, NodeConfig,
     wire::{
         frame::FrameWriter,
-        record::{Header, NO_RIDER, Shape},
+        record::{Header, NO_PIGGYBACK, Shape},
         slice::Kind,
     },
 };
@@ -18,14 +18,14 @@ use crate::{
     world::{guid, name},
 };
 
-/// What is forged.
+/// The kind of a forged frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Forgery {
     /// A handshake of a node that is not there.
-    Stranger,
-    /// A handshake of the node at the other end, in another life.
-    NewLife,
-    /// The same, which echoes a life that the node does not have.
+    UnknownNode,
+    /// A handshake of the node at the other end, in another incarnation.
+    NewIncarnation,
+    /// The same, with an echo of an incarnation that the node does not have.
     WrongEcho,
     /// A request.
     Request,
@@ -35,14 +35,15 @@ pub enum Forgery {
 
 /// All of them.
 pub const ALL: [Forgery; 5] = [
-    Forgery::Stranger,
-    Forgery::NewLife,
+    Forgery::UnknownNode,
+    Forgery::NewIncarnation,
     Forgery::WrongEcho,
     Forgery::Request,
     Forgery::Question,
 ];
 
-/// A GUID, an incarnation and an epoch that nobody has. The epoch is later than all of a search.
+/// A GUID, an incarnation and an epoch that no node has. The epoch is later than every epoch of a
+/// search.
 const GUID: u64 = 0x99;
 const INCARNATION: u64 = 0x5eed;
 const EPOCH: u32 = 1 << 20;
@@ -51,13 +52,13 @@ impl Forgery {
     /// The frame, in the name of the node `peer`, for the port `port`.
     #[must_use]
     pub fn frame(self, scenario: &Scenario, peer: usize, port: u16) -> Frame {
-        let handshake = |guid, epoch, heard| {
+        let handshake = |guid, epoch, echo| {
             let first = first_handshake(scenario, guid, peer, port);
-            first.with_handshake(|it| Handshake { epoch, heard, ..it })
+            first.with_handshake(|it| Handshake { epoch, echo, ..it })
         };
         match self {
-            Self::Stranger => handshake(GUID, 1, None),
-            Self::NewLife => handshake(guid(peer), EPOCH, None),
+            Self::UnknownNode => handshake(GUID, 1, None),
+            Self::NewIncarnation => handshake(guid(peer), EPOCH, None),
             Self::WrongEcho => handshake(guid(peer), EPOCH, Some((INCARNATION + 1, EPOCH))),
             Self::Request => record(Kind::Request, peer),
             Self::Question => record(Kind::Resolve, peer),
@@ -65,7 +66,7 @@ impl Forgery {
     }
 }
 
-/// What a node of that GUID says first.
+/// Returns the first frame of a node with this GUID.
 fn first_handshake(scenario: &Scenario, guid: u64, peer: usize, port: u16) -> Frame {
     let mut node = Node::new(NodeConfig {
         slots: scenario.slots,
@@ -92,7 +93,7 @@ fn record(kind: Kind, peer: usize) -> Frame {
         record_sequence: 0,
         slot_sequence: 1,
         slot: 0,
-        rider: NO_RIDER,
+        piggyback: NO_PIGGYBACK,
         clock: 0,
         shape: Shape::whole(1),
     };

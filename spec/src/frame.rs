@@ -1,4 +1,4 @@
-//! Frames under way.
+//! Frames in flight.
 
 use std::{
     fmt,
@@ -22,17 +22,18 @@ const NEVER_SEEN: u8 = 4;
 const CRC_AT: usize = 56;
 /// Where a record has its epoch.
 const EPOCH_AT: usize = 8;
-/// Where a handshake has its sender, the life and the proposal that it echoes, in its first record.
+/// Offsets in the first record of a handshake: its sender, and the incarnation and the proposal
+/// that it echoes.
 const GUID_AT: usize = 28;
-const HEARD_AT: usize = 44;
-const HEARD_EPOCH_AT: usize = 52;
+const ECHO_AT: usize = 44;
+const ECHO_EPOCH_AT: usize = 52;
 /// Where it has its flags, in the second one, and the flag that it echoes anything.
 const FLAGS_AT: usize = 11;
-const HEARD: u8 = 1;
+const ECHO: u8 = 1;
 
-/// How an exchange ended, as a frame says.
+/// The outcome of an exchange that a frame reports.
 #[derive(Debug, Clone, Copy)]
-pub struct Said {
+pub struct ReportedOutcome {
     /// The port that its initiator started it on.
     pub port: u16,
     /// Its slot there.
@@ -43,18 +44,18 @@ pub struct Said {
     pub is_undone: bool,
 }
 
-/// What a handshake says of its sender and of whom it hears.
+/// The sender of a handshake, its proposal, and its echo.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Handshake {
-    /// Who says it.
+    /// The sender.
     pub guid: u64,
     /// The epoch that it proposes.
     pub epoch: u32,
     /// The incarnation and the proposal that it echoes.
-    pub heard: Option<(u64, u32)>,
+    pub echo: Option<(u64, u32)>,
 }
 
-/// A frame under way.
+/// A frame in flight.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Frame(Arc<[u8]>);
 
@@ -75,7 +76,7 @@ impl Frame {
         self.0[ETHERNET_HEADER_BYTES..].as_chunks().0
     }
 
-    /// What its messages say, and where the first record of each is.
+    /// Returns the header of each message, and the index of its first record.
     pub fn messages(&self) -> impl Iterator<Item = (usize, Header)> {
         let mut at = 0;
         std::iter::from_fn(move || {
@@ -86,8 +87,9 @@ impl Frame {
         })
     }
 
-    /// The answers to questions in it. What a neighbour passes on does not name the slot, which is taken to be 0.
-    pub fn endings(&self) -> impl Iterator<Item = Said> {
+    /// Returns the replies to queries in the frame. A relayed reply does not name the slot, which
+    /// is taken to be 0.
+    pub fn endings(&self) -> impl Iterator<Item = ReportedOutcome> {
         self.messages().filter_map(|(at, header)| {
             let slot = match header.kind {
                 Kind::Resolved => header.slot,
@@ -95,7 +97,7 @@ impl Frame {
                 _ => return None,
             };
             let payload = record::payload(&self.records()[at]);
-            Some(Said {
+            Some(ReportedOutcome {
                 port: u16::from_le_bytes([payload[0], payload[1]]),
                 slot,
                 sequence: u32::from_le_bytes(*payload[4..].first_chunk()?),
@@ -104,41 +106,41 @@ impl Frame {
         })
     }
 
-    /// The frame with what each handshake in it says replaced by what `change` makes of it.
+    /// Returns the frame with the contents of each handshake replaced by the result of `change`.
     #[must_use]
     pub fn with_handshake(&self, change: impl Fn(Handshake) -> Handshake) -> Self {
         self.changed(|header, records| match records {
             [first, second, ..] if header.kind == Kind::Init => {
                 let long = |at: usize| first[at..].first_chunk().map(|it| u64::from_le_bytes(*it));
                 let proposal = u32::from_le_bytes([
-                    first[HEARD_EPOCH_AT],
-                    first[HEARD_EPOCH_AT + 1],
-                    first[HEARD_EPOCH_AT + 2],
-                    first[HEARD_EPOCH_AT + 3],
+                    first[ECHO_EPOCH_AT],
+                    first[ECHO_EPOCH_AT + 1],
+                    first[ECHO_EPOCH_AT + 2],
+                    first[ECHO_EPOCH_AT + 3],
                 ]);
-                let echoes = second[FLAGS_AT] & HEARD != 0;
+                let echoes = second[FLAGS_AT] & ECHO != 0;
                 let before = Handshake {
                     guid: long(GUID_AT).unwrap_or(0),
                     epoch: header.epoch,
-                    heard: long(HEARD_AT)
-                        .map(|life| (life, proposal))
+                    echo: long(ECHO_AT)
+                        .map(|incarnation| (incarnation, proposal))
                         .filter(|_| echoes),
                 };
-                let said = change(before);
-                let (life, proposal) = said.heard.unwrap_or_default();
-                first[EPOCH_AT..EPOCH_AT + 4].copy_from_slice(&said.epoch.to_le_bytes());
-                first[GUID_AT..GUID_AT + 8].copy_from_slice(&said.guid.to_le_bytes());
-                first[HEARD_AT..HEARD_AT + 8].copy_from_slice(&life.to_le_bytes());
-                first[HEARD_EPOCH_AT..HEARD_EPOCH_AT + 4].copy_from_slice(&proposal.to_le_bytes());
+                let modified = change(before);
+                let (incarnation, proposal) = modified.echo.unwrap_or_default();
+                first[EPOCH_AT..EPOCH_AT + 4].copy_from_slice(&modified.epoch.to_le_bytes());
+                first[GUID_AT..GUID_AT + 8].copy_from_slice(&modified.guid.to_le_bytes());
+                first[ECHO_AT..ECHO_AT + 8].copy_from_slice(&incarnation.to_le_bytes());
+                first[ECHO_EPOCH_AT..ECHO_EPOCH_AT + 4].copy_from_slice(&proposal.to_le_bytes());
                 second[FLAGS_AT] =
-                    second[FLAGS_AT] & !HEARD | if said.heard.is_some() { HEARD } else { 0 };
-                said != before
+                    second[FLAGS_AT] & !ECHO | if modified.echo.is_some() { ECHO } else { 0 };
+                modified != before
             }
             _ => false,
         })
     }
 
-    /// The frame with the epoch of each record but those of handshakes replaced.
+    /// Returns the frame with the epoch of each record replaced, except in handshakes.
     #[must_use]
     pub fn in_epoch(&self, epoch: u32) -> Self {
         self.changed(|header, records| {
@@ -147,7 +149,8 @@ impl Frame {
         })
     }
 
-    /// The frame with the records of each message replaced by what `change` makes of them, if it makes anything.
+    /// Returns the frame with the records of each message changed by `change`, which returns
+    /// whether it changed them.
     #[must_use]
     pub fn changed(&self, mut change: impl FnMut(&Header, &mut [RecordBytes]) -> bool) -> Self {
         let mut bytes = self.0.to_vec();
@@ -165,7 +168,8 @@ impl Frame {
     }
 }
 
-/// Without the clocks of the senders, which decide nothing and never end, and without the CRCs, which follow from the rest.
+/// Excludes the clocks of the senders, which decide nothing and never end, and the CRCs, which
+/// follow from the rest.
 impl Hash for Frame {
     fn hash<H: Hasher>(&self, state: &mut H) {
         self.0[..ETHERNET_HEADER_BYTES].hash(state);
@@ -183,7 +187,7 @@ impl Hash for Frame {
 
 impl fmt::Debug for Frame {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let says = self.messages().map(|(_, header)| header);
-        f.debug_list().entries(says).finish()
+        let headers = self.messages().map(|(_, header)| header);
+        f.debug_list().entries(headers).finish()
     }
 }

@@ -1,10 +1,10 @@
-//! What must hold in every state.
+//! The invariants of every state.
 
 use covalent_protocol::{ExchangeId, Mode};
 use stateright::Property;
 
 use crate::{
-    program::Told,
+    program::Reported,
     rest,
     scenario::Scenario,
     step::Search,
@@ -15,13 +15,14 @@ use crate::{
 pub const AGREEMENT: &str = "agreement";
 /// At most one end has the right to forward.
 pub const ONE_COPY: &str = "one copy";
-/// Executed once if told "done", never if told "dropped", at most once until then.
+/// Executed once if reported "done", never if reported "dropped", at most once until then.
 pub const EXACTLY_ONCE: &str = "exactly once";
 /// In two phases nothing is executed before the initiator has message 2.
 pub const ISOLATION: &str = "isolation";
-/// Nothing is kept for an exchange whose link failed.
+/// Nothing stays reserved for an exchange whose link failed.
 pub const NOTHING_RESERVED: &str = "nothing reserved";
-/// What is admitted is settled once, what is told is told once, no honest end is taken for a liar.
+/// Each admitted exchange is settled once, each end is reported once, and no honest end is accused
+/// of a violation.
 pub const BOOKS: &str = "books";
 /// A fault costs each end of a link one failure at most, and without a fault there is none.
 pub const NO_STORM: &str = "no storm";
@@ -52,7 +53,7 @@ pub fn all() -> Vec<Property<Search>> {
             search.holds(6, || no_storm(&search.scenario, world))
         }),
         Property::always(ENDS_RESOLVED, |search, world| {
-            search.holds(7, || rest::comes_to_rest(&search.scenario, world))
+            search.holds(7, || rest::quiesces(&search.scenario, world))
         }),
     ]
 }
@@ -71,7 +72,8 @@ fn agreement(world: &World) -> bool {
     })
 }
 
-/// What is queued at its initiator was not executed: of the exchanges that were not told, as many were not executed as are queued.
+/// An exchange that is queued at its initiator was not executed. Of the exchanges without a
+/// reported end, at least as many were not executed as are queued.
 fn one_copy(world: &World) -> bool {
     (0..world.sides.len()).all(|from| {
         let side = &world.sides[from];
@@ -80,7 +82,7 @@ fn one_copy(world: &World) -> bool {
             let executed = world.sides[wish.to].program.executed[number] > 0;
             wish.from == from
                 && side.program.submitted[number]
-                && side.program.told[number].is_none()
+                && side.program.reported[number].is_none()
                 && !executed
         });
         with_initiator.count() >= queued as usize
@@ -90,10 +92,10 @@ fn one_copy(world: &World) -> bool {
 fn exactly_once(world: &World) -> bool {
     world.wishes.iter().enumerate().all(|(number, wish)| {
         let executed = world.sides[wish.to].program.executed[number];
-        match world.sides[wish.from].program.told[number] {
-            Some(Told::Done) => executed == 1,
-            Some(Told::Dropped) => executed == 0,
-            Some(Told::Unknown) | None => executed <= 1,
+        match world.sides[wish.from].program.reported[number] {
+            Some(Reported::Done) => executed == 1,
+            Some(Reported::Dropped) => executed == 0,
+            Some(Reported::Unknown) | None => executed <= 1,
         }
     })
 }
@@ -110,7 +112,7 @@ fn isolation(world: &World) -> bool {
             let program = &world.sides[wish.to].program;
             program.committed_in_two.iter().all(|id| {
                 let (slot, (sequence, _)) = name(id);
-                world.heard.contains(&(slot, sequence))
+                world.received.contains(&(slot, sequence))
             })
         }
     })
@@ -127,13 +129,14 @@ fn nothing_reserved(world: &World) -> bool {
     })
 }
 
-/// Who meets a new life on one cable starts the handshakes on the others anew, so that nothing of an old one is believed: the first
-/// meeting may cost a link one failure, a restart two.
+/// A node that meets a new incarnation on one cable restarts the handshakes on the others, so that
+/// nothing of an old one is trusted. The first meeting may cost a link one failure, a restart two.
 fn no_storm(scenario: &Scenario, world: &World) -> bool {
     let guesses: u8 = world.sides.iter().map(|side| side.program.guesses).sum();
     let spent = &world.spent;
     let meetings = u8::from((!scenario.up || scenario.drawn) && scenario.cables.len() > 1);
-    // Who counts on somebody else being there gives up what is being agreed on.
+    // A node that expects another peer because of a forged frame abandons the handshake in
+    // progress.
     let disturbed = world.disturbed;
     let faults = disturbed
         + spent.losses

@@ -1,30 +1,31 @@
 //! Every run, within small bounds, of the production state machines.
 //!
-//! `link.pml` beside this crate specifies the link; here the checker [`stateright`] takes [`covalent_protocol::Node`] itself, byte for
-//! byte what the daemon runs, through every order of deliveries, losses, cuts, ticks, submissions and restarts that a [`Scenario`] allows.
+//! `link.pml` beside this crate specifies the link. Here the checker [`stateright`] takes
+//! [`covalent_protocol::Node`] itself, byte for byte what the daemon runs, through every order of
+//! deliveries, losses, cuts, ticks, submissions and restarts that a [`Scenario`] allows.
 //!
-//! [`agreement`] does the same with the machines by which control and the dataplane agree.
+//! [`agreement`] does the same with the state machines by which control and the dataplane agree.
 //!
 //! | module | what |
 //! |---|---|
-//! | [`scenario`] | who is cabled to whom, what they want, how often what may go wrong |
-//! | [`world`] | a state: nodes, their programs, frames under way |
-//! | [`frame`] | a frame under way |
-//! | [`forgery`] | frames that nobody sent |
+//! | [`scenario`] | the cables, the wishes, how often each fault may happen |
+//! | [`world`] | a state: nodes, their programs, frames in flight |
+//! | [`frame`] | a frame in flight |
+//! | [`forgery`] | forged frames |
 //! | [`program`] | the program around a node, which keeps books |
-//! | [`step`] | what may happen next, and what it does |
-//! | [`invariant`] | what must hold in every state |
+//! | [`step`] | the possible next steps, and their effects |
+//! | [`invariant`] | the invariants of every state |
 //! | [`rest`] | the fair run that every state must have |
-//! | [`sight`] | what a search must come by, or it shows nothing about it |
-//! | [`mutant`] | ways to build it wrong, each of which must be found |
+//! | [`sight`] | the events that a search must reach, or it shows nothing about them |
+//! | [`mutant`] | deliberate defects, each of which must be found |
 //! | [`unnumbered`] | one of them: records without numbers |
-//! | [`check`] | runs the checker and says what it explored |
-//! | [`catalogue`] | the scenarios that are checked |
+//! | [`check`] | runs the checker and reports the states that it explored |
+//! | [`catalog`] | the scenarios to check |
 //! | [`group`], [`trees`] | the same for groups and for trees |
 #![forbid(unsafe_code)]
 
 pub mod agreement;
-pub mod catalogue;
+pub mod catalog;
 pub mod check;
 pub mod forgery;
 pub mod frame;

@@ -1,11 +1,11 @@
-//! Checks the catalogue and prints what was explored. The last status is that of the worst.
+//! Checks the catalog and prints the explored states. The exit status is that of the worst check.
 //!
-//! `covalent-spec` checks everything, within bounds that take minutes; `covalent-spec --bounded` within bounds that take seconds. With a
-//! name behind, one search of either.
+//! `covalent-spec` checks everything within bounds that take minutes. `covalent-spec --bounded`
+//! uses bounds that take seconds. A name as the last argument runs one search of either.
 
 use std::{collections::BTreeSet, env, fmt, process::ExitCode};
 
-use covalent_spec::{Explored, Scenario, agreement, catalogue, explore, group, sight, trees};
+use covalent_spec::{Explored, Scenario, agreement, catalog, explore, group, sight, trees};
 
 fn main() -> ExitCode {
     let arguments: Vec<_> = env::args().skip(1).collect();
@@ -15,9 +15,9 @@ fn main() -> ExitCode {
         all => (false, all),
     };
     let scenarios = if bounded {
-        catalogue::bounded()
+        catalog::bounded()
     } else {
-        catalogue::whole()
+        catalog::whole()
     };
     match words {
         [] => {}
@@ -27,7 +27,8 @@ fn main() -> ExitCode {
         [name] if !name.starts_with('-') => return only(scenarios, name),
         others => {
             eprintln!(
-                "covalent-spec: no option `{}`: use --bounded, or nothing for the whole; then the name of one search, or nothing for all",
+                "covalent-spec: no option `{}`: use --bounded, or nothing for the whole; then the \
+                 name of one search, or nothing for all",
                 others.join(" ")
             );
             return ExitCode::from(2);
@@ -38,13 +39,14 @@ fn main() -> ExitCode {
         explore,
         scenarios,
         sight::ALL.iter().map(|sight| sight.name),
-        catalogue::mutants(),
+        catalog::mutants(),
     );
     if !bounded {
-        say(
-            "mutants that must be safe but for that: the halves of `reordering`, and a neighbour that makes up answers",
+        print_line(
+            "mutants that must hold, apart from their defect: the halves of `reordering`, and a \
+             neighbor that invents replies",
         );
-        for scenario in catalogue::halves() {
+        for scenario in catalog::halves() {
             failures += usize::from(!holds(&explore(scenario)));
         }
     }
@@ -57,53 +59,54 @@ fn main() -> ExitCode {
 fn exit(failures: usize) -> ExitCode {
     if failures > 0 {
         eprintln!(
-            "covalent-spec: {failures} of the lines above are not as they must be; spec/README.md says how to read the steps"
+            "covalent-spec: {failures} of the lines above report a failure; see \"Reading a \
+             violation\" in spec/README.md"
         );
         return ExitCode::FAILURE;
     }
     ExitCode::SUCCESS
 }
 
-/// How control and the dataplane agree. Returns how many lines are not as they must be.
+/// How control and the dataplane agree. Returns the number of unexpected lines.
 fn agreements(bounded: bool) -> usize {
     check(
         "how control and the dataplane agree",
         agreement::explore,
-        agreement::catalogue::scenarios(bounded),
+        agreement::catalog::scenarios(bounded),
         agreement::sight::ALL.iter().map(|&(_, name)| name),
-        agreement::catalogue::mutants(),
+        agreement::catalog::mutants(),
     )
 }
 
-/// Groups of two and three. Returns how many lines are not as they must be.
+/// Groups of two and three. Returns the number of unexpected lines.
 fn groups(bounded: bool) -> usize {
     let scenarios = if bounded {
-        group::catalogue::bounded()
+        group::catalog::bounded()
     } else {
-        group::catalogue::whole()
+        group::catalog::whole()
     };
     check(
-        "the machine of groups",
+        "the state machine of groups",
         group::explore,
         scenarios,
         group::sight::ALL.iter().map(|sight| sight.name),
-        group::catalogue::mutants(),
+        group::catalog::mutants(),
     )
 }
 
-/// Trees of two to four nodes. Returns how many lines are not as they must be.
+/// Trees of two to four nodes. Returns the number of unexpected lines.
 fn of_trees(bounded: bool) -> usize {
     check(
         "trees",
         trees::explore,
-        trees::catalogue::scenarios(bounded),
+        trees::catalog::scenarios(bounded),
         trees::sight::ALL.iter().map(|sight| sight.name),
-        trees::catalogue::mutants(),
+        trees::catalog::mutants(),
     )
 }
 
-/// Explores what must hold, whether each of the `sights` was met in it, and whether the mutants are found. Returns how many lines are not as they
-/// must be.
+/// Explores the scenarios that must hold. Checks that they reach each of the `sights`, and that
+/// every mutant is found. Returns the number of failed lines.
 fn check<Searched, Step: fmt::Debug>(
     what: &str,
     explore: impl Fn(Searched) -> Explored<Step>,
@@ -113,19 +116,19 @@ fn check<Searched, Step: fmt::Debug>(
 ) -> usize {
     let mut failures = 0;
     let mut seen = BTreeSet::new();
-    say(&format!("{what}, which must hold (stateright)"));
+    print_line(&format!("{what}, which must hold (stateright)"));
     for scenario in scenarios {
         let explored = explore(scenario);
         failures += usize::from(!holds(&explored));
         seen.extend(explored.seen);
     }
     for sight in sights.filter(|sight| !seen.contains(sight)) {
-        say(&format!(
-            "NOT SEEN: {sight}; so nothing above says anything about it"
+        print_line(&format!(
+            "NOT SEEN: {sight}; the searches above do not cover it"
         ));
         failures += 1;
     }
-    say("its mutants, which must be found");
+    print_line("its mutants, which must be found");
     for (scenario, broken) in mutants {
         failures += usize::from(!is_found(&explore(scenario), broken));
     }
@@ -135,12 +138,12 @@ fn check<Searched, Step: fmt::Debug>(
 /// Prints whether a mutant was found by this invariant.
 fn is_found<S>(explored: &Explored<S>, broken: &str) -> bool {
     match explored.broken.get(broken) {
-        Some(steps) => say(&format!(
+        Some(steps) => print_line(&format!(
             "{explored}found: {broken}, after {} steps",
             steps.len()
         )),
-        None => say(&format!(
-            "{explored}NOT FOUND, but `{broken}` was to be broken"
+        None => print_line(&format!(
+            "{explored}NOT FOUND, but `{broken}` should be broken"
         )),
     }
     explored.broken.contains_key(broken)
@@ -158,7 +161,7 @@ fn only(mut scenarios: Vec<Scenario>, name: &str) -> ExitCode {
     };
     let explored = explore(scenarios.swap_remove(at));
     let holds = holds(&explored);
-    say(&format!(
+    print_line(&format!(
         "seen: {}",
         Vec::from_iter(explored.seen).join("; ")
     ));
@@ -169,21 +172,21 @@ fn only(mut scenarios: Vec<Scenario>, name: &str) -> ExitCode {
     }
 }
 
-/// Prints what was explored, and the steps to what is broken.
+/// Prints the explored states, and the steps to each broken invariant.
 fn holds<S: fmt::Debug>(explored: &Explored<S>) -> bool {
     if explored.broken.is_empty() {
-        say(&format!("{explored}holds"));
+        print_line(&format!("{explored}holds"));
     }
     for (name, steps) in &explored.broken {
-        say(&format!("{explored}BROKEN: {name}"));
+        print_line(&format!("{explored}BROKEN: {name}"));
         for step in steps {
-            say(&format!("    {step:?}"));
+            print_line(&format!("    {step:?}"));
         }
     }
     explored.broken.is_empty()
 }
 
-#[expect(clippy::print_stdout, reason = "this is what the program is for")]
-fn say(line: &str) {
+#[expect(clippy::print_stdout, reason = "the program prints its findings")]
+fn print_line(line: &str) {
     println!("{line}");
 }

@@ -1,4 +1,5 @@
-//! Ways to build it wrong. Each stands around the production code and not in it, and each must be found.
+//! Deliberate defects. Each surrounds the production code and does not change it. The search must
+//! find each.
 
 use covalent_protocol::{
     ExchangeId, LinkState,
@@ -10,7 +11,7 @@ use crate::{
     world::{INCARNATION, Side},
 };
 
-/// What is built wrong.
+/// The deliberate defect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Mutant {
     /// Nothing.
@@ -19,28 +20,30 @@ pub enum Mutant {
     Reorder,
     /// Records have no numbers, and sequences one bit.
     Unnumbered,
-    /// Both: what overtakes is taken for what it overtook.
+    /// Both: a record that overtakes another one is mistaken for it.
     ReorderUnnumbered,
     /// A responder hands a two-phase request to its program at message 1.
     DeliverAt1,
-    /// An initiator whose link fails starts its exchange afresh and does not wait for the answer to its question.
+    /// An initiator whose link fails starts its exchange again and does not wait for the reply to
+    /// its query.
     FireAndForget,
-    /// A program does not give back what it reserved for an exchange that is reversed.
+    /// A program does not release its reservation for a reversed exchange.
     KeepReserved,
-    /// A responder says "undone" of what it did not execute, and does not keep to it.
+    /// A responder replies "undone" for an exchange that it did not execute, and does not latch it.
     NoLatch,
-    /// The same, where a neighbour passes the question on.
-    NoLatchForNeighbours,
-    /// A program that goes does not say so to its node.
+    /// The same, where a neighbor passes the question on.
+    NoLatchForNeighbors,
+    /// A program that exits does not report this to its node.
     KeepCallers,
-    /// A handshake without an echo is taken for one that echoes what this end says now.
+    /// A handshake without an echo counts as one that echoes this end's current handshake.
     NeedsNoEcho,
     /// A record of another epoch is taken for one of that in force.
     AnyEpoch,
-    /// Whatever is heard on a port is taken to be of the node that was there at first.
+    /// Every frame on a port counts as one of the node that was there at first.
     KnowsByPort,
-    /// A neighbour answers "undone" to what it should pass on, and the responder never hears of it.
-    NeighbourAnswers,
+    /// A neighbor replies "undone" to a query that it should relay, and the responder never
+    /// receives the query.
+    NeighborAnswers,
 }
 
 impl Mutant {
@@ -57,43 +60,55 @@ impl Mutant {
     }
 }
 
-/// Added to the port in a question, it names one that no initiator has, so the responder latches nothing that will be used.
+/// Added to the port in a query, it names a port that no initiator has. The responder latches
+/// nothing that will be used.
 const NO_PORT: u16 = 0x7f00;
 /// Where the payload lies in the first record of a message.
 const PAYLOAD_AT: usize = 28;
 
-/// Where the rest of a neighbour's question lies in its second record: the port in it, and whether to commit.
+/// Offsets in the second record of a neighbor's query: the port in it, and whether to commit.
 const RELAY_PORT_AT: usize = 12;
 const RELAY_COMMIT_AT: usize = 15;
 
 impl Mutant {
-    /// What the node `guid`, which is `side`, receives on a port in place of a frame of `peer`.
+    /// Returns the frame that the node `guid`, which is `side`, receives on a port in place of a
+    /// frame of `peer`.
     #[must_use]
-    pub fn as_heard(self, side: &Side, port: u16, [guid, peer]: [u64; 2], frame: Frame) -> Frame {
+    pub fn as_received(
+        self,
+        side: &Side,
+        port: u16,
+        [guid, peer]: [u64; 2],
+        frame: Frame,
+    ) -> Frame {
         let up = || {
             let mut links = side.node.links();
             links.find(|link| link.port == port && link.state == LinkState::Up)
         };
         match self {
             Self::NoLatch => without_latch(side, peer, &frame),
-            Self::NoLatchForNeighbours => over_neighbour(side, guid, false, &frame),
-            Self::NeighbourAnswers => over_neighbour(side, guid, true, &frame),
+            Self::NoLatchForNeighbors => over_neighbor(side, guid, false, &frame),
+            Self::NeighborAnswers => over_neighbor(side, guid, true, &frame),
             Self::NeedsNoEcho => up().map_or_else(
                 || frame.clone(),
                 |link| {
-                    let heard = Some((INCARNATION, link.epoch));
-                    frame.with_handshake(|said| Handshake { heard, ..said })
+                    let echo = Some((INCARNATION, link.epoch));
+                    frame.with_handshake(|written| Handshake { echo, ..written })
                 },
             ),
             Self::AnyEpoch => up().map_or_else(|| frame.clone(), |link| frame.in_epoch(link.epoch)),
-            Self::KnowsByPort => frame.with_handshake(|said| Handshake { guid: peer, ..said }),
+            Self::KnowsByPort => frame.with_handshake(|written| Handshake {
+                guid: peer,
+                ..written
+            }),
             _ => frame,
         }
     }
 }
 
-/// What is received where nobody keeps to an "undone" that a neighbour is to pass on; or where all of it is `made_up`.
-fn over_neighbour(side: &Side, guid: u64, made_up: bool, frame: &Frame) -> Frame {
+/// Returns the received frame if an "undone" that a neighbor relays is not latched; or, if
+/// `made_up`, if the neighbor invents it.
+fn over_neighbor(side: &Side, guid: u64, made_up: bool, frame: &Frame) -> Frame {
     frame.changed(|header, records| match (header.kind, records) {
         (Kind::Relay, [first, second]) => {
             let payload = record::payload(first);
@@ -104,34 +119,35 @@ fn over_neighbour(side: &Side, guid: u64, made_up: bool, frame: &Frame) -> Frame
             };
             let port = u16::from_le_bytes([second[RELAY_PORT_AT], second[RELAY_PORT_AT + 1]]);
             // One exchange of each initiator is all there is.
-            let of_asker = |id: &ExchangeId| (Some(id.peer), id.port) == (number(0), port);
-            let known = second[RELAY_COMMIT_AT] != 0 || side.program.committed.iter().any(of_asker);
+            let of_requester = |id: &ExchangeId| (Some(id.peer), id.port) == (number(0), port);
+            let known =
+                second[RELAY_COMMIT_AT] != 0 || side.program.committed.iter().any(of_requester);
             if number(16) != Some(guid) || (known && !made_up) {
                 return false;
             }
-            let said = (port | NO_PORT).to_le_bytes();
-            second[RELAY_PORT_AT..RELAY_PORT_AT + 2].copy_from_slice(&said);
+            let written = (port | NO_PORT).to_le_bytes();
+            second[RELAY_PORT_AT..RELAY_PORT_AT + 2].copy_from_slice(&written);
             second[RELAY_COMMIT_AT] = 0;
             true
         }
         (Kind::Relayed, [first, ..]) => {
             let payload = record::payload(first);
             let port = u16::from_le_bytes([payload[0], payload[1]]);
-            let said = (port & !NO_PORT).to_le_bytes();
-            first[PAYLOAD_AT..PAYLOAD_AT + 2].copy_from_slice(&said);
+            let written = (port & !NO_PORT).to_le_bytes();
+            first[PAYLOAD_AT..PAYLOAD_AT + 2].copy_from_slice(&written);
             port & NO_PORT != 0
         }
         _ => false,
     })
 }
 
-/// What `side` receives in place of `frame` where nobody keeps to an "undone".
+/// Returns the frame that `side` receives in place of `frame` if an "undone" is not latched.
 fn without_latch(side: &Side, peer: u64, frame: &Frame) -> Frame {
     frame.changed(|header, records| {
         let record = &mut records[0];
         let payload = record::payload(record);
         let port = u16::from_le_bytes([payload[0], payload[1]]);
-        let said = match header.kind {
+        let written = match header.kind {
             Kind::Resolve if payload[2] == 0 => {
                 let known = side.program.committed.iter().any(|id| {
                     (id.peer, id.port, id.slot, id.sequence)
@@ -142,7 +158,7 @@ fn without_latch(side: &Side, peer: u64, frame: &Frame) -> Frame {
             Kind::Resolved => port & !NO_PORT,
             _ => port,
         };
-        record[PAYLOAD_AT..PAYLOAD_AT + 2].copy_from_slice(&said.to_le_bytes());
-        said != port
+        record[PAYLOAD_AT..PAYLOAD_AT + 2].copy_from_slice(&written.to_le_bytes());
+        written != port
     })
 }

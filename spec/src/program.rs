@@ -1,4 +1,4 @@
-//! The program around a node. It keeps books of what it was asked and told.
+//! The program around a node. It keeps books of its requests and their ends.
 
 use covalent_protocol::{
     DownReason, ExchangeId, Execution, Host, LinkEvent, Mode, Outcome, Refusal, Reply,
@@ -9,9 +9,9 @@ use crate::{
     scenario::{Scenario, Wish},
 };
 
-/// How a wish ended, as its initiator was told.
+/// The end of a wish, as reported to its initiator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Told {
+pub enum Reported {
     /// Committed, with the reply that its execution gave.
     Done,
     /// Refused.
@@ -20,15 +20,15 @@ pub enum Told {
     Unknown,
 }
 
-/// What is wrong with what a program was asked or told, whatever the state.
+/// A violation in the calls of a program, whatever the state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Breach {
     /// An exchange was admitted twice.
     AdmittedTwice,
     /// An exchange was executed or reversed that was not admitted, or that had been settled.
     SettledTwice,
-    /// An end was told twice, or though nobody waited for it.
-    ToldTwice,
+    /// An end was reported twice, or without a waiting caller.
+    ReportedTwice,
     /// The request is not the one that was made.
     ForeignRequest,
     /// The reply is not the one that the execution gave.
@@ -46,24 +46,25 @@ pub struct Program {
     /// Wishes of this node that were submitted, by number.
     pub submitted: Vec<bool>,
     /// Wishes of this node that ended.
-    pub told: Vec<Option<Told>>,
-    /// Wishes of this node for whose end nobody waits any more.
-    pub cancelled: Vec<bool>,
-    /// Attempts at each wish that this program heard of.
+    pub reported: Vec<Option<Reported>>,
+    /// Wishes of this node for whose end no caller waits any more.
+    pub canceled: Vec<bool>,
+    /// Attempts at each wish that this program received.
     pub attempts: Vec<u8>,
     /// Times that it executed each wish.
     pub executed: Vec<u8>,
     /// The exchanges that it executed.
     pub committed: Vec<ExchangeId>,
-    /// Those of them that were in two phases.
+    /// The two-phase exchanges among them.
     pub committed_in_two: Vec<ExchangeId>,
     /// The exchanges that it reversed.
     pub reversed: Vec<ExchangeId>,
-    /// What was admitted and neither executed nor reversed.
+    /// Exchanges that were admitted and neither executed nor reversed.
     pub admitted: Vec<ExchangeId>,
     /// Failures of each link, but for those that this end guessed.
     pub failures: Vec<u8>,
-    /// Failures by silence, or because other links were quicker: a guess where nothing got lost but time. Each costs the peer one as well.
+    /// Failures by silence, or because other links were faster: a guess if only time was lost. Each
+    /// also costs the peer one failure.
     pub guesses: u8,
     /// Whether cables are moved.
     moves: bool,
@@ -82,8 +83,8 @@ impl Program {
             request_bytes: scenario.request_bytes,
             mutant: scenario.mutant,
             submitted: vec![false; wishes.len()],
-            told: vec![None; wishes.len()],
-            cancelled: vec![false; wishes.len()],
+            reported: vec![None; wishes.len()],
+            canceled: vec![false; wishes.len()],
             attempts: vec![0; wishes.len()],
             executed: vec![0; wishes.len()],
             committed: Vec::new(),
@@ -98,7 +99,7 @@ impl Program {
         }
     }
 
-    /// The request that a wish sends: every byte says which.
+    /// Returns the request that a wish sends. Every byte identifies the wish.
     #[must_use]
     pub fn request(&self, wish: usize) -> Vec<u8> {
         vec![wish as u8; usize::from(self.request_bytes)]
@@ -108,23 +109,23 @@ impl Program {
         payload[0] as usize
     }
 
-    /// What is executed, reversed or refused is what was asked for, byte for byte.
-    fn look_at(&mut self, payload: &[u8]) -> usize {
+    /// Checks that an executed, reversed or refused request is the original one, byte for byte.
+    fn check_request(&mut self, payload: &[u8]) -> usize {
         let wish = Self::wish(payload);
         if payload != self.request(wish) {
-            self.note(Breach::ForeignRequest);
+            self.record(Breach::ForeignRequest);
         }
         wish
     }
 
-    fn note(&mut self, breach: Breach) {
+    fn record(&mut self, breach: Breach) {
         self.breach.get_or_insert(breach);
     }
 
     fn settle(&mut self, id: &ExchangeId) {
         match self.admitted.iter().position(|admitted| admitted == id) {
             Some(at) => drop(self.admitted.remove(at)),
-            None => self.note(Breach::SettledTwice),
+            None => self.record(Breach::SettledTwice),
         }
     }
 
@@ -143,37 +144,37 @@ impl Program {
         }
     }
 
-    /// What is built wrong.
+    /// The deliberate defect.
     #[must_use]
     pub const fn mutant(&self) -> Mutant {
         self.mutant
     }
 
-    /// Whether somebody waits for the end of a wish.
+    /// Whether a caller waits for the end of any wish.
     #[must_use]
     pub fn waits(&self) -> bool {
         (0..self.submitted.len()).any(|wish| self.waits_for(wish))
     }
 
-    /// Whether somebody waits for the end of this wish.
+    /// Whether a caller waits for the end of this wish.
     #[must_use]
     pub fn waits_for(&self, wish: usize) -> bool {
-        self.submitted[wish] && self.told[wish].is_none() && !self.cancelled[wish]
+        self.submitted[wish] && self.reported[wish].is_none() && !self.canceled[wish]
     }
 
-    /// Nobody waits any more.
+    /// No caller waits any more.
     pub fn cancel(&mut self) {
         for wish in 0..self.submitted.len() {
-            self.cancelled[wish] |= self.waits_for(wish);
+            self.canceled[wish] |= self.waits_for(wish);
         }
     }
 
-    /// The node lost its memory, and this program with it. What it did stays in the books.
+    /// The node and this program lose their memory. The executions stay in the books.
     pub fn restart(&mut self) {
         self.admitted.clear();
-        for (told, submitted) in self.told.iter_mut().zip(&self.submitted) {
-            if *submitted && told.is_none() {
-                *told = Some(Told::Unknown);
+        for (reported, submitted) in self.reported.iter_mut().zip(&self.submitted) {
+            if *submitted && reported.is_none() {
+                *reported = Some(Reported::Unknown);
             }
         }
     }
@@ -182,9 +183,9 @@ impl Program {
 impl Host for Program {
     fn admit(&mut self, id: &ExchangeId, mode: Mode, payload: &[u8]) -> Result<(), Refusal> {
         if self.admitted.contains(id) || self.committed.contains(id) {
-            self.note(Breach::AdmittedTwice);
+            self.record(Breach::AdmittedTwice);
         }
-        let wish = self.look_at(payload);
+        let wish = self.check_request(payload);
         self.attempts[wish] += 1;
         if self.attempts[wish] == self.wishes[wish].refused_attempt {
             return Err(Refusal::NoResources);
@@ -198,7 +199,7 @@ impl Host for Program {
 
     fn execute(&mut self, id: &ExchangeId, payload: &[u8], reply: &mut Reply) -> Execution {
         self.settle(id);
-        let wish = self.look_at(payload);
+        let wish = self.check_request(payload);
         if self.mutant != Mutant::DeliverAt1 || self.wishes[wish].mode == Mode::OnePhase {
             self.deliver(id, wish);
         }
@@ -207,7 +208,7 @@ impl Host for Program {
     }
 
     fn reverse(&mut self, id: &ExchangeId, payload: &[u8]) {
-        self.look_at(payload);
+        self.check_request(payload);
         if self.mutant != Mutant::KeepReserved {
             self.settle(id);
         }
@@ -216,24 +217,24 @@ impl Host for Program {
 
     fn complete(&mut self, token: u64, outcome: Outcome<'_>) {
         let wish = token as usize;
-        let told = match outcome {
+        let reported = match outcome {
             Outcome::Committed(reply) => {
                 if reply.first() != Some(&!(wish as u8)) {
-                    self.note(Breach::ForeignReply);
+                    self.record(Breach::ForeignReply);
                 }
-                Told::Done
+                Reported::Done
             }
-            Outcome::Refused(_) => Told::Dropped,
-            Outcome::PeerRestarted => Told::Unknown,
+            Outcome::Refused(_) => Reported::Dropped,
+            Outcome::PeerRestarted => Reported::Unknown,
         };
-        if self.told[wish].replace(told).is_some() || self.cancelled[wish] {
-            self.note(Breach::ToldTwice);
+        if self.reported[wish].replace(reported).is_some() || self.canceled[wish] {
+            self.record(Breach::ReportedTwice);
         }
     }
 
     fn in_doubt(&mut self, token: u64, _id: &ExchangeId) {
-        if self.told[token as usize].is_some() {
-            self.note(Breach::ToldTwice);
+        if self.reported[token as usize].is_some() {
+            self.record(Breach::ReportedTwice);
         }
     }
 
@@ -244,14 +245,14 @@ impl Host for Program {
         self.lost_sight |= open > 0 && self.mutant == Mutant::FireAndForget;
         match reason {
             DownReason::PeerMoved if self.moves => self.failures[usize::from(port)] += 1,
-            DownReason::PeerSilent | DownReason::Outpaced | DownReason::Unreflected => {
+            DownReason::PeerSilent | DownReason::PeerRttExceeded | DownReason::Unreflected => {
                 self.guesses += 1;
             }
             DownReason::Violation
             | DownReason::ReflectionMismatch
             | DownReason::Unanswered
             | DownReason::PeerMoved
-            | DownReason::TransmitFailed => self.note(Breach::FalseAccusation(reason)),
+            | DownReason::TransmitFailed => self.record(Breach::FalseAccusation(reason)),
             _ => self.failures[usize::from(port)] += 1,
         }
     }

@@ -1,8 +1,11 @@
-//! The fair run that every state must have: paths return, nothing more goes wrong, and everything comes to rest.
+//! The fair run that every state must have: paths return, nothing more goes wrong, and everything
+//! comes to rest.
 //!
-//! Where a cable stays cut it has two parts. In the first the other paths return, and nobody is in doubt any more: what was not told
-//! was not executed, and waits for a link. Where there are no other paths it may be in doubt. In the second that cable returns too. In both a node holds
-//! nothing but what somebody waits for, and what is kept for its name until its peer returns.
+//! If a cable stays cut, the run has two parts. In the first part the other paths return, and no
+//! exchange is in doubt any more. An exchange without a reported end was not executed, and waits
+//! for a link. Without other paths it may be in doubt. In the second part that cable returns too.
+//! In both parts a node holds only the exchanges that a caller waits for, and those that are kept
+//! for their name until the peer returns.
 
 use covalent_protocol::LinkState;
 
@@ -11,19 +14,21 @@ use crate::{
     world::{Side, TRANSACTIONS_MAX, World},
 };
 
-/// Ticks after which everything must be at rest. A handshake of which every frame was lost takes one, a loss that only the ball shows
-/// two, one end that holds for up what the other gave up another.
+/// Ticks after which everything must be at rest. A handshake whose frames are all lost takes one. A
+/// loss that only the keepalive reveals takes two. One end that considers up a link that the other
+/// gave up takes another.
 const TICKS_MAX: usize = 4;
 
-/// Whether the fair run from `world` ends with every exchange resolved, nothing reserved and every link up.
+/// Whether the fair run from `world` ends with every exchange resolved, nothing reserved and every
+/// link up.
 #[must_use]
-pub fn comes_to_rest(scenario: &Scenario, world: &World) -> bool {
+pub fn quiesces(scenario: &Scenario, world: &World) -> bool {
     let mut world = world.clone();
-    let stays_cut = |world: &World, cable: usize| {
+    let remains_cut = |world: &World, cable: usize| {
         world.cables[cable].cut != [false; 2] && scenario.for_good.contains(&cable)
     };
     let cables = 0..world.cables.len();
-    let (cut, whole): (Vec<_>, Vec<_>) = cables.partition(|&cable| stays_cut(&world, cable));
+    let (cut, whole): (Vec<_>, Vec<_>) = cables.partition(|&cable| remains_cut(&world, cable));
     for &cable in &whole {
         world.mend(scenario, cable);
     }
@@ -35,12 +40,12 @@ pub fn comes_to_rest(scenario: &Scenario, world: &World) -> bool {
         }
     }
     let first = match (cut.is_empty(), whole.is_empty()) {
-        (true, _) => End::Told,
+        (true, _) => End::Reported,
         (false, false) => End::NotInDoubt,
         (false, true) => End::Alone,
     };
     if !runs_until(scenario, &mut world, |world| {
-        nobody_waits(world, first) && are_up(scenario, world, &whole)
+        no_caller_waits(world, first) && are_up(scenario, world, &whole)
     }) {
         return false;
     }
@@ -49,7 +54,7 @@ pub fn comes_to_rest(scenario: &Scenario, world: &World) -> bool {
     }
     cut.is_empty()
         || runs_until(scenario, &mut world, |world| {
-            nobody_waits(world, End::Told) && are_up(scenario, world, &cut)
+            no_caller_waits(world, End::Reported) && are_up(scenario, world, &cut)
         })
 }
 
@@ -68,19 +73,19 @@ fn runs_until(scenario: &Scenario, world: &mut World, rests: impl Fn(&World) -> 
     world.deliver_all(scenario) && rests(world)
 }
 
-/// How far everything must have come to its end.
+/// How far everything must have ended.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum End {
-    /// Every exchange has ended that somebody waits for.
-    Told,
-    /// Nobody is in doubt: what was not told was not executed.
+    /// Every exchange has ended that a caller waits for.
+    Reported,
+    /// No exchange is in doubt: those without a reported end were not executed.
     NotInDoubt,
-    /// No way leads to a peer: what was not told waits for one.
+    /// No path leads to a peer: exchanges without a reported end wait for one.
     Alone,
 }
 
-/// Everything has come to its end, nothing is reserved, and nothing is left over.
-fn nobody_waits(world: &World, end: End) -> bool {
+/// Everything has ended, nothing is reserved, and nothing is left over.
+fn no_caller_waits(world: &World, end: End) -> bool {
     world.sides.iter().all(|side| {
         let program = &side.program;
         let is_known = |wish: usize| {
@@ -94,8 +99,9 @@ fn nobody_waits(world: &World, end: End) -> bool {
     })
 }
 
-/// A node holds what its program waits for, what is kept for its name where no cable leads to the peer, a slot for each of these that was sent, and
-/// nothing else.
+/// A node holds the exchanges that its program waits for, and those that are kept for their name
+/// where no cable leads to the peer. It holds a slot for each of these that was sent, and nothing
+/// else.
 fn nothing_left_over(side: &Side, end: End) -> bool {
     let Side { node, program, .. } = side;
     let count = |is_so: &dyn Fn(usize) -> bool| {
@@ -103,11 +109,11 @@ fn nothing_left_over(side: &Side, end: End) -> bool {
         wishes.filter(|&wish| is_so(wish)).count() as u32
     };
     let waiting = count(&|wish| program.waits_for(wish));
-    let named = count(&|wish| program.cancelled[wish] && program.told[wish].is_none());
+    let named = count(&|wish| program.canceled[wish] && program.reported[wish].is_none());
     let queued: u32 = node.peers().map(|peer| peer.queued).sum();
     let unresolved: u32 = node.peers().map(|peer| peer.unresolved).sum();
     let open: u32 = node.links().map(|link| link.open_transactions).sum();
-    let kept_max = if end == End::Told { 0 } else { named };
+    let kept_max = if end == End::Reported { 0 } else { named };
     let kept = (queued + unresolved).checked_sub(waiting);
     open == unresolved
         && node.room() + waiting == TRANSACTIONS_MAX

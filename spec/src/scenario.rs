@@ -1,10 +1,11 @@
-//! What a check is about: who is cabled to whom, what they want of one another, and how often what may go wrong.
+//! The subject of a check: the cables, the exchanges that nodes want, and how often each fault may
+//! happen.
 
 use covalent_protocol::Mode;
 
 use crate::mutant::Mutant;
 
-/// One exchange that a node wants with another.
+/// One exchange that a node starts with another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Wish {
     /// The node that starts it.
@@ -13,11 +14,12 @@ pub struct Wish {
     pub to: usize,
     /// In one phase or in two.
     pub mode: Mode,
-    /// Which attempt at it the responder refuses, counted from 1 over all that it hears of; 0 for none.
+    /// The attempt that the responder refuses, counted from 1 over all that it receives; 0 for
+    /// none.
     pub refused_attempt: u8,
 }
 
-/// How often what may happen that no exchange needs. Each is a bound of the search.
+/// How often each event may happen that no exchange needs. Each count is a bound of the search.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Budget {
     /// Frames lost on cables that are whole.
@@ -28,11 +30,11 @@ pub struct Budget {
     pub ticks: u8,
     /// Restarts of any node.
     pub restarts: u8,
-    /// Times that each node is told that its caller hears nothing.
+    /// Times that the caller of each node reports that it receives nothing.
     pub quiets: u8,
-    /// Times that the program of a node goes, and with it who waits for what it asked for.
+    /// Times that the program of a node exits, and with it the callers that wait for its exchanges.
     pub cancels: u8,
-    /// Frames that nobody sent, each of any of [`crate::forgery::ALL`] and at any end of a cable.
+    /// Forged frames, each of any kind in [`crate::forgery::ALL`] and at any end of a cable.
     pub forgeries: u8,
     /// Times that the second ends of the first two cables change places.
     pub moves: u8,
@@ -47,33 +49,34 @@ pub struct Scenario {
     pub nodes: usize,
     /// The two nodes at the ends of each cable. A cable's number is the port that it has at both.
     pub cables: Vec<[usize; 2]>,
-    /// What the nodes want: each of these sets is a start.
+    /// The wishes of the nodes: each of these sets is a start.
     pub wishes: Vec<Vec<Wish>>,
-    /// What may happen besides.
+    /// Bounds of the other events.
     pub budget: Budget,
     /// Exchanges that each end may have open on a link.
     pub slots: u8,
-    /// Bytes of each request. Beyond [`covalent_protocol::wire::FRAME_PAYLOAD_BYTES_MAX`] it takes several frames.
+    /// Bytes of each request. A request longer than
+    /// [`covalent_protocol::wire::FRAME_PAYLOAD_BYTES_MAX`] takes several frames.
     pub request_bytes: u16,
-    /// Ticks without a word after which a link is declared dead.
-    pub silent_paces_max: u32,
+    /// Ticks without a frame after which a link is declared dead.
+    pub keepalive_misses_max: u32,
     /// Round trips of another link after which a link is declared dead.
     pub event_ratio: u32,
-    /// Runs are followed until a record of an epoch has this number: balls that go to and fro while a link is being found out have no
-    /// end otherwise that a search would come to.
+    /// The search follows runs until a record of an epoch has this number. Otherwise the keepalives
+    /// that are exchanged while a link is being probed never end.
     pub records_max: u32,
-    /// Cables that nobody mends once they are cut.
+    /// Cables that are never repaired once they are cut.
     pub for_good: Vec<usize>,
-    /// Whether all links are up at the start; else they have a carrier and nothing was said.
+    /// Whether all links are up at the start. Otherwise they have a carrier, and no frame was sent.
     pub up: bool,
     /// Whether the epochs of links begin at numbers that are drawn, as in the daemon.
     pub drawn: bool,
-    /// Whether a node sends what it has as soon as it has it. Else that waits as long as it likes, and several things that are due share a
-    /// frame or are overtaken by a failure.
+    /// Whether a node sends data as soon as it has it. Otherwise the data waits for any time:
+    /// several pending messages share a frame, or a failure overtakes them.
     pub eager: bool,
-    /// What is built wrong.
+    /// The deliberate defect.
     pub mutant: Mutant,
-    /// Invariants that are not asked of it.
+    /// Invariants that are not checked.
     pub excused: Vec<&'static str>,
 }
 
@@ -89,7 +92,7 @@ impl Scenario {
             budget: Budget::default(),
             slots: 1,
             request_bytes: 1,
-            silent_paces_max: 4,
+            keepalive_misses_max: 4,
             event_ratio: 32,
             records_max: u32::MAX,
             for_good: Vec::new(),
@@ -101,14 +104,15 @@ impl Scenario {
         }
     }
 
-    /// The end of a cable that a node holds, if it holds one.
+    /// Returns the end of a cable that a node holds, if it holds one.
     #[must_use]
     pub fn end(&self, cable: usize, node: usize) -> Option<usize> {
         self.cables[cable].iter().position(|&end| end == node)
     }
 }
 
-/// All starts in which each of `ends` wishes one exchange, in one phase or in two, with one of `refused` attempts refused.
+/// Returns all starts in which each of `ends` wishes one exchange, in one phase or in two, with one
+/// of the `refused` attempts refused.
 #[must_use]
 pub fn every_wish(ends: &[[usize; 2]], refused: &[u8]) -> Vec<Vec<Wish>> {
     let mut sets = vec![Vec::new()];

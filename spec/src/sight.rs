@@ -1,15 +1,15 @@
-//! What a search must come by, or it shows nothing about it.
+//! The events that a search must reach. Otherwise it shows nothing about them.
 
 use covalent_protocol::{DownReason, LinkCounters};
 
 use crate::{
-    program::Told,
+    program::Reported,
     world::{Side, TRANSACTIONS_MAX, World},
 };
 
 /// Something that happens in a state, or happened on the way to it.
 pub struct Sight {
-    /// What.
+    /// Its name.
     pub name: &'static str,
     happened: fn(&World) -> bool,
 }
@@ -24,12 +24,14 @@ impl Sight {
 
 /// All of them.
 pub const ALL: &[Sight] = &[
-    sight("an exchange committed", |world| told(world, Told::Done)),
+    sight("an exchange committed", |world| {
+        reported(world, Reported::Done)
+    }),
     sight("an exchange was refused", |world| {
-        told(world, Told::Dropped)
+        reported(world, Reported::Dropped)
     }),
     sight("an exchange ended unknown", |world| {
-        told(world, Told::Unknown)
+        reported(world, Reported::Unknown)
     }),
     sight("an exchange was in doubt", |world| {
         world.sides.iter().any(|side| side.node.in_doubt() > 0)
@@ -41,61 +43,66 @@ pub const ALL: &[Sight] = &[
         };
         world.sides.iter().any(|side| kept(side))
     }),
-    sight("a question was answered \"committed\"", |world| {
+    sight("a query was answered \"committed\"", |world| {
         counted(world, |counters| {
             let others = counters.reversed + counters.refused + counters.forgotten;
             counters.resolved > others && counters.committed > 0
         })
     }),
-    sight("a question was answered \"refused\"", |world| {
+    sight("a query was answered \"refused\"", |world| {
         counted(world, |counters| {
             counters.resolved > 0 && counters.refused > 0 && counters.reversed == 0
         })
     }),
-    sight("a question was answered \"undone\"", |world| {
+    sight("a query was answered \"undone\"", |world| {
         counted(world, |counters| counters.reversed > 0)
     }),
-    sight("a neighbour passed a question on", |world| {
+    sight("a neighbor forwarded a query", |world| {
         counted(world, |counters| counters.relays_passed > 0)
     }),
-    sight("a neighbour passed \"committed\" on", |world| {
-        told(world, Told::Done) && counted(world, |counters| counters.relayed > 0)
+    sight("a neighbor forwarded \"committed\"", |world| {
+        reported(world, Reported::Done) && counted(world, |counters| counters.relayed > 0)
     }),
-    sight("a neighbour passed \"undone\" on", |world| {
+    sight("a neighbor forwarded \"undone\"", |world| {
         let passed = counted(world, |counters| counters.relayed > 0);
         passed && !world.called_undone.is_empty()
     }),
-    sight("what was undone committed afresh", |world| {
-        afresh(world, Told::Done)
-    }),
-    sight("what was undone was refused afresh", |world| {
-        afresh(world, Told::Dropped)
-    }),
-    sight("something was reversed", |world| {
+    sight(
+        "an undone exchange was applied again and committed",
+        |world| redone(world, Reported::Done),
+    ),
+    sight(
+        "an undone exchange was applied again and refused",
+        |world| redone(world, Reported::Dropped),
+    ),
+    sight("an exchange was reversed", |world| {
         world
             .sides
             .iter()
             .any(|side| !side.program.reversed.is_empty())
     }),
-    sight("a request came after its answer was latched", |world| {
+    sight("a request arrived after its reply was latched", |world| {
         counted(world, |counters| counters.drops.late > 0)
     }),
-    sight("a record came while its link was not up", |world| {
+    sight("a record arrived while its link was down", |world| {
         counted(world, |counters| counters.drops.not_up > 0)
     }),
-    sight("message 2 rode on a record of another exchange", |world| {
-        world.arrived.message_2_rode
-    }),
-    sight("message 3 rode on a record of another exchange", |world| {
-        world.arrived.message_3_rode
-    }),
+    sight(
+        "message 2 was piggybacked on a record of another exchange",
+        |world| world.arrived.message_2_rode,
+    ),
+    sight(
+        "message 3 was piggybacked on a record of another exchange",
+        |world| world.arrived.message_3_rode,
+    ),
     sight("a message of several frames arrived", |world| {
         world.arrived.second_frame
     }),
-    sight("a handshake without the echo was asked for it", |world| {
-        counted(world, |counters| counters.drops.unproven_init > 0)
-    }),
-    sight("a cable that was moved came up", |world| {
+    sight(
+        "the echo was requested of a handshake without it",
+        |world| counted(world, |counters| counters.drops.unproven_init > 0),
+    ),
+    sight("a link came up over a moved cable", |world| {
         let mut links = world.sides.iter().flat_map(|side| side.node.links());
         links.any(|link| link.peer_port.is_some_and(|port| port != link.port))
     }),
@@ -105,14 +112,14 @@ pub const ALL: &[Sight] = &[
     sight("a link failed by its carrier", |world| {
         failed(world, DownReason::CarrierLost)
     }),
-    sight("a link failed because another was quicker", |world| {
-        failed(world, DownReason::Outpaced)
+    sight("a link failed because another one was faster", |world| {
+        failed(world, DownReason::PeerRttExceeded)
     }),
     sight("a link failed by silence", |world| {
         failed(world, DownReason::PeerSilent)
     }),
     sight("a link failed because its peer left", |world| {
-        failed(world, DownReason::PeerReinitialised)
+        failed(world, DownReason::PeerReinitialized)
     }),
     sight("a link failed because its peer restarted", |world| {
         failed(world, DownReason::PeerRestarted)
@@ -132,15 +139,15 @@ fn failed(world: &World, reason: DownReason) -> bool {
     counted(world, |counters| counters.failures.get(reason) > 0)
 }
 
-fn told(world: &World, told: Told) -> bool {
+fn reported(world: &World, reported: Reported) -> bool {
     let mut sides = world.sides.iter();
-    sides.any(|side| side.program.told.contains(&Some(told)))
+    sides.any(|side| side.program.reported.contains(&Some(reported)))
 }
 
-/// A wish that the responder heard of twice at least ended so.
-fn afresh(world: &World, told: Told) -> bool {
+/// Whether a wish of which the responder received at least two attempts ended with `reported`.
+fn redone(world: &World, reported: Reported) -> bool {
     world.wishes.iter().enumerate().any(|(number, wish)| {
         world.sides[wish.to].program.attempts[number] > 1
-            && world.sides[wish.from].program.told[number] == Some(told)
+            && world.sides[wish.from].program.reported[number] == Some(reported)
     })
 }

@@ -1,4 +1,4 @@
-//! What may happen next, and what it does.
+//! The possible next steps, and their effects.
 
 use std::sync::{
     Arc,
@@ -40,7 +40,7 @@ pub enum Step {
         /// How many frames it overtakes.
         place: usize,
     },
-    /// The oldest frame under way gets lost.
+    /// The oldest frame in flight is lost.
     Lose {
         /// On which cable.
         cable: usize,
@@ -66,17 +66,17 @@ pub enum Step {
         /// Which.
         cable: usize,
     },
-    /// A pace passes at a node.
+    /// A tick of a node.
     Tick {
         /// The node.
         node: usize,
     },
-    /// A node is told that its caller hears nothing.
+    /// The caller of a node reports that it receives nothing.
     Quiet {
         /// The node.
         node: usize,
     },
-    /// The program of a node goes, and nobody waits any more for what it asked for.
+    /// The program of a node exits, and no caller waits for its exchanges any more.
     Cancel {
         /// The node.
         node: usize,
@@ -86,13 +86,13 @@ pub enum Step {
         /// The node.
         node: usize,
     },
-    /// A frame that nobody sent arrives.
+    /// A forged frame arrives.
     Forge {
         /// On which cable.
         cable: usize,
         /// At which end of it.
         end: usize,
-        /// What it is.
+        /// Its kind.
         forgery: Forgery,
     },
     /// The second ends of the first two cables change places.
@@ -101,16 +101,16 @@ pub enum Step {
 
 /// The search through a scenario.
 pub struct Search {
-    /// What is searched.
+    /// The scenario to search.
     pub scenario: Scenario,
     /// The invariants found broken, a bit for each.
     broken: AtomicU32,
-    /// What was seen, a bit for each of [`sight::ALL`].
+    /// The events that occurred, a bit for each of [`sight::ALL`].
     seen: Arc<AtomicU32>,
 }
 
 impl Search {
-    /// A search, and where it notes what it sees.
+    /// Returns a search, and the bits in which it records the sights.
     #[must_use]
     pub fn new(scenario: Scenario) -> (Self, Arc<AtomicU32>) {
         let seen = Arc::new(AtomicU32::new(0));
@@ -122,13 +122,14 @@ impl Search {
         (search, seen)
     }
 
-    /// Whether the invariant with this number holds, or was found broken already: the first run that breaks it is the one to be shown.
+    /// Whether the invariant with this number holds, or is already broken. Only the first run that
+    /// breaks it is reported.
     pub fn holds(&self, invariant: u32, holds: impl FnOnce() -> bool) -> bool {
         let bit = 1 << invariant;
         holds() || self.broken.fetch_or(bit, Ordering::Relaxed) & bit != 0
     }
 
-    fn look(&self, world: &World) {
+    fn record_sights(&self, world: &World) {
         let seen = self.seen.load(Ordering::Relaxed);
         for (bit, sight) in sight::ALL.iter().enumerate() {
             if seen >> bit & 1 == 0 && sight.is_seen(world) {
@@ -151,7 +152,7 @@ impl Model for Search {
     }
 
     fn actions(&self, world: &World, steps: &mut Vec<Step>) {
-        self.look(world);
+        self.record_sights(world);
         let Scenario { budget, mutant, .. } = &self.scenario;
         for node in 0..world.sides.len() {
             if world.next_wish(node).is_some() {
@@ -180,18 +181,18 @@ impl Model for Search {
         }
         for (number, cable) in world.cables.iter().enumerate() {
             for end in [0, 1] {
-                let under_way = cable.under_way[end].len();
+                let in_flight = cable.in_flight[end].len();
                 let places = if mutant.reorders() {
-                    under_way
+                    in_flight
                 } else {
-                    under_way.min(1)
+                    in_flight.min(1)
                 };
                 steps.extend((0..places).map(|place| Step::Deliver {
                     cable: number,
                     end,
                     place,
                 }));
-                if under_way > 0 && (cable.cut[end] || world.spent.losses < budget.losses) {
+                if in_flight > 0 && (cable.cut[end] || world.spent.losses < budget.losses) {
                     steps.push(Step::Lose { cable: number, end });
                 }
                 if world.spent.forgeries < budget.forgeries {
@@ -236,7 +237,7 @@ impl Model for Search {
             }
             Step::Deliver { cable, end, place } => next.deliver(scenario, cable, end, place),
             Step::Lose { cable, end } => {
-                next.cables[cable].under_way[end].pop_front();
+                next.cables[cable].in_flight[end].pop_front();
                 next.spent.losses += u8::from(!world.cables[cable].cut[end]);
             }
             Step::Cut { cable, to } => {
@@ -282,8 +283,8 @@ impl Model for Search {
             let mut messages = frame.messages();
             messages.all(|(_, header)| header.record_sequence < self.scenario.records_max)
         };
-        let mut ways = world.cables.iter().flat_map(|cable| &cable.under_way);
-        ways.all(|frames| frames.iter().all(is_within))
+        let mut queues = world.cables.iter().flat_map(|cable| &cable.in_flight);
+        queues.all(|frames| frames.iter().all(is_within))
     }
 
     fn properties(&self) -> Vec<Property<Self>> {

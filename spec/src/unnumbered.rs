@@ -1,7 +1,7 @@
 //! A node whose records have no numbers: [`Mutant::Unnumbered`](crate::Mutant::Unnumbered).
 //!
-//! It stands in front of the production node and tells it of each record that it is the next one of the epoch in force and reflects
-//! nothing. Of the sequence of a slot it leaves one bit.
+//! It stands in front of the production node. It presents each record as the next one of the epoch
+//! in force, without a reflection. It keeps one bit of the sequence of a slot.
 
 use covalent_protocol::{
     LinkState, Node,
@@ -13,41 +13,41 @@ use covalent_protocol::{
 
 use crate::frame::Frame;
 
-/// What it must know to make up the numbers that it leaves out.
+/// The state from which it invents the omitted numbers.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Unnumbered {
-    /// Of each port: the epoch in force and the records heard in it.
-    heard: Vec<Option<(u32, u32)>>,
+    /// For each port: the epoch in force and the number of records received in it.
+    received: Vec<Option<(u32, u32)>>,
     /// Sequence of the last exchange that the node started on each of its ports, in slot 0.
     started: Vec<u32>,
-    /// Sequence of the last exchange that it heard of, by the port of its initiator.
+    /// Sequence of the last exchange that it received, by the port of its initiator.
     served: Vec<u32>,
 }
 
 impl Unnumbered {
-    /// Nothing was said and nothing heard.
+    /// Nothing was sent or received.
     #[must_use]
     pub fn new(ports: usize) -> Self {
         Self {
-            heard: vec![None; ports],
+            received: vec![None; ports],
             started: vec![0; ports],
             served: vec![0; ports],
         }
     }
 
-    /// Notes what epochs are in force after something happened to the node.
+    /// Records the epochs in force after an input of the node.
     pub fn follow(&mut self, node: &Node) {
         for link in node.links() {
-            let heard = &mut self.heard[usize::from(link.port)];
+            let received = &mut self.received[usize::from(link.port)];
             let up = link.state == LinkState::Up;
-            if heard.is_some_and(|(epoch, _)| !up || epoch != link.epoch) || heard.is_none() {
-                *heard = up.then_some((link.epoch, 0));
+            if received.is_some_and(|(epoch, _)| !up || epoch != link.epoch) || received.is_none() {
+                *received = up.then_some((link.epoch, 0));
             }
         }
     }
 
-    /// Notes what the node says.
-    pub fn say(&mut self, port: usize, frame: &Frame) {
+    /// Records a frame that the node sends.
+    pub fn send(&mut self, port: usize, frame: &Frame) {
         for (_, header) in frame.messages() {
             if matches!(header.kind, Kind::Request | Kind::Tentative) {
                 self.started[port] = header.slot_sequence;
@@ -55,10 +55,11 @@ impl Unnumbered {
         }
     }
 
-    /// What the node is told in place of a frame. All messages but handshakes have one record here.
+    /// Returns the frame that the node receives in place of `frame`. All messages except handshakes
+    /// have one record here.
     #[must_use]
-    pub fn hear(&mut self, port: usize, frame: &Frame) -> Frame {
-        let Some((epoch, heard)) = &mut self.heard[port] else {
+    pub fn receive(&mut self, port: usize, frame: &Frame) -> Frame {
+        let Some((epoch, received)) = &mut self.received[port] else {
             return frame.clone();
         };
         frame.changed(|header, records| {
@@ -86,12 +87,12 @@ impl Unnumbered {
             Header {
                 yours: 0,
                 epoch: *epoch,
-                record_sequence: *heard,
+                record_sequence: *received,
                 slot_sequence,
                 ..*header
             }
             .write(&payload, record);
-            *heard += 1;
+            *received += 1;
             true
         })
     }

@@ -1,4 +1,4 @@
-//! A state: nodes, their programs, and frames under way.
+//! A state: nodes, their programs, and frames in flight.
 
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
@@ -8,7 +8,7 @@ use std::{
 
 use covalent_protocol::{
     FRAME_BYTES_MAX, LinkState, LinkView, Name, Node, NodeConfig,
-    wire::{record::NO_RIDER, slice::Kind},
+    wire::{record::NO_PIGGYBACK, slice::Kind},
 };
 
 use crate::{
@@ -27,16 +27,16 @@ pub struct Side {
     pub node: Node,
     /// Its books.
     pub program: Program,
-    /// What stands before a node without numbers.
+    /// The filter in front of a node without numbers.
     pub unnumbered: Option<Unnumbered>,
 }
 
 /// A cable. `[0]` and `[1]` are its ends, as in [`Scenario::cables`].
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct Cable {
-    /// Frames under way to each end.
-    pub under_way: [VecDeque<Frame>; 2],
-    /// What is sent to that end from now on is lost.
+    /// Frames in flight to each end.
+    pub in_flight: [VecDeque<Frame>; 2],
+    /// Frames that are sent to that end from now on are lost.
     pub cut: [bool; 2],
     /// That end lost its carrier.
     pub noticed: [bool; 2],
@@ -45,7 +45,7 @@ pub struct Cable {
 /// A slot of an initiator: node, port, slot.
 pub type Slot = (usize, u16, u8);
 
-/// What came by on a run, for [`crate::sight`].
+/// The events of a run, for [`crate::sight`].
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Arrived {
     /// Message 3 of an exchange on a record of another.
@@ -65,23 +65,24 @@ pub struct World {
     pub cables: Vec<Cable>,
     /// Whether the second ends of the first two cables have changed places.
     pub moved: bool,
-    /// Frames that nobody sent and that came to an end in the middle of a handshake.
+    /// Forged frames that reached an end in the middle of a handshake.
     pub disturbed: u8,
-    /// What is wished in this run.
+    /// The wishes of this run.
     pub wishes: Arc<[Wish]>,
-    /// What went wrong so far; ticks and quiets are counted apart.
+    /// The faults so far; ticks and quiets are counted separately.
     pub spent: Budget,
     /// Ticks of each node.
     pub ticks: Vec<u8>,
-    /// How often each node was told that its caller hears nothing.
+    /// How often the caller of each node reported that it receives nothing.
     pub quiets: Vec<u8>,
     /// The sequence last started in each slot, and the epoch that it was started in.
     pub started: BTreeMap<Slot, (u32, u32)>,
-    /// What arrived on the way here; decides nothing.
+    /// The arrivals on the way to this state. They decide nothing.
     pub arrived: Arrived,
     /// The sequences in each slot of which message 2 arrived.
-    pub heard: BTreeSet<(Slot, u32)>,
-    /// What initiators heard called "undone" or "never seen", each with its sequence and epoch.
+    pub received: BTreeSet<(Slot, u32)>,
+    /// Exchanges that initiators received as "undone" or "never seen", each with its sequence and
+    /// epoch.
     pub called_undone: BTreeSet<(Slot, (u32, u32))>,
 }
 
@@ -90,7 +91,7 @@ impl Hash for World {
         (&self.sides, &self.cables, self.moved, &self.wishes).hash(state);
         self.disturbed.hash(state);
         (self.spent, &self.ticks, &self.quiets).hash(state);
-        (&self.started, &self.heard, &self.called_undone).hash(state);
+        (&self.started, &self.received, &self.called_undone).hash(state);
     }
 }
 
@@ -124,15 +125,19 @@ pub fn name(node: usize) -> Name {
 /// The incarnation of a node that did not restart.
 pub const INCARNATION: u64 = 100;
 
-fn node(scenario: &Scenario, number: usize, life: u8) -> Node {
+fn node(scenario: &Scenario, number: usize, incarnation: u8) -> Node {
     let mut node = Node::new(NodeConfig {
         slots: scenario.slots,
-        silent_paces_max: scenario.silent_paces_max,
+        keepalive_misses_max: scenario.keepalive_misses_max,
         event_ratio: scenario.event_ratio,
         transactions_max: TRANSACTIONS_MAX as usize,
         message_bytes_max: scenario.request_bytes.max(2),
         epoch_seed: if scenario.drawn { guid(number) } else { 0 },
-        ..NodeConfig::new(guid(number), INCARNATION + u64::from(life), name(number))
+        ..NodeConfig::new(
+            guid(number),
+            INCARNATION + u64::from(incarnation),
+            name(number),
+        )
     });
     for (port, ends) in (0..).zip(&scenario.cables) {
         if ends.contains(&number) {
@@ -168,7 +173,7 @@ impl World {
             quiets: vec![0; scenario.nodes],
             started: BTreeMap::new(),
             arrived: Arrived::default(),
-            heard: BTreeSet::new(),
+            received: BTreeSet::new(),
             called_undone: BTreeSet::new(),
         };
         for (cable, ends) in scenario.cables.iter().enumerate() {
@@ -192,7 +197,7 @@ impl World {
             unnumbered.follow(&side.node);
         }
         if std::mem::take(&mut side.program.lost_sight) {
-            side.start_afresh(&self.wishes, node);
+            side.resubmit_all(&self.wishes, node);
         }
         if scenario.eager {
             self.transmit_all(scenario, node);
@@ -211,7 +216,7 @@ impl World {
         let Some(end) = scenario.end(cable, node) else {
             return false;
         };
-        // Only whoever has something to say is copied.
+        // Copy a node only if it has a frame to send.
         if !self.sides[node].node.has_work(cable as u16) {
             return false;
         }
@@ -222,7 +227,7 @@ impl World {
         };
         let frame = Frame::new(&buffer[..len]);
         if let Some(unnumbered) = &mut side.unnumbered {
-            unnumbered.say(cable, &frame);
+            unnumbered.send(cable, &frame);
         }
         for (_, header) in frame.messages() {
             if matches!(header.kind, Kind::Request | Kind::Tentative) {
@@ -234,24 +239,24 @@ impl World {
         let (cable, end) = self.far(cable, end);
         let cable = &mut self.cables[cable];
         if !cable.cut[end] {
-            cable.under_way[end].push_back(frame);
+            cable.in_flight[end].push_back(frame);
         }
         true
     }
 
-    /// The frame at a place under way arrives.
+    /// The frame at position `place` in flight arrives.
     pub fn deliver(&mut self, scenario: &Scenario, cable: usize, end: usize, place: usize) {
-        let Some(frame) = self.cables[cable].under_way[end].remove(place) else {
+        let Some(frame) = self.cables[cable].in_flight[end].remove(place) else {
             return;
         };
         let node = scenario.cables[cable][end];
         for (_, header) in frame.messages() {
             if header.kind == Kind::Reflecting {
                 let slot = (node, cable as u16, header.slot);
-                self.heard.insert((slot, header.slot_sequence));
+                self.received.insert((slot, header.slot_sequence));
             }
             self.arrived.second_frame |= header.shape.fragment > 0;
-            if header.rider == NO_RIDER {
+            if header.piggyback == NO_PIGGYBACK {
                 continue;
             }
             let answers = matches!(
@@ -260,16 +265,17 @@ impl World {
             );
             self.arrived.message_2_rode |= answers;
             self.arrived.message_3_rode |= !answers;
-            // A rider has no sequence of its own: it is of whatever its initiator started last.
-            let slot = (node, cable as u16, header.rider);
+            // A piggybacked message has no sequence of its own: it belongs to the last exchange
+            // that its initiator started.
+            let slot = (node, cable as u16, header.piggyback);
             if answers && let Some(&(sequence, _)) = self.started.get(&slot) {
-                self.heard.insert((slot, sequence));
+                self.received.insert((slot, sequence));
             }
         }
-        self.hear(scenario, cable, end, frame);
+        self.receive(scenario, cable, end, frame);
     }
 
-    /// A frame arrives that nobody sent, in the name of the node that was there first.
+    /// A forged frame arrives in the name of the node that was there first.
     pub fn forge(&mut self, scenario: &Scenario, cable: usize, end: usize, forgery: Forgery) {
         let peer = scenario.cables[cable][1 - end];
         let frame = forgery.frame(scenario, peer, cable as u16);
@@ -280,10 +286,10 @@ impl World {
             links.any(|link| is_it(link) && link.state == LinkState::Init)
         };
         self.disturbed += u8::from(agrees);
-        self.hear(scenario, cable, end, frame);
+        self.receive(scenario, cable, end, frame);
     }
 
-    /// The cable and the end where arrives what is sent into an end of a cable.
+    /// Returns the cable and the end at which a frame arrives that is sent into an end of a cable.
     #[must_use]
     pub const fn far(&self, cable: usize, end: usize) -> (usize, usize) {
         if self.moved && cable < 2 {
@@ -293,30 +299,30 @@ impl World {
         }
     }
 
-    fn hear(&mut self, scenario: &Scenario, cable: usize, end: usize, mut frame: Frame) {
+    fn receive(&mut self, scenario: &Scenario, cable: usize, end: usize, mut frame: Frame) {
         let node = scenario.cables[cable][end];
-        // Whom the node takes it to be of that goes by its port.
+        // The sender, for a receiver that identifies it by the port.
         let peer = scenario.cables[cable][1 - end];
         let port = cable as u16;
         let side = &self.sides[node];
         frame = scenario
             .mutant
-            .as_heard(side, port, [guid(node), guid(peer)], frame);
+            .as_received(side, port, [guid(node), guid(peer)], frame);
         if !scenario.mutant.is_unnumbered() {
-            self.note_undone(node, &frame);
+            self.record_undone(node, &frame);
         }
         self.input(scenario, node, |side| {
             if let Some(unnumbered) = &mut side.unnumbered {
-                frame = unnumbered.hear(cable, &frame);
+                frame = unnumbered.receive(cable, &frame);
             }
             side.node
                 .on_frame(cable as u16, frame.bytes(), &mut side.program);
         });
     }
 
-    /// Notes what a frame calls "undone" of what `node` started. Who starts something passes nothing on in these scenarios, and asks
-    /// neighbours about slot 0 only.
-    fn note_undone(&mut self, node: usize, frame: &Frame) {
+    /// Records the exchanges of `node` that a frame reports as "undone". In these scenarios an
+    /// initiator relays nothing, and queries neighbors about slot 0 only.
+    fn record_undone(&mut self, node: usize, frame: &Frame) {
         if self.wishes.iter().all(|wish| wish.from != node) {
             return;
         }
@@ -331,22 +337,23 @@ impl World {
         }
     }
 
-    /// Everything under way arrives, and what is said to it, until nothing is under way. False if that has no end.
+    /// Delivers all frames in flight, and the frames sent in response, until none is in flight.
+    /// Returns false if this has no end.
     pub fn deliver_all(&mut self, scenario: &Scenario) -> bool {
         for _ in 0..1_000 {
             for node in 0..scenario.nodes {
                 self.transmit_all(scenario, node);
             }
-            let mut quiet = true;
+            let mut idle = true;
             for cable in 0..self.cables.len() {
                 for end in [0, 1] {
-                    if !self.cables[cable].under_way[end].is_empty() {
-                        quiet = false;
+                    if !self.cables[cable].in_flight[end].is_empty() {
+                        idle = false;
                         self.deliver(scenario, cable, end, 0);
                     }
                 }
             }
-            if quiet {
+            if idle {
                 return true;
             }
         }
@@ -375,8 +382,8 @@ impl World {
 
     /// A node and its program lose their memory.
     pub fn restart(&mut self, scenario: &Scenario, number: usize) {
-        let life = self.spent.restarts;
-        Arc::make_mut(&mut self.sides[number]).node = node(scenario, number, life);
+        let incarnation = self.spent.restarts;
+        Arc::make_mut(&mut self.sides[number]).node = node(scenario, number, incarnation);
         Arc::make_mut(&mut self.sides[number]).program.restart();
         for (cable, ends) in scenario.cables.iter().enumerate() {
             for end in [0, 1] {
@@ -398,7 +405,7 @@ impl World {
 }
 
 impl Side {
-    /// Submits a wish. False if its peer was never heard of.
+    /// Submits a wish. Returns false if its peer is unknown.
     pub fn submit(&mut self, wishes: &[Wish], wish: usize) -> bool {
         let Wish { to, mode, .. } = wishes[wish];
         let request = self.program.request(wish);
@@ -407,7 +414,7 @@ impl Side {
         taken.is_ok()
     }
 
-    /// The program goes, and nobody waits any more for what it asked for.
+    /// The program exits, and no caller waits for its exchanges any more.
     pub fn cancel(&mut self) {
         self.program.cancel();
         if self.program.mutant() != Mutant::KeepCallers {
@@ -415,12 +422,15 @@ impl Side {
         }
     }
 
-    /// Starts afresh what was not told, whatever became of it: [`Mutant::FireAndForget`].
-    fn start_afresh(&mut self, wishes: &[Wish], node: usize) {
+    /// Starts all wishes without a reported end again, whatever their outcome:
+    /// [`Mutant::FireAndForget`].
+    fn resubmit_all(&mut self, wishes: &[Wish], node: usize) {
         self.node.cancel_interest(|_| true);
         for wish in 0..wishes.len() {
             let program = &self.program;
-            if wishes[wish].from == node && program.submitted[wish] && program.told[wish].is_none()
+            if wishes[wish].from == node
+                && program.submitted[wish]
+                && program.reported[wish].is_none()
             {
                 self.submit(wishes, wish);
             }

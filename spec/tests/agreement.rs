@@ -1,14 +1,15 @@
-//! How control and the dataplane agree, within bounds that take seconds; `make spec` takes the whole.
+//! How control and the dataplane agree, within bounds that take seconds. `make spec` uses the full
+//! bounds.
 
 use std::collections::BTreeSet;
 
-use covalent_spec::agreement::{catalogue, explore, invariant, sight};
+use covalent_spec::agreement::{catalog, explore, invariant, sight};
 
 /// Every invariant holds in every state, and the searches come by everything that they are about.
 #[test]
 fn agreements_hold() {
     let mut seen = BTreeSet::new();
-    for scenario in catalogue::scenarios(true) {
+    for scenario in catalog::scenarios(true) {
         let explored = explore(scenario);
         assert!(explored.broken.is_empty(), "{explored:#?}");
         seen.extend(explored.seen);
@@ -21,7 +22,7 @@ fn agreements_hold() {
 #[test]
 fn mutants_are_found() {
     let mut found = BTreeSet::new();
-    for (scenario, broken) in catalogue::mutants() {
+    for (scenario, broken) in catalog::mutants() {
         let explored = explore(scenario);
         assert!(
             explored.broken.contains_key(broken),

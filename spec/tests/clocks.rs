@@ -1,4 +1,5 @@
-//! The wall clock decides nothing: it may be set, forwards and back, while a node runs. It is only told to people and written beside events.
+//! The wall clock decides nothing: it may be set, forwards and back, while a node runs. It is only
+//! shown to people and written beside events.
 
 use std::{
     collections::BTreeMap,
@@ -6,7 +7,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// What reads the wall clock.
+/// Names that read the wall clock.
 const READS: [&str; 5] = [
     "SystemTime",
     "CLOCK_REALTIME",
@@ -15,8 +16,8 @@ const READS: [&str; 5] = [
     "gettimeofday(",
 ];
 
-/// Where it is read, and what for.
-const TOLD: [(&str, &str); 6] = [
+/// Files that read it, each with the purpose.
+const EXPECTED: [(&str, &str); 6] = [
     (
         "control/src/grpc/sampler.rs",
         "the time of a sample, for its reader",
@@ -40,7 +41,7 @@ const TOLD: [(&str, &str); 6] = [
     ),
 ];
 
-/// What runs on a node.
+/// Crates that run on a node.
 const ROOMS: [&str; 13] = [
     "api/src",
     "apps/src",
@@ -79,7 +80,7 @@ fn the_wall_clock_decides_nothing() {
     let mut reads = BTreeMap::new();
     for file in files {
         let text = fs::read_to_string(&file).expect("text");
-        // What tests do with it is theirs.
+        // Test code may read it freely.
         let text = text.split("#[cfg(test)]").next().unwrap_or_default();
         let code = text
             .lines()
@@ -92,5 +93,5 @@ fn the_wall_clock_decides_nothing() {
         }
     }
     let named: Vec<&str> = reads.keys().map(String::as_str).collect();
-    assert_eq!(named, TOLD.map(|(file, _)| file), "{reads:#?}");
+    assert_eq!(named, EXPECTED.map(|(file, _)| file), "{reads:#?}");
 }

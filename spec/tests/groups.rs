@@ -2,13 +2,13 @@
 
 use std::collections::BTreeSet;
 
-use covalent_spec::group::{catalogue, explore, invariant, sight};
+use covalent_spec::group::{catalog, explore, invariant, sight};
 
 /// Every invariant holds in every state, and the searches come by everything that they are about.
 #[test]
 fn the_production_machine_of_groups_holds() {
     let mut seen = BTreeSet::new();
-    for scenario in catalogue::bounded() {
+    for scenario in catalog::bounded() {
         let explored = explore(scenario);
         assert!(explored.broken.is_empty(), "{explored:#?}");
         seen.extend(explored.seen);
@@ -21,7 +21,7 @@ fn the_production_machine_of_groups_holds() {
 #[test]
 fn mutants_of_groups_are_found() {
     let mut found = BTreeSet::new();
-    for (scenario, broken) in catalogue::mutants() {
+    for (scenario, broken) in catalog::mutants() {
         let explored = explore(scenario);
         assert!(
             explored.broken.contains_key(broken),

@@ -1,5 +1,6 @@
-//! The search knows a state by its hash, which leaves out what decides nothing: counters, bytes of earlier messages, the order of free
-//! memory. If it left out too much, two states of one hash would go on in different ways.
+//! The search identifies a state by its hash, which excludes data that decides nothing: counters,
+//! bytes of earlier messages, the order of free memory. If it excluded too much, two states with
+//! one hash would continue in different ways.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -7,7 +8,7 @@ use std::{
 };
 
 use covalent_spec::{
-    catalogue,
+    catalog,
     step::{Search, Step},
     world::World,
 };
@@ -21,7 +22,7 @@ fn digest(world: &World) -> u64 {
     hasher.finish()
 }
 
-/// What each step leads to.
+/// Returns the successor of each step.
 fn futures(search: &Search, world: &World) -> Vec<(Step, Option<World>)> {
     let mut steps = Vec::new();
     search.actions(world, &mut steps);
@@ -32,13 +33,13 @@ fn futures(search: &Search, world: &World) -> Vec<(Step, Option<World>)> {
 }
 
 #[test]
-fn states_with_one_hash_go_on_alike() {
-    for scenario in catalogue::bounded() {
+fn states_with_equal_hashes_continue_alike() {
+    for scenario in catalog::bounded() {
         let name = scenario.name;
         let (search, _) = Search::new(scenario);
         let mut known: HashMap<u64, Vec<(Step, Option<u64>)>> = HashMap::new();
         let mut queue: VecDeque<World> = search.init_states().into();
-        let mut met_again = 0;
+        let mut revisited = 0;
         while let Some(world) = queue.pop_front() {
             let worlds = futures(&search, &world);
             let futures = worlds
@@ -48,7 +49,7 @@ fn states_with_one_hash_go_on_alike() {
             let hash = digest(&world);
             if let Some(first) = known.get(&hash) {
                 assert_eq!(*first, futures, "{name}");
-                met_again += 1;
+                revisited += 1;
                 continue;
             }
             if known.len() == STATES_MAX {
@@ -57,6 +58,6 @@ fn states_with_one_hash_go_on_alike() {
             queue.extend(worlds.into_iter().filter_map(|(_, world)| world));
             known.insert(hash, futures);
         }
-        assert!(met_again > 100, "{name}: {met_again} states met again");
+        assert!(revisited > 100, "{name}: {revisited} states reached again");
     }
 }

@@ -74,7 +74,8 @@ fn has_test(source: &Source, name: &str) -> bool {
     })
 }
 
-/// What a promise may name in code type: a test, with its modules or without; a file or a folder of tests; a formula of the model.
+/// Whether a name in code type exists: a test, with or without its modules; a file or a directory
+/// of tests; or a formula of the model.
 fn exists(sources: &[Source], model: &str, name: &str) -> bool {
     let mut modules: Vec<_> = name.split("::").collect();
     let is_in = |source: &Source, modules: &[&str]| {
@@ -104,7 +105,8 @@ fn exists(sources: &[Source], model: &str, name: &str) -> bool {
         || model.contains(&format!("ltl {test} "))
 }
 
-/// The names in code type of one promise. Those that are no names of tests are left out: files, options, commands.
+/// Returns the names in code type of one promise, without those that are no names of tests: files,
+/// options, commands.
 fn names(promise: &str) -> Vec<String> {
     let spans = promise.split('`').skip(1).step_by(2);
     let is_name = |span: &&str| {
@@ -123,7 +125,7 @@ fn every_promise_names_tests_that_exist() {
     let (promises, model) = (read("PROMISES.md"), read("link.pml"));
     let (promised, _) = promises
         .split_once("\n## Not promised")
-        .expect("what is not promised has a part of its own");
+        .expect("\"Not promised\" is a section of its own");
     let mut number = 0;
     let mut missing = Vec::new();
     for promise in promised

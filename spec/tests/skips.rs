@@ -1,4 +1,5 @@
-//! A test that stops running must not go unseen: `scripts/test-report` fails for what `scripts/skips` does not allow.
+//! A test that stops running must be noticed: `scripts/test-report` fails for every skip that
+//! `scripts/skips` does not allow.
 #![allow(clippy::unwrap_used)]
 
 use std::{
@@ -10,7 +11,7 @@ use std::{
 
 const LIST: &str = "# A comment.\n1 always there is no cable\nany always ignored: a child\n";
 
-/// Whether the report goes well, and what it says of these lines of a log.
+/// Runs the report on these lines of a log. Returns whether it succeeds, and its output.
 fn report(list: &str, log: &str) -> (bool, String) {
     let place = Path::new(env!("CARGO_TARGET_TMPDIR"));
     let own = format!("skips-{}-{:?}", process::id(), thread::current().id());
@@ -24,56 +25,57 @@ fn report(list: &str, log: &str) -> (bool, String) {
         .unwrap();
     fs::remove_file(log_path).unwrap();
     fs::remove_file(list_path).unwrap();
-    let told = [output.stdout, output.stderr].concat();
+    let printed = [output.stdout, output.stderr].concat();
     (
         output.status.success(),
-        String::from_utf8_lossy(&told).into_owned(),
+        String::from_utf8_lossy(&printed).into_owned(),
     )
 }
 
-/// What `cargo test -- --show-output` writes of tests that passed, each with what it said.
-fn log(said: &[&str]) -> String {
+/// Returns the output of `cargo test -- --show-output` for passed tests, each with its own output.
+fn log(texts: &[&str]) -> String {
     let mut log = String::from("test child ... ignored, a child of the other tests\n");
     log += "test broken ... FAILED\n\nsuccesses:\n\n";
-    for (number, said) in said.iter().enumerate() {
-        log += &format!("---- test{number} stdout ----\n{said}\n\n");
+    for (number, texts) in texts.iter().enumerate() {
+        log += &format!("---- test{number} stdout ----\n{texts}\n\n");
     }
-    log + "successes:\n    test0\n\nfailures:\n\ntest result: FAILED. 5 passed; 1 failed; 1 ignored; 0 measured; 0 filtered out\n"
+    log + "successes:\n    test0\n\nfailures:\n\ntest result: FAILED. 5 passed; 1 failed; 1 \
+        ignored; 0 measured; 0 filtered out\n"
 }
 
 #[test]
-fn what_may_be_skipped_is_counted_and_told() {
-    let (went, told) = report(
+fn permitted_skips_are_counted_and_reported() {
+    let (passed, printed) = report(
         LIST,
         &log(&["skipped: there is no cable here", "all is well"]),
     );
-    assert!(went, "{told}");
+    assert!(passed, "{printed}");
     assert!(
-        told.contains("skipped (1): there is no cable here"),
-        "{told}"
+        printed.contains("skipped (1): there is no cable here"),
+        "{printed}"
     );
     assert!(
-        told.ends_with("4 passed, 1 failed, 1 skipped, 1 that only other tests or people run\n"),
-        "{told}"
+        printed.ends_with("4 passed, 1 failed, 1 skipped, 1 that only other tests or people run\n"),
+        "{printed}"
     );
-    assert!(told.contains("failed: broken\n"), "{told}");
+    assert!(printed.contains("failed: broken\n"), "{printed}");
 }
 
 #[test]
-fn a_test_that_says_two_reasons_is_skipped_once() {
+fn a_test_with_two_skip_reasons_is_skipped_once() {
     let list = "any always there is no\nany always ignored:\n";
     let both = "skipped: there is no cable\nskipped: there is no root";
-    let (went, told) = report(list, &log(&[both]));
+    let (passed, printed) = report(list, &log(&[both]));
     assert!(
-        went && told.contains("4 passed, 1 failed, 1 skipped"),
-        "{told}"
+        passed && printed.contains("4 passed, 1 failed, 1 skipped"),
+        "{printed}"
     );
 }
 
 #[test]
-fn more_of_a_reason_or_another_one_fails_the_run() {
+fn unlisted_skips_fail_the_run() {
     let cable = "skipped: there is no cable";
-    for (list, said) in [
+    for (list, texts) in [
         (LIST, &["skipped: there is no chromium"][..]),
         (LIST, &[cable, cable]),
         (
@@ -82,19 +84,22 @@ fn more_of_a_reason_or_another_one_fails_the_run() {
         ),
         ("any always there is no cable\n", &[cable]),
     ] {
-        let (went, told) = report(list, &log(said));
-        assert!(!went && told.contains("NOT TO BE SKIPPED"), "{told}");
+        let (passed, printed) = report(list, &log(texts));
+        assert!(
+            !passed && printed.contains("NOT TO BE SKIPPED"),
+            "{printed}"
+        );
     }
 }
 
 #[test]
-fn a_line_of_the_list_that_says_nothing_is_refused() {
+fn an_incomplete_line_of_the_list_is_refused() {
     for list in [
         "1 always\n",
         "1 sometimes there is no cable\n",
         "many always there is no cable\n",
     ] {
-        let (went, told) = report(list, &log(&[]));
-        assert!(!went && told.contains("line 1 of"), "{told}");
+        let (passed, printed) = report(list, &log(&[]));
+        assert!(!passed && printed.contains("line 1 of"), "{printed}");
     }
 }

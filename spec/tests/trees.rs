@@ -2,13 +2,13 @@
 
 use std::collections::BTreeSet;
 
-use covalent_spec::trees::{catalogue, explore, invariant, sight};
+use covalent_spec::trees::{catalog, explore, invariant, sight};
 
 /// Every invariant holds in every state, and the searches come by everything that they are about.
 #[test]
 fn the_production_trees_hold() {
     let mut seen = BTreeSet::new();
-    for scenario in catalogue::scenarios(true) {
+    for scenario in catalog::scenarios(true) {
         let explored = explore(scenario);
         assert!(explored.broken.is_empty(), "{explored:#?}");
         seen.extend(explored.seen);
@@ -21,7 +21,7 @@ fn the_production_trees_hold() {
 #[test]
 fn mutants_of_trees_are_found() {
     let mut found = BTreeSet::new();
-    for (scenario, broken) in catalogue::mutants() {
+    for (scenario, broken) in catalog::mutants() {
         let explored = explore(scenario);
         assert!(
             explored.broken.contains_key(broken),

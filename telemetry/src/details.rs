@@ -19,8 +19,8 @@ pub fn to_struct(object: Map<String, serde_json::Value>) -> Struct {
 
 /// The JSON object that [`to_struct`] was given.
 #[must_use]
-pub fn from_struct(told: Struct) -> Map<String, serde_json::Value> {
-    let fields = told.fields.into_iter();
+pub fn from_struct(source: Struct) -> Map<String, serde_json::Value> {
+    let fields = source.fields.into_iter();
     fields
         .map(|(name, value)| (name, from_value(value)))
         .collect()
@@ -53,7 +53,7 @@ fn from_value(value: Value) -> serde_json::Value {
         }
         Some(Kind::StringValue(value)) => value.into(),
         Some(Kind::ListValue(list)) => list.values.into_iter().map(from_value).collect(),
-        Some(Kind::StructValue(told)) => from_struct(told).into(),
+        Some(Kind::StructValue(source)) => from_struct(source).into(),
     }
 }
 
@@ -67,21 +67,21 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn json_comes_back_as_it_went() {
-        let told = json!({
+    fn json_survives_a_round_trip() {
+        let source = json!({
             "port": "p0", "up": true, "epoch": 5, "ratio": 0.5, "nothing": null,
             "changed": ["a", "b"], "refusal": { "cause": "own_port", "deep": [1, { "x": 2 }] },
         });
-        let object = told.as_object().expect("an object").clone();
+        let object = source.as_object().expect("an object").clone();
         assert_eq!(from_struct(to_struct(object.clone())), object);
     }
 
     #[test]
     fn an_integer_that_a_double_does_not_hold_is_text() {
         let object = json!({ "guid": u64::MAX, "last": EXACT_MAX });
-        let told = to_struct(object.as_object().expect("an object").clone());
+        let source = to_struct(object.as_object().expect("an object").clone());
         assert_eq!(
-            serde_json::Value::from(from_struct(told)),
+            serde_json::Value::from(from_struct(source)),
             json!({ "guid": u64::MAX.to_string(), "last": EXACT_MAX })
         );
     }

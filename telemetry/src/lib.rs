@@ -1,10 +1,11 @@
-//! What control tells over gRPC: the schema in `proto/`, what is generated from it, and what both ends need besides.
+//! The gRPC interface of control: the schema in `proto/`, the code generated from it, and helpers
+//! for both ends.
 
 mod details;
 
 pub use details::{from_struct, to_struct};
 
-/// The package `covalent.telemetry.v1`, generated from the schema, which says what each item means.
+/// The package `covalent.telemetry.v1`, generated from the schema, which documents each item.
 pub mod v1 {
     #![allow(
         missing_docs,
@@ -15,7 +16,8 @@ pub mod v1 {
     tonic::include_proto!("covalent.telemetry.v1");
 }
 
-/// The schema as reflection tells it: an encoded `FileDescriptorSet`, with all that the schema imports.
+/// The schema as returned by reflection: an encoded `FileDescriptorSet` with all files that the
+/// schema imports.
 pub const SCHEMA: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/schema.bin"));
 
 /// The schema as text.

@@ -1,9 +1,10 @@
-//! A room in which everybody reads the same lines in the same order, those from before included; `verbs/c/examples/chat.c` is the same in C, and both may be
-//! in one room.
+//! A chat room in which all members read the same lines in the same order, including earlier lines.
+//! `verbs/c/examples/chat.c` is the same program in C, and both may be in one room.
 //!
 //! ```text
-//! chat SOCKET FOUNDERS   joins the group `c-chat`, or founds it with FOUNDERS others (0: only joins); multicasts each line of its standard input, prints
-//!                        what all say, and leaves at the end of the input
+//! chat SOCKET FOUNDERS   joins the group `c-chat`, or founds it with FOUNDERS members
+//!                        (0: only joins); multicasts each line of its standard input,
+//!                        prints all lines, and leaves at the end of the input
 //! ```
 #![expect(clippy::print_stdout, reason = "a program that prints")]
 
@@ -17,28 +18,29 @@ use std::{
 };
 
 use covalent_verbs::{
-    Device, Error as Failure, Group, GroupEvent, GroupOptions, Life, STATE_BYTES_MAX, Stop, Verbs,
+    Device, Error as Failure, Group, GroupEvent, GroupOptions, Incarnation, STATE_BYTES_MAX, Stop,
+    Verbs,
 };
 
-/// What becomes of the stay after an event.
+/// The next step after an event.
 enum Then {
     GoOn,
-    JoinAgain,
+    Rejoin,
     End,
 }
 
-/// The application's state, and what of it is being given.
+/// The application's state, and the part of it that is being given to another member.
 #[derive(Default)]
 struct Room {
     lines: Vec<u8>,
     is_in: bool,
-    giving: Option<(Life, Vec<u8>)>,
+    giving: Option<(Incarnation, Vec<u8>)>,
 }
 
 impl Room {
-    fn hear(&mut self, said: &[u8]) -> io::Result<()> {
-        self.lines.extend_from_slice(said);
-        io::stdout().write_all(said)?;
+    fn print(&mut self, text: &[u8]) -> io::Result<()> {
+        self.lines.extend_from_slice(text);
+        io::stdout().write_all(text)?;
         io::stdout().flush()
     }
 
@@ -51,16 +53,18 @@ impl Room {
             }
             // In the same order at all members.
             GroupEvent::Delivered { data, .. } | GroupEvent::State { data, .. } => {
-                self.hear(data)?
+                self.print(data)?
             }
-            // Somebody joined: it gets the room as it is now.
-            GroupEvent::StateWanted { to } => self.giving = Some((to.life, self.lines.clone())),
+            // A member joined: it receives the current room.
+            GroupEvent::StateWanted { to } => {
+                self.giving = Some((to.incarnation, self.lines.clone()))
+            }
             GroupEvent::StateVoid => self.lines.clear(),
             GroupEvent::Stopped { why, .. } if !matches!(why, Stop::Minority { .. }) => {
-                // The others went on: their room is the one that counts.
+                // The other members continued without this one: their state counts.
                 self.lines.clear();
                 self.is_in = false;
-                return Ok(Then::JoinAgain);
+                return Ok(Then::Rejoin);
             }
             GroupEvent::Left => return Ok(Then::End),
             _ => {}
@@ -70,11 +74,11 @@ impl Room {
     // ANCHOR_END: events
 
     // ANCHOR: give
-    /// Gives as many pieces as there is room for now.
+    /// Gives as many pieces as fit now.
     fn go_on_giving(&mut self, group: &mut Group<'_>) -> Result<(), Failure> {
         while let Some((to, mut left)) = self.giving.take() {
             let rest = left.split_off(left.len().min(STATE_BYTES_MAX));
-            match group.give_state(to, &left, rest.is_empty()) {
+            match group.send_snapshot(to, &left, rest.is_empty()) {
                 Err(Failure::GroupFull { .. }) => {
                     left.extend_from_slice(&rest);
                     self.giving = Some((to, left));
@@ -135,7 +139,7 @@ fn chat<'d>(device: &'d Device, verbs: &mut Verbs<'d>, founders: u8) -> Result<(
         };
         match then {
             Then::GoOn => {}
-            Then::JoinAgain => group = group.rejoin()?,
+            Then::Rejoin => group = group.rejoin()?,
             Then::End => return Ok(()),
         }
     }

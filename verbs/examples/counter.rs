@@ -1,8 +1,11 @@
-//! A counter on one node, counted up by another; `verbs/c/examples/counter.c` is the same in C, and either end may be either program.
+//! A counter on one node, incremented by another. `verbs/c/examples/counter.c` is the same program
+//! in C. Either end may be either program.
 //!
 //! ```text
-//! counter host SOCKET            registers the region `c-counter` and waits until stdin closes; prints the counter
-//! counter client SOCKET NODE N   adds 1 to it N times, 16 at a time; then takes and gives back a lock, and commits two words at once
+//! counter host SOCKET            registers the region `c-counter` and waits until stdin closes;
+//!                                prints the counter
+//! counter client SOCKET NODE N   adds 1 to it N times, 16 at a time; then takes and gives back a
+//!                                lock, and commits two words at once
 //! ```
 #![expect(clippy::print_stdout, reason = "a program that prints")]
 

@@ -1,7 +1,9 @@
-//! Lines of text over UDP, read without gaps; `verbs/c/examples/logs.c` is the same in C, which sends them too.
+//! Lines of text over UDP, read without gaps. `verbs/c/examples/logs.c` is the same program in C,
+//! which also sends the lines.
 //!
 //! ```text
-//! logs SOCKET PORT N    prints the first N lines that arrive on UDP port 514, whatever datagrams they came in
+//! logs SOCKET PORT N    prints the first N lines that arrive on UDP port 514,
+//!                       whatever datagrams they arrive in
 //! ```
 #![expect(clippy::print_stdout, reason = "a program that prints")]
 
@@ -21,9 +23,9 @@ fn read(socket: &str, port: &str, count: usize) -> Result<(), Box<dyn Error>> {
         dst_port: 514,
     })?;
     println!("ready");
-    let (mut printed, mut looked_at) = (0, 0);
+    let (mut printed, mut seen_bytes) = (0, 0);
     while printed < count {
-        let batch = pipe.recv_more_than(looked_at)?;
+        let batch = pipe.recv_more_than(seen_bytes)?;
         let mut lines = batch.messages(Delimited::new(b'\n', LINE_BYTES_MAX));
         for line in lines.by_ref().take(count - printed) {
             println!("{}", String::from_utf8_lossy(line));
@@ -32,9 +34,9 @@ fn read(socket: &str, port: &str, count: usize) -> Result<(), Box<dyn Error>> {
         if let Some(broken) = lines.error() {
             return Err(broken.into());
         }
-        // What is left is the beginning of a line: wait for more than that.
+        // The rest is the beginning of a line: wait for more bytes than that.
         let done = lines.consumed_bytes();
-        looked_at = batch.bytes().len() - done;
+        seen_bytes = batch.bytes().len() - done;
         batch.free(done);
     }
     eprintln!(

@@ -1,8 +1,10 @@
-//! Lines of text, sent as messages from one node to another; `verbs/c/examples/messages.c` is the same in C, and either end may be either program.
+//! Lines of text, sent as messages from one node to another. `verbs/c/examples/messages.c` is the
+//! same program in C. Either end may be either program.
 //!
 //! ```text
-//! messages recv SOCKET N      registers the receive queue `c-messages`, takes N messages and prints them
-//! messages send SOCKET NODE   sends each line of its standard input to that queue; prints how often it was full
+//! messages recv SOCKET N      registers the receive queue `c-messages`, prints N messages from it
+//! messages send SOCKET NODE   sends each line of its standard input to that queue;
+//!                             prints how often it was full
 //! ```
 #![expect(clippy::print_stdout, reason = "a program that prints")]
 
@@ -10,7 +12,7 @@ use std::{env, error::Error, io, thread, time::Duration};
 
 use covalent_verbs::{Device, Error as Failure, Refusal, Target};
 
-/// A small queue, so that senders see it full: four messages of a hundred bytes.
+/// A small queue, so that senders find it full: four messages of a hundred bytes.
 const QUEUE_BYTES: u64 = 544;
 
 // ANCHOR: receive

@@ -1,8 +1,9 @@
-//! Frames out and back; `verbs/c/examples/ping.c` is the same in C, and either end may be either program.
+//! Sends frames and receives them back. `verbs/c/examples/ping.c` is the same program in C. Either
+//! end may be either program.
 //!
 //! ```text
-//! ping echo SOCKET PORT N    sends N frames of EtherType 0x88b6 back from where they lie
-//! ping send SOCKET PORT N    sends N frames, 32 at a time, and checks what comes back
+//! ping echo SOCKET PORT N    sends N frames of EtherType 0x88b6 back in place
+//! ping send SOCKET PORT N    sends N frames, 32 at a time, and checks the frames that come back
 //! ```
 #![expect(clippy::print_stdout, reason = "a program that prints")]
 
@@ -21,7 +22,7 @@ const AT_A_TIME: u64 = 32;
 const OURS: Match = Match::EtherType { ethertype: 0x88b6 };
 
 // ANCHOR: attach
-/// A device on the lane that owns a port: pipes live there.
+/// A device on the lane that owns the port, as its pipes require.
 fn attach(socket: &str, port: &str) -> Result<Device, Box<dyn Error>> {
     let device = Device::attach(socket, "ping")?;
     let found = device.ports().iter().find(|found| found.name == port);
@@ -49,7 +50,7 @@ fn echo(socket: &str, port: &str, count: u64) -> Result<(), Box<dyn Error>> {
         }
         batch.send_all()?; // from where they lie
     }
-    // Until stdin closes, so that the last frames are on the wire before the pipe goes.
+    // Wait until stdin closes, so that the last frames are on the wire before the pipe is dropped.
     io::stdin().read_to_end(&mut Vec::new())?;
     Ok(())
 }
@@ -76,7 +77,7 @@ fn send(socket: &str, port: &str, count: u64) -> Result<(), Box<dyn Error>> {
             frame[14..22].copy_from_slice(&back.to_le_bytes());
             frame[FRAME_BYTES - 1] = 0xff;
             if *packet != frame {
-                return Err(format!("frame {back} is not what was sent").into());
+                return Err(format!("frame {back} differs from the sent one").into());
             }
             frame[FRAME_BYTES - 1] = 0;
             back += 1;

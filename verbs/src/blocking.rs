@@ -1,9 +1,13 @@
-//! Blocking calls: one verb each, posted in two phases and waited for. Words are in the caller's own byte order, bytes as they lie in the region.
+//! Blocking calls: each posts one verb in two phases and waits for it. Words are in the caller's
+//! byte order, and bytes are as in the region.
 //!
-//! A verb that is refused because a word that it touches is [busy](crate::Refusal::Busy) is posted again until it is not, or the deadline passes.
+//! A verb that is refused because one of its words is [busy](crate::Refusal::Busy) is posted again
+//! until it is accepted or the deadline passes.
 //!
-//! Each has a variant that takes a deadline. If that passes while the verb is under way the error is [`Error::InDoubt`](crate::Error::InDoubt) with the verb's number:
-//! its completion comes later, from [`Verbs::wait`] or [`Verbs::poll`]. If it passes before, the error is [`Error::Deadline`](crate::Error::Deadline) and nothing was posted.
+//! Each call has a variant with a deadline. If it passes while the verb is in flight, the error is
+//! [`Error::InDoubt`](crate::Error::InDoubt) with the verb's number. The completion arrives later,
+//! from [`Verbs::wait`] or [`Verbs::poll`]. If it passes before, the error is
+//! [`Error::Deadline`](crate::Error::Deadline), and nothing was posted.
 
 use std::time::Instant;
 
@@ -19,12 +23,17 @@ use crate::{
 pub struct Mismatch {
     /// Its place among the words given, from 0.
     pub index: u16,
-    /// What it held.
+    /// Value that it held.
     pub found: u64,
 }
 
-/// Errors of all of them: [`Error::VerbRefused`](crate::Error::VerbRefused), [`Error::NoSuchPeer`](crate::Error::NoSuchPeer), [`Error::PeerRestarted`](crate::Error::PeerRestarted), [`Error::Invalid`](crate::Error::Invalid) for what no node would
-/// execute, [`Error::QueueFull`](crate::Error::QueueFull) when as many verbs are under way as the queue takes, [`Error::DaemonGone`](crate::Error::DaemonGone).
+/// All these methods return [`Error::VerbRefused`](crate::Error::VerbRefused),
+/// [`Error::NoSuchPeer`](crate::Error::NoSuchPeer),
+/// [`Error::PeerRestarted`](crate::Error::PeerRestarted) and
+/// [`Error::DaemonGone`](crate::Error::DaemonGone). They return
+/// [`Error::Invalid`](crate::Error::Invalid) for a verb that no node would execute, and
+/// [`Error::QueueFull`](crate::Error::QueueFull) if as many verbs are in flight as the queue
+/// accepts.
 impl Verbs<'_> {
     /// Reads `len_bytes` bytes: see [`Verb::Read`]. The words among them are little-endian.
     ///
@@ -49,7 +58,8 @@ impl Verbs<'_> {
     /// As [`Verbs::read`], until `deadline`.
     ///
     /// # Errors
-    /// As [`Verbs::read`], and [`Error::Deadline`](crate::Error::Deadline), [`Error::InDoubt`](crate::Error::InDoubt). So in all variants with a deadline.
+    /// As [`Verbs::read`], and [`Error::Deadline`](crate::Error::Deadline),
+    /// [`Error::InDoubt`](crate::Error::InDoubt). The same applies to all variants with a deadline.
     pub fn read_deadline(
         &mut self,
         region: &RemoteRegion,
@@ -89,7 +99,7 @@ impl Verbs<'_> {
         self.nothing(region, Verb::Write { offset_bytes, data }, Some(deadline))
     }
 
-    /// Writes a word and returns what it held: see [`Verb::Swap`].
+    /// Writes a word and returns its previous value: see [`Verb::Swap`].
     ///
     /// # Errors
     /// See above.
@@ -111,7 +121,8 @@ impl Verbs<'_> {
         self.word(region, Verb::Swap { offset_bytes, new }, Some(deadline))
     }
 
-    /// Writes `new` if the word holds `expected`. The inner result is `Ok` with what it held if so, else `Err` with what it holds. See
+    /// Writes `new` if the word holds `expected`. The inner result is `Ok` with the previous value
+    /// if the word was written, otherwise `Err` with the current value. See
     /// [`Verb::CompareAndSwap`].
     ///
     /// # Errors
@@ -157,7 +168,7 @@ impl Verbs<'_> {
         )
     }
 
-    /// Adds to a word, wrapping, and returns what it held: see [`Verb::FetchAdd`].
+    /// Adds to a word, wrapping, and returns its previous value: see [`Verb::FetchAdd`].
     ///
     /// # Errors
     /// See above.
@@ -198,7 +209,8 @@ impl Verbs<'_> {
         )
     }
 
-    /// Ands a word with a mask and returns what it held: see [`Verb::FetchAnd`].
+    /// Performs a bitwise AND of a word with a mask and returns the word's previous value: see
+    /// [`Verb::FetchAnd`].
     ///
     /// # Errors
     /// See above.
@@ -229,7 +241,8 @@ impl Verbs<'_> {
         )
     }
 
-    /// Ors a word with a mask and returns what it held: see [`Verb::FetchOr`].
+    /// Performs a bitwise OR of a word with a mask and returns the word's previous value: see
+    /// [`Verb::FetchOr`].
     ///
     /// # Errors
     /// See above.
@@ -251,7 +264,8 @@ impl Verbs<'_> {
         self.word(region, Verb::FetchOr { offset_bytes, mask }, Some(deadline))
     }
 
-    /// Exclusive-ors a word with a mask and returns what it held: see [`Verb::FetchXor`].
+    /// Performs a bitwise XOR of a word with a mask and returns the word's previous value: see
+    /// [`Verb::FetchXor`].
     ///
     /// # Errors
     /// See above.
@@ -282,7 +296,8 @@ impl Verbs<'_> {
         )
     }
 
-    /// Puts the smaller of a word and `operand` in the word and returns what it held: see [`Verb::FetchMin`].
+    /// Sets a word to the minimum of the word and `operand` and returns its previous value: see
+    /// [`Verb::FetchMin`].
     ///
     /// # Errors
     /// See above.
@@ -321,7 +336,8 @@ impl Verbs<'_> {
         self.word(region, verb, Some(deadline))
     }
 
-    /// Puts the greater of a word and `operand` in the word and returns what it held: see [`Verb::FetchMax`].
+    /// Sets a word to the maximum of the word and `operand` and returns its previous value: see
+    /// [`Verb::FetchMax`].
     ///
     /// # Errors
     /// See above.
@@ -360,8 +376,8 @@ impl Verbs<'_> {
         self.word(region, verb, Some(deadline))
     }
 
-    /// Changes a word if what it holds meets `condition`. The inner result is `Ok` with what it held if so, else `Err` with what it holds. See
-    /// [`Verb::Conditional`].
+    /// Updates a word if it meets `condition`. The inner result is `Ok` with the previous value if
+    /// the word was updated, otherwise `Err` with the current value. See [`Verb::Conditional`].
     ///
     /// # Errors
     /// See above.
@@ -400,8 +416,8 @@ impl Verbs<'_> {
         self.compared(region, verb, Some(deadline))
     }
 
-    /// Sets all words if all hold what is expected, else none. The inner result is an error in the second case. See
-    /// [`Verb::MultiCommit`].
+    /// Sets all words if each holds its expected value, otherwise none. In the second case the
+    /// inner result is an error. See [`Verb::MultiCommit`].
     ///
     /// # Errors
     /// See above.
@@ -426,10 +442,12 @@ impl Verbs<'_> {
         self.committed(region, words, Some(deadline))
     }
 
-    /// Sends a message to a receive queue: see [`Verb::Send`]. It is there when this returns, and the receiver may have it already.
+    /// Sends a message to a receive queue: see [`Verb::Send`]. When this returns, the message is in
+    /// the queue, and the receiver may already have taken it.
     ///
-    /// A full queue is not waited for: the error is [`Error::VerbRefused`](crate::Error::VerbRefused) with [`Refusal::QueueFull`](crate::Refusal::QueueFull), and the message is
-    /// still the caller's.
+    /// The call does not wait for a full queue: it returns
+    /// [`Error::VerbRefused`](crate::Error::VerbRefused) with
+    /// [`Refusal::QueueFull`](crate::Refusal::QueueFull), and the message was not sent.
     ///
     /// # Errors
     /// See above.

@@ -17,14 +17,18 @@ use crate::{
     error::{Error, Result},
 };
 
-/// A pipe that receives what the UDP datagrams carry that are bound to it: payload after payload, without headers and gaps, in the order of
-/// arrival.
+/// A pipe that receives the payloads of the UDP datagrams that are bound to it, concatenated in the
+/// order of arrival, without headers and gaps.
 ///
-/// Where a message ends is told by a [`crate::framing`], not by the datagrams: a sender may put several into one. A datagram goes in whole or, when the
-/// pipe is full, not at all, and is counted; so a sender that keeps messages within datagrams never tears one. Frames that carry no whole datagram (TCP, fragments) are
-/// dropped and counted as `no_payload` in the daemon's status and on `/metrics`. Sources are not told apart: bind a pipe for each one whose messages must not mix.
+/// A [`crate::framing`] finds the end of a message, not the datagrams: a sender may put several
+/// messages into one datagram. A datagram enters the pipe whole. If the pipe is full, the lane
+/// drops the datagram and counts it. A sender that keeps each message within one datagram therefore
+/// never has a message torn. The lane drops frames that carry no whole datagram (TCP, fragments).
+/// It counts them as `no_payload` in the daemon's status and on `/metrics`. The pipe does not
+/// separate sources: bind one pipe for each source whose messages must not mix.
 ///
-/// Every call here, and on its batches, is for its device's thread alone. Bytes are as they were in the datagrams: no byte order is meant or changed. Dropping it gives it back to the daemon.
+/// Use the pipe and its batches only on its device's thread. Bytes are as in the datagrams, in no
+/// particular byte order. Dropping the pipe returns it to the daemon.
 ///
 /// # Examples
 /// ```no_run
@@ -53,10 +57,10 @@ pub struct BytePipe<'d> {
     id: u32,
     page_bytes: u64,
     ring: app::BytePipe,
-    /// The device's life that the ring is of.
-    life: u32,
+    /// The daemon incarnation that the ring belongs to.
+    generation: u32,
     /// How many bytes the program saw when it looked last, if it has taken none of them since.
-    looked_at: Option<usize>,
+    seen_bytes: Option<usize>,
 }
 
 impl<'d> BytePipe<'d> {
@@ -72,30 +76,31 @@ impl<'d> BytePipe<'d> {
             id: opened.id,
             page_bytes: opened.page_bytes,
             ring,
-            life: device.life(),
-            looked_at: None,
+            generation: device.generation(),
+            seen_bytes: None,
         })
     }
 
-    /// Takes over the memory that the pipe had next when the daemon came back. Called when more is wanted than is left in the one that it has.
+    /// Takes over the pipe's next memory after the daemon came back. Called if the reader needs
+    /// more than the current memory holds.
     fn follow(&mut self) -> Result<()> {
-        let (life, opened) = self.device.take_again(self.id)?;
+        let (generation, opened) = self.device.take_next_memory(self.id)?;
         let rest = self.ring.recv().map_or(0, |batch| batch.bytes().len());
         let lost = (rest + self.ring.held().len()) as u64;
         self.device
             .count_carried(|carried| carried.bytes_lost += lost);
         self.ring = app::BytePipe::new(opened.memory).map_err(foreign)?;
         self.page_bytes = opened.page_bytes;
-        self.life = life;
-        self.looked_at = None;
+        self.generation = generation;
+        self.seen_bytes = None;
         Ok(())
     }
 
-    /// Whether more than `bytes` lie there, in whichever life they came.
+    /// Whether there are more than `bytes` bytes, of any incarnation.
     fn finds_more_than(&mut self, bytes: usize) -> Result<bool> {
         self.device.check_own()?;
         while !has_more_than(&mut self.ring, bytes)? || self.is_given_up() {
-            if self.life == self.device.life() {
+            if self.generation == self.device.generation() {
                 return Ok(false);
             }
             self.follow()?;
@@ -103,12 +108,13 @@ impl<'d> BytePipe<'d> {
         Ok(true)
     }
 
-    /// Whether the program has looked at all that a former life left, and could take nothing of it, while there is something of a later one: it is the beginning of
-    /// a message whose end never comes.
+    /// Whether the program has examined all bytes of an earlier incarnation and consumed none,
+    /// while bytes of a later one are present. They are the start of a message whose end never
+    /// arrives.
     fn is_given_up(&mut self) -> bool {
-        self.life != self.device.life()
-            && self.looked_at.is_some()
-            && self.looked_at == self.ring.recv().map(|batch| batch.bytes().len())
+        self.generation != self.device.generation()
+            && self.seen_bytes.is_some()
+            && self.seen_bytes == self.ring.recv().map(|batch| batch.bytes().len())
             && self.device.waits_for(self.id)
     }
 
@@ -117,8 +123,8 @@ impl<'d> BytePipe<'d> {
         if self.finds_more_than(bytes)? {
             return Ok(true);
         }
-        self.device.look_alive()?;
-        if self.life == self.device.life() {
+        self.device.check_or_reconnect()?;
+        if self.generation == self.device.generation() {
             return Ok(false);
         }
         self.finds_more_than(bytes)
@@ -142,7 +148,8 @@ impl<'d> BytePipe<'d> {
         self.page_bytes
     }
 
-    /// Asks for what the frames carry that `matches` describes, as [`RxPipe::bind`](crate::RxPipe::bind).
+    /// Binds the pipe to the payloads of the frames that `matches` describes, as
+    /// [`RxPipe::bind`](crate::RxPipe::bind).
     ///
     /// # Errors
     /// As [`RxPipe::bind`](crate::RxPipe::bind).
@@ -158,7 +165,7 @@ impl<'d> BytePipe<'d> {
         self.device.bind(self.id, matches, Some(spread))
     }
 
-    /// Takes back a binding. Bytes that lie in the pipe stay there.
+    /// Removes a binding. Bytes already in the pipe stay there.
     ///
     /// # Errors
     /// As [`RxPipe::unbind`](crate::RxPipe::unbind).
@@ -166,13 +173,17 @@ impl<'d> BytePipe<'d> {
         self.device.unbind(self.id, matches)
     }
 
-    /// All bytes that have arrived and were neither confirmed nor freed; `None` when there are none. Does not block.
+    /// Returns all bytes that arrived and were neither confirmed nor freed. `None` if there are
+    /// none. Does not block.
     ///
-    /// Where the device [found its daemon again](Device::set_reconnect), what the daemon before left comes first and alone. Once it was received and nothing of it was
-    /// taken, and bytes of the next daemon lie there, it is given up and counted as [`Carried::bytes_lost`](crate::Carried): the beginning of a message whose end never comes.
+    /// If the device [reconnected](Device::set_reconnect), the bytes from the previous daemon come
+    /// first and alone. If they were received, none of them was consumed, and bytes from the next
+    /// daemon are present, they are discarded. They are counted as
+    /// [`Carried::bytes_lost`](crate::Carried). They are the start of a message whose end never
+    /// arrives.
     ///
     /// # Errors
-    /// [`Error::DaemonGone`] when there are none and will be none.
+    /// [`Error::DaemonGone`] if there are none and none can arrive.
     pub fn recv(&mut self) -> Result<Option<ByteBatch<'_>>> {
         if !self.has_more_than(0)? {
             return Ok(None);
@@ -180,10 +191,12 @@ impl<'d> BytePipe<'d> {
         Ok(Some(self.batch()))
     }
 
-    /// As [`BytePipe::recv`], if there are more than `bytes` bytes; `None` when there are not. Does not block.
+    /// As [`BytePipe::recv`], if there are more than `bytes` bytes, otherwise `None`. Does not
+    /// block.
     ///
     /// # Errors
-    /// [`Error::DaemonGone`] when there are not and will not be; [`Error::PipeTooSmall`] as for [`BytePipe::recv_more_than`].
+    /// [`Error::DaemonGone`] if there are not and no more can arrive. [`Error::PipeTooSmall`] as
+    /// for [`BytePipe::recv_more_than`].
     pub fn poll_more_than(&mut self, bytes: usize) -> Result<Option<ByteBatch<'_>>> {
         self.check_holds_more_than(bytes)?;
         if !self.has_more_than(bytes)? {
@@ -208,14 +221,16 @@ impl<'d> BytePipe<'d> {
         self.recv_until(0, Some(deadline))
     }
 
-    /// Waits until more than `bytes` bytes lie there that were neither confirmed nor freed: for a reader that has looked at so many and found
-    /// no whole message.
+    /// Waits until there are more than `bytes` bytes that were neither confirmed nor freed. Use it
+    /// after examining that many bytes without finding a whole message.
     ///
-    /// A datagram goes in whole or not at all: ask for no more than the ring's size less 64 and a datagram's payload, or what is missing may never fit.
-    /// So limit the framing accordingly.
+    /// A datagram enters the pipe whole or not at all. Request at most the ring's size less 64
+    /// bytes and less a datagram's payload. Otherwise the rest of a message may never fit. Limit
+    /// the framing accordingly.
     ///
     /// # Errors
-    /// [`Error::DaemonGone`]; [`Error::PipeTooSmall`] when that is more than the pipe can hold.
+    /// [`Error::DaemonGone`]. [`Error::PipeTooSmall`] if the pipe cannot hold more than `bytes`
+    /// bytes.
     pub fn recv_more_than(&mut self, bytes: usize) -> Result<ByteBatch<'_>> {
         self.recv_until(bytes, None)
     }
@@ -232,16 +247,17 @@ impl<'d> BytePipe<'d> {
         self.recv_until(bytes, Some(deadline))
     }
 
-    /// What [`BytePipe::recv`] told last, with what has arrived behind it since: for a program that let go of that batch and has the count of what it is done with. Never moves on to what
-    /// the next daemon brings, and does not look whether there is one.
+    /// Returns the bytes that [`BytePipe::recv`] returned last, with those that arrived behind them
+    /// since. For a program that dropped that batch and kept the number of bytes that it consumed.
+    /// Never moves on to the bytes of the next daemon, and does not check whether there is one.
     pub fn received(&mut self) -> Option<ByteBatch<'_>> {
         let bytes = self.ring.recv()?;
         Some(ByteBatch {
             device: self.device,
             id: self.id,
-            life: self.life,
-            // As it was: what came since was not looked at.
-            looked_at: &mut self.looked_at,
+            generation: self.generation,
+            // Unchanged: the program has not examined the bytes that arrived since.
+            seen_bytes: &mut self.seen_bytes,
             bytes: Some(bytes),
         })
     }
@@ -267,8 +283,9 @@ impl<'d> BytePipe<'d> {
         self.device.ring(self.id)
     }
 
-    /// What the pipe did so far, without asking the daemon: each number is as recent as the lane's last round
-    /// (its pass over all that it owns) in which it served this pipe. Its packets are datagrams.
+    /// Returns the pipe's counters without a request to the daemon. Each number is as recent as the
+    /// lane's last round (its pass over all that it owns) that served this pipe. The packets are
+    /// datagrams.
     #[must_use]
     pub fn counters(&self) -> PipeCounters {
         self.ring.counters()
@@ -309,15 +326,15 @@ impl<'d> BytePipe<'d> {
         Ok(())
     }
 
-    /// What was just seen: bytes do not leave a pipe on their own.
+    /// Returns the bytes just found: bytes do not leave a pipe on their own.
     fn batch(&mut self) -> ByteBatch<'_> {
         let bytes = self.ring.recv();
-        self.looked_at = bytes.as_ref().map(|batch| batch.bytes().len());
+        self.seen_bytes = bytes.as_ref().map(|batch| batch.bytes().len());
         ByteBatch {
             device: self.device,
             id: self.id,
-            life: self.life,
-            looked_at: &mut self.looked_at,
+            generation: self.generation,
+            seen_bytes: &mut self.seen_bytes,
             bytes,
         }
     }
@@ -337,12 +354,12 @@ fn has_more_than(ring: &mut app::BytePipe, bytes: usize) -> Result<bool> {
         .map_or(Ok(false), |violation| Err(broken(violation)))
 }
 
-/// Bytes that lie in a [`BytePipe`]. Dropping it keeps them: they are received again.
+/// Bytes in a [`BytePipe`]. Dropping the batch keeps them: they are received again.
 ///
-/// What was looked at and is left, for example the beginning of a message, is no news any more: [`Device::next_rx_pipe`] names the pipe when more
-/// arrives.
+/// Bytes that were examined and left, for example the start of a message, do not count as new:
+/// [`Device::next_rx_pipe`] returns the pipe when more bytes arrive.
 ///
-/// The pipe is borrowed, so a freed byte cannot be read:
+/// The batch borrows the pipe, so a freed byte cannot be read:
 /// ```compile_fail,E0505
 /// # fn main() -> Result<(), covalent_verbs::Error> {
 /// # let device = covalent_verbs::Device::attach("/run/covalent/covalentd.sock", "example")?;
@@ -358,10 +375,10 @@ fn has_more_than(ring: &mut app::BytePipe, bytes: usize) -> Result<bool> {
 pub struct ByteBatch<'p> {
     device: &'p Device,
     id: u32,
-    /// The device's life that the bytes are of.
-    life: u32,
+    /// The daemon incarnation that the bytes belong to.
+    generation: u32,
     /// The pipe's, which forgets it when something is taken.
-    looked_at: &'p mut Option<usize>,
+    seen_bytes: &'p mut Option<usize>,
     bytes: Option<app::ByteBatch<'p>>,
 }
 
@@ -372,7 +389,8 @@ impl<'p> ByteBatch<'p> {
         self.bytes.as_ref().map_or(&[], app::ByteBatch::bytes)
     }
 
-    /// The whole messages among them, as `framing` tells them apart. Free [`Messages::consumed_bytes`] when they are done with.
+    /// Returns the whole messages among the bytes, as delimited by `framing`. Free
+    /// [`Messages::consumed_bytes`] after processing them.
     #[must_use]
     pub fn messages<F: Framing>(&self, framing: F) -> Messages<'_, F> {
         Messages::new(self.bytes(), framing)
@@ -380,7 +398,7 @@ impl<'p> ByteBatch<'p> {
 
     /// Frees all bytes: `clear` in Ensō's vocabulary.
     pub fn free_all(mut self) {
-        *self.looked_at = None;
+        *self.seen_bytes = None;
         self.free_with(app::ByteBatch::free_all);
     }
 
@@ -390,8 +408,9 @@ impl<'p> ByteBatch<'p> {
         self.free_with(|batch| batch.free(bytes));
     }
 
-    /// Takes the first `bytes` bytes as received without freeing them: they move to [`BytePipe::held`], and the others are received again. Freeing goes by
-    /// age: a later batch that frees bytes frees those held before it too.
+    /// Confirms the first `bytes` bytes without freeing them: they move to [`BytePipe::held`], and
+    /// the others are received again. Bytes are freed by age: if a later batch frees bytes, the
+    /// held bytes before them are freed too.
     pub fn confirm(mut self, bytes: usize) {
         self.takes(bytes);
         self.free_with(|batch| batch.confirm(bytes));
@@ -399,7 +418,7 @@ impl<'p> ByteBatch<'p> {
 
     const fn takes(&mut self, bytes: usize) {
         if bytes > 0 {
-            *self.looked_at = None;
+            *self.seen_bytes = None;
         }
     }
 
@@ -411,8 +430,8 @@ impl<'p> ByteBatch<'p> {
         if free(batch) {
             self.device.owe_doorbell(self.id);
         }
-        // What is left is the beginning of a message, and no news.
-        self.device.gave_back(self.id, self.life, false);
+        // The rest is the start of a message and does not count as new.
+        self.device.gave_back(self.id, self.generation, false);
     }
 }
 

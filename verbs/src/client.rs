@@ -29,17 +29,18 @@ use crate::{
     wait,
 };
 
-/// How long a request waits for its reply unless told otherwise. The daemon answers within a turn of its loop; this
-/// bounds what a stopped one can do to its applications.
+/// Default time that a request waits for its reply. The daemon replies within one turn of its loop.
+/// This bounds the effect of a stopped daemon on its applications.
 pub const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Events kept for [`Client::next_event`] while replies are awaited. Beyond that the oldest is dropped, which their
-/// sequence numbers show.
+/// Events kept for [`Client::next_event`] while waiting for replies. Beyond that the oldest is
+/// dropped, which the sequence numbers show.
 const EVENTS_MAX: usize = 1024;
 
-/// A connection to the daemon that holds no pipes: for looking and for configuring.
+/// A connection to the daemon without pipes, for queries and configuration.
 ///
-/// `Send`; one thread at a time. A [`Device`](crate::Device) has one of its own. In a forked process every call ends with [`Error::Forked`].
+/// It is `Send`. Use it on one thread at a time. A [`Device`](crate::Device) has its own. In a
+/// forked process every call returns [`Error::Forked`].
 #[derive(Debug)]
 pub struct Client {
     connection: Connection,
@@ -49,52 +50,55 @@ pub struct Client {
     buffer: Box<[u8]>,
     events: VecDeque<Event>,
     timeout: Duration,
-    /// Replies still to come for requests whose deadline passed. They are thrown away when they come.
+    /// Outstanding replies to requests whose deadline passed. They are discarded on arrival.
     late_replies: u32,
     gone: bool,
 }
 
-/// What a daemon that is gone said last.
+/// The last message of a daemon that is gone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Farewell {
     /// That it ends, and that nothing was left half done.
     InOrder,
-    /// That it detaches this application, for what that wrote into shared memory.
+    /// The daemon detaches this application because of its writes to shared memory.
     Detached,
     /// Nothing.
     None,
 }
 
-/// Errors of a socket that was hung up after which nothing more is looked for there. The last of them is that nothing is left, and all but that one are told once.
+/// Errors read from a closed socket before giving up. The last error means that nothing is left.
+/// Each other error is reported once.
 const FAREWELL_ERRORS_MAX: u32 = 8;
 
 /// How the daemon's word begins that it detaches an application.
 const DETACHED: &str = "detached: ";
 
-/// What a daemon says of itself when it welcomes a client.
+/// The daemon's description of its node, sent when a client connects.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NodeInfo {
     /// The node's configured name.
     pub name: String,
-    /// The node's identity, which is the address of its lane 0 too ([`Device::address`](crate::Device::address)).
+    /// The node's identity, which is also the address of its lane 0
+    /// ([`Device::address`](crate::Device::address)).
     pub guid: Guid,
     /// How many lanes there are.
     pub lanes: u32,
-    /// The ports, in order of their index.
+    /// The ports, ordered by index.
     pub ports: Vec<PortBrief>,
 }
 
 impl Client {
-    /// Connects to the daemon's socket. `program` is what the client calls itself, at most 64 bytes, for people.
+    /// Connects to the daemon's socket. `program` is a name of the client for operators, at most 64
+    /// bytes.
     ///
     /// # Errors
-    /// [`Error::Unreachable`], [`Error::Version`], [`Error::Refused`] (for example by the group check),
-    /// [`Error::Deadline`] when the daemon does not answer within [`REQUEST_TIMEOUT`].
+    /// [`Error::Unreachable`], [`Error::Version`], [`Error::Refused`] (for example by the group
+    /// check). [`Error::Deadline`] if the daemon does not reply within [`REQUEST_TIMEOUT`].
     pub fn connect(socket: impl AsRef<Path>, program: &str) -> Result<Self> {
         Self::connect_deadline(socket, program, Instant::now() + REQUEST_TIMEOUT)
     }
 
-    /// A client of whoever is at the other end of `connection`, who has said nothing yet.
+    /// A client of the process at the other end of `connection`, which has sent nothing yet.
     fn over(connection: Connection, owner: OwnerProcess, socket: PathBuf) -> Self {
         Self {
             connection,
@@ -102,7 +106,7 @@ impl Client {
             socket,
             node: NodeInfo {
                 name: String::new(),
-                guid: NOBODY,
+                guid: NO_GUID,
                 lanes: 0,
                 ports: Vec::new(),
             },
@@ -140,10 +144,10 @@ impl Client {
             cause,
         };
         let owner = OwnerProcess::this().map_err(|cause| Error::System {
-            what: "mapping a page that tells a forked process",
+            what: "mapping a page that detects a fork",
             cause,
         })?;
-        // A daemon that is stopped accepts nobody.
+        // A stopped daemon does not accept connections.
         let left = deadline.saturating_duration_since(Instant::now());
         let connection =
             Connection::connect_timeout(&socket, left).map_err(|cause| match cause.kind() {
@@ -164,7 +168,7 @@ impl Client {
                     version, speaks, ..
                 },
                 _,
-            ) if !Versions::SPOKEN.has(version) => {
+            ) if !Versions::SUPPORTED.has(version) => {
                 Err(apart(speaks.unwrap_or(Versions::only(version))))
             }
             (
@@ -195,7 +199,8 @@ impl Client {
         &self.node
     }
 
-    /// How long each later request waits for its reply: the deadline of every call here that takes none. [`REQUEST_TIMEOUT`] unless set.
+    /// Sets how long each later request waits for its reply. This is the deadline of every call
+    /// here that takes none. The default is [`REQUEST_TIMEOUT`].
     pub fn set_request_timeout(&mut self, timeout: Duration) {
         self.timeout = timeout.min(wait::LONGEST);
     }
@@ -213,13 +218,14 @@ impl Client {
     }
 
     pub(crate) fn status_until(&mut self, deadline: Instant) -> Result<NodeStatus> {
-        match self.request_until(&Request::Status, "tell its status", deadline)? {
+        match self.request_until(&Request::Status, "report its status", deadline)? {
             (Reply::Status(status), _) => Ok(*status),
             (other, _) => Err(unexpected("Status", &other)),
         }
     }
 
-    /// Enables or disables a port as if its cable were plugged or pulled. Only root and the daemon's own user may.
+    /// Enables or disables a port, as if its cable were plugged or pulled. Only root and the
+    /// daemon's own user may do this.
     ///
     /// # Errors
     /// As [`Client::status`].
@@ -234,11 +240,13 @@ impl Client {
         )
     }
 
-    /// Changes what a port with `[port.faults]` does to its own frames: `rx` to those that arrive, `tx` to those that are sent. For tests of
-    /// what a bad wire does. Only root and the daemon's own user may.
+    /// Changes the faults that a port with `[port.faults]` injects into its own frames: `rx` for
+    /// arriving frames, `tx` for sent frames. For tests of a faulty wire. Only root and the
+    /// daemon's own user may do this.
     ///
     /// # Errors
-    /// As [`Client::status`]; [`Error::Refused`] for a port that was not configured to damage frames.
+    /// As [`Client::status`]. [`Error::Refused`] for a port that is not configured to damage
+    /// frames.
     pub fn set_faults(&mut self, port: &str, rx: FaultRates, tx: FaultRates) -> Result<()> {
         let request = Request::SetFaults {
             port: port.to_owned(),
@@ -248,11 +256,12 @@ impl Client {
         self.done(&request, &format!("set the faults of port {port}"))
     }
 
-    /// Deletes a durable region: what it holds is gone, and its name and its room in the journal are free. Returns once that is on disk. Only the user
-    /// whose region it is, root and the daemon's own user may.
+    /// Deletes a durable region with its contents, and frees its name and its space in the journal.
+    /// Returns after the deletion is on disk. Only the region's user, root and the daemon's own
+    /// user may do this.
     ///
     /// # Errors
-    /// As [`Client::status`]; [`Error::Refused`] if an application has it registered.
+    /// As [`Client::status`]. [`Error::Refused`] if an application has the region registered.
     pub fn delete_region(&mut self, name: &str) -> Result<()> {
         let request = Request::DeleteRegion {
             name: name.to_owned(),
@@ -260,7 +269,7 @@ impl Client {
         self.done(&request, &format!("delete the durable region `{name}`"))
     }
 
-    /// Asks for every later event of the node. Read them with [`Client::next_event`].
+    /// Subscribes to every later event of the node. Read them with [`Client::next_event`].
     ///
     /// # Errors
     /// As [`Client::status`].
@@ -268,7 +277,8 @@ impl Client {
         self.done(&Request::Subscribe, "send events")
     }
 
-    /// Waits for the next event; for ever without a deadline. [`Event::sequence`] shows whether some were missed.
+    /// Waits for the next event, forever without a deadline. Gaps in [`Event::sequence`] show
+    /// missed events.
     ///
     /// # Errors
     /// [`Error::DaemonGone`], or [`Error::Deadline`].
@@ -277,7 +287,7 @@ impl Client {
             if let Some(event) = self.events.pop_front() {
                 return Ok(event);
             }
-            match self.receive(deadline, "an event came")? {
+            match self.receive(deadline, "an event arrived")? {
                 (Reply::Event(event), _) => return Ok(event),
                 _ if self.late_replies > 0 => self.late_replies -= 1,
                 (other, _) => return Err(unexpected("nothing", &other)),
@@ -285,7 +295,7 @@ impl Client {
         }
     }
 
-    /// Sends a request that has nothing to tell.
+    /// Sends a request whose reply carries no data.
     pub(crate) fn done(&mut self, request: &Request, what: &str) -> Result<()> {
         self.done_until(request, what, self.request_deadline())
     }
@@ -303,7 +313,8 @@ impl Client {
         }
     }
 
-    /// Sends a request and waits for its reply. `what` completes the sentence "covalentd refused to …".
+    /// Sends a request and waits for its reply. `what` completes the sentence "covalentd refused to
+    /// …".
     pub(crate) fn request(
         &mut self,
         request: &Request,
@@ -399,13 +410,15 @@ impl Client {
                     };
                 }
                 Err(SeqpacketError::WouldBlock) => self.sleep(PollFlags::POLLIN, deadline, what)?,
-                // It was a reply, for nothing else comes with descriptors: the order of replies holds, and the daemon takes back what it handed over.
+                // The lost datagram was a reply, since only replies carry descriptors. The order of
+                // replies holds, and the daemon takes back what it handed over.
                 Err(SeqpacketError::DescriptorsLost) if self.late_replies > 0 => {
                     self.late_replies -= 1;
                 }
                 Err(SeqpacketError::DescriptorsLost) => {
                     return Err(Error::System {
-                        what: "receiving descriptors from covalentd (this process has too many open, see `ulimit -n`)",
+                        what: "receiving descriptors from covalentd (this process has too many \
+                            open, see `ulimit -n`)",
                         cause: Errno::EMFILE.into(),
                     });
                 }
@@ -427,8 +440,8 @@ impl Client {
         Ok(())
     }
 
-    /// Looks, without waiting, whether the daemon has hung up.
-    pub(crate) fn check_alive(&mut self) -> Result<()> {
+    /// Checks, without waiting, whether the daemon has closed the connection.
+    pub(crate) fn check_connection(&mut self) -> Result<()> {
         self.check_owner()?;
         if !self.gone {
             let mut fds = [(self.connection.as_fd(), wait::HANG_UP)];
@@ -441,7 +454,7 @@ impl Client {
         }
     }
 
-    /// Something else that goes with the daemon is gone: nothing is asked of it any more.
+    /// Records that another object of the daemon is gone. No more requests are sent to the daemon.
     pub(crate) fn hung_up(&mut self) -> Error {
         self.gone = true;
         self.daemon_gone()
@@ -457,14 +470,15 @@ impl Client {
         self.gone
     }
 
-    /// What the daemon said last. It is gone.
+    /// Returns the last message of a daemon that is gone.
     pub(crate) fn farewell(&mut self) -> Farewell {
         let mut farewell = Farewell::None;
         let mut errors = 0;
-        // Bounded by what the socket holds.
+        // Bounded by the contents of the socket.
         while errors < FAREWELL_ERRORS_MAX {
             let Ok((len, _)) = self.connection.recv(&mut self.buffer) else {
-                // That it hung up before it had read all comes before what it said, and what cannot be read need not be its last word.
+                // The kernel reports a close with unread data before it returns the daemon's
+                // messages. An unreadable message need not be the last one.
                 errors += 1;
                 continue;
             };
@@ -503,9 +517,10 @@ impl Client {
         }
     }
 
-    /// Why the daemon turned this user away: it says so and hangs up, and the system tells of the second first.
+    /// Returns why the daemon rejected this user. The daemon sends the reason and closes, and the
+    /// kernel reports the close first.
     fn last_word(&mut self) -> Option<Error> {
-        // Once that it hung up, then what it said.
+        // First the close, then the daemon's message.
         for _ in 0..2 {
             let Ok((len, _)) = self.connection.recv(&mut self.buffer) else {
                 continue;
@@ -524,7 +539,8 @@ impl Client {
     }
 }
 
-/// What a refusal of `what` is to the caller: one that says what the daemon `speaks` is about the version.
+/// Converts a refusal of `what` into an error. If the refusal lists the versions that the daemon
+/// `speaks`, the version is the cause.
 fn refused(what: &str, reason: String, speaks: Option<Versions>) -> Error {
     speaks.map_or_else(
         || Error::Refused {
@@ -539,20 +555,20 @@ fn refused(what: &str, reason: String, speaks: Option<Versions>) -> Error {
 const fn apart(daemon: Versions) -> Error {
     Error::Version(NoCommonVersion {
         server: "covalentd",
-        server_speaks: daemon,
+        server_versions: daemon,
         client: "this program's library",
-        client_speaks: Versions::SPOKEN,
+        client_versions: Versions::SUPPORTED,
     })
 }
 
-/// Stands for the node until the daemon has told who it is.
-const NOBODY: Guid = Guid::new(u64::MAX).expect("not zero");
+/// Placeholder for the node until the daemon has sent its identity.
+const NO_GUID: Guid = Guid::new(u64::MAX).expect("not zero");
 
-pub(crate) fn unexpected(asked: &str, reply: &Reply) -> Error {
+pub(crate) fn unexpected(requested: &str, reply: &Reply) -> Error {
     // Only the kind of reply: a status would fill pages.
     let text = format!("{reply:?}");
     let kind: String = text.chars().take_while(|c| c.is_alphanumeric()).collect();
-    Error::Unintelligible(format!("{kind} in answer to {asked}"))
+    Error::Unintelligible(format!("{kind} in answer to {requested}"))
 }
 
 #[cfg(test)]
@@ -579,9 +595,10 @@ mod tests {
         datagram::encode(&Reply::Event(event)).unwrap()
     }
 
-    /// The system tells of a request that the daemon did not read first, and then of what the daemon said.
+    /// The kernel first reports the request that the daemon did not read, and then returns the
+    /// daemon's message.
     #[test]
-    fn a_goodbye_is_heard_behind_a_request_that_nobody_read() {
+    fn a_goodbye_is_received_behind_an_unread_request() {
         let (mut client, daemon) = pair();
         client.connection.send(b"a request", &[]).unwrap();
         daemon.send(&goodbye(), &[]).unwrap();
@@ -590,7 +607,7 @@ mod tests {
     }
 
     #[test]
-    fn a_goodbye_is_heard_behind_what_cannot_be_read() {
+    fn a_goodbye_is_received_behind_unreadable_messages() {
         let (mut client, daemon) = pair();
         daemon
             .send(&vec![b' '; MAX_DATAGRAM_BYTES + 1], &[])
@@ -602,7 +619,7 @@ mod tests {
     }
 
     #[test]
-    fn who_says_nothing_was_killed_and_who_detaches_says_so() {
+    fn a_daemon_without_a_goodbye_was_killed_and_detaching_is_announced() {
         let (mut client, daemon) = pair();
         drop(daemon);
         assert_eq!(client.farewell(), Farewell::None);

@@ -30,13 +30,13 @@ use covalent_pipe::{
 use nix::poll::PollFlags;
 
 use crate::{
-    again::Holdings,
     bytes::BytePipe,
     client::{Client, NodeInfo, REQUEST_TIMEOUT, unexpected},
     error::{Error, Result},
-    group::{GROUPS_MAX, Group, GroupOptions, GroupSeat},
+    group::{GROUPS_MAX, Group, GroupBuilder, GroupOptions},
     queue::Verbs,
     receive::ReceiveQueue,
+    reconnect::Holdings,
     region::{Region, RegionOptions},
     rx::RxPipe,
     rx_tx::RxTxPipe,
@@ -44,20 +44,21 @@ use crate::{
     wait::{self, HANG_UP},
 };
 
-/// How long a blocking call looks again and again before it sleeps, unless told otherwise. Longer than a round trip through a lane that is
-/// awake, short enough not to matter on a machine with few cores.
+/// Default time that a blocking call polls before it sleeps. Longer than a round trip through an
+/// awake lane, and short enough not to matter on a machine with few cores.
 pub const SPIN: Duration = Duration::from_micros(10);
 
 /// Looks between two looks at the clock while spinning.
-const LOOKS: u32 = 16;
+const POLLS: u32 = 16;
 
-/// How often calls that find nothing ask the kernel whether the daemon still lives.
-const ALIVE_CHECK_EVERY: Duration = Duration::from_millis(1);
+/// How often calls that find nothing check with the kernel whether the daemon is running.
+const CONNECTION_CHECK_INTERVAL: Duration = Duration::from_millis(1);
 
-/// An attachment to the daemon, with everything that was opened through it.
+/// An attachment to the daemon, with everything opened through it.
 ///
-/// `Send` but not `Sync`: one per thread. A program of several threads attaches once in each. What is opened through a device borrows it,
-/// so it stays on the device's thread; a [`Region`] does not, and may be shared between threads.
+/// It is `Send` but not `Sync`: one per thread. A program with several threads attaches once in
+/// each. Objects opened through a device borrow it and stay on the device's thread. A [`Region`]
+/// does not, and may be shared between threads.
 ///
 /// ```compile_fail,E0277
 /// fn share<T: Sync>(_: &T) {}
@@ -68,34 +69,38 @@ const ALIVE_CHECK_EVERY: Duration = Duration::from_millis(1);
 /// # }
 /// ```
 ///
-/// When the device is dropped, or its process dies in whatever way, the daemon reclaims all of it.
+/// When the device is dropped, or its process terminates in any way, the daemon reclaims all of it.
 ///
 /// # Forking
-/// A device and what was opened through it belong to the process that attached. In a process that is forked from it every call ends with
-/// [`Error::Forked`] and dropping does nothing, so the parent's pipes and regions stay as they are. The child may attach for itself. A program that becomes a daemon by
-/// forking attaches afterwards: when the process that attached ends, the daemon reclaims everything, whoever else lives.
+/// A device and everything opened through it belong to the process that attached. In a process
+/// forked from it, every call returns [`Error::Forked`] and dropping does nothing. The parent's
+/// pipes and regions therefore stay as they are. The child may attach on its own. A program that
+/// becomes a daemon by forking must attach afterwards: when the process that attached exits, the
+/// daemon reclaims everything, even if other processes still run.
 ///
 /// # Blocking
-/// Every blocking call looks again and again for [`SPIN`], then sleeps until the daemon wakes it. A daemon that ends wakes it too: the call
-/// returns [`Error::DaemonGone`]. Calls that do not block find that out within a millisecond of its end.
+/// Every blocking call polls for [`SPIN`], then sleeps until the daemon wakes it. A daemon that
+/// stops wakes it too: the call returns [`Error::DaemonGone`]. Calls that do not block detect that
+/// within a millisecond.
 #[derive(Debug)]
 pub struct Device {
     pub(crate) client: RefCell<Client>,
     session: RefCell<Session>,
     owner: OwnerProcess,
-    /// What is open, for a daemon that comes back.
+    /// Everything that is open, for a daemon that comes back.
     pub(crate) holdings: RefCell<Holdings>,
     pub(crate) patience: Cell<Option<Duration>>,
-    pub(crate) life: Cell<u32>,
+    pub(crate) generation: Cell<u32>,
     pub(crate) socket: PathBuf,
     pub(crate) program: String,
     node: NodeInfo,
     number: Cell<u64>,
     lane: u32,
     spin: Cell<Duration>,
-    next_alive_check: Cell<Instant>,
+    next_connection_check: Cell<Instant>,
     doorbells: Cell<u64>,
-    /// Numbers of the groups that share the verb queue, each at the place of its notice in the session, and how many there have been.
+    /// Numbers of the groups that share the verb queue, each at the index of its notice in the
+    /// session. `groups_begun` counts all groups so far.
     groups: RefCell<[Option<u32>; GROUPS_MAX]>,
     groups_begun: Cell<u32>,
 }
@@ -135,7 +140,7 @@ impl Session {
         Ok((number, session))
     }
 
-    /// A pipe that receives is there again, and what lay in its old memory is news.
+    /// Marks a receiving pipe as open again, and the data in its old memory as new.
     pub(crate) fn receives(&mut self, pipe: u32) -> Result<()> {
         self.set_receives(pipe, true)?;
         self.waiter.make_ready(pipe);
@@ -173,10 +178,12 @@ pub(crate) struct Opened {
 }
 
 impl Device {
-    /// Attaches to the daemon that listens at `socket`, on its lane 0. `program` is what this application calls itself, at most 64 bytes.
+    /// Attaches to the daemon that listens at `socket`, on its lane 0. `program` is a name of this
+    /// application, at most 64 bytes.
     ///
     /// # Errors
-    /// [`Error::Unreachable`], [`Error::Version`], [`Error::Refused`], [`Error::Deadline`] when the daemon does not answer, [`Error::System`].
+    /// [`Error::Unreachable`], [`Error::Version`], [`Error::Refused`], [`Error::System`].
+    /// [`Error::Deadline`] if the daemon does not reply.
     ///
     /// # Examples
     /// ```no_run
@@ -190,11 +197,11 @@ impl Device {
         Self::attach_to_lane(socket, program, 0)
     }
 
-    /// As [`Device::attach`], on another lane. Pipes live on their device's lane: it must be the one that owns their ports
-    /// ([`PortBrief::lane`]).
+    /// As [`Device::attach`], on another lane. Pipes are on their device's lane, which must own
+    /// their ports ([`PortBrief::lane`]).
     ///
     /// # Errors
-    /// As [`Device::attach`]; [`Error::Refused`] when there is no such lane.
+    /// As [`Device::attach`]. [`Error::Refused`] if there is no such lane.
     pub fn attach_to_lane(socket: impl AsRef<Path>, program: &str, lane: u32) -> Result<Self> {
         Self::attach_deadline(socket, program, lane, Instant::now() + REQUEST_TIMEOUT)
     }
@@ -219,13 +226,13 @@ impl Device {
             session: RefCell::new(session),
             holdings: RefCell::default(),
             patience: Cell::new(None),
-            life: Cell::new(0),
+            generation: Cell::new(0),
             socket,
             program: program.to_owned(),
             number: Cell::new(number),
             lane,
             spin: Cell::new(SPIN),
-            next_alive_check: Cell::new(Instant::now()),
+            next_connection_check: Cell::new(Instant::now()),
             doorbells: Cell::new(0),
             groups: RefCell::default(),
             groups_begun: Cell::new(0),
@@ -238,14 +245,15 @@ impl Device {
         &self.node
     }
 
-    /// The address of the lane that this device lives on: where verbs from other nodes reach the regions that are registered here. On lane 0 it is the
-    /// node's GUID.
+    /// Returns the address of this device's lane. Verbs from other nodes use it to reach the
+    /// regions that are registered here. On lane 0 it is the node's GUID.
     #[must_use]
     pub const fn address(&self) -> Guid {
         self.node.guid.lane(self.lane)
     }
 
-    /// What neighbours call this device's lane: the node's name, and on another lane than 0 its number behind it (`NAME.1`).
+    /// Returns the name that neighbors use for this device's lane: the node's name. On a lane other
+    /// than 0, the lane's number follows it (`NAME.1`).
     #[must_use]
     pub fn lane_name(&self) -> String {
         name::of_lane(&self.node.name, self.lane)
@@ -263,47 +271,52 @@ impl Device {
         self.number.get()
     }
 
-    /// The lane that this device lives on.
+    /// Returns the device's lane.
     #[must_use]
     pub const fn lane(&self) -> u32 {
         self.lane
     }
 
-    /// Everything that the daemon knows of itself. Blocks for the reply, as do all calls that open, bind or tune and the dropping of what was
-    /// opened, for as long as [`Device::set_request_timeout`] says.
+    /// Returns the daemon's status. Blocks for the reply, at most for the time of
+    /// [`Device::set_request_timeout`]. So do all calls that open, bind or tune, and dropping an
+    /// opened object.
     ///
     /// # Errors
     /// [`Error::DaemonGone`], [`Error::Refused`], [`Error::Deadline`].
     pub fn status(&self) -> Result<NodeStatus> {
-        self.asked(Client::status)
+        self.retried(Client::status)
     }
 
     /// As [`Device::status`]; the earlier of `deadline` and the time limit of requests holds.
     pub(crate) fn status_until(&self, deadline: Option<Instant>) -> Result<NodeStatus> {
-        self.asked(|client| {
+        self.retried(|client| {
             let limit = client.request_deadline();
             client.status_until(deadline.map_or(limit, |deadline| deadline.min(limit)))
         })
     }
 
-    /// How long calls that ask the daemon for something wait for its reply: the deadline of every such call. [`REQUEST_TIMEOUT`] unless set.
+    /// Sets how long requests to the daemon wait for the reply. This is the deadline of every such
+    /// call. The default is [`REQUEST_TIMEOUT`].
     ///
-    /// A call that ends with [`Error::Deadline`] may still be carried out: what it opened then stays open, unreachable, until the device is dropped.
+    /// The daemon may still carry out a request that ended with [`Error::Deadline`]. An object that
+    /// it opened stays open, unreachable, until the device is dropped.
     pub fn set_request_timeout(&self, timeout: Duration) {
         self.client.borrow_mut().set_request_timeout(timeout);
     }
 
-    /// How long blocking calls look again and again before they sleep. [`SPIN`] unless set; zero sleeps at once.
+    /// Sets how long blocking calls poll before they sleep. The default is [`SPIN`]. Zero sleeps at
+    /// once.
     pub fn set_spin(&self, spin: Duration) {
         self.spin.set(spin.min(wait::LONGEST));
     }
 
-    /// Asks the kernel whether the daemon still lives. Does not block, unless the daemon is gone and [is to be found again](Device::set_reconnect): a thread that does
-    /// nothing but host regions calls this now and then.
+    /// Checks with the kernel whether the daemon is running. Does not block, unless the daemon is
+    /// gone and the device [reconnects](Device::set_reconnect). A thread that only hosts regions
+    /// calls this periodically.
     ///
     /// # Errors
-    /// [`Error::DaemonGone`] if not.
-    pub fn check_alive(&self) -> Result<()> {
+    /// [`Error::DaemonGone`] if the daemon is not running.
+    pub fn check_connection(&self) -> Result<()> {
         self.check_daemon().or_else(|error| self.survive(error))
     }
 
@@ -325,29 +338,32 @@ impl Device {
     }
 
     fn check_daemon(&self) -> Result<()> {
-        self.next_alive_check
-            .set(Instant::now() + ALIVE_CHECK_EVERY);
-        self.client.borrow_mut().check_alive()
+        self.next_connection_check
+            .set(Instant::now() + CONNECTION_CHECK_INTERVAL);
+        self.client.borrow_mut().check_connection()
     }
 
-    /// Opens a pipe that receives from every port of the lane: nothing until it is bound. `capacity_bytes` is a power of two, 64 KiB to
-    /// 1 GiB; the default `dataplane.session_memory_max_mib` admits 128 MiB.
+    /// Opens a pipe that receives from every port of the lane. It receives nothing until it is
+    /// bound. `capacity_bytes` is a power of two, 64 KiB to 1 GiB. The default
+    /// `dataplane.session_memory_max_mib` allows 128 MiB.
     ///
     /// # Errors
-    /// [`Error::Refused`] (for example the session's memory bound), [`Error::DaemonGone`], [`Error::Deadline`], [`Error::System`].
+    /// [`Error::Refused`] (for example by the session's memory limit), [`Error::DaemonGone`],
+    /// [`Error::Deadline`], [`Error::System`].
     pub fn rx_pipe(&self, capacity_bytes: u64) -> Result<RxPipe<'_>> {
         RxPipe::open(self, capacity_bytes, None)
     }
 
-    /// As [`Device::rx_pipe`], receiving only what arrives on one port.
+    /// As [`Device::rx_pipe`], for the packets that arrive on one port.
     ///
     /// # Errors
-    /// As [`Device::rx_pipe`]; [`Error::Refused`] when there is no such port on this device's lane.
+    /// As [`Device::rx_pipe`]. [`Error::Refused`] if this device's lane has no such port.
     pub fn rx_pipe_on(&self, capacity_bytes: u64, port: &str) -> Result<RxPipe<'_>> {
         RxPipe::open(self, capacity_bytes, Some(port))
     }
 
-    /// Opens a pipe that receives what UDP datagrams carry, without gaps, from every port of the lane: nothing until it is bound.
+    /// Opens a pipe that receives the payloads of UDP datagrams, without gaps, from every port of
+    /// the lane. It receives nothing until it is bound.
     ///
     /// # Errors
     /// As [`Device::rx_pipe`].
@@ -355,7 +371,7 @@ impl Device {
         BytePipe::open(self, capacity_bytes, None)
     }
 
-    /// As [`Device::byte_pipe`], receiving only what arrives on one port.
+    /// As [`Device::byte_pipe`], for the datagrams that arrive on one port.
     ///
     /// # Errors
     /// As [`Device::rx_pipe_on`].
@@ -371,8 +387,8 @@ impl Device {
         TxPipe::open(self, capacity_bytes, port)
     }
 
-    /// Opens a pipe that receives from a port and sends back on it from where the packets lie, without a copy by the application; the lane copies them to
-    /// the port.
+    /// Opens a pipe that receives packets from a port and sends them back on it in place, without a
+    /// copy by the application. The lane copies them to the port.
     ///
     /// # Errors
     /// As [`Device::rx_pipe_on`].
@@ -380,9 +396,11 @@ impl Device {
         RxTxPipe::open(self, capacity_bytes, port)
     }
 
-    /// The next pipe of this device in which packets have arrived, oldest news first; `None` when there is no news. Does not block.
+    /// Returns the next pipe of this device in which packets have arrived, in the order of
+    /// notification. `None` if there is none. Does not block.
     ///
-    /// Its packets may have been received already, by a call that looked at the pipe without waiting to be told.
+    /// Its packets may have been received already, by a call that checked the pipe without waiting
+    /// for a notification.
     ///
     /// # Errors
     /// [`Error::DaemonGone`], [`Error::Unintelligible`].
@@ -391,7 +409,7 @@ impl Device {
         if ready.is_none() {
             let looked = self
                 .pay_doorbells()
-                .and_then(|()| self.check_alive_sometimes());
+                .and_then(|()| self.check_connection_if_due());
             if let Err(error) = looked {
                 self.survive(error)?;
                 return self.take_ready();
@@ -400,7 +418,8 @@ impl Device {
         Ok(ready)
     }
 
-    /// Waits for news of any pipe: see [`Device::poll_rx_pipe`]. Receive until the pipe is empty, then call again.
+    /// Waits until packets arrive in any pipe: see [`Device::poll_rx_pipe`]. Receive until the pipe
+    /// is empty, then call again.
     ///
     /// # Errors
     /// As [`Device::poll_rx_pipe`].
@@ -432,20 +451,23 @@ impl Device {
         })
     }
 
-    /// Registers memory, all zero, that verbs of this and other nodes can act on, under a name that is unique on the node (1 to 32 bytes). It
-    /// stays registered until the device is dropped. `size_bytes` is a multiple of 8, at most 1 GiB. A session has at most 64 regions.
+    /// Registers zeroed memory that verbs of this and other nodes can access, under a name that is
+    /// unique on the node (1 to 32 bytes). It stays registered until the device is dropped.
+    /// `size_bytes` is a multiple of 8, at most 1 GiB. A session has at most 64 regions.
     ///
     /// # Errors
-    /// [`Error::Refused`] (for example: the name is taken), [`Error::DaemonGone`], [`Error::Deadline`], [`Error::System`].
+    /// [`Error::Refused`] (for example if the name is taken), [`Error::DaemonGone`],
+    /// [`Error::Deadline`], [`Error::System`].
     pub fn register_region(&self, name: &str, size_bytes: u64, rights: Rights) -> Result<Region> {
         self.register_region_with(name, size_bytes, RegionOptions::new(rights))
     }
 
-    /// As [`Device::register_region`], with options. A durable region that was registered before by the same user, under this name and with
-    /// this size, holds what it held.
+    /// As [`Device::register_region`], with options. If the same user registered a durable region
+    /// of this name and size before, it holds its previous contents.
     ///
     /// # Errors
-    /// As [`Device::register_region`]; a durable region is refused by a daemon without a journal.
+    /// As [`Device::register_region`]. [`Error::Refused`] for a durable region if the daemon has no
+    /// journal.
     pub fn register_region_with(
         &self,
         name: &str,
@@ -464,7 +486,7 @@ impl Device {
         Ok(Region::new(name, rkey, memory, self.owner))
     }
 
-    /// The key, its seal and the memory of a region that the daemon has made.
+    /// Requests a new region from the daemon. Returns its key, the key's token and its memory.
     pub(crate) fn register(
         &self,
         name: &str,
@@ -478,7 +500,7 @@ impl Device {
             durable: options.durable,
         };
         let what = format!("register region `{name}`");
-        self.asked(|client| {
+        self.retried(|client| {
             let (reply, fds) = client.request(&request, &what)?;
             let Reply::Region {
                 rkey,
@@ -495,8 +517,8 @@ impl Device {
         })
     }
 
-    /// Takes back what was registered: verbs for it are refused from now on, and its name is free. Called when its object is dropped: nobody is left to be
-    /// told of an error.
+    /// Withdraws a region: verbs on it are refused from now on, and its name is free. Called when
+    /// its object is dropped, so errors cannot be reported.
     pub(crate) fn withdraw(&self, rkey: u32) {
         if !self.is_own() {
             return;
@@ -504,13 +526,17 @@ impl Device {
         self.holdings.borrow_mut().withdrawn(rkey);
         let mut client = self.client.borrow_mut();
         if !client.is_gone() {
-            let _ = client.done(&Request::WithdrawRegion { rkey }, "take a region back");
+            let _ = client.done(&Request::WithdrawRegion { rkey }, "withdraw a region");
         }
     }
 
-    /// Registers a queue that messages can be sent to from this and other nodes, under a name that is unique on the node (1 to 32 bytes). It
-    /// stays registered until the device is dropped. Messages that wait have `capacity_bytes` together: a multiple of 8,
-    /// [`RECEIVE_QUEUE_BYTES_MIN`](crate::RECEIVE_QUEUE_BYTES_MIN) to 1 GiB less 128 bytes; each takes 32 bytes more than its length, up to the next multiple of 8. It is one of the session's 64 regions.
+    /// Registers a queue for messages from this and other nodes, under a name that is unique on the
+    /// node (1 to 32 bytes). It stays registered until the device is dropped. It is one of the
+    /// session's 64 regions.
+    ///
+    /// `capacity_bytes` limits the messages that wait together. It is a multiple of 8,
+    /// [`RECEIVE_QUEUE_BYTES_MIN`](crate::RECEIVE_QUEUE_BYTES_MIN) to 1 GiB less 128 bytes. Each
+    /// message takes 32 bytes more than its length, rounded up to a multiple of 8.
     ///
     /// # Errors
     /// As [`Device::register_region`].
@@ -518,58 +544,72 @@ impl Device {
         ReceiveQueue::open(self, name, capacity_bytes)
     }
 
-    /// Deletes a durable region of this user: what it holds is gone, and its name and its room in the journal are free. Returns once that is on disk. If it
-    /// is registered through this device, it is an ordinary region from then on.
+    /// Deletes a durable region of this user with its contents, and frees its name and its space in
+    /// the journal. Returns after the deletion is on disk. If the region is registered through this
+    /// device, it is an ordinary region from then on.
     ///
     /// # Errors
-    /// [`Error::Refused`] if there is no such region, it is another user's, or another application has it registered; [`Error::DaemonGone`],
-    /// [`Error::Deadline`].
+    /// [`Error::Refused`] if there is no such region, it belongs to another user, or another
+    /// application has it registered. [`Error::DaemonGone`], [`Error::Deadline`].
     pub fn delete_region(&self, name: &str) -> Result<()> {
-        self.asked(|client| client.delete_region(name))?;
+        self.retried(|client| client.delete_region(name))?;
         self.holdings.borrow_mut().deleted(name);
         Ok(())
     }
 
-    /// Opens the device's verb queue, with room for [`crate::VERBS_DEPTH`] verbs under way. One at a time in each device.
+    /// Opens the device's verb queue, with room for [`crate::VERBS_DEPTH`] verbs in flight. A
+    /// device has at most one open verb queue.
     ///
     /// # Errors
-    /// [`Error::Refused`] when one is open, [`Error::DaemonGone`], [`Error::Deadline`], [`Error::System`].
+    /// [`Error::Refused`] if one is open already, [`Error::DaemonGone`], [`Error::Deadline`],
+    /// [`Error::System`].
     pub fn verbs(&self) -> Result<Verbs<'_>> {
         self.verbs_with_depth(crate::VERBS_DEPTH)
     }
 
-    /// As [`Device::verbs`], with room for `depth` verbs under way, 1 to [`crate::VERBS_DEPTH_MAX`].
+    /// As [`Device::verbs`], with room for `depth` verbs in flight, 1 to
+    /// [`crate::VERBS_DEPTH_MAX`].
     ///
     /// # Errors
-    /// As [`Device::verbs`]; [`Error::Invalid`] for another depth.
+    /// As [`Device::verbs`]. [`Error::Invalid`] for another depth.
     pub fn verbs_with_depth(&self, depth: u32) -> Result<Verbs<'_>> {
         Verbs::open(self, depth)
     }
 
-    /// Begins a stay in the group `name`, 1 to 30 ASCII letters, digits, `-`, `_` and `.`: joins it where it runs, or founds it with others if
-    /// [`GroupOptions::founders`] says so. Returns at once; the first [`GroupEvent::View`](crate::GroupEvent::View) tells that it is in. Who belongs to the group is found by the name of
-    /// its members' receive queues, `g.NAME`, first at the node's neighbours. The group's verbs go through the device's [verb queue](Device::verbs), beside the application's own.
+    /// Joins the group `name` as a new incarnation, or founds it with others if
+    /// [`GroupOptions::founders`] is set. The name is 1 to 30 ASCII letters, digits, `-`, `_` and
+    /// `.`. Returns at once. The first [`GroupEvent::View`](crate::GroupEvent::View) reports that
+    /// this member is in the group.
+    ///
+    /// The device finds members by the name of their receive queues, `g.NAME`, first at the node's
+    /// neighbors. The group's verbs go through the device's [verb queue](Device::verbs), beside the
+    /// application's own.
     ///
     /// # Errors
-    /// [`Error::Refused`] when an application of this node is in the group already (the name is taken), [`Error::Invalid`] for a name or
-    /// options that cannot be, and for more than [`GROUPS_MAX`](crate::GROUPS_MAX) groups; and as [`Device::receive_queue`].
+    /// - [`Error::Refused`] if an application of this node is in the group already (the name is
+    ///   taken).
+    /// - [`Error::Invalid`] for an invalid name or invalid options, and for more than
+    ///   [`GROUPS_MAX`](crate::GROUPS_MAX) groups.
+    /// - Otherwise as [`Device::receive_queue`].
     pub fn group(&self, name: &str, options: GroupOptions) -> Result<Group<'_>> {
-        GroupSeat::take(self, name, options)?.join()
+        GroupBuilder::take(self, name, options)?.join()
     }
 
-    /// Takes a seat in the group `name`, which all its members begin together, each knowing the others: [`GroupSeat::begin`]. Otherwise as [`Device::group`].
+    /// Takes a seat in the group `name`. All its members start the group together and know each
+    /// other's contacts: see [`GroupBuilder::begin`]. Otherwise as [`Device::group`].
     ///
     /// # Errors
     /// As [`Device::group`].
-    pub fn group_seat(&self, name: &str, options: GroupOptions) -> Result<GroupSeat<'_>> {
-        GroupSeat::take(self, name, options)
+    pub fn group_builder(&self, name: &str, options: GroupOptions) -> Result<GroupBuilder<'_>> {
+        GroupBuilder::take(self, name, options)
     }
 
-    /// Takes in one more group that shares the verb queue: its number, or `None` if there are [`GROUPS_MAX`].
-    pub(crate) fn enrol_group(&self) -> Option<u32> {
+    /// Registers one more group that shares the verb queue. Returns its number, or `None` if there
+    /// are [`GROUPS_MAX`].
+    pub(crate) fn enroll_group(&self) -> Option<u32> {
         let mut groups = self.groups.borrow_mut();
         let place = groups.iter_mut().find(|place| place.is_none())?;
-        // Never given twice: what ends late is of nobody.
+        // A number is never reused: a late completion of a dropped group belongs to no group.
         let number = self.groups_begun.get().checked_add(1)?;
         self.groups_begun.set(number);
         *place = Some(number);
@@ -577,7 +617,7 @@ impl Device {
     }
 
     pub(crate) fn dismiss_group(&self, number: u32) {
-        self.tell_of_group(number, &[0; NOTICE_WORDS]);
+        self.publish_group_notice(number, &[0; NOTICE_WORDS]);
         for place in self.groups.borrow_mut().iter_mut() {
             place.take_if(|other| *other == number);
         }
@@ -591,18 +631,18 @@ impl Device {
         self.groups.borrow().contains(&Some(number))
     }
 
-    /// Tells the daemon, when it looks, of a group in place of what it was told of it before. No system call.
-    pub(crate) fn tell_of_group(&self, number: u32, notice: &[u64; NOTICE_WORDS]) {
+    /// Replaces the group's notice, which the daemon reads when it looks. No system call.
+    pub(crate) fn publish_group_notice(&self, number: u32, notice: &[u64; NOTICE_WORDS]) {
         if !self.is_own() {
             return;
         }
         let groups = self.groups.borrow();
         if let Some(place) = groups.iter().position(|&other| other == Some(number)) {
-            self.session.borrow_mut().waiter.tell(place, notice);
+            self.session.borrow_mut().waiter.set_notice(place, notice);
         }
     }
 
-    // What pipes and queues are made of.
+    // Requests that pipes and queues are made of.
 
     pub(crate) fn open_pipe(
         &self,
@@ -619,7 +659,7 @@ impl Device {
             Some(port) => format!("open a pipe ({kind:?}) on port {port}"),
             None => format!("open a pipe ({kind:?})"),
         };
-        let opened = self.asked(|client| {
+        let opened = self.retried(|client| {
             let (reply, fds) = client.request(&request, &what)?;
             let opened = opened_pipe(&reply, fds, kind, capacity_bytes)?;
             client.done(&Request::Mapped, &what)?;
@@ -635,7 +675,7 @@ impl Device {
         Ok(opened)
     }
 
-    /// Gives a pipe back. Called when its object is dropped: nobody is left to be told of an error.
+    /// Gives a pipe back. Called when its object is dropped, so errors cannot be reported.
     pub(crate) fn close_pipe(&self, pipe: u32) {
         if !self.is_own() {
             return;
@@ -662,7 +702,7 @@ impl Device {
             matches: matches.clone(),
             spread,
         };
-        self.asked(|client| client.done(&request, &what))?;
+        self.retried(|client| client.done(&request, &what))?;
         self.holdings.borrow_mut().bound(pipe, matches, spread);
         Ok(())
     }
@@ -673,7 +713,7 @@ impl Device {
             pipe,
             matches: matches.clone(),
         };
-        self.asked(|client| client.done(&request, &what))?;
+        self.retried(|client| client.done(&request, &what))?;
         self.holdings.borrow_mut().unbound(pipe, matches);
         Ok(())
     }
@@ -681,7 +721,7 @@ impl Device {
     pub(crate) fn tune(&self, pipe: u32, tuning: PipeTuning) -> Result<()> {
         let what = format!("tune pipe {pipe}");
         let request = Request::TunePipe { pipe, tuning };
-        self.asked(|client| client.done(&request, &what))?;
+        self.retried(|client| client.done(&request, &what))?;
         self.holdings.borrow_mut().tuned(pipe, tuning);
         Ok(())
     }
@@ -693,12 +733,12 @@ impl Device {
             frames,
             snap_bytes,
         };
-        self.asked(|client| client.done(&request, &what))?;
+        self.retried(|client| client.done(&request, &what))?;
         self.holdings.borrow_mut().tapped(pipe, frames, snap_bytes);
         Ok(())
     }
 
-    /// The daemon is back: what is said from now on goes to it.
+    /// The daemon is back: all later requests go to it.
     pub(crate) fn changed(&self, client: Client, session: Session, number: u64) {
         let timeout = self.client.borrow().request_timeout();
         *self.client.borrow_mut() = client;
@@ -708,17 +748,18 @@ impl Device {
     }
 
     /// Has [`Device::next_rx_pipe`] name a pipe as if it had news.
-    pub(crate) fn name_again(&self, pipe: u32) {
+    pub(crate) fn name_as_ready(&self, pipe: u32) {
         self.session.borrow_mut().waiter.make_ready(pipe);
     }
 
-    /// Doorbells that this device has rung: what its lane was told of, one by one. Posting in [batches](crate::Batch) rings fewer.
+    /// Returns the number of doorbells that this device has rung. Posting in
+    /// [batches](crate::Batch) rings fewer.
     #[must_use]
     pub const fn doorbells(&self) -> u64 {
         self.doorbells.get()
     }
 
-    /// Tells the lane to look at a pipe.
+    /// Rings a pipe's doorbell, so that the lane looks at the pipe.
     pub(crate) fn ring(&self, pipe: u32) -> Result<()> {
         self.check_own()?;
         self.doorbells.set(self.doorbells.get() + 1);
@@ -734,7 +775,7 @@ impl Device {
         Ok(())
     }
 
-    /// Remembers that the lane was not told of something freed. It matters only before a sleep.
+    /// Records that the lane was not notified of freed memory. This matters only before a sleep.
     pub(crate) fn owe_doorbell(&self, pipe: u32) {
         self.session.borrow_mut().waiter.owe_doorbell(pipe);
     }
@@ -745,7 +786,7 @@ impl Device {
         if wait::is_hang_up(&error) {
             return client.hung_up();
         }
-        let alive = client.check_alive();
+        let alive = client.check_connection();
         alive.err().unwrap_or(Error::System { what, cause: error })
     }
 
@@ -770,24 +811,25 @@ impl Device {
         Ok(None)
     }
 
-    /// As [`Device::check_alive_sometimes`], and finds a daemon that was gone again.
-    pub(crate) fn look_alive(&self) -> Result<()> {
-        self.check_alive_sometimes()
+    /// As [`Device::check_connection_if_due`], and finds a daemon that was gone again.
+    pub(crate) fn check_or_reconnect(&self) -> Result<()> {
+        self.check_connection_if_due()
             .or_else(|error| self.survive(error))
     }
 
-    /// For calls that find nothing and return at once: sees the daemon's end soon, without a system call each time.
-    pub(crate) fn check_alive_sometimes(&self) -> Result<()> {
+    /// For calls that find nothing and return at once: detects soon that the daemon is gone,
+    /// without a system call each time.
+    pub(crate) fn check_connection_if_due(&self) -> Result<()> {
         let now = Instant::now();
-        if now >= self.next_alive_check.get() {
+        if now >= self.next_connection_check.get() {
             self.check_daemon()
         } else {
             Ok(())
         }
     }
 
-    /// Waits until `attempt` returns `true`: spins, then sleeps between attempts until the daemon notifies of something. `what` completes
-    /// "the deadline passed before …".
+    /// Waits until `attempt` returns `true`: spins, then sleeps between attempts until a
+    /// notification from the daemon. `what` completes "the deadline passed before …".
     pub(crate) fn wait(
         &self,
         what: &'static str,
@@ -799,7 +841,8 @@ impl Device {
             return Ok(());
         }
         loop {
-            // In this order: raise the flag, look once more, sleep. Whoever brings news after the look sees the flag.
+            // Order: raise the flag, look once more, sleep. The daemon sees the flag if it notifies
+            // after that look.
             let may_sleep = self.prepare_sleep()?;
             let ended = match attempt(Stage::BeforeSleep) {
                 Ok(false) if deadline.is_some_and(|deadline| deadline <= Instant::now()) => {
@@ -829,7 +872,7 @@ impl Device {
         let until = Instant::now() + self.spin.get();
         let until = deadline.map_or(until, |deadline| deadline.min(until));
         loop {
-            for _ in 0..LOOKS {
+            for _ in 0..POLLS {
                 if attempt(Stage::Spinning)? {
                     return Ok(true);
                 }
@@ -838,12 +881,12 @@ impl Device {
             if Instant::now() >= until {
                 return Ok(false);
             }
-            // The lane may have this core as well: what is waited for comes the sooner if it gets a turn.
+            // The lane may share this core: yielding to it makes the awaited event arrive sooner.
             thread::yield_now();
         }
     }
 
-    /// Says that this side is about to sleep; `false` when there is news already.
+    /// Announces that this side is about to sleep. Returns `false` if there is news already.
     fn prepare_sleep(&self) -> Result<bool> {
         let prepared = self.session.borrow_mut().waiter.prepare_sleep();
         prepared.map_err(broken)
@@ -876,7 +919,7 @@ impl Device {
 pub(crate) enum Stage {
     /// It will look again at once.
     Spinning,
-    /// It is about to sleep: whoever should wake it must be asked to now.
+    /// It is about to sleep, and must request its wake-up now.
     BeforeSleep,
 }
 
@@ -895,7 +938,7 @@ const fn direction(kind: PipeKind) -> Direction {
     }
 }
 
-/// A pipe that was asked for, mapped.
+/// Maps a pipe that was requested.
 pub(crate) fn opened_pipe(
     reply: &Reply,
     fds: Vec<OwnedFd>,
@@ -922,7 +965,7 @@ pub(crate) fn opened_pipe(
 
 pub(crate) fn take_fds<const N: usize>(fds: Vec<OwnedFd>) -> Result<[OwnedFd; N]> {
     fds.try_into().map_err(|fds: Vec<OwnedFd>| {
-        Error::Unintelligible(format!("{} descriptors came, expected {N}", fds.len()))
+        Error::Unintelligible(format!("{} descriptors arrived, expected {N}", fds.len()))
     })
 }
 

@@ -1,4 +1,4 @@
-//! What can go wrong, said so that the caller knows what happened, to what, and what to do.
+//! Errors. Each text contains the event, the object and the remedy.
 
 use std::{io, path::PathBuf};
 
@@ -7,9 +7,9 @@ use covalent_pipe::PipeError;
 
 use crate::verb::{Refusal, VerbId};
 
-/// Why a call did not do what was asked.
+/// Why a call failed.
 ///
-/// Unless a variant says otherwise nothing changed, and the object that the call was made on stays usable.
+/// Unless documented otherwise, nothing changed, and the object stays usable.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -18,20 +18,26 @@ pub enum Error {
     Unreachable {
         /// The socket's path.
         socket: PathBuf,
-        /// What the system said.
+        /// The system's error.
         cause: io::Error,
     },
-    /// The daemon is gone: it ended, or it detached this application. Every object made from the device is dead;
-    /// drop it and attach again.
-    #[error("covalentd at {} is gone: it ended, or it detached this application (its log and events say why)", socket.display())]
+    /// The daemon is gone: it stopped, or it detached this application. Every object made from the
+    /// device is unusable. Drop it and attach again.
+    #[error(
+        "covalentd at {} is gone: it exited, or it detached this application (its log and events \
+         show the cause)",
+        socket.display()
+    )]
     DaemonGone {
         /// The socket's path.
         socket: PathBuf,
     },
-    /// The daemon is gone, and another node's answers at its socket: the device [was to find its daemon again](crate::Device::set_reconnect) and cannot. Every object made from the
-    /// device is dead, and each later call ends with [`Error::DaemonGone`].
+    /// The daemon is gone, and the daemon of another node answers at its socket. The device [was to
+    /// reconnect](crate::Device::set_reconnect) and cannot. Every object made from the device is
+    /// unusable, and each later call returns [`Error::DaemonGone`].
     #[error(
-        "another node answers at {} now: {found}, where {expected} was. Attach again to use that one; if it is to be the same node, give its daemon the `node.state_dir` that it had",
+        "another node answers at {} now: {found} instead of {expected}. Attach again to use it; if \
+         it should be the same node, restore the `node.state_dir` of its daemon",
         socket.display()
     )]
     AnotherNode {
@@ -42,12 +48,15 @@ pub enum Error {
         /// Name and GUID of the one that answers.
         found: String,
     },
-    /// This process was forked from the one that attached. Nothing was done, and what is open there is untouched.
+    /// This process was forked from the one that attached. The call did nothing, and the open
+    /// objects are unchanged.
     #[error(
-        "this process was forked from the one that attached to covalentd, and what was opened there is that process's alone: attach in this one for its own, or attach after forking"
+        "this process was forked from the one that attached to covalentd, and the objects opened \
+         there belong to that process only: attach in this process, or attach after the fork"
     )]
     Forked,
-    /// The daemon and this library are more than one release apart: they speak no common version of the socket's messages.
+    /// The daemon and this library are more than one release apart and have no common version of
+    /// the socket's messages.
     #[error(transparent)]
     Version(NoCommonVersion),
     /// The daemon's shared memory is laid out in another version than this library knows.
@@ -56,39 +65,48 @@ pub enum Error {
     /// The daemon refused a request.
     #[error("covalentd refused to {request}: {reason}")]
     Refused {
-        /// What was asked, as a phrase: `bind pipe 3 to any frame`.
+        /// The request, as a phrase: `bind pipe 3 to any frame`.
         request: String,
         /// The daemon's words.
         reason: String,
     },
-    /// The deadline passed first. Nothing was sent that is still under way, except where the variant
+    /// The deadline passed first. Nothing is in flight. If a verb is in flight, the variant
     /// [`Error::InDoubt`] is used instead.
     #[error("the deadline passed before {what}")]
     Deadline {
-        /// What was waited for.
+        /// The awaited event.
         what: &'static str,
     },
-    /// The deadline passed while a verb was under way: it may or may not have been executed by now. It is not lost; a
-    /// later [`Verbs::poll`](crate::Verbs::poll) or [`Verbs::wait`](crate::Verbs::wait) brings its completion. It has no name for
-    /// [`Verbs::ask`](crate::Verbs::ask): that comes with [`Outcome::InDoubt`](crate::Outcome::InDoubt) alone, when no path is left.
-    #[error("the deadline passed while verb {} was under way: whether it was executed will be told by a later poll", id.number())]
+    /// The deadline passed while a verb was in flight: it may or may not have been executed. A
+    /// later [`Verbs::poll`](crate::Verbs::poll) or [`Verbs::wait`](crate::Verbs::wait) returns its
+    /// completion. The verb has no name for [`query_in_doubt`](crate::Verbs::query_in_doubt): only
+    /// [`Outcome::InDoubt`](crate::Outcome::InDoubt) carries one, when no path is left.
+    #[error(
+        "the deadline passed while verb {} was in flight: a later poll reports whether it was \
+         executed",
+        id.number()
+    )]
     InDoubt {
         /// The verb's number.
         id: VerbId,
     },
-    /// As many verbs are under way as the queue takes, or the pipe to the daemon is full: take completions first.
+    /// As many verbs are in flight as the queue accepts, or the pipe to the daemon is full. Take
+    /// completions first.
     #[error(
-        "no room to post: {outstanding} of {depth} verbs are under way. Take completions with poll, then post again"
+        "no room to post: {outstanding} of {depth} verbs are in flight. Take completions with \
+         poll, then post again"
     )]
     QueueFull {
-        /// Verbs under way.
+        /// Verbs in flight.
         outstanding: usize,
         /// Verbs that the queue takes.
         depth: usize,
     },
-    /// A group takes no message now, because some member's application has not taken the earlier ones.
+    /// The group accepts no message now, because some member's application has not taken the
+    /// earlier ones.
     #[error(
-        "group `{group}` takes nothing now: take events, then try again. `Group::holds_up` may name the member that is waited for"
+        "group `{group}` accepts no message now: take events, then try again. `Group::holds_up` \
+         may name the member that delays it"
     )]
     GroupFull {
         /// Its name.
@@ -100,9 +118,11 @@ pub enum Error {
         /// Its name.
         group: String,
     },
-    /// Nobody waits for this piece of a group's state: the view ended, or the last piece was given.
+    /// No member waits for this piece of the group's state: the view ended, or the last piece was
+    /// given.
     #[error(
-        "group `{group}`: nobody waits for this piece of state any more; give the state anew when it is wanted again"
+        "group `{group}`: no member waits for this piece of state any more; give the state again \
+         when it is requested"
     )]
     StateUnwanted {
         /// Its name.
@@ -111,30 +131,37 @@ pub enum Error {
     /// A verb was not executed.
     #[error("the verb was not executed: {0}")]
     VerbRefused(Refusal),
-    /// A verb's other node lost its memory of it, almost always because it started afresh: nobody knows whether the verb was executed. One several hops away that lives may have had to make room.
+    /// The other node's daemon lost its record of the verb, almost always because it restarted.
+    /// Whether the verb was executed is unknown. A daemon several hops away may instead have
+    /// dropped the record to make room.
     #[error(
-        "the other node's daemon lost its memory of the verb, almost always because it restarted: whether it was executed is unknown; after a restart an ordinary region is gone, a durable one is there again once its owner has registered it"
+        "the other node's daemon lost its record of the verb, almost always because it restarted: \
+         whether it was executed is unknown; after a restart an ordinary region no longer exists, \
+         and a durable one exists again once its owner has registered it"
     )]
     PeerRestarted,
-    /// The own daemon ended while a verb was under way, without a word of how it ended: it was executed at most once.
+    /// The local daemon stopped while a verb was in flight and did not report its outcome. The verb
+    /// was executed at most once.
     #[error(
-        "covalentd was restarted while the verb was under way, and nobody can tell whether it was executed; at most once, if so"
+        "covalentd was restarted while the verb was in flight, and it is unknown whether the verb \
+         was executed; it was executed at most once"
     )]
     Forgotten,
-    /// More bytes were asked for than the pipe ever holds at a time.
+    /// The caller requested more bytes than the pipe can ever hold at a time.
     #[error(
-        "{wanted_bytes} bytes were asked for and the pipe holds {holds_bytes}: open a larger pipe, or free what is held"
+        "{wanted_bytes} bytes were requested and the pipe holds {holds_bytes}: open a larger pipe, \
+         or free held bytes"
     )]
     PipeTooSmall {
-        /// How many were asked for.
+        /// Number of bytes requested.
         wanted_bytes: u64,
         /// How many there can be.
         holds_bytes: u64,
     },
-    /// No neighbour is known by that identity.
-    #[error("the verb was not executed: no such neighbour")]
+    /// No neighbor is known by that identity.
+    #[error("the verb was not executed: no such neighbor")]
     NoSuchPeer,
-    /// No node of that name is a neighbour.
+    /// No node of that name is a neighbor.
     #[error("no node named `{name}` is known here; known: {known}")]
     UnknownNode {
         /// The name looked for.
@@ -148,15 +175,15 @@ pub enum Error {
     /// An argument that can never work.
     #[error("{0}")]
     Invalid(String),
-    /// The daemon sent what this library cannot understand. The device is no longer usable.
-    #[error("covalentd sent something unintelligible: {0}")]
+    /// The daemon sent data that this library cannot decode. The device is no longer usable.
+    #[error("covalentd sent an invalid message: {0}")]
     Unintelligible(String),
     /// The operating system refused something.
     #[error("{what}: {cause}")]
     System {
-        /// What was being done.
+        /// The operation that failed.
         what: &'static str,
-        /// What the system said.
+        /// The system's error.
         cause: io::Error,
     },
 }
@@ -198,7 +225,7 @@ impl SendRefusal {
     }
 }
 
-/// What this library's calls return.
+/// Result of this library's calls.
 pub type Result<T> = std::result::Result<T, Error>;
 
 fn connect_advice(error: &io::Error) -> &'static str {
@@ -207,7 +234,7 @@ fn connect_advice(error: &io::Error) -> &'static str {
             "Is the daemon running, and is this the socket of its `node.runtime_dir`?"
         }
         io::ErrorKind::ConnectionRefused => {
-            "The socket is left over from a daemon that is gone; start covalentd."
+            "The socket is left over from a stopped daemon; start covalentd."
         }
         io::ErrorKind::PermissionDenied => {
             "Run as root or as the daemon's user, or join the group of its `node.group`."

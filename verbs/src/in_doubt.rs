@@ -7,10 +7,11 @@ use crate::{
     outstanding::Answer,
 };
 
-/// The name of a verb in doubt, by which [`Verbs::ask`](crate::Verbs::ask) learns its end: from any program of the same user
-/// on the same node, also when the one that posted the verb is gone. Good for as long as the node's daemon lives.
+/// The name of a verb in doubt. [`query_in_doubt`](crate::Verbs::query_in_doubt) queries the verb's
+/// outcome by it, from any program of the same user on the same node, even if the program that
+/// posted the verb is gone. Valid while the node's daemon runs.
 ///
-/// It may be written down as its bytes, which mean nothing to anybody else.
+/// It may be stored as bytes, which have no meaning for other users.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct InDoubtId(ExchangeName);
 
@@ -24,13 +25,14 @@ impl InDoubtId {
         self.0.to_bytes()
     }
 
-    /// The name that was written down as `bytes`. If it was not one, asking for it says that it is forgotten.
+    /// Returns the name that was stored as `bytes`. If they were never a name, a query for it
+    /// completes as forgotten.
     #[must_use]
     pub fn from_bytes(bytes: &[u8; Self::BYTES]) -> Self {
         Self(ExchangeName::from_bytes(bytes))
     }
 
-    /// The name that the daemon told of a verb with such an answer.
+    /// The name that the daemon sent for a verb with such a reply.
     pub(crate) const fn new(mut name: ExchangeName, answer: Answer) -> Self {
         name.note = match answer {
             Answer::Nothing => 0,
@@ -53,7 +55,8 @@ impl InDoubtId {
             2 => Answer::Data,
             note => {
                 return Err(Error::Invalid(format!(
-                    "the name of a verb in doubt has {note} at byte 11: it was not written down as it was told"
+                    "the name of a verb in doubt has {note} at byte 11: it was not stored as it \
+                     was returned"
                 )));
             }
         })

@@ -1,34 +1,47 @@
-//! What applications link: pipes, regions and atomic verbs.
+//! The client library for applications: pipes, regions and atomic verbs.
 //!
-//! A program attaches to its node's daemon with [`Device::attach`], one device in each thread, and opens through it
+//! A program attaches to its node's daemon with [`Device::attach`], one device in each thread, and
+//! opens the following objects through it:
 //!
-//! | object | what it is |
+//! | object | purpose |
 //! |---|---|
-//! | [`RxPipe`], [`TxPipe`], [`RxTxPipe`] | frames, each at the next multiple of 64 bytes in memory shared with the daemon: received, sent, or sent back in place |
-//! | [`BytePipe`] | what UDP datagrams carry, without gaps: messages of one size, with their length before them, or delimited ([`framing`]) |
-//! | [`Region`] | memory of one's own that verbs of any node act on |
+//! | [`RxPipe`], [`TxPipe`], [`RxTxPipe`] | frames: received, sent, or sent back in place |
+//! | [`BytePipe`] | the payloads of UDP datagrams, without gaps |
+//! | [`Region`] | memory of this application that verbs of any node access |
 //! | [`ReceiveQueue`] | messages that verbs of any node send to it, whole and in one order |
-//! | [`Group`] | multicasts that all members of a group deliver in one order, and views, which tell who they are |
+//! | [`Group`] | multicasts that all members deliver in one order, and views of the members |
 //! | [`Verbs`] | a queue of verbs on regions, local or remote: post and poll, or block |
 //!
+//! Frames are in memory shared with the daemon, each at the next multiple of 64 bytes. A
+//! [`framing`] splits the contents of a [`BytePipe`] into messages: of one size, with their length
+//! before them, or delimited.
+//!
 //! # Words and bytes
-//! Words are `u64` values in the caller's own byte order; they are little-endian on the wire and where a region is read or written as bytes. Frames
-//! are bytes as on the wire. Lengths, offsets and sizes are in bytes, and say so in their names.
+//! Words are `u64` values in the caller's byte order. They are little-endian on the wire, and where
+//! a region is read or written as bytes. Frames are bytes as on the wire. Lengths, offsets and
+//! sizes are in bytes, as their names state.
 //!
 //! # Threads
-//! A [`Device`] is `Send` and not `Sync`; what is opened through it borrows it and stays on its thread. A [`Client`] is used by one thread at a time. A
-//! [`Region`] is shared freely, and so is plain data: [`RemoteRegion`], [`Match`], [`PipeTuning`], [`PipeCounters`], every [`framing`] supplied.
+//! A [`Device`] is `Send` and not `Sync`. Objects opened through it borrow it and stay on its
+//! thread. Use a [`Client`] on one thread at a time. A [`Region`] may be shared freely. So may
+//! plain data: [`RemoteRegion`], [`Match`], [`PipeTuning`], [`PipeCounters`], and every supplied
+//! [`framing`].
 //!
 //! # Waiting
-//! Every call that may wait for others has a variant with a deadline ([`std::time::Instant`]); those that only ask the daemon for something (open, bind, tune,
-//! status, and dropping what was opened) wait for its answer, each no longer than [`Device::set_request_timeout`] says. Calls that do not wait say so. A call
-//! that waits spins for [`SPIN`], then sleeps in `poll(2)`. When the daemon ends, each returns [`Error::DaemonGone`], unless the device is to find it again ([`Device::set_reconnect`]).
+//! Every call that may wait for other parties has a variant with a deadline
+//! ([`std::time::Instant`]). Calls that only send a request to the daemon wait for its reply: open,
+//! bind, tune, status, and dropping an opened object. Each waits at most for the time of
+//! [`Device::set_request_timeout`]. Calls that do not wait are documented as such.
+//!
+//! A waiting call spins for [`SPIN`], then sleeps in `poll(2)`. When the daemon stops, each call
+//! returns [`Error::DaemonGone`], unless the device reconnects ([`Device::set_reconnect`]).
 //!
 //! # Bounds
-//! Nothing queues without end. A full RX pipe drops and counts; a full TX pipe, a full verb queue and a full receive queue refuse.
+//! No queue is unbounded. A full RX pipe drops and counts. A full TX pipe, a full verb queue and a
+//! full receive queue refuse.
 //!
 //! # Examples
-//! Send a frame to oneself over whatever is plugged into port `p0` and wait a second for it:
+//! Send a frame over the link of port `p0`, and wait a second for it to come back:
 //! ```no_run
 //! use std::time::{Duration, Instant};
 //!
@@ -45,21 +58,21 @@
 //! ```
 #![forbid(unsafe_code)]
 
-mod again;
 mod blocking;
 mod bytes;
-mod carry;
 mod client;
 mod device;
 mod error;
+mod generations;
 mod group;
 mod in_doubt;
-mod lives;
 mod outstanding;
 mod queue;
 mod receive;
+mod reconnect;
 mod region;
 mod remote;
+mod replay;
 mod rx;
 mod rx_tx;
 mod shared;
@@ -76,20 +89,20 @@ pub use covalent_api::{
 
 pub use covalent_pipe::{framing, nic::NicCounters as PipeCounters};
 
-pub use again::{Carried, Reconnection};
 pub use blocking::Mismatch;
 pub use bytes::{ByteBatch, BytePipe};
 pub use client::{Client, NodeInfo, REQUEST_TIMEOUT};
 pub use covalent_protocol::group::{
-    Contact, Contacts, GroupCounters, GroupStanding, Life, MEMBERS_MAX, MULTICAST_BYTES_MAX,
+    Contact, Contacts, GroupCounters, GroupStanding, Incarnation, MEMBERS_MAX, MULTICAST_BYTES_MAX,
     Members, STATE_BYTES_MAX, Stop, View,
 };
 pub use device::{Device, PipeId, SPIN};
 pub use error::{Error, Result, SendRefusal};
-pub use group::{GROUPS_MAX, Group, GroupEvent, GroupOptions, GroupSeat};
+pub use group::{GROUPS_MAX, Group, GroupBuilder, GroupEvent, GroupOptions};
 pub use in_doubt::InDoubtId;
 pub use queue::{Batch, VERBS_DEPTH, VERBS_DEPTH_MAX, Verbs};
 pub use receive::{Message, RECEIVE_QUEUE_BYTES_MIN, ReceiveQueue};
+pub use reconnect::{Carried, Reconnection};
 pub use region::{Region, RegionOptions};
 pub use remote::RemoteRegion;
 pub use rx::{Packets, Position, RxBatch, RxPipe};

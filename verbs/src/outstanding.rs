@@ -1,9 +1,9 @@
-//! Verbs that were posted and not yet handed back: a fixed table, so that the number under way is bounded and a
-//! completion that nobody waits for is recognised whatever number it bears.
+//! Verbs that were posted and not yet returned: a fixed table. It bounds the number in flight, and
+//! recognizes a completion of no posted verb by its number.
 
 use crate::{shared::Owner, verb::VerbId};
 
-/// What executing a verb answers.
+/// Kind of a verb's reply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Answer {
     /// Nothing.
@@ -16,32 +16,32 @@ pub(crate) enum Answer {
     Path,
 }
 
-/// What is remembered of a verb under way.
+/// Data kept for a verb in flight.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Posted {
     /// The caller's own number for it.
     pub(crate) user_data: u64,
     /// How to read its reply.
     pub(crate) answer: Answer,
-    /// Who is told.
+    /// The recipient of the completion.
     pub(crate) owner: Owner,
 }
 
-/// What a completion's number turned out to name.
+/// The verb that a completion's number names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Found {
-    /// A verb under way.
+    /// A verb in flight.
     Outstanding(Posted),
-    /// A verb under way whose doubt was already reported.
+    /// A verb in flight whose doubt was already reported.
     AlreadyInDoubt,
-    /// A verb that nobody wants to know about any more.
+    /// A verb whose completion is not needed any more.
     Disowned,
-    /// Nothing under way: never posted, or its final completion was already taken.
+    /// No verb in flight: never posted, or its final completion was already taken.
     Unknown,
 }
 
-/// Table of verbs under way. A number is the entry's index (low 32 bits) and its generation (high 32 bits), so a late
-/// or repeated completion never matches the entry's next tenant.
+/// Table of verbs in flight. A number is the entry's index (low 32 bits) and its generation (high
+/// 32 bits), so a late or repeated completion never matches the entry's next verb.
 #[derive(Debug)]
 pub(crate) struct Outstanding {
     entries: Box<[Entry]>,
@@ -53,11 +53,11 @@ pub(crate) struct Outstanding {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
     Free,
-    UnderWay,
+    InFlight,
     InDoubt,
     /// The final completion has arrived and waits to be handed to the caller.
     Arrived,
-    /// Under way, and nobody wants to know.
+    /// In flight, and the completion is not needed.
     Disowned,
 }
 
@@ -69,7 +69,7 @@ struct Entry {
 }
 
 impl Outstanding {
-    /// Room for `depth` verbs.
+    /// Creates a table for `depth` verbs.
     pub(crate) fn new(depth: u32) -> Self {
         let free_entry = Entry {
             generation: 1,
@@ -91,21 +91,21 @@ impl Outstanding {
     pub(crate) fn open(&mut self, posted: Posted) -> Option<VerbId> {
         let index = self.free.pop()?;
         let entry = &mut self.entries[index as usize];
-        entry.state = State::UnderWay;
+        entry.state = State::InFlight;
         entry.posted = posted;
         self.own += usize::from(posted.owner == Owner::APPLICATION);
         Some(id(entry.generation, index))
     }
 
-    /// Takes back an [`Outstanding::open`] whose verb could not be posted.
+    /// Reverts an [`Outstanding::open`] whose verb could not be posted.
     pub(crate) fn abandon(&mut self, id: VerbId) {
         self.release(id);
     }
 
-    /// Nobody wants the completion any more: when it comes the entry is free.
+    /// The completion is not needed any more. When it arrives, the entry becomes free.
     pub(crate) fn disown(&mut self, id: VerbId) {
         if let Some(entry) = self.entry(id)
-            && matches!(entry.state, State::UnderWay | State::InDoubt)
+            && matches!(entry.state, State::InFlight | State::InDoubt)
         {
             entry.state = State::Disowned;
         }
@@ -114,7 +114,7 @@ impl Outstanding {
     /// Looks at a completion that is not final.
     pub(crate) fn in_doubt(&mut self, id: VerbId) -> Found {
         match self.entry(id) {
-            Some(entry) if entry.state == State::UnderWay => {
+            Some(entry) if entry.state == State::InFlight => {
                 entry.state = State::InDoubt;
                 Found::Outstanding(entry.posted)
             }
@@ -124,10 +124,10 @@ impl Outstanding {
         }
     }
 
-    /// Looks at a final completion. The entry stays taken until [`Outstanding::taken`].
+    /// Handles a final completion. The entry stays taken until [`Outstanding::taken`].
     pub(crate) fn arrived(&mut self, id: VerbId) -> Found {
         match self.entry(id) {
-            Some(entry) if matches!(entry.state, State::UnderWay | State::InDoubt) => {
+            Some(entry) if matches!(entry.state, State::InFlight | State::InDoubt) => {
                 entry.state = State::Arrived;
                 Found::Outstanding(entry.posted)
             }
@@ -144,19 +144,19 @@ impl Outstanding {
         self.release(id);
     }
 
-    /// Of everything whose end is still to come, and that `stays` does not accept, nobody will hear: returns what the application waits for, with its own numbers, as arrived.
-    /// What nobody wanted to know is free.
-    pub(crate) fn forget(&mut self, stays: impl Fn(VerbId) -> bool) -> Vec<(VerbId, u64)> {
+    /// Gives up all verbs in flight that `keeps` does not accept. Returns those that the
+    /// application waits for, with its own numbers, as arrived. Frees the disowned ones.
+    pub(crate) fn forget(&mut self, keeps: impl Fn(VerbId) -> bool) -> Vec<(VerbId, u64)> {
         let mut forgotten = Vec::new();
         for index in 0..self.entries.len() {
             let entry = &mut self.entries[index];
             let id = id(entry.generation, index as u32);
             match entry.state {
-                State::UnderWay | State::InDoubt if !stays(id) => {
+                State::InFlight | State::InDoubt if !keeps(id) => {
                     entry.state = State::Arrived;
                     forgotten.push((id, entry.posted.user_data));
                 }
-                State::Disowned if !stays(id) => self.release(id),
+                State::Disowned if !keeps(id) => self.release(id),
                 _ => {}
             }
         }
@@ -164,10 +164,10 @@ impl Outstanding {
     }
 
     /// Whether the final completion of `id` is still to come.
-    pub(crate) fn is_under_way(&self, id: VerbId) -> bool {
+    pub(crate) fn is_in_flight(&self, id: VerbId) -> bool {
         self.entries.get(index(id)).is_some_and(|entry| {
             entry.generation == generation(id)
-                && matches!(entry.state, State::UnderWay | State::InDoubt)
+                && matches!(entry.state, State::InFlight | State::InDoubt)
         })
     }
 
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn never_more_than_its_depth_and_an_entry_is_free_again_only_when_taken() {
+    fn a_table_holds_up_to_its_depth_and_only_taken_entries_are_free() {
         let mut table = Outstanding::new(2);
         let first = table.open(posted(10)).unwrap();
         let second = table.open(posted(20)).unwrap();
@@ -307,9 +307,9 @@ mod tests {
         let id = table.open(posted(7)).unwrap();
         assert_eq!(table.in_doubt(id), Found::Outstanding(posted(7)));
         assert_eq!(table.in_doubt(id), Found::AlreadyInDoubt);
-        assert!(table.is_under_way(id));
+        assert!(table.is_in_flight(id));
         assert_eq!(table.arrived(id), Found::Outstanding(posted(7)));
-        assert!(!table.is_under_way(id));
+        assert!(!table.is_in_flight(id));
         assert_eq!(
             table.in_doubt(id),
             Found::Unknown,

@@ -18,7 +18,7 @@ use covalent_protocol::{
     Moment,
     verb::{
         self as codec, MULTI_COMMIT_WORDS_MAX, Status,
-        doubt::Ask,
+        doubt::DoubtQuery,
         envelope::{
             COMPLETION_BYTES_MAX, Completion as Envelope, CompletionOutcome, SUBMIT_BYTES_MAX,
             Submit,
@@ -27,19 +27,19 @@ use covalent_protocol::{
 };
 
 use crate::{
-    carry::{self, GivenBack},
     device::{Device, Stage, broken, foreign},
     error::{Error, Result},
     in_doubt::InDoubtId,
     outstanding::{Answer, Found, Outstanding, Posted},
     remote::RemoteRegion,
+    replay::{self, GivenBack},
     shared::{Ended, GroupEnds, Owner},
     stamp::Stamp,
     tx::wait_for_room,
     verb::{CommitWord, Completion, Mode, Outcome, Refusal, Target, Verb, VerbId},
 };
 
-/// Verbs that a queue takes at a time unless told otherwise.
+/// Default number of verbs in flight in a queue.
 pub const VERBS_DEPTH: u32 = 256;
 
 /// Most verbs that a queue can be made to take at a time.
@@ -48,26 +48,32 @@ pub const VERBS_DEPTH_MAX: u32 = 16_384;
 /// Smallest pipe that the daemon makes, in bytes.
 const PIPE_BYTES_MIN: u64 = 64 * 1024;
 
-/// Ring bytes of a usual submission: an atomic's. A queue whose every verb is longer is full sooner.
+/// Ring bytes of a typical submission, an atomic verb. A queue with only longer verbs is full
+/// sooner.
 const SUBMIT_BYTES_USUAL: u64 = 64;
 
 /// Ring bytes of the longest completion and of the notice of doubt that may come before it.
 const COMPLETION_BYTES_WORST: u64 = (COMPLETION_BYTES_MAX.next_multiple_of(64) + 64) as u64;
 
-/// First and longest pause before a busy verb is posted again: a round trip or two, and what nobody waits for in vain.
+/// First and longest pause before a busy verb is posted again: one or two round trips, and a bound
+/// on needless waiting.
 const BUSY_PAUSE_MIN: Duration = Duration::from_micros(10);
 const BUSY_PAUSE_MAX: Duration = Duration::from_millis(1);
 
-/// A queue of verbs: post them with a number of one's own, and take completions that bear it.
+/// A queue of verbs. Post verbs with a number of your own, and take completions that carry it.
 ///
-/// Every call here is for its device's thread alone. Words are in the caller's own byte order; read and written as bytes they are little-endian. Completions come in the order in which the verbs ended, not in that of posting. Every verb is executed exactly once or
-/// refused, and its final completion comes exactly once; [`Outcome`] lists the rest. The number under way is bounded ([`Verbs::depth`]):
-/// beyond it posting is refused, so nothing queues without end.
+/// Use it only on its device's thread. Words are in the caller's byte order. Read and written as
+/// bytes, they are little-endian. Completions have the order in which the verbs completed, not the
+/// order of posting. Every verb is executed exactly once or refused, and has exactly one final
+/// completion. [`Outcome`] lists the other cases. The number in flight is bounded
+/// ([`Verbs::depth`]). Beyond it posting is refused, so no queue grows without bound.
 ///
-/// Besides, every verb has a blocking call of its own, with a variant that takes a deadline. They may be mixed with posted verbs, whose
-/// completions are then kept for the next [`Verbs::poll`].
+/// Every verb also has a blocking call, with a variant that takes a deadline. Blocking calls and
+/// posted verbs may be mixed. Completions of posted verbs are then kept for the next
+/// [`Verbs::poll`].
 ///
-/// When the queue is dropped, or the daemon ends, verbs under way still end at the other node, but nobody is told how.
+/// When the queue is dropped, or the daemon stops, verbs in flight still complete at the other
+/// node, but their outcome is not reported.
 ///
 /// # Examples
 /// ```no_run
@@ -103,11 +109,12 @@ pub struct Verbs<'d> {
     pub(crate) outstanding: Outstanding,
     /// Completions for the groups of the device.
     pub(crate) group_ends: GroupEnds,
-    /// Completions taken from the pipe and not by the caller: at most a notice of doubt and a final one for each entry of the table.
+    /// Completions taken from the pipe and not by the caller: at most a notice of doubt and a final
+    /// one for each entry of the table.
     arrived: VecDeque<Completion>,
     last_stamp: Stamp,
-    /// The device's life that the pipes are of.
-    life: u32,
+    /// The daemon incarnation that the pipes belong to.
+    generation: u32,
 }
 
 impl<'d> Verbs<'d> {
@@ -120,7 +127,7 @@ impl<'d> Verbs<'d> {
         // The larger first: the daemon takes no verb before there is a pipe for its completion.
         let complete_bytes = pipe_bytes(depth, COMPLETION_BYTES_WORST);
         let mut complete = device.open_pipe(PipeKind::VerbComplete, complete_bytes, None)?;
-        let life = device.life();
+        let generation = device.generation();
         let submit = match device.open_pipe(
             PipeKind::VerbSubmit,
             pipe_bytes(depth, SUBMIT_BYTES_USUAL),
@@ -132,10 +139,11 @@ impl<'d> Verbs<'d> {
                 return Err(error);
             }
         };
-        // The daemon was gone and came back in between: completions come into the memory that the next one made.
-        if device.life() != life {
-            let (_, again) = device.take_again(complete.id)?;
-            complete.memory = again.memory;
+        // The daemon was gone and came back in between. Completions arrive in the memory of the
+        // next daemon.
+        if device.generation() != generation {
+            let (_, renewed) = device.take_next_memory(complete.id)?;
+            complete.memory = renewed.memory;
         }
         Ok(Self {
             device,
@@ -147,12 +155,12 @@ impl<'d> Verbs<'d> {
             group_ends: GroupEnds::default(),
             arrived: VecDeque::with_capacity(2 * depth as usize),
             last_stamp: Stamp::default(),
-            life: device.life(),
+            generation: device.generation(),
         })
     }
 
-    /// Verbs under way, those included whose final completion waits to be taken. What [groups](crate::Group) have under way is not
-    /// counted.
+    /// Returns the number of verbs in flight, including those whose final completion waits to be
+    /// taken. Verbs of [groups](crate::Group) are not counted.
     #[must_use]
     pub fn outstanding(&self) -> usize {
         self.outstanding.own()
@@ -164,18 +172,20 @@ impl<'d> Verbs<'d> {
         self.outstanding.depth()
     }
 
-    /// The stamp of the completion that was handed out last; after a blocking call that of its verb.
+    /// Returns the stamp of the completion that was returned last. After a blocking call this is
+    /// the stamp of its verb.
     #[must_use]
     pub const fn last_stamp(&self) -> Stamp {
         self.last_stamp
     }
 
-    /// Looks a region up by its name on its node. Blocks for the answer; what a name stands for is asked of the own daemon first, for no longer than
-    /// [`Device::set_request_timeout`] says.
+    /// Looks up a region by its name on its node. Blocks for the reply. For a target name, this
+    /// first queries the local daemon for the node, at most for the time of
+    /// [`Device::set_request_timeout`].
     ///
     /// # Errors
-    /// [`Error::UnknownNode`], [`Error::NoSuchPeer`], [`Error::VerbRefused`] with [`Refusal::UnknownRegion`], [`Error::QueueFull`],
-    /// [`Error::DaemonGone`].
+    /// [`Error::UnknownNode`], [`Error::NoSuchPeer`], [`Error::VerbRefused`] with
+    /// [`Refusal::UnknownRegion`], [`Error::QueueFull`], [`Error::DaemonGone`].
     pub fn open_region(&mut self, target: Target<'_>, name: &str) -> Result<RemoteRegion> {
         self.open_region_until(target, name, None)
     }
@@ -209,7 +219,7 @@ impl<'d> Verbs<'d> {
         self.ring()?;
         let outcome = match self.wait_until(id, deadline) {
             Err(Error::InDoubt { .. }) => {
-                // Looking changes nothing, so nobody needs to know how it ends.
+                // A lookup changes nothing, so its outcome is not needed.
                 self.outstanding.disown(id);
                 self.arrived.retain(|completion| completion.id != id);
                 return Err(Error::Deadline {
@@ -254,8 +264,8 @@ impl<'d> Verbs<'d> {
             Target::Name(name) => {
                 let status = self.device.status_until(deadline)?;
                 let is_wanted = |link: &&LinkStatus| link.peer_name.as_deref() == Some(name);
-                let neighbour = status.links.iter().find(is_wanted);
-                neighbour
+                let neighbor = status.links.iter().find(is_wanted);
+                neighbor
                     .and_then(|link| link.peer)
                     .or_else(|| far_node(name, &status.nodes))
                     .map(Guid::bits)
@@ -264,11 +274,16 @@ impl<'d> Verbs<'d> {
         }
     }
 
-    /// Posts a verb. `user_data` comes back in its completions and means nothing here; it need not be unique. Does not block.
+    /// Posts a verb. Its completions carry `user_data`, which this library does not interpret and
+    /// which need not be unique. Does not block.
     ///
     /// # Errors
-    /// [`Error::QueueFull`] when no more can be under way; [`Error::Invalid`] for a misaligned offset or one beyond 2³², an empty or too long
-    /// range, no words or too many; [`Error::DaemonGone`]. Nothing was posted then.
+    /// - [`Error::QueueFull`] if no more verbs can be in flight.
+    /// - [`Error::Invalid`] for a misaligned offset or one beyond 2³², an empty or too long range,
+    ///   and no words or too many.
+    /// - [`Error::DaemonGone`].
+    ///
+    /// On an error nothing was posted.
     pub fn post(
         &mut self,
         region: &RemoteRegion,
@@ -281,8 +296,9 @@ impl<'d> Verbs<'d> {
         Ok(id)
     }
 
-    /// Begins a batch: verbs that are posted one after the other and of which the lane is told at once.
-    #[must_use = "what is posted by itself rings the doorbell each time"]
+    /// Starts a batch: verbs that are posted one after the other. The lane is notified of all of
+    /// them at once.
+    #[must_use = "a verb that is posted without a batch rings the doorbell each time"]
     pub const fn batch(&mut self) -> Batch<'_, 'd> {
         Batch { verbs: self }
     }
@@ -341,35 +357,41 @@ impl<'d> Verbs<'d> {
         self.keep(id, written)
     }
 
-    /// Asks what became of a verb that was in doubt, by the name in [`Outcome::InDoubt`], also of one that another program of
-    /// the same user posted. The completion says it as that of the verb would have, or [`Outcome::Undone`],
-    /// [`Outcome::NeverSeen`], [`Outcome::Forgotten`]; while no path leads to the other node it is [`Outcome::InDoubt`] once
-    /// more, and another one follows when one returns. Does not block.
+    /// Queries the outcome of a verb in doubt by the name from [`Outcome::InDoubt`]. Another
+    /// program of the same user may have posted the verb. Does not block.
     ///
-    /// Whoever posted the verb and still is there is told as ever, and what was reversed is applied afresh for it: then the
-    /// answer here waits for the end of that.
+    /// The completion has the outcome that the verb's completion would have, or
+    /// [`Outcome::Undone`], [`Outcome::NeverSeen`], [`Outcome::Forgotten`]. While no path leads to
+    /// the other node, it is [`Outcome::InDoubt`] once more. Another completion follows when a path
+    /// returns.
+    ///
+    /// If the program that posted the verb is still running, it receives its completion as usual. A
+    /// reversed verb is applied again for that program, and the query then completes after it.
     ///
     /// # Errors
-    /// [`Error::QueueFull`], [`Error::DaemonGone`], and [`Error::Invalid`] for bytes that were never a name. Nothing was asked
-    /// then.
+    /// - [`Error::QueueFull`], [`Error::DaemonGone`].
+    /// - [`Error::Invalid`] for bytes that were never a name.
+    ///
+    /// On an error no query was sent.
     ///
     /// # Examples
     /// ```no_run
     /// use covalent_verbs::{Device, InDoubtId, Outcome};
     ///
-    /// // An earlier run of this program wrote down what it was told in `Outcome::InDoubt`, and ended.
-    /// let written: [u8; InDoubtId::BYTES] = std::fs::read("in-doubt")?.try_into().expect("a name");
+    /// // An earlier run of this program stored the name from `Outcome::InDoubt`, and exited.
+    /// let written: [u8; InDoubtId::BYTES] =
+    ///     std::fs::read("in-doubt")?.try_into().expect("a name");
     /// let device = Device::attach("/run/covalent/covalentd.sock", "example")?;
     /// let mut verbs = device.verbs()?;
-    /// let id = verbs.ask(&InDoubtId::from_bytes(&written), 0)?;
+    /// let id = verbs.query_in_doubt(&InDoubtId::from_bytes(&written), 0)?;
     /// match verbs.wait(id)?.outcome {
     ///     Outcome::Undone | Outcome::NeverSeen => println!("it was not executed: post it again"),
-    ///     Outcome::Forgotten => println!("nobody can tell: look at what it would have changed"),
+    ///     Outcome::Forgotten => println!("unknown: inspect the words that it would have changed"),
     ///     executed => println!("it was executed once: {executed:?}"),
     /// }
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn ask(&mut self, name: &InDoubtId, user_data: u64) -> Result<VerbId> {
+    pub fn query_in_doubt(&mut self, name: &InDoubtId, user_data: u64) -> Result<VerbId> {
         self.device.check_own()?;
         let posted = Posted {
             user_data,
@@ -379,21 +401,25 @@ impl<'d> Verbs<'d> {
         let Some(id) = self.outstanding.open(posted) else {
             return Err(self.full());
         };
-        let ask = Ask {
+        let query_in_doubt = DoubtQuery {
             user_data: id.number(),
             name: name.name(),
         };
-        let written = self.submit.reserve(Ask::BYTES).ok().and_then(|mut room| {
-            ask.encode(&mut room).ok()?;
-            room.commit();
-            Some(())
-        });
+        let written = self
+            .submit
+            .reserve(DoubtQuery::BYTES)
+            .ok()
+            .and_then(|mut room| {
+                query_in_doubt.encode(&mut room).ok()?;
+                room.commit();
+                Some(())
+            });
         let id = self.keep(id, written)?;
         self.ring()?;
         Ok(id)
     }
 
-    /// Keeps the number `id` for what was written, if it was.
+    /// Keeps the number `id` if the verb was written. Otherwise frees it.
     pub(crate) fn keep(&mut self, id: VerbId, written: Option<()>) -> Result<VerbId> {
         if written.is_none() {
             self.outstanding.abandon(id);
@@ -402,12 +428,12 @@ impl<'d> Verbs<'d> {
         Ok(id)
     }
 
-    /// Shows the lane what was put into the pipe.
+    /// Publishes the verbs in the pipe to the lane.
     pub(crate) fn ring(&mut self) -> Result<()> {
         self.device.check_own()?;
         if self.submit.publish() {
             let rung = self.device.ring(self.submit_id);
-            if self.life != self.device.life() || rung.is_err() {
+            if self.generation != self.device.generation() || rung.is_err() {
                 return rung
                     .or_else(|error| self.device.survive(error))
                     .and_then(|()| self.follow());
@@ -416,14 +442,15 @@ impl<'d> Verbs<'d> {
         Ok(())
     }
 
-    /// Takes over the pipes that the queue has since the daemon came back. Every verb that was under way is in the new one, or has ended.
+    /// Takes over the queue's pipes after the daemon came back. Every verb that was in flight is
+    /// then in the new pipe, or has completed.
     pub(crate) fn follow(&mut self) -> Result<()> {
-        while self.life != self.device.life() {
+        while self.generation != self.device.generation() {
             self.take_over()?;
             if self.submit.publish()
                 && let Err(error) = self.device.ring(self.submit_id)
             {
-                // Gone once more: what waits is still there.
+                // The daemon is gone once more. Waiting verbs are still in the pipe.
                 self.device.survive(error)?;
             }
         }
@@ -431,19 +458,19 @@ impl<'d> Verbs<'d> {
     }
 
     fn take_over(&mut self) -> Result<()> {
-        // What the old daemon told.
+        // Take the old daemon's completions.
         self.pump()?;
-        let in_order = self.device.ended_in_order(self.life);
-        let (_, complete) = self.device.take_again(self.complete_id)?;
-        let (life, submit) = self.device.take_again(self.submit_id)?;
-        let mut again = app::TxPipe::new(submit.memory).map_err(foreign)?;
+        let in_order = self.device.ended_in_order(self.generation);
+        let (_, complete) = self.device.take_next_memory(self.complete_id)?;
+        let (generation, submit) = self.device.take_next_memory(self.submit_id)?;
+        let mut renewed = app::TxPipe::new(submit.memory).map_err(foreign)?;
         // The rings are of one size.
-        let waiting = carry::post_again(in_order, self.submit.unsent(), |message| {
-            again.send(message).is_ok()
+        let waiting = replay::repost(in_order, self.submit.unsent(), |message| {
+            renewed.send(message).is_ok()
         });
-        self.submit = again;
+        self.submit = renewed;
         self.complete = app::RxPipe::new(complete.memory).map_err(foreign)?;
-        self.life = life;
+        self.generation = generation;
         let forgotten = self
             .outstanding
             .forget(|id| waiting.binary_search(&id).is_ok());
@@ -462,7 +489,7 @@ impl<'d> Verbs<'d> {
         Ok(())
     }
 
-    /// A call met `error`: goes on with the daemon that is back, if it is.
+    /// Handles the `error` of a call: continues if the daemon is back.
     #[cold]
     fn survive(&mut self, error: Error) -> Result<()> {
         self.device.survive(error)?;
@@ -473,8 +500,12 @@ impl<'d> Verbs<'d> {
         if let Some(violation) = self.submit.violation() {
             return broken(violation);
         }
-        // A queue that stays full may have nobody at its other end.
-        match self.device.look_alive().and_then(|()| self.follow()) {
+        // A queue that stays full may have no daemon at its other end.
+        match self
+            .device
+            .check_or_reconnect()
+            .and_then(|()| self.follow())
+        {
             Err(gone) => gone,
             Ok(()) => Error::QueueFull {
                 outstanding: self.outstanding.len(),
@@ -483,17 +514,19 @@ impl<'d> Verbs<'d> {
         }
     }
 
-    /// Takes completions that have come, as many as there are and `completions` has room for; returns how many. Does not block.
+    /// Takes completions that have arrived, as many as `completions` has room for. Returns their
+    /// number. Does not block.
     ///
-    /// A completion whose outcome [is not final](Outcome::is_final) is followed by another one for the same verb.
+    /// After a completion whose outcome [is not final](Outcome::is_final), another one for the same
+    /// verb follows.
     ///
     /// # Errors
-    /// [`Error::DaemonGone`] when there is none and will be none, [`Error::Unintelligible`].
+    /// [`Error::DaemonGone`] if there is none and none can arrive, [`Error::Unintelligible`].
     pub fn poll(&mut self, completions: &mut [Completion]) -> Result<usize> {
         let taken = self.take(completions)?;
         if taken == 0 {
-            self.device.look_alive()?;
-            if self.life != self.device.life() {
+            self.device.check_or_reconnect()?;
+            if self.generation != self.device.generation() {
                 self.follow()?;
                 return self.take(completions);
             }
@@ -501,7 +534,8 @@ impl<'d> Verbs<'d> {
         Ok(taken)
     }
 
-    /// Waits for completions, then takes them as [`Verbs::poll`] does: at least one, unless `completions` has no room or nothing is under way.
+    /// Waits for completions, then takes them as [`Verbs::poll`] does: at least one, unless
+    /// `completions` has no room or no verb is in flight.
     ///
     /// # Errors
     /// As [`Verbs::poll`].
@@ -534,17 +568,19 @@ impl<'d> Verbs<'d> {
             if taken > 0 {
                 return Ok(taken);
             }
-            // What comes may be a group's.
+            // The next completion may belong to a group.
             if let Err(error) = self.wait_for_arrival(deadline) {
                 self.survive(error)?;
             }
         }
     }
 
-    /// Waits for the end of one verb and takes its final completion. Those of others are kept for [`Verbs::poll`].
+    /// Waits until one verb completes and takes its final completion. Completions of other verbs
+    /// are kept for [`Verbs::poll`].
     ///
     /// # Errors
-    /// [`Error::Invalid`] when no such verb is under way, [`Error::DaemonGone`], [`Error::Unintelligible`].
+    /// [`Error::Invalid`] if no such verb is in flight, [`Error::DaemonGone`],
+    /// [`Error::Unintelligible`].
     pub fn wait(&mut self, id: VerbId) -> Result<Completion> {
         self.wait_until(id, None)
     }
@@ -552,7 +588,8 @@ impl<'d> Verbs<'d> {
     /// As [`Verbs::wait`], until `deadline`.
     ///
     /// # Errors
-    /// As [`Verbs::wait`]; [`Error::InDoubt`] when the deadline passes first: the verb is still under way.
+    /// As [`Verbs::wait`]. [`Error::InDoubt`] if the deadline passes first: the verb is still in
+    /// flight.
     pub fn wait_deadline(&mut self, id: VerbId, deadline: Instant) -> Result<Completion> {
         self.wait_until(id, Some(deadline))
     }
@@ -565,15 +602,15 @@ impl<'d> Verbs<'d> {
             if let Some(place) = self.arrived.iter().position(is_end)
                 && let Some(completion) = self.arrived.remove(place)
             {
-                // A notice of doubt that nobody took has nothing to say any more.
+                // A notice of doubt that was not taken is obsolete.
                 self.arrived.retain(|completion| completion.id != id);
                 self.outstanding.taken(id);
                 self.last_stamp = completion.stamp;
                 return Ok(completion);
             }
-            if !self.outstanding.is_under_way(id) {
+            if !self.outstanding.is_in_flight(id) {
                 return Err(Error::Invalid(format!(
-                    "verb {} is not under way",
+                    "verb {} is not in flight",
                     id.number()
                 )));
             }
@@ -585,17 +622,21 @@ impl<'d> Verbs<'d> {
         }
     }
 
-    /// Posts a verb, waiting for room if need be, and waits for its end. The outcome is that of a verb that was executed; what is not is an error.
+    /// Posts a verb, waiting for room if necessary, and waits until it completes. Returns the
+    /// outcome of an executed verb, and an error for one that was not executed.
     ///
-    /// One that is refused as [busy](Refusal::Busy), because it touches a word of an exchange that is still open, is posted again, after pauses that
-    /// grow to a millisecond. So is one that was refused with [`Refusal::NoResources`], some milliseconds long, if the device [is to find its daemon again](Device::set_reconnect): one that
-    /// ends gives back so what it never sent.
+    /// A verb that is refused as [busy](Refusal::Busy), because it touches a word of an open
+    /// exchange, is posted again after pauses that grow to a millisecond. If the device
+    /// [reconnects](Device::set_reconnect), a verb refused with [`Refusal::NoResources`] is also
+    /// posted again, for some milliseconds. A stopping daemon refuses verbs that it never sent in
+    /// this way.
     ///
-    /// The blocking calls below are this, one for each verb, in two phases.
+    /// The blocking calls below are this call, one for each verb, in two phases.
     ///
     /// # Errors
-    /// [`Error::VerbRefused`], [`Error::NoSuchPeer`], [`Error::PeerRestarted`], [`Error::Invalid`], [`Error::QueueFull`] when as many verbs
-    /// are under way as the queue takes, [`Error::DaemonGone`].
+    /// [`Error::VerbRefused`], [`Error::NoSuchPeer`], [`Error::PeerRestarted`], [`Error::Invalid`],
+    /// [`Error::DaemonGone`]. [`Error::QueueFull`] if as many verbs are in flight as the queue
+    /// accepts.
     pub fn execute(
         &mut self,
         region: &RemoteRegion,
@@ -608,8 +649,9 @@ impl<'d> Verbs<'d> {
     /// As [`Verbs::execute`], until `deadline`.
     ///
     /// # Errors
-    /// As [`Verbs::execute`], with [`Refusal::Busy`] among the refusals when it was busy to the end; [`Error::Deadline`] when it could not be posted in
-    /// time, [`Error::InDoubt`] when it was posted and has not ended in time.
+    /// As [`Verbs::execute`]. [`Error::VerbRefused`] with [`Refusal::Busy`] if the verb was busy
+    /// until the deadline. [`Error::Deadline`] if it could not be posted in time,
+    /// [`Error::InDoubt`] if it was posted and did not complete in time.
     pub fn execute_deadline(
         &mut self,
         region: &RemoteRegion,
@@ -632,11 +674,11 @@ impl<'d> Verbs<'d> {
         loop {
             let id = self.post_until(region, verb, mode, deadline)?;
             match self.wait_until(id, deadline)?.outcome {
-                // A daemon that ends gives back so what it never sent.
+                // A stopping daemon refuses verbs that it never sent in this way.
                 Outcome::Refused(Refusal::NoResources)
                     if self.device.reconnects()
                         && !is_over(deadline, pause)
-                        && given_back.may_be_an_end(self.life) =>
+                        && given_back.may_be_an_end(self.generation) =>
                 {
                     thread::sleep(pause);
                     pause = (2 * pause).min(BUSY_PAUSE_MAX);
@@ -659,7 +701,7 @@ impl<'d> Verbs<'d> {
     ) -> Result<VerbId> {
         loop {
             match self.post(region, verb, mode, 0) {
-                // The table has room, so it is the pipe that has none: the lane makes some.
+                // The table has room, so the pipe is full. The lane will make room.
                 Err(Error::QueueFull { outstanding, depth }) if outstanding < depth => {
                     let room = SUBMIT_BYTES_MAX as u64;
                     if let Err(error) = wait_for_room(self.device, &mut self.submit, room, deadline)
@@ -674,7 +716,7 @@ impl<'d> Verbs<'d> {
 
     /// Waits until something that the caller has not seen lies in the completion pipe.
     fn wait_for_arrival(&mut self, deadline: Option<Instant>) -> Result<()> {
-        if self.life != self.device.life() {
+        if self.generation != self.device.generation() {
             return self.follow();
         }
         let Self {
@@ -717,7 +759,7 @@ impl<'d> Verbs<'d> {
         Ok(taken)
     }
 
-    /// Moves what lies in the completion pipe to `arrived`, and what is for groups to where these look.
+    /// Moves completions from the pipe to `arrived`, and those of groups to `group_ends`.
     pub(crate) fn pump(&mut self) -> Result<()> {
         self.device.check_own()?;
         let Some(batch) = self.complete.recv() else {
@@ -737,7 +779,7 @@ impl<'d> Verbs<'d> {
             };
             match found {
                 Found::Outstanding(posted) if posted.owner != Owner::APPLICATION => {
-                    // One that is in doubt is under way, and nobody else is told.
+                    // A verb in doubt is still in flight. Groups receive no notice of doubt.
                     if let Some(ended) = ended(&envelope.outcome, posted.answer)? {
                         self.group_ends.push(id, &posted, ended);
                         of_groups = true;
@@ -751,29 +793,30 @@ impl<'d> Verbs<'d> {
                         user_data,
                         id,
                         outcome,
-                        stamp: Stamp::new(&envelope.told, moment),
+                        stamp: Stamp::new(&envelope.reported, moment),
                     });
                 }
                 Found::AlreadyInDoubt | Found::Disowned => {}
                 Found::Unknown => {
                     return Err(Error::Unintelligible(format!(
-                        "a completion of verb {}, which is not under way",
+                        "a completion of verb {}, which is not in flight",
                         id.number()
                     )));
                 }
             }
         }
-        // Whether the daemon waits for a doorbell is asked before the next sleep.
+        // Whether the daemon needs a doorbell is checked before the next sleep.
         batch.free_all();
         if of_groups {
-            self.forget_ends_of_the_gone();
+            self.forget_ends_of_dropped_groups();
         }
         Ok(())
     }
 }
 
-/// Verbs of which the lane is told at once, by one doorbell, when the batch is rung or dropped: fewer stores than as many [`Verbs::post`] and, if
-/// the lane sleeps, one system call instead of several.
+/// A batch of verbs. One doorbell notifies the lane of all of them when the batch is rung or
+/// dropped. It needs fewer stores than as many [`Verbs::post`] calls and, if the lane sleeps, one
+/// system call instead of several.
 ///
 /// # Examples
 /// ```no_run
@@ -783,7 +826,8 @@ impl<'d> Verbs<'d> {
 /// # let bank = verbs.open_region(Target::Name("b"), "bank")?;
 /// let mut batch = verbs.batch();
 /// for word in 0..16 {
-///     batch.post(&bank, Verb::FetchAdd { offset_bytes: 8 * word, delta: 1 }, Mode::TwoPhase, word)?;
+///     let add = Verb::FetchAdd { offset_bytes: 8 * word, delta: 1 };
+///     batch.post(&bank, add, Mode::TwoPhase, word)?;
 /// }
 /// batch.ring()?;
 /// # Ok::<(), covalent_verbs::Error>(())
@@ -794,10 +838,10 @@ pub struct Batch<'q, 'd> {
 }
 
 impl Batch<'_, '_> {
-    /// As [`Verbs::post`], but the lane may not see it before the batch is rung.
+    /// As [`Verbs::post`], but the lane may not see the verb before the batch is rung.
     ///
     /// # Errors
-    /// As [`Verbs::post`]. What was posted before stays in the batch.
+    /// As [`Verbs::post`]. Verbs posted before stay in the batch.
     pub fn post(
         &mut self,
         region: &RemoteRegion,
@@ -808,7 +852,7 @@ impl Batch<'_, '_> {
         self.verbs.put_verb(region, verb, mode, user_data)
     }
 
-    /// Tells the lane of all that was posted.
+    /// Notifies the lane of all posted verbs.
     ///
     /// # Errors
     /// [`Error::DaemonGone`].
@@ -819,7 +863,8 @@ impl Batch<'_, '_> {
 
 impl Drop for Batch<'_, '_> {
     fn drop(&mut self) {
-        // It fails only when the daemon is gone, and then the next call says so. What was rung is not rung again.
+        // This fails only if the daemon is gone, and the next call reports that. A rung batch is
+        // not rung again.
         let _ = self.verbs.ring();
     }
 }
@@ -831,7 +876,7 @@ impl Drop for Verbs<'_> {
     }
 }
 
-/// What a verb that was executed answered; an error for one that was not.
+/// Returns the outcome of an executed verb, or an error for one that was not executed.
 fn executed(outcome: Outcome) -> Result<Outcome> {
     match outcome {
         Outcome::Refused(refusal) => Err(Error::VerbRefused(refusal)),
@@ -845,8 +890,8 @@ fn executed(outcome: Outcome) -> Result<Outcome> {
     }
 }
 
-pub(crate) fn nonsense(asked: &str, outcome: &Outcome) -> Error {
-    Error::Unintelligible(format!("{outcome:?} in answer to {asked}"))
+pub(crate) fn nonsense(requested: &str, outcome: &Outcome) -> Error {
+    Error::Unintelligible(format!("{outcome:?} in answer to {requested}"))
 }
 
 fn pipe_bytes(depth: u32, each_bytes: u64) -> u64 {
@@ -907,7 +952,7 @@ fn with_request<T>(
     Ok(use_it(&codec::Request { rkey, offset, verb }))
 }
 
-/// As [`with_request`], for a multi-commit: the only verb whose operands are put together here.
+/// As [`with_request`], for a multi-commit: the only verb whose operands are assembled here.
 fn with_commit<T>(
     rkey: u32,
     wanted: &[CommitWord],
@@ -958,7 +1003,7 @@ const fn answer(verb: &codec::Verb<'_>) -> Answer {
     }
 }
 
-/// What became of a verb, and when it was executed.
+/// The outcome of a verb, and when it was executed.
 fn outcome(outcome: &CompletionOutcome<'_>, answer: Answer) -> Result<(Outcome, Option<Moment>)> {
     let mut moment = None;
     let outcome = match outcome {
@@ -1015,7 +1060,7 @@ fn ended(outcome_of: &CompletionOutcome<'_>, answer: Answer) -> Result<Option<En
     }
 }
 
-/// The address of a node beyond the neighbours by its name, or of a lane of it (`NAME.1`).
+/// The address of a node beyond the neighbors by its name, or of a lane of it (`NAME.1`).
 fn far_node(name: &str, nodes: &[FarNodeStatus]) -> Option<Guid> {
     let found = |wanted: &dyn Fn(&str) -> bool| {
         let is_wanted = |node: &&FarNodeStatus| node.name.as_deref().is_some_and(wanted);

@@ -6,7 +6,7 @@ use covalent_api::{guid::Guid, request::Rights};
 use covalent_pipe::region::RegionMemory;
 use covalent_protocol::{
     region::queue::{HEAD_AT, QUEUE_BYTES_MIN, QueueBroken, RING_AT, Received, Receiver},
-    verb::{SEND_BYTES_MAX, envelope::Told},
+    verb::{SEND_BYTES_MAX, envelope::ReportStamp},
 };
 
 use crate::{
@@ -21,13 +21,19 @@ pub const RECEIVE_QUEUE_BYTES_MIN: u64 = QUEUE_BYTES_MIN - RING_AT;
 
 /// A queue of messages that verbs of any node [send](crate::Verbs::send) to this application.
 ///
-/// Each message comes exactly once and whole, when its verb is executed at this node; one of a verb that was undone never comes. Messages come in the order of these
-/// executions: those of one sender in the order in which it learned of their ends, if it waits for each; of verbs under way at the same time no order is
-/// promised. A queue that is full refuses, and what is refused stays with its sender.
+/// Each message arrives exactly once and whole, when its verb is executed at this node. A message
+/// of an undone verb never arrives. Messages have the order of these executions. If a sender waits
+/// for each of its verbs, its messages have the order in which it learned of their completion.
+/// Verbs in flight at the same time have no guaranteed order. A full queue refuses the message,
+/// which stays with its sender.
 ///
-/// Receiving is reading memory: no system call, until one wants to sleep. Every call here is for its device's thread alone. Several queues of a
-/// device are served by looking at each; [`ReceiveQueue::recv_blocking`] waits for one. Others find the queue by its name, with
-/// [`Verbs::open_region`](crate::Verbs::open_region), as any region; when this object is dropped it stays registered, and fills, until the device is dropped.
+/// Receiving reads memory. It makes no system call unless it has to sleep. Use the queue only on
+/// its device's thread. To serve several queues of a device, poll each of them:
+/// [`ReceiveQueue::recv_blocking`] waits for one.
+///
+/// Other programs find the queue by its name, with
+/// [`Verbs::open_region`](crate::Verbs::open_region), as any region. After this object is dropped,
+/// the queue stays registered, and fills, until the device is dropped.
 ///
 /// # Examples
 /// ```no_run
@@ -47,20 +53,21 @@ pub struct ReceiveQueue<'d> {
     rkey: u32,
     memory: RegionMemory,
     receiver: Receiver,
-    /// The device's life that the memory is of.
-    life: u32,
+    /// The daemon incarnation that the memory belongs to.
+    generation: u32,
     /// The message that was taken last.
     data: Box<[u8; SEND_BYTES_MAX]>,
 }
 
-/// A message, and where it came from.
+/// A message and its origin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Message<'a> {
-    /// The node that it came from, which may be the own one.
+    /// The node that sent it, which may be the local node.
     pub sender: Guid,
-    /// When its verb was executed here, as its sender is told it too. It numbers no completion: [`Stamp::initiator_count`] is 0.
+    /// When its verb was executed here. The sender receives the same stamp. It numbers no
+    /// completion: [`Stamp::initiator_count`] is 0.
     pub stamp: Stamp,
-    /// What was sent: 1 to [`SEND_BYTES_MAX`] bytes.
+    /// The message: 1 to [`SEND_BYTES_MAX`] bytes.
     pub data: &'a [u8],
 }
 
@@ -68,7 +75,8 @@ impl<'d> ReceiveQueue<'d> {
     pub(crate) fn open(device: &'d Device, name: &str, capacity_bytes: u64) -> Result<Self> {
         let invalid = || {
             Error::Invalid(format!(
-                "receive queue `{name}` of {capacity_bytes} bytes: expected {RECEIVE_QUEUE_BYTES_MIN} bytes at least"
+                "receive queue `{name}` of {capacity_bytes} bytes: expected \
+                 {RECEIVE_QUEUE_BYTES_MIN} bytes at least"
             ))
         };
         let size_bytes = capacity_bytes.checked_add(RING_AT).ok_or_else(invalid)?;
@@ -85,7 +93,7 @@ impl<'d> ReceiveQueue<'d> {
             rkey,
             memory,
             receiver,
-            life: device.life(),
+            generation: device.generation(),
             data: Box::new([0; SEND_BYTES_MAX]),
         })
     }
@@ -111,26 +119,28 @@ impl<'d> ReceiveQueue<'d> {
     /// Takes the oldest message, if there is one. Does not block.
     ///
     /// # Errors
-    /// [`Error::Unintelligible`] if the queue holds what no lane wrote; [`Error::DaemonGone`] when there is no message and will be none.
+    /// [`Error::Unintelligible`] if the queue holds data that no lane wrote. [`Error::DaemonGone`]
+    /// if there is no message and none can arrive.
     pub fn recv(&mut self) -> Result<Option<Message<'_>>> {
         let mut taken = self.take()?;
         if taken.is_none() {
-            self.device.look_alive()?;
-            if self.life != self.device.life() {
+            self.device.check_or_reconnect()?;
+            if self.generation != self.device.generation() {
                 taken = self.take()?;
             }
         }
         Ok(taken.map(|received| self.message(received)))
     }
 
-    /// Takes over the memory that the queue had next when the daemon came back. Called when no message is left in the one that it has.
+    /// Takes over the queue's next memory after the daemon came back. Called if the current memory
+    /// holds no message.
     fn follow(&mut self) -> Result<()> {
-        let (life, memory) = self.device.take_queue_again(self.rkey)?;
+        let (generation, memory) = self.device.take_next_queue_memory(self.rkey)?;
         let receiver = Receiver::new(memory.size_bytes());
         self.receiver = receiver
             .ok_or_else(|| Error::Unintelligible("a receive queue of another size".to_owned()))?;
         self.memory = memory;
-        self.life = life;
+        self.generation = generation;
         Ok(())
     }
 
@@ -151,10 +161,11 @@ impl<'d> ReceiveQueue<'d> {
     }
 
     fn recv_until(&mut self, deadline: Option<Instant>) -> Result<Message<'_>> {
-        let what = "a message came";
+        let what = "a message arrived";
         let mut taken = None;
         let device = self.device;
-        // The lane writes a message, then notifies; who sleeps has looked after saying so.
+        // The lane writes a message, then notifies. A waiter looks again after it announced its
+        // sleep, so it misses none.
         while let Err(error) = device.wait(what, deadline, |_| {
             taken = self.take()?;
             Ok(taken.is_some())
@@ -165,12 +176,12 @@ impl<'d> ReceiveQueue<'d> {
         Ok(self.message(received))
     }
 
-    /// Moves the oldest message, in whichever life it came, to `data` and frees its room.
+    /// Moves the oldest message, of any incarnation, to `data` and frees its room.
     fn take(&mut self) -> Result<Option<Received>> {
         self.device.check_own()?;
         loop {
             let taken = self.take_here()?;
-            if taken.is_some() || self.life == self.device.life() {
+            if taken.is_some() || self.generation == self.device.generation() {
                 return Ok(taken);
             }
             self.follow()?;
@@ -198,20 +209,21 @@ impl<'d> ReceiveQueue<'d> {
 
     fn message(&self, received: Received) -> Message<'_> {
         let own = self.device.address();
-        let told = Told {
+        let report = ReportStamp {
             executor: own.bits(),
             count: 0,
             clock: 0,
         };
         Message {
             sender: Guid::new(received.sender).unwrap_or(own),
-            stamp: Stamp::new(&told, Some(received.moment)),
+            stamp: Stamp::new(&report, Some(received.moment)),
             data: &self.data[..received.len],
         }
     }
 }
 
-/// How many messages lie in the memory of a receive queue of which nothing was taken: `most` at most.
+/// Counts the messages in the memory of a receive queue from which nothing was taken: at most
+/// `most`.
 pub(crate) fn messages_in(memory: &RegionMemory, most: u64) -> u64 {
     let Some(mut receiver) = Receiver::new(memory.size_bytes()) else {
         return 0;

@@ -7,7 +7,7 @@ use covalent_pipe::{owner_process::OwnerProcess, region::RegionMemory};
 
 use crate::error::{Error, Result};
 
-/// How a region is registered.
+/// Options for registering a region.
 ///
 /// # Examples
 /// ```no_run
@@ -16,7 +16,7 @@ use crate::error::{Error, Result};
 /// let device = Device::attach("/run/covalent/covalentd.sock", "example")?;
 /// let options = RegionOptions::new(Rights::ALL).durable(true);
 /// let region = device.register_region_with("ledger", 4096, options)?;
-/// assert!(region.load(0)? < u64::MAX); // what verbs committed before the daemon or the machine was restarted
+/// assert!(region.load(0)? < u64::MAX); // committed before the daemon or the machine restarted
 /// # Ok::<(), covalent_verbs::Error>(())
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,13 +35,17 @@ impl RegionOptions {
         }
     }
 
-    /// Whether the region is durable: a verb on it is acknowledged only once what it did is on the disk of the region's node. What it holds outlives
-    /// this application, the daemon and the machine, until it is registered again by the same user, under the same name, with the same size and on the same
-    /// lane.
+    /// Sets whether the region is durable. A verb on it is then acknowledged only after its effect
+    /// is on the disk of the region's node. The region outlives this application, the daemon and a
+    /// reboot of the machine. To access it again, the same user registers it under the same name,
+    /// with the same size and on the same lane. It exists until
+    /// [`Device::delete_region`](crate::Device::delete_region).
     ///
-    /// Verbs make it so, the owner's too if they go by a queue to the own node. What the owner stores through [`Region`] itself (`store`, `swap`, `compare_exchange`,
-    /// `fetch_add`, `write`) is in no journal: after any restart of the daemon, also one in order that this device [lives through](crate::Device::set_reconnect),
-    /// the word may be back at what the last verb left in it, or not. It lasts until [`Device::delete_region`](crate::Device::delete_region).
+    /// Only verbs are durable, including the owner's verbs if they go through a queue to the local
+    /// node. The owner's stores through [`Region`] itself (`store`, `swap`, `compare_exchange`,
+    /// `fetch_add`, `write`) are in no journal. After any restart of the daemon, the word may be
+    /// back at the value that the last verb left. This includes a graceful shutdown that this
+    /// device [survives](crate::Device::set_reconnect).
     #[must_use]
     pub const fn durable(mut self, durable: bool) -> Self {
         self.durable = durable;
@@ -49,14 +53,17 @@ impl RegionOptions {
     }
 }
 
-/// Memory that this application registered, which verbs of any node act on and which it reads and writes itself.
+/// Memory that this application registered. Verbs of any node access it, and the application reads
+/// and writes it itself.
 ///
-/// `Send` and `Sync`: share it between threads. Every access is atomic for each aligned word, against verbs and against the other threads; loads,
-/// stores and the exchanges are sequentially consistent. Several words are not accessed at once: a verb that commits several words may be seen half done
-/// by loads here, never by other verbs. A word is a `u64` in the caller's byte order, little-endian where it is read or written as bytes.
+/// It is `Send` and `Sync`: share it between threads. Every access is atomic for each aligned word,
+/// with respect to verbs and other threads. Loads, stores and exchanges are sequentially
+/// consistent. Several words are not accessed at once: loads here may see a verb that commits
+/// several words half done. Other verbs never do. A word is a `u64` in the caller's byte order, and
+/// little-endian where it is read or written as bytes.
 ///
-/// Offsets count bytes from the region's start. The memory stays mapped as long as this object lives, and registered as long as its
-/// [`Device`](crate::Device) does.
+/// Offsets are in bytes from the region's start. The memory stays mapped as long as this object
+/// exists, and registered as long as its [`Device`](crate::Device) does.
 ///
 /// # Examples
 /// ```no_run
@@ -118,8 +125,9 @@ impl Region {
     /// Reads a word.
     ///
     /// # Errors
-    /// [`Error::Invalid`] if the offset is not a multiple of 8 or lies beyond the end; [`Error::Forked`] in a process that was forked from the one that
-    /// registered it. So in all that follow.
+    /// [`Error::Invalid`] if the offset is not a multiple of 8 or is beyond the end.
+    /// [`Error::Forked`] in a process that was forked from the one that registered the region. The
+    /// same applies to all following methods.
     pub fn load(&self, offset_bytes: u64) -> Result<u64> {
         self.within(offset_bytes, 8, |memory| memory.load(offset_bytes))
     }
@@ -132,7 +140,7 @@ impl Region {
         self.within(offset_bytes, 8, |memory| memory.store(offset_bytes, value))
     }
 
-    /// Writes a word and returns what it held.
+    /// Writes a word and returns its previous value.
     ///
     /// # Errors
     /// As [`Region::load`].
@@ -140,7 +148,8 @@ impl Region {
         self.within(offset_bytes, 8, |memory| memory.swap(offset_bytes, value))
     }
 
-    /// Writes `new` if the word holds `expected`. The inner result is `Ok` with what it held if so, else `Err` with what it holds.
+    /// Writes `new` if the word holds `expected`. The inner result is `Ok` with the previous value
+    /// if the word was written, otherwise `Err` with the current value.
     ///
     /// # Errors
     /// As [`Region::load`].
@@ -155,7 +164,7 @@ impl Region {
         })
     }
 
-    /// Adds, wrapping at 2⁶⁴, and returns what the word held.
+    /// Adds to a word, wrapping at 2⁶⁴, and returns its previous value.
     ///
     /// # Errors
     /// As [`Region::load`].
@@ -198,7 +207,8 @@ impl Region {
         }
         access(&self.memory).ok_or_else(|| {
             Error::Invalid(format!(
-                "region `{}` of {} bytes: no {len_bytes} bytes at offset {offset_bytes} (words lie at multiples of 8)",
+                "region `{}` of {} bytes: no {len_bytes} bytes at offset {offset_bytes} (words lie \
+                 at multiples of 8)",
                 self.name,
                 self.size_bytes()
             ))

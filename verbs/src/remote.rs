@@ -2,10 +2,13 @@
 
 use covalent_api::{guid::Guid, request::Rights};
 
-/// A region of some node, as verbs name it: the node, the key, and what the node said of it.
+/// A region of some node, as verbs name it: the node, the key, and the node's description of the
+/// region.
 ///
-/// Made by [`Verbs::open_region`](crate::Verbs::open_region), or from a key that came another way. It is only a name: the node that executes a verb checks key,
-/// bounds and rights each time. It is plain data: any thread may use it, on any device attached to the same node.
+/// [`Verbs::open_region`](crate::Verbs::open_region) returns it, or the application creates it from
+/// a key that it received by other means. It is only a name: the node that executes a verb checks
+/// key, bounds and rights each time. It is plain data: any thread may use it, on any device
+/// attached to the same node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RemoteRegion {
     /// As on the wire: 0 is the own node.
@@ -16,8 +19,8 @@ pub struct RemoteRegion {
 }
 
 impl RemoteRegion {
-    /// A region whose key came some other way. `node` is `None` for the own node. Size and rights are what the caller believes; they
-    /// are for the caller's own use.
+    /// Creates a region from a key that was received by other means. `node` is `None` for the local
+    /// node. Size and rights are the caller's assumptions, for its own use.
     #[must_use]
     pub fn from_key(node: Option<Guid>, rkey: u32, size_bytes: u64, rights: Rights) -> Self {
         Self {
@@ -40,13 +43,13 @@ impl RemoteRegion {
         self.rkey
     }
 
-    /// Size in bytes, as told when it was opened.
+    /// Returns the size in bytes when the region was opened.
     #[must_use]
     pub const fn size_bytes(&self) -> u64 {
         self.size_bytes
     }
 
-    /// What it grants, as told when it was opened.
+    /// Returns the rights that the region granted when it was opened.
     #[must_use]
     pub const fn rights(&self) -> Rights {
         self.rights

@@ -15,10 +15,13 @@ use crate::{
     error::Result,
 };
 
-/// A pipe that receives packets: whole Ethernet frames without FCS, each at the next multiple of 64 bytes, in contiguous memory.
+/// A pipe that receives packets: whole Ethernet frames without FCS, each at the next multiple of 64
+/// bytes, in contiguous memory.
 ///
-/// Every call here, and on its batches, is for its device's thread alone. Bytes are as they were on the wire (network byte order). When it is
-/// full, further packets are dropped and counted (`counters().full`); a slow reader disturbs nobody else. Dropping it gives it back to the daemon.
+/// Use the pipe and its batches only on its device's thread. Bytes are as they were on the wire
+/// (network byte order). If the pipe is full, the lane drops further packets and counts them
+/// (`counters().full`). A slow reader does not affect other pipes. Dropping the pipe returns it to
+/// the daemon.
 ///
 /// # Examples
 /// ```no_run
@@ -42,8 +45,8 @@ pub struct RxPipe<'d> {
     id: u32,
     page_bytes: u64,
     ring: app::RxPipe,
-    /// The device's life that the ring is of.
-    life: u32,
+    /// The daemon incarnation that the ring belongs to.
+    generation: u32,
 }
 
 impl<'d> RxPipe<'d> {
@@ -59,27 +62,28 @@ impl<'d> RxPipe<'d> {
             id: opened.id,
             page_bytes: opened.page_bytes,
             ring,
-            life: device.life(),
+            generation: device.generation(),
         })
     }
 
-    /// Takes over the memory that the pipe had next when the daemon came back. Called when nothing is left in the one that it has.
+    /// Takes over the pipe's next memory after the daemon came back. Called if nothing is left in
+    /// the current memory.
     fn follow(&mut self) -> Result<()> {
-        let (life, opened) = self.device.take_again(self.id)?;
+        let (generation, opened) = self.device.take_next_memory(self.id)?;
         let held = self.ring.held().count() as u64;
         self.device
             .count_carried(|carried| carried.frames_lost += held);
         self.ring = app::RxPipe::new(opened.memory).map_err(foreign)?;
         self.page_bytes = opened.page_bytes;
-        self.life = life;
+        self.generation = generation;
         Ok(())
     }
 
-    /// Whether packets lie there, in whichever life they came.
+    /// Whether there are packets, of any incarnation.
     fn finds_packets(&mut self) -> Result<bool> {
         self.device.check_own()?;
         while !has_packets(&mut self.ring)? {
-            if self.life == self.device.life() {
+            if self.generation == self.device.generation() {
                 return Ok(false);
             }
             self.follow()?;
@@ -92,8 +96,8 @@ impl<'d> RxPipe<'d> {
         if self.finds_packets()? {
             return Ok(true);
         }
-        self.device.look_alive()?;
-        if self.life == self.device.life() {
+        self.device.check_or_reconnect()?;
+        if self.generation == self.device.generation() {
             return Ok(false);
         }
         self.finds_packets()
@@ -117,46 +121,57 @@ impl<'d> RxPipe<'d> {
         self.page_bytes
     }
 
-    /// Asks for the frames that `matches` describes. Several bindings add up, at most 4096 in a session. Blocks for the daemon's
-    /// answer.
+    /// Binds the pipe to the frames that `matches` describes. Several bindings add up, at most 4096
+    /// in a session. Blocks for the daemon's reply.
     ///
     /// # Errors
-    /// [`Error::Refused`](crate::Error::Refused) when another pipe has the same match on the same port, or the configuration gives it to the kernel.
+    /// [`Error::Refused`](crate::Error::Refused) if another pipe has the same match on the same
+    /// port, or if the configuration gives it to the kernel.
     pub fn bind(&mut self, matches: &Match) -> Result<()> {
         self.device.bind(self.id, matches, None)
     }
 
-    /// Asks for a share of the frames that `matches` describes, beside every other pipe that is bound to the same match with the same
-    /// `spread`: a set of pipes. With [`Match::Any`] it is a fallback set, which gets what nothing else matches.
+    /// Binds the pipe to a share of the frames that `matches` describes. It shares them with every
+    /// other pipe that is bound to the same match with the same `spread`: these pipes are a set.
+    /// With [`Match::Any`] it is a fallback set, which receives the frames that no other match
+    /// takes.
     ///
-    /// The pipes may belong to several devices, in several threads or applications of one user, on the lane of the port. Pipes
-    /// may come and go while packets flow: when one is unbound, dropped or its application ends, the others take its share.
-    /// Under [`Spread::Hash`] only its own flows move then, and when one joins only the flows that it takes over. What lies in a
-    /// pipe already stays there, so around such a moment two pipes may hold packets of one flow. A pipe that is full
-    /// drops its share; it does not spill into the others.
+    /// The pipes may belong to several devices, in several threads or applications of one user, on
+    /// the lane of the port. Pipes may join and leave while packets flow. If a pipe is unbound or
+    /// dropped, or its application exits, the others take over its share. Under [`Spread::Hash`]
+    /// only the flows of that pipe move then. If a pipe joins, only the flows that it takes over
+    /// move.
+    ///
+    /// Packets already in a pipe stay there, so two pipes may hold packets of one flow at such a
+    /// moment. A full pipe drops its share, which does not spill into the others.
     ///
     /// # Errors
-    /// [`Error::Refused`](crate::Error::Refused) when a pipe has the match alone, when its set has another spread or belongs to another user or
-    /// has 256 pipes, when this pipe is in it already, or when the configuration gives the match away.
+    /// [`Error::Refused`](crate::Error::Refused) in these cases:
+    /// - A pipe has the match alone.
+    /// - The set has another spread, belongs to another user, or has 256 pipes.
+    /// - This pipe is in the set already.
+    /// - The configuration gives the match away.
     pub fn bind_spread(&mut self, matches: &Match, spread: Spread) -> Result<()> {
         self.device.bind(self.id, matches, Some(spread))
     }
 
-    /// Takes back a binding. Frames that lie in the pipe stay there.
+    /// Removes a binding. Frames already in the pipe stay there.
     ///
     /// # Errors
-    /// [`Error::Refused`](crate::Error::Refused) when there is no such binding.
+    /// [`Error::Refused`](crate::Error::Refused) if there is no such binding.
     pub fn unbind(&mut self, matches: &Match) -> Result<()> {
         self.device.unbind(self.id, matches)
     }
 
-    /// Has a record of each frame that the lane receives or sends on the pipe's port put into it from now on, with up to `snap_bytes` (14 to 65535)
-    /// bytes of the frame: [`TapHead::split`](covalent_api::tap::TapHead::split) reads one. The pipe must have been opened
-    /// [on a port](Device::rx_pipe_on). Ends with the pipe. Blocks for the daemon's answer.
+    /// Starts a capture: from now on the lane puts a record of each frame that it receives or sends
+    /// on the pipe's port into the pipe. A record has up to `snap_bytes` (14 to 65535) bytes of the
+    /// frame. [`TapHead::split`](covalent_api::tap::TapHead::split) reads it. The pipe must have
+    /// been opened [on a port](Device::rx_pipe_on). The capture ends with the pipe. Blocks for the
+    /// daemon's reply.
     ///
     /// # Errors
-    /// [`Error::Refused`](crate::Error::Refused) unless this process is root's or the daemon's user's, when the pipe names no port, and when the port is
-    /// captured already.
+    /// [`Error::Refused`](crate::Error::Refused) unless this process runs as root or as the
+    /// daemon's user, if the pipe has no port, and if the port is captured already.
     pub fn tap(&mut self, frames: TapFrames, snap_bytes: u32) -> Result<()> {
         self.device.tap(self.id, frames, snap_bytes)
     }
@@ -183,7 +198,7 @@ impl<'d> RxPipe<'d> {
         Ok(self.ring.peek().map(|packets| RxBatch {
             device: self.device,
             id: self.id,
-            life: self.life,
+            generation: self.generation,
             packets: Some(packets),
             keep: true,
         }))
@@ -202,8 +217,9 @@ impl<'d> RxPipe<'d> {
         }
     }
 
-    /// Asks for the pipe's next notification now, while other pipes are worked on, so that [`Device::next_rx_pipe`] finds it sooner. Freeing and
-    /// receiving need no such call, and nothing is lost without it. Does not block.
+    /// Requests the pipe's next notification now, while the application works on other pipes, so
+    /// that [`Device::next_rx_pipe`] finds it sooner. Freeing and receiving do not need this call,
+    /// and nothing is lost without it. Does not block.
     ///
     /// # Errors
     /// [`Error::DaemonGone`](crate::Error::DaemonGone) if the lane sleeps and cannot be woken.
@@ -211,18 +227,19 @@ impl<'d> RxPipe<'d> {
         self.device.ring(self.id)
     }
 
-    /// What the pipe did so far, without asking the daemon: each number is as recent as the lane's last round (its pass over all
-    /// that it owns) in which it served this pipe.
+    /// Returns the pipe's counters without a request to the daemon. Each number is as recent as the
+    /// lane's last round (its pass over all that it owns) that served this pipe.
     #[must_use]
     pub fn counters(&self) -> PipeCounters {
         self.ring.counters()
     }
 
-    /// Sets how the pipe's packets are treated: where the lane writes the time of their arrival. Packets that lie in the pipe stay as they
-    /// are. Blocks for the daemon's answer.
+    /// Sets where the lane writes the time of arrival in the pipe's packets. Packets already in the
+    /// pipe do not change. Blocks for the daemon's reply.
     ///
     /// # Errors
-    /// [`Error::Refused`](crate::Error::Refused) if no packet is long enough for the stamp, or for a rate limit.
+    /// [`Error::Refused`](crate::Error::Refused) if no packet is long enough for the stamp, or for
+    /// a rate limit.
     pub fn tune(&mut self, tuning: &PipeTuning) -> Result<()> {
         self.device.tune(self.id, *tuning)
     }
@@ -235,10 +252,11 @@ impl<'d> RxPipe<'d> {
         self.recv_until(None)
     }
 
-    /// Waits for packets until `deadline`. They are never none.
+    /// Waits for packets until `deadline`. The batch is never empty.
     ///
     /// # Errors
-    /// [`Error::Deadline`](crate::Error::Deadline), [`Error::DaemonGone`](crate::Error::DaemonGone).
+    /// [`Error::Deadline`](crate::Error::Deadline),
+    /// [`Error::DaemonGone`](crate::Error::DaemonGone).
     pub fn recv_deadline(&mut self, deadline: Instant) -> Result<RxBatch<'_>> {
         self.recv_until(Some(deadline))
     }
@@ -251,7 +269,7 @@ impl<'d> RxPipe<'d> {
         Ok(RxBatch {
             device: self.device,
             id: self.id,
-            life: self.life,
+            generation: self.generation,
             packets: self.ring.recv(),
             keep: false,
         })
@@ -278,7 +296,7 @@ impl<'d> RxPipe<'d> {
         Some(RxBatch {
             device: self.device,
             id: self.id,
-            life: self.life,
+            generation: self.generation,
             packets: Some(packets),
             keep: false,
         })
@@ -299,9 +317,10 @@ fn has_packets(ring: &mut app::RxPipe) -> Result<bool> {
         .map_or(Ok(false), |violation| Err(broken(violation)))
 }
 
-/// Packets that lie in an [`RxPipe`]. Dropping it frees all of them, unless they were [peeked](RxPipe::peek) at.
+/// Packets in an [`RxPipe`]. Dropping the batch frees all of them, unless it was
+/// [peeked](RxPipe::peek).
 ///
-/// The pipe is borrowed, so a freed byte cannot be read:
+/// The batch borrows the pipe, so a freed byte cannot be read:
 /// ```compile_fail,E0505
 /// # fn main() -> Result<(), covalent_verbs::Error> {
 /// # let device = covalent_verbs::Device::attach("/run/covalent/covalentd.sock", "example")?;
@@ -317,8 +336,8 @@ fn has_packets(ring: &mut app::RxPipe) -> Result<bool> {
 pub struct RxBatch<'p> {
     device: &'p Device,
     id: u32,
-    /// The device's life that the packets are of.
-    life: u32,
+    /// The daemon incarnation that the packets belong to.
+    generation: u32,
     packets: Option<app::RxBatch<'p>>,
     /// Dropping it frees nothing.
     keep: bool,
@@ -331,7 +350,8 @@ impl<'p> RxBatch<'p> {
         Packets(self.packets.as_ref().map(app::RxBatch::iter))
     }
 
-    /// All bytes of the batch at once: packets begin at multiples of 64, with unspecified bytes between.
+    /// Returns all bytes of the batch at once. Packets begin at multiples of 64, with unspecified
+    /// bytes between them.
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
         self.packets.as_ref().map_or(&[], app::RxBatch::bytes)
@@ -339,41 +359,45 @@ impl<'p> RxBatch<'p> {
 
     /// Frees all packets: `clear` in Ensō's vocabulary.
     pub fn free_all(mut self) {
-        self.free_with(Rest::None, app::RxBatch::free_all);
+        self.free_with(Remainder::None, app::RxBatch::free_all);
     }
 
     /// Frees the first `packets` packets. The others are received again.
     pub fn free(mut self, packets: usize) {
-        self.free_with(Rest::News, |batch| batch.free(packets));
+        self.free_with(Remainder::News, |batch| batch.free(packets));
     }
 
-    /// Frees the packets before `position`; the others are received again. [`RxBatch::free`] finds that place by walking over the packets once
-    /// more: prefer this one where a loop has walked over them already and stopped before the end.
+    /// Frees the packets before `position`. The others are received again. Prefer it in a loop that
+    /// has walked over the packets and stopped before the end: [`RxBatch::free`] walks over them
+    /// again to find that position.
     ///
-    /// The position is one that [`Packets::position`] gave in this batch or in an earlier one of the same pipe: where that lies before this batch nothing is
-    /// freed. Of another pipe it may lie in the midst of a packet, and what is received next is no packet then.
+    /// [`Packets::position`] returns the position, in this batch or in an earlier one of the same
+    /// pipe. If the position is before this batch, nothing is freed. A position of another pipe may
+    /// be inside a packet, and the next data received is then no packet.
     #[inline]
     pub fn free_to(mut self, position: Position) {
         if let Some(position) = position.0 {
-            self.free_with(Rest::News, |batch| batch.free_to(position));
+            self.free_with(Remainder::News, |batch| batch.free_to(position));
         } else {
-            self.free_with(Rest::Seen, app::RxBatch::keep);
+            self.free_with(Remainder::Seen, app::RxBatch::keep);
         }
     }
 
-    /// Takes the first `packets` packets as received without freeing them: they move to [`RxPipe::held`], and the others are received
-    /// again. Freeing goes by age: a later batch that frees packets frees those held before it too.
+    /// Confirms the first `packets` packets without freeing them: they move to [`RxPipe::held`],
+    /// and the others are received again. Packets are freed by age: if a later batch frees packets,
+    /// the held packets before them are freed too.
     pub fn confirm(mut self, packets: usize) {
-        self.free_with(Rest::News, |batch| batch.confirm(packets));
+        self.free_with(Remainder::News, |batch| batch.confirm(packets));
     }
 
-    /// Frees nothing: all packets are received again. They are no news any more: [`Device::next_rx_pipe`] names this pipe when more arrives. What a daemon before left is never joined by
-    /// more: take all of it to get to what the next one brings.
+    /// Frees nothing: all packets are received again. They do not count as new:
+    /// [`Device::next_rx_pipe`] returns this pipe when more packets arrive. No more packets join
+    /// those from an earlier daemon. Take all of these to reach the packets from the next daemon.
     pub fn keep(mut self) {
-        self.free_with(Rest::Seen, app::RxBatch::keep);
+        self.free_with(Remainder::Seen, app::RxBatch::keep);
     }
 
-    fn free_with(&mut self, rest: Rest, free: impl FnOnce(app::RxBatch<'p>) -> bool) {
+    fn free_with(&mut self, rest: Remainder, free: impl FnOnce(app::RxBatch<'p>) -> bool) {
         let Some(batch) = self.packets.take() else {
             return;
         };
@@ -385,16 +409,16 @@ impl<'p> RxBatch<'p> {
         if free(batch) {
             self.device.owe_doorbell(self.id);
         }
-        if rest != Rest::Seen {
-            let rest = rest == Rest::News;
-            self.device.gave_back(self.id, self.life, rest);
+        if rest != Remainder::Seen {
+            let rest = rest == Remainder::News;
+            self.device.gave_back(self.id, self.generation, rest);
         }
     }
 }
 
-/// What is left of a batch when it goes.
+/// The rest of a batch when it is dropped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Rest {
+enum Remainder {
     /// Nothing.
     None,
     /// Packets, perhaps, and they are news.
@@ -406,9 +430,9 @@ enum Rest {
 impl Drop for RxBatch<'_> {
     fn drop(&mut self) {
         if self.keep {
-            self.free_with(Rest::Seen, app::RxBatch::keep);
+            self.free_with(Remainder::Seen, app::RxBatch::keep);
         } else {
-            self.free_with(Rest::None, app::RxBatch::free_all);
+            self.free_with(Remainder::None, app::RxBatch::free_all);
         }
     }
 }
@@ -426,7 +450,8 @@ impl<'b> IntoIterator for &'b RxBatch<'_> {
 #[derive(Debug, Clone)]
 pub struct Packets<'b>(Option<app::Packets<'b>>);
 
-/// A place between two packets of a pipe, behind those that were walked over. It borrows nothing and may outlive its batch.
+/// A position between two packets of a pipe, after those that were walked over. It borrows nothing
+/// and may outlive its batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Position(pub(crate) Option<app::Position>);
 

@@ -18,15 +18,18 @@ use crate::{
     rx::Position,
 };
 
-/// A pipe that receives packets from a port and sends them back on it after the application has changed them where they lie.
+/// A pipe that receives packets from a port. The application changes them in place, and the pipe
+/// sends them back on the port.
 ///
-/// Every call here, and on its batches, is for its device's thread alone. Bytes are as they were on the wire (network byte order), and leave as they
-/// lie. A packet's room is free again when the lane has copied it to the port, so a slow port fills the pipe, and what then arrives is dropped and
-/// counted (`counters().full`). Dropping the pipe gives it back to the daemon; what was not on the wire by then may not
-/// get there.
+/// Use the pipe and its batches only on its device's thread. Bytes are as they were on the wire
+/// (network byte order), and are sent unchanged. A packet's room is free after the lane has copied
+/// the packet to the port. A slow port therefore fills the pipe. The lane then drops arriving
+/// packets and counts them (`counters().full`). Dropping the pipe returns it to the daemon. Packets
+/// that are not on the wire by then may be lost.
 ///
-/// Of what [`RxPipe`](crate::RxPipe) has, it needs no `peek`: [`RxTxPipe::recv`] takes nothing until packets are sent or discarded. It has no `confirm` and `held`:
-/// packets go back in the order in which they came, so one that is held holds up all behind it.
+/// Unlike [`RxPipe`](crate::RxPipe), it needs no `peek`: [`RxTxPipe::recv`] takes nothing until
+/// packets are sent or discarded. It has no `confirm` and `held`: packets are sent back in the
+/// order of arrival, so a held packet would block all packets behind it.
 ///
 /// # Examples
 /// ```no_run
@@ -39,7 +42,7 @@ use crate::{
 ///     let mut batch = pipe.recv_blocking()?;
 ///     while let Some(mut packet) = batch.next_packet() {
 ///         if packet.len() >= 12 {
-///             packet[..12].rotate_left(6); // back to whoever sent it
+///             packet[..12].rotate_left(6); // back to its sender
 ///         }
 ///     }
 ///     batch.send_all()?;
@@ -52,8 +55,8 @@ pub struct RxTxPipe<'d> {
     id: u32,
     page_bytes: u64,
     ring: app::RxTxPipe,
-    /// The device's life that the ring is of.
-    life: u32,
+    /// The daemon incarnation that the ring belongs to.
+    generation: u32,
 }
 
 impl<'d> RxTxPipe<'d> {
@@ -65,28 +68,29 @@ impl<'d> RxTxPipe<'d> {
             id: opened.id,
             page_bytes: opened.page_bytes,
             ring,
-            life: device.life(),
+            generation: device.generation(),
         })
     }
 
-    /// Takes over the memory that the pipe had next when the daemon came back. Called when nothing is left to be received in the one that it has. What was to be sent back there
-    /// nobody sends: it would have to lie in the next one, where others have arrived by now.
+    /// Takes over the pipe's next memory after the daemon came back. Called if the current memory
+    /// holds nothing more to receive. Unsent packets in it are lost: they would have to be in the
+    /// next memory, where others have arrived.
     fn follow(&mut self) -> Result<()> {
-        let (life, opened) = self.device.take_again(self.id)?;
+        let (generation, opened) = self.device.take_next_memory(self.id)?;
         let unsent = self.ring.unsent() as u64;
         self.device
             .count_carried(|carried| carried.frames_lost += unsent);
         self.ring = app::RxTxPipe::new(opened.memory).map_err(foreign)?;
         self.page_bytes = opened.page_bytes;
-        self.life = life;
+        self.generation = generation;
         Ok(())
     }
 
-    /// Whether packets lie there, in whichever life they came.
+    /// Whether there are packets, of any incarnation.
     fn finds_packets(&mut self) -> Result<bool> {
         self.device.check_own()?;
         while !has_packets(&mut self.ring)? {
-            if self.life == self.device.life() {
+            if self.generation == self.device.generation() {
                 return Ok(false);
             }
             self.follow()?;
@@ -112,7 +116,8 @@ impl<'d> RxTxPipe<'d> {
         self.page_bytes
     }
 
-    /// Asks for the frames that `matches` describes, as far as they arrive on the pipe's port. Several bindings add up.
+    /// Binds the pipe to the frames that `matches` describes and that arrive on the pipe's port.
+    /// Several bindings add up.
     ///
     /// # Errors
     /// As [`RxPipe::bind`](crate::RxPipe::bind).
@@ -120,8 +125,8 @@ impl<'d> RxTxPipe<'d> {
         self.device.bind(self.id, matches, None)
     }
 
-    /// Asks for a share of the frames that `matches` describes, as far as they arrive on the pipe's port: as
-    /// [`RxPipe::bind_spread`](crate::RxPipe::bind_spread).
+    /// Binds the pipe to a share of the frames that `matches` describes and that arrive on the
+    /// pipe's port, as [`RxPipe::bind_spread`](crate::RxPipe::bind_spread).
     ///
     /// # Errors
     /// As [`RxPipe::bind_spread`](crate::RxPipe::bind_spread).
@@ -129,7 +134,7 @@ impl<'d> RxTxPipe<'d> {
         self.device.bind(self.id, matches, Some(spread))
     }
 
-    /// Takes back a binding. Frames that lie in the pipe stay there.
+    /// Removes a binding. Frames already in the pipe stay there.
     ///
     /// # Errors
     /// As [`RxPipe::unbind`](crate::RxPipe::unbind).
@@ -137,24 +142,27 @@ impl<'d> RxTxPipe<'d> {
         self.device.unbind(self.id, matches)
     }
 
-    /// What the pipe did so far, without asking the daemon: each number is as recent as the lane's last round
-    /// (its pass over all that it owns) in which it served this pipe.
+    /// Returns the pipe's counters without a request to the daemon. Each number is as recent as the
+    /// lane's last round (its pass over all that it owns) that served this pipe.
     #[must_use]
     pub fn counters(&self) -> PipeCounters {
         self.ring.counters()
     }
 
-    /// Sets how the pipe's packets are treated: how fast they are sent back, and where the lane writes the time of their arrival.
-    /// Blocks for the daemon's answer.
+    /// Sets how fast the pipe's packets are sent back, and where the lane writes the time of their
+    /// arrival. Blocks for the daemon's reply.
     ///
     /// # Errors
-    /// [`Error::Refused`](crate::Error::Refused) if a number is out of range, or no packet is long enough for the stamp.
+    /// [`Error::Refused`](crate::Error::Refused) if a number is out of range, or if no packet is
+    /// long enough for the stamp.
     pub fn tune(&mut self, tuning: &PipeTuning) -> Result<()> {
         self.device.tune(self.id, *tuning)
     }
 
-    /// Asks for the pipe's next notification now, while other pipes are worked on, so that [`Device::next_rx_pipe`] finds it sooner: as
-    /// [`RxPipe::prefetch`](crate::RxPipe::prefetch). Sending and receiving need no such call, and nothing is lost without it. Does not block.
+    /// Requests the pipe's next notification now, while the application works on other pipes, so
+    /// that [`Device::next_rx_pipe`] finds it sooner, as
+    /// [`RxPipe::prefetch`](crate::RxPipe::prefetch). Sending and receiving do not need this call,
+    /// and nothing is lost without it. Does not block.
     ///
     /// # Errors
     /// [`Error::DaemonGone`](crate::Error::DaemonGone) if the lane sleeps and cannot be woken.
@@ -162,14 +170,15 @@ impl<'d> RxTxPipe<'d> {
         self.device.ring(self.id)
     }
 
-    /// Every packet that arrived and was neither sent nor discarded, to look at, change, send or leave there; `None` when there is none. Does not block.
+    /// Returns every packet that arrived and was neither sent nor discarded, to read, change, send
+    /// or leave in place. `None` if there is none. Does not block.
     ///
     /// # Errors
-    /// [`Error::DaemonGone`](crate::Error::DaemonGone) when there is no packet and will be none.
+    /// [`Error::DaemonGone`](crate::Error::DaemonGone) if there is no packet and none can arrive.
     pub fn recv(&mut self) -> Result<Option<RxTxBatch<'_>>> {
         if !self.finds_packets()? {
-            self.device.look_alive()?;
-            if self.life == self.device.life() || !self.finds_packets()? {
+            self.device.check_or_reconnect()?;
+            if self.generation == self.device.generation() || !self.finds_packets()? {
                 return Ok(None);
             }
         }
@@ -184,10 +193,11 @@ impl<'d> RxTxPipe<'d> {
         self.recv_until(None)
     }
 
-    /// Waits for packets until `deadline`. They are never none.
+    /// Waits for packets until `deadline`. The batch is never empty.
     ///
     /// # Errors
-    /// [`Error::Deadline`](crate::Error::Deadline), [`Error::DaemonGone`](crate::Error::DaemonGone).
+    /// [`Error::Deadline`](crate::Error::Deadline),
+    /// [`Error::DaemonGone`](crate::Error::DaemonGone).
     pub fn recv_deadline(&mut self, deadline: Instant) -> Result<RxTxBatch<'_>> {
         self.recv_until(Some(deadline))
     }
@@ -220,7 +230,7 @@ impl<'d> RxTxPipe<'d> {
         RxTxBatch {
             device: self.device,
             id: self.id,
-            life: self.life,
+            generation: self.generation,
             packets: self.ring.recv_mut(),
         }
     }
@@ -240,15 +250,16 @@ fn has_packets(ring: &mut app::RxTxPipe) -> Result<bool> {
         .map_or(Ok(false), |violation| Err(broken(violation)))
 }
 
-/// Packets that lie in an [`RxTxPipe`]. The pipe is borrowed, so a byte that was given back cannot be touched.
+/// Packets in an [`RxTxPipe`]. The batch borrows the pipe, so a byte that was given back cannot be
+/// accessed.
 ///
-/// Dropping it sends nothing: the packets are received again.
+/// Dropping the batch sends nothing: the packets are received again.
 #[derive(Debug)]
 pub struct RxTxBatch<'p> {
     device: &'p Device,
     id: u32,
-    /// The device's life that the packets are of.
-    life: u32,
+    /// The daemon incarnation that the packets belong to.
+    generation: u32,
     packets: Option<app::RxTxBatch<'p>>,
 }
 
@@ -258,17 +269,21 @@ impl<'p> RxTxBatch<'p> {
         self.packets.as_mut()?.next_packet().map(PacketMut)
     }
 
-    /// Sends back every packet of the batch that was not discarded, looked at or not. Does not block.
+    /// Sends back every packet of the batch that was not discarded, whether
+    /// [`RxTxBatch::next_packet`] returned it or not. Does not block.
     ///
     /// # Errors
-    /// [`Error::Unintelligible`](crate::Error::Unintelligible), [`Error::System`](crate::Error::System).
+    /// [`Error::Unintelligible`](crate::Error::Unintelligible),
+    /// [`Error::System`](crate::Error::System).
     pub fn send_all(mut self) -> Result<()> {
         self.give(app::RxTxBatch::send_all)
     }
 
-    /// Sends back every packet that [`RxTxBatch::next_packet`] gave and that was not discarded. The others are received again. Does not block.
+    /// Sends back every packet that [`RxTxBatch::next_packet`] returned and that was not discarded.
+    /// The others are received again. Does not block.
     ///
-    /// [`RxTxBatch::send`] finds the place by walking over the packets once more: prefer this one in a loop that stops before the end.
+    /// Prefer it in a loop that stops before the end: [`RxTxBatch::send`] walks over the packets
+    /// again to find the position.
     ///
     /// # Errors
     /// As [`RxTxBatch::send_all`].
@@ -277,18 +292,21 @@ impl<'p> RxTxBatch<'p> {
         self.give(app::RxTxBatch::send_taken)
     }
 
-    /// The place behind the packets that [`RxTxBatch::next_packet`] gave so far, for [`RxTxBatch::send_before`] of a later batch.
+    /// Returns the position after the packets that [`RxTxBatch::next_packet`] returned so far, for
+    /// [`RxTxBatch::send_before`] of a later batch.
     #[must_use]
     #[inline]
     pub fn position(&self) -> Position {
         Position(self.packets.as_ref().map(app::RxTxBatch::position))
     }
 
-    /// Sends back every packet before `position` that was not discarded. The others are received again. Does not block.
+    /// Sends back every packet before `position` that was not discarded. The others are received
+    /// again. Does not block.
     ///
-    /// For a program that lets go of the batch between changing its packets and sending them; else [`RxTxBatch::send_taken`] does the same. The position is
-    /// one that a batch of the same pipe gave: what went back since is not sent again. Of another pipe it may lie in the midst of a packet, and the daemon
-    /// detaches who gives that back.
+    /// For a program that drops the batch between changing its packets and sending them. Otherwise
+    /// [`RxTxBatch::send_taken`] does the same. The position comes from a batch of the same pipe.
+    /// Packets sent back since are not sent again. A position of another pipe may be inside a
+    /// packet, and the daemon detaches an application that gives it back.
     ///
     /// # Errors
     /// As [`RxTxBatch::send_all`].
@@ -300,7 +318,8 @@ impl<'p> RxTxBatch<'p> {
         }
     }
 
-    /// Sends back the first `packets` packets that were not discarded. The others are received again.
+    /// Sends back the first `packets` packets that were not discarded. The others are received
+    /// again.
     ///
     /// # Errors
     /// As [`RxTxBatch::send_all`].
@@ -308,8 +327,8 @@ impl<'p> RxTxBatch<'p> {
         self.give(|batch| batch.send(packets))
     }
 
-    /// Gives back the first `packets` packets without sending them. The others are received again. Of `usize::MAX` it gives back all of the batch:
-    /// `clear` in Ensō's vocabulary.
+    /// Gives back the first `packets` packets without sending them. The others are received again.
+    /// `usize::MAX` gives back the whole batch (`clear` in Ensō).
     ///
     /// # Errors
     /// As [`RxTxBatch::send_all`].
@@ -324,7 +343,7 @@ impl<'p> RxTxBatch<'p> {
         };
         let gave = give(batch);
         // Packets may be left, and they are news.
-        self.device.gave_back(self.id, self.life, true);
+        self.device.gave_back(self.id, self.generation, true);
         if gave {
             self.device.ring(self.id)
         } else {

@@ -1,4 +1,5 @@
-//! A verb queue that the groups of a device share with its application: whose a completion is, and those that wait for a group.
+//! A verb queue that a device's groups share with its application: the owner of each completion,
+//! and the completions that wait for a group.
 
 use std::collections::VecDeque;
 
@@ -11,12 +12,12 @@ use crate::{
     verb::{Mode, Outcome, VerbId},
 };
 
-/// Who posted a verb: the application, or one of its device's groups by number.
+/// The poster of a verb: the application, or one of its device's groups by number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Owner(pub(crate) u32);
 
 impl Owner {
-    /// Whoever holds the verb queue.
+    /// The holder of the verb queue.
     pub(crate) const APPLICATION: Self = Self(0);
 }
 
@@ -32,8 +33,8 @@ pub(crate) enum Ended {
     },
 }
 
-/// Final completions that wait for the groups that posted their verbs. Bounded by the table of what is outstanding: each holds an entry
-/// of it until it is taken.
+/// Final completions that wait for the groups that posted their verbs. Each holds an entry of the
+/// table of outstanding verbs until it is taken, which bounds their number.
 #[derive(Debug, Default)]
 pub(crate) struct GroupEnds(VecDeque<GroupEnd>);
 
@@ -58,7 +59,8 @@ impl GroupEnds {
 }
 
 impl Verbs<'_> {
-    /// What a group posted and has ended: the user data, and how. Completions of others stay.
+    /// Takes the next completion of a group: its user data and its result. Completions of others
+    /// stay.
     pub(crate) fn take_of(&mut self, owner: Owner) -> Result<Option<(u64, Ended)>> {
         self.pump()?;
         let Some(at) = self.group_ends.0.iter().position(|end| end.owner == owner) else {
@@ -71,8 +73,8 @@ impl Verbs<'_> {
         }))
     }
 
-    /// Frees what ended for groups that are no more.
-    pub(crate) fn forget_ends_of_the_gone(&mut self) {
+    /// Frees completions of groups that no longer exist.
+    pub(crate) fn forget_ends_of_dropped_groups(&mut self) {
         let Self {
             device,
             group_ends,
@@ -80,11 +82,11 @@ impl Verbs<'_> {
             ..
         } = self;
         group_ends.0.retain(|end| {
-            let stays = device.has_group(end.owner.0);
-            if !stays {
+            let is_kept = device.has_group(end.owner.0);
+            if !is_kept {
                 outstanding.taken(end.id);
             }
-            stays
+            is_kept
         });
     }
 
@@ -129,7 +131,8 @@ impl Verbs<'_> {
         Ok(())
     }
 
-    /// Puts a watch for the path to a node into the pipe: it ends once the node is not what `known_up` says.
+    /// Puts a watch for the path to a node into the pipe. It completes once the node's state
+    /// differs from `known_up`.
     pub(crate) fn put_watch(
         &mut self,
         owner: Owner,
@@ -160,7 +163,8 @@ impl Verbs<'_> {
         Ok(())
     }
 
-    /// Asks to be woken for the next completion. Call it between saying that one is about to sleep and the last look.
+    /// Requests a wake-up for the next completion. Call it after announcing the sleep and before
+    /// the last look.
     pub(crate) fn want_wake(&mut self) -> Result<()> {
         if self.complete.wait_for_more() {
             self.device.ring(self.complete_id)?;

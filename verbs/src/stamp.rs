@@ -3,50 +3,55 @@
 use std::cmp::Ordering;
 
 use covalent_api::guid::Guid;
-use covalent_protocol::{Moment, verb::envelope::Told};
+use covalent_protocol::{Moment, verb::envelope::ReportStamp};
 
-/// The place of a completion among those of all nodes, told without comparing wall clocks.
+/// The position of a completion among those of all nodes, determined without comparing wall clocks.
 ///
-/// If a verb was submitted when a completion had been seen, by the same program or by one that had learned of it through
-/// verbs, whatever nodes these passed, it has a greater [`lamport`](Self::lamport). What two programs told each other
-/// by other ways, a socket or a file, is known to no stamp.
+/// If a program submits a verb after it saw a completion, the verb has a greater
+/// [`lamport`](Self::lamport). The same applies to a program that learned of the completion through
+/// verbs, whatever nodes these passed. Stamps do not cover communication by other means, such as a
+/// socket or a file.
 ///
-/// The clock of a node starts afresh with its daemon, and so do the counts; the first message of any neighbour brings the clock
-/// up to all that this one knows. Each lane of a daemon has its own clock and counts.
+/// A node's clock and its counts restart with its daemon. The first message of any neighbor brings
+/// the clock up to everything that the neighbor knows. Each lane of a daemon has its own clock and
+/// counts.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub struct Stamp {
-    /// The node that was asked. `None` where nobody could be.
+    /// The node that the verb addressed. `None` if no node could be addressed.
     pub executor: Option<Guid>,
-    /// The number of the execution among all of that node, from 1: of two verbs that one node executed, the one with the
-    /// smaller number was executed first. 0 if it was not executed, or this is not known.
+    /// Number of the execution among all executions of that node, from 1. Of two verbs that one
+    /// node executed, the one with the smaller number was executed first. 0 if the verb was not
+    /// executed, or if this is unknown.
     pub executor_count: u64,
-    /// The number of the completion among all that the own node has told its applications.
+    /// Number of the completion among all that the local node has reported to its applications.
     pub initiator_count: u64,
-    /// The clock of Lamport: that of the executor when it executed the verb; of what was not executed, or is in doubt, that
-    /// of the own node when it said so.
+    /// Lamport clock. It is the executor's clock when it executed the verb. For a verb that was not
+    /// executed or is in doubt, it is the local node's clock when it reported that.
     pub lamport: u64,
 }
 
 impl Stamp {
-    pub(crate) fn new(told: &Told, executed: Option<Moment>) -> Self {
+    pub(crate) fn new(report: &ReportStamp, executed: Option<Moment>) -> Self {
         let moment = executed.unwrap_or(Moment {
             count: 0,
-            clock: told.clock,
+            clock: report.clock,
         });
         Self {
-            executor: Guid::new(told.executor),
+            executor: Guid::new(report.executor),
             executor_count: moment.count,
-            initiator_count: told.count,
+            initiator_count: report.count,
             lamport: moment.clock,
         }
     }
 
-    /// An order that agrees with cause and effect: if this one may have been known to whoever asked for the other, it is
-    /// [`Ordering::Less`]. Executions of one node are in the order in which they were executed.
+    /// Orders two completions consistently with causality. If this one may have been known to the
+    /// program that requested the other, the result is [`Ordering::Less`]. Executions of one node
+    /// have the order in which they were executed.
     ///
-    /// Of two that knew nothing of each other, on different nodes, it says one or the other, or `None`. So `Less` does not say that the
-    /// other knew of this one, only that this one did not know of the other: a clock of one number cannot tell what was
-    /// concurrent. [`Ordering::Equal`] is said of the same execution only.
+    /// Two completions on different nodes may be unrelated. Their result is then either order, or
+    /// `None`. `Less` therefore does not mean that the other knew of this one, only that this one
+    /// did not know of the other. A clock of one number cannot show that two completions were
+    /// concurrent. [`Ordering::Equal`] is returned only for the same execution.
     ///
     /// # Examples
     /// ```no_run
@@ -100,16 +105,16 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_executed_bears_the_clock_of_who_says_so() {
-        let told = Told {
+    fn a_verb_not_executed_has_the_clock_of_the_reporting_node() {
+        let report = ReportStamp {
             executor: 3,
             count: 8,
             clock: 20,
         };
-        let refused = Stamp::new(&told, None);
+        let refused = Stamp::new(&report, None);
         assert_eq!((refused.executor_count, refused.lamport), (0, 20));
         let executed = Stamp::new(
-            &told,
+            &report,
             Some(Moment {
                 count: 2,
                 clock: 15,

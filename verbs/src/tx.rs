@@ -16,11 +16,13 @@ use crate::{
 /// Shortest frame that is sent, in bytes: an Ethernet header.
 pub const FRAME_BYTES_MIN: usize = 14;
 
-/// A pipe that sends packets on a port: whole Ethernet frames without FCS, in network byte order, exactly as given.
+/// A pipe that sends packets on a port: whole Ethernet frames without FCS, in network byte order,
+/// exactly as given.
 ///
-/// Every call here is for its device's thread alone. Packets leave in the order in which they were put in. When the port is slow the pipe fills, and sending
-/// is refused with [`SendRefusal::Full`] (or waits, in the calls that wait): nothing is queued elsewhere. Dropping the pipe gives it back to
-/// the daemon; what was not on the wire by then may not get there.
+/// Use it only on its device's thread. Packets are sent in the order in which they were put in. If
+/// the port is slow, the pipe fills, and sending is refused with [`SendRefusal::Full`], or waits in
+/// the calls that wait. Nothing is queued elsewhere. Dropping the pipe returns it to the daemon.
+/// Packets that are not on the wire by then may be lost.
 ///
 /// # Examples
 /// ```no_run
@@ -41,8 +43,8 @@ pub struct TxPipe<'d> {
     id: u32,
     page_bytes: u64,
     ring: app::TxPipe,
-    /// The device's life that the ring is of.
-    life: u32,
+    /// The daemon incarnation that the ring belongs to.
+    generation: u32,
 }
 
 impl<'d> TxPipe<'d> {
@@ -55,18 +57,19 @@ impl<'d> TxPipe<'d> {
             id: opened.id,
             page_bytes: opened.page_bytes,
             ring,
-            life: device.life(),
+            generation: device.generation(),
         })
     }
 
-    /// Takes over the memory that the pipe has since the daemon came back, with what the old daemon had not taken.
+    /// Takes over the pipe's memory after the daemon came back, with the packets that the old
+    /// daemon had not taken.
     fn follow(&mut self) -> Result<()> {
-        while self.life != self.device.life() {
+        while self.generation != self.device.generation() {
             self.take_over()?;
             if self.ring.publish()
                 && let Err(error) = self.device.ring(self.id)
             {
-                // Gone once more: what was put in is still there.
+                // The daemon is gone once more. Packets that were put in are still there.
                 self.device.survive(error)?;
             }
         }
@@ -74,7 +77,7 @@ impl<'d> TxPipe<'d> {
     }
 
     fn take_over(&mut self) -> Result<()> {
-        let (life, opened) = self.device.take_again(self.id)?;
+        let (generation, opened) = self.device.take_next_memory(self.id)?;
         let mut ring = app::TxPipe::new(opened.memory).map_err(foreign)?;
         ring.set_frame_bytes_max(opened.frame_bytes_max as usize);
         let mut frames = 0;
@@ -91,11 +94,11 @@ impl<'d> TxPipe<'d> {
             .count_carried(|carried| carried.frames += frames);
         self.ring = ring;
         self.page_bytes = opened.page_bytes;
-        self.life = life;
+        self.generation = generation;
         Ok(())
     }
 
-    /// A call met `error`: goes on with the daemon that is back, if it is.
+    /// Handles the `error` of a call: continues if the daemon is back.
     #[cold]
     fn survive(&mut self, error: Error) -> Result<()> {
         self.device.survive(error)?;
@@ -132,27 +135,30 @@ impl<'d> TxPipe<'d> {
         self.ring.in_flight_bytes()
     }
 
-    /// What the pipe did so far, without asking the daemon: each number is as recent as the lane's last round
-    /// (its pass over all that it owns) in which it served this pipe.
+    /// Returns the pipe's counters without a request to the daemon. Each number is as recent as the
+    /// lane's last round (its pass over all that it owns) that served this pipe.
     #[must_use]
     pub fn counters(&self) -> PipeCounters {
         self.ring.counters()
     }
 
-    /// Sets how the pipe's packets are treated: how fast they are sent, and where the lane writes the time at which they are. Holds for packets
-    /// that lie in the pipe already. Blocks for the daemon's answer.
+    /// Sets how fast the pipe's packets are sent, and where the lane writes the time of sending.
+    /// Applies to packets already in the pipe too. Blocks for the daemon's reply.
     ///
     /// # Errors
-    /// [`Error::Refused`](crate::Error::Refused) if a number is out of range, or no packet is long enough for the stamp.
+    /// [`Error::Refused`](crate::Error::Refused) if a number is out of range, or if no packet is
+    /// long enough for the stamp.
     pub fn tune(&mut self, tuning: &PipeTuning) -> Result<()> {
         self.device.tune(self.id, *tuning)
     }
 
-    /// Copies a packet into the pipe. The lane sees it after [`TxPipe::publish`]: push a burst, then publish once. Does not block.
+    /// Copies a packet into the pipe. The lane sees it after [`TxPipe::publish`]: push a burst,
+    /// then publish once. Does not block.
     ///
     /// # Errors
-    /// [`Error::Send`](crate::Error::Send) with the cause: full, too long for the port, or shorter than [`FRAME_BYTES_MIN`];
-    /// [`Error::DaemonGone`](crate::Error::DaemonGone) when it is full and will stay so.
+    /// [`Error::Send`](crate::Error::Send) with the cause: full, too long for the port, or shorter
+    /// than [`FRAME_BYTES_MIN`]. [`Error::DaemonGone`](crate::Error::DaemonGone) if the pipe is
+    /// full and will stay full.
     #[inline]
     pub fn push(&mut self, packet: &[u8]) -> Result<()> {
         self.check_min(packet.len())?;
@@ -162,8 +168,10 @@ impl<'d> TxPipe<'d> {
         }
     }
 
-    /// Makes room for a packet of `len_bytes`, to be written in the pipe without a copy by the application; the lane copies it to the port. Nothing is sent before
-    /// [`TxReservation::commit`] and then [`TxPipe::publish`]. Does not block. The bytes found there are unspecified.
+    /// Reserves room in the pipe for a packet of `len_bytes`. The application writes the packet in
+    /// place, without a copy. The lane copies it to the port. Nothing is sent before
+    /// [`TxReservation::commit`] and then [`TxPipe::publish`]. Does not block. The initial contents
+    /// of the room are unspecified.
     ///
     /// # Errors
     /// As [`TxPipe::push`].
@@ -178,10 +186,11 @@ impl<'d> TxPipe<'d> {
         }
     }
 
-    /// Shows everything pushed so far to the lane, which sends it. Does not block.
+    /// Publishes all pushed packets to the lane, which sends them. Does not block.
     ///
     /// # Errors
-    /// [`Error::DaemonGone`](crate::Error::DaemonGone), [`Error::Unintelligible`](crate::Error::Unintelligible).
+    /// [`Error::DaemonGone`](crate::Error::DaemonGone),
+    /// [`Error::Unintelligible`](crate::Error::Unintelligible).
     pub fn publish(&mut self) -> Result<()> {
         self.device.check_own()?;
         let shown = if self.ring.publish() {
@@ -192,8 +201,9 @@ impl<'d> TxPipe<'d> {
         if !self.device.reconnects() {
             return shown;
         }
-        // Who only sends would find a daemon that is gone when the pipe is full, and not before.
-        match shown.and_then(|()| self.device.check_alive_sometimes()) {
+        // Check here: an application that only sends would otherwise detect a lost daemon only when
+        // the pipe is full.
+        match shown.and_then(|()| self.device.check_connection_if_due()) {
             Ok(()) => self.follow(),
             Err(error) => self.survive(error),
         }
@@ -208,10 +218,11 @@ impl<'d> TxPipe<'d> {
         self.publish()
     }
 
-    /// Sends one packet, waiting for room if need be.
+    /// Sends one packet, waiting for room if necessary.
     ///
     /// # Errors
-    /// [`Error::Send`](crate::Error::Send) when it can never be sent, [`Error::DaemonGone`](crate::Error::DaemonGone).
+    /// [`Error::Send`](crate::Error::Send) if the packet can never be sent,
+    /// [`Error::DaemonGone`](crate::Error::DaemonGone).
     pub fn send_blocking(&mut self, packet: &[u8]) -> Result<()> {
         self.send_until(packet, None)
     }
@@ -219,7 +230,8 @@ impl<'d> TxPipe<'d> {
     /// Sends one packet, waiting for room until `deadline`.
     ///
     /// # Errors
-    /// As [`TxPipe::send_blocking`], and [`Error::Deadline`](crate::Error::Deadline); then the packet was not sent.
+    /// As [`TxPipe::send_blocking`]. After [`Error::Deadline`](crate::Error::Deadline) the packet
+    /// was not sent.
     pub fn send_deadline(&mut self, packet: &[u8], deadline: Instant) -> Result<()> {
         self.send_until(packet, Some(deadline))
     }
@@ -246,14 +258,15 @@ impl<'d> TxPipe<'d> {
     /// As [`TxPipe::flush`], until `deadline`.
     ///
     /// # Errors
-    /// [`Error::Deadline`](crate::Error::Deadline), [`Error::DaemonGone`](crate::Error::DaemonGone).
+    /// [`Error::Deadline`](crate::Error::Deadline),
+    /// [`Error::DaemonGone`](crate::Error::DaemonGone).
     pub fn flush_deadline(&mut self, deadline: Instant) -> Result<()> {
         self.wait_for_room(u64::MAX, Some(deadline))
     }
 
     /// Waits until `bytes` fit, or until the pipe is empty if it cannot hold so many.
     fn wait_for_room(&mut self, bytes: u64, deadline: Option<Instant>) -> Result<()> {
-        // What is not published is never sent, so it never makes room.
+        // Unpublished packets are never sent, so they would never make room.
         self.publish()?;
         while let Err(error) = wait_for_room(self.device, &mut self.ring, bytes, deadline) {
             self.survive(error)?;
@@ -280,9 +293,12 @@ impl<'d> TxPipe<'d> {
             return broken(violation);
         }
         let refusal = refusal_of(refusal, len_bytes);
-        // A pipe that stays full may have nobody at its other end.
+        // A pipe that stays full may have no daemon at its other end.
         if refusal == SendRefusal::Full
-            && let Err(gone) = self.device.look_alive().and_then(|()| self.follow())
+            && let Err(gone) = self
+                .device
+                .check_or_reconnect()
+                .and_then(|()| self.follow())
         {
             return gone;
         }
@@ -296,7 +312,8 @@ impl Drop for TxPipe<'_> {
     }
 }
 
-/// Waits until `bytes` fit into a pipe whose contents are published, or until it is empty if it cannot hold so many.
+/// Waits until `bytes` fit into a pipe whose contents are published. If the pipe can never hold so
+/// many, waits until it is empty.
 pub(crate) fn wait_for_room(
     device: &Device,
     ring: &mut app::TxPipe,
@@ -329,9 +346,10 @@ fn refusal_of(refusal: app::SendRefusal, len_bytes: usize) -> SendRefusal {
     }
 }
 
-/// Room for one packet in a [`TxPipe`]. Dropped without [`TxReservation::commit`], it sends nothing.
+/// Room for one packet in a [`TxPipe`]. Dropping it without [`TxReservation::commit`] sends
+/// nothing.
 ///
-/// Committing takes it, so a packet that may be on its way cannot be touched:
+/// Committing consumes it, so a packet that may be in flight cannot be accessed:
 /// ```compile_fail,E0382
 /// # fn main() -> Result<(), covalent_verbs::Error> {
 /// # let device = covalent_verbs::Device::attach("/run/covalent/covalentd.sock", "example")?;
@@ -342,7 +360,8 @@ fn refusal_of(refusal: app::SendRefusal, len_bytes: usize) -> SendRefusal {
 /// # Ok(())
 /// # }
 /// ```
-/// And the pipe is borrowed, so nothing is published while a packet is being written:
+/// The reservation also borrows the pipe, so nothing is published while the application writes a
+/// packet:
 /// ```compile_fail,E0499
 /// # fn main() -> Result<(), covalent_verbs::Error> {
 /// # let device = covalent_verbs::Device::attach("/run/covalent/covalentd.sock", "example")?;

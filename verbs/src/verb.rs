@@ -1,4 +1,4 @@
-//! The vocabulary of verbs: what can be asked of a region, and what comes back.
+//! Types of verbs: operations on a region, and their outcomes.
 
 use covalent_api::guid::Guid;
 
@@ -12,75 +12,78 @@ pub use covalent_protocol::{
     },
 };
 
-/// What to do with a remote region.
+/// An operation on a remote region.
 ///
-/// Offsets count bytes from the start of the region, which has at most 1 GiB: beyond 2³² there is none. The offset of an
-/// atomic verb and of each word of a multi-commit is a multiple of 8. Words are `u64` in the caller's own byte order; on the wire and in a region
-/// read as bytes they are little-endian.
+/// Offsets are in bytes from the start of the region, which has at most 1 GiB: no offset reaches
+/// 2³². The offset of an atomic verb and of each word of a multi-commit is a multiple of 8. Words
+/// are `u64` in the caller's byte order. On the wire, and in a region read as bytes, they are
+/// little-endian.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verb<'a> {
-    /// Reads `len_bytes` bytes, 1 to [`READ_BYTES_MAX`]. Each aligned word of them is read whole, but two words may
-    /// be read around another's write. Needs the read right. Answers [`Outcome::Data`].
+    /// Reads `len_bytes` bytes, 1 to [`READ_BYTES_MAX`]. Each aligned word is read whole, but a
+    /// write may come between the reads of two words. Needs the read right. Completes with
+    /// [`Outcome::Data`].
     Read {
         /// First byte.
         offset_bytes: u64,
         /// How many bytes.
         len_bytes: u32,
     },
-    /// Writes 1 to [`WRITE_BYTES_MAX`] bytes. Each aligned word of them is written whole. Needs the write right.
-    /// Answers [`Outcome::Done`].
+    /// Writes 1 to [`WRITE_BYTES_MAX`] bytes. Each aligned word is written whole. Needs the write
+    /// right. Completes with [`Outcome::Done`].
     Write {
         /// First byte.
         offset_bytes: u64,
         /// The bytes.
         data: &'a [u8],
     },
-    /// Puts `new` in a word and answers [`Outcome::Old`]. Needs the atomic right, as do all that follow.
+    /// Sets a word to `new`. Completes with [`Outcome::Old`]. Needs the atomic right, as all
+    /// following verbs except [`Verb::Send`] do.
     Swap {
         /// The word.
         offset_bytes: u64,
         /// Its value afterwards.
         new: u64,
     },
-    /// Puts `new` in a word if it holds `expected` and answers [`Outcome::Old`]; else changes nothing and answers
-    /// [`Outcome::Mismatch`] with index 0.
+    /// Sets a word to `new` if it holds `expected`, and completes with [`Outcome::Old`]. Otherwise
+    /// changes nothing and completes with [`Outcome::Mismatch`] with index 0.
     CompareAndSwap {
         /// The word.
         offset_bytes: u64,
-        /// What it must hold.
+        /// Value that the word must hold.
         expected: u64,
         /// Its value afterwards.
         new: u64,
     },
-    /// Adds to a word, wrapping at 2⁶⁴, and answers [`Outcome::Old`].
+    /// Adds to a word, wrapping at 2⁶⁴. Completes with [`Outcome::Old`].
     FetchAdd {
         /// The word.
         offset_bytes: u64,
-        /// What to add; a negative number as its two's complement.
+        /// Value to add. A negative number is in two's complement.
         delta: u64,
     },
-    /// Ands a word with a mask and answers [`Outcome::Old`].
+    /// Performs a bitwise AND of a word with a mask. Completes with [`Outcome::Old`].
     FetchAnd {
         /// The word.
         offset_bytes: u64,
         /// The mask.
         mask: u64,
     },
-    /// Ors a word with a mask and answers [`Outcome::Old`].
+    /// Performs a bitwise OR of a word with a mask. Completes with [`Outcome::Old`].
     FetchOr {
         /// The word.
         offset_bytes: u64,
         /// The mask.
         mask: u64,
     },
-    /// Exclusive-ors a word with a mask and answers [`Outcome::Old`].
+    /// Performs a bitwise XOR of a word with a mask. Completes with [`Outcome::Old`].
     FetchXor {
         /// The word.
         offset_bytes: u64,
         /// The mask.
         mask: u64,
     },
-    /// Puts the smaller of the word and the operand in the word and answers [`Outcome::Old`].
+    /// Sets a word to the minimum of the word and the operand. Completes with [`Outcome::Old`].
     FetchMin {
         /// The word.
         offset_bytes: u64,
@@ -89,7 +92,7 @@ pub enum Verb<'a> {
         /// As which numbers the two are compared.
         order: Order,
     },
-    /// Puts the greater of the word and the operand in the word and answers [`Outcome::Old`].
+    /// Sets a word to the maximum of the word and the operand. Completes with [`Outcome::Old`].
     FetchMax {
         /// The word.
         offset_bytes: u64,
@@ -98,25 +101,28 @@ pub enum Verb<'a> {
         /// As which numbers the two are compared.
         order: Order,
     },
-    /// Changes a word if what it holds meets a condition, and answers [`Outcome::Old`]; else changes nothing and answers
-    /// [`Outcome::Mismatch`] with index 0.
+    /// Updates a word if it meets a condition, and completes with [`Outcome::Old`]. Otherwise
+    /// changes nothing and completes with [`Outcome::Mismatch`] with index 0.
     Conditional {
         /// The word.
         offset_bytes: u64,
-        /// What it must hold.
+        /// Condition that the word must meet.
         condition: Condition,
-        /// What becomes of it.
+        /// Update of the word.
         update: Update,
     },
-    /// Compares 1 to [`MULTI_COMMIT_WORDS_MAX`] words and, only if all hold what is expected, sets them all: no other verb sees
-    /// some set and others not. Answers [`Outcome::Done`], or [`Outcome::Mismatch`] with the first word that differed.
+    /// Compares 1 to [`MULTI_COMMIT_WORDS_MAX`] words, and sets all of them only if each holds its
+    /// expected value. No other verb sees some words set and others not. Completes with
+    /// [`Outcome::Done`], or with [`Outcome::Mismatch`] and the first word that differed.
     MultiCommit {
         /// The words, each at another offset.
         words: &'a [CommitWord],
     },
-    /// Appends a message of 1 to [`SEND_BYTES_MAX`] bytes to a [receive queue](crate::ReceiveQueue): whole, when the verb is executed, and not
-    /// at all if it is not. Needs the send right. Answers [`Outcome::Done`]; a queue that has no room now refuses it as
-    /// [`Refusal::QueueFull`], one that never has as [`Refusal::OutOfBounds`].
+    /// Appends a message of 1 to [`SEND_BYTES_MAX`] bytes to a [receive
+    /// queue](crate::ReceiveQueue): whole when the verb is executed, and not at all if it is not.
+    /// Needs the send right. Completes with [`Outcome::Done`]. A queue that has no room now refuses
+    /// it as [`Refusal::QueueFull`]. A queue that can never hold it refuses it as
+    /// [`Refusal::OutOfBounds`].
     Send {
         /// The message.
         data: &'a [u8],
@@ -129,7 +135,7 @@ pub enum Verb<'a> {
 pub struct CommitWord {
     /// Where it lies, in bytes from the start of the region; a multiple of 8.
     pub offset_bytes: u64,
-    /// What it must hold.
+    /// Value that the word must hold.
     pub expected: u64,
     /// Its value afterwards.
     pub new: u64,
@@ -138,16 +144,20 @@ pub struct CommitWord {
 /// Which node a verb is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Target<'a> {
-    /// The lane that the device lives on.
+    /// The device's lane.
     Local,
-    /// The node with this address, a neighbour or one that is reached over others: its GUID for its lane 0, [`Device::address`](crate::Device::address) there for any.
+    /// The node with this address, a neighbor or a node reached over others. A node's GUID is the
+    /// address of its lane 0. A device on any lane of that node returns the lane's address from
+    /// [`Device::address`](crate::Device::address).
     Guid(Guid),
-    /// The neighbour, the own lane, or the node that is reached over others, with this name: a node's configured one for its lane 0, `NAME.1` for its lane 1. It is looked up once, when a
-    /// region is opened.
+    /// The neighbor, the local lane, or the node reached over others, with this name. A node's
+    /// configured name is that of its lane 0, and `NAME.1` is that of its lane 1. The name is
+    /// looked up once, when a region is opened.
     Name(&'a str),
 }
 
-/// The number of a posted verb, unique in its [`Verbs`](crate::Verbs) for as long as anyone can ask about it.
+/// The number of a posted verb. It is unique in its [`Verbs`](crate::Verbs) while the verb can
+/// still be queried.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct VerbId(pub(crate) u64);
 
@@ -168,54 +178,65 @@ impl VerbId {
 /// One entry of a completion queue.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Completion {
-    /// What the caller gave to [`Verbs::post`](crate::Verbs::post).
+    /// The value that the caller passed to [`Verbs::post`](crate::Verbs::post).
     pub user_data: u64,
     /// The verb's number.
     pub id: VerbId,
-    /// What became of it.
+    /// The outcome.
     pub outcome: Outcome,
     /// Its place among the completions of all nodes.
     pub stamp: Stamp,
 }
 
-/// What became of a verb.
+/// Outcome of a verb.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum Outcome {
-    /// It was executed, and has nothing to tell.
+    /// The verb was executed and returned no data.
     #[default]
     Done,
     /// It was executed; the word held this before.
     Old(u64),
     /// It was executed; these are the bytes read.
     Data(Box<[u8]>),
-    /// It was executed and changed nothing, because a word did not hold what was expected.
+    /// The verb was executed and changed nothing, because a word did not hold the expected value.
     Mismatch {
         /// Which word of a multi-commit, from 0; 0 for a verb on one word.
         index: u16,
-        /// What the word held.
+        /// Value of the word.
         found: u64,
     },
-    /// It was not executed. After [`Refusal::NoResources`], [`Refusal::Busy`] and [`Refusal::QueueFull`] trying later helps; the other reasons stay.
+    /// The verb was not executed. After [`Refusal::NoResources`], [`Refusal::Busy`] and
+    /// [`Refusal::QueueFull`] a later retry may succeed. The other reasons are permanent.
     Refused(Refusal),
-    /// The other node's daemon lost its memory of this verb: it was executed before, or not at all. Almost always because that daemon started
-    /// afresh, and then an ordinary region is gone; a durable one tells. One that is several hops away and lives may have had to make room.
+    /// The other node's daemon lost its record of this verb: it was executed before, or not at all.
+    /// Almost always that daemon restarted. An ordinary region is then gone, while a durable one
+    /// shows whether the verb was executed. A running daemon several hops away may have dropped the
+    /// record to make room.
     PeerRestarted,
-    /// It was not executed: no link ever led to a node with that identity. A daemon that has just started says so at once when all of its links are up; else it
-    /// waits for that, for ten seconds from its start at most, and verbs of the same queue behind wait too.
+    /// The verb was not executed: no link ever led to a node with that identity. A daemon that just
+    /// started reports this at once if all of its links are up. Otherwise it waits for them, for at
+    /// most ten seconds from its start. Later verbs of the same queue wait too.
     NoSuchPeer,
     /// It was not executed: the daemon could not read the request.
     Malformed,
-    /// *Not final.* The link was lost and no path leads to the other node now, so nobody here knows whether it was
-    /// executed. Another completion with the same id and user data follows as soon as a path returns. Who will not be
-    /// there then keeps the name, for [`Verbs::ask`](crate::Verbs::ask).
+    /// *Not final.* The link was lost and no path leads to the other node now, so it is unknown
+    /// here whether the verb was executed. Another completion with the same id and user data
+    /// follows as soon as a path returns. A program that will not run until then keeps the name,
+    /// for [`query_in_doubt`](crate::Verbs::query_in_doubt).
     InDoubt(InDoubtId),
-    /// What was [asked for](crate::Verbs::ask) was not executed and will not be: the other node reversed it.
+    /// The [queried](crate::Verbs::query_in_doubt) verb was not executed and will not be: the
+    /// other node reversed it.
     Undone,
-    /// What was [asked for](crate::Verbs::ask) was not executed and will not be: it never reached the other node.
+    /// The [queried](crate::Verbs::query_in_doubt) verb was not executed and will not be: it
+    /// never reached the other node.
     NeverSeen,
-    /// Nobody can tell what became of what was [asked for](crate::Verbs::ask). It was executed at most once. One of the
-    /// two daemons started afresh since, or more verbs were in doubt than are remembered, or the name is another user's. Any verb may end so that was under way when the own daemon
-    /// ended, of a device that [found it again](crate::Device::set_reconnect): only if the daemon was killed, or the verb was in doubt.
+    /// The outcome of the [queried](crate::Verbs::query_in_doubt) verb is unknown. It was
+    /// executed at most once. One of the two daemons restarted since, or more verbs were in doubt
+    /// than are remembered, or the name belongs to another user.
+    ///
+    /// A verb that was in flight when the local daemon stopped may also complete so, if its device
+    /// [reconnected](crate::Device::set_reconnect). This happens only if the daemon was killed, or
+    /// if the verb was in doubt.
     Forgotten,
 }
 

@@ -13,10 +13,11 @@ use nix::{
 
 use crate::error::{Error, Result};
 
-/// What `poll` reports for a socket whose other end is closed. The first is reported whether asked for or not.
+/// Events of `poll` for a socket whose other end is closed. `poll` reports the first of them
+/// whether requested or not.
 pub(crate) const HANG_UP: PollFlags = PollFlags::POLLHUP.union(PollFlags::POLLERR);
 
-/// Whether what was read or written said that the other end is closed.
+/// Whether the error of a read or write means that the other end is closed.
 pub(crate) fn is_hang_up(error: &io::Error) -> bool {
     matches!(
         error.kind(),
@@ -31,8 +32,8 @@ pub(crate) fn is_hang_up(error: &io::Error) -> bool {
 /// More than any program runs, and little enough to be added to any moment.
 pub(crate) const LONGEST: Duration = Duration::from_secs(u32::MAX as u64);
 
-/// Waits until one of the descriptors has something to report or the deadline has passed; for ever without one.
-/// Returns what each reported; all empty when the deadline passed or a signal came.
+/// Waits until one of the descriptors has an event or the deadline passes, forever without one.
+/// Returns the events of each descriptor. All are empty if the deadline passed or a signal arrived.
 pub(crate) fn poll<const N: usize>(
     fds: &mut [(BorrowedFd<'_>, PollFlags); N],
     deadline: Option<Instant>,
@@ -50,7 +51,8 @@ pub(crate) fn poll<const N: usize>(
     }
 }
 
-/// `poll` counts milliseconds: rounded up, so that it never returns before the deadline and is called again for nothing.
+/// `poll` counts milliseconds. Rounding up avoids a return before the deadline and a useless
+/// further call.
 fn timeout(deadline: Option<Instant>) -> PollTimeout {
     let Some(deadline) = deadline else {
         return PollTimeout::NONE;
@@ -72,7 +74,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_wake_up_whose_other_end_is_closed_says_so_in_both_directions() {
+    fn a_wake_up_with_a_closed_peer_fails_in_both_directions() {
         let (here, there) = EventFd::pair().unwrap();
         here.notify().unwrap();
         assert!(!here.drain().unwrap());
@@ -83,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn never_returns_before_the_deadline_and_sees_what_is_there() {
+    fn a_wait_never_ends_before_the_deadline_and_sees_ready_data() {
         let (reader, writer) = io::pipe().unwrap();
         let deadline = Instant::now() + Duration::from_micros(1500);
         let reported = poll(&mut [(reader.as_fd(), PollFlags::POLLIN)], Some(deadline)).unwrap();

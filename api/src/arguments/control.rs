@@ -4,14 +4,16 @@ use clap::Parser;
 
 use super::LogFormat;
 
-/// Brings links up, keeps the neighbour table, serves /metrics and answers the CLI.
+/// Brings links up, keeps the neighbor table, serves /metrics and answers the CLI.
 #[derive(Debug, Parser)]
 #[command(
     name = "covalent-control",
     version,
-    after_help = "`covalent up` starts it together with covalentd; by itself it waits for the daemon of that configuration. \
-    `covalent reload`, or SIGHUP, has the file read again and puts it in force, whole or not at all.\n\n\
-    Examples:\n  covalent-control --config /etc/covalent/covalent.toml"
+    after_help = "`covalent up` starts it together with covalentd. Started alone, it waits for the \
+                  daemon of that configuration. On `covalent reload` or SIGHUP it reads the file \
+                  again and applies it, as a whole or not at all.\n\n\
+                  Examples:\n  \
+                  covalent-control --config /etc/covalent/covalent.toml"
 )]
 pub struct ControlArguments {
     /// The node's configuration

@@ -6,18 +6,22 @@ use super::LogFormat;
 
 /// Moves packets between ports and the pipes of applications, and executes verbs on their regions.
 ///
-/// One daemon is one node. It reads one TOML file (`covalent config print-default` prints it with every key explained), opens
-/// the ports, and serves applications on `covalentd.sock` in the node's runtime directory. It runs in the foreground and
-/// ends cleanly on SIGTERM or SIGINT, leaving no socket, program or memory behind.
+/// One daemon is one node. It reads one TOML file (`covalent config print-default` prints it with
+/// every key explained). It opens the ports, and serves applications on `covalentd.sock` in the
+/// node's runtime directory. It runs in the foreground and shuts down gracefully on SIGTERM or
+/// SIGINT. It then leaves no socket, program or memory behind.
 ///
-/// AF_XDP ports need CAP_NET_ADMIN, CAP_NET_RAW, CAP_BPF, CAP_PERFMON and CAP_IPC_LOCK; cable and pcap ports need nothing.
+/// AF_XDP ports need CAP_NET_ADMIN, CAP_NET_RAW, CAP_BPF, CAP_PERFMON and CAP_IPC_LOCK. Cable and
+/// pcap ports need no capability.
 #[derive(Debug, Parser)]
 #[command(
     name = "covalentd",
     version,
-    after_help = "Examples:\n  covalentd --config /etc/covalent/covalent.toml --check   say what would stop a start, change nothing\n  \
-                  covalentd --config node.toml                             run\n  \
-                  RUST_LOG=debug covalentd --config node.toml              run and tell more"
+    after_help = "Examples:\n  \
+    covalentd --config /etc/covalent/covalent.toml --check   report what would prevent a start, \
+    change nothing\n  \
+    covalentd --config node.toml                             run\n  \
+    RUST_LOG=debug covalentd --config node.toml              run, and log more"
 )]
 pub struct DataplaneArguments {
     /// The node's configuration.
@@ -28,15 +32,18 @@ pub struct DataplaneArguments {
         default_value = "/etc/covalent/covalent.toml"
     )]
     pub config: PathBuf,
-    /// Only say whether the configuration could be used on this host, and whether a start would take the node's journals. Needs no
-    /// capability and changes nothing. Journals can be read by root and by the user of the daemon. Those of a daemon that runs are left out.
+    /// Only check the configuration, and exit. Reports whether it is usable on this host, and
+    /// whether a start would accept the node's journals. Needs no capability and changes nothing.
+    /// Root and the daemon's user can read journals. Journals of a running daemon are skipped.
     #[arg(long)]
     pub check: bool,
-    /// Take a configuration whose ports damage their own frames (`[port.faults]`). For tests: without it such a file is refused.
+    /// Accept a configuration whose ports damage their own frames (`[port.faults]`). For tests:
+    /// without this option such a file is refused.
     #[arg(long, env = "COVALENT_ALLOW_FAULTS", value_parser = BoolishValueParser::new())]
     pub allow_faults: bool,
-    /// Start although a journal has lost what was acknowledged: its files are set aside under other names (`journal.N.lost-G`), and
-    /// durable regions begin with what is whole. For one start: without it such a journal is refused.
+    /// Start although a journal has lost acknowledged data. Its files are renamed to
+    /// `journal.N.lost-G`, and durable regions start with the intact data. Applies to one start:
+    /// without this option such a journal is refused.
     #[arg(long, env = "COVALENT_ACCEPT_JOURNAL_LOSS", value_parser = BoolishValueParser::new())]
     pub accept_journal_loss: bool,
     /// How log lines look, and where they go. RUST_LOG chooses which (default: info).

@@ -3,7 +3,8 @@ use clap::ValueEnum;
 /// How a log line looks, and where it goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum LogFormat {
-    /// For journald with fields where systemd says that standard error leads there (JOURNAL_STREAM), else for people.
+    /// Journald format with fields if systemd connects standard error to the journal
+    /// (JOURNAL_STREAM), otherwise human-readable text.
     Auto,
     /// For people, on standard error.
     Text,

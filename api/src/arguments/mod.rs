@@ -1,4 +1,5 @@
-//! How the two processes of a node are called. Defined once: for themselves, and for who writes their manual pages and completions.
+//! Command lines of the two processes of a node. Defined once, for the processes and for the
+//! generators of manual pages and completions.
 
 mod control;
 mod dataplane;

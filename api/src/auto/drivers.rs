@@ -1,34 +1,42 @@
-//! What is known of drivers: since which Linux each has which way of AF_XDP, and what it asks of its interface.
+//! Known properties of drivers: AF_XDP modes by Linux version, and limits on the interface.
 //!
-//! Sources. *Native* and *zero-copy*: the commit beside each figure brought it into Linux; commits and versions are those of the table "Driver support" of
-//! docs.ebpf.io (`BPF_PROG_TYPE_XDP`), where nothing else is said. *MTU*: the table "Max MTU" there, for x86 with pages of 4 KiB, which is computed from the
-//! drivers' own formulas. *Queues*: the driver's source, named beside the row. What was seen on kernels that this project ran on stands in
-//! `guest/results`, and a test holds the table against it.
+//! Sources. *Native* and *zero-copy*: the commit next to each figure added it to Linux. Unless
+//! noted, commits and versions are from the table "Driver support" of docs.ebpf.io
+//! (`BPF_PROG_TYPE_XDP`). *MTU*: the table "Max MTU" there, for x86 with 4 KiB pages, computed from
+//! the drivers' own formulas. *Queues*: the driver's source, named next to the row. `guest/results`
+//! holds the results from kernels on which this project ran, and a test checks the table against
+//! them.
 //!
-//! A driver that is not here is asked: native first, zero-copy first. That is left to vmxnet3 too, which takes native XDP on some devices and refuses it
-//! on others (both are in `guest/results`).
+//! A driver that is not listed is probed: native first, zero-copy first. vmxnet3 is not listed
+//! either, because it accepts native XDP on some devices and refuses it on others (both are in
+//! `guest/results`).
 
 use super::Linux;
 
-/// The last Linux whose drivers were looked at. Of a later one nobody here knows what it lacks.
+/// The last Linux version whose drivers were checked. The missing features of later versions are
+/// unknown.
 pub const LINUX_KNOWN: Linux = Linux(6, 18);
 
-/// A driver and what is known of it.
+/// A driver and its known properties.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Driver {
-    /// What it is called: by ethtool first, and by others.
+    /// Names of the driver. The name that ethtool reports comes first.
     pub names: &'static [&'static str],
-    /// The first Linux in which it runs XDP programs itself; `None` if it did not up to [`LINUX_KNOWN`].
+    /// The first Linux version in which it has a native XDP hook. `None` if it has none up to
+    /// [`LINUX_KNOWN`].
     pub native: Option<Linux>,
     /// The first Linux in which AF_XDP sockets have zero-copy on it; `None` as above.
     pub zero_copy: Option<Linux>,
-    /// Why zero-copy is not to be tried before that. `None`: an older Linux may be asked, for distributions carry newer drivers.
+    /// Reason not to try zero-copy before that version. `None`: older versions may be probed,
+    /// because distributions backport drivers.
     pub not_before: Option<&'static str>,
-    /// Largest MTU with which it takes an XDP program whose frames lie in one buffer, in bytes; `None` where the driver has no such limit.
+    /// Largest MTU, in bytes, with which it accepts an XDP program for single-buffer frames. `None`
+    /// if the driver has no such limit.
     pub mtu_bytes_max: Option<u32>,
     /// How many of its queues may be in use while it has an XDP program.
     pub queues: Queues,
-    /// Whether its device, in zero-copy mode, takes as much of a frame into a chunk as whole KiB fit behind the headroom.
+    /// Whether the device, in zero-copy mode, rounds the frame space of a chunk behind the headroom
+    /// down to whole KiB.
     pub whole_kib: bool,
 }
 
@@ -41,7 +49,7 @@ pub enum Queues {
     Half,
 }
 
-/// A driver that has a native hook, and takes all that is asked of it.
+/// A driver with a native hook and no further limits.
 const fn native(
     names: &'static [&'static str],
     since: Linux,
@@ -103,21 +111,26 @@ pub const DRIVERS: &[Driver] = &[
     },
     // Native 47a38e155037.
     native(&["mlx4_en", "mlx4_core"], Linux(4, 8), Some(3498)),
-    // Native 86994156c736. Zero-copy came with 5.3 (db05815b36cb) on queues of their own behind the ordinary ones; since 3db4c85cde7a ("Use queue indices
-    // starting from 0 for XSK queues", 6.1) it is on the queues that frames arrive at.
+    // Native 86994156c736. Zero-copy: 5.3 (db05815b36cb), behind the ordinary queues. Since
+    // 3db4c85cde7a ("Use queue indices starting from 0 for XSK queues", 6.1), on the receive
+    // queues.
     native(&["mlx5_core"], Linux(4, 9), Some(3498))
         .zero_copy(Linux(6, 1))
-        .not_before("before 6.1 zero-copy sockets of mlx5 sat on queues of their own, at which nothing arrives by itself"),
+        .not_before(
+            "before 6.1 zero-copy sockets of mlx5 use separate queues, on which no frames \
+                     arrive by default",
+        ),
     // Native 496e051709588.
     native(&["qede"], Linux(4, 10), None),
     // Native ecd63a0217d5, zero-copy 6402528b7a0b.
     native(&["nfp"], Linux(4, 10), Some(4096)).zero_copy(Linux(5, 18)),
-    // Native f600b6905015. Zero-copy receives since 6.11 (d944c27a9d58) and sends since 6.13, and is offered where both are: in guests 6.12 copies and 7.3
-    // does not.
+    // Native f600b6905015. Zero-copy receives since 6.11 (d944c27a9d58) and sends since 6.13. It is
+    // used where both exist: in guests, 6.12 copies and 7.3 does not.
     native(&["virtio_net"], Linux(4, 10), Some(3506)).zero_copy(Linux(6, 13)),
     // Native c6d30e8391b8.
     native(&["bnxt_en"], Linux(4, 11), Some(3502)),
-    // Native 924708081629, zero-copy d0bcacd0a130. Chunks: `ixgbe_configure_srrctl` in `ixgbe_main.c` (82599EB).
+    // Native 924708081629, zero-copy d0bcacd0a130. Chunks: `ixgbe_configure_srrctl` in
+    // `ixgbe_main.c` (82599EB).
     native(&["ixgbe"], Linux(4, 12), Some(3050))
         .zero_copy(Linux(4, 20))
         .whole_kib(),
@@ -143,14 +156,15 @@ pub const DRIVERS: &[Driver] = &[
     native(&["ice"], Linux(5, 5), Some(3046)).zero_copy(Linux(5, 5)),
     // Native 0db51da7a8e9.
     native(&["mvneta"], Linux(5, 5), Some(3520)),
-    // Native 838c93dc5449. Queues: `ena_xdp_legal_queue_count` in `ena_xdp.h` ("2 * queues <= adapter->max_num_io_queues").
+    // Native 838c93dc5449. Queues: `ena_xdp_legal_queue_count` in `ena_xdp.h` ("2 * queues <=
+    // adapter->max_num_io_queues").
     native(&["ena"], Linux(5, 6), Some(3498)).half_of_the_queues(),
     // Native 351e1581395f.
     native(&["hv_netvsc", "netvsc"], Linux(5, 6), Some(3506)),
     // Native 07dd0a7aae7f.
     native(&["mvpp2"], Linux(5, 9), Some(3552)),
-    // Native 9cbc948b5a20, zero-copy 2c6196013f84 (receiving) and f8e284a02afc (sending). Chunks: `SRRCTL.BSIZEPKT` in `igb_main.c`. Seen in guests: 6.1
-    // copies, 7.3 does not.
+    // Native 9cbc948b5a20, zero-copy 2c6196013f84 (receive) and f8e284a02afc (send). Chunks:
+    // `SRRCTL.BSIZEPKT` in `igb_main.c`. In guests, 6.1 copies and 7.3 does not.
     native(&["igb"], Linux(5, 10), Some(3046))
         .zero_copy(Linux(6, 14))
         .whole_kib(),
@@ -162,7 +176,7 @@ pub const DRIVERS: &[Driver] = &[
     native(&["st_gmac", "stmmac"], Linux(5, 13), Some(1500)).zero_copy(Linux(5, 13)),
     // Native d1b15102dd16.
     native(&["fsl_enetc"], Linux(5, 13), None),
-    // Native 9e2ee5c7e7c3; its limits are those of the interfaces below.
+    // Native 9e2ee5c7e7c3. Its limits are those of the underlying interfaces.
     native(&["bonding", "bond"], Linux(5, 15), None),
     // Native 06059a1a9a4a.
     native(&["rvu-nicpf", "rvu_nicpf"], Linux(5, 16), Some(1508)),
@@ -180,8 +194,9 @@ pub const DRIVERS: &[Driver] = &[
     native(&["lan966x-switch", "lan966x"], Linux(6, 2), None),
     // Native f0f6460f9130, zero-copy 3fc2333933fd.
     native(&["tsnep"], Linux(6, 3), None).zero_copy(Linux(6, 4)),
-    // Native 75eaae158b1b, zero-copy fd8e40321a12. Queues: `verify_xdp_configuration` in `gve_main.c`, "less than or equal to half the maximum number of
-    // RX/TX queues", and as many of each.
+    // Native 75eaae158b1b, zero-copy fd8e40321a12. Queues: `verify_xdp_configuration` in
+    // `gve_main.c`, "less than or equal to half the maximum number of RX/TX queues", as many of
+    // each.
     native(&["gve"], Linux(6, 4), Some(2032))
         .zero_copy(Linux(6, 4))
         .half_of_the_queues(),

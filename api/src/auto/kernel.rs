@@ -4,12 +4,12 @@ use std::fmt;
 
 use serde::Serialize;
 
-/// Major and minor number of a Linux, which is what drivers are told apart by.
+/// Major and minor version of Linux. Driver properties are listed by it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct Linux(pub u32, pub u32);
 
 impl Linux {
-    /// Of a release such as `6.1.0-28-amd64`; what cannot be read is 0.
+    /// Parses a release such as `6.1.0-28-amd64`. Parts that cannot be parsed are 0.
     #[must_use]
     pub fn of_release(release: &str) -> Self {
         let mut numbers = release
@@ -45,7 +45,7 @@ mod tests {
     }
 
     #[test]
-    fn the_one_that_runs_here_has_a_number() {
+    fn the_running_kernel_has_a_version() {
         assert!(Linux::running() >= Linux(4, 0));
     }
 }

@@ -1,6 +1,8 @@
-//! What `auto` becomes on an interface: a function of its driver, of the Linux that runs and of what is configured, and of nothing else.
+//! Resolves `auto` for an interface: a pure function of its driver, the running Linux version and
+//! the configuration.
 //!
-//! The daemon does what stands here, `covalent configure` prepares the machine for it, and `covalent config auto` prints it with the reasons.
+//! The daemon applies the result, `covalent configure` prepares the machine for it, and `covalent
+//! config auto` prints it with the reasons.
 
 mod drivers;
 mod kernel;
@@ -15,22 +17,22 @@ pub use self::{
 };
 use crate::config::{CHUNK_BYTES, CHUNK_FRAME_BYTES, CopyMode, MTU_BYTES_MAX, QUEUES_MAX, XdpMode};
 
-/// What is known of an interface before anything is done with it.
+/// Known facts of an interface before it is modified.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct InterfaceFacts<'a> {
     /// The Linux that runs.
     pub linux: Linux,
-    /// Name of the interface's driver; empty where nobody tells.
+    /// Name of the interface's driver; empty if unknown.
     pub driver: &'a str,
     /// Its MTU in bytes.
     pub mtu_bytes: u32,
     /// Receive queues in use.
     pub queues: u32,
-    /// Receive queues that it can have; 0 where the driver does not tell.
+    /// Maximum number of receive queues; 0 if the driver does not report it.
     pub queues_most: u32,
 }
 
-/// What the configuration says of a port.
+/// The configured keys of a port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Wishes {
     /// `xdp`.
@@ -65,7 +67,8 @@ impl<T> Chosen<T> {
 pub enum Hook {
     /// The driver's.
     Native,
-    /// The driver's if it takes the program, else the network stack's: nobody knows before it was asked.
+    /// The driver's if it accepts the program, otherwise the network stack's. Only known after an
+    /// attempt.
     Ask,
     /// The network stack's.
     Generic,
@@ -77,7 +80,7 @@ pub enum Hook {
 pub enum Copying {
     /// It does not.
     ZeroCopy,
-    /// It does not if the driver can do without: nobody knows before it was asked.
+    /// It does not if the driver supports zero-copy. Only known after an attempt.
     Ask,
     /// It does.
     Copy,
@@ -103,7 +106,7 @@ impl fmt::Display for Copying {
     }
 }
 
-/// What a port on an interface is to be.
+/// The resolved settings of a port on an interface.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Choices {
     /// The XDP hook.
@@ -118,7 +121,7 @@ pub struct Choices {
     pub mtu_bytes_max: Chosen<u32>,
     /// Size of a chunk of packet memory, in bytes.
     pub chunk_bytes: Chosen<u32>,
-    /// Whether the driver is woken only when it asks for it.
+    /// Whether the driver is woken only when it requests it.
     pub need_wakeup: Chosen<bool>,
     /// Whether a frame may lie in several chunks.
     pub multi_buffer: Chosen<bool>,
@@ -166,7 +169,7 @@ impl Choices {
 
     /// Why the driver would refuse the program on the interface as it is, if it would.
     #[must_use]
-    pub fn in_the_way(&self, facts: &InterfaceFacts<'_>) -> Option<String> {
+    pub fn obstacle(&self, facts: &InterfaceFacts<'_>) -> Option<String> {
         if facts.mtu_bytes > self.mtu_bytes_max.value {
             return Some(format!(
                 "its MTU is {}, and {} bytes are the most: {}",
@@ -182,7 +185,7 @@ impl Choices {
     }
 }
 
-/// What a port is to be.
+/// Resolves the settings of a port.
 #[must_use]
 pub fn choose(facts: &InterfaceFacts<'_>, wishes: Wishes) -> Choices {
     let driver = Driver::named(facts.driver);
@@ -195,7 +198,7 @@ pub fn choose(facts: &InterfaceFacts<'_>, wishes: Wishes) -> Choices {
         chunk_bytes: chunk(facts, driver, copy.value),
         need_wakeup: Chosen::new(
             true,
-            "the kernel says when it wants to be woken, so no system call is made in vain",
+            "the kernel reports when it needs a wakeup, so no system call is wasted",
         ),
         multi_buffer: Chosen::new(
             false,
@@ -203,7 +206,8 @@ pub fn choose(facts: &InterfaceFacts<'_>, wishes: Wishes) -> Choices {
         ),
         busy_poll: Chosen::new(
             false,
-            "the driver's own interrupts and softirqs move frames; a lane that polled in their place would stand still with it",
+            "the driver's own interrupts and softirqs move frames; a lane that polled in their \
+             place would stand still with it",
         ),
         xdp,
         copy,
@@ -214,7 +218,7 @@ pub fn choose(facts: &InterfaceFacts<'_>, wishes: Wishes) -> Choices {
 /// The driver's name in a sentence.
 fn name<'a>(facts: &InterfaceFacts<'a>) -> &'a str {
     match facts.driver {
-        "" => "a driver that does not tell its name",
+        "" => "a driver that does not report its name",
         name => name,
     }
 }
@@ -235,7 +239,7 @@ fn hook(facts: &InterfaceFacts<'_>, driver: Option<&Driver>, wishes: Wishes) -> 
     match driver.map(|driver| driver.native) {
         None => Chosen::new(
             Hook::Ask,
-            format!("nothing is known of {name}: it is asked, native first"),
+            format!("nothing is known of {name}: native mode is tried first"),
         ),
         Some(Some(since)) if linux >= since => Chosen::new(
             Hook::Native,
@@ -244,13 +248,15 @@ fn hook(facts: &InterfaceFacts<'_>, driver: Option<&Driver>, wishes: Wishes) -> 
         Some(Some(since)) => Chosen::new(
             Hook::Ask,
             format!(
-                "{name} has a native hook since Linux {since}, and this is {linux}: it is asked, for distributions carry newer drivers"
+                "{name} has a native hook since Linux {since}, and this is {linux}: it is tried, \
+                 because distributions ship newer drivers"
             ),
         ),
         Some(None) if linux > LINUX_KNOWN => Chosen::new(
             Hook::Ask,
             format!(
-                "{name} had no native hook up to Linux {LINUX_KNOWN}, and this is {linux}: it is asked"
+                "{name} had no native hook up to Linux {LINUX_KNOWN}, and this is {linux}: it is \
+                 tried"
             ),
         ),
         Some(None) => Chosen::new(
@@ -280,7 +286,7 @@ fn copying(
     let Some(driver) = driver else {
         return Chosen::new(
             Copying::Ask,
-            format!("nothing is known of {name}: it is asked, zero-copy first"),
+            format!("nothing is known of {name}: zero-copy is tried first"),
         );
     };
     match (driver.zero_copy, driver.not_before) {
@@ -292,13 +298,15 @@ fn copying(
         (Some(since), None) => Chosen::new(
             Copying::Ask,
             format!(
-                "{name} has zero-copy since Linux {since}, and this is {linux}: it is asked, for distributions carry newer drivers"
+                "{name} has zero-copy since Linux {since}, and this is {linux}: it is tried, \
+                 because distributions ship newer drivers"
             ),
         ),
         (None, _) if linux > LINUX_KNOWN => Chosen::new(
             Copying::Ask,
             format!(
-                "{name} had no zero-copy up to Linux {LINUX_KNOWN}, and this is {linux}: it is asked"
+                "{name} had no zero-copy up to Linux {LINUX_KNOWN}, and this is {linux}: it is \
+                 tried"
             ),
         ),
         (None, _) => Chosen::new(
@@ -324,7 +332,8 @@ fn queues_most(facts: &InterfaceFacts<'_>, driver: Option<&Driver>, hook: Hook) 
         Some(Queues::Half) if hook != Hook::Generic && facts.queues_most > 1 => Chosen::new(
             (facts.queues_most / 2).min(QUEUES_MAX),
             format!(
-                "{name} sends XDP frames on as many queues of its own, so half of the {} that it can have may be in use",
+                "{name} sends XDP frames on as many extra queues, so half of the {} that it can \
+                 have may be in use",
                 facts.queues_most
             ),
         ),
@@ -341,7 +350,8 @@ fn mtu(driver: Option<&Driver>, hook: Hook) -> Chosen<u32> {
         _ => Chosen::new(
             MTU_BYTES_MAX,
             format!(
-                "a frame with its Ethernet header and two VLAN tags must fit the {CHUNK_FRAME_BYTES} bytes of a chunk"
+                "a frame with its Ethernet header and two VLAN tags must fit the \
+                 {CHUNK_FRAME_BYTES} bytes of a chunk"
             ),
         ),
     }
@@ -353,7 +363,8 @@ fn chunk(facts: &InterfaceFacts<'_>, driver: Option<&Driver>, copying: Copying) 
         return Chosen::new(
             CHUNK_BYTES * 2,
             format!(
-                "with zero-copy the device of {name} takes whole KiB of a frame into a chunk, of a smaller one only the first"
+                "with zero-copy the device of {name} takes whole KiB of a frame into a chunk, of a \
+                 smaller one only the first"
             ),
         );
     }
@@ -402,7 +413,7 @@ mod tests {
     }
 
     #[test]
-    fn every_row_holds_from_its_linux_on_and_is_asked_before() {
+    fn every_row_holds_from_its_linux_and_is_probed_before() {
         for driver in DRIVERS {
             for &name in driver.names {
                 let Some(native) = driver.native else {
@@ -441,7 +452,7 @@ mod tests {
     }
 
     #[test]
-    fn every_row_says_how_large_chunks_and_mtu_are() {
+    fn every_row_sets_chunk_size_and_mtu() {
         for driver in DRIVERS {
             let now = choose(&facts(driver.names[0], LINUX_KNOWN), AUTO);
             let name = driver.names[0];
@@ -474,13 +485,13 @@ mod tests {
             assert_eq!(chunk(driver, CopyMode::Copy), 2048);
         }
         assert_eq!(chunk("virtio_net", CopyMode::ZeroCopy), 2048);
-        // Before zero-copy came it may become zero-copy all the same.
+        // On a Linux older than zero-copy support, zero-copy may still work.
         let old = choose(&facts("igb", Linux(6, 1)), AUTO);
         assert_eq!(old.chunk_bytes.value, 4096);
     }
 
     #[test]
-    fn nobody_knows_a_driver_that_is_not_in_the_table() {
+    fn a_driver_outside_the_table_is_probed() {
         for driver in ["", "covalent_none", "vmxnet3"] {
             let choices = choose(&facts(driver, Linux(6, 18)), AUTO);
             assert_eq!(choices.xdp.value, Hook::Ask);
@@ -492,7 +503,7 @@ mod tests {
     }
 
     #[test]
-    fn a_linux_that_nobody_can_read_is_an_old_one() {
+    fn an_unreadable_linux_version_counts_as_old() {
         let choices = choose(&facts("ice", Linux::of_release("strange")), AUTO);
         assert_eq!(
             (choices.xdp.value, choices.copy.value),
@@ -500,11 +511,11 @@ mod tests {
         );
         let mlx5 = choose(&facts("mlx5_core", Linux(5, 15)), AUTO);
         assert_eq!(mlx5.copy.value, Copying::Copy);
-        assert!(mlx5.copy.why.contains("queues of their own"), "{mlx5:?}");
+        assert!(mlx5.copy.why.contains("separate queues"), "{mlx5:?}");
     }
 
     #[test]
-    fn what_is_configured_is_not_chosen_anew() {
+    fn configured_settings_are_not_overridden() {
         let of = |xdp, copy| {
             let wishes = Wishes {
                 xdp,
@@ -534,7 +545,7 @@ mod tests {
     }
 
     #[test]
-    fn the_generic_hook_asks_nothing_of_the_driver() {
+    fn the_generic_hook_requires_nothing_of_the_driver() {
         let wishes = Wishes {
             xdp: XdpMode::Generic,
             ..AUTO
@@ -546,30 +557,33 @@ mod tests {
     }
 
     #[test]
-    fn what_is_in_the_way_is_said_with_the_figure_that_would_do() {
+    fn an_obstacle_is_reported_with_the_value_that_works() {
         let ena = InterfaceFacts {
             queues: 8,
             ..facts("ena", Linux(6, 18))
         };
-        let told = choose(&ena, AUTO).in_the_way(&ena).expect("8 of 8 queues");
+        let message = choose(&ena, AUTO).obstacle(&ena).expect("8 of 8 queues");
         assert!(
-            told.contains("8 queues") && told.contains("4 are"),
-            "{told}"
+            message.contains("8 queues") && message.contains("4 are"),
+            "{message}"
         );
         let igc = InterfaceFacts {
             mtu_bytes: 1600,
             ..facts("igc", Linux(6, 18))
         };
-        let told = choose(&igc, AUTO).in_the_way(&igc).expect("1600 of 1500");
-        assert!(told.contains("1600") && told.contains("1500"), "{told}");
+        let message = choose(&igc, AUTO).obstacle(&igc).expect("1600 of 1500");
+        assert!(
+            message.contains("1600") && message.contains("1500"),
+            "{message}"
+        );
         let fine = facts("ena", Linux(6, 18));
-        assert_eq!(choose(&fine, AUTO).in_the_way(&fine), None);
-        // A driver that does not tell how many it can have is not halved.
+        assert_eq!(choose(&fine, AUTO).obstacle(&fine), None);
+        // A driver that does not report its maximum is not halved.
         let silent = InterfaceFacts {
             queues_most: 0,
             ..fine
         };
-        assert_eq!(choose(&silent, AUTO).in_the_way(&silent), None);
+        assert_eq!(choose(&silent, AUTO).obstacle(&silent), None);
     }
 
     #[test]

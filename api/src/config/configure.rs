@@ -1,4 +1,4 @@
-//! `[configure]`: what `covalent configure` makes of the machine.
+//! `[configure]`: the settings that `covalent configure` applies to the machine.
 
 use serde::{Serialize, Serializer, ser::SerializeSeq};
 
@@ -7,13 +7,13 @@ use super::{
     table::{Choice, Table},
 };
 
-/// Most huge pages of 2 MiB that may be asked for: 2 TiB.
+/// Upper limit of 2 MiB huge pages that may be requested: 2 TiB.
 const HUGE_PAGES_MAX: u32 = 1 << 20;
 
-/// Most descriptors that a ring of a NIC may be asked to have.
+/// Upper limit of descriptors that may be requested for a NIC ring.
 const NIC_RING_SLOTS_MAX: u32 = 1 << 20;
 
-/// The smallest and the largest MTU that may be asked for: what IPv4 needs, and what Ethernet has at most.
+/// Range of MTUs that may be requested: the IPv4 minimum, and the Ethernet maximum.
 const MTU_BYTES: std::ops::RangeInclusive<u32> = 68..=65_535;
 
 /// Most offloads that may be named.
@@ -22,7 +22,8 @@ const OFFLOADS_MAX: usize = 64;
 /// Longest name of an offload, in bytes: the kernel's `ETH_GSTRING_LEN` less one.
 const OFFLOAD_BYTES_MAX: usize = 31;
 
-/// What `covalent configure` makes of the machine. No process of the node reads it.
+/// The settings that `covalent configure` applies to the machine. No process of the node reads
+/// them.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ConfigureConfig {
     /// Huge pages of 2 MiB that the machine reserves, 0 to 1,048,576. Default [`Amount::Auto`].
@@ -33,7 +34,8 @@ pub struct ConfigureConfig {
     pub ring_slots: Amount,
     /// Which offloads are switched off. Default [`Offloads::Auto`].
     pub offloads: Offloads,
-    /// Whether interrupts of queues are moved to where their lanes want them. Default [`Care::Auto`].
+    /// Whether the interrupts of queues are moved to the cores that suit their lanes. Default
+    /// [`Care::Auto`].
     pub irq_affinity: Care,
     /// Whether the daemon is given the memory that it locks. Default [`Care::Auto`].
     pub memlock: Care,
@@ -60,18 +62,18 @@ pub enum Amount {
 pub enum Care {
     /// As the node needs it.
     Auto,
-    /// It stays as it is.
+    /// It is left unchanged.
     Keep,
 }
 
 /// Which offloads are switched off.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Offloads {
-    /// Those that hide from the dataplane what was on the wire.
+    /// Offloads that hide the frames' on-wire form from the dataplane.
     Auto,
     /// None.
     Keep,
-    /// Those of these names.
+    /// The offloads with these names.
     Off(Vec<String>),
 }
 
@@ -173,7 +175,10 @@ fn read_offloads(table: &mut Table<'_, '_>) -> Option<Offloads> {
     if let Some(name) = names.iter().find(|name| !is_name(name)) {
         table.refuse(
             KEY,
-            format!("{name:?} cannot be an offload; expected names as `ethtool -k` shows them, for example \"rx-gro-hw\""),
+            format!(
+                "{name:?} cannot be an offload; expected names as `ethtool -k` shows them, for \
+                example \"rx-gro-hw\""
+            ),
         );
     }
     if names.len() > OFFLOADS_MAX {

@@ -6,12 +6,13 @@ use serde::Serialize;
 
 use super::table::Table;
 
-/// What [`ControlConfig::grpc_listen`] may be.
+/// Valid values of [`ControlConfig::grpc_listen`].
 const GRPC_ADDRESS: &str =
     "a loopback address and a port, in quotes, such as \"127.0.0.1:9465\" or \"[::1]:9465\"";
 
-/// What [`ControlConfig::metrics_hosts`] holds.
-const HOSTS: &str = "a list of host names or addresses without a port, such as [\"node-a.example\", \"2001:db8::5\"]";
+/// Valid values of [`ControlConfig::metrics_hosts`].
+const HOSTS: &str = "a list of host names or addresses without a port, such as \
+    [\"node-a.example\", \"2001:db8::5\"]";
 
 /// Longest host name (RFC 1035).
 const HOST_BYTES_MAX: usize = 253;
@@ -32,11 +33,13 @@ fn is_host(text: &str) -> bool {
 pub struct ControlConfig {
     /// Where `/metrics` is served. Default `127.0.0.1:9464`.
     pub metrics_listen: SocketAddr,
-    /// Whether [`ControlConfig::metrics_listen`] may be an address beyond loopback. Default `false`.
+    /// Whether [`ControlConfig::metrics_listen`] may be a non-loopback address. Default `false`.
     pub metrics_beyond_loopback: bool,
-    /// Host names, and addresses without a port, under which HTTP requests are answered beside those of loopback and the address that they came to. Default: none.
+    /// Additional host names, and addresses without a port, for which HTTP requests are answered.
+    /// Loopback names and the address that a request arrives at are always answered. Default: none.
     pub metrics_hosts: Vec<String>,
-    /// A loopback address where telemetry is served over gRPC, beside the socket in `node.runtime_dir`. `None` (the default): only there.
+    /// Loopback address on which telemetry is served over gRPC, in addition to the socket in
+    /// `node.runtime_dir`. `None` (the default): only on the socket.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub grpc_listen: Option<SocketAddr>,
     /// Whether control sets the ports' interfaces up (no address is configured). Default `true`.
@@ -63,7 +66,8 @@ impl ControlConfig {
         if !beyond_loopback && !metrics_listen.ip().to_canonical().is_loopback() {
             table.refuse(
                 "metrics_listen",
-                "this is no loopback address: who reaches it reads all metrics and the live page, unencrypted; if that is wanted, set \
+                "this is no loopback address: every host that reaches it can read all metrics and \
+                 the live page, unencrypted; if that is intended, set \
                  `control.metrics_beyond_loopback = true`",
             );
         }

@@ -1,4 +1,4 @@
-//! What must hold between sections. It is looked at once each section is right by itself.
+//! Constraints between sections. They are checked after each section is valid by itself.
 
 use std::{collections::HashMap, hash::Hash, ops::Range, path::Path};
 
@@ -21,7 +21,8 @@ pub(super) fn check(config: &Config, document: &DeTable<'_>, problems: &mut Prob
 fn check_lanes(config: &Config, places: &mut Places<'_, '_, '_>) {
     if config.fabric.enabled && config.lane.len() > FABRIC_LANES_MAX {
         let message = format!(
-            "a node whose lanes are joined has {FABRIC_LANES_MAX} at most; leave some out, or set `enabled = false` in `[fabric]`"
+            "at most {FABRIC_LANES_MAX} lanes of a node can be joined; leave some out, or set \
+             `enabled = false` in `[fabric]`"
         );
         places.refuse("lane", FABRIC_LANES_MAX, "core", message);
     }
@@ -33,8 +34,9 @@ fn check_lanes(config: &Config, places: &mut Places<'_, '_, '_>) {
             .filter_map(|(index, lane)| Some((index, lane.core?)));
         for (index, first, core) in repeated(cores) {
             let message = format!(
-                "core {core} belongs to lane {first} already, and two lanes that spin on one core halve each other; \
-                 give each lane a core of its own, leave `core` out, or set `dataplane.idle = \"adaptive\"`"
+                "core {core} belongs to lane {first} already, and two lanes that spin on one core \
+                 halve each other's speed; give each lane its own core, leave `core` out, or set \
+                 `dataplane.idle = \"adaptive\"`"
             );
             places.refuse("lane", index, "core", message);
         }
@@ -47,7 +49,8 @@ fn check_ports(config: &Config, places: &mut Places<'_, '_, '_>) {
         if usize::try_from(port.lane).map_or(true, |lane| lane >= lanes) {
             let last = lanes - 1;
             let message = format!(
-                "there is no lane {}; expected 0 to {last}, because the file has {lanes} `[[lane]]` (without any, there is one)",
+                "there is no lane {}; expected 0 to {last}, because the file has {lanes} \
+                 `[[lane]]` (without any, there is one)",
                 port.lane
             );
             places.refuse("port", index, "lane", message);
@@ -60,7 +63,7 @@ fn check_ports(config: &Config, places: &mut Places<'_, '_, '_>) {
         for (index, port) in config.port.iter().enumerate() {
             if joined.contains(&port.name) {
                 let message = format!(
-                    "`{}` is what a cable between two lanes is called; choose another name",
+                    "`{}` is the name of a cable between two lanes; choose another name",
                     port.name
                 );
                 places.refuse("port", index, "name", message);
@@ -92,7 +95,8 @@ fn check_ports(config: &Config, places: &mut Places<'_, '_, '_>) {
         .filter_map(|(index, port)| Some((index, port.kind.kernel_interface()?)));
     for (index, first, interface) in repeated(interfaces) {
         let message = format!(
-            "interface `{interface}` belongs to port {first} already; one port serves all queues of an interface (`queues`)"
+            "interface `{interface}` belongs to port {first} already; one port serves all queues \
+             of an interface (`queues`)"
         );
         let key = match config.port[index].kind {
             PortKind::Dpdk { .. } => "device",
@@ -168,7 +172,8 @@ fn check_steering(config: &Config, places: &mut Places<'_, '_, '_>) {
     for (index, rule) in config.steer.iter().enumerate() {
         if linked && rule.matches == (Match::EtherType { ethertype: ours }) {
             let message = format!(
-                "{ours:#06x} is the EtherType of this node's link frames, which never reach a rule; \
+                "{ours:#06x} is the EtherType of this node's link frames, which never reach a \
+                 rule; \
                  change this rule or `link.ethertype`"
             );
             places.refuse("steer", index, "ethertype", message);
@@ -186,19 +191,19 @@ fn check_steering(config: &Config, places: &mut Places<'_, '_, '_>) {
     }
 }
 
-/// Each value that came before: its index, the index of the first one, and the value.
+/// Each repeated value: its index, the index of its first occurrence, and the value.
 fn repeated<T: Hash + Eq + Copy>(
     values: impl Iterator<Item = (usize, T)>,
 ) -> Vec<(usize, usize, T)> {
     let mut first = HashMap::new();
-    let mut again = Vec::new();
+    let mut repeats = Vec::new();
     for (index, value) in values {
         let earlier = *first.entry(value).or_insert(index);
         if earlier != index {
-            again.push((index, earlier, value));
+            repeats.push((index, earlier, value));
         }
     }
-    again
+    repeats
 }
 
 /// Finds keys in the text again.
@@ -228,7 +233,7 @@ impl Places<'_, '_, '_> {
             .map_or(0, |list| list.len())
     }
 
-    /// The value's place, or that of the nearest thing around it that is in the text.
+    /// The span of the value, or of the nearest enclosing item that the text has.
     fn span(&self, list: &str, index: usize, key: &str) -> Range<usize> {
         let Some(item) = self
             .document

@@ -1,4 +1,4 @@
-//! `[dataplane]`: what all lanes share.
+//! `[dataplane]`: settings shared by all lanes.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,35 +8,38 @@ use super::{
 };
 use crate::rule::Action;
 
-/// What all lanes share.
+/// Settings shared by all lanes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct DataplaneConfig {
-    /// What a lane does when it finds no work. Default [`Idle::Adaptive`].
+    /// Behavior of a lane that finds no work. Default [`Idle::Adaptive`].
     pub idle: Idle,
-    /// Under `adaptive`: microseconds of fruitless polling before the lane sleeps, 0 to 1,000,000. Default 50.
+    /// With `adaptive`: microseconds of polling without work before the lane sleeps, 0 to
+    /// 1,000,000. Default 50.
     pub spin_us: u32,
     /// Frames taken from a port at a time, 1 to 1024. Default 64.
     pub burst: u32,
-    /// Page size wanted for packet memory and pipes. Default [`HugePages::Auto`].
+    /// Requested page size of packet memory and pipes. Default [`HugePages::Auto`].
     pub huge_pages: HugePages,
     /// Most pipes in one session, 1 to 4096. Default 1024.
     pub pipes_per_session_max: u32,
-    /// Most memory that one session's pipes and regions may take together, in MiB, 1 to 1,048,576. Default 256. Closed pipes
-    /// count until the session ends; one user other than root and the daemon's own may have eight times as much over all sessions.
+    /// Upper limit of the memory of one session's pipes and regions together, in MiB, 1 to
+    /// 1,048,576. Default 256. Closed pipes count until the session ends. One user other than root
+    /// and the daemon's own user may hold eight times as much over all sessions.
     pub session_memory_max_mib: u32,
-    /// Milliseconds between two writings of the counters in shared memory, 0 to 10,000; 0 for none. Default 100.
+    /// Interval between two updates of the counters in shared memory, in milliseconds, 0 to 10,000.
+    /// 0 disables them. Default 100.
     pub counters_ms: u32,
-    /// What happens to a frame that no rule and no pipe wants. Default [`Action::Kernel`].
+    /// Action for a frame that matches no rule and no pipe. Default [`Action::Kernel`].
     pub miss: Action,
     /// The key of the hash by which a set of pipes shares flows. Default [`RssKey::MICROSOFT`].
     pub rss_key: RssKey,
 }
 
-/// What a lane does when it finds no work.
+/// Behavior of a lane that finds no work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Idle {
-    /// Spins for ever: lowest latency, one core burnt.
+    /// Spins for ever: lowest latency, one core burned.
     Poll,
     /// Spins for a while, then sleeps until something arrives.
     Adaptive,
@@ -44,11 +47,12 @@ pub enum Idle {
     Interrupt,
 }
 
-/// Page size wanted.
+/// Requested page size.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum HugePages {
-    /// 2 MiB pages if the host has them, reserved or transparent, else 4 KiB, and say which.
+    /// 2 MiB pages if the host has them, reserved or transparent, otherwise 4 KiB. The choice is
+    /// reported.
     Auto,
     /// 2 MiB pages or fail.
     Require,

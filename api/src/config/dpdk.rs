@@ -1,10 +1,10 @@
-//! `[dpdk]`: what all ports of the kind `dpdk` share.
+//! `[dpdk]`: settings shared by all ports of the kind `dpdk`.
 
 use serde::Serialize;
 
 use super::table::Table;
 
-/// Options of DPDK's environment layer that the daemon sets itself, and what to write instead.
+/// EAL options of DPDK that the daemon sets itself, and the replacement for each.
 const OURS: [(&str, &str); 14] = [
     ("-a", "name the device in a `[[port]]`"),
     ("--allow", "name the device in a `[[port]]`"),
@@ -27,16 +27,18 @@ const OURS: [(&str, &str); 14] = [
         "--proc-type",
         "the daemon is a primary process and nothing else",
     ),
-    ("--telemetry", "the daemon has metrics of its own"),
+    ("--telemetry", "the daemon has its own metrics"),
     ("--file-prefix", "the daemon leaves no files behind"),
 ];
 
-/// What all DPDK ports share. DPDK is set up once for the process, and only if there is such a port.
+/// Settings shared by all DPDK ports. DPDK is initialized once for the process, and only if there
+/// is such a port.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 pub struct DpdkConfig {
-    /// Memory for packets and rings of all DPDK ports, in MiB, 64 to 1,048,576; 0 (the default) for as much as the ports need.
+    /// Memory for packets and rings of all DPDK ports, in MiB, 64 to 1,048,576. 0 (the default): as
+    /// much as the ports need.
     pub memory_mib: u32,
-    /// Further arguments for DPDK's environment layer, behind those of the daemon; none by default.
+    /// Additional EAL arguments, appended to those of the daemon. None by default.
     pub eal_arguments: Vec<String>,
 }
 
@@ -87,9 +89,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_the_daemon_sets_is_refused_with_what_to_write_instead() {
-        assert!(refusal("--proc-type=secondary").is_some_and(|told| told.contains("primary")));
-        assert!(refusal("-a").is_some_and(|told| told.contains("[[port]]")));
+    fn arguments_that_the_daemon_sets_are_refused_with_an_alternative() {
+        assert!(refusal("--proc-type=secondary").is_some_and(|advice| advice.contains("primary")));
+        assert!(refusal("-a").is_some_and(|advice| advice.contains("[[port]]")));
         assert!(refusal("").is_some() && refusal("a\0").is_some());
         assert_eq!(refusal("--log-level=pmd.net.memif:debug"), None);
         assert_eq!(refusal("-n4"), None);

@@ -1,7 +1,8 @@
 //! The words in which DPDK names a device: its name or PCI address, then arguments behind commas.
 
-/// What the key wants.
-pub(super) const EXPECTED: &str = "a device as DPDK names it: a virtual one (`net_memif0,role=server,...`) or a PCI address (`0000:03:00.0`)";
+/// Valid values of the key.
+pub(super) const EXPECTED: &str = "a device as DPDK names it: a virtual one \
+    (`net_memif0,role=server,...`) or a PCI address (`0000:03:00.0`)";
 
 const DEVICE_BYTES_MAX: usize = 1024;
 
@@ -48,7 +49,7 @@ pub(super) fn kernel_interface(device: &str) -> Option<&str> {
         .flatten()
 }
 
-/// Whether DPDK could know such a device, as far as its name tells.
+/// Checks whether DPDK could accept this device, judging by its name only.
 pub(super) fn check(device: &str) -> Result<(), String> {
     if device.len() > DEVICE_BYTES_MAX {
         return Err(format!(
@@ -76,7 +77,7 @@ pub(super) fn check(device: &str) -> Result<(), String> {
         && argument(device, "iface").is_none_or(str::is_empty)
     {
         return Err(format!(
-            "{name:?} wants the name of an interface: `{name},iface=eth1`"
+            "{name:?} needs the name of an interface: `{name},iface=eth1`"
         ));
     }
     Ok(())
@@ -87,7 +88,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_pci_address_is_told_from_a_virtual_device() {
+    fn a_pci_address_is_distinguished_from_a_virtual_device() {
         for address in [
             "0000:03:00.0",
             "03:00.7",
@@ -125,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_device_is_refused_with_a_reason() {
+    fn an_invalid_device_is_refused_with_a_reason() {
         for (device, reason) in [
             ("", "no device"),
             ("eth1", "no device"),

@@ -13,13 +13,14 @@ pub struct ConfigError {
 /// One thing that is wrong.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Problem {
-    /// The file, or what the caller called the text.
+    /// The file, or the name that the caller gave to the text.
     pub file: String,
-    /// Line and column, both from 1, the column in characters; `None` if the file could not be read at all.
+    /// Line and column, both 1-based, the column in characters. `None` if the file could not be
+    /// read at all.
     pub at: Option<(usize, usize)>,
     /// The key's path, for example `port[1].ring_slots`; empty if the text is not TOML.
     pub key: String,
-    /// What was found, what was expected and, where it can be told, what was meant.
+    /// The found value, the expected values and, if one is similar, a suggestion.
     pub message: String,
 }
 

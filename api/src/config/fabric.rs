@@ -1,4 +1,4 @@
-//! `[fabric]`: what a node knows beyond its neighbours.
+//! `[fabric]`: a node's knowledge of the network beyond its neighbors.
 
 use serde::Serialize;
 
@@ -22,16 +22,20 @@ const PATHS_MAX: u16 = 64;
 /// Most paths that may lead through a lane.
 const TRANSITS_MAX: u16 = 1024;
 
-/// What a node knows beyond its neighbours.
+/// A node's knowledge of the network beyond its neighbors.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct FabricConfig {
-    /// Whether the node takes part: others find their way to it, it finds its way to them, and its lanes are joined. Default true.
+    /// Whether the node takes part: it finds paths to other nodes, they find paths to it, and its
+    /// lanes are joined. Default true.
     pub enabled: bool,
-    /// Most nodes that each lane knows, this one included, 2 to 16,384. Each takes 150 bytes, and 25 for each link. Default 1,024.
+    /// Maximum number of nodes that each lane knows, this node included, 2 to 16,384. Each takes
+    /// 180 bytes, and 28 for each link. Default 1,024.
     pub roots_max: u16,
-    /// Paths to nodes beyond the neighbours that each lane may have at once, whoever asked for them, 0 to 64. Each takes up to 160 KiB, as it is used. Default 16.
+    /// Maximum number of concurrent paths of each lane to nodes beyond the neighbors, opened by
+    /// either end, 0 to 64. Each takes up to 160 KiB, allocated on use. Default 16.
     pub paths: u16,
-    /// Paths of others that may lead through each lane at once, 0 to 1,024. Each takes 6 KiB. Default 64.
+    /// Maximum number of concurrent paths of other nodes through each lane, 0 to 1,024. Each takes
+    /// 6 KiB. Default 64.
     pub transits: u16,
 }
 

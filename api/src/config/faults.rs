@@ -1,4 +1,4 @@
-//! `[port.faults]`: damage done to a port's frames on purpose, for tests of what stands above it.
+//! `[port.faults]`: deliberate damage to a port's frames, to test the layers above it.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,18 +7,20 @@ use super::table::Table;
 /// Frames among which a rate counts: a rate of 1000 is one frame in a hundred.
 pub const FAULT_RATE_FRAMES: u32 = 100_000;
 
-/// What a port does to its own frames. `covalentd` takes it only if it was started with `--allow-faults`.
+/// Faults that a port injects into its own frames. `covalentd` accepts them only if it was started
+/// with `--allow-faults`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 pub struct FaultsConfig {
-    /// Where the choice of frames begins; the same seed chooses alike, whatever lies in the frames. Default 0.
+    /// Seed of the frame selection. The same seed selects the same frames, regardless of their
+    /// contents. Default 0.
     pub seed: u32,
-    /// What happens to frames that arrive.
+    /// Faults of received frames.
     pub rx: FaultRates,
-    /// What happens to frames that are sent.
+    /// Faults of sent frames.
     pub tx: FaultRates,
 }
 
-/// What happens to the frames of one direction. Nothing by default.
+/// Faults of one direction. None by default.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct FaultRates {
@@ -28,15 +30,15 @@ pub struct FaultRates {
     pub corrupt_per_100k: u32,
     /// Of as many that are not lost, how many come twice, one right behind the other.
     pub duplicate_per_100k: u32,
-    /// Whether every frame is lost while the carrier stays.
+    /// Whether every frame is lost although the carrier stays up.
     pub blackhole: bool,
 }
 
 impl FaultRates {
-    /// Whether each rate is one.
+    /// Checks that each rate is in range.
     ///
     /// # Errors
-    /// Names the first that is not, and says what was expected.
+    /// Names the first rate that is not, and the expected range.
     pub fn check(&self) -> Result<(), String> {
         let rates = [
             ("drop_per_100k", self.drop_per_100k),
@@ -45,7 +47,8 @@ impl FaultRates {
         ];
         match rates.iter().find(|(_, rate)| *rate > FAULT_RATE_FRAMES) {
             Some((name, rate)) => Err(format!(
-                "`{name}` is {rate}; expected 0 to {FAULT_RATE_FRAMES} of {FAULT_RATE_FRAMES} frames"
+                "`{name}` is {rate}; expected 0 to {FAULT_RATE_FRAMES} of {FAULT_RATE_FRAMES} \
+                 frames"
             )),
             None => Ok(()),
         }

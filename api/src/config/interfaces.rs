@@ -6,7 +6,8 @@ use super::{
 };
 use crate::name;
 
-/// The key `interfaces`: a port of the kind `af_xdp` for each, with the interface's name and all defaults.
+/// The key `interfaces`: for each, a port of the kind `af_xdp` with the interface's name and all
+/// defaults.
 pub(super) fn read(table: &mut Table<'_, '_>) -> Vec<PortConfig> {
     const EXPECTED: &str = "the name of a network interface, as `ip link` shows it";
     let names = table.texts("interfaces", EXPECTED).unwrap_or_default();
@@ -17,7 +18,8 @@ pub(super) fn read(table: &mut Table<'_, '_>) -> Vec<PortConfig> {
             table.refuse(
                 "interfaces",
                 format!(
-                    "{name:?} cannot be the name of a port: {problem}; write a `[[port]]` with another `name` for this interface"
+                    "{name:?} cannot be the name of a port: {problem}; write a `[[port]]` with \
+                     another `name` for this interface"
                 ),
             );
         }

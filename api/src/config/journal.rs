@@ -1,4 +1,4 @@
-//! `[journal]`: what keeps durable regions.
+//! `[journal]`: storage of durable regions.
 
 use std::path::PathBuf;
 
@@ -6,15 +6,17 @@ use serde::Serialize;
 
 use super::table::Table;
 
-/// What keeps durable regions through a crash.
+/// Storage that preserves durable regions across a crash.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct JournalConfig {
-    /// Directory for the journals, absolute, with one directory for each lane in it. Made at start if missing. `None` (the default): no region can be
-    /// durable.
+    /// Directory of the journals, absolute, with one subdirectory for each lane. Created at start
+    /// if missing. `None` (the default): no region can be durable.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub directory: Option<PathBuf>,
-    /// Size of each of the two files of a lane's journal, in MiB, 1 to 65,536. Default 64. The durable regions of a lane may take a quarter of it together, each
-    /// its size, 104 bytes and 64 for every 4 KiB; those of one user half of that, and 4,096 of them, but for root and the daemon's own user.
+    /// Size of each of the two files of a lane's journal, in MiB, 1 to 65,536. Default 64. The
+    /// durable regions of a lane may take a quarter of it together. Each region takes its size, 104
+    /// bytes, and 64 bytes for every 4 KiB. The regions of one user may take half of that quarter,
+    /// and be at most 4,096. Root and the daemon's own user have no such limit.
     pub file_mib: u32,
 }
 

@@ -13,7 +13,7 @@ const CORE_MAX: u32 = 1023;
 /// One poll-mode thread.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct LaneConfig {
-    /// Core to pin it to, 0 to 1023; `None` (the default) lets it float.
+    /// Core to pin it to, 0 to 1023. `None` (the default): not pinned.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub core: Option<u32>,
 }

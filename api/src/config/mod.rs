@@ -1,7 +1,7 @@
-//! The node's configuration: one TOML file, every key with a default, unknown keys refused.
+//! The node's configuration: one TOML file. Every key has a default, and unknown keys are refused.
 //!
-//! [`Config::parse`] is the only way from text to a [`Config`]; it reports everything that is wrong at once, each problem
-//! with its line, column and key ([`ConfigError`]). [`DEFAULT_TOML`] explains every key.
+//! [`Config::parse`] is the only conversion from text to a [`Config`]. It reports all problems at
+//! once, each with its line, column and key ([`ConfigError`]). [`DEFAULT_TOML`] explains every key.
 
 mod configure;
 mod control;
@@ -59,7 +59,8 @@ pub use self::{
 use self::{error::Problems, table::Table};
 use crate::rule::Rule;
 
-/// The commented file that explains every key and holds the defaults: `covalent config print-default`.
+/// The commented file that explains every key and holds the defaults. `covalent config
+/// print-default` prints it.
 pub const DEFAULT_TOML: &str = include_str!("../../../configs/covalent.toml");
 
 /// Longest file that is read, in bytes.
@@ -67,30 +68,31 @@ pub const CONFIG_BYTES_MAX: u64 = 1 << 20;
 
 /// The whole file.
 ///
-/// The fields are public so that programs can build one; [`Config::check`] tells whether it would be accepted.
+/// The fields are public, so programs can build a value. [`Config::check`] reports whether it would
+/// be accepted.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Config {
-    /// Who this node is.
+    /// The identity of this node.
     pub node: NodeConfig,
-    /// What all lanes share.
+    /// Settings shared by all lanes.
     pub dataplane: DataplaneConfig,
     /// Poll-mode threads, 1 to [`LANES_MAX`].
     pub lane: Vec<LaneConfig>,
     /// Where frames come and go, 1 to [`PORTS_MAX`].
     pub port: Vec<PortConfig>,
-    /// What all DPDK ports share.
+    /// Settings shared by all DPDK ports.
     pub dpdk: DpdkConfig,
-    /// What all links share.
+    /// Settings shared by all links.
     pub link: LinkConfig,
-    /// What the node knows beyond its neighbours.
+    /// The node's knowledge of the network beyond its neighbors.
     pub fabric: FabricConfig,
-    /// What keeps durable regions.
+    /// Storage of durable regions.
     pub journal: JournalConfig,
     /// Rules that hold before any application binds a pipe.
     pub steer: Vec<Rule>,
     /// The control process.
     pub control: ControlConfig,
-    /// What `covalent configure` makes of the machine.
+    /// Settings that `covalent configure` applies to the machine.
     pub configure: ConfigureConfig,
 }
 
@@ -107,7 +109,7 @@ impl Config {
         self.node.runtime_dir.join(node::CONTROL_SOCKET)
     }
 
-    /// The socket on which the control process tells telemetry over gRPC.
+    /// The socket on which the control process serves telemetry over gRPC.
     #[must_use]
     pub fn telemetry_socket_path(&self) -> PathBuf {
         self.node.runtime_dir.join(node::TELEMETRY_SOCKET)
@@ -128,14 +130,15 @@ impl Config {
     /// Reads and checks a file of at most [`CONFIG_BYTES_MAX`] bytes.
     ///
     /// # Errors
-    /// [`ConfigError`] names the file, the line and the key of everything that is wrong, and says what was expected.
+    /// [`ConfigError`] names the file, the line and the key of every problem, and the expected
+    /// value.
     pub fn load(path: &Path) -> Result<Self, ConfigError> {
         let file = path.display().to_string();
         let text = read_bounded(path).map_err(|message| ConfigError::unreadable(&file, message))?;
         Self::parse(&text, &file)
     }
 
-    /// Parses and checks `text`; `file` is what errors call it.
+    /// Parses and checks `text`. Errors use `file` as its name.
     ///
     /// # Errors
     /// As [`Config::load`].
@@ -169,16 +172,16 @@ impl Config {
             .map_err(|error| ConfigError::unreadable("configuration", error.to_string()))
     }
 
-    /// Whether a configuration that a program built would be accepted from a file.
+    /// Checks whether a configuration built by a program would be accepted from a file.
     ///
     /// # Errors
-    /// [`ConfigError`]; its lines are those of [`Config::to_toml`].
+    /// [`ConfigError`]. Its line numbers refer to [`Config::to_toml`].
     pub fn check(&self) -> Result<(), ConfigError> {
         Self::parse(&self.to_toml()?, "configuration").map(drop)
     }
 }
 
-/// Reads every section. What is wrong is noted by `table` and replaced by its default.
+/// Reads every section. `table` records each invalid value, and its default replaces it.
 fn read(table: &mut Table<'_, '_>) -> Config {
     let (node, of_interfaces) = table
         .table("node", |table| {

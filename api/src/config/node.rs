@@ -19,13 +19,14 @@ pub(super) const COUNTERS_RING: &str = "counters.ring";
 /// File name of the control process's socket in the runtime directory.
 pub(super) const CONTROL_SOCKET: &str = "control.sock";
 
-/// File name of the socket in the runtime directory on which control tells telemetry over gRPC.
+/// File name of the socket in the runtime directory on which control serves telemetry over gRPC.
 pub(super) const TELEMETRY_SOCKET: &str = "telemetry.sock";
 
-/// Longest path of a Unix socket, in bytes: `sockaddr_un.sun_path` without its terminating zero (unix(7)).
+/// Longest path of a Unix socket, in bytes: `sockaddr_un.sun_path` without its terminating zero
+/// (unix(7)).
 pub(super) const SOCKET_PATH_BYTES_MAX: usize = 107;
 
-/// What may be a name of a node or a port.
+/// Rule for the names of nodes and ports.
 const NAME_RULE: &str = "1 to 32 letters (a-z, A-Z), digits, `-`, `_` and `.`";
 
 /// Longest group name (useradd(8)).
@@ -34,20 +35,24 @@ const GROUP_BYTES_MAX: usize = 32;
 /// Identity and places.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct NodeConfig {
-    /// Name for people, 1 to 32 bytes of letters, digits, `-`, `_` and `.`. Default: the host's name, if it is one.
+    /// Human-readable name, 1 to 32 bytes of letters, digits, `-`, `_` and `.`. Default: the host
+    /// name, if it is valid.
     pub name: String,
-    /// Directory for the sockets, absolute, at most 92 bytes. Made at start if missing. Default `/run/covalent`.
+    /// Directory of the sockets, absolute, at most 92 bytes. Created at start if missing. Default
+    /// `/run/covalent`.
     pub runtime_dir: PathBuf,
-    /// Directory for what survives a restart: the GUID, and a secret. Absolute. Default `/var/lib/covalent`.
+    /// Directory for data that survives a restart: the GUID and a secret. Absolute. Default
+    /// `/var/lib/covalent`.
     pub state_dir: PathBuf,
-    /// Group whose members may attach besides root and the daemon's own user; empty (the default) for nobody else.
+    /// Group whose members may attach, in addition to root and the daemon's own user. Empty (the
+    /// default): no group.
     pub group: String,
-    /// Whether both processes close a sandbox around themselves once they have started. Default `true`.
+    /// Whether both processes enter a sandbox after they have started. Default `true`.
     pub sandbox: bool,
 }
 
 impl Default for NodeConfig {
-    /// The default places, and no name: that of the host is asked for when a file is read.
+    /// The default directories, and no name: the host name is queried when a file is read.
     fn default() -> Self {
         Self {
             name: String::new(),
@@ -105,14 +110,15 @@ fn host_name(table: &mut Table<'_, '_>) -> String {
         table.missing(
             "name",
             format_args!(
-                "the node's name: {NAME_RULE} (the host's name, {host:?}, cannot stand for it: {problem})"
+                "the node's name: {NAME_RULE} (the host's name, {host:?}, cannot stand for it: \
+                 {problem})"
             ),
         );
     }
     host.into_owned()
 }
 
-/// Reads the key `name`; `what` says whose it is.
+/// Reads the key `name`. `what` names its owner in messages.
 pub(super) fn read_name(table: &mut Table<'_, '_>, what: &str) -> String {
     let text = table.required_text("name", &format!("{what}: {NAME_RULE}"));
     if let Some(Err(problem)) = text.map(name::check) {

@@ -1,4 +1,4 @@
-//! Where a key stands in a text.
+//! Position of a key in a text.
 
 use toml::{
     Spanned,
@@ -7,8 +7,9 @@ use toml::{
 
 use super::error::line_and_column;
 
-/// Line and column, both from 1, of the value of `key`, a path such as `port[1].queues`, or of the nearest thing around it that the text has.
-/// `None` if the text is not TOML or has nothing of the path.
+/// Line and column, both 1-based, of the value of `key`, a path such as `port[1].queues`. If the
+/// text lacks the value, the position is that of the nearest enclosing item. `None` if the text is
+/// not TOML or has no part of the path.
 #[must_use]
 pub fn place(text: &str, key: &str) -> Option<(usize, usize)> {
     let document = DeTable::parse(text).ok()?;
@@ -55,7 +56,7 @@ mod tests {
             "[link]\nslots = 8\n\n[[port]]\nname = \"p0\"\n[[port]]\nname = \"p1\"\n  queues = 3\n";
         assert_eq!(place(text, "link.slots"), Some((2, 9)));
         assert_eq!(place(text, "port[1].queues"), Some((8, 12)));
-        // Not said: the table that would have it.
+        // A missing key: the position of its table.
         assert_eq!(place(text, "port[1].xdp"), Some((6, 1)));
         assert_eq!(place(text, "link.event_ratio"), Some((1, 1)));
         assert_eq!(place(text, "node.name"), None);

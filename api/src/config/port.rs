@@ -27,18 +27,18 @@ pub struct PortConfig {
     pub name: String,
     /// The lane that owns it, 0-based. Default 0.
     pub lane: u32,
-    /// Whether the port runs the link protocol (its cable leads straight to another node's port). Default `true`, but
-    /// `false` for a pcap port, where nobody answers.
+    /// Whether the port runs the link protocol, so its cable leads directly to another node's port.
+    /// Default `true`, except for pcap ports, which have no peer: `false`.
     pub link: bool,
-    /// What it is made of.
+    /// Kind of the port, with its settings.
     #[serde(flatten)]
     pub kind: PortKind,
-    /// Damage done to its frames on purpose; `None` (the default) for a port of a node that is in use.
+    /// Deliberate damage to its frames. `None` (the default) for a port of a production node.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub faults: Option<FaultsConfig>,
 }
 
-/// What a port is made of.
+/// Kind of a port, with its settings.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum PortKind {
@@ -46,7 +46,8 @@ pub enum PortKind {
     AfXdp {
         /// Name of the interface, 1 to 15 bytes. One port only may have it.
         interface: String,
-        /// Receive queues to use, from queue 0, at most [`QUEUES_MAX`]; 0 (the default) means all that the interface has.
+        /// Receive queues to use, starting with queue 0, at most [`QUEUES_MAX`]. 0 (the default):
+        /// all queues of the interface.
         queues: u32,
         /// Descriptors in each ring of each queue: a power of two, 64 to 32768. Default 2048.
         ring_slots: u32,
@@ -57,23 +58,28 @@ pub enum PortKind {
     },
     /// Shared memory between two processes: no NIC and no privilege needed.
     Cable {
-        /// Unix socket where the two ends meet, absolute, at most 107 bytes. Whichever comes first listens.
+        /// Unix socket on which the two ends connect, absolute, at most 107 bytes. The first end to
+        /// start listens.
         path: PathBuf,
         /// Frames that fit in each direction: a power of two, 64 to 32768. Default 2048.
         ring_slots: u32,
     },
-    /// A device that a poll-mode driver of DPDK drives. Needs a daemon that was built with the feature `dpdk`.
+    /// A device driven by a poll-mode driver of DPDK. Needs a daemon that was built with the
+    /// feature `dpdk`.
     Dpdk {
-        /// The device as DPDK's own tools name it, 1 to 1024 bytes: a virtual one (`net_memif0,role=server,socket=/run/a-b.memif`) or the
-        /// address of one on PCI (`0000:03:00.0`), with its arguments behind commas. One port only may have it.
+        /// The device in DPDK's own syntax, 1 to 1024 bytes. Either a virtual device
+        /// (`net_memif0,role=server,socket=/run/a-b.memif`) or a PCI address (`0000:03:00.0`), with
+        /// comma-separated arguments. Only one port may use a device.
         device: String,
         /// Receive queues to use, from queue 0, 1 to [`QUEUES_MAX`]. Default 1.
         queues: u32,
-        /// Descriptors wanted in each ring of each queue: a power of two, 64 to 32768. Default 2048. The device may have fewer.
+        /// Requested descriptors of each ring of each queue; the device may have fewer. A power of
+        /// two, 64 to 32768. Default 2048.
         ring_slots: u32,
-        /// What becomes of a frame whose checksum the device found wrong. Default [`RxChecksum::Ignore`].
+        /// Handling of a frame whose checksum the device found invalid. Default
+        /// [`RxChecksum::Ignore`].
         rx_checksum: RxChecksum,
-        /// Whether the device computes the checksums of what is sent. Default [`TxChecksum::Keep`].
+        /// Whether the device computes the checksums of sent frames. Default [`TxChecksum::Keep`].
         tx_checksum: TxChecksum,
     },
     /// Reads frames from one capture file and writes sent frames to another.
@@ -91,7 +97,7 @@ pub enum PortKind {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum XdpMode {
-    /// Native if the driver has it, else generic, and say which.
+    /// Native if the driver supports it, otherwise generic. The choice is reported.
     #[default]
     Auto,
     /// In the driver, or fail.
@@ -104,7 +110,7 @@ pub enum XdpMode {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CopyMode {
-    /// Zero-copy if the driver has it, else copy, and say which.
+    /// Zero-copy if the driver supports it, otherwise copy. The choice is reported.
     #[default]
     Auto,
     /// Zero-copy or fail.
@@ -113,30 +119,32 @@ pub enum CopyMode {
     Copy,
 }
 
-/// What becomes of a received frame whose IP, TCP or UDP checksum the device found wrong.
+/// Handling of a received frame whose IP, TCP or UDP checksum the device found invalid.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RxChecksum {
-    /// It is received like any other; the device is not asked.
+    /// It is received like any other frame. The device does not check checksums.
     #[default]
     Ignore,
-    /// It is dropped (`rx_bad_checksum`). A device that cannot tell is refused at start.
+    /// It is dropped (`rx_bad_checksum`). A device that cannot check is refused at start.
     Drop,
 }
 
-/// Whether the device computes the checksums of what is sent.
+/// Whether the device computes the checksums of sent frames.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TxChecksum {
     /// Frames leave as the application wrote them.
     #[default]
     Keep,
-    /// IPv4 header, TCP and UDP checksums are computed by the device, whatever stands there. One that cannot is refused at start.
+    /// The device computes IPv4 header, TCP and UDP checksums and overwrites existing values. A
+    /// device that cannot do so is refused at start.
     Fill,
 }
 
 impl PortKind {
-    /// The interface of the kernel that the port sits on, by name; its carrier is the port's. `None` where there is none.
+    /// Name of the kernel interface that the port uses. Its carrier is the port's carrier. `None`
+    /// if there is none.
     #[must_use]
     pub fn kernel_interface(&self) -> Option<&str> {
         match self {
@@ -204,7 +212,8 @@ impl Kind {
                     .integer(
                         "queues",
                         0..=QUEUES_MAX,
-                        " (0 for all that the interface has; the XDP program's table of sockets has 64 places)",
+                        " (0 for all that the interface has; the XDP program's table of sockets \
+                         has 64 places)",
                     )
                     .unwrap_or(0);
                 let ring_slots = read_ring_slots(table);
@@ -213,7 +222,11 @@ impl Kind {
                     table.choice("copy").unwrap_or_default(),
                 );
                 if (xdp, copy) == (XdpMode::Generic, CopyMode::ZeroCopy) {
-                    table.refuse("copy", "the generic XDP hook always copies; expected \"auto\" or \"copy\", or `xdp = \"native\"`");
+                    table.refuse(
+                        "copy",
+                        "the generic XDP hook always copies; expected \"auto\" \
+                        or \"copy\", or `xdp = \"native\"`",
+                    );
                 }
                 PortKind::AfXdp {
                     interface,
@@ -275,7 +288,7 @@ fn read_interface(table: &mut Table<'_, '_>) -> String {
     name.unwrap_or_default().to_owned()
 }
 
-/// Whether the kernel would let an interface be called so.
+/// Checks whether the kernel accepts this interface name.
 pub(super) fn check_interface(name: &str) -> Result<(), String> {
     if name.is_empty()
         || name.len() > INTERFACE_BYTES_MAX
@@ -283,7 +296,8 @@ pub(super) fn check_interface(name: &str) -> Result<(), String> {
         || name.contains(|c: char| c.is_whitespace() || c.is_control() || matches!(c, '/' | ':'))
     {
         return Err(format!(
-            "{name:?} cannot be a network interface; expected 1 to {INTERFACE_BYTES_MAX} bytes without spaces, `/` and `:`, \
+            "{name:?} cannot be a network interface; expected 1 to {INTERFACE_BYTES_MAX} bytes \
+             without spaces, `/` and `:`, \
              as `ip link` shows it"
         ));
     }

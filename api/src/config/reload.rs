@@ -1,4 +1,4 @@
-//! What differs between two configurations, and what it takes to have the second one in force.
+//! Differences between two configurations, and the effort to put the second one in force.
 
 use std::collections::BTreeSet;
 
@@ -7,28 +7,29 @@ use toml::{Table, Value};
 
 use super::{Config, FaultsConfig, PortConfig, PortKind};
 
-/// A key whose value is another one.
+/// A key whose value differs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KeyChange {
     /// Its path in the wanted configuration, for example `port[1].queues`.
     pub key: String,
-    /// What is in force.
+    /// The value in force.
     pub from: String,
-    /// What is wanted.
+    /// The wanted value.
     pub to: String,
-    /// What it takes.
+    /// How the change takes effect.
     pub effect: Effect,
 }
 
-/// What it takes to have a change in force.
+/// How a change takes effect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Effect {
     /// Lanes take it over while they run.
     Live,
-    /// It holds for what is opened from then on: connections, sessions, pipes.
+    /// It applies to connections, sessions and pipes that are opened later.
     LiveForNew,
-    /// That port is opened, closed, or opened again, while the others run. Its pipes wait as with a pulled cable, and its link comes up under a later epoch.
+    /// That port is opened, closed, or reopened while the others run. Its pipes wait as after a
+    /// loss of carrier, and its link comes up under a later epoch.
     Port,
     /// The control process does it.
     ByControl,
@@ -36,14 +37,15 @@ pub enum Effect {
     Restart,
 }
 
-/// What stands where a key is not given.
+/// Shown in place of a key that is not set.
 const NOTHING: &str = "nothing";
 
 /// Longest value that is shown, in characters.
 const SHOWN_MAX: usize = 60;
 
-/// Every key whose value differs, in the order of its path. All rules of `[[steer]]` count as one key, for their order means nothing. Nor does that of
-/// ports: each is compared with the one of its name, and one that went is told under the key `port`.
+/// Every key whose value differs, in the order of its path. All rules of `[[steer]]` count as one
+/// key, because their order has no meaning. The order of ports has no meaning either: each port is
+/// compared with the port of the same name. A removed port is listed under the key `port`.
 #[must_use]
 pub fn changes(now: &Config, wanted: &Config) -> Vec<KeyChange> {
     let mut found = Vec::new();
@@ -74,17 +76,17 @@ pub fn changes(now: &Config, wanted: &Config) -> Vec<KeyChange> {
     changes
 }
 
-/// Whether a port that is open as `now` says is what `wanted` says, but for what it does to its own frames from now on.
+/// Whether a port opened with `now` matches `wanted`, ignoring its fault rates.
 #[must_use]
 pub fn is_same_port(now: &PortConfig, wanted: &PortConfig) -> bool {
-    let whatever_rates = |port: &PortConfig| PortConfig {
+    let without_rates = |port: &PortConfig| PortConfig {
         faults: port.faults.map(|faults| FaultsConfig {
             seed: faults.seed,
             ..FaultsConfig::default()
         }),
         ..port.clone()
     };
-    whatever_rates(now) == whatever_rates(wanted)
+    without_rates(now) == without_rates(wanted)
 }
 
 fn port_changes(now: &Config, wanted: &Config) -> Vec<KeyChange> {
@@ -129,7 +131,8 @@ fn port_changes(now: &Config, wanted: &Config) -> Vec<KeyChange> {
     changes
 }
 
-/// What it takes to open or close a port of that kind: DPDK is set up once for the process, with the devices that it has then.
+/// The effect of opening or closing a port of this kind. DPDK is initialized once for the process,
+/// with the devices present at that time.
 const fn effect_on(kind: &PortKind) -> Effect {
     match kind {
         PortKind::Dpdk { .. } => Effect::Restart,
@@ -141,7 +144,7 @@ fn table(port: &PortConfig) -> Value {
     Value::try_from(port).unwrap_or(Value::Table(Table::new()))
 }
 
-/// What it takes to change the value of `key` in `config`.
+/// How a change of the value of `key` in `config` takes effect.
 fn effect(key: &str, config: &Config) -> Effect {
     let spreads_in_hardware = config
         .port
@@ -153,16 +156,16 @@ fn effect(key: &str, config: &Config) -> Effect {
     }
 }
 
-/// `None`: nobody has said what a change of it takes, which a test does not let pass.
+/// `None`: no effect is defined for the key. A test fails in this case.
 fn known_effect(plain: &str) -> Option<Effect> {
     Some(match plain {
         "steer" => Effect::Live,
         "lane.core" => Effect::Live,
-        // Nobody who runs reads it: the next `covalent configure` does.
+        // No running process reads it. The next `covalent configure` does.
         configure if configure.starts_with("configure.") => Effect::Live,
         "dataplane.idle" | "dataplane.spin_us" | "dataplane.burst" | "dataplane.miss"
         | "dataplane.rss_key" => Effect::Live,
-        "link.idle_pace_ms" | "link.silent_paces_max" | "link.event_ratio" => Effect::Live,
+        "link.idle_tick_ms" | "link.keepalive_misses_max" | "link.event_ratio" => Effect::Live,
         "dataplane.huge_pages"
         | "dataplane.pipes_per_session_max"
         | "dataplane.session_memory_max_mib" => Effect::LiveForNew,
@@ -171,7 +174,8 @@ fn known_effect(plain: &str) -> Option<Effect> {
         | "control.metrics_hosts"
         | "control.grpc_listen"
         | "control.bring_up" => Effect::ByControl,
-        // The socket and the counters' files are the group's, and the right to give them away is given up after the start.
+        // The group owns the socket and the counters' files. The daemon drops the privilege to
+        // change their ownership after its start.
         "node.group"
         | "node.name"
         | "node.runtime_dir"
@@ -183,7 +187,7 @@ fn known_effect(plain: &str) -> Option<Effect> {
             Effect::Restart
         }
         "journal.directory" | "journal.file_mib" => Effect::Restart,
-        // What a port does to its own frames may change; whether it does anything, and where the choice begins, may not.
+        // The rates may change. The presence of faults and the seed may not.
         rates if rates.starts_with("port.faults.rx.") || rates.starts_with("port.faults.tx.") => {
             Effect::Live
         }
@@ -269,7 +273,8 @@ mod tests {
     use super::*;
 
     const TEXT: &str = "[node]\nname = \"a\"\n[[lane]]\n[[lane]]\ncore = 1\n\
-        [[port]]\nname = \"p0\"\nkind = \"cable\"\npath = \"/x\"\n[port.faults.rx]\ndrop_per_100k = 1\n\
+        [[port]]\nname = \"p0\"\nkind = \"cable\"\npath = \"/x\"\n[port.faults.rx]\ndrop_per_100k \
+        = 1\n\
         [[port]]\nname = \"p1\"\nkind = \"af_xdp\"\ninterface = \"e\"\n\
         [[port]]\nname = \"p2\"\nkind = \"dpdk\"\ndevice = \"net_null0\"\n\
         [[port]]\nname = \"p3\"\nkind = \"pcap\"\ninput = \"/y\"\noutput = \"/z\"\n\
@@ -313,13 +318,13 @@ mod tests {
     fn equal_configurations_differ_in_nothing() {
         let now = config(TEXT);
         assert_eq!(changes(&now, &now), []);
-        // What is not said is the default.
-        let said = TEXT.replace("[node]", "[dataplane]\nspin_us = 50\n[node]");
-        assert_eq!(changes(&now, &config(&said)), []);
+        // An omitted key has its default.
+        let explicit = TEXT.replace("[node]", "[dataplane]\nspin_us = 50\n[node]");
+        assert_eq!(changes(&now, &config(&explicit)), []);
     }
 
     #[test]
-    fn each_change_names_its_key_and_what_it_takes() {
+    fn each_change_names_its_key_and_effect() {
         let cases = [
             (
                 "core = 1",
@@ -445,7 +450,7 @@ mod tests {
         assert_eq!(changes(&now, &file(&[c.clone(), a, b.clone()])), []);
         // One goes, one comes, and one is another one.
         let wanted = file(&[port("d", "/a"), c, port("b", "/e")]);
-        let told: Vec<_> = changes(&now, &wanted)
+        let changed_keys: Vec<_> = changes(&now, &wanted)
             .into_iter()
             .map(|change| (change.key, change.from, change.to, change.effect))
             .collect();
@@ -453,7 +458,7 @@ mod tests {
             (key.to_owned(), from.to_owned(), to.to_owned(), Effect::Port)
         };
         assert_eq!(
-            told,
+            changed_keys,
             [
                 change("port", "`a`", NOTHING),
                 change("port[0]", NOTHING, "`d`"),
@@ -465,7 +470,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_port_does_to_its_frames_makes_it_no_other_port() {
+    fn fault_rates_do_not_make_a_port_another() {
         let now = config(TEXT);
         let port = |text: &str, to: &str| config(&TEXT.replacen(text, to, 1)).port.remove(0);
         let damaging = &now.port[0];

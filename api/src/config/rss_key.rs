@@ -9,7 +9,8 @@ use super::table::Table;
 /// Length of the key in bytes: enough for two IPv6 addresses and two ports.
 pub const RSS_KEY_BYTES: usize = 40;
 
-/// Key of the Toeplitz hash. In text 80 hexadecimal digits, with or without a colon between bytes (as `ethtool -x` shows it).
+/// Key of the Toeplitz hash. The text form has 80 hexadecimal digits, optionally with a colon
+/// between bytes (as `ethtool -x` prints it).
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct RssKey([u8; RSS_KEY_BYTES]);
 
@@ -27,15 +28,16 @@ pub enum BadRssKey {
 }
 
 impl RssKey {
-    /// The key of Microsoft's verification suite ("Verifying the RSS hash calculation"), the default of most network cards.
+    /// The key of Microsoft's verification suite ("Verifying the RSS hash calculation"). Most NICs
+    /// use it by default.
     pub const MICROSOFT: Self = Self([
         0x6d, 0x5a, 0x56, 0xda, 0x25, 0x5b, 0x0e, 0xc2, 0x41, 0x67, 0x25, 0x3d, 0x43, 0xa3, 0x8f,
         0xb0, 0xd0, 0xca, 0x2b, 0xcb, 0xae, 0x7b, 0x30, 0xb4, 0x77, 0xcb, 0x2d, 0xa3, 0x80, 0x30,
         0xf2, 0x0c, 0x6a, 0x42, 0xb7, 0x3b, 0xbe, 0xac, 0x01, 0xfa,
     ]);
 
-    /// 0x6d5a twenty times (Woo and Park, 2012): both directions of a connection have the same hash. Only 16 bits of it
-    /// are worth anything.
+    /// 0x6d5a repeated twenty times (Woo and Park, 2012): both directions of a connection have the
+    /// same hash. Only 16 bits of the hash are significant.
     pub const SYMMETRIC: Self = {
         let mut key = [0x6d; RSS_KEY_BYTES];
         let mut at = 1;
@@ -63,7 +65,7 @@ impl RssKey {
         &self.0
     }
 
-    /// Reads the key `name` of a table; what is wrong is noted there.
+    /// Reads the key `name` of a table. `table` records an invalid value.
     pub(super) fn read(table: &mut Table<'_, '_>, name: &'static str) -> Option<Self> {
         let text = table.text(name, "40 bytes in hexadecimal")?;
         text.parse()

@@ -41,7 +41,8 @@ pub(super) fn read(table: &mut Table<'_, '_>) -> Option<Rule> {
 
 impl Kind {
     fn read(self, table: &mut Table<'_, '_>) -> Option<Match> {
-        // Every key is read before any `?`, so that all that is wrong is noted and no key is taken for unknown.
+        // Read every key before any `?`, so all problems are recorded and no key is reported as
+        // unknown.
         match self {
             Self::FiveTuple => {
                 let transport = table.required_choice("transport");

@@ -1,8 +1,9 @@
-//! One table of the file while it is read: every key is asked for by name, and whatever was not asked for is refused.
+//! One table of the file while it is read: every key is requested by name, and keys that were not
+//! requested are refused.
 //!
-//! The sections are read by hand, because derived deserialisers lose the place of a value inside flattened and tagged
-//! types, and cannot refuse unknown keys there. A bad value is noted and replaced by its default, so that one run of the
-//! check shows everything that is wrong.
+//! The sections are read by hand. Derived deserializers lose the position of a value inside
+//! flattened and tagged types, and cannot refuse unknown keys there. An invalid value is recorded
+//! and replaced by its default, so one run of the check reports all problems.
 
 use std::{
     fmt::Display,
@@ -32,7 +33,7 @@ pub(super) struct Table<'a, 't> {
     problems: &'a mut Problems<'t>,
     /// `port[1]`; empty for the whole file.
     path: String,
-    /// The header, for what is missing.
+    /// The header, to report missing keys.
     span: Range<usize>,
     entries: &'a DeTable<'a>,
     known: Vec<&'static str>,
@@ -93,7 +94,8 @@ impl<'a, 't> Table<'a, 't> {
         );
     }
 
-    /// Keeps quiet about keys that were not asked for, because what they belong to is not known.
+    /// Suppresses the report of keys that were not requested, because the kind of the table is
+    /// unknown.
     pub(super) fn accept_unknown(&mut self) {
         self.accept_unknown = true;
     }
@@ -141,7 +143,7 @@ impl<'a, 't> Table<'a, 't> {
         bool
     }
 
-    /// Text in quotes; `expected` says which.
+    /// A quoted string. `expected` describes it in messages.
     pub(super) fn text(&mut self, key: &'static str, expected: &str) -> Option<&'a str> {
         let value = self.get(key)?;
         let text = value.get_ref().as_str();
@@ -151,7 +153,7 @@ impl<'a, 't> Table<'a, 't> {
         text
     }
 
-    /// A list of texts in quotes; `expected` says what each is.
+    /// A list of quoted strings. `expected` describes each item in messages.
     pub(super) fn texts(&mut self, key: &'static str, expected: &str) -> Option<Vec<String>> {
         let value = self.get(key)?;
         let texts: Option<Vec<String>> = value.get_ref().as_array().and_then(|list| {
@@ -288,7 +290,8 @@ impl<'a, 't> Table<'a, 't> {
         Some(read_whole(self.problems, path, span, entries, read))
     }
 
-    /// Reads each `[[key]]` with `read`; `count` says how many there may be. `None` if the key is absent.
+    /// Reads each `[[key]]` with `read`. `count` is the permitted number of tables. `None` if the
+    /// key is absent.
     pub(super) fn tables<R>(
         &mut self,
         key: &'static str,
@@ -332,7 +335,7 @@ impl<'a, 't> Table<'a, 't> {
         Some(all)
     }
 
-    /// Refuses every key that was not asked for.
+    /// Refuses every key that was not requested.
     pub(super) fn refuse_unknown(&mut self) {
         for key in self.entries.keys() {
             let name: &str = key.get_ref();
@@ -341,7 +344,8 @@ impl<'a, 't> Table<'a, 't> {
             }
             let absent = |key: &&str| !self.entries.contains_key(*key);
             let hint = match self.accept_unknown {
-                // It may belong to what is not known; but it may be what is missing, mistyped.
+                // The key may belong to an unknown kind, but it may also be a misspelled missing
+                // key.
                 true => meant(name, self.known.iter().copied().filter(absent)),
                 false => meant(name, self.known.iter().copied()),
             };

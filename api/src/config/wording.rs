@@ -1,4 +1,4 @@
-//! How messages speak of what stands in the file and of what was meant.
+//! Wording of messages about found values and suggestions.
 
 use toml::{Spanned, de::DeValue};
 
@@ -15,7 +15,7 @@ pub(super) fn names<T: Choice>() -> String {
 
 /// `; did you mean …?` if one of `names` is near, else nothing.
 pub(super) fn meant<'n>(given: &str, names: impl Iterator<Item = &'n str>) -> String {
-    // Nobody mistypes that much, and the comparison is quadratic.
+    // Typing errors are never that long, and the comparison is quadratic.
     const LENGTH_MAX: usize = 64;
     if given.len() > LENGTH_MAX {
         return String::new();
@@ -28,7 +28,7 @@ pub(super) fn meant<'n>(given: &str, names: impl Iterator<Item = &'n str>) -> St
         .map_or_else(String::new, |(_, name)| format!("; did you mean `{name}`?"))
 }
 
-/// What stands in the file, for people: its type and its text.
+/// The found value, human-readable: its type and its text.
 pub(super) fn found(text: &str, value: &Spanned<DeValue<'_>>) -> String {
     let kind = match value.get_ref() {
         DeValue::String(_) => "the text",
@@ -58,12 +58,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_slip_is_understood_and_a_stranger_is_not() {
+    fn a_typing_error_is_recognized_and_an_unknown_name_is_not() {
         let known = || ["spin_us", "burst", "metrics_listen"].into_iter();
         assert_eq!(meant("spin-us", known()), "; did you mean `spin_us`?");
         assert_eq!(meant("Brust", known()), "; did you mean `burst`?");
         assert_eq!(meant("listen", known()), "; did you mean `metrics_listen`?");
-        assert_eq!(meant("colour", known()), "");
+        assert_eq!(meant("color", known()), "");
         assert_eq!(meant("", known()), "");
         assert_eq!(meant(&"b".repeat(100_000), known()), "");
     }

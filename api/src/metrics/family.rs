@@ -1,4 +1,5 @@
-//! What is declared of one metric, for the scrape, the page, the dashboard and the alerts' test alike.
+//! Declaration of one metric, shared by the scrape, the page, the dashboard and the test of the
+//! alerts.
 
 use std::borrow::Cow;
 
@@ -7,7 +8,7 @@ use std::borrow::Cow;
 pub struct Family {
     /// As the naming law has it.
     pub name: &'static str,
-    /// What it counts or measures; a dash where the labels are the message.
+    /// The counted or measured unit; a dash if the labels carry the information.
     pub unit: &'static str,
     /// One sentence: HELP in the scrape.
     pub meaning: &'static str,
@@ -15,7 +16,7 @@ pub struct Family {
     pub worry: &'static str,
 }
 
-/// The unit of what is always 1.
+/// The unit of metrics that are always 1.
 pub const NO_UNIT: &str = "–";
 
 /// Types of Prometheus.
@@ -69,7 +70,7 @@ impl Declared {
 pub struct Section {
     /// Its heading.
     pub title: &'static str,
-    /// What is to be said before the metrics, in Markdown; may be empty.
+    /// Introduction before the metrics, in Markdown; may be empty.
     pub words: &'static str,
     /// The metrics, in the order of the scrape.
     pub metrics: Vec<Declared>,

@@ -1,4 +1,4 @@
-//! Metrics of stays in groups, as their members on this node tell them.
+//! Metrics of group members, as the members on this node report them.
 
 use crate::status::GroupStatus;
 
@@ -11,7 +11,7 @@ fn labels(group: &GroupStatus) -> Vec<String> {
     vec![group.group.clone(), group.session.to_string()]
 }
 
-/// Metrics of a stay in a group.
+/// Metrics of one incarnation of a group member.
 pub const GROUP: Object<GroupStatus> = Object {
     labels: &["group", "session"],
     values: labels,
@@ -20,9 +20,10 @@ pub const GROUP: Object<GroupStatus> = Object {
             Family {
                 name: "covalent_group_standing",
                 unit: "0 or 1",
-                meaning: "What the member is.",
-                worry: "`minority`: it reaches no quorum and delivers nothing until it does. `changing` or `seeking` for more than some seconds. `stopped`: \
-                        it is out for good, and its application has not joined again.",
+                meaning: "The member's standing.",
+                worry: "`minority`: it reaches no quorum and delivers nothing until it does. \
+                        `changing` or `seeking` for more than some seconds. `stopped`: it has left \
+                        the group permanently, and its application has not joined again.",
             },
             "standing",
             &[
@@ -34,8 +35,8 @@ pub const GROUP: Object<GroupStatus> = Object {
             Family {
                 name: "covalent_group_view_number",
                 unit: "number",
-                meaning: "Number of the view that the member is in; 0: none yet.",
-                worry: "It differs between the nodes of one group for more than some seconds.",
+                meaning: "Number of the member's current view. 0: no view yet.",
+                worry: "It differs between the nodes of one group for more than a few seconds.",
             },
             |it| as_f64(it.view),
         ),
@@ -43,8 +44,8 @@ pub const GROUP: Object<GroupStatus> = Object {
             Family {
                 name: "covalent_group_members",
                 unit: "members",
-                meaning: "Members of the view that the member is in.",
-                worry: "Below the number of those who should be there.",
+                meaning: "Members of the member's current view.",
+                worry: "It is below the expected number of members.",
             },
             |it| as_f64(it.members.len() as u64),
         ),
@@ -52,8 +53,10 @@ pub const GROUP: Object<GroupStatus> = Object {
             Family {
                 name: "covalent_group_voters",
                 unit: "members",
-                meaning: "Those of them who hold the application's state and count towards a quorum.",
-                worry: "Below `covalent_group_members` for long: somebody who joined does not get the state.",
+                meaning: "Members of that view that hold the application's state and count towards \
+                          a quorum.",
+                worry: "It is below `covalent_group_members` for long: a member that joined does \
+                        not receive the state.",
             },
             |it| as_f64(it.voters.into()),
         ),
@@ -62,7 +65,8 @@ pub const GROUP: Object<GroupStatus> = Object {
                 name: "covalent_group_views_total",
                 unit: "views",
                 meaning: "Views that the member has begun.",
-                worry: "It grows while nobody joins or leaves: members or the ways between them come and go.",
+                worry: "It grows while no member joins or leaves: members or the paths between \
+                        them fail and return.",
             },
             |it| it.views,
         ),
@@ -70,8 +74,9 @@ pub const GROUP: Object<GroupStatus> = Object {
             Family {
                 name: "covalent_group_multicasts_total",
                 unit: "messages",
-                meaning: "Messages that the application gave to the group.",
-                worry: "It stands still while the application works: `covalent_group_standing`, and who holds the group up.",
+                meaning: "Messages that the application multicast to the group.",
+                worry: "It does not grow while the application works: see \
+                        `covalent_group_standing`, and which member delays the group.",
             },
             |it| it.multicasts,
         ),
@@ -80,7 +85,8 @@ pub const GROUP: Object<GroupStatus> = Object {
                 name: "covalent_group_deliveries_total",
                 unit: "messages",
                 meaning: "Messages that the member delivered.",
-                worry: "It stands still at one member while others' grow: they wait for that one next.",
+                worry: "It does not grow at one member while it grows at the others: they wait for \
+                        that member next.",
             },
             |it| it.deliveries,
         ),
@@ -88,9 +94,11 @@ pub const GROUP: Object<GroupStatus> = Object {
             Family {
                 name: "covalent_group_envelopes_total",
                 unit: "envelopes",
-                meaning: "What the member said to the others and took from them, by `what`.",
-                worry: "`said_again` or `duplicate` grow: daemons restart or links fail. `unproven` grows: somebody else writes into its queue. \
-                        `dropped`, of which these are a part, grows without it: members are of two releases.",
+                meaning: "Envelopes that the member sent to the others and received from them, by \
+                          `what`.",
+                worry: "`resent` or `duplicate` grow: daemons restart or links fail. \
+                        `unproven` grows: another program writes into its queue. `dropped`, which \
+                        includes these, grows without it: members are of two releases.",
             },
             "what",
             |it| &it.envelopes,

@@ -35,8 +35,9 @@ pub const LANE: Object<LaneStatus> = Object {
             Family {
                 name: "covalent_lane_info",
                 unit: "–",
-                meaning: "The lane's address, the core that it is pinned to, empty if it floats, and its idle policy.",
-                worry: "`core` is empty under `idle=\"poll\"`: the lane wanders between cores.",
+                meaning: "The lane's address, the core that it is pinned to (empty if it floats), \
+                          and its idle policy.",
+                worry: "`core` is empty under `idle=\"poll\"`: the lane moves between cores.",
             },
             INFO,
             info,
@@ -45,8 +46,8 @@ pub const LANE: Object<LaneStatus> = Object {
             Family {
                 name: "covalent_lane_loops_total",
                 unit: "loops",
-                meaning: "Times round the lane's loop.",
-                worry: "It stands still under `poll`: the lane hangs.",
+                meaning: "Rounds of the lane's loop.",
+                worry: "It does not grow under `poll`: the lane is stuck.",
             },
             |it| it.loops,
         ),
@@ -55,7 +56,8 @@ pub const LANE: Object<LaneStatus> = Object {
                 name: "covalent_lane_busy_loops_total",
                 unit: "loops",
                 meaning: "Rounds that found work.",
-                worry: "Its rate nears that of `covalent_lane_loops_total`: the lane has no time to spare. Give its ports to more lanes.",
+                worry: "Its rate nears that of `covalent_lane_loops_total`: the lane has no spare \
+                        time. Distribute its ports over more lanes.",
             },
             |it| it.busy_loops,
         ),
@@ -64,7 +66,8 @@ pub const LANE: Object<LaneStatus> = Object {
                 name: "covalent_lane_busy_seconds_total",
                 unit: "seconds",
                 meaning: "Time in rounds that found work.",
-                worry: "Its rate nears 1: the lane has no time to spare, whatever its idle policy. Give its ports to more lanes.",
+                worry: "Its rate nears 1: the lane has no spare time, under any idle policy. \
+                        Distribute its ports over more lanes.",
             },
             |it| it.busy_ns,
         ),
@@ -73,7 +76,8 @@ pub const LANE: Object<LaneStatus> = Object {
                 name: "covalent_lane_sleeps_total",
                 unit: "sleeps",
                 meaning: "Times that the lane slept.",
-                worry: "It does not grow at rest under `adaptive` or `interrupt`: the lane never sleeps.",
+                worry: "It does not grow without traffic under `adaptive` or `interrupt`: the lane \
+                        never sleeps.",
             },
             |it| it.sleeps,
         ),
@@ -82,7 +86,8 @@ pub const LANE: Object<LaneStatus> = Object {
                 name: "covalent_lane_cpu_seconds_total",
                 unit: "seconds",
                 meaning: "CPU time of the lane's thread.",
-                worry: "Its rate nears 1 under `adaptive` or `interrupt`: the lane is full. Under `poll` 1 is normal.",
+                worry: "Its rate nears 1 under `adaptive` or `interrupt`: the lane is fully \
+                        loaded. Under `poll`, 1 is normal.",
             },
             |it| it.cpu_ns,
         ),
@@ -91,8 +96,8 @@ pub const LANE: Object<LaneStatus> = Object {
                 name: "covalent_lane_longest_round_seconds",
                 unit: "seconds",
                 meaning: "Longest round that found work.",
-                worry: "Above some milliseconds on a core of its own: for so long nothing on the lane moved. On a shared core the \
-                        time of others counts too.",
+                worry: "Above some milliseconds on a dedicated core: the lane did nothing else for \
+                        so long. On a shared core the time of other threads counts too.",
             },
             |it| seconds(it.longest_round_ns),
         ),
@@ -100,8 +105,9 @@ pub const LANE: Object<LaneStatus> = Object {
             Family {
                 name: "covalent_lane_journal_appended_records",
                 unit: "records",
-                meaning: "Records that the lane's journal was given, over all its lives.",
-                worry: "It grows while the next one does not: the disk stands still. These series are there for lanes with a journal only.",
+                meaning: "Records passed to the lane's journal, over all its generations.",
+                worry: "It grows while the next one does not: the disk has stalled. Only lanes \
+                        with a journal have these series.",
             },
             |it| journal(it, |journal| journal.appended),
         ),
@@ -109,8 +115,9 @@ pub const LANE: Object<LaneStatus> = Object {
             Family {
                 name: "covalent_lane_journal_durable_records",
                 unit: "records",
-                meaning: "Of those, on disk.",
-                worry: "It stays behind the one above for longer than a write takes: nothing is acknowledged on durable regions meanwhile.",
+                meaning: "The part of these records that is on disk.",
+                worry: "It stays behind the one above for longer than a write takes: meanwhile \
+                        nothing is acknowledged on durable regions.",
             },
             |it| journal(it, |journal| journal.durable),
         ),
@@ -128,7 +135,8 @@ pub const LANE: Object<LaneStatus> = Object {
                 name: "covalent_lane_journal_regions",
                 unit: "regions",
                 meaning: "Durable regions.",
-                worry: "It is less than the applications have: one was registered without durability.",
+                worry: "It is less than the applications registered: one was registered without \
+                        durability.",
             },
             |it| journal(it, |journal| journal.regions),
         ),
@@ -136,9 +144,9 @@ pub const LANE: Object<LaneStatus> = Object {
             Family {
                 name: "covalent_lane_journal_region_bytes",
                 unit: "bytes",
-                meaning: "Size of the durable regions together.",
-                worry: "With 104 bytes for each region and 64 for every 4 KiB it comes near a quarter of `journal.file_mib`: \
-                        further regions will be refused.",
+                meaning: "Total size of the durable regions.",
+                worry: "With 104 bytes for each region and 64 for every 4 KiB it approaches a \
+                        quarter of `journal.file_mib`: further regions will be refused.",
             },
             |it| journal(it, |journal| journal.region_bytes),
         ),
@@ -147,7 +155,7 @@ pub const LANE: Object<LaneStatus> = Object {
                 name: "covalent_lane_journal_kept_regions",
                 unit: "regions",
                 meaning: "Durable regions whose owner is not attached.",
-                worry: "It stays above 0: an application did not come back.",
+                worry: "It stays above 0: an application did not return.",
             },
             |it| journal(it, |journal| journal.kept),
         ),
@@ -155,7 +163,8 @@ pub const LANE: Object<LaneStatus> = Object {
             Family {
                 name: "covalent_lane_journal_refused_verbs",
                 unit: "verbs",
-                meaning: "Verbs of other nodes refused because the journal had no room or had failed.",
+                meaning: "Verbs of other nodes that were refused because the journal had no room \
+                          or had failed.",
                 worry: "It grows: the disk is too slow, or the journal's files are too small.",
             },
             |it| journal(it, |journal| journal.refused),
@@ -164,8 +173,10 @@ pub const LANE: Object<LaneStatus> = Object {
             Family {
                 name: "covalent_lane_journal_retried_writes",
                 unit: "writes",
-                meaning: "Writes and syncs that were sent again because the kernel lacked means for a moment.",
-                worry: "It grows: the machine is out of memory. After fifty in a row the journal fails.",
+                meaning: "Writes and syncs that were issued again because the kernel lacked \
+                          resources temporarily.",
+                worry: "It grows: the machine is out of memory. After fifty consecutive retries \
+                        the journal fails.",
             },
             |it| journal(it, |journal| journal.retried),
         ),
@@ -174,8 +185,8 @@ pub const LANE: Object<LaneStatus> = Object {
                 name: "covalent_lane_journal_failed",
                 unit: "0 or 1",
                 meaning: "Whether the journal has failed: verbs on durable regions are refused.",
-                worry: "It is 1: `covalent status`, the event `journal_failed` and the daemon's log say why and what to do. \
-                        Nothing but a restart ends it.",
+                worry: "It is 1: `covalent status`, the event `journal_failed` and the daemon's \
+                        log give the reason and the remedy. Only a restart ends it.",
             },
             |it| journal(it, |journal| u64::from(journal.failure.is_some())),
         ),

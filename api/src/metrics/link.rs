@@ -34,9 +34,10 @@ pub const LINK: Object<LinkStatus> = Object {
             Family {
                 name: "covalent_link_info",
                 unit: "–",
-                meaning: "The neighbour and its port at the other end; empty until it is known.",
-                worry: "`peer_name` is not the node that you cabled. It bears the number of its lane if that is not 0 (`NAME.1`); \
-                        `peer` is that lane's `address` in the neighbour's `covalent_lane_info`.",
+                meaning: "The neighbor and its port at the other end. Empty until known.",
+                worry: "`peer_name` is not the node that you cabled. It ends with the number of \
+                        its lane if that is not 0 (`NAME.1`). `peer` is that lane's `address` in \
+                        the neighbor's `covalent_lane_info`.",
             },
             INFO,
             info,
@@ -46,8 +47,9 @@ pub const LINK: Object<LinkStatus> = Object {
                 name: "covalent_link_up",
                 unit: "0 or 1",
                 meaning: "Whether both ends hold the same state.",
-                worry: "It is 0 while the carrier is 1: `covalent_link_refused` says why, if somebody answers; if nobody does, the \
-                        other end runs no Covalent, or has another `ethertype`.",
+                worry: "It is 0 while the carrier is 1: `covalent_link_refused` gives the reason \
+                        if the other end answers. If it does not, the other end runs no Covalent, \
+                        or has another `ethertype`.",
             },
             |it| flag(it.state == "up"),
         ),
@@ -65,11 +67,13 @@ pub const LINK: Object<LinkStatus> = Object {
             Family {
                 name: "covalent_link_refused",
                 unit: "0 or 1",
-                meaning: "Whether the link does not come up although somebody answers, by cause.",
-                worry: "It is 1: the cable leads to a port of the same node (`own_port`), into a switch (`shared`), or to two \
-                        nodes (`crossed`); the neighbour has this node's GUID (`own_guid`) or another neighbour's (`twin_guid`), \
-                        or another release (`version`); or there is no room for one more neighbour (`no_room`). `covalent status` \
-                        and `covalent doctor` say what to do.",
+                meaning: "Whether the link does not come up although the other end answers, by \
+                          cause.",
+                worry: "It is 1: the cable leads to a port of the same node (`own_port`), into a \
+                        switch (`shared`), or to two nodes (`crossed`); the neighbor has this \
+                        node's GUID (`own_guid`) or another neighbor's (`twin_guid`), or another \
+                        release (`version`); or there is no table entry for one more neighbor \
+                        (`no_room`). `covalent status` and `covalent doctor` give the remedy.",
             },
             "cause",
             &LinkRefusal::CAUSES,
@@ -80,7 +84,8 @@ pub const LINK: Object<LinkStatus> = Object {
                 name: "covalent_link_epoch",
                 unit: "number",
                 meaning: "Epoch in force.",
-                worry: "It grows: the link fails and returns. See `covalent_link_failures_total`.",
+                worry: "It grows: the link fails and comes up again. See \
+                        `covalent_link_failures_total`.",
             },
             |it| f64::from(it.epoch),
         ),
@@ -88,7 +93,7 @@ pub const LINK: Object<LinkStatus> = Object {
             Family {
                 name: "covalent_link_open_transactions",
                 unit: "transactions",
-                meaning: "Transactions that this side started and that are open.",
+                meaning: "Open transactions that this side started.",
                 worry: "It stays at `link.slots`: verbs wait for slots.",
             },
             |it| f64::from(it.open_transactions),
@@ -107,14 +112,18 @@ pub const LINK: Object<LinkStatus> = Object {
                 name: "covalent_link_failures_total",
                 unit: "failures",
                 meaning: "Times that the link failed, by cause.",
-                worry: "Any growth wants a reason. `carrier_lost`, `transmit_failed`: cable or interface. `sequence_gap`: frames \
-                        are lost, or a switch is between. `outpaced`: another link made `link.event_ratio` round trips meanwhile, \
-                        so the cable is dead, or much slower than the others. `unreflected`: the other end does not hear this one. \
-                        `peer_silent`: the other end died, or its lane slept too long. `peer_restarted`, `peer_reinitialised`, \
-                        `peer_moved`: something happened at the other end. `unanswered`, `reflection_mismatch`, `violation`: a \
-                        fault; report it. `clock_leap`: the other end says a clock that no network comes to. \
-                        `path_broken`, `path_idle`: of paths over several hops only, which end when a hop fails or nobody \
-                        needs them.",
+                worry: "Any growth needs an explanation. `carrier_lost`, \
+                        `transmit_failed`: cable or interface. `sequence_gap`: frames are \
+                        lost, or a switch is between. `peer_rtt_exceeded`: another link \
+                        made `link.event_ratio` round trips meanwhile, so the cable is \
+                        dead, or much slower than the others. `unreflected`: the other end \
+                        does not receive from this one. `peer_silent`: the other end died, \
+                        or its lane slept too long. `peer_restarted`, \
+                        `peer_reinitialized`, `peer_moved`: check the other end. \
+                        `unanswered`, `reflection_mismatch`, `violation`: a fault; report \
+                        it. `clock_leap`: the other end sends a clock that no network can \
+                        reach. `path_broken`, `path_idle`: only of paths over several \
+                        hops, which end when a hop fails or no node needs them.",
             },
             |it| &it.failures,
         ),
@@ -122,10 +131,12 @@ pub const LINK: Object<LinkStatus> = Object {
             Family {
                 name: "covalent_link_tx_frames_total",
                 unit: "frames",
-                meaning: "Frames that the link gave to its port, of every kind.",
-                worry: "Never by itself: exchanges, what trees and paths say, balls, handshakes. `covalent_port_tx_packets_total` \
-                        less this is what applications sent, while the port refuses no frame of the link: such a one is counted \
-                        here, and in `covalent_port_refused_packets_total`.",
+                meaning: "Frames of every kind that the link passed to its port.",
+                worry: "Never on its own: it counts exchanges, messages of trees and paths, \
+                        keepalives and handshakes. `covalent_port_tx_packets_total` less this is \
+                        the number that applications sent, while the port refuses no frame of the \
+                        link. A refused frame is counted here, and in \
+                        `covalent_port_refused_packets_total`.",
             },
             |it| it.tx_frames,
         ),
@@ -133,10 +144,13 @@ pub const LINK: Object<LinkStatus> = Object {
             Family {
                 name: "covalent_link_rx_frames_total",
                 unit: "frames",
-                meaning: "Frames of every kind that came whole.",
-                worry: "It falls ever further behind the neighbour's `covalent_link_tx_frames_total`: frames are lost on the way, \
-                        or damaged (`crc`, `length` and `short` of `covalent_link_dropped_records_total`). On a sound cable both \
-                        are the same at rest, and `covalent_port_rx_packets_total` less this is what came for applications.",
+                meaning: "Frames of every kind that arrived intact.",
+                worry: "It falls ever further behind the neighbor's \
+                        `covalent_link_tx_frames_total`: frames are lost on the way, or damaged \
+                        (`crc`, `length` and `short` of `covalent_link_dropped_records_total`). On \
+                        an intact cable both are equal when idle, and \
+                        `covalent_port_rx_packets_total` less this is the number that arrived for \
+                        applications.",
             },
             |it| it.rx_frames,
         ),
@@ -145,7 +159,7 @@ pub const LINK: Object<LinkStatus> = Object {
                 name: "covalent_link_tx_records_total",
                 unit: "records",
                 meaning: "Records sent.",
-                worry: "It stands still while the link is up: the idle ball alone makes it grow.",
+                worry: "It does not grow while the link is up: keepalives alone make it grow.",
             },
             |it| it.tx_records,
         ),
@@ -154,7 +168,8 @@ pub const LINK: Object<LinkStatus> = Object {
                 name: "covalent_link_rx_records_total",
                 unit: "records",
                 meaning: "Records accepted.",
-                worry: "It stands still while the link is up; soon after that the link fails as `peer_silent`.",
+                worry: "It does not grow while the link is up. Soon after that, the link fails as \
+                        `peer_silent`.",
             },
             |it| it.rx_records,
         ),
@@ -163,10 +178,13 @@ pub const LINK: Object<LinkStatus> = Object {
                 name: "covalent_link_dropped_records_total",
                 unit: "records",
                 meaning: "Frames or records dropped, by cause.",
-                worry: "`crc` or `malformed` grows: a damaged cable or NIC. `version`, `own_guid`, `no_room`: see \
-                        `covalent_link_refused`. `stale_epoch`, `not_up`, `late` and `duplicate` grow a little after a failure; \
-                        that is normal. `quota_roots`, `quota_transits`, `quota_ends` or `quota_relays`: the neighbor asks for more than its \
-                        share of `fabric.roots_max`, of `fabric.transits`, of `fabric.paths`, or of the questions that are passed on at once.",
+                worry: "`crc` or `malformed` grows: a damaged cable or NIC. `version`, `own_guid`, \
+                        `no_room`: see `covalent_link_refused`. `stale_epoch`, `not_up`, `late` \
+                        and `duplicate` grow a little after a failure; that is normal. \
+                        `quota_roots`, `quota_transits`, `quota_ends` or `quota_relays`: the \
+                        neighbor requests more than its share of `fabric.roots_max`, of \
+                        `fabric.transits`, of `fabric.paths`, or of the queries that are relayed \
+                        at once.",
             },
             |it| &it.drops,
         ),
@@ -174,8 +192,8 @@ pub const LINK: Object<LinkStatus> = Object {
             Family {
                 name: "covalent_link_committed_transactions_total",
                 unit: "transactions",
-                meaning: "Transactions of this side that committed at the other.",
-                worry: "It stands still while verbs are submitted to that neighbour.",
+                meaning: "Transactions of this side that committed at the other side.",
+                worry: "It does not grow while verbs are submitted to that neighbor.",
             },
             |it| it.committed,
         ),
@@ -183,8 +201,8 @@ pub const LINK: Object<LinkStatus> = Object {
             Family {
                 name: "covalent_link_refused_transactions_total",
                 unit: "transactions",
-                meaning: "Transactions of this side that the other refused.",
-                worry: "It grows: see `covalent_verb_refused_total` on the neighbour for the cause.",
+                meaning: "Transactions of this side that the other side refused.",
+                worry: "It grows: see `covalent_verb_refused_total` on the neighbor for the cause.",
             },
             |it| it.refused,
         ),
@@ -192,7 +210,7 @@ pub const LINK: Object<LinkStatus> = Object {
             Family {
                 name: "covalent_link_reversed_transactions_total",
                 unit: "transactions",
-                meaning: "Transactions of this side that were reversed and applied afresh.",
+                meaning: "Transactions of this side that were reversed and applied again.",
                 worry: "It grows without a failure of the link.",
             },
             |it| it.reversed,
@@ -201,7 +219,8 @@ pub const LINK: Object<LinkStatus> = Object {
             Family {
                 name: "covalent_link_resolved_transactions_total",
                 unit: "transactions",
-                meaning: "Transactions of this side whose outcome was learned by asking after a failure.",
+                meaning: "Transactions of this side whose outcome was resolved by a query after a \
+                          failure.",
                 worry: "It grows without a failure of the link.",
             },
             |it| it.resolved,
@@ -210,8 +229,9 @@ pub const LINK: Object<LinkStatus> = Object {
             Family {
                 name: "covalent_link_never_seen_transactions_total",
                 unit: "transactions",
-                meaning: "Those of the reversed ones that the other side had never seen.",
-                worry: "Never by itself: what was lost with the link, before the other side had it.",
+                meaning: "Reversed transactions that the other side had never seen.",
+                worry: "Never on its own: they were lost with the link, before the other side \
+                        received them.",
             },
             |it| it.never_seen,
         ),
@@ -219,8 +239,10 @@ pub const LINK: Object<LinkStatus> = Object {
             Family {
                 name: "covalent_link_relayed_questions_total",
                 unit: "questions",
-                meaning: "Questions about transactions with other nodes that the neighbour passed on for this side, and brought an answer to.",
-                worry: "It grows: a cable to another node is cut, and this neighbour is the way to ask it.",
+                meaning: "Queries about transactions with other nodes that the neighbor relayed \
+                          for this side, and for which it returned a reply.",
+                worry: "It grows: a cable to another node is cut, and queries to that node go \
+                        through this neighbor.",
             },
             |it| it.relayed,
         ),
@@ -228,8 +250,8 @@ pub const LINK: Object<LinkStatus> = Object {
             Family {
                 name: "covalent_link_passed_questions_total",
                 unit: "questions",
-                meaning: "Questions of the neighbour that this side passed on to other nodes.",
-                worry: "It grows: a cable between the neighbour and one of those is cut.",
+                meaning: "Queries of the neighbor that this side relayed to other nodes.",
+                worry: "It grows: a cable between the neighbor and one of those nodes is cut.",
             },
             |it| it.relays_passed,
         ),
@@ -238,8 +260,8 @@ pub const LINK: Object<LinkStatus> = Object {
                 name: "covalent_link_executed_transactions_total",
                 unit: "transactions",
                 meaning: "Transactions of the other side that this side executed.",
-                worry: "Never by itself; with the neighbour's `covalent_link_committed_transactions_total` it tells that both ends \
-                        count the same.",
+                worry: "Never on its own. It equals the neighbor's \
+                        `covalent_link_committed_transactions_total` if both ends count the same.",
             },
             |it| it.executed,
         ),
@@ -247,8 +269,10 @@ pub const LINK: Object<LinkStatus> = Object {
             Family {
                 name: "covalent_link_last_failover_seconds",
                 unit: "seconds",
-                meaning: "From the last failure to the first transaction completed on any link to the same neighbour.",
-                worry: "Far above its usual value while a second link was up. It is missing until the first failure.",
+                meaning: "Time from the last failure to the first transaction completed on any \
+                          link to the same neighbor.",
+                worry: "Far above its usual value while a second link was up. It is missing until \
+                    the first failure.",
             },
             |it| it.last_failover_ns.map(seconds),
         ),
@@ -256,9 +280,11 @@ pub const LINK: Object<LinkStatus> = Object {
             Family {
                 name: "covalent_link_round_trip_seconds",
                 unit: "seconds",
-                meaning: "Round trips: from a ball that asks to its reflection, with the rounds of the lanes at both ends.",
-                worry: "It is far above its usual value: a lane at one end sleeps, shares its core or is busy, or frames wait in the port. An idle link is measured once in a \
-                        second, one with open transactions at each pace and more often.",
+                meaning: "Round trips: from a ping to its reflection, including the rounds of the \
+                          lanes at both ends.",
+                worry: "It is far above its usual value: a lane at one end sleeps, shares its core \
+                        or is busy, or frames wait in the port. An idle link is measured once a \
+                        second, one with open transactions at each tick and more often.",
             },
             |it| &it.round_trips,
         ),
@@ -266,8 +292,10 @@ pub const LINK: Object<LinkStatus> = Object {
             Family {
                 name: "covalent_link_credit_records",
                 unit: "records",
-                meaning: "Records that may be under way unreflected, as the neighbour issued.",
-                worry: "It is far below 250: the ring of the neighbour's port is short (`ring_slots`).",
+                meaning: "Records that may be in flight and unreflected, as granted by the \
+                          neighbor.",
+                worry: "It is far below 250: the ring of the neighbor's port is short \
+                    (`ring_slots`).",
             },
             |it| f64::from(it.credit_records),
         ),
@@ -275,19 +303,22 @@ pub const LINK: Object<LinkStatus> = Object {
             Family {
                 name: "covalent_link_unreflected_records",
                 unit: "records",
-                meaning: "Of those, how many are under way.",
-                worry: "It stays near three quarters of `covalent_link_credit_records`, which is what messages may take: the neighbour's lane or the cable is the bottleneck.",
+                meaning: "Records in flight and unreflected.",
+                worry: "It stays near three quarters of `covalent_link_credit_records`, which is \
+                        the limit for messages: the neighbor's lane or the cable is the \
+                        bottleneck.",
             },
             |it| f64::from(it.unreflected_records),
         ),
         Series::gauge(
             Family {
-                name: "covalent_link_silent_paces",
-                unit: "paces",
-                meaning: "Paces since anything was heard, while the link is up.",
-                worry: "It grows above 2 or 3: nothing comes any more. At `link.silent_paces_max` the link is no longer trusted, and fails as `peer_silent`.",
+                name: "covalent_link_keepalive_misses",
+                unit: "ticks",
+                meaning: "Ticks since the last received frame, while the link is up.",
+                worry: "It grows above 2 or 3: no frames arrive any more. At \
+                        `link.keepalive_misses_max` the link fails as `peer_silent`.",
             },
-            |it| f64::from(it.silent_paces),
+            |it| f64::from(it.keepalive_misses),
         ),
     ],
 };

@@ -1,7 +1,8 @@
-//! What is counted, and how it is called: the one declaration of every metric of a daemon.
+//! The declaration of every metric of a daemon: what is counted, and its name.
 //!
-//! The daemon lays its counters in shared memory out by it, control serves `/metrics` by it and makes `docs/metrics.md` and the dashboard of it.
-//! Each object's file is one table of [`Series`]: it is all that is needed to add a metric.
+//! The daemon lays out its counters in shared memory by it. Control serves `/metrics` by it, and
+//! generates `docs/metrics.md` and the dashboard from it. Each object's file is one table of
+//! [`Series`]. A new metric needs only a new row.
 
 mod family;
 mod group;
@@ -43,13 +44,14 @@ pub fn of_daemon() -> Vec<Section> {
         section("Ports", "", PORT.declared().collect()),
         section("Links", "", LINK.declared().collect()),
         section(
-            "Nodes beyond the neighbours",
-            "There where `[fabric]` is not off. `covalent status --nodes` tells of each single node.",
+            "Nodes beyond the neighbors",
+            "Present where `[fabric]` is not off. `covalent status --nodes` shows each node.",
             TREE.declared().chain(PATH.declared()).collect(),
         ),
         section(
             "Groups",
-            "As the members on this node tell them, some milliseconds old; a stay that is over is shown until its application lets go of it.",
+            "As reported by the members on this node, some milliseconds old. An incarnation that \
+             has ended is shown until its application releases it.",
             GROUP.declared().collect(),
         ),
         section("Pipes", "", PIPE.declared().collect()),

@@ -23,8 +23,8 @@ pub const NODE: Object<NodeStatus> = Object {
                 name: "covalent_node_info",
                 unit: "–",
                 meaning: "The node's identity and its daemon's process.",
-                worry: "`guid` changed: the state directory was lost, and the neighbours see a stranger. `pid` changed: the daemon \
-                        restarted.",
+                worry: "`guid` changed: the state directory was lost, and the neighbors see \
+                        another node. `pid` changed: the daemon restarted.",
             },
             INFO,
             info,
@@ -34,7 +34,8 @@ pub const NODE: Object<NodeStatus> = Object {
                 name: "covalent_node_uptime_seconds",
                 unit: "seconds",
                 meaning: "Time since the daemon started.",
-                worry: "It falls back: the daemon restarted, and applications that did not ask to reconnect must attach again.",
+                worry: "It falls back: the daemon restarted, and applications that did not enable \
+                        reconnection must attach again.",
             },
             |it| seconds(it.uptime_ns),
         ),
@@ -51,8 +52,10 @@ pub const NODE: Object<NodeStatus> = Object {
             Family {
                 name: "covalent_node_config_epoch",
                 unit: "epochs",
-                meaning: "Epoch of the configuration in force; 0 is what the daemon read at its start.",
-                worry: "It differs from `covalent_control_agreed_epoch` while `covalent_control_agreed` is 1.",
+                meaning: "Epoch of the configuration in force. 0 is the configuration that the \
+                          daemon read at its start.",
+                worry: "It differs from `covalent_control_agreed_epoch` while \
+                    `covalent_control_agreed` is 1.",
             },
             |it| as_f64(it.config.held.epoch),
         ),
@@ -60,7 +63,8 @@ pub const NODE: Object<NodeStatus> = Object {
             Family {
                 name: "covalent_node_sessions",
                 unit: "sessions",
-                meaning: "Sessions of applications, from being opened until their memory is freed.",
+                meaning: "Sessions of applications, from their opening until their memory is \
+                          freed.",
                 worry: "It falls to 0 when applications should be running.",
             },
             |it| as_f64(it.sessions),
@@ -69,10 +73,11 @@ pub const NODE: Object<NodeStatus> = Object {
             Family {
                 name: "covalent_node_mappings",
                 unit: "mappings",
-                meaning: "Mappings of the daemon that the memory of applications takes.",
-                worry: "It comes near `covalent_node_mappings_max`: sessions, pipes and regions will be refused. One for each \
-                        session and region, three for each pipe, until they are freed; a quarter of the setting is the most for \
-                        one user.",
+                meaning: "Mappings of the daemon that the memory of applications uses.",
+                worry: "It approaches `covalent_node_mappings_max`: sessions, pipes and regions \
+                        will be refused. Each session and region uses one, each pipe three, until \
+                        they are freed. One user may have at most a quarter of `sysctl \
+                        vm.max_map_count`.",
             },
             |it| as_f64(it.mappings),
         ),
@@ -80,8 +85,9 @@ pub const NODE: Object<NodeStatus> = Object {
             Family {
                 name: "covalent_node_mappings_max",
                 unit: "mappings",
-                meaning: "Most mappings of the daemon that the memory of applications may take.",
-                worry: "Never by itself: seven eighths of `sysctl vm.max_map_count`, read at start.",
+                meaning: "Maximum number of mappings of the daemon for the memory of applications.",
+                worry: "Never on its own: seven eighths of `sysctl vm.max_map_count`, read at \
+                        start.",
             },
             |it| as_f64(it.mappings_max),
         ),
@@ -90,7 +96,8 @@ pub const NODE: Object<NodeStatus> = Object {
                 name: "covalent_node_sessions_detached_total",
                 unit: "sessions",
                 meaning: "Sessions that ended, by cause.",
-                worry: "`violation` grows: an application wrote what no correct one writes. `closed` and `process_ended` are ordinary.",
+                worry: "`violation` grows: an application wrote values that no correct application \
+                        writes. `closed` and `process_ended` are normal.",
             },
             |it| &it.sessions_detached,
         ),
@@ -98,8 +105,10 @@ pub const NODE: Object<NodeStatus> = Object {
             Family {
                 name: "covalent_node_violations_total",
                 unit: "sessions",
-                meaning: "Sessions detached for what they wrote into shared memory, by what that was.",
-                worry: "Any growth: a faulty or hostile application. The log and the event `detached` name the session, the pipe, \
+                meaning: "Sessions detached because of invalid values in shared memory, by kind of \
+                          violation.",
+                worry: "Any growth: a faulty or hostile application. The log and the event \
+                    `detached` name the session, the pipe, \
                         the word and its value.",
             },
             |it| &it.violations,
@@ -108,8 +117,8 @@ pub const NODE: Object<NodeStatus> = Object {
             Family {
                 name: "covalent_node_reclaimed_pipes_total",
                 unit: "pipes",
-                meaning: "Pipes taken back from sessions that ended, by cause of their end.",
-                worry: "Never by itself. `covalent_pipe_capacity_bytes` shows the pipes that are there.",
+                meaning: "Pipes reclaimed from sessions that ended, by cause of their end.",
+                worry: "Never on its own. `covalent_pipe_capacity_bytes` shows the existing pipes.",
             },
             |it| &it.reclaimed.pipes,
         ),
@@ -117,8 +126,9 @@ pub const NODE: Object<NodeStatus> = Object {
             Family {
                 name: "covalent_node_reclaimed_bindings_total",
                 unit: "bindings",
-                meaning: "Bindings, with their steering rules, taken back from sessions that ended, by cause of their end.",
-                worry: "Never by itself.",
+                meaning: "Bindings, with their steering rules, reclaimed from sessions that ended, \
+                          by cause of their end.",
+                worry: "Never on its own.",
             },
             |it| &it.reclaimed.bindings,
         ),
@@ -126,8 +136,9 @@ pub const NODE: Object<NodeStatus> = Object {
             Family {
                 name: "covalent_node_reclaimed_regions_total",
                 unit: "regions",
-                meaning: "Regions taken back from sessions that ended, by cause of their end.",
-                worry: "It grows under `process_ended`: verbs on those regions are refused as `unknown_region` now.",
+                meaning: "Regions reclaimed from sessions that ended, by cause of their end.",
+                worry: "It grows under `process_ended`: verbs on those regions are now refused as \
+                        `unknown_region`.",
             },
             |it| &it.reclaimed.regions,
         ),
@@ -135,8 +146,9 @@ pub const NODE: Object<NodeStatus> = Object {
             Family {
                 name: "covalent_node_reclaimed_verbs_total",
                 unit: "verbs",
-                meaning: "Verbs under way at other nodes whose session ended, by cause of its end.",
-                worry: "It grows under `process_ended`: those verbs run to their end, and nobody is told their outcome.",
+                meaning: "Verbs in flight at other nodes whose session ended, by cause of its end.",
+                worry: "It grows under `process_ended`: those verbs complete, but their outcome is \
+                        reported to no application.",
             },
             |it| &it.reclaimed.verbs,
         ),
@@ -144,8 +156,10 @@ pub const NODE: Object<NodeStatus> = Object {
             Family {
                 name: "covalent_node_reclaimed_bytes_total",
                 unit: "bytes",
-                meaning: "Shared memory that was charged to sessions that ended, by cause of their end.",
-                worry: "Never by itself. A process that keeps its descriptors keeps the memory: see *Trust* in `architecture.md`.",
+                meaning: "Shared memory that was charged to sessions that ended, by cause of their \
+                    end.",
+                worry: "Never on its own. A process that keeps its descriptors keeps the memory: \
+                        see *Trust* in `architecture.md`.",
             },
             |it| &it.reclaimed.memory_bytes,
         ),
@@ -153,9 +167,10 @@ pub const NODE: Object<NodeStatus> = Object {
             Family {
                 name: "covalent_node_peers_refused_total",
                 unit: "peers",
-                meaning: "Socket peers turned away, by cause.",
-                worry: "`credentials`: somebody outside of `node.group` tries. `version`: an application or the control process is \
-                        of another release. `too_many`: a limit is reached.",
+                meaning: "Socket peers rejected, by cause.",
+                worry: "`credentials`: a user outside of `node.group` tries to connect. `version`: \
+                        an application or the control process is of another release. `too_many`: a \
+                        limit is reached.",
             },
             |it| &it.peers_refused,
         ),
@@ -164,7 +179,7 @@ pub const NODE: Object<NodeStatus> = Object {
                 name: "covalent_node_events_total",
                 unit: "events",
                 meaning: "Events that the daemon raised.",
-                worry: "Never by itself; compare with `covalent_control_missed_events_total`.",
+                worry: "Never on its own; compare with `covalent_control_missed_events_total`.",
             },
             |it| it.events,
         ),
@@ -172,9 +187,12 @@ pub const NODE: Object<NodeStatus> = Object {
             Family {
                 name: "covalent_node_omitted_objects",
                 unit: "objects",
-                meaning: "Pipes, regions and nodes that are missing below because the daemon's counters or its answer had no room for them.",
-                worry: "Above 0: some pipes and regions are not in this scrape. Sums over pipes are too small then. Nodes beyond \
-                        the 64th are left out first, and no series here is about a single one. The counters have room for 4096 pipes of a lane, and 1024 regions.",
+                meaning: "Pipes, regions and nodes that are missing below because the daemon's \
+                          counters or its reply had no room for them.",
+                worry: "Above 0: some pipes and regions are not in this scrape, and sums over \
+                        pipes are too small. Nodes beyond the 64th are omitted first, and no \
+                        series here describes a single node. The counters have room for 4096 pipes \
+                        of a lane, and 1024 regions.",
             },
             |it| as_f64(it.omitted),
         ),

@@ -43,8 +43,10 @@ pub const PIPE: Object<PipeStatus> = Object {
             Family {
                 name: "covalent_pipe_used_bytes",
                 unit: "bytes",
-                meaning: "Bytes of the ring in use: what the application was shown and has not given back; in a TX pipe what it wants sent.",
-                worry: "It stays near `covalent_pipe_capacity_bytes`: the application reads too slowly, or the port sends too slowly.",
+                meaning: "Bytes of the ring in use: shown to the application and not returned yet; \
+                          in a TX pipe, submitted and not sent yet.",
+                worry: "It stays near `covalent_pipe_capacity_bytes`: the application reads too \
+                        slowly, or the port sends too slowly.",
             },
             |it| as_f64(it.used_bytes),
         ),
@@ -53,7 +55,7 @@ pub const PIPE: Object<PipeStatus> = Object {
                 name: "covalent_pipe_page_bytes",
                 unit: "bytes",
                 meaning: "Page size of the pipe's ring.",
-                worry: "4096 for a ring of 2 MiB or more: the daemon's log says what to do.",
+                worry: "4096 for a ring of 2 MiB or more: the daemon's log gives the remedy.",
             },
             |it| as_f64(it.page_bytes),
         ),
@@ -62,7 +64,7 @@ pub const PIPE: Object<PipeStatus> = Object {
                 name: "covalent_pipe_rx_packets_total",
                 unit: "packets",
                 meaning: "Packets written for the application.",
-                worry: "It stands still while the port receives: the binding does not match.",
+                worry: "It does not grow while the port receives: the binding does not match.",
             },
             |it| it.rx_packets,
         ),
@@ -71,7 +73,7 @@ pub const PIPE: Object<PipeStatus> = Object {
                 name: "covalent_pipe_rx_bytes_total",
                 unit: "bytes",
                 meaning: "Bytes written for the application.",
-                worry: "It stands still while the port receives.",
+                worry: "It does not grow while the port receives.",
             },
             |it| it.rx_bytes,
         ),
@@ -80,7 +82,7 @@ pub const PIPE: Object<PipeStatus> = Object {
                 name: "covalent_pipe_tx_packets_total",
                 unit: "packets",
                 meaning: "Packets taken from the application.",
-                worry: "It stands still while the application sends.",
+                worry: "It does not grow while the application sends.",
             },
             |it| it.tx_packets,
         ),
@@ -89,7 +91,7 @@ pub const PIPE: Object<PipeStatus> = Object {
                 name: "covalent_pipe_tx_bytes_total",
                 unit: "bytes",
                 meaning: "Bytes taken from the application.",
-                worry: "It stands still while the application sends.",
+                worry: "It does not grow while the application sends.",
             },
             |it| it.tx_bytes,
         ),
@@ -98,7 +100,8 @@ pub const PIPE: Object<PipeStatus> = Object {
                 name: "covalent_pipe_sent_notifications_total",
                 unit: "notifications",
                 meaning: "Notifications sent to the application.",
-                worry: "Its rate nears that of the packets: the application takes each one alone.",
+                worry: "Its rate nears that of the packets: the application takes packets one at a \
+                        time.",
             },
             |it| it.notifications_sent,
         ),
@@ -115,8 +118,9 @@ pub const PIPE: Object<PipeStatus> = Object {
             Family {
                 name: "covalent_pipe_answered_doorbells_total",
                 unit: "doorbells",
-                meaning: "Doorbells answered: the application moved its head, or its transmit tail.",
-                worry: "Never: few for many packets mean that the application takes them in batches.",
+                meaning: "Doorbells handled: the application moved its head, or its transmit tail.",
+                worry: "Never: few for many packets mean that the application takes them in \
+                    batches.",
             },
             |it| it.head_updates,
         ),
@@ -124,7 +128,7 @@ pub const PIPE: Object<PipeStatus> = Object {
             Family {
                 name: "covalent_pipe_discarded_packets_total",
                 unit: "packets",
-                meaning: "Packets of an RX/TX pipe that the application gave back unsent.",
+                meaning: "Packets of an RX/TX pipe that the application released unsent.",
                 worry: "Never: the application decides.",
             },
             |it| it.tx_discarded_packets,
@@ -133,7 +137,7 @@ pub const PIPE: Object<PipeStatus> = Object {
             Family {
                 name: "covalent_pipe_unstamped_packets_total",
                 unit: "packets",
-                meaning: "Packets too short for the stamp that the application asked for.",
+                meaning: "Packets too short for the stamp that the application requested.",
                 worry: "When round trips are measured: these packets are missing there.",
             },
             |it| it.unstamped_packets,
@@ -142,9 +146,10 @@ pub const PIPE: Object<PipeStatus> = Object {
             Family {
                 name: "covalent_pipe_refused_packets_total",
                 unit: "packets",
-                meaning: "Packets of the application that found its TX pipe full.",
-                worry: "It grows: the port, or the rate asked for, is slower than the application sends, or the pipe is too small \
-                        for its bursts.",
+                meaning: "Packets that the application could not send because its TX pipe was \
+                          full.",
+                worry: "It grows: the port, or the requested rate, is slower than the application \
+                        sends, or the pipe is too small for its bursts.",
             },
             |it| it.tx_full_packets,
         ),
@@ -152,9 +157,11 @@ pub const PIPE: Object<PipeStatus> = Object {
             Family {
                 name: "covalent_pipe_port_lost_packets_total",
                 unit: "packets",
-                meaning: "Frames that the ports from which the pipe receives lost since it was opened, before it was known whose they were: each pipe of such a \
-                          port shows all of them, so they are not to be added up.",
-                worry: "It grows: frames come in larger bursts than the port's rings hold. `covalent_port_dropped_packets_total` says how they were lost.",
+                meaning: "Frames lost by the ports from which the pipe receives, since it was \
+                          opened and before their pipe was known. Each pipe of such a port shows \
+                          all of them, so do not add them up.",
+                worry: "It grows: frames arrive in larger bursts than the port's rings hold. \
+                        `covalent_port_dropped_packets_total` gives the causes.",
             },
             |it| it.port_lost_packets,
         ),
@@ -163,8 +170,9 @@ pub const PIPE: Object<PipeStatus> = Object {
                 name: "covalent_pipe_dropped_packets_total",
                 unit: "packets",
                 meaning: "Packets dropped, by cause.",
-                worry: "`full`: the application reads too slowly, or its pipe is too small. `too_long`: a packet is longer than \
-                        the pipe can hold. `no_payload`: a frame that is no whole UDP datagram came to a pipe of bytes.",
+                worry: "`full`: the application reads too slowly, or its pipe is too small. \
+                        `too_long`: a packet is longer than the pipe can hold. `no_payload`: a \
+                        frame that is not a complete UDP datagram arrived at a pipe of bytes.",
             },
             |it| &it.drops,
         ),

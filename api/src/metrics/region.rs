@@ -7,7 +7,8 @@ use super::{
     series::{Object, Series, as_f64},
 };
 
-/// Without the key, which is a right to use the region: metrics are read by anyone. The name alone is unique.
+/// Without the key, which grants use of the region: anyone can read metrics. The name alone is
+/// unique.
 const LABELS: &[&str] = &["region", "session"];
 
 fn labels(region: &RegionStatus) -> Vec<String> {
@@ -23,7 +24,7 @@ pub const REGION: Object<RegionStatus> = Object {
             name: "covalent_region_size_bytes",
             unit: "bytes",
             meaning: "Size of the region.",
-            worry: "It is missing: the application that registered it is gone.",
+            worry: "It is missing: the application that registered it has exited.",
         },
         |it| as_f64(it.size_bytes),
     )],
@@ -49,8 +50,9 @@ pub const DURABLE_REGION: Object<DurableRegionStatus> = Object {
         Family {
             name: "covalent_region_durable_bytes",
             unit: "bytes",
-            meaning: "Size of the durable region, registered now or not.",
-            worry: "`session` stays empty: its application did not come back. If nobody wants it any more: `covalent region delete`.",
+            meaning: "Size of the durable region, whether it is registered now or not.",
+            worry: "`session` stays empty: its application did not return. If it is no longer \
+                    needed: `covalent region delete`.",
         },
         |it| as_f64(it.size_bytes),
     )],

@@ -3,7 +3,8 @@
 use super::family::{Declared, Family, Kind};
 use crate::status::{Causes, RoundTrips};
 
-/// Where a metric's value is found in an object of type `T`; [`Series`]' constructors say what each is.
+/// Location of a metric's value in an object of type `T`. The constructors of [`Series`] describe
+/// each.
 enum Read<T: 'static> {
     Count(fn(&T) -> u64),
     GrowingSeconds(fn(&T) -> u64),
@@ -17,9 +18,9 @@ enum Read<T: 'static> {
 
 /// The metrics of one kind of object.
 pub struct Object<T: 'static> {
-    /// Names of what tells objects of this kind apart.
+    /// Names of the labels that distinguish objects of this kind.
     pub labels: &'static [&'static str],
-    /// What an object has for each of them; nothing where there is only one.
+    /// An object's value of each label; empty if there is only one object.
     pub values: fn(&T) -> Vec<String>,
     /// The metrics.
     pub series: &'static [Series<T>],
@@ -45,7 +46,7 @@ pub struct Series<T: 'static> {
     read: Read<T>,
 }
 
-/// What one metric says of one object, or a part of it.
+/// The value of one metric for one object, or for a part of it.
 #[derive(Debug)]
 pub enum Sample<'a> {
     /// A count that only grows, under a further label where there is one.
@@ -92,7 +93,7 @@ impl<T> Series<T> {
         Self::counts_by(family, "cause", read)
     }
 
-    /// Counts by whatever the label `by` says.
+    /// Counts by the value of the label `by`.
     pub(super) const fn counts_by(
         family: Family,
         by: &'static str,
@@ -187,7 +188,7 @@ impl<T> Series<T> {
         }
     }
 
-    /// Tells `take` what the metric says of `object`.
+    /// Passes the metric's samples for `object` to `take`.
     pub fn samples(&self, object: &T, take: &mut dyn FnMut(Sample<'_>)) {
         match &self.read {
             Read::Count(read) => take(Sample::Count {

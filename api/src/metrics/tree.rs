@@ -1,4 +1,4 @@
-//! Metrics of what the node knows of others beyond its neighbours, and of the paths to them.
+//! Metrics of the nodes known beyond the neighbors, and of the paths to them.
 
 use crate::status::FabricStatus;
 
@@ -16,9 +16,9 @@ pub const TREE: Object<FabricStatus> = Object {
             Family {
                 name: "covalent_tree_roots",
                 unit: "nodes",
-                meaning: "Other nodes that are reached, directly or over others.",
-                worry: "It falls below the number of the other nodes: some cannot be reached from here. The event \
-                        `node_unreachable` names each.",
+                meaning: "Other nodes that are reachable, directly or over others.",
+                worry: "It falls below the number of the other nodes: some are unreachable from \
+                        here. The event `node_unreachable` names each.",
             },
             |it| as_f64(it.reached),
         ),
@@ -26,9 +26,10 @@ pub const TREE: Object<FabricStatus> = Object {
             Family {
                 name: "covalent_tree_lost",
                 unit: "nodes",
-                meaning: "Other nodes that cannot be reached any more and are not forgotten yet.",
-                worry: "Above 0: a node or its last cable has failed. After five seconds (250 paces) a lost node is forgotten, and \
-                        only `covalent_tree_roots` still shows it.",
+                meaning: "Other nodes that are unreachable and not forgotten yet.",
+                worry: "It is above 0: a node or its last cable has failed. After five seconds \
+                        (250 ticks) an unreachable node is forgotten. Then only \
+                        `covalent_tree_roots` shows the loss.",
             },
             |it| as_f64(it.lost),
         ),
@@ -36,9 +37,9 @@ pub const TREE: Object<FabricStatus> = Object {
             Family {
                 name: "covalent_tree_hops_max",
                 unit: "cables",
-                meaning: "Cables between this node and the farthest that it reaches.",
-                worry: "It grows: cables in the middle have failed, and ways go round them. A cable in memory between two lanes \
-                        counts as one.",
+                meaning: "Cables between this node and the farthest reachable node.",
+                worry: "It grows: cables in the middle have failed, and routes lead around them. A \
+                        cable in memory between two lanes counts as one.",
             },
             |it| as_f64(it.hops_max),
         ),
@@ -46,8 +47,9 @@ pub const TREE: Object<FabricStatus> = Object {
             Family {
                 name: "covalent_tree_repairs_total",
                 unit: "repairs",
-                meaning: "Times that the way to a node was replaced, by how.",
-                worry: "It grows all the time: cables flap. `after_loss`: there was no way meanwhile.",
+                meaning: "Times that the route to a node was replaced, by how.",
+                worry: "It grows all the time: cables flap. `after_loss`: there was no route \
+                        meanwhile.",
             },
             "how",
             |it| &it.repairs,
@@ -56,8 +58,9 @@ pub const TREE: Object<FabricStatus> = Object {
             Family {
                 name: "covalent_tree_losses_total",
                 unit: "losses",
-                meaning: "Times that there was no way to a node any more.",
-                worry: "It grows while no node was stopped: the cables leave single points of failure.",
+                meaning: "Times that a node became unreachable.",
+                worry: "It grows while no node was stopped: the cables leave single points of \
+                    failure.",
             },
             |it| it.losses,
         ),
@@ -65,8 +68,8 @@ pub const TREE: Object<FabricStatus> = Object {
             Family {
                 name: "covalent_tree_shortened_total",
                 unit: "ways",
-                meaning: "Times that a shorter way to a node was taken.",
-                worry: "Never by itself.",
+                meaning: "Times that a shorter route to a node was selected.",
+                worry: "Never on its own.",
             },
             |it| it.shortened,
         ),
@@ -74,8 +77,9 @@ pub const TREE: Object<FabricStatus> = Object {
             Family {
                 name: "covalent_tree_waves_total",
                 unit: "waves",
-                meaning: "Times that this node began its tree anew.",
-                worry: "It grows all the time: two nodes say one GUID (the event `fabric_problem` tells), or cables near this node flap.",
+                meaning: "Times that this node restarted its tree.",
+                worry: "It grows all the time: two nodes use one GUID (see the event \
+                        `fabric_problem`), or cables near this node flap.",
             },
             |it| it.waves,
         ),
@@ -91,9 +95,10 @@ pub const PATH: Object<FabricStatus> = Object {
             Family {
                 name: "covalent_path_events_total",
                 unit: "paths",
-                meaning: "What happened to paths to nodes beyond the neighbours, by what.",
-                worry: "`refused` or `declined` grows: there was no room (`fabric.paths`, `fabric.transits`) or no way. `opened`, \
-                        `accepted` and `joined` grow fast: cables flap, or more nodes are spoken with than `fabric.paths`.",
+                meaning: "Events of paths to nodes beyond the neighbors, by `what`.",
+                worry: "`refused` or `declined` grows: there was no room (`fabric.paths`, \
+                        `fabric.transits`) or no route. `opened`, `accepted` and `joined` grow \
+                        fast: cables flap, or more nodes are in use than `fabric.paths`.",
             },
             "what",
             |it| &it.paths,
@@ -102,8 +107,8 @@ pub const PATH: Object<FabricStatus> = Object {
             Family {
                 name: "covalent_path_transits",
                 unit: "paths",
-                meaning: "Paths of others that lead through this node.",
-                worry: "It stays at `fabric.transits`: others are declined.",
+                meaning: "Paths between other nodes that lead through this node.",
+                worry: "It stays at `fabric.transits`: further paths are declined.",
             },
             |it| as_f64(it.transits),
         ),
@@ -111,8 +116,9 @@ pub const PATH: Object<FabricStatus> = Object {
             Family {
                 name: "covalent_path_passed_records_total",
                 unit: "records",
-                meaning: "Records of others that were passed on.",
-                worry: "Never by itself; it is what this node's cables and lanes do for others.",
+                meaning: "Records of other nodes that were forwarded.",
+                worry: "Never on its own: it counts the work of this node's cables and lanes for \
+                        other nodes.",
             },
             |it| it.passed_records,
         ),
@@ -120,8 +126,9 @@ pub const PATH: Object<FabricStatus> = Object {
             Family {
                 name: "covalent_path_dropped_records_total",
                 unit: "records",
-                meaning: "Records of others that were dropped because their path was over.",
-                worry: "It grows all the time: paths break. What they told of is resolved by the two ends.",
+                meaning: "Records of other nodes that were dropped because their path had ended.",
+                worry: "It grows all the time: paths break. The two ends resolve the affected \
+                        exchanges.",
             },
             |it| it.dropped_records,
         ),

@@ -17,7 +17,7 @@ pub const VERB: Object<VerbStatus> = Object {
                 name: "covalent_verb_submitted_total",
                 unit: "requests",
                 meaning: "Requests taken from local applications.",
-                worry: "It runs away from `covalent_verb_completed_total` and stays ahead.",
+                worry: "It grows faster than `covalent_verb_completed_total` and stays ahead.",
             },
             |it| it.submitted,
         ),
@@ -26,7 +26,7 @@ pub const VERB: Object<VerbStatus> = Object {
                 name: "covalent_verb_completed_total",
                 unit: "requests",
                 meaning: "Requests of local applications that completed.",
-                worry: "It stands still while `covalent_verb_submitted_total` grows.",
+                worry: "It does not grow while `covalent_verb_submitted_total` grows.",
             },
             |it| it.completed,
         ),
@@ -34,8 +34,10 @@ pub const VERB: Object<VerbStatus> = Object {
             Family {
                 name: "covalent_verb_in_doubt",
                 unit: "requests",
-                meaning: "Requests of local applications that wait for a path to learn their outcome.",
-                worry: "Above 0 for longer than a restart of the neighbour takes: no path to it has returned.",
+                meaning: "Requests of local applications that wait for a path to resolve their \
+                          outcome.",
+                worry: "Above 0 for longer than a restart of the neighbor takes: no path to it has \
+                        returned.",
             },
             |it| as_f64(it.in_doubt),
         ),
@@ -44,7 +46,7 @@ pub const VERB: Object<VerbStatus> = Object {
                 name: "covalent_verb_executed_total",
                 unit: "requests",
                 meaning: "Requests executed on this node's regions, by verb.",
-                worry: "Never by itself.",
+                worry: "Never on its own.",
             },
             "verb",
             |it| &it.executed,
@@ -54,10 +56,13 @@ pub const VERB: Object<VerbStatus> = Object {
                 name: "covalent_verb_refused_total",
                 unit: "requests",
                 meaning: "Requests refused on this node's regions, by cause.",
-                worry: "Any growth but that of `busy` and `queue_full`: an application asks for what is not there, not allowed or \
-                        malformed (`misaligned`, `bad_length`, `duplicate`). `no_resources`: this node has no room for more at \
-                        once. `busy` grows as fast as `covalent_verb_executed_total`: many want the same words. `queue_full` grows \
-                        all the time: a receiver does not keep up with what is sent to it.",
+                worry: "Any growth but that of `busy` and `queue_full`: an application requests \
+                        something that does not exist, is not allowed or is malformed \
+                        (`misaligned`, `bad_length`, `duplicate`). `no_resources`: this node has \
+                        no room for more at once. `busy` grows as fast as \
+                        `covalent_verb_executed_total`: many clients contend for the same words. \
+                        `queue_full` grows all the time: a receiver does not keep up with its \
+                        senders.",
             },
             |it| &it.refused,
         ),

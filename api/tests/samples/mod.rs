@@ -170,7 +170,7 @@ pub fn status() -> NodeStatus {
             last_failover_ns: None,
             credit_records: 250,
             unreflected_records: 3,
-            silent_paces: 1,
+            keepalive_misses: 1,
             round_trips: covalent_api::status::RoundTrips::default(),
         }],
         fabric: Some(FabricStatus {

@@ -1,5 +1,6 @@
-//! Programs of version 5 and of this one understand each other: datagrams that version 5 sent are read here, and what is sent to a program of
-//! version 5 is read by its types ([`schema`]), which are frozen. What a later version may add is read, or refused, as [`covalent_api::versions`] says.
+//! Programs of version 5 and of this version are compatible. Datagrams that version 5 sent are read
+//! here. Datagrams for a program of version 5 are read by its types ([`schema`]), which are frozen.
+//! Additions of later versions are read or refused as [`covalent_api::versions`] describes.
 
 mod schema;
 
@@ -25,13 +26,13 @@ fn read<T: DeserializeOwned>(text: &str) -> T {
     datagram::decode(text.as_bytes()).unwrap_or_else(|error| panic!("{error} in\n{text}"))
 }
 
-/// What is sent for `message`, as JSON.
+/// The JSON that is sent for `message`.
 fn sent<T: Serialize>(message: &T) -> Value {
     let bytes = datagram::encode(message).expect("fits");
     serde_json::from_slice(&bytes).expect("JSON")
 }
 
-fn is_read_and_sent_alike<T: DeserializeOwned + Serialize>(recorded: &str) {
+fn reads_and_sends_unchanged<T: DeserializeOwned + Serialize>(recorded: &str) {
     for text in recorded.lines() {
         let message: T = read(text);
         let recorded: Value = serde_json::from_str(text).expect("JSON");
@@ -40,14 +41,14 @@ fn is_read_and_sent_alike<T: DeserializeOwned + Serialize>(recorded: &str) {
 }
 
 #[test]
-fn what_version_5_sent_is_read_and_sent_alike() {
-    is_read_and_sent_alike::<Request>(REQUESTS);
-    is_read_and_sent_alike::<Reply>(REPLIES);
-    is_read_and_sent_alike::<ControlRequest>(CONTROL_REQUESTS);
-    is_read_and_sent_alike::<ControlReply>(CONTROL_REPLIES);
+fn messages_of_version_5_are_read_and_sent_unchanged() {
+    reads_and_sends_unchanged::<Request>(REQUESTS);
+    reads_and_sends_unchanged::<Reply>(REPLIES);
+    reads_and_sends_unchanged::<ControlRequest>(CONTROL_REQUESTS);
+    reads_and_sends_unchanged::<ControlReply>(CONTROL_REPLIES);
 }
 
-/// The frozen types read all that version 5 sent, so they are those of version 5.
+/// The frozen types read all datagrams that version 5 sent, so they match version 5.
 #[test]
 fn the_frozen_types_read_what_version_5_sent() {
     REQUESTS.lines().for_each(|text| {
@@ -77,12 +78,12 @@ fn version_5_reads_what_this_version_sends_to_it() {
     let mut replies: Vec<Reply> = REPLIES.lines().map(read).collect();
     for reply in &mut replies {
         if let Reply::Welcome { speaks, .. } = reply {
-            *speaks = Some(Versions::SPOKEN);
+            *speaks = Some(Versions::SUPPORTED);
         }
     }
     replies.push(Reply::Refused {
         reason: "another version".into(),
-        speaks: Some(Versions::SPOKEN),
+        speaks: Some(Versions::SUPPORTED),
     });
     for reply in &replies {
         read::<schema::Reply>(&as_sent(&sent(reply)));
@@ -98,7 +99,8 @@ fn version_5_reads_what_this_version_sends_to_it() {
     }
 }
 
-/// A daemon of version 5 refuses the greeting of this one. What it says is known, so that the client greets it as version 5 does.
+/// A daemon of version 5 refuses this version's greeting. Its reason is known, so the client sends
+/// the greeting of version 5.
 #[test]
 fn a_daemon_of_version_5_is_known_by_its_refusal() {
     let hello = sent(&Request::hello("p")).to_string();
@@ -133,7 +135,8 @@ fn objects(value: &Value, at: &str, all: &mut Vec<String>) {
     }
 }
 
-/// Each of the recorded messages with one member more, in each object of it. A steering rule is shown whole or not at all.
+/// Each of the recorded messages with one additional member, in each of its objects. Steering rules
+/// are left out: a rule is read completely or not at all.
 fn with_one_member_more(recorded: &str) -> Vec<(Value, Value)> {
     let mut all = Vec::new();
     for text in recorded.lines() {
@@ -154,7 +157,7 @@ fn with_one_member_more(recorded: &str) -> Vec<(Value, Value)> {
     all
 }
 
-fn passes_over_what_is_new<T: DeserializeOwned + Serialize + Debug>(recorded: &str) {
+fn ignores_new_fields<T: DeserializeOwned + Serialize + Debug>(recorded: &str) {
     let all = with_one_member_more(recorded);
     assert!(all.len() > recorded.lines().count() / 2);
     for (message, more) in all {
@@ -166,13 +169,13 @@ fn passes_over_what_is_new<T: DeserializeOwned + Serialize + Debug>(recorded: &s
 
 #[test]
 fn fields_that_a_later_version_adds_to_replies_are_passed_over() {
-    passes_over_what_is_new::<Reply>(REPLIES);
-    passes_over_what_is_new::<ControlReply>(CONTROL_REPLIES);
+    ignores_new_fields::<Reply>(REPLIES);
+    ignores_new_fields::<ControlReply>(CONTROL_REPLIES);
 }
 
 #[test]
 fn an_event_that_only_a_later_version_knows_keeps_its_number() {
-    let event = r#"{"sequence":9,"realtime_ns":8,"event":"node_painted","colour":{"r":1}}"#;
+    let event = r#"{"sequence":9,"realtime_ns":8,"event":"node_painted","color":{"r":1}}"#;
     let pushed = event.replacen('{', r#"{"reply":"event","#, 1);
     let Reply::Event(pushed) = read(&pushed) else {
         panic!("an event")
@@ -181,9 +184,9 @@ fn an_event_that_only_a_later_version_knows_keeps_its_number() {
         (pushed.sequence, pushed.realtime_ns, &pushed.kind),
         (9, 8, &EventKind::Unknown)
     );
-    let told = format!(r#"{{"reply":"events","events":[{event}],"next":null}}"#);
+    let reply_text = format!(r#"{{"reply":"events","events":[{event}],"next":null}}"#);
     assert_eq!(
-        read::<Reply>(&told),
+        read::<Reply>(&reply_text),
         Reply::Events {
             events: vec![pushed],
             next: None

@@ -1,5 +1,5 @@
-//! How a program of version 5 reads what it gets. Frozen: it changes with nothing.
-#![allow(dead_code, reason = "what is read is not looked at")]
+//! The types by which a program of version 5 reads messages. Frozen: they never change.
+#![allow(dead_code, reason = "fields that are read need not be used")]
 
 use std::collections::BTreeMap;
 
@@ -412,7 +412,7 @@ pub enum EventKind {
     Stopping,
 }
 
-/// What version 5 could not do without in a status.
+/// The status fields that version 5 requires.
 #[derive(Debug, Deserialize)]
 pub struct Status {
     node: String,
@@ -549,7 +549,7 @@ pub struct ConfigStatus {
 #[serde(tag = "request", rename_all = "snake_case", deny_unknown_fields)]
 pub enum ControlRequest {
     Version,
-    Neighbours,
+    Neighbors,
     Links,
     Interfaces,
     Reload,
@@ -584,9 +584,9 @@ pub enum Action {
 #[serde(tag = "reply", rename_all = "snake_case")]
 pub enum ControlReply {
     Version(ControlVersion),
-    Neighbours {
+    Neighbors {
         daemon_connected: bool,
-        neighbours: Vec<Neighbour>,
+        neighbors: Vec<Neighbor>,
     },
     Links {
         daemon_connected: bool,
@@ -629,7 +629,7 @@ pub struct ControlVersion {
 }
 
 #[derive(Debug, Deserialize)]
-pub struct Neighbour {
+pub struct Neighbor {
     guid: String,
     name: String,
     links: Vec<LinkBrief>,

@@ -8,11 +8,12 @@ use crate::bank::layout;
 /// The bank's state, all clients at rest.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Audit {
-    /// Whether the lock is free, the guarded pair equal and the sum of accounts what it was.
+    /// Whether the lock is free, the guarded pair is equal, and the sum of the accounts is
+    /// unchanged.
     pub ok: bool,
     /// The counter.
     pub counter: u64,
-    /// The lock's word: 0, or who still holds it.
+    /// The lock's word: 0, or the number of its holder.
     pub lock: u64,
     /// The guarded pair: both count the sections that ran under the lock.
     pub guarded: [u64; 2],

@@ -1,5 +1,5 @@
-//! What a client of the bank does next: a state machine that opens no device. The caller posts what [`Client::next_verb`]
-//! gives and tells [`Client::completed`] what came of it.
+//! State machine of a bank client. It opens no device: the caller posts the verb that
+//! [`Client::next_verb`] returns and passes its completion to [`Client::completed`].
 
 use std::{collections::VecDeque, time::Duration};
 
@@ -39,9 +39,9 @@ pub struct Plan {
     pub transfers: u64,
     /// Sections under the lock.
     pub locks: u64,
-    /// What each addition adds, at least 1.
+    /// The delta of each addition, at least 1.
     pub delta: u64,
-    /// Jobs under way at a time, at least 1.
+    /// Jobs in flight at a time, at least 1.
     pub depth: u32,
     /// Chooses accounts and amounts.
     pub seed: u64,
@@ -65,9 +65,9 @@ pub struct Counts {
 pub struct Retries {
     /// A transfer's accounts had changed meanwhile.
     pub transfer_changed: u64,
-    /// Somebody else had the lock.
+    /// Another client held the lock.
     pub lock_taken: u64,
-    /// The executing node had no room.
+    /// The executing node had no resources.
     pub no_resources: u64,
     /// An exchange that was still open held a word of the verb.
     pub busy: u64,
@@ -101,7 +101,8 @@ enum Kind {
 pub struct Client {
     plan: Plan,
     random: Random,
-    /// What this client last knew of the accounts. Others move money too, so it may be old; a transfer finds out.
+    /// Last known balances. Other clients move money too, so a balance may be stale; the mismatch
+    /// of a transfer corrects it.
     balances: Vec<u64>,
     /// Accounts that a transfer of this client is about now.
     busy: Vec<bool>,
@@ -118,7 +119,7 @@ pub struct Client {
     pausing: Option<(u32, Duration)>,
     /// Attempts at the lock, one after the other, that found it taken.
     lock_misses: u32,
-    /// Who had it at the last of them.
+    /// The holder's number at the last of these attempts.
     lock_holder: u64,
     intervals: Intervals,
     retries: Retries,
@@ -160,7 +161,8 @@ impl Client {
         }
     }
 
-    /// The next verb to post, with the number to give as its user data; `None` when there is nothing to do but wait.
+    /// Returns the next verb to post and the number to pass as its user data. `None`: the client
+    /// can only wait.
     pub fn next_verb(&mut self) -> Option<(u64, Request)> {
         let job = match self.ready.pop_front() {
             Some(job) => job,
@@ -169,12 +171,13 @@ impl Client {
         Some((u64::from(job), self.requests[job as usize]))
     }
 
-    /// There was no room to post what [`Client::next_verb`] gave: it comes again.
+    /// The queue had no room for the verb of [`Client::next_verb`], which returns it again.
     pub fn not_posted(&mut self, user_data: u64) {
         self.ready.push_front(user_data as u32);
     }
 
-    /// A verb's completion. Data that no verb of this client asked for is a problem, never a panic.
+    /// Processes a verb's completion. An unexpected completion is recorded as a problem and never
+    /// panics.
     pub fn completed(&mut self, user_data: u64, outcome: &Outcome) {
         let Some(job) = usize::try_from(user_data)
             .ok()
@@ -202,7 +205,7 @@ impl Client {
                 self.ready.push_back(job as u32);
             }
             (Job::Acquiring, Outcome::Refused(Refusal::Busy)) => {
-                // Somebody takes the lock or gives it back at this moment.
+                // Another exchange takes or releases the lock at this moment.
                 self.retries.busy += 1;
                 self.try_lock_later(job);
             }
@@ -270,8 +273,8 @@ impl Client {
         }
     }
 
-    /// Starts no further job; those under way are finished, so that no lock stays taken. A job that waits for a lock somebody else
-    /// has is dropped.
+    /// Starts no further job. Jobs in flight finish, so no lock stays taken. A job that waits for
+    /// another client's lock is dropped.
     pub fn start_no_more(&mut self) {
         self.starts_no_more = true;
         if let Some((job, _)) = self.pausing.take() {
@@ -279,20 +282,22 @@ impl Client {
         }
     }
 
-    /// How long to wait, from the completion that said so, until [`Client::try_lock_again`]; `None` if no job waits.
+    /// Returns the time to wait until [`Client::retry_lock`], from the completion that started
+    /// the pause. `None`: no job waits.
     #[must_use]
     pub fn lock_pause(&self) -> Option<Duration> {
         self.pausing.map(|(_, pause)| pause)
     }
 
     /// The pause is over.
-    pub fn try_lock_again(&mut self) {
+    pub fn retry_lock(&mut self) {
         if let Some((job, _)) = self.pausing.take() {
             self.ready.push_back(job);
         }
     }
 
-    /// The holder's number that the last attempts at the lock found there, and how many of them there were one after the other.
+    /// Returns the holder that the last attempts at the lock found, and the number of consecutive
+    /// failed attempts.
     #[must_use]
     pub const fn lock_held_by(&self) -> Option<(u64, u32)> {
         if self.lock_misses == 0 {
@@ -328,9 +333,9 @@ impl Client {
         self.done.fetch_adds + self.done.transfers + self.done.locks
     }
 
-    /// Jobs under way.
+    /// Jobs in flight.
     #[must_use]
-    pub fn under_way(&self) -> usize {
+    pub fn in_flight(&self) -> usize {
         self.jobs.len() - self.free.len()
     }
 
@@ -352,13 +357,14 @@ impl Client {
         self.in_doubt_seen
     }
 
-    /// What must never happen and did: the first few in words, and how many there were.
+    /// Returns the problems, which must never happen: the texts of the first few, and the total
+    /// number.
     #[must_use]
     pub fn problems(&self) -> (&[String], u64) {
         (&self.problems, self.problems_count)
     }
 
-    /// Checks what the counter's additions were handed.
+    /// Checks the values that the counter's additions returned.
     #[must_use]
     pub fn into_digest(self) -> Digest {
         self.intervals.digest()
@@ -404,7 +410,8 @@ impl Client {
         Some(job)
     }
 
-    /// The kind of job that is furthest behind its share, so that all kinds run for as long as the client does.
+    /// Picks the kind of job that is furthest behind its share, so that all kinds run until the
+    /// client finishes.
     fn pick(&self) -> Option<Kind> {
         let plan = &self.plan;
         let mut choice = None;
@@ -445,7 +452,8 @@ impl Client {
 
     fn transfer(&mut self, from: u32, to: u32) -> Request {
         let (from_balance, to_balance) = (self.balances[from as usize], self.balances[to as usize]);
-        // Never more than the account holds. An empty account moves nothing, which is a commit like any other.
+        // Never move more than the account holds. An empty account moves 0, which is a commit like
+        // any other.
         let amount = self.random.below(AMOUNT_MAX.min(from_balance) + 1);
         let word = |index, expected, new| CommitWord {
             offset_bytes: layout::account(index),
@@ -462,7 +470,10 @@ impl Client {
 
     fn read_guarded(&mut self, job: usize, bytes: &[u8]) {
         let Ok(pair) = <[u8; layout::GUARDED_BYTES as usize]>::try_from(bytes) else {
-            self.problem(format!("the guarded pair came as {} bytes", bytes.len()));
+            self.problem(format!(
+                "a read of the guarded pair returned {} bytes",
+                bytes.len()
+            ));
             return self.abandon(job);
         };
         let [first, second] = words(pair);
@@ -482,8 +493,8 @@ impl Client {
         self.lock_misses = self.lock_misses.saturating_add(1);
     }
 
-    /// Tries again after a pause that doubles up to a bound with each attempt that finds the lock taken: attempts without one would
-    /// take the lanes from those who work, and from the holder too.
+    /// Tries again after a pause that doubles with each failed attempt, up to a bound. Attempts
+    /// without a pause would take lane time from other clients and from the holder.
     fn try_lock_later(&mut self, job: usize) {
         let pause = LOCK_PAUSE_MIN
             .saturating_mul(1 << self.lock_misses.min(16))
@@ -524,7 +535,7 @@ impl Client {
         self.free.push(job as u32);
     }
 
-    /// Ends a job that cannot go on, and with it the run: what follows would only repeat the problem.
+    /// Ends a job that cannot continue, and the run: further jobs would only repeat the problem.
     fn give_up(&mut self, job: usize) {
         self.starts_no_more = true;
         self.finish(job);
@@ -635,7 +646,8 @@ mod tests {
         }
     }
 
-    /// Runs three clients with completions in random order; `twice` executes every so-manyeth request twice.
+    /// Runs three clients with completions in random order. If `twice` is n, a request posted in
+    /// every n-th turn executes twice.
     fn run(seed: u64, twice: Option<u64>) -> (Region, Vec<Client>) {
         let mut region = Region::new();
         let mut random = Random::new(seed);
@@ -649,7 +661,7 @@ mod tests {
             }
             let number = random.below(3) as usize;
             if random.below(3) == 0 {
-                clients[number].try_lock_again();
+                clients[number].retry_lock();
             }
             if random.below(2) == 0 {
                 if let Some((user_data, request)) = clients[number].next_verb() {
@@ -684,7 +696,7 @@ mod tests {
     }
 
     #[test]
-    fn books_balance_whatever_the_order_of_completions() {
+    fn books_balance_for_any_order_of_completions() {
         for seed in 0..20 {
             let (mut region, clients) = run(seed, None);
             let counter = *region.word(layout::COUNTER);
@@ -721,7 +733,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_is_a_problem_and_ends_the_run() {
+    fn an_impossible_value_is_a_problem_and_ends_the_run() {
         let mut client = Client::new(plan(0), ACCOUNTS, BALANCE);
         client.completed(0, &Outcome::Done);
         client.completed(u64::MAX, &Outcome::Done);
@@ -756,7 +768,7 @@ mod tests {
     }
 
     #[test]
-    fn asked_to_stop_it_finishes_what_is_under_way() {
+    fn a_stopped_client_finishes_its_jobs_in_flight() {
         let mut region = Region::new();
         let mut client = Client::new(
             Plan {
@@ -792,7 +804,7 @@ mod tests {
     }
 
     #[test]
-    fn attempts_at_a_lock_of_a_dead_holder_become_rare_and_end_when_asked() {
+    fn retries_on_the_lock_of_a_dead_holder_back_off_and_end_on_stop() {
         const DEAD: u64 = 0xdead;
         let mut region = Region::new();
         *region.word(layout::LOCK) = DEAD;
@@ -803,20 +815,20 @@ mod tests {
             client.completed(job, &region.execute(&request));
             assert_eq!(client.next_verb(), None, "no attempt without a pause");
             pauses.push(client.lock_pause().unwrap());
-            client.try_lock_again();
+            client.retry_lock();
         }
         assert!(pauses.is_sorted() && pauses[0] == LOCK_PAUSE_MIN && pauses[39] == LOCK_PAUSE_MAX);
         assert_eq!(client.lock_held_by(), Some((DEAD, 40)));
         assert_eq!(client.finished_jobs(), 0);
 
-        // Asked while an attempt is under way: it is the last.
+        // Stop requested while an attempt is in flight: this attempt is the last.
         let (job, request) = client.next_verb().unwrap();
         client.start_no_more();
         assert!(!client.is_finished());
         client.completed(job, &region.execute(&request));
         assert!(client.is_finished() && client.lock_pause().is_none());
 
-        // Asked in a pause: there is no further one.
+        // Stop requested during a pause: no further attempt follows.
         let mut client = only_locks();
         let (job, request) = client.next_verb().unwrap();
         client.completed(job, &region.execute(&request));
@@ -826,7 +838,7 @@ mod tests {
     }
 
     #[test]
-    fn a_problem_in_the_section_gives_the_lock_back() {
+    fn a_problem_in_the_critical_section_releases_the_lock() {
         let failures = [
             (Job::Reading, Outcome::Refused(Refusal::UnknownRegion)),
             (Job::Reading, Outcome::Data([1, 2, 3].as_slice().into())),

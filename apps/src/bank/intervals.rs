@@ -1,13 +1,15 @@
 //! The proof that every fetch-and-add happened exactly once.
 //!
-//! An add of *d* that found the counter at *v* was handed the interval [*v*, *v* + *d*). If every add of every client
-//! happened exactly once, their intervals tile [0, counter) without gap or overlap. One client sees overlaps among its own. Over all clients,
-//! *f*(*v* + *d*) − *f*(*v*) sums to *f*(counter) for every function *f*; with squares and cubes modulo 2⁶⁴ that is two numbers a client, and
-//! a set of intervals that overlaps here and leaves a gap there does not pass both.
+//! An add of *d* that found the counter at *v* owns the interval [*v*, *v* + *d*). If every add of
+//! every client happened exactly once, their intervals tile [0, counter) without gap or overlap.
+//! One client detects overlaps among its own intervals. Over all clients, *f*(*v* + *d*) − *f*(*v*)
+//! sums to *f*(counter) for every function *f*. With squares and cubes modulo 2⁶⁴ these are two
+//! numbers per client. A set of intervals with an overlap in one place and a gap in another does
+//! not pass both.
 
 use serde::Serialize;
 
-/// Intervals for which room is made before they come: 128 MiB. More make room as they come.
+/// Maximum number of preallocated intervals: 128 MiB. Further intervals allocate on demand.
 const PREALLOCATED_MAX: usize = 1 << 24;
 
 /// The intervals that one client was handed: 8 bytes each, all of the same width.
@@ -17,10 +19,10 @@ pub struct Intervals {
     starts: Vec<u64>,
 }
 
-/// What the intervals say.
+/// Sums over a set of intervals.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Digest {
-    /// Sum of what was added: the intervals' widths together.
+    /// Sum of the deltas, which are the widths of the intervals.
     pub delta_sum: u64,
     /// Sum of the differences of squares, modulo 2⁶⁴.
     pub squares: u64,
@@ -35,7 +37,7 @@ pub struct Digest {
 }
 
 impl Intervals {
-    /// Room for `count` intervals of `width`, at least 1.
+    /// An empty set with space for `count` intervals of `width`, at least 1.
     #[must_use]
     pub fn new(width: u64, count: usize) -> Self {
         Self {
@@ -102,7 +104,7 @@ impl Digest {
         }
     }
 
-    /// Whether the intervals tile [0, `counter`), so that every add happened exactly once.
+    /// Whether the intervals tile [0, `counter`): every add happened exactly once.
     #[must_use]
     pub const fn tiles(self, counter: u64) -> bool {
         self.overlaps == 0
@@ -133,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn every_add_exactly_once_tiles_in_whatever_order_and_however_shared() {
+    fn adds_executed_exactly_once_tile_in_any_order_and_distribution() {
         let one = digest(3, &[9, 0, 15]);
         let other = digest(3, &[6, 12, 3]);
         assert!(one.with(other).tiles(18));
@@ -146,11 +148,11 @@ mod tests {
     fn a_doubled_a_lost_and_a_swapped_add_are_each_seen() {
         assert!(
             !digest(1, &[0, 1, 3]).tiles(4),
-            "2 was executed and told nobody"
+            "2 was executed and not reported"
         );
         assert!(!digest(1, &[0, 1, 2, 2]).tiles(4), "2 was handed out twice");
         assert_eq!(digest(1, &[0, 1, 2, 2]).overlaps, 1);
-        // Same sum, and no overlap within either client: only the powers tell.
+        // Same sum and no overlap within either client: only the powers detect it.
         let one = digest(1, &[0, 1, 2]);
         let other = digest(1, &[2, 4]);
         assert_eq!(one.with(other).delta_sum, 5);

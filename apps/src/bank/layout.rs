@@ -28,7 +28,7 @@ pub const FIRST_ACCOUNT: u64 = 64;
 pub const ACCOUNTS_MIN: u32 = 2;
 /// See [`ACCOUNTS_MIN`].
 pub const ACCOUNTS_MAX: u32 = 65_536;
-/// Highest first balance: the sum of all accounts stays far below 2⁶⁴, so that no balance can wrap.
+/// Highest first balance. The sum of all accounts stays far below 2⁶⁴, so no balance can wrap.
 pub const FIRST_BALANCE_MAX: u64 = 1 << 40;
 
 /// Offset of an account's balance, in bytes.

@@ -1,5 +1,6 @@
-//! A bank in a shared region: a counter that everybody adds to, a pair of words behind a lock, and accounts between
-//! which money moves. It is laid out so that any verb executed twice, or not at all, shows in the end.
+//! A bank in a shared region: a counter that all clients add to, a pair of words behind a lock, and
+//! accounts between which money moves. The final state reveals any verb that executed twice or not
+//! at all.
 
 pub mod audit;
 pub mod client;

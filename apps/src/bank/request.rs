@@ -1,15 +1,15 @@
-//! One verb of a bank's client, with what it carries.
+//! One verb of a bank client, with its data.
 
 use covalent_verbs::{CommitWord, Mode, Verb};
 
 use crate::bank::layout;
 
-/// A verb that owns its data, so that it can wait for room in the queue.
+/// A verb that owns its data, so that it can wait for a free slot in the queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Request {
     /// Adds to the counter.
     Add {
-        /// What to add.
+        /// The delta.
         delta: u64,
     },
     /// Takes the lock.
@@ -31,7 +31,7 @@ pub enum Request {
     },
     /// Moves money between two accounts.
     Transfer {
-        /// The two balances, old and new.
+        /// The two balances, each with its old and its new value.
         words: [CommitWord; 2],
     },
 }
@@ -67,7 +67,7 @@ impl Request {
         }
     }
 
-    /// How it travels: what changes something in two phases, what only looks in one.
+    /// The mode of the verb: verbs that change the region use two phases, reads use one.
     #[must_use]
     pub const fn mode(&self) -> Mode {
         match self {

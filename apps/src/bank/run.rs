@@ -17,7 +17,7 @@ use crate::{
     },
     latency::Latency,
     output::{Output, per_second},
-    stop::{ASK_EVERY, Stop},
+    stop::{POLL_INTERVAL, Stop},
 };
 
 /// How a client's run went.
@@ -25,7 +25,7 @@ use crate::{
 pub struct Report {
     /// `bank-client`.
     pub app: &'static str,
-    /// Whether no problem was met and, unless somebody ended the run early, all work was done.
+    /// Whether no problem occurred and, unless the run was stopped early, all work was done.
     pub ok: bool,
     /// Whether all work was done.
     pub complete: bool,
@@ -34,7 +34,8 @@ pub struct Report {
     /// Jobs done.
     #[serde(flatten)]
     pub done: Counts,
-    /// What the additions were handed, in sums that prove exactness together with those of all other clients.
+    /// Sums over the values that the additions returned. Together with those of all other clients
+    /// they prove exactness.
     #[serde(flatten)]
     pub digest: Digest,
     /// Verbs that found the bank, before the work began.
@@ -53,7 +54,8 @@ pub struct Report {
     pub rtt_p99_ns: u64,
     /// The longest.
     pub rtt_max_ns: u64,
-    /// The longest time without any completion while verbs were under way: a failover as a client sees it.
+    /// The longest time without a completion while verbs were in flight: a failover as a client
+    /// sees it.
     pub longest_gap_ns: u64,
     /// The first few things that must never happen and did.
     pub problems: Vec<String>,
@@ -79,7 +81,7 @@ const APP: &str = "bank-client";
 const BURST: usize = 64;
 
 /// How long between two looks for a bank that is not there yet.
-const LOOK_EVERY: Duration = Duration::from_millis(20);
+const LOOKUP_INTERVAL: Duration = Duration::from_millis(20);
 
 /// A bank found on its node.
 #[derive(Debug)]
@@ -88,16 +90,16 @@ pub struct Bank {
     pub region: RemoteRegion,
     /// How many accounts it has.
     pub accounts: u32,
-    /// What each began with.
+    /// The first balance of each account.
     pub balance: u64,
     /// Verbs that it took to find out.
     pub lookup_verbs: u64,
 }
 
-/// Finds a bank, waiting until `deadline` for its node to be reached and its host to open it.
+/// Finds a bank. Waits until `deadline` for its node to be reachable and for its host to open it.
 ///
 /// # Errors
-/// It is not found in time, what is found is no bank, or the daemon is gone.
+/// The bank is not found in time, the region is not a bank, or the daemon is gone.
 pub fn find(
     verbs: &mut Verbs<'_>,
     target: Target<'_>,
@@ -108,9 +110,9 @@ pub fn find(
     let mut reason = None;
     let mut lookup_verbs = 0;
     let (region, accounts) = loop {
-        match look(verbs, target, name, deadline, &mut lookup_verbs) {
+        match lookup_once(verbs, target, name, deadline, &mut lookup_verbs) {
             Ok(found) => break found,
-            // Says less than what the last look found.
+            // A deadline is less informative than the result of the previous attempt.
             Err(error @ Error::Deadline { .. }) => reason = reason.or(Some(error)),
             Err(
                 error @ (Error::UnknownNode { .. }
@@ -119,14 +121,14 @@ pub fn find(
             ) => reason = Some(error),
             Err(error) => return Err(error).context("looking for the bank"),
         }
-        if Instant::now() >= deadline || stop.is_asked() {
-            let sought = anyhow!("region `{name}` was not found in time");
+        if Instant::now() >= deadline || stop.is_requested() {
+            let not_found = anyhow!("region `{name}` was not found in time");
             return Err(match reason {
-                Some(reason) => anyhow!(reason).context(sought),
-                None => sought,
+                Some(reason) => anyhow!(reason).context(not_found),
+                None => not_found,
             });
         }
-        thread::sleep(LOOK_EVERY);
+        thread::sleep(LOOKUP_INTERVAL);
     };
     let balance = word(&verbs.read_deadline(&region, layout::FIRST_BALANCE, 8, deadline)?)?;
     lookup_verbs += 1;
@@ -147,7 +149,7 @@ pub fn find(
 }
 
 /// One look for a bank that is open.
-fn look(
+fn lookup_once(
     verbs: &mut Verbs<'_>,
     target: Target<'_>,
     name: &str,
@@ -172,26 +174,26 @@ fn look(
 fn word(bytes: &[u8]) -> Result<u64> {
     let bytes = bytes
         .try_into()
-        .with_context(|| format!("{} bytes came instead of a word", bytes.len()))?;
+        .with_context(|| format!("a read returned {} bytes instead of a word", bytes.len()))?;
     Ok(u64::from_le_bytes(bytes))
 }
 
-/// What a run needs besides its plan.
+/// The inputs of a run besides its plan.
 #[derive(Debug)]
 pub struct Work<'a> {
     /// The bank.
     pub bank: &'a Bank,
     /// Ends the run early.
     pub stop: &'a Stop,
-    /// How long to wait without any job done before giving up. Completions do not count: attempts at a lock whose holder has died
-    /// complete for ever.
+    /// How long to wait without a finished job before giving up. Completions do not count: attempts
+    /// at a lock whose holder has died complete forever.
     pub patience: Duration,
 }
 
-/// Carries out `plan`.
+/// Executes `plan`.
 ///
 /// # Errors
-/// The daemon refuses or is gone. What goes wrong at the bank is in the report.
+/// The daemon refuses or is gone. Problems at the bank are in the report.
 pub fn run(
     verbs: &mut Verbs<'_>,
     plan: Plan,
@@ -212,10 +214,10 @@ pub fn run(
     let mut stalled = None;
     while !client.is_finished() {
         post(verbs, &mut client, work.bank, &mut posted_at)?;
-        let deadline = Instant::now() + ASK_EVERY;
+        let deadline = Instant::now() + POLL_INTERVAL;
         let deadline = lock_pause_ends.map_or(deadline, |end| deadline.min(end));
         // Of a job that pauses no completion is expected.
-        let expects = client.under_way() > usize::from(client.lock_pause().is_some());
+        let expects = client.in_flight() > usize::from(client.lock_pause().is_some());
         let taken = match verbs.poll_deadline(&mut completions, deadline) {
             Err(Error::Deadline { .. }) => 0,
             taken => taken?,
@@ -239,12 +241,12 @@ pub fn run(
         if taken > 0 || !expects {
             gap_began = now;
         }
-        if work.stop.is_asked() {
+        if work.stop.is_requested() {
             client.start_no_more();
         }
         lock_pause_ends = match (client.lock_pause(), lock_pause_ends) {
             (Some(_), Some(end)) if now >= end => {
-                client.try_lock_again();
+                client.retry_lock();
                 None
             }
             (Some(pause), None) => Some(now + pause),
@@ -263,7 +265,7 @@ pub fn run(
                 elapsed_ns: (now - started).as_nanos() as u64,
                 done: client.done(),
                 verbs: count,
-                outstanding: client.under_way() as u64,
+                outstanding: client.in_flight() as u64,
                 in_doubt: client.in_doubt(),
                 longest_gap_ns: longest_gap.as_nanos() as u64,
             };
@@ -282,8 +284,8 @@ pub fn run(
                 )
             });
         problems.push(format!(
-            "{} jobs under way and none done for {silence:.1?}{lock}",
-            client.under_way()
+            "{} jobs in flight and none completed for {silence:.1?}{lock}",
+            client.in_flight()
         ));
     }
     let complete = client.is_complete();
@@ -292,7 +294,7 @@ pub fn run(
     let elapsed_ns = (last_completion - started).as_nanos() as u64;
     Ok(Report {
         app: APP,
-        ok: problems_count == 0 && digest.overlaps == 0 && (complete || work.stop.is_asked()),
+        ok: problems_count == 0 && digest.overlaps == 0 && (complete || work.stop.is_requested()),
         complete,
         elapsed_ns,
         done,

@@ -19,7 +19,7 @@ use covalent_apps::{
     bank::{REGION, audit, client::Plan, layout, run},
     device::{LaneArgs, SocketArgs},
     output::{self, Output, OutputArgs, count, time},
-    stop::{ASK_EVERY, Stop},
+    stop::{POLL_INTERVAL, Stop},
 };
 use covalent_verbs::{Rights, Target};
 use nix::{
@@ -28,12 +28,14 @@ use nix::{
 };
 use serde::Serialize;
 
-/// A bank in a region that clients on all nodes share: a counter, a pair of words behind a lock, and accounts.
+/// A bank in a region that clients on all nodes share: a counter, a pair of words behind a lock,
+/// and accounts.
 ///
-/// The host registers the region; clients add to the counter (fetch-and-add), run sections under a lock (compare-and-swap, read, write), and move money
-/// between accounts (multi-commit). In the end every count and the sum of all accounts must be exact, whatever happened to the links.
+/// The host registers the region. Clients add to the counter (fetch-and-add), run sections under a
+/// lock (compare-and-swap, read, write), and move money between accounts (multi-commit). In the end
+/// every count and the sum of all accounts must be exact, whatever happened to the links.
 ///
-/// Exit code: 0 when all checks held, 1 when one failed, 2 when it could not run.
+/// Exit code: 0 if all checks passed, 1 if a check failed, 2 if it could not run.
 #[derive(Debug, Parser)]
 #[command(name = "covalent-bank", version)]
 struct Cli {
@@ -43,15 +45,17 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Role {
-    /// Registers the bank's region and waits; prints the books when stdin closes or on SIGINT or SIGTERM
+    /// Registers the bank's region and waits; prints the audit when stdin closes or on SIGINT or
+    /// SIGTERM
     Host(HostArgs),
-    /// Works at a bank and prints what it did
+    /// Runs the jobs of a client and prints a report
     Client(ClientArgs),
 }
 
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Example: covalent-bank host --socket /run/b/covalentd.sock --accounts 64 --balance 1000 --format json"
+    after_help = "Example: covalent-bank host --socket /run/b/covalentd.sock --accounts 64 \
+        --balance 1000 --format json"
 )]
 struct HostArgs {
     #[command(flatten)]
@@ -62,10 +66,20 @@ struct HostArgs {
     #[arg(long, default_value = REGION)]
     region: String,
     /// How many accounts
-    #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(u32).range(i64::from(layout::ACCOUNTS_MIN)..=i64::from(layout::ACCOUNTS_MAX)))]
+    #[arg(
+        long,
+        default_value_t = 64,
+        value_parser = clap::value_parser!(u32).range(
+            i64::from(layout::ACCOUNTS_MIN)..=i64::from(layout::ACCOUNTS_MAX),
+        ),
+    )]
     accounts: u32,
-    /// What each account begins with
-    #[arg(long, default_value_t = 1000, value_parser = clap::value_parser!(u64).range(0..=layout::FIRST_BALANCE_MAX))]
+    /// First balance of each account
+    #[arg(
+        long,
+        default_value_t = 1000,
+        value_parser = clap::value_parser!(u64).range(0..=layout::FIRST_BALANCE_MAX),
+    )]
     balance: u64,
     #[command(flatten)]
     output: OutputArgs,
@@ -73,16 +87,19 @@ struct HostArgs {
 
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Example: covalent-bank client --socket /run/a/covalentd.sock --node b --fetch-adds 250000 --transfers 20000 --locks 500\n\n\
-    The adds of all clients together happened exactly once if the bank's counter is the sum of their delta_sum, its square the sum of their `squares` and its \
-    cube that of their `cubes`, all modulo 2^64: then the intervals that the adds were handed tile [0, counter)."
+    after_help = "Example: covalent-bank client --socket /run/a/covalentd.sock --node b \
+        --fetch-adds 250000 --transfers 20000 --locks 500\n\n\
+    The adds of all clients together happened exactly once if the bank's counter is the sum of \
+    their delta_sum, its square the sum of their `squares` and its \
+    cube that of their `cubes`, all modulo 2^64: then the intervals that the adds were handed tile \
+    [0, counter)."
 )]
 struct ClientArgs {
     #[command(flatten)]
     socket: SocketArgs,
     #[command(flatten)]
     lane: LaneArgs,
-    /// The bank's node: a neighbour's name, the own name, or `local`
+    /// The bank's node: a neighbor's name, the own name, or `local`
     #[arg(long)]
     node: String,
     /// Name of the region
@@ -97,14 +114,20 @@ struct ClientArgs {
     /// Sections under the lock
     #[arg(long, default_value_t = 100)]
     locks: u64,
-    /// What each addition adds
+    /// Delta of each addition
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=1 << 20))]
     delta: u64,
     /// Chooses accounts and amounts; the same seed makes the same choices
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Verbs under way at a time
-    #[arg(long, default_value_t = 32, value_parser = clap::value_parser!(u32).range(1..=i64::from(covalent_verbs::VERBS_DEPTH_MAX)))]
+    /// Verbs in flight at a time
+    #[arg(
+        long,
+        default_value_t = 32,
+        value_parser = clap::value_parser!(u32).range(
+            1..=i64::from(covalent_verbs::VERBS_DEPTH_MAX),
+        ),
+    )]
     depth: u32,
     /// How long to wait for the bank to be there, in milliseconds
     #[arg(long, default_value_t = 10_000)]
@@ -172,8 +195,8 @@ fn host(args: &HostArgs) -> Result<bool> {
         balance: args.balance,
     })?;
     let mut input = Input::new()?;
-    while !stop.is_asked() && input.is_open()? {
-        device.check_alive()?;
+    while !stop.is_requested() && input.is_open()? {
+        device.check_connection()?;
     }
     let audit = audit::audit(&region, args.accounts, args.balance)?;
     let ok = audit.ok;
@@ -205,34 +228,35 @@ fn host(args: &HostArgs) -> Result<bool> {
     Ok(ok)
 }
 
-/// stdin, whose end ends the host. A stdin that says nothing by ending, as `/dev/null` or a file, is not listened to.
+/// The stdin of the host, whose end of file stops the host. Only a terminal, a pipe or a socket
+/// counts: the end of a file or of `/dev/null` has no meaning.
 struct Input {
     stdin: Stdin,
-    is_heard: bool,
+    is_watched: bool,
 }
 
 impl Input {
     fn new() -> Result<Self> {
         let stdin = io::stdin();
-        // A second descriptor, so that the file that asks for the type may close it.
+        // A duplicate descriptor: the `File` that queries the type closes it.
         let fd: OwnedFd = stdin.as_fd().try_clone_to_owned().context("stdin")?;
         let kind = File::from(fd).metadata().context("stdin")?.file_type();
-        let is_heard = stdin.is_terminal() || kind.is_fifo() || kind.is_socket();
-        Ok(Self { stdin, is_heard })
+        let is_watched = stdin.is_terminal() || kind.is_fifo() || kind.is_socket();
+        Ok(Self { stdin, is_watched })
     }
 
     /// Waits a little; returns whether stdin is still open.
     fn is_open(&mut self) -> Result<bool> {
-        if !self.is_heard {
-            thread::sleep(ASK_EVERY);
+        if !self.is_watched {
+            thread::sleep(POLL_INTERVAL);
             return Ok(true);
         }
-        let timeout = PollTimeout::try_from(ASK_EVERY).context("poll")?;
+        let timeout = PollTimeout::try_from(POLL_INTERVAL).context("poll")?;
         let mut fds = [PollFd::new(self.stdin.as_fd(), PollFlags::POLLIN)];
         match nix::poll::poll(&mut fds, timeout) {
             Ok(0) | Err(Errno::EINTR) => Ok(true),
             Ok(_) => {
-                // What is written there means nothing; only its end does.
+                // The content has no meaning: only the end of file counts.
                 let mut ignored = [0; 256];
                 Ok(self.stdin.lock().read(&mut ignored).context("stdin")? > 0)
             }
@@ -285,7 +309,8 @@ fn client(args: &ClientArgs) -> Result<bool> {
     Ok(report.ok)
 }
 
-/// A number for the lock's word that no other client has and that is not zero: the standard library's hasher is seeded from the system.
+/// Returns a number for the lock's word that is not zero and that no other client has. The standard
+/// library seeds its hasher from the system.
 fn holder() -> u64 {
     RandomState::new().hash_one(std::process::id()) | 1
 }

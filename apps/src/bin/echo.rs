@@ -16,21 +16,22 @@ use clap::Parser;
 use covalent_apps::{
     device::{MATCH_HELP, MatchArg, SocketArgs},
     output::{self, Output, OutputArgs, count, per_second},
-    stop::{ASK_EVERY, Stop},
+    stop::{POLL_INTERVAL, Stop},
 };
 use covalent_verbs::{Device, Error, Match, RxTxPipe};
 use serde::Serialize;
 
-/// Sends every frame that arrives on a port back on it, unchanged, from where it lies: no byte is copied.
+/// Sends every frame that arrives on a port back on the same port, unchanged and without a copy.
 ///
-/// One RX/TX pipe for each port given, each driven by a thread of its own. It prints `ready` when frames are taken, and a report when it
-/// ends: after --count frames, or on SIGINT or SIGTERM.
+/// Each port has its own thread with one RX/TX pipe. The program prints `ready` when it receives
+/// frames, and a report when it exits: after --count frames, or on SIGINT or SIGTERM.
 ///
-/// Exit code: 0, or 2 when it could not run.
+/// Exit code: 0, or 2 if it could not run.
 #[derive(Debug, Parser)]
 #[command(name = "covalent-echo", version)]
 #[command(
-    after_help = "Example: covalent-echo --socket /run/covalent/covalentd.sock --port p0 --match udp:7 --format json"
+    after_help = "Example: covalent-echo --socket /run/covalent/covalentd.sock --port p0 --match \
+        udp:7 --format json"
 )]
 struct Args {
     #[command(flatten)]
@@ -82,7 +83,7 @@ struct PortReport<'a> {
     bytes: u64,
 }
 
-/// What one port has echoed.
+/// Counters of one port.
 #[derive(Debug, Default)]
 struct Tally {
     packets: AtomicU64,
@@ -117,7 +118,7 @@ fn run(args: &Args) -> Result<bool> {
                     let result = echo_port(args, port, tally, budget, stop, &bound);
                     // One port's failure ends all.
                     if result.is_err() {
-                        stop.ask();
+                        stop.request();
                     }
                     result.with_context(|| format!("port {port}"))
                 })
@@ -131,7 +132,7 @@ fn run(args: &Args) -> Result<bool> {
             })?;
         }
         while workers.iter().any(|worker| !worker.is_finished()) {
-            thread::sleep(ASK_EVERY);
+            thread::sleep(POLL_INTERVAL);
             let now = Instant::now();
             if output.wants_progress(now) {
                 let (packets, bytes) = sum(&tallies);
@@ -170,8 +171,8 @@ fn echo_port(
     let mut pipe = device.rx_tx_pipe(args.pipe_kib * 1024, port)?;
     bind(&mut pipe, &args.matches.0)?;
     bound.send(())?;
-    while !stop.is_asked() {
-        let mut batch = match pipe.recv_deadline(Instant::now() + ASK_EVERY) {
+    while !stop.is_requested() {
+        let mut batch = match pipe.recv_deadline(Instant::now() + POLL_INTERVAL) {
             Err(Error::Deadline { .. }) => continue,
             batch => batch?,
         };
@@ -187,7 +188,7 @@ fn echo_port(
             Ordering::Relaxed,
         );
         if budget.is_spent() {
-            stop.ask();
+            stop.request();
         }
     }
     wait_until_sent(&device, &pipe, tally.packets.load(Ordering::Relaxed))
@@ -197,7 +198,8 @@ fn bind(pipe: &mut RxTxPipe<'_>, matches: &Match) -> Result<()> {
     Ok(pipe.bind(matches)?)
 }
 
-/// A pipe that is closed takes along what the lane has not sent, so the last frames are waited for.
+/// Waits until the lane has sent the last frames: closing a pipe drops the frames that the lane has
+/// not sent.
 fn wait_until_sent(device: &Device, pipe: &RxTxPipe<'_>, packets: u64) -> Result<()> {
     let deadline = Instant::now() + LAST_FRAMES;
     loop {
@@ -222,7 +224,7 @@ fn wait_until_sent(device: &Device, pipe: &RxTxPipe<'_>, packets: u64) -> Result
 struct Budget(Mutex<Option<u64>>);
 
 impl Budget {
-    /// Takes as many as there are, up to `wanted`.
+    /// Takes up to `wanted` frames from the budget.
     fn take(&self, wanted: u64) -> u64 {
         match &mut *self.0.lock().unwrap_or_else(PoisonError::into_inner) {
             None => wanted,

@@ -12,10 +12,10 @@ use covalent_apps::{
     device::{LaneArgs, SocketArgs},
     output::{self, Output, OutputArgs, count},
     registers::{
-        ask::{Asker, Node},
         check,
         history::Operation,
         machine::{Answer, KEY_BYTES_MAX, Op, VALUE_BYTES_MAX},
+        requester::{Node, Requester},
         serve::{self, Counts, News},
         torture::{self, Plan},
     },
@@ -24,14 +24,19 @@ use covalent_apps::{
 use covalent_verbs::{GroupOptions, MEMBERS_MAX};
 use serde::Serialize;
 
-/// Registers that a group of servers keeps, one server on each node, and that stay linearizable whoever of them dies.
+/// Registers that a group of servers replicates, one server on each node. They stay linearizable
+/// whichever server dies.
 ///
-/// Every server has all registers. What it is asked for it multicasts to the group; all servers do what is delivered, in one order, and the one that was asked
-/// answers. So an answer is of a moment between the question and it, whichever server gave it, and reads are no exception: a server that is cut off answers nothing at all
-/// instead of something old. A client that gets no answer asks another server for the same, and it is done once. The registers survive as long as more than half of the servers
-/// that have them do, or half with the oldest; they are in memory only.
+/// Every server has all registers. A server multicasts each request to the group. All servers apply
+/// the delivered commands in one order, and the server that received the request replies. The reply
+/// reflects a point in time between request and reply, whichever server sent it. Reads are no
+/// exception: a server that is cut off returns no reply instead of a stale one. A client without a
+/// reply sends the same command to another server, and the command executes once. The registers
+/// survive as long as more than half of the servers that have them survive, or half with the
+/// oldest. They are in memory only.
 ///
-/// Exit code: 0 when it did what was asked, 1 when a check failed or a `cas` found something else, 2 when it could not run.
+/// Exit code: 0 if the command succeeded, 1 if a check failed or a `cas` found another value, 2 if
+/// it could not run.
 #[derive(Debug, Parser)]
 #[command(name = "covalent-registers", version)]
 struct Cli {
@@ -49,7 +54,8 @@ enum Role {
     Put(PutArgs),
     /// Sets a register if it has a certain value: compare-and-swap
     Cas(CasArgs),
-    /// Works at the registers with many clients for a while, and checks that all they were told is linearizable
+    /// Runs many clients against the registers for a while, and checks that their history is
+    /// linearizable
     Torture(TortureArgs),
 }
 
@@ -66,17 +72,28 @@ struct GroupArgs {
 
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Example, on three nodes that are cabled to each other:\n\n  covalent-registers serve --founders 3\n\n\
-    The three found the group. A server that is started later, without --founders, joins it and gets the registers."
+    after_help = "Example, on three nodes that are cabled to each other:\n\n  covalent-registers \
+        serve --founders 3\n\n\
+    The three found the group. A server that is started later, without --founders, joins it and \
+    gets the registers."
 )]
 struct ServeArgs {
     #[command(flatten)]
     group: GroupArgs,
-    /// How many servers found the group, if there is none: the number of all that are given it. 0: only joins
-    #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u8).range(0..=MEMBERS_MAX as i64))]
+    /// Number of servers that found the group if there is none: the number of servers with this
+    /// option. 0: only joins
+    #[arg(
+        long,
+        default_value_t = 0,
+        value_parser = clap::value_parser!(u8).range(0..=MEMBERS_MAX as i64),
+    )]
     founders: u8,
-    /// Room for so many servers: the same at all
-    #[arg(long, default_value_t = 8, value_parser = clap::value_parser!(u8).range(2..=MEMBERS_MAX as i64))]
+    /// Maximum number of servers: the same at all servers
+    #[arg(
+        long,
+        default_value_t = 8,
+        value_parser = clap::value_parser!(u8).range(2..=MEMBERS_MAX as i64),
+    )]
     servers_max: u8,
     #[command(flatten)]
     output: OutputArgs,
@@ -86,10 +103,11 @@ struct ServeArgs {
 struct ClientArgs {
     #[command(flatten)]
     group: GroupArgs,
-    /// Nodes whose servers are asked: neighbours' names, or `local`; all neighbours and the own node if none is named
+    /// Nodes whose servers the client uses: names of neighbors, or `local`. Default: all neighbors
+    /// and the own node
     #[arg(long = "node")]
     nodes: Vec<String>,
-    /// How long one server may take before the next one is asked, in milliseconds
+    /// How long to wait for one server before the next one is tried, in milliseconds
     #[arg(long, default_value_t = 250, value_parser = clap::value_parser!(u64).range(1..))]
     patience_ms: u64,
     /// How long to wait for an answer in all, in milliseconds
@@ -121,14 +139,15 @@ struct PutArgs {
 
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  covalent-registers cas leader --unset node-a\n  covalent-registers cas leader --expected node-a node-b"
+    after_help = "Examples:\n  covalent-registers cas leader --unset node-a\n  covalent-registers \
+        cas leader --expected node-a node-b"
 )]
 struct CasArgs {
     /// The register: 1 to 32 bytes
     key: String,
-    /// What it is set to: 0 to 256 bytes
+    /// The new value: 0 to 256 bytes
     new: String,
-    /// What it must be
+    /// The expected value
     #[arg(long, required_unless_present = "unset", conflicts_with = "unset")]
     expected: Option<String>,
     /// It must never have been set
@@ -140,8 +159,10 @@ struct CasArgs {
 
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Example: covalent-registers torture --clients 4 --seconds 10\n\nKill servers and pull cables meanwhile: as long as a quorum lives, clients \
-    go on, and what they are told stays linearizable. The histories of all clients have one clock, so they all run here."
+    after_help = "Example: covalent-registers torture --clients 4 --seconds 10\n\n\
+    Kill servers and cut cables meanwhile: while a quorum of servers runs, the clients continue, \
+    and the results that they receive stay linearizable. All clients run in this process, so that \
+    their histories have one clock."
 )]
 struct TortureArgs {
     #[command(flatten)]
@@ -155,7 +176,8 @@ struct TortureArgs {
     /// How long
     #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=3600))]
     seconds: u64,
-    /// Chooses what is done; the same seed makes the same choices, as far as answers are the same
+    /// Seed of the operations. The same seed chooses the same operations as long as the replies are
+    /// the same
     #[arg(long, default_value_t = 1)]
     seed: u64,
 }
@@ -178,7 +200,7 @@ struct ServeReport<'a> {
 struct AnswerReport {
     app: &'static str,
     ok: bool,
-    /// What was told of the register; absent if it was never set, or its value was not asked for.
+    /// The value of the register. Absent if it was never set, or if the command does not return it.
     #[serde(skip_serializing_if = "Option::is_none")]
     value: Option<String>,
 }
@@ -288,14 +310,15 @@ fn one(args: &ClientArgs, op: Op) -> Result<bool> {
         .attach_to_lane(args.group.lane, "covalent-registers")?;
     let patience = Duration::from_millis(args.patience_ms);
     let deadline = Instant::now() + Duration::from_millis(args.timeout_ms);
-    let mut asker = Asker::new(&device, &args.group.group, &args.nodes(), patience)?;
+    let mut requester = Requester::new(&device, &args.group.group, &args.nodes(), patience)?;
     let group = &args.group.group;
     ensure!(
-        asker.open(deadline)?,
-        "no server of group `{group}` answered within {} ms: nothing was done. Is one running on this node or a neighbour?",
+        requester.open(deadline)?,
+        "no server of group `{group}` answered within {} ms: nothing was done. Is one running on \
+         this node or a neighbor?",
         args.timeout_ms
     );
-    let answer = asker.execute(op, deadline)?;
+    let answer = requester.execute(op, deadline)?;
     let (ok, value) = match answer {
         Some(Answer::Done) => (true, None),
         Some(Answer::Value(value)) => (true, value),
@@ -346,7 +369,7 @@ fn torture(args: &TortureArgs) -> Result<bool> {
     let sockets: Vec<PathBuf> = vec![client.group.socket.socket.clone(); args.clients as usize];
     ensure!(
         client.group.lane.lane == 0,
-        "clients of `torture` live on lane 0"
+        "`torture` runs its clients on lane 0 only: omit `--lane`"
     );
     let plan = Plan {
         group: client.group.group.clone(),
@@ -359,7 +382,10 @@ fn torture(args: &TortureArgs) -> Result<bool> {
         seed: args.seed,
     };
     let history = torture::torture(&plan, &stop).context("torture")?;
-    let answered = history.iter().filter(|one| one.told().is_some()).count();
+    let answered = history
+        .iter()
+        .filter(|one| one.reported().is_some())
+        .count();
     ensure!(
         answered > 0,
         "no server of group `{}` answered: start some with `covalent-registers serve`",

@@ -1,4 +1,4 @@
-//! `covalent-replay`: sends captured frames and compares what comes back.
+//! `covalent-replay`: sends captured frames and compares the frames that come back.
 
 use std::{
     collections::BTreeMap,
@@ -24,23 +24,27 @@ use covalent_apps::{
         run::{self, Length, Live, Outcome, Settings},
         sample,
     },
-    stop::{ASK_EVERY, Stop},
+    stop::{POLL_INTERVAL, Stop},
 };
 use serde::Serialize;
 
-/// Sends every frame of every capture through a TX pipe, receives what comes back through an RX pipe, and compares it: every frame, every byte,
-/// in order. Something must send them back, for example covalent-echo on the node at the other end.
+/// Sends every frame of every capture through a TX pipe, receives the returning frames through an
+/// RX pipe, and compares them: every frame, every byte, in order. Another program must send the
+/// frames back, for example covalent-echo on the node at the other end.
 ///
-/// Frames that the port cannot carry (too long, or shorter than an Ethernet header) are refused at the pipe and counted by cause. Capture files that are
-/// broken are named; what could be read of them is sent. Without --captures a small sample that is built in is sent instead.
+/// The pipe refuses frames that the port cannot carry (too long, or shorter than an Ethernet
+/// header). The report counts them by cause. The report names broken capture files; their readable
+/// frames are sent. Without --captures, a small built-in sample is sent.
 ///
-/// With several ports the files are dealt out to them in turn, and each port has a thread and a device of its own.
+/// With several ports, the files are assigned to the ports in turn. Each port has its own thread
+/// and its own device.
 ///
-/// Exit code: 0 when everything came back unaltered and in order, 1 when not, 2 when it could not run.
+/// Exit code: 0 if every frame came back unaltered and in order, 1 if not, 2 if it could not run.
 #[derive(Debug, Parser)]
 #[command(name = "covalent-replay", version)]
 #[command(
-    after_help = "Example: covalent-replay --socket /run/covalent/covalentd.sock --port p0 --captures ./captures --seconds 10"
+    after_help = "Example: covalent-replay --socket /run/covalent/covalentd.sock --port p0 \
+        --captures ./captures --seconds 10"
 )]
 struct Args {
     #[command(flatten)]
@@ -57,13 +61,14 @@ struct Args {
     /// Ends after so many seconds
     #[arg(long)]
     seconds: Option<f64>,
-    /// Most frames under way on each port
+    /// Maximum frames in flight on each port
     #[arg(long, default_value_t = 256)]
     window: usize,
-    /// Most bytes under way on each port, each frame rounded up to 64
+    /// Maximum bytes in flight on each port, each frame rounded up to a multiple of 64
     #[arg(long, default_value_t = 512 * 1024)]
     window_bytes: usize,
-    #[arg(long = "match", default_value = "any", help = format!("Which of the returning frames to receive: {MATCH_HELP}"))]
+    #[arg(long = "match", default_value = "any", help = format!("Which of the returning frames to \
+        receive: {MATCH_HELP}"))]
     matches: MatchArg,
     /// Size of each pipe in KiB, a power of two from 64
     #[arg(long, default_value_t = 2048)]
@@ -134,7 +139,7 @@ fn run(args: &Args) -> Result<bool> {
     let length = length(args)?;
     ensure!(
         args.window > 0 && args.window_bytes > 0,
-        "a window of 0 lets nothing pass"
+        "a window of 0 admits no frame: set `--window` and `--window-bytes` to 1 or more"
     );
     let stop = Stop::on_signals()?;
     let (source, loaded) = if args.captures.is_empty() {
@@ -169,20 +174,20 @@ fn run(args: &Args) -> Result<bool> {
     );
     let shares = deal(&loaded, args.ports.len());
     let mut output = Output::new(args.output);
-    let lives: Vec<Live> = args.ports.iter().map(|_| Live::default()).collect();
+    let live_counts: Vec<Live> = args.ports.iter().map(|_| Live::default()).collect();
     let outcomes = thread::scope(|scope| {
         let (bound, are_bound) = mpsc::channel();
         let workers: Vec<_> = args
             .ports
             .iter()
             .zip(&shares)
-            .zip(&lives)
+            .zip(&live_counts)
             .map(|((port, share), live)| {
                 let (bound, stop) = (bound.clone(), &stop);
                 scope.spawn(move || {
                     let result = replay_port(args, port, share, length, live, stop, &bound);
                     if result.is_err() {
-                        stop.ask();
+                        stop.request();
                     }
                     result.with_context(|| format!("port {port}"))
                 })
@@ -201,10 +206,10 @@ fn run(args: &Args) -> Result<bool> {
         }
         let started = Instant::now();
         while workers.iter().any(|worker| !worker.is_finished()) {
-            thread::sleep(ASK_EVERY);
+            thread::sleep(POLL_INTERVAL);
             let now = Instant::now();
             if output.wants_progress(now) {
-                output.progress(now, &progress(&lives, now - started))?;
+                output.progress(now, &progress(&live_counts, now - started))?;
             }
         }
         workers
@@ -264,16 +269,16 @@ fn replay_port(
     run::run(pipes, frames, &settings, live, stop)
 }
 
-fn progress(lives: &[Live], elapsed: Duration) -> Progress {
+fn progress(live_counts: &[Live], elapsed: Duration) -> Progress {
     let sum = |of: fn(&Live) -> &AtomicU64| {
-        lives
+        live_counts
             .iter()
             .map(|live| of(live).load(Ordering::Relaxed))
             .sum()
     };
-    // Of several ports the slowest is told.
+    // Of several ports, report the slowest.
     let most = |of: fn(&Live) -> &AtomicU64| {
-        lives
+        live_counts
             .iter()
             .map(|live| of(live).load(Ordering::Relaxed))
             .max()
@@ -362,7 +367,7 @@ fn rows<'a>(report: &'a Report<'_>) -> Vec<(&'a str, String)> {
         ),
         ("rounds", count(report.rounds)),
         ("sent", count(report.sent_packets)),
-        ("came back unaltered", count(tally.received_packets)),
+        ("returned unaltered", count(tally.received_packets)),
         ("altered", count(tally.mismatched_packets)),
         ("lost", count(tally.lost_packets)),
         ("out of order", count(tally.reordered_packets)),

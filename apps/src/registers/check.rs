@@ -1,8 +1,8 @@
-//! Whether a history is linearizable: whether all operations can be put in one order, each between its call and its answer, in which every answer is
-//! right.
+//! Checks whether a history is linearizable: whether all operations fit into one order. In this
+//! order each operation lies between its call and its reply, and every reply is correct.
 //!
-//! Linearizability is local: each register is a history of its own. The search is that of the crate `todc-utils`, by Wing, Gong and Lowe, which remembers the
-//! states that it has visited.
+//! Linearizability is local: each register has its own history. The search is that of the crate
+//! `todc-utils`, by Wing, Gong and Lowe, which remembers the visited states.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -19,7 +19,7 @@ use super::{
 /// A value by its number in a register's history; `None`: never set.
 type Seen = Option<u32>;
 
-/// What was done, and what was told of it.
+/// An operation and its reported result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Done {
     Got(Seen),
@@ -32,7 +32,7 @@ enum Done {
         expected: Seen,
         found: Seen,
     },
-    /// Nobody knows whether it was done, nor what it found.
+    /// It is unknown whether the swap was executed and which value it found.
     PerhapsSwapped {
         expected: Seen,
         new: u32,
@@ -67,9 +67,10 @@ impl Specification for Register {
     }
 }
 
-/// The first register, by key, whose history is not linearizable; `None`: all are.
+/// Returns the first register, by key, whose history is not linearizable. `None`: all are.
 ///
-/// What has no answer may have been done at any time after it was asked, or never: it is answered at the very end, where nobody sees it.
+/// An operation without a reply may have executed at any time after its call, or never. Its reply
+/// is placed at the very end, where no operation observes it.
 #[must_use]
 pub fn broken(history: &[Operation]) -> Option<Vec<u8>> {
     let keys: BTreeSet<&[u8]> = history.iter().filter_map(Operation::key).collect();
@@ -82,14 +83,14 @@ pub fn broken(history: &[Operation]) -> Option<Vec<u8>> {
 
 fn is_linearizable<'a>(history: impl Iterator<Item = &'a Operation>) -> bool {
     let mut values = HashMap::new();
-    // By time; at one time calls come before answers, so that the two overlap.
+    // By time. At equal times calls precede replies, so that the two overlap.
     let mut events: BTreeMap<(u64, bool, usize), (usize, Action<Done>)> = BTreeMap::new();
     let mut process = 0;
     for one in history {
         let Some(done) = done(one, &mut values) else {
             continue;
         };
-        let answered_ns = one.told().map_or(u64::MAX, |(when, _)| when);
+        let answered_ns = one.reported().map_or(u64::MAX, |(when, _)| when);
         events.insert((one.called_ns, false, process), (process, Call(done)));
         events.insert((answered_ns, true, process), (process, Response(done)));
         process += 1;
@@ -98,13 +99,13 @@ fn is_linearizable<'a>(history: impl Iterator<Item = &'a Operation>) -> bool {
     events.is_empty() || WGLChecker::<Register>::is_linearizable(History::from_actions(events))
 }
 
-/// What an operation did; `None` if it tells nothing.
+/// Returns the effect of an operation. `None`: the operation carries no information.
 fn done<'a>(one: &'a Operation, values: &mut HashMap<&'a [u8], u32>) -> Option<Done> {
     let mut number = |value: &'a Vec<u8>| {
         let next = values.len() as u32;
         *values.entry(value.as_slice()).or_insert(next)
     };
-    let answer = one.told().map(|(_, answer)| answer);
+    let answer = one.reported().map(|(_, answer)| answer);
     match (&one.op, answer) {
         (Op::Get { .. }, Some(Answer::Value(value))) => {
             Some(Done::Got(value.as_ref().map(&mut number)))

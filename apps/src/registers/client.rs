@@ -1,30 +1,32 @@
-//! A client: a pure machine. It has one command under way, asks one server after the other for it, always with the same number, and so has it done once.
+//! A client as a pure state machine. It has one command in flight and sends it to one server after
+//! the other, always with the same number, so the command executes once.
 
 use super::{
     machine::{Answer, Command, Op},
     wire::read_answer,
 };
 
-/// What a client does with its one command.
+/// A client and its one command.
 #[derive(Debug, Clone)]
 pub struct Client {
     id: u64,
     next: u64,
-    under_way: Option<Command>,
-    /// Which server is asked, and how many there are.
+    in_flight: Option<Command>,
+    /// The server in use, and the number of servers.
     server: usize,
     servers: usize,
 }
 
 impl Client {
-    /// A client with a random number, of so many servers, 1 at least; it begins with the server `first`.
+    /// A client with the random number `id` and `servers` servers, at least 1. It starts with the
+    /// server `first`.
     #[must_use]
     pub fn new(id: u64, servers: usize, first: usize) -> Self {
         let servers = servers.max(1);
         Self {
             id,
             next: 0,
-            under_way: None,
+            in_flight: None,
             server: first % servers,
             servers,
         }
@@ -34,7 +36,7 @@ impl Client {
     pub fn begin(&mut self, op: Op) -> &Command {
         let number = self.next;
         self.next += 1;
-        self.under_way.insert(Command {
+        self.in_flight.insert(Command {
             client: self.id,
             number,
             op,
@@ -53,31 +55,31 @@ impl Client {
         self.next > 0
     }
 
-    /// What is under way.
+    /// The command in flight.
     #[must_use]
-    pub const fn under_way(&self) -> Option<&Command> {
-        self.under_way.as_ref()
+    pub const fn in_flight(&self) -> Option<&Command> {
+        self.in_flight.as_ref()
     }
 
-    /// Which server is asked.
+    /// The server in use.
     #[must_use]
     pub const fn server(&self) -> usize {
         self.server
     }
 
-    /// The server did not answer, or cannot: the next one is asked.
+    /// Switches to the next server: the current one did not reply, or cannot.
     pub const fn turn_to_next(&mut self) {
         self.server = (self.server + 1) % self.servers;
     }
 
-    /// Bytes came: the answer to what is under way, or nothing that matters any more.
+    /// Takes received bytes. Returns the reply to the command in flight; `None` for anything else.
     pub fn take(&mut self, bytes: &[u8]) -> Option<Answer> {
         let (client, number, answer) = read_answer(bytes).ok()?;
-        let command = self.under_way.as_ref()?;
+        let command = self.in_flight.as_ref()?;
         if (client, number) != (self.id, command.number) {
             return None;
         }
-        self.under_way = None;
+        self.in_flight = None;
         Some(answer)
     }
 }
@@ -89,23 +91,23 @@ mod tests {
     use crate::registers::wire::answer;
 
     #[test]
-    fn it_asks_everybody_for_the_same_and_takes_the_answer_once() {
+    fn a_client_sends_one_request_to_each_server_and_takes_one_reply() {
         let mut client = Client::new(7, 3, 5);
         assert!(!client.is_open());
         let open = client.begin(Op::Open).clone();
         assert_eq!((open.number, client.server()), (0, 2));
         client.turn_to_next();
         assert_eq!(client.server(), 0);
-        assert_eq!(client.under_way(), Some(&open));
-        let said = answer(&open, &Answer::Done);
-        assert_eq!(client.take(&said), Some(Answer::Done));
-        assert_eq!(client.take(&said), None, "twice");
+        assert_eq!(client.in_flight(), Some(&open));
+        let reply = answer(&open, &Answer::Done);
+        assert_eq!(client.take(&reply), Some(Answer::Done));
+        assert_eq!(client.take(&reply), None, "twice");
         let get = client.begin(Op::Get { key: vec![1] }).clone();
         assert_eq!(get.number, 1);
-        assert_eq!(client.take(&said), None, "late");
+        assert_eq!(client.take(&reply), None, "late");
         assert_eq!(client.take(b"x"), None);
-        let said = answer(&get, &Answer::Value(None));
-        assert_eq!(client.take(&said), Some(Answer::Value(None)));
-        assert_eq!(client.under_way(), None);
+        let reply = answer(&get, &Answer::Value(None));
+        assert_eq!(client.take(&reply), Some(Answer::Value(None)));
+        assert_eq!(client.in_flight(), None);
     }
 }

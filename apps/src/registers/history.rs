@@ -1,4 +1,4 @@
-//! What clients asked and were told, and when.
+//! The operations of clients, their replies, and the times of both.
 
 use std::time::Instant;
 
@@ -7,13 +7,13 @@ use super::machine::{Answer, Op};
 /// One operation of a client.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Operation {
-    /// Whose: one has no two at a time, and none after one without an answer.
+    /// The client. It has one operation at a time, and none after an operation without a reply.
     pub client: u64,
-    /// What was asked for.
+    /// The requested operation.
     pub op: Op,
-    /// When it was asked, in nanoseconds of the machine's own clock since the beginning.
+    /// The time of the call, in nanoseconds of the machine's own clock since the start.
     pub called_ns: u64,
-    /// The answer and when it came; `None`: none came.
+    /// The reply and its time. `None`: no reply came.
     pub answered: Option<(u64, Answer)>,
 }
 
@@ -36,9 +36,9 @@ impl Clock {
 }
 
 impl Operation {
-    /// What it was told, and when. Who was forgotten was told nothing.
+    /// The reply and its time. [`Answer::Forgotten`] counts as no reply.
     #[must_use]
-    pub fn told(&self) -> Option<(u64, &Answer)> {
+    pub fn reported(&self) -> Option<(u64, &Answer)> {
         let (when, answer) = self.answered.as_ref()?;
         (*answer != Answer::Forgotten).then_some((*when, answer))
     }

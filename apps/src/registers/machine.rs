@@ -10,15 +10,16 @@ pub const KEY_BYTES_MAX: usize = 32;
 pub const VALUE_BYTES_MAX: usize = 256;
 /// Most registers.
 pub const REGISTERS_MAX: usize = 65_536;
-/// Clients whose last answer is kept: of more the one that asked longest ago is forgotten.
+/// Clients whose last reply is kept. Beyond this number, the client with the oldest last command is
+/// forgotten.
 pub const CLIENTS_MAX: usize = 4_096;
 
-/// What is to be done with a register.
+/// An operation on a register.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Op {
     /// Makes a client known. The first command of each, with number 0.
     Open,
-    /// Tells the value.
+    /// Returns the value.
     Get {
         /// Of this register.
         key: Vec<u8>,
@@ -30,32 +31,33 @@ pub enum Op {
         /// To this.
         value: Vec<u8>,
     },
-    /// Sets the value if it is what was expected.
+    /// Sets the value if the current value is the expected one.
     Cas {
         /// Of this register.
         key: Vec<u8>,
         /// Expected; `None`: it was never set.
         expected: Option<Vec<u8>>,
-        /// What it is set to.
+        /// The new value.
         new: Vec<u8>,
     },
 }
 
-/// One thing that a client wants done once, however often it asks for it.
+/// An operation that executes once, however often the client sends it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Command {
     /// A random number of the client's own.
     pub client: u64,
-    /// Which of its commands: 0 for [`Op::Open`], then 1, 2, 3, … A client has one under way at a time.
+    /// Number of the client's command: 0 for [`Op::Open`], then 1, 2, 3, … A client has one command
+    /// in flight.
     pub number: u64,
-    /// What is to be done.
+    /// The operation.
     pub op: Op,
 }
 
-/// What came of a command.
+/// The result of a command.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Answer {
-    /// It is done: `Open`, `Put`, or a `Cas` that found what was expected.
+    /// Done: `Open`, `Put`, or a `Cas` that found the expected value.
     Done,
     /// To `Get`: the value. `None`: it was never set.
     Value(Option<Vec<u8>>),
@@ -63,16 +65,17 @@ pub enum Answer {
     Differs(Option<Vec<u8>>),
     /// There are as many registers as there can be, and this would be one more.
     NoRoom,
-    /// The client is not known any more, or asked for something later: whether the command was done cannot be told.
+    /// The client is no longer known, or has sent a later command. Whether the command was executed
+    /// is unknown.
     Forgotten,
 }
 
-/// All registers, and what clients were answered last.
+/// All registers, and the last reply to each client.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Machine {
     registers: BTreeMap<Vec<u8>, Vec<u8>>,
     clients: BTreeMap<u64, Last>,
-    /// By when they asked last: who.
+    /// Clients by the time of their last command.
     oldest: BTreeMap<u64, u64>,
     /// Commands applied, those that were no news left out.
     applied: u64,
@@ -87,7 +90,7 @@ struct Last {
 }
 
 impl Machine {
-    /// Does what a command wants, unless it was done before: then the answer is the same again.
+    /// Executes a command. If the command was executed before, returns the same reply again.
     pub fn apply(&mut self, command: &Command) -> Answer {
         let Command { client, number, op } = command;
         match self.clients.get(client) {
@@ -248,7 +251,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn it_does_each_command_once_as_a_map_would(
+        fn the_machine_executes_each_command_once_like_a_map(
             ops in proptest::collection::vec((0..3_u64, ops(), 1..3_usize), 1..60),
             at in 0..60_usize,
         ) {
@@ -289,7 +292,9 @@ mod tests {
         }
 
         #[test]
-        fn any_bytes_are_a_snapshot_or_an_error(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+        fn any_bytes_are_a_snapshot_or_an_error(
+            bytes in proptest::collection::vec(any::<u8>(), 0..200),
+        ) {
             if let Ok(machine) = Machine::restore(&bytes) {
                 prop_assert_eq!(Machine::restore(&machine.snapshot()).unwrap(), machine);
             }
@@ -297,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn who_was_forgotten_is_told_so_and_nothing_is_done_twice() {
+    fn a_forgotten_client_is_refused_and_no_command_executes_twice() {
         let mut machine = Machine::default();
         let open = |client| Command {
             client,

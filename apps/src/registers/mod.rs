@@ -1,16 +1,17 @@
-//! Registers that a group of servers keeps, and that stay linearizable whoever of them dies.
+//! Registers that a group of servers replicates. They stay linearizable whichever server dies.
 //!
-//! Each server multicasts what it is asked for, does what is delivered, and answers what it multicast itself: so all do the same in one order, and an
-//! answer is of a moment between the question and it.
+//! Each server multicasts the requests that it receives, applies the delivered commands, and
+//! replies to its own multicasts. All servers apply the same commands in one order. A reply
+//! reflects a point in time between request and reply.
 
-pub mod ask;
 pub mod check;
 pub mod client;
 pub mod history;
 pub mod machine;
+pub mod requester;
 pub mod serve;
 pub mod torture;
 pub mod wire;
 
-/// What stands before a group's name in that of its servers' queues for requests.
+/// Prefix of the name of the servers' request queues. The group's name follows.
 pub const QUEUE_PREFIX: &str = "r.";

@@ -4,8 +4,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use covalent_verbs::{
-    Completion, Device, Error, Group, GroupEvent, GroupOptions, Guid, Life, Mode, ReceiveQueue,
-    RemoteRegion, Rights, STATE_BYTES_MAX, Stop as Stopped, Verb, Verbs,
+    Completion, Device, Error, Group, GroupEvent, GroupOptions, Guid, Incarnation, Mode,
+    ReceiveQueue, RemoteRegion, Rights, STATE_BYTES_MAX, Stop as Stopped, Verb, Verbs,
 };
 use serde::Serialize;
 
@@ -14,18 +14,18 @@ use super::{
     machine::Machine,
     wire::{self, ReplyTo},
 };
-use crate::stop::{ASK_EVERY, Stop};
+use crate::stop::{POLL_INTERVAL, Stop};
 
-/// Room for requests, in bytes.
+/// Size of the request queue in bytes.
 const REQUESTS_BYTES: u64 = 1 << 20;
 
 /// Requests taken in a row before anything else is looked at.
 const REQUESTS_AT_A_TIME: usize = 64;
 
-/// How long a server that ends waits until the others have let it go.
+/// How long a server that shuts down waits until the other members have released it.
 const LEAVE_PATIENCE: Duration = Duration::from_secs(2);
 
-/// What a server tells while it is at work.
+/// Events that a running server reports.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
 pub enum News {
@@ -52,53 +52,53 @@ pub enum News {
     Rejoins,
 }
 
-/// What a server did.
+/// Counters of a server.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Counts {
     /// Requests multicast.
     pub requests: u64,
-    /// What was no request, or came when nothing could be multicast.
+    /// Messages that were no request, or that came when nothing could be multicast.
     pub requests_dropped: u64,
     /// Commands delivered.
     pub delivered: u64,
     /// Clients answered.
     pub answers: u64,
-    /// Answers for which there was no room.
+    /// Replies dropped because the queue was full.
     pub answers_dropped: u64,
-    /// Times that it gave its registers to somebody who joined.
+    /// Times that it gave its registers to a joining member.
     pub states_given: u64,
     /// Views.
     pub views: u64,
 }
 
 /// A state that is being given.
-struct Giving {
-    to: Life,
+struct OutgoingSnapshot {
+    to: Incarnation,
     bytes: Vec<u8>,
-    given: usize,
+    sent: usize,
 }
 
 struct Server {
     machine: Machine,
     /// It has the registers.
     serves: bool,
-    /// It told so.
-    has_told: bool,
-    giving: Vec<Giving>,
-    getting: Vec<u8>,
+    /// It has reported that it serves.
+    has_reported: bool,
+    outgoing: Vec<OutgoingSnapshot>,
+    incoming: Vec<u8>,
     counts: Counts,
 }
 
-/// Serves until `stop` is asked. `tell` hears what happens meanwhile.
+/// Serves until `stop` is requested. Passes each event to `report`.
 ///
 /// # Errors
-/// The daemon refuses the group, or is gone; `tell` fails.
+/// The daemon refuses the group or is gone, or `report` fails.
 pub fn serve(
     device: &Device,
     group: &str,
     options: GroupOptions,
     stop: &Stop,
-    tell: &mut dyn FnMut(News) -> Result<()>,
+    report: &mut dyn FnMut(News) -> Result<()>,
 ) -> Result<Counts> {
     let mut verbs = device.verbs()?;
     let mut requests = device.receive_queue(&format!("{QUEUE_PREFIX}{group}"), REQUESTS_BYTES)?;
@@ -106,17 +106,18 @@ pub fn serve(
     let mut server = Server {
         machine: Machine::default(),
         serves: false,
-        has_told: false,
-        giving: Vec::new(),
-        getting: Vec::new(),
+        has_reported: false,
+        outgoing: Vec::new(),
+        incoming: Vec::new(),
         counts: Counts::default(),
     };
-    // One request that found no room in the group, or came while the group was waited for.
+    // A request for which the group had no space, or that came while the server waited for the
+    // group.
     let mut waiting: Option<Vec<u8>> = None;
     let mut leaves_until: Option<Instant> = None;
     loop {
         let now = Instant::now();
-        if stop.is_asked() && leaves_until.is_none() {
+        if stop.is_requested() && leaves_until.is_none() {
             leaves_until = Some(now + LEAVE_PATIENCE);
             member.leave();
         }
@@ -124,54 +125,54 @@ pub fn serve(
             return Ok(server.counts);
         }
         server.take_requests(&mut requests, &mut member, &mut waiting)?;
-        server.give(&mut member);
+        server.send_snapshots(&mut member);
         drain(&mut verbs)?;
         let is_full = waiting.is_some();
-        let gives = !server.giving.is_empty();
-        let own = member.life();
-        let event = member.next_unless(&mut verbs, Some(now + ASK_EVERY), || {
+        let has_outgoing = !server.outgoing.is_empty();
+        let own = member.incarnation();
+        let event = member.next_unless(&mut verbs, Some(now + POLL_INTERVAL), || {
             if !is_full && waiting.is_none() {
                 waiting = server.counts.next_request(&mut requests)?;
             }
-            Ok(gives || (!is_full && waiting.is_some()))
+            Ok(has_outgoing || (!is_full && waiting.is_some()))
         });
         let event = match event {
             Ok(Some(event)) => event,
             Ok(None) | Err(Error::Deadline { .. }) => continue,
             Err(error) => return Err(error.into()),
         };
-        let (next, answer) = server.hear(&event, own);
+        let (next, answer) = server.on_event(&event, own);
         if let Some((to, bytes)) = answer {
             server.answer(&mut verbs, to, &bytes)?;
         }
         match next {
             Next::Nothing => {}
-            Next::Tell(news) => tell(news)?,
+            Next::Report(news) => report(news)?,
             Next::Rejoin(news) => {
-                tell(news)?;
+                report(news)?;
                 if leaves_until.is_some() {
                     return Ok(server.counts);
                 }
-                tell(News::Rejoins)?;
-                // What it had is of a past that the others went on from.
+                report(News::Rejoins)?;
+                // The other members continued without this server, so its registers are obsolete.
                 server.forget();
                 member = member.rejoin()?;
             }
             Next::End => return Ok(server.counts),
         }
-        if server.serves && !server.has_told {
-            server.has_told = true;
-            tell(News::Serving {
+        if server.serves && !server.has_reported {
+            server.has_reported = true;
+            report(News::Serving {
                 registers: server.machine.len(),
             })?;
         }
     }
 }
 
-/// What follows from an event.
+/// The consequence of an event.
 enum Next {
     Nothing,
-    Tell(News),
+    Report(News),
     Rejoin(News),
     End,
 }
@@ -179,13 +180,17 @@ enum Next {
 impl Server {
     fn forget(&mut self) {
         self.machine = Machine::default();
-        (self.serves, self.has_told) = (false, false);
-        self.giving.clear();
-        self.getting.clear();
+        (self.serves, self.has_reported) = (false, false);
+        self.outgoing.clear();
+        self.incoming.clear();
     }
 
-    /// An event, and whom it has answered what.
-    fn hear(&mut self, event: &GroupEvent<'_>, own: Life) -> (Next, Option<(ReplyTo, Vec<u8>)>) {
+    /// Processes an event. Returns the consequence, and a reply with its destination.
+    fn on_event(
+        &mut self,
+        event: &GroupEvent<'_>,
+        own: Incarnation,
+    ) -> (Next, Option<(ReplyTo, Vec<u8>)>) {
         let next = match *event {
             GroupEvent::Delivered { sender, data, .. } => {
                 self.counts.delivered += 1;
@@ -193,7 +198,7 @@ impl Server {
                     return (Next::Nothing, None);
                 };
                 let answer = self.machine.apply(&command);
-                let answers = sender.life == own;
+                let answers = sender.incarnation == own;
                 let bytes = answers.then(|| (to, wire::answer(&command, &answer)));
                 return (Next::Nothing, bytes);
             }
@@ -203,33 +208,34 @@ impl Server {
                     .rank_of(own)
                     .is_some_and(|own| view.voters.contains(own));
                 self.serves |= votes;
-                Next::Tell(News::View {
+                Next::Report(News::View {
                     number: view.number,
                     members: view.members.len(),
                     voters: view.voters.len(),
                 })
             }
             GroupEvent::StateWanted { to } => {
-                self.giving.retain(|giving| giving.to != to.life);
-                self.giving.push(Giving {
-                    to: to.life,
+                self.outgoing
+                    .retain(|outgoing| outgoing.to != to.incarnation);
+                self.outgoing.push(OutgoingSnapshot {
+                    to: to.incarnation,
                     bytes: self.machine.snapshot(),
-                    given: 0,
+                    sent: 0,
                 });
                 Next::Nothing
             }
             GroupEvent::State { data, last, .. } => {
-                self.getting.extend_from_slice(data);
+                self.incoming.extend_from_slice(data);
                 if !last {
                     return (Next::Nothing, None);
                 }
-                let bytes = std::mem::take(&mut self.getting);
+                let bytes = std::mem::take(&mut self.incoming);
                 match Machine::restore(&bytes) {
                     Ok(machine) => self.machine = machine,
                     Err(_) => {
                         return (
                             Next::Rejoin(News::Stopped {
-                                why: "the registers that came cannot be read".to_owned(),
+                                why: "the received registers cannot be decoded".to_owned(),
                             }),
                             None,
                         );
@@ -239,18 +245,18 @@ impl Server {
                 Next::Nothing
             }
             GroupEvent::StateVoid => {
-                self.getting.clear();
+                self.incoming.clear();
                 Next::Nothing
             }
             GroupEvent::Stopped { why, .. } => {
                 let news = News::Stopped { why: reason(&why) };
                 match why {
-                    Stopped::Minority { .. } => Next::Tell(news),
+                    Stopped::Minority { .. } => Next::Report(news),
                     Stopped::Excluded | Stopped::OtherGroup { .. } => Next::Rejoin(news),
                 }
             }
             GroupEvent::Left => Next::End,
-            GroupEvent::Stable { .. } | GroupEvent::Fate { .. } => Next::Nothing,
+            GroupEvent::Stable { .. } | GroupEvent::Outcome { .. } => Next::Nothing,
         };
         (next, None)
     }
@@ -275,28 +281,28 @@ impl Server {
                     *waiting = Some(bytes);
                     return Ok(());
                 }
-                // The client asks another server.
+                // The client tries another server.
                 Err(_) => self.counts.requests_dropped += 1,
             }
         }
         Ok(())
     }
 
-    fn give(&mut self, member: &mut Group<'_>) {
-        let given = &mut self.counts.states_given;
-        self.giving.retain_mut(|giving| {
+    fn send_snapshots(&mut self, member: &mut Group<'_>) {
+        let sent = &mut self.counts.states_given;
+        self.outgoing.retain_mut(|outgoing| {
             loop {
-                let end = giving.bytes.len().min(giving.given + STATE_BYTES_MAX);
-                let last = end == giving.bytes.len();
-                let piece = &giving.bytes[giving.given..end];
-                match member.give_state(giving.to, piece, last) {
-                    Ok(()) => giving.given = end,
+                let end = outgoing.bytes.len().min(outgoing.sent + STATE_BYTES_MAX);
+                let last = end == outgoing.bytes.len();
+                let piece = &outgoing.bytes[outgoing.sent..end];
+                match member.send_snapshot(outgoing.to, piece, last) {
+                    Ok(()) => outgoing.sent = end,
                     Err(Error::GroupFull { .. }) => return true,
-                    // It is wanted anew, or never.
+                    // The joining member requests the state again, or never.
                     Err(_) => return false,
                 }
                 if last {
-                    *given += 1;
+                    *sent += 1;
                     return false;
                 }
             }
@@ -307,7 +313,7 @@ impl Server {
         let queue = RemoteRegion::from_key(Guid::new(to.node), to.rkey, 0, Rights::SEND);
         match verbs.post(&queue, Verb::Send { data: bytes }, Mode::OnePhase, 0) {
             Ok(_) => self.counts.answers += 1,
-            // The client asks again.
+            // The client sends the request again.
             Err(Error::QueueFull { .. }) => self.counts.answers_dropped += 1,
             Err(error) => return Err(error.into()),
         }
@@ -331,10 +337,11 @@ impl Counts {
     }
 }
 
-/// How answers ended does not matter: who got none asks again.
+/// Drains the completions of replies. Their outcome does not matter: a client without a reply sends
+/// again.
 fn drain(verbs: &mut Verbs<'_>) -> Result<()> {
-    let mut ends = [(); 16].map(|()| Completion::default());
-    while verbs.poll(&mut ends)? == ends.len() {}
+    let mut completions = [(); 16].map(|()| Completion::default());
+    while verbs.poll(&mut completions)? == completions.len() {}
     Ok(())
 }
 

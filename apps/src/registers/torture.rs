@@ -1,4 +1,4 @@
-//! Clients that ask for anything at all, for a while, and keep what they were told.
+//! Clients that execute random operations for a while and record the replies.
 
 use std::{
     path::{Path, PathBuf},
@@ -14,26 +14,27 @@ use anyhow::Result;
 use covalent_verbs::Device;
 
 use super::{
-    ask::{Asker, Node},
     history::{Clock, Operation},
     machine::{Answer, Op},
+    requester::{Node, Requester},
 };
 use crate::{random::Random, stop::Stop};
 
-/// Operations of one register, about: then the clients go on to another one, because the search in a history takes the square of its length.
+/// Approximate number of operations per register. Then the clients move to another register,
+/// because the search time grows with the square of a history's length.
 const OPERATIONS_OF_A_REGISTER: u64 = 400;
 
 /// How long a client tries to reach its daemon again before it looks whether it is time to end.
 const ATTACH_PAUSE: Duration = Duration::from_millis(10);
 
-/// What clients do.
+/// The work of the clients.
 #[derive(Debug, Clone)]
 pub struct Plan {
     /// The group.
     pub group: String,
     /// Where the clients attach: as many as there are sockets here.
     pub sockets: Vec<PathBuf>,
-    /// Where they ask.
+    /// The nodes whose servers the clients use.
     pub nodes: Vec<Node>,
     /// Registers at a time.
     pub registers: u64,
@@ -43,14 +44,14 @@ pub struct Plan {
     pub patience: Duration,
     /// How long a client waits for an answer before it gives up.
     pub give_up: Duration,
-    /// Chooses what is done.
+    /// Seed of the operations.
     pub seed: u64,
 }
 
-/// Runs the clients, each in a thread, and returns what all of them were told.
+/// Runs each client in its own thread and returns the operations of all clients.
 ///
 /// # Errors
-/// A client could do nothing at all.
+/// A client could not execute any operation.
 pub fn torture(plan: &Plan, stop: &Stop) -> Result<Vec<Operation>> {
     let history = Mutex::new(Vec::new());
     let begun = AtomicU64::new(0);
@@ -95,14 +96,14 @@ struct AtWork<'a> {
     begun: &'a AtomicU64,
     history: &'a Mutex<Vec<Operation>>,
     random: Random,
-    /// The register that it saw last, and what it saw.
+    /// The register that the client observed last, and its value.
     last_seen: Option<(Vec<u8>, Option<Vec<u8>>)>,
     written: u64,
 }
 
 impl AtWork<'_> {
     fn is_over(&self) -> bool {
-        self.stop.is_asked() || Instant::now() >= self.until
+        self.stop.is_requested() || Instant::now() >= self.until
     }
 
     fn run(&mut self) -> Result<()> {
@@ -110,7 +111,7 @@ impl AtWork<'_> {
         let mut worked = false;
         while !self.is_over() {
             // A daemon that is gone may come again.
-            if let Err(error) = self.stay(&mut worked) {
+            if let Err(error) = self.work_attached(&mut worked) {
                 problem = Some(error);
                 thread::sleep(ATTACH_PAUSE);
             }
@@ -122,37 +123,37 @@ impl AtWork<'_> {
     }
 
     /// Works on one device until the time is over.
-    fn stay(&mut self, worked: &mut bool) -> Result<()> {
+    fn work_attached(&mut self, worked: &mut bool) -> Result<()> {
         let device = Device::attach(self.socket, "covalent-registers torture")?;
         let plan = self.plan;
-        let mut asker = Asker::new(&device, &plan.group, &plan.nodes, plan.patience)?;
+        let mut requester = Requester::new(&device, &plan.group, &plan.nodes, plan.patience)?;
         while !self.is_over() {
-            if !asker.open(Instant::now() + plan.give_up)? {
-                asker.renew();
+            if !requester.open(Instant::now() + plan.give_up)? {
+                requester.renew();
                 continue;
             }
-            let op = self.choose(asker.id());
+            let op = self.choose(requester.id());
             let mut operation = Operation {
-                client: asker.id(),
+                client: requester.id(),
                 op: op.clone(),
                 called_ns: self.clock.now_ns(),
                 answered: None,
             };
-            let answer = asker.execute(op, Instant::now() + plan.give_up);
+            let answer = requester.execute(op, Instant::now() + plan.give_up);
             let now_ns = self.clock.now_ns();
             if let Ok(Some(answer)) = &answer {
                 operation.answered = Some((now_ns, answer.clone()));
                 *worked = true;
             }
             self.learn(&operation);
-            let is_open = operation.told().is_none();
+            let is_open = operation.reported().is_none();
             self.history
                 .lock()
                 .unwrap_or_else(std::sync::PoisonError::into_inner)
                 .push(operation);
             answer?;
             if is_open {
-                asker.renew();
+                requester.renew();
             }
         }
         Ok(())
@@ -163,13 +164,14 @@ impl AtWork<'_> {
         let registers = self.plan.registers.max(1);
         let period = begun / (registers * OPERATIONS_OF_A_REGISTER);
         let key = format!("{}.{period}", self.random.below(registers)).into_bytes();
-        // No value is written twice, so that each tells which write it was.
+        // No value is written twice, so each value identifies its write.
         self.written += 1;
         let value = format!("{client:016x}.{}", self.written).into_bytes();
         match self.random.below(4) {
             0 => Op::Put { key, value },
             1 => match self.last_seen.take() {
-                // Of the register that it saw, so that some find what they expect.
+                // Use the register that was observed last, so that some swaps find the expected
+                // value.
                 Some((seen, expected)) if seen.ends_with(format!(".{period}").as_bytes()) => {
                     Op::Cas {
                         key: seen,
@@ -189,7 +191,7 @@ impl AtWork<'_> {
 
     fn learn(&mut self, operation: &Operation) {
         let Some(key) = operation.key() else { return };
-        let seen = match (operation.told(), &operation.op) {
+        let seen = match (operation.reported(), &operation.op) {
             (Some((_, Answer::Value(value) | Answer::Differs(value))), _) => value.clone(),
             (Some((_, Answer::Done)), Op::Put { value, .. }) => Some(value.clone()),
             (Some((_, Answer::Done)), Op::Cas { new, .. }) => Some(new.clone()),

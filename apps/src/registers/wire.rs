@@ -12,7 +12,7 @@ use super::machine::{Answer, Command, KEY_BYTES_MAX, Op, VALUE_BYTES_MAX};
 
 const VERSION: u8 = 1;
 
-/// What was read is not what it should be.
+/// The bytes do not have the expected format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Unreadable;
 
@@ -35,10 +35,10 @@ pub fn request(rkey: u32, command: &Command) -> Vec<u8> {
     bytes.0
 }
 
-/// Reads a request that came from a node.
+/// Parses a request from a node.
 ///
 /// # Errors
-/// It is none.
+/// The bytes are no request.
 pub fn read_request(node: u64, bytes: &[u8]) -> Result<(ReplyTo, Command), Unreadable> {
     let mut bytes = Reader::new(bytes);
     bytes.version()?;
@@ -48,7 +48,7 @@ pub fn read_request(node: u64, bytes: &[u8]) -> Result<(ReplyTo, Command), Unrea
     Ok((ReplyTo { node, rkey }, command))
 }
 
-/// What a server multicasts.
+/// Encodes the multicast of a server.
 #[must_use]
 pub fn multicast(to: ReplyTo, command: &Command) -> Vec<u8> {
     let mut bytes = Writer::default();
@@ -58,10 +58,10 @@ pub fn multicast(to: ReplyTo, command: &Command) -> Vec<u8> {
     bytes.0
 }
 
-/// Reads what a server multicast.
+/// Parses the multicast of a server.
 ///
 /// # Errors
-/// It is none of that.
+/// The bytes are no such multicast.
 pub fn read_multicast(bytes: &[u8]) -> Result<(ReplyTo, Command), Unreadable> {
     let mut bytes = Reader::new(bytes);
     let node = bytes.word()?;
@@ -82,10 +82,10 @@ pub fn answer(command: &Command, answer: &Answer) -> Vec<u8> {
     bytes.0
 }
 
-/// Reads an answer: whose, to which of its commands, and what.
+/// Parses a reply: the client, the number of its command, and the result.
 ///
 /// # Errors
-/// It is none.
+/// The bytes are no reply.
 pub fn read_answer(bytes: &[u8]) -> Result<(u64, u64, Answer), Unreadable> {
     let mut bytes = Reader::new(bytes);
     bytes.version()?;
@@ -292,15 +292,32 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_written_is_read_again(
-            client: u64, number: u64, op in ops(), node: u64, rkey: u32, value in proptest::option::of(values()),
+        fn written_messages_are_read_back_unchanged(
+            client: u64,
+            number: u64,
+            op in ops(),
+            node: u64,
+            rkey: u32,
+            value in proptest::option::of(values()),
         ) {
             let command = Command { client, number, op };
             let to = ReplyTo { node, rkey };
-            prop_assert_eq!(read_request(node, &request(rkey, &command)), Ok((to, command.clone())));
+            prop_assert_eq!(
+                read_request(node, &request(rkey, &command)),
+                Ok((to, command.clone())),
+            );
             prop_assert_eq!(read_multicast(&multicast(to, &command)), Ok((to, command.clone())));
-            for said in [Answer::Done, Answer::Value(value.clone()), Answer::Differs(value), Answer::NoRoom, Answer::Forgotten] {
-                prop_assert_eq!(read_answer(&answer(&command, &said)), Ok((client, number, said)));
+            for original in [
+                Answer::Done,
+                Answer::Value(value.clone()),
+                Answer::Differs(value),
+                Answer::NoRoom,
+                Answer::Forgotten,
+            ] {
+                prop_assert_eq!(
+                    read_answer(&answer(&command, &original)),
+                    Ok((client, number, original)),
+                );
             }
             let long = request(rkey, &command);
             prop_assert_eq!(read_request(node, &long[..long.len() - 1]), Err(Unreadable));
@@ -308,7 +325,9 @@ mod tests {
         }
 
         #[test]
-        fn any_bytes_end(bytes in proptest::collection::vec(any::<u8>(), 0..400)) {
+        fn the_reader_terminates_on_any_bytes(
+            bytes in proptest::collection::vec(any::<u8>(), 0..400),
+        ) {
             let _ = read_request(1, &bytes);
             let _ = read_multicast(&bytes);
             let _ = read_answer(&bytes);

@@ -1,6 +1,7 @@
-//! Reading `.pcap` files, the broken ones too.
+//! Reads `.pcap` files, including broken ones.
 //!
-//! Format: <https://datatracker.ietf.org/doc/html/draft-ietf-opsawg-pcap>. Both byte orders, micro- and nanoseconds.
+//! Format: <https://datatracker.ietf.org/doc/html/draft-ietf-opsawg-pcap>. Both byte orders, micro-
+//! and nanoseconds.
 
 use std::{
     fs, io,
@@ -19,7 +20,7 @@ const RECORD_BYTES_MAX: u32 = 256 * 1024;
 /// LINKTYPE_ETHERNET.
 const LINKTYPE_ETHERNET: u32 = 1;
 
-/// The link type's place in its header word; the rest says whether frames end in an FCS.
+/// Mask of the link type in its header word. The other bits specify whether frames end in an FCS.
 const LINKTYPE_MASK: u32 = 0x0000_ffff;
 
 /// First word of a pcapng file, in either byte order.
@@ -28,20 +29,20 @@ const PCAPNG_MAGIC: [u8; 4] = [0x0a, 0x0d, 0x0d, 0x0a];
 /// One file's frames, in their order.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Capture {
-    /// The file's name, or what the sample calls itself.
+    /// The name of the file or of the sample.
     pub name: String,
     /// Frames as they were captured, without FCS. Some are shorter than the wire had them.
     pub frames: Vec<Box<[u8]>>,
 }
 
-/// A file that is not wholly a capture. What could be read of it before `problem` is used.
+/// A file that is not a complete capture. The frames before `problem` are used.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct BadCapture {
     /// The file.
     pub file: PathBuf,
     /// Frames read before the problem.
     pub frames_read: usize,
-    /// What is wrong with it, and where.
+    /// The problem and its place in the file.
     pub problem: String,
 }
 
@@ -54,10 +55,10 @@ pub struct Loaded {
     pub bad: Vec<BadCapture>,
 }
 
-/// Reads every `.pcap` file that `paths` name or that lies straight in a directory that they name.
+/// Reads every file in `paths`, and every `.pcap` file directly in a directory in `paths`.
 ///
 /// # Errors
-/// A path that does not exist or cannot be read; broken *contents* are no error but a [`BadCapture`].
+/// A path does not exist or cannot be read. Broken *contents* are no error but a [`BadCapture`].
 pub fn load(paths: &[PathBuf]) -> io::Result<Loaded> {
     let mut loaded = Loaded::default();
     for path in paths {
@@ -117,7 +118,7 @@ fn add(loaded: &mut Loaded, path: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// The frames of one file's contents, and what stopped the reading if it was not the end.
+/// Returns the frames of one file's contents, and the problem that stopped the parser, if any.
 #[must_use]
 pub fn parse(contents: &[u8]) -> (Vec<Box<[u8]>>, Option<String>) {
     let mut frames = Vec::new();
@@ -162,7 +163,8 @@ pub fn parse(contents: &[u8]) -> (Vec<Box<[u8]>>, Option<String>) {
                 );
             }
             Ok((after, packet)) => {
-                // An empty record stands for a packet of which nothing was captured: there is nothing to send.
+                // An empty record is a packet of which nothing was captured: there is nothing to
+                // send.
                 if !packet.data.is_empty() {
                     frames.push(packet.data.into());
                 }
@@ -240,14 +242,14 @@ mod tests {
     }
 
     #[test]
-    fn an_fcs_length_beside_the_link_type_is_looked_over() {
+    fn an_fcs_length_in_the_link_type_field_is_ignored() {
         let mut contents = file(Endianness::Little, TsResolution::MicroSecond, &[b"frame"]);
         contents[20..24].copy_from_slice(&0x3000_0001u32.to_le_bytes());
         assert_eq!(parse(&contents).1, None);
     }
 
     #[test]
-    fn broken_files_keep_what_was_read_and_say_what_broke() {
+    fn broken_files_keep_their_frames_and_name_the_problem() {
         let whole = file(
             Endianness::Little,
             TsResolution::MicroSecond,
@@ -306,7 +308,10 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_bytes_are_survived(mut contents in prop::collection::vec(any::<u8>(), 0..512), pretend: bool) {
+        fn the_reader_survives_any_bytes(
+            mut contents in prop::collection::vec(any::<u8>(), 0..512),
+            pretend: bool,
+        ) {
             if pretend && contents.len() >= 24 {
                 contents[..4].copy_from_slice(&0xa1b2_c3d4u32.to_le_bytes());
                 contents[20..24].copy_from_slice(&1u32.to_le_bytes());

@@ -1,13 +1,14 @@
-//! Comparison of what comes back with what was sent: every frame, every byte, in order.
+//! Compares the returning frames with the sent ones: every frame, every byte, in order.
 
 use std::collections::VecDeque;
 
 use serde::Serialize;
 
-/// Shortest Ethernet frame without FCS. NICs pad shorter ones with zeroes, so a short frame may come back longer.
+/// Shortest Ethernet frame without FCS. NICs pad shorter frames with zeroes, so a short frame may
+/// come back longer.
 const PADDED_FRAME_BYTES: usize = 60;
 
-/// Frames that came back and are remembered to know a second copy when it comes.
+/// Returned frames that are remembered to detect duplicates.
 const REMEMBERED: usize = 256;
 
 /// Overtaken frames that are still hoped for. Beyond that the oldest is lost for good.
@@ -20,10 +21,11 @@ struct Sent {
     at_ns: u64,
 }
 
-/// What an arriving frame was.
+/// The kind of an arriving frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Arrival {
-    /// The next frame expected, or the first one expected after some that are missing; its round-trip time.
+    /// The next expected frame, or the first expected frame after missing ones, with its round-trip
+    /// time.
     Expected {
         /// From sending to arrival.
         rtt_ns: u64,
@@ -40,33 +42,34 @@ pub enum Arrival {
         /// The first byte that differs, or the shorter's length.
         at_byte: usize,
     },
-    /// Nothing that is under way.
+    /// It matches no frame in flight.
     Unknown,
 }
 
 /// How the comparison went.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Tally {
-    /// Frames that came back unaltered, late ones and padded ones included.
+    /// Frames that came back unaltered, including late and padded ones.
     pub received_packets: u64,
     /// Their bytes, as sent.
     pub received_bytes: u64,
     /// Frames that came back with other bytes.
     pub mismatched_packets: u64,
-    /// Frames that never came back in any shape.
+    /// Frames that never came back in any form.
     pub lost_packets: u64,
     /// Frames that came back after a later one.
     pub reordered_packets: u64,
     /// Second copies.
     pub duplicated_packets: u64,
-    /// Frames that nobody here sent: other traffic of the port.
+    /// Frames that this process did not send: other traffic of the port.
     pub foreign_packets: u64,
-    /// Frames of fewer than 60 bytes that came back padded to 60 with zeroes, as NICs do. They count as received.
+    /// Frames of fewer than 60 bytes that came back zero-padded to 60, as NICs do. They count as
+    /// received.
     pub padded_packets: u64,
 }
 
 impl Tally {
-    /// Whether everything came back once, unaltered and in order.
+    /// Whether every frame came back once, unaltered and in order.
     #[must_use]
     pub const fn is_exact(&self) -> bool {
         self.mismatched_packets == 0
@@ -88,25 +91,27 @@ impl Tally {
     }
 }
 
-/// The frames under way on one port, oldest first. Frames are named by their index in a list that the caller keeps.
+/// The frames in flight on one port, oldest first. The index in a list that the caller keeps
+/// identifies a frame.
 #[derive(Debug, Default)]
 pub struct Comparison {
-    under_way: VecDeque<Sent>,
+    in_flight: VecDeque<Sent>,
     /// As they lie in a pipe: each rounded up to its quanta.
-    under_way_bytes: usize,
+    bytes_in_flight: usize,
     /// Overtaken, still hoped for.
     overdue: VecDeque<Sent>,
-    /// The last ones that came back.
+    /// The last frames that came back.
     returned: VecDeque<u32>,
     tally: Tally,
     /// Overtaken and no longer hoped for.
     gone: u64,
-    /// Arrivals that look like an altered frame. Only as many of them as frames are missing in the end were that.
+    /// Arrivals that look like an altered frame. At the end, at most as many of them as frames are
+    /// missing count as altered.
     suspects: u64,
 }
 
 impl Comparison {
-    /// Nothing under way.
+    /// No frame is in flight.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -114,28 +119,28 @@ impl Comparison {
 
     /// `frame` was sent.
     pub fn sent(&mut self, frame: u32, frames: &[Box<[u8]>], at_ns: u64) {
-        self.under_way.push_back(Sent { frame, at_ns });
-        self.under_way_bytes += ring_bytes(&frames[frame as usize]);
+        self.in_flight.push_back(Sent { frame, at_ns });
+        self.bytes_in_flight += ring_bytes(&frames[frame as usize]);
     }
 
     /// `bytes` arrived.
     pub fn arrived(&mut self, bytes: &[u8], frames: &[Box<[u8]>], now_ns: u64) -> Arrival {
         let place = self
-            .under_way
+            .in_flight
             .iter()
             .position(|sent| is_same(&frames[sent.frame as usize], bytes));
         if let Some(place) = place {
-            for overtaken in self.under_way.drain(..place) {
-                self.under_way_bytes -= ring_bytes(&frames[overtaken.frame as usize]);
+            for overtaken in self.in_flight.drain(..place) {
+                self.bytes_in_flight -= ring_bytes(&frames[overtaken.frame as usize]);
                 self.overdue.push_back(overtaken);
             }
             self.forget_oldest_overdue();
-            let Some(sent) = self.under_way.pop_front() else {
+            let Some(sent) = self.in_flight.pop_front() else {
                 return Arrival::Unknown;
             };
-            self.under_way_bytes -= ring_bytes(&frames[sent.frame as usize]);
+            self.bytes_in_flight -= ring_bytes(&frames[sent.frame as usize]);
             return Arrival::Expected {
-                rtt_ns: self.came_back(sent, bytes, frames, now_ns),
+                rtt_ns: self.record_return(sent, bytes, frames, now_ns),
             };
         }
         if let Some(place) = self
@@ -146,7 +151,7 @@ impl Comparison {
         {
             self.tally.reordered_packets += 1;
             return Arrival::Late {
-                rtt_ns: self.came_back(sent, bytes, frames, now_ns),
+                rtt_ns: self.record_return(sent, bytes, frames, now_ns),
             };
         }
         if self
@@ -158,7 +163,7 @@ impl Comparison {
             return Arrival::Duplicate;
         }
         let altered = self
-            .under_way
+            .in_flight
             .front()
             .or(self.overdue.front())
             .and_then(|sent| alteration(&frames[sent.frame as usize], bytes));
@@ -174,7 +179,13 @@ impl Comparison {
         }
     }
 
-    fn came_back(&mut self, sent: Sent, bytes: &[u8], frames: &[Box<[u8]>], now_ns: u64) -> u64 {
+    fn record_return(
+        &mut self,
+        sent: Sent,
+        bytes: &[u8],
+        frames: &[Box<[u8]>],
+        now_ns: u64,
+    ) -> u64 {
         let frame = &frames[sent.frame as usize];
         self.tally.received_packets += 1;
         self.tally.received_bytes += frame.len() as u64;
@@ -186,10 +197,11 @@ impl Comparison {
         now_ns.saturating_sub(sent.at_ns)
     }
 
-    /// Gives up on everything under way: it counts as lost unless it still comes. Sending can go on.
+    /// Gives up on all frames in flight. They count as lost unless they still come back. Sending
+    /// can continue.
     pub fn give_up(&mut self) {
-        self.under_way_bytes = 0;
-        self.overdue.append(&mut self.under_way);
+        self.bytes_in_flight = 0;
+        self.overdue.append(&mut self.in_flight);
         self.forget_oldest_overdue();
     }
 
@@ -199,23 +211,24 @@ impl Comparison {
         self.overdue.drain(..excess);
     }
 
-    /// Frames under way.
+    /// Frames in flight.
     #[must_use]
-    pub fn under_way_packets(&self) -> usize {
-        self.under_way.len()
+    pub fn packets_in_flight(&self) -> usize {
+        self.in_flight.len()
     }
 
-    /// The room that they take in a pipe, in bytes: each rounded up to a multiple of 64.
+    /// The space of these frames in a pipe in bytes: each frame is rounded up to a multiple of 64.
     #[must_use]
-    pub const fn under_way_bytes(&self) -> usize {
-        self.under_way_bytes
+    pub const fn bytes_in_flight(&self) -> usize {
+        self.bytes_in_flight
     }
 
-    /// How it stands now. Frames under way are not lost yet, overtaken ones are.
+    /// Returns the current counts. Frames in flight are not lost yet; overtaken frames are.
     #[must_use]
     pub fn tally(&self) -> Tally {
         let missing = self.gone + self.overdue.len() as u64;
-        // Each altered frame leaves its original missing. A suspect without one was somebody else's frame.
+        // Each altered frame leaves its original missing. A suspect without a missing original is
+        // foreign.
         let mismatched_packets = self.suspects.min(missing);
         Tally {
             mismatched_packets,
@@ -226,7 +239,7 @@ impl Comparison {
     }
 }
 
-/// What a frame takes of a pipe.
+/// The space that a frame takes in a pipe, in bytes.
 #[must_use]
 pub const fn ring_bytes(frame: &[u8]) -> usize {
     frame.len().next_multiple_of(64)
@@ -243,7 +256,8 @@ fn is_same(frame: &[u8], bytes: &[u8]) -> bool {
         && bytes[frame.len()..].iter().all(|byte| *byte == 0)
 }
 
-/// Where `bytes` first differs from `frame`, if at least half of the longer of the two is the same in both.
+/// Returns the first position at which `bytes` differs from `frame`, if at least half of the longer
+/// one is the same in both.
 fn alteration(frame: &[u8], bytes: &[u8]) -> Option<usize> {
     let same = frame
         .iter()
@@ -280,9 +294,9 @@ mod tests {
     }
 
     #[test]
-    fn all_back_in_order_is_exact() {
+    fn frames_returned_in_order_are_exact() {
         let (mut comparison, frames) = sent(3);
-        assert_eq!(comparison.under_way_bytes(), 192);
+        assert_eq!(comparison.bytes_in_flight(), 192);
         for (index, frame) in frames.iter().enumerate() {
             let arrival = comparison.arrived(frame, &frames, 100);
             assert_eq!(
@@ -296,7 +310,7 @@ mod tests {
         assert!(tally.is_exact());
         assert_eq!((tally.received_packets, tally.received_bytes), (3, 192));
         assert_eq!(
-            (comparison.under_way_packets(), comparison.under_way_bytes()),
+            (comparison.packets_in_flight(), comparison.bytes_in_flight()),
             (0, 0)
         );
     }
@@ -413,7 +427,7 @@ mod tests {
     }
 
     #[test]
-    fn equal_frames_in_a_row_are_told_apart_by_their_number_only() {
+    fn equal_frames_in_a_row_are_distinguished_by_count_only() {
         let frames: Vec<Box<[u8]>> = vec![vec![7; 64].into(), vec![7; 64].into()];
         let mut comparison = Comparison::new();
         comparison.sent(0, &frames, 0);
@@ -425,7 +439,7 @@ mod tests {
     }
 
     #[test]
-    fn a_short_frame_may_come_back_padded_with_zeroes_and_nothing_else() {
+    fn a_short_frame_may_return_padded_with_zeroes_only() {
         let frames: Vec<Box<[u8]>> = vec![vec![7; 42].into()];
         let mut padded = [0; 60];
         padded[..42].fill(7);

@@ -1,4 +1,4 @@
-//! Replaying frames through pipes and comparing what comes back.
+//! Replays frames through pipes and compares the frames that come back.
 
 pub mod capture;
 pub mod compare;

@@ -12,14 +12,14 @@ use covalent_verbs::{Device, Error, Match, RxPipe, TxPipe};
 use crate::{
     latency::Latency,
     replay::compare::{Arrival, Comparison, Tally, ring_bytes},
-    stop::{ASK_EVERY, Stop},
+    stop::{POLL_INTERVAL, Stop},
 };
 
-/// Frames pushed before the lane is told and what came back is looked at.
+/// Frames pushed before the replay publishes them to the lane and receives returning frames.
 const BURST: usize = 32;
 
 /// How often the numbers that others watch are brought up to date.
-const TELL_EVERY: Duration = Duration::from_millis(50);
+const LIVE_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Problems that are kept word for word.
 const PROBLEMS_KEPT: usize = 8;
@@ -38,13 +38,13 @@ pub enum Length {
 pub struct Settings {
     /// The port.
     pub port: String,
-    /// What of the returning traffic to receive.
+    /// The returning traffic to receive.
     pub matches: Match,
     /// When to end.
     pub length: Length,
-    /// Most frames under way.
+    /// Maximum frames in flight.
     pub window_packets: usize,
-    /// Most bytes under way, each frame rounded up to 64.
+    /// Maximum bytes in flight, each frame rounded up to a multiple of 64.
     pub window_bytes: usize,
     /// Size of each of the two pipes.
     pub pipe_bytes: u64,
@@ -52,7 +52,7 @@ pub struct Settings {
     pub patience: Duration,
 }
 
-/// What happened.
+/// The result of a replay.
 #[derive(Debug, Clone, Default)]
 pub struct Outcome {
     /// Rounds that were sent whole.
@@ -73,7 +73,7 @@ pub struct Outcome {
     pub problems: Vec<String>,
 }
 
-/// Numbers of a replay under way, for others to watch.
+/// Counters of a running replay, for other threads to read.
 #[derive(Debug, Default)]
 pub struct Live {
     /// As in [`Outcome`].
@@ -84,7 +84,7 @@ pub struct Live {
     pub received_packets: AtomicU64,
     /// As in [`Tally`].
     pub received_bytes: AtomicU64,
-    /// Frames under way.
+    /// Frames in flight.
     pub in_flight_packets: AtomicU64,
     /// All refusals.
     pub refused_packets: AtomicU64,
@@ -105,7 +105,7 @@ pub struct Pipes<'d> {
     tx: TxPipe<'d>,
 }
 
-/// Opens the pipes and binds what comes back. `device` must be on the port's lane.
+/// Opens the pipes and binds the returning traffic. `device` must be on the port's lane.
 ///
 /// # Errors
 /// The daemon refuses or is gone.
@@ -139,28 +139,28 @@ pub fn run(
         started,
         last_arrival: started,
     };
-    let mut next_tell = started;
+    let mut next_update = started;
     loop {
         let now = Instant::now();
-        let sending = !stop.is_asked() && !replay.is_sent(now);
+        let sending = !stop.is_requested() && !replay.is_sent(now);
         let blocked = sending && replay.send(now)?;
         let wait = !sending || blocked;
         let arrived = replay.receive(&mut rx, wait)?;
         let now = Instant::now();
-        if now >= next_tell {
-            next_tell = now + TELL_EVERY;
-            replay.tell(live);
+        if now >= next_update {
+            next_update = now + LIVE_INTERVAL;
+            replay.update_live(live);
         }
         if arrived {
             replay.last_arrival = now;
             continue;
         }
-        let is_over = !sending && replay.comparison.under_way_packets() == 0;
+        let is_over = !sending && replay.comparison.packets_in_flight() == 0;
         if is_over || (now - replay.last_arrival >= settings.patience && !replay.give_up()) {
             break;
         }
     }
-    replay.tell(live);
+    replay.update_live(live);
     Ok(replay.finish())
 }
 
@@ -172,7 +172,7 @@ struct Replay<'a> {
     outcome: Outcome,
     next: usize,
     started: Instant,
-    /// When something last came back, or was given up.
+    /// When a frame last came back or was given up.
     last_arrival: Instant,
 }
 
@@ -184,7 +184,7 @@ impl Replay<'_> {
         }
     }
 
-    /// Sends a burst. Returns whether there is no room for more before something comes back.
+    /// Sends a burst. Returns whether there is no space until a frame comes back.
     fn send(&mut self, now: Instant) -> Result<bool> {
         let at_ns = (now - self.started).as_nanos() as u64;
         let mut blocked = false;
@@ -196,8 +196,8 @@ impl Replay<'_> {
             }
             match self.tx.push(frame) {
                 Ok(()) => {
-                    if self.comparison.under_way_packets() == 0 {
-                        // The clock of silence starts with the first frame under way.
+                    if self.comparison.packets_in_flight() == 0 {
+                        // The silence timer starts with the first frame in flight.
                         self.last_arrival = now;
                     }
                     self.comparison.sent(self.next as u32, self.frames, at_ns);
@@ -228,17 +228,19 @@ impl Replay<'_> {
     }
 
     fn has_room(&self, frame: &[u8]) -> bool {
-        // One frame may always be under way, or a small window would never let a long one pass.
-        self.comparison.under_way_packets() == 0
-            || (self.comparison.under_way_packets() < self.settings.window_packets
-                && self.comparison.under_way_bytes() + ring_bytes(frame)
+        // One frame may always be in flight: otherwise a small window would never pass a long
+        // frame.
+        self.comparison.packets_in_flight() == 0
+            || (self.comparison.packets_in_flight() < self.settings.window_packets
+                && self.comparison.bytes_in_flight() + ring_bytes(frame)
                     <= self.settings.window_bytes)
     }
 
-    /// Compares what has come back; waits a little for it if there is nothing else to do. Returns whether anything came.
+    /// Compares the returned frames. Waits briefly for them if `wait`. Returns whether a sent frame
+    /// came back.
     fn receive(&mut self, rx: &mut RxPipe<'_>, wait: bool) -> Result<bool> {
         let batch = if wait {
-            match rx.recv_deadline(Instant::now() + ASK_EVERY) {
+            match rx.recv_deadline(Instant::now() + POLL_INTERVAL) {
                 Err(Error::Deadline { .. }) => return Ok(false),
                 batch => batch?,
             }
@@ -257,7 +259,8 @@ impl Replay<'_> {
                 }
                 Arrival::Altered { at_byte } => {
                     let problem = format!(
-                        "port {}: a frame of {} bytes came that is like an expected one up to byte {at_byte}",
+                        "port {}: received a frame of {} bytes that matches an expected frame only \
+                         up to byte {at_byte}",
                         self.settings.port,
                         bytes.len()
                     );
@@ -265,7 +268,7 @@ impl Replay<'_> {
                 }
                 Arrival::Duplicate => {
                     let problem = format!(
-                        "port {}: a frame of {} bytes came twice",
+                        "port {}: received a frame of {} bytes twice",
                         self.settings.port,
                         bytes.len()
                     );
@@ -275,17 +278,17 @@ impl Replay<'_> {
             }
         }
         batch.free_all();
-        let came_back = self.comparison.tally().received_packets > before;
-        if came_back {
+        let has_returned = self.comparison.tally().received_packets > before;
+        if has_returned {
             self.outcome.elapsed_ns = now_ns;
         }
-        Ok(came_back)
+        Ok(has_returned)
     }
 
-    /// Nothing came back for too long. Returns whether there is any use in going on.
+    /// No frame came back for too long. Returns whether it makes sense to continue.
     fn give_up(&mut self) -> bool {
         let (port, patience) = (&self.settings.port, self.settings.patience);
-        let missing = self.comparison.under_way_packets();
+        let missing = self.comparison.packets_in_flight();
         if missing == 0 {
             self.problem(format!(
                 "port {port}: its pipe stayed full for {patience:?}"
@@ -293,7 +296,7 @@ impl Replay<'_> {
             return false;
         }
         self.problem(format!(
-            "port {port}: {missing} frames did not come back within {patience:?}"
+            "port {port}: {missing} frames were not returned within {patience:?}"
         ));
         self.comparison.give_up();
         self.last_arrival = Instant::now();
@@ -306,7 +309,7 @@ impl Replay<'_> {
         }
     }
 
-    fn tell(&self, live: &Live) {
+    fn update_live(&self, live: &Live) {
         let tally = self.comparison.tally();
         let outcome = &self.outcome;
         for (place, value) in [
@@ -316,7 +319,7 @@ impl Replay<'_> {
             (&live.received_bytes, tally.received_bytes),
             (
                 &live.in_flight_packets,
-                self.comparison.under_way_packets() as u64,
+                self.comparison.packets_in_flight() as u64,
             ),
             (&live.refused_packets, outcome.refusals.values().sum()),
             (&live.mismatched_packets, tally.mismatched_packets),
@@ -333,7 +336,7 @@ impl Replay<'_> {
         if self.outcome.tally.is_exact()
             && self.outcome.sent_packets == self.outcome.tally.received_packets
         {
-            // Everything came back after all: what looked like an altered frame was somebody else's.
+            // Every frame came back after all: the frame that looked altered was foreign.
             self.outcome.problems.clear();
         }
         self.outcome

@@ -1,8 +1,8 @@
-//! A small sample of frames, for replay where there are no captures: built here, not captured anywhere.
+//! A small sample of frames for a replay without captures. It is generated here, not captured.
 
 use crate::replay::capture::Capture;
 
-/// What the reports call it.
+/// The name of the sample in reports.
 pub const SOURCE: &str = "built-in sample";
 
 const BROADCAST: [u8; 6] = [0xff; 6];
@@ -10,10 +10,11 @@ const BROADCAST: [u8; 6] = [0xff; 6];
 const A: [u8; 6] = [0x02, 0, 0, 0, 0, 0x0a];
 const B: [u8; 6] = [0x02, 0, 0, 0, 0, 0x0b];
 
-/// Frames of several protocols and of every interesting length: ARP, UDP from 60 to 1514 bytes, TCP, IPv6 neighbour
-/// discovery, one and two VLAN tags, a fragment, LLC, an EtherType that nobody knows, and a bare Ethernet header.
+/// Frames of several protocols and of all relevant lengths: ARP, UDP from 60 to 1514 bytes, TCP,
+/// IPv6 neighbor discovery, one and two VLAN tags, a fragment, LLC, an unknown EtherType, and a
+/// bare Ethernet header.
 ///
-/// IP addresses are those kept for documentation (RFC 5737, RFC 3849).
+/// The IP addresses are reserved for documentation (RFC 5737, RFC 3849).
 #[must_use]
 pub fn captures() -> Vec<Capture> {
     vec![protocols(), lengths()]

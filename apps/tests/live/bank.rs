@@ -42,7 +42,7 @@ pub fn books(mut host: App) -> Value {
     report
 }
 
-/// Checks the clients' sums against the bank's counter, as the help text says.
+/// Checks the clients' sums against the bank's counter, as the help text describes.
 pub fn assert_exact(books: &Value, clients: &[Value]) {
     let sum = |name: &str| {
         clients
@@ -173,11 +173,13 @@ fn a_killed_client_is_reclaimed_and_disturbs_no_other() {
     let (report, status) = survivor.report();
     assert!(status.success(), "{report}");
     let mut watcher = covalent_verbs::Client::connect(nodes.socket("a"), "test").unwrap();
-    eventually("both are gone", || watcher.status().unwrap().sessions == 0);
+    eventually("both sessions are closed", || {
+        watcher.status().unwrap().sessions == 0
+    });
     let books = books(host);
     assert!(
         number(&books, "counter") > 2000,
-        "what the killed one did stays done"
+        "the effects of the killed client persist"
     );
     assert_eq!(
         number(&books, "accounts_sum"),
@@ -186,7 +188,7 @@ fn a_killed_client_is_reclaimed_and_disturbs_no_other() {
 }
 
 #[test]
-fn a_lock_whose_holder_died_is_told_and_hangs_nobody() {
+fn a_lock_of_a_dead_holder_is_reported_and_blocks_no_client() {
     const LOCK: u64 = 8;
     const DEAD: u64 = 0xdead;
     let nodes = Nodes::start(&["p0"]);
@@ -219,11 +221,11 @@ fn a_lock_whose_holder_died_is_told_and_hangs_nobody() {
         "attempts pause between: {report}"
     );
 
-    let mut asked = client(&nodes, "b", &[&work[..], &["--progress-json"]].concat());
-    assert_eq!(asked.line()["type"], "ready");
-    while number(&asked.line(), "transfers") < 10 {}
-    asked.terminate();
-    let (report, status) = asked.report();
+    let mut stopped_client = client(&nodes, "b", &[&work[..], &["--progress-json"]].concat());
+    assert_eq!(stopped_client.line()["type"], "ready");
+    while number(&stopped_client.line(), "transfers") < 10 {}
+    stopped_client.terminate();
+    let (report, status) = stopped_client.report();
     assert!(status.success(), "{report}");
     assert_eq!(
         (number(&report, "locks"), &report["complete"]),
@@ -238,7 +240,7 @@ fn a_lock_whose_holder_died_is_told_and_hangs_nobody() {
 }
 
 #[test]
-fn a_client_waits_for_its_bank_and_says_when_there_is_none() {
+fn a_client_waits_for_its_bank_and_reports_a_missing_one() {
     let nodes = Nodes::start(&["p0"]);
     let early = client(
         &nodes,
@@ -276,7 +278,7 @@ fn a_client_waits_for_its_bank_and_says_when_there_is_none() {
 }
 
 #[test]
-fn the_own_node_has_a_bank_too() {
+fn a_client_can_use_the_bank_of_its_own_node() {
     let nodes = Nodes::start(&["p0"]);
     let host = host(&nodes, &[]);
     let socket = socket(&nodes, "b");

@@ -14,7 +14,7 @@ fn socket(nodes: &Nodes, name: &str) -> String {
 }
 
 #[test]
-fn the_built_in_sample_comes_back_exactly() {
+fn the_built_in_sample_returns_exactly() {
     let nodes = Nodes::start(&["p0"]);
     let (a, b) = (socket(&nodes, "a"), socket(&nodes, "b"));
     let echo = App::ready(ECHO, &["--socket", &b, "--port", "p0"]);
@@ -45,7 +45,7 @@ fn the_built_in_sample_comes_back_exactly() {
 }
 
 #[test]
-fn real_captures_come_back_exactly_and_the_rest_is_told_by_cause() {
+fn real_captures_return_exactly_and_refusals_are_reported_by_cause() {
     let collection = concat!(env!("CARGO_MANIFEST_DIR"), "/../../shared/data/captures");
     let sample = concat!(env!("CARGO_MANIFEST_DIR"), "/samples");
     let named = std::env::var("COVALENT_CAPTURES").ok();
@@ -116,7 +116,7 @@ fn two_ports_at_once_with_a_window_of_one() {
 }
 
 #[test]
-fn progress_is_told_while_it_runs() {
+fn progress_is_reported_during_a_replay() {
     let nodes = Nodes::start(&["p0"]);
     let (a, b) = (socket(&nodes, "a"), socket(&nodes, "b"));
     let _echo = App::ready(ECHO, &["--socket", &b, "--port", "p0"]);
@@ -132,18 +132,18 @@ fn progress_is_told_while_it_runs() {
             "--progress-json",
         ],
     );
-    let mut told = 0;
+    let mut reported = 0;
     let report = loop {
         let line = replay.line();
         if line["type"] == "report" {
             break line;
         }
         assert_eq!(line["type"], "progress");
-        assert!(number(&line, "received_packets") >= told);
-        told = number(&line, "received_packets");
+        assert!(number(&line, "received_packets") >= reported);
+        reported = number(&line, "received_packets");
     };
-    assert!(told > 0);
-    assert!(number(&report, "received_packets") >= told);
+    assert!(reported > 0);
+    assert!(number(&report, "received_packets") >= reported);
     assert!(number(&report, "elapsed_ns") >= 600_000_000);
 }
 
@@ -216,7 +216,7 @@ fn an_echo_counts_to_its_end() {
             "ethertype:0x0800",
         ],
     );
-    // It waits in vain for the others, so long.
+    // It waits this long for the other frames, which do not come back.
     let replay = App::start(
         REPLAY,
         &["--socket", &a, "--port", "p0", "--patience-ms", "1500"],
@@ -256,17 +256,17 @@ fn ending_early_is_clean_and_still_reports() {
     assert!(status.success(), "{report}");
     assert!(number(&report, "received_packets") > 0);
     drop(echo);
-    // Killed at whatever moment, nothing stays behind.
+    // A kill at any moment leaves no session behind.
     for name in ["a", "b"] {
         let mut client = Client::connect(nodes.socket(name), "test").unwrap();
-        eventually("every session is gone", || {
+        eventually("every session is closed", || {
             client.status().unwrap().sessions == 0
         });
     }
 }
 
 #[test]
-fn what_cannot_run_says_why() {
+fn a_program_that_cannot_run_reports_the_reason() {
     let nodes = Nodes::start(&["p0"]);
     let a = socket(&nodes, "a");
     for (path, args, expected) in [
@@ -316,7 +316,7 @@ fn what_cannot_run_says_why() {
 }
 
 #[test]
-fn the_daemons_end_ends_them() {
+fn echo_and_replay_exit_when_the_daemon_exits() {
     let mut nodes = Nodes::start(&["p0"]);
     let (a, b) = (socket(&nodes, "a"), socket(&nodes, "b"));
     let echo = App::ready(ECHO, &["--socket", &b, "--port", "p0"]);

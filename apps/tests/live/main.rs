@@ -1,5 +1,5 @@
-//! The applications as processes, on two nodes in this process that are joined by in-memory cables, which needs no privilege, or over
-//! AF_XDP ([`soak`]), which needs root.
+//! The applications as processes. Two nodes in this process are joined by in-memory cables, which
+//! need no privilege, or over AF_XDP ([`soak`]), which needs root.
 #![allow(clippy::unwrap_used)]
 
 mod bank;

@@ -14,7 +14,7 @@ use serde_json::Value;
 
 use crate::nodes::PATIENCE;
 
-/// A running application. Killed when dropped, so that no failed test leaves it behind.
+/// A running application. Dropping it kills the process, so that a failed test leaves none behind.
 pub struct App {
     child: Child,
     lines: Lines<BufReader<ChildStdout>>,
@@ -60,7 +60,10 @@ impl App {
     pub fn line(&mut self) -> Value {
         match self.lines.next() {
             Some(line) => serde_json::from_str(&line.unwrap()).unwrap(),
-            None => panic!("it said no more; stderr: {}", self.stderr()),
+            None => panic!(
+                "the process printed no further line; stderr: {}",
+                self.stderr()
+            ),
         }
     }
 
@@ -74,13 +77,13 @@ impl App {
         }
     }
 
-    /// Its end, without a report: what it wrote to stderr and how it ended.
+    /// Waits for an exit without a report. Returns the text on stderr and the exit status.
     pub fn failure(mut self) -> (String, ExitStatus) {
         let text = self.stderr();
         (text, self.end())
     }
 
-    /// Asks it to end, as a supervisor does.
+    /// Sends SIGTERM, as a supervisor does.
     pub fn terminate(&self) {
         kill(Pid::from_raw(self.child.id() as i32), Signal::SIGTERM).unwrap();
     }

@@ -1,5 +1,6 @@
-//! Debian's Prometheus scrapes two live nodes that are joined by a virtual cable: everything that `docs/metrics.md` names is there, the shipped rules are
-//! evaluated, and every query of the dashboard is answered.
+//! Debian's Prometheus scrapes two live nodes that are joined by a virtual cable. Every metric in
+//! `docs/metrics.md` is present, the shipped rules are evaluated, and every query of the dashboard
+//! succeeds.
 
 use std::{
     collections::BTreeSet,
@@ -30,7 +31,7 @@ const NODES: [(&str, &str, &str); 2] = [
     ("b", "far0", "127.0.0.1:9465"),
 ];
 
-/// What these two nodes do not have, each with the node that has it.
+/// Metrics that these two nodes do not have, each with the object that has it.
 const NOT_HERE: [(&str, &str); 3] = [
     (
         "covalent_port_device_counts_total",
@@ -77,7 +78,8 @@ fn prometheus_finds_every_documented_metric_on_two_live_nodes() {
     });
 }
 
-/// Where Prometheus is: installed, or unpacked by `make unit`. Says so if it is nowhere.
+/// Returns the path of Prometheus: installed, or unpacked by `make unit`. Prints a message if there
+/// is none.
 fn find_prometheus() -> Option<PathBuf> {
     let unpacked = repository("target/test-tools/prometheus/usr/bin/prometheus");
     let found = [PathBuf::from("prometheus"), unpacked]
@@ -103,7 +105,8 @@ fn configure(directory: &Path, (name, interface, metrics): (&str, &str, &str)) -
          [dataplane]\nidle = \"adaptive\"\nhuge_pages = \"never\"\n\
          [journal]\ndirectory = \"{0}/journal\"\nfile_mib = 1\n\
          [control]\nmetrics_listen = \"{metrics}\"\n\
-         [[port]]\nname = \"p0\"\nkind = \"af_xdp\"\ninterface = \"{interface}\"\nring_slots = 256\n",
+         [[port]]\nname = \"p0\"\nkind = \"af_xdp\"\ninterface = \"{interface}\"\nring_slots = \
+         256\n",
         base.display()
     );
     let config = Config::parse(&text, "test").unwrap();
@@ -117,8 +120,9 @@ fn is_up(socket: &Path) -> bool {
     status.is_ok_and(|status| status.links.iter().all(|link| link.state == "up"))
 }
 
-/// Has pipes and regions on both nodes, a failure of the link between them and verbs after it, while `look` runs.
-fn with_one_of_everything(devices: &[Device; 2], sockets: &[PathBuf; 2], look: impl FnOnce()) {
+/// Runs `check` while both nodes have pipes, regions and groups. Before that, the link between them
+/// fails, and verbs run after the failure.
+fn with_one_of_everything(devices: &[Device; 2], sockets: &[PathBuf; 2], check: impl FnOnce()) {
     let durable = RegionOptions::new(Rights::ALL).durable(true);
     let _kept: Vec<_> = devices
         .iter()
@@ -139,7 +143,7 @@ fn with_one_of_everything(devices: &[Device; 2], sockets: &[PathBuf; 2], look: i
     for socket in sockets {
         eventually("the link is up again", || is_up(socket));
     }
-    let _stays: Vec<_> = devices
+    let _open: Vec<_> = devices
         .iter()
         .zip(["b", "a"])
         .map(|(device, peer)| {
@@ -148,14 +152,14 @@ fn with_one_of_everything(devices: &[Device; 2], sockets: &[PathBuf; 2], look: i
             for _ in 0..100 {
                 verbs.fetch_add(&bank, 0, 1).unwrap();
             }
-            let seat = device.group_seat("alone", GroupOptions::new()).unwrap();
-            let contact = seat.contact();
-            let mut group = seat.begin(&[contact]).unwrap();
+            let builder = device.group_builder("alone", GroupOptions::new()).unwrap();
+            let contact = builder.contact();
+            let mut group = builder.begin(&[contact]).unwrap();
             group.poll(&mut verbs).unwrap();
             (verbs, group)
         })
         .collect();
-    look();
+    check();
 }
 
 /// Runs Prometheus with the shipped rules, once a second, and waits until it answers.
@@ -186,7 +190,7 @@ fn start(program: &Path, directory: &Path) -> Running {
         .unwrap();
     let running = Running(child);
     eventually("Prometheus answers", || {
-        ask("/api/v1/query?query=1").is_some()
+        http_get("/api/v1/query?query=1").is_some()
     });
     eventually("both targets are up", || {
         query("count(up{job=\"covalent\"} == 1)").is_some_and(|result| result[0]["value"][1] == "2")
@@ -216,7 +220,7 @@ fn every_documented_metric_is_scraped() {
                 "/api/v1/label/__name__/values?match[]={}",
                 encoded(&format!("{{node=\"{node}\"}}"))
             );
-            let answer = ask(&path).expect("Prometheus answers");
+            let answer = http_get(&path).expect("Prometheus answers");
             let names = answer["data"].as_array().expect("names");
             let scraped: BTreeSet<&str> = names
                 .iter()
@@ -252,7 +256,7 @@ fn every_query_of_the_dashboard_is_answered() {
     let inside = rows
         .iter()
         .flat_map(|row| row["panels"].as_array().into_iter().flatten());
-    let mut asked = 0;
+    let mut queries = 0;
     for target in rows
         .iter()
         .chain(inside)
@@ -263,21 +267,21 @@ fn every_query_of_the_dashboard_is_answered() {
             .replace("$__rate_interval", "1m")
             .replace("$node", ".*");
         assert!(query(&expr).is_some(), "Prometheus refuses {expr}");
-        asked += 1;
+        queries += 1;
     }
-    assert!(asked > 100, "{asked}");
+    assert!(queries > 100, "{queries}");
 }
 
-/// Every rule is evaluated without an error, and one fires for what happens now.
+/// Every rule is evaluated without an error, and one fires for the link failure.
 fn the_rules_are_evaluated(socket: &Path) {
     let mut client = Client::connect(socket, "test").unwrap();
     client.set_port("p0", false).unwrap();
     client.set_port("p0", true).unwrap();
-    eventually("an alert tells that the link failed", || {
+    eventually("the failed link raises an alert", || {
         query("ALERTS{alertname=\"CovalentLinkFailed\", node=\"a\", alertstate=\"firing\"}")
             .is_some_and(|result| result[0].is_object())
     });
-    let answer = ask("/api/v1/rules").expect("Prometheus answers");
+    let answer = http_get("/api/v1/rules").expect("Prometheus answers");
     let groups = answer["data"]["groups"].as_array().expect("groups");
     let rules: Vec<&Value> = groups
         .iter()
@@ -291,15 +295,15 @@ fn the_rules_are_evaluated(socket: &Path) {
 
 /// The result of an instant query; `None` if it is refused.
 fn query(expr: &str) -> Option<Value> {
-    let mut answer = ask(&format!("/api/v1/query?query={}", encoded(expr)))?;
+    let mut answer = http_get(&format!("/api/v1/query?query={}", encoded(expr)))?;
     Some(answer["data"]["result"].take())
 }
 
-/// What Prometheus answers; `None` if it does not, or says that it was asked wrongly.
-fn ask(path: &str) -> Option<Value> {
+/// Returns the reply of Prometheus. `None`: no reply, or an error.
+fn http_get(path: &str) -> Option<Value> {
     let mut stream = TcpStream::connect(PROMETHEUS).ok()?;
     stream.set_read_timeout(Some(PATIENCE)).ok()?;
-    // Of this version, so that the answer is not cut into chunks.
+    // HTTP/1.0, so that the reply is not chunked.
     write!(stream, "GET {path} HTTP/1.0\r\nHost: {PROMETHEUS}\r\n\r\n").ok()?;
     let mut text = String::new();
     stream.read_to_string(&mut text).ok()?;

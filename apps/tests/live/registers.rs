@@ -1,6 +1,8 @@
-//! Registers on three nodes while their servers, their daemons and their cables are taken away one after the other: what clients are told stays linearizable.
+//! Registers on three nodes while servers, daemons and cables fail one after the other: the
+//! clients' history stays linearizable.
 //!
-//! Some seconds with a fixed seed, or `SOAK_SECONDS` with a fresh one, which it prints; `COVALENT_SEED` gives one.
+//! Runs for some seconds with a fixed seed, or for `SOAK_SECONDS` with a new seed, which it prints.
+//! `COVALENT_SEED` sets the seed.
 
 use std::{
     io::{BufRead, BufReader},
@@ -32,7 +34,8 @@ use crate::{
 
 const USUAL: Duration = Duration::from_secs(2);
 
-/// A server as a process, the lines that it prints, and what they said last. Killed when dropped.
+/// A server process, its output lines, and the state that they last reported. Dropping it kills the
+/// process.
 struct Server {
     child: Child,
     lines: Receiver<Value>,
@@ -53,11 +56,11 @@ impl Server {
             .spawn()
             .unwrap();
         let stdout = BufReader::new(child.stdout.take().unwrap());
-        let (told, lines) = mpsc::channel();
+        let (reported, lines) = mpsc::channel();
         thread::spawn(move || {
             for line in stdout.lines().map_while(Result::ok) {
                 if let Ok(line) = serde_json::from_str(&line)
-                    && told.send(line).is_err()
+                    && reported.send(line).is_err()
                 {
                     break;
                 }
@@ -71,7 +74,7 @@ impl Server {
         }
     }
 
-    /// Waits until it says what is wanted.
+    /// Waits for a line that `is_wanted` accepts.
     fn await_line(&self, what: &str, is_wanted: impl Fn(&Value) -> bool) -> Value {
         let deadline = Instant::now() + PATIENCE;
         loop {
@@ -86,8 +89,8 @@ impl Server {
         }
     }
 
-    /// Hears what it has said since.
-    fn hear(&mut self) {
+    /// Reads the new lines.
+    fn read_events(&mut self) {
         for line in self.lines.try_iter() {
             match line["event"].as_str() {
                 Some("view") => {
@@ -127,20 +130,21 @@ fn start_all(mesh: &Mesh) -> Vec<Server> {
     servers
 }
 
-/// Waits until all three are in one view after that of number `before`, and count in it.
+/// Waits until all three servers are in one view after view `before` and are voters in it. Returns
+/// its number.
 fn await_view_after(servers: &mut [Server], before: u64) -> u64 {
     let deadline = Instant::now() + PATIENCE;
     loop {
-        servers.iter_mut().for_each(Server::hear);
+        servers.iter_mut().for_each(Server::read_events);
         let view = servers[0].view;
         let is_in = |server: &Server| server.view == view && server.voters == 3;
         if view > before && servers.iter().all(is_in) {
             return view;
         }
-        let told: Vec<_> = servers.iter().map(|one| (one.view, one.voters)).collect();
+        let reported: Vec<_> = servers.iter().map(|one| (one.view, one.voters)).collect();
         assert!(
             Instant::now() < deadline,
-            "view and voters of each, and nothing more: {told:?}"
+            "view and voters of each, and nothing more: {reported:?}"
         );
         thread::sleep(Duration::from_millis(1));
     }
@@ -151,9 +155,9 @@ fn await_change(servers: &mut [Server], before: u64) {
     let deadline = Instant::now() + PATIENCE;
     let has_changed = |server: &Server| server.view != before || server.voters != 3;
     while !servers.iter().any(has_changed) {
-        assert!(Instant::now() < deadline, "nobody noticed");
+        assert!(Instant::now() < deadline, "no server noticed the death");
         thread::sleep(Duration::from_millis(1));
-        servers.iter_mut().for_each(Server::hear);
+        servers.iter_mut().for_each(Server::read_events);
     }
 }
 
@@ -173,7 +177,8 @@ fn disturb(mesh: &mut Mesh, servers: &mut [Server], at: usize, what: u64) {
             servers[at] = Server::start(mesh, at);
         }
         _ => {
-            // One cable goes before the other, so it may be one of the others who is left out first, and then this one may go on.
+            // One cable goes down before the other. The group may first exclude another server, and
+            // then this one may continue.
             mesh.set_cables(&[at], &others, false);
             await_change(servers, before);
             mesh.set_cables(&[at], &others, true);
@@ -188,12 +193,12 @@ struct Ends<'a>(&'a Stop);
 
 impl Drop for Ends<'_> {
     fn drop(&mut self) {
-        self.0.ask();
+        self.0.request();
     }
 }
 
 #[test]
-fn what_clients_are_told_is_linearizable_whoever_dies() {
+fn replies_to_clients_stay_linearizable_when_any_server_dies() {
     let (duration, seed) = (lasts(USUAL), seed());
     let mut mesh = Mesh::start(3);
     let mut servers = start_all(&mesh);
@@ -225,7 +230,10 @@ fn what_clients_are_told_is_linearizable_whoever_dies() {
         drop(ends);
         clients.join().unwrap().unwrap()
     });
-    let answered = history.iter().filter(|one| one.told().is_some()).count();
+    let answered = history
+        .iter()
+        .filter(|one| one.reported().is_some())
+        .count();
     eprintln!(
         "{answered} of {} answered; {done:?} servers killed, daemons ended, nodes cut off",
         history.len()
@@ -251,7 +259,8 @@ fn run(mesh: &Mesh, at: usize, args: &[&str]) -> (Value, Option<i32>) {
     (value, output.status.code())
 }
 
-/// The commands, and what they say and how they end. A node that has no server asks its neighbours'.
+/// Tests the commands, their output and their exit codes. A node without a server uses its
+/// neighbors' servers.
 #[test]
 fn registers_are_read_and_written_from_every_node() {
     let mesh = Mesh::start(4);

@@ -1,4 +1,5 @@
-//! Daemons that are killed, or restarted in order, under applications that find them again: additions agree to the last one with what their callers were told.
+//! Daemons are killed or shut down gracefully, and restarted, under applications that reconnect.
+//! The counter agrees exactly with the completions of the additions.
 
 use std::{
     fs,
@@ -32,7 +33,7 @@ use crate::{
 /// How many daemons are ended.
 const RESTARTS: u64 = 10;
 
-/// Verbs under way of each client.
+/// Verbs in flight of each client.
 const DEPTH: usize = 16;
 
 /// Additions of both clients that are done at least.
@@ -96,7 +97,7 @@ impl Drop for Place {
     }
 }
 
-/// What became of the additions of one client.
+/// Outcomes of the additions of one client.
 #[derive(Debug, Default)]
 struct Tally {
     done: u64,
@@ -104,7 +105,8 @@ struct Tally {
     unknown: u64,
 }
 
-/// A client on the node of `socket`: adds one to the counter of node `target`, again and again until `end`, and waits for all ends.
+/// A client on the node of `socket`. It adds 1 to the counter of node `target` until `end`, then
+/// waits for all completions.
 fn adder(
     socket: &Path,
     target: &'static str,
@@ -152,7 +154,7 @@ fn adder(
     })
 }
 
-/// Whoever has the counter on the node of `socket`: what it holds in the end.
+/// The owner of the counter on the node of `socket`. Returns the final value of the counter.
 fn host(socket: &Path, running: &Arc<AtomicU64>, over: &Arc<AtomicBool>) -> JoinHandle<u64> {
     let (socket, running, over) = (socket.to_owned(), running.clone(), over.clone());
     thread::spawn(move || {
@@ -162,7 +164,7 @@ fn host(socket: &Path, running: &Arc<AtomicU64>, over: &Arc<AtomicBool>) -> Join
         let counter = counter.unwrap();
         running.fetch_add(1, Ordering::AcqRel);
         while !over.load(Ordering::Acquire) {
-            device.check_alive().unwrap();
+            device.check_connection().unwrap();
             thread::sleep(Duration::from_micros(200));
         }
         counter.load(0).unwrap()
@@ -242,9 +244,10 @@ fn no_addition_is_left_in_doubt_when_daemons_end_in_order() {
     }
 }
 
-/// The daemon stands still when verbs are posted, so they lie in the queue when it is killed. Where it was with them the next one cannot know.
+/// The daemon is stopped while verbs are posted, so they are in the queue when it is killed. The
+/// next daemon cannot know which of them were executed.
 #[test]
-fn what_lies_in_the_queue_of_a_daemon_that_is_killed_is_not_posted_again() {
+fn queued_verbs_of_a_killed_daemon_are_not_posted_again() {
     if !Path::new(REGISTERS).with_file_name("covalentd").exists() {
         eprintln!("skipped: covalentd is not built");
         return;
@@ -280,7 +283,7 @@ fn what_lies_in_the_queue_of_a_daemon_that_is_killed_is_not_posted_again() {
     assert!(!device.next_reconnection().unwrap().in_order);
     let carried = device.carried();
     assert_eq!((carried.verbs, carried.verbs_forgotten), (0, DEPTH as u64));
-    // Behind whatever was posted before it.
+    // Executes after every verb that was posted before it.
     assert_eq!(verbs.fetch_add(&region, 0, 1).unwrap(), 1);
     assert_eq!(counter.load(0).unwrap(), 2);
 }

@@ -1,10 +1,12 @@
-//! The bank over AF_XDP while both links are cut and mended at random, on a sound wire and on one that loses and damages frames.
+//! The bank over AF_XDP while both links are cut and restored at random, on a clean wire and on one
+//! that drops and corrupts frames.
 //!
-//! Two nodes in two network namespaces, joined by two virtual cables. A link is cut in three ways: its interface goes down, an administrator
-//! takes the port out, or frames vanish in one direction while the carrier stays. What was handed out and what is in the books must agree to
-//! the last verb.
+//! Two nodes in two network namespaces are joined by two virtual cables. A link is cut in three
+//! ways: its interface goes down, an administrator disables the port, or frames vanish in one
+//! direction while the carrier stays. The results of the verbs and the books must agree exactly.
 //!
-//! Each lasts some seconds with a fixed seed, or `SOAK_SECONDS` with a fresh one, which it prints; `COVALENT_SEED` gives one.
+//! Each test runs for some seconds with a fixed seed, or for `SOAK_SECONDS` with a new seed, which
+//! it prints. `COVALENT_SEED` sets the seed.
 
 use std::{
     fs::File,
@@ -82,7 +84,7 @@ fn soak(rates: FaultRates) {
         }
         rack.await_links();
         rack.settle(host, clients);
-        rack.assert_told(rates);
+        rack.assert_reported(rates);
         // One of each kind takes less than a second.
         assert!(cuts.iter().all(|&count| count > 0), "{cuts:?}");
         eprintln!("{cuts:?} cuts of the kinds {CUTS:?}");
@@ -112,7 +114,7 @@ const CUTS: [Cut; 5] = [
     Cut::From("b"),
 ];
 
-/// Two nodes in namespaces of their own. The calling thread is in that of node a.
+/// Two nodes, each in its own namespace. The calling thread is in the namespace of node a.
 struct Rack {
     // They end before their namespaces and directories go.
     _daemons: [Daemon; 2],
@@ -238,8 +240,8 @@ impl Rack {
         assert_exact(&books(host), &reports);
     }
 
-    /// The daemons tell what was done to their links, and nothing else.
-    fn assert_told(&self, rates: FaultRates) {
+    /// The daemons report the damage to their links, and nothing else.
+    fn assert_reported(&self, rates: FaultRates) {
         for node in ["a", "b"] {
             let status = self.status(node);
             for link in &status.links {
@@ -257,9 +259,10 @@ impl Rack {
         assert!(self.counts_vanished(), "no frame vanished");
     }
 
-    /// Whether links were cut in every way, each failed, and each kind of damage was done at each port.
+    /// Whether links were cut in every way, each link failed, and each kind of damage occurred at
+    /// each port.
     fn has_seen(&self, cuts: &[u32; CUTS.len()], rates: FaultRates) -> bool {
-        let is_told = |node| {
+        let is_reported = |node| {
             let status = self.status(node);
             let mut links = status.links.iter();
             let mut ports = status.ports.iter();
@@ -271,7 +274,7 @@ impl Rack {
         };
         cuts.iter().all(|&count| count > 0)
             && self.counts_vanished()
-            && ["a", "b"].into_iter().all(is_told)
+            && ["a", "b"].into_iter().all(is_reported)
     }
 
     /// Whether frames vanished on their way to node a and on their way from node b.
@@ -285,7 +288,7 @@ impl Rack {
     }
 }
 
-/// What a bad wire does, as a port counts it.
+/// The port counters of a bad wire, with their rates.
 fn deeds(rates: FaultRates) -> [(&'static str, u32); 2] {
     [
         ("rx_dropped", rates.drop_per_100k),
@@ -293,16 +296,19 @@ fn deeds(rates: FaultRates) -> [(&'static str, u32); 2] {
     ]
 }
 
-/// A daemon in the calling thread's namespace, whose ports `p0` and `p1` are the interfaces called `interface` with a number.
+/// Starts a daemon in the namespace of the calling thread. Its ports `p0` and `p1` are the
+/// interfaces named `interface` plus a number.
 fn start(directory: &TempDir, name: &str, interface: &str, rx: FaultRates) -> Daemon {
     let at = directory.path().display();
     let mut text = format!(
-        "[node]\nname = \"{name}\"\nruntime_dir = \"{at}/{name}\"\nstate_dir = \"{at}/{name}-state\"\n\
-         [dataplane]\nhuge_pages = \"never\"\n[link]\nidle_pace_ms = 5\n"
+        "[node]\nname = \"{name}\"\nruntime_dir = \"{at}/{name}\"\nstate_dir \
+         = \"{at}/{name}-state\"\n\
+         [dataplane]\nhuge_pages = \"never\"\n[link]\nidle_tick_ms = 5\n"
     );
     for (cable, port) in PORTS.iter().enumerate() {
         text += &format!(
-            "[[port]]\nname = \"{port}\"\nkind = \"af_xdp\"\ninterface = \"{interface}{cable}\"\nring_slots = 1024\n"
+            "[[port]]\nname = \"{port}\"\nkind = \"af_xdp\"\ninterface \
+             = \"{interface}{cable}\"\nring_slots = 1024\n"
         );
     }
     let mut config = Config::parse(&text, "test").unwrap();

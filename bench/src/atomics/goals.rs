@@ -1,10 +1,10 @@
-//! What the rates come to.
+//! Verdicts: the measured rates against the goal.
 
 use serde::{Deserialize, Serialize};
 
 use super::results::{Results, SideName};
 
-/// How many times the rate of Redis is asked for.
+/// The goal, as a multiple of Redis' rate.
 const AT_LEAST: f64 = 5.0;
 
 /// Whether a goal is met.
@@ -20,11 +20,11 @@ pub struct Verdict {
     pub redis_mops: f64,
     /// Ours.
     pub covalent_mops: f64,
-    /// Ours divided by that of Redis, medians of the same run.
+    /// Our rate divided by that of Redis, medians of the same run.
     pub ratio: f64,
-    /// What it should be at least.
+    /// The least ratio that meets the goal.
     pub at_least: f64,
-    /// How many times better than the goal asks: 1 is just at the goal, less is missed.
+    /// The result relative to the goal: 1 is exactly the goal, less is a miss.
     pub margin: f64,
     /// Whether it is met.
     pub met: bool,
@@ -37,14 +37,15 @@ pub fn judge(results: &Results) -> Vec<Verdict> {
         (SideName::Application, "redis", "of an application"),
     ]
     .into_iter()
-    .filter_map(|(side, goal, whose)| {
+    .filter_map(|(side, goal, adder)| {
         let covalent_mops = results.figures(side)?.mops.median;
         let redis_mops = results.best_of_redis()?.mops.median;
         let ratio = covalent_mops / redis_mops;
         Some(Verdict {
             goal: goal.to_owned(),
             target: format!(
-                "additions {whose} to a counter at another node at {AT_LEAST:.0} or more times the rate of Redis' INCR with -P {}",
+                "additions {adder} to a counter at another node at {AT_LEAST:.0} or more times the \
+                 rate of Redis' INCR with -P {}",
                 results.setup.pipeline
             ),
             redis_mops,
@@ -64,13 +65,13 @@ mod tests {
 
     #[test]
     fn both_meanings_are_compared_with_the_faster_load() {
-        let told: Vec<_> = example::results()
+        let judged: Vec<_> = example::results()
             .goals
             .into_iter()
             .map(|verdict| (verdict.goal, verdict.ratio, verdict.met))
             .collect();
         assert_eq!(
-            told,
+            judged,
             [
                 ("redis_lane".to_owned(), 6.0, true),
                 ("redis".to_owned(), 2.5, false)

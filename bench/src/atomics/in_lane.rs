@@ -1,4 +1,5 @@
-//! Fetch-and-add of one word at another node, asked for in the lane's own thread: no application, no pipe.
+//! Fetch-and-add of one word at another node, submitted in the lane's own thread: no application,
+//! no pipe.
 
 use anyhow::Result;
 use covalent_dataplane::port::Port;
@@ -9,7 +10,7 @@ use crate::{
     arguments::Wire,
     cores::Cores,
     exchanges::{
-        end::Asking,
+        end::RequestOptions,
         slice::{Slice, exchanges, raw},
     },
     lane_port,
@@ -18,18 +19,18 @@ use crate::{
 
 /// One slice. The word must have grown by the number of additions.
 pub fn slice(stage: &Stage, cores: Cores, arguments: &Wire) -> Result<Slice> {
-    let end = |asks| Asking {
+    let end = |sends_requests| RequestOptions {
         mode: Mode::OnePhase,
         slots: SLOTS,
-        asks,
+        sends_requests,
     };
     exchanges([end(true), end(false)], cores, arguments.slice(), |this| {
         open(this, stage, arguments)
     })
 }
 
-/// What the same ports carry in frames as long as those, both ways at once, when nobody looks at what the records say: an exchange takes one
-/// each way.
+/// Measures what the same ports carry: full frames in both directions at once, with records that
+/// are not inspected. An exchange needs one record each way.
 pub fn bare_slice(stage: &Stage, cores: Cores, arguments: &Wire) -> Result<Slice> {
     raw(false, cores, arguments.slice(), |this| {
         open(this, stage, arguments)

@@ -16,13 +16,14 @@ use crate::{
 
 const PORT: u16 = 6379;
 
-/// Requests of the first run for each that is under way, which tells how many fill a slice.
+/// Requests of the first run, per request in flight. This run determines how many requests fill a
+/// slice.
 const FIRST_REQUESTS: u64 = 1500;
 
 /// How long a run may take longer than it should.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// So many connections with so many requests each under way.
+/// A number of connections, each with a number of requests in flight.
 #[derive(Debug)]
 pub struct Load {
     connections: u32,
@@ -42,7 +43,7 @@ impl Load {
         }
     }
 
-    /// What results call it.
+    /// Its name in the results.
     pub fn side(&self) -> SideName {
         if self.pipeline == 1 {
             SideName::RedisUnpipelined(self.connections)
@@ -60,9 +61,11 @@ impl Load {
         &self.commands
     }
 
-    /// Millions of requests a second in about one slice. The key must have grown by the number of requests.
+    /// Runs for about one slice and returns millions of requests per second. Checks that the key
+    /// grew by the number of requests.
     pub fn slice(&mut self, stage: &Stage, cores: Cores, arguments: &Wire) -> Result<f64> {
-        // On a thread of its own, as processes are pinned by pinning who starts them.
+        // Use a separate thread: a child process inherits the affinity of the thread that starts
+        // it.
         thread::scope(|scope| {
             join(scope.spawn(|| {
                 let server = Server::start(&stage.b, &stage.a, cores.far, address())?;
@@ -76,7 +79,7 @@ impl Load {
                 let requests = self.requests.unwrap_or(before);
                 let (rate, command) = self.run(stage, cores, requests)?;
                 let found = value(stage, cores)?;
-                // It sends a whole number of pipelines, so some more than asked for.
+                // `redis-benchmark` sends whole pipelines, so a few requests more than `requests`.
                 let more = u64::from(self.connections * self.pipeline) * 2;
                 ensure!(
                     (before + requests..=before + requests + more).contains(&found),
@@ -101,7 +104,7 @@ impl Load {
         let command = client.command.clone();
         let text = client.wait(PATIENCE)?;
         let rate = requests_per_second(&text)
-            .with_context(|| format!("`{command}` does not tell its rate: {text}"))?;
+            .with_context(|| format!("`{command}` printed no rate: {text}"))?;
         Ok((rate / 1e6, command))
     }
 }
@@ -110,7 +113,7 @@ fn address() -> SocketAddr {
     SocketAddr::new(server_at(), PORT)
 }
 
-/// What the key is that `redis-benchmark` counts in.
+/// Returns the value of the key that `redis-benchmark` increments.
 fn value(stage: &Stage, cores: Cores) -> Result<u64> {
     let server = server_at();
     let arguments = format!("-h {server} -p {PORT} GET counter:__rand_int__");

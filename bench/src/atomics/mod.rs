@@ -1,15 +1,18 @@
-//! Additions to a counter at another node, and INCR of Redis, both with many under way, over the same virtual cable.
+//! Additions to a counter at another node, and INCR of Redis, both with many requests in flight,
+//! over the same virtual cable.
 //!
 //! ```text
 //!   redis-benchmark (near core) ◄─ TCP ══ veth ══ TCP ─► redis-server (far core)
-//!   application ◄─► covalentd a's lane (near core) ◄══ veth ══► covalentd b's lane (far core) ─► region       [ours]
-//!   node, verbs and port in one thread (near core) ◄══ veth ══► the same (far core) ─► region                 [in_lane]
+//!   application ◄─► a's lane (near core) ◄══ veth ══► b's lane (far core) ─► region         [ours]
+//!   node, verbs, port: one thread (near core) ◄══ veth ══► the same (far core) ─► region [in_lane]
 //! ```
-//! Beside them what the same ports carry when nobody looks at the records: no exchange can be faster than a record each way.
+//! A third side measures what the same ports carry without inspecting records. This is the limit:
+//! an exchange needs at least one record each way.
 //!
-//! Two cores on either side of the comparison, one for who asks and one for who answers. Redis is asked by one connection and by as many as
-//! its own benchmark takes unless told otherwise; the faster of the two is what is compared with. Both are measured with one request of
-//! each connection under way too, as a program without pipelining asks. One key, one word.
+//! Each side of the comparison gets two cores, one for the client and one for the server. Redis
+//! runs with one connection and with the default number of its own benchmark; the comparison uses
+//! the faster one. Both are also measured with one request in flight per connection, as in a
+//! program without pipelining. All additions go to one key or one word.
 
 mod goals;
 mod in_lane;
@@ -44,32 +47,34 @@ use crate::{
 /// Requests that are on their way at a time on one connection of Redis.
 const PIPELINE: u32 = 64;
 
-/// Connections: one, and what `redis-benchmark` takes by itself.
+/// Connections: one, and the default of `redis-benchmark`.
 const CONNECTIONS: [u32; 2] = [1, 50];
 
-/// Measures all sides in turn and tells them. Whether every goal is met.
+/// Measures all sides in turn and prints the results. Returns whether every goal is met.
 pub fn measure(options: &Atomics) -> Result<bool> {
     let arguments = &options.wire;
     let daemon = find_daemon(arguments.covalentd.as_deref())?;
     let mut rows = chosen(&options.against.against)?;
-    let asks_redis = rows.iter().any(|row| matches!(row.way, Way::Redis(_)));
-    let redis = if asks_redis {
+    let needs_redis = rows
+        .iter()
+        .any(|row| matches!(row.method, Method::Redis(_)));
+    let redis = if needs_redis {
         redis::version()?
     } else {
         String::new()
     };
     let began_unix_ms = now_unix_ms();
-    let (host, watch, cores) = (Host::look(), Watch::begin()?, Cores::choose()?);
+    let (host, watch, cores) = (Host::observed(), Watch::begin()?, Cores::choose()?);
     let stage = Stage::build(1, 1)?;
     give_addresses(&stage)?;
     let mut mode = None;
     let mut rounds = 0;
-    while arguments.repeats.goes_on(rounds, medians(&rows).iter()) {
+    while arguments.repeats.continues(rounds, medians(&rows).iter()) {
         rounds += 1;
         for row in &mut rows {
-            let found = match &mut row.way {
-                Way::Redis(load) => load.slice(&stage, cores, arguments)?,
-                Way::Application => {
+            let found = match &mut row.method {
+                Method::Redis(load) => load.slice(&stage, cores, arguments)?,
+                Method::Application => {
                     let (rate, how) = ours::slice(&stage, cores, arguments, &daemon)?;
                     row.commands = how
                         .commands
@@ -80,12 +85,12 @@ pub fn measure(options: &Atomics) -> Result<bool> {
                     row.per_frame.push(how.records_per_frame);
                     rate
                 }
-                Way::Lane => {
+                Method::Lane => {
                     let slice = in_lane::slice(&stage, cores, arguments)?;
                     row.per_frame.push(slice.records_per_frame);
                     slice.exchanges_per_s / 1e6
                 }
-                Way::Records => {
+                Method::Records => {
                     let slice = in_lane::bare_slice(&stage, cores, arguments)?;
                     row.per_frame.push(slice.records_per_frame);
                     slice.records_per_s / 2.0 / 1e6
@@ -120,36 +125,36 @@ pub fn measure(options: &Atomics) -> Result<bool> {
         goals: Vec::new(),
     };
     results.goals = goals::judge(&results);
-    results.tell(&arguments.output)?;
+    results.report(&arguments.output)?;
     Ok(results.goals.iter().all(|verdict| verdict.met) && results.settled().is_within())
 }
 
 /// One way of adding.
-enum Way {
+enum Method {
     Redis(Load),
     Application,
     Lane,
     Records,
 }
 
-/// One side, and what it was measured at.
+/// One side and its measurements.
 struct Row {
-    way: Way,
+    method: Method,
     mops: Vec<f64>,
     per_frame: Vec<f64>,
     commands: Vec<String>,
 }
 
-/// Those whom `--against` names, and ours, in the order in which they take turns.
+/// Returns the sides that `--against` names and ours, in the order in which they take turns.
 fn chosen(wanted: &[String]) -> Result<Vec<Row>> {
     let redis =
-        |pipeline| CONNECTIONS.map(|connections| Way::Redis(Load::new(connections, pipeline)));
-    let all: [(&'static str, Vec<Way>); 5] = [
+        |pipeline| CONNECTIONS.map(|connections| Method::Redis(Load::new(connections, pipeline)));
+    let all: [(&'static str, Vec<Method>); 5] = [
         ("redis", redis(1).into()),
         ("redis-pipelined", redis(PIPELINE).into()),
-        ("covalent-add", vec![Way::Application]),
-        ("covalent-lane-add", vec![Way::Lane]),
-        ("records", vec![Way::Records]),
+        ("covalent-add", vec![Method::Application]),
+        ("covalent-lane-add", vec![Method::Lane]),
+        ("records", vec![Method::Records]),
     ];
     let candidates: Vec<Candidate> = all
         .iter()
@@ -162,9 +167,9 @@ fn chosen(wanted: &[String]) -> Result<Vec<Row>> {
     Ok(all
         .into_iter()
         .filter(|(name, _)| names.contains(name))
-        .flat_map(|(_, ways)| ways)
-        .map(|way| Row {
-            way,
+        .flat_map(|(_, methods)| methods)
+        .map(|method| Row {
+            method,
             mops: Vec::new(),
             per_frame: Vec::new(),
             commands: Vec::new(),
@@ -183,16 +188,16 @@ impl Row {
     fn figures(&self) -> Result<Figures> {
         let per_frame = self.per_frame.iter().sum::<f64>() / self.per_frame.len().max(1) as f64;
         Ok(Figures {
-            side: match &self.way {
-                Way::Redis(load) => load.side(),
-                Way::Application => SideName::Application,
-                Way::Lane => SideName::Lane,
-                Way::Records => SideName::Bare,
+            side: match &self.method {
+                Method::Redis(load) => load.side(),
+                Method::Application => SideName::Application,
+                Method::Lane => SideName::Lane,
+                Method::Records => SideName::Bare,
             },
             mops: Summary::of(self.mops.clone()).context("nothing was measured")?,
             records_per_frame: (!self.per_frame.is_empty()).then_some(per_frame),
-            commands: match &self.way {
-                Way::Redis(load) => load.commands().to_vec(),
+            commands: match &self.method {
+                Method::Redis(load) => load.commands().to_vec(),
                 _ => self.commands.clone(),
             },
         })

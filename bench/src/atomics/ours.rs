@@ -1,4 +1,4 @@
-//! Fetch-and-add of one word at another node, by one application with many of them under way.
+//! Fetch-and-add of one word at another node, by one application with many verbs in flight.
 
 use std::{
     path::Path,
@@ -18,7 +18,7 @@ use crate::{
     stop,
 };
 
-/// Verbs under way at a time: as many as the daemon lets one application have.
+/// Verbs in flight: as many as the daemon allows for one application.
 pub const DEPTH: u32 = 512;
 
 /// Exchanges that each end may have open on its link: the most there can be.
@@ -30,13 +30,13 @@ const REGION: &str = "bench";
 const WARM_UP: u64 = 10_000;
 
 /// Looks that find nothing between two checks of whether an answer is still to be expected.
-const LOOKS_PER_CHECK: u64 = 1024;
+const POLLS_PER_CHECK: u64 = 1024;
 
 /// How long answers may take.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Verbs between two looks at the clock.
-const VERBS_PER_LOOK: u64 = 256;
+const VERBS_PER_POLL: u64 = 256;
 
 /// How the daemons of a slice ran.
 #[derive(Debug)]
@@ -97,9 +97,11 @@ pub fn slice(stage: &Stage, cores: Cores, arguments: &Wire, daemon: &Path) -> Re
     Ok((rate, how))
 }
 
-/// Adds 1 again and again; gives how often in all, and millions a second while it was measured.
+/// Adds 1 repeatedly. Returns the total number of additions, and millions per second during the
+/// slice.
 ///
-/// It looks for answers again and again; where it shares its core with the lane it gives the core up between two looks that find nothing.
+/// It polls for completions continuously. If it shares its core with the lane, it yields the core
+/// after each poll that finds nothing.
 fn add_for(node: &Node, slice: Duration, shared: bool) -> Result<(u64, f64)> {
     let device = Device::attach(node.socket(), "bench-adds").context("attaching to covalentd a")?;
     let mut verbs = device
@@ -116,7 +118,7 @@ fn add_for(node: &Node, slice: Duration, shared: bool) -> Result<(u64, f64)> {
     let (mut posted, mut done) = (0_u64, 0_u64);
     let mut began: Option<(Instant, u64)> = None;
     let mut ended: Option<(Instant, u64)> = None;
-    let (mut look_at, mut fruitless, mut last) = (0, 0_u64, Instant::now());
+    let (mut next_poll, mut fruitless, mut last) = (0, 0_u64, Instant::now());
     // The end may come when everything that was posted is done.
     while ended.is_none() || done < posted {
         if ended.is_none() && verbs.outstanding() < DEPTH as usize {
@@ -138,7 +140,7 @@ fn add_for(node: &Node, slice: Duration, shared: bool) -> Result<(u64, f64)> {
                 std::hint::spin_loop();
             }
             fruitless += 1;
-            if fruitless.is_multiple_of(LOOKS_PER_CHECK) {
+            if fruitless.is_multiple_of(POLLS_PER_CHECK) {
                 stop::check()?;
                 ensure!(
                     last.elapsed() < PATIENCE,
@@ -155,10 +157,10 @@ fn add_for(node: &Node, slice: Duration, shared: bool) -> Result<(u64, f64)> {
             }
         }
         done += count as u64;
-        if done < look_at {
+        if done < next_poll {
             continue;
         }
-        look_at = done + VERBS_PER_LOOK;
+        next_poll = done + VERBS_PER_POLL;
         last = Instant::now();
         stop::check()?;
         match began {

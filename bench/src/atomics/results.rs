@@ -1,4 +1,5 @@
-//! What was measured, for programs, and to make a table and a section of the page from.
+//! The measured results. Other programs read them, and the table and a section of the page are made
+//! from them.
 
 use covalent_verbs::status::PortMode;
 use serde::{Deserialize, Serialize};
@@ -19,9 +20,9 @@ pub struct Results {
     pub host: Host,
     /// How.
     pub setup: Setup,
-    /// What each side did.
+    /// The figures of each side.
     pub sides: Vec<Figures>,
-    /// What the figures come to.
+    /// The verdicts on the goals.
     pub goals: Vec<Verdict>,
 }
 
@@ -38,17 +39,17 @@ pub struct Setup {
     pub ring_slots: u32,
     /// Exchanges that may be open on the link.
     pub slots: u8,
-    /// Verbs that the application has under way.
+    /// Verbs that the application has in flight.
     pub depth: u32,
-    /// Requests that one connection of Redis has under way.
+    /// Requests that one Redis connection has in flight.
     pub pipeline: u32,
     /// Idle policy of the lanes.
     pub idle: String,
     /// The mode of the daemon's port as it read it back.
     pub mode: Option<PortMode>,
-    /// The core of who asks: `redis-benchmark`, or the asking lane.
+    /// The core of the client: `redis-benchmark` or the initiating lane.
     pub near_core: usize,
-    /// The core of who answers.
+    /// The core of the server.
     pub far_core: usize,
     /// The application's core.
     pub application_core: usize,
@@ -58,13 +59,13 @@ pub struct Setup {
     pub redis: String,
 }
 
-/// Who adds.
+/// The side that adds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SideName {
     /// `redis-benchmark` with so many connections.
     Redis(u32),
-    /// The same without pipelining: one request of each connection under way.
+    /// The same without pipelining: one request in flight per connection.
     RedisUnpipelined(u32),
     /// An application, through its daemon.
     #[serde(rename = "covalent-add")]
@@ -72,7 +73,7 @@ pub enum SideName {
     /// The lane's own thread.
     #[serde(rename = "covalent-lane-add")]
     Lane,
-    /// Nobody: pairs of records that the ports carry, one each way, when nobody looks at them.
+    /// No additions: pairs of records that the ports carry, one each way, without inspecting them.
     #[serde(rename = "records")]
     Bare,
 }
@@ -94,7 +95,7 @@ impl SideName {
     }
 }
 
-/// What one side did.
+/// The figures of one side.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Figures {
     /// Which.
@@ -108,7 +109,7 @@ pub struct Figures {
 }
 
 impl Setup {
-    /// Copy mode, page size and the rest of what the figures depend on, in words.
+    /// Describes copy mode, page size and the other settings that affect the figures.
     pub fn words(&self) -> String {
         let mode = self.mode.as_ref().map_or_else(String::new, |mode| {
             format!(
@@ -121,20 +122,21 @@ impl Setup {
             )
         });
         format!(
-            "{mode}rings of {}, lanes {}, {} slots, {} verbs of the application under way",
+            "{mode}rings of {}, lanes {}, {} slots, {} verbs of the application in flight",
             self.ring_slots, self.idle, self.slots, self.depth
         )
     }
 
-    /// What runs where, in words.
+    /// Describes the assignment of threads to cores.
     pub fn core_words(&self) -> String {
         format!(
-            "two each: redis-benchmark or the asking lane on core {}, redis-server or the answering lane on core {}; the application on core {}{}",
+            "two each: redis-benchmark or the initiator's lane on core {}, redis-server or the \
+             responder's lane on core {}; the application on core {}{}",
             self.near_core,
             self.far_core,
             self.application_core,
             if self.application_shares {
-                ", which it shares with the asking lane by yielding"
+                ", which it shares with the initiator's lane by yielding"
             } else {
                 ", a third one, which Redis does not have"
             }
@@ -162,7 +164,7 @@ impl Results {
         Settled::of(setup.rounds, setup.spread_max, figures)
     }
 
-    /// What `side` did.
+    /// Returns the figures of `side`.
     pub fn figures(&self, side: SideName) -> Option<&Figures> {
         self.sides.iter().find(|figures| figures.side == side)
     }
@@ -195,7 +197,7 @@ pub mod example {
         let mut results = Results {
             name: Results::NAME.to_owned(),
             began_unix_ms: 1,
-            host: Host::look(),
+            host: Host::observed(),
             setup: Setup {
                 rounds: 3,
                 spread_max: None,
@@ -238,7 +240,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_kept_is_read_back() {
+    fn kept_results_are_read_back() {
         let place = tempfile::tempdir().expect("a directory");
         let results = example::results();
         results.write_to(place.path()).expect("written");

@@ -5,9 +5,10 @@ use std::{fmt::Write as _, path::Path};
 use anyhow::Result;
 
 use super::results::Results;
-use crate::{cell, kept::Kept as _, streams::told_command};
+use crate::{cell, kept::Kept as _, streams::printed_command};
 
-/// The section from the last result beside `results`; it says so where there is none.
+/// Builds the section from the last result beside `results`. The section states if there is no
+/// result.
 pub fn section(results: &Path) -> Result<String> {
     Ok(text(Results::last_beside(results)?.as_ref()))
 }
@@ -25,13 +26,18 @@ fn text(results: Option<&Results>) -> String {
     let setup = &results.setup;
     let _ = writeln!(
         out,
-        "One counter at another node is added to over one veth pair between two network namespaces, with many additions under way. Redis is asked over\n\
-         TCP by `redis-benchmark -t incr -P {}`, once with one connection and once with as many as it takes by itself; the faster one is compared with;\n\
-         *not pipelined* is the same with one request of each connection under way.\n\
-         Ours go over AF_XDP in one phase, each executed once: *of an application*, through its daemon, or asked for *in the lane's thread* (port,\n\
-         protocol and verb engine in one thread at either end). An addition takes a record each way, so none can be faster than the ports carry full\n\
-         frames both ways while nobody looks at them: *pairs of records*. All sides took turns {} times, {} ms each; medians (least to most), M/s.\n\n\
-         | | M/s | records in a frame | of Redis |\n|---|---:|---:|---:|",
+        "A client adds to one counter at another node, over one veth pair between two network\n\
+         namespaces, with many additions in flight. `redis-benchmark -t incr -P {}` loads\n\
+         Redis over TCP, once with one connection and once with its default number; the faster\n\
+         one is the reference. *Not pipelined* is the same with one request in flight per\n\
+         connection. Covalent's additions use AF_XDP in one phase, and each is executed once.\n\
+         *Of an application* goes through its daemon. *In the lane's thread* has the port, the\n\
+         protocol and the verb engine in one thread at either end. An addition takes a record\n\
+         each way, so the limit is *pairs of records*: the ports carry full frames both ways,\n\
+         and neither end reads them. All sides take turns {} times, {} ms each; medians (least\n\
+         to most), M/s.\n\n\
+         | | M/s | records in a frame | of Redis |\n\
+         |---|---:|---:|---:|",
         setup.pipeline, setup.rounds, setup.slice_ms
     );
     let best = results.best_of_redis().map(|best| best.mops.median);
@@ -68,7 +74,7 @@ fn text(results: Option<&Results>) -> String {
         setup.redis,
         results.settled().words(),
         host.words(),
-        told_command(&host.command)
+        printed_command(&host.command)
     );
     for side in &results.sides {
         for command in &side.commands {
@@ -83,7 +89,7 @@ mod tests {
     use super::{super::results::example, *};
 
     #[test]
-    fn the_section_tells_rates_ratios_and_goals() {
+    fn the_section_has_rates_ratios_and_goals() {
         let section = text(Some(&example::results()));
         for words in [
             "\n## Additions to a counter, beside Redis\n",
@@ -97,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_result_the_section_says_how_to_get_one() {
+    fn without_a_result_the_section_names_the_command() {
         assert!(text(None).contains("Not measured: `covalent-bench atomics"));
     }
 }

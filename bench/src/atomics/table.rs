@@ -12,7 +12,8 @@ pub fn table(results: &Results) -> String {
     // Writing to a string cannot fail, here and below.
     let _ = writeln!(
         out,
-        "atomics: additions to one counter at another node (M/s; median of {} rounds, with the least and the most)\n  \
+        "atomics: additions to one counter at another node (M/s; median of {} rounds, with the \
+         least and the most)\n  \
          {:<34}{:>9}{:>14}{:>16}{:>10}",
         setup.rounds, "", "rate", "", "records a frame", "of Redis"
     );
@@ -59,7 +60,8 @@ mod tests {
         for words in [
             "  Redis INCR, 1 connection              0.600     0.54–0.66               –      0.60\n",
             "  Redis INCR, 50 connections            1.000",
-            "  additions in the lane's thread        6.000     5.40–6.60            21.5      6.00\n",
+            "  additions in the lane's \
+             thread        6.000     5.40–6.60            21.5      6.00\n",
             "  NOT MET: additions of an application to a counter",
             "255 slots, 512 verbs",
         ] {

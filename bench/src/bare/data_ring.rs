@@ -1,8 +1,9 @@
-//! A ring of data between two processes and nothing else: what the machine allows at best.
+//! A ring of data between two processes and nothing else: the limit of the machine.
 //!
-//! The producer copies packets into quanta of 64 bytes, one behind the other, and says how far it came; the consumer touches a byte of
-//! each packet and says how far it came. There are no lengths (both ends know them beforehand), no checks, no notifications, no
-//! protection of one end from the other.
+//! The producer copies packets into consecutive quanta of 64 bytes and publishes its position. The
+//! consumer reads one byte of each packet and publishes its position. There are no lengths (both
+//! ends know them in advance), no checks, no notifications, and no protection of one end from the
+//! other.
 
 use std::{
     os::fd::{AsFd, OwnedFd},
@@ -34,7 +35,8 @@ pub struct DataRing {
 }
 
 impl DataRing {
-    /// Makes a ring of `bytes`, a power of two, in 2 MiB pages if `huge_pages`; with the descriptors for the other end.
+    /// Creates a ring of `bytes`, a power of two, in 2 MiB pages if `huge_pages`. Also returns the
+    /// descriptors for the other end.
     pub fn create(bytes: usize, huge_pages: bool) -> Result<(Self, Vec<OwnedFd>)> {
         let kind = if huge_pages {
             MFdFlags::MFD_HUGETLB | MFdFlags::MFD_HUGE_2MB
@@ -76,23 +78,25 @@ impl DataRing {
         self.mask + 1
     }
 
-    /// How far the producer came.
+    /// The producer's cursor.
     pub fn produced(&self) -> &AtomicU64 {
         self.cursors.word(0)
     }
 
-    /// How far the consumer came.
+    /// The consumer's cursor.
     pub fn consumed(&self) -> &AtomicU64 {
         self.cursors.word(CONSUMED_OFFSET)
     }
 
-    /// Copies a packet to position `at` on; returns the position behind it. The producer's, within the room that the consumer left.
+    /// Copies a packet to position `at` and returns the position behind it. Only the producer calls
+    /// this, within the space that the consumer has released.
     #[inline]
     pub fn place(&mut self, at: u64, packet: &[[u8; QUANTUM_BYTES]]) -> u64 {
         let mut at = at;
         for quantum in packet {
-            // SAFETY: `quantum_at` points at 64 bytes of the mapping, which is no Rust object's memory but this ring's. The consumer does
-            // not touch them: it keeps to what `produced` says, and the producer places only beyond that.
+            // SAFETY: `quantum_at` points at 64 bytes of the mapping, which belongs to no Rust
+            // object except this ring. The consumer does not access them: it reads only below
+            // `produced`, and the producer writes only beyond `produced`.
             unsafe {
                 self.quantum_at(at)
                     .cast::<[u8; QUANTUM_BYTES]>()
@@ -103,10 +107,12 @@ impl DataRing {
         at
     }
 
-    /// The byte at `offset` of the quantum at position `at`. Either end's, within what is its own by the cursors.
+    /// Returns the byte at `offset` of the quantum at position `at`. Either end may call this,
+    /// within its own part as given by the cursors.
     #[inline]
     pub fn byte(&self, at: u64, offset: usize) -> u8 {
-        // SAFETY: the quantum is 64 bytes of the mapping and the offset is reduced to lie within it; by the cursors the other end does not write it now.
+        // SAFETY: the quantum is 64 bytes of the mapping, and the offset is reduced to lie within
+        // it. The cursors guarantee that the other end does not write it now.
         unsafe { self.quantum_at(at).add(offset % QUANTUM_BYTES).read() }
     }
 
@@ -138,8 +144,8 @@ struct Mapped {
 impl Mapped {
     fn new(fd: &OwnedFd, bytes: usize) -> Result<Self> {
         let length = bytes.try_into().context("a ring has some bytes")?;
-        // SAFETY: a new mapping at an address that the kernel chooses touches nothing that is there. The file was made with this length by
-        // this program and nobody shortens it.
+        // SAFETY: a new mapping at an address that the kernel chooses overlaps no existing mapping.
+        // This program created the file with this length, and no process truncates it.
         let start = unsafe {
             mmap(
                 None,
@@ -159,30 +165,31 @@ impl Mapped {
 
     fn word(&self, offset: usize) -> &AtomicU64 {
         debug_assert!(offset + 8 <= self.bytes && offset.is_multiple_of(8));
-        // SAFETY: the two offsets asked for lie within the page and are multiples of 8; the mapping lives as long as `self`; both
-        // processes reach the word by atomic operations only.
+        // SAFETY: both offsets in use lie within the page and are multiples of 8. The mapping lives
+        // as long as `self`. Both processes access the word only with atomic operations.
         unsafe { AtomicU64::from_ptr(self.start.add(offset).cast().as_ptr()) }
     }
 }
 
 impl Drop for Mapped {
     fn drop(&mut self) {
-        // SAFETY: this is the mapping that `new` made, whole, and every reference to it borrowed `self`.
+        // SAFETY: this is the complete mapping that `new` made, and every reference into it
+        // borrowed `self`.
         let unmapped = unsafe { munmap(self.start.cast(), self.bytes) };
         debug_assert!(unmapped.is_ok(), "it was mapped");
     }
 }
 
-// SAFETY: the mapping belongs to no thread; a `DataRing` can be driven from whichever thread owns it.
+// SAFETY: the mapping belongs to no thread. Any thread that owns a `DataRing` can use it.
 unsafe impl Send for Mapped {}
 
-/// Reads the other end's cursor, and with it what came before.
+/// Reads the other end's cursor with acquire ordering: the data before it is visible too.
 #[inline]
-pub fn look(cursor: &AtomicU64) -> u64 {
+pub fn observe(cursor: &AtomicU64) -> u64 {
     cursor.load(Ordering::Acquire)
 }
 
-/// Writes this end's cursor, and with it what came before.
+/// Publishes this end's cursor with release ordering, and with it the data before it.
 #[inline]
 pub fn show(cursor: &AtomicU64, position: u64) {
     cursor.store(position, Ordering::Release);
@@ -193,7 +200,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_placed_is_seen_at_the_other_end_and_round_the_end_of_the_ring() {
+    fn placed_packets_are_seen_at_the_other_end_and_across_the_wrap() {
         let (mut near, fds) = DataRing::create(4096, false).expect("memory");
         let mut far = DataRing::open(&fds, 4096).expect("the same memory");
         let bytes: Vec<u8> = (0..128).collect();
@@ -202,11 +209,11 @@ mod tests {
         let end = near.place(63, packet);
         assert_eq!(end, 65);
         show(near.produced(), end);
-        assert_eq!(look(far.produced()), 65);
+        assert_eq!(observe(far.produced()), 65);
         assert_eq!((far.byte(63, 8), far.byte(0, 35)), (8, 99));
         far.touch(63, 8);
         assert_eq!(near.byte(127, 8), 9);
-        assert_eq!(look(near.consumed()), 0);
+        assert_eq!(observe(near.consumed()), 0);
     }
 
     #[test]

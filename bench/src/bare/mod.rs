@@ -1,8 +1,9 @@
-//! The peer to measure against: AF_XDP with nothing around it.
+//! The baseline peer: AF_XDP with nothing around it.
 //!
-//! Rings on system calls alone, one socket, one queue, no library, no protocol, no pipe. It is tuned like the dataplane's own port:
-//! the same ring sizes, bursts, `need_wakeup`, chunk size and send budget, and the same XDP program in front, so that what differs is
-//! what Covalent adds.
+//! Rings on system calls alone, one socket, one queue, no library, no protocol, no pipe. It is
+//! tuned like the dataplane's own port: the same ring sizes, bursts, `need_wakeup`, chunk size and
+//! send budget, and the same XDP program in front. The difference is therefore the cost of
+//! Covalent.
 
 pub mod data_ring;
 mod fetch;

@@ -1,4 +1,5 @@
-//! Kernel `AF_PACKET` sockets: one with a `TPACKET_V3` ring (`Documentation/networking/packet_mmap.rst`), for receiving only, and one without.
+//! Kernel `AF_PACKET` sockets: one with a receive-only `TPACKET_V3` ring
+//! (`Documentation/networking/packet_mmap.rst`), and one without a ring.
 
 use std::{
     io, mem,
@@ -20,7 +21,8 @@ pub const BLOCK_BYTES: u32 = 128 << 10;
 /// How long the kernel keeps a block that is not full, in milliseconds.
 pub const BLOCK_PATIENCE_MS: u32 = 1;
 
-/// What the kernel checks blocks against. This version lays packets back to back.
+/// The kernel validates the block size against this value. `TPACKET_V3` stores packets back to
+/// back.
 const FRAME_BYTES: u32 = 2048;
 
 /// The memory holds so many blocks; the kernel and the receiver take turns with each.
@@ -34,8 +36,8 @@ pub struct PacketRing {
 }
 
 impl PacketRing {
-    /// Receives everything that arrives on `interface` in the calling thread's namespace, into `bytes` of memory: a multiple of
-    /// [`BLOCK_BYTES`].
+    /// Receives all frames that arrive on `interface` in the calling thread's namespace, into
+    /// `bytes` of memory: a multiple of [`BLOCK_BYTES`].
     pub fn open(interface: &str, bytes: u32) -> io::Result<Self> {
         let socket = unbound()?;
         set(
@@ -67,18 +69,22 @@ impl PacketRing {
         })
     }
 
-    /// Walks over the packets of the next block, if the kernel has handed it over, and gives it back. Returns how many there were.
+    /// If the kernel has handed over the next block, visits its packets and returns the block to
+    /// the kernel. Returns the number of packets.
     pub fn receive(&mut self, mut visit: impl FnMut(&[u8])) -> usize {
         let at = self.next * BLOCK_BYTES as usize;
-        // SAFETY: the block lies inside the mapping and begins with its descriptor, for whose integers any bytes are valid.
+        // SAFETY: the block lies inside the mapping. It begins with its descriptor, whose integer
+        // fields accept any bytes.
         let block = unsafe { self.memory.start().as_ptr().add(at) };
         let header = block.cast::<libc::tpacket_block_desc>();
-        // SAFETY: the status is an aligned u32 of that descriptor, which the kernel writes as a whole while this side reads it.
+        // SAFETY: the status is an aligned u32 of that descriptor. The kernel writes it as a whole
+        // while this side reads it.
         let status = unsafe { AtomicU32::from_ptr(&raw mut (*header).hdr.bh1.block_status) };
         if status.load(Ordering::Acquire) & libc::TP_STATUS_USER == 0 {
             return 0;
         }
-        // SAFETY: the kernel has handed the block over, and writes nothing in it until it has it back.
+        // SAFETY: the kernel has handed over the block and does not write to it until this side
+        // returns it.
         let (packets, first) = unsafe {
             (
                 (*header).hdr.bh1.num_pkts,
@@ -91,7 +97,8 @@ impl PacketRing {
                 offset + size_of::<libc::tpacket3_hdr>() <= BLOCK_BYTES as usize,
                 "the kernel names packets inside the block"
             );
-            // SAFETY: the header lies inside the block, aligned by the kernel, and the block is ours now.
+            // SAFETY: the header lies inside the block, aligned by the kernel, and this side owns
+            // the block now.
             let packet = unsafe { &*block.add(offset).cast::<libc::tpacket3_hdr>() };
             let (start, length) = (offset + usize::from(packet.tp_mac), packet.tp_snaplen);
             assert!(
@@ -123,8 +130,8 @@ fn set<T>(socket: &OwnedFd, option: libc::c_int, value: &T) -> io::Result<()> {
     Ok(())
 }
 
-/// A packet socket for frames of one EtherType on `interface` in the calling thread's namespace, without a ring. What it sends goes past the queueing
-/// discipline (`PACKET_QDISC_BYPASS`).
+/// Opens a packet socket without a ring for frames of one EtherType on `interface`, in the calling
+/// thread's namespace. Its frames bypass the queuing discipline (`PACKET_QDISC_BYPASS`).
 pub fn plain(interface: &str, ethertype: u16) -> io::Result<OwnedFd> {
     let socket = unbound()?;
     set(&socket, libc::PACKET_QDISC_BYPASS, &(1 as libc::c_int))?;
@@ -133,7 +140,8 @@ pub fn plain(interface: &str, ethertype: u16) -> io::Result<OwnedFd> {
 }
 
 fn unbound() -> io::Result<OwnedFd> {
-    // SAFETY: a plain system call; the descriptor that it returns is ours alone. No protocol: nothing arrives before the bind.
+    // SAFETY: a plain system call. The returned descriptor has no other owner. The protocol is 0,
+    // so nothing arrives before the bind.
     unsafe {
         let fd = libc::socket(libc::AF_PACKET, libc::SOCK_RAW | libc::SOCK_CLOEXEC, 0);
         Ok(OwnedFd::from_raw_fd(Errno::result(fd)?))
@@ -170,7 +178,7 @@ mod tests {
     use crate::{bare::open_patiently, stage::Stage};
 
     #[test]
-    fn packets_of_many_blocks_come_whole_and_in_order() {
+    fn packets_of_many_blocks_arrive_whole_and_in_order() {
         if !nix::unistd::geteuid().is_root() {
             eprintln!("skipped: making network namespaces needs root");
             return;

@@ -8,22 +8,23 @@ use nix::{errno::Errno, net::if_::if_nametoindex};
 
 use super::BareSocket;
 
-/// How long to wait before a queue that is busy is asked for again: the side measured before closed its socket, but the kernel lets go of it later.
+/// Delay before retrying a busy queue: the previous side has closed its socket, but the kernel
+/// releases the queue later.
 const REBIND_PAUSE: Duration = Duration::from_millis(100);
 
-/// How often it is asked for again, as our own port does.
+/// Maximum number of retries, the same as in our own port.
 const REBINDS_MAX: u32 = 10;
 
 /// Which frames a socket receives; the kernel gets the others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Wanted {
-    /// Those of one EtherType.
+    /// Frames of one EtherType.
     EtherType(u16),
     /// All.
     Everything,
 }
 
-/// A socket that receives the frames that are wanted.
+/// A socket that receives the selected frames.
 #[derive(Debug)]
 pub struct Steered {
     /// The socket.
@@ -33,7 +34,8 @@ pub struct Steered {
 }
 
 impl Steered {
-    /// Opens queue 0 of `interface` in the calling thread's namespace for the frames that are `wanted`.
+    /// Opens queue 0 of `interface` in the calling thread's namespace for the frames that `wanted`
+    /// selects.
     pub fn open(interface: &str, wanted: Wanted, slots: u32, burst: u32) -> Result<Self> {
         let socket = open_patiently(interface, slots, burst)?;
         let mut steering = Steering::load().context("loading the XDP program")?;
@@ -56,7 +58,7 @@ impl Steered {
     }
 }
 
-/// Opens queue 0 of `interface`, trying again for a while if the kernel has not let go of it yet.
+/// Opens queue 0 of `interface`. Retries for a while if the kernel has not released the queue yet.
 pub fn open_patiently(interface: &str, slots: u32, burst: u32) -> Result<BareSocket> {
     let mut rebinds = 0;
     loop {

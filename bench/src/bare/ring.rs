@@ -7,7 +7,7 @@ use std::{
     sync::atomic::{AtomicU32, Ordering},
 };
 
-/// Memory mapped for as long as this lives.
+/// A memory mapping. It is unmapped on drop.
 #[derive(Debug)]
 pub struct Mapping {
     start: NonNull<u8>,
@@ -18,7 +18,8 @@ pub struct Mapping {
 unsafe impl Send for Mapping {}
 
 impl Mapping {
-    /// Maps `len` bytes of `file` at `offset`, or of fresh memory without a file, writable and present.
+    /// Maps `len` bytes of `file` at `offset`, or of anonymous memory without a file. The mapping
+    /// is writable and populated.
     pub fn new(len: usize, file: Option<(BorrowedFd<'_>, libc::off_t)>) -> io::Result<Self> {
         let (flags, fd, offset) = match file {
             Some((fd, offset)) => (libc::MAP_SHARED, fd.as_raw_fd(), offset),
@@ -60,7 +61,7 @@ impl Drop for Mapping {
     }
 }
 
-/// One ring of descriptors. Which side produces is told by which functions are called.
+/// One ring of descriptors. The functions that the caller uses determine which side produces.
 #[derive(Debug)]
 pub struct Ring<T> {
     mapping: Mapping,
@@ -92,17 +93,19 @@ impl<T: Copy> Ring<T> {
     }
 
     fn word(&self, offset: u64) -> &AtomicU32 {
-        // SAFETY: the kernel told the offset of an aligned u32 inside the mapping, which it accesses atomically too.
+        // SAFETY: the kernel reported the offset of an aligned u32 inside the mapping. The kernel
+        // also accesses it atomically.
         unsafe { &*self.mapping.start().as_ptr().add(offset as usize).cast() }
     }
 
     fn slot(&self, index: u32) -> *mut T {
         let at = self.offsets.desc as usize + (index & (self.slots - 1)) as usize * size_of::<T>();
-        // SAFETY: the mapping has room for `slots` descriptors from `desc`, and the index is below `slots`.
+        // SAFETY: the mapping has space for `slots` descriptors from `desc`, and the index is below
+        // `slots`.
         unsafe { self.mapping.start().as_ptr().add(at).cast() }
     }
 
-    /// Whether the kernel wants a call to go on.
+    /// Returns whether the kernel needs a system call to continue.
     pub fn needs_wakeup(&self) -> bool {
         self.word(self.offsets.flags).load(Ordering::Relaxed) & libc::XDP_RING_NEED_WAKEUP != 0
     }
@@ -121,7 +124,8 @@ impl<T: Copy> Ring<T> {
         }
         let count = items.len().min(free as usize);
         for item in &items[..count] {
-            // SAFETY: the slot lies behind the kernel's consumer, so the kernel does not read it now.
+            // SAFETY: the slot lies behind the kernel's consumer index, so the kernel does not read
+            // it now.
             unsafe { self.slot(self.produced).write(*item) };
             self.produced = self.produced.wrapping_add(1);
         }
@@ -141,7 +145,8 @@ impl<T: Copy> Ring<T> {
         }
         let count = into.len().min(ready as usize);
         for item in &mut into[..count] {
-            // SAFETY: the slot lies before the kernel's producer, so the kernel has written it and leaves it alone.
+            // SAFETY: the slot lies before the kernel's producer index, so the kernel has written
+            // it and no longer accesses it.
             *item = unsafe { self.slot(self.consumed).read() };
             self.consumed = self.consumed.wrapping_add(1);
         }

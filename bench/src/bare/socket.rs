@@ -53,8 +53,9 @@ pub struct BareSocket {
 }
 
 impl BareSocket {
-    /// A socket on queue 0 of `interface` in the calling thread's namespace, with `slots` descriptors to receive and to send, moving at
-    /// most `burst` at a time. Chunks to receive into are given to the kernel before the socket is bound.
+    /// Opens a socket on queue 0 of `interface` in the calling thread's namespace, with `slots`
+    /// descriptors each to receive and to send. One call moves at most `burst` frames. The kernel
+    /// gets the receive chunks before the socket is bound.
     pub fn open(interface: &str, slots: u32, burst: u32) -> io::Result<Self> {
         // SAFETY: a plain system call; the descriptor that it returns is ours alone.
         let fd = unsafe {
@@ -128,12 +129,14 @@ impl BareSocket {
         count
     }
 
-    /// Sends up to `count` (at most a burst) copies of `bytes` as far as there is room. Returns how many were queued.
+    /// Sends up to `count` copies of `bytes`, at most a burst, as far as the ring has space.
+    /// Returns the number of queued frames.
     pub fn send(&mut self, bytes: &[u8], count: usize) -> io::Result<usize> {
         self.send_each(&mut repeat_n(bytes, count))
     }
 
-    /// Sends the next of `frames`, at most a burst of them, as far as there is room; the others stay. Returns how many were queued.
+    /// Sends the next frames of `frames`, at most a burst, as far as the ring has space. The rest
+    /// stays in the iterator. Returns the number of queued frames.
     pub fn send_each<'a>(
         &mut self,
         frames: &mut impl Iterator<Item = &'a [u8]>,
@@ -141,7 +144,8 @@ impl BareSocket {
         self.reclaim();
         let room = self.burst.min(self.free.len());
         let mut count = 0;
-        // First the descriptors: a frame is taken only when there is room for it.
+        // Reserve the descriptors first: a frame is taken from the iterator only if there is space
+        // for it.
         for (desc, bytes) in self.descriptors[..room].iter_mut().zip(frames) {
             let Some(addr) = self.free.pop() else { break };
             count += 1;
@@ -160,7 +164,7 @@ impl BareSocket {
         Ok(queued)
     }
 
-    /// Calls the kernel if it has something to send and wants to be called.
+    /// Calls the kernel if frames are pending and the kernel needs a wakeup.
     pub fn kick(&mut self) -> io::Result<()> {
         if !self.tx.has_unconsumed() || !self.tx.needs_wakeup() {
             return Ok(());
@@ -203,7 +207,8 @@ fn frame_mut(memory: &mut Mapping, addr: u64, len: usize) -> &mut [u8] {
         len <= (u64::from(CHUNK_BYTES) - HEADROOM_BYTES) as usize,
         "a frame fits its chunk"
     );
-    // SAFETY: `addr` is that of a free chunk, which the kernel does not touch, and the frame lies inside the chunk.
+    // SAFETY: `addr` is the address of a free chunk, which the kernel does not access. The frame
+    // lies inside the chunk.
     unsafe { slice::from_raw_parts_mut(memory.start().as_ptr().add(addr as usize), len) }
 }
 
@@ -223,7 +228,8 @@ fn set<T>(fd: &OwnedFd, option: libc::c_int, value: &T) -> io::Result<()> {
 }
 
 fn ring_offsets(fd: &OwnedFd) -> io::Result<libc::xdp_mmap_offsets> {
-    // SAFETY: the structure holds integers only, for which zero is valid; the option fills it and is told its size.
+    // SAFETY: the structure holds only integers, for which zero is valid. The option fills it and
+    // receives its size.
     unsafe {
         let mut offsets: libc::xdp_mmap_offsets = mem::zeroed();
         let mut len = mem::size_of_val(&offsets) as libc::socklen_t;

@@ -1,4 +1,4 @@
-//! How often a thread asked the allocator for memory.
+//! Counts a thread's calls to the allocator.
 
 use std::{
     alloc::{GlobalAlloc, Layout, System},
@@ -12,8 +12,9 @@ thread_local! {
     static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
 }
 
-// SAFETY: every call is passed on to the system's allocator with the caller's own arguments, so its guarantees are
-// those of `System`; the count is a thread-local without a destructor and allocates nothing itself.
+// SAFETY: every call is forwarded to the system's allocator with the caller's arguments, so its
+// guarantees are those of `System`. The counter is a thread-local without a destructor and does not
+// allocate.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         ALLOCATIONS.with(|count| count.set(count.get() + 1));
@@ -29,12 +30,12 @@ unsafe impl GlobalAlloc for Counting {
 
     unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, new_size: usize) -> *mut u8 {
         ALLOCATIONS.with(|count| count.set(count.get() + 1));
-        // SAFETY: the pointer came from `System` with this layout, as the caller promises.
+        // SAFETY: the pointer came from `System` with this layout, which the caller guarantees.
         unsafe { System.realloc(pointer, layout, new_size) }
     }
 
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        // SAFETY: the pointer came from `System` with this layout, as the caller promises.
+        // SAFETY: the pointer came from `System` with this layout, which the caller guarantees.
         unsafe { System.dealloc(pointer, layout) }
     }
 }
@@ -42,7 +43,7 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// Allocations of the calling thread so far, those of memory that grew among them.
+/// Returns the allocations of the calling thread so far, including reallocations.
 pub fn of_this_thread() -> u64 {
     ALLOCATIONS.with(Cell::get)
 }
@@ -52,7 +53,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_thread_allocates_is_counted_there_alone() {
+    fn allocations_are_counted_for_each_thread() {
         let before = of_this_thread();
         let one = std::hint::black_box(Box::new(1_u64));
         assert_eq!(of_this_thread() - before, 1);

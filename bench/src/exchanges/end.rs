@@ -22,11 +22,11 @@ use crate::{
 /// Bytes of the region at the other end: one word, and nothing else.
 const WORD_BYTES: u64 = 64;
 
-/// Room for a request on one word.
+/// Space for a request on one word.
 const REQUEST_BYTES_MAX: usize = 64;
 
 /// Rounds for each look at the clock, as a lane has it between two frames.
-const ROUNDS_PER_LOOK: u32 = 64;
+const ROUNDS_PER_CHECK: u32 = 64;
 
 /// How long a port, a link and the last answers may take to come.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -34,7 +34,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// Exchanges submitted for each slot: with more to do than there are slots none of them rests.
 const SUBMITTED_PER_SLOT: u64 = 2;
 
-/// Opens one end of the cable that meets at `path`.
+/// Opens one end of the cable at the socket `path`.
 pub fn open_port(path: &Path, ring_slots: u32) -> Result<Box<dyn Port>> {
     let config = PortConfig {
         name: "cable".to_owned(),
@@ -69,18 +69,18 @@ pub fn wait_for_carrier(port: &mut dyn Port) -> Result<()> {
     Ok(())
 }
 
-/// What an end asks the other for.
+/// How an end makes exchanges.
 #[derive(Debug, Clone, Copy)]
-pub struct Asking {
+pub struct RequestOptions {
     /// How.
     pub mode: Mode,
     /// Slots of either end.
     pub slots: u8,
-    /// Whether this end asks at all.
-    pub asks: bool,
+    /// Whether this end initiates exchanges.
+    pub sends_requests: bool,
 }
 
-/// What an end counted.
+/// The counters of one end.
 #[derive(Debug, Clone, Copy)]
 pub struct Count {
     /// Exchanges of this end that ended.
@@ -89,7 +89,7 @@ pub struct Count {
     pub records: u64,
     /// Frames that it sent.
     pub frames: u64,
-    /// What its thread allocated.
+    /// Allocations of its thread.
     pub allocations: u64,
 }
 
@@ -97,7 +97,7 @@ pub struct Count {
 pub struct End {
     end: LinkEnd,
     load: Load,
-    asking: Asking,
+    request_options: RequestOptions,
     peer: u64,
     request: Vec<u8>,
     submitted: u64,
@@ -105,7 +105,7 @@ pub struct End {
 
 impl End {
     /// An end with the identity `guid` for the calling thread.
-    pub fn new(port: Box<dyn Port>, guid: u64, asking: Asking) -> Result<Self> {
+    pub fn new(port: Box<dyn Port>, guid: u64, request_options: RequestOptions) -> Result<Self> {
         let request = Request {
             rkey: RKEY,
             offset: 0,
@@ -116,16 +116,16 @@ impl End {
             .encode(&mut bytes)
             .map_err(|error| anyhow::anyhow!("a request of this size: {error:?}"))?;
         Ok(Self {
-            end: LinkEnd::new(port, guid, Some(asking.slots), ROUNDS_PER_LOOK)?,
+            end: LinkEnd::new(port, guid, Some(request_options.slots), ROUNDS_PER_CHECK)?,
             load: Load::new(engine("counter", WORD_BYTES)?),
-            asking,
+            request_options,
             peer: 0,
             request: bytes[..length].to_vec(),
             submitted: 0,
         })
     }
 
-    /// What it counted so far.
+    /// Returns the current counters.
     pub fn count(&self) -> Count {
         let counters = self.end.node.links().next().map(|link| *link.counters);
         Count {
@@ -142,14 +142,20 @@ impl End {
         Ok(())
     }
 
-    /// Submits what there is room for, and goes round once.
+    /// Submits exchanges up to the limit and runs one round.
     pub fn round(&mut self) -> Result<()> {
-        if self.asking.asks {
-            let most = self.load.ended() + u64::from(self.asking.slots) * SUBMITTED_PER_SLOT;
+        if self.request_options.sends_requests {
+            let most =
+                self.load.ended() + u64::from(self.request_options.slots) * SUBMITTED_PER_SLOT;
             while self.submitted < most {
                 self.end
                     .node
-                    .submit(self.peer, self.asking.mode, &self.request, self.submitted)
+                    .submit(
+                        self.peer,
+                        self.request_options.mode,
+                        &self.request,
+                        self.submitted,
+                    )
                     .map_err(|error| anyhow::anyhow!("submitting an addition: {error}"))?;
                 self.submitted += 1;
             }
@@ -173,10 +179,10 @@ impl End {
         Ok(self.submitted)
     }
 
-    /// What the other end added to the word here.
+    /// Returns the local word, to which the other end adds.
     pub fn word(&mut self) -> Result<u64> {
         let regions = self.load.engine.remove_session(0);
-        let region = regions.first().context("the region is gone")?;
+        let region = regions.first().context("the session has no region")?;
         region.load(0).context("reading the word")
     }
 

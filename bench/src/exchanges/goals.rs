@@ -1,8 +1,8 @@
-//! What the rates come to.
+//! Verdicts: the measured rates against the goals.
 
 use serde::{Deserialize, Serialize};
 
-use super::results::{Phases, Results, SideName, Ways};
+use super::results::{Directions, Phases, Results, SideName};
 
 /// Whether a goal is met.
 ///
@@ -13,26 +13,27 @@ pub struct Verdict {
     pub goal: String,
     /// In words.
     pub target: String,
-    /// What was measured.
+    /// The measured value.
     pub measured: f64,
-    /// What it should be at least, or of a count at most.
+    /// The lower limit, or for a count the upper limit.
     pub bound: f64,
-    /// How many times better than the goal asks: 1 is just at the goal, less is missed. Of a count there is none.
+    /// The result relative to the goal: 1 is exactly the goal, less is a miss. `None` for a count.
     pub margin: Option<f64>,
     /// Whether it is met.
     pub met: bool,
 }
 
-/// The side by which the goal for a mode is judged: the slots that a node has unless told otherwise, and one end asks.
+/// Returns the side that the goal for `mode` applies to: the default number of slots, with one
+/// initiating end.
 pub const fn judged(mode: Phases) -> SideName {
     SideName::Exchanges {
         mode,
         slots: 64,
-        ways: Ways::One,
+        ways: Directions::One,
     }
 }
 
-/// Judges the goals whose sides were measured.
+/// Returns the verdicts for the goals whose sides were measured.
 pub fn judge(results: &Results) -> Vec<Verdict> {
     let rate = |goal: &str, mode, name: &str, at_least: f64| {
         let median = results
@@ -43,7 +44,7 @@ pub fn judge(results: &Results) -> Vec<Verdict> {
         Some(Verdict {
             goal: goal.to_owned(),
             target: format!(
-                "at least {at_least:.0} M/s additions to 8 bytes in {name}, 64 slots, one end asks"
+                "at least {at_least:.0} M/s additions to 8 bytes in {name}, 64 slots, one initiator"
             ),
             measured: median,
             bound: at_least,
@@ -57,7 +58,7 @@ pub fn judge(results: &Results) -> Vec<Verdict> {
         rate("exchanges_2pc", Phases::Two, "2PC", 6.0),
         Some(Verdict {
             goal: "exchanges_allocations".to_owned(),
-            target: "no allocation while exchanges are made".to_owned(),
+            target: "no allocation during exchanges".to_owned(),
             measured: allocations as f64,
             bound: 0.0,
             margin: None,
@@ -74,7 +75,7 @@ mod tests {
     use super::{super::results::example, *};
 
     #[test]
-    fn each_mode_has_its_goal_and_one_allocation_is_too_many() {
+    fn each_mode_has_its_goal_and_one_allocation_misses_it() {
         let mut results = example::results();
         let met = |results: &Results| -> Vec<bool> {
             judge(results).iter().map(|verdict| verdict.met).collect()

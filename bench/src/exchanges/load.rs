@@ -1,4 +1,5 @@
-//! The program around the node at one end: it executes additions on its region and keeps some of its own under way.
+//! The host of the node at one end: it executes additions on its region and keeps its own in
+//! flight.
 
 use covalent_dataplane::verb::VerbEngine;
 use covalent_protocol::{
@@ -9,7 +10,7 @@ use covalent_protocol::{
 /// See the module's documentation.
 #[derive(Debug)]
 pub struct Load {
-    /// What the verbs of the other end are executed by.
+    /// Executes the verbs of the other end.
     pub engine: VerbEngine,
     /// Exchanges of this end that ended as they should.
     pub completed: u64,

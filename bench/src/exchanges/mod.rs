@@ -1,11 +1,12 @@
-//! How many exchanges two ends make over one link, beside what the cable carries.
+//! Exchanges per second between two ends of one link, and the limit of the cable.
 //!
 //! ```text
-//!   asks: node, engine, port (near core) ◄══ cable in memory ══► (far core) the same ─► region      [end]
-//!   raw:  frames full of records         ◄══ the same cable  ══►                                    [raw]
+//!   asks: node, engine, port (near core) ◄══ memory cable ══► (far core) the same ─► region [end]
+//!   raw:  frames full of records         ◄══ same cable   ══►                               [raw]
 //! ```
-//! There is no application and no pipe: what is measured is the link, from the verb to its answer. All sides take turns in each round, each
-//! on a new cable. No exchange may allocate, which is counted ([`allocations`]), and none may be lost or made twice, which the word tells.
+//! There is no application and no pipe: the benchmark measures the link, from the verb to its
+//! reply. All sides take turns in each round, each on a new cable. No exchange may allocate
+//! ([`allocations`] counts this). No exchange may be lost or executed twice (the word shows this).
 
 mod allocations;
 pub mod end;
@@ -34,17 +35,17 @@ use crate::{
     watch::Watch,
 };
 
-/// Measures all sides in turn and tells them. Whether every goal is met.
+/// Measures all sides in turn and prints the results. Returns whether every goal is met.
 pub fn measure(arguments: &Exchanges) -> Result<bool> {
     let began_unix_ms = now_unix_ms();
-    let (host, watch, cores) = (Host::look(), Watch::begin()?, Cores::choose()?);
+    let (host, watch, cores) = (Host::observed(), Watch::begin()?, Cores::choose()?);
     let span = arguments.slice();
     let mut sides: Vec<(SideName, Vec<Slice>)> = SideName::all()
         .into_iter()
         .map(|side| (side, Vec::new()))
         .collect();
     let mut rounds = 0;
-    while arguments.repeats.goes_on(rounds, medians(&sides)?.iter()) {
+    while arguments.repeats.continues(rounds, medians(&sides)?.iter()) {
         rounds += 1;
         for (side, slices) in &mut sides {
             let slice = slice::measure(*side, cores, arguments.ring_slots, span)
@@ -71,7 +72,7 @@ pub fn measure(arguments: &Exchanges) -> Result<bool> {
         goals: Vec::new(),
     };
     results.goals = goals::judge(&results);
-    results.tell(&arguments.output)?;
+    results.report(&arguments.output)?;
     Ok(results.goals.iter().all(|verdict| verdict.met) && results.settled().is_within())
 }
 
@@ -84,7 +85,7 @@ fn medians(sides: &[(SideName, Vec<Slice>)]) -> Result<Vec<Summary>> {
         .collect()
 }
 
-/// What the slices of a side come to.
+/// Aggregates the slices of a side.
 fn figures(side: SideName, slices: &[Slice]) -> Result<Figures> {
     let millions = |of: fn(&Slice) -> f64| {
         let figures = slices.iter().map(|slice| of(slice) / 1e6).collect();

@@ -1,4 +1,4 @@
-//! What the two ends of one slice are doing: they begin and end together.
+//! The current phase of a slice: both ends begin and end together.
 
 use std::{
     sync::atomic::{AtomicU8, Ordering},
@@ -7,11 +7,11 @@ use std::{
 
 use crate::stop;
 
-/// Before counting, so that memory is touched and the link has room.
+/// Time before counting starts, so that the memory is touched and the link has space.
 const WARM_UP: Duration = Duration::from_millis(50);
 
 /// Rounds for each look at the clock.
-const ROUNDS_PER_LOOK: u32 = 64;
+const ROUNDS_PER_CHECK: u32 = 64;
 
 const WARMING: u8 = 0;
 const COUNTING: u8 = 1;
@@ -27,7 +27,8 @@ impl Phase {
         self.0.store(OVER, Ordering::Relaxed);
     }
 
-    /// Goes round until the slice is over. `count` is called as it begins and as it ends; gives both and the time between them.
+    /// Runs rounds until the slice is over. Calls `count` at the beginning and at the end of the
+    /// slice. Returns both counts and the time between them.
     pub fn run<E, C, Error>(
         &self,
         end: &mut E,
@@ -42,11 +43,12 @@ impl Phase {
             round(end)?;
             rounds = rounds.wrapping_add(1);
             if let Some(slice) = leads
-                && rounds.is_multiple_of(ROUNDS_PER_LOOK)
+                && rounds.is_multiple_of(ROUNDS_PER_CHECK)
             {
-                // One step at a look: a leader that was kept from running for the whole slice counts one all the same.
+                // Advance at most one phase per check: a leader that was preempted for the whole
+                // slice still counts one.
                 let counts = started.is_some();
-                if stop::is_asked() || (counts && begun.elapsed() >= slice) {
+                if stop::is_requested() || (counts && begun.elapsed() >= slice) {
                     self.0.fetch_max(OVER, Ordering::Relaxed);
                 } else if !counts && begun.elapsed() >= WARM_UP {
                     self.0.fetch_max(COUNTING, Ordering::Relaxed);
@@ -76,7 +78,7 @@ mod tests {
 
     use super::*;
 
-    /// Whoever leaves is waited for no longer.
+    /// Marks an end that left, so that the other end no longer waits for it.
     struct Gone<'a>(&'a AtomicU64);
 
     impl Drop for Gone<'_> {
@@ -88,7 +90,8 @@ mod tests {
     #[test]
     fn the_follower_begins_and_ends_with_the_leader() {
         let phase = Phase::default();
-        // However the machine shares its processors, each end makes one round for each of the other.
+        // Each end makes one round per round of the other, regardless of how the scheduler shares
+        // the CPUs.
         let made = [AtomicU64::new(0), AtomicU64::new(0)];
         let run = |own: usize, leads| {
             let left = Gone(&made[own]);

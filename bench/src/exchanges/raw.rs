@@ -1,4 +1,4 @@
-//! What the cable carries when nobody looks at what records say: frames full of records, both ways at once.
+//! The capacity of the cable without inspecting records: full frames in both directions at once.
 
 use anyhow::{Context, Result};
 use covalent_dataplane::port::{Port, TxRefusal};
@@ -21,20 +21,20 @@ pub struct RawEnd {
     frame: Box<[u8; FRAME_BYTES_MAX]>,
     /// Whether each frame is written record by record and its CRC is made and checked.
     sealed: bool,
-    /// What is written into each record.
+    /// The content of each record.
     content: [u8; RECORD_BYTES],
     received: u64,
     damaged: u64,
 }
 
-/// What an end counted.
+/// The counters of one end.
 #[derive(Debug, Clone, Copy)]
 pub struct RawCount {
-    /// Records that came.
+    /// Received records.
     pub records: u64,
-    /// Frames whose CRC did not fit.
+    /// Frames with a wrong CRC.
     pub damaged: u64,
-    /// What its thread allocated.
+    /// Allocations of its thread.
     pub allocations: u64,
 }
 
@@ -53,7 +53,7 @@ impl RawEnd {
         end
     }
 
-    /// What it counted so far.
+    /// Returns the current counters.
     pub fn count(&self) -> RawCount {
         RawCount {
             records: self.received,
@@ -62,7 +62,7 @@ impl RawEnd {
         }
     }
 
-    /// Takes what came and sends what there is room for, a burst at most.
+    /// Receives the pending frames and sends as many as the ring has space for, at most a burst.
     pub fn round(&mut self) -> Result<()> {
         let (mut records, mut damaged) = (0, 0);
         let sealed = self.sealed;
@@ -102,7 +102,7 @@ impl RawEnd {
                 record.copy_from_slice(&self.content);
             }
         }
-        // Its length is that of the frame: it is full.
+        // The frame is full, so its length is known.
         let _ = writer.finish([2; 6], [4; 6], DEFAULT_ETHERTYPE);
     }
 }

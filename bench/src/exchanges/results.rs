@@ -1,4 +1,5 @@
-//! What was measured, for programs, and to make a table and a section of the page from.
+//! The measured results. Other programs read them, and the table and a section of the page are made
+//! from them.
 
 use covalent_protocol::Mode;
 use serde::{Deserialize, Serialize};
@@ -19,9 +20,9 @@ pub struct Results {
     pub host: Host,
     /// How.
     pub setup: Setup,
-    /// What each side came to.
+    /// The figures of each side.
     pub sides: Vec<Figures>,
-    /// What the figures come to.
+    /// The verdicts on the goals.
     pub goals: Vec<Verdict>,
 }
 
@@ -61,23 +62,23 @@ impl From<Phases> for Mode {
     }
 }
 
-/// Which ends ask.
+/// Which ends initiate exchanges.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Ways {
-    /// One asks, the other answers.
+pub enum Directions {
+    /// One end initiates, the other responds.
     One,
-    /// Each asks and answers.
+    /// Both ends initiate and respond.
     Both,
 }
 
-/// What is measured.
+/// The measured side.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SideName {
     /// Frames full of records, written and checked record by record.
     Sealed,
-    /// Frames full of records at which nobody looks.
+    /// Frames full of records that are not inspected.
     Plain,
     /// Additions to a word at the other end.
     Exchanges {
@@ -85,8 +86,8 @@ pub enum SideName {
         mode: Phases,
         /// Exchanges that an end may have open.
         slots: u8,
-        /// Who asks.
-        ways: Ways,
+        /// Which ends initiate.
+        ways: Directions,
     },
 }
 
@@ -96,7 +97,7 @@ impl SideName {
         let mut all = vec![Self::Sealed, Self::Plain];
         for mode in [Phases::One, Phases::Two] {
             for slots in [64, 255] {
-                for ways in [Ways::One, Ways::Both] {
+                for ways in [Directions::One, Directions::Both] {
                     all.push(Self::Exchanges { mode, slots, ways });
                 }
             }
@@ -115,8 +116,8 @@ impl SideName {
                     Phases::Two => "2PC",
                 };
                 let ways = match ways {
-                    Ways::One => "one end asks",
-                    Ways::Both => "both ends ask",
+                    Directions::One => "one initiator",
+                    Directions::Both => "two initiators",
                 };
                 format!("{mode}, {slots} slots, {ways}")
             }
@@ -124,7 +125,7 @@ impl SideName {
     }
 }
 
-/// What one side came to, both ends together.
+/// The figures of one side, both ends together.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Figures {
     /// Which.
@@ -161,12 +162,13 @@ impl Results {
         Settled::of(setup.rounds, setup.spread_max, figures)
     }
 
-    /// What `side` came to.
+    /// Returns the figures of `side`.
     pub fn figures(&self, side: SideName) -> Option<&Figures> {
         self.sides.iter().find(|figures| figures.side == side)
     }
 
-    /// The records that `figures` sent, as a fraction of what the cable carries with CRCs and without.
+    /// Returns the records that `figures` sent, as a fraction of the cable's capacity with CRCs and
+    /// without.
     pub fn fractions(&self, figures: &Figures) -> Option<[f64; 2]> {
         let raw = |side| Some(self.figures(side)?.records_mops.median);
         let own = figures.records_mops.median;
@@ -183,7 +185,7 @@ impl Results {
 pub mod example {
     use super::*;
 
-    /// A run in which the goal of one phase is met and that of two is not.
+    /// A run that meets the one-phase goal and misses the two-phase goal.
     pub fn results() -> Results {
         let summary =
             |median: f64| Summary::of(vec![median * 0.9, median, median * 1.1]).expect("figures");
@@ -211,7 +213,7 @@ pub mod example {
         let mut results = Results {
             name: Results::NAME.to_owned(),
             began_unix_ms: 1,
-            host: Host::look(),
+            host: Host::observed(),
             setup: Setup {
                 rounds: 3,
                 spread_max: None,
@@ -233,7 +235,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_kept_is_read_back() {
+    fn kept_results_are_read_back() {
         let place = tempfile::tempdir().expect("a directory");
         let results = example::results();
         results.write_to(place.path()).expect("written");

@@ -5,9 +5,10 @@ use std::{fmt::Write as _, path::Path};
 use anyhow::Result;
 
 use super::results::Results;
-use crate::{cell, kept::Kept as _, streams::told_command};
+use crate::{cell, kept::Kept as _, streams::printed_command};
 
-/// The section from the last result beside `results`; it says so where there is none.
+/// Builds the section from the last result beside `results`. The section states if there is no
+/// result.
 pub fn section(results: &Path) -> Result<String> {
     Ok(text(Results::last_beside(results)?.as_ref()))
 }
@@ -25,12 +26,16 @@ fn text(results: Option<&Results>) -> String {
     let setup = &results.setup;
     let _ = writeln!(
         out,
-        "Two threads at the ends of one cable in memory, each with what a lane has for its link: port, protocol, and the engine that executes verbs.\n\
-         They add to eight bytes at the other end, with twice as many additions submitted as there are slots. Beside it what the same cable carries in\n\
-         frames full of records, both ways at once: *sealed*, where each record is written, gets its CRC and is checked; *plain*, where one frame is sent\n\
-         again and again and nobody looks at it. All sides took turns {} times, {} ms each; figures are medians (least to most) of both ends together, in\n\
-         millions a second.\n\n\
-         | | exchanges | records | records in a frame | of sealed | of plain | allocations |\n|---|---:|---:|---:|---:|---:|---:|",
+        "Two threads run the ends of one in-memory cable. Each has a lane's parts for its\n\
+         link: the port, the protocol and the engine that executes verbs. They add to eight\n\
+         bytes at the other end, with twice as many additions submitted as there are slots.\n\
+         For comparison the same cable carries frames full of records, both ways at once. In\n\
+         *sealed* each record is written, gets its CRC and is checked. In *plain* one prebuilt\n\
+         frame is sent repeatedly, and neither end reads it. All sides take turns {} times, {}\n\
+         ms each. Figures are medians (least to most) of both ends together, in millions per\n\
+         second.\n\n\
+         | | exchanges | records | records in a frame | of sealed | of plain | allocations |\n\
+         |---|---:|---:|---:|---:|---:|---:|",
         setup.rounds, setup.slice_ms
     );
     for side in &results.sides {
@@ -73,7 +78,7 @@ fn text(results: Option<&Results>) -> String {
         setup.far_core,
         setup.ring_slots,
         host.words(),
-        told_command(&host.command)
+        printed_command(&host.command)
     );
     out
 }
@@ -83,21 +88,22 @@ mod tests {
     use super::{super::results::example, *};
 
     #[test]
-    fn the_section_tells_rates_fractions_and_goals() {
+    fn the_section_has_rates_fractions_and_goals() {
         let section = text(Some(&example::results()));
         for words in [
             "\n## Exchanges over one link\n",
-            "| 1PC, 64 slots, one end asks | 12.00 (10.80–13.20) | 24.0 | 23.0 | 0.300 | 0.150 | 0 |",
+            "| 1PC, 64 slots, one initiator | 12.00 (10.80–13.20) | 24.0 | 23.0 | 0.300 | 0.150 | \
+             0 |",
             "| records, CRCs made and checked | – | 80.0 |",
-            "in 2PC, 64 slots, one end asks | **missed** | 5.00 | 0.83 |",
-            "| no allocation while exchanges are made | met | 0.00 | – |",
+            "in 2PC, 64 slots, one initiator | **missed** | 5.00 | 0.83 |",
+            "| no allocation during exchanges | met | 0.00 | – |",
         ] {
             assert!(section.contains(words), "{words:?} is not in\n{section}");
         }
     }
 
     #[test]
-    fn without_a_result_the_section_says_how_to_get_one() {
+    fn without_a_result_the_section_names_the_command() {
         assert!(text(None).contains("Not measured: `covalent-bench exchanges"));
     }
 }

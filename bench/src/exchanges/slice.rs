@@ -10,10 +10,10 @@ use anyhow::{Context, Result, ensure};
 use covalent_dataplane::port::Port;
 
 use super::{
-    end::{Asking, Count, End, open_port, wait_for_carrier},
+    end::{Count, End, RequestOptions, open_port, wait_for_carrier},
     phase::Phase,
     raw::{RawCount, RawEnd},
-    results::{SideName, Ways},
+    results::{Directions, SideName},
 };
 use crate::{
     beside::join,
@@ -24,7 +24,7 @@ use crate::{
 /// How long an end waits for the other to finish: longer than that one waits for its last answers.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// What came of a slice, both ends together.
+/// The result of a slice, both ends together.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Slice {
     /// Exchanges that ended in a second; of a side without exchanges 0.
@@ -40,7 +40,7 @@ pub struct Slice {
 }
 
 impl Slice {
-    /// What two ends counted, each in its own time.
+    /// Adds the counts of one end, as rates over that end's own time.
     fn add(&mut self, first: &Count, last: &Count, took: Duration) {
         let rate = |from: u64, to: u64| (to - from) as f64 / took.as_secs_f64();
         let frames = rate(first.frames, last.frames);
@@ -72,12 +72,15 @@ pub fn measure(side: SideName, cores: Cores, ring_slots: u32, span: Duration) ->
         SideName::Sealed => raw(true, cores, span, |_| open_port(&path, ring_slots))?,
         SideName::Plain => raw(false, cores, span, |_| open_port(&path, ring_slots))?,
         SideName::Exchanges { mode, slots, ways } => {
-            let asking = |asks| Asking {
+            let request_options = |sends_requests| RequestOptions {
                 mode: mode.into(),
                 slots,
-                asks,
+                sends_requests,
             };
-            let both = [asking(true), asking(ways == Ways::Both)];
+            let both = [
+                request_options(true),
+                request_options(ways == Directions::Both),
+            ];
             exchanges(both, cores, span, |_| open_port(&path, ring_slots))?
         }
     };
@@ -107,7 +110,8 @@ fn both<T: Send>(
     })
 }
 
-/// Measures frames full of records between two ends for as long as `span`. Each thread opens its own end, as in [`exchanges`].
+/// Measures frames full of records between two ends for `span`. Each thread opens its own end, as
+/// in [`exchanges`].
 pub fn raw(
     sealed: bool,
     cores: Cores,
@@ -137,9 +141,10 @@ pub fn raw(
     Ok(slice)
 }
 
-/// Measures exchanges between two ends for as long as `span`. Each thread opens its own end, the near one 0 and the far one 1.
+/// Measures exchanges between two ends for `span`. Each thread opens its own end: the near end is 0
+/// and the far end is 1.
 pub fn exchanges(
-    asking: [Asking; 2],
+    request_options: [RequestOptions; 2],
     cores: Cores,
     span: Duration,
     open: impl Fn(usize) -> Result<Box<dyn Port>> + Sync,
@@ -151,12 +156,13 @@ pub fn exchanges(
         let (phase, settled, submitted, open) = (&phase, &settled, &submitted, &open);
         let leads = (this == 0).then_some(span);
         move || {
-            let mut end = End::new(open(this)?, this as u64 + 1, asking[this])?;
+            let mut end = End::new(open(this)?, this as u64 + 1, request_options[this])?;
             end.wait_for_peer()?;
             let counted = phase.run(&mut end, leads, End::round, End::count)?;
             submitted[this].store(end.settle()?, Ordering::Relaxed);
             settled.fetch_add(1, Ordering::AcqRel);
-            // The other end's last additions are answered here. An end that failed never says that it is done.
+            // Answer the other end's last additions here. The deadline is needed because a failed
+            // end never settles.
             let deadline = Instant::now() + PATIENCE;
             while settled.load(Ordering::Acquire) < 2 {
                 end.turn()?;

@@ -12,7 +12,8 @@ pub fn table(results: &Results) -> String {
     // Writing to a string cannot fail, here and below.
     let _ = writeln!(
         out,
-        "exchanges: additions to 8 bytes at the other end of a cable in memory (M/s; median of {} rounds, with the least and the most)\n  \
+        "exchanges: additions to 8 bytes at the other end of a cable in memory (M/s; median of {} \
+         rounds, with the least and the most)\n  \
          {:<34}{:>9}{:>14}{:>10}{:>11}{:>12}{:>12}{:>7}",
         setup.rounds, "", "exchanges", "", "records", "a frame", "of sealed", "of plain", "alloc"
     );
@@ -65,14 +66,16 @@ mod tests {
     use super::{super::results::example, *};
 
     #[test]
-    fn rates_stand_beside_what_the_cable_carries() {
+    fn rates_are_shown_as_fractions_of_the_raw_cable() {
         let table = table(&example::results());
         for words in [
-            "  1PC, 64 slots, one end asks          12.000   10.80–13.20     24.00       23.0       0.300       0.150      0\n",
+            "  1PC, 64 slots, one initiator         12.000   10.80–13.20     24.00       \
+             23.0       0.300       0.150      0\n",
             "  records, not looked at                    –",
-            "  met: at least 10 M/s additions to 8 bytes in 1PC, 64 slots, one end asks: 12.000 (1.20 of the goal)",
+            "  met: at least 10 M/s additions to 8 bytes in 1PC, 64 slots, one initiator: 12.000 \
+             (1.20 of the goal)",
             "  NOT MET: at least 6 M/s additions to 8 bytes in 2PC",
-            "  met: no allocation while exchanges are made: 0.000\n",
+            "  met: no allocation during exchanges: 0.000\n",
         ] {
             assert!(table.contains(words), "{words:?} is not in\n{table}");
         }

@@ -1,8 +1,8 @@
-//! What the gaps come to.
+//! Verdicts: the measured gaps against the goals.
 
 use serde::{Deserialize, Serialize};
 
-use super::{results::Results, way::Way};
+use super::{results::Results, way::Method};
 
 /// Most microseconds from a cut to the first completion over the other link, in 99 of 100 cuts.
 const AT_MOST_US: f64 = 1000.0;
@@ -16,11 +16,11 @@ pub struct Verdict {
     pub goal: String,
     /// In words.
     pub target: String,
-    /// What was measured, in microseconds.
+    /// The measured value, in microseconds.
     pub p99_us: f64,
-    /// What it should be at most.
+    /// The upper limit.
     pub at_most_us: f64,
-    /// How many times better than the goal asks: 1 is just at the goal, less is missed.
+    /// The result relative to the goal: 1 is exactly the goal, less is a miss.
     pub margin: f64,
     /// Whether it is met.
     pub met: bool,
@@ -31,13 +31,14 @@ pub fn judge(results: &Results) -> Vec<Verdict> {
     results
         .sides
         .iter()
-        .filter(|figures| figures.way != Way::Uncut)
+        .filter(|figures| figures.way != Method::Uncut)
         .map(|figures| {
             let p99_us = figures.first.p99_us;
             Verdict {
                 goal: format!("failover: {}", figures.way.words()),
                 target: format!(
-                    "{}: p99 from the cut to the first completion over the other link below {:.0} ms",
+                    "{}: p99 from the cut to the first completion over the other link below {:.0} \
+                     ms",
                     figures.way.words(),
                     AT_MOST_US / 1e3
                 ),
@@ -55,7 +56,7 @@ mod tests {
     use super::super::results::example;
 
     #[test]
-    fn each_way_is_judged_by_itself() {
+    fn each_method_is_judged_by_itself() {
         let met: Vec<bool> = example::results()
             .goals
             .iter()

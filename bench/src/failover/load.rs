@@ -1,4 +1,5 @@
-//! An application that keeps verbs open at another node, and remembers when each was posted and done.
+//! An application that keeps verbs open at another node and records when each was posted and
+//! completed.
 
 use std::{
     path::Path,
@@ -27,16 +28,17 @@ pub const REGION: &str = "bench";
 /// How long a region may take to be found, and a verb to be done.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Verbs that are posted between two looks. The lane gives each link in turn what there is, so a few at a time keep both busy.
+/// Verbs posted between two polls. The lane serves the links in turn, so a few verbs at a time keep
+/// both links busy.
 const POSTED_AT_A_TIME: usize = 4;
 
 /// Looks that find nothing between two checks of whether anything is still to be expected.
-const LOOKS_PER_CHECK: u64 = 1024;
+const POLLS_PER_CHECK: u64 = 1024;
 
 /// A time that has not come.
 pub const NEVER_NS: u64 = u64::MAX;
 
-/// What the application is to do from one cut to the next.
+/// The task of the application from one cut to the next.
 #[derive(Debug, Clone, Copy)]
 pub struct Order {
     /// How verbs are made.
@@ -45,7 +47,7 @@ pub struct Order {
     pub open: usize,
 }
 
-/// What an application and those who cut links agree on.
+/// State that the application and the cutting thread share.
 #[derive(Debug)]
 pub struct Watch {
     began: Instant,
@@ -92,13 +94,14 @@ struct Load<'d> {
     posted: u64,
 }
 
-/// Carries out orders until there are no more; gives how many verbs it posted in all. What each order came to is told as it ends.
+/// Executes orders until the channel closes. Sends the spans of each order when it ends. Returns
+/// the total number of posted verbs.
 pub fn run(
     socket: &Path,
     cores: Cores,
     watch: &Watch,
     orders: &Receiver<Order>,
-    told: &Sender<Vec<Span>>,
+    report: &Sender<Vec<Span>>,
 ) -> Result<u64> {
     let (core, shared) = cores.application_beside(cores.near);
     pin(core)?;
@@ -117,8 +120,8 @@ pub fn run(
         posted: 0,
     };
     for order in orders {
-        let spans = load.carry_out(order)?;
-        if told.send(spans).is_err() {
+        let spans = load.execute(order)?;
+        if report.send(spans).is_err() {
             break;
         }
     }
@@ -127,25 +130,25 @@ pub fn run(
 
 impl Load<'_> {
     /// Keeps verbs open until the cut is sure and every verb is done that was posted before it was.
-    fn carry_out(&mut self, order: Order) -> Result<Vec<Span>> {
+    fn execute(&mut self, order: Order) -> Result<Vec<Span>> {
         let mut spans = Vec::with_capacity(1 << 14);
         let (mut fruitless, mut last) = (0_u64, Instant::now());
         loop {
             let sure_ns = self.watch.sure_ns.load(Ordering::Acquire);
-            let goes_on =
+            let continues =
                 sure_ns == NEVER_NS || self.open.iter().any(|&(_, posted)| posted <= sure_ns);
-            if goes_on {
+            if continues {
                 self.fill(order)?;
             } else if self.open.is_empty() {
                 return Ok(spans);
             }
-            if self.look(&mut spans)? > 0 {
+            if self.take_completions(&mut spans)? > 0 {
                 fruitless = 0;
                 last = Instant::now();
                 continue;
             }
             fruitless += 1;
-            if fruitless.is_multiple_of(LOOKS_PER_CHECK) {
+            if fruitless.is_multiple_of(POLLS_PER_CHECK) {
                 stop::check()?;
                 ensure!(
                     last.elapsed() < PATIENCE,
@@ -179,8 +182,8 @@ impl Load<'_> {
         Ok(())
     }
 
-    /// Takes the completions that have come, and tells how many.
-    fn look(&mut self, spans: &mut Vec<Span>) -> Result<usize> {
+    /// Polls for completions and returns their number.
+    fn take_completions(&mut self, spans: &mut Vec<Span>) -> Result<usize> {
         let count = self
             .verbs
             .poll(&mut self.completions)

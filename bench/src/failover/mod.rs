@@ -1,22 +1,23 @@
 //! How long verbs wait when one of two links is cut.
 //!
 //! ```text
-//!   application ◄─► covalentd a's lane (near core) ◄══ veth 0 ══► covalentd b's lane (far core) ─► region
+//!   application ◄─► covalentd a's lane (near core) ◄══ veth 0 ══► b's lane (far core) ─► region
 //!                                                  ◄══ veth 1 ══►
 //! ```
-//! Two daemons with two links over AF_XDP, all as in production, and an application that keeps additions open at the other node. One link is
-//! cut, in each way in turn, and mended once everything that was open has ended; then the other one, and so on, many times. The time of a cut
-//! counts from just before it is asked for, so whatever the asking takes is in it. The word must have grown by the number of verbs: none was
-//! lost and none was done twice.
+//! Two daemons with two links over AF_XDP run as in production. An application keeps additions open
+//! at the other node. The benchmark cuts one link, restores it once all open verbs have ended, then
+//! does the same with the other link. It repeats this for each kind of cut. The clock starts just
+//! before the call that cuts, so the duration of that call is included. At the end the word must
+//! equal the number of verbs: none was lost and none was executed twice.
 //!
-//! TCP has no second link to go to. It is put on one cable that is cut and mended again, beside a message of ours, as [`loss`] does it: what is told
-//! there is the time to recover.
+//! TCP has no second link to fail over to. It runs on one cable that is cut and restored, beside a
+//! message of ours, as in [`loss`]. That figure is the time to recover.
 
 mod carrier;
 mod gap;
 mod goals;
 mod load;
-mod results;
+pub mod results;
 mod section;
 mod table;
 mod way;
@@ -32,12 +33,12 @@ use anyhow::{Context, Result, ensure};
 use covalent_api::event::EventKind;
 use covalent_verbs::{Client, Device, Mode, Rights};
 
-pub use self::{carrier::Interfaces, section::section};
+pub use self::{carrier::Interfaces, results::Results, section::section};
 use self::{
     gap::{Span, gap},
     load::{Order, REGION, Watch},
-    results::{Cut, Results, Setup},
-    way::{Shears, Way},
+    results::{Cut, Setup},
+    way::{LinkCutter, Method},
 };
 use crate::{
     against::{self, Candidate},
@@ -56,29 +57,31 @@ use crate::{
 const NEAR: [&str; 2] = ["a0", "a1"];
 const FAR: [&str; 2] = ["b0", "b1"];
 
-/// A link rests at its pace of 20 ms; each cut comes at another moment of it.
-const PACE: Duration = Duration::from_millis(20);
+/// An idle link sends a keepalive every 20 ms. Each cut happens at a different point of this
+/// interval.
+const IDLE_TICK: Duration = Duration::from_millis(20);
 
-/// Before each cut, so that both links have something to do.
+/// Time before each cut, so that both links carry load.
 const WARM_UP: Duration = Duration::from_millis(2);
 
 /// How long round trips are measured before the first cut.
 const ROUND_TRIPS_FOR: Duration = Duration::from_millis(300);
 
-/// How long an event may take to be told, and a link to be up again.
+/// Timeout for an event to be reported and for a link to come up again.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// How often the one cable of the peers is cut in each way at most, for how long, and how many requests a second are due meanwhile.
+/// For the peers' single cable: the maximum number of cuts of each kind, their length, and the
+/// requests per second.
 const CABLE_CUTS: u32 = 10;
 const CABLE_CUT_MS: u64 = 100;
 const CABLE_RATE: f64 = 5000.0;
 
-/// Measures all ways in turn and tells them. Whether every goal is met.
+/// Measures all kinds of cuts in turn and prints the results. Returns whether every goal is met.
 pub fn measure(arguments: &Failover) -> Result<bool> {
     let peers = peers(&arguments.against.against)?;
     let daemon = find_daemon(arguments.covalentd.as_deref())?;
     let began_unix_ms = now_unix_ms();
-    let (host, machine, cores) = (Host::look(), watch::Watch::begin()?, Cores::choose()?);
+    let (host, machine, cores) = (Host::observed(), watch::Watch::begin()?, Cores::choose()?);
     let stage = Stage::build(2, 1)?;
     let (a, b) = start(&stage, cores, arguments, &daemon)?;
     let owner = Device::attach(b.socket(), "bench-region").context("attaching to covalentd b")?;
@@ -87,15 +90,15 @@ pub fn measure(arguments: &Failover) -> Result<bool> {
         .context("registering a region")?;
     let watch = Watch::new();
     let (orders, taken) = mpsc::channel();
-    let (tell, told) = mpsc::channel();
+    let (report, reported) = mpsc::channel();
     let (measured, posted) = thread::scope(|scope| {
         let socket = a.socket();
         let watch = &watch;
-        let application = scope.spawn(move || load::run(&socket, cores, watch, &taken, &tell));
-        let measured = Cutter::new(&stage, [&a, &b], watch, &orders, &told)
+        let application = scope.spawn(move || load::run(&socket, cores, watch, &taken, &report));
+        let measured = Cutter::new(&stage, [&a, &b], watch, &orders, &reported)
             .and_then(|mut cutter| cutter.cut_all(arguments));
         drop(orders);
-        // Why it failed is what the application says, if it failed too.
+        // If the application failed too, its error is the cause, so return that one.
         let posted = join(application)?;
         Ok::<_, anyhow::Error>((measured?, posted))
     })?;
@@ -134,13 +137,13 @@ pub fn measure(arguments: &Failover) -> Result<bool> {
     drop((a, b, stage));
     results.severed = severed(arguments, &peers)?;
     results.goals = goals::judge(&results);
-    results.tell(&arguments.output)?;
+    results.report(&arguments.output)?;
     let settled = results.settled();
     Ok(results.goals.iter().all(|verdict| verdict.met)
         && settled.is_none_or(|settled| settled.is_within()))
 }
 
-/// Those of `wanted` who have no second link to go to.
+/// Returns the peers among `wanted`, which have no second link to fail over to.
 fn peers(wanted: &[String]) -> Result<Vec<String>> {
     let peer = |name| Candidate {
         name,
@@ -159,7 +162,8 @@ fn peers(wanted: &[String]) -> Result<Vec<String>> {
         .collect())
 }
 
-/// The peers, and a message of ours, on one cable that is cut and mended; nothing if there are no peers.
+/// Measures the peers and a message of ours on one cable that is cut and restored. Returns `None`
+/// if there are no peers.
 fn severed(arguments: &Failover, peers: &[String]) -> Result<Option<Severed>> {
     if peers.is_empty() {
         return Ok(None);
@@ -208,21 +212,21 @@ fn start(stage: &Stage, cores: Cores, arguments: &Failover, daemon: &Path) -> Re
     Ok((a, b))
 }
 
-/// What was measured.
+/// The measurements.
 struct Measured {
     round_trip_ns: u64,
     cuts: Vec<Cut>,
     repeats: u32,
 }
 
-/// Who cuts, mends and writes down.
+/// Cuts links, restores them and records the results.
 struct Cutter<'a> {
     nodes: [&'a Node; 2],
-    shears: Shears,
+    link_cutter: LinkCutter,
     events: Client,
     watch: &'a Watch,
     orders: &'a Sender<Order>,
-    told: &'a Receiver<Vec<Span>>,
+    reported: &'a Receiver<Vec<Span>>,
     /// Failures of the link that is not cut, since the last cut was written down.
     others: u32,
 }
@@ -233,7 +237,7 @@ impl<'a> Cutter<'a> {
         nodes: [&'a Node; 2],
         watch: &'a Watch,
         orders: &'a Sender<Order>,
-        told: &'a Receiver<Vec<Span>>,
+        reported: &'a Receiver<Vec<Span>>,
     ) -> Result<Self> {
         let socket = nodes[0].socket();
         let client =
@@ -242,7 +246,7 @@ impl<'a> Cutter<'a> {
         events.subscribe().context("subscribing to events")?;
         Ok(Self {
             nodes,
-            shears: Shears {
+            link_cutter: LinkCutter {
                 daemon: client()?,
                 interfaces: [
                     Interfaces::open(&stage.a, &NEAR)?,
@@ -252,7 +256,7 @@ impl<'a> Cutter<'a> {
             events,
             watch,
             orders,
-            told,
+            reported,
             others: 0,
         })
     }
@@ -263,10 +267,10 @@ impl<'a> Cutter<'a> {
         let (mut cuts, mut repeats, mut turn) = (Vec::new(), 0, 0);
         while arguments
             .repeats
-            .goes_on(repeats, results::medians(&cuts, repeats).iter())
+            .continues(repeats, results::medians(&cuts, repeats).iter())
         {
             for _ in 0..each {
-                for way in Way::ALL {
+                for way in Method::ALL {
                     stop::check()?;
                     cuts.push(self.cut(way, turn, arguments.open)?);
                 }
@@ -301,8 +305,8 @@ impl<'a> Cutter<'a> {
             .context("no verb was done before the first cut")
     }
 
-    /// Cuts one link and mends it once what was open has ended.
-    fn cut(&mut self, way: Way, turn: u32, open: u32) -> Result<Cut> {
+    /// Cuts one link and restores it once all open verbs have ended.
+    fn cut(&mut self, way: Method, turn: u32, open: u32) -> Result<Cut> {
         let at = (turn % 2) as usize;
         let two_phase = turn / 2 % 2 == 1;
         self.order(Order {
@@ -313,32 +317,32 @@ impl<'a> Cutter<'a> {
             },
             open: open as usize,
         })?;
-        stop::sleep(WARM_UP + PACE.mul_f64(moment(turn)))?;
-        let asked_ns = self.watch.now_ns();
-        let asked_realtime_ns = realtime_ns();
-        self.shears.set(way, at, NEAR[at], true)?;
+        stop::sleep(WARM_UP + IDLE_TICK.mul_f64(moment(turn)))?;
+        let requested_ns = self.watch.now_ns();
+        let requested_realtime_ns = realtime_ns();
+        self.link_cutter.set(way, at, NEAR[at], true)?;
         let sure_ns = self.watch.sure();
         let spans = self.spans()?;
         let noticed = match way {
-            Way::Uncut => None,
+            Method::Uncut => None,
             _ => Some(self.noticed(NEAR[at])?),
         };
-        self.shears.set(way, at, NEAR[at], false)?;
+        self.link_cutter.set(way, at, NEAR[at], false)?;
         self.wait_for_links()?;
-        self.hear_the_rest(NEAR[at])?;
-        let gap = gap(&spans, asked_ns, sure_ns);
+        self.drain_events(NEAR[at])?;
+        let gap = gap(&spans, requested_ns, sure_ns);
         Ok(Cut {
             way,
             link: at,
             two_phase,
             verbs: spans.len(),
-            cutting_ns: sure_ns - asked_ns,
-            // Where nothing is cut nothing is overtaken on a link that is dead.
-            first_ns: gap.first_ns.filter(|_| way != Way::Uncut),
+            cutting_ns: sure_ns - requested_ns,
+            // Without a cut, no verb is overtaken on a dead link.
+            first_ns: gap.first_ns.filter(|_| way != Method::Uncut),
             longest_ns: gap.longest_ns,
             noticed_ns: noticed
                 .as_ref()
-                .map(|noticed| noticed.realtime_ns.saturating_sub(asked_realtime_ns)),
+                .map(|noticed| noticed.realtime_ns.saturating_sub(requested_realtime_ns)),
             reason: noticed.map(|noticed| noticed.reason),
             others: std::mem::take(&mut self.others),
         })
@@ -352,10 +356,10 @@ impl<'a> Cutter<'a> {
     }
 
     fn spans(&self) -> Result<Vec<Span>> {
-        self.told.recv().context("the application ended early")
+        self.reported.recv().context("the application ended early")
     }
 
-    /// What the near daemon says of the failure of the link on `port`.
+    /// Returns the near daemon's report of the failure of the link on `port`.
     fn noticed(&mut self, port: &str) -> Result<Noticed> {
         let deadline = Instant::now() + PATIENCE;
         loop {
@@ -373,7 +377,7 @@ impl<'a> Cutter<'a> {
     }
 
     /// Takes the events that have come.
-    fn hear_the_rest(&mut self, port: &str) -> Result<()> {
+    fn drain_events(&mut self, port: &str) -> Result<()> {
         loop {
             match self.events.next_event(Some(Instant::now())) {
                 Ok(event) => {
@@ -412,7 +416,8 @@ struct Noticed {
     realtime_ns: u64,
 }
 
-/// Where in a pace the cut of a turn lies: spread evenly, however many there are.
+/// Position of the cut of a turn within the keepalive interval, as a fraction. Positions are evenly
+/// spread for any number of turns.
 fn moment(turn: u32) -> f64 {
     const GOLDEN_RATIO: f64 = 0.618_033_988_749_894_9;
     (f64::from(turn) * GOLDEN_RATIO).fract()
@@ -429,7 +434,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn cuts_are_spread_over_a_pace() {
+    fn cuts_are_spread_over_an_idle_tick() {
         let mut moments: Vec<f64> = (0..100).map(moment).collect();
         moments.sort_by(f64::total_cmp);
         assert!(moments[0] >= 0.0 && moments[99] < 1.0);

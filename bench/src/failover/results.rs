@@ -1,4 +1,5 @@
-//! What was measured, for programs, and to make a table and a section of the page from.
+//! The measured results. Other programs read them, and the table and a section of the page are made
+//! from them.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +8,7 @@ use covalent_verbs::status::PortMode;
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 
-use super::{gap::Gap, goals::Verdict, table, way::Way};
+use super::{gap::Gap, goals::Verdict, table, way::Method};
 use crate::{host::Host, kept::Kept, loss::Severed, repeats::Settled, summary::Summary};
 
 /// A whole run.
@@ -27,20 +28,21 @@ pub struct Results {
     pub round_trip_ns: u64,
     /// Verbs that were posted in all; each was executed once.
     pub verbs: u64,
-    /// What each way came to.
+    /// The figures of each kind of cut.
     pub sides: Vec<Figures>,
-    /// What the figures come to.
+    /// The verdicts on the goals.
     pub goals: Vec<Verdict>,
-    /// Peers without a second link, on one cable that is cut and mended; nothing if there were none.
+    /// Peers without a second link, on one cable that is cut and restored. `None` if there were
+    /// none.
     pub severed: Option<Severed>,
-    /// Each cut, in order.
+    /// All cuts, in order.
     pub cuts: Vec<Cut>,
 }
 
 /// How a run was made.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Setup {
-    /// How often the cuts were made anew; absent in results of before that was told.
+    /// Number of repeats. Absent in older results, which did not record it.
     pub repeats: Option<u32>,
     /// How well the medians had to be known; nothing if it did not matter.
     pub spread_max: Option<f64>,
@@ -70,7 +72,7 @@ pub struct Setup {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Cut {
     /// How.
-    pub way: Way,
+    pub way: Method,
     /// Which link.
     pub link: usize,
     /// Whether the verbs were made in two phases.
@@ -79,13 +81,14 @@ pub struct Cut {
     pub verbs: usize,
     /// How long the call took that cuts.
     pub cutting_ns: u64,
-    /// From just before that call to the first completion of a verb that waited on the link that was cut, where one can be told.
+    /// From just before that call to the first completion of a verb that waited on the cut link, if
+    /// it can be determined.
     pub first_ns: Option<u64>,
     /// The longest that any verb waited from then on.
     pub longest_ns: u64,
-    /// Until the initiator's daemon told of the failure; the lane had noticed it before.
+    /// Time until the initiator's daemon reported the failure. The lane detects it earlier.
     pub noticed_ns: Option<u64>,
-    /// What the initiator's lane took it for.
+    /// The reason that the initiator's lane reported.
     pub reason: Option<String>,
     /// Failures of the link that was not cut.
     pub others: u32,
@@ -112,30 +115,31 @@ pub struct Quantiles {
     pub max_us: f64,
 }
 
-/// What one way came to.
+/// The figures of one kind of cut.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Figures {
     /// Which.
-    pub way: Way,
+    pub way: Method,
     /// How often.
     pub cuts: u64,
-    /// Cuts of which the first completion of a verb that waited can be told.
-    pub told_apart: u64,
-    /// From the cut to the first completion over the other link; where it cannot be told, the longest wait, which is no less.
+    /// Cuts for which the first completion of a waiting verb can be determined.
+    pub distinguished: u64,
+    /// From the cut to the first completion over the other link. If it cannot be determined, the
+    /// longest wait, which is an upper bound.
     pub first: Quantiles,
     /// The longest wait of any verb.
     pub longest: Quantiles,
-    /// Until the initiator's daemon told of it.
+    /// Time until the initiator's daemon reported it.
     pub noticed: Option<Quantiles>,
-    /// How often each evidence was what the initiator noticed it by.
+    /// How often the initiator reported each reason.
     pub reasons: BTreeMap<String, u64>,
     /// Failures of links that were not cut.
     pub others: u64,
 }
 
-/// What each way came to, of those that were tried.
+/// Aggregates each kind of cut that was measured.
 pub fn sides(cuts: &[Cut]) -> Result<Vec<Figures>> {
-    Way::ALL
+    Method::ALL
         .into_iter()
         .filter_map(|way| {
             let of_way: Vec<_> = cuts.iter().filter(|cut| cut.way == way).collect();
@@ -144,9 +148,9 @@ pub fn sides(cuts: &[Cut]) -> Result<Vec<Figures>> {
         .collect()
 }
 
-/// The median of what each repeat of each way came to, in microseconds.
+/// Returns, for each kind of cut, the summary of the medians of its repeats, in microseconds.
 pub fn medians(cuts: &[Cut], repeats: u32) -> Vec<Summary> {
-    Way::ALL
+    Method::ALL
         .into_iter()
         .filter_map(|way| {
             let bounds: Vec<f64> = cuts
@@ -163,7 +167,7 @@ pub fn medians(cuts: &[Cut], repeats: u32) -> Vec<Summary> {
         .collect()
 }
 
-fn figures(way: Way, cuts: &[&Cut]) -> Result<Figures> {
+fn figures(way: Method, cuts: &[&Cut]) -> Result<Figures> {
     let mut reasons = BTreeMap::new();
     for reason in cuts.iter().filter_map(|cut| cut.reason.clone()) {
         *reasons.entry(reason).or_default() += 1;
@@ -172,7 +176,7 @@ fn figures(way: Way, cuts: &[&Cut]) -> Result<Figures> {
     Ok(Figures {
         way,
         cuts: cuts.len() as u64,
-        told_apart: cuts.iter().filter(|cut| cut.first_ns.is_some()).count() as u64,
+        distinguished: cuts.iter().filter(|cut| cut.first_ns.is_some()).count() as u64,
         first: quantiles(cuts.iter().map(|cut| cut.gap().bound_ns()))?,
         longest: quantiles(cuts.iter().map(|cut| cut.longest_ns))?,
         noticed: if noticed.is_empty() {
@@ -200,7 +204,7 @@ fn quantiles(figures_ns: impl Iterator<Item = u64>) -> Result<Quantiles> {
 }
 
 impl Setup {
-    /// Copy mode, page size and the rest of what the figures depend on, in words.
+    /// Describes copy mode, page size and the other settings that affect the figures.
     pub fn words(&self) -> String {
         let mode = &self.mode;
         let ratio = self.event_ratio.map_or_else(
@@ -208,7 +212,8 @@ impl Setup {
             |ratio| format!("`event_ratio` {ratio}"),
         );
         format!(
-            "two links, {} XDP, {}, need_wakeup {}, {} queue(s), pages of {} bytes, rings of {}, lanes {}, {ratio}, {} verbs open",
+            "two links, {} XDP, {}, need_wakeup {}, {} queue(s), pages of {} bytes, rings of {}, \
+             lanes {}, {ratio}, {} verbs open",
             mode.xdp,
             if mode.zero_copy { "zero-copy" } else { "copy" },
             mode.need_wakeup,
@@ -220,7 +225,7 @@ impl Setup {
         )
     }
 
-    /// What runs where, in words.
+    /// Describes the assignment of threads to cores.
     pub fn core_words(&self) -> String {
         let application = if self.application_shares {
             "on the initiator's core too, which they share by yielding".to_owned()
@@ -228,7 +233,8 @@ impl Setup {
             format!("on core {}, alone", self.application_core)
         };
         format!(
-            "the initiator's lane on core {}, the responder's on core {}; the application {application}; the daemons' other threads and who cuts where there is room",
+            "the initiator's lane on core {}, the responder's on core {}; the application \
+             {application}; the daemons' other threads and the cutter on any core",
             self.near_core, self.far_core
         )
     }
@@ -268,11 +274,11 @@ pub mod example {
     pub fn results() -> Results {
         let mut cuts = Vec::new();
         for turn in 0..100 {
-            for way in Way::ALL {
-                let slow = way == Way::Silent && turn < 2;
+            for way in Method::ALL {
+                let slow = way == Method::Silent && turn < 2;
                 let first_ns = if slow { 3_000_000 } else { 300_000 };
-                let is_cut = way != Way::Uncut;
-                let is_silent = is_cut && way != Way::CarrierNear;
+                let is_cut = way != Method::Uncut;
+                let is_silent = is_cut && way != Method::CarrierNear;
                 cuts.push(Cut {
                     way,
                     link: turn % 2,
@@ -284,7 +290,7 @@ pub mod example {
                     noticed_ns: is_cut.then_some(200_000),
                     reason: is_cut.then(|| {
                         if is_silent {
-                            "outpaced by other links"
+                            "peer RTT exceeded"
                         } else {
                             "carrier lost"
                         }
@@ -297,7 +303,7 @@ pub mod example {
         let mut results = Results {
             name: Results::NAME.to_owned(),
             began_unix_ms: 1,
-            host: Host::look(),
+            host: Host::observed(),
             setup: Setup {
                 repeats: Some(5),
                 spread_max: None,
@@ -339,7 +345,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn where_the_first_cannot_be_told_the_longest_wait_stands_for_it() {
+    fn if_the_first_completion_is_unknown_the_longest_wait_is_used() {
         let results = example::results();
         let of = |way| {
             results
@@ -348,21 +354,21 @@ mod tests {
                 .find(|figures| figures.way == way)
                 .expect("measured")
         };
-        let near = of(Way::CarrierNear);
-        assert_eq!((near.told_apart, near.cuts), (0, 100));
+        let near = of(Method::CarrierNear);
+        assert_eq!((near.distinguished, near.cuts), (0, 100));
         assert!((near.first.p99_us - 350.0).abs() < 1.0, "{near:?}");
-        let silent = of(Way::Silent);
-        assert_eq!((silent.told_apart, silent.cuts), (100, 100));
+        let silent = of(Method::Silent);
+        assert_eq!((silent.distinguished, silent.cuts), (100, 100));
         assert!((silent.first.p50_us - 300.0).abs() < 1.0, "{silent:?}");
         assert!((silent.first.p99_us - 3000.0).abs() < 10.0, "{silent:?}");
-        assert_eq!(silent.reasons["outpaced by other links"], 100);
+        assert_eq!(silent.reasons["peer RTT exceeded"], 100);
     }
 
     #[test]
     fn a_repeat_is_a_share_of_the_cuts() {
         let results = example::results();
         let medians = medians(&results.cuts, 4);
-        assert_eq!(medians.len(), Way::ALL.len());
+        assert_eq!(medians.len(), Method::ALL.len());
         assert!(medians.iter().all(|median| median.repeats.len() == 4));
         assert!((medians[0].median - 80.0).abs() < 1e-9, "{:?}", medians[0]);
         assert_eq!(results.settled().expect("repeats").repeats, 5);
@@ -370,7 +376,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_kept_is_read_back() {
+    fn kept_results_are_read_back() {
         let place = tempfile::tempdir().expect("a directory");
         let results = example::results();
         assert_eq!(

@@ -9,10 +9,11 @@ use crate::{
     cell,
     kept::Kept as _,
     loss,
-    streams::{told_command, without_places},
+    streams::{printed_command, without_places},
 };
 
-/// The section from the last result beside `results`; it says so where there is none.
+/// Builds the section from the last result beside `results`. The section states if there is no
+/// result.
 pub fn section(results: &Path) -> Result<String> {
     Ok(text(Results::last_beside(results)?.as_ref()))
 }
@@ -31,13 +32,19 @@ fn text(results: Option<&Results>) -> String {
     let trip_us = results.round_trip_ns as f64 / 1e3;
     let _ = writeln!(
         out,
-        "Two daemons with two links over AF_XDP on veth pairs, and an application that keeps {} additions open at the other node, in one phase and in\n\
-         two by turns. One link is cut and mended again and again, in each way in turn. *First*: from just before the cut is asked for to the first\n\
-         completion of a verb that waited on it; it came over the other link. An application is not told which link a verb takes: a verb that is\n\
-         overtaken by a later one waited on the cut link. Where none is (the call that takes an interface down lasts longer than all the rest), *first*\n\
-         is the longest wait of any verb, counted from its posting if the cut was asked for before: no shorter than from the moment at which the cable was dead.\n\
-         *Told apart*: of how many cuts a verb was seen to have waited on the cut link. *Round trips*: of one verb at a time over the same links, {trip_us:.1} µs.\n\n\
-         | | cuts | told apart | first: p50 µs | p99 | max | p99 in round trips | longest wait: p50 µs | p99 | max | noticed by |\n\
+        "Two daemons have two links over AF_XDP on veth pairs. An application keeps {}\n\
+         additions open at the other node, alternately in one phase and in two. One link is\n\
+         cut and repaired repeatedly, in each of the ways in turn. *First* is the time from\n\
+         just before the cut is requested to the first completion, over the other link, of a\n\
+         verb that waited on the cut one. An application does not see which link a verb uses:\n\
+         a verb that a later one overtook waited on the cut link. *Attributed* is the number\n\
+         of cuts with such a verb. A cut has none if the call that takes the interface down\n\
+         outlasts everything else. *First* is then the longest wait of any verb, counted from\n\
+         its posting if the cut was requested earlier; that is an upper bound of the time\n\
+         since the cable failed. *Round trips* are those of one verb at a time over the same\n\
+         links, {trip_us:.1} µs.\n\n\
+         | | cuts | attributed | first: p50 µs | p99 | max | p99 in round trips | longest wait: \
+         p50 µs | p99 | max | detected by |\n\
          |---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---|",
         setup.open
     );
@@ -48,7 +55,7 @@ fn text(results: Option<&Results>) -> String {
             "| {} | {} | {} | {:.0} | {:.0} | {:.0} | {:.0} | {:.0} | {:.0} | {:.0} | {} |",
             figures.way.words(),
             figures.cuts,
-            figures.told_apart,
+            figures.distinguished,
             first.p50_us,
             first.p99_us,
             first.max_us,
@@ -71,7 +78,8 @@ fn text(results: Option<&Results>) -> String {
     if let Some(severed) = &results.severed {
         let _ = writeln!(
             out,
-            "\nWithout a second link there is nothing to go over to. Beside TCP and a message of Covalent, a request and its answer each:"
+            "\nWithout a second link there is no failover. This compares TCP with a message of\n\
+             Covalent, a request and its reply each:"
         );
         out.push_str(&loss::cuts_section(severed.cut_ms, &severed.cuts));
     }
@@ -93,7 +101,7 @@ fn text(results: Option<&Results>) -> String {
             .settled()
             .map_or_else(|| "one repeat".to_owned(), |settled| settled.words()),
         host.words(),
-        told_command(&host.command)
+        printed_command(&host.command)
     );
     for daemon in &setup.daemons {
         let _ = writeln!(out, "| daemon | `{}` |", without_places(&daemon.join(" ")));
@@ -106,13 +114,14 @@ mod tests {
     use super::{super::results::example, *};
 
     #[test]
-    fn the_section_tells_gaps_reasons_and_goals() {
+    fn the_section_has_gaps_reasons_and_goals() {
         let section = text(Some(&example::results()));
         for words in [
             "\n## A link is cut\n",
             "| silent both ways | 100 | 100 | 300 |",
-            "| outpaced by other links 100 |",
-            "| silent both ways: p99 from the cut to the first completion over the other link below 1 ms | **missed** | 300",
+            "| peer RTT exceeded 100 |",
+            "| silent both ways: p99 from the cut to the first completion over the other link \
+             below 1 ms | **missed** | 300",
             "| silent | tcp | 3 | 1 | 400.0 (200.0–600.0) |",
             "| medians | 5 repeats; the widest spread is",
             "| 600000, each executed once; 0 failures of links that were not cut |",
@@ -122,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_result_the_section_says_how_to_get_one() {
+    fn without_a_result_the_section_names_the_command() {
         assert!(text(None).contains("Not measured: `covalent-bench failover"));
     }
 }

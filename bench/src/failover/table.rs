@@ -5,15 +5,15 @@ use std::fmt::Write as _;
 use super::results::{Figures, Quantiles, Results};
 use crate::{cell, loss};
 
-/// How often each evidence was what a cut was noticed by, the most frequent first.
+/// Formats how often each reason was reported for a cut, the most frequent first.
 pub fn reasons(figures: &Figures) -> String {
     let mut reasons: Vec<_> = figures.reasons.iter().collect();
     reasons.sort_by_key(|(_, count)| std::cmp::Reverse(**count));
-    let told: Vec<_> = reasons
+    let listed: Vec<_> = reasons
         .iter()
         .map(|(reason, count)| format!("{reason} {count}"))
         .collect();
-    told.join(", ")
+    listed.join(", ")
 }
 
 /// The whole run.
@@ -22,9 +22,10 @@ pub fn table(results: &Results) -> String {
     // Writing to a string cannot fail, here and below.
     let _ = writeln!(
         out,
-        "failover: from just before a cut to the first completion over the other link, and the longest wait of any verb (µs)\n  \
-         {:<32}{:>6}{:>7}{:>10}{:>10}{:>10}{:>12}{:>10}{:>10}  noticed by",
-        "", "cuts", "told", "p50", "p99", "max", "longest p50", "p99", "max"
+        "failover: from just before a cut to the first completion over the other link, and the \
+         longest wait of any verb (µs)\n  \
+         {:<32}{:>6}{:>7}{:>10}{:>10}{:>10}{:>12}{:>10}{:>10}  detected by",
+        "", "cuts", "seen", "p50", "p99", "max", "longest p50", "p99", "max"
     );
     for figures in &results.sides {
         let Quantiles {
@@ -38,7 +39,7 @@ pub fn table(results: &Results) -> String {
             "  {:<32}{:>6}{:>7}{p50_us:>10.1}{p99_us:>10.1}{max_us:>10.1}{:>12.1}{:>10.1}{:>10.1}  {}{}",
             figures.way.words(),
             figures.cuts,
-            figures.told_apart,
+            figures.distinguished,
             longest.p50_us,
             longest.p99_us,
             longest.max_us,
@@ -52,7 +53,8 @@ pub fn table(results: &Results) -> String {
     }
     let _ = writeln!(
         out,
-        "  told: cuts of which the first completion can be told; of the others the longest wait stands for it, which is no less"
+        "  seen: cuts whose first completion was identified; for the others, p50 to max use the \
+         longest wait, an upper bound"
     );
     for verdict in &results.goals {
         let _ = writeln!(
@@ -67,7 +69,7 @@ pub fn table(results: &Results) -> String {
     if let Some(severed) = &results.severed {
         let _ = writeln!(
             out,
-            "\non one cable, which is mended: there is no other link to go to"
+            "\non one cable, which is repaired, without a second link"
         );
         out.push_str(&loss::cuts_table(severed.cut_ms, &severed.cuts));
         let _ = writeln!(out);
@@ -92,15 +94,16 @@ mod tests {
     use super::{super::results::example, *};
 
     #[test]
-    fn each_way_is_told_with_what_it_was_noticed_by() {
+    fn each_method_is_shown_with_the_reason_of_detection() {
         let table = table(&example::results());
         for words in [
             "  not cut, to compare with           100      0      80.1",
             "  interface down at the initiator    100      0     350.",
             "carrier lost 100\n",
             "  silent both ways                   100    100     300.",
-            "outpaced by other links 100\n",
-            "  NOT MET: silent both ways: p99 from the cut to the first completion over the other link below 1 ms: 300",
+            "peer RTT exceeded 100\n",
+            "  NOT MET: silent both ways: p99 from the cut to the first completion over the other \
+             link below 1 ms: 300",
             "round trip of one at a time 20.0 µs",
             "  silent        tcp                            3      1         400.0",
             "  5 repeats; the widest spread is",

@@ -7,17 +7,17 @@ use serde::{Deserialize, Serialize};
 
 use super::carrier::Interfaces;
 
-/// A way to cut a link. Whoever asks is at its near end.
+/// A kind of cut. The initiator is at the near end of the link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Way {
-    /// Nothing is cut: what the figures of the others are to be compared with.
+pub enum Method {
+    /// No cut: the reference for the other figures.
     Uncut,
     /// The interface at the near end is taken down, and with it the carrier at both.
     CarrierNear,
     /// The interface at the far end is.
     CarrierFar,
-    /// Every frame is lost in both directions, and the carrier stays.
+    /// Every frame is lost in both directions, and the carrier stays up.
     Silent,
     /// Every frame towards the near end is.
     SilentTowardsInitiator,
@@ -25,7 +25,7 @@ pub enum Way {
     SilentTowardsResponder,
 }
 
-impl Way {
+impl Method {
     /// All of them.
     pub const ALL: [Self; 6] = [
         Self::Uncut,
@@ -48,7 +48,7 @@ impl Way {
         }
     }
 
-    /// What is lost of the frames that the near end receives and of those that it sends.
+    /// Returns whether frames are lost that the near end receives, and that it sends.
     const fn losses(self) -> [bool; 2] {
         match self {
             Self::Uncut | Self::CarrierNear | Self::CarrierFar => [false, false],
@@ -59,22 +59,23 @@ impl Way {
     }
 }
 
-/// Who can cut links.
+/// Cuts and restores links.
 #[derive(Debug)]
-pub struct Shears {
-    /// The daemon at the near end, whose ports may lose frames.
+pub struct LinkCutter {
+    /// The daemon at the near end. Its ports inject the frame loss.
     pub daemon: Client,
     /// Interfaces of the links at the near end, and at the far one.
     pub interfaces: [Interfaces; 2],
 }
 
-impl Shears {
-    /// Cuts or mends the link at `at`, whose near end is called `port`. It is done when this returns.
-    pub fn set(&mut self, way: Way, at: usize, port: &str, cut: bool) -> Result<()> {
+impl LinkCutter {
+    /// Cuts or restores the link at `at`, whose near port is `port`. The change is in effect when
+    /// this returns.
+    pub fn set(&mut self, way: Method, at: usize, port: &str, cut: bool) -> Result<()> {
         match way {
-            Way::CarrierNear => self.interfaces[0].set(at, !cut),
-            Way::CarrierFar => self.interfaces[1].set(at, !cut),
-            // One that is not cut has the same asked of it.
+            Method::CarrierNear => self.interfaces[0].set(at, !cut),
+            Method::CarrierFar => self.interfaces[1].set(at, !cut),
+            // `Method::Uncut` makes the same call without any loss.
             _ => {
                 let [rx, tx] = way.losses().map(|lost| FaultRates {
                     blackhole: lost && cut,
@@ -82,7 +83,7 @@ impl Shears {
                 });
                 self.daemon
                     .set_faults(port, rx, tx)
-                    .with_context(|| format!("changing what port {port} loses"))
+                    .with_context(|| format!("setting the faults of port {port}"))
             }
         }
     }
@@ -93,8 +94,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_silent_way_loses_its_own_direction() {
-        let losses = Way::ALL.map(Way::losses);
+    fn each_silent_method_loses_its_own_direction() {
+        let losses = Method::ALL.map(Method::losses);
         assert_eq!(losses[..3], [[false; 2]; 3]);
         assert_eq!(losses[3..], [[true, true], [true, false], [false, true]]);
     }

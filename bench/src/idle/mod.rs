@@ -1,7 +1,7 @@
-//! What two linked daemons take when there is nothing to do.
+//! The CPU time and memory of two idle linked daemons.
 //!
-//! Both run the default configuration under `adaptive`: two interfaces with two queues each, both links up and kept alive by their idle
-//! balls. All threads of a daemon count, at rest as they are.
+//! Both run the default configuration under `adaptive`: two interfaces with two queues each. Both
+//! links are up and send idle keepalives. All threads of a daemon count.
 
 mod results;
 
@@ -13,7 +13,7 @@ use std::{
 use anyhow::{Context, Result};
 use nix::{time::clock_getcpuclockid, unistd::Pid};
 
-use self::results::{Rest, Results, Setup};
+use self::results::{IdleUsage, Results, Setup};
 use crate::{
     arguments::Wire,
     host::{Host, field},
@@ -27,11 +27,11 @@ use crate::{
 /// How long the daemons may settle after their links are up.
 const SETTLING: Duration = Duration::from_millis(500);
 
-/// Measures both daemons at once and tells it. Whether the goal is met.
+/// Measures both daemons at once and prints the results. Returns whether the goal is met.
 pub fn measure(arguments: &Wire) -> Result<bool> {
     let began_unix_ms = now_unix_ms();
     let daemon = find_daemon(arguments.covalentd.as_deref())?;
-    let (host, watch) = (Host::look(), Watch::begin()?);
+    let (host, watch) = (Host::observed(), Watch::begin()?);
     let stage = Stage::build(2, 2)?;
     let start = |name, namespace, interfaces: &[&str]| {
         let plan = Plan {
@@ -58,10 +58,10 @@ pub fn measure(arguments: &Wire) -> Result<bool> {
     let begin = Instant::now();
     stop::sleep(Duration::from_secs_f64(arguments.seconds))?;
     let elapsed = begin.elapsed();
-    let mut rests = Vec::new();
+    let mut usages = Vec::new();
     for (node, before) in nodes.into_iter().zip(before) {
         let spent = cpu_time(node.pid())?.saturating_sub(before?);
-        rests.push(Rest {
+        usages.push(IdleUsage {
             cpu_percent: spent.as_secs_f64() / elapsed.as_secs_f64() * 100.0,
             resident_mib: resident_mib(node.pid())?,
         });
@@ -73,7 +73,7 @@ pub fn measure(arguments: &Wire) -> Result<bool> {
         .next()
         .context("the daemon has no port")?
         .mode;
-    let ratio = rests.iter().map(|rest| rest.share()).fold(0.0, f64::max);
+    let ratio = usages.iter().map(|usage| usage.share()).fold(0.0, f64::max);
     let results = Results {
         name: Results::NAME.to_owned(),
         began_unix_ms,
@@ -85,20 +85,20 @@ pub fn measure(arguments: &Wire) -> Result<bool> {
             mode,
             commands: vec![a.command(), b.command()],
         },
-        daemons: rests,
+        daemons: usages,
         ratio,
         met: ratio < 1.0,
     };
-    results.tell(&arguments.output)?;
+    results.report(&arguments.output)?;
     Ok(results.met)
 }
 
-/// CPU time of a process, in nanoseconds: of all its threads, those included that have ended. A sum over the threads that live now
-/// would run backwards when one ends.
+/// Returns the CPU time of a process, in nanoseconds, including threads that have exited. A sum
+/// over the current threads would go backwards when one exits.
 pub fn cpu_time(pid: u32) -> Result<Duration> {
     let process = Pid::from_raw(i32::try_from(pid)?);
     let clock = clock_getcpuclockid(process)
-        .with_context(|| format!("the CPU clock of process {pid}: it is gone"))?;
+        .with_context(|| format!("cannot read the CPU clock of process {pid}: it exited"))?;
     let time = clock
         .now()
         .with_context(|| format!("reading the CPU clock of process {pid}"))?;

@@ -1,4 +1,4 @@
-//! What was measured, for programs, and to make a table of.
+//! The measured results. Other programs read them, and a table is made from them.
 
 use std::fmt::Write as _;
 
@@ -27,7 +27,7 @@ pub struct Results {
     /// How.
     pub setup: Setup,
     /// Both daemons.
-    pub daemons: Vec<Rest>,
+    pub daemons: Vec<IdleUsage>,
     /// How much of the tighter limit the worse one took: less than 1 is met.
     pub ratio: f64,
     /// Whether the goal is met.
@@ -49,16 +49,16 @@ pub struct Setup {
     pub commands: Vec<Vec<String>>,
 }
 
-/// What one daemon took.
+/// The consumption of one daemon.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct Rest {
+pub struct IdleUsage {
     /// Of one core.
     pub cpu_percent: f64,
     /// Of memory.
     pub resident_mib: f64,
 }
 
-impl Rest {
+impl IdleUsage {
     /// How much of the tighter limit it took.
     pub fn share(self) -> f64 {
         (self.cpu_percent / CPU_PERCENT_MAX).max(self.resident_mib / RESIDENT_MIB_MAX)
@@ -74,14 +74,15 @@ impl Kept for Results {
 
     fn table(&self) -> String {
         let mut out = format!(
-            "idle: a daemon at rest takes less than {CPU_PERCENT_MAX} % of a core and {RESIDENT_MIB_MAX} MiB\n"
+            "idle: a daemon at rest takes less than {CPU_PERCENT_MAX} % of a core and \
+             {RESIDENT_MIB_MAX} MiB\n"
         );
         // Writing to a string cannot fail.
-        for rest in &self.daemons {
+        for usage in &self.daemons {
             let _ = writeln!(
                 out,
                 "  {:>8.2} % of a core, {:>6.1} MiB resident",
-                rest.cpu_percent, rest.resident_mib
+                usage.cpu_percent, usage.resident_mib
             );
         }
         let Setup {
@@ -93,7 +94,9 @@ impl Kept for Results {
         } = &self.setup;
         let _ = writeln!(
             out,
-            "  {}: {:.2} of the tighter limit\n  lanes {idle}, wherever there is room, {seconds:.1} s; {}, rings of {ring_slots}\n  {}",
+            "  {}: {:.2} of the tighter limit\n  \
+             lanes {idle}, not pinned, {seconds:.1} s; {}, rings of {ring_slots}\n  \
+             {}",
             cell::met(self.met),
             self.ratio,
             cell::mode(mode),
@@ -111,7 +114,7 @@ mod tests {
         Results {
             name: Results::NAME.to_owned(),
             began_unix_ms: 7,
-            host: Host::look(),
+            host: Host::observed(),
             setup: Setup {
                 seconds: 3.0,
                 ring_slots: 2048,
@@ -125,7 +128,7 @@ mod tests {
                 },
                 commands: Vec::new(),
             },
-            daemons: vec![Rest {
+            daemons: vec![IdleUsage {
                 cpu_percent: 3.0,
                 resident_mib: 20.0,
             }],
@@ -137,7 +140,7 @@ mod tests {
     #[test]
     fn the_tighter_limit_decides() {
         let share = |cpu_percent, resident_mib| {
-            Rest {
+            IdleUsage {
                 cpu_percent,
                 resident_mib,
             }

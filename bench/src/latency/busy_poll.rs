@@ -1,6 +1,7 @@
-//! Busy polling by the kernel, switched on for one measurement: what Documentation/networking/napi.rst asks for.
+//! Kernel busy polling, enabled for one measurement as Documentation/networking/napi.rst describes.
 //!
-//! A veth has no receive queue to poll until its GRO is on, so that is switched on too. Everything is undone when the value goes.
+//! A veth has no receive queue to poll until its GRO is on, so this also enables GRO. Dropping the
+//! value restores all settings.
 
 use std::{fs, os::fd::AsFd, path::Path, thread};
 
@@ -21,7 +22,8 @@ const POLL_US: libc::c_int = 1000;
 /// Frames that one poll takes at most.
 const BUDGET: libc::c_int = 64;
 
-/// Times that interrupts are put off, and for how many nanoseconds each: the values of the kernel's own example.
+/// How often interrupts are deferred, and the flush timeout in nanoseconds: the values of the
+/// kernel's own example.
 const DEFERRED: [(&str, &str); 2] = [
     ("napi_defer_hard_irqs", "2"),
     ("gro_flush_timeout", "200000"),
@@ -41,11 +43,11 @@ sockopt_impl!(
 );
 
 sockopt_impl!(
-    /// The receive queue that the last data of the socket came through; 0 if none is known, and so none is polled.
+    /// The receive queue of the socket's last data. 0 means unknown, so no queue is polled.
     IncomingNapiId, GetOnly, libc::SOL_SOCKET, libc::SO_INCOMING_NAPI_ID, libc::c_int
 );
 
-/// What has to be said of figures for which the kernel had no queue to poll.
+/// The note for figures for which the kernel had no queue to poll.
 pub const NO_EFFECT: &str = "busy polling HAD NO EFFECT: SO_INCOMING_NAPI_ID is 0";
 
 /// Whether the kernel knows which queue to poll for `socket`, which has received something.
@@ -61,20 +63,21 @@ pub fn words() -> String {
         .map(|(name, value)| format!("{name} {value}"))
         .collect();
     format!(
-        "SO_BUSY_POLL {POLL_US} µs, SO_PREFER_BUSY_POLL, SO_BUSY_POLL_BUDGET {BUDGET} at both ends; GRO of the veth on, {}",
+        "SO_BUSY_POLL {POLL_US} µs, SO_PREFER_BUSY_POLL, SO_BUSY_POLL_BUDGET {BUDGET} at both \
+         ends; GRO of the veth on, {}",
         deferred.join(", ")
     )
 }
 
-/// Asks that the calls of `socket` poll.
-pub fn ask_for(socket: &impl AsFd) -> Result<()> {
-    let asking = "asking for busy polling (Linux 5.11 has it)";
-    setsockopt(socket, BusyPoll, &POLL_US).context(asking)?;
-    setsockopt(socket, PreferBusyPoll, &1).context(asking)?;
-    setsockopt(socket, BusyPollBudget, &BUDGET).context(asking)
+/// Enables busy polling on `socket`.
+pub fn enable(socket: &impl AsFd) -> Result<()> {
+    let action = "asking for busy polling (Linux 5.11 has it)";
+    setsockopt(socket, BusyPoll, &POLL_US).context(action)?;
+    setsockopt(socket, PreferBusyPoll, &1).context(action)?;
+    setsockopt(socket, BusyPollBudget, &BUDGET).context(action)
 }
 
-/// Switched on at both ends of the cable for as long as it lives.
+/// Busy polling at both ends of the cable, disabled on drop.
 pub struct BusyPolling<'a>(&'a Stage);
 
 impl<'a> BusyPolling<'a> {
@@ -99,11 +102,12 @@ impl<'a> BusyPolling<'a> {
 
 impl Drop for BusyPolling<'_> {
     fn drop(&mut self) {
-        // The namespaces go with this process; all that is lost is that a later measurement has it on, and says so by its figures.
+        // The namespaces vanish with this process. On failure, only a later measurement of this run
+        // keeps busy polling.
         if let Err(problem) = self.switch(false) {
             let _ = std::io::Write::write_fmt(
                 &mut std::io::stderr(),
-                format_args!("covalent-bench: busy polling stays on: {problem:#}\n"),
+                format_args!("covalent-bench: cannot switch busy polling off: {problem:#}\n"),
             );
         }
     }
@@ -124,7 +128,8 @@ fn gro(interface: &str, on: bool) -> Result<()> {
     Ok(())
 }
 
-/// Writes how long interrupts are put off. The files show the interfaces of the namespace in which sysfs was mounted, so a thread mounts one for itself.
+/// Sets the interrupt deferral. sysfs shows the interfaces of the namespace in which it was
+/// mounted, so a thread mounts its own sysfs.
 fn defer(namespace: &Namespace, interface: &str, on: bool) -> Result<()> {
     let place = tempfile::tempdir().context("making a directory for sysfs")?;
     let written = thread::scope(|scope| {

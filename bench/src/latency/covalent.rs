@@ -1,12 +1,13 @@
-//! Our side: a verb, or a message of the size, of an application.
+//! Our side: a verb of an application, or a message of the given size.
 //!
 //! ```text
-//!   application ◄─► covalentd a's lane (near core) ◄══ veth ══► covalentd b's lane (far core) ─► region             [cas]
-//!   application ◄─► covalentd a's lane (near core) ◄══ veth ══► covalentd b's lane (far core) ◄─► application       [message]
-//!   application (near core) ◄─► covalentd's lane (far core) ─► region                                              [local]
+//!   [cas]     application ◄─► a's lane (near core) ◄═ veth ═► b's lane (far core) ─► region
+//!   [message] application ◄─► a's lane (near core) ◄═ veth ═► b's lane (far core) ◄─► application
+//!   [local]   application (near core) ◄─► covalentd's lane (far core) ─► region
 //! ```
-//! A compare-and-swap ends when the other node has executed it; nobody else takes part there. A message is answered by a message from an application at the
-//! other node, as a datagram is by its server: two exchanges. Where there are two cores each application shares one with its lane.
+//! A compare-and-swap ends when the other node has executed it; no application takes part there. An
+//! application at the other node answers each message with a message, as a server answers a
+//! datagram: two exchanges. With only two cores, each application shares its core with its lane.
 
 use std::{
     collections::VecDeque,
@@ -25,7 +26,7 @@ use covalent_verbs::{
 };
 
 use super::{
-    drive::{Client, Clock, Repeat, UNDER_WAY_MAX},
+    drive::{Client, Clock, IN_FLIGHT_MAX, Repeat},
     peer::{Load, Medium, Peer, Scene},
 };
 use crate::{
@@ -36,7 +37,7 @@ use crate::{
     streams::{Description, without_places},
 };
 
-/// Name of the region whose words are swapped.
+/// Name of the region that holds the words.
 const REGION: &str = "bench";
 
 /// Names of the queues of messages there and back.
@@ -48,15 +49,15 @@ const QUEUE_BYTES: u64 = 8 << 20;
 /// How long a region may take to be found.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Bytes of the words: one for each request that may be under way, so that none waits for another's word.
-const REGION_BYTES: u64 = UNDER_WAY_MAX as u64 * 8;
+/// Bytes of the words. Each request in flight has its own word and waits for no other.
+const REGION_BYTES: u64 = IN_FLIGHT_MAX as u64 * 8;
 
 /// Completions taken at a time.
 const COMPLETIONS: usize = 64;
 
-/// What is asked of the other node.
+/// The operation requested from the other node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Asked {
+enum Requested {
     Swap(Mode),
     Message,
     /// A swap in a region of the own node.
@@ -66,19 +67,19 @@ enum Asked {
 /// One side.
 struct Side {
     name: &'static str,
-    asked: Asked,
+    requested: Requested,
 }
 
 /// All of ours.
 pub fn sides() -> Vec<Box<dyn Peer>> {
     [
-        ("covalent-cas", Asked::Swap(Mode::OnePhase)),
-        ("covalent-cas-two-phase", Asked::Swap(Mode::TwoPhase)),
-        ("covalent-message", Asked::Message),
-        ("covalent-local-cas", Asked::LocalSwap),
+        ("covalent-cas", Requested::Swap(Mode::OnePhase)),
+        ("covalent-cas-two-phase", Requested::Swap(Mode::TwoPhase)),
+        ("covalent-message", Requested::Message),
+        ("covalent-local-cas", Requested::LocalSwap),
     ]
     .into_iter()
-    .map(|(name, asked)| Box::new(Side { name, asked }) as Box<dyn Peer>)
+    .map(|(name, requested)| Box::new(Side { name, requested }) as Box<dyn Peer>)
     .collect()
 }
 
@@ -88,9 +89,9 @@ impl Peer for Side {
     }
 
     fn medium(&self) -> Medium {
-        match self.asked {
-            Asked::Swap(_) | Asked::Message => Medium::Wire,
-            Asked::LocalSwap => Medium::Memory,
+        match self.requested {
+            Requested::Swap(_) | Requested::Message => Medium::Wire,
+            Requested::LocalSwap => Medium::Memory,
         }
     }
 
@@ -101,20 +102,20 @@ impl Peer for Side {
     fn prepare(&mut self, scene: &Scene<'_>) -> Result<Description> {
         let nodes = self.nodes(scene)?;
         let (core, shared) = scene.cores.application_beside(scene.cores.near);
-        let what = match self.asked {
-            Asked::Swap(Mode::OnePhase) => {
+        let what = match self.requested {
+            Requested::Swap(Mode::OnePhase) => {
                 "compare-and-swap of 8 bytes at another node, of an application, in one phase"
             }
-            Asked::Swap(Mode::TwoPhase) => "the same in two phases",
-            Asked::Message => {
+            Requested::Swap(Mode::TwoPhase) => "the same in two phases",
+            Requested::Message => {
                 "message to an application at another node and one back, each exactly once"
             }
-            Asked::LocalSwap => {
+            Requested::LocalSwap => {
                 "compare-and-swap of 8 bytes in a region of the own node, of an application"
             }
         };
-        let place = match self.asked {
-            Asked::LocalSwap => "the application alone on its core".to_owned(),
+        let place = match self.requested {
+            Requested::LocalSwap => "the application alone on its core".to_owned(),
             _ if shared => format!(
                 "applications on the cores of their lanes ({core}), which they share by yielding"
             ),
@@ -144,11 +145,11 @@ impl Peer for Side {
     }
 
     fn refuses(&self, load: &Load) -> Option<String> {
-        match self.asked {
-            Asked::Swap(_) | Asked::LocalSwap if load.bytes != 8 => {
+        match self.requested {
+            Requested::Swap(_) | Requested::LocalSwap if load.bytes != 8 => {
                 Some("a compare-and-swap is of 8 bytes".to_owned())
             }
-            Asked::Message if load.bytes > SEND_BYTES_MAX => {
+            Requested::Message if load.bytes > SEND_BYTES_MAX => {
                 Some(format!("a message has at most {SEND_BYTES_MAX} bytes"))
             }
             _ => None,
@@ -157,11 +158,11 @@ impl Peer for Side {
 
     fn repeat(&mut self, scene: &Scene<'_>, load: &Load) -> Result<Repeat> {
         let nodes = self.nodes(scene)?;
-        match (self.asked, &nodes[..]) {
-            (Asked::Swap(mode), [a, b]) => {
+        match (self.requested, &nodes[..]) {
+            (Requested::Swap(mode), [a, b]) => {
                 swaps([a, b], mode, || Turn::beside(scene, scene.cores.near), load)
             }
-            (Asked::Message, [a, b]) => messages([a, b], scene, load),
+            (Requested::Message, [a, b]) => messages([a, b], scene, load),
             (_, nodes) => swaps(
                 [&nodes[0]; 2],
                 Mode::OnePhase,
@@ -235,7 +236,8 @@ impl Turn {
     }
 }
 
-/// Swaps at the second of two nodes, asked for at the first, by a thread that takes its place with `turn`.
+/// Measures swaps at the second node, initiated at the first by a thread that `turn` places on its
+/// core.
 fn swaps(
     [a, b]: [&Node; 2],
     mode: Mode,
@@ -253,12 +255,12 @@ fn swaps(
                 Device::attach(a.socket(), "bench-latency").context("attaching to covalentd a")?;
             let mut verbs = device.verbs().context("opening a verb queue")?;
             let region = find(&mut verbs, b.name(), REGION)?;
-            load.ask(&mut Swaps {
+            load.measure(&mut Swaps {
                 verbs,
                 region,
                 mode,
                 turn,
-                words: vec![0; UNDER_WAY_MAX],
+                words: vec![0; IN_FLIGHT_MAX],
                 completions: vec![Completion::default(); COMPLETIONS],
             })
         }))
@@ -271,7 +273,8 @@ fn find(verbs: &mut Verbs<'_>, node: &str, region: &str) -> Result<RemoteRegion>
         .with_context(|| format!("opening region {region} of node {node}"))
 }
 
-/// Swaps a word of its own for one that is larger by 1, for each request. It must be as the last of these swaps left it: each was executed, and once.
+/// Replaces a request's own word by a value larger by 1. The old value must be that of the previous
+/// swap: each swap was executed exactly once.
 struct Swaps<'d> {
     verbs: Verbs<'d>,
     region: RemoteRegion,
@@ -283,7 +286,7 @@ struct Swaps<'d> {
 
 impl Client for Swaps<'_> {
     fn send(&mut self, number: u64) -> Result<bool> {
-        let at = number as usize % UNDER_WAY_MAX;
+        let at = number as usize % IN_FLIGHT_MAX;
         let verb = Verb::CompareAndSwap {
             offset_bytes: at as u64 * 8,
             expected: self.words[at],
@@ -302,12 +305,12 @@ impl Client for Swaps<'_> {
             .poll(&mut self.completions)
             .context("polling for verbs")?;
         for completion in &self.completions[..count] {
-            let at = completion.user_data as usize % UNDER_WAY_MAX;
+            let at = completion.user_data as usize % IN_FLIGHT_MAX;
             match completion.outcome {
                 Outcome::Old(old) => {
                     ensure!(
                         old == self.words[at],
-                        "word {at} was {old} and not {}, as it had been left",
+                        "word {at} was {old}, expected {} from the previous verb",
                         self.words[at]
                     );
                     self.words[at] += 1;
@@ -335,22 +338,22 @@ fn messages([a, b]: [&Node; 2], scene: &Scene<'_>, load: &Load) -> Result<Repeat
     let (ready, is_ready) = mpsc::channel::<()>();
     thread::scope(|scope| {
         let over = &over;
-        let asking = scope.spawn(move || {
+        let requester = scope.spawn(move || {
             let turn = Turn::beside(scene, scene.cores.near)?;
             let device =
                 Device::attach(a.socket(), "bench-latency").context("attaching to covalentd a")?;
             let answers = queue(&device, QUEUES[1])?;
             let answering =
                 scope.spawn(move || answer(b, scene.cores.far, over, load.bytes, ready));
-            // One that failed drops its end too, and tells why when it is joined.
+            // A failed thread also drops its sender. Its error is returned when it is joined.
             let _ = is_ready.recv();
-            let asked = Outbox::open(&device, "b", QUEUES[0], load.bytes)
-                .and_then(|out| load.ask(&mut Messages { out, answers, turn }));
+            let requested = Outbox::open(&device, "b", QUEUES[0], load.bytes)
+                .and_then(|out| load.measure(&mut Messages { out, answers, turn }));
             over.store(true, Ordering::Relaxed);
             join(answering)?;
-            asked
+            requested
         });
-        join(asking)
+        join(requester)
     })
 }
 
@@ -360,7 +363,8 @@ fn queue<'d>(device: &'d Device, name: &str) -> Result<ReceiveQueue<'d>> {
         .with_context(|| format!("opening receive queue {name}"))
 }
 
-/// Sends back each message that comes, until it is over. Shares the core of its lane, also where there are more: the client may have the third.
+/// Echoes each message until `over`. It always shares its lane's core: the client may have the
+/// third one.
 fn answer(
     node: &Node,
     core: usize,
@@ -376,8 +380,8 @@ fn answer(
     let mut out = Outbox::open(&device, "a", QUEUES[1], bytes)?;
     drop(ready);
     while !over.load(Ordering::Relaxed) {
-        out.look()?;
-        // What cannot be sent on waits where it lies.
+        out.take_completions()?;
+        // A request that cannot be forwarded yet stays in the queue.
         while out.has_room() {
             let Some(message) = requests.recv().context("receiving a request")? else {
                 break;
@@ -396,12 +400,12 @@ fn number_of(message: &[u8]) -> u64 {
         .map_or(u64::MAX, |bytes| u64::from_le_bytes(*bytes))
 }
 
-/// Sends messages that bear a number to one queue, those that were refused for lack of room again.
+/// Sends numbered messages to one queue, and resends those refused for lack of space.
 struct Outbox<'d> {
     verbs: Verbs<'d>,
     queue: RemoteRegion,
     message: Vec<u8>,
-    /// Numbers whose messages were refused.
+    /// Numbers of the refused messages.
     refused: VecDeque<u64>,
     completions: Vec<Completion>,
 }
@@ -423,7 +427,7 @@ impl<'d> Outbox<'d> {
         self.refused.is_empty() && self.verbs.outstanding() < self.verbs.depth()
     }
 
-    /// Sends message `number`. Whether there was room.
+    /// Sends message `number`. Returns whether there was space.
     fn send(&mut self, number: u64) -> Result<bool> {
         if !self.has_room() {
             return Ok(false);
@@ -443,8 +447,8 @@ impl<'d> Outbox<'d> {
         }
     }
 
-    /// Takes the ends of what was sent, and sends again what was refused.
-    fn look(&mut self) -> Result<()> {
+    /// Polls for completions and resends refused messages.
+    fn take_completions(&mut self) -> Result<()> {
         let count = self
             .verbs
             .poll(&mut self.completions)
@@ -481,7 +485,7 @@ impl Client for Messages<'_> {
     }
 
     fn answers(&mut self, answered: &mut dyn FnMut(u64)) -> Result<()> {
-        self.out.look()?;
+        self.out.take_completions()?;
         while let Some(message) = self.answers.recv().context("receiving an answer")? {
             ensure!(
                 message.data.len() == self.out.message.len(),

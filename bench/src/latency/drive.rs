@@ -1,9 +1,10 @@
-//! Makes requests to a schedule, or one after the other, and writes down how long each took.
+//! Sends requests on a schedule or one after the other, and records how long each took.
 //!
-//! A request of a schedule counts from when it was *due*, whoever kept it waiting: one that could not leave because the answers before it were
-//! slow waited all the same, and one that never left is as old as the measurement lets it become. (Counting from when it left would leave out just those
-//! requests that a stall hits: coordinated omission.) Whatever is not answered in time counts as lost, and in the quantiles with the time
-//! that it was waited for.
+//! A scheduled request counts from when it was *due*, whatever delayed it. A request that could not
+//! leave because earlier replies were slow still waited. A request that never left counts with its
+//! age at the end of the measurement. Counting from the time of sending would omit exactly the
+//! requests that a stall hits (coordinated omission). A request without a timely reply counts as
+//! lost, and enters the quantiles with the time waited for it.
 
 use std::{collections::VecDeque, sync::OnceLock, time::Instant};
 
@@ -13,24 +14,27 @@ use hdrhistogram::Histogram;
 use super::pacing::{Pacing, Schedule};
 use crate::stop;
 
-/// Requests that may be under way at a time.
-pub const UNDER_WAY_MAX: usize = 1024;
+/// Maximum number of requests in flight.
+pub const IN_FLIGHT_MAX: usize = 1024;
 
-/// Rounds between two looks at whether somebody asked for the end.
-const ROUNDS_PER_LOOK: u32 = 1024;
+/// Rounds between two checks for a stop request.
+const ROUNDS_PER_CHECK: u32 = 1024;
 
-/// The side that asks.
+/// The requesting side.
 pub trait Client {
-    /// Hands over request `number`: 0, 1, 2, … Does not wait. `false` if there is no room for it now; it is offered again then.
+    /// Submits request `number`: 0, 1, 2, … Does not wait. Returns `false` if there is no space
+    /// now; the caller retries later.
     fn send(&mut self, number: u64) -> Result<bool>;
 
-    /// Gives `answered` the number of each request whose answer has come since it was called last. Does not wait.
+    /// Calls `answered` with the number of each request whose reply has arrived since the last
+    /// call. Does not wait.
     fn answers(&mut self, answered: &mut dyn FnMut(u64)) -> Result<()>;
 
-    /// Waits for an answer in this client's own way, no longer than until `until_ns` of `clock`; it may return sooner. Called only while something is under way.
+    /// Waits for a reply in the client's own way, at most until `until_ns` of `clock`. May return
+    /// earlier. Called only while a request is in flight.
     fn wait(&mut self, until_ns: u64, clock: &dyn Clock) -> Result<()>;
 
-    /// Lets time pass until the next request is due, with nothing under way: as little as it can.
+    /// Waits as briefly as possible, called while no request is in flight and none is due.
     fn pause(&mut self) {
         std::hint::spin_loop();
     }
@@ -42,7 +46,7 @@ pub trait Clock {
     fn now_ns(&self) -> u64;
 }
 
-/// The time since this process first asked for it: the same to all its threads.
+/// The time since its first use in this process, the same for all threads.
 #[derive(Debug, Clone, Copy)]
 pub struct Monotonic;
 
@@ -54,7 +58,7 @@ impl Clock for Monotonic {
     }
 }
 
-/// What to do.
+/// The parameters of a repeat.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Plan {
     /// When requests leave.
@@ -67,7 +71,7 @@ pub struct Plan {
     pub patience_ns: u64,
 }
 
-/// What one repeat came to.
+/// The result of one repeat.
 #[derive(Debug, Clone)]
 pub struct Repeat {
     /// How long each request took, in nanoseconds; the lost ones included.
@@ -78,9 +82,10 @@ pub struct Repeat {
     pub lost: u64,
     /// From the first request to the last answer, in nanoseconds.
     pub length_ns: u64,
-    /// How busy the cores of who asks and who answers were meanwhile, with everything that ran there: 1 is all the time. 0 where that was not looked at.
+    /// Busy fractions of the client's core and the server's core, including all other work there: 1
+    /// is always busy. 0 if not measured.
     pub core_loads: [f64; 2],
-    /// What has to be said with the figures.
+    /// A note to print with the figures.
     pub note: Option<&'static str>,
     /// Each request that was answered. Kept by [`Keep::Everything`] only.
     pub trace: Vec<Traced>,
@@ -95,7 +100,7 @@ pub struct Traced {
     pub took_ns: u64,
 }
 
-/// Whether each request is kept, or only what they come to.
+/// Whether each request is kept, or only the histogram.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Keep {
     /// The histogram.
@@ -128,10 +133,10 @@ pub fn histogram() -> Result<Histogram<u64>> {
     Histogram::new_with_bounds(1, 60_000_000_000, 3).context("making a histogram")
 }
 
-/// Drives `client` as `plan` says.
+/// Drives `client` according to `plan`.
 ///
 /// # Errors
-/// The client's; that nothing was answered; [`stop::Stopped`].
+/// Errors of the client. No reply arrived. [`stop::Stopped`].
 pub fn drive(
     client: &mut dyn Client,
     clock: &dyn Clock,
@@ -145,7 +150,7 @@ pub fn drive(
         keep,
         begin_ns: clock.now_ns(),
         next: 0,
-        under_way: VecDeque::with_capacity(UNDER_WAY_MAX),
+        in_flight: VecDeque::with_capacity(IN_FLIGHT_MAX),
         rounds: 0,
         repeat: Repeat::new()?,
     };
@@ -158,13 +163,13 @@ pub fn drive(
         }
     }
     run.repeat.length_ns = clock.now_ns() - run.begin_ns;
-    ensure!(run.repeat.answered > 0, "no answer came");
+    ensure!(run.repeat.answered > 0, "no reply arrived");
     Ok(run.repeat)
 }
 
-/// A request that is under way.
+/// A request in flight.
 #[derive(Debug, Clone, Copy)]
-struct UnderWay {
+struct InFlight {
     due_ns: u64,
     answered: bool,
 }
@@ -179,13 +184,13 @@ struct Run<'a> {
     /// The number of the next request.
     next: u64,
     /// The last requests, up to the one before the next.
-    under_way: VecDeque<UnderWay>,
+    in_flight: VecDeque<InFlight>,
     rounds: u32,
     repeat: Repeat,
 }
 
 impl Run<'_> {
-    /// Forgets what was measured so far.
+    /// Discards the measurements so far.
     fn count_from_now(&mut self) -> Result<()> {
         self.repeat = Repeat::new()?;
         self.begin_ns = self.clock.now_ns();
@@ -201,22 +206,22 @@ impl Run<'_> {
             }
             while !self.send(sent_ns)? {
                 self.wait(sent_ns + self.patience_ns)?;
-                self.look()?;
+                self.collect_answers()?;
                 ensure!(
                     self.clock.now_ns() < sent_ns + self.patience_ns,
-                    "there is no room for a request with nothing under way"
+                    "no space for a request although none is in flight"
                 );
             }
-            while !self.under_way.is_empty() {
+            while !self.in_flight.is_empty() {
                 self.wait(sent_ns + self.patience_ns)?;
-                self.look()?;
+                self.collect_answers()?;
                 self.give_up()?;
             }
         }
         Ok(())
     }
 
-    /// Each request when it is due, or as soon as there is room for it.
+    /// Sends each request when it is due, or as soon as there is space for it.
     fn open(&mut self, schedule: Schedule) -> Result<()> {
         let first = self.next;
         let last_due_ns = schedule.due_ns(schedule.count() - 1).unwrap_or_default();
@@ -227,18 +232,18 @@ impl Run<'_> {
             let mut full = false;
             match due {
                 Some(due_ns) if due_ns <= now_ns => {
-                    full = self.under_way.len() >= UNDER_WAY_MAX || !self.send(due_ns)?;
+                    full = self.in_flight.len() >= IN_FLIGHT_MAX || !self.send(due_ns)?;
                 }
-                None if self.under_way.is_empty() => return Ok(()),
+                None if self.in_flight.is_empty() => return Ok(()),
                 _ => {}
             }
-            self.look()?;
+            self.collect_answers()?;
             self.give_up()?;
             if now_ns > end_ns {
                 return self.never_left(&schedule, first);
             }
             let next_ns = match due {
-                // Room comes with an answer.
+                // A reply frees space.
                 Some(_) if full => end_ns,
                 Some(_) => schedule.due_ns(self.next - first).unwrap_or(end_ns),
                 None => end_ns,
@@ -246,11 +251,11 @@ impl Run<'_> {
             if self.clock.now_ns() >= next_ns {
                 continue;
             }
-            if self.under_way.is_empty() {
+            if self.in_flight.is_empty() {
                 self.breathe()?;
                 self.client.pause();
             } else {
-                let oldest_ns = self.under_way.front().map_or(end_ns, |first| first.due_ns);
+                let oldest_ns = self.in_flight.front().map_or(end_ns, |first| first.due_ns);
                 self.wait(next_ns.min(oldest_ns + self.patience_ns))?;
             }
         }
@@ -263,7 +268,7 @@ impl Run<'_> {
             self.lost(now_ns - due_ns);
             self.next += 1;
         }
-        while let Some(left) = self.under_way.pop_front() {
+        while let Some(left) = self.in_flight.pop_front() {
             if !left.answered {
                 self.lost(now_ns - left.due_ns);
             }
@@ -271,13 +276,13 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Hands the next request over. Whether there was room.
+    /// Submits the next request. Returns whether there was space.
     fn send(&mut self, due_ns: u64) -> Result<bool> {
         if !self.client.send(self.next)? {
             return Ok(false);
         }
         self.next += 1;
-        self.under_way.push_back(UnderWay {
+        self.in_flight.push_back(InFlight {
             due_ns,
             answered: false,
         });
@@ -289,33 +294,33 @@ impl Run<'_> {
         self.client.wait(until_ns, self.clock)
     }
 
-    /// Looks now and then whether somebody asked for the end.
+    /// Checks for a stop request from time to time.
     fn breathe(&mut self) -> Result<()> {
         self.rounds = self.rounds.wrapping_add(1);
-        if self.rounds.is_multiple_of(ROUNDS_PER_LOOK) {
+        if self.rounds.is_multiple_of(ROUNDS_PER_CHECK) {
             stop::check()?;
         }
         Ok(())
     }
 
     /// Takes the answers that have come.
-    fn look(&mut self) -> Result<()> {
+    fn collect_answers(&mut self) -> Result<()> {
         let Self {
             client,
             clock,
-            under_way,
+            in_flight,
             repeat,
             keep,
             next,
             ..
         } = self;
         client.answers(&mut |number| {
-            // One that counted as lost may still come, and is nobody's then.
+            // The reply of a request that was counted as lost may still arrive. It is ignored.
             let behind = next.wrapping_sub(number) as usize;
-            let Some(at) = under_way.len().checked_sub(behind) else {
+            let Some(at) = in_flight.len().checked_sub(behind) else {
                 return;
             };
-            let Some(found) = under_way.get_mut(at) else {
+            let Some(found) = in_flight.get_mut(at) else {
                 return;
             };
             if std::mem::replace(&mut found.answered, true) {
@@ -331,8 +336,8 @@ impl Run<'_> {
                 });
             }
         })?;
-        while under_way.front().is_some_and(|first| first.answered) {
-            under_way.pop_front();
+        while in_flight.front().is_some_and(|first| first.answered) {
+            in_flight.pop_front();
         }
         Ok(())
     }
@@ -340,7 +345,7 @@ impl Run<'_> {
     /// Counts requests as lost that were waited for too long.
     fn give_up(&mut self) -> Result<()> {
         let now_ns = self.clock.now_ns();
-        while let Some(first) = self.under_way.front().copied() {
+        while let Some(first) = self.in_flight.front().copied() {
             if !first.answered {
                 if now_ns - first.due_ns < self.patience_ns {
                     break;
@@ -348,7 +353,7 @@ impl Run<'_> {
                 stop::check()?;
                 self.lost(now_ns - first.due_ns);
             }
-            self.under_way.pop_front();
+            self.in_flight.pop_front();
         }
         Ok(())
     }
@@ -369,7 +374,7 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
-    /// A time that passes only when somebody waits, or looks: 10 ns each.
+    /// A clock that advances by 10 ns each time it is read, and when something waits.
     #[derive(Clone, Default)]
     struct Time(Rc<Cell<u64>>);
 
@@ -380,7 +385,8 @@ mod tests {
         }
     }
 
-    /// A peer that answers one request at a time in `service_ns`, stands still from `stall_ns`, loses each request for which `loses` says so, and has room for `room`.
+    /// A peer that answers one request at a time in `service_ns`. It stalls from `stall_ns`, loses
+    /// the requests that `loses` selects, and holds `room` requests.
     struct Peer {
         time: Time,
         service_ns: u64,
@@ -465,7 +471,7 @@ mod tests {
         };
         let open = times(Pacing::Open { rate_per_s: 1000.0 });
         assert_eq!((open.answered, open.lost), (1000, 0));
-        // A tenth of the requests came in the stall and waited 50 ms in the mean.
+        // A tenth of the requests were due during the stall. They waited 50 ms on average.
         let late = open.trace.iter().filter(|one| one.took_ns > MS).count();
         assert!((98..=101).contains(&late), "{late}");
         assert!(open.times_ns.value_at_quantile(0.95) > 40 * MS);
@@ -496,7 +502,7 @@ mod tests {
     }
 
     #[test]
-    fn what_never_left_is_lost_and_as_old_as_it_became() {
+    fn requests_that_were_never_sent_count_as_lost_with_their_age() {
         let mut peer = Peer::new(&Time::default(), 50 * MS);
         peer.room = 1;
         let mut plan = plan(Pacing::Open { rate_per_s: 1000.0 }, 100 * MS);
@@ -527,7 +533,7 @@ mod tests {
         let mut plan = plan(Pacing::PingPong, MS);
         plan.warm_up = 1;
         let problem = drive(&mut peer, &time, &plan, Keep::Histogram).expect_err("no answers");
-        assert_eq!(problem.to_string(), "no answer came");
+        assert_eq!(problem.to_string(), "no reply arrived");
     }
 
     proptest! {

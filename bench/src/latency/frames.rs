@@ -1,12 +1,15 @@
-//! Raw frames to whoever sends them back: one AF_XDP client for all, so that what differs is who answers.
+//! Raw frames and their echoes. The AF_XDP client is the same for all, so only the echoing side
+//! differs.
 //!
 //! ```text
-//!   bare AF_XDP client (near core) ◄══ veth ══► who answers (far core)
-//!                                                 a bare AF_XDP echo             [af_xdp; af_xdp-unread: neither end reads a frame]
-//!                                                 covalentd's lane ◄─► an application that echoes a pipe      [covalent-echo]
-//!                                                 dpdk-testpmd, which swaps addresses and sends back          [dpdk-…]
+//!   bare AF_XDP client (near core) ◄══ veth ══► echo (far core)
+//!       [af_xdp]         a bare AF_XDP echo
+//!       [af_xdp-unread]  the same, and no end reads a frame
+//!       [covalent-echo]  covalentd's lane ◄─► an application that echoes a pipe
+//!       [dpdk-…]         dpdk-testpmd, which swaps addresses and sends back
 //! ```
-//! A frame is as long as one with one record of the link protocol, or longer where the request is: what the echo of a verb takes can be compared with it.
+//! A frame is as long as a link-protocol frame with one record, or longer where the request is.
+//! This makes the echo comparable with a verb.
 
 use std::{
     sync::{
@@ -32,7 +35,8 @@ use crate::{
     streams::{Description, HugePages, TESTPMD, Testpmd, testpmd_version, without_places},
 };
 
-/// EtherType of the frames (IEEE 802 "local experimental 2"): not that of links, so that they go to pipes.
+/// EtherType of the frames (IEEE 802 "local experimental 2"). It differs from the links' EtherType,
+/// so the frames go to pipes.
 pub const ETHERTYPE: u16 = 0x88b6;
 
 /// Bytes of an Ethernet header.
@@ -53,16 +57,16 @@ pub const BURST: u32 = 64;
 /// Bytes of the pipe of an application that echoes.
 const PIPE_BYTES: u64 = 2 << 20;
 
-/// What the ends do with the frames that they receive.
+/// How the ends handle received frames.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Frames {
-    /// Read them: the echo returns what is in them, the client looks whose answer it is.
+    /// Read them: the echo returns their content, and the client reads the request number.
     Read,
     /// Count them.
     Unread,
 }
 
-/// Who answers.
+/// The echoing side.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Far {
     Bare(Frames),
@@ -105,19 +109,20 @@ impl Peer for Echoed {
     }
 
     fn prepare(&mut self, scene: &Scene<'_>) -> Result<Description> {
-        let asked = format!(
-            "asked by a bare AF_XDP client that polls, rings of {} descriptors, bursts of {BURST}, frames of {FRAME_BYTES} bytes or more",
+        let tuning_text = format!(
+            "requests from a bare AF_XDP client that polls, rings of {} descriptors, bursts of \
+             {BURST}, frames of {FRAME_BYTES} bytes or more",
             scene.ring_slots
         );
         Ok(match self.far {
             Far::Bare(frames) => Description {
                 what: match frames {
-                    Frames::Read => "bare AF_XDP echo of frames, which returns what it received",
+                    Frames::Read => "bare AF_XDP echo, which returns each received frame",
                     Frames::Unread => "the same, where neither end reads a frame",
                 }
                 .to_owned(),
                 version: concat!("covalent-bench ", env!("CARGO_PKG_VERSION")).to_owned(),
-                tuning: asked,
+                tuning: tuning_text,
                 commands: Vec::new(),
             },
             Far::Application => {
@@ -126,10 +131,13 @@ impl Peer for Echoed {
                     scene.cores.application_beside(scene.cores.far).1,
                 );
                 Description {
-                    what: "echo of frames by an application: the lane copies each into a pipe, the application sends it back from where it lies".to_owned(),
+                    what:
+                        "echo of frames by an application: the lane copies each into a pipe, the \
+                        application sends it back from where it lies"
+                            .to_owned(),
                     version: concat!("covalent ", env!("CARGO_PKG_VERSION")).to_owned(),
                     tuning: format!(
-                        "{asked}; lane polls, RX/TX pipe of {} KiB{}",
+                        "{tuning_text}; lane polls, RX/TX pipe of {} KiB{}",
                         PIPE_BYTES >> 10,
                         if shared {
                             ", the application on the lane's core, which they share by yielding"
@@ -141,7 +149,7 @@ impl Peer for Echoed {
                 }
             }
             Far::Dpdk(driver) => {
-                // What cannot be had is told before the run.
+                // Report missing pages before the run.
                 drop(HugePages::reserve(Driver::PAGES)?);
                 Description {
                     what: format!(
@@ -149,7 +157,7 @@ impl Peer for Echoed {
                         driver.what()
                     ),
                     version: testpmd_version()?,
-                    tuning: asked,
+                    tuning: tuning_text,
                     commands: vec![format!("{TESTPMD} {}", arguments(driver, scene).join(" "))],
                 }
             }
@@ -168,11 +176,12 @@ impl Peer for Echoed {
     fn repeat(&mut self, scene: &Scene<'_>, load: &Load) -> Result<Repeat> {
         match self.far {
             Far::Bare(frames) => {
-                beside_bare_echo(scene, load.bytes, frames, || ask(scene, load, frames))
+                beside_bare_echo(scene, load.bytes, frames, || measure(scene, load, frames))
             }
-            Far::Application => beside_application(scene, || ask(scene, load, Frames::Read)),
+            Far::Application => beside_application(scene, || measure(scene, load, Frames::Read)),
             Far::Dpdk(driver) => {
-                // Only for its repeat: in others' the kernel would give such pages to whoever asks.
+                // Reserve the pages only for this repeat: in other repeats the kernel would give
+                // them to any process.
                 let _pages = HugePages::reserve(Driver::PAGES)?;
                 let folder = tempfile::tempdir().context("making a folder")?;
                 let mut testpmd = scene.stage()?.b.within(|| {
@@ -182,8 +191,8 @@ impl Peer for Echoed {
                     driver.ensure_native()?;
                     Ok(testpmd)
                 })?;
-                testpmd.tell("start")?;
-                ask(scene, load, Frames::Read)
+                testpmd.send_command("start")?;
+                measure(scene, load, Frames::Read)
             }
         }
     }
@@ -193,10 +202,10 @@ fn arguments(driver: Driver, scene: &Scene<'_>) -> Vec<String> {
     driver.arguments("macswap", scene.cores, scene.ring_slots)
 }
 
-/// Asks from the near end.
-fn ask(scene: &Scene<'_>, load: &Load, frames: Frames) -> Result<Repeat> {
+/// Sends requests from the near end.
+fn measure(scene: &Scene<'_>, load: &Load, frames: Frames) -> Result<Repeat> {
     thread::scope(|scope| {
-        join(scope.spawn(|| load.ask(&mut Asking::open(scene, load.bytes, frames)?)))
+        join(scope.spawn(|| load.measure(&mut Requester::open(scene, load.bytes, frames)?)))
     })
 }
 
@@ -242,19 +251,19 @@ fn open(scene: &Scene<'_>, far: bool) -> Result<Steered> {
     )
 }
 
-/// Who asks.
-pub struct Asking {
+/// The requesting end.
+pub struct Requester {
     steered: Steered,
     frames: Frames,
     frame: Vec<u8>,
-    /// Requests that were sent, and of those whose frames are not read, answers that came: the cable keeps their order.
+    /// Sent requests, and with unread frames the received replies. The cable preserves their order.
     sent: u64,
     came: u64,
     first: u64,
 }
 
-impl Asking {
-    /// Opens the near end for the calling thread, which stays there.
+impl Requester {
+    /// Opens the near end and pins the calling thread.
     pub fn open(scene: &Scene<'_>, bytes: usize, frames: Frames) -> Result<Self> {
         Ok(Self {
             steered: open(scene, false)?,
@@ -267,7 +276,7 @@ impl Asking {
     }
 }
 
-impl Client for Asking {
+impl Client for Requester {
     fn send(&mut self, number: u64) -> Result<bool> {
         self.frame[HEADER_BYTES..HEADER_BYTES + 8].copy_from_slice(&number.to_le_bytes());
         let taken = self
@@ -295,7 +304,7 @@ impl Client for Asking {
             ..
         } = self;
         steered.socket.receive(|arrived| match frames {
-            // Others may come too: what the kernel says on a fresh interface.
+            // Other frames may arrive too: the kernel sends some on a new interface.
             Frames::Read if arrived.len() == frame.len() => {
                 if let Some(number) = number_in(arrived) {
                     answered(number);
@@ -315,11 +324,11 @@ impl Client for Asking {
     }
 }
 
-/// Who answers.
+/// The bare echo.
 struct Echo {
     steered: Steered,
     frames: Frames,
-    /// What came in one round.
+    /// Frames received in one round.
     held: Vec<Vec<u8>>,
 }
 
@@ -380,7 +389,7 @@ fn beside_application<T>(scene: &Scene<'_>, work: impl FnOnce() -> Result<T>) ->
     let (ready, is_ready) = mpsc::channel::<()>();
     thread::scope(|scope| {
         let echoing = scope.spawn(|| echo_pipe(&node, place, &over, ready));
-        // One that failed drops its end too, and tells why when it is joined.
+        // A failed thread also drops its sender. Its error is returned when it is joined.
         let _ = is_ready.recv();
         let done = work();
         over.store(true, Ordering::Relaxed);

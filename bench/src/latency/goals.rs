@@ -1,10 +1,10 @@
-//! What the round trips of 8 bytes come to.
+//! Verdicts: the round-trip times of 8 bytes against the goals.
 
 use serde::{Deserialize, Serialize};
 
 use super::results::Results;
 
-/// A goal: a side takes at most so many times what another takes.
+/// A goal: the time of one side is at most a multiple of another side's.
 struct Goal {
     name: &'static str,
     ours: &'static str,
@@ -53,7 +53,7 @@ pub struct Verdict {
     pub goal: String,
     /// In words.
     pub target: String,
-    /// What is compared with.
+    /// The side to compare with.
     pub peer: String,
     /// The peer's median.
     pub bare: f64,
@@ -63,17 +63,18 @@ pub struct Verdict {
     pub unit: String,
     /// Ours divided by the peer's, medians of the same run.
     pub ratio: f64,
-    /// What the ratio may be.
+    /// The upper limit of the ratio.
     pub at_most: f64,
-    /// How many times better than the goal asks: 1 is just at the goal, less is missed.
+    /// The result relative to the goal: 1 is exactly the goal, less is a miss.
     pub margin: f64,
     /// Whether it is met.
     pub met: bool,
-    /// Ours divided by a bare echo that a second thread asks, which waits as an application does; where an application is ours.
+    /// Our time divided by that of a bare echo requested by a second thread, which waits as an
+    /// application does. Only for sides of ours with an application.
     pub ratio_to_hand_over: Option<f64>,
 }
 
-/// Judges the goals whose sides were measured.
+/// Returns the verdicts for the goals whose sides were measured.
 pub fn judge(results: &Results) -> Vec<Verdict> {
     let median = |side: &str| {
         let mut of_eight = results.of_size(8);
@@ -110,7 +111,7 @@ mod tests {
     use super::{super::results::example, *};
 
     #[test]
-    fn each_meaning_has_its_own_goals_and_only_what_was_measured_is_judged() {
+    fn each_meaning_has_its_goals_and_only_measured_sides_are_judged() {
         let mut results = example::results();
         let model = results.figures[0].clone();
         let mut add = |side: &str, p50: f64| {
@@ -124,13 +125,13 @@ mod tests {
         add("covalent-cas", 11.0);
         add("af_xdp-handed-over", 6.0);
         let goals = judge(&results);
-        let told: Vec<_> = goals
+        let judged: Vec<_> = goals
             .iter()
             .map(|verdict| (verdict.goal.as_str(), verdict.met))
             .collect();
         // The example has a `udp` of 20 µs.
         assert_eq!(
-            told,
+            judged,
             [
                 ("rtt_lane", true),
                 ("rtt_lane_udp", true),

@@ -1,14 +1,17 @@
-//! The bare echo, asked by a second thread: as burdened as a verb is.
+//! The bare echo, requested by a second thread: it has the same burden as a verb.
 //!
 //! ```text
-//!   application thread ◄─ two shared words ─► bare client's thread (near core) ◄══ veth ══► bare echo (far core)
+//!   application thread ◄─ two words ─► bare client thread (near core) ◄══ veth ══► echo (far core)
 //! ```
-//! A verb's application and the lane that carries it are two: where they share a core, each round trip costs a switch to the lane and one
-//! back, whatever the lane does. The plain bare client has no such other half. This one has, on the same core as the verb's application
-//! and waiting in the same way, and no more passes between the halves than a number. What the verb takes beyond it is Covalent's own.
+//! A verb involves two threads, the application and the lane that carries it. Where they share a
+//! core, each round trip costs two context switches, whatever the lane does. The plain bare client
+//! has no second thread. This side has one: on the same core as the verb's application, with the
+//! same way of waiting. Only a number passes between the two. The verb's additional time is the
+//! cost of Covalent.
 //!
-//! It flatters the bare side still: the halves are threads of one process, between which the kernel switches without changing the address
-//! space, while an application and the daemon are two processes. One request at a time passes; others wait for it.
+//! This still favors the bare side. The two are threads of one process, between which the kernel
+//! switches without changing the address space. An application and the daemon are two processes.
+//! Only one request at a time passes; others wait.
 
 use std::{
     hint,
@@ -20,7 +23,7 @@ use anyhow::{Result, ensure};
 
 use super::{
     drive::{Client, Clock, Repeat},
-    frames::{Asking, BURST, FRAME_BYTES, Frames, beside_bare_echo},
+    frames::{BURST, FRAME_BYTES, Frames, Requester, beside_bare_echo},
     peer::{Load, Medium, Peer, Scene},
 };
 use crate::{beside::join, cores::pin, streams::Description};
@@ -44,10 +47,11 @@ impl Peer for HandedOver {
     fn prepare(&mut self, scene: &Scene<'_>) -> Result<Description> {
         let (core, shared) = scene.cores.application_beside(scene.cores.near);
         Ok(Description {
-            what: "bare AF_XDP echo of frames whose client is asked by a second thread, as a lane is by an application".to_owned(),
+            what: "bare AF_XDP echo; its client serves a second thread, as a lane does".to_owned(),
             version: concat!("covalent-bench ", env!("CARGO_PKG_VERSION")).to_owned(),
             tuning: format!(
-                "rings of {} descriptors, bursts of {BURST}, frames of {FRAME_BYTES} bytes; the second thread on core {core}{}",
+                "rings of {} descriptors, bursts of {BURST}, frames of {FRAME_BYTES} bytes; the \
+                 second thread on core {core}{}",
                 scene.ring_slots,
                 if shared {
                     ", which they share by yielding"
@@ -60,7 +64,7 @@ impl Peer for HandedOver {
     }
 
     fn refuses(&self, load: &Load) -> Option<String> {
-        (load.bytes != 8).then(|| "a number of 8 bytes is what is handed over".to_owned())
+        (load.bytes != 8).then(|| "the threads exchange numbers of 8 bytes only".to_owned())
     }
 
     fn repeat(&mut self, scene: &Scene<'_>, load: &Load) -> Result<Repeat> {
@@ -70,17 +74,18 @@ impl Peer for HandedOver {
             thread::scope(|scope| {
                 let client = scope.spawn(|| {
                     let _closing = Closing(&desk);
-                    desk.serve(&mut Asking::open(scene, load.bytes, Frames::Read)?)
+                    desk.serve(&mut Requester::open(scene, load.bytes, Frames::Read)?)
                 });
                 let application = scope.spawn(|| {
                     let _closing = Closing(&desk);
                     pin(core)?;
-                    load.ask(&mut AtDesk {
+                    load.measure(&mut AtDesk {
                         desk: &desk,
                         awaited: None,
                     })
                 });
-                // A client that failed tells why; all that the application knows is that it is gone.
+                // The error of a failed client is the cause: the application only notices that the
+                // client is gone.
                 let measured = join(application);
                 join(client)?;
                 measured
@@ -89,7 +94,8 @@ impl Peer for HandedOver {
     }
 }
 
-/// A word in a pair of cache lines of its own: processors fetch lines in pairs. 0: nothing yet; else the number of a request, counted from 1.
+/// A word in its own pair of cache lines, because processors fetch lines in pairs. 0 is empty, else
+/// the number of a request counted from 1.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 struct Word(AtomicU64);
@@ -97,7 +103,7 @@ struct Word(AtomicU64);
 /// Where requests are handed over.
 #[derive(Debug)]
 struct Desk {
-    asked: Word,
+    requested: Word,
     answered: Word,
     closed: AtomicBool,
     /// Both sides have one core.
@@ -107,18 +113,18 @@ struct Desk {
 impl Desk {
     fn new(shared: bool) -> Self {
         Self {
-            asked: Word::default(),
+            requested: Word::default(),
             answered: Word::default(),
             closed: AtomicBool::new(false),
             shared,
         }
     }
 
-    /// Has `client` make each request that is handed over, and hands its answers back, until the desk is closed.
+    /// Passes each request to `client` and its replies back, until the desk is closed.
     fn serve(&self, client: &mut dyn Client) -> Result<()> {
         let mut done = 0;
         while !self.closed.load(Ordering::Relaxed) {
-            let number = self.asked.0.load(Ordering::Acquire);
+            let number = self.requested.0.load(Ordering::Acquire);
             if number != done && client.send(number)? {
                 done = number;
             }
@@ -147,7 +153,7 @@ impl Drop for Closing<'_> {
     }
 }
 
-/// Who hands over, one request at a time.
+/// The application's end: submits one request at a time.
 struct AtDesk<'a> {
     desk: &'a Desk,
     awaited: Option<u64>,
@@ -158,7 +164,7 @@ impl Client for AtDesk<'_> {
         if self.awaited.is_some() {
             return Ok(false);
         }
-        self.desk.asked.0.store(number + 1, Ordering::Release);
+        self.desk.requested.0.store(number + 1, Ordering::Release);
         self.awaited = Some(number);
         Ok(true)
     }
@@ -176,7 +182,7 @@ impl Client for AtDesk<'_> {
     fn wait(&mut self, _until_ns: u64, _clock: &dyn Clock) -> Result<()> {
         ensure!(
             !self.desk.closed.load(Ordering::Relaxed),
-            "the bare client is gone"
+            "the bare client exited"
         );
         self.desk.pause();
         Ok(())
@@ -192,24 +198,24 @@ mod tests {
     use super::*;
     use crate::latency::{Keep, Monotonic, Pacing, Plan, drive::drive};
 
-    /// Answers what it was asked two looks before, and fails at request `fails_at`.
+    /// Answers pending requests on every second poll, and fails at request `fails_at`.
     struct Slow {
         fails_at: u64,
-        under_way: Vec<u64>,
-        looks: u32,
+        in_flight: Vec<u64>,
+        polls: u32,
     }
 
     impl Client for Slow {
         fn send(&mut self, number: u64) -> Result<bool> {
             ensure!(number != self.fails_at, "no cable");
-            self.under_way.push(number);
+            self.in_flight.push(number);
             Ok(true)
         }
 
         fn answers(&mut self, answered: &mut dyn FnMut(u64)) -> Result<()> {
-            self.looks += 1;
-            if self.looks.is_multiple_of(2) {
-                self.under_way.drain(..).for_each(answered);
+            self.polls += 1;
+            if self.polls.is_multiple_of(2) {
+                self.in_flight.drain(..).for_each(answered);
             }
             Ok(())
         }
@@ -232,11 +238,11 @@ mod tests {
                 let _closing = Closing(&desk);
                 desk.serve(&mut Slow {
                     fails_at,
-                    under_way: Vec::new(),
-                    looks: 0,
+                    in_flight: Vec::new(),
+                    polls: 0,
                 })
             });
-            let asked = {
+            let requested = {
                 let _closing = Closing(&desk);
                 let mut client = AtDesk {
                     desk: &desk,
@@ -244,23 +250,23 @@ mod tests {
                 };
                 drive(&mut client, &Monotonic, &plan, Keep::Histogram)
             };
-            (asked, join(serving))
+            (requested, join(serving))
         })
     }
 
     #[test]
     fn every_request_is_answered_once() {
-        let (asked, served) = handed_over(u64::MAX);
+        let (requested, served) = handed_over(u64::MAX);
         served.expect("no problem");
-        let asked = asked.expect("answers");
-        assert_eq!((asked.answered, asked.lost), (100, 0));
+        let requested = requested.expect("answers");
+        assert_eq!((requested.answered, requested.lost), (100, 0));
     }
 
     #[test]
-    fn a_client_that_fails_tells_both() {
-        let (asked, served) = handed_over(5);
-        let problem = asked.expect_err("nobody answers").to_string();
-        assert_eq!(problem, "the bare client is gone");
+    fn a_client_that_fails_ends_both_threads() {
+        let (requested, served) = handed_over(5);
+        let problem = requested.expect_err("no thread replies").to_string();
+        assert_eq!(problem, "the bare client exited");
         assert_eq!(served.expect_err("it failed").to_string(), "no cable");
     }
 }

@@ -1,7 +1,8 @@
 //! The round trip of a verb whose initiator is in the lane's own thread: no application, no pipe.
 //!
-//! One thread at either end has what a lane has on a verb's way: the port, the protocol's node, and the engine that executes verbs on a
-//! region. That is what a bare echo, one thread that polls a port, compares with. At the far end is the same, or covalentd.
+//! One thread at either end runs the parts that a verb passes in a lane: the port, the protocol's
+//! node, and the engine that executes verbs on a region. This compares with a bare echo, which is
+//! one thread that polls a port. The far end runs the same thread or covalentd.
 
 use std::thread;
 
@@ -14,7 +15,7 @@ use covalent_protocol::{
 use covalent_verbs::{Device, Rights};
 
 use super::{
-    drive::{Client, Clock, Repeat, UNDER_WAY_MAX},
+    drive::{Client, Clock, IN_FLIGHT_MAX, Repeat},
     frames::{BURST, FRAME_BYTES},
     pacing::Pacing,
     peer::{Load, Medium, Peer, Scene},
@@ -29,22 +30,22 @@ use crate::{
     streams::{Description, without_places},
 };
 
-/// Name of the region, at whatever end it is.
+/// Name of the region, at either far end.
 const REGION: &str = "bench";
 
-/// Bytes of its words: one for each request that may be under way.
-const REGION_BYTES: u64 = UNDER_WAY_MAX as u64 * 8;
+/// Bytes of its words: one for each request in flight.
+const REGION_BYTES: u64 = IN_FLIGHT_MAX as u64 * 8;
 
-/// Room for a request on one word.
+/// Space for a request on one word.
 const REQUEST_BYTES_MAX: usize = 64;
 
 /// Rounds for each look at the clock, as a lane has it between two frames.
-const ROUNDS_PER_LOOK: u32 = 4;
+const ROUNDS_PER_CHECK: u32 = 4;
 
 /// The token of the question where the region is; no request has it.
 const LOOKUP: u64 = u64::MAX;
 
-/// What answers at the other end of the cable.
+/// The responder at the far end of the cable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Far {
     /// The same as at this end, in a thread of this process.
@@ -90,15 +91,17 @@ impl Peer for Side {
         Ok(Description {
             what: match self.far {
                 Far::Lane => {
-                    "compare-and-swap of 8 bytes at another node in one phase, asked for and answered in the threads of lanes: port, protocol and verb \
-                     engine, no application"
+                    "compare-and-swap of 8 bytes at another node in one phase, requested and \
+                     executed in the threads of lanes: port, protocol and verb engine, no \
+                     application"
                 }
                 Far::Node => "the same, answered by covalentd",
             }
             .to_owned(),
             version: concat!("covalent ", env!("CARGO_PKG_VERSION")).to_owned(),
             tuning: format!(
-                "lanes poll, rings of {} descriptors, bursts of {BURST}, frames of {FRAME_BYTES} bytes",
+                "lanes poll, rings of {} descriptors, bursts of {BURST}, frames of {FRAME_BYTES} \
+                 bytes",
                 scene.ring_slots
             ),
             commands,
@@ -119,7 +122,7 @@ impl Peer for Side {
                         Lane::open(&stage.b, "b0", scene.cores.far, scene.ring_slots, engine)
                     },
                     |lane| lane.round().map(drop),
-                    || ask(scene, load),
+                    || measure(scene, load),
                 )
             }
             Far::Node => {
@@ -129,7 +132,7 @@ impl Peer for Side {
                 let _region = owner
                     .register_region(REGION, REGION_BYTES, Rights::ALL)
                     .context("registering a region")?;
-                ask(scene, load)
+                measure(scene, load)
             }
         }
     }
@@ -150,25 +153,26 @@ fn start(scene: &Scene<'_>) -> Result<Node> {
     Node::start(scene.daemon, &scene.stage()?.b, &plan)
 }
 
-/// Asks from the near end, in a thread of its own, for it enters a namespace.
-fn ask(scene: &Scene<'_>, load: &Load) -> Result<Repeat> {
+/// Sends requests from the near end, in a thread of its own because it enters a namespace.
+fn measure(scene: &Scene<'_>, load: &Load) -> Result<Repeat> {
     thread::scope(|scope| {
         join(scope.spawn(|| {
             let stage = scene.stage()?;
             let engine = VerbEngine::new();
-            let mut lane =
-                Lane::open(&stage.a, "a0", scene.cores.near, scene.ring_slots, engine)?;
+            let mut lane = Lane::open(&stage.a, "a0", scene.cores.near, scene.ring_slots, engine)?;
             lane.find()?;
             let before = lane.end.port.counters();
-            let repeat = load.ask(&mut lane)?;
+            let repeat = load.measure(&mut lane)?;
             let after = lane.end.port.counters();
             if load.plan.pacing == Pacing::PingPong {
                 let frames = (after.tx_packets - before.tx_packets).max(1);
                 let mean = (after.tx_bytes - before.tx_bytes) as f64 / frames as f64;
-                // Else the bare echo is one of something else. Some frames are the ball of a link at rest, as long as a verb's.
+                // Else the bare echo's frames are not comparable. Some frames are keepalives of an
+                // idle link, as long as a verb's frame.
                 ensure!(
                     (mean - FRAME_BYTES as f64).abs() < 1.0,
-                    "the bare echo's frames have {FRAME_BYTES} bytes, those of the exchanges {mean:.1} in the mean"
+                    "the bare echo's frames have {FRAME_BYTES} bytes, those of the exchanges \
+                     {mean:.1} in the mean"
                 );
             }
             Ok(repeat)
@@ -176,7 +180,7 @@ fn ask(scene: &Scene<'_>, load: &Load) -> Result<Repeat> {
     })
 }
 
-/// The program around a node: it executes verbs on its regions, and keeps answers until somebody takes them.
+/// The host of a node: it executes verbs on its regions and stores replies until the client polls.
 struct Desk {
     engine: VerbEngine,
     /// Tokens, and the word before the swap; `None` of one that failed.
@@ -227,8 +231,8 @@ impl Host for Desk {
     fn link_event(&mut self, _event: LinkEvent) {}
 }
 
-/// One end of the cable. As a client it swaps a word of its own for each request for one that is larger by 1; it must be as the last of these swaps left
-/// it: each was executed, and once.
+/// One end of the cable. As a client it replaces a request's own word by a value larger by 1. The
+/// old value must be that of the previous swap: each swap was executed exactly once.
 struct Lane {
     end: LinkEnd,
     desk: Desk,
@@ -238,7 +242,7 @@ struct Lane {
 }
 
 impl Lane {
-    /// Opens it for the calling thread, which stays there.
+    /// Opens the end and pins the calling thread.
     fn open(
         namespace: &Namespace,
         interface: &str,
@@ -253,24 +257,24 @@ impl Lane {
             .bytes()
             .fold(1, |sum, byte| sum * 256 + u64::from(byte));
         Ok(Self {
-            end: LinkEnd::new(port, guid, None, ROUNDS_PER_LOOK)?,
+            end: LinkEnd::new(port, guid, None, ROUNDS_PER_CHECK)?,
             desk: Desk {
                 engine,
-                answers: Vec::with_capacity(UNDER_WAY_MAX),
+                answers: Vec::with_capacity(IN_FLIGHT_MAX),
                 rkey: None,
             },
             peer: 0,
             rkey: 0,
-            words: vec![0; UNDER_WAY_MAX],
+            words: vec![0; IN_FLIGHT_MAX],
         })
     }
 
-    /// Once round. Returns how many frames came.
+    /// Runs one round. Returns the number of received frames.
     fn round(&mut self) -> Result<usize> {
         self.end.round(&mut self.desk)
     }
 
-    /// Waits for the link and asks for the region.
+    /// Waits for the link and looks up the region.
     fn find(&mut self) -> Result<()> {
         self.peer = self.end.wait_for_peer(&mut self.desk)?;
         let lookup = Request {
@@ -280,7 +284,7 @@ impl Lane {
         };
         ensure!(
             self.submit(&lookup, LOOKUP)?,
-            "there is no room to ask where the region is"
+            "no space for the lookup of the region"
         );
         let deadline = std::time::Instant::now() + crate::link_end::PATIENCE;
         loop {
@@ -291,12 +295,12 @@ impl Lane {
             self.round()?;
             ensure!(
                 std::time::Instant::now() < deadline,
-                "nobody says where the region is"
+                "the lookup of the region got no reply"
             );
         }
     }
 
-    /// Submits a verb and sends it. Whether there was room.
+    /// Submits a verb and sends it. Returns whether there was space.
     fn submit(&mut self, request: &Request<'_>, token: u64) -> Result<bool> {
         let mut bytes = [0; REQUEST_BYTES_MAX];
         let length = request
@@ -318,7 +322,7 @@ impl Lane {
 
 impl Client for Lane {
     fn send(&mut self, number: u64) -> Result<bool> {
-        let at = number as usize % UNDER_WAY_MAX;
+        let at = number as usize % IN_FLIGHT_MAX;
         let request = Request {
             rkey: self.rkey,
             offset: at as u32 * 8,
@@ -333,10 +337,10 @@ impl Client for Lane {
     fn answers(&mut self, answered: &mut dyn FnMut(u64)) -> Result<()> {
         self.round()?;
         for (number, old) in self.desk.answers.drain(..) {
-            let at = number as usize % UNDER_WAY_MAX;
+            let at = number as usize % IN_FLIGHT_MAX;
             ensure!(
                 old == Some(self.words[at]),
-                "word {at} was {old:?} and not {}, as it had been left",
+                "word {at} was {old:?}, expected {} from the previous verb",
                 self.words[at]
             );
             self.words[at] += 1;

@@ -1,12 +1,16 @@
-//! Two processes of one node with shared memory between them: a pipe of ours, and libraries that carry messages.
+//! Two processes of one node with shared memory between them: a pipe of ours, and messaging
+//! libraries.
 //!
 //! ```text
-//!   asking thread (near core) ◄─ pipe, UCX, libfabric, Aeron IPC or iceoryx2 ─► a process that sends each message back (far core)
+//!   asking thread (near core) ◄─ pipe, UCX, libfabric, Aeron IPC or iceoryx2 ─►
+//!                                             a process that sends each message back (far core)
 //! ```
-//! Two cores for everybody, each polled by one of the two; Aeron's media driver floats and sleeps beside them. Our pipe is what a lane and an application
-//! have between them: the asking thread plays the lane, without a port, and the other process is the application with an RX/TX pipe. So
-//! no third party forwards what it carries, as none does for the libraries. What it costs to go through a daemon is what `covalent-local-cas` and
-//! `covalent-local-message` show: there the lane is that third party.
+//! Every side gets two cores, each polled by one of the two processes. Aeron's media driver floats
+//! and sleeps beside them. Our pipe is the one between a lane and an application: the requesting
+//! thread acts as the lane without a port, and the other process is the application with an RX/TX
+//! pipe. No third party forwards messages, as with the libraries. `covalent-local-cas` and
+//! `covalent-local-message` show the cost of going through a daemon: there the lane is that third
+//! party.
 
 use std::{thread, time::Duration};
 
@@ -22,7 +26,7 @@ use crate::{
     streams::{Company, Description, Means, NearEnd, Part, described},
 };
 
-/// Longest message, in bytes: what the processes that answer have buffers for.
+/// Longest message in bytes: the buffer size of the answering processes.
 const MESSAGE_BYTES_MAX: usize = 2048;
 
 /// Size of the pipe's ring, in bytes.
@@ -71,7 +75,8 @@ impl Peer for Memory {
     fn prepare(&mut self, _scene: &Scene<'_>) -> Result<Description> {
         let description = if self.is_ours() {
             Description {
-                what: "message through a pipe of ours to another process and back, with a session's notifications and doorbells; the asking thread \
+                what: "message through a pipe of ours to another process and back, with a \
+                    session's notifications and doorbells; the asking thread \
                        plays the lane"
                     .to_owned(),
                 version: concat!("covalent ", env!("CARGO_PKG_VERSION")).to_owned(),
@@ -107,7 +112,7 @@ impl Peer for Memory {
                 company.accompany(&part, cores.far, |end| {
                     // Not before the processes are started: they would be pinned with this thread.
                     pin(cores.near)?;
-                    load.ask(&mut Asking {
+                    load.measure(&mut Requester {
                         end,
                         message: vec![0x5a; load.bytes],
                         came: Vec::new(),
@@ -119,14 +124,14 @@ impl Peer for Memory {
 }
 
 /// Sends messages that begin with a number, and takes them when they are back. Polls.
-struct Asking<'e> {
+struct Requester<'e> {
     end: &'e mut dyn NearEnd,
     message: Vec<u8>,
-    /// Numbers and lengths of what came back.
+    /// Numbers and lengths of the received messages.
     came: Vec<(u64, usize)>,
 }
 
-impl Client for Asking<'_> {
+impl Client for Requester<'_> {
     fn send(&mut self, number: u64) -> Result<bool> {
         self.message[..8].copy_from_slice(&number.to_le_bytes());
         self.end.put(&self.message)

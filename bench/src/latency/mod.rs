@@ -1,7 +1,9 @@
-//! Round trips of requests that are due at fixed times, of our applications and of peers, and all that is to be said about them.
+//! Round-trip times of requests that are due at fixed times, for our applications and for peers.
 //!
-//! [`pacing`] says when requests are due and [`drive`] makes them and writes down how long each took; [`peer`] is what a side is, ours or another; [`results`],
-//! [`table`], [`plot`] and [`mod@section`] tell. A new peer is a file that implements [`peer::Peer`] and a line in [`peer::all`].
+//! [`pacing`] defines when requests are due, and [`drive`] sends them and records how long each
+//! took. [`peer`] describes a side, ours or another. [`results`], [`table`], [`plot`] and
+//! [`mod@section`] print the results. A new peer is a file that implements [`peer::Peer`] and a
+//! line in [`peer::all`].
 
 mod arguments;
 mod busy_poll;
@@ -26,7 +28,7 @@ mod table;
 use anyhow::{Result, ensure};
 
 use self::results::Setup;
-// What other measurements of round trips have in common with this one.
+// Shared with the other round-trip measurements.
 pub use self::{
     arguments::{Latency, rate},
     drive::{Clock, Keep, Monotonic, Plan, Repeat, Traced},
@@ -60,16 +62,17 @@ use crate::{
 pub struct Player {
     peer: Box<dyn Peer>,
     entry: Entry,
-    /// What it took, by size.
+    /// Its measurements, by size.
     gathered: Vec<(usize, Gathered)>,
 }
 
-/// Measures all sides in turn and tells them. Whether every goal is met and the spread within its bound.
+/// Measures all sides in turn and prints the results. Returns whether every goal is met and the
+/// spread is within its bound.
 pub fn measure(arguments: &Latency) -> Result<bool> {
     let peers = chosen(all(), Results::NAME, &arguments.against.against)?;
     let daemon = find_daemon(arguments.covalentd.as_deref())?;
     let began_unix_ms = now_unix_ms();
-    let (host, watch, cores) = (Host::look(), Watch::begin()?, Cores::choose()?);
+    let (host, watch, cores) = (Host::observed(), Watch::begin()?, Cores::choose()?);
     let on_the_wire = peers.iter().any(|peer| peer.medium() == Medium::Wire);
     let stage = on_the_wire.then(|| Stage::build(1, 1)).transpose()?;
     let scene = Scene {
@@ -94,7 +97,10 @@ pub fn measure(arguments: &Latency) -> Result<bool> {
         .map(|peer| Player::prepare(peer, &scene))
         .collect::<Result<Vec<_>>>()?;
     let mut repeats = 0;
-    while arguments.repeats.goes_on(repeats, medians(&players).iter()) {
+    while arguments
+        .repeats
+        .continues(repeats, medians(&players).iter())
+    {
         for load in &loads {
             for player in &mut players {
                 player.play(&scene, load)?;
@@ -122,10 +128,10 @@ pub fn measure(arguments: &Latency) -> Result<bool> {
         goals: Vec::new(),
     };
     results.goals = goals::judge(&results);
-    results.tell(&arguments.output)?;
+    results.report(&arguments.output)?;
     ensure!(
         !results.figures.is_empty(),
-        "nothing was measured: the lines above say why"
+        "nothing was measured: see the lines above"
     );
     Ok(ours_held(&results.contestants)
         && results.goals.iter().all(|verdict| verdict.met)
@@ -142,7 +148,7 @@ fn medians(players: &[Player]) -> Vec<Summary> {
 }
 
 impl Player {
-    /// Asks whether it is ready.
+    /// Prepares `peer` and records if it is not available.
     pub fn prepare(mut peer: Box<dyn Peer>, scene: &Scene<'_>) -> Result<Self> {
         let (description, absent) = match peer.prepare(scene) {
             Ok(description) => (description, None),
@@ -161,17 +167,18 @@ impl Player {
         })
     }
 
-    /// What it is called.
+    /// Returns its name.
     pub fn name(&self) -> &str {
         &self.entry.name
     }
 
-    /// What there is to say of it.
+    /// Returns its entry in the results.
     pub fn into_entry(self) -> Entry {
         self.entry
     }
 
-    /// One repeat, and what the machine did meanwhile; `None` if it cannot, or failed, which is written down.
+    /// Runs one repeat. Also returns the machine's other activity. Returns `None` if the peer
+    /// cannot run it or failed; a failure is recorded.
     pub fn measure(&mut self, scene: &Scene<'_>, load: &Load) -> Result<Option<(Repeat, Watched)>> {
         stop::check()?;
         if self.entry.absent.is_some() || self.peer.refuses(load).is_some() {

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Pacing {
-    /// At times that are fixed beforehand, so many a second, whether or not the answers came.
+    /// At fixed times, at a given rate, regardless of replies.
     Open {
         /// Requests a second.
         rate_per_s: f64,
@@ -31,7 +31,8 @@ impl fmt::Display for Pacing {
     }
 }
 
-/// Times at which requests are due: equally far apart, from a beginning to an end, in nanoseconds of one clock.
+/// Times at which requests are due: evenly spaced, from a begin to an end, in nanoseconds of one
+/// clock.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Schedule {
     begin_ns: u64,
@@ -57,7 +58,7 @@ impl Schedule {
 
     /// When request `number` is due, counted from 0; `None` if there is none of that number.
     pub fn due_ns(&self, number: u64) -> Option<u64> {
-        // Of the number, not of the one before it: what is rounded off does not add up.
+        // Computed from the number, not from the previous time: rounding errors do not accumulate.
         (number < self.count)
             .then(|| self.begin_ns + (number as f64 * self.interval_ns).round() as u64)
     }
@@ -80,11 +81,15 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_rate_drifts(rate in 0.5_f64..5e6, length_ns in 1_u64..100_000_000_000, begin_ns in 0_u64..1 << 50) {
+        fn no_rate_drifts(
+            rate in 0.5_f64..5e6,
+            length_ns in 1_u64..100_000_000_000,
+            begin_ns in 0_u64..1 << 50,
+        ) {
             let schedule = Schedule::new(begin_ns, length_ns, rate);
             let count = schedule.count();
             let last = schedule.due_ns(count - 1).expect("there is a last one");
-            // Half a nanosecond of rounding, and what a float of this size can tell.
+            // Half a nanosecond of rounding, and the precision of a float of this size.
             let exact = (count - 1) as f64 * 1e9 / rate;
             prop_assert!(((last - begin_ns) as f64 - exact).abs() <= 1.0 + exact * 1e-12);
             prop_assert!(count == 1 || last < begin_ns + length_ns);

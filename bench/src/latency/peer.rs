@@ -1,4 +1,4 @@
-//! Who takes part.
+//! The sides of the comparison.
 
 use std::path::Path;
 
@@ -27,9 +27,10 @@ pub enum Medium {
 
 /// Where a repeat is made.
 pub struct Scene<'a> {
-    /// Two namespaces and the cable between them; absent if nobody who takes part needs them.
+    /// Two namespaces and the cable between them. Absent if no side needs them.
     pub stage: Option<&'a Stage>,
-    /// Who asks is near, who answers far, on both sides of the comparison.
+    /// The near core for the client and the far core for the server, on both sides of the
+    /// comparison.
     pub cores: Cores,
     /// Descriptors in each AF_XDP ring.
     pub ring_slots: u32,
@@ -38,10 +39,10 @@ pub struct Scene<'a> {
 }
 
 impl Scene<'_> {
-    /// The stage.
+    /// Returns the stage.
     ///
     /// # Errors
-    /// There is none: the side does not say that it is on the wire.
+    /// There is no stage, because the side does not declare [`Medium::Wire`].
     pub fn stage(&self) -> Result<&Stage> {
         match self.stage {
             Some(stage) => Ok(stage),
@@ -50,16 +51,16 @@ impl Scene<'_> {
     }
 }
 
-/// What is asked.
+/// The requests of one repeat.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Load {
     /// Bytes of each request and of each answer, without headers; 8 at least.
     pub bytes: usize,
     /// When they leave, and for how long.
     pub plan: Plan,
-    /// What is kept of it.
+    /// The data to keep.
     pub keep: Keep,
-    /// Cores of who asks and who answers, whose load is told.
+    /// Cores of the client and the server, whose load is reported.
     pub cores: Cores,
 }
 
@@ -68,7 +69,7 @@ impl Load {
     ///
     /// # Errors
     /// As [`drive`].
-    pub fn ask(&self, client: &mut dyn Client) -> Result<Repeat> {
+    pub fn measure(&self, client: &mut dyn Client) -> Result<Repeat> {
         let before = CoreTimes::now()?;
         let mut repeat = drive(client, &Monotonic, &self.plan, self.keep)?;
         let after = CoreTimes::now()?;
@@ -79,38 +80,40 @@ impl Load {
 
 /// One side of the comparison: ours or a peer.
 ///
-/// A new peer says here what it is and what it can do, and makes its repeats by handing a [`Client`] to [`Load::ask`]: pacing,
-/// histograms and everything after them are the same for all. A program that measures itself gives a [`Repeat`] of what it told, and refuses what
-/// it cannot pace.
+/// A new peer describes itself and its limits here. It makes its repeats by passing a [`Client`] to
+/// [`Load::measure`]: pacing, histograms and all further steps are the same for all. A program that
+/// measures itself returns a [`Repeat`] built from its output, and refuses loads whose schedule it
+/// cannot keep.
 pub trait Peer {
-    /// What `--against` calls it, and results.
+    /// Returns its name in `--against` and in results.
     fn name(&self) -> &'static str;
 
     /// Where its requests go.
     fn medium(&self) -> Medium;
 
-    /// Whether it is Covalent: then it takes part whatever the peers are, if one of them has its medium.
+    /// Returns whether it is Covalent. Such a side takes part whatever peers are selected, if one
+    /// of them has its medium.
     fn is_ours(&self) -> bool {
         false
     }
 
-    /// Gets ready, once. Its error is the reason why it takes no part.
+    /// Prepares the side, once. An error is the reason why it takes no part.
     ///
     /// # Errors
-    /// What is missing, and what to do.
+    /// The missing part, and its cure.
     fn prepare(&mut self, scene: &Scene<'_>) -> Result<Description>;
 
     /// Why it cannot do this; `None` if it can.
     fn refuses(&self, load: &Load) -> Option<String>;
 
-    /// One repeat.
+    /// Runs one repeat.
     ///
     /// # Errors
-    /// What went wrong. The run goes on with the others.
+    /// The failure. The run continues with the other sides.
     fn repeat(&mut self, scene: &Scene<'_>, load: &Load) -> Result<Repeat>;
 }
 
-/// Everybody there is, ours first.
+/// Returns all sides, ours first.
 pub fn all() -> Vec<Box<dyn Peer>> {
     let mut all = covalent::sides();
     all.extend(in_lane::sides());
@@ -123,10 +126,10 @@ pub fn all() -> Vec<Box<dyn Peer>> {
     all
 }
 
-/// Those whom `wanted` names, and ours where one of them goes.
+/// Returns the sides that `wanted` names, and ours that share a medium with one of them.
 ///
 /// # Errors
-/// A name that nobody here has, with those that there are.
+/// No side has a given name. The error lists the known names.
 pub fn chosen(
     mut all: Vec<Box<dyn Peer>>,
     suite: &str,
@@ -147,7 +150,7 @@ pub fn chosen(
         .filter(|peer| !peer.is_ours())
         .map(|peer| peer.medium())
         .collect();
-    // Beside nobody ours is there alone, wherever it goes.
+    // Without peers, our sides run alone, on any medium.
     all.retain(|peer| {
         !peer.is_ours()
             || is_named(peer.as_ref())
@@ -196,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_name_is_told_with_those_that_there_are() {
+    fn an_unknown_name_is_refused_with_the_known_names() {
         let problem = chosen(all(), "latency", &["upd".to_owned()])
             .err()
             .expect("unknown")
@@ -208,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn no_two_have_one_name() {
+    fn names_of_peers_are_unique() {
         let mut names: Vec<_> = all().iter().map(|peer| peer.name()).collect();
         let count = names.len();
         names.sort_unstable();

@@ -1,4 +1,5 @@
-//! Quantiles as curves: the part of all requests along, as nines, and the time up, both logarithmic. A tail is a curve that turns upwards.
+//! Quantiles as curves. The x axis is the fraction of all requests, as nines; the y axis is the
+//! time. Both are logarithmic. A tail is a curve that turns upwards.
 
 use anyhow::{Result, anyhow};
 use plotters::{
@@ -29,7 +30,8 @@ pub fn curves(results: &Results, bytes: usize) -> Result<String> {
     Ok(svg)
 }
 
-/// How many nines a quantile has: 0.99 has two, and a half has 0.3. Of all requests there would be infinitely many.
+/// Returns the number of nines of a quantile: 0.99 has two, 0.5 has 0.3. The quantile 1 would have
+/// infinitely many.
 fn nines(quantile: f64) -> f64 {
     -(1.0 - quantile).log10()
 }
@@ -73,7 +75,7 @@ fn draw(figures: &[&Figures], title: &str, svg: &mut String) -> Drawn {
         .y_label_formatter(&|us| tick(*us))
         .x_desc("part of all requests that took no longer")
         .y_desc("microseconds (logarithmic)")
-        // On a logarithmic scale they would be a grey field.
+        // On a logarithmic scale they would be a gray field.
         .light_line_style(RGBColor(255, 255, 255))
         .label_style((FONT, 13))
         .axis_desc_style((FONT, 14))
@@ -87,7 +89,7 @@ fn draw(figures: &[&Figures], title: &str, svg: &mut String) -> Drawn {
         };
         let points = points(one);
         let line = points.iter().copied();
-        chart.draw_series(LineSeries::new(line, mark.colour.stroke_width(width)))?;
+        chart.draw_series(LineSeries::new(line, mark.color.stroke_width(width)))?;
         for point in points {
             chart.plotting_area().draw(&mark.at(point))?;
         }
@@ -95,7 +97,7 @@ fn draw(figures: &[&Figures], title: &str, svg: &mut String) -> Drawn {
         let style = TextStyle::from((FONT, 14).into_font());
         right.draw(&PathElement::new(
             vec![(8, y), (36, y)],
-            mark.colour.stroke_width(width),
+            mark.color.stroke_width(width),
         ))?;
         right.draw(&mark.at((22, y)))?;
         right.draw(&Text::new(one.side.clone(), (44, y - 7), style))?;

@@ -3,9 +3,11 @@
 //! ```text
 //!   client (near core) ─► TCP ─► veth ─► TCP ─► redis-server (far core)      and back the same way
 //! ```
-//! One connection with `TCP_NODELAY`, whose client calls `recv` again and again; the server waits in `epoll`, as it always does. `redis` has one request under way
-//! and the others of the schedule wait for it; `redis-pipelined` sends each when it is due, with up to 64 under way. Every reply must be the number of
-//! the request, counted from 1: each was executed, and once.
+//! One connection with `TCP_NODELAY`. The client calls `recv` repeatedly; the server waits in
+//! `epoll`, as it always does. `redis` has one request in flight, and other requests of the
+//! schedule wait for it. `redis-pipelined` sends each request when it is due, with up to 64 in
+//! flight. Every reply must be the number of the request, counted from 1: each request was executed
+//! exactly once.
 
 use std::{
     io::{ErrorKind, Read, Write},
@@ -29,7 +31,8 @@ use crate::{
 
 const PORT: u16 = 6379;
 
-/// Requests that one connection has under way when it pipelines: as `covalent-bench atomics` and many clients do.
+/// Requests that a pipelining connection has in flight, as in `covalent-bench atomics` and many
+/// clients.
 const PIPELINE: u64 = 64;
 
 /// `INCR bench` in the protocol of Redis.
@@ -40,17 +43,17 @@ const READ_BYTES: usize = 4096;
 
 struct Redis {
     name: &'static str,
-    under_way_max: u64,
+    in_flight_max: u64,
 }
 
 /// Both.
 pub fn peers() -> Vec<Box<dyn Peer>> {
     [("redis", 1), ("redis-pipelined", PIPELINE)]
         .into_iter()
-        .map(|(name, under_way_max)| {
+        .map(|(name, in_flight_max)| {
             Box::new(Redis {
                 name,
-                under_way_max,
+                in_flight_max,
             }) as Box<dyn Peer>
         })
         .collect()
@@ -63,13 +66,13 @@ fn address() -> SocketAddr {
 /// A server on the far core. Not in the calling thread, which would be pinned with it.
 fn with_server<T: Send>(
     scene: &Scene<'_>,
-    ask: impl FnOnce(&Server) -> Result<T> + Send,
+    measure: impl FnOnce(&Server) -> Result<T> + Send,
 ) -> Result<T> {
     let stage = scene.stage()?;
     thread::scope(|scope| {
         join(scope.spawn(|| {
             let server = Server::start(&stage.b, &stage.a, scene.cores.far, address())?;
-            ask(&server)
+            measure(&server)
         }))
     })
 }
@@ -87,14 +90,15 @@ impl Peer for Redis {
         let version = redis::version()?;
         give_addresses(scene.stage()?)?;
         let command = with_server(scene, |server| Ok(server.command()))?;
-        let under_way = match self.under_way_max {
-            1 => "one request under way".to_owned(),
-            most => format!("up to {most} requests under way"),
+        let in_flight = match self.in_flight_max {
+            1 => "one request in flight".to_owned(),
+            most => format!("up to {most} requests in flight"),
         };
         Ok(Description {
-            what: format!("INCR of one key of Redis, one connection, {under_way}"),
+            what: format!("INCR of one key of Redis, one connection, {in_flight}"),
             version,
-            tuning: "TCP_NODELAY; the client calls recv again and again, the server waits in epoll; nothing is written to disk"
+            tuning: "TCP_NODELAY; the client calls recv again and again, the server waits in \
+                epoll; nothing is written to disk"
                 .to_owned(),
             commands: vec![command],
         })
@@ -105,16 +109,16 @@ impl Peer for Redis {
     }
 
     fn repeat(&mut self, scene: &Scene<'_>, load: &Load) -> Result<Repeat> {
-        let under_way_max = self.under_way_max;
+        let in_flight_max = self.in_flight_max;
         with_server(scene, |_| {
             scene.stage()?.a.enter()?;
             pin(scene.cores.near)?;
             let stream = TcpStream::connect(address()).context("connecting to Redis")?;
             stream.set_nodelay(true).context("asking for no delay")?;
             stream.set_nonblocking(true).context("asking not to wait")?;
-            load.ask(&mut Adding {
+            load.measure(&mut Adding {
                 stream,
-                under_way_max,
+                in_flight_max,
                 sent: 0,
                 replies: Replies::default(),
             })
@@ -122,17 +126,17 @@ impl Peer for Redis {
     }
 }
 
-/// Adds 1 to the key, and checks that each reply is what the key must be then.
+/// Adds 1 to the key, and checks that each reply is the expected value of the key.
 struct Adding {
     stream: TcpStream,
-    under_way_max: u64,
+    in_flight_max: u64,
     sent: u64,
     replies: Replies,
 }
 
 impl Client for Adding {
     fn send(&mut self, _number: u64) -> Result<bool> {
-        if self.sent - self.replies.count >= self.under_way_max {
+        if self.sent - self.replies.count >= self.in_flight_max {
             return Ok(false);
         }
         match self.stream.write(REQUEST) {
@@ -160,12 +164,12 @@ impl Client for Adding {
     }
 
     fn wait(&mut self, _until_ns: u64, _clock: &dyn Clock) -> Result<()> {
-        // It asks the socket again at once.
+        // The client polls the socket again at once.
         Ok(())
     }
 }
 
-/// Replies that came, `:NUMBER\r\n` each, from whatever pieces they arrive in.
+/// Parser of replies, `:NUMBER\r\n` each, from pieces of any size.
 #[derive(Debug, Default)]
 struct Replies {
     /// Whole ones.
@@ -213,7 +217,7 @@ mod tests {
                 .expect("the next ones");
         }
         assert_eq!(answered, [0, 1, 2]);
-        // The fifth addition instead of the fourth: one was executed twice, or for somebody else.
+        // The reply is 5 and not 4: one addition was executed twice, or another client added.
         let problem = replies.take(b":5\r\n", &mut |_| {}).expect_err("not 4");
         assert!(problem.to_string().contains("reply 4"), "{problem}");
         let mut refused = Replies::default();

@@ -1,4 +1,5 @@
-//! What was measured, for programs, and to make a table, a plot and a section of the page from.
+//! The measured results. Other programs read them, and the table, the plot and a section of the
+//! page are made from them.
 
 use anyhow::{Context, Result};
 use hdrhistogram::Histogram;
@@ -14,7 +15,8 @@ use crate::{
     host::Host, kept::Kept, repeats::Settled, streams::Entry, summary::Summary, watch::Watched,
 };
 
-/// The quantiles of a curve: half of what is above, again and again, and those that people ask for.
+/// The quantiles of a curve: each halves about what is left above, and includes the commonly used
+/// ones.
 const CURVE: [f64; 20] = [
     0.01, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.98, 0.99, 0.995, 0.998, 0.999, 0.9995, 0.9998, 0.9999,
     0.99995, 0.99998, 0.99999, 0.999_999, 1.0,
@@ -33,13 +35,13 @@ pub struct Results {
     pub host: Host,
     /// How.
     pub setup: Setup,
-    /// Who took part, and who did not and why.
+    /// The sides that took part, and those that did not, with the reason.
     pub contestants: Vec<Entry>,
-    /// What each side took at each size.
+    /// The figures of each side at each size.
     pub figures: Vec<Figures>,
     /// How well the medians are known.
     pub settled: Settled,
-    /// What the figures come to.
+    /// The verdicts on the goals.
     pub goals: Vec<Verdict>,
 }
 
@@ -54,16 +56,16 @@ pub struct Setup {
     pub warm_up: u64,
     /// Milliseconds after which an answer counts as lost.
     pub patience_ms: u64,
-    /// Core of who asks.
+    /// Core of the client.
     pub near_core: usize,
-    /// Core of who answers.
+    /// Core of the server.
     pub far_core: usize,
 }
 
-/// What one side took for requests of one size. All times are of whole round trips.
+/// The figures of one side for requests of one size. All times are whole round trips.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Figures {
-    /// Who.
+    /// The side.
     pub side: String,
     /// Bytes of each request and answer.
     pub bytes: usize,
@@ -79,15 +81,17 @@ pub struct Figures {
     pub p50_us: Summary,
     /// The 99 % quantile of each repeat, in microseconds.
     pub p99_us: Summary,
-    /// Quantiles, each with its time in microseconds, as far as there are ten requests beyond; and the longest.
+    /// Quantiles, each with its time in microseconds, up to the last one with ten requests beyond
+    /// it; then the maximum.
     pub curve: Vec<(f64, f64)>,
-    /// What else the machine did meanwhile.
+    /// The machine's other activity.
     pub watched: Watched,
-    /// How busy the core of who asks was, with everything that ran there (our lane among it): 1 is all the time. The median of the repeats.
+    /// Busy fraction of the client's core, including all other work there (such as our lane): 1 is
+    /// always busy. Median of the repeats.
     pub asking_core: f64,
-    /// Of who answers, with our other lane or the server.
+    /// The same for the server's core, with our other lane or the server.
     pub answering_core: f64,
-    /// What has to be said with these figures.
+    /// A note to print with these figures.
     pub note: Option<String>,
 }
 
@@ -144,7 +148,7 @@ impl Gathered {
         })
     }
 
-    /// Adds a repeat, and what the machine did meanwhile.
+    /// Adds a repeat and the machine's other activity.
     pub fn add(&mut self, repeat: &Repeat, watched: Watched) -> Result<()> {
         let quantile_us = |quantile| repeat.times_ns.value_at_quantile(quantile) as f64 / 1e3;
         self.p50_us.push(quantile_us(0.5));
@@ -168,7 +172,7 @@ impl Gathered {
         Summary::of(self.p50_us.clone())
     }
 
-    /// What it came to; `None` if no repeat was made.
+    /// Returns the figures; `None` if there was no repeat.
     pub fn figures(&self, side: &str, bytes: usize) -> Option<Figures> {
         let all = &self.all_ns;
         let us = |ns: u64| ns as f64 / 1e3;
@@ -212,7 +216,7 @@ fn median(figures: &[f64]) -> Option<f64> {
 }
 
 impl Figures {
-    /// Whose, with what has to be said of it.
+    /// Returns the side's name and its note.
     pub fn label(&self) -> String {
         match &self.note {
             Some(note) => format!("{} ({note})", self.side),
@@ -220,7 +224,7 @@ impl Figures {
         }
     }
 
-    /// What is to be said of a side that was slower than its schedule; nothing of one that was not.
+    /// Returns a warning if the side was slower than its schedule, else an empty string.
     pub fn behind(&self, pacing: Pacing) -> String {
         if self.kept_up(pacing) {
             String::new()
@@ -229,7 +233,7 @@ impl Figures {
         }
     }
 
-    /// Whether as many answers a second came as requests were due, to within 2 %.
+    /// Returns whether the reply rate is within 2 % of the request rate.
     pub fn kept_up(&self, pacing: Pacing) -> bool {
         match pacing {
             Pacing::Open { rate_per_s } => self.rate_per_s >= 0.98 * rate_per_s,
@@ -259,7 +263,7 @@ impl Results {
         sizes
     }
 
-    /// Those of one size.
+    /// Returns the figures of one size.
     pub fn of_size(&self, bytes: usize) -> impl Iterator<Item = &Figures> {
         self.figures
             .iter()
@@ -319,9 +323,9 @@ pub mod example {
         let entry = |name: &str, absent: Option<&str>| Entry {
             name: name.to_owned(),
             description: Description {
-                what: format!("what {name} is"),
+                what: format!("the side {name}"),
                 version: "1".to_owned(),
-                tuning: "as its manual says".to_owned(),
+                tuning: "as in its manual".to_owned(),
                 commands: vec![format!("{name} --go")],
             },
             absent: absent.map(str::to_owned),
@@ -336,7 +340,7 @@ pub mod example {
         Results {
             name: Results::NAME.to_owned(),
             began_unix_ms: 1,
-            host: Host::look(),
+            host: Host::observed(),
             setup: Setup {
                 pacing: Pacing::Open {
                     rate_per_s: 10_000.0,
@@ -389,7 +393,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_kept_is_read_back() {
+    fn kept_results_are_read_back() {
         let place = tempfile::tempdir().expect("a directory");
         let results = example::results();
         results.write_to(place.path()).expect("written");
@@ -404,7 +408,7 @@ mod tests {
     }
 
     #[test]
-    fn who_cannot_keep_up_is_told_from_who_does() {
+    fn a_side_that_cannot_keep_up_is_distinguished() {
         let figures = &example::results().figures[0];
         assert!(figures.kept_up(Pacing::Open {
             rate_per_s: 10_000.0

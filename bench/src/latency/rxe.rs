@@ -1,11 +1,14 @@
-//! Compare-and-swap over soft-RoCE, the kernel's own RDMA device on top of an Ethernet interface: who waits for an acknowledgement, and sends again.
+//! Compare-and-swap over soft-RoCE, the kernel's software RDMA device on an Ethernet interface. It
+//! waits for an acknowledgment and retransmits after a timeout.
 //!
 //! ```text
-//!   client (near core) ─► libibverbs ─► rdma_rxe, UDP, IP ─► the cable ─► UDP, IP, rdma_rxe, which swaps      and back the same way
+//!   client (near core) ─► libibverbs ─► rdma_rxe, UDP, IP ─► cable ─► UDP, IP, rdma_rxe, and back
 //! ```
-//! One thread; at the far end the kernel answers. The cable is the one that all sides take turns on. Kernels before 6.14 know soft-RoCE in their first network
-//! namespace alone, so both ends come there for as long as this side has its turn, and go back afterwards. What leaves one goes over the
-//! cable to the other all the same: the device says which interface it leaves by, and that overrules the host's knowledge that the address is its own.
+//! The client is one thread; at the far end the kernel replies. The cable is the one that all sides
+//! share in turn. Kernels before 6.14 support soft-RoCE only in their initial network namespace.
+//! Both ends therefore move there during this side's turn and move back afterwards. Frames still
+//! cross the cable: the device binds its packets to its interface, which overrides the host's route
+//! to its own address.
 
 use std::{
     fs,
@@ -18,9 +21,9 @@ use std::{
 use anyhow::{Context, Result, bail, ensure};
 
 use super::{
-    drive::{Client, Clock, Repeat, UNDER_WAY_MAX},
+    drive::{Client, Clock, IN_FLIGHT_MAX, Repeat},
     peer::{Load, Medium, Peer, Scene},
-    rxe_pair::{ABSENT, Look, Pair, Retry},
+    rxe_pair::{ABSENT, Pair, Polled, Retry},
     sockets::give_addresses,
 };
 use crate::{
@@ -40,13 +43,14 @@ const ENDS: [(&str, Ipv4Addr); 2] = [
     ("b0", Ipv4Addr::new(10, 88, 0, 2)),
 ];
 
-/// What perftest asks for unless told otherwise.
+/// perftest's defaults.
 const PERFTESTS: Retry = Retry {
     timeout: 14,
     count: 7,
 };
 
-/// The shortest that helps: 4.2 ms, about a tick of the kernel's clock, below which soft-RoCE does not go.
+/// The shortest useful timeout: 4.2 ms, about one tick of the kernel's clock. soft-RoCE does not go
+/// below it.
 const SHORT: Retry = Retry {
     timeout: 10,
     count: 7,
@@ -85,10 +89,11 @@ impl Peer for Rxe {
         Ok(Description {
             what: "compare-and-swap of 8 bytes over soft-RoCE, a reliable connection of RoCE v2"
                 .to_owned(),
-            version: format!("Linux {}, rdma_rxe", Host::look().kernel),
+            version: format!("Linux {}, rdma_rxe", Host::observed().kernel),
             tuning: format!(
-                "polls its completion queue, as ib_atomic_lat does; an acknowledgement is waited for {:.1} ms at least and what is not acknowledged sent \
-                 again {} times{}; a connection that breaks then is made anew, and what was under way on it is lost",
+                "polls its completion queue, as ib_atomic_lat does; the timeout of an \
+                 acknowledgment is {:.1} ms or more, with {} retries{}; a connection that then \
+                 breaks is replaced, and its requests in flight are lost",
                 self.retry.timeout_ms(),
                 self.retry.count,
                 if self.retry == PERFTESTS {
@@ -111,9 +116,9 @@ impl Peer for Rxe {
         thread::scope(|threads| {
             join(threads.spawn(|| {
                 pin(scene.cores.near)?;
-                load.ask(&mut Swaps {
-                    pair: Pair::open(DEVICES, UNDER_WAY_MAX as u32, self.retry)?,
-                    words: vec![0; UNDER_WAY_MAX],
+                load.measure(&mut Swaps {
+                    pair: Pair::open(DEVICES, IN_FLIGHT_MAX as u32, self.retry)?,
+                    words: vec![0; IN_FLIGHT_MAX],
                     broken: 0,
                     odd: None,
                 })
@@ -126,7 +131,8 @@ impl Peer for Rxe {
 struct Swaps {
     pair: Pair,
     words: Vec<u64>,
-    /// How often the connection broke: since then nobody knows which of the swaps under way were executed.
+    /// How often the connection broke. After a break it is unknown which swaps in flight were
+    /// executed.
     broken: u64,
     /// The first word that was not as it had been left.
     odd: Option<String>,
@@ -134,7 +140,7 @@ struct Swaps {
 
 impl Client for Swaps {
     fn send(&mut self, number: u64) -> Result<bool> {
-        let word = self.words[number as usize % UNDER_WAY_MAX];
+        let word = self.words[number as usize % IN_FLIGHT_MAX];
         self.pair.swap(number, word, word + 1)
     }
 
@@ -145,16 +151,16 @@ impl Client for Swaps {
             broken,
             odd,
         } = self;
-        let look = pair.poll(|swapped| {
-            let word = &mut words[swapped.number as usize % UNDER_WAY_MAX];
+        let observed = pair.poll(|swapped| {
+            let word = &mut words[swapped.number as usize % IN_FLIGHT_MAX];
             if swapped.found == *word {
                 *word += 1;
             } else {
-                // A swap whose end nobody heard of was executed.
+                // After a break this is legal: a swap whose completion was lost was executed.
                 if *broken == 0 {
                     odd.get_or_insert_with(|| {
                         format!(
-                            "a word was {} and not {word}, as it had been left",
+                            "a word was {}, expected {word} from the previous verb",
                             swapped.found
                         )
                     });
@@ -163,7 +169,7 @@ impl Client for Swaps {
             }
             answered(swapped.number);
         });
-        if look == Look::Broken {
+        if observed == Polled::Broken {
             *broken += 1;
             pair.reconnect()?;
         }
@@ -177,7 +183,8 @@ impl Client for Swaps {
     }
 }
 
-/// Both ends of the cable in the calling thread's namespace, with addresses and RDMA devices, for as long as it lives.
+/// Both ends of the cable in the calling thread's namespace, with addresses and RDMA devices.
+/// Undone on drop.
 struct Turn<'a> {
     stage: &'a Stage,
 }
@@ -185,7 +192,7 @@ struct Turn<'a> {
 impl<'a> Turn<'a> {
     fn begin(stage: &'a Stage) -> Result<Self> {
         let home = Namespace::current()?;
-        // From here on whatever was done is undone when it is dropped.
+        // From here on, dropping `turn` undoes all changes.
         let turn = Self { stage };
         for (namespace, (interface, _)) in [&stage.a, &stage.b].into_iter().zip(ENDS) {
             namespace.within(|| ip(&["link", "set", interface, "netns", &home.path()]))?;
@@ -194,7 +201,8 @@ impl<'a> Turn<'a> {
         for (at, (interface, address)) in ENDS.into_iter().enumerate() {
             let (_, other) = ENDS[1 - at];
             let (address, other) = (address.to_string(), other.to_string());
-            // The other end's address is the host's own too: frames that come from it would be taken for forged ones.
+            // The other end's address also belongs to this host: by default the kernel drops frames
+            // from it as forged.
             for (key, value) in [("accept_local", "1"), ("rp_filter", "0")] {
                 let path = format!("/proc/sys/net/ipv4/conf/{interface}/{key}");
                 fs::write(&path, value).with_context(|| format!("writing {path}"))?;
@@ -202,8 +210,8 @@ impl<'a> Turn<'a> {
             ip(&["link", "set", interface, "up"])?;
             ip(&["addr", "add", &format!("{address}/32"), "dev", interface])?;
             ip(&["route", "add", &other, "dev", interface])?;
-            let neighbour = ["neigh", "replace", &other, "lladdr", &macs[1 - at]];
-            ip(&[&neighbour[..], &["dev", interface, "nud", "permanent"]].concat())?;
+            let neighbor = ["neigh", "replace", &other, "lladdr", &macs[1 - at]];
+            ip(&[&neighbor[..], &["dev", interface, "nud", "permanent"]].concat())?;
         }
         for (device, (interface, _)) in DEVICES.into_iter().zip(ENDS) {
             rdma(&["link", "add", device, "type", "rxe", "netdev", interface])

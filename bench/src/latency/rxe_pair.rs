@@ -1,30 +1,32 @@
-//! A reliable connection between two RDMA devices, by the C of `bench/peers/rxe.c`: most calls of libibverbs are inline in its header.
+//! A reliable connection between two RDMA devices, through the C code of `bench/peers/rxe.c`: most
+//! calls of libibverbs are inline functions in its header.
 
 /// Whether the program has it, and if not how to have it.
 pub const ABSENT: Option<&str> = if cfg!(has_ibverbs) {
     None
 } else {
     Some(
-        "this program was built without the feature `ibverbs`, or without Debian's libibverbs-dev (`make guest-test` asks for both)",
+        "this program was built without the feature `ibverbs`, or without Debian's libibverbs-dev \
+         (`make guest-test` builds with both)",
     )
 };
 
-/// Swaps whose ends are taken at a time.
+/// Maximum number of completions per poll.
 #[cfg(has_ibverbs)]
 const TAKEN: usize = 64;
 
-/// What ended.
+/// A completed swap.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Swapped {
     /// Number of the swap.
     pub number: u64,
-    /// What the word was.
+    /// The old value of the word.
     pub found: u64,
 }
 
-/// What a look at the ends of swaps came to.
+/// The result of a poll for completions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Look {
+pub enum Polled {
     /// So many ended.
     #[cfg_attr(
         not(has_ibverbs),
@@ -35,7 +37,7 @@ pub enum Look {
     Broken,
 }
 
-/// How long an acknowledgement is waited for, and how often what is not acknowledged is sent again.
+/// The acknowledgment timeout, and the number of retransmissions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Retry {
     /// 4.096 µs times 2 to this power: 1 to 31.
@@ -53,7 +55,7 @@ mod connection {
 
     use anyhow::{Context, Result, bail};
 
-    use super::{Look, Retry, Swapped, TAKEN};
+    use super::{Polled, Retry, Swapped, TAKEN};
 
     /// `struct pair`, of which only C knows the inside.
     #[repr(C)]
@@ -95,17 +97,18 @@ mod connection {
     }
 
     impl Pair {
-        /// Connects `near` with `far`, for as many swaps under way as `depth`.
+        /// Connects `near` with `far`, for up to `depth` swaps in flight.
         ///
         /// # Errors
-        /// What could not be done.
+        /// The step that failed.
         pub fn open([near, far]: [&str; 2], depth: u32, retry: Retry) -> Result<Self> {
             let names = [near, far].map(CString::new);
             let [Ok(near), Ok(far)] = names else {
                 bail!("a device's name has a zero byte in it");
             };
             let mut problem = ptr::null();
-            // SAFETY: both names are strings and `problem` a place for a pointer; all live until the call returns.
+            // SAFETY: both names are C strings, and `problem` has space for a pointer. All live
+            // until the call returns.
             let handle = unsafe {
                 covalent_bench_rxe_open(
                     near.as_ptr(),
@@ -125,12 +128,12 @@ mod connection {
             })
         }
 
-        /// Connects anew: what was under way never ends.
+        /// Reconnects. Operations in flight never complete.
         ///
         /// # Errors
-        /// What could not be done.
+        /// The step that failed.
         pub fn reconnect(&mut self) -> Result<()> {
-            // SAFETY: the handle is that of an open pair, which lives as long as `self`.
+            // SAFETY: the handle belongs to an open pair, which lives as long as `self`.
             let problem = unsafe { covalent_bench_rxe_connect(self.handle.as_ptr()) };
             if !problem.is_null() {
                 bail!("an RDMA device: {}: {}", words(problem), last_error());
@@ -138,10 +141,11 @@ mod connection {
             Ok(())
         }
 
-        /// Swaps `expected` for `desired` in word `number % depth` of the far end. `false` if there is no room for it now.
+        /// Replaces `expected` by `desired` in word `number % depth` of the far end. Returns
+        /// `false` if there is no space now.
         ///
         /// # Errors
-        /// The device refuses it.
+        /// The device refuses the request.
         pub fn swap(&mut self, number: u64, expected: u64, desired: u64) -> Result<bool> {
             // SAFETY: as above; the memory that the device reads and writes is the pair's own.
             let answer =
@@ -157,8 +161,9 @@ mod connection {
         }
 
         /// Looks for swaps that ended, and shows each.
-        pub fn poll(&mut self, mut each: impl FnMut(Swapped)) -> Look {
-            // SAFETY: as above; both places have room for as many as the call is told.
+        pub fn poll(&mut self, mut each: impl FnMut(Swapped)) -> Polled {
+            // SAFETY: as above. Both buffers have space for the number of entries passed to the
+            // call.
             let count = unsafe {
                 covalent_bench_rxe_poll(
                     self.handle.as_ptr(),
@@ -168,27 +173,27 @@ mod connection {
                 )
             };
             let Ok(count) = usize::try_from(count) else {
-                return Look::Broken;
+                return Polled::Broken;
             };
             for (&number, &found) in self.numbers.iter().zip(&self.found).take(count) {
                 each(Swapped { number, found });
             }
-            Look::Ended(count)
+            Polled::Ended(count)
         }
     }
 
     impl Drop for Pair {
         fn drop(&mut self) {
-            // SAFETY: the handle is that of an open pair, which nobody uses after this.
+            // SAFETY: the handle belongs to an open pair, which is not used after this.
             unsafe { covalent_bench_rxe_close(self.handle.as_ptr()) };
         }
     }
 
     fn words(problem: *const c_char) -> String {
         if problem.is_null() {
-            return "no reason was told".to_owned();
+            return "no reason was given".to_owned();
         }
-        // SAFETY: `rxe.c` tells constant strings alone.
+        // SAFETY: `rxe.c` returns only constant strings.
         unsafe { CStr::from_ptr(problem) }
             .to_string_lossy()
             .into_owned()
@@ -203,13 +208,13 @@ mod connection {
 mod connection {
     use anyhow::{Result, bail};
 
-    use super::{ABSENT, Look, Retry, Swapped};
+    use super::{ABSENT, Polled, Retry, Swapped};
 
     /// A connection that this program cannot make.
     pub enum Pair {}
 
     impl Pair {
-        /// Tells why not.
+        /// Returns an error that names the reason.
         pub fn open(_devices: [&str; 2], _depth: u32, _retry: Retry) -> Result<Self> {
             bail!("{}", ABSENT.unwrap_or_default())
         }
@@ -225,7 +230,7 @@ mod connection {
         }
 
         /// There is none.
-        pub fn poll(&mut self, _each: impl FnMut(Swapped)) -> Look {
+        pub fn poll(&mut self, _each: impl FnMut(Swapped)) -> Polled {
             match *self {}
         }
     }

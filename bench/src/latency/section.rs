@@ -5,14 +5,15 @@ use std::{fmt::Write as _, path::Path};
 use anyhow::Result;
 
 use super::{plot, results::Results};
-use crate::{cell, kept::Kept as _, streams::told_command};
+use crate::{cell, kept::Kept as _, streams::printed_command};
 
 /// The name of the plot of requests of `bytes`.
 fn file_of(bytes: usize) -> String {
     format!("latency-{bytes}.svg")
 }
 
-/// The section from the last result beside `results`; it says so where there is none. Its plots are written into the folder of those of `page`.
+/// Builds the section from the last result beside `results`. The section states if there is no
+/// result. Its plots are written to the plot folder of `page`.
 pub fn section(results: &Path, page: &Path) -> Result<String> {
     let plots = page.with_extension("");
     let results = Results::last_beside(results)?;
@@ -41,9 +42,12 @@ fn text(results: Option<&Results>, folder: &str) -> String {
     let setup = &results.setup;
     let _ = writeln!(
         out,
-        "Whole round trips of a request and its answer of the same size: {}. What was not answered within {} ms counts as lost, and in the quantiles\n\
-         with the time for which it was waited for. All sides took turns, {} ms each; {}. p50 is the median of the repeats' medians and the spread says how well it is known\n\
-         (the width of its 93 % interval); the other quantiles are of all requests. The last columns say how busy the cores of who asks and who answers were, with all that ran there: ours have a lane on each.\n",
+        "Round trips of a request and a reply of the same size: {}. A request without a reply\n\
+         within {} ms counts as lost, and the quantiles include the time that it waited. All\n\
+         sides take turns, {} ms each; {}. p50 is the median of the repeats' medians, and the\n\
+         spread is the width of its 93 % interval. The other quantiles are of all requests.\n\
+         The last columns show the load of the requester's and the responder's core, with\n\
+         everything that ran there. Covalent has a lane on each.\n",
         setup.pacing,
         setup.patience_ms,
         setup.slice_ms,
@@ -53,7 +57,8 @@ fn text(results: Option<&Results>, folder: &str) -> String {
         let _ = writeln!(
             out,
             "![Latency of {bytes} bytes]({folder}/{})\n\n\
-             | {bytes} bytes | min µs | p50 | spread | p90 | p99 | p99.9 | p99.99 | max | mean | lost | asking core | answering core |\n\
+             | {bytes} bytes | min µs | p50 | spread | p90 | p99 | p99.9 | p99.99 | max | mean | \
+             lost | requester's core | responder's core |\n\
              |---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|",
             file_of(bytes)
         );
@@ -71,7 +76,8 @@ fn text(results: Option<&Results>, folder: &str) -> String {
             };
             let _ = writeln!(
                 out,
-                "| {name}{behind} | {:.1} | {:.1} | {:.1} % | {:.1} | {:.1} | {:.1} | {:.1} | {:.0} | {:.1} | {} | {:.2} | {:.2} |",
+                "| {name}{behind} | {:.1} | {:.1} | {:.1} % | {:.1} | {:.1} | {:.1} | {:.1} | \
+                 {:.0} | {:.1} | {} | {:.2} | {:.2} |",
                 times.min,
                 times.typical,
                 figures.p50_us.spread() * 100.0,
@@ -111,11 +117,15 @@ fn text(results: Option<&Results>, folder: &str) -> String {
     }
     let _ = writeln!(
         out,
-        "\n| | |\n|---|---|\n| cores | who asks on core {}, who answers on core {} |\n| machine | {} |\n| measured | `{}` |",
+        "\n| | |\n\
+         |---|---|\n\
+         | cores | requester on core {}, responder on core {} |\n\
+         | machine | {} |\n\
+         | measured | `{}` |",
         setup.near_core,
         setup.far_core,
         results.host.words(),
-        told_command(&results.host.command)
+        printed_command(&results.host.command)
     );
     for trouble in results.troubles() {
         let _ = writeln!(out, "| busy | {trouble} |");
@@ -128,14 +138,14 @@ mod tests {
     use super::{super::results::example, *};
 
     #[test]
-    fn the_section_tells_both_sides_and_their_command_lines() {
+    fn the_section_has_both_sides_and_their_command_lines() {
         let section = text(Some(&example::results()), "performance");
         for words in [
             "\n## Latency\n",
             "![Latency of 64 bytes](performance/latency-64.svg)",
             "| **covalent-message** | 10.0 | 10.6 |",
             "| udp (as a test) | 20.0 | 20.6 |",
-            "- **udp**: what udp is; 1. as its manual says.",
+            "- **udp**: the side udp; 1. as in its manual.",
             "  - `udp --go`",
             "- **ucx** took no part: it is not installed.",
             "open loop, 10000 requests/s",
@@ -156,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_result_the_section_says_how_to_get_one() {
+    fn without_a_result_the_section_names_the_command() {
         assert!(text(None, "performance").contains("Not measured: `covalent-bench latency"));
     }
 }

@@ -1,11 +1,14 @@
 //! UDP, TCP and packet sockets of the kernel over the same virtual cable.
 //!
 //! ```text
-//!   client (near core) ─► socket, IP ─► veth ─► IP, socket ─► server (far core)      and back the same way
+//!   client (near core) ─► socket, IP ─► veth ─► IP, socket ─► server (far core)    and back
 //! ```
-//! One thread at either end, with a core each. What differs is how both wait: asleep in `recv`, as programs do (`udp`, `tcp`); by calling it again and again
-//! (`-spin`), which burns a core as a polling lane does; or in the kernel, which then polls the interface itself (`-busy`: `SO_BUSY_POLL` and
-//! `SO_PREFER_BUSY_POLL`, with interrupts put off, as Documentation/networking/napi.rst describes it). `tcp-rto` is `tcp` with a shorter least time to a retransmission.
+//! There is one thread at either end, with its own core. The sides differ in how both threads wait.
+//! They sleep in `recv`, as programs do (`udp`, `tcp`). Or they call it repeatedly (`-spin`), which
+//! uses a whole core as a polling lane does. Or they wait in the kernel, which polls the interface
+//! (`-busy`: `SO_BUSY_POLL` and `SO_PREFER_BUSY_POLL` with deferred interrupts, as in
+//! Documentation/networking/napi.rst). `tcp-rto` is `tcp` with a shorter minimum retransmission
+//! timeout.
 
 use std::{
     fs,
@@ -51,8 +54,8 @@ const SERVER: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(10, 87, 0, 2
 /// The network of both.
 const NETWORK: Ipv4Addr = Ipv4Addr::new(10, 87, 0, 0);
 
-/// How long a thread stays asleep in a call before it looks whether all is over.
-const LOOK_AGAIN: Duration = Duration::from_millis(50);
+/// Maximum sleep of a thread in a call before it checks for the end of the measurement.
+const RECHECK_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Largest request in a datagram: an MTU of 1500 less headers of IPv4 and UDP.
 const DATAGRAM_BYTES_MAX: usize = 1500 - 20 - 8;
@@ -60,7 +63,8 @@ const DATAGRAM_BYTES_MAX: usize = 1500 - 20 - 8;
 /// Largest request over TCP.
 const STREAM_BYTES_MAX: usize = 64 << 10;
 
-/// Least time to a retransmission over a cable: round trips take far less, and a tick of the kernel's clock no more.
+/// Minimum retransmission timeout over a cable: round trips are far shorter, and a tick of the
+/// kernel's clock is not longer.
 const RTO_MIN_MS: u32 = 5;
 
 /// Answers that are taken at a time.
@@ -123,7 +127,7 @@ pub fn peers() -> Vec<Box<dyn Peer>> {
     .collect()
 }
 
-/// The address of whoever answers.
+/// Returns the server's address.
 pub const fn server_at() -> IpAddr {
     SERVER.ip()
 }
@@ -137,7 +141,8 @@ pub fn give_addresses(stage: &Stage) -> Result<()> {
     let busy_us = fs::read_to_string(path).unwrap_or_else(|_| "0".to_owned());
     ensure!(
         busy_us.trim() == "0",
-        "new sockets are polled busily for {} µs ({path})\n  cure: sysctl net.core.busy_read=0 while this measures",
+        "new sockets are polled busily for {} µs ({path})\n  cure: sysctl net.core.busy_read=0 \
+         while this measures",
         busy_us.trim()
     );
     let server = SERVER.ip().to_string();
@@ -172,7 +177,8 @@ impl Peer for Sockets {
             Protocol::Udp => "UDP, connected sockets",
             Protocol::Tcp => "TCP, one connection, TCP_NODELAY",
             Protocol::Packet => {
-                "AF_PACKET, SOCK_RAW sockets at both ends bound to one EtherType, PACKET_QDISC_BYPASS, no ring: one frame is under way more often than many"
+                "AF_PACKET, SOCK_RAW sockets at both ends bound to one EtherType, \
+                 PACKET_QDISC_BYPASS, no ring: usually one frame is in flight, not many"
             }
         };
         let waiting = match self.waiting {
@@ -188,7 +194,7 @@ impl Peer for Sockets {
         });
         Ok(Description {
             what: format!("kernel {protocol}"),
-            version: format!("Linux {}", Host::look().kernel),
+            version: format!("Linux {}", Host::observed().kernel),
             tuning: waiting + &rto,
             commands: Vec::new(),
         })
@@ -224,7 +230,7 @@ impl Peer for Sockets {
     }
 }
 
-/// A least time to retransmissions at both ends, for as long as it lives.
+/// A minimum retransmission timeout at both ends, restored on drop.
 struct RtoMin<'a>(&'a Stage);
 
 impl<'a> RtoMin<'a> {
@@ -250,9 +256,13 @@ impl<'a> RtoMin<'a> {
 
 impl Drop for RtoMin<'_> {
     fn drop(&mut self) {
-        // The namespaces go with this process; until then a later side would have it too, so it is told.
+        // The namespaces vanish with this process, but a later side would still use the setting. So
+        // report the failure.
         if let Err(problem) = self.change(&[]) {
-            let _ = writeln!(io::stderr(), "covalent-bench: rto_min stays: {problem:#}");
+            let _ = writeln!(
+                io::stderr(),
+                "covalent-bench: cannot restore rto_min: {problem:#}"
+            );
         }
     }
 }
@@ -285,10 +295,10 @@ pub fn exchange(
         };
         Server::new(socket, waiting, bytes, listener.as_ref())
     };
-    let ask = || {
+    let measure = || {
         near.enter()?;
         pin(scene.cores.near)?;
-        // Else a sleep ends up to 50 µs later than it was asked to.
+        // The default timer slack delays wakeups by up to 50 µs.
         prctl::set_timerslack(1).context("asking for exact timers")?;
         let socket = match protocol {
             Protocol::Udp => {
@@ -306,16 +316,16 @@ pub fn exchange(
             }
             Protocol::Packet => Socket::packet("a0")?,
         };
-        let mut asking = Asking::new(socket, waiting, bytes)?;
-        let mut repeat = load.ask(&mut asking)?;
-        if waiting == Waiting::BusyPoll && !asking.socket.is_polled()? {
+        let mut requester = Requester::new(socket, waiting, bytes)?;
+        let mut repeat = load.measure(&mut requester)?;
+        if waiting == Waiting::BusyPoll && !requester.socket.is_polled()? {
             repeat.note = Some(busy_poll::NO_EFFECT);
         }
         Ok(repeat)
     };
     // In a thread of its own, for it enters a namespace.
     beside(open, Server::round, || {
-        thread::scope(|scope| join(scope.spawn(ask)))
+        thread::scope(|scope| join(scope.spawn(measure)))
     })
 }
 
@@ -323,39 +333,43 @@ enum Socket {
     Udp(UdpSocket),
     Tcp(TcpStream),
     Packet(OwnedFd),
-    /// One that nobody has connected to yet.
+    /// No client is connected yet.
     None,
 }
 
 impl Socket {
-    /// Has its calls wait as told, at most for [`LOOK_AGAIN`].
+    /// Sets how its calls wait, at most for [`RECHECK_INTERVAL`].
     fn prepare(&self, waiting: Waiting) -> Result<()> {
-        let told = "telling a socket how to wait";
+        let action = "setting how a socket waits";
         let spins = waiting == Waiting::Spinning;
         match self {
             Self::Udp(socket) => {
-                socket.set_nonblocking(spins).context(told)?;
-                socket.set_read_timeout(Some(LOOK_AGAIN)).context(told)?;
+                socket.set_nonblocking(spins).context(action)?;
+                socket
+                    .set_read_timeout(Some(RECHECK_INTERVAL))
+                    .context(action)?;
                 if waiting == Waiting::BusyPoll {
-                    busy_poll::ask_for(socket)?;
+                    busy_poll::enable(socket)?;
                 }
             }
             Self::Tcp(stream) => {
-                stream.set_nonblocking(spins).context(told)?;
-                stream.set_read_timeout(Some(LOOK_AGAIN)).context(told)?;
+                stream.set_nonblocking(spins).context(action)?;
+                stream
+                    .set_read_timeout(Some(RECHECK_INTERVAL))
+                    .context(action)?;
                 if waiting == Waiting::BusyPoll {
-                    busy_poll::ask_for(stream)?;
+                    busy_poll::enable(stream)?;
                 }
             }
             Self::Packet(socket) => {
                 setsockopt(
                     socket,
                     ReceiveTimeout,
-                    &TimeVal::microseconds(LOOK_AGAIN.as_micros() as i64),
+                    &TimeVal::microseconds(RECHECK_INTERVAL.as_micros() as i64),
                 )
-                .context(told)?;
+                .context(action)?;
                 if waiting == Waiting::BusyPoll {
-                    busy_poll::ask_for(socket)?;
+                    busy_poll::enable(socket)?;
                 }
             }
             Self::None => {}
@@ -397,7 +411,7 @@ impl Socket {
         }
     }
 
-    /// Receives what is there, or waits for something. 0: nothing came.
+    /// Receives pending data, or waits for it. Returns 0 if nothing arrived.
     fn receive(&mut self, buffer: &mut [u8], wait: bool) -> Result<usize> {
         let flags = if wait {
             MsgFlags::empty()
@@ -418,7 +432,8 @@ impl Socket {
     }
 }
 
-/// Bytes that came, cut into messages of one size: of UDP each datagram is one, of TCP they follow each other.
+/// Received bytes, split into messages of one size: a UDP datagram is one message, a TCP stream
+/// holds several in sequence.
 struct Inbox {
     bytes: usize,
     buffer: Vec<u8>,
@@ -434,7 +449,7 @@ impl Inbox {
         }
     }
 
-    /// Receives once, and shows each message that is whole. Whether anything came.
+    /// Receives once and calls `each` for every complete message. Returns whether anything arrived.
     fn take(
         &mut self,
         socket: &mut Socket,
@@ -468,12 +483,12 @@ impl Inbox {
     }
 }
 
-/// Who asks.
-struct Asking {
+/// The client.
+struct Requester {
     socket: Socket,
     waiting: Waiting,
     request: Vec<u8>,
-    /// Where the number stands in it.
+    /// Offset of the number in it.
     number_at: usize,
     /// Bytes of the request that the kernel has not taken.
     unsent: usize,
@@ -482,7 +497,7 @@ struct Asking {
     came: Vec<u64>,
 }
 
-impl Asking {
+impl Requester {
     fn new(socket: Socket, waiting: Waiting, bytes: usize) -> Result<Self> {
         socket.prepare(waiting)?;
         let (request, number_at) = socket.request(bytes);
@@ -528,9 +543,9 @@ impl Asking {
     }
 }
 
-impl Client for Asking {
+impl Client for Requester {
     fn send(&mut self, number: u64) -> Result<bool> {
-        // The rest of the one before it, of which this side of the connection has only taken a part.
+        // First send the rest of the previous request, if the kernel has taken only a part of it.
         if !self.write()? {
             return Ok(false);
         }
@@ -547,7 +562,7 @@ impl Client for Asking {
 
     fn answers(&mut self, answered: &mut dyn FnMut(u64)) -> Result<()> {
         self.write()?;
-        // Whoever has just slept for an answer need not ask for another at once.
+        // After a wait that returned a reply, do not receive again at once.
         if self.came.is_empty() {
             self.receive(false)?;
         }
@@ -561,7 +576,7 @@ impl Client for Asking {
             return Ok(());
         }
         let left = Duration::from_nanos(until_ns.saturating_sub(clock.now_ns()));
-        if left >= LOOK_AGAIN {
+        if left >= RECHECK_INTERVAL {
             self.receive(true)?;
         } else if self.waiting == Waiting::BusyPoll {
             // ppoll would sleep; each look polls the interface once.
@@ -585,7 +600,7 @@ impl Client for Asking {
     }
 }
 
-/// Who answers.
+/// The server.
 struct Server<'a> {
     socket: Socket,
     waiting: Waiting,
@@ -605,7 +620,7 @@ impl<'a> Server<'a> {
         if let Some(listener) = listener {
             listener
                 .set_nonblocking(true)
-                .context("telling a listener not to wait")?;
+                .context("making a listener nonblocking")?;
         }
         Ok(Self {
             socket,
@@ -615,7 +630,7 @@ impl<'a> Server<'a> {
         })
     }
 
-    /// Answers what has come.
+    /// Replies to pending requests.
     fn round(&mut self) -> Result<()> {
         match self.socket {
             Socket::Udp(_) => self.answer_datagram(),
@@ -664,7 +679,7 @@ impl<'a> Server<'a> {
                     match stream.write(rest) {
                         Ok(count) => rest = &rest[count..],
                         Err(error) if is_later(&error) => std::hint::spin_loop(),
-                        // So is one that closed with answers under way.
+                        // The client may also close with replies in flight.
                         Err(error) if is_gone(&error) => {
                             self.socket = Socket::None;
                             break;
@@ -703,7 +718,7 @@ fn number_of(message: &[u8]) -> u64 {
         .map_or(u64::MAX, |bytes| u64::from_le_bytes(*bytes))
 }
 
-/// Whether a call found nothing, or no room.
+/// Returns whether a call found no data or no space.
 fn is_later(error: &io::Error) -> bool {
     matches!(
         error.kind(),

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use super::results::{Figures, Results};
 use crate::cell;
 
-/// perftest's header, as `ib_send_lat` prints it; what it does not have follows.
+/// perftest's header, as `ib_send_lat` prints it, followed by our own columns.
 pub const HEADER: &str = " #bytes #iterations    t_min[usec]    t_max[usec]  t_typical[usec]    t_avg[usec]    t_stdev[usec]   99% percentile[usec]   99.9% percentile[usec]";
 
 /// The whole run.
@@ -15,7 +15,8 @@ pub fn table(results: &Results) -> String {
     // Writing to a string cannot fail, here and below.
     let _ = writeln!(
         out,
-        "latency: whole round trips; {}\n{HEADER}   90%[usec]   99.99%[usec]   spread   lost  cores  side",
+        "latency: whole round trips; \
+         {}\n{HEADER}   90%[usec]   99.99%[usec]   spread   lost  cores  side",
         setup.pacing
     );
     for bytes in results.sizes() {
@@ -50,7 +51,9 @@ pub fn table(results: &Results) -> String {
     let _ = writeln!(
         out,
         "# {}; of {} ms after {} requests to warm up\n\
-         # who asks on core {}, who answers on core {}; cores: how busy each was, with all that ran there\n# {}",
+         # requester on core {}, responder on core {}; cores: the load of each, with everything \
+         that ran there\n\
+         # {}",
         results.settled.words(),
         setup.slice_ms,
         setup.warm_up,
@@ -68,7 +71,8 @@ fn line(results: &Results, figures: &Figures) -> String {
     let times = &figures.times_us;
     let behind = figures.behind(results.setup.pacing);
     format!(
-        " {:<7} {:<14} {:<14.2} {:<12.2} {:<16.2} {:<14.2} {:<16.2} {:<22.2} {:<22.2} {:<11.2} {:<12.2} {:>6.1} % {:>6}  {:.2}+{:.2}  {}{behind}",
+        " {:<7} {:<14} {:<14.2} {:<12.2} {:<16.2} {:<14.2} {:<16.2} {:<22.2} {:<22.2} {:<11.2} \
+         {:<12.2} {:>6.1} % {:>6}  {:.2}+{:.2}  {}{behind}",
         figures.bytes,
         figures.requests,
         times.min,
@@ -127,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn who_falls_behind_and_a_busy_machine_stand_out() {
+    fn a_slow_side_and_a_busy_machine_are_marked() {
         let mut results = example::results();
         results.figures[1].rate_per_s = 5000.0;
         results.figures[1].watched.others_cores = 0.7;

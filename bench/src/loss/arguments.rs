@@ -16,11 +16,12 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// Requests one after the other before anything counts. Figures of a debug build mean nothing.
 const WARM_UP: u64 = if cfg!(debug_assertions) { 20 } else { 100 };
 
-/// A cable that loses frames and is cut.
+/// The options of `loss`: a cable that loses frames and is cut.
 #[derive(Debug, Clone, Args)]
 pub struct Loss {
-    /// Whom to put on the same cable, by names that mean the same in every suite. Ours takes part beside them. A name of which this
-    /// suite makes nothing is refused, with those that it knows.
+    /// Peers to put on the same cable. A name means the same in every suite. Covalent's sides
+    /// always take part. A name that this suite does not know is an error, which lists the known
+    /// names.
     #[arg(
         long,
         value_delimiter = ',',
@@ -30,7 +31,13 @@ pub struct Loss {
     )]
     pub against: Vec<String>,
     /// Parts of all frames that the cable loses each way, in percent.
-    #[arg(long = "losses", value_delimiter = ',', value_name = "PERCENT", default_value = "0,0.01,0.1,1", value_parser = parts)]
+    #[arg(
+        long = "losses",
+        value_delimiter = ',',
+        value_name = "PERCENT",
+        default_value = "0,0.01,0.1,1",
+        value_parser = parts,
+    )]
     pub parts_per_million: Vec<u32>,
     /// How often the cable is cut in each way; 0 leaves cuts out.
     #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u32).range(0..=1000))]
@@ -42,27 +49,42 @@ pub struct Loss {
     #[arg(long, default_value_t = 8, value_parser = clap::value_parser!(u32).range(8..=4084))]
     pub size: u32,
     /// Requests a second that are due.
-    #[arg(long, default_value_t = 5000.0, env = "COVALENT_BENCH_RATE", value_parser = crate::latency::rate)]
+    #[arg(
+        long,
+        default_value_t = 5000.0,
+        env = "COVALENT_BENCH_RATE",
+        value_parser = crate::latency::rate,
+    )]
     pub rate: f64,
     /// Seconds that each side is measured under each loss, shared out over the repeats.
     #[arg(long, default_value_t = 6.0, env = "COVALENT_BENCH_SECONDS", value_parser = seconds)]
     pub seconds: f64,
     /// How often all sides take turns.
-    #[arg(long, default_value_t = 3, env = "COVALENT_BENCH_REPEATS", value_parser = clap::value_parser!(u32).range(1..=100))]
+    #[arg(
+        long,
+        default_value_t = 3,
+        env = "COVALENT_BENCH_REPEATS",
+        value_parser = clap::value_parser!(u32).range(1..=100),
+    )]
     pub repeats: u32,
     /// Descriptors in each AF_XDP ring: a power of two, 64 to 32768.
-    #[arg(long, default_value_t = 2048, env = "COVALENT_BENCH_RING_SLOTS", value_parser = ring_slots)]
+    #[arg(
+        long,
+        default_value_t = 2048,
+        env = "COVALENT_BENCH_RING_SLOTS",
+        value_parser = ring_slots,
+    )]
     pub ring_slots: u32,
     /// The daemon to measure; without it the `covalentd` beside this program.
     #[arg(long, value_name = "FILE", env = "COVALENT_BENCH_DAEMON")]
     pub covalentd: Option<PathBuf>,
-    /// How it is told.
+    /// Output options.
     #[command(flatten)]
     pub output: Output,
 }
 
 impl Loss {
-    /// What is asked for `length`.
+    /// Returns the plan for `length`.
     pub fn plan(&self, length: Duration) -> Plan {
         let nanoseconds =
             |duration: Duration| u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);

@@ -1,6 +1,8 @@
-//! What losing frames costs: Covalent beside those who wait for a timer, on one cable that loses frames of all alike, and is cut.
+//! The cost of lost frames: Covalent beside peers that wait for a timer, on one cable that loses
+//! frames of all alike and is cut.
 //!
-//! The sides are those of [`latency`]; here the cable is another. [`wire`] loses frames, [`outage`] cuts and says how long recovery took.
+//! The sides are those of [`latency`]; only the cable differs. [`wire`] loses frames. [`outage`]
+//! cuts the cable and determines the time to recover.
 
 mod arguments;
 mod outage;
@@ -21,11 +23,12 @@ use serde::{Deserialize, Serialize};
 
 pub use self::{
     arguments::Loss,
+    outage::Method,
     section::{cuts as cuts_section, section},
     table::cuts as cuts_table,
 };
 use self::{
-    outage::{Recovery, Way, cut_again_and_again, recovery, within},
+    outage::{Recovery, cut_repeatedly, recovery, within},
     results::{Cuts, Lossy, Results, Setup},
     wire::{Condition, LossyWire},
 };
@@ -47,18 +50,20 @@ pub fn example_cuts() -> Vec<Cuts> {
     results::example::results().cuts
 }
 
-/// From one cut to the next, besides the length of a cut: time for whoever waits for a timer to be at ease again.
+/// Time between two cuts, in addition to the length of a cut, so that a peer's retransmission timer
+/// has recovered.
 const BETWEEN_CUTS: Duration = Duration::from_millis(1500);
 
 /// How often a repeat with cuts is made at most: connections are made anew, daemons started.
 const REPEATS_WITH_CUTS_MAX: u32 = 2;
 
-/// Measures all sides under all conditions in turn and tells them. There is no goal to miss, but that ours takes part.
+/// Measures all sides under all conditions in turn and prints the results. The only goal is that
+/// our sides take part.
 pub fn measure(arguments: &Loss) -> Result<bool> {
     let peers = on_the_wire(&arguments.against)?;
     let daemon = find_daemon(arguments.covalentd.as_deref())?;
     let began_unix_ms = now_unix_ms();
-    let (host, watch, cores) = (Host::look(), Watch::begin()?, Cores::choose()?);
+    let (host, watch, cores) = (Host::observed(), Watch::begin()?, Cores::choose()?);
     let wire = LossyWire::build()?;
     let scene = Scene {
         stage: Some(&wire.ends),
@@ -95,27 +100,27 @@ pub fn measure(arguments: &Loss) -> Result<bool> {
         losses,
         cuts,
     };
-    results.tell(&arguments.output)?;
+    results.report(&arguments.output)?;
     ensure!(
         !results.losses.is_empty() || !results.cuts.is_empty(),
-        "nothing was measured: the lines above say why"
+        "nothing was measured: see the lines above"
     );
     Ok(ours_held(&results.contestants))
 }
 
-/// Those whom `wanted` names of all that go over a cable, and ours.
+/// Returns the sides over a cable that `wanted` names, and ours.
 fn on_the_wire(wanted: &[String]) -> Result<Vec<Box<dyn Peer>>> {
     let mut all = latency::all();
     all.retain(|peer| peer.medium() == Medium::Wire);
     latency::chosen(all, Results::NAME, wanted)
 }
 
-/// What happens on one cable that is cut and mended, with nothing lost besides.
+/// Results on one cable that is cut and restored, without other losses.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Severed {
     /// How long a cut lasted, in milliseconds.
     pub cut_ms: u64,
-    /// Who took part, and who did not and why.
+    /// The sides that took part, and those that did not, with the reason.
     pub contestants: Vec<Entry>,
     /// Each side, in each way.
     pub cuts: Vec<Cuts>,
@@ -183,7 +188,7 @@ impl Run<'_> {
                 }
             }
         }
-        let told =
+        let lossy =
             found
                 .into_iter()
                 .filter_map(|(parts_per_million, at, lost_frames, gathered)| {
@@ -193,7 +198,7 @@ impl Run<'_> {
                         figures: gathered.figures(players[at].name(), load.bytes)?,
                     })
                 });
-        Ok(told.collect())
+        Ok(lossy.collect())
     }
 
     /// Every side with the cable cut in every way.
@@ -202,7 +207,7 @@ impl Run<'_> {
         if self.arguments.cuts == 0 {
             return Ok(found);
         }
-        for way in [Way::Silent, Way::Carrier] {
+        for way in [Method::Silent, Method::Carrier] {
             for player in players.iter_mut() {
                 found.extend(self.cut(player, way)?);
             }
@@ -210,12 +215,12 @@ impl Run<'_> {
         Ok(found)
     }
 
-    /// One side with the cable cut in one way; `None` if it cannot be told.
-    fn cut(&self, player: &mut Player, way: Way) -> Result<Option<Cuts>> {
+    /// Measures one side with the cable cut in one way. Returns `None` if there is no figure.
+    fn cut(&self, player: &mut Player, way: Method) -> Result<Option<Cuts>> {
         let period = self.arguments.cut() + BETWEEN_CUTS;
         let repeats = self.arguments.cuts.min(REPEATS_WITH_CUTS_MAX);
         let cuts_each = self.arguments.cuts.div_ceil(repeats);
-        // One more than are asked for: the first may come before the first request.
+        // One cut more than requested: the first may happen before the first request.
         let load = self.load(period * (cuts_each + 1), Keep::Everything);
         let (mut gathered, mut recovered, mut longest) = (Gathered::new()?, Vec::new(), Vec::new());
         let mut unrecovered = 0;
@@ -224,7 +229,7 @@ impl Run<'_> {
             let (measured, outages) = thread::scope(|scope| {
                 let over = &over;
                 let cutting = scope.spawn(move || {
-                    cut_again_and_again(self.wire, way, period, self.arguments.cut(), over)
+                    cut_repeatedly(self.wire, way, period, self.arguments.cut(), over)
                 });
                 let measured = player.measure(self.scene, &load);
                 over.store(true, Ordering::Relaxed);
@@ -236,7 +241,7 @@ impl Run<'_> {
             for outage in within(&repeat.trace, load.plan.slice_ns, &outages) {
                 let found = recovery(&repeat.trace, outage).unwrap_or_else(|| {
                     unrecovered += 1;
-                    // At least as long: nobody was answered in time any more.
+                    // A lower bound: no reply arrived in time after this cut.
                     Recovery {
                         first_ns: load.plan.patience_ns,
                         longest_ns: load.plan.patience_ns,

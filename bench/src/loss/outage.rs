@@ -1,4 +1,4 @@
-//! Cutting a cable for a while, again and again, and what that came to.
+//! Cuts a cable repeatedly and evaluates the outages.
 
 use std::{
     sync::atomic::{AtomicBool, Ordering},
@@ -12,19 +12,19 @@ use super::wire::{Condition, LossyWire};
 use crate::latency::{Clock, Monotonic, Traced};
 
 /// Between two looks at whether all is over.
-const LOOK_AGAIN: Duration = Duration::from_millis(5);
+const RECHECK_INTERVAL: Duration = Duration::from_millis(5);
 
 /// How a cable is cut.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Way {
+pub enum Method {
     /// Every frame is lost, and both ends keep their carrier.
     Silent,
     /// Both ends lose their carrier.
     Carrier,
 }
 
-impl Way {
+impl Method {
     /// For people.
     pub const fn words(self) -> &'static str {
         match self {
@@ -42,7 +42,8 @@ impl Way {
     }
 }
 
-/// When a cable was cut and mended, in nanoseconds of [`Monotonic`]: from just before the cut was asked for, to just before the mending was.
+/// The times of a cut and its end, in nanoseconds of [`Monotonic`]: from just before the call that
+/// cuts to just before the call that restores.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Outage {
     /// The cut.
@@ -51,24 +52,25 @@ pub struct Outage {
     pub mended_ns: u64,
 }
 
-/// Cuts for `length` every `period`, first after one of them, until it is over. Gives the cuts that were mended; the cable is whole when it returns.
-pub fn cut_again_and_again(
+/// Cuts for `length` once every `period`, starting after the first period, until `over`. Returns
+/// the completed cuts. The cable is restored on return.
+pub fn cut_repeatedly(
     wire: &LossyWire,
-    way: Way,
+    way: Method,
     period: Duration,
     length: Duration,
     over: &AtomicBool,
 ) -> Result<Vec<Outage>> {
     let clock = Monotonic;
     let mut outages = Vec::new();
-    let rest = |time: Duration| {
+    let wait = |time: Duration| {
         let end_ns = clock.now_ns() + u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
         while !over.load(Ordering::Relaxed) && clock.now_ns() < end_ns {
-            thread::sleep(LOOK_AGAIN.min(time));
+            thread::sleep(RECHECK_INTERVAL.min(time));
         }
     };
     loop {
-        rest(period.saturating_sub(length));
+        wait(period.saturating_sub(length));
         if over.load(Ordering::Relaxed) {
             return Ok(outages);
         }
@@ -81,16 +83,16 @@ pub fn cut_again_and_again(
     }
 }
 
-/// What one outage came to for one side.
+/// The effect of one outage on one side.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Recovery {
-    /// From when the mending was asked for to the first answer.
+    /// From the call that restores the cable to the first reply.
     pub first_ns: u64,
     /// The longest that a request took that was due between the cut and the first answer after it.
     pub longest_ns: u64,
 }
 
-/// What `trace` says of `outage`; `None` if no answer came after it.
+/// Evaluates `outage` from `trace`. Returns `None` if no reply arrived after it.
 pub fn recovery(trace: &[Traced], outage: Outage) -> Option<Recovery> {
     let answered_ns = |one: &Traced| one.due_ns + one.took_ns;
     let first_ns = trace
@@ -110,8 +112,9 @@ pub fn recovery(trace: &[Traced], outage: Outage) -> Option<Recovery> {
     })
 }
 
-/// Those outages of which the measurement saw all: begun after the first request was due, and mended while requests still were, which they are for `slice_ns`.
-/// Not while they still were answered: who never came back would be left out.
+/// Returns the outages that lie completely within the measurement: they began after the first
+/// request was due and ended while requests were still due, which is for `slice_ns`. The limit is
+/// not the last reply: a side that never recovers would be omitted.
 pub fn within(trace: &[Traced], slice_ns: u64, outages: &[Outage]) -> Vec<Outage> {
     let first_ns = trace.iter().map(|one| one.due_ns).min().unwrap_or(u64::MAX);
     let last_ns = first_ns.saturating_add(slice_ns);
@@ -132,7 +135,8 @@ mod tests {
 
     #[test]
     fn recovery_is_from_the_mending_to_the_first_answer() {
-        // Cut from 100 to 200; what was due at 110 and 150 came at 230, at 190 at 235.
+        // Cut from 100 to 200. Requests due at 110 and 150 complete at 230, the one due at 190 at
+        // 235.
         let trace = [
             traced(90, 5),
             traced(110, 120),
@@ -144,13 +148,13 @@ mod tests {
             cut_ns: 100,
             mended_ns: 200,
         };
-        let found = recovery(&trace, outage).expect("answers came");
+        let found = recovery(&trace, outage).expect("replies arrived");
         assert_eq!((found.first_ns, found.longest_ns), (30, 120));
         assert_eq!(recovery(&trace[..1], outage), None);
     }
 
     #[test]
-    fn an_answer_that_was_under_way_at_the_cut_is_no_recovery() {
+    fn an_answer_in_flight_at_the_cut_is_no_recovery() {
         let trace = [traced(95, 10), traced(120, 300)];
         let outage = Outage {
             cut_ns: 100,
@@ -175,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn an_outage_after_which_nobody_answered_counts() {
+    fn an_outage_without_a_later_answer_counts() {
         let trace = [traced(100, 1), traced(190, 1)];
         let outage = Outage {
             cut_ns: 200,

@@ -1,4 +1,5 @@
-//! Tails over losses: how long 99.9 % of all requests take at most, and the median, on a cable that loses ever more.
+//! Tails over losses: the 99.9 % quantile and the median of all requests, over the loss rate of the
+//! cable.
 
 use anyhow::{Result, anyhow};
 use plotters::{
@@ -64,7 +65,7 @@ fn draw(results: &Results, svg: &mut String) -> Drawn {
         .y_label_formatter(&|us| tick(*us))
         .x_desc("frames lost each way")
         .y_desc("microseconds (logarithmic)")
-        // On a logarithmic scale they would be a grey field.
+        // On a logarithmic scale they would be a gray field.
         .light_line_style(RGBColor(255, 255, 255))
         .label_style((FONT, 13))
         .axis_desc_style((FONT, 14))
@@ -79,12 +80,12 @@ fn draw(results: &Results, svg: &mut String) -> Drawn {
             found.collect()
         };
         let (tail, middle) = (of(|times| times.p999), of(|times| times.typical));
-        chart.draw_series(LineSeries::new(tail.clone(), mark.colour.stroke_width(3)))?;
+        chart.draw_series(LineSeries::new(tail.clone(), mark.color.stroke_width(3)))?;
         chart.draw_series(DashedLineSeries::new(
             middle,
             4,
             4,
-            mark.colour.stroke_width(1),
+            mark.color.stroke_width(1),
         ))?;
         for point in tail {
             chart.plotting_area().draw(&mark.at(point))?;
@@ -93,7 +94,7 @@ fn draw(results: &Results, svg: &mut String) -> Drawn {
         let style = TextStyle::from((FONT, 14).into_font());
         right.draw(&PathElement::new(
             vec![(8, y), (36, y)],
-            mark.colour.stroke_width(3),
+            mark.color.stroke_width(3),
         ))?;
         right.draw(&mark.at((22, y)))?;
         right.draw(&Text::new(side.to_owned(), (44, y - 7), style))?;

@@ -1,8 +1,9 @@
-//! What was measured, for programs, and to make a table, a plot and a section of the page from.
+//! The measured results. Other programs read them, and the table, the plot and a section of the
+//! page are made from them.
 
 use serde::{Deserialize, Serialize};
 
-use super::{outage::Way, table};
+use super::{outage::Method, table};
 use crate::{
     host::Host,
     kept::Kept,
@@ -24,7 +25,7 @@ pub struct Results {
     pub host: Host,
     /// How.
     pub setup: Setup,
-    /// Who took part, and who did not and why.
+    /// The sides that took part, and those that did not, with the reason.
     pub contestants: Vec<Entry>,
     /// Each side under each loss.
     pub losses: Vec<Lossy>,
@@ -45,16 +46,16 @@ pub struct Setup {
     pub slice_ms: u64,
     /// How long a cut lasts, in milliseconds.
     pub cut_ms: u64,
-    /// Core of who asks.
+    /// Core of the client.
     pub near_core: usize,
-    /// Core of who answers.
+    /// Core of the server.
     pub far_core: usize,
 }
 
-/// One side on a cable that loses frames.
+/// The figures of one side on a cable that loses frames.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Lossy {
-    /// How many of a million frames the cable was told to lose, each way.
+    /// Configured losses per million frames, each way.
     pub parts_per_million: u32,
     /// Frames that it lost there and back meanwhile, as the kernel counted.
     pub lost_frames: [u64; 2],
@@ -62,16 +63,17 @@ pub struct Lossy {
     pub figures: Figures,
 }
 
-/// One side on a cable that is cut again and again.
+/// The figures of one side on a cable that is cut repeatedly.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Cuts {
     /// How it was cut.
-    pub way: Way,
+    pub way: Method,
     /// Milliseconds from the mending to the first answer, for each cut.
     pub recovered_ms: Summary,
     /// Milliseconds of the longest wait of a request around each cut.
     pub longest_ms: Summary,
-    /// Cuts after which nobody was answered in time any more; above they count as the longest that an answer may take.
+    /// Cuts after which no reply arrived in time. The figures above count them with the reply
+    /// timeout.
     #[serde(default)]
     pub unrecovered: u32,
     /// How long requests took over the whole run.
@@ -158,7 +160,7 @@ pub mod example {
             figures: figures(side, factor),
         };
         let cuts = |side: &str, ms: f64| Cuts {
-            way: Way::Silent,
+            way: Method::Silent,
             recovered_ms: Summary::of(vec![ms, ms * 2.0, ms * 3.0]).expect("figures"),
             longest_ms: Summary::of(vec![100.0 + ms; 3]).expect("figures"),
             unrecovered: 1,
@@ -194,7 +196,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_kept_is_read_back() {
+    fn kept_results_are_read_back() {
         let place = tempfile::tempdir().expect("a directory");
         let results = example::results();
         results.write_to(place.path()).expect("written");
@@ -210,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn losses_are_told_in_percent() {
+    fn losses_are_shown_in_percent() {
         assert_eq!(
             [0, 100, 1000, 10_000].map(percent),
             ["0 %", "0.01 %", "0.1 %", "1 %"]

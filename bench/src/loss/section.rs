@@ -8,12 +8,13 @@ use super::{
     plot,
     results::{Cuts, Results},
 };
-use crate::{kept::Kept as _, plot_files, streams::told_command};
+use crate::{kept::Kept as _, plot_files, streams::printed_command};
 
 /// The plot.
 const PLOT: &str = "loss.svg";
 
-/// The section from the last result beside `results`; it says so where there is none. Its plot is written into the folder of those of `page`.
+/// Builds the section from the last result beside `results`. The section states if there is no
+/// result. Its plot is written to the plot folder of `page`.
 pub fn section(results: &Path, page: &Path) -> Result<String> {
     let results = Results::last_beside(results)?;
     let plots = page.with_extension("");
@@ -39,9 +40,12 @@ fn text(results: Option<&Results>, folder: &str, with_plot: bool) -> String {
     let setup = &results.setup;
     let _ = writeln!(
         out,
-        "A request of {} bytes and its answer over one cable that loses frames, each with the same chance whatever is in it: rules of nftables between the two\n\
-         ends drop them and count ([decision 32](decisions.md#32-who-loses-the-frames)). TCP sends again when a timer says so or later segments were acknowledged; Covalent\n\
-         sees the gap, resolves what was open and goes on. Requests are due at fixed times: {}. {} repeats of {} ms.\n",
+        "A request of {} bytes and its reply use one cable that loses frames. nftables rules\n\
+         between the two ends drop each frame with the same probability, regardless of its\n\
+         content, and count the drops ([decision 32](decisions.md#32-who-loses-the-frames)).\n\
+         TCP retransmits after a timeout, or when later segments were acknowledged. Covalent\n\
+         detects the gap, resolves the open exchanges and continues. Requests are due at fixed\n\
+         times: {}. {} repeats of {} ms.\n",
         setup.bytes, setup.pacing, setup.repeats, setup.slice_ms
     );
     if with_plot {
@@ -49,7 +53,8 @@ fn text(results: Option<&Results>, folder: &str, with_plot: bool) -> String {
     }
     let _ = writeln!(
         out,
-        "| frames lost | | p50 µs | p99 | p99.9 | p99.99 | max | not answered | lost on the way |\n|---|---|---:|---:|---:|---:|---:|---:|---:|"
+        "| frames lost | | p50 µs | p99 | p99.9 | p99.99 | max | not answered | lost on the way \
+         |\n|---|---|---:|---:|---:|---:|---:|---:|---:|"
     );
     for parts in results.parts() {
         for side in results.sides() {
@@ -102,25 +107,34 @@ fn text(results: Option<&Results>, folder: &str, with_plot: bool) -> String {
     }
     let _ = writeln!(
         out,
-        "\n| | |\n|---|---|\n| cores | who asks on core {}, who answers on core {} |\n| machine | {} |\n| measured | `{}` |",
+        "\n| | |\n\
+         |---|---|\n\
+         | cores | requester on core {}, responder on core {} |\n\
+         | machine | {} |\n\
+         | measured | `{}` |",
         setup.near_core,
         setup.far_core,
         results.host.words(),
-        told_command(&results.host.command)
+        printed_command(&results.host.command)
     );
     out
 }
 
-/// What a cable that is cut came to; nothing if it was not.
+/// Formats the figures for a cable that is cut. Empty if it was not cut.
 pub fn cuts(cut_ms: u64, cuts: &[Cuts]) -> String {
     let mut out = String::new();
     if !cuts.is_empty() {
         let _ = writeln!(
             out,
-            "\nThe same cable is cut for {} ms, again and again, and there is no other link. *To recover* is from when the mending was asked for to the first answer, the\n\
-             time of the asking included; *longest wait* is that of a request around a cut. After *never* nobody was answered in time any more; such a cut counts as the longest that an\n\
-             answer may take. *Lost* are requests that were not answered in time.\n\n\
-             | cut | | cuts | never | to recover, ms | longest wait, ms | p50 µs | p99 | p99.9 | max | lost |\n|---|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|",
+            "\nThe same cable is cut for {} ms, repeatedly, and there is no other link. *To\n\
+             recover* is the time from the request to repair the cable until the first reply;\n\
+             it includes the time that the repair itself takes. *Longest wait* is that of a\n\
+             request around a cut. *Never* counts the cuts after which no reply arrived in\n\
+             time; such a cut counts as the longest permitted wait for a reply. *Lost* counts\n\
+             the requests without a reply in time.\n\n\
+             | cut | | cuts | never | to recover, ms | longest wait, ms | p50 µs | p99 | p99.9 | \
+             max | lost |\n\
+             |---|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|",
             cut_ms
         );
     }
@@ -129,7 +143,8 @@ pub fn cuts(cut_ms: u64, cuts: &[Cuts]) -> String {
             (&cut.recovered_ms, &cut.longest_ms, &cut.figures.times_us);
         let _ = writeln!(
             out,
-            "| {} | {} | {} | {} | {:.1} ({:.1}–{:.1}) | {:.1} ({:.1}–{:.1}) | {:.1} | {:.0} | {:.0} | {:.0} | {} |",
+            "| {} | {} | {} | {} | {:.1} ({:.1}–{:.1}) | {:.1} ({:.1}–{:.1}) | {:.1} | {:.0} | \
+             {:.0} | {:.0} | {} |",
             cut.way.words(),
             bold(&cut.figures.side),
             recovered.repeats.len(),
@@ -163,7 +178,7 @@ mod tests {
     use super::{super::results::example, *};
 
     #[test]
-    fn the_section_tells_tails_and_recoveries_side_by_side() {
+    fn the_section_has_tails_and_recoveries_side_by_side() {
         let section = text(Some(&example::results()), "performance", true);
         for words in [
             "\n## When frames are lost\n",
@@ -177,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn the_plot_of_an_earlier_result_goes_with_it() {
+    fn the_plot_of_an_earlier_result_is_removed_with_it() {
         let place = tempfile::tempdir().expect("a directory");
         let page = place.path().join("performance.md");
         example::results().write_to(place.path()).expect("written");

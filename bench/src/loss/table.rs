@@ -1,4 +1,4 @@
-//! A run for people at a terminal: what happens to requests when frames are lost, side by side.
+//! A run as a terminal table: request times under frame loss, side by side.
 
 use std::fmt::Write as _;
 
@@ -67,7 +67,7 @@ pub fn table(results: &Results) -> String {
     }
     let _ = writeln!(
         out,
-        "  {} repeats of {} ms; who asks on core {}, who answers on core {}\n  {}",
+        "  {} repeats of {} ms; requester on core {}, responder on core {}\n  {}",
         setup.repeats,
         setup.slice_ms,
         setup.near_core,
@@ -77,13 +77,13 @@ pub fn table(results: &Results) -> String {
     out
 }
 
-/// What a cable that is cut came to; nothing if it was not.
+/// Formats the figures for a cable that is cut. Empty if it was not cut.
 pub fn cuts(cut_ms: u64, cuts: &[Cuts]) -> String {
     let mut out = String::new();
     if !cuts.is_empty() {
         let _ = writeln!(
             out,
-            "cut for {} ms, again and again (ms; median with the least and the most)\n  \
+            "cut for {} ms, repeatedly (ms; median with the least and the most)\n  \
              {:<14}{:<26}{:>6}{:>7}{:>14}{:>20}{:>16}{:>20}{:>8}",
             cut_ms, "", "", "cuts", "never", "to recover", "", "longest wait", "", "lost"
         );

@@ -1,10 +1,11 @@
-//! A cable that loses frames of everybody alike.
+//! A cable that loses the frames of all sides alike.
 //!
 //! ```text
-//!   a: a0 ══ veth ══ m0 ─► nftables: lose some, pass the others on ─► m1 ══ veth ══ b0 :b      and back the same way
+//!   a: a0 ══ veth ══ m0 ─► nftables: lose some, pass the others ─► m1 ══ veth ══ b0 :b   and back
 //! ```
-//! The rules hang at the ingress of the two interfaces in the middle, where the kernel knows nothing of protocols yet: a frame of TCP and one of a link
-//! are lost by the same dice, and the kernel counts which it lost. Nobody at the ends is told.
+//! The rules are attached to the ingress of the two middle interfaces, before the kernel parses any
+//! protocol. TCP frames and link frames are lost with the same probability, and the kernel counts
+//! the losses. The ends get no notification.
 
 use std::{
     io::Write as _,
@@ -18,13 +19,13 @@ use crate::{
     stage::{Namespace, Stage},
 };
 
-/// The dice have so many sides: losses are told in parts of a million.
+/// Scale of the loss probability: parts per million.
 pub const MILLION: u32 = 1_000_000;
 
 /// Interfaces in the middle: towards a, and towards b.
 const MIDDLE: [&str; 2] = ["m0", "m1"];
 
-/// Counters of what was lost on the way there and back.
+/// Counters of the frames lost in each direction.
 const COUNTERS: [&str; 2] = ["lost_there", "lost_back"];
 
 /// Two namespaces, and the one between them.
@@ -35,7 +36,7 @@ pub struct LossyWire {
     interfaces: Interfaces,
 }
 
-/// What the cable does.
+/// The behavior of the cable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Condition {
     /// Each frame is lost with a chance of so many in a million, each way.
@@ -45,10 +46,10 @@ pub enum Condition {
 }
 
 impl LossyWire {
-    /// Builds it, without losses.
+    /// Builds the cable without losses.
     ///
     /// # Errors
-    /// `nft` is missing, or the kernel lacks what the rules need.
+    /// `nft` is missing, or the kernel lacks a feature that the rules need.
     pub fn build() -> Result<Self> {
         let (ends, middle) = Stage::build_with_middle(MIDDLE)?;
         let interfaces = Interfaces::open(&middle, &MIDDLE)?;
@@ -88,7 +89,7 @@ impl LossyWire {
         let text = String::from_utf8_lossy(&output.stdout);
         let of = |name| {
             packets_of(&text, name)
-                .with_context(|| format!("nft does not tell counter {name}: {text}"))
+                .with_context(|| format!("nft printed no counter {name}: {text}"))
         };
         Ok([of(COUNTERS[0])?, of(COUNTERS[1])?])
     }
@@ -105,12 +106,13 @@ impl LossyWire {
             if let Some(mut input) = child.stdin.take() {
                 input
                     .write_all(script.as_bytes())
-                    .context("telling nft its rules")?;
+                    .context("sending the rules to nft")?;
             }
             let output = child.wait_with_output().context("waiting for nft")?;
             if !output.status.success() {
                 bail!(
-                    "nft refuses the rules that lose frames: {}\n  cure: a kernel with NF_TABLES_NETDEV, NFT_NUMGEN and NFT_FWD_NETDEV",
+                    "nft refuses the rules that lose frames: {}\n  cure: a kernel with \
+                     NF_TABLES_NETDEV, NFT_NUMGEN and NFT_FWD_NETDEV",
                     String::from_utf8_lossy(&output.stderr).trim()
                 );
             }
@@ -152,7 +154,7 @@ fn rules(condition: Condition) -> String {
     out
 }
 
-/// Packets of a counter in what `nft list counters` prints.
+/// Returns the packet count of a counter in the output of `nft list counters`.
 fn packets_of(text: &str, name: &str) -> Option<u64> {
     let (_, rest) = text.split_once(&format!("counter {name} "))?;
     let (_, rest) = rest.split_once("packets ")?;
@@ -170,7 +172,10 @@ mod tests {
     fn rules_lose_count_and_pass_on() {
         let rules = rules(Condition::Loses(100));
         assert!(
-            rules.contains("add rule netdev wire there numgen random mod 1000000 < 100 counter name lost_there drop\nadd rule netdev wire there fwd to \"m1\""),
+            rules.contains(
+                "add rule netdev wire there numgen random mod 1000000 < 100 counter \
+                name lost_there drop\nadd rule netdev wire there fwd to \"m1\""
+            ),
             "{rules}"
         );
         assert!(
@@ -189,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn the_cable_loses_what_it_counts_and_nothing_else() {
+    fn the_cable_loses_exactly_the_frames_that_it_counts() {
         if !nix::unistd::geteuid().is_root() {
             eprintln!("skipped: making network namespaces needs root");
             return;
@@ -213,7 +218,7 @@ mod tests {
         client.connect("10.87.0.2:9").expect("connected");
         server
             .set_read_timeout(Some(Duration::from_millis(200)))
-            .expect("told");
+            .expect("reported");
         let arrived = |count: u32| {
             let mut buffer = [0; 64];
             for _ in 0..count {
@@ -223,14 +228,14 @@ mod tests {
                 .take_while(|_| server.recv(&mut buffer).is_ok())
                 .count() as u64
         };
-        let lost = || wire.lost_frames().expect("told")[0];
+        let lost = || wire.lost_frames().expect("reported")[0];
         assert_eq!((arrived(100), lost()), (100, 0));
-        wire.set(Condition::Loses(MILLION / 5)).expect("told");
+        wire.set(Condition::Loses(MILLION / 5)).expect("reported");
         let came = arrived(200);
         assert_eq!(came + lost(), 200);
         assert!((100..198).contains(&came), "{came}");
         let before = lost();
-        wire.set(Condition::Silent).expect("told");
+        wire.set(Condition::Silent).expect("reported");
         assert_eq!(arrived(10), 0);
         assert!(lost() >= before + 10);
     }

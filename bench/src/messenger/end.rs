@@ -1,4 +1,5 @@
-//! One end of a connection between two processes, by a library's table of calls (`bench/peers/messages.h`).
+//! One end of a connection between two processes, through a library's function table
+//! (`bench/peers/messages.h`).
 
 use std::{
     ffi::{CStr, CString, c_char, c_int, c_void},
@@ -14,7 +15,7 @@ use super::{Library, depth};
 /// Longest address of an end, in bytes: `ADDRESS_BYTES_MAX`.
 const ADDRESS_BYTES_MAX: usize = 2048;
 
-/// Bytes of what a library may say about a problem.
+/// Buffer size for a library's error message.
 const PROBLEM_BYTES: usize = 256;
 
 /// Where messages begin: at lines of the cache.
@@ -38,13 +39,15 @@ struct Table {
 }
 
 #[cfg(has_ucx)]
-// SAFETY: `ucx.c` defines it as a constant of this layout, `struct message_library` in `messages.h`.
+// SAFETY: `ucx.c` defines it as a constant of this layout, `struct message_library` in
+// `messages.h`.
 unsafe extern "C" {
     safe static covalent_bench_ucx: Table;
 }
 
 #[cfg(has_libfabric)]
-// SAFETY: `libfabric.c` defines it as a constant of this layout, `struct message_library` in `messages.h`.
+// SAFETY: `libfabric.c` defines it as a constant of this layout, `struct message_library` in
+// `messages.h`.
 unsafe extern "C" {
     safe static covalent_bench_libfabric: Table;
 }
@@ -61,11 +64,11 @@ fn table(library: Library) -> Result<&'static Table, String> {
     table.ok_or_else(|| library.absent())
 }
 
-/// What a library tells of itself.
+/// Returns the version string of a library.
 pub fn version(library: Library) -> Result<String, String> {
     let table = table(library)?;
     let mut text = [0; PROBLEM_BYTES];
-    // SAFETY: the call writes a string of at most as many bytes as it is told that there are.
+    // SAFETY: the call writes a string of at most the number of bytes passed to it.
     unsafe { (table.version)(text.as_mut_ptr(), text.len()) };
     Ok(words(&text))
 }
@@ -87,24 +90,25 @@ fn words(text: &[c_char]) -> String {
 pub struct End {
     table: &'static Table,
     handle: NonNull<c_void>,
-    /// As many messages as may be under way, [`End::stride`] bytes apart.
+    /// Space for the maximum number of messages in flight, [`End::stride`] bytes apart.
     slots: Box<[u8]>,
     stride: usize,
     bytes_max: usize,
     depth: u64,
     /// Messages that the library took.
     begun: u64,
-    /// What [`End::send_from`] sends from. Never changed: the library may be reading it at any time.
+    /// The source memory of [`End::send_from`]. Never modified: the library may read it at any
+    /// time.
     pool: Box<[u8]>,
     greeted: bool,
 }
 
 impl End {
-    /// Opens one for messages of at most `bytes_max` bytes. `name` is for shared memory that has one; `pool` is what [`End::send_from`]
-    /// sends from.
+    /// Opens an end for messages of at most `bytes_max` bytes. `name` is for libraries with named
+    /// shared memory. `pool` is the source memory of [`End::send_from`].
     ///
     /// # Errors
-    /// The library is not there, or says what it lacks.
+    /// The library is missing, or reports an error.
     pub fn open(library: Library, name: &str, bytes_max: usize, pool: Box<[u8]>) -> Result<Self> {
         let table = table(library).map_err(anyhow::Error::msg)?;
         // The first message is an address.
@@ -112,7 +116,8 @@ impl End {
         let (depth, stride) = (depth(bytes_max), bytes_max.next_multiple_of(LINE_BYTES));
         let name = CString::new(name).context("a name for shared memory")?;
         let mut problem = [0; PROBLEM_BYTES];
-        // SAFETY: `name` is a string, and `problem` has as many bytes as the call is told; both live until it returns.
+        // SAFETY: `name` is a C string, and `problem` has as many bytes as the call is given. Both
+        // live until it returns.
         let handle = unsafe {
             (table.open)(
                 name.as_ptr(),
@@ -138,18 +143,18 @@ impl End {
         })
     }
 
-    /// Messages that may be under way each way.
+    /// Returns the maximum number of messages in flight each way.
     pub fn depth(&self) -> u64 {
         self.depth
     }
 
-    /// What the other side names this one by.
+    /// Returns the address by which the other side connects to this end.
     ///
     /// # Errors
     /// The library has none.
     pub fn address(&self) -> Result<Vec<u8>> {
         let mut address = vec![0_u8; ADDRESS_BYTES_MAX];
-        // SAFETY: `handle` is open, and the call writes at most as many bytes as it is told that there are.
+        // SAFETY: `handle` is open, and the call writes at most the number of bytes passed to it.
         let length = unsafe {
             (self.table.address)(
                 self.handle.as_ptr(),
@@ -157,7 +162,7 @@ impl End {
                 address.len(),
             )
         };
-        ensure!(length > 0, "the library tells no address");
+        ensure!(length > 0, "the library returned no address");
         address.truncate(length);
         Ok(address)
     }
@@ -174,10 +179,11 @@ impl End {
         self.checked(answer).map(|_| ())
     }
 
-    /// Tells the other end, which is connected to, of this one. To be called until it is `true`.
+    /// Sends this end's address to the other end, which must be connected. Call until it returns
+    /// `true`.
     ///
     /// # Errors
-    /// The library's.
+    /// An error of the library.
     pub fn greet(&mut self) -> Result<bool> {
         if !self.greeted {
             let address = self.address()?;
@@ -187,10 +193,10 @@ impl End {
         Ok(self.greeted)
     }
 
-    /// Hears of the other end and connects to it. To be called until it is `true`.
+    /// Receives the other end's address and connects to it. Call until it returns `true`.
     ///
     /// # Errors
-    /// The library's.
+    /// An error of the library.
     pub fn accept(&mut self) -> Result<bool> {
         let Some(address) = self.receive()?.map(|address| address.to_vec()) else {
             return Ok(false);
@@ -199,10 +205,11 @@ impl End {
         Ok(true)
     }
 
-    /// Sends a message of so many bytes that `compose` writes, over what an earlier one of the ring left. `false`: there is no room now.
+    /// Sends a message of `length` bytes that `compose` writes. The buffer holds the content of an
+    /// earlier message. Returns `false` if there is no space now.
     ///
     /// # Errors
-    /// The library's, and a message that is longer than was said.
+    /// An error of the library, or a message that is longer than `bytes_max`.
     #[inline]
     pub fn send(&mut self, length: usize, compose: impl FnOnce(&mut [u8])) -> Result<bool> {
         ensure!(
@@ -221,10 +228,10 @@ impl End {
         self.hand_over(message)
     }
 
-    /// Sends what lies at `place` in the pool. `false`: there is no room now.
+    /// Sends the bytes at `place` of the pool. Returns `false` if there is no space now.
     ///
     /// # Errors
-    /// The library's, and a place that is not in the pool.
+    /// An error of the library, or a place outside the pool.
     #[inline]
     pub fn send_from(&mut self, place: Range<usize>) -> Result<bool> {
         let message = self
@@ -236,11 +243,12 @@ impl End {
         self.hand_over(message)
     }
 
-    /// `message` lies in `slots`, where no message is under way, or in `pool`.
+    /// `message` must lie in a free slot of `slots`, or in `pool`.
     #[inline]
     fn hand_over(&mut self, message: *const [u8]) -> Result<bool> {
-        // SAFETY: `handle` is open. The bytes stay where they are and as they are until `sent` has counted them: the pool is never changed,
-        // a slot only after `has_room`, and both are freed after `close`, in `drop`.
+        // SAFETY: `handle` is open. The bytes do not move or change until `sent` has counted them:
+        // the pool is never modified, and a slot only after `has_room`. Both are freed after
+        // `close`, in `drop`.
         let answer =
             unsafe { (self.table.send)(self.handle.as_ptr(), message.cast(), message.len()) };
         let taken = self.checked(answer)?;
@@ -251,7 +259,8 @@ impl End {
         Ok(taken)
     }
 
-    /// Whether the slot of the next message is free: the one that was sent from it, `depth` messages ago, is done.
+    /// Returns whether the slot of the next message is free: the message sent from it `depth`
+    /// messages ago is complete.
     fn has_room(&self) -> bool {
         // SAFETY: `handle` is open.
         let sent = unsafe { (self.table.sent)(self.handle.as_ptr()) };
@@ -270,17 +279,19 @@ impl End {
         if !self.checked(answer)? {
             return Ok(None);
         }
-        // SAFETY: a message of that length lies there, in memory that the library neither reads nor writes before the next call of `receive`
-        // or `answer`, which cannot be made while the slice is used: it borrows `self`.
+        // SAFETY: a message of that length lies there. The library does not access this memory
+        // before the next call of `receive` or `answer`. Such a call is impossible while the slice
+        // is in use, because the slice borrows `self`.
         Ok(Some(unsafe {
             slice::from_raw_parts_mut(bytes.cast(), length)
         }))
     }
 
-    /// Sends the message that was received last back from where it lies. `false`: there is no room now.
+    /// Sends the last received message back from its receive buffer. Returns `false` if there is no
+    /// space now.
     ///
     /// # Errors
-    /// The library's; there was no message, or it went back already.
+    /// An error of the library. Also if no message was received, or it was already sent back.
     #[inline]
     pub fn answer(&mut self) -> Result<bool> {
         // SAFETY: `handle` is open.
@@ -293,24 +304,25 @@ impl End {
         Ok(taken)
     }
 
-    /// Lets the library work.
+    /// Makes the library progress.
     ///
     /// # Errors
-    /// The library's.
+    /// An error of the library.
     pub fn work(&mut self) -> Result<()> {
         // SAFETY: `handle` is open.
         let answer = unsafe { (self.table.work)(self.handle.as_ptr()) };
         self.checked(answer).map(|_| ())
     }
 
-    /// Whether a call did what it was asked to.
+    /// Converts a return code: whether the call took effect, or the library's error.
     #[inline]
     fn checked(&self, answer: c_int) -> Result<bool> {
         match answer {
             0 => Ok(false),
             1 => Ok(true),
             _ => {
-                // SAFETY: `handle` is open; the string lives until the next call, and is copied before.
+                // SAFETY: `handle` is open. The string lives until the next call, and is copied
+                // before that.
                 let problem = unsafe { CStr::from_ptr((self.table.problem)(self.handle.as_ptr())) };
                 bail!("{}", problem.to_string_lossy())
             }
@@ -320,7 +332,7 @@ impl End {
 
 impl Drop for End {
     fn drop(&mut self) {
-        // SAFETY: `handle` is open, and nobody uses it after this.
+        // SAFETY: `handle` is open, and it is not used after this.
         unsafe { (self.table.close)(self.handle.as_ptr()) };
     }
 }

@@ -1,7 +1,8 @@
-//! UCX and libfabric between two processes of one host: libraries that carry messages, both behind the same few calls.
+//! UCX and libfabric between two processes of one host: messaging libraries behind a common set of
+//! calls.
 //!
-//! What they are told and which of their calls are used is in `bench/peers/ucx.c` and `bench/peers/libfabric.c`, beside the table that both
-//! fill in, `messages.h`. [`end`] is that table seen from here.
+//! `bench/peers/ucx.c` and `bench/peers/libfabric.c` configure the libraries and select their
+//! calls. Both fill in the table of `messages.h`. [`end`] is the Rust side of that table.
 
 mod end;
 
@@ -18,16 +19,16 @@ pub enum Library {
 
 /// Why a peer behind the feature is not there.
 pub const LEFT_OUT: &str =
-    "this program was built without the feature `peers` (`make bench` asks for it)";
+    "this program was built without the feature `peers` (`make bench` builds with it)";
 
 /// Bytes of buffers for messages that arrive, unless two messages take more.
 const BUFFERS_BYTES: usize = 8 << 20;
 
-/// Messages that may be under way each way: the most, and the least.
+/// Messages in flight each way: the maximum and the minimum.
 const DEPTH: (usize, usize) = (128, 4);
 
 impl Library {
-    /// What it is, for people.
+    /// Returns the description.
     pub const fn what(self) -> &'static str {
         match self {
             Self::Ucx => "UCX over shared memory, tagged messages",
@@ -56,16 +57,19 @@ impl Library {
         let (most, least) = DEPTH;
         let own = match self {
             Self::Ucx => {
-                "UCX_TLS=posix,cma,self; one worker, thread mode SINGLE; ucp_tag_send_nbx and ucp_tag_recv_nbx, as ucx_perftest's tag_lat and \
+                "UCX_TLS=posix,cma,self; one worker, thread mode SINGLE; ucp_tag_send_nbx and \
+                 ucp_tag_recv_nbx, as ucx_perftest's tag_lat and \
                  tag_bw; all else as UCX chooses"
             }
             Self::Libfabric => {
-                "FI_EP_RDM, FI_MSG, FI_THREAD_DOMAIN, manual progress, one completion queue without a waiting object; fi_inject up to \
+                "FI_EP_RDM, FI_MSG, FI_THREAD_DOMAIN, manual progress, one completion queue \
+                 without a waiting object; fi_inject up to \
                  inject_size and fi_send beyond, fi_recv posted ahead, as fabtests' fi_rdm_pingpong"
             }
         };
         format!(
-            "{own}; {most} messages under way each way, fewer ({least} at least) where they take more than {} MiB; both sides poll",
+            "{own}; {most} messages in flight each way, fewer ({least} at least) if they take more \
+             than {} MiB; both sides poll",
             BUFFERS_BYTES >> 20
         )
     }
@@ -77,13 +81,14 @@ impl Library {
         }
         let package = self.package();
         format!(
-            "it was not installed when this program was built\n  cure: apt-get install {package} (scripts/install-packages bench), and build \
+            "it was not installed when this program was built\n  cure: apt-get install {package} \
+             (scripts/install-packages bench), and build \
              again (make bench-peers)"
         )
     }
 }
 
-/// How many messages of so many bytes may be under way each way.
+/// Returns how many messages of `bytes_max` may be in flight each way.
 fn depth(bytes_max: usize) -> usize {
     let (most, least) = DEPTH;
     (BUFFERS_BYTES / bytes_max.max(1)).clamp(least, most)
@@ -94,23 +99,23 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_lacks_a_library_is_told_its_package() {
+    fn a_missing_library_is_reported_with_its_package() {
         for (library, package) in [
             (Library::Ucx, "libucx-dev"),
             (Library::Libfabric, "libfabric-dev"),
         ] {
-            let told = library.absent();
+            let message = library.absent();
             if cfg!(feature = "peers") {
-                assert!(told.contains(package), "{told}");
+                assert!(message.contains(package), "{message}");
             } else {
-                assert!(told.contains("feature `peers`"), "{told}");
-                assert_eq!(library.version(), Err(told));
+                assert!(message.contains("feature `peers`"), "{message}");
+                assert_eq!(library.version(), Err(message));
             }
         }
     }
 
     #[test]
-    fn buffers_stay_small_and_never_too_few() {
+    fn buffers_stay_small_and_sufficient() {
         assert_eq!(depth(8), 128);
         assert_eq!(depth(64 << 10), 128);
         assert_eq!(depth(1 << 20), 8);

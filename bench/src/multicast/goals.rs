@@ -1,20 +1,20 @@
-//! What the rates come to.
+//! Verdicts: the measured rates against the goals.
 
 use serde::{Deserialize, Serialize};
 
 use super::{
     results::{Results, Side},
-    task::Way,
+    task::Mode,
 };
 use crate::servers::etcd::WRITE_BYTES;
 
-/// Bytes of a message that deliveries are asked of.
+/// Message size for the delivery goal, in bytes.
 const MESSAGE_BYTES: u32 = 64;
 
-/// Deliveries a second of all members together that are asked for.
+/// The delivery goal: deliveries per second of all members together.
 const DELIVERIES_AT_LEAST: f64 = 1e6;
 
-/// How many times the writes of etcd are asked for.
+/// The etcd goal, as a multiple of etcd's write rate.
 const TIMES_ETCD: f64 = 10.0;
 
 /// Whether a goal is met.
@@ -28,38 +28,46 @@ pub struct Verdict {
     pub target: String,
     /// Ours, per second.
     pub covalent_per_s: f64,
-    /// What it is compared with: the peer's figure, or the one that is asked for.
+    /// The reference: the peer's rate, or the required one.
     pub beside_per_s: f64,
     /// Ours divided by that, medians of the same run.
     pub ratio: f64,
-    /// What it should be at least.
+    /// The lower limit.
     pub at_least: f64,
-    /// How many times better than the goal asks: 1 is just at the goal, less is missed.
+    /// The result relative to the goal: 1 is exactly the goal, less is a miss.
     pub margin: f64,
     /// Whether it is met.
     pub met: bool,
 }
 
-/// Judges what was measured of the two.
+/// Returns the verdicts on both goals, as far as they were measured.
 pub fn judge(results: &Results) -> Vec<Verdict> {
     let all = |bytes| {
-        let way = Way::All;
+        let way = Mode::All;
         results.figures(Side::Covalent { way, bytes })
     };
     let deliveries = all(MESSAGE_BYTES).and_then(|figures| {
         let ours = figures.deliveries_per_s.as_ref()?.median;
         let members = results.setup.members;
         let target = format!(
-            "messages of {MESSAGE_BYTES} B in a group of {members}: {:.0} M or more deliveries a second, of all members together",
+            "messages of {MESSAGE_BYTES} B in a group of {members}: {:.0} M or more deliveries a \
+             second, of all members together",
             DELIVERIES_AT_LEAST / 1e6
         );
-        Some(verdict("deliveries", target, ours, DELIVERIES_AT_LEAST, 1.0))
+        Some(verdict(
+            "deliveries",
+            target,
+            ours,
+            DELIVERIES_AT_LEAST,
+            1.0,
+        ))
     });
     let writes = all(WRITE_BYTES)
         .zip(results.figures(Side::Etcd))
         .map(|(ours, etcd)| {
             let target = format!(
-                "messages of {WRITE_BYTES} B, as many as a write of etcd's benchmark has, at {TIMES_ETCD:.0} or more times its rate"
+                "messages of {WRITE_BYTES} B, as many as a write of etcd's benchmark has, at \
+                 {TIMES_ETCD:.0} or more times its rate"
             );
             let (ours, etcd) = (ours.messages_per_s.median, etcd.messages_per_s.median);
             verdict("etcd", target, ours, etcd, TIMES_ETCD)
@@ -86,14 +94,14 @@ mod tests {
     use super::super::results::example;
 
     #[test]
-    fn each_goal_is_judged_by_what_is_as_large() {
-        let told: Vec<_> = example::results()
+    fn each_goal_is_judged_at_its_message_size() {
+        let judged: Vec<_> = example::results()
             .goals
             .into_iter()
             .map(|verdict| (verdict.goal, verdict.ratio, verdict.met))
             .collect();
         assert_eq!(
-            told,
+            judged,
             [
                 ("deliveries".to_owned(), 0.8, false),
                 ("etcd".to_owned(), 20.0, true)

@@ -9,58 +9,59 @@ use std::{
 };
 
 use anyhow::{Context, Result, bail, ensure};
-use covalent_verbs::{Device, Group, GroupEvent, GroupOptions, Life, Verbs};
+use covalent_verbs::{Device, Group, GroupEvent, GroupOptions, Incarnation, Verbs};
 use nix::time::{ClockId, clock_gettime};
 use serde::{Serialize, de::DeserializeOwned};
 
-use super::task::{Begin, Reached, Task, Told, Way};
+use super::task::{Begin, Mode, Reached, Report, Task};
 
-/// Verbs under way at most: what a group of eight asks for.
+/// Maximum number of verbs in flight: a group of eight needs this many.
 const DEPTH: u32 = 128;
 
 const GROUP: &str = "bench";
 
-/// How long a member that has not heard everything waits for the next event.
+/// How long a member that has not received all messages waits for the next event.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// How often a member that is done asks whether it may go.
-const LOOK_AGAIN: Duration = Duration::from_millis(5);
+/// How often a finished member checks whether it may exit.
+const RECHECK_INTERVAL: Duration = Duration::from_millis(5);
 
-/// Messages between two looks at what came.
+/// Messages sent between two polls for events.
 const MESSAGES_AT_A_TIME: usize = 64;
 
 /// The last word of each sender has this many bytes more than its messages.
 const LAST_IS_LONGER_BYTES: usize = 1;
 
-/// Does what it is told by the standard input, and tells it by the standard output.
+/// Runs one member: reads its task from standard input and writes its results to standard output.
 ///
 /// # Errors
-/// The group stopped, a message was lost or changed, or the measurement went away.
+/// The group stopped, a message was lost or changed, or the measurement exited.
 pub fn member() -> Result<()> {
-    let task: Task = heard()?;
+    let task: Task = read_message()?;
     let device = Device::attach(&task.socket, "bench-member").context("attaching to covalentd")?;
     let mut verbs = device
         .verbs_with_depth(DEPTH)
         .context("opening a verb queue")?;
     let options = GroupOptions::new().members_max(task.members);
-    let seat = device
-        .group_seat(GROUP, options)
+    let builder = device
+        .group_builder(GROUP, options)
         .context("taking a seat in the group")?;
-    say(&Reached::from(seat.contact()))?;
-    let begin: Begin = heard()?;
+    print(&Reached::from(builder.contact()))?;
+    let begin: Begin = read_message()?;
     let contacts: Vec<_> = begin
         .contacts
         .iter()
         .map(|&contact| contact.into())
         .collect();
-    let group = seat.begin(&contacts).context("beginning the group")?;
+    let group = builder.begin(&contacts).context("beginning the group")?;
     let mut member = Member::new(&task, &begin, group);
     member.run(&mut verbs)?;
-    say(&member.told())?;
-    // The others deliver their last messages when they hear that this one has them: it stays until the measurement lets it go.
+    print(&member.report())?;
+    // The other members deliver their last messages only when this one acknowledges them. So keep
+    // polling until the measurement ends this member.
     let let_go = thread::spawn(|| io::stdin().lock().read_line(&mut String::new()));
     while !let_go.is_finished() {
-        let deadline = Instant::now() + LOOK_AGAIN;
+        let deadline = Instant::now() + RECHECK_INTERVAL;
         match member.group.next_deadline(&mut verbs, deadline) {
             Ok(_) | Err(covalent_verbs::Error::Deadline { .. }) => {}
             Err(error) => return Err(error).context("staying in the group"),
@@ -78,13 +79,13 @@ struct Member<'d> {
     /// The message that is sent next; its first word is its number.
     message: Vec<u8>,
     sent: u64,
-    said_last: bool,
+    sent_last: bool,
     delivered: u64,
     counted: u64,
     last_words: u8,
     hasher: DefaultHasher,
-    /// When the message under way was sent.
-    under_way_since_ns: Option<u64>,
+    /// When the message in flight was sent.
+    in_flight_since_ns: Option<u64>,
     round_trips_ns: Vec<u64>,
 }
 
@@ -92,9 +93,9 @@ impl<'d> Member<'d> {
     fn new(task: &Task, begin: &Begin, group: Group<'d>) -> Self {
         Self {
             group,
-            sends: task.way == Way::All || task.member == 0,
-            lone: task.way == Way::Lone,
-            senders: if task.way == Way::All {
+            sends: task.way == Mode::All || task.member == 0,
+            lone: task.way == Mode::Lone,
+            senders: if task.way == Mode::All {
                 task.members
             } else {
                 1
@@ -102,12 +103,12 @@ impl<'d> Member<'d> {
             window_ns: begin.window_ns,
             message: vec![0x5a; task.bytes as usize],
             sent: 0,
-            said_last: false,
+            sent_last: false,
             delivered: 0,
             counted: 0,
             last_words: 0,
             hasher: DefaultHasher::new(),
-            under_way_since_ns: None,
+            in_flight_since_ns: None,
             round_trips_ns: Vec::new(),
         }
     }
@@ -133,13 +134,13 @@ impl<'d> Member<'d> {
 
     /// Whether something was sent.
     fn send(&mut self, now_ns: u64) -> Result<bool> {
-        if !self.sends || self.said_last || (self.lone && self.under_way_since_ns.is_some()) {
+        if !self.sends || self.sent_last || (self.lone && self.in_flight_since_ns.is_some()) {
             return Ok(false);
         }
         if now_ns >= self.window_ns[1] {
             let last = vec![0xa5; self.message.len() + LAST_IS_LONGER_BYTES];
-            self.said_last = self.multicast(&last)?;
-            return Ok(self.said_last);
+            self.sent_last = self.multicast(&last)?;
+            return Ok(self.sent_last);
         }
         let at_a_time = if self.lone { 1 } else { MESSAGES_AT_A_TIME };
         let before = self.sent;
@@ -152,12 +153,12 @@ impl<'d> Member<'d> {
                 break;
             }
             self.sent += 1;
-            self.under_way_since_ns = Some(now_ns);
+            self.in_flight_since_ns = Some(now_ns);
         }
         Ok(self.sent > before)
     }
 
-    /// Whether there was room.
+    /// Returns whether there was space.
     fn multicast(&mut self, message: &[u8]) -> Result<bool> {
         match self.group.multicast(message) {
             Ok(_) => Ok(true),
@@ -168,16 +169,17 @@ impl<'d> Member<'d> {
 
     /// Takes an event, waiting for it if `patient`; whether there was one.
     fn take(&mut self, verbs: &mut Verbs<'_>, now_ns: u64, patient: bool) -> Result<bool> {
-        let own = self.group.life();
+        let own = self.group.incarnation();
         let event = if patient {
             // For the complaint.
-            let slow = self.group.holds_up();
+            let slow = self.group.laggard();
             let counters = *self.group.counters();
             let deadline = Instant::now() + PATIENCE;
             let event = self.group.next_deadline(verbs, deadline);
             Some(event.with_context(|| {
                 format!(
-                    "{} messages sent, {} delivered, {} last words; {slow:?} holds the group up; {counters:?}",
+                    "{} messages sent, {} delivered, {} last words; {slow:?} holds the group up; \
+                     {counters:?}",
                     self.sent, self.delivered, self.last_words
                 )
             })?)
@@ -192,7 +194,7 @@ impl<'d> Member<'d> {
                 data,
                 ..
             }) => {
-                note(&mut self.hasher, sender.life, sequence, data);
+                hash_message(&mut self.hasher, sender.incarnation, sequence, data);
                 if data.len() > self.message.len() {
                     self.last_words += 1;
                     return Ok(true);
@@ -200,15 +202,15 @@ impl<'d> Member<'d> {
                 let number = data.first_chunk().copied().map(u64::from_le_bytes);
                 ensure!(
                     number == Some(sequence) && data.len() == self.message.len(),
-                    "message {sequence} of {:?} came changed",
-                    sender.life
+                    "message {sequence} of {:?} arrived altered",
+                    sender.incarnation
                 );
                 self.delivered += 1;
                 let [begin, end] = self.window_ns;
                 let counts = (begin..end).contains(&now_ns);
                 self.counted += u64::from(counts);
-                if sender.life == own && self.lone {
-                    let since = self.under_way_since_ns.take().unwrap_or(now_ns);
+                if sender.incarnation == own && self.lone {
+                    let since = self.in_flight_since_ns.take().unwrap_or(now_ns);
                     if counts {
                         self.round_trips_ns
                             .push(self::now_ns()?.saturating_sub(since));
@@ -222,8 +224,8 @@ impl<'d> Member<'d> {
         Ok(true)
     }
 
-    fn told(&mut self) -> Told {
-        Told {
+    fn report(&mut self) -> Report {
+        Report {
             counted: self.counted,
             delivered: self.delivered,
             hash: self.hasher.finish(),
@@ -234,8 +236,9 @@ impl<'d> Member<'d> {
     }
 }
 
-/// What all members must agree on: the order, and each message's beginning, which tells its number.
-fn note(hasher: &mut DefaultHasher, sender: Life, sequence: u64, data: &[u8]) {
+/// Hashes what all members must agree on: the order, and the beginning of each message, which holds
+/// its number.
+fn hash_message(hasher: &mut DefaultHasher, sender: Incarnation, sequence: u64, data: &[u8]) {
     hasher.write_u64(sender.0);
     hasher.write_u64(sequence);
     hasher.write(&data[..8]);
@@ -249,18 +252,18 @@ pub fn now_ns() -> Result<u64> {
     Ok(seconds * 1_000_000_000 + rest)
 }
 
-fn heard<T: DeserializeOwned>() -> Result<T> {
+fn read_message<T: DeserializeOwned>() -> Result<T> {
     let mut line = String::new();
     io::stdin()
         .lock()
         .read_line(&mut line)
-        .context("reading what to do")?;
+        .context("reading the next task")?;
     serde_json::from_str(&line).context("this is started by `covalent-bench multicast`")
 }
 
-fn say(what: &impl Serialize) -> Result<()> {
+fn print(what: &impl Serialize) -> Result<()> {
     let line = serde_json::to_string(what).context("writing JSON")?;
     let mut out = io::stdout().lock();
-    writeln!(out, "{line}").context("telling")?;
-    out.flush().context("telling")
+    writeln!(out, "{line}").context("cannot report")?;
+    out.flush().context("cannot report")
 }

@@ -1,11 +1,11 @@
-//! Messages that all members of a group deliver in one order, beside what else puts writes into one order on several nodes.
+//! Totally ordered group messages, beside other systems that order writes across several nodes.
 //!
 //! ```text
-//!   member ◄─► covalentd      four of each; a cable in memory between every two daemons            [ours]
-//!   etcdctl check perf ◄─ loopback ─► three members of etcd                                         [etcd]
-//!   redis-benchmark ◄─ loopback ─► redis-server ─ loopback ─► two replicas                          [redis-stream]
+//!   member ◄─► covalentd      four of each; a cable in memory per pair of daemons  [ours]
+//!   etcdctl check perf ◄─ loopback ─► three members of etcd                        [etcd]
+//!   redis-benchmark ◄─ loopback ─► redis-server ─ loopback ─► two replicas         [redis-stream]
 //! ```
-//! No process is pinned: four nodes share what cores there are, and so do the peers' processes.
+//! No process is pinned: four nodes share the available cores, and so do the peers' processes.
 
 mod goals;
 mod member;
@@ -22,7 +22,7 @@ use anyhow::{Context, Result};
 pub use self::{member::member, options::Multicast, section::section};
 use self::{
     results::{Figures, Results, Setup, Side},
-    task::Way,
+    task::Mode,
 };
 use crate::{
     against::{self, Candidate},
@@ -37,7 +37,7 @@ use crate::{
     watch::Watch,
 };
 
-/// Measures all sides in turn and tells them. Whether every goal is met.
+/// Measures all sides in turn and prints the results. Returns whether every goal is met.
 pub fn measure(options: &Multicast) -> Result<bool> {
     let daemon = find_daemon(options.covalentd.as_deref())?;
     let mut rows = chosen(options)?;
@@ -52,11 +52,11 @@ pub fn measure(options: &Multicast) -> Result<bool> {
         .then(redis::version)
         .transpose()?;
     let began_unix_ms = now_unix_ms();
-    let (host, watch) = (Host::look(), Watch::begin()?);
+    let (host, watch) = (Host::observed(), Watch::begin()?);
     let namespace = Namespace::with_loopback()?;
     let progress = Progress::new(rows.len() as u64 * u64::from(options.repeats.least));
     let mut rounds = 0;
-    while options.repeats.goes_on(rounds, medians(&rows).iter()) {
+    while options.repeats.continues(rounds, medians(&rows).iter()) {
         rounds += 1;
         for row in &mut rows {
             stop::check()?;
@@ -103,11 +103,11 @@ pub fn measure(options: &Multicast) -> Result<bool> {
         goals: Vec::new(),
     };
     results.goals = goals::judge(&results);
-    results.tell(&options.output)?;
+    results.report(&options.output)?;
     Ok(results.goals.iter().all(|verdict| verdict.met) && results.settled().is_within())
 }
 
-/// One side, and what it was measured at.
+/// One side and its measurements.
 struct Row {
     side: Side,
     messages: Vec<f64>,
@@ -117,7 +117,7 @@ struct Row {
     commands: Vec<String>,
 }
 
-/// Those whom `--against` names, and ours, in the order in which they take turns.
+/// Returns the sides that `--against` names and ours, in the order in which they take turns.
 fn chosen(options: &Multicast) -> Result<Vec<Row>> {
     let ours = |way| {
         let sizes = options.sizes.iter();
@@ -127,9 +127,9 @@ fn chosen(options: &Multicast) -> Result<Vec<Row>> {
     };
     let streams = options.sizes.iter();
     let all: [(&'static str, Vec<Side>); 5] = [
-        ("covalent-multicast", ours(Way::All)),
-        ("covalent-multicast-one", ours(Way::One)),
-        ("covalent-multicast-lone", ours(Way::Lone)),
+        ("covalent-multicast", ours(Mode::All)),
+        ("covalent-multicast-one", ours(Mode::One)),
+        ("covalent-multicast-lone", ours(Mode::Lone)),
         ("etcd", vec![Side::Etcd]),
         (
             "redis-stream",

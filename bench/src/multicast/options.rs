@@ -13,19 +13,32 @@ use crate::{
 /// Messages that all members of a group deliver in one order.
 #[derive(Debug, Args)]
 pub struct Multicast {
-    /// Whom to compare with.
+    /// Peers to compare with.
     #[command(flatten)]
     pub against: Against,
     /// Members of the group, each with a daemon of its own.
-    #[arg(long, default_value_t = 4, env = "COVALENT_BENCH_MEMBERS", value_parser = clap::value_parser!(u8).range(2..=8))]
+    #[arg(
+        long,
+        default_value_t = 4,
+        env = "COVALENT_BENCH_MEMBERS",
+        value_parser = clap::value_parser!(u8).range(2..=8),
+    )]
     pub members: u8,
-    /// Bytes of a message: of 64 for the goal, of as many as a write of etcd's benchmark has to compare with that.
-    #[arg(long, value_delimiter = ',', default_value = "64,1280", value_name = "BYTES", value_parser = clap::value_parser!(u32).range(8..=3770))]
+    /// Message sizes in bytes. The goal is for 64; 1280 is the size of a write of etcd's benchmark,
+    /// for comparison.
+    #[arg(
+        long,
+        value_delimiter = ',',
+        default_value = "64,1280",
+        value_name = "BYTES",
+        value_parser = clap::value_parser!(u32).range(8..=3770),
+    )]
     pub sizes: Vec<u32>,
     /// How the daemons' lanes wait.
     #[arg(long, value_enum, default_value_t = Idle::Adaptive)]
     pub idle: Idle,
-    /// Seconds to measure each side, shared out over the least number of repeats. etcd's own benchmark takes a minute, whatever is given here.
+    /// Seconds per side, split over the minimum number of repeats. etcd's own benchmark always
+    /// takes a minute.
     #[arg(long, default_value_t = 5.0, env = "COVALENT_BENCH_SECONDS", value_parser = seconds)]
     pub seconds: f64,
     /// How often all sides take turns.
@@ -34,7 +47,7 @@ pub struct Multicast {
     /// The daemon to measure; without it the `covalentd` beside this program.
     #[arg(long, value_name = "FILE", env = "COVALENT_BENCH_DAEMON")]
     pub covalentd: Option<PathBuf>,
-    /// How it is told.
+    /// Output options.
     #[command(flatten)]
     pub output: Output,
 }
@@ -51,7 +64,7 @@ impl Multicast {
 pub enum Idle {
     /// It sleeps.
     Adaptive,
-    /// It goes on looking.
+    /// It keeps polling.
     Poll,
 }
 

@@ -1,4 +1,4 @@
-//! A group of processes, each with a daemon of its own, every two daemons joined by a cable in memory.
+//! A group of processes, each with its own daemon. An in-memory cable joins every pair of daemons.
 
 use std::{
     io::{BufRead, BufReader, Write},
@@ -13,7 +13,7 @@ use serde::{Serialize, de::DeserializeOwned};
 use super::{
     member::now_ns,
     options::Multicast,
-    task::{Begin, Reached, Task, Told, Way},
+    task::{Begin, Mode, Reached, Report, Task},
 };
 use crate::{
     ends_with_this::ends_with_this,
@@ -22,10 +22,10 @@ use crate::{
     stop,
 };
 
-/// From the beginning of the group to that of the counting.
+/// From the start of the group to the start of counting.
 const WARM_UP: Duration = Duration::from_millis(300);
 
-/// What one slice came to.
+/// The result of one slice.
 #[derive(Debug)]
 pub struct Slice {
     /// Messages a second that each member delivered.
@@ -40,8 +40,9 @@ pub struct Slice {
     pub commands: Vec<String>,
 }
 
-/// Messages of `bytes` each for one slice. All members must have delivered the same ones in the same order.
-pub fn slice(options: &Multicast, daemon: &Path, way: Way, bytes: u32) -> Result<Slice> {
+/// Sends messages of `bytes` for one slice. All members must deliver the same messages in the same
+/// order.
+pub fn slice(options: &Multicast, daemon: &Path, way: Mode, bytes: u32) -> Result<Slice> {
     let place = tempfile::tempdir().context("making a directory for cables")?;
     let namespace = Namespace::current()?;
     let members = options.members;
@@ -76,7 +77,7 @@ pub fn slice(options: &Multicast, daemon: &Path, way: Way, bytes: u32) -> Result
         .map(|node| Player::start(node.name()))
         .collect::<Result<Vec<_>>>()?;
     for (member, (player, node)) in players.iter_mut().zip(&nodes).enumerate() {
-        player.tell(&Task {
+        player.send(&Task {
             socket: node.socket(),
             members,
             member: u8::try_from(member).unwrap_or(u8::MAX),
@@ -86,7 +87,7 @@ pub fn slice(options: &Multicast, daemon: &Path, way: Way, bytes: u32) -> Result
     }
     let contacts = players
         .iter_mut()
-        .map(Player::ask::<Reached>)
+        .map(Player::receive::<Reached>)
         .collect::<Result<Vec<_>>>()?;
     let begin_ns = now_ns()? + u64::try_from(WARM_UP.as_nanos()).unwrap_or(u64::MAX);
     let slice_ns = u64::try_from(options.slice().as_nanos()).unwrap_or(u64::MAX);
@@ -95,12 +96,12 @@ pub fn slice(options: &Multicast, daemon: &Path, way: Way, bytes: u32) -> Result
         window_ns: [begin_ns, begin_ns + slice_ns],
     };
     for player in &mut players {
-        player.tell(&begin)?;
+        player.send(&begin)?;
     }
     stop::sleep(WARM_UP + options.slice())?;
-    let told = players
+    let reported = players
         .iter_mut()
-        .map(Player::ask::<Told>)
+        .map(Player::receive::<Report>)
         .collect::<Result<Vec<_>>>()?;
     for player in players {
         player.end()?;
@@ -110,13 +111,13 @@ pub fn slice(options: &Multicast, daemon: &Path, way: Way, bytes: u32) -> Result
         .iter()
         .map(|node| node.command().join(" ").replace(&place_text, "CABLES"))
         .collect();
-    judge(&told, options.slice(), commands)
+    judge(&reported, options.slice(), commands)
 }
 
-fn judge(told: &[Told], slice: Duration, commands: Vec<String>) -> Result<Slice> {
-    let first = told.first().context("a group has members")?;
-    let sent: u64 = told.iter().map(|member| member.sent).sum();
-    for (member, found) in told.iter().enumerate() {
+fn judge(reported: &[Report], slice: Duration, commands: Vec<String>) -> Result<Slice> {
+    let first = reported.first().context("a group has members")?;
+    let sent: u64 = reported.iter().map(|member| member.sent).sum();
+    for (member, found) in reported.iter().enumerate() {
         ensure!(
             found.delivered == sent,
             "member {member} delivered {} of {sent} messages",
@@ -127,18 +128,18 @@ fn judge(told: &[Told], slice: Duration, commands: Vec<String>) -> Result<Slice>
             "members 0 and {member} delivered in another order"
         );
     }
-    let counted: u64 = told.iter().map(|member| member.counted).sum();
+    let counted: u64 = reported.iter().map(|member| member.counted).sum();
     ensure!(
         counted > 0,
         "no message was delivered while it was measured"
     );
-    let batches: u64 = told.iter().map(|member| member.batches).sum();
+    let batches: u64 = reported.iter().map(|member| member.batches).sum();
     let deliveries_per_s = counted as f64 / slice.as_secs_f64();
     Ok(Slice {
-        messages_per_s: deliveries_per_s / told.len() as f64,
+        messages_per_s: deliveries_per_s / reported.len() as f64,
         deliveries_per_s,
         messages_per_batch: sent as f64 / batches.max(1) as f64,
-        round_trips_ns: told
+        round_trips_ns: reported
             .iter()
             .flat_map(|member| member.round_trips_ns.iter().copied())
             .collect(),
@@ -176,26 +177,30 @@ impl Player {
         })
     }
 
-    fn tell(&mut self, what: &impl Serialize) -> Result<()> {
+    fn send(&mut self, what: &impl Serialize) -> Result<()> {
         let line = serde_json::to_string(what).context("writing JSON")?;
         writeln!(self.input, "{line}")
-            .with_context(|| format!("telling the member at {}", self.name))
+            .with_context(|| format!("sending a task to the member at {}", self.name))
     }
 
-    fn ask<T: DeserializeOwned>(&mut self) -> Result<T> {
+    fn receive<T: DeserializeOwned>(&mut self) -> Result<T> {
         let mut line = String::new();
         let read = self.output.read_line(&mut line);
         read.with_context(|| format!("hearing the member at {}", self.name))?;
         ensure!(
             !line.is_empty(),
-            "the member at {} ended: it said why above",
+            "the member at {} exited: see its message above",
             self.name
         );
-        serde_json::from_str(&line)
-            .with_context(|| format!("the member at {} says {line}", self.name))
+        serde_json::from_str(&line).with_context(|| {
+            format!(
+                "the member at {} printed an invalid line: {line}",
+                self.name
+            )
+        })
     }
 
-    /// Lets it go, and waits until it went.
+    /// Allows the member to exit, and waits until it has exited.
     fn end(mut self) -> Result<()> {
         writeln!(self.input).context("letting a member go")?;
         let status = self.child.wait().context("waiting for a member")?;
@@ -216,8 +221,8 @@ impl Drop for Player {
 mod tests {
     use super::*;
 
-    fn told(hash: u64, delivered: u64, sent: u64) -> Told {
-        Told {
+    fn reported(hash: u64, delivered: u64, sent: u64) -> Report {
+        Report {
             counted: delivered / 2,
             delivered,
             hash,
@@ -228,9 +233,9 @@ mod tests {
     }
 
     #[test]
-    fn members_must_agree_before_anything_is_told() {
-        let judged = |told: &[Told]| judge(told, Duration::from_secs(2), Vec::new());
-        let good = judged(&[told(1, 100, 60), told(1, 100, 40)]).expect("they agree");
+    fn members_must_agree_before_figures_are_reported() {
+        let judged = |reported: &[Report]| judge(reported, Duration::from_secs(2), Vec::new());
+        let good = judged(&[reported(1, 100, 60), reported(1, 100, 40)]).expect("they agree");
         assert_eq!(
             (
                 good.deliveries_per_s,
@@ -239,14 +244,17 @@ mod tests {
             ),
             (50.0, 25.0, 12.5)
         );
-        for (bad, says) in [
-            (vec![told(1, 100, 60), told(2, 100, 40)], "another order"),
-            (vec![told(1, 100, 60), told(1, 99, 40)], "99 of 100"),
-            (vec![told(1, 0, 0)], "no message"),
+        for (bad, expected) in [
+            (
+                vec![reported(1, 100, 60), reported(2, 100, 40)],
+                "another order",
+            ),
+            (vec![reported(1, 100, 60), reported(1, 99, 40)], "99 of 100"),
+            (vec![reported(1, 0, 0)], "no message"),
             (vec![], "members"),
         ] {
             let problem = judged(&bad).expect_err("they do not agree").to_string();
-            assert!(problem.contains(says), "{problem}");
+            assert!(problem.contains(expected), "{problem}");
         }
     }
 }

@@ -1,8 +1,9 @@
-//! What was measured, for programs, and to make a table and a section of the page from.
+//! The measured results. Other programs read them, and the table and a section of the page are made
+//! from them.
 
 use serde::{Deserialize, Serialize};
 
-use super::{goals::Verdict, table, task::Way};
+use super::{goals::Verdict, table, task::Mode};
 use crate::{
     host::Host,
     kept::Kept,
@@ -24,9 +25,9 @@ pub struct Results {
     pub host: Host,
     /// How.
     pub setup: Setup,
-    /// What each side did.
+    /// The figures of each side.
     pub sides: Vec<Figures>,
-    /// What the figures come to.
+    /// The verdicts on the goals.
     pub goals: Vec<Verdict>,
 }
 
@@ -45,18 +46,18 @@ pub struct Setup {
     pub idle: String,
     /// The version of etcd, if it took part.
     pub etcd: Option<String>,
-    /// That of Redis.
+    /// The version of Redis.
     pub redis: Option<String>,
 }
 
-/// Who puts writes into an order.
+/// The system that orders writes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Side {
     /// A group of ours.
     Covalent {
-        /// Who sends.
-        way: Way,
+        /// The sending members.
+        way: Mode,
         /// Bytes of a message.
         bytes: u32,
     },
@@ -74,12 +75,12 @@ impl Side {
     pub fn words(self) -> String {
         match self {
             Self::Covalent { way, bytes } => {
-                let who = match way {
-                    Way::All => "all send",
-                    Way::One => "one sends",
-                    Way::Lone => "one message at a time",
+                let senders = match way {
+                    Mode::All => "all send",
+                    Mode::One => "one sends",
+                    Mode::Lone => "one message at a time",
                 };
-                format!("group, {who}, {bytes} B")
+                format!("group, {senders}, {bytes} B")
             }
             Self::Etcd => format!("etcd, {MEMBERS} members, {WRITE_BYTES} B"),
             Self::RedisStream { bytes } => format!("Redis stream, 2 replicas, {bytes} B"),
@@ -87,18 +88,20 @@ impl Side {
     }
 }
 
-/// What one side did.
+/// The figures of one side.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Figures {
     /// Which.
     pub side: Side,
-    /// Messages a second put into the order: what each member delivers, what etcd or Redis takes.
+    /// Ordered messages per second: each member's deliveries, or the writes that etcd or Redis
+    /// accepts.
     pub messages_per_s: Summary,
     /// Deliveries a second of all members together.
     pub deliveries_per_s: Option<Summary>,
     /// Messages in a batch.
     pub messages_per_batch: Option<f64>,
-    /// From a message to its delivery at its sender: it is delivered when all members have it. Microseconds, the median.
+    /// Median time from sending a message to its delivery at the sender, in microseconds. It is
+    /// delivered once all members have it.
     pub p50_us: Option<f64>,
     /// The same, exceeded by one in a hundred.
     pub p99_us: Option<f64>,
@@ -107,10 +110,11 @@ pub struct Figures {
 }
 
 impl Setup {
-    /// What the figures depend on, in words.
+    /// Describes the settings that affect the figures.
     pub fn words(&self) -> String {
         format!(
-            "a group of {} over cables in memory (copy, pages of 4 KiB), lanes {}, no process pinned; its daemons and members share the cores, as the peers' processes do",
+            "a group of {} over cables in memory (copy, pages of 4 KiB), lanes {}, no process \
+             pinned; its daemons and members share the cores, as the peers' processes do",
             self.members, self.idle
         )
     }
@@ -136,7 +140,7 @@ impl Results {
         Settled::of(setup.rounds, setup.spread_max, figures)
     }
 
-    /// What `side` did.
+    /// Returns the figures of `side`.
     pub fn figures(&self, side: Side) -> Option<&Figures> {
         self.sides.iter().find(|figures| figures.side == side)
     }
@@ -158,12 +162,12 @@ pub mod example {
             commands: vec!["etcd --name m0".to_owned()],
         };
         let covalent = |way, bytes| Side::Covalent { way, bytes };
-        let mut lone = side(covalent(Way::Lone, 64), 5_000.0, true);
+        let mut lone = side(covalent(Mode::Lone, 64), 5_000.0, true);
         (lone.p50_us, lone.p99_us) = (Some(150.0), Some(420.0));
         let mut results = Results {
             name: Results::NAME.to_owned(),
             began_unix_ms: 1,
-            host: Host::look(),
+            host: Host::observed(),
             setup: Setup {
                 rounds: 3,
                 spread_max: None,
@@ -174,8 +178,8 @@ pub mod example {
                 redis: Some("Redis server v=7.0.15".to_owned()),
             },
             sides: vec![
-                side(covalent(Way::All, 64), 200_000.0, true),
-                side(covalent(Way::All, WRITE_BYTES), 50_000.0, true),
+                side(covalent(Mode::All, 64), 200_000.0, true),
+                side(covalent(Mode::All, WRITE_BYTES), 50_000.0, true),
                 lone,
                 side(Side::Etcd, 2_500.0, false),
                 side(Side::RedisStream { bytes: 64 }, 250_000.0, false),
@@ -192,7 +196,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_kept_is_read_back() {
+    fn kept_results_are_read_back() {
         let place = tempfile::tempdir().expect("a directory");
         let results = example::results();
         results.write_to(place.path()).expect("written");

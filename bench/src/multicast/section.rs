@@ -8,9 +8,10 @@ use super::{
     results::Results,
     stream::{CONNECTIONS, PIPELINE},
 };
-use crate::{cell, kept::Kept as _, streams::told_command};
+use crate::{cell, kept::Kept as _, streams::printed_command};
 
-/// The section from the last result beside `results`; it says so where there is none.
+/// Builds the section from the last result beside `results`. The section states if there is no
+/// result.
 pub fn section(results: &Path) -> Result<String> {
     Ok(text(Results::last_beside(results)?.as_ref()))
 }
@@ -28,13 +29,20 @@ fn text(results: Option<&Results>) -> String {
     let setup = &results.setup;
     let _ = writeln!(
         out,
-        "A group of {} members, each a process with a daemon of its own, every two daemons joined by a cable in memory. A message is delivered when all\n\
-         members have it; all delivered the same ones in the same order, which is checked in each slice. *Messages* are those put into the order, *deliveries* what all\n\
-         members together took. Beside it, on the loopback interface: three members of etcd with their data in memory and `--unsafe-no-fsync`, asked by\n\
-         `etcdctl check perf`, whose writes have 1,280 bytes and are in a log that outlives processes, as ours are not; and a stream of Redis with two replicas,\n\
-         `redis-benchmark -P {PIPELINE} -c {CONNECTIONS}`, whose replicas follow without anybody waiting for them: it is told and not judged. All sides took\n\
-         turns {} times, {} ms each, etcd for a minute; medians (least to most), per second. Microseconds are from a message to its delivery at its sender.\n\n\
-         | | messages/s | deliveries/s | messages in a batch | p50 us | p99 us |\n|---|---:|---:|---:|---:|---:|",
+        "A group has {} members. Each is a process with its own daemon, and an in-memory cable\n\
+         joins every two daemons. A message is delivered when all members have it. All members\n\
+         deliver the same messages in the same order, which each slice checks. *Messages*\n\
+         counts the ordered messages, *deliveries* those that all members together received.\n\
+         The peers use the loopback interface. One is etcd with three members, data in memory\n\
+         and `--unsafe-no-fsync`, under the load of `etcdctl check perf`. Its writes have\n\
+         1,280 bytes, and its log outlives the processes; Covalent's messages do not. The\n\
+         other is a stream of Redis with two replicas under\n\
+         `redis-benchmark -P {PIPELINE} -c {CONNECTIONS}`. No client waits for those replicas,\n\
+         so the stream has figures and no goal. All sides take turns {} times, {} ms each,\n\
+         etcd for a minute; medians (least to most), per second. Microseconds are from a\n\
+         message to its delivery at its sender.\n\n\
+         | | messages/s | deliveries/s | messages in a batch | p50 us | p99 us |\n\
+         |---|---:|---:|---:|---:|---:|",
         setup.members, setup.rounds, setup.slice_ms
     );
     for side in &results.sides {
@@ -74,7 +82,7 @@ fn text(results: Option<&Results>) -> String {
         setup.redis.clone().unwrap_or_else(none),
         results.settled().words(),
         host.words(),
-        told_command(&host.command)
+        printed_command(&host.command)
     );
     for side in &results.sides {
         for command in &side.commands {
@@ -89,7 +97,7 @@ mod tests {
     use super::{super::results::example, *};
 
     #[test]
-    fn the_section_tells_rates_ratios_and_goals() {
+    fn the_section_has_rates_ratios_and_goals() {
         let section = text(Some(&example::results()));
         for words in [
             "\n## Multicast in one order, beside etcd and a stream of Redis\n",
@@ -103,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_result_the_section_says_how_to_get_one() {
+    fn without_a_result_the_section_names_the_command() {
         assert!(text(None).contains("Not measured: `covalent-bench multicast"));
     }
 }

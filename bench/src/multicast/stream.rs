@@ -14,24 +14,25 @@ use crate::{
     stage::Namespace,
 };
 
-/// Requests under way on each connection.
+/// Requests in flight per connection.
 pub const PIPELINE: u32 = 64;
 
 /// Connections.
 pub const CONNECTIONS: u32 = 50;
 
-/// Entries that a stream keeps, so that it fits into memory however long it is written to.
+/// Maximum number of entries in a stream, which bounds its memory.
 const KEPT: u32 = 100_000;
 
 const FIRST_PORT: u16 = 6379;
 
-/// Requests of the first run, which tells how many fill a slice.
+/// Requests of the first run, which determines how many requests fill a slice.
 const FIRST_REQUESTS: u64 = 50_000;
 
 /// How long a run may take longer than it should.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Entries of `bytes` a second in about one slice, and the command lines. Both replicas must have all of them in the end.
+/// Returns entries of `bytes` per second, measured for about one slice, and the command lines.
+/// Checks that both replicas receive all entries in the end.
 pub fn slice(namespace: &Namespace, bytes: u32, slice: Duration) -> Result<(f64, Vec<String>)> {
     // On a thread of its own: the servers end with it.
     thread::scope(|scope| {
@@ -48,7 +49,7 @@ pub fn slice(namespace: &Namespace, bytes: u32, slice: Duration) -> Result<(f64,
             let (rate, command) = run(namespace, bytes, requests)?;
             replicated(namespace)?;
             let added = added(namespace)?;
-            // It sends a whole number of pipelines, so some more than asked for.
+            // `redis-benchmark` sends whole pipelines, so a few requests more than requested.
             let more = u64::from(CONNECTIONS * PIPELINE) * 2;
             let least = FIRST_REQUESTS + requests;
             ensure!(
@@ -69,27 +70,33 @@ fn server(namespace: &Namespace, port: u16, options: &[&str]) -> Result<Server> 
 fn run(namespace: &Namespace, bytes: u32, requests: u64) -> Result<(f64, String)> {
     let field = "x".repeat(bytes as usize);
     let words = format!(
-        "-p {FIRST_PORT} -P {PIPELINE} -c {CONNECTIONS} -n {requests} --csv XADD s MAXLEN ~ {KEPT} * f {field}"
+        "-p {FIRST_PORT} -P {PIPELINE} -c {CONNECTIONS} -n {requests} --csv XADD s MAXLEN ~ {KEPT} \
+         * f {field}"
     );
     let words: Vec<String> = words.split(' ').map(str::to_owned).collect();
     let client = Running::client(namespace, None, "redis-benchmark", &words)?;
     let command = client.command.replace(&field, &format!("<{bytes} bytes>"));
     let text = client.wait(PATIENCE)?;
     let rate = entries_per_second(&text)
-        .with_context(|| format!("`{command}` does not tell its rate: {text}"))?;
+        .with_context(|| format!("`{command}` printed no rate: {text}"))?;
     Ok((rate, command))
 }
 
-/// Waits until both replicas have what was written.
+/// Waits until both replicas have all writes.
 fn replicated(namespace: &Namespace) -> Result<()> {
-    let told = cli(namespace, "WAIT 2 20000")?;
-    ensure!(told.trim() == "2", "of two replicas {} follow", told.trim());
+    let printed = cli(namespace, "WAIT 2 20000")?;
+    ensure!(
+        printed.trim() == "2",
+        "of two replicas {} follow",
+        printed.trim()
+    );
     Ok(())
 }
 
 fn added(namespace: &Namespace) -> Result<u64> {
-    let told = cli(namespace, "XINFO STREAM s")?;
-    entries_added(&told).with_context(|| format!("the stream says {told:?}"))
+    let printed = cli(namespace, "XINFO STREAM s")?;
+    entries_added(&printed)
+        .with_context(|| format!("unexpected output about the stream: {printed:?}"))
 }
 
 fn cli(namespace: &Namespace, words: &str) -> Result<String> {
@@ -106,8 +113,8 @@ fn entries_per_second(csv: &str) -> Option<f64> {
 }
 
 /// The line behind the one that names it.
-fn entries_added(told: &str) -> Option<u64> {
-    let mut lines = told.lines();
+fn entries_added(printed: &str) -> Option<u64> {
+    let mut lines = printed.lines();
     lines.find(|line| line.trim() == "entries-added")?;
     lines.next()?.trim().parse().ok()
 }
@@ -118,11 +125,12 @@ mod tests {
 
     #[test]
     fn rates_and_counts_are_read() {
-        let csv = "\"test\",\"rps\",\"avg_latency_ms\"\n\"XADD s MAXLEN ~ 100000 * f xx\",\"234567.88\",\"0.5\"\n";
+        let csv = "\"test\",\"rps\",\"avg_latency_ms\"\n\"XADD s MAXLEN ~ 100000 * f \
+            xx\",\"234567.88\",\"0.5\"\n";
         assert_eq!(entries_per_second(csv), Some(234_567.88));
         assert_eq!(entries_per_second("\"GET\",\"1.0\""), None);
-        let told = "length\n100010\nentries-added\n300000\nrecorded\n1\n";
-        assert_eq!(entries_added(told), Some(300_000));
+        let printed = "length\n100010\nentries-added\n300000\nrecorded\n1\n";
+        assert_eq!(entries_added(printed), Some(300_000));
         assert_eq!(entries_added("length\n1\n"), None);
     }
 }

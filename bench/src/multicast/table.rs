@@ -12,7 +12,8 @@ pub fn table(results: &Results) -> String {
     // Writing to a string cannot fail, here and below.
     let _ = writeln!(
         out,
-        "multicast: messages in one order (a second; median of {} rounds, with the least and the most)\n  \
+        "multicast: messages in one order (a second; median of {} rounds, with the least and the \
+         most)\n  \
          {:<36}{:>10}{:>20}{:>14}{:>9}{:>10}{:>10}",
         setup.rounds, "", "messages", "", "deliveries", "a batch", "p50 us", "p99 us"
     );
@@ -58,10 +59,12 @@ mod tests {
     fn all_sides_stand_beside_each_other() {
         let table = table(&example::results());
         for words in [
-            "  group, all send, 64 B                   200000       180000–220000        800000     12.5",
+            "  group, all send, 64 \
+             B                   200000       180000–220000        800000     12.5",
             "  group, one message at a time, 64 B        5000",
             "     150       420\n",
-            "  etcd, 3 members, 1280 B                   2500           2250–2750             –        –",
+            "  etcd, 3 members, 1280 \
+             B                   2500           2250–2750             –        –",
             "  NOT MET: messages of 64 B in a group of 4",
             "  met: messages of 1280 B",
         ] {

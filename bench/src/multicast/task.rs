@@ -1,23 +1,24 @@
-//! What the measurement and a member tell each other, a line of JSON each: a task, the member's contact, all contacts, what came of it.
+//! The protocol between the measurement and a member, one line of JSON per message: a task, the
+//! member's contact, all contacts, the results.
 
 use std::path::PathBuf;
 
-use covalent_verbs::{Contact, Life};
+use covalent_verbs::{Contact, Incarnation};
 use serde::{Deserialize, Serialize};
 
-/// Who sends, and how much at once.
+/// Which members send, and how much at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Way {
+pub enum Mode {
     /// All members, as much as is taken.
     All,
     /// The first one alone, as much as is taken.
     One,
-    /// The first one alone, the next message when the last one came back.
+    /// Only the first member sends. It sends the next message when the previous one is delivered.
     Lone,
 }
 
-/// What a member is to do.
+/// The task of a member.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Task {
     /// Its daemon.
@@ -26,8 +27,8 @@ pub struct Task {
     pub members: u8,
     /// Which of them it is.
     pub member: u8,
-    /// Who sends.
-    pub way: Way,
+    /// The sending members.
+    pub way: Mode,
     /// Bytes of a message.
     pub bytes: u32,
 }
@@ -44,7 +45,7 @@ impl From<Contact> for Reached {
     fn from(contact: Contact) -> Self {
         Self {
             guid: contact.guid,
-            life: contact.life.0,
+            life: contact.incarnation.0,
             rkey: contact.rkey,
         }
     }
@@ -54,7 +55,7 @@ impl From<Reached> for Contact {
     fn from(reached: Reached) -> Self {
         Self {
             guid: reached.guid,
-            life: Life(reached.life),
+            incarnation: Incarnation(reached.life),
             rkey: reached.rkey,
         }
     }
@@ -69,19 +70,19 @@ pub struct Begin {
     pub window_ns: [u64; 2],
 }
 
-/// What a member did.
+/// The results of a member.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Told {
+pub struct Report {
     /// Messages that it delivered while it counted.
     pub counted: u64,
     /// Messages that it delivered in all.
     pub delivered: u64,
-    /// Of all of them, in order: sender, number, and the bytes.
+    /// Hash over all of them, in order: sender, number, and the bytes.
     pub hash: u64,
     /// Batches that it sent with messages.
     pub batches: u64,
     /// Messages that it sent.
     pub sent: u64,
-    /// From a message to its delivery here, in nanoseconds: of [`Way::Lone`] alone.
+    /// From a message to its delivery here, in nanoseconds: of [`Mode::Lone`] alone.
     pub round_trips_ns: Vec<u64>,
 }

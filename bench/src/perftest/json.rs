@@ -1,13 +1,16 @@
-//! What perftest's programs write with `--out_json` (`write_test_info_to_file` and `write_report_lat_to_file` of its `perftest_parameters.c`), read back: one output in a file.
+//! Parser for perftest's `--out_json` files (`write_test_info_to_file` and
+//! `write_report_lat_to_file` of its `perftest_parameters.c`): one output per file.
 //!
-//! The file does not say in which unit a bandwidth is (`--report_gbits` changes it), so bytes a second are those of the messages a second. Times are taken as
-//! microseconds, perftest's own unit unless it is told to print cycles.
+//! The file does not state the unit of a bandwidth (`--report_gbits` changes it). Bytes per second
+//! are therefore computed from messages per second. Times are in microseconds, perftest's default
+//! unless it prints cycles.
 
 use serde_json::Value;
 
 use super::parse::{Found, Output, Row, Times, kind_of};
 
-/// The output in `text`, if it is such a file: no figures and a line number where they cannot be read.
+/// Returns the output in `text`, if it is such a file. If the figures cannot be read, the result
+/// holds a line number and no figures.
 pub fn parse(text: &str) -> Option<Found> {
     if !text.trim_start().starts_with('{') {
         return None;
@@ -79,7 +82,7 @@ mod tests {
     const SEND_LAT: &str = include_str!("samples/ib_send_lat.json");
 
     #[test]
-    fn latencies_have_all_figures_and_half_a_round_trip_its_kind() {
+    fn latencies_have_all_figures_and_their_kind() {
         let found = parse(SEND_LAT).expect("such a file");
         assert_eq!((found.outputs.len(), found.unread_lines.len()), (1, 0));
         let output = &found.outputs[0];
@@ -95,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn rates_are_of_messages_whatever_the_unit_of_the_bandwidth() {
+    fn rates_count_messages_for_every_unit_of_bandwidth() {
         let text = r#"{"test_info": {"test": "RDMA_Write_BW_Test"},
             "results": {"MsgSize": 1000, "n_iterations": 5000, "BW_peak": 0.0, "BW_average": 1.9, "MsgRate": 0.25}}"#;
         let found = parse(text).expect("such a file");
@@ -105,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_is_told_and_other_texts_are_not_such_files() {
+    fn impossible_figures_are_reported_and_other_texts_refused() {
         let wrong = SEND_LAT.replace("11.02", "-11.02");
         assert_eq!(parse(&wrong).expect("such a file").unread_lines, [1]);
         let cut = parse("{\n\"results\": {\nsl: 3").expect("such a file");

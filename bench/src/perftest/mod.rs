@@ -1,4 +1,4 @@
-//! Runs of perftest on hardware of one's own, put into the same table as ours.
+//! perftest runs on the user's own hardware, put into the same table as ours.
 
 mod json;
 mod parse;
@@ -26,18 +26,19 @@ const FILE_BYTES_MAX: u64 = 16 << 20;
 /// Outputs of perftest beside our last result.
 #[derive(Debug, Clone, Args)]
 pub struct Perftest {
-    /// What `ib_send_lat`, `ib_write_lat`, `ib_read_lat`, `ib_atomic_lat` or one of the `_bw` programs printed, or wrote with --out_json.
+    /// Output of `ib_send_lat`, `ib_write_lat`, `ib_read_lat`, `ib_atomic_lat` or one of the `_bw`
+    /// programs, printed or written with --out_json.
     #[arg(required = true, value_name = "FILE")]
     pub files: Vec<PathBuf>,
     /// Where our last result of `latency` lies, to stand beside.
     #[arg(long, value_name = "DIR", default_value = "bench/results")]
     pub beside: PathBuf,
-    /// How it is told. With --results it is kept, and `page` tells it.
+    /// Output options. With --results the result is kept, and `page` includes it.
     #[command(flatten)]
     pub output: arguments::Output,
 }
 
-/// What the files say.
+/// The content of the files.
 ///
 /// The names of these fields are stable: other programs read them.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -68,7 +69,8 @@ impl Kept for Results {
     }
 }
 
-/// Reads the files and tells them beside our last result. Whether every line of figures could be read.
+/// Reads the files and prints them beside our last result. Returns whether every line of figures
+/// was readable.
 pub fn read(options: &Perftest) -> Result<bool> {
     let mut results = Results {
         name: Results::NAME.to_owned(),
@@ -84,12 +86,14 @@ pub fn read(options: &Perftest) -> Result<bool> {
         }
         ensure!(
             !found.outputs.is_empty(),
-            "{} has no figures of perftest\n  cure: give what ib_send_lat and the like print, from the line `#bytes #iterations …` on at least",
+            "{} has no figures of perftest\n  \
+             cure: pass the output of ib_send_lat or a similar program, at least from the line \
+             `#bytes #iterations …` on",
             file.display()
         );
         results.outputs.extend(found.outputs);
     }
-    results.tell(&options.output)?;
+    results.report(&options.output)?;
     Ok(results.unread.is_empty())
 }
 
@@ -106,7 +110,7 @@ fn read_file(file: &Path) -> Result<Found> {
     Ok(json::parse(&text).unwrap_or_else(|| parse::parse(&text)))
 }
 
-/// The section of the page, of the last files that were kept beside `results`; nothing where there are none.
+/// Builds the page section from the last files kept beside `results`. Empty if there are none.
 pub fn section(results: &Path) -> Result<String> {
     let kept = Results::last_beside(results)?;
     Ok(kept.map_or_else(String::new, |kept| table::section(&kept.outputs)))

@@ -1,7 +1,9 @@
-//! What perftest's programs print (`ib_send_lat`, `ib_write_lat`, `ib_read_lat`, `ib_atomic_lat`, and the same with `_bw`), read back.
+//! Parser for the text output of perftest's programs (`ib_send_lat`, `ib_write_lat`, `ib_read_lat`,
+//! `ib_atomic_lat`, and the same with `_bw`).
 //!
-//! A file may hold several outputs one after the other, and anything between them. Columns are taken from the header above the figures, so versions with more or
-//! fewer of them are read too. A line of figures that does not fit its header is not guessed at: it is told by its number.
+//! A file may hold several outputs in sequence, with any text between them. Columns are taken from
+//! the header above the figures, so versions with more or fewer columns work too. A line that does
+//! not match its header is not interpreted: its number is reported.
 
 use serde::{Deserialize, Serialize};
 
@@ -13,17 +15,17 @@ const LINE_BYTES_MAX: usize = 4096;
 pub struct Output {
     /// As it calls itself: `RDMA_Write Latency Test`.
     pub title: String,
-    /// The device, if it is told.
+    /// The device, if printed.
     pub device: Option<String>,
-    /// `IB` or `Ethernet`, if it is told.
+    /// `IB` or `Ethernet`, if printed.
     pub link_type: Option<String>,
-    /// What is measured.
+    /// The measured quantity.
     pub kind: Kind,
     /// One for each message size.
     pub rows: Vec<Row>,
 }
 
-/// What a program measures, as far as its title tells.
+/// The quantity that a program measures, as far as its title shows it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
@@ -50,7 +52,7 @@ pub struct Row {
     pub bytes_per_s: Option<f64>,
 }
 
-/// Times in microseconds. Of a run of some length, and not of so many iterations, only the mean is printed.
+/// Times in microseconds. A run limited by duration, not by iterations, prints only the mean.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Times {
     /// The shortest.
@@ -69,7 +71,7 @@ pub struct Times {
     pub p999: Option<f64>,
 }
 
-/// What was found in a text.
+/// The outputs found in a text.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Found {
     /// Outputs with figures, in their order.
@@ -128,13 +130,13 @@ pub fn parse(text: &str) -> Found {
                 columns = None;
             }
         }
-        about.hear(trimmed);
+        about.read_line(trimmed);
     }
     found.outputs.retain(|output| !output.rows.is_empty());
     found
 }
 
-/// What a program of this title measures.
+/// Returns what a program with this title measures.
 pub fn kind_of(title: &str) -> Kind {
     if title.contains("BW") {
         Kind::Rate
@@ -148,7 +150,7 @@ pub fn kind_of(title: &str) -> Kind {
     }
 }
 
-/// What stands above the figures.
+/// The lines above the figures.
 #[derive(Debug, Default)]
 struct About {
     title: Option<String>,
@@ -157,7 +159,7 @@ struct About {
 }
 
 impl About {
-    fn hear(&mut self, line: &str) {
+    fn read_line(&mut self, line: &str) {
         if line.ends_with(" Test") && !line.contains(':') {
             *self = Self {
                 title: Some(line.to_owned()),
@@ -266,7 +268,8 @@ fn row(line: &str, columns: &[Column]) -> Option<Row> {
     Some(row)
 }
 
-/// A figure that can be one: perftest has printed negative ones, and those of a clock that went backwards.
+/// Parses a plausible figure: perftest has printed negative ones, and those of a clock that went
+/// backwards.
 fn figure(word: &str) -> Option<f64> {
     let figure: f64 = word.parse().ok()?;
     (figure.is_finite() && figure >= 0.0).then_some(figure)
@@ -319,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn latencies_of_a_duration_have_a_mean_alone() {
+    fn latencies_of_a_duration_have_only_a_mean() {
         let output = one(WRITE_LAT);
         let times = output.rows[0].times_us.expect("times");
         assert_eq!(
@@ -329,7 +332,7 @@ mod tests {
     }
 
     #[test]
-    fn an_atomic_is_a_whole_round_trip_and_rates_have_their_units() {
+    fn an_atomic_is_a_round_trip_and_rates_have_units() {
         assert_eq!(one(ATOMIC_LAT).kind, Kind::RoundTrip);
         let rate = one(ATOMIC_BW);
         assert_eq!(
@@ -343,7 +346,7 @@ mod tests {
     }
 
     #[test]
-    fn several_outputs_in_one_file_are_told_apart() {
+    fn several_outputs_in_one_file_are_separated() {
         let found = parse(&ALL.join("some shell prompt $\n"));
         let titles: Vec<_> = found
             .outputs
@@ -356,7 +359,7 @@ mod tests {
     }
 
     #[test]
-    fn what_our_own_table_prints_is_read_too() {
+    fn our_own_table_is_parsed_too() {
         let table = crate::latency::example_table();
         let found = parse(&table);
         assert_eq!(found.unread_lines, [0; 0]);
@@ -370,7 +373,7 @@ mod tests {
     }
 
     #[test]
-    fn figures_that_cannot_be_are_told_by_their_lines() {
+    fn impossible_figures_are_reported_with_their_lines() {
         let text = SEND_LAT.replace("11.02", "-11.02");
         let found = parse(&text);
         assert_eq!(
@@ -403,8 +406,20 @@ mod tests {
             let found = parse(&String::from_utf8_lossy(&bytes));
             for row in found.outputs.iter().flat_map(|output| &output.rows) {
                 let times = row.times_us.unwrap_or_default();
-                let figures = [times.min, times.max, times.typical, times.mean, times.stdev, times.p99, times.p999, row.mpps, row.bytes_per_s];
-                prop_assert!(figures.into_iter().flatten().all(|figure| figure.is_finite() && figure >= 0.0));
+                let figures = [
+                    times.min,
+                    times.max,
+                    times.typical,
+                    times.mean,
+                    times.stdev,
+                    times.p99,
+                    times.p999,
+                    row.mpps,
+                    row.bytes_per_s,
+                ];
+                prop_assert!(
+                    figures.into_iter().flatten().all(|figure| figure.is_finite() && figure >= 0.0),
+                );
             }
         }
     }

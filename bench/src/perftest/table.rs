@@ -5,7 +5,8 @@ use std::fmt::Write as _;
 use super::parse::{Kind, Output, Row, Times};
 use crate::latency;
 
-/// Of a program that prints half of a round trip, twice what it prints.
+/// Returns the factor from printed times to whole round trips: 2 for a program that prints half of
+/// one.
 const fn factor(kind: Kind) -> f64 {
     match kind {
         Kind::HalfRoundTrip => 2.0,
@@ -23,7 +24,7 @@ fn name(output: &Output) -> String {
     format!("{} ({}{doubled})", output.title, place.join(", "))
 }
 
-fn told(figure: Option<f64>, factor: f64) -> String {
+fn figure_text(figure: Option<f64>, factor: f64) -> String {
     figure.map_or_else(
         || "–".to_owned(),
         |figure| format!("{:.2}", figure * factor),
@@ -39,14 +40,14 @@ pub fn table(outputs: &[Output], ours: Option<&latency::Results>, unread: &[Stri
         let _ = writeln!(
             out,
             " {bytes:<7} {count:<14} {:<14} {:<12} {:<16} {:<14} {:<16} {:<22} {:<22}  {side}",
-            told(times.min, factor),
-            told(times.max, factor),
-            told(times.typical, factor),
-            told(times.mean, factor),
+            figure_text(times.min, factor),
+            figure_text(times.max, factor),
+            figure_text(times.typical, factor),
+            figure_text(times.mean, factor),
             // Of a sum of two the deviation would be another; nothing is made up.
-            told(times.stdev.filter(|_| factor == 1.0), factor),
-            told(times.p99, factor),
-            told(times.p999, factor)
+            figure_text(times.stdev.filter(|_| factor == 1.0), factor),
+            figure_text(times.p99, factor),
+            figure_text(times.p999, factor)
         );
     };
     for (ours, figures) in ours
@@ -92,8 +93,8 @@ pub fn table(outputs: &[Output], ours: Option<&latency::Results>, unread: &[Stri
             " {:<7} {:<14} {:<14} {:<12}  {}",
             row.bytes,
             row.iterations,
-            told(row.mpps, 1.0),
-            told(row.bytes_per_s, 1e-6),
+            figure_text(row.mpps, 1.0),
+            figure_text(row.bytes_per_s, 1e-6),
             name(output)
         );
     }
@@ -108,14 +109,16 @@ pub fn table(outputs: &[Output], ours: Option<&latency::Results>, unread: &[Stri
             if matches!(ours.setup.pacing, latency::Pacing::Open { .. }) {
                 let _ = writeln!(
                     out,
-                    "# NOT COMPARABLE: ours answered to a schedule, perftest's ask one after the other; measure ours with `latency --ping-pong`"
+                    "# NOT COMPARABLE: ours used a schedule, perftest sends requests one after the \
+                     other; measure ours with `latency --ping-pong`"
                 );
             }
         }
         None => {
             let _ = writeln!(
                 out,
-                "# none of ours: `covalent-bench latency --ping-pong --results DIR`, then --beside DIR"
+                "# none of ours: `covalent-bench latency --ping-pong --results DIR`, then --beside \
+                 DIR"
             );
         }
     }
@@ -150,11 +153,15 @@ fn rated(outputs: &[Output]) -> impl Iterator<Item = (&Output, &Row)> {
 
 /// The section of the page.
 pub fn section(outputs: &[Output]) -> String {
-    let mut out = "\n## perftest on other machines\n\nWhat perftest printed elsewhere, told as whole round trips: not measured here, and so compared with nothing here.\n".to_owned();
+    let mut out = "\n## perftest on other machines\n\n\
+                   Output of perftest on other machines, as whole round trips. It was not\n\
+                   measured here, so it has no comparison here.\n"
+        .to_owned();
     if timed(outputs).next().is_some() {
         let _ = writeln!(
             out,
-            "\n| | bytes | iterations | min µs | typical | mean | p99 | p99.9 | max |\n|---|---:|---:|---:|---:|---:|---:|---:|---:|"
+            "\n| | bytes | iterations | min µs | typical | mean | p99 | p99.9 | max \
+             |\n|---|---:|---:|---:|---:|---:|---:|---:|---:|"
         );
     }
     for (output, row, times) in timed(outputs) {
@@ -165,12 +172,12 @@ pub fn section(outputs: &[Output]) -> String {
             name(output),
             row.bytes,
             row.iterations,
-            told(times.min, factor),
-            told(times.typical, factor),
-            told(times.mean, factor),
-            told(times.p99, factor),
-            told(times.p999, factor),
-            told(times.max, factor)
+            figure_text(times.min, factor),
+            figure_text(times.typical, factor),
+            figure_text(times.mean, factor),
+            figure_text(times.p99, factor),
+            figure_text(times.p999, factor),
+            figure_text(times.max, factor)
         );
     }
     if rated(outputs).next().is_some() {
@@ -186,8 +193,8 @@ pub fn section(outputs: &[Output]) -> String {
             name(output),
             row.bytes,
             row.iterations,
-            told(row.mpps, 1.0),
-            told(row.bytes_per_s, 1e-6)
+            figure_text(row.mpps, 1.0),
+            figure_text(row.bytes_per_s, 1e-6)
         );
     }
     out
@@ -204,7 +211,7 @@ mod tests {
         let line = table
             .lines()
             .find(|line| line.contains("Send Latency Test") && line.starts_with(" 64 "))
-            .expect("told");
+            .expect("reported");
         let words: Vec<&str> = line.split_whitespace().collect();
         assert_eq!(
             words[2..9],
@@ -233,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn what_could_not_be_read_is_told() {
+    fn unread_lines_are_reported() {
         let table = table(&[], None, &["x.txt:7".to_owned()]);
         assert!(
             table.contains("x.txt:7") && table.contains("none of ours"),

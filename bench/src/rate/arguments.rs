@@ -9,7 +9,7 @@ use crate::{against::Against, arguments::Wire};
 /// Receiving from a virtual cable.
 #[derive(Debug, Args)]
 pub struct Rate {
-    /// Whom to compare with.
+    /// Peers to compare with.
     #[command(flatten)]
     pub against: Against,
     /// How it is measured.

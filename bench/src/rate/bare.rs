@@ -14,11 +14,12 @@ use crate::{
     cores::pin,
 };
 
-/// How long a lane of `covalentd` lets frames of a stream gather.
-pub const GATHER: Duration = Duration::from_micros(5);
+/// How long a lane of `covalentd` waits to coalesce the frames of a stream.
+pub const COALESCE: Duration = Duration::from_micros(5);
 
-/// One slice of it; after a look that found frames but no whole burst it waits for `gather` before the next.
-pub fn slice(turn: &Turn<'_>, gather: Option<Duration>) -> Result<Slice> {
+/// Runs one slice. After a poll that returns frames but less than a burst, it waits for `coalesce`
+/// before the next poll.
+pub fn slice(turn: &Turn<'_>, coalesce: Option<Duration>) -> Result<Slice> {
     turn.receive_while_sending(|ready, over| {
         turn.stage.b.enter()?;
         pin(turn.cores.far)?;
@@ -29,10 +30,10 @@ pub fn slice(turn: &Turn<'_>, gather: Option<Duration>) -> Result<Slice> {
         while !over.load(Ordering::Relaxed) {
             let found = steered.socket.receive(|_| {});
             frames += found as u64;
-            if let Some(gather) = gather
+            if let Some(coalesce) = coalesce
                 && (1..BURST as usize).contains(&found)
             {
-                let until = Instant::now() + gather;
+                let until = Instant::now() + coalesce;
                 while Instant::now() < until {
                     hint::spin_loop();
                 }

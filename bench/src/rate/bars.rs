@@ -1,4 +1,5 @@
-//! A run as bars: one group for each size of frames, one bar for each contestant, its spread as a line.
+//! A run as a bar chart: one group per frame size, one bar per contestant, with its spread as a
+//! line.
 
 use anyhow::{Result, anyhow};
 use plotters::{
@@ -26,8 +27,8 @@ const GAP: usize = 1;
 
 const FONT: &str = "sans-serif";
 
-/// Colours that people with any colour vision tell apart (Okabe and Ito).
-const COLOURS: [RGBColor; 8] = [
+/// Colors that are distinguishable with any color vision (Okabe and Ito).
+const COLORS: [RGBColor; 8] = [
     RGBColor(213, 94, 0),
     RGBColor(0, 0, 0),
     RGBColor(0, 114, 178),
@@ -39,7 +40,7 @@ const COLOURS: [RGBColor; 8] = [
 ];
 
 // No two contestants look alike.
-const _: () = assert!(ALL.len() <= COLOURS.len());
+const _: () = assert!(ALL.len() <= COLORS.len());
 
 /// Draws it.
 pub fn bars(results: &Results, title: &str) -> Result<String> {
@@ -90,10 +91,10 @@ fn draw(
             let start = (at_size * group + at) as f64 + GAP as f64 / 2.0;
             let (middle, mpps) = (start + 0.5, &figure.mpps);
             let bar = [(start + 0.08, 0.0), (start + 0.92, mpps.median)];
-            chart.draw_series([Rectangle::new(bar, colour(at).filled())])?;
+            chart.draw_series([Rectangle::new(bar, color(at).filled())])?;
             let spread = [(middle, mpps.min), (middle, mpps.max)];
-            let grey = RGBColor(120, 120, 120).stroke_width(2);
-            chart.draw_series([PathElement::new(spread, grey)])?;
+            let gray = RGBColor(120, 120, 120).stroke_width(2);
+            chart.draw_series([PathElement::new(spread, gray)])?;
             let style = TextStyle::from((FONT, 11).into_font());
             let place = (start + 0.1, mpps.max + high * 0.05);
             chart.draw_series([Text::new(short(mpps.median), place, style)])?;
@@ -103,7 +104,7 @@ fn draw(
         let y = 60 + 24 * at as i32;
         right.draw(&Rectangle::new(
             [(8, y - 6), (22, y + 6)],
-            colour(at).filled(),
+            color(at).filled(),
         ))?;
         let words = if *name == OURS {
             format!("{name} (into a pipe)")
@@ -117,11 +118,11 @@ fn draw(
     Ok(())
 }
 
-fn colour(at: usize) -> RGBColor {
-    COLOURS[at % COLOURS.len()]
+fn color(at: usize) -> RGBColor {
+    COLORS[at % COLORS.len()]
 }
 
-/// Who was measured at some size, in the order of the contestants.
+/// Returns the contestants that were measured at some size, in their order.
 fn names(results: &Results) -> Vec<&str> {
     results
         .contestants
@@ -157,7 +158,7 @@ mod tests {
             assert!(svg.contains(words), "{words:?} is not in the plot");
         }
         assert!(!svg.contains("dpdk-af_packet"), "it was not measured");
-        let filled = |colour: &str| svg.matches(&format!("fill=\"{colour}\"")).count();
+        let filled = |color: &str| svg.matches(&format!("fill=\"{color}\"")).count();
         // A bar at each size and one in the legend.
         assert_eq!((filled("#D55E00"), filled("#009E73")), (3, 2));
     }

@@ -1,4 +1,4 @@
-//! Who takes part.
+//! The contestants.
 
 use anyhow::Result;
 
@@ -18,19 +18,19 @@ use crate::{
     streams::Description,
 };
 
-/// Whom the goals are about.
+/// The contestant that the goals apply to.
 pub const OURS: &str = "covalent-port";
 
-/// What they are measured by.
+/// The reference of the goals.
 pub const BARE: &str = "af_xdp";
 
-/// The same, letting frames gather.
+/// The same, with coalescing.
 pub const BARE_GATHERING: &str = "af_xdp-gathering";
 
-/// What a busy poll of DPDK's driver takes at most unless told otherwise.
+/// Default budget of a busy poll of DPDK's driver.
 const BUSY_BUDGET: u32 = 64;
 
-/// All of them, in the order in which they are told.
+/// All contestants, in the order of the output.
 pub const ALL: [Contestant; 8] = [
     Contestant::Lane,
     Contestant::Bare,
@@ -42,10 +42,10 @@ pub const ALL: [Contestant; 8] = [
     Contestant::Dpdk(Driver::Packet),
 ];
 
-/// Those whom `--against` names, and ours.
+/// Returns the contestants that `--against` names, and ours.
 ///
 /// # Errors
-/// A name that nobody here has.
+/// No contestant has a given name.
 pub fn chosen(wanted: &[String]) -> Result<Vec<Contestant>> {
     let candidates = ALL.map(|contestant| Candidate {
         name: contestant.name(),
@@ -65,7 +65,7 @@ pub enum Contestant {
     Lane,
     /// An AF_XDP socket and nothing around it.
     Bare,
-    /// The same, letting frames gather between two looks.
+    /// The same, with a pause between two polls to coalesce frames.
     BareGathering,
     /// DPDK.
     Dpdk(Driver),
@@ -74,7 +74,7 @@ pub enum Contestant {
 }
 
 impl Contestant {
-    /// What it is called in results.
+    /// Returns its name in results.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Lane => OURS,
@@ -85,7 +85,7 @@ impl Contestant {
         }
     }
 
-    /// What it is, or why it cannot take part.
+    /// Returns its description, or the reason why it cannot take part.
     pub fn describe(self, turn: &Turn<'_>) -> Result<Description> {
         let slots = turn.ring_slots;
         let of_this_program = |what: &str, tuning: String| Description {
@@ -97,31 +97,39 @@ impl Contestant {
         match self {
             Self::Dpdk(driver) => driver.describe(turn),
             Self::Lane => Ok(of_this_program(
-                "a lane of covalentd copies each frame into a pipe, and an application looks at a byte of it there",
+                "a lane of covalentd copies each frame into a pipe, and an application looks at a \
+                 byte of it there",
                 format!(
-                    "rings of {slots} descriptors, bursts of {BURST}, lane polling; pipe of {} KiB, bound to every frame and emptied each {} ms",
+                    "rings of {slots} descriptors, bursts of {BURST}, lane polling; pipe of {} \
+                     KiB, bound to every frame and emptied each {} ms",
                     lane::PIPE_BYTES >> 10,
-                    lane::APPLICATION_PACE.as_millis()
+                    lane::APPLICATION_INTERVAL.as_millis()
                 ),
             )),
             Self::Bare => Ok(of_this_program(
-                "an AF_XDP socket that counts descriptors, gives the chunks back and looks at no frame; covalentd's XDP program before it",
+                "an AF_XDP socket that counts descriptors, gives the chunks back and looks at no \
+                 frame; covalentd's XDP program before it",
                 format!("rings of {slots} descriptors, bursts of {BURST}, polling without a pause"),
             )),
             Self::BareGathering => Ok(of_this_program(
-                "the same, which looks at its ring no sooner than some time after it found frames, as a lane does in a stream",
+                "the same, which looks at its ring no sooner than some time after it found frames, \
+                 as a lane does in a stream",
                 format!(
-                    "rings of {slots} descriptors, bursts of {BURST}, polling, {} µs between two looks",
-                    bare::GATHER.as_micros()
+                    "rings of {slots} descriptors, bursts of {BURST}, polling, {} µs between two \
+                     looks",
+                    bare::COALESCE.as_micros()
                 ),
             )),
             Self::PacketRing => Ok(Description {
-                version: format!("Linux {}", Host::look().kernel),
+                version: format!("Linux {}", Host::observed().kernel),
                 ..of_this_program(
-                    "a TPACKET_V3 ring of a kernel AF_PACKET socket, without an XDP program: the kernel copies each frame into the ring and \
-                     then drops it in its network stack; the receiver walks over the headers and looks at no frame",
+                    "a TPACKET_V3 ring of a kernel AF_PACKET socket, without an XDP program: the \
+                     kernel copies each frame into the ring and \
+                     then drops it in its network stack; the receiver walks over the headers and \
+                     looks at no frame",
                     format!(
-                        "ring of {} KiB in blocks of {} KiB, handed over when full or after {} ms, polling",
+                        "ring of {} KiB in blocks of {} KiB, handed over when full or after {} ms, \
+                         polling",
                         packet_ring::ring_bytes(slots) >> 10,
                         ring::BLOCK_BYTES >> 10,
                         ring::BLOCK_PATIENCE_MS
@@ -139,7 +147,7 @@ impl Contestant {
                 (slice, Some(running))
             }
             Self::Bare => (bare::slice(turn, None)?, None),
-            Self::BareGathering => (bare::slice(turn, Some(bare::GATHER))?, None),
+            Self::BareGathering => (bare::slice(turn, Some(bare::COALESCE))?, None),
             Self::Dpdk(driver) => (driver.slice(turn)?, None),
             Self::PacketRing => (packet_ring::slice(turn)?, None),
         })

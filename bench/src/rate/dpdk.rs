@@ -1,6 +1,7 @@
-//! DPDK: one `dpdk-testpmd` that receives and forgets, by its driver for AF_XDP or the one for AF_PACKET.
+//! DPDK: one `dpdk-testpmd` that receives and drops, with its AF_XDP or its AF_PACKET driver.
 //!
-//! Like the others it has the interface only for its slice: only one can have its XDP program there.
+//! Like the other contestants it uses the interface only during its slice: only one can attach its
+//! XDP program there.
 
 use anyhow::{Context, Result, ensure};
 use covalent_ebpf::{AttachPoint, attached_programs};
@@ -15,13 +16,13 @@ use crate::{
 /// Memory of the process, in MiB.
 const MEMORY_MIB: u64 = 96;
 
-/// What is reserved besides, in MiB: others who start meanwhile take huge pages too.
+/// Additional reservation in MiB: other processes that start meanwhile take huge pages too.
 const SPARE_MIB: u64 = 32;
 
 /// Size of its pages, in MiB.
 const PAGE_MIB: u64 = 2;
 
-/// Its buffers: twice and more what rings of the default size hold.
+/// Its buffers: more than twice the capacity of rings of the default size.
 const MBUFS: u32 = 16_384;
 
 /// Which driver, and how it is set.
@@ -31,14 +32,15 @@ pub enum Driver {
     Xdp,
     /// The same, and the headers of each frame are looked at.
     XdpLooking,
-    /// `net_af_xdp` with its default of asking the kernel to receive on the receiver's own core, this many packets at a time.
+    /// `net_af_xdp` with its default busy polling: the kernel receives on the receiver's own core,
+    /// this many packets at a time.
     XdpBusyPoll(u32),
     /// `net_af_packet`.
     Packet,
 }
 
 impl Driver {
-    /// What it is called in results.
+    /// Returns its name in results.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Xdp => "dpdk-af_xdp",
@@ -51,17 +53,20 @@ impl Driver {
     /// Huge pages of 2 MiB that it needs.
     pub const PAGES: u64 = (MEMORY_MIB + SPARE_MIB) / PAGE_MIB;
 
-    /// What it is.
+    /// Returns its description.
     pub const fn what(self) -> &'static str {
         match self {
             Self::Xdp => {
-                "DPDK net_af_xdp without busy polling; its mbufs are the packet memory, so it copies nothing itself"
+                "DPDK net_af_xdp without busy polling; its mbufs are the packet memory, so it \
+                 copies nothing itself"
             }
             Self::XdpLooking => {
-                "the same, looking at the headers of each frame, as the application of a pipe looks at a byte of each"
+                "the same, looking at the headers of each frame, as the application of a pipe \
+                 looks at a byte of each"
             }
             Self::XdpBusyPoll(_) => {
-                "DPDK net_af_xdp with preferred busy polling, its default: the kernel may receive on the receiver's core"
+                "DPDK net_af_xdp with preferred busy polling, its default: the kernel may receive \
+                 on the receiver's core"
             }
             Self::Packet => {
                 "DPDK net_af_packet: a TPACKET_V2 ring from which each frame is copied into an mbuf"
@@ -69,7 +74,7 @@ impl Driver {
         }
     }
 
-    /// What it is, or why it cannot take part.
+    /// Returns its description, or the reason why it cannot take part.
     pub fn describe(self, turn: &Turn<'_>) -> Result<Description> {
         Ok(Description {
             what: self.what().to_owned(),
@@ -78,7 +83,8 @@ impl Driver {
                 "forwarding mode {}; bursts of {BURST}, {MBUFS} mbufs, {PAGE_MIB} MiB pages",
                 match self {
                     Self::XdpLooking =>
-                        "icmpecho, which frees the mbuf of each frame that asks for no echo or address",
+                        "icmpecho, which frees the mbuf of each frame that is no request for an \
+                         echo or an address",
                     _ => "rxonly, which frees each mbuf and looks at none",
                 }
             ),
@@ -128,7 +134,8 @@ impl Driver {
 
     /// One slice of it.
     pub fn slice(self, turn: &Turn<'_>) -> Result<Slice> {
-        // Only for its slice: in others' the kernel would give such pages to whoever asks.
+        // Reserve the pages only for its slice: in other slices the kernel would give them to any
+        // process.
         let _pages = HugePages::reserve(Self::PAGES)?;
         let folder = tempfile::tempdir().context("making a folder")?;
         let mut testpmd = turn.stage.b.within(|| {
@@ -138,11 +145,12 @@ impl Driver {
             self.ensure_native()?;
             Ok(testpmd)
         })?;
-        testpmd.tell("start")?;
-        turn.look_around_sending(|| Ok((testpmd.packets_received()?, testpmd.cpu_seconds()?)))
+        testpmd.send_command("start")?;
+        turn.read_around_sending(|| Ok((testpmd.packets_received()?, testpmd.cpu_seconds()?)))
     }
 
-    /// The driver takes whatever mode it gets; only that of the others is comparable.
+    /// Checks for native mode. The driver accepts any mode, but only the mode of the other
+    /// contestants is comparable.
     pub fn ensure_native(self) -> Result<()> {
         if self == Self::Packet {
             return Ok(());

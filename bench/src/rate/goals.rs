@@ -19,10 +19,11 @@ struct Goal {
 
 const SMALL: Size = Size::Bytes(64);
 
-/// DPDK's driver, as it comes and as it is better here, looking at no frame: the better of both counts.
+/// DPDK's driver with its default and with its better setting, without reading frames. The better
+/// one counts.
 const DPDK: &[&str] = &["dpdk-af_xdp", "dpdk-af_xdp-busy"];
 
-/// DPDK's driver doing for a frame what the application of a pipe does.
+/// DPDK's driver with the same work per frame as a pipe's application.
 const DPDK_LOOKING: &[&str] = &["dpdk-af_xdp-looking"];
 
 const GOALS: [Goal; 6] = [
@@ -70,7 +71,7 @@ const GOALS: [Goal; 6] = [
     },
 ];
 
-/// What became of a goal that could be measured.
+/// The verdict on a goal whose sides were measured.
 ///
 /// The names of these fields are stable: other programs read them.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -89,15 +90,15 @@ pub struct Verdict {
     pub unit: String,
     /// The part of the peer's rate that ours reaches.
     pub ratio: f64,
-    /// The part that is asked for.
+    /// The required fraction.
     pub at_least: f64,
-    /// How many times better than the goal asks: 1 is just at the goal, less is missed.
+    /// The result relative to the goal: 1 is exactly the goal, less is a miss.
     pub margin: f64,
     /// Whether it is met.
     pub met: bool,
 }
 
-/// Judges a run by each goal whose sides were measured.
+/// Returns the verdicts for the goals whose sides were measured.
 pub fn judge(results: &Results) -> Vec<Verdict> {
     GOALS
         .iter()

@@ -1,4 +1,5 @@
-//! A lane of a real `covalentd`, which copies each frame into a pipe, and an application that takes it from there.
+//! A lane of a real `covalentd`, which copies each frame into a pipe, and an application that
+//! receives from it.
 
 use std::{
     sync::atomic::Ordering,
@@ -20,7 +21,7 @@ use crate::{
 pub const PIPE_BYTES: u64 = 4 << 20;
 
 /// How often the application empties its pipe.
-pub const APPLICATION_PACE: Duration = Duration::from_millis(1);
+pub const APPLICATION_INTERVAL: Duration = Duration::from_millis(1);
 
 /// How the daemon of a slice ran.
 #[derive(Debug, Clone)]
@@ -65,7 +66,7 @@ pub fn slice(turn: &Turn<'_>) -> Result<(Slice, Running)> {
                 frames += batch.iter().filter(|frame| turn.load.touch(frame)).count() as u64;
                 batch.free_all();
             }
-            thread::sleep(APPLICATION_PACE);
+            thread::sleep(APPLICATION_INTERVAL);
         }
         let lane = cpu_time(node.pid())?.saturating_sub(lane_before);
         Ok(Received {

@@ -1,8 +1,9 @@
-//! What is sent.
+//! The frames to send.
 
 use crate::streams::{Mix, Size};
 
-/// EtherType of frames of one size (IEEE 802 "local experimental 2"): not that of links, so that they go to pipes.
+/// EtherType of frames of one size (IEEE 802 "local experimental 2"). It differs from the links'
+/// EtherType, so the frames go to pipes.
 const ETHERTYPE: u16 = 0x88b6;
 
 /// Of a small frame, in bytes without FCS.
@@ -14,7 +15,7 @@ const FRAME_BYTES_MAX: usize = 1514;
 /// The byte of each frame that an application looks at.
 const TOUCHED: usize = 8;
 
-/// Frames to be sent over and over, all of which a receiver asks for.
+/// Frames that are sent repeatedly. The receivers are bound to all of them.
 #[derive(Debug)]
 pub struct Load {
     /// How large they are.
@@ -79,7 +80,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_the_cable_does_not_take_is_left_out_of_the_mix() {
+    fn frames_too_long_for_the_cable_are_left_out_of_the_mix() {
         let mix = |lengths: &[usize]| Mix {
             origin: String::new(),
             frames: lengths.iter().map(|&length| vec![3; length]).collect(),

@@ -1,15 +1,19 @@
-//! Frames from a virtual cable: into a pipe, against receivers that do less and receivers that do the same by other means.
+//! Frames from a virtual cable into a pipe, against receivers that do less and receivers that do
+//! the same by other means.
 //!
 //! ```text
 //!   sender ─► a0 ══ veth ══► b0, the kernel ─┬─► covalentd's lane ─► pipe ─► application
-//!   (near core)      (near core)             ├─► a bare AF_XDP socket, DPDK's driver, an AF_PACKET ring
+//!   (near core)      (near core)             ├─► bare AF_XDP socket, DPDK's driver, AF_PACKET ring
 //!                                            └   (far core)
 //! ```
-//! The same sender offers each as much as it can: it calls the kernel, which carries the frames over to `b0` and into the receiver's ring
-//! before it returns. So the sender's core does the kernel's work for both ends of the cable, and the receiver's core what the receiver
-//! adds. What is not received is lost, and only what arrived counts: at the receiver, or in the hands of the application.
+//! The same sender offers each receiver the maximum load. The sender calls the kernel, which moves
+//! the frames to `b0` and into the receiver's ring before the call returns. The sender's core thus
+//! does the kernel's work for both ends of the cable, and the receiver's core does only the
+//! receiver's own work. Frames that are not received are lost. Only arrived frames count: at the
+//! receiver, or at the application.
 //!
-//! All take turns, size by size and round by round, each alone on the cable; medians are compared, and only within one run.
+//! All contestants take turns, size by size and round by round, each alone on the cable. The suite
+//! compares medians, and only within one run.
 
 mod arguments;
 pub mod bare;
@@ -50,13 +54,13 @@ pub use load::Load;
 pub use section::section;
 pub use turn::{BURST, Slice, Turn};
 
-/// Measures everybody in turn; whether every goal that could be measured is met.
+/// Measures all contestants in turn. Returns whether every goal that could be measured is met.
 pub fn measure(options: &Rate) -> Result<bool> {
     let wire = &options.wire;
     let contestants = contestant::chosen(&options.against.against)?;
     let daemon = find_daemon(wire.covalentd.as_deref())?;
     let began_unix_ms = now_unix_ms();
-    let (host, watch, cores) = (Host::look(), Watch::begin()?, Cores::choose()?);
+    let (host, watch, cores) = (Host::observed(), Watch::begin()?, Cores::choose()?);
     let (loads, mix) = loads(options)?;
     let stage = Stage::build(1, 1)?;
     let turns: Vec<Turn<'_>> = loads
@@ -75,9 +79,9 @@ pub fn measure(options: &Rate) -> Result<bool> {
         .map(|contestant| Player::new(contestant, &turns[0]))
         .collect();
     let mut rounds = 0;
-    while wire.repeats.goes_on(rounds, medians(&players).iter()) {
+    while wire.repeats.continues(rounds, medians(&players).iter()) {
         rounds += 1;
-        // Nobody may be reading; that is no reason to end.
+        // Ignore the error: a closed stderr is no reason to stop.
         let _ = writeln!(std::io::stderr(), "round {rounds}");
         for turn in &turns {
             for player in &mut players {
@@ -111,7 +115,7 @@ pub fn measure(options: &Rate) -> Result<bool> {
         goals: Vec::new(),
     };
     results.goals = goals::judge(&results);
-    results.tell(&options.wire.output)?;
+    results.report(&options.wire.output)?;
     Ok(ours_held(&results.contestants)
         && results.goals.iter().all(|verdict| verdict.met)
         && results.settled().is_within())
@@ -126,7 +130,7 @@ fn medians(players: &[Player]) -> Vec<Summary> {
         .collect()
 }
 
-/// What is sent, and where the mix is from.
+/// Returns the frames to send, and the source of the mix.
 fn loads(options: &Rate) -> Result<(Vec<Load>, String)> {
     let mix = Mix::load(options.captures.as_deref())?;
     let mixed = Load::mix(&mix);
@@ -148,7 +152,7 @@ fn loads(options: &Rate) -> Result<(Vec<Load>, String)> {
     Ok((loads, words))
 }
 
-/// Who takes part, and what they came to.
+/// A contestant and its results.
 struct Player {
     contestant: Contestant,
     entry: Entry,

@@ -1,4 +1,5 @@
-//! A kernel `AF_PACKET` ring: each frame is copied into it on its way into the kernel's network stack, which then drops it.
+//! A kernel `AF_PACKET` ring: the kernel copies each frame into it and then drops the frame in its
+//! network stack.
 
 use std::sync::atomic::Ordering;
 
@@ -13,7 +14,8 @@ use crate::{
 /// Memory for each descriptor that other receivers have: a chunk of packet memory.
 const CHUNK_BYTES: u32 = 2048;
 
-/// Bytes of the ring: as much as other receivers have, but at least two blocks, for the kernel and the receiver take turns.
+/// Returns the bytes of the ring: as much as other receivers have, but at least two blocks, because
+/// the kernel and the receiver alternate.
 pub fn ring_bytes(ring_slots: u32) -> u32 {
     (ring_slots * CHUNK_BYTES).max(2 * BLOCK_BYTES)
 }
@@ -43,7 +45,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_ring_has_the_memory_of_the_others_in_whole_blocks() {
+    fn the_packet_ring_has_the_same_memory_in_whole_blocks() {
         assert_eq!(ring_bytes(2048), 4 << 20);
         assert_eq!(ring_bytes(64), 2 * BLOCK_BYTES);
         assert_eq!(ring_bytes(32_768) % BLOCK_BYTES, 0);

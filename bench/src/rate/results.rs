@@ -1,4 +1,5 @@
-//! What was measured, for programs, and to make a table, a plot and a section of the page from.
+//! The measured results. Other programs read them, and the table, the plot and a section of the
+//! page are made from them.
 
 use covalent_verbs::status::PortMode;
 use serde::{Deserialize, Serialize};
@@ -25,11 +26,11 @@ pub struct Results {
     pub host: Host,
     /// How.
     pub setup: Setup,
-    /// Who took part, and who did not and why.
+    /// The contestants that took part, and those that did not, with the reason.
     pub contestants: Vec<Entry>,
-    /// What each was measured at.
+    /// The figures of each contestant.
     pub figures: Vec<Figure>,
-    /// What the figures come to.
+    /// The verdicts on the goals.
     pub goals: Vec<Verdict>,
 }
 
@@ -52,8 +53,8 @@ pub struct Setup {
     pub receiver_core: usize,
     /// The application's core; the same where there are only two.
     pub application_core: usize,
-    /// The mode of the daemon's port as it read it back. The others are bound with the same flags to the same interface, and DPDK's
-    /// program is checked to be in native mode.
+    /// The mode of the daemon's port, as the daemon reads it back. The other contestants bind with
+    /// the same flags to the same interface. DPDK's program is checked to be in native mode.
     pub mode: Option<PortMode>,
     /// The daemon's command line.
     pub daemon: Vec<String>,
@@ -61,16 +62,16 @@ pub struct Setup {
     pub mix: String,
 }
 
-/// What a contestant was measured at with frames of one size.
+/// The figures of a contestant for frames of one size.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Figure {
-    /// Whose.
+    /// The contestant.
     pub contestant: String,
     /// Size of the frames.
     pub size: Size,
     /// Millions of frames a second that arrived.
     pub mpps: Summary,
-    /// Median of what was offered, in the same unit.
+    /// Median of the offered rate, in the same unit.
     pub offered_mpps: f64,
     /// Of all slices, the share of frames that were sent and did not arrive.
     pub lost: f64,
@@ -122,7 +123,7 @@ impl Results {
         Settled::of(setup.rounds, setup.spread_max, figures)
     }
 
-    /// What a contestant was measured at.
+    /// Returns the figure of a contestant.
     pub fn figure(&self, contestant: &str, size: Size) -> Option<&Figure> {
         self.figures
             .iter()
@@ -149,7 +150,7 @@ impl Results {
     }
 }
 
-/// A run for tests: everybody but one of DPDK's drivers.
+/// A run for tests: all contestants except one of DPDK's drivers.
 #[cfg(test)]
 pub fn example() -> Results {
     use crate::streams::Description;

@@ -14,14 +14,15 @@ use crate::{
     cell,
     kept::Kept as _,
     plot_files,
-    streams::{short, told_command},
+    streams::{printed_command, short},
 };
 
 const PLOT: &str = "rate.svg";
 
 const TITLE: &str = "Frames from a virtual cable into a pipe";
 
-/// The section from the last result beside `results`, and its plot in the folder of `page`: its name without the extension.
+/// Builds the section from the last result beside `results`. Its plot goes to the plot folder of
+/// `page`: its name without the extension.
 pub fn section(results: &Path, page: &Path) -> Result<String> {
     let last = Results::last_beside(results)?;
     let folder = page.with_extension("");
@@ -64,10 +65,13 @@ fn head(out: &mut String, results: &Results) {
     } = setup;
     let _ = writeln!(
         out,
-        "One sender on core {} offers each receiver as much as it can, over the same veth pair between two network namespaces. The kernel carries each frame\n\
-         into the receiver's ring on the sender's core, within the sender's call; on core {} is what the receiver does. All took turns {rounds}\n\
-         times, {slice_ms} ms each; figures are medians of what arrived, compared only within this run.\n\n\
-         | | |\n|---|---|",
+        "One sender on core {} offers each receiver as much as it can, over the same veth pair\n\
+         between two network namespaces. The kernel delivers each frame into the receiver's\n\
+         ring within the sender's call, on the sender's core. The receiver's own work runs on\n\
+         core {}. All take turns {rounds} times, {slice_ms} ms each. Figures are medians of\n\
+         the received frames, and are comparable only within this run.\n\n\
+         | | |\n\
+         |---|---|",
         setup.sender_core, setup.receiver_core
     );
     let application = if results.shares_core() {
@@ -79,10 +83,11 @@ fn head(out: &mut String, results: &Results) {
         format!("core {}, alone", setup.application_core)
     };
     let mode = setup.mode.as_ref().map_or_else(
-        || "not told".to_owned(),
+        || "unknown".to_owned(),
         |mode| {
             format!(
-                "{} XDP, {}, need_wakeup {}, {} queue, pages of {} bytes; DPDK's is native and copies too, with pages of 2 MiB",
+                "{} XDP, {}, need_wakeup {}, {} queue, pages of {} bytes; DPDK's is native and \
+                 copies too, with pages of 2 MiB",
                 mode.xdp,
                 if mode.zero_copy { "zero-copy" } else { "copy" },
                 mode.need_wakeup,
@@ -104,7 +109,7 @@ fn head(out: &mut String, results: &Results) {
         ("application of the pipe", application),
         ("mix of frames", setup.mix.clone()),
         ("medians", results.settled().words()),
-        ("measured", format!("`{}`", told_command(&host.command))),
+        ("measured", format!("`{}`", printed_command(&host.command))),
     ];
     for (name, value) in rows {
         let _ = writeln!(out, "| {name} | {value} |");
@@ -112,14 +117,16 @@ fn head(out: &mut String, results: &Results) {
     daemon(out, &setup.daemon);
 }
 
-/// The daemon's configuration without the places of the run. The last word of its command line in a result is what the file says, its lines joined.
+/// Prints the daemon's configuration without the paths of the run. The last word of its command
+/// line in a result holds the configuration file, with its lines joined.
 fn daemon(out: &mut String, command: &[String]) {
     let Some(configuration) = command.last() else {
         return;
     };
     let _ = writeln!(
         out,
-        "\nThe daemon ran as `covalentd --config FILE` with this file, whose folders are left out:\n\n```toml"
+        "\nThe daemon ran as `covalentd --config FILE` with this file, without its folders:\n\n\
+         ```toml"
     );
     let settings = configuration
         .split("; ")
@@ -134,7 +141,8 @@ fn figures(out: &mut String, results: &Results) {
     for size in results.sizes() {
         let _ = writeln!(
             out,
-            "| {size} | Mpps | of bare | offered | lost | sender's core | receiver's core | application |\n|---|---:|---:|---:|---:|---:|---:|---:|"
+            "| {size} | Mpps | of bare | offered | lost | sender's core | receiver's core | \
+             application |\n|---|---:|---:|---:|---:|---:|---:|---:|"
         );
         for entry in &results.contestants {
             let name = if entry.name == OURS {
@@ -213,16 +221,19 @@ mod tests {
     use crate::rate::results::example;
 
     #[test]
-    fn the_section_tells_who_was_better_and_who_was_not_there() {
+    fn the_section_names_the_better_side_and_the_absent_ones() {
         let section = text(Some(&example()), "performance");
         for words in [
             "## Frames from a virtual cable into a pipe",
             "(performance/rate.svg)",
-            "| mode of the AF_XDP sockets | native XDP, copy, need_wakeup true, 1 queue, pages of 4096 bytes;",
+            "| mode of the AF_XDP sockets | native XDP, copy, need_wakeup true, 1 queue, pages of \
+             4096 bytes;",
             "| application of the pipe | core 1, which it shares with the lane",
-            "| **covalent-port** | 0.990 (0.980–1.00) | 0.990 | 2.00 | 25.00 % | 1.00 | 0.95 | 0.05 |",
+            "| **covalent-port** | 0.990 (0.980–1.00) | 0.990 | 2.00 | 25.00 % | 1.00 | 0.95 | \
+             0.05 |",
             "| dpdk-af_packet | not measured | | | | | | |",
-            "| mix into a pipe: at least 0.97 of a bare AF_XDP receiver | **missed** | 0.800 | 0.800 Mpps | 1.00 Mpps | af_xdp |",
+            "| mix into a pipe: at least 0.97 of a bare AF_XDP receiver | **missed** | 0.800 | \
+             0.800 Mpps | 1.00 Mpps | af_xdp |",
             "| medians | 3 repeats; the widest spread is 20.0 % |",
             "- **dpdk-af_packet**: not measured: there is no dpdk-testpmd.",
             "  - `dpdk-af_xdp --go`",
@@ -233,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn an_application_with_a_core_of_its_own_is_told_so() {
+    fn an_application_with_its_own_core_is_shown_so() {
         let mut results = example();
         results.setup.application_core = 2;
         let section = text(Some(&results), "performance");
@@ -257,16 +268,16 @@ mod tests {
     }
 
     #[test]
-    fn without_a_result_it_says_so_and_an_old_plot_goes() {
+    fn without_a_result_the_section_reports_that_and_removes_an_old_plot() {
         let place = tempfile::tempdir().expect("a directory");
         let page = place.path().join("performance.md");
         let plot = place.path().join("performance/rate.svg");
         example().write_to(place.path()).expect("written");
-        let told = section(place.path(), &page).expect("a section");
-        assert!(told.contains("Mpps") && plot.exists());
+        let printed = section(place.path(), &page).expect("a section");
+        assert!(printed.contains("Mpps") && plot.exists());
         let nowhere = place.path().join("nothing/here");
-        let told = section(&nowhere, &page).expect("a section");
-        assert!(told.contains("Not measured: `covalent-bench rate"));
+        let printed = section(&nowhere, &page).expect("a section");
+        assert!(printed.contains("Not measured: `covalent-bench rate"));
         assert!(!plot.exists());
     }
 }

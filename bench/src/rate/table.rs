@@ -16,7 +16,8 @@ pub fn table(results: &Results) -> String {
     for size in results.sizes() {
         let _ = writeln!(
             out,
-            "frames from a virtual cable, {size} (Mpps, medians of {})\n  {:<26}{:>9}{:>9}{:>9}   cores: sender's + receiver's + application's",
+            "frames from a virtual cable, {size} (Mpps, medians of \
+             {})\n  {:<26}{:>9}{:>9}{:>9}   cores: sender's + receiver's + application's",
             setup.rounds, "", "arrived", "offered", "of bare"
         );
         for entry in &results.contestants {
@@ -61,7 +62,8 @@ pub fn table(results: &Results) -> String {
     };
     let _ = writeln!(
         out,
-        "  {}\n  rings of {}, bursts of {}; sender on core {}, receiver or lane on core {}, application on core {}{shared}\n  \
+        "  {}\n  rings of {}, bursts of {}; sender on core {}, receiver or lane on core {}, \
+         application on core {}{shared}\n  \
          {}; mix: {}",
         results.settled().words(),
         setup.ring_slots,
@@ -100,8 +102,10 @@ mod tests {
             "  covalent-port                 0.990     2.00    0.990   1.00 + 0.95 + 0.05\n",
             "  covalent-port                 0.800     2.00    0.800   1.00",
             "not measured: dpdk-af_packet: there is no dpdk-testpmd",
-            "✓ 64 B into a pipe: at least 0.97 of a bare AF_XDP receiver: 0.990 (0.990 against 1.00 Mpps of af_xdp)\n",
-            "never below DPDK's net_af_xdp: 0.900 (0.990 against 1.10 Mpps of dpdk-af_xdp-busy)  MISSED",
+            "✓ 64 B into a pipe: at least 0.97 of a bare AF_XDP receiver: 0.990 (0.990 against \
+             1.00 Mpps of af_xdp)\n",
+            "never below DPDK's net_af_xdp: 0.900 (0.990 against 1.10 Mpps of \
+             dpdk-af_xdp-busy)  MISSED",
             "  3 repeats; the widest spread is 20.0 %\n",
             "1 of 3 goals met; 3 not measured",
             "application on core 1 (shared with the lane)",

@@ -1,4 +1,4 @@
-//! One slice: the sender offers as much as it can, and a receiver counts.
+//! One slice: the sender offers the maximum load, and a receiver counts.
 
 use std::{
     path::Path,
@@ -28,27 +28,27 @@ pub const BURST: u32 = 64;
 /// How long after the sender's end the last frames may arrive.
 const AFTERMATH: Duration = Duration::from_millis(30);
 
-/// How often the sender looks after what is on its way then.
-const AFTERMATH_PACE: Duration = Duration::from_millis(1);
+/// Polling interval of the sender for the remaining frames.
+const AFTERMATH_INTERVAL: Duration = Duration::from_millis(1);
 
 /// Where and how a slice is measured: the same for all that take turns.
 #[derive(Debug, Clone, Copy)]
 pub struct Turn<'a> {
     /// The cable from `a0` to `b0`.
     pub stage: &'a Stage,
-    /// The sender is on the near core, whoever receives on the far one.
+    /// The near core for the sender, the far core for the receiver.
     pub cores: Cores,
     /// Descriptors in each ring, of both sides.
     pub ring_slots: u32,
     /// How long frames are sent.
     pub slice: Duration,
-    /// What is sent.
+    /// The frames to send.
     pub load: &'a Load,
     /// The daemon's program.
     pub daemon: &'a Path,
 }
 
-/// What one slice came to.
+/// The result of one slice.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Slice {
     /// Frames that the sender's ring took.
@@ -80,7 +80,7 @@ impl Slice {
     }
 }
 
-/// What a receiver had when the sender was done.
+/// The receiver's counts when the sender has finished.
 #[derive(Debug, Clone, Copy)]
 pub struct Received {
     /// Frames.
@@ -89,12 +89,12 @@ pub struct Received {
     pub cores: [f64; 2],
 }
 
-/// Tells, when dropped, that the receiver is ready.
+/// Signals on drop that the receiver is ready.
 pub struct Ready(#[expect(dead_code, reason = "its end is its message")] mpsc::Sender<()>);
 
 impl Turn<'_> {
-    /// Runs `receive` on a thread and sends for one slice as soon as it has dropped the [`Ready`] given to it. `receive` ends when the
-    /// flag is set.
+    /// Runs `receive` on a thread, and sends for one slice once `receive` has dropped its
+    /// [`Ready`]. `receive` returns when the flag is set.
     pub fn receive_while_sending(
         &self,
         receive: impl FnOnce(Ready, &AtomicBool) -> Result<Received> + Send,
@@ -103,7 +103,7 @@ impl Turn<'_> {
         let (ready, is_ready) = mpsc::channel();
         thread::scope(|scope| {
             let receiver = scope.spawn(|| receive(Ready(ready), &over));
-            // A receiver that failed drops it too, and then tells why when it is joined.
+            // A failed receiver also drops it. Its error is returned when it is joined.
             let _ = is_ready.recv();
             let sent = self.send();
             over.store(true, Ordering::Relaxed);
@@ -112,21 +112,22 @@ impl Turn<'_> {
         })
     }
 
-    /// As [`Turn::receive_while_sending`], for a receiver in another process: `look` tells its frames so far and its processor time in seconds.
-    pub fn look_around_sending(
+    /// As [`Turn::receive_while_sending`], for a receiver in another process: `read` returns its
+    /// frames so far and its CPU time in seconds.
+    pub fn read_around_sending(
         &self,
-        mut look: impl FnMut() -> Result<(u64, f64)>,
+        mut read: impl FnMut() -> Result<(u64, f64)>,
     ) -> Result<Slice> {
-        let (before, start) = (look()?, Instant::now());
+        let (before, start) = (read()?, Instant::now());
         let sent = self.send()?;
-        let (after, elapsed) = (look()?, start.elapsed());
+        let (after, elapsed) = (read()?, start.elapsed());
         sent.received(Received {
             frames: after.0 - before.0,
             cores: [(after.1 - before.1) / elapsed.as_secs_f64(), 0.0],
         })
     }
 
-    /// Sends for one slice, then waits until what is on its way has arrived.
+    /// Sends for one slice, then waits until the frames in flight have arrived.
     fn send(&self) -> Result<Sent> {
         thread::scope(|scope| {
             join(scope.spawn(|| {
@@ -137,7 +138,7 @@ impl Turn<'_> {
                 let mut sent = 0;
                 let start = Instant::now();
                 let stopwatch = Stopwatch::start();
-                while start.elapsed() < self.slice && !stop::is_asked() {
+                while start.elapsed() < self.slice && !stop::is_requested() {
                     sent += socket.send_each(&mut frames).context("sending")? as u64;
                 }
                 let (elapsed, cores) = (start.elapsed(), stopwatch.cores());
@@ -145,7 +146,7 @@ impl Turn<'_> {
                 let end = Instant::now() + AFTERMATH;
                 while Instant::now() < end {
                     socket.kick().context("sending")?;
-                    thread::sleep(AFTERMATH_PACE);
+                    thread::sleep(AFTERMATH_INTERVAL);
                 }
                 Ok(Sent {
                     frames: sent,
@@ -157,7 +158,7 @@ impl Turn<'_> {
     }
 }
 
-/// What the sender did.
+/// The counts of the sender.
 #[derive(Debug, Clone, Copy)]
 struct Sent {
     frames: u64,

@@ -1,4 +1,4 @@
-//! Who adds, and who has the counter.
+//! The clients that add, and the owner of the counter.
 
 use std::{
     ops::Add,
@@ -18,17 +18,17 @@ use covalent_verbs::{Completion, Device, Mode, Outcome, Refusal, Rights, Target,
 /// How long a client waits for its daemon, and for a completion.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// How often who has the counter looks after its daemon.
-const LOOK_EVERY: Duration = Duration::from_micros(200);
+/// How often the counter's owner checks its daemon.
+const POLL_INTERVAL: Duration = Duration::from_micros(200);
 
 const COUNTER: &str = "restart-counter";
 
-/// What became of additions.
+/// The outcomes of additions.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Tally {
     /// Done.
     pub done: u64,
-    /// Done at most once: nobody can tell.
+    /// Executed at most once: the outcome is unknown.
     pub unknown: u64,
 }
 
@@ -50,7 +50,7 @@ impl Add for Tally {
     }
 }
 
-/// A client that has one addition under way all the time.
+/// A client that always has one addition in flight.
 pub struct Adder {
     end: Arc<AtomicBool>,
     longest_ns: Arc<AtomicU64>,
@@ -109,7 +109,7 @@ impl Adder {
         })
     }
 
-    /// The longest time between two additions that were done, since this was asked last, in nanoseconds.
+    /// Returns and resets the longest time between two completed additions, in nanoseconds.
     pub fn take_longest(&self) -> u64 {
         self.longest_ns.swap(0, Ordering::AcqRel)
     }
@@ -122,7 +122,7 @@ impl Adder {
     }
 }
 
-/// Who has the counter.
+/// The owner of the counter.
 pub struct Host {
     end: Arc<AtomicBool>,
     thread: JoinHandle<Result<u64>>,
@@ -140,8 +140,8 @@ impl Host {
             let counter = device.register_region(COUNTER, 4096, Rights::ALL)?;
             let _ = hosts.send(());
             while !ends.load(Ordering::Acquire) {
-                device.check_alive()?;
-                thread::sleep(LOOK_EVERY);
+                device.check_connection()?;
+                thread::sleep(POLL_INTERVAL);
             }
             Ok(counter.load(0)?)
         });
@@ -151,10 +151,10 @@ impl Host {
         Ok(Self { end, thread })
     }
 
-    /// What it counted.
+    /// Stops it and returns the value of the counter.
     pub fn end(self) -> Result<u64> {
         self.end.store(true, Ordering::Release);
         let ended = self.thread.join();
-        ended.map_err(|_| anyhow!("who had the counter panicked"))?
+        ended.map_err(|_| anyhow!("the thread of the counter panicked"))?
     }
 }

@@ -1,8 +1,10 @@
-//! The gap that a client sees when a daemon is restarted.
+//! The gap that a client sees when a daemon restarts.
 //!
-//! Two nodes on one cable. A client of each has one addition under way all the time: the one to a counter of its own node, the other to that same counter, which is at the other
-//! node for it. The daemon of the node that has the counter is ended and started again, and so is, in turn, the other one, in order and then killed. Of each restart the longest time between two completions is taken, for
-//! each client; the node whose daemon it was is told apart from the other.
+//! Two nodes share one cable. A client at each node always has one addition in flight: one client
+//! adds to a counter of its own node, the other adds to the same counter remotely. The benchmark
+//! restarts the daemon of the node with the counter and the other daemon in turn, first by graceful
+//! shutdown, then by a kill. For each restart and each client it takes the longest time between two
+//! completions. It reports the two daemons separately.
 
 mod client;
 mod results;
@@ -28,7 +30,7 @@ use crate::{
     watch::Watch,
 };
 
-/// Between two restarts: the links are up again, and everybody adds.
+/// Between two restarts: the links come up again, and all clients add.
 const SETTLING: Duration = Duration::from_millis(400);
 
 /// How daemons are ended.
@@ -37,12 +39,12 @@ const ENDS: [(Ended, Signal); 2] = [
     (Ended::Killed, Signal::SIGKILL),
 ];
 
-/// Measures and tells it.
+/// Measures and prints the results.
 pub fn measure(arguments: &Restart) -> Result<bool> {
     let began_unix_ms = now_unix_ms();
     let wire = &arguments.wire;
     let daemon = find_daemon(wire.covalentd.as_deref())?;
-    let (machine, watch) = (Machine::look(), Watch::begin()?);
+    let (machine, watch) = (Machine::observed(), Watch::begin()?);
     let stage = Stage::build(1, 1)?;
     let start = |name, namespace, interface| {
         let plan = Plan {
@@ -96,7 +98,7 @@ pub fn measure(arguments: &Restart) -> Result<bool> {
             caller,
         ));
     }
-    let told = near.end()? + far.end()?;
+    let outcome = near.end()? + far.end()?;
     let counted = host.end()?;
     let results = Results {
         name: Results::NAME.to_owned(),
@@ -110,11 +112,11 @@ pub fn measure(arguments: &Restart) -> Result<bool> {
             commands: vec![a.command(), b.command()],
         },
         gaps,
-        is_exact: told.admits(counted),
-        done: told.done,
-        unknown: told.unknown,
+        is_exact: outcome.admits(counted),
+        done: outcome.done,
+        unknown: outcome.unknown,
         counted,
     };
-    results.tell(&wire.output)?;
+    results.report(&wire.output)?;
     Ok(results.is_exact)
 }

@@ -1,4 +1,4 @@
-//! What was measured, for programs, and to make a table of.
+//! The measured results. Other programs read them, and a table is made from them.
 
 use std::fmt::Write as _;
 
@@ -20,13 +20,13 @@ pub struct Results {
     pub host: Host,
     /// How.
     pub setup: Setup,
-    /// What clients saw, by whose daemon was restarted.
+    /// The gaps that clients saw, by restarted daemon.
     pub gaps: Vec<Gaps>,
     /// Whether the counter stands where it may.
     pub is_exact: bool,
-    /// Additions whose callers were told that they were done.
+    /// Additions reported as done to their callers.
     pub done: u64,
-    /// Those of which nobody can tell.
+    /// Additions with an unknown outcome.
     pub unknown: u64,
     /// Where the counter stands.
     pub counted: u64,
@@ -35,7 +35,7 @@ pub struct Results {
 /// How a run was made.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Setup {
-    /// How often each daemon was restarted in order, and as often killed.
+    /// How often each daemon was shut down gracefully, and as often killed.
     pub restarts: u32,
     /// Descriptors in each AF_XDP ring.
     pub ring_slots: u32,
@@ -51,7 +51,7 @@ pub struct Setup {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Ended {
-    /// By SIGTERM: it resolves what is open first.
+    /// By SIGTERM: the daemon resolves open exchanges first.
     InOrder,
     /// By SIGKILL.
     Killed,
@@ -60,11 +60,11 @@ pub enum Ended {
 /// The gaps of one client.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Gaps {
-    /// Whose daemon was restarted, and whose counter the client adds to.
+    /// The restarted daemon, and the counter that the client adds to.
     pub what: String,
     /// How it was ended.
     pub ended: Ended,
-    /// One for each restart, in order of size, in nanoseconds.
+    /// One gap per restart, sorted, in nanoseconds.
     pub ns: Vec<u64>,
 }
 
@@ -79,7 +79,7 @@ impl Ended {
 }
 
 impl Gaps {
-    /// Those of `what`.
+    /// Creates the gaps of `what`.
     pub fn new(what: &str, ended: Ended, mut ns: Vec<u64>) -> Self {
         ns.sort_unstable();
         Self {
@@ -112,7 +112,8 @@ impl Kept for Results {
             ..
         } = &self.setup;
         let mut out = format!(
-            "restart: the longest time between two completions that a client sees\n  {:<46}{:<10}{:>10}{:>10}{:>10}{:>10}\n",
+            "restart: the longest time between two completions that a client \
+             sees\n  {:<46}{:<10}{:>10}{:>10}{:>10}{:>10}\n",
             "restarted", "ended", "min ms", "p50 ms", "p90 ms", "max ms"
         );
         // Writing to a string cannot fail.
@@ -126,8 +127,10 @@ impl Kept for Results {
         }
         let _ = writeln!(
             out,
-            "  additions: {} done, {} of which nobody can tell, {} counted: {}\n  {restarts} restarts of each kind of each daemon; lanes {idle}, wherever there is room; {}, rings of \
-             {ring_slots}\n  {}",
+            "  additions: {} done, {} with unknown outcome, {} counted: {}\n  \
+             {restarts} restarts of each kind of each daemon; lanes {idle}, not pinned; {}, rings \
+             of {ring_slots}\n  \
+             {}",
             self.done,
             self.unknown,
             self.counted,
@@ -146,8 +149,8 @@ mod tests {
     #[test]
     fn percentiles_are_gaps_that_were_seen() {
         let gaps = Gaps::new("x", Ended::InOrder, vec![30, 10, 20, 40]);
-        let told = [0, 50, 90, 100].map(|percent| gaps.percentile_ns(percent));
-        assert_eq!(told, [10, 20, 40, 40]);
+        let percentiles = [0, 50, 90, 100].map(|percent| gaps.percentile_ns(percent));
+        assert_eq!(percentiles, [10, 20, 40, 40]);
         assert_eq!(
             Gaps::new("x", Ended::Killed, Vec::new()).percentile_ns(50),
             0

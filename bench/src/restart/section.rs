@@ -5,9 +5,10 @@ use std::{fmt::Write as _, path::Path};
 use anyhow::Result;
 
 use super::results::Results;
-use crate::{cell, kept::Kept as _, streams::told_command};
+use crate::{cell, kept::Kept as _, streams::printed_command};
 
-/// The section from the last result beside `results`; it says so where there is none.
+/// Builds the section from the last result beside `results`. The section states if there is no
+/// result.
 pub fn section(results: &Path) -> Result<String> {
     Ok(text(Results::last_beside(results)?.as_ref()))
 }
@@ -25,10 +26,15 @@ fn text(results: Option<&Results>) -> String {
     let setup = &results.setup;
     let _ = writeln!(
         out,
-        "Two nodes on one cable, and a client of each that has one addition under way all the time, both to the same counter. A daemon is ended and started\n\
-         again, and the clients find it by themselves ([decision 52](decisions.md#52-a-restart-is-lived-through-by-the-library-not-by-the-daemon)). The gap is the longest time between two completions around it, with all that it takes: the\n\
-         end, the start of the new process, its ports, its links, the clients' memory.\n\n\
-         | restarted | ended | min ms | p50 | p90 | max |\n|---|---|---:|---:|---:|---:|"
+        "Two nodes are on one cable. A client of each node keeps one addition in flight at all\n\
+         times, both to the same counter. A daemon is stopped and started again, and the\n\
+         clients reattach without help\n\
+         ([decision \
+         52](decisions.md#52-a-restart-is-lived-through-by-the-library-not-by-the-daemon)).\n\
+         The gap is the longest time between two completions around the restart. It includes\n\
+         the exit, the start of the new process, its ports, its links and the clients' memory.\n\n\
+         | restarted | ended | min ms | p50 | p90 | max |\n\
+         |---|---|---:|---:|---:|---:|"
     );
     for gaps in &results.gaps {
         let _ = write!(out, "| {} | {} |", gaps.what, gaps.ended.words());
@@ -40,8 +46,15 @@ fn text(results: Option<&Results>) -> String {
     }
     let _ = writeln!(
         out,
-        "\n| | |\n|---|---|\n| restarts | {} of each kind of each daemon |\n| additions | {} done, {} of which nobody can tell, {} counted, within {} to {}: {} |\n\
-         | lanes | {}, wherever there is room |\n| port | {}, rings of {} |\n| machine | {} |\n| measured | `{}` |",
+        "\n\
+         | | |\n\
+         |---|---|\n\
+         | restarts | {} of each kind of each daemon |\n\
+         | additions | {} done, {} with unknown outcome, {} counted, within {} to {}: {} |\n\
+         | lanes | {}, not pinned |\n\
+         | port | {}, rings of {} |\n\
+         | machine | {} |\n\
+         | measured | `{}` |",
         setup.restarts,
         results.done,
         results.unknown,
@@ -57,10 +70,10 @@ fn text(results: Option<&Results>) -> String {
         cell::mode(&setup.mode),
         setup.ring_slots,
         results.host.words(),
-        told_command(&results.host.command)
+        printed_command(&results.host.command)
     );
     for command in &setup.commands {
-        let _ = writeln!(out, "\n`{}`", told_command(command));
+        let _ = writeln!(out, "\n`{}`", printed_command(command));
     }
     out
 }
@@ -70,7 +83,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn where_nothing_was_measured_it_says_how_to() {
+    fn without_a_restart_result_the_section_names_the_command() {
         assert!(text(None).contains("Not measured: `covalent-bench restart"));
     }
 }

@@ -17,13 +17,14 @@ use crate::{stage::Namespace, stop};
 /// Members of the cluster.
 pub const MEMBERS: usize = 3;
 
-/// Bytes of one write of `etcdctl check perf`: a key of 256 behind its prefix, and a value of 1,024.
+/// Bytes of one write of `etcdctl check perf`: a key of 256 after its prefix, and a value of 1,024.
 pub const WRITE_BYTES: u32 = 256 + 1024;
 
-/// Loads of `etcdctl check perf`, each with the writes a second beyond which it does not go. Each takes a minute.
+/// Loads of `etcdctl check perf`, each with its upper limit in writes per second. Each takes a
+/// minute.
 const LOADS: [(&str, f64); 2] = [("l", 8_000.0), ("xl", 15_000.0)];
 
-/// The part of its bound from which on a load tells its bound and not the cluster's rate.
+/// Above this fraction of its limit, a load measures its own limit and not the cluster's rate.
 const CAPPED: f64 = 0.9;
 
 /// How long a cluster may take to answer.
@@ -44,10 +45,11 @@ pub struct Programs {
 }
 
 impl Programs {
-    /// Those in the search path, or unpacked beside this program's folder by `make bench-peers`.
+    /// Finds the programs in the search path, or unpacked beside this program's folder by `make
+    /// bench-peers`.
     ///
     /// # Errors
-    /// There are none; the server does not tell its version.
+    /// The programs are missing, or the server does not print its version.
     pub fn find() -> Result<Self> {
         let unpacked = env::current_exe().ok().and_then(|program| {
             let target = program.parent()?.parent()?;
@@ -59,13 +61,14 @@ impl Programs {
             .map(|folder| (folder.join("etcd"), folder.join("etcdctl")))
             .find(|(server, client)| server.is_file() && client.is_file())
             .context(
-                "there are no etcd and etcdctl\n  cure: `make bench-peers` unpacks Debian's below target/bench-tools",
+                "there are no etcd and etcdctl\n  cure: `make bench-peers` unpacks Debian's below \
+                 target/bench-tools",
             )?;
-        let told = Command::new(&server)
+        let printed = Command::new(&server)
             .arg("--version")
             .output()
             .with_context(|| format!("starting {}", server.display()))?;
-        let version = String::from_utf8_lossy(&told.stdout);
+        let version = String::from_utf8_lossy(&printed.stdout);
         let version = version.lines().next().unwrap_or_default().to_owned();
         Ok(Self {
             server,
@@ -86,12 +89,13 @@ pub struct Cluster<'a> {
 }
 
 impl<'a> Cluster<'a> {
-    /// Starts one on the loopback interface of `namespace`, in memory, and waits until it takes a write.
+    /// Starts a cluster on the loopback interface of `namespace`, in memory, and waits until it
+    /// accepts a write.
     ///
     /// # Errors
-    /// It does not start, or does not answer.
+    /// It does not start, or does not respond.
     pub fn start(programs: &'a Programs, namespace: &'a Namespace) -> Result<Self> {
-        // In memory, so that no disk is compared.
+        // In memory, so that the disk does not affect the comparison.
         let place = tempfile::tempdir_in("/dev/shm").context("making a directory for etcd")?;
         let mut cluster = Self {
             programs,
@@ -107,7 +111,7 @@ impl<'a> Cluster<'a> {
                 Running::server(namespace, None, (&programs.server, "etcd"), &words, &log)?;
             cluster
                 .members
-                .push(started.context("etcd is gone since it was found")?);
+                .push(started.context("etcd was found, but cannot be started")?);
         }
         for member in 0..MEMBERS {
             cluster.wait_for_port(client_port(member))?;
@@ -116,19 +120,20 @@ impl<'a> Cluster<'a> {
         Ok(cluster)
     }
 
-    /// Writes a second, and the command line that told it. Takes a minute, or two where the first load is too small.
+    /// Returns the writes per second, and the command line that printed them. Takes a minute, or
+    /// two if the first load is too small.
     ///
     /// # Errors
-    /// Writes failed, or the tool does not tell a rate.
+    /// Writes failed, or the tool does not print a rate.
     pub fn writes_per_second(&self) -> Result<(f64, String)> {
         for (load, bound) in LOADS {
-            let client = self.ask(&["check", "perf", &format!("--load={load}")])?;
+            let client = self.run_client(&["check", "perf", &format!("--load={load}")])?;
             let command = client.command.clone();
-            // Its status says whether it thinks the rate good enough.
+            // Ignore the exit status: it only rates the throughput.
             let (_, text) = client.wait_for_end(LOAD_PATIENCE)?;
             ensure!(!text.contains("too many errors"), "`{command}`: {text}");
-            let rate = told_rate(&text)
-                .with_context(|| format!("`{command}` does not tell its rate: {text}"))?;
+            let rate = printed_rate(&text)
+                .with_context(|| format!("`{command}` printed no rate: {text}"))?;
             if rate < bound * CAPPED {
                 return Ok((rate, command));
             }
@@ -138,8 +143,8 @@ impl<'a> Cluster<'a> {
 
     /// Command lines of the members, with their own directory as DIR.
     pub fn commands(&self) -> Vec<String> {
-        let told = |member: &Running| member.command.replace(&self.place_text, "DIR");
-        self.members.iter().map(told).collect()
+        let printed = |member: &Running| member.command.replace(&self.place_text, "DIR");
+        self.members.iter().map(printed).collect()
     }
 
     fn wait_for_port(&self, port: u16) -> Result<()> {
@@ -164,7 +169,9 @@ impl<'a> Cluster<'a> {
     fn wait_for_a_write(&self) -> Result<()> {
         let deadline = Instant::now() + PATIENCE;
         loop {
-            let (status, text) = self.ask(&["put", "ready", "1"])?.wait_for_end(PATIENCE)?;
+            let (status, text) = self
+                .run_client(&["put", "ready", "1"])?
+                .wait_for_end(PATIENCE)?;
             if status.success() {
                 return Ok(());
             }
@@ -173,7 +180,7 @@ impl<'a> Cluster<'a> {
         }
     }
 
-    fn ask(&self, words: &[&str]) -> Result<Running> {
+    fn run_client(&self, words: &[&str]) -> Result<Running> {
         let endpoints: Vec<String> = (0..MEMBERS)
             .map(|member| format!("127.0.0.1:{}", client_port(member)))
             .collect();
@@ -195,8 +202,10 @@ fn member_words(member: usize, place: &str) -> Vec<String> {
         .map(|member| format!("m{member}={}", peer(member)))
         .collect();
     format!(
-        "--name m{member} --data-dir {place}/m{member} --listen-client-urls {client} --advertise-client-urls {client} \
-         --listen-peer-urls {peer} --initial-advertise-peer-urls {peer} --initial-cluster {} --initial-cluster-state new \
+        "--name m{member} --data-dir {place}/m{member} --listen-client-urls {client} \
+         --advertise-client-urls {client} \
+         --listen-peer-urls {peer} --initial-advertise-peer-urls {peer} --initial-cluster {} \
+         --initial-cluster-state new \
          --unsafe-no-fsync --logger zap --log-level error",
         cluster.join(","),
         peer = peer(member),
@@ -206,8 +215,9 @@ fn member_words(member: usize, place: &str) -> Vec<String> {
     .collect()
 }
 
-/// Of the tool's words: `PASS: Throughput is N writes/s`, or `FAIL: Throughput too low: N writes/s`.
-fn told_rate(text: &str) -> Option<f64> {
+/// Parses the tool's output: `PASS: Throughput is N writes/s`, or `FAIL: Throughput too low: N
+/// writes/s`.
+fn printed_rate(text: &str) -> Option<f64> {
     let line = text.lines().find(|line| line.contains("writes/s"))?;
     let before = line.split("writes/s").next()?;
     before.split_whitespace().last()?.parse().ok()
@@ -218,16 +228,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_rate_is_read_whatever_the_tool_thinks_of_it() {
+    fn the_rate_is_read_with_any_verdict_of_the_tool() {
         assert_eq!(
-            told_rate("PASS: Throughput is 7994 writes/s\nPASS\n"),
+            printed_rate("PASS: Throughput is 7994 writes/s\nPASS\n"),
             Some(7994.0)
         );
         assert_eq!(
-            told_rate(" 60 / 60 100%\nFAIL: Throughput too low: 2841 writes/s\nFAIL"),
+            printed_rate(" 60 / 60 100%\nFAIL: Throughput too low: 2841 writes/s\nFAIL"),
             Some(2841.0)
         );
-        assert_eq!(told_rate("FAIL: too many errors"), None);
+        assert_eq!(printed_rate("FAIL: too many errors"), None);
     }
 
     #[test]

@@ -17,12 +17,13 @@ use nix::{
 
 use crate::{cores::pin, ends_with_this::ends_with_this, stage::Namespace, stop};
 
-/// How long one may take to end once it is asked to.
+/// How long a process may take to exit after the request.
 const ENDING: Duration = Duration::from_secs(5);
 
-/// A running process. It ends with this value.
+/// A running process. It is stopped on drop.
 ///
-/// It belongs to the thread that starts it, which is pinned to its core from then on and must not end before it.
+/// It belongs to the thread that starts it. That thread is pinned to the process's core from then
+/// on and must not exit before it.
 #[derive(Debug)]
 pub struct Running {
     child: Child,
@@ -31,7 +32,8 @@ pub struct Running {
 }
 
 impl Running {
-    /// Starts `program`, called `name`, with what it writes going to `log`; `None` if there is no such program.
+    /// Starts `program` under the name `name`, with its output in `log`. Returns `None` if there is
+    /// no such program.
     pub fn server(
         namespace: &Namespace,
         core: Option<usize>,
@@ -53,7 +55,7 @@ impl Running {
         }))
     }
 
-    /// Starts `program`, whose output is read by [`Running::wait`].
+    /// Starts `program`. [`Running::wait`] reads its output.
     pub fn client(
         namespace: &Namespace,
         core: Option<usize>,
@@ -85,7 +87,8 @@ impl Running {
     ) -> Result<Option<Child>> {
         // Inherited by the process.
         core.map_or(Ok(()), pin)?;
-        // A Ctrl-C on the terminal is for the measurement, which then ends its processes in order.
+        // Ctrl-C on the terminal must reach only the measurement, which then shuts its processes
+        // down gracefully.
         command.process_group(0);
         ends_with_this(&mut command);
         namespace.within(|| match command.spawn() {
@@ -95,10 +98,11 @@ impl Running {
         })
     }
 
-    /// Waits until it ends by itself, and gives what it wrote. A few lines, which a pipe holds.
+    /// Waits until the process exits by itself, and returns its output: a few lines, which fit into
+    /// a pipe.
     ///
     /// # Errors
-    /// It does not end within `patience`, or it failed.
+    /// It does not exit within `patience`, or it failed.
     pub fn wait(self, patience: Duration) -> Result<String> {
         let command = self.command.clone();
         let (status, text) = self.wait_for_end(patience)?;
@@ -108,10 +112,10 @@ impl Running {
         Ok(text)
     }
 
-    /// As [`Running::wait`] for one that says by its status what it thinks of what it wrote.
+    /// As [`Running::wait`], for a process whose exit status rates its own output.
     ///
     /// # Errors
-    /// It does not end within `patience`.
+    /// It does not exit within `patience`.
     pub fn wait_for_end(mut self, patience: Duration) -> Result<(ExitStatus, String)> {
         let deadline = Instant::now() + patience;
         let status = loop {
@@ -126,7 +130,7 @@ impl Running {
         let mut text = String::new();
         if let Some(mut out) = self.child.stdout.take() {
             out.read_to_string(&mut text)
-                .context("reading what a process wrote")?;
+                .context("reading the output of a process")?;
         }
         Ok((status, text))
     }
@@ -134,12 +138,12 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        let asked = kill(
+        let signaled = kill(
             Pid::from_raw(self.child.id().cast_signed()),
             Signal::SIGTERM,
         );
         let start = Instant::now();
-        while asked.is_ok() && start.elapsed() < ENDING {
+        while signaled.is_ok() && start.elapsed() < ENDING {
             match self.child.try_wait() {
                 Ok(None) => std::thread::sleep(Duration::from_millis(2)),
                 _ => return,

@@ -18,14 +18,16 @@ use crate::{stage::Namespace, stop};
 /// How long it may take to answer.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Names of the server's program. In Debian it is one with the checker of its files: the package `redis-tools` has it under that name
-/// alone, without a service that starts by itself, and what it is depends on the name that it is called by.
+/// Names of the server's program. In Debian, one binary is both the server and the file checker,
+/// selected by its name. The package `redis-tools` installs it only under the checker's name,
+/// without a service that starts automatically.
 const SERVERS: [&str; 2] = ["redis-server", "redis-check-rdb"];
 
 /// The name that makes the program a server.
 const AS_SERVER: &str = "redis-server";
 
-const MISSING: &str = "there is no redis-server: install the Debian package redis-tools (scripts/install-packages bench)";
+const MISSING: &str = "there is no redis-server: install the Debian package redis-tools \
+    (scripts/install-packages bench)";
 
 /// The version of the server, in its own words.
 ///
@@ -46,7 +48,7 @@ pub fn version() -> Result<String> {
     bail!(MISSING)
 }
 
-/// A running server. It ends with this value, and with it the thread's claim to start others: see [`Running`].
+/// A running server. It is stopped on drop. The rules of [`Running`] for its thread apply.
 #[derive(Debug)]
 pub struct Server {
     running: Running,
@@ -54,17 +56,18 @@ pub struct Server {
 }
 
 impl Server {
-    /// Starts one at `address` of `namespace` on `core`, to which the calling thread is pinned too, and waits until it answers in namespace `asking`.
+    /// Starts a server at `address` of `namespace`, and waits until it responds in namespace
+    /// `client_namespace`. Pins the server and the calling thread to `core`.
     ///
     /// # Errors
-    /// There is no such program; it does not answer.
+    /// The program is missing, or the server does not respond.
     pub fn start(
         namespace: &Namespace,
-        asking: &Namespace,
+        client_namespace: &Namespace,
         core: usize,
         address: SocketAddr,
     ) -> Result<Self> {
-        Self::start_with(namespace, asking, Some(core), address, &[])
+        Self::start_with(namespace, client_namespace, Some(core), address, &[])
     }
 
     /// The same with more `options`; without a core it is pinned to none.
@@ -73,7 +76,7 @@ impl Server {
     /// As [`Server::start`].
     pub fn start_with(
         namespace: &Namespace,
-        asking: &Namespace,
+        client_namespace: &Namespace,
         core: Option<usize>,
         address: SocketAddr,
         options: &[&str],
@@ -86,7 +89,7 @@ impl Server {
             let called = (Path::new(program), AS_SERVER);
             if let Some(running) = Running::server(namespace, core, called, &words, &log)? {
                 let server = Self { running, place };
-                server.wait_until_it_answers(asking, address)?;
+                server.wait_until_it_answers(client_namespace, address)?;
                 return Ok(server);
             }
         }
@@ -99,10 +102,14 @@ impl Server {
         self.running.command.replace(&place, "DIR")
     }
 
-    fn wait_until_it_answers(&self, asking: &Namespace, address: SocketAddr) -> Result<()> {
+    fn wait_until_it_answers(
+        &self,
+        client_namespace: &Namespace,
+        address: SocketAddr,
+    ) -> Result<()> {
         let deadline = Instant::now() + PATIENCE;
         loop {
-            let there = asking.within(|| {
+            let there = client_namespace.within(|| {
                 Ok(TcpStream::connect_timeout(&address, Duration::from_millis(200)).is_ok())
             })?;
             if there {
@@ -118,7 +125,8 @@ impl Server {
 fn arguments(address: SocketAddr, place: &str) -> Vec<String> {
     let (bind, port) = (address.ip(), address.port());
     format!(
-        "--port {port} --bind {bind} --protected-mode no --appendonly no --daemonize no --dir {place} --save"
+        "--port {port} --bind {bind} --protected-mode no --appendonly no --daemonize no --dir \
+         {place} --save"
     )
     .split(' ')
     .map(str::to_owned)

@@ -1,4 +1,4 @@
-//! What is measured: a test at a size.
+//! The measured cases: a test at a size.
 
 use std::fmt;
 
@@ -10,7 +10,8 @@ use crate::arguments::{Streams, TestName};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Test {
-    /// A packet goes from the daemon's core to the application's, which changes a byte of it, and back.
+    /// A packet goes from the daemon's core to the application's core, which changes one byte of
+    /// it, and back.
     Echo,
     /// A packet goes from the daemon's core to the application's, which reads a byte of it.
     OneWay,
@@ -111,8 +112,8 @@ const MESSAGES: [u32; 9] = [
 /// Largest message that is worth sending by itself and in batches: beyond, a batch holds few.
 const UNBATCHED_MAX: u32 = 4 << 10;
 
-/// Whether a test of packets of 64 bytes is asked for.
-pub fn is_asked(options: &Streams, test: TestName) -> bool {
+/// Returns whether a test of 64-byte packets is selected.
+pub fn is_requested(options: &Streams, test: TestName) -> bool {
     (options.tests.is_empty() || options.tests.contains(&test))
         && (options.sizes.is_empty()
             || options
@@ -121,7 +122,7 @@ pub fn is_asked(options: &Streams, test: TestName) -> bool {
                 .any(|size| named(size, Size::Bytes(64))))
 }
 
-/// Everything that is asked for and is a test at a size, small before large.
+/// Returns all selected cases that are a test at a size, small sizes first.
 pub fn cases(options: &Streams) -> Vec<Case> {
     let packets = || PACKETS.map(Size::Bytes).into_iter().chain([Size::Mix]);
     let messages = || MESSAGES.map(Size::Bytes).into_iter();
@@ -135,14 +136,14 @@ pub fn cases(options: &Streams) -> Vec<Case> {
     ];
     all.into_iter()
         .flat_map(|(test, sizes)| sizes.into_iter().map(move |size| Case { test, size }))
-        .filter(|case| options.tests.is_empty() || options.tests.contains(&asked(case.test)))
+        .filter(|case| options.tests.is_empty() || options.tests.contains(&requested(case.test)))
         .filter(|case| {
             options.sizes.is_empty() || options.sizes.iter().any(|size| named(size, case.size))
         })
         .collect()
 }
 
-const fn asked(test: Test) -> TestName {
+const fn requested(test: Test) -> TestName {
     match test {
         Test::Echo => TestName::Echo,
         Test::OneWay => TestName::OneWay,
@@ -175,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_asked_for_is_what_there_is() {
+    fn options_select_the_cases() {
         assert_eq!(cases_of(&[]).len(), 7 + 7 + 9 + 5 + 1);
         assert_eq!(
             cases_of(&["--tests", "echo,round-trip", "--sizes", "64,mix"]),

@@ -1,4 +1,4 @@
-//! Who takes part.
+//! The contestants.
 
 use anyhow::Result;
 use serde::{Deserialize, Serialize};
@@ -11,7 +11,7 @@ use crate::streams::{
 
 /// One way of moving packets or messages between two processes.
 pub trait Contestant {
-    /// What it is called in results.
+    /// Returns its name in results.
     fn name(&self) -> &'static str;
 
     /// Gets ready, once. Its error is the reason why it takes no part.
@@ -23,11 +23,11 @@ pub trait Contestant {
     /// One repetition.
     fn run(&mut self, case: Case) -> Result<Outcome>;
 
-    /// Ends what it keeps running between repetitions. Called after each round.
-    fn rest(&mut self) {}
+    /// Stops processes that it keeps running between repetitions. Called after each round.
+    fn pause(&mut self) {}
 }
 
-/// What a contestant is.
+/// The description of a contestant.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Description {
     /// In words.
@@ -40,7 +40,7 @@ pub struct Description {
     pub commands: Vec<String>,
 }
 
-/// What one repetition came to.
+/// The result of one repetition.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Outcome {
     /// In the test's unit.
@@ -53,15 +53,15 @@ pub struct Outcome {
     pub other_cores: f64,
 }
 
-/// A contestant whose processes are this program's own.
+/// A contestant whose processes run this program.
 pub struct Ours<'a> {
-    /// What it is called.
+    /// Its name.
     pub name: &'static str,
     /// By which means.
     pub means: Means,
     /// The tests that it can do.
     pub tests: &'static [Test],
-    /// What it is, or why it is not there.
+    /// Its description, or the reason why it is not available.
     pub description: Result<Description, String>,
     /// Where its processes meet.
     pub company: &'a Company,

@@ -8,10 +8,10 @@ use crate::streams::{
     session::counts::WEAK_SPOT,
 };
 
-/// Whom the goals are about.
+/// The contestant that the goals apply to.
 pub const OURS: &str = "covalent-pipe";
 
-/// The same without what goes on beside a pipe, to see what that costs: no peer either.
+/// The same without the session beside a pipe, to show the session's cost. It is not a peer either.
 pub const OURS_ALONE: &str = "covalent-pipe-alone";
 
 /// The machine's limit, which is no peer.
@@ -146,7 +146,7 @@ const fn goal(
     }
 }
 
-/// What became of a goal.
+/// The verdict on a goal.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Verdict {
     /// The goal in words.
@@ -191,10 +191,12 @@ pub fn compare(results: &Results, peer: &str, case: Case) -> Option<Comparison> 
     })
 }
 
-/// What many pipes should reach of what as many bare rings do, with no pipe full and at least 99 % delivered: as much as one pipe of one ring.
+/// Required fraction of the rate of as many bare rings, with no pipe full and at least 99 %
+/// delivered. The same as for one pipe and one ring.
 const MANY_PIPES_AT_LEAST: f64 = 0.7;
 
-/// The goal for many pipes. Bare rings of the same number and sizes, filled in the same order, are the rate where the copy is the limit.
+/// Returns the verdict for many pipes. The reference is bare rings of the same number and sizes,
+/// filled in the same order: there the copy is the limit.
 fn many_pipes(results: &Results) -> Verdict {
     let point = results
         .counts
@@ -213,7 +215,8 @@ fn many_pipes(results: &Results) -> Verdict {
     });
     Verdict {
         goal: format!(
-            "{WEAK_SPOT} pipes in turn: no pipe full and at least 99 % delivered at {MANY_PIPES_AT_LEAST:.2} of what as many bare rings reach"
+            "{WEAK_SPOT} pipes in turn: no pipe full and at least 99 % delivered at \
+             {MANY_PIPES_AT_LEAST:.2} of the rate of as many bare rings"
         ),
         peer: LIMIT.to_owned(),
         at_least: MANY_PIPES_AT_LEAST,

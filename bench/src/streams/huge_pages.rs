@@ -19,31 +19,32 @@ const PLACE: &str = "/sys/kernel/mm/hugepages/hugepages-2048kB";
 const GOING: Duration = Duration::from_secs(2);
 
 /// How often it is looked whether another gave its pages back.
-const LOOK_AGAIN: Duration = Duration::from_millis(20);
+const RECHECK_INTERVAL: Duration = Duration::from_millis(20);
 
-/// How often a program is started at most whose pages others took.
+/// Maximum number of starts of a program whose pages other processes took.
 const STARTS_MAX: u32 = 5;
 
-/// Pages that were reserved. Their number is what it was when this value goes.
+/// Reserved pages. Dropping the value restores the number of pages.
 #[derive(Debug)]
 pub struct HugePages {
     place: PathBuf,
     before: u64,
-    /// No other benchmark or test changes the number meanwhile: two that overlap would each restore
-    /// what the other had found, and the pages would stay reserved.
+    /// Lock against other benchmarks and tests that change the number. Two that overlap would each
+    /// restore the number that the other had set, and the pages would stay reserved.
     _turn: File,
 }
 
 impl HugePages {
-    /// Sees to it that `wanted` pages are free. Waits until no other benchmark or test of this host does so.
+    /// Ensures that `wanted` pages are free. Waits until no other benchmark or test of this host
+    /// holds the lock.
     pub fn reserve(wanted: u64) -> Result<Self> {
         Self::reserve_at(PLACE.into(), wanted)
     }
 
     fn reserve_at(place: PathBuf, wanted: u64) -> Result<Self> {
         let turn = take_turn(&place.join("nr_hugepages"))?;
-        // Surplus pages are in somebody's use and go when that ends: the kernel takes its time with the packet memory of an AF_XDP socket, for
-        // instance. They are of no use now, and to restore a number with them in it would be to keep them.
+        // Surplus pages are in use and vanish when their user exits, but the kernel frees some late
+        // (AF_XDP packet memory). Wait, else `before` would include them.
         let deadline = Instant::now() + GOING;
         while read(&place, "surplus_hugepages")? > 0 && Instant::now() < deadline {
             thread::sleep(Duration::from_millis(5));
@@ -55,13 +56,13 @@ impl HugePages {
             before,
             _turn: turn,
         };
-        // Where that fails, dropping what is reserved gives it back.
+        // If this fails, dropping `reserved` restores the number.
         free_up(&reserved.place, wanted)?;
         Ok(reserved)
     }
 
-    /// Starts a program that takes `wanted` pages, which the caller has reserved. Others may have been
-    /// given them before: then as many are reserved again, and the program is started once more.
+    /// Starts a program that takes `wanted` pages, which the caller has reserved. If other
+    /// processes took some of them first, reserves as many again and restarts the program.
     pub fn start<T>(wanted: u64, start: impl FnMut() -> Result<T>) -> Result<T> {
         Self::start_at(Path::new(PLACE), wanted, start)
     }
@@ -94,7 +95,7 @@ fn read(place: &Path, name: &str) -> Result<u64> {
         .with_context(|| format!("{} holds {text:?}", path.display()))
 }
 
-/// Has the kernel reserve as many more as are missing until `wanted` are free.
+/// Reserves the missing pages, so that `wanted` are free.
 fn free_up(place: &Path, wanted: u64) -> Result<()> {
     let free = read(place, "free_hugepages")?;
     if free >= wanted {
@@ -119,31 +120,33 @@ fn free_up(place: &Path, wanted: u64) -> Result<()> {
 
 /// The file that holds the number, locked.
 fn take_turn(path: &Path) -> Result<File> {
-    let told = || format!("reading {}: this kernel has no 2 MiB pages", path.display());
-    let file = File::open(path).with_context(told)?;
+    let reading = || format!("reading {}: this kernel has no 2 MiB pages", path.display());
+    let file = File::open(path).with_context(reading)?;
     let mut waits = false;
     loop {
         match file.try_lock() {
             Ok(()) => return Ok(file),
             Err(TryLockError::WouldBlock) => {}
-            Err(TryLockError::Error(problem)) => return Err(problem).with_context(told),
+            Err(TryLockError::Error(problem)) => return Err(problem).with_context(reading),
         }
         if !waits {
             // Its terminal may be closed.
             let _ = writeln!(
                 io::stderr(),
-                "waiting for another benchmark or test to give its huge pages back: it has {} locked (`lslocks` names it)",
+                "waiting for another benchmark or test to give its huge pages back: it has {} \
+                 locked (`lslocks` names it)",
                 path.display()
             );
             waits = true;
         }
-        stop::sleep(LOOK_AGAIN)?;
+        stop::sleep(RECHECK_INTERVAL)?;
     }
 }
 
 impl Drop for HugePages {
     fn drop(&mut self) {
-        // If this fails nobody can be told; the pages stay reserved until somebody writes the number.
+        // A failure cannot be reported here. The pages then stay reserved until the number is
+        // written again.
         let _ = fs::write(self.place.join("nr_hugepages"), self.before.to_string());
     }
 }
@@ -170,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_free_already_is_not_reserved_again() {
+    fn free_pages_are_not_reserved_again() {
         let folder = place("10\n", "9\n");
         let _pages = HugePages::reserve_at(folder.path().to_owned(), 8).expect("enough");
         assert_eq!(number(&folder), "10");
@@ -185,7 +188,8 @@ mod tests {
             fs::write(&free, "5").expect("written");
             bail!("no memory")
         });
-        // Three more are asked for. A kernel would have freed them; here none is, so nothing starts.
+        // Three more pages are requested. A kernel would free them; this fake directory has none,
+        // so the start fails.
         assert!(started.is_err_and(|problem| problem.to_string().contains("5 free huge pages")));
         assert_eq!(number(&folder), "13");
         fs::write(&free, "8").expect("written");
@@ -197,14 +201,17 @@ mod tests {
             bail!("no such device")
         });
         assert_eq!(failed.expect_err("none").to_string(), "no such device");
-        assert_eq!(starts, 1, "pages were not what it lacked");
+        assert_eq!(
+            starts, 1,
+            "a failure without a lack of pages is not retried"
+        );
         drop(pages);
         assert_eq!(number(&folder), "10");
     }
 
-    /// On the pages of this host: whoever is started first finds them taken.
+    /// Uses the pages of this host: the first start finds them taken.
     #[test]
-    fn a_program_whose_pages_others_took_is_started_again() {
+    fn a_program_that_lost_its_pages_to_others_is_restarted() {
         use nix::{
             fcntl::{FallocateFlags, fallocate},
             sys::memfd::{MFdFlags, memfd_create},
@@ -241,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn who_comes_while_pages_are_reserved_waits_until_they_are_given_back() {
+    fn a_second_reservation_waits_for_the_first() {
         let folder = place("10\n", "8\n");
         let first = HugePages::reserve_at(folder.path().to_owned(), 8).expect("enough");
         let place = folder.path().to_owned();
@@ -253,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn a_shortage_is_told_and_the_number_restored() {
+    fn a_shortage_is_reported_and_the_number_restored() {
         let folder = place("10\n", "2\n");
         // Free pages do not grow here, as with a kernel that has none left.
         let problem = HugePages::reserve_at(folder.path().to_owned(), 8)

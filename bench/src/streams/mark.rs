@@ -12,7 +12,8 @@ use plotters::{
 /// The font of plots.
 pub const FONT: &str = "sans-serif";
 
-/// Colours that people with any colour vision tell apart (Okabe and Ito, and two darker ones), each with its own shape.
+/// Colors that are distinguishable with any color vision (Okabe and Ito, and two darker ones), each
+/// with its own shape.
 pub const MARKS: [Mark; 10] = [
     Mark::new(RGBColor(0, 0, 0), Shape::Square),
     Mark::new(RGBColor(213, 94, 0), Shape::Circle),
@@ -26,11 +27,11 @@ pub const MARKS: [Mark; 10] = [
     Mark::new(RGBColor(170, 160, 0), Shape::Bar),
 ];
 
-/// A colour and a shape.
+/// A color and a shape.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Mark {
-    /// The colour, of lines too.
-    pub colour: RGBColor,
+    /// The color, of lines too.
+    pub color: RGBColor,
     shape: Shape,
 }
 
@@ -49,26 +50,26 @@ enum Shape {
 }
 
 impl Mark {
-    const fn new(colour: RGBColor, shape: Shape) -> Self {
-        Self { colour, shape }
+    const fn new(color: RGBColor, shape: Shape) -> Self {
+        Self { color, shape }
     }
 
     /// One at `place`.
     pub fn at<'a, C: Clone + 'a>(self, place: C) -> DynElement<'a, SVGBackend<'a>, C> {
-        let (filled, open) = (self.colour.filled(), self.colour.stroke_width(2));
-        let centre = EmptyElement::at(place);
+        let (filled, open) = (self.color.filled(), self.color.stroke_width(2));
+        let center = EmptyElement::at(place);
         match self.shape {
-            Shape::Square => (centre + square(filled)).into_dyn(),
-            Shape::OpenSquare => (centre + square(open)).into_dyn(),
-            Shape::Circle => (centre + Circle::new((0, 0), 4, filled)).into_dyn(),
-            Shape::OpenCircle => (centre + Circle::new((0, 0), 4, open)).into_dyn(),
+            Shape::Square => (center + square(filled)).into_dyn(),
+            Shape::OpenSquare => (center + square(open)).into_dyn(),
+            Shape::Circle => (center + Circle::new((0, 0), 4, filled)).into_dyn(),
+            Shape::OpenCircle => (center + Circle::new((0, 0), 4, open)).into_dyn(),
             Shape::Triangle | Shape::OpenTriangle => {
-                (centre + TriangleMarker::new((0, 0), 5, filled)).into_dyn()
+                (center + TriangleMarker::new((0, 0), 5, filled)).into_dyn()
             }
-            Shape::Diamond => (centre + diamond(filled)).into_dyn(),
-            Shape::OpenDiamond => (centre + PathElement::new(diamond_ends(), open)).into_dyn(),
-            Shape::Bar => (centre + Rectangle::new([(-5, -2), (5, 2)], filled)).into_dyn(),
-            Shape::Cross => (centre + Cross::new((0, 0), 4, open)).into_dyn(),
+            Shape::Diamond => (center + diamond(filled)).into_dyn(),
+            Shape::OpenDiamond => (center + PathElement::new(diamond_ends(), open)).into_dyn(),
+            Shape::Bar => (center + Rectangle::new([(-5, -2), (5, 2)], filled)).into_dyn(),
+            Shape::Cross => (center + Cross::new((0, 0), 4, open)).into_dyn(),
         }
     }
 }

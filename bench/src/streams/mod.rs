@@ -1,25 +1,26 @@
-//! Pipes against peers on the same machine: the same work for each packet or message, between two processes on the same two cores.
+//! Pipes against peers on the same machine: the same work per packet or message, between two
+//! processes on the same two cores.
 //!
 //! ```text
 //!   near: the daemon's core                    far: the application's core
 //!   buffers ─► copied into shared memory ════► a byte of each is touched
-//!   looked at ◄════════════════════════════════ sent back
+//!   checked ◄══════════════════════════════════ sent back
 //! ```
-//! All contestants take turns, case by case and round by round, so that whatever else the machine does hits all alike; medians are
-//! compared, and only within one run.
+//! All contestants take turns, case by case and round by round, so that other activity on the
+//! machine affects all alike. The suite compares medians, and only within one run.
 
-mod case;
+pub mod case;
 mod contestant;
-mod goals;
+pub mod goals;
 mod huge_pages;
-mod mark;
+pub mod mark;
 mod page;
 mod pair;
 mod part;
 mod peers;
 mod plot;
 mod progress;
-mod results;
+pub mod results;
 mod role;
 mod session;
 mod source;
@@ -39,7 +40,7 @@ use crate::{
     host::Host,
     instructions,
     kept::{Kept, now_unix_ms},
-    rate,
+    opening, rate,
     repeats::Repeats,
     stop::{self, Stopped},
     summary::Summary,
@@ -49,32 +50,34 @@ use case::{Case, Test};
 use contestant::{Contestant, Ours, Outcome};
 use part::Side;
 pub use progress::Progress;
-use results::{Figure, Results, Setup};
+use results::{Figure, Setup};
 use sweeps::Sweeps;
 use testpmd::{Join, TestpmdPair};
 
-// What other measurements have in common with this one.
+// Shared with other measurements.
 pub use case::Size;
 pub use contestant::Description;
 pub use huge_pages::HugePages;
 pub use mark::{FONT, MARKS};
-pub use page::{told_command, without_places};
+pub use page::{printed_command, without_places};
 pub use pair::Company;
 pub use part::{Means, Part};
 pub use peers::{described, near::NearEnd};
 pub use plot::{Drawn, steps_around, tick};
-pub use results::{Entry, ours_held};
+pub use results::{Entry, Results, ours_held};
 pub use role::play;
 pub use source::Mix;
 pub use table::short;
 pub use testpmd::{PROGRAM as TESTPMD, Testpmd, version as testpmd_version};
 
-/// Before counting: caches, branch predictors and, for some peers, a first acquaintance. Figures of a debug build mean nothing.
+/// Time before counting, for caches, branch predictors and, with some peers, the connection setup.
+/// Figures of a debug build are meaningless.
 const WARM_UP: Duration = Duration::from_millis(if cfg!(debug_assertions) { 20 } else { 100 });
 
 const PACKETS: &[Test] = &[Test::Echo, Test::OneWay, Test::RoundTrip];
 const MESSAGES: &[Test] = &[Test::Stream, Test::StreamUnbatched, Test::RoundTrip];
-/// Each message by itself, many under way: batches are the library's affair.
+/// No unbatched stream: each message is sent separately, many in flight, and the library batches
+/// them itself.
 const PACKETS_AND_STREAMS: &[Test] = &[Test::Echo, Test::OneWay, Test::Stream, Test::RoundTrip];
 const EVERYTHING: &[Test] = &[
     Test::Echo,
@@ -93,7 +96,7 @@ pub fn measure(options: &Streams) -> Result<bool> {
         options.ring_kib
     );
     let cores = Cores::choose()?;
-    let (host, watch) = (Host::look(), Watch::begin()?);
+    let (host, watch) = (Host::observed(), Watch::begin()?);
     let began_unix_ms = now_unix_ms();
     let company = Company::gather()?;
     let mix = Mix::load(options.captures.as_deref())?;
@@ -140,7 +143,7 @@ pub fn measure(options: &Streams) -> Result<bool> {
         })
         .collect();
     let names = against::chosen(&options.against.against, Results::NAME, &candidates)?;
-    let sweeps = Sweeps::asked(options, &names);
+    let sweeps = Sweeps::requested(options, &names);
     ensure!(
         !cases.is_empty() || sweeps.any(),
         "none of the tests has such a size"
@@ -157,7 +160,7 @@ pub fn measure(options: &Streams) -> Result<bool> {
         sweeps.measure(&company, &part, cores.far, options.repeats.least)?;
     results.host = results.host.seen_by(watch)?;
     results.goals = goals::judge(&results);
-    results.tell(&options.output)?;
+    results.report(&options.output)?;
     Ok(ours_held(&results.contestants)
         && results
             .goals
@@ -181,10 +184,11 @@ pub fn write_page(page: &Page) -> Result<()> {
         + &crate::telemetry::section(&page.results)?
         + &crate::restart::section(&page.results)?
         + &instructions::section(&page.results)?;
-    page::write(&results, &sections, &page.out)
+    let opening = opening::comparisons(&results, &page.results)?;
+    page::write(&results, &opening, &sections, &page.out)
 }
 
-/// The contestants whose processes are this program.
+/// Returns the contestants whose processes run this program.
 fn ours<'a>(
     company: &'a Company,
     part: &'a Part,
@@ -202,7 +206,7 @@ fn ours<'a>(
             far_core,
         }) as Box<dyn Contestant>
     };
-    let as_told = |what: &str, version: &str, tuning: &str| {
+    let description_of = |what: &str, version: &str, tuning: &str| {
         Ok(Description {
             what: what.to_owned(),
             version: version.to_owned(),
@@ -218,15 +222,16 @@ fn ours<'a>(
     );
     let pipe =
         format!("{ring}; of streams at least three batches, walked over with LengthPrefixed");
-    let kernel = format!("Linux {}", Host::look().kernel);
+    let kernel = format!("Linux {}", Host::observed().kernel);
     let version = concat!("covalent-bench ", env!("CARGO_PKG_VERSION"));
     vec![
         contestant(
             goals::LIMIT,
             Means::Ring,
             PACKETS,
-            as_told(
-                "a bare ring in which packets begin at multiples of 64 bytes (quanta), and nothing else: the machine's limit",
+            description_of(
+                "a bare ring in which packets begin at multiples of 64 bytes (quanta), and nothing \
+                 else: the machine's limit",
                 version,
                 &ring,
             ),
@@ -235,8 +240,9 @@ fn ours<'a>(
             goals::OURS,
             Means::Pipe,
             EVERYTHING,
-            as_told(
-                "Covalent's pipes with the notifications and doorbells of a session, as covalentd and its applications have them: an RX/TX pipe for echo \
+            description_of(
+                "Covalent's pipes with the notifications and doorbells of a session, as covalentd \
+                 and its applications have them: an RX/TX pipe for echo \
                  and round trip, an RX pipe for one way, a pipe of bytes for streams",
                 version,
                 &pipe,
@@ -246,8 +252,9 @@ fn ours<'a>(
             goals::OURS_ALONE,
             Means::PipeAlone,
             EVERYTHING,
-            as_told(
-                "the same pipes without a session: both ends look at the pipe all the time, nobody notifies and nobody rings",
+            description_of(
+                "the same pipes without a session: both ends poll the pipe, without notifications \
+                 and doorbells",
                 version,
                 &pipe,
             ),
@@ -281,14 +288,15 @@ fn ours<'a>(
             Means::Unix,
             MESSAGES,
             peers::socket_tuning(Means::Unix)
-                .and_then(|tuning| as_told("Unix stream socket", &kernel, &tuning)),
+                .and_then(|tuning| description_of("Unix stream socket", &kernel, &tuning)),
         ),
         contestant(
             "tcp",
             Means::Tcp,
             MESSAGES,
-            peers::socket_tuning(Means::Tcp)
-                .and_then(|tuning| as_told("TCP over the loopback interface", &kernel, &tuning)),
+            peers::socket_tuning(Means::Tcp).and_then(|tuning| {
+                description_of("TCP over the loopback interface", &kernel, &tuning)
+            }),
         ),
     ]
 }
@@ -323,7 +331,7 @@ fn setup(options: &Streams, cores: Cores, mix: &Mix) -> Setup {
     }
 }
 
-/// Who takes part, and what they came to.
+/// The contestants and their results.
 struct Field<'a> {
     players: Vec<Player<'a>>,
     // Given back when the run is over, however it ends.
@@ -337,7 +345,8 @@ struct Player<'a> {
 }
 
 impl<'a> Field<'a> {
-    /// Asks each whether it is ready. DPDK needs huge pages, and pipes if they are to lie in some: `ring_bytes` of them.
+    /// Prepares all contestants. DPDK needs huge pages, and so do pipes in huge pages: `ring_bytes`
+    /// of them.
     fn new(all: Vec<Box<dyn Contestant + 'a>>, cases: &[Case], ring_bytes: Option<u64>) -> Self {
         let needed = all
             .iter()
@@ -377,7 +386,8 @@ impl<'a> Field<'a> {
         }
     }
 
-    /// All rounds of all cases; how many there were. If there are no cases the rounds are those of the sweeps.
+    /// Runs all rounds of all cases and returns their number. Without cases, returns the number of
+    /// rounds for the sweeps.
     fn play(&mut self, cases: &[Case], repeats: Repeats) -> Result<u32> {
         if cases.is_empty() {
             return Ok(repeats.least);
@@ -393,7 +403,7 @@ impl<'a> Field<'a> {
             .sum::<usize>() as u64;
         let progress = Progress::new(turns * u64::from(repeats.least));
         let mut round = 0;
-        while repeats.goes_on(round, self.medians().iter()) {
+        while repeats.continues(round, self.medians().iter()) {
             round += 1;
             if round > repeats.least {
                 progress.more(turns);
@@ -409,13 +419,13 @@ impl<'a> Field<'a> {
                         Ok(outcome) => player.outcomes.push((case, outcome)),
                         Err(problem) if problem.is::<Stopped>() => return Err(problem),
                         Err(problem) => {
-                            player.contestant.rest();
+                            player.contestant.pause();
                             player.entry.failures.push(format!("{case}: {problem:#}"));
                         }
                     }
                 }
             }
-            self.present().for_each(|player| player.contestant.rest());
+            self.present().for_each(|player| player.contestant.pause());
         }
         progress.done();
         Ok(round)

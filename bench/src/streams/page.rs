@@ -9,6 +9,7 @@ use std::{
 use anyhow::{Context, Result};
 
 use crate::cell;
+use crate::opening::{self, Comparison};
 use crate::streams::{
     case::{Case, Test},
     goals::{self, LIMIT, OURS, OURS_ALONE},
@@ -18,15 +19,18 @@ use crate::streams::{
     table::{TESTS, count, short},
 };
 
-/// Writes the page with sections of other measurements in it, and its plots into a folder beside it.
-pub fn write(results: &Results, sections: &str, page: &Path) -> Result<()> {
+/// Writes the page with its opening and the sections of other measurements, and its plots into a
+/// folder beside it.
+pub fn write(results: &Results, opening: &[Comparison], sections: &str, page: &Path) -> Result<()> {
     let plots = plots_of(page);
     fs::create_dir_all(&plots).with_context(|| format!("making {}", plots.display()))?;
     let tests = TESTS
         .into_iter()
         .map(|test| Ok((file_of(test), plot::sweep(results, test)?)))
         .collect::<Result<Vec<_>>>()?;
-    for (file, svg) in tests.into_iter().chain(session::page::plots(results)?) {
+    let first = (OPENING, opening::chart(opening)?);
+    let plotted = tests.into_iter().chain(session::page::plots(results)?);
+    for (file, svg) in plotted.chain([first]) {
         let path = plots.join(file);
         match svg {
             Some(svg) => {
@@ -43,9 +47,12 @@ pub fn write(results: &Results, sections: &str, page: &Path) -> Result<()> {
         .file_name()
         .map(|name| name.to_string_lossy().into_owned())
         .unwrap_or_default();
-    fs::write(page, text(results, sections, &folder))
+    fs::write(page, text(results, opening, sections, &folder))
         .with_context(|| format!("writing {}", page.display()))
 }
+
+/// The chart of the opening.
+const OPENING: &str = "opening.svg";
 
 fn plots_of(page: &Path) -> PathBuf {
     page.with_extension("")
@@ -62,11 +69,21 @@ const fn file_of(test: Test) -> &'static str {
 }
 
 /// The page; its plots lie in `folder`.
-fn text(results: &Results, more: &str, folder: &str) -> String {
-    let mut out = String::new();
-    head(&mut out, results);
+fn text(results: &Results, opening: &[Comparison], more: &str, folder: &str) -> String {
+    let mut out = format!(
+        "# Performance\n\n\
+         <!-- Made by `covalent-bench page` from a result of `covalent-bench streams`. Do not \
+         edit: measure again. -->\n\n\
+         Covalent beside its peers on one machine of {} cores. Each row compares two medians of\n\
+         one run, in which both sides took turns. The sections below have the spreads, the\n\
+         command lines and the cores of either side; the daemon's core counts. soft-RoCE needs\n\
+         a kernel with `rdma_rxe`: [guests](supported-kernels.md) compare it.\n\n{}",
+        results.host.cores,
+        opening::text(opening, &format!("{folder}/{OPENING}"))
+    );
     verdicts(&mut out, results);
     lost(&mut out, results);
+    method(&mut out, results);
     for test in TESTS {
         section(&mut out, results, test, folder);
     }
@@ -78,26 +95,29 @@ fn text(results: &Results, more: &str, folder: &str) -> String {
 
 // Writing to a string cannot fail, here and below.
 
-fn head(out: &mut String, results: &Results) {
+fn method(out: &mut String, results: &Results) {
     let Results { host, setup, .. } = results;
     let _ = writeln!(
         out,
-        "# Performance\n\n\
-         <!-- Made by `covalent-bench page` from a result of `covalent-bench streams`. Do not edit: measure again. -->\n\n\
-         Pipes against real peers on one machine, in one run: two processes, each alone on its core, and the same work for each packet (a byte of it\n\
-         is touched, then it is sent back). testpmd swaps addresses instead, and its near side looks at nothing. All contestants took turns, case by\n\
-         case, {} times; figures are medians, and only figures of this run are compared. How it was measured, and with which command lines, is\n\
-         [below](#contestants).\n\n\
-         The tests of pipes have no covalentd and no network: the daemon's half of a pipe is in one process, the application's in another. From\n\
-         [frames from a virtual cable](#frames-from-a-virtual-cable-into-a-pipe) on there are daemons and veth pairs, but for *Exchanges over one link*\n\
-         (threads and a cable in memory) and *Instructions* (one thread).\n\
-         covalentd places at most one datagram at a time, so it cannot reach the stream figures.\n",
+        "\n## Method\n\n\
+         The tests of pipes compare pipes with their peers on one machine, in one run. Each of\n\
+         the two processes has a core of its own. The work for each packet is the same: touch\n\
+         a byte of it, then send it back. testpmd swaps addresses instead, and its near side\n\
+         looks at nothing. All contestants take turns, case by case, {} times. Figures are\n\
+         medians, and are comparable only within this run. [Contestants](#contestants) has the\n\
+         method and the command lines.\n\n\
+         The tests of pipes have no covalentd and no network: one process has the daemon's\n\
+         half of a pipe, the other one the application's. The sections from\n\
+         [frames from a virtual cable](#frames-from-a-virtual-cable-into-a-pipe) on use\n\
+         daemons and veth pairs, except *Exchanges over one link* (threads and an in-memory\n\
+         cable) and *Instructions* (one thread). covalentd places at most one datagram at a\n\
+         time, so it cannot reach the stream figures.\n",
         setup.rounds
     );
     let governor = setup
         .governor
         .as_deref()
-        .unwrap_or("not told (a virtual machine)");
+        .unwrap_or("unknown (a virtual machine)");
     let rows = [
         ("processor", format!("{}, {} cores", host.cpu, host.cores)),
         ("memory", format!("{} GiB", (host.memory_mib + 512) >> 10)),
@@ -136,7 +156,7 @@ fn head(out: &mut String, results: &Results) {
         ),
         ("medians", results.settled().words()),
         ("mix of packets", setup.mix.clone()),
-        ("measured", format!("`{}`", told_command(&host.command))),
+        ("measured", format!("`{}`", printed_command(&host.command))),
         ("program", format!("covalent-bench {}", host.version)),
     ];
     let _ = writeln!(out, "| | |\n|---|---|");
@@ -146,7 +166,7 @@ fn head(out: &mut String, results: &Results) {
 }
 
 /// The command line, with the program's name alone instead of where it lay.
-pub fn told_command(command: &[String]) -> String {
+pub fn printed_command(command: &[String]) -> String {
     let mut words = command.iter();
     let program = words
         .next()
@@ -167,8 +187,10 @@ pub fn told_command(command: &[String]) -> String {
 fn verdicts(out: &mut String, results: &Results) {
     let _ = writeln!(
         out,
-        "\n## Goals\n\n{}. Of a goal for several sizes the worst one is told.\n\n\
-         | goal | | ratio | pipes | peer | at |\n|---|---|---:|---:|---:|---|",
+        "\n## Goals\n\n\
+         {}. A goal for several sizes shows the worst one.\n\n\
+         | goal | | ratio | pipes | peer | at |\n\
+         |---|---|---:|---:|---:|---|",
         count(&results.goals)
     );
     for verdict in &results.goals {
@@ -191,7 +213,7 @@ fn verdicts(out: &mut String, results: &Results) {
     }
 }
 
-/// Every case in which somebody was better than pipes.
+/// Lists every case in which a peer is better than pipes.
 fn lost(out: &mut String, results: &Results) {
     let lost: Vec<String> = results
         .figures
@@ -216,7 +238,7 @@ fn lost(out: &mut String, results: &Results) {
     if lost.is_empty() {
         let _ = writeln!(
             out,
-            "Nowhere in the tests of pipes. Each of the other sections says for itself."
+            "Nowhere in the tests of pipes. Each of the other sections has its own comparison."
         );
     } else {
         let _ = writeln!(out, "{}", lost.join("\n"));
@@ -321,10 +343,14 @@ fn contestants(out: &mut String, results: &Results) {
     let _ = writeln!(
         out,
         "\n## Contestants\n\n\
-         Packets of the daemon's side come from 4096 buffers of 2 KiB in turn, as a NIC would have filled them (each begins with a\n\
-         line of the cache and is fetched eight packets before its turn, as drivers do), and move in bursts of 64. The application's side adds one to a\n\
-         byte of each packet (of what goes one way: reads it), and the daemon's side looks at that byte of each packet that comes back. testpmd (memif,\n\
-         vhost) has buffers of its own, which circulate: its far side swaps the addresses of each packet, and its near side looks at no byte. A message is a length of four bytes and as many bytes; whoever receives it finds its end and reads a byte of it.\n"
+         The daemon's side sends packets from 4096 buffers of 2 KiB in turn, as if a NIC had\n\
+         filled them: each begins with a cache line and is prefetched eight packets ahead, as\n\
+         drivers do. Packets move in bursts of 64. The application's side adds one to a byte\n\
+         of each packet (one way: reads it), and the daemon's side reads that byte of each\n\
+         returned packet. testpmd (memif, vhost) has buffers of its own, which circulate: its\n\
+         far side swaps the addresses of each packet, and its near side reads no byte. A\n\
+         message is a length of four bytes and as many bytes; its receiver finds its end and\n\
+         reads a byte of it.\n"
     );
     for entry in &results.contestants {
         let description = &entry.description;
@@ -341,8 +367,9 @@ fn contestants(out: &mut String, results: &Results) {
     }
     let _ = writeln!(
         out,
-        "\n`make bench` installs the peers, measures, and keeps the raw results in `bench/results`; `covalent-bench page` makes this page of them.\n\
-         Nothing else may run meanwhile."
+        "\n`make bench` installs the peers, measures, and keeps the raw results in\n\
+         `bench/results`. `covalent-bench page` generates this page from them. Nothing else\n\
+         may run meanwhile."
     );
 }
 
@@ -374,21 +401,23 @@ mod tests {
     use crate::streams::{results::example, session::example::with_sweeps};
 
     #[test]
-    fn the_page_tells_wins_and_losses_and_who_was_not_there() {
-        let page = text(&example(), "", "performance");
+    fn the_page_has_wins_losses_and_absent_sides() {
+        let page = text(&example(), &[], "", "performance");
         for words in [
             "| processor | Some CPU, 2 cores |",
-            "| 64 B echo: at least 4 times DPDK memif | met | 5.00 | 55.0 Mpps | 11.0 Mpps | 64 B |",
+            "| 64 B echo: at least 4 times DPDK memif | met | 5.00 | 55.0 Mpps | 11.0 Mpps | 64 B \
+             |",
             "| 64 B echo: at least 3 times DPDK vhost | not measured | | | | |",
             "- echo, 1518 B: dpdk-memif reaches 5.50 Mpps, pipes 4.50 (0.82)",
             "![Echo: daemon's core, application's core and back](performance/echo.svg)",
-            "| **covalent-pipe** | 55.0 (50.0–60.0) | 4.50 (4.00–5.00) | 10.0 (10.0–10.0) | 1.00 | 0.99 |",
+            "| **covalent-pipe** | 55.0 (50.0–60.0) | 4.50 (4.00–5.00) | 10.0 (10.0–10.0) | 1.00 | \
+             0.99 |",
             "| than dpdk-memif | 5.00 | 0.82 | |",
             "- **aeron** took no part: built without the feature `peers`.",
             "  - `dpdk-memif --go`",
             "| measured | `covalent-bench streams` |",
-            "testpmd swaps addresses instead, and its near side looks at nothing.",
-            "covalentd places at most one datagram at a time",
+            "testpmd swaps addresses instead, and its near side\nlooks at nothing.",
+            "covalentd places at most one datagram at a\ntime",
             "rings below 2 MiB: 4 KiB pages |",
         ] {
             assert!(page.contains(words), "{words:?} is not in\n{page}");
@@ -401,7 +430,7 @@ mod tests {
     fn a_missed_goal_stands_out() {
         let mut results = example();
         results.goals[0].met = Some(false);
-        assert!(text(&results, "", "performance").contains("DPDK memif | **missed** | 5.00"));
+        assert!(text(&results, &[], "", "performance").contains("DPDK memif | **missed** | 5.00"));
     }
 
     #[test]
@@ -413,14 +442,14 @@ mod tests {
         for file in ["one-way.svg", "pipe-count.svg"] {
             fs::write(plots.join(file), "of an earlier run").expect("written");
         }
-        write(&example(), "\n## More\n", &page).expect("written");
+        write(&example(), &[], "\n## More\n", &page).expect("written");
         let text = fs::read_to_string(&page).expect("written");
         let (before, after) = text.split_once("\n## More\n").expect("the other section");
         assert!(before.contains("## Echo") && after.contains("## Contestants"));
         assert!(plots.join("echo.svg").exists());
         assert!(!plots.join("one-way.svg").exists());
         assert!(!plots.join("pipe-count.svg").exists());
-        write(&with_sweeps(), "", &page).expect("written");
+        write(&with_sweeps(), &[], "", &page).expect("written");
         assert!(plots.join("pipe-count.svg").exists());
         let page = fs::read_to_string(page).expect("read");
         assert!(page.contains("## Number of pipes"), "{page}");
@@ -430,11 +459,12 @@ mod tests {
     fn places_of_the_run_are_left_out() {
         assert_eq!(
             without_places(
-                "x --file-prefix=covalent-bench-13021-memif-true --vdev=a,socket=/dev/shm/.tmpAbC1/memif.sock,b=1 -i"
+                "x --file-prefix=covalent-bench-13021-memif-true \
+                 --vdev=a,socket=/dev/shm/.tmpAbC1/memif.sock,b=1 -i"
             ),
             "x --file-prefix=covalent-bench-PID-memif-true --vdev=a,socket=DIR/memif.sock,b=1 -i"
         );
         let command = ["/a/b/covalent-bench".to_owned(), "streams".to_owned()];
-        assert_eq!(told_command(&command), "covalent-bench streams");
+        assert_eq!(printed_command(&command), "covalent-bench streams");
     }
 }

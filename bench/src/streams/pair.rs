@@ -1,4 +1,4 @@
-//! Two processes that measure each other, started, told what to do, and ended.
+//! Starts, instructs and stops two processes that measure each other.
 
 use std::{
     fs::{self, File},
@@ -30,8 +30,8 @@ use crate::{
 /// How long a process may take for anything but measuring.
 const PATIENCE: Duration = Duration::from_secs(15);
 
-/// Longest time that a wait goes on after somebody has asked for the end.
-const LOOK_AGAIN: Duration = Duration::from_millis(20);
+/// Longest time that a wait continues after a stop request.
+const RECHECK_INTERVAL: Duration = Duration::from_millis(20);
 
 /// Where the processes of a measurement meet. Its files go with it.
 #[derive(Debug)]
@@ -41,7 +41,7 @@ pub struct Company {
     program: PathBuf,
 }
 
-/// What the processes of one repetition counted.
+/// The counts of the processes of one repetition.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Tallies {
     /// The daemon's side.
@@ -55,7 +55,7 @@ pub struct Tallies {
 impl Company {
     /// A folder and a socket in it.
     pub fn gather() -> Result<Self> {
-        // In memory where there is such a place, unless told otherwise: some peers keep their rings in files.
+        // In memory if possible, unless TMPDIR is set: some peers keep their rings in files.
         let in_memory = Path::new("/dev/shm");
         let folder = if std::env::var_os("TMPDIR").is_none() && in_memory.is_dir() {
             tempfile::tempdir_in(in_memory)
@@ -80,7 +80,8 @@ impl Company {
         self.folder.path()
     }
 
-    /// Measures once, and removes what the processes leave behind: `part` is the near side's, from which the others' are made.
+    /// Runs one measurement and removes files that the processes leave. `part` is the near side's;
+    /// the other parts are derived from it.
     pub fn measure(&self, part: &Part, far_core: usize) -> Result<Tallies> {
         let pair_folder = tempfile::tempdir_in(self.folder.path()).context("making a folder")?;
         let part = Part {
@@ -104,7 +105,8 @@ impl Company {
         let mut far = self.start_part(&far_part, &near.fds)?;
         // A socket that is open here too would not end with the far side.
         near.fds.clear();
-        // Whoever counts begins last: its time must not pass while the other has not even been told to begin.
+        // The counting side starts last: its time must not pass before the other side has its order
+        // to start.
         let players = if part.case.test.counted_far() {
             [&mut near, &mut far]
         } else {
@@ -125,28 +127,29 @@ impl Company {
         Ok(Tallies { near, far, aid })
     }
 
-    /// Starts the far side of an echo, and lets `ask` be the near one, in this thread. Removes what the processes leave behind.
+    /// Starts the far side of an echo and runs `use_near_end` as the near side in this thread.
+    /// Removes files that the processes leave.
     pub fn accompany<T>(
         &self,
         part: &Part,
         far_core: usize,
-        ask: impl FnOnce(&mut dyn NearEnd) -> Result<T>,
+        use_near_end: impl FnOnce(&mut dyn NearEnd) -> Result<T>,
     ) -> Result<T> {
         let pair_folder = tempfile::tempdir_in(self.folder.path()).context("making a folder")?;
         let part = Part {
             folder: pair_folder.path().to_owned(),
             ..part.clone()
         };
-        let asked = self.accompany_in(&part, far_core, ask);
+        let outcome = self.accompany_in(&part, far_core, use_near_end);
         remove_shared_memory(&part.shared_memory_prefix());
-        asked
+        outcome
     }
 
     fn accompany_in<T>(
         &self,
         part: &Part,
         far_core: usize,
-        ask: impl FnOnce(&mut dyn NearEnd) -> Result<T>,
+        use_near_end: impl FnOnce(&mut dyn NearEnd) -> Result<T>,
     ) -> Result<T> {
         let mut aid = self.start_aid(part)?;
         let mut near = peers::near(part)?;
@@ -161,12 +164,13 @@ impl Company {
         for player in aid.iter_mut().chain([&mut far]) {
             player.order(&Order::Go)?;
         }
-        let asked = wait_until_met(near.end.as_mut()).and_then(|()| ask(near.end.as_mut()));
-        // One that failed says why there were no answers.
+        let outcome =
+            wait_until_met(near.end.as_mut()).and_then(|()| use_near_end(near.end.as_mut()));
+        // If the far side failed, its error explains the missing replies.
         far.end()?;
         drop(near);
         aid.map(|mut aid| aid.end()).transpose()?;
-        asked
+        outcome
     }
 
     /// The process that makes the others possible, where there is one.
@@ -182,8 +186,8 @@ impl Company {
         part.means.has_aid().then(start).transpose()
     }
 
-    /// Plays a measurement with many rings: `part` is the near side's, from which the other is made. Its trials, and the shares of their cores
-    /// that the near and the far side took.
+    /// Runs a measurement with many rings. `part` is the near side's; the far side's part is
+    /// derived from it. Returns the trials, and the core shares of the near and the far side.
     pub fn measure_session(
         &self,
         part: &SessionPart,
@@ -249,7 +253,8 @@ impl Company {
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(File::create(&log).context("making a log")?)
-            // A Ctrl-C on the terminal is for the measurement, which then ends its processes in order.
+            // Ctrl-C on the terminal must reach only the measurement, which then shuts its
+            // processes down gracefully.
             .process_group(0)
             .spawn()
             .context("starting a process of the measurement")?;
@@ -270,19 +275,19 @@ impl Company {
             }
             player.still_there()?;
             if Instant::now() > deadline {
-                bail!("{} does not come", player.name);
+                bail!("{} did not connect", player.name);
             }
             stop::sleep(Duration::from_millis(1))?;
         };
         let borrowed: Vec<_> = fds.iter().map(AsFd::as_fd).collect();
         player.send(prepare, &borrowed)?;
-        match player.hear(PATIENCE)? {
+        match player.receive(PATIENCE)? {
             (Word::Ready { note }, fds) => {
                 player.note = note;
                 player.fds = fds;
                 Ok(player)
             }
-            (word, _) => bail!("{} said {word:?} instead of being ready", player.name),
+            (word, _) => bail!("{} sent {word:?} instead of \"ready\"", player.name),
         }
     }
 }
@@ -293,18 +298,18 @@ fn wait_until_met(near: &mut dyn NearEnd) -> Result<()> {
         stop::check()?;
         ensure!(
             Instant::now() < deadline,
-            "the far side does not come within {PATIENCE:?}"
+            "the far side did not connect within {PATIENCE:?}"
         );
     }
     Ok(())
 }
 
-/// Removes shared memory whose name begins with `prefix`: some peers leave some behind by design.
+/// Removes shared memory whose name begins with `prefix`: some peers leave it by design.
 fn remove_shared_memory(prefix: &str) {
     let left = fs::read_dir("/dev/shm").into_iter().flatten().flatten();
     for entry in left {
         if entry.file_name().to_string_lossy().starts_with(prefix) {
-            // Somebody else may have removed it just now.
+            // Another process may have removed it meanwhile.
             let _ = fs::remove_file(entry.path());
         }
     }
@@ -330,25 +335,26 @@ impl Player {
         let text = serde_json::to_vec(order).context("writing JSON")?;
         self.connection()?
             .send(&text, fds)
-            .with_context(|| format!("telling {} what to do", self.name))
+            .with_context(|| format!("sending an order to {}", self.name))
     }
 
-    /// Ends it; what it counted.
+    /// Stops it and returns its counts.
     fn end(&mut self) -> Result<Tally> {
-        // One whose socket ended with the other side has ended already, and said what it counted before.
+        // A side whose socket closed with the other side has already stopped and reported its
+        // counts.
         let _ = self.order(&Order::Stop);
         self.done(PATIENCE)
     }
 
     fn done(&mut self, patience: Duration) -> Result<Tally> {
-        match self.hear(patience)? {
+        match self.receive(patience)? {
             (Word::Done(tally), _) => Ok(tally),
-            (word, _) => bail!("{} said {word:?} instead of what it counted", self.name),
+            (word, _) => bail!("{} sent {word:?} instead of its counts", self.name),
         }
     }
 
     fn tried(&mut self, patience: Duration) -> Result<(Vec<Trial>, u64, f64)> {
-        match self.hear(patience)? {
+        match self.receive(patience)? {
             (
                 Word::Tried {
                     trials,
@@ -357,21 +363,21 @@ impl Player {
                 },
                 _,
             ) => Ok((trials, packets, core_share)),
-            (word, _) => bail!("{} said {word:?} instead of what it tried", self.name),
+            (word, _) => bail!("{} sent {word:?} instead of its trials", self.name),
         }
     }
 
-    fn hear(&mut self, patience: Duration) -> Result<(Word, Vec<OwnedFd>)> {
+    fn receive(&mut self, patience: Duration) -> Result<(Word, Vec<OwnedFd>)> {
         let deadline = Instant::now() + patience;
         while !self
             .connection()?
-            .wait(Some(LOOK_AGAIN))
+            .wait(Some(RECHECK_INTERVAL))
             .context("waiting for a process")?
         {
             stop::check()?;
             if Instant::now() > deadline {
                 bail!(
-                    "{} said nothing for {patience:?}: {}",
+                    "{} sent nothing for {patience:?}: {}",
                     self.name,
                     self.log()
                 );
@@ -394,7 +400,7 @@ impl Player {
     fn connection(&self) -> Result<&Connection> {
         self.connection
             .as_ref()
-            .with_context(|| format!("{} has not come", self.name))
+            .with_context(|| format!("{} is not connected", self.name))
     }
 
     fn still_there(&mut self) -> Result<()> {
@@ -406,7 +412,7 @@ impl Player {
 
     fn log(&self) -> String {
         let log = fs::read_to_string(&self.log).unwrap_or_default();
-        // The end of it says why.
+        // The end of the log gives the reason.
         let lines: Vec<&str> = log.lines().rev().take(5).collect();
         lines.into_iter().rev().collect::<Vec<_>>().join("; ")
     }
@@ -414,7 +420,7 @@ impl Player {
 
 impl Drop for Player {
     fn drop(&mut self) {
-        // Closing tells it to end; it removes its own files then.
+        // Closing the connection makes it exit. It then removes its own files.
         self.connection = None;
         let deadline = Instant::now() + PATIENCE;
         while Instant::now() < deadline {

@@ -1,4 +1,4 @@
-//! What a measurement and the processes that it starts say to each other.
+//! The protocol between a measurement and the processes that it starts.
 
 use std::{path::PathBuf, time::Duration};
 
@@ -54,16 +54,16 @@ pub enum Side {
     Aid,
 }
 
-/// What a process is to do.
+/// The task of a process.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Part {
     /// How it reaches the other.
     pub means: Means,
     /// Which it is.
     pub side: Side,
-    /// What is measured.
+    /// The measured case.
     pub case: Case,
-    /// Its core; `None` lets it float.
+    /// Its core. `None` leaves it unpinned.
     pub core: Option<usize>,
     /// Before counting.
     pub warm_up: Duration,
@@ -77,12 +77,13 @@ pub struct Part {
     pub mix: PathBuf,
     /// A folder for this pair's files.
     pub folder: PathBuf,
-    /// What the near side told the far side.
+    /// The near side's data for the far side.
     pub note: String,
 }
 
 impl Part {
-    /// The near side of an echo of messages of so many bytes for about so long, for [`Company::accompany`](super::pair::Company::accompany).
+    /// Creates the near side of an echo of messages of `bytes` for about `slice`, for
+    /// [`Company::accompany`](super::pair::Company::accompany).
     pub fn echo(means: Means, bytes: usize, ring_bytes: u64, slice: Duration) -> Self {
         Self {
             means,
@@ -117,7 +118,8 @@ impl Part {
 pub enum Order {
     /// The part, with the near side's descriptors for the far side beside it.
     Prepare(Box<Part>),
-    /// As [`Order::Prepare`], for a measurement with many rings, which change hands between the two sides.
+    /// As [`Order::Prepare`], for a measurement with many rings, which the two sides pass to each
+    /// other.
     PrepareSession(Box<SessionPart>),
     /// Begin.
     Go,
@@ -128,14 +130,14 @@ pub enum Order {
 /// From a process to the measurement.
 #[derive(Debug, Serialize, Deserialize)]
 pub enum Word {
-    /// Everything is there; for the far side with what `note` says and the descriptors beside it.
+    /// Preparation is complete. For the far side: `note`, and the attached descriptors.
     Ready {
         /// For the far side.
         note: String,
     },
-    /// What it counted.
+    /// Its counts.
     Done(Tally),
-    /// What the trials of a measurement with many rings came to.
+    /// The trials of a measurement with many rings.
     Tried {
         /// The near side's; of the far side, none.
         trials: Vec<Trial>,

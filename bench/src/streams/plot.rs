@@ -1,5 +1,5 @@
-//! Sweeps as plots that a person can read: SVG, sizes along, figures up on a logarithmic scale, one colour and one shape for each
-//! contestant, the spread of the repetitions as a line through each point.
+//! Sweeps as SVG plots: sizes on the x axis, figures on a logarithmic y axis. Each contestant has
+//! one color and one shape. A line through each point shows the spread of the repetitions.
 
 use anyhow::{Result, anyhow};
 use plotters::{
@@ -83,14 +83,14 @@ fn draw(results: &Results, test: Test, sizes: &[Size], svg: &mut String) -> Draw
         .y_label_formatter(&|figure| tick(*figure))
         .x_desc(along)
         .y_desc(format!("{up} (logarithmic)"))
-        // On a logarithmic scale they would be a grey field.
+        // On a logarithmic scale they would be a gray field.
         .light_line_style(RGBColor(255, 255, 255))
         .label_style((FONT, 13))
         .axis_desc_style((FONT, 14))
         .draw()?;
     for (at, name) in names.iter().enumerate() {
         let mark = mark_of(name, at);
-        let colour = mark.colour;
+        let color = mark.color;
         let points: Vec<(usize, &Figure)> = sizes
             .iter()
             .enumerate()
@@ -102,14 +102,14 @@ fn draw(results: &Results, test: Test, sizes: &[Size], svg: &mut String) -> Draw
             .iter()
             .filter(|(_, figure)| figure.case.size != Size::Mix)
             .map(|(at, figure)| (SegmentValue::CenterOf(*at), figure.figure.median));
-        chart.draw_series(LineSeries::new(line, colour.stroke_width(width)))?;
+        chart.draw_series(LineSeries::new(line, color.stroke_width(width)))?;
         for (at, figure) in points {
             let along = SegmentValue::CenterOf(at);
             let spread = [
                 (along.clone(), figure.figure.min),
                 (along.clone(), figure.figure.max),
             ];
-            chart.draw_series([PathElement::new(spread, colour.stroke_width(1))])?;
+            chart.draw_series([PathElement::new(spread, color.stroke_width(1))])?;
             chart
                 .plotting_area()
                 .draw(&mark.at((along, figure.figure.median)))?;
@@ -145,7 +145,7 @@ fn legend(
         let mark = mark_of(name, at);
         area.draw(&PathElement::new(
             vec![(8, y), (36, y)],
-            mark.colour.stroke_width(if name == OURS { 3 } else { 1 }),
+            mark.color.stroke_width(if name == OURS { 3 } else { 1 }),
         ))?;
         area.draw(&mark.at((22, y)))?;
         let words = match name {
@@ -273,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn contestants_of_one_plot_look_different() {
+    fn contestants_of_one_plot_have_different_styles() {
         let packets = [
             LIMIT,
             OURS,

@@ -32,7 +32,7 @@ impl Progress {
     /// Begins another step.
     pub fn step(&self, message: &str) {
         if !self.on_terminal && self.bar.position().is_multiple_of(STEPS_PER_LINE) {
-            // Nobody may be reading; that is no reason to end.
+            // Ignore the error: a closed stderr is no reason to stop.
             let _ = writeln!(
                 std::io::stderr(),
                 "{} of {}: {message}",

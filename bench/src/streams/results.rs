@@ -1,4 +1,5 @@
-//! What was measured, for programs, and to make tables, plots and the page from.
+//! The measured results. Other programs read them, and tables, plots and the page are made from
+//! them.
 
 use std::{fmt::Write as _, path::Path};
 
@@ -32,15 +33,15 @@ pub struct Results {
     pub host: Host,
     /// How.
     pub setup: Setup,
-    /// Who took part, and who did not and why.
+    /// The contestants that took part, and those that did not, with the reason.
     pub contestants: Vec<Entry>,
-    /// What each was measured at.
+    /// The figures of each contestant.
     pub figures: Vec<Figure>,
-    /// Ways of telling an application of news, over the load. Results of before it was measured have none.
+    /// Notification methods, over the load. Absent in results from before it was measured.
     pub loads: Option<LoadSweep>,
     /// Ever more pipes. Results of before it was measured have none.
     pub counts: Option<CountSweep>,
-    /// What the figures come to.
+    /// The verdicts on the goals.
     pub goals: Vec<Verdict>,
 }
 
@@ -63,7 +64,7 @@ pub struct Setup {
     pub ring_kib: u64,
     /// Size of its pages, in bytes.
     pub page_bytes: u64,
-    /// Frequency governor of the daemon's core, if the machine tells.
+    /// Frequency governor of the daemon's core, if the system reports it.
     pub governor: Option<String>,
     /// The kernel's policy for transparent huge pages.
     pub transparent_huge_pages: String,
@@ -76,9 +77,9 @@ pub struct Setup {
 /// A contestant.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Entry {
-    /// What it is called.
+    /// Its name.
     pub name: String,
-    /// What it is.
+    /// Its description.
     pub description: Description,
     /// Why it took no part, if so.
     pub absent: Option<String>,
@@ -87,7 +88,8 @@ pub struct Entry {
 }
 
 impl Entry {
-    /// Writes on the page, below what it is, the commands that it was run by, and how many of its `parts` (repeats, say) failed.
+    /// Writes to the page, below the description, its command lines and how many of its `parts`
+    /// (such as repeats) failed.
     pub fn write_runs(&self, out: &mut String, parts: &str) {
         // Writing to a string cannot fail.
         for command in &self.description.commands {
@@ -101,7 +103,8 @@ impl Entry {
     }
 }
 
-/// Whether ours took part in all that it was asked for: a goal that is missing because ours failed is not met.
+/// Returns whether our sides took part in all selected cases: a goal that is missing because our
+/// side failed is not met.
 pub fn ours_held(entries: &[Entry]) -> bool {
     entries
         .iter()
@@ -109,12 +112,12 @@ pub fn ours_held(entries: &[Entry]) -> bool {
         .all(|entry| entry.absent.is_none() && entry.failures.is_empty())
 }
 
-/// What a contestant was measured at in one case.
+/// The figures of a contestant in one case.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Figure {
-    /// Whose.
+    /// The contestant.
     pub contestant: String,
-    /// Of what.
+    /// The case.
     pub case: Case,
     /// In which unit.
     pub unit: String,
@@ -124,7 +127,7 @@ pub struct Figure {
     pub daemon_cores: f64,
     /// Of the application's.
     pub application_cores: f64,
-    /// Of whatever core, by processes that only make the others possible.
+    /// CPU use of auxiliary processes, on any core.
     pub other_cores: f64,
 }
 
@@ -165,7 +168,7 @@ impl Results {
         Settled::of(setup.rounds, setup.spread_max, figures)
     }
 
-    /// What a contestant was measured at.
+    /// Returns the figure of a contestant in a case.
     pub fn figure(&self, contestant: &str, case: Case) -> Option<&Figure> {
         self.figures
             .iter()
@@ -185,7 +188,7 @@ impl Results {
         sizes
     }
 
-    /// Who took part in a test, in the order of the contestants.
+    /// Returns the contestants of a test, in their order.
     pub fn in_test(&self, test: Test) -> Vec<&Entry> {
         self.contestants
             .iter()
@@ -299,7 +302,7 @@ mod tests {
             failures: vec!["it ended".to_owned()],
             ..entry(name)
         };
-        // Whether peers were there is not ours to say.
+        // The availability of peers does not count.
         assert!(ours_held(&[
             entry("covalent-port"),
             absent("aeron"),
@@ -313,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read_and_the_last_one_found() {
+    fn written_results_are_read_and_the_last_one_found() {
         let folder = tempfile::tempdir().expect("a directory");
         let before = example();
         before.write_to(folder.path()).expect("written");
@@ -344,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_result_is_named() {
+    fn a_file_that_is_no_result_is_named() {
         let folder = tempfile::tempdir().expect("a directory");
         let problem = Results::read_from(folder.path())
             .expect_err("empty")

@@ -1,4 +1,5 @@
-//! One of the processes that a measurement starts: it prepares its part, plays it when told, and says what it counted.
+//! A process that a measurement starts: it prepares its part, runs it when ordered, and reports its
+//! counts.
 
 use std::{
     fs,
@@ -33,7 +34,7 @@ pub struct Prepared {
     pub note: String,
     /// For the far side.
     pub fds: Vec<OwnedFd>,
-    /// Plays it until its meter says that it is over.
+    /// Runs the part until its meter ends.
     pub act: Act,
 }
 
@@ -41,7 +42,7 @@ pub struct Prepared {
 pub type Act = Box<dyn FnOnce(Stage<'_>) -> Result<Tally>>;
 
 impl Prepared {
-    /// One that has nothing to tell.
+    /// Creates a part without data for the far side.
     pub fn plain(act: impl FnOnce(Stage<'_>) -> Result<Tally> + 'static) -> Self {
         Self {
             note: String::new(),
@@ -54,21 +55,21 @@ impl Prepared {
 /// While a part is played.
 #[derive(Debug)]
 pub struct Stage<'a> {
-    /// Counts, and says when it is over.
+    /// Counts, and determines when the part is over.
     pub meter: Meter<'a>,
-    /// Set when the measurement wants the end.
+    /// Set when the measurement requests a stop.
     pub stop: &'a AtomicBool,
 }
 
 impl Stage<'_> {
-    /// Looks until something is there; `None` when the end is wanted.
+    /// Polls until `poll` returns a value. Returns `None` if a stop is requested.
     ///
-    /// Without a `pause` between two looks, here and wherever else a side polls: each has its core to itself, and on some processors
-    /// the instruction takes 140 cycles.
+    /// There is no `pause` instruction between two polls, here and in all polling sides: each side
+    /// has its own core, and on some processors the instruction takes 140 cycles.
     #[inline]
-    pub fn await_some<T>(&self, mut look: impl FnMut() -> Option<T>) -> Option<T> {
+    pub fn await_some<T>(&self, mut poll: impl FnMut() -> Option<T>) -> Option<T> {
         loop {
-            if let Some(found) = look() {
+            if let Some(found) = poll() {
                 return Some(found);
             }
             if self.stop.load(Ordering::Relaxed) {
@@ -85,18 +86,18 @@ pub fn play(socket: &Path) -> Result<()> {
     let connection = Arc::new(connection);
     let played = play_over(&connection);
     if let Err(problem) = &played {
-        // If nobody listens any more, the exit status still tells.
-        let _ = say(&connection, &Word::Failed(format!("{problem:#}")), &[]);
+        // If the connection is closed, the exit status still reports the failure.
+        let _ = send_word(&connection, &Word::Failed(format!("{problem:#}")), &[]);
     }
     played
 }
 
 fn play_over(connection: &Arc<Connection>) -> Result<()> {
-    let (order, fds) = hear(connection)?;
+    let (order, fds) = receive(connection)?;
     match order {
         Order::Prepare(part) => play_case(connection, &part, fds),
         Order::PrepareSession(part) => play_session(connection, *part),
-        Order::Go | Order::Stop => bail!("told {order:?} before the part"),
+        Order::Go | Order::Stop => bail!("received {order:?} before the part"),
     }
 }
 
@@ -108,9 +109,9 @@ fn play_case(connection: &Arc<Connection>, part: &Part, fds: Vec<OwnedFd>) -> Re
     let ready = Word::Ready {
         note: prepared.note,
     };
-    say(connection, &ready, &prepared.fds)?;
+    send_word(connection, &ready, &prepared.fds)?;
     drop(prepared.fds);
-    let (order, _) = hear(connection)?;
+    let (order, _) = receive(connection)?;
     if !matches!(order, Order::Go) {
         return Ok(());
     }
@@ -123,12 +124,12 @@ fn play_case(connection: &Arc<Connection>, part: &Part, fds: Vec<OwnedFd>) -> Re
             Side::Aid => false,
         },
     };
-    let stop = until_told(connection);
+    let stop = watch_for_stop(connection);
     let tally = (prepared.act)(Stage {
         meter: Meter::start(window, &stop),
         stop: &stop,
     })?;
-    say(connection, &Word::Done(tally), &[])
+    send_word(connection, &Word::Done(tally), &[])
 }
 
 fn play_session(connection: &Arc<Connection>, part: SessionPart) -> Result<()> {
@@ -139,30 +140,30 @@ fn play_session(connection: &Arc<Connection>, part: SessionPart) -> Result<()> {
     let ready = Word::Ready {
         note: String::new(),
     };
-    say(connection, &ready, &[])?;
-    let (order, _) = hear(connection)?;
+    send_word(connection, &ready, &[])?;
+    let (order, _) = receive(connection)?;
     if !matches!(order, Order::Go) {
         return Ok(());
     }
     let (began, cpu_before) = (Instant::now(), cpu_seconds());
-    let played = prepared.play(&until_told(connection))?;
+    let played = prepared.play(&watch_for_stop(connection))?;
     let tried = Word::Tried {
         trials: played.trials,
         packets: played.packets,
         core_share: (cpu_seconds() - cpu_before) / began.elapsed().as_secs_f64(),
     };
-    say(connection, &tried, &[])
+    send_word(connection, &tried, &[])
 }
 
-/// Set when the measurement wants the end.
-fn until_told(connection: &Arc<Connection>) -> Arc<AtomicBool> {
+/// Returns a flag that is set when the measurement requests a stop.
+fn watch_for_stop(connection: &Arc<Connection>) -> Arc<AtomicBool> {
     let stop = Arc::new(AtomicBool::new(false));
     thread::spawn({
         let (connection, stop) = (Arc::clone(connection), Arc::clone(&stop));
-        // Whatever the measurement says now means stop, and so does its end. It is taken out of the socket: closing one with something
-        // unread in it makes the kernel drop what was said before.
+        // Any further message means stop, and so does a closed connection. Read the message: if
+        // unread data remains at close, the kernel discards sent data.
         move || {
-            let _ = hear(&connection);
+            let _ = receive(&connection);
             stop.store(true, Ordering::Relaxed);
         }
     });
@@ -202,7 +203,7 @@ fn read_frames(path: &Path) -> Result<Vec<Vec<u8>>> {
     Ok(frames)
 }
 
-fn hear(connection: &Connection) -> Result<(Order, Vec<OwnedFd>)> {
+fn receive(connection: &Connection) -> Result<(Order, Vec<OwnedFd>)> {
     let mut buffer = vec![0; MESSAGE_BYTES_MAX];
     let (length, fds) = connection
         .recv(&mut buffer)
@@ -211,12 +212,12 @@ fn hear(connection: &Connection) -> Result<(Order, Vec<OwnedFd>)> {
     Ok((order, fds))
 }
 
-fn say(connection: &Connection, word: &Word, fds: &[OwnedFd]) -> Result<()> {
+fn send_word(connection: &Connection, word: &Word, fds: &[OwnedFd]) -> Result<()> {
     let text = serde_json::to_vec(word).context("writing JSON")?;
     let fds: Vec<_> = fds.iter().map(AsFd::as_fd).collect();
     connection
         .send(&text, &fds)
-        .context("telling the measurement")
+        .context("sending to the measurement")
 }
 
 #[cfg(test)]

@@ -22,13 +22,14 @@ const USUAL_PLACES: [&str; 2] = ["../shared/data", "shared/data"];
 /// The byte of each packet that the application touches.
 pub const TOUCHED: usize = 8;
 
-/// What it is before.
+/// Its value before.
 pub const BEFORE: u8 = 1;
 
-/// What it is when it comes back.
+/// Its value in a returned packet.
 pub const AFTER: u8 = 2;
 
-/// What the application does to each packet before it goes back. A message too short for that goes back as it came.
+/// The application's work on each packet before it goes back. A message too short for it goes back
+/// unchanged.
 #[inline]
 pub fn touch(packet: &mut [u8]) {
     if let Some(byte) = packet.get_mut(TOUCHED) {
@@ -47,10 +48,10 @@ const FETCH_AHEAD: usize = 8;
 #[repr(align(64))]
 struct Chunk([[u8; QUANTUM_BYTES]; CHUNK_BYTES / QUANTUM_BYTES]);
 
-/// Packets to be sent, over and over.
+/// Packets that are sent repeatedly.
 ///
-/// Tables of a size that is known and a power of two: finding the next packet costs next to nothing, so that what is measured is what
-/// becomes of it.
+/// The tables have a fixed size, a power of two. Finding the next packet costs almost nothing, so
+/// the test measures only the transport.
 #[derive(Debug)]
 pub struct Source {
     chunks: Box<[Chunk; CHUNKS]>,
@@ -97,7 +98,7 @@ impl Source {
         &self.chunks[at].0.as_flattened()[..usize::from(self.lengths[at])]
     }
 
-    /// The next packet in whole quanta; what lies behind its end is no part of it.
+    /// Returns the next packet in whole quanta. Bytes after its end are not part of it.
     #[inline]
     pub fn next_quanta(&mut self) -> &[[u8; QUANTUM_BYTES]] {
         let at = self.step();
@@ -132,7 +133,7 @@ pub struct Quanta {
 }
 
 impl Quanta {
-    /// Those of the next packet.
+    /// Returns the quanta of the next packet.
     #[inline]
     pub fn next_quanta(&mut self) -> u64 {
         let at = self.next % CHUNKS;
@@ -140,7 +141,7 @@ impl Quanta {
         u64::from(self.quanta[at])
     }
 
-    /// Those of the largest.
+    /// Returns the quanta of the largest packet.
     pub fn most(&self) -> u64 {
         u64::from(self.quanta.iter().copied().max().unwrap_or(0))
     }
@@ -185,7 +186,7 @@ impl Mix {
         Ok(Self::of("built-in sample", &built_in))
     }
 
-    /// Every n-th of the frames, so that as many as there are buffers stand for all.
+    /// Takes every n-th frame, so that the available buffers represent all frames.
     fn of(origin: &str, all: &[Vec<u8>]) -> Self {
         let usable: Vec<&Vec<u8>> = all
             .iter()
@@ -256,7 +257,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn packets_come_again_after_the_last() {
+    fn packets_repeat_after_the_last() {
         let mut source = Source::new(Size::Bytes(100), &[]).expect("a size that fits");
         let first = source.next_packet().as_ptr();
         assert!(
@@ -287,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mix_is_thinned_out_evenly_and_told_in_classes() {
+    fn a_mix_is_thinned_out_evenly_and_described_in_classes() {
         let all: Vec<Vec<u8>> = (0..3 * CHUNKS).map(|at| vec![0; 60 + at / 16]).collect();
         let mix = Mix::of("test", &all);
         assert_eq!(mix.frames.len(), CHUNKS);

@@ -6,7 +6,7 @@ use crate::{
     arguments::{Streams, TestName},
     stop,
     streams::{
-        case::is_asked,
+        case::is_requested,
         goals::{LIMIT, OURS},
         pair::Company,
         part::Part,
@@ -25,7 +25,7 @@ const TRIALS_PER_SLICE: u32 = 4;
 /// Of a trial's time, how much more goes by before it counts.
 const SETTLE_PER_SLICE: u32 = 4;
 
-/// Which are asked for.
+/// The selected sweeps.
 #[derive(Debug, Clone, Copy)]
 pub struct Sweeps {
     loads: bool,
@@ -34,13 +34,13 @@ pub struct Sweeps {
 }
 
 impl Sweeps {
-    /// By the command line: our pipes must be among those who take part.
-    pub fn asked(options: &Streams, names: &[&str]) -> Self {
+    /// Returns the sweeps that the command line selects. Our pipes must be among the contestants.
+    pub fn requested(options: &Streams, names: &[&str]) -> Self {
         let takes_part = |name: &str| names.contains(&name);
-        let asked = |test| takes_part(OURS) && is_asked(options, test);
+        let requested = |test| takes_part(OURS) && is_requested(options, test);
         Self {
-            loads: asked(TestName::Loads),
-            counts: asked(TestName::PipeCount),
+            loads: requested(TestName::Loads),
+            counts: requested(TestName::PipeCount),
             bare: takes_part(LIMIT),
         }
     }
@@ -64,7 +64,7 @@ impl Sweeps {
         ];
         let runs = runs
             .iter()
-            .filter(|(asked, _)| *asked)
+            .filter(|(requested, _)| *requested)
             .map(|(_, runs)| runs);
         let progress = Progress::new(u64::from(runs.sum::<u32>()));
         let slice = part.slice / TRIALS_PER_SLICE;

@@ -9,7 +9,7 @@ use crate::streams::{
     session,
 };
 
-/// All tests, in the order in which they are told.
+/// All tests, in the order of the output.
 pub const TESTS: [Test; 5] = [
     Test::Echo,
     Test::OneWay,
@@ -96,7 +96,7 @@ pub fn table(results: &Results) -> String {
     out
 }
 
-/// A goal and what became of it.
+/// Returns a line with a goal and its verdict.
 pub fn line(verdict: &Verdict) -> String {
     let Verdict {
         goal, worst, met, ..
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn a_missed_goal_says_so() {
+    fn a_missed_goal_is_marked() {
         let mut verdict = example().goals.remove(0);
         verdict.met = Some(false);
         assert!(line(&verdict).starts_with('✗') && line(&verdict).ends_with("MISSED"));

@@ -9,7 +9,7 @@ use hdrhistogram::Histogram;
 use nix::sys::resource::{UsageWho, getrusage};
 use serde::{Deserialize, Serialize};
 
-/// What one side counted.
+/// The counts of one side.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Tally {
     /// Packets or messages.
@@ -25,7 +25,7 @@ pub struct Tally {
 }
 
 /// Turns between two looks at the clock.
-const TURNS_PER_LOOK: u32 = 32;
+const TURNS_PER_POLL: u32 = 32;
 
 /// When to count.
 #[derive(Debug, Clone, Copy)]
@@ -34,7 +34,7 @@ pub struct Window {
     pub warm_up: Duration,
     /// Counting.
     pub slice: Duration,
-    /// Whether this side ends with the window. The other goes on until it is stopped.
+    /// Whether this side stops at the end of the window. The other side runs until it is stopped.
     pub counts: bool,
 }
 
@@ -74,19 +74,19 @@ impl<'a> Meter<'a> {
         }
     }
 
-    /// Whether there is another turn. Told once a turn how much there has been so far.
+    /// Returns whether to run another turn. Called once per turn with the totals so far.
     #[inline]
-    pub fn goes_on(&mut self, count: u64, bytes: u64) -> bool {
+    pub fn continues(&mut self, count: u64, bytes: u64) -> bool {
         self.turns += 1;
-        if self.turns < TURNS_PER_LOOK {
+        if self.turns < TURNS_PER_POLL {
             return true;
         }
         self.turns = 0;
-        self.look(count, bytes)
+        self.observe(count, bytes)
     }
 
-    /// As [`Meter::goes_on`], for turns so long that each looks at the clock.
-    pub fn look(&mut self, count: u64, bytes: u64) -> bool {
+    /// As [`Meter::continues`], for turns so long that each looks at the clock.
+    pub fn observe(&mut self, count: u64, bytes: u64) -> bool {
         if self.stop.load(Ordering::Relaxed) {
             return false;
         }
@@ -114,7 +114,8 @@ impl<'a> Meter<'a> {
         if !matches!(self.phase, Phase::Counting { .. }) {
             return;
         }
-        // Picoseconds would be lost below three significant figures; a nanosecond of the median is enough.
+        // Picoseconds would exceed three significant digits. A nanosecond is precise enough for the
+        // median.
         let histogram = self.round_trips.get_or_insert_with(|| {
             Histogram::new_with_bounds(1, 1_000_000_000, 3)
                 .expect("three figures of up to a second in nanoseconds")
@@ -122,7 +123,7 @@ impl<'a> Meter<'a> {
         histogram.saturating_record(u64::try_from(round_trip.as_nanos()).unwrap_or(u64::MAX));
     }
 
-    /// What was counted: of a window that was cut short, what there is.
+    /// Returns the counts. If the window was cut short, returns the partial counts.
     pub fn finish(mut self, count: u64, bytes: u64) -> Tally {
         self.close(Instant::now(), count, bytes);
         let Phase::Over(mut tally) = self.phase else {
@@ -175,13 +176,14 @@ mod tests {
     }
 
     #[test]
-    fn only_what_comes_after_warming_up_counts() {
+    fn only_packets_after_the_warm_up_count() {
         let stop = AtomicBool::new(false);
-        // One in a millisecond: two or so before the window, five or so within, unless the machine is so busy that a whole part is slept through.
+        // One per millisecond: about two before the window and five within. On a busy machine, a
+        // sleep may span a whole phase.
         let measure = || {
             let mut meter = Meter::start(window(true), &stop);
             let mut count = 0;
-            while meter.look(count, count * 10) {
+            while meter.observe(count, count * 10) {
                 meter.time(Duration::from_nanos(300));
                 count += 1;
                 std::thread::sleep(Duration::from_millis(1));
@@ -199,16 +201,19 @@ mod tests {
     }
 
     #[test]
-    fn who_does_not_count_goes_on_until_stopped() {
+    fn an_end_that_does_not_count_continues_until_stopped() {
         let stop = AtomicBool::new(false);
         let mut meter = Meter::start(window(false), &stop);
         let begin = Instant::now();
         while !matches!(meter.phase, Phase::Over(_)) {
-            assert!(meter.look(7, 7));
+            assert!(meter.observe(7, 7));
         }
-        assert!(meter.look(7, 7), "the window is over and nobody said stop");
+        assert!(
+            meter.observe(7, 7),
+            "the window is over, and no stop was requested"
+        );
         stop.store(true, Ordering::Relaxed);
-        assert!(!meter.look(7, 7));
+        assert!(!meter.observe(7, 7));
         let tally = meter.finish(1000, 1000);
         // The window closed before the end, and with nothing in it.
         assert_eq!(tally.count, 0);

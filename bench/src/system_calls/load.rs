@@ -17,13 +17,14 @@ use crate::{
 /// Name of the region that is added to.
 pub const REGION: &str = "bench";
 
-/// How long answers may take: whoever is traced is slow.
+/// Timeout for completions: a traced thread is slow.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Looks that find nothing between two checks of whether an answer is still to be expected.
-const LOOKS_PER_CHECK: u64 = 1024;
+const POLLS_PER_CHECK: u64 = 1024;
 
-/// Adds `count` times with up to `depth` additions under way; does `traced` once the region is found, before the first one.
+/// Makes `count` additions with up to `depth` in flight. Calls `traced` once the region is found,
+/// before the first addition.
 pub fn add(
     socket: &Path,
     cores: Cores,
@@ -73,7 +74,7 @@ pub fn add(
             continue;
         }
         fruitless += 1;
-        if fruitless.is_multiple_of(LOOKS_PER_CHECK) {
+        if fruitless.is_multiple_of(POLLS_PER_CHECK) {
             stop::check()?;
             ensure!(last.elapsed() < PATIENCE, "verbs are not answered");
         }

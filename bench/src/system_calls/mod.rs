@@ -1,8 +1,10 @@
-//! Which system calls lanes make for the verbs of an application, counted by `strace -c` on the lanes' threads.
+//! Counts the system calls that lanes make for an application's verbs, with `strace -c` on the
+//! lanes' threads.
 //!
-//! A traced thread is slow, so nothing is timed here. Two loads over AF_XDP: one addition at a time, and many under way. What a lane calls
-//! for its verbs is its ports' doorbell, one for each round that sends. Besides, under `poll` as measured here, it offers its core to others
-//! (`sched_yield`), at rest as under load: such calls follow the time that passes, not the verbs.
+//! A traced thread is slow, so nothing is timed here. There are two loads over AF_XDP: one addition
+//! at a time, and many in flight. The only call for verbs is the port's doorbell, once per round
+//! that sends. Under `poll`, as measured here, the lane also yields its core (`sched_yield`), both
+//! idle and under load. The number of these calls depends on time, not on verbs.
 
 mod load;
 mod results;
@@ -35,14 +37,14 @@ use crate::{
 /// The thread of a daemon's only lane.
 const LANE_THREAD: &str = "covalent-lane0";
 
-/// Each load: additions under way at a time, and how many there are in all.
+/// The loads: additions in flight, and the total number.
 const LOADS: [(u32, u64); 2] = [(1, 20_000), (512, 200_000)];
 
-/// Counts for both loads and tells it. Whether the goal is met.
+/// Counts for both loads and prints the results. Returns whether the goal is met.
 pub fn measure(arguments: &Wire) -> Result<bool> {
     let daemon = find_daemon(arguments.covalentd.as_deref())?;
     let began_unix_ms = now_unix_ms();
-    let (host, watch, cores) = (Host::look(), Watch::begin()?, Cores::choose()?);
+    let (host, watch, cores) = (Host::observed(), Watch::begin()?, Cores::choose()?);
     let stage = Stage::build(1, 1)?;
     let start = |name, namespace, core, interface| {
         let plan = Plan {
@@ -93,13 +95,13 @@ pub fn measure(arguments: &Wire) -> Result<bool> {
         goals: Vec::new(),
     };
     results.goals = results::judge(&results);
-    results.tell(&arguments.output)?;
+    results.report(&arguments.output)?;
     Ok(results.goals.iter().all(|verdict| verdict.met))
 }
 
 /// Counts the calls of both lanes for one load.
 fn count(a: &Node, b: &Node, cores: Cores, depth: u32, verbs: u64) -> Result<Figures> {
-    let place = tempfile::tempdir().context("making a directory for what strace counts")?;
+    let place = tempfile::tempdir().context("making a directory for the counts of strace")?;
     let mut traces = Vec::new();
     let mut before = [0; 2];
     let nodes = [a, b];
@@ -122,9 +124,9 @@ fn count(a: &Node, b: &Node, cores: Cores, depth: u32, verbs: u64) -> Result<Fig
         .map(Trace::finish)
         .collect::<Result<Vec<Calls>>>()?
         .into_iter();
-    let mut lane = |whose: &str, node, before| -> Result<LaneCalls> {
+    let mut lane = |lane_name: &str, node, before| -> Result<LaneCalls> {
         Ok(LaneCalls {
-            lane: whose.to_owned(),
+            lane: lane_name.to_owned(),
             frames: frames(node)? - before,
             calls: calls.next().context("a lane was not traced")?,
         })

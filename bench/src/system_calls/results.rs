@@ -1,4 +1,4 @@
-//! What was counted, for programs, and to make a table and a section of the page from.
+//! The counts. Other programs read them, and a table and a section of the page are made from them.
 
 use covalent_verbs::status::PortMode;
 use serde::{Deserialize, Serialize};
@@ -10,9 +10,10 @@ use crate::{host::Host, kept::Kept};
 pub const DOORBELL: &str = "sendto";
 
 /// Offering the core: it goes with the time that passes.
-pub const OFFER: &str = "sched_yield";
+pub const YIELD: &str = "sched_yield";
 
-/// Calls of other kinds, for a hundred verbs, that come with starting and ending a trace and with being asked for the status.
+/// Allowed other calls per hundred verbs. The start and end of a trace and status requests cause
+/// them.
 const OTHERS_PER_HUNDRED_VERBS: f64 = 1.0;
 
 /// A whole run.
@@ -28,9 +29,9 @@ pub struct Results {
     pub host: Host,
     /// How.
     pub setup: Setup,
-    /// What each load came to.
+    /// The counts of each load.
     pub loads: Vec<Figures>,
-    /// What the counts come to.
+    /// The verdicts on the goals.
     pub goals: Vec<Verdict>,
 }
 
@@ -52,7 +53,7 @@ pub struct Setup {
 /// One load.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Figures {
-    /// Additions under way at a time.
+    /// Additions in flight.
     pub depth: u32,
     /// How many there were.
     pub verbs: u64,
@@ -60,10 +61,10 @@ pub struct Figures {
     pub lanes: Vec<LaneCalls>,
 }
 
-/// What one lane called.
+/// The system calls of one lane.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct LaneCalls {
-    /// `asking` or `answering`.
+    /// `requester` or `answering`.
     pub lane: String,
     /// Frames that its port sent meanwhile.
     pub frames: u64,
@@ -77,10 +78,10 @@ impl LaneCalls {
         self.calls.get(name).copied().unwrap_or_default()
     }
 
-    /// Calls that are neither the doorbell nor an offer of the core.
+    /// Returns the calls other than the doorbell and yielding the core.
     pub fn others(&self) -> u64 {
         let all: u64 = self.calls.values().sum();
-        all - self.of(DOORBELL) - self.of(OFFER)
+        all - self.of(DOORBELL) - self.of(YIELD)
     }
 }
 
@@ -95,7 +96,7 @@ pub struct Verdict {
     pub target: String,
     /// Calls for a hundred verbs, of the load and lane with the most.
     pub measured: f64,
-    /// What it should be at most.
+    /// The upper limit.
     pub at_most: f64,
     /// Whether it is met.
     pub met: bool,
@@ -115,7 +116,8 @@ pub fn judge(results: &Results) -> Vec<Verdict> {
     [
         (
             "system_calls",
-            "fewer than one call for a hundred verbs that is neither a port's doorbell nor an offer of the core",
+            "fewer than one call per hundred verbs that is neither a port's doorbell nor a yield \
+             of the core",
             others,
             OTHERS_PER_HUNDRED_VERBS,
         ),
@@ -164,7 +166,7 @@ pub mod example {
         let mut results = Results {
             name: Results::NAME.to_owned(),
             began_unix_ms: 1,
-            host: Host::look(),
+            host: Host::observed(),
             setup: Setup {
                 idle: "poll".to_owned(),
                 ring_slots: 2048,
@@ -206,10 +208,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn doorbells_and_offers_are_no_other_calls() {
+    fn doorbells_and_yields_are_not_counted_as_other_calls() {
         let mut results = example::results();
-        let asking = &results.loads[0].lanes[0];
-        assert_eq!((asking.of(DOORBELL), asking.others()), (4_000, 3));
+        let requester = &results.loads[0].lanes[0];
+        assert_eq!((requester.of(DOORBELL), requester.others()), (4_000, 3));
         let met = |results: &Results| -> Vec<bool> {
             judge(results).iter().map(|verdict| verdict.met).collect()
         };
@@ -224,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_kept_is_read_back() {
+    fn kept_results_are_read_back() {
         let place = tempfile::tempdir().expect("a directory");
         let results = example::results();
         results.write_to(place.path()).expect("written");

@@ -5,12 +5,13 @@ use std::{fmt::Write as _, path::Path};
 use anyhow::Result;
 
 use super::{
-    results::{DOORBELL, OFFER, Results},
+    results::{DOORBELL, Results, YIELD},
     table::{load_words, others},
 };
-use crate::{cell, kept::Kept as _, streams::told_command};
+use crate::{cell, kept::Kept as _, streams::printed_command};
 
-/// The section from the last result beside `results`; it says so where there is none.
+/// Builds the section from the last result beside `results`. The section states if there is no
+/// result.
 pub fn section(results: &Path) -> Result<String> {
     Ok(text(Results::last_beside(results)?.as_ref()))
 }
@@ -27,11 +28,15 @@ fn text(results: Option<&Results>) -> String {
     };
     let _ = writeln!(
         out,
-        "`strace -c` counts what the lanes' threads call while an application adds to a word at another node over AF_XDP. A lane rings its port's\n\
-         doorbell (`{DOORBELL}`) once for each round that sends, however many frames it sends then. Under `{}` it also offers its core (`{OFFER}`) when\n\
-         the work at hand is done and, at rest, every 64 rounds: an application that shares the core needs it, and those calls go with the time that\n\
-         passes (a traced lane has much of it). Nothing else is called for a verb. Allocations are counted [above](#exchanges-over-one-link).\n\n\
-         | | lane | frames sent | doorbells | for a verb | offers of the core | others |\n|---|---|---:|---:|---:|---:|---|",
+        "`strace -c` counts the system calls of the lanes' threads while an application adds\n\
+         to a word at another node over AF_XDP. A lane rings its port's doorbell\n\
+         (`{DOORBELL}`) once for each round that sends, regardless of the number of frames.\n\
+         Under `{}` it also yields its core (`{YIELD}`) after its work and, when idle, every\n\
+         64 rounds, because an application that shares the core needs it. The number of those\n\
+         calls grows with the elapsed time, which is long for a traced lane. A verb causes no\n\
+         other call. [Allocations](#exchanges-over-one-link) are counted above.\n\n\
+         | | lane | frames sent | doorbells | per verb | yields of the core | others |\n\
+         |---|---|---:|---:|---:|---:|---|",
         results.setup.idle
     );
     for load in &results.loads {
@@ -44,7 +49,7 @@ fn text(results: Option<&Results>) -> String {
                 lane.lane,
                 lane.frames,
                 bells as f64 / load.verbs as f64,
-                lane.of(OFFER),
+                lane.of(YIELD),
                 others(lane)
             );
         }
@@ -62,7 +67,7 @@ fn text(results: Option<&Results>) -> String {
     let _ = writeln!(
         out,
         "\nCounted with `{}` on {}.",
-        told_command(&host.command),
+        printed_command(&host.command),
         host.words()
     );
     out
@@ -73,19 +78,19 @@ mod tests {
     use super::{super::results::example, *};
 
     #[test]
-    fn the_section_tells_calls_and_goals() {
+    fn the_section_has_calls_and_goals() {
         let section = text(Some(&example::results()));
         for words in [
             "\n## System calls of a lane\n",
-            "| 100000 additions, 512 under way | asking | 5000 | 4000 | 0.040 | 30000 | write 3 |",
-            "an offer of the core | met | 0.00 |",
+            "| 100000 additions, 512 in flight | asking | 5000 | 4000 | 0.040 | 30000 | write 3 |",
+            "a yield of the core | met | 0.00 |",
         ] {
             assert!(section.contains(words), "{words:?} is not in\n{section}");
         }
     }
 
     #[test]
-    fn without_a_result_the_section_says_how_to_get_one() {
+    fn without_a_result_the_section_names_the_command() {
         assert!(text(None).contains("Not counted: `covalent-bench system-calls"));
     }
 }

@@ -30,7 +30,7 @@ pub struct Trace {
 }
 
 impl Trace {
-    /// Counts the calls of `thread` of `process` from now on. What it counts is written in `folder`.
+    /// Counts the calls of `thread` of `process` from now on. strace writes the counts to `folder`.
     pub fn attach(process: u32, thread: u32, folder: &Path) -> Result<Self> {
         let summary = folder.join(thread.to_string());
         let child = Command::new("strace")
@@ -63,7 +63,7 @@ impl Trace {
         }
     }
 
-    /// Detaches, and gives what was counted.
+    /// Detaches and returns the counts.
     pub fn finish(mut self) -> Result<Calls> {
         kill(Pid::from_raw(self.child.id().cast_signed()), Signal::SIGINT)
             .context("ending strace")?;
@@ -77,7 +77,7 @@ impl Trace {
             ensure!(Instant::now() < deadline, "strace does not end");
             stop::sleep(Duration::from_millis(1))?;
         }
-        let text = fs::read_to_string(&self.summary).context("reading what strace counted")?;
+        let text = fs::read_to_string(&self.summary).context("reading the counts of strace")?;
         Ok(counts(&text))
     }
 }

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::results::{DOORBELL, Figures, LaneCalls, OFFER, Results};
+use super::results::{DOORBELL, Figures, LaneCalls, Results, YIELD};
 use crate::cell;
 
 /// The other calls of a lane by name, the most frequent first.
@@ -10,25 +10,25 @@ pub fn others(lane: &LaneCalls) -> String {
     let mut others: Vec<_> = lane
         .calls
         .iter()
-        .filter(|(name, _)| ![DOORBELL, OFFER].contains(&name.as_str()))
+        .filter(|(name, _)| ![DOORBELL, YIELD].contains(&name.as_str()))
         .collect();
     others.sort_by_key(|(_, count)| std::cmp::Reverse(**count));
-    let told: Vec<_> = others
+    let listed: Vec<_> = others
         .iter()
         .map(|(name, count)| format!("{name} {count}"))
         .collect();
-    if told.is_empty() {
+    if listed.is_empty() {
         "none".to_owned()
     } else {
-        told.join(", ")
+        listed.join(", ")
     }
 }
 
-/// What a load is, in words.
+/// Describes a load.
 pub fn load_words(load: &Figures) -> String {
     match load.depth {
         1 => format!("{} additions, one at a time", load.verbs),
-        depth => format!("{} additions, {depth} under way", load.verbs),
+        depth => format!("{} additions, {depth} in flight", load.verbs),
     }
 }
 
@@ -38,8 +38,9 @@ pub fn table(results: &Results) -> String {
     // Writing to a string cannot fail, here and below.
     let _ = writeln!(
         out,
-        "system-calls: calls of the lanes' threads, counted by strace\n  {:<38}{:<11}{:>9}{:>10}{:>11}{:>13}  others",
-        "", "lane", "frames", DOORBELL, "for a verb", OFFER
+        "system-calls: calls of the lanes' threads, counted by \
+         strace\n  {:<38}{:<11}{:>9}{:>10}{:>11}{:>13}  others",
+        "", "lane", "frames", DOORBELL, "per verb", YIELD
     );
     for load in &results.loads {
         for lane in &load.lanes {
@@ -51,7 +52,7 @@ pub fn table(results: &Results) -> String {
                 lane.lane,
                 lane.frames,
                 bells as f64 / load.verbs as f64,
-                lane.of(OFFER),
+                lane.of(YIELD),
                 others(lane)
             );
         }
@@ -82,7 +83,8 @@ mod tests {
     fn doorbells_stand_beside_frames_and_verbs() {
         let table = table(&example::results());
         for words in [
-            "  100000 additions, 512 under way       asking          5000      4000      0.040        30000  write 3\n",
+            "  100000 additions, 512 in flight       asking          5000      4000      \
+             0.040        30000  write 3\n",
             "answering       5000      5000      0.050            0  none\n",
             "  met: no more doorbells than frames, in a hundred frames: 100.00",
         ] {

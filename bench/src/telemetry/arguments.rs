@@ -10,7 +10,12 @@ use crate::{arguments::Output, repeats::Repeats};
 #[derive(Debug, Args)]
 pub struct Counters {
     /// Seconds to measure each side, shared out over the least number of repeats.
-    #[arg(long, default_value_t = 10.0, env = "COVALENT_BENCH_SECONDS", value_parser = crate::arguments::seconds)]
+    #[arg(
+        long,
+        default_value_t = 10.0,
+        env = "COVALENT_BENCH_SECONDS",
+        value_parser = crate::arguments::seconds,
+    )]
     pub seconds: f64,
     /// How often both sides take turns.
     #[command(flatten)]
@@ -24,7 +29,7 @@ pub struct Counters {
     /// The daemon to measure; without it the `covalentd` beside this program.
     #[arg(long, value_name = "FILE", env = "COVALENT_BENCH_DAEMON")]
     pub covalentd: Option<PathBuf>,
-    /// How it is told.
+    /// Output options.
     #[command(flatten)]
     pub output: Output,
 }
@@ -45,10 +50,11 @@ pub struct Scrape {
     /// How often it is scraped.
     #[arg(long, default_value_t = 200, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub scrapes: u32,
-    /// The daemon; without it the `covalentd` beside this program. `covalent-control` is beside the daemon.
+    /// The daemon; without it the `covalentd` beside this program. `covalent-control` must be
+    /// beside the daemon.
     #[arg(long, value_name = "FILE", env = "COVALENT_BENCH_DAEMON")]
     pub covalentd: Option<PathBuf>,
-    /// How it is told.
+    /// Output options.
     #[command(flatten)]
     pub output: Output,
 }

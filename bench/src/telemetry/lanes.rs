@@ -1,7 +1,8 @@
-//! Frames that a lane moves with and without counters in shared memory.
+//! The frame rate of a lane with and without counters in shared memory.
 //!
-//! One polling lane carries frames from an application's pipe over a cable in memory back into a pipe of the same application, as fast as both can, beside pipes in
-//! which nothing happens. Both sides take turns, the one that begins too, and some turns of each give one ratio.
+//! One polling lane carries frames from an application's pipe over an in-memory cable into another
+//! pipe of the same application, at the maximum rate. Idle pipes exist beside them. Both sides take
+//! turns and alternate who begins. Several turns of each give one ratio.
 
 use std::{
     path::Path,
@@ -28,13 +29,14 @@ use crate::{
     watch::Watch,
 };
 
-/// What the ratio should be at least.
+/// The least ratio that meets the goal.
 pub const RATIO_MIN: f64 = 0.99;
 
-/// Turns of each side in one repeat. Two daemons of one kind differ by some hundredths, by where their memory came to lie: more than what is looked for.
+/// Turns of each side per repeat. Two identical daemons differ by some hundredths, depending on
+/// their memory placement. This is more than the effect to be measured.
 pub const PAIRS: u32 = 6;
 
-/// Frames under way at most: fewer than either pipe holds, so that none is lost.
+/// Maximum number of frames in flight: less than the capacity of either pipe, so that none is lost.
 const WINDOW: u64 = 8192;
 /// Frames published at a time.
 const BURST: usize = 32;
@@ -44,7 +46,7 @@ pub const FRAME_BYTES: usize = 64;
 const PIPE_BYTES: u64 = 4 << 20;
 /// How long each side runs before it is measured.
 const WARMING: Duration = Duration::from_millis(200);
-/// How long nothing may arrive before it is said that nothing does.
+/// Time without arrivals after which the measurement fails.
 const STALLED: Duration = Duration::from_secs(5);
 
 /// A whole run.
@@ -78,21 +80,21 @@ pub struct Results {
     pub met: bool,
 }
 
-/// Measures both sides in turn and tells them. Whether the goal is met.
+/// Measures both sides in turn and prints the results. Returns whether the goal is met.
 pub fn measure(arguments: &Counters) -> Result<bool> {
     let began_unix_ms = now_unix_ms();
     let daemon = find_daemon(arguments.covalentd.as_deref())?;
-    let (host, watch, cores) = (Host::look(), Watch::begin()?, Cores::choose()?);
+    let (host, watch, cores) = (Host::observed(), Watch::begin()?, Cores::choose()?);
     let span = arguments.slice();
     let (mut on, mut off, mut ratios, mut command) = (vec![], vec![], vec![], vec![]);
     let mut rounds = 0;
     while arguments
         .repeats
-        .goes_on(rounds, Summary::of(ratios.clone()).iter())
+        .continues(rounds, Summary::of(ratios.clone()).iter())
     {
         let (mut with, mut without) = (0.0, 0.0);
         for pair in 0..PAIRS {
-            // Whoever comes second finds the machine warmer: each does every other time.
+            // The second run finds a warmer machine, so the sides alternate.
             let order = if pair % 2 == 0 {
                 [true, false]
             } else {
@@ -131,7 +133,7 @@ pub fn measure(arguments: &Counters) -> Result<bool> {
         met: ratio.median >= RATIO_MIN && settled.is_within(),
         ratio,
     };
-    results.tell(&arguments.output)?;
+    results.report(&arguments.output)?;
     Ok(results.met)
 }
 
@@ -147,7 +149,7 @@ fn turn(
         let dataplane = format!("idle = \"poll\"\ncounters_ms = {counters_ms}\n");
         toml(place, &dataplane, Some(cores.far), "")
     })?;
-    // In a thread of its own: what is pinned here would pin the next daemon.
+    // Use a separate thread: the next daemon would inherit this thread's affinity.
     let mpps = thread::scope(|scope| join(scope.spawn(|| drive(&node, cores, pipes, span))))?;
     Ok((mpps, node.command()))
 }
@@ -168,7 +170,7 @@ fn drive(node: &Node, cores: Cores, pipes: u32, span: Duration) -> Result<f64> {
     let (mut sent, mut received) = (0_u64, 0_u64);
     let mut begun: Option<(Instant, u64)> = None;
     let start = Instant::now();
-    let (mut heard, mut now) = (start, start);
+    let (mut last_received, mut now) = (start, start);
     loop {
         let room = WINDOW - (sent - received);
         for _ in 0..BURST.min(room as usize) {
@@ -182,7 +184,7 @@ fn drive(node: &Node, cores: Cores, pipes: u32, span: Duration) -> Result<f64> {
         while let Some(batch) = rx.recv().context("receiving")? {
             received += batch.iter().count() as u64;
             batch.free_all();
-            heard = now;
+            last_received = now;
         }
         now = Instant::now();
         match begun {
@@ -194,8 +196,8 @@ fn drive(node: &Node, cores: Cores, pipes: u32, span: Duration) -> Result<f64> {
             _ => {}
         }
         ensure!(
-            now - heard < STALLED,
-            "{sent} frames were sent, and {received} came back"
+            now - last_received < STALLED,
+            "{sent} frames were sent, and {received} returned"
         );
         stop::check()?;
     }
@@ -209,10 +211,10 @@ impl Kept for Results {
     }
 
     fn table(&self) -> String {
-        let side = |name: &str, told: &Summary| {
+        let side = |name: &str, side_summary: &Summary| {
             format!(
                 "  {name:<24} {:>8.3} M frames/s  ({:.3} to {:.3})\n",
-                told.median, told.min, told.max
+                side_summary.median, side_summary.min, side_summary.max
             )
         };
         let settled = Settled::of(
@@ -221,9 +223,12 @@ impl Kept for Results {
             [&self.ratio].into_iter(),
         );
         format!(
-            "counters: a lane that writes its counters in shared memory moves at least {RATIO_MIN} of what it does without\n{}{}  \
-             {}: {:.4} of the throughput without ({:.4} to {:.4}; {})\n  \
-             one polling lane, frames of {FRAME_BYTES} bytes over a cable in memory, {} idle pipes, counters each {} ms, {PAIRS} turns of {} ms each in a repeat\n  {}\n",
+            "counters: a lane that writes its counters in shared memory moves at least {RATIO_MIN} \
+             of its rate without them\n\
+             {}{}  {}: {:.4} of the throughput without ({:.4} to {:.4}; {})\n  \
+             one polling lane, frames of {FRAME_BYTES} bytes over a cable in memory, {} idle \
+             pipes, counters each {} ms, {PAIRS} turns of {} ms each in a repeat\n  \
+             {}\n",
             side("with counters", &self.on),
             side("without", &self.off),
             cell::met(self.met),
@@ -249,7 +254,7 @@ mod tests {
         let results = Results {
             name: Results::NAME.to_owned(),
             began_unix_ms: 7,
-            host: Host::look(),
+            host: Host::observed(),
             pipes: 256,
             counters_ms: 100,
             slice_ms: 2000,

@@ -1,4 +1,5 @@
-//! What it costs to tell: a lane with and without counters in shared memory, and a scrape of a node with many pipes.
+//! The cost of telemetry: a lane with and without counters in shared memory, and a scrape of a node
+//! with many pipes.
 
 mod arguments;
 pub mod lanes;
@@ -15,21 +16,24 @@ pub use self::{
     section::section,
 };
 
-/// A node without links, whose ports `p0` and `p1` are the two ends of one cable in memory.
+/// Returns the configuration of a node without links, whose ports `p0` and `p1` are the two ends of
+/// one in-memory cable.
 fn toml(place: &Path, dataplane: &str, core: Option<usize>, more: &str) -> String {
     let place = place.display();
     let core = core
         .map(|core| format!("core = {core}\n"))
         .unwrap_or_default();
     let mut text = format!(
-        "[node]\nname = \"a\"\nruntime_dir = \"{place}/run\"\nstate_dir = \"{place}/state\"\n[dataplane]\n{dataplane}\
+        "[node]\nname = \"a\"\nruntime_dir = \"{place}/run\"\nstate_dir \
+         = \"{place}/state\"\n[dataplane]\n{dataplane}\
          pipes_per_session_max = 4096\nsession_memory_max_mib = 1024\n{more}[[lane]]\n{core}"
     );
     for port in ["p0", "p1"] {
         // Writing to a string cannot fail.
         let _ = write!(
             text,
-            "[[port]]\nname = \"{port}\"\nlink = false\nkind = \"cable\"\npath = \"{place}/cable.sock\"\n"
+            "[[port]]\nname = \"{port}\"\nlink = false\nkind = \"cable\"\npath \
+             = \"{place}/cable.sock\"\n"
         );
     }
     text
@@ -43,5 +47,5 @@ fn idle_pipes(device: &Device, count: usize) -> Result<Vec<TxPipe<'_>>> {
         .collect()
 }
 
-/// How long a node may take to be as it is wanted.
+/// Timeout for a node to reach the required state.
 const PATIENCE: Duration = Duration::from_secs(20);

@@ -1,4 +1,4 @@
-//! How long `/metrics` of a node with many pipes takes, and whether a lane is asked for it.
+//! The duration of a `/metrics` scrape of a node with many pipes, and whether it queries a lane.
 
 use std::{
     io::{BufRead, BufReader, Read, Write},
@@ -25,7 +25,7 @@ use crate::{
     watch::Watch,
 };
 
-/// What 99 of 100 scrapes should take at most, in milliseconds.
+/// The goal for 99 of 100 scrapes, in milliseconds.
 pub const MS_MAX: f64 = 20.0;
 
 /// A whole run.
@@ -47,18 +47,18 @@ pub struct Results {
     pub scrape_ms: Summary,
     /// Milliseconds within which 99 of 100 were.
     pub p99_ms: f64,
-    /// Status requests that control sent to the daemon meanwhile: each of them would have asked every lane.
+    /// Status requests that control sent to the daemon meanwhile. Each would query every lane.
     pub status_requests: f64,
     /// Whether the goal is met.
     pub met: bool,
 }
 
-/// Measures and tells it. Whether the goal is met.
+/// Measures and prints the results. Returns whether the goal is met.
 pub fn measure(arguments: &Scrape) -> Result<bool> {
     let began_unix_ms = now_unix_ms();
     let daemon = find_daemon(arguments.covalentd.as_deref())?;
-    let (host, watch) = (Host::look(), Watch::begin()?);
-    // Free now, and asked for at once.
+    let (host, watch) = (Host::observed(), Watch::begin()?);
+    // The port is free now and is bound again soon.
     let address = TcpListener::bind("127.0.0.1:0")
         .and_then(|listener| listener.local_addr())
         .context("finding a free port")?;
@@ -85,7 +85,7 @@ pub fn measure(arguments: &Scrape) -> Result<bool> {
         stop::check()?;
     }
     let p99_ms = percentile_99(&took_ms);
-    let status_requests = asked(&last)? - asked(&before)?;
+    let status_requests = request_count(&last)? - request_count(&before)?;
     let results = Results {
         name: Results::NAME.to_owned(),
         began_unix_ms,
@@ -97,7 +97,7 @@ pub fn measure(arguments: &Scrape) -> Result<bool> {
         status_requests,
         met: p99_ms < MS_MAX && status_requests == 0.0,
     };
-    results.tell(&arguments.output)?;
+    results.report(&arguments.output)?;
     Ok(results.met)
 }
 
@@ -123,11 +123,11 @@ fn pipes_of(page: &str) -> usize {
         .count()
 }
 
-fn asked(page: &str) -> Result<f64> {
+fn request_count(page: &str) -> Result<f64> {
     page.lines()
         .find(|line| line.starts_with("covalent_control_status_requests_total{"))
         .and_then(|line| line.rsplit_once(' ')?.1.parse().ok())
-        .context("/metrics does not say how often the daemon was asked")
+        .context("/metrics has no count of status requests to the daemon")
 }
 
 fn percentile_99(figures: &[f64]) -> f64 {
@@ -206,7 +206,7 @@ impl Scraper {
                 length = value.trim().parse::<usize>().ok();
             }
         }
-        let mut page = vec![0; length.context("/metrics does not say how long it is")?];
+        let mut page = vec![0; length.context("/metrics has no content length")?];
         self.0.read_exact(&mut page).context("reading /metrics")?;
         String::from_utf8(page).context("reading /metrics")
     }
@@ -221,9 +221,12 @@ impl Kept for Results {
 
     fn table(&self) -> String {
         format!(
-            "scrape: 99 of 100 scrapes of a node with {} pipes take less than {MS_MAX} ms and ask no lane\n  \
-             median {:.2} ms, 99 of 100 within {:.2} ms, the longest {:.2} ms; {} scrapes of {} bytes\n  \
-             {}: {} status requests to the daemon meanwhile\n  {}\n",
+            "scrape: 99 of 100 scrapes of a node with {} pipes take less than {MS_MAX} ms and send \
+             no request to a lane\n  \
+             median {:.2} ms, 99 of 100 within {:.2} ms, the longest {:.2} ms; {} scrapes of {} \
+             bytes\n  \
+             {}: {} status requests to the daemon meanwhile\n  \
+             {}\n",
             self.pipes,
             self.scrape_ms.median,
             self.p99_ms,
@@ -250,11 +253,12 @@ mod tests {
     }
 
     #[test]
-    fn a_page_tells_its_pipes_and_how_often_the_daemon_was_asked() {
-        let page = "# TYPE covalent_pipe_tx_packets_total counter\ncovalent_pipe_tx_packets_total{node=\"a\",pipe=\"0\"} 0\n\
+    fn a_page_shows_its_pipes_and_the_number_of_status_requests() {
+        let page = "# TYPE covalent_pipe_tx_packets_total \
+            counter\ncovalent_pipe_tx_packets_total{node=\"a\",pipe=\"0\"} 0\n\
                     covalent_control_status_requests_total{node=\"a\"} 3\n";
         assert_eq!(pipes_of(page), 1);
-        assert_eq!(asked(page).expect("a number"), 3.0);
-        assert!(asked("").is_err());
+        assert_eq!(request_count(page).expect("a number"), 3.0);
+        assert!(request_count("").is_err());
     }
 }

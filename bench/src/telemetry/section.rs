@@ -5,9 +5,9 @@ use std::{fmt::Write as _, path::Path};
 use anyhow::Result;
 
 use super::{lanes, scrape};
-use crate::{cell, kept::Kept as _, streams::told_command};
+use crate::{cell, kept::Kept as _, streams::printed_command};
 
-/// The section from the last results beside `results`; it says so where there are none.
+/// Builds the section from the last results beside `results`. The section states if there are none.
 pub fn section(results: &Path) -> Result<String> {
     let lanes = lanes::Results::last_beside(results)?;
     let scrape = scrape::Results::last_beside(results)?;
@@ -41,9 +41,12 @@ fn text(lanes: Option<&lanes::Results>, scrape: Option<&scrape::Results>) -> Str
 fn of_lanes(out: &mut String, results: &lanes::Results) {
     let _ = writeln!(
         out,
-        "A polling lane carries frames of {} bytes from a pipe over a cable in memory into another pipe, as fast as it can, beside {} idle pipes: with counters in\n\
-         shared memory, each {} ms, and without. Both take turns of {} ms, {} in a repeat, and which one begins.\n\n\
-         | | M frames/s | least | most |\n|---|---:|---:|---:|",
+        "A polling lane carries frames of {} bytes from a pipe over an in-memory cable into\n\
+         another pipe, as fast as it can, beside {} idle pipes: with counters in shared memory\n\
+         every {} ms, and without. Both take turns of {} ms, {} in a repeat, and alternate in\n\
+         which begins.\n\n\
+         | | M frames/s | least | most |\n\
+         |---|---:|---:|---:|",
         lanes::FRAME_BYTES,
         results.pipes,
         results.counters_ms,
@@ -59,25 +62,32 @@ fn of_lanes(out: &mut String, results: &lanes::Results) {
     }
     let _ = writeln!(
         out,
-        "\n| goal | | measured |\n|---|---|---:|\n| with counters at least {} of what it moves without | {} | {:.4} ({:.4}–{:.4}; median of the ratios of {} repeats) |\n\n\
-         `{}`\n\nMeasured on {} by `{}`.\n",
+        "\n\
+         | goal | | measured |\n\
+         |---|---|---:|\n\
+         | with counters at least {} of the rate without | {} | {:.4} ({:.4}–{:.4}; median of the \
+         ratios of {} repeats) |\n\n\
+         `{}`\n\n\
+         Measured on {} by `{}`.\n",
         lanes::RATIO_MIN,
         cell::met_on_page(results.met),
         results.ratio.median,
         results.ratio.min,
         results.ratio.max,
         results.ratio.repeats.len(),
-        told_command(&results.command),
+        printed_command(&results.command),
         results.host.words(),
-        told_command(&results.host.command)
+        printed_command(&results.host.command)
     );
 }
 
 fn of_scrape(out: &mut String, results: &scrape::Results) {
     let _ = writeln!(
         out,
-        "| goal | | median ms | 99 of 100 | longest | status requests meanwhile |\n|---|---|---:|---:|---:|---:|\n\
-         | 99 of 100 scrapes of a node with {} pipes in less than {} ms, and no lane is asked | {} | {:.2} | {:.2} | {:.2} | {} |\n\n\
+        "| goal | | median ms | 99 of 100 | longest | status requests meanwhile |\n\
+         |---|---|---:|---:|---:|---:|\n\
+         | 99 of 100 scrapes of a node with {} pipes in less than {} ms, without a request to a \
+         lane | {} | {:.2} | {:.2} | {:.2} | {} |\n\n\
          {} scrapes of {} bytes over a kept connection, on {}, by `{}`.",
         results.pipes,
         scrape::MS_MAX,
@@ -89,7 +99,7 @@ fn of_scrape(out: &mut String, results: &scrape::Results) {
         results.scrape_ms.repeats.len(),
         results.page_bytes,
         results.host.words(),
-        told_command(&results.host.command)
+        printed_command(&results.host.command)
     );
 }
 
@@ -98,7 +108,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_not_measured_says_how_to() {
+    fn a_missing_measurement_names_its_command() {
         let section = text(None, None);
         for suite in ["covalent-bench counters", "covalent-bench scrape"] {
             assert!(section.contains(suite), "{section}");

@@ -1,8 +1,8 @@
-//! What a measurement on a wire needs of the machine.
+//! The requirements of a measurement on a wire.
 
 use std::{path::Path, process::Command};
 
-/// Whether it can be made here; says why not. `nft` tells whether frames are dropped in it.
+/// Returns whether it can run here, and prints the reason if not. `nft` is whether it drops frames.
 ///
 /// # Panics
 /// There is no covalentd beside covalent-bench.

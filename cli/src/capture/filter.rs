@@ -29,7 +29,7 @@ fn ethertype(text: &str) -> Result<u16, String> {
 }
 
 impl Filter {
-    /// Whether the frame is kept. What was cut off behind headers does not matter.
+    /// Returns whether the filter keeps the frame. Truncation behind the headers does not matter.
     pub fn keeps(&self, frame: &[u8]) -> bool {
         let Self {
             ethertype,

@@ -1,4 +1,5 @@
-//! `covalent capture`: what ports of a running node receive and send, as a file for Wireshark.
+//! `covalent capture`: writes the frames that ports of a running node receive and send to a file
+//! for Wireshark.
 
 mod filter;
 mod pcapng;
@@ -28,34 +29,37 @@ use crate::{
     status,
 };
 
-/// Room in shared memory for what one port's lane captured and was not read yet.
+/// Shared memory, in bytes, for captured frames of one port's lane that were not read yet.
 const PIPE_BYTES: u64 = 16 << 20;
 
 /// How long a look at idle ports waits before the next one.
-const LOOK_AGAIN: Duration = Duration::from_millis(2);
+const RECHECK_INTERVAL: Duration = Duration::from_millis(2);
 
 /// `covalent capture`
 #[derive(Debug, Args)]
 #[command(
-    after_help = "What is captured is what the dataplane receives and sends: frames that the XDP program left to the kernel are tcpdump's. A port is captured by \
-    one command at a time; a lane that is captured copies each frame once more. Frames for which there was no room are counted, in the file too (drop \
-    count). Ends with Ctrl-C, or at a bound.\n\n\
+    after_help = "The capture contains the frames that the dataplane receives and sends. Use \
+    tcpdump for frames that the XDP program passes to the kernel. Only one command at a time \
+    captures a port. A captured lane copies each frame once more. Frames for which there was no \
+    room are counted, also in the file (drop count). The command stops at Ctrl-C, or at a \
+    limit.\n\n\
     Examples:\n  \
     sudo covalent capture node.pcapng                            both directions of all ports\n  \
     sudo covalent capture --port p0 --frames links cable.pcapng  link frames of one port\n  \
     sudo covalent capture --host 10.0.0.7 --udp 53 dns.pcapng    packets of a host and port\n  \
-    sudo covalent capture --seconds 10 --snap 128 head.pcapng    ten seconds, 128 bytes of each frame\n  \
-    sudo covalent capture - | wireshark -k -i -                  while it happens\n  \
-    tshark -r cable.pcapng -Y 'covalent.reflected == \"mismatch\"'  with the dissector that is installed beside this program"
+    sudo covalent capture --seconds 10 --snap 128 head.pcapng    10 s, 128 bytes of each frame\n  \
+    sudo covalent capture - | wireshark -k -i -                  live\n  \
+    tshark -r cable.pcapng -Y 'covalent.reflected == \"mismatch\"'  with the dissector installed \
+    beside this program"
 )]
 pub struct CaptureArgs {
     /// Which node.
     #[command(flatten)]
     pub node: NodeArgs,
-    /// The file; `-` for the standard output.
+    /// The file, or `-` for standard output.
     #[arg(value_name = "FILE.pcapng")]
     pub output: PathBuf,
-    /// This port, by its name; may be given again. Without it: all.
+    /// Name of a port to capture, repeatable. Default: all ports.
     #[arg(long, value_name = "NAME")]
     pub port: Vec<String>,
     /// Frames of the link protocol, all others, or all.
@@ -64,31 +68,46 @@ pub struct CaptureArgs {
     /// Which of them are kept.
     #[command(flatten)]
     pub filter: Filter,
-    /// Bytes of each frame that are kept.
-    #[arg(long, value_name = "BYTES", default_value_t = 65_535, value_parser = clap::value_parser!(u32).range(14..=65_535))]
+    /// Number of bytes of each frame to keep.
+    #[arg(
+        long,
+        value_name = "BYTES",
+        default_value_t = 65_535,
+        value_parser = clap::value_parser!(u32).range(14..=65_535),
+    )]
     pub snap: u32,
-    /// Ends after so many frames.
-    #[arg(long, value_name = "N", default_value_t = 1_000_000, value_parser = clap::value_parser!(u64).range(1..))]
+    /// Stop after this many frames.
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 1_000_000,
+        value_parser = clap::value_parser!(u64).range(1..),
+    )]
     pub count: u64,
-    /// Ends after so many seconds.
+    /// Stop after this many seconds.
     #[arg(long, value_name = "S", value_parser = clap::value_parser!(u64).range(1..=86_400))]
     pub seconds: Option<u64>,
-    /// Ends when the file has so many mebibytes.
-    #[arg(long, value_name = "MIB", default_value_t = 1024, value_parser = clap::value_parser!(u64).range(1..=1_048_576))]
+    /// Stop when the file has this many mebibytes.
+    #[arg(
+        long,
+        value_name = "MIB",
+        default_value_t = 1024,
+        value_parser = clap::value_parser!(u64).range(1..=1_048_576),
+    )]
     pub max_mib: u64,
-    /// How the summary is printed; beside a capture on the standard output nothing is.
+    /// Output format of the summary. None is printed if the capture goes to standard output.
     #[arg(long, value_enum, default_value_t = Format::Table)]
     pub format: Format,
 }
 
-/// Which frames, as somebody types it.
+/// The choice of frames on the command line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum Frames {
-    /// All.
+    /// All frames.
     All,
-    /// Those of the link protocol.
+    /// Only frames of the link protocol.
     Links,
-    /// All but those.
+    /// All frames except those of the link protocol.
     Data,
 }
 
@@ -102,17 +121,17 @@ impl From<Frames> for TapFrames {
     }
 }
 
-/// What was captured.
+/// The result of a capture.
 #[derive(Debug, Default, Serialize)]
 struct Summary {
     received: u64,
     sent: u64,
     /// Seen, and not kept by the filter.
     left_out: u64,
-    /// For which there was no room between the lane and this command.
+    /// Frames for which there was no space between the lane and this command.
     missed: u64,
     bytes: u64,
-    /// What ended it was the end of the daemon.
+    /// Whether the capture stopped because the daemon exited.
     daemon_ended: bool,
 }
 
@@ -131,7 +150,8 @@ pub fn run(args: &CaptureArgs, interrupt: &Interrupt) -> Result<ExitCode> {
     let to_stdout = args.output == Path::new("-");
     ensure!(
         !to_stdout || !io::stdout().is_terminal(),
-        "a capture is not for a terminal; cure: name a file, or pipe it: `covalent capture - | wireshark -k -i -`"
+        "a capture is not for a terminal; cure: name a file, or pipe it: `covalent capture - | \
+         wireshark -k -i -`"
     );
     let ports = ports(&socket, &args.port)?;
     let devices = ports
@@ -162,7 +182,8 @@ pub fn run(args: &CaptureArgs, interrupt: &Interrupt) -> Result<ExitCode> {
         _ if to_stdout => {}
         Format::Json => output::json(&summary)?,
         Format::Table => output::line(&format!(
-            "{}: {} frames ({} received, {} sent); {} left out by the filter, {} missed for want of room{}",
+            "{}: {} frames ({} received, {} sent); {} excluded by the filter, {} missed for lack \
+             of room{}",
             args.output.display(),
             grouped(summary.frames()),
             grouped(summary.received),
@@ -265,7 +286,11 @@ fn capture(
         }
         bar.set_message(format!("{} frames", grouped(summary.frames())));
         bar.tick();
-        let pause = if idle { LOOK_AGAIN } else { Duration::ZERO };
+        let pause = if idle {
+            RECHECK_INTERVAL
+        } else {
+            Duration::ZERO
+        };
         if interrupt.sleep(pause).is_err() {
             break;
         }

@@ -18,14 +18,15 @@ use pcap_file::{
     },
 };
 
-/// Timestamps are in nanoseconds: the crate writes them so, whatever an interface says of them.
+/// Timestamps are in nanoseconds: the crate writes nanoseconds, whatever the interface description
+/// declares.
 const NANOSECONDS: u8 = 9;
 
 /// Directions in a packet's flags (pcapng, 4.3.1).
 const INBOUND: u32 = 1;
 const OUTBOUND: u32 = 2;
 
-/// What pcapng becomes, block by block.
+/// A pcapng file, written block by block.
 pub struct Capture<W: Write> {
     writer: PcapNgWriter<BufWriter<W>>,
 }
@@ -48,10 +49,11 @@ pub struct Seen<'a> {
 }
 
 impl<W: Write> Capture<W> {
-    /// Begins with these interfaces, which are known by their place, and of whose frames so many bytes are kept; 0 for all.
+    /// Writes the descriptions of these interfaces; frames refer to them by index. `snap_bytes` is
+    /// the number of bytes kept of each frame, 0 for all.
     ///
     /// # Errors
-    /// It cannot be written.
+    /// Fails if the output cannot be written.
     pub fn new(
         writer: W,
         interfaces: impl IntoIterator<Item = String>,
@@ -72,10 +74,10 @@ impl<W: Write> Capture<W> {
         Ok(Self { writer })
     }
 
-    /// One more frame.
+    /// Appends one frame.
     ///
     /// # Errors
-    /// It cannot be written: the disk is full, or nobody reads any more.
+    /// Fails if the output cannot be written: the disk is full, or the reader is gone.
     pub fn frame(&mut self, seen: &Seen<'_>) -> Result<()> {
         let mut options = Vec::new();
         if let Some(sent) = seen.sent {
@@ -96,7 +98,7 @@ impl<W: Write> Capture<W> {
         Ok(())
     }
 
-    /// Gives on what has gathered.
+    /// Flushes the buffered blocks.
     ///
     /// # Errors
     /// As [`Capture::frame`].

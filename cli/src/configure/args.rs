@@ -8,37 +8,48 @@ use crate::args::{ConfigArgs, Format};
 /// `covalent configure …`
 #[derive(Debug, Subcommand)]
 pub enum ConfigureCommand {
-    /// Makes the machine ready for a node: huge pages, queues, rings, offloads, interrupts, locked memory.
+    /// Prepare the machine for a node: huge pages, queues, rings, offloads, interrupts, locked
+    /// memory.
     #[command(
-        after_help = "Stages, in this order: hugepages, channels, rings, offloads, irq, memlock, xdp. What each wants stands in the configuration, under \
-        [configure]. Each prints the command that does the same before it does it.\n\n\
-        First all stages look whether they can do their work; if one cannot, nothing is changed. Then, before a setting is touched, its value is written to \
-        configure.record in node.runtime_dir and on disk, so that `fini` undoes exactly what was done, however this command ended. Twice is as good as once. The \
-        settings are the kernel's and end with the boot: run it again after one, before the node starts.\n\n\
-        Exit status: 0 if everything is as wanted now, 1 if something is not, 2 if something cannot be done.\n\n\
+        after_help = "Stages, in this order: hugepages, channels, rings, offloads, irq, memlock, \
+        xdp. The section [configure] of the configuration sets their values. Each stage prints the \
+        equivalent command before it acts.\n\n\
+        First all stages check whether they can do their work; if one cannot, nothing is changed. \
+        Before a setting is changed, its value is written to configure.record in node.runtime_dir \
+        and synced to disk. So `fini` undoes exactly these changes, also if this command was \
+        killed. A second run changes nothing more. The settings are the kernel's and last until \
+        the next boot. After each boot, run this command before the node starts.\n\n\
+        Exit status: 0 if everything is as wanted now, 1 if something is not, 2 if something \
+        cannot be done.\n\n\
         Examples:\n  \
         sudo covalent configure init\n  \
-        covalent configure init --dry-run                        prints the commands and changes nothing\n  \
+        covalent configure init --dry-run                        print the commands only\n  \
         sudo covalent configure init --only hugepages,offloads   nothing else"
     )]
     Init(WorkArgs),
-    /// Tells what is not as the configuration wants it; changes nothing and needs no privilege.
+    /// Report differences from the configuration, without changes and without privilege.
     #[command(
-        after_help = "JSON has an object for each stage and interface: `stage`, `interface`, `state` (as_wanted, not_applicable, not_as_wanted, cannot), `found`, \
-        `cure`, and the `commands` with which `init` makes it so and `undo` with which `fini` takes them back.\n\n\
-        Exit status: 0 if everything is as wanted or does not apply here, 1 if something is not as wanted, 2 if something cannot be told or changed.\n\n\
+        after_help = "JSON has an object for each stage and interface: `stage`, `interface`, \
+        `state` (as_wanted, not_applicable, not_as_wanted, cannot), `found`, `cure`, the \
+        `commands` by which `init` changes it, and `undo`, the commands by which `fini` reverts \
+        that.\n\n\
+        Exit status: 0 if everything is as wanted or does not apply here, 1 if something is not as \
+        wanted, 2 if something cannot be determined or changed.\n\n\
         Examples:\n  \
         covalent configure check\n  \
-        covalent configure check --config my.toml --format json | jq '.[] | select(.state != \"as_wanted\")'"
+        covalent configure check --config my.toml --format json | jq '.[] | select(.state != \
+        \"as_wanted\")'"
     )]
     Check(CheckArgs),
-    /// Undoes what `init` did, in reverse, after a crash too.
+    /// Undo the changes of `init`, in reverse order, also after a crash.
     #[command(
-        after_help = "What somebody else has changed since is told and left alone. A record of another boot is void, for the settings ended with that.\n\n\
-        Exit status: 0 if all is as it was before, 1 if something was left because somebody else changed it, 2 if something could not be undone.\n\n\
+        after_help = "Settings that were changed by other means since are reported and left alone. \
+        A record of another boot is void, because its settings ended with that boot.\n\n\
+        Exit status: 0 if all is as it was before, 1 if something was left because it was changed \
+        by other means, 2 if something could not be undone.\n\n\
         Examples:\n  \
         sudo covalent configure fini\n  \
-        sudo covalent configure fini --dry-run     prints the commands and changes nothing"
+        sudo covalent configure fini --dry-run     print the commands only"
     )]
     Fini(WorkArgs),
 }
@@ -49,7 +60,7 @@ pub struct CheckArgs {
     /// Which node.
     #[command(flatten)]
     pub config: ConfigArgs,
-    /// These stages only, with commas between.
+    /// Only these stages, separated by commas.
     #[arg(
         long,
         env = "COVALENT_CONFIGURE_ONLY",
@@ -58,7 +69,7 @@ pub struct CheckArgs {
         value_name = "STAGE,…"
     )]
     pub only: Vec<Stage>,
-    /// How it is printed.
+    /// Output format.
     #[arg(long, value_enum, default_value_t = Format::Table)]
     pub format: Format,
 }
@@ -69,7 +80,7 @@ pub struct WorkArgs {
     /// Which node, which stages, and how it is printed.
     #[command(flatten)]
     pub check: CheckArgs,
-    /// Prints the commands and changes nothing.
+    /// Print the commands and change nothing.
     #[arg(long)]
     pub dry_run: bool,
 }

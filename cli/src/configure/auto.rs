@@ -1,4 +1,4 @@
-//! `covalent config auto`: what `auto` becomes on the interfaces of this machine.
+//! `covalent config auto`: the values that `auto` selects for the interfaces of this machine.
 
 use anyhow::Result;
 use comfy_table::Cell;
@@ -20,10 +20,10 @@ use crate::{
     output::{self, Theme},
 };
 
-/// Prints what every `auto` of `config` becomes here, and why.
+/// Prints the value that each `auto` of `config` selects on this machine, and why.
 ///
 /// # Errors
-/// When the machine cannot be looked at.
+/// Fails if the machine cannot be examined.
 pub fn explain(config: &Config, format: Format) -> Result<()> {
     let facts = Facts::gather(&Machine::below("/"), config)?;
     match format {
@@ -71,13 +71,13 @@ fn rows(named: &Named, linux: Linux) -> Vec<Row> {
         .into_iter()
         .map(|(what, value, why)| [port.clone(), name.clone(), what.into(), value, why.into()])
         .collect();
-    if let Some(why) = choices.in_the_way(&named.auto_facts(linux)) {
+    if let Some(why) = choices.obstacle(&named.auto_facts(linux)) {
         rows.push([port, name, "in the way".into(), String::new(), why]);
     }
     rows
 }
 
-/// What is of the whole machine.
+/// Returns the rows that concern the whole machine.
 fn of_machine(config: &Config, facts: &Facts) -> Vec<Row> {
     let mut rows = Vec::new();
     if config.dataplane.huge_pages == HugePages::Auto {
@@ -101,7 +101,7 @@ fn of_machine(config: &Config, facts: &Facts) -> Vec<Row> {
         ]);
     }
     if config.configure.huge_pages == Amount::Auto {
-        for Report { found, .. } in stages::look(Stage::Hugepages, config, facts) {
+        for Report { found, .. } in stages::inspect(Stage::Hugepages, config, facts) {
             rows.push([
                 String::new(),
                 String::new(),
@@ -122,7 +122,7 @@ fn of_interface(named: &Named, linux: Linux) -> serde_json::Value {
         "driver": named.driver,
         "linux": linux.to_string(),
         "auto": found.map(|_| named.choices(linux)),
-        "in_the_way": found.and_then(|_| named.choices(linux).in_the_way(&named.auto_facts(linux))),
+        "in_the_way": found.and_then(|_| named.choices(linux).obstacle(&named.auto_facts(linux))),
     })
 }
 
@@ -143,8 +143,8 @@ mod tests {
         let json = of_interface(named, facts.linux);
         assert_eq!(json["auto"]["copy"]["value"], "zero_copy");
         named.found.as_mut().expect("the sample is there").mtu_bytes = 9000;
-        let in_the_way = rows(named, facts.linux).pop().expect("a line");
-        assert!(in_the_way[4].contains("9000"), "{in_the_way:?}");
+        let obstacle = rows(named, facts.linux).pop().expect("a line");
+        assert!(obstacle[4].contains("9000"), "{obstacle:?}");
         named.found = None;
         assert_eq!(rows(named, facts.linux).len(), 1);
         assert_eq!(
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn pages_are_told_for_the_whole_machine() {
+    fn pages_are_reported_for_the_whole_machine() {
         let facts = samples::facts();
         let lines = of_machine(&samples::config(""), &facts);
         assert!(lines[0][3].contains("4 KiB"), "{lines:?}");

@@ -54,7 +54,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lists_are_read_and_written_in_the_kernels_way() {
+    fn lists_are_read_and_written_as_the_kernel_does() {
         for (read, written) in [
             ("0-2,5\n", "0-2,5"),
             ("3", "3"),

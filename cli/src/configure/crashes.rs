@@ -1,4 +1,5 @@
-//! Commands that are killed: at every moment of `init` and of `fini`, on a machine of which every setting is to be changed.
+//! Crash tests: kills `init` and `fini` at every step, on a machine on which every setting must
+//! change.
 
 use std::{
     cell::{Cell, RefCell},
@@ -12,18 +13,18 @@ use covalent_api::{config::Config, control::Channels};
 use super::{
     facts::{Facts, Interrupt, Memlock, Pool},
     fini::{Undone, fini},
-    init::{init, look_at_all},
+    init::{init, inspect_all},
     plan::{Report, State, exit_status},
     record::{FileLedger, Ledger, Line, held},
     setting::{ABSENT, Act, Setting},
-    show::Told,
+    show::Notice,
     stage::Stage,
-    stages::{look, samples},
+    stages::{inspect, samples},
     world::World,
 };
 use crate::nic::{Nic, Rings};
 
-/// What every stage has something to do for.
+/// A configuration for which every stage has work to do.
 const WISHES: &str = "[[lane]]\ncore = 2\n[configure]\nmtu = \"auto\"\n";
 
 /// The settings of a machine.
@@ -64,7 +65,7 @@ fn drop_in() -> Setting {
     }
 }
 
-/// A machine as somebody left it.
+/// The settings of a machine before `init`.
 fn before() -> Settings {
     [
         (Setting::HugePages, "3"),
@@ -83,39 +84,39 @@ fn before() -> Settings {
     .into()
 }
 
-/// What kills: so many moments are left.
+/// Number of steps left until the process is killed.
 #[derive(Debug, Clone)]
-struct Life(Rc<Cell<usize>>);
+struct Lifetime(Rc<Cell<usize>>);
 
-impl Life {
+impl Lifetime {
     fn of(moments: usize) -> Self {
         Self(Rc::new(Cell::new(moments)))
     }
 
-    const FOR_EVER: usize = usize::MAX;
+    const UNLIMITED: usize = usize::MAX;
 
-    /// Whether it goes on beyond this moment.
+    /// Consumes a step. Returns whether the process survives it.
     fn moment(&self) -> bool {
         let left = self.0.get();
-        if left != Self::FOR_EVER {
+        if left != Self::UNLIMITED {
             self.0.set(left.saturating_sub(1));
         }
         left > 0
     }
 }
 
-/// A machine that does what the printed commands say.
+/// A machine that executes the printed commands.
 #[derive(Clone)]
 struct Fake {
     settings: Rc<RefCell<Settings>>,
-    life: Life,
+    lifetime: Lifetime,
 }
 
 impl Fake {
     fn of(settings: &Rc<RefCell<Settings>>, moments: usize) -> Self {
         Self {
             settings: Rc::clone(settings),
-            life: Life::of(moments),
+            lifetime: Lifetime::of(moments),
         }
     }
 
@@ -132,7 +133,7 @@ impl Fake {
     }
 }
 
-/// What a command does: it is taken apart as its program would.
+/// Returns the effect of a command, parsed as its program would.
 fn meaning(act: &Act) -> Option<(Setting, String)> {
     let number = |part: &str| part.parse().expect("a number");
     Some(match act {
@@ -144,7 +145,7 @@ fn meaning(act: &Act) -> Option<(Setting, String)> {
                 ["ethtool", "-K", "eth1", feature, value] => (offload(feature), (*value).into()),
                 ["ip", "link", "set", "dev", "eth1", "mtu", value] => (mtu(), (*value).into()),
                 ["systemctl", "daemon-reload"] => return None,
-                other => panic!("who would run {other:?}?"),
+                other => panic!("no stage runs {other:?}"),
             }
         }
         Act::Write { path, text } => {
@@ -165,14 +166,14 @@ fn meaning(act: &Act) -> Option<(Setting, String)> {
 
 impl World for Fake {
     fn now(&self, setting: &Setting) -> Result<Option<String>> {
-        if self.life.0.get() == 0 {
+        if self.lifetime.0.get() == 0 {
             bail!("killed");
         }
         Ok(Some(self.value(setting)))
     }
 
     fn act(&mut self, act: &Act) -> Result<()> {
-        if !self.life.moment() {
+        if !self.lifetime.moment() {
             bail!("killed before `{act}`");
         }
         let Some((setting, value)) = meaning(act) else {
@@ -180,7 +181,7 @@ impl World for Fake {
         };
         let before = self.value(&setting);
         assert_ne!(before, value, "{setting} is touched without a need");
-        if setting == Setting::HugePages && !self.life.moment() {
+        if setting == Setting::HugePages && !self.lifetime.moment() {
             // They come one by one.
             let number = |text: &str| text.parse::<u64>().expect("a number");
             self.put(
@@ -190,17 +191,17 @@ impl World for Fake {
             bail!("killed in `{act}`");
         }
         self.put(&setting, &value);
-        if !self.life.moment() {
+        if !self.lifetime.moment() {
             bail!("killed behind `{act}`");
         }
         Ok(())
     }
 }
 
-/// A record whose writer dies.
+/// A record whose writer is killed.
 struct Torn {
     ledger: FileLedger,
-    life: Life,
+    lifetime: Lifetime,
 }
 
 impl Ledger for Torn {
@@ -208,11 +209,11 @@ impl Ledger for Torn {
         self.ledger.lines()
     }
 
-    fn note(&mut self, line: Line) -> Result<()> {
-        if !self.life.moment() {
+    fn add_line(&mut self, line: Line) -> Result<()> {
+        if !self.lifetime.moment() {
             bail!("killed before {line:?}");
         }
-        if !self.life.moment() {
+        if !self.lifetime.moment() {
             let text = std::fs::read_to_string(self.ledger.path()).unwrap_or_default();
             let line = serde_json::to_string(&line)?;
             std::fs::write(
@@ -221,22 +222,22 @@ impl Ledger for Torn {
             )?;
             bail!("killed in {line}");
         }
-        self.ledger.note(line)?;
-        if !self.life.moment() {
+        self.ledger.add_line(line)?;
+        if !self.lifetime.moment() {
             bail!("killed behind a line");
         }
         Ok(())
     }
 
     fn forget(&mut self) -> Result<()> {
-        if !self.life.moment() {
+        if !self.lifetime.moment() {
             bail!("killed before the end");
         }
         self.ledger.forget()
     }
 }
 
-/// What the stages see of it.
+/// Returns the facts that the stages see on this machine.
 fn facts(fake: &Fake) -> Facts {
     let value = |setting: &Setting| fake.value(setting);
     let words = |setting: &Setting| -> Vec<u32> {
@@ -294,34 +295,38 @@ fn config() -> Config {
 fn reports(fake: &Fake) -> Vec<Report> {
     let config = config();
     let facts = facts(fake);
-    let mut of = |stage| Ok(look(stage, &config, &facts));
-    look_at_all(&Stage::ALL, &mut of).expect("it can be looked at")
+    let mut of = |stage| Ok(inspect(stage, &config, &facts));
+    inspect_all(&Stage::ALL, &mut of).expect("it can be looked at")
 }
 
-/// What the command was heard to say.
-type Heard = Vec<Told>;
+/// The messages that the command printed.
+type Notices = Vec<Notice>;
 
-/// Runs `init` as a process that lives for so many moments.
-fn run_init(place: &Path, settings: &Rc<RefCell<Settings>>, moments: usize) -> (Result<()>, Heard) {
+/// Runs `init` as a process that is killed after `moments` steps.
+fn run_init(
+    place: &Path,
+    settings: &Rc<RefCell<Settings>>,
+    moments: usize,
+) -> (Result<()>, Notices) {
     let mut fake = Fake::of(settings, moments);
     let mut torn = Torn {
         ledger: FileLedger::open(place, "boot").expect("a record or none"),
-        life: fake.life.clone(),
+        lifetime: fake.lifetime.clone(),
     };
-    let mut heard = Vec::new();
+    let mut notices = Vec::new();
     let seen = fake.clone();
     let config = config();
     let outcome = init(
         &Stage::ALL,
-        &mut |stage| Ok(look(stage, &config, &facts(&seen))),
+        &mut |stage| Ok(inspect(stage, &config, &facts(&seen))),
         &mut fake,
         &mut torn,
-        &mut |told| {
-            heard.push(told);
+        &mut |notice| {
+            notices.push(notice);
             Ok(())
         },
     );
-    (outcome, heard)
+    (outcome, notices)
 }
 
 fn run_fini(
@@ -329,18 +334,18 @@ fn run_fini(
     settings: &Rc<RefCell<Settings>>,
     stages: &[Stage],
     moments: usize,
-) -> (Result<Undone>, Heard) {
+) -> (Result<Undone>, Notices) {
     let mut fake = Fake::of(settings, moments);
     let mut torn = Torn {
         ledger: FileLedger::open(place, "boot").expect("a record or none"),
-        life: fake.life.clone(),
+        lifetime: fake.lifetime.clone(),
     };
-    let mut heard = Vec::new();
-    let outcome = fini(stages, false, &mut fake, &mut torn, &mut |told| {
-        heard.push(told);
+    let mut notices = Vec::new();
+    let outcome = fini(stages, false, &mut fake, &mut torn, &mut |notice| {
+        notices.push(notice);
         Ok(())
     });
-    (outcome, heard)
+    (outcome, notices)
 }
 
 fn machine() -> (tempfile::TempDir, Rc<RefCell<Settings>>) {
@@ -354,44 +359,49 @@ fn is_forgotten(place: &Path) -> bool {
 }
 
 #[test]
-fn every_stage_has_something_to_do_and_then_nothing() {
+fn every_stage_has_steps_and_none_after_init() {
     let (place, settings) = machine();
-    let alive = Fake::of(&settings, Life::FOR_EVER);
+    let alive = Fake::of(&settings, Lifetime::UNLIMITED);
     for stage in Stage::ALL {
         let of = |report: &&Report| report.stage == stage && !report.steps.is_empty();
         let reports = reports(&alive);
         assert!(reports.iter().any(|report| of(&report)), "{stage}");
     }
-    let (outcome, heard) = run_init(place.path(), &settings, Life::FOR_EVER);
+    let (outcome, notices) = run_init(place.path(), &settings, Lifetime::UNLIMITED);
     outcome.expect("it goes through");
-    assert_eq!(heard.len(), 9, "{heard:?}");
+    assert_eq!(notices.len(), 9, "{notices:?}");
     assert_eq!(exit_status(&reports(&alive)), 0);
     let recorded = std::fs::read(place.path().join(super::record::FILE)).expect("there");
     // Twice is as good as once.
-    let (outcome, heard) = run_init(place.path(), &settings, Life::FOR_EVER);
+    let (outcome, notices) = run_init(place.path(), &settings, Lifetime::UNLIMITED);
     outcome.expect("it goes through");
-    assert_eq!(heard, []);
-    let again = std::fs::read(place.path().join(super::record::FILE)).expect("there");
-    assert_eq!(recorded, again);
-    let (outcome, heard) = run_fini(place.path(), &settings, &Stage::ALL, Life::FOR_EVER);
+    assert_eq!(notices, []);
+    let recorded_again = std::fs::read(place.path().join(super::record::FILE)).expect("there");
+    assert_eq!(recorded, recorded_again);
+    let (outcome, notices) = run_fini(place.path(), &settings, &Stage::ALL, Lifetime::UNLIMITED);
     assert_eq!(outcome.expect("it goes through").restored, 9);
     assert_eq!(*settings.borrow(), before());
     assert!(is_forgotten(place.path()));
     // The last one first.
-    let order: Vec<Stage> = heard.iter().map(|told| told.stage).collect();
+    let order: Vec<Stage> = notices.iter().map(|notice| notice.stage).collect();
     assert!(order.is_sorted_by(|a, b| a >= b), "{order:?}");
 }
 
 #[test]
-fn what_init_was_killed_in_is_undone_wherever_that_was() {
+fn a_killed_init_is_undone_wherever_it_was_killed() {
     let mut killed = 0;
     for moments in 0.. {
         let (place, settings) = machine();
         let (outcome, _) = run_init(place.path(), &settings, moments);
         let went = outcome.is_ok();
-        let (outcome, heard) = run_fini(place.path(), &settings, &Stage::ALL, Life::FOR_EVER);
-        let undone = outcome.expect("nobody kills it");
-        assert_eq!((undone.left, undone.failed), (0, 0), "{moments}: {heard:?}");
+        let (outcome, notices) =
+            run_fini(place.path(), &settings, &Stage::ALL, Lifetime::UNLIMITED);
+        let undone = outcome.expect("it is not killed");
+        assert_eq!(
+            (undone.left, undone.failed),
+            (0, 0),
+            "{moments}: {notices:?}"
+        );
         assert_eq!(*settings.borrow(), before(), "killed at {moments}");
         assert!(is_forgotten(place.path()), "killed at {moments}");
         if went {
@@ -404,19 +414,19 @@ fn what_init_was_killed_in_is_undone_wherever_that_was() {
 }
 
 #[test]
-fn an_init_that_was_killed_is_completed_by_the_next_and_the_first_record_stays() {
+fn the_next_init_completes_a_killed_one_and_keeps_its_record() {
     for moments in 0.. {
         let (place, settings) = machine();
         let (outcome, _) = run_init(place.path(), &settings, moments);
         let went = outcome.is_ok();
-        run_init(place.path(), &settings, Life::FOR_EVER)
+        run_init(place.path(), &settings, Lifetime::UNLIMITED)
             .0
-            .expect("nobody kills it");
-        let alive = Fake::of(&settings, Life::FOR_EVER);
+            .expect("it is not killed");
+        let alive = Fake::of(&settings, Lifetime::UNLIMITED);
         assert_eq!(exit_status(&reports(&alive)), 0, "killed at {moments}");
-        run_fini(place.path(), &settings, &Stage::ALL, Life::FOR_EVER)
+        run_fini(place.path(), &settings, &Stage::ALL, Lifetime::UNLIMITED)
             .0
-            .expect("nobody kills it");
+            .expect("it is not killed");
         assert_eq!(*settings.borrow(), before(), "killed at {moments}");
         if went {
             break;
@@ -428,13 +438,13 @@ fn an_init_that_was_killed_is_completed_by_the_next_and_the_first_record_stays()
 fn a_fini_that_was_killed_is_completed_by_the_next() {
     for moments in 0.. {
         let (place, settings) = machine();
-        run_init(place.path(), &settings, Life::FOR_EVER)
+        run_init(place.path(), &settings, Lifetime::UNLIMITED)
             .0
-            .expect("nobody kills it");
+            .expect("it is not killed");
         let (outcome, _) = run_fini(place.path(), &settings, &Stage::ALL, moments);
         let went = outcome.is_ok();
-        let (outcome, _) = run_fini(place.path(), &settings, &Stage::ALL, Life::FOR_EVER);
-        let undone = outcome.expect("nobody kills it");
+        let (outcome, _) = run_fini(place.path(), &settings, &Stage::ALL, Lifetime::UNLIMITED);
+        let undone = outcome.expect("it is not killed");
         assert_eq!((undone.left, undone.failed), (0, 0), "killed at {moments}");
         assert_eq!(*settings.borrow(), before(), "killed at {moments}");
         assert!(is_forgotten(place.path()), "killed at {moments}");
@@ -445,24 +455,24 @@ fn a_fini_that_was_killed_is_completed_by_the_next() {
 }
 
 #[test]
-fn what_somebody_else_changed_is_told_and_left() {
+fn a_foreign_change_is_reported_and_kept() {
     let (place, settings) = machine();
-    run_init(place.path(), &settings, Life::FOR_EVER)
+    run_init(place.path(), &settings, Lifetime::UNLIMITED)
         .0
-        .expect("nobody kills it");
-    let alive = Fake::of(&settings, Life::FOR_EVER);
+        .expect("it is not killed");
+    let alive = Fake::of(&settings, Lifetime::UNLIMITED);
     alive.put(&channels(), "combined 5");
     alive.put(&Setting::HugePages, "77");
-    // Whoever gives it the value of before has undone it.
+    // Another program set the original value again, so this setting counts as undone.
     alive.put(&offload("rx-lro"), "on");
-    let (outcome, heard) = run_fini(place.path(), &settings, &Stage::ALL, Life::FOR_EVER);
+    let (outcome, notices) = run_fini(place.path(), &settings, &Stage::ALL, Lifetime::UNLIMITED);
     assert_eq!(outcome.expect("it goes through").left, 2);
     for (setting, now) in [(channels(), "combined 5"), (Setting::HugePages, "77")] {
         assert_eq!(alive.value(&setting), now);
-        let word = format!("{setting}: somebody made it {now}");
+        let word = format!("{setting}: it was changed to {now}");
         assert!(
-            heard.iter().any(|told| told.text.contains(&word)),
-            "{heard:?}"
+            notices.iter().any(|notice| notice.text.contains(&word)),
+            "{notices:?}"
         );
     }
     let mut wanted = before();
@@ -475,14 +485,14 @@ fn what_somebody_else_changed_is_told_and_left() {
 #[test]
 fn some_stages_are_undone_and_the_others_stay_recorded() {
     let (place, settings) = machine();
-    run_init(place.path(), &settings, Life::FOR_EVER)
+    run_init(place.path(), &settings, Lifetime::UNLIMITED)
         .0
-        .expect("nobody kills it");
+        .expect("it is not killed");
     let some = [Stage::Offloads, Stage::Irq];
-    run_fini(place.path(), &settings, &some, Life::FOR_EVER)
+    run_fini(place.path(), &settings, &some, Lifetime::UNLIMITED)
         .0
-        .expect("nobody kills it");
-    let alive = Fake::of(&settings, Life::FOR_EVER);
+        .expect("it is not killed");
+    let alive = Fake::of(&settings, Lifetime::UNLIMITED);
     assert_eq!(alive.value(&offload("rx-lro")), "on");
     assert_eq!(alive.value(&Setting::Interrupt { irq: 40 }), "0-3");
     assert_eq!(alive.value(&channels()), "combined 2");
@@ -492,23 +502,23 @@ fn some_stages_are_undone_and_the_others_stay_recorded() {
             .iter()
             .all(|held| !some.contains(&held.stage))
     );
-    run_fini(place.path(), &settings, &Stage::ALL, Life::FOR_EVER)
+    run_fini(place.path(), &settings, &Stage::ALL, Lifetime::UNLIMITED)
         .0
-        .expect("nobody kills it");
+        .expect("it is not killed");
     assert_eq!(*settings.borrow(), before());
 }
 
 #[test]
-fn a_stage_that_cannot_stops_before_it_and_after_what_was_done() {
+fn init_stops_at_an_impossible_stage_and_earlier_changes_stay() {
     let (place, settings) = machine();
-    let mut fake = Fake::of(&settings, Life::FOR_EVER);
+    let mut fake = Fake::of(&settings, Lifetime::UNLIMITED);
     let mut ledger = FileLedger::open(place.path(), "boot").expect("none");
     let config = config();
     let seen = fake.clone();
     let error = init(
         &Stage::ALL,
         &mut |stage| {
-            let mut reports = look(stage, &config, &facts(&seen));
+            let mut reports = inspect(stage, &config, &facts(&seen));
             if stage == Stage::Rings {
                 reports = vec![Report::cannot(stage, "eth1", "broken", "mend it")];
             }

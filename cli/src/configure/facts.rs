@@ -1,4 +1,4 @@
-//! What the stages look at, gathered once and then only judged. Needs no privilege, and changes nothing.
+//! The facts that the stages judge, collected once. Needs no privilege and changes nothing.
 
 use std::{collections::BTreeSet, fs, path::Path};
 
@@ -20,7 +20,8 @@ use crate::{
     node,
 };
 
-/// Where the number of reserved huge pages is read and written: that of 2 MiB, whatever size the kernel takes for the usual one.
+/// File with the number of reserved 2 MiB huge pages, independent of the kernel's default huge page
+/// size.
 pub const NR_HUGE_PAGES: &str = "/sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages";
 
 /// The pool of 2 MiB pages.
@@ -29,7 +30,7 @@ const POOL: &str = "/sys/kernel/mm/hugepages/hugepages-2048kB";
 /// `CAP_IPC_LOCK` (`capabilities(7)`).
 const CAP_IPC_LOCK: u64 = 1 << 14;
 
-/// The machine, and what the configuration names on it.
+/// The machine, and the objects on it that the configuration names.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Facts {
     /// The Linux that runs.
@@ -55,16 +56,16 @@ pub struct Facts {
 pub struct Pool {
     /// Reserved.
     pub reserved: u64,
-    /// Reserved and in nobody's use.
+    /// Reserved and unused.
     pub free: u64,
 }
 
-/// Who bounds the memory that covalentd may lock.
+/// The source of the limit on memory that covalentd may lock.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Memlock {
     /// systemd, which starts it with this limit in bytes; `None` for no limit.
     Unit(Option<u64>),
-    /// Whoever starts it. This process may lock so many bytes; `None` for no limit.
+    /// The user who starts it. This process may lock so many bytes; `None` for no limit.
     Own(Option<u64>),
 }
 
@@ -75,13 +76,13 @@ pub struct Named {
     pub port: PortConfig,
     /// The interface's configured name.
     pub name: String,
-    /// What the kernel says of it; `None` if there is no such interface.
+    /// The kernel's description of it; `None` if the interface does not exist.
     pub found: Option<Interface>,
-    /// Its driver; empty where nobody tells.
+    /// Its driver; empty if unknown.
     pub driver: String,
-    /// What the driver says.
+    /// The driver's description of it.
     pub nic: Nic,
-    /// The XDP programs on it, and who holds each.
+    /// The XDP programs on it, each with the processes that hold it.
     pub programs: Vec<(AttachedProgram, Vec<Holder>)>,
     /// Interrupts of its receive queues.
     pub interrupts: Vec<Interrupt>,
@@ -99,10 +100,10 @@ pub struct Interrupt {
 }
 
 impl Facts {
-    /// Looks at `machine` and at what `config` names.
+    /// Examines `machine` and the objects that `config` names.
     ///
     /// # Errors
-    /// When netlink or `/proc` refuses.
+    /// Fails if netlink or `/proc` refuses.
     pub fn gather(machine: &Machine, config: &Config) -> Result<Self> {
         let number = |path: String| machine.text(path)?.parse().ok();
         Ok(Self {
@@ -126,12 +127,12 @@ impl Facts {
 }
 
 impl Named {
-    /// What `auto` becomes on it.
+    /// Returns the values that `auto` selects on this interface.
     pub fn choices(&self, linux: Linux) -> Choices {
         choose(&self.auto_facts(linux), wishes(&self.port))
     }
 
-    /// What the table of drivers is asked with.
+    /// Returns the key for the table of drivers.
     pub fn auto_facts(&self, linux: Linux) -> InterfaceFacts<'_> {
         let found = self.found.as_ref();
         InterfaceFacts {
@@ -146,11 +147,12 @@ impl Named {
         }
     }
 
-    /// Receive queues in use: as the driver tells, else as many as the interface was made with.
+    /// Returns the number of receive queues in use: as reported by the driver, else the number that
+    /// the interface was created with.
     pub fn queues(&self) -> u32 {
         let made = self.found.as_ref().map_or(1, |found| found.rx_queues);
-        let told = self.nic.channels.map(|channels| channels.receiving());
-        told.unwrap_or(made).max(1)
+        let reported = self.nic.channels.map(|channels| channels.receiving());
+        reported.unwrap_or(made).max(1)
     }
 
     /// Its driver in a sentence.
@@ -170,7 +172,7 @@ impl Named {
     }
 }
 
-/// What the port says of what may be `auto`.
+/// Returns the port's settings that may be `auto`.
 pub fn wishes(port: &PortConfig) -> Wishes {
     match port.kind {
         PortKind::AfXdp {
@@ -198,11 +200,11 @@ fn interfaces(machine: &Machine, config: &Config) -> Result<Vec<Named>> {
     }
     let known = netlink::interfaces()?;
     let names: Vec<&str> = named.iter().map(|(_, name)| *name).collect();
-    // A kernel without ethtool's netlink family tells nothing of drivers.
-    let told = nic::ask(&names).unwrap_or_else(|_| vec![Nic::default(); names.len()]);
+    // A kernel without ethtool's netlink family reports nothing about drivers.
+    let reported = nic::query(&names).unwrap_or_else(|_| vec![Nic::default(); names.len()]);
     named
         .into_iter()
-        .zip(told)
+        .zip(reported)
         .map(|((port, name), nic)| {
             let found = known.iter().find(|it| it.name == name).cloned();
             let kind = found.as_ref().and_then(|found| found.kind.clone());
@@ -241,7 +243,8 @@ fn driver(machine: &Machine, interface: &str) -> Option<String> {
     Some(fs::read_link(link).ok()?.file_name()?.to_str()?.to_owned())
 }
 
-/// Interrupts of the receive queues of an interface, by queue. The device of a virtio interface sits below the one that has them.
+/// Returns the interrupts of an interface's receive queues, by queue. For virtio, the parent device
+/// has the interrupts.
 fn interrupts(machine: &Machine, interface: &str) -> Vec<Interrupt> {
     let device = machine.at(format!("/sys/class/net/{interface}/device"));
     let listed = [device.join("msi_irqs"), device.join("../msi_irqs")]
@@ -265,8 +268,9 @@ fn interrupts(machine: &Machine, interface: &str) -> Vec<Interrupt> {
     found
 }
 
-/// The receive queue that an interrupt is for, by the name that its driver gave it: `eth1-TxRx-3`, `i40e-eth1-TxRx-3`, `eth1-rx-0`, `virtio2-input.0`,
-/// `mlx5_comp3@pci:0000:03:00.0`, `eth1-Tx-Rx-3` (ena). `None` for others, those of sending queues among them.
+/// Returns the receive queue of an interrupt, from the name that the driver gave it: `eth1-TxRx-3`,
+/// `i40e-eth1-TxRx-3`, `eth1-rx-0`, `virtio2-input.0`, `mlx5_comp3@pci:0000:03:00.0`,
+/// `eth1-Tx-Rx-3` (ena). Returns `None` for other interrupts, such as those of transmit queues.
 fn receive_queue(action: &str) -> Option<u32> {
     const BEFORE_THE_NUMBER: [&str; 5] = ["txrx-", "rxtx-", "rx-", "input.", "_comp"];
     let name = action.split(['@', ',']).next()?.trim();
@@ -298,7 +302,8 @@ fn memlock(machine: &Machine) -> Result<Memlock> {
     Ok(Memlock::Own(bounded.then_some(limit)))
 }
 
-/// The limit in covalentd's unit and its drop-ins, if systemd runs the machine and has the unit. What nobody says is systemd's default, 8 MiB.
+/// Returns the limit in covalentd's unit and its drop-ins, if systemd runs the machine and has the
+/// unit. Without an explicit limit, systemd's default of 8 MiB applies.
 fn unit_limit(machine: &Machine) -> Option<Option<u64>> {
     const DEFAULT_BYTES: u64 = 8 << 20;
     const UNIT: &str = "covalentd.service";
@@ -309,7 +314,8 @@ fn unit_limit(machine: &Machine) -> Option<Option<u64>> {
     let unit = directories
         .iter()
         .find_map(|directory| machine.text(directory.join(UNIT)))?;
-    // Of files of one name the first directory's counts; all of them are read in the order of their names.
+    // Of files with the same name, the first directory wins. All files are read in the order of
+    // their names.
     let mut drop_ins: Vec<(String, String)> = Vec::new();
     for directory in directories {
         let below = machine.at(directory.join(format!("{UNIT}.d")));
@@ -334,7 +340,8 @@ fn unit_limit(machine: &Machine) -> Option<Option<u64>> {
     Some(limit)
 }
 
-/// `infinity`, or bytes with one of systemd's letters behind; of two bounds (`soft:hard`) the first. What cannot be read is no memory at all.
+/// Parses `infinity`, or bytes with a systemd suffix. Of two bounds (`soft:hard`), the first
+/// applies. A malformed value counts as 0 bytes.
 fn limit_bytes(value: &str) -> Option<u64> {
     let value = value.split(':').next().unwrap_or(value);
     if value == "infinity" {
@@ -362,7 +369,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn interrupts_of_receive_queues_are_told_by_their_names() {
+    fn interrupts_of_receive_queues_are_recognized_by_name() {
         for (action, queue) in [
             ("eth1-TxRx-3", Some(3)),
             ("i40e-eth1-TxRx-12", Some(12)),

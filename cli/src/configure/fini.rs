@@ -1,43 +1,44 @@
-//! Undoing what the record says, in reverse, and nothing else.
+//! Undoes the changes in the record, in reverse order, and nothing else.
 
 use anyhow::Result;
 
 use super::{
-    init::{Tell, set},
+    init::{Reporter, set},
     record::{Held, Ledger, Line, held},
-    show::Told,
+    show::Notice,
     stage::Stage,
     world::World,
 };
 
-/// What undoing came to.
+/// The result of undoing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Undone {
     /// Settings that have the value of before.
     pub restored: usize,
-    /// Settings that somebody else has changed since, and that were left.
+    /// Settings that were left because another program changed them since.
     pub left: usize,
-    /// Settings that could not be given their value of before. They stay in the record.
+    /// Settings whose original value could not be restored. They stay in the record.
     pub failed: usize,
 }
 
-/// Gives every setting that the stages hold its value of before, the last one first. With `dry_run` it only tells.
+/// Restores the original value of every setting that the stages hold, the last one first. With
+/// `dry_run`, only reports it.
 ///
 /// # Errors
-/// When a setting cannot be read, or the record not be written.
+/// Fails if a setting cannot be read, or if the record cannot be written.
 pub fn fini<W: World, L: Ledger>(
     stages: &[Stage],
     dry_run: bool,
     world: &mut W,
     ledger: &mut L,
-    tell: Tell<'_>,
+    report_notice: Reporter<'_>,
 ) -> Result<Undone> {
     let mut undone = Undone::default();
     let all = held(ledger.lines());
     for held in all.iter().rev().filter(|held| stages.contains(&held.stage)) {
         let over = match stands(world.now(&held.setting)?.as_deref(), held) {
             Stands::Gone => {
-                tell(Told::note(
+                report_notice(Notice::remark(
                     held.stage,
                     format!("{}: it is not there any more", held.setting),
                 ))?;
@@ -49,27 +50,28 @@ pub fn fini<W: World, L: Ledger>(
             }
             Stands::Changed(now) => {
                 undone.left += 1;
-                tell(Told::note(
+                report_notice(Notice::remark(
                     held.stage,
                     format!(
-                        "{}: somebody made it {now}, so it is left; before `configure init` it was {}",
+                        "{}: it was changed to {now} by other means, so it is left alone; before \
+                         `configure init` it was {}",
                         held.setting, held.before
                     ),
                 ))?;
                 true
             }
             Stands::Ours => {
-                tell(Told::undo(held))?;
+                report_notice(Notice::undo(held))?;
                 if !dry_run {
-                    ledger.note(Line::Undoing {
+                    ledger.add_line(Line::Undoing {
                         setting: held.setting.clone(),
                     })?;
                 }
-                dry_run || restore(world, held, &mut undone, tell)?
+                dry_run || restore(world, held, &mut undone, report_notice)?
             }
         };
         if over && !dry_run {
-            ledger.note(Line::Undone {
+            ledger.add_line(Line::Undone {
                 setting: held.setting.clone(),
             })?;
         }
@@ -85,7 +87,7 @@ fn restore<W: World>(
     world: &mut W,
     held: &Held,
     undone: &mut Undone,
-    tell: Tell<'_>,
+    report_notice: Reporter<'_>,
 ) -> Result<bool> {
     let outcome = set(world, &held.setting, &held.before);
     let now = world.now(&held.setting)?;
@@ -98,7 +100,7 @@ fn restore<W: World>(
         (Ok(()), now) => format!("it is {}", now.as_deref().unwrap_or("gone")),
     };
     undone.failed += 1;
-    tell(Told::note(
+    report_notice(Notice::remark(
         held.stage,
         format!("{}: that failed: {failure}", held.setting),
     ))?;
@@ -107,13 +109,13 @@ fn restore<W: World>(
 
 /// How a setting stands to its record.
 enum Stands<'a> {
-    /// What it belongs to is not there.
+    /// The object that it belongs to does not exist.
     Gone,
     /// It was never touched, or is undone already.
     AsBefore,
     /// It has a value that it was given.
     Ours,
-    /// It has a value that somebody else gave it.
+    /// Another program gave it this value.
     Changed(&'a str),
 }
 
@@ -122,13 +124,13 @@ fn stands<'a>(now: Option<&'a str>, held: &Held) -> Stands<'a> {
         return Stands::Gone;
     };
     let is_ours = |ours: &String| ours == now;
-    let on_the_way = held
+    let is_intermediate = held
         .in_flight
         .as_ref()
-        .is_some_and(|wanted| held.setting.is_on_the_way(&held.before, wanted, now));
+        .is_some_and(|wanted| held.setting.may_be_intermediate(&held.before, wanted, now));
     if now == held.before {
         Stands::AsBefore
-    } else if held.ours.iter().any(is_ours) || on_the_way {
+    } else if held.ours.iter().any(is_ours) || is_intermediate {
         Stands::Ours
     } else {
         Stands::Changed(now)

@@ -8,25 +8,25 @@ use super::{
     plan::{Report, State, Step},
     record::{Ledger, Line},
     setting::{Act, Setting},
-    show::Told,
+    show::Notice,
     stage::Stage,
     world::World,
 };
 
 /// How a stage looks at the machine as it is now.
-pub type Look<'a> = &'a mut dyn FnMut(Stage) -> Result<Vec<Report>>;
+pub type Inspect<'a> = &'a mut dyn FnMut(Stage) -> Result<Vec<Report>>;
 
-/// Who hears what is done, before it is done.
-pub type Tell<'a> = &'a mut dyn FnMut(Told) -> Result<()>;
+/// Callback that receives each action before it is executed.
+pub type Reporter<'a> = &'a mut dyn FnMut(Notice) -> Result<()>;
 
-/// What all stages find, in order.
+/// Returns the reports of all stages, in order.
 ///
 /// # Errors
-/// When the machine cannot be looked at.
-pub fn look_at_all(stages: &[Stage], look: Look<'_>) -> Result<Vec<Report>> {
+/// Fails if the machine cannot be examined.
+pub fn inspect_all(stages: &[Stage], inspect: Inspect<'_>) -> Result<Vec<Report>> {
     let mut reports = Vec::new();
     for stage in stages {
-        reports.extend(look(*stage)?);
+        reports.extend(inspect(*stage)?);
     }
     Ok(reports)
 }
@@ -45,20 +45,21 @@ pub fn missing_programs(reports: &[Report], path: &OsStr) -> BTreeSet<String> {
     programs.filter(|program| !is_there(program)).collect()
 }
 
-/// Does what the stages want. Each is asked again when its turn comes, for what an earlier one did may have changed what it finds. Before a setting is touched the
-/// record says what it was.
+/// Makes the changes that the stages want. Each stage is evaluated again when its turn comes,
+/// because an earlier stage may have changed its findings. The record holds the original value
+/// before a setting is changed.
 ///
 /// # Errors
-/// The first thing that could not be done. What was done so far stays, and is recorded.
+/// Returns the first failure. Earlier changes stay, and are recorded.
 pub fn init<W: World, L: Ledger>(
     stages: &[Stage],
-    look: Look<'_>,
+    inspect: Inspect<'_>,
     world: &mut W,
     ledger: &mut L,
-    tell: Tell<'_>,
+    report_notice: Reporter<'_>,
 ) -> Result<()> {
     for stage in stages {
-        for report in look(*stage)? {
+        for report in inspect(*stage)? {
             if report.state == State::Cannot {
                 anyhow::bail!(
                     "{} {}: {}\n  cure: {}",
@@ -69,8 +70,8 @@ pub fn init<W: World, L: Ledger>(
                 );
             }
             for step in report.steps {
-                tell(Told::step(*stage, &step))?;
-                take(*stage, &step, world, ledger, tell)
+                report_notice(Notice::step(*stage, &step))?;
+                take(*stage, &step, world, ledger, report_notice)
                     .with_context(|| format!("`{}` failed", step.command()))?;
             }
         }
@@ -83,24 +84,24 @@ fn take<W: World, L: Ledger>(
     step: &Step,
     world: &mut W,
     ledger: &mut L,
-    tell: Tell<'_>,
+    report_notice: Reporter<'_>,
 ) -> Result<()> {
-    ledger.note(Line::Intent {
+    ledger.add_line(Line::Intent {
         stage,
         setting: step.setting.clone(),
         before: step.before.clone(),
         wanted: step.wanted.clone(),
     })?;
     let outcome = set(world, &step.setting, &step.wanted);
-    // Whatever became of it, this is what is ours from now on.
+    // Whatever the outcome, the current value is ours from now on.
     if let Some(now) = world.now(&step.setting)? {
         if outcome.is_ok() && now != step.wanted {
-            tell(Told::note(
+            report_notice(Notice::remark(
                 stage,
                 format!("the kernel made it {now}, and not {}", step.wanted),
             ))?;
         }
-        ledger.note(Line::Done {
+        ledger.add_line(Line::Done {
             setting: step.setting.clone(),
             now,
         })?;
@@ -108,10 +109,10 @@ fn take<W: World, L: Ledger>(
     outcome
 }
 
-/// Gives `setting` the value.
+/// Sets `setting` to `value`.
 ///
 /// # Errors
-/// What the system said.
+/// Returns the system's error.
 pub fn set<W: World>(world: &mut W, setting: &Setting, value: &str) -> Result<()> {
     for act in setting.acts(value) {
         world.act(&act)?;

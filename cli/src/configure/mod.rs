@@ -1,7 +1,8 @@
-//! `covalent configure`: the machine made ready for a node, and as it was before.
+//! `covalent configure`: prepares the machine for a node, and restores its former state.
 //!
-//! A stage is a function of the configuration and of facts: it finds a thing as wanted or not, and says with which steps it would be. `check` prints
-//! that. `init` takes the steps, each behind a line in a record that is on disk; `fini` goes by the record alone.
+//! A stage is a function of the configuration and of facts. It reports whether an object is as
+//! wanted, and which steps would make it so. `check` prints the reports. `init` executes the steps;
+//! a line in a record on disk precedes each step. `fini` uses the record alone.
 
 mod args;
 mod auto;
@@ -31,7 +32,7 @@ use self::{
     facts::Facts,
     plan::{Report, State, exit_status},
     record::{FileLedger, held},
-    show::Told,
+    show::Notice,
     stage::Stage,
     world::Machine,
 };
@@ -51,7 +52,8 @@ pub fn run(command: &ConfigureCommand) -> Result<ExitCode> {
         ConfigureCommand::Init(args) => init(args, machine),
         ConfigureCommand::Fini(args) => fini(args, machine),
     };
-    // Who reads the exit status hears of one thing that cannot be done, not of another one that is only not so.
+    // The exit status reports something that cannot be done, even if other things are only not as
+    // wanted.
     match code {
         Ok(code) => Ok(ExitCode::from(code)),
         Err(error) if is_hang_up(&error) => Err(error),
@@ -74,7 +76,7 @@ fn check(args: &CheckArgs, machine: &Machine) -> Result<u8> {
     let reports: Vec<Report> = args
         .stages()
         .into_iter()
-        .flat_map(|stage| stages::look(stage, &config, &facts))
+        .flat_map(|stage| stages::inspect(stage, &config, &facts))
         .collect();
     match args.format {
         Format::Table => show::table(&reports)?,
@@ -87,11 +89,11 @@ fn init(args: &WorkArgs, machine: Machine) -> Result<u8> {
     let config = Config::load(&args.check.config.config)?;
     let stages = args.check.stages();
     let mut world = machine.clone();
-    let mut look = |stage: Stage| {
+    let mut inspect = |stage: Stage| {
         let facts = Facts::gather(&machine, &config)?;
-        Ok(stages::look(stage, &config, &facts))
+        Ok(stages::inspect(stage, &config, &facts))
     };
-    let found = init::look_at_all(&stages, &mut look)?;
+    let found = init::inspect_all(&stages, &mut inspect)?;
     let impossible = found.iter().any(|report| report.state == State::Cannot);
     if impossible {
         match args.check.format {
@@ -100,29 +102,31 @@ fn init(args: &WorkArgs, machine: Machine) -> Result<u8> {
         }
         bail!("nothing was changed\n  cure: see above, or leave stages out with --only");
     }
-    let mut hearer = Hearer::new(args.check.format);
+    let mut printer = NoticePrinter::new(args.check.format);
     if args.dry_run {
         for report in &found {
             for step in &report.steps {
-                hearer.hear(Told::step(report.stage, step))?;
+                printer.add(Notice::step(report.stage, step))?;
             }
         }
-        hearer.end(&found)?;
+        printer.end(&found)?;
         return Ok(exit_status(&found));
     }
     if found.iter().all(|report| report.steps.is_empty()) {
-        hearer.end(&found)?;
+        printer.end(&found)?;
         return Ok(exit_status(&found));
     }
     if !nix::unistd::geteuid().is_root() {
         bail!(
-            "only root may change these settings\n  cure: sudo covalent configure init (--dry-run prints the commands)"
+            "only root may change these settings\n  cure: sudo covalent configure init (--dry-run \
+             prints the commands)"
         );
     }
     let missing = init::missing_programs(&found, &env::var_os("PATH").unwrap_or_default());
     if let Some(program) = missing.first() {
         bail!(
-            "`{program}` is not on PATH, and nothing was changed\n  cure: apt-get install ethtool iproute2, or leave stages out with --only"
+            "`{program}` is not on PATH, and nothing was changed\n  cure: apt-get install ethtool \
+             iproute2, or leave stages out with --only"
         );
     }
     let directory = &config.node.runtime_dir;
@@ -131,20 +135,26 @@ fn init(args: &WorkArgs, machine: Machine) -> Result<u8> {
     let _lock = NodeLock::take(&config)?;
     let mut ledger = FileLedger::open(directory, &boot(&world)?)?;
     if let Some(void) = ledger.void() {
-        hearer.remark(void)?;
+        printer.remark(void)?;
     }
-    let outcome = init::init(&stages, &mut look, &mut world, &mut ledger, &mut |told| {
-        hearer.hear(told)
-    });
-    let after = init::look_at_all(&stages, &mut look)?;
-    hearer.end(&after)?;
-    hearer.remark(&format!(
-        "What was before stands in {} until the next boot; `covalent configure fini` goes back to it.",
+    let outcome = init::init(
+        &stages,
+        &mut inspect,
+        &mut world,
+        &mut ledger,
+        &mut |reported| printer.add(reported),
+    );
+    let after = init::inspect_all(&stages, &mut inspect)?;
+    printer.end(&after)?;
+    printer.remark(&format!(
+        "The previous values are in {} until the next boot; `covalent configure fini` restores \
+         them.",
         ledger.path().display()
     ))?;
     if let Err(error) = outcome {
         bail!(
-            "{error:#}\n  cure: mend that and run it again; `covalent configure fini` undoes what was done"
+            "{error:#}\n  \
+             cure: fix that and run it again; `covalent configure fini` undoes what was done"
         );
     }
     Ok(exit_status(&after))
@@ -153,21 +163,22 @@ fn init(args: &WorkArgs, machine: Machine) -> Result<u8> {
 fn fini(args: &WorkArgs, mut world: Machine) -> Result<u8> {
     let config = Config::load(&args.check.config.config)?;
     let directory = &config.node.runtime_dir;
-    let mut hearer = Hearer::new(args.check.format);
-    // Without the directory there is neither a record nor anybody else at work.
+    let mut printer = NoticePrinter::new(args.check.format);
+    // Without the directory there is neither a record nor another running command.
     if !directory.is_dir() {
-        hearer.remark("nothing is recorded, so there is nothing to undo")?;
-        hearer.end(&[])?;
+        printer.remark("nothing is recorded, so there is nothing to undo")?;
+        printer.end(&[])?;
         return Ok(0);
     }
     let mut ledger = FileLedger::open(directory, &boot(&world)?)?;
     if let Some(void) = ledger.void() {
-        hearer.remark(void)?;
+        printer.remark(void)?;
     } else if held(record::Ledger::lines(&ledger)).is_empty() {
-        hearer.remark("nothing is recorded, so there is nothing to undo")?;
+        printer.remark("nothing is recorded, so there is nothing to undo")?;
     } else if !args.dry_run && !nix::unistd::geteuid().is_root() {
         bail!(
-            "only root may change these settings\n  cure: sudo covalent configure fini (--dry-run prints the commands)"
+            "only root may change these settings\n  cure: sudo covalent configure fini (--dry-run \
+             prints the commands)"
         );
     }
     let _lock = match args.dry_run {
@@ -179,9 +190,9 @@ fn fini(args: &WorkArgs, mut world: Machine) -> Result<u8> {
         args.dry_run,
         &mut world,
         &mut ledger,
-        &mut |told| hearer.hear(told),
+        &mut |reported| printer.add(reported),
     )?;
-    hearer.end(&[])?;
+    printer.end(&[])?;
     Ok(match undone {
         fini::Undone { failed: 1.., .. } => CANNOT,
         fini::Undone { left: 1.., .. } => 1,
@@ -197,24 +208,24 @@ fn boot(machine: &Machine) -> Result<String> {
 }
 
 /// Prints for people at once, and for programs at the end.
-struct Hearer {
+struct NoticePrinter {
     format: Format,
-    told: Vec<Told>,
+    reported: Vec<Notice>,
 }
 
-impl Hearer {
+impl NoticePrinter {
     const fn new(format: Format) -> Self {
         Self {
             format,
-            told: Vec::new(),
+            reported: Vec::new(),
         }
     }
 
-    fn hear(&mut self, told: Told) -> Result<()> {
+    fn add(&mut self, reported: Notice) -> Result<()> {
         if self.format == Format::Table {
-            told.print()?;
+            reported.print()?;
         }
-        self.told.push(told);
+        self.reported.push(reported);
         Ok(())
     }
 
@@ -228,14 +239,14 @@ impl Hearer {
     /// Prints how everything stands now.
     fn end(&self, reports: &[Report]) -> Result<()> {
         match self.format {
-            Format::Json => print_json(&self.told, reports),
+            Format::Json => print_json(&self.reported, reports),
             Format::Table if reports.is_empty() => Ok(()),
             Format::Table => show::table(reports),
         }
     }
 }
 
-fn print_json(told: &[Told], reports: &[Report]) -> Result<()> {
+fn print_json(reported: &[Notice], reports: &[Report]) -> Result<()> {
     let reports: Vec<_> = reports.iter().map(show::json).collect();
-    output::json(&json!({ "done": told, "reports": reports }))
+    output::json(&json!({ "done": reported, "reports": reports }))
 }

@@ -1,4 +1,4 @@
-//! What a stage finds, and what it would do.
+//! The findings of a stage, and the steps that it would take.
 
 use std::fmt;
 
@@ -12,11 +12,11 @@ use super::{setting::Setting, stage::Stage};
 pub enum State {
     /// As wanted.
     AsWanted,
-    /// There is nothing to want: it is told to be kept, or there is no such thing here.
+    /// Nothing is wanted: the configuration keeps the setting, or the object does not exist here.
     NotApplicable,
-    /// Not as wanted, and it can be made so.
+    /// Not as wanted; this command can change it.
     NotAsWanted,
-    /// Not as wanted, or nobody can tell, and this command cannot change that.
+    /// Not as wanted or unknown; this command cannot change it.
     Cannot,
 }
 
@@ -34,11 +34,11 @@ impl fmt::Display for State {
 /// One thing that is to be done.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Step {
-    /// What is set.
+    /// The setting to change.
     pub setting: Setting,
     /// Its value now.
     pub before: String,
-    /// The value that is wanted.
+    /// The wanted value.
     pub wanted: String,
     /// Why.
     pub why: String,
@@ -56,7 +56,7 @@ impl Step {
     }
 }
 
-/// What a stage says of one thing.
+/// The report of a stage on one object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Report {
     /// The stage.
@@ -65,11 +65,11 @@ pub struct Report {
     pub subject: String,
     /// How it is.
     pub state: State,
-    /// What was found, and why it is wanted otherwise.
+    /// The finding, and why another value is wanted.
     pub found: String,
-    /// What somebody else has to do; empty where nothing is to be done, or `steps` do it.
+    /// The action that the user must take; empty if none is needed or if `steps` suffice.
     pub cure: String,
-    /// What makes it as it is wanted.
+    /// The steps that establish the wanted state.
     pub steps: Vec<Step>,
 }
 
@@ -86,17 +86,17 @@ impl Report {
         }
     }
 
-    /// It is as wanted.
+    /// Returns a report that the object is as wanted.
     pub fn as_wanted(stage: Stage, subject: &str, found: impl Into<String>) -> Self {
         Self::new(stage, subject, State::AsWanted, found)
     }
 
-    /// There is nothing to want.
+    /// Returns a report that nothing is wanted.
     pub fn not_applicable(stage: Stage, subject: &str, why: impl Into<String>) -> Self {
         Self::new(stage, subject, State::NotApplicable, why)
     }
 
-    /// It is told to be kept.
+    /// Returns a report that the configuration keeps the setting.
     pub fn kept(stage: Stage, subject: &str, key: &str) -> Self {
         Self::not_applicable(stage, subject, format!("`{key} = \"keep\"`"))
     }
@@ -123,7 +123,7 @@ impl Report {
     }
 }
 
-/// What the command says to a script with its exit status.
+/// Returns the command's exit status.
 pub fn exit_status(reports: &[Report]) -> u8 {
     match reports.iter().map(|report| report.state).max() {
         None | Some(State::AsWanted | State::NotApplicable) => 0,

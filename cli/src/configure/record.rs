@@ -1,14 +1,16 @@
-//! What was before: a file in the node's runtime directory, a line of JSON for each thing that happens.
+//! The record of original values: a file in the node's runtime directory, with a line of JSON for
+//! each event.
 //!
 //! ```text
 //!   begun BOOT                             the first line
-//!   intent STAGE SETTING BEFORE WANTED     on disk before the setting is touched
-//!   done SETTING NOW                       what the kernel made of it
-//!   undoing SETTING                        it is about to be given its value of before
-//!   undone SETTING                         it is as it was before, or was left to whoever changed it
+//!   intent STAGE SETTING BEFORE WANTED     on disk before the setting is changed
+//!   done SETTING NOW                       the value that the kernel set
+//!   undoing SETTING                        its original value is about to be restored
+//!   undone SETTING                         restored, or left because another program changed it
 //! ```
-//! So a command that is killed at any moment leaves a record of all that it may have done. It need not outlive a boot, because the settings do not: a record of
-//! another boot is void, wherever the directory lies.
+//! A command that is killed at any moment leaves a record of all changes that it may have made. The
+//! record need not outlive a boot, because the settings do not. A record of another boot is void,
+//! wherever the directory is.
 
 use std::{
     fs::{self, File, OpenOptions},
@@ -24,7 +26,7 @@ use super::{setting::Setting, stage::Stage};
 /// File name of the record in the runtime directory.
 pub const FILE: &str = "configure.record";
 
-/// What is written there.
+/// A line of the record.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Line {
@@ -72,7 +74,7 @@ pub trait Ledger {
     ///
     /// # Errors
     /// When it cannot be written.
-    fn note(&mut self, line: Line) -> Result<()>;
+    fn add_line(&mut self, line: Line) -> Result<()>;
 
     /// Forgets everything.
     ///
@@ -92,7 +94,7 @@ pub struct Held {
     pub before: String,
     /// The values that it was given since.
     pub ours: Vec<String>,
-    /// The last one, if nobody noted what became of it, or of undoing it.
+    /// The last of them, if the outcome of setting or undoing it was not recorded.
     pub in_flight: Option<String>,
 }
 
@@ -143,15 +145,15 @@ pub struct FileLedger {
     path: PathBuf,
     boot: String,
     lines: Vec<Line>,
-    /// What was found and is of no use any more.
+    /// Why an existing record is void.
     void: Option<String>,
 }
 
 impl FileLedger {
-    /// Reads what is recorded in `directory`; there may be nothing.
+    /// Reads the record in `directory`, if there is one.
     ///
     /// # Errors
-    /// When the file is there and cannot be read, or is no record.
+    /// Fails if the file exists and cannot be read, or is not a record.
     pub fn open(directory: &Path, boot: &str) -> Result<Self> {
         let path = directory.join(FILE);
         let mut ledger = Self {
@@ -170,7 +172,7 @@ impl FileLedger {
         };
         ledger.lines = parse(&text).with_context(|| {
             format!(
-                "{} is no record of `covalent configure`\n  cure: look at what it says, then remove it",
+                "{} is no record of `covalent configure`\n  cure: inspect it, then remove it",
                 ledger.path.display()
             )
         })?;
@@ -179,7 +181,7 @@ impl FileLedger {
             Some(Line::Begun { .. }) => {
                 ledger.lines.clear();
                 ledger.void = Some(format!(
-                    "{} is of another boot, and nothing of what it says was left by that",
+                    "{} is of another boot, and the settings that it records ended with that",
                     ledger.path.display()
                 ));
             }
@@ -190,7 +192,7 @@ impl FileLedger {
         Ok(ledger)
     }
 
-    /// Why what was found there says nothing.
+    /// Returns why the existing record is void, if it is.
     pub fn void(&self) -> Option<&str> {
         self.void.as_deref()
     }
@@ -200,7 +202,7 @@ impl FileLedger {
         &self.path
     }
 
-    /// Writes the lines that follow what is known, each whole.
+    /// Appends these lines after the known ones, each line whole.
     fn append(&self, lines: &[Line]) -> io::Result<()> {
         let mut file = OpenOptions::new()
             .read(true)
@@ -230,7 +232,7 @@ impl Ledger for FileLedger {
         &self.lines
     }
 
-    fn note(&mut self, line: Line) -> Result<()> {
+    fn add_line(&mut self, line: Line) -> Result<()> {
         let mut lines = Vec::new();
         if self.lines.is_empty() {
             lines.push(Line::Begun {
@@ -255,14 +257,15 @@ impl Ledger for FileLedger {
     }
 }
 
-/// The lines of a record. What stands behind the last line break was never whole, so nothing was done for it.
+/// Parses the lines of a record. A line without its line break was never completely written, so no
+/// action followed it.
 fn parse(text: &str) -> Result<Vec<Line>> {
     let whole = text.rfind('\n').map_or("", |end| &text[..end]);
     whole
         .lines()
         .enumerate()
         .map(|(at, line)| {
-            serde_json::from_str(line).with_context(|| format!("line {} says nothing", at + 1))
+            serde_json::from_str(line).with_context(|| format!("line {} is malformed", at + 1))
         })
         .collect()
 }
@@ -303,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_value_is_what_is_gone_back_to() {
+    fn fini_restores_the_first_recorded_value() {
         let lines = [
             intent(1, "0", "1"),
             done(1, "1"),
@@ -320,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_being_undone_is_in_flight_again() {
+    fn a_setting_that_is_being_undone_is_in_flight_again() {
         let undoing = Line::Undoing {
             setting: Setting::Interrupt { irq: 1 },
         };
@@ -329,7 +332,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_undone_is_not_held_and_begins_anew() {
+    fn an_undone_setting_is_not_held_and_starts_anew() {
         let undone = Line::Undone {
             setting: Setting::Interrupt { irq: 1 },
         };
@@ -345,8 +348,8 @@ mod tests {
         let mut ledger = FileLedger::open(directory.path(), "boot-1").expect("nothing there");
         assert_eq!(ledger.lines(), []);
         assert!(!ledger.path().exists(), "nothing is written without a need");
-        ledger.note(intent(1, "0", "1")).expect("written");
-        ledger.note(done(1, "1")).expect("written");
+        ledger.add_line(intent(1, "0", "1")).expect("written");
+        ledger.add_line(done(1, "1")).expect("written");
         let lines = ledger.lines().to_vec();
         assert_eq!(lines.len(), 3);
         let whole = fs::read(ledger.path()).expect("there");
@@ -355,9 +358,9 @@ mod tests {
             let line = serde_json::to_string(&intent(2, "0", "1")).expect("plain");
             bytes.extend_from_slice(&line.as_bytes()[..torn]);
             fs::write(ledger.path(), bytes).expect("written");
-            let mut again = FileLedger::open(directory.path(), "boot-1").expect("read");
-            assert_eq!(again.lines(), lines);
-            again.note(intent(3, "0", "1")).expect("written");
+            let mut reopened = FileLedger::open(directory.path(), "boot-1").expect("read");
+            assert_eq!(reopened.lines(), lines);
+            reopened.add_line(intent(3, "0", "1")).expect("written");
             let last = FileLedger::open(directory.path(), "boot-1").expect("read");
             assert_eq!(last.lines().len(), 4, "behind the last whole line");
         }
@@ -371,23 +374,23 @@ mod tests {
         fs::write(directory.path().join(FILE), "{\"begun\":{\"bo").expect("written");
         let mut ledger = FileLedger::open(directory.path(), "boot-1").expect("read");
         assert_eq!(ledger.lines(), []);
-        ledger.note(intent(1, "0", "1")).expect("written");
-        let again = FileLedger::open(directory.path(), "boot-1").expect("read");
-        assert_eq!(again.lines().len(), 2);
+        ledger.add_line(intent(1, "0", "1")).expect("written");
+        let reopened = FileLedger::open(directory.path(), "boot-1").expect("read");
+        assert_eq!(reopened.lines().len(), 2);
     }
 
     #[test]
-    fn a_record_of_another_boot_is_void_and_told() {
+    fn a_record_of_another_boot_is_void_and_reported() {
         let directory = tempfile::tempdir().expect("a directory");
         let mut ledger = FileLedger::open(directory.path(), "boot-1").expect("nothing there");
-        ledger.note(intent(1, "0", "1")).expect("written");
+        ledger.add_line(intent(1, "0", "1")).expect("written");
         let mut next = FileLedger::open(directory.path(), "boot-2").expect("read");
         assert_eq!(next.lines(), []);
         assert!(next.void().is_some_and(|why| why.contains("another boot")));
-        next.note(intent(2, "4", "5")).expect("written");
-        let again = FileLedger::open(directory.path(), "boot-2").expect("read");
-        assert_eq!(held(again.lines()).len(), 1);
-        assert_eq!(again.void(), None);
+        next.add_line(intent(2, "4", "5")).expect("written");
+        let reopened = FileLedger::open(directory.path(), "boot-2").expect("read");
+        assert_eq!(held(reopened.lines()).len(), 1);
+        assert_eq!(reopened.void(), None);
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! What is set: each setting has a value, and a command that gives it one.
+//! Settings: each has a value, and a command that sets it.
 
 use std::{fmt, path::PathBuf};
 
@@ -7,7 +7,8 @@ use serde::{Deserialize, Serialize};
 /// The value of a drop-in that is not there.
 pub const ABSENT: &str = "absent";
 
-/// A setting of the kernel's, or of systemd's until the next boot. Interfaces are named with their index, so that another one of the same name is not taken for it.
+/// A setting of the kernel, or of systemd until the next boot. Interfaces carry their index, to
+/// distinguish a new interface of the same name.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Setting {
@@ -55,7 +56,7 @@ pub enum Setting {
     },
 }
 
-/// One thing that is done to the machine. Printed, it is a line that a shell would do the same with.
+/// One action on the machine. Its printed form is an equivalent shell line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Act {
     /// Runs a program with arguments.
@@ -76,7 +77,7 @@ pub enum Act {
 }
 
 impl Setting {
-    /// What gives it `value`.
+    /// Returns the actions that set it to `value`.
     pub fn acts(&self, value: &str) -> Vec<Act> {
         let run = |program: &str, words: &[&str]| {
             let words = words.iter().flat_map(|word| word.split(' '));
@@ -125,8 +126,9 @@ impl Setting {
         lines.join(" && ")
     }
 
-    /// Whether `now` may be what a process that was killed made of `before` on its way to `wanted`: the kernel reserves pages one by one.
-    pub fn is_on_the_way(&self, before: &str, wanted: &str, now: &str) -> bool {
+    /// Returns whether a killed process may have left `now` on the path from `before` to `wanted`:
+    /// the kernel reserves pages one by one.
+    pub fn may_be_intermediate(&self, before: &str, wanted: &str, now: &str) -> bool {
         let number = |text: &str| text.parse::<u64>().ok();
         match (self, number(before), number(wanted), number(now)) {
             (Self::HugePages, Some(before), Some(wanted), Some(now)) => {
@@ -176,7 +178,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_setting_has_the_command_that_an_administrator_would_type() {
+    fn each_setting_has_its_shell_command() {
         let (interface, index) = (|| "eth1".to_owned(), 2);
         let cases = [
             (
@@ -231,22 +233,24 @@ mod tests {
         };
         assert_eq!(
             drop_in.command("[Service]\nLimitMEMLOCK=infinity"),
-            "mkdir -p /run/systemd/system/x.service.d && printf '[Service]\\nLimitMEMLOCK=infinity\\n' > \
+            "mkdir -p /run/systemd/system/x.service.d && printf \
+             '[Service]\\nLimitMEMLOCK=infinity\\n' > \
              /run/systemd/system/x.service.d/y.conf && systemctl daemon-reload"
         );
         assert_eq!(
             drop_in.command(ABSENT),
-            "rm -f /run/systemd/system/x.service.d/y.conf && rmdir --ignore-fail-on-non-empty /run/systemd/system/x.service.d && \
+            "rm -f /run/systemd/system/x.service.d/y.conf && rmdir --ignore-fail-on-non-empty \
+             /run/systemd/system/x.service.d && \
              systemctl daemon-reload"
         );
     }
 
     #[test]
     fn pages_that_were_reserved_one_by_one_are_ones_own() {
-        let on_the_way = |now| Setting::HugePages.is_on_the_way("3", "9", now);
-        assert!(on_the_way("3") && on_the_way("5") && on_the_way("9"));
-        assert!(!on_the_way("2") && !on_the_way("10") && !on_the_way("many"));
+        let intermediate = |now| Setting::HugePages.may_be_intermediate("3", "9", now);
+        assert!(intermediate("3") && intermediate("5") && intermediate("9"));
+        assert!(!intermediate("2") && !intermediate("10") && !intermediate("many"));
         let interrupt = Setting::Interrupt { irq: 1 };
-        assert!(!interrupt.is_on_the_way("0", "2", "1"));
+        assert!(!interrupt.may_be_intermediate("0", "2", "1"));
     }
 }

@@ -1,4 +1,4 @@
-//! What is printed.
+//! The output of the commands.
 
 use anyhow::Result;
 use comfy_table::{Cell, Color};
@@ -12,9 +12,9 @@ use super::{
 };
 use crate::output::{self, Theme};
 
-/// Something that is told while work goes on.
+/// A message about work in progress.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Told {
+pub struct Notice {
     /// The stage.
     pub stage: Stage,
     /// The command that is about to be run; empty for a remark.
@@ -24,7 +24,7 @@ pub struct Told {
     pub text: String,
 }
 
-impl Told {
+impl Notice {
     /// A step is about to be taken.
     pub fn step(stage: Stage, step: &Step) -> Self {
         Self {
@@ -44,7 +44,7 @@ impl Told {
     }
 
     /// A remark.
-    pub fn note(stage: Stage, text: String) -> Self {
+    pub fn remark(stage: Stage, text: String) -> Self {
         Self {
             stage,
             command: String::new(),
@@ -52,10 +52,10 @@ impl Told {
         }
     }
 
-    /// Prints it for people.
+    /// Prints it as text.
     ///
     /// # Errors
-    /// When nobody reads any more.
+    /// Fails if the reader of standard output is gone.
     pub fn print(&self) -> Result<()> {
         match self.command.as_str() {
             "" => output::line(&format!("{:<10} {}", self.stage, self.text)),
@@ -81,15 +81,15 @@ pub fn json(report: &Report) -> serde_json::Value {
     })
 }
 
-/// Prints what the stages found.
+/// Prints the reports of the stages.
 ///
 /// # Errors
-/// When nobody reads any more.
+/// Fails if the reader of standard output is gone.
 pub fn table(reports: &[Report]) -> Result<()> {
     let theme = Theme::of_stdout();
     let mut table = theme.table(&["", "stage", "of", "found", "what to do"]);
     for report in reports {
-        let (mark, colour) = match report.state {
+        let (mark, color) = match report.state {
             State::AsWanted => ("✓", Color::Green),
             State::NotApplicable => ("-", Color::Green),
             State::NotAsWanted => ("!", Color::Yellow),
@@ -101,7 +101,7 @@ pub fn table(reports: &[Report]) -> Result<()> {
             false => commands.join("\n"),
         };
         table.add_row([
-            theme.cell(mark, colour),
+            theme.cell(mark, color),
             Cell::new(report.stage),
             Cell::new(&report.subject),
             Cell::new(&report.found),
@@ -117,7 +117,7 @@ pub fn table(reports: &[Report]) -> Result<()> {
     };
     output::line(&match (count(State::NotAsWanted), count(State::Cannot)) {
         (0, 0) => "Everything is as wanted.".to_owned(),
-        (not, 0) => format!("{not} not as wanted; `covalent configure init` makes it so."),
+        (not, 0) => format!("{not} not as wanted; `covalent configure init` changes that."),
         (not, cannot) => {
             format!(
                 "{not} not as wanted, and {cannot} that `covalent configure init` cannot change."

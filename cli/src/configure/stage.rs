@@ -15,7 +15,7 @@ pub enum Stage {
     Channels,
     /// Descriptors in the rings of NICs.
     Rings,
-    /// Offloads that hide what was on the wire.
+    /// Offloads that hide the frames as they were on the wire.
     Offloads,
     /// Cores that take interrupts of queues.
     Irq,
@@ -26,7 +26,7 @@ pub enum Stage {
 }
 
 impl Stage {
-    /// Each, in order: what later ones depend on comes first.
+    /// All stages, each after those that it depends on.
     pub const ALL: [Self; 7] = [
         Self::Hugepages,
         Self::Channels,

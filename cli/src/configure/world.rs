@@ -1,4 +1,4 @@
-//! The machine: what a setting is now, and doing something about it.
+//! The machine: reads the settings and changes them.
 
 use std::{
     fs, io,
@@ -21,16 +21,16 @@ use crate::{
 
 /// Where settings are.
 pub trait World {
-    /// The value of a setting; `None` if what it belongs to is not there any more.
+    /// Returns the value of a setting, or `None` if the object that it belongs to is gone.
     ///
     /// # Errors
-    /// When nobody tells.
+    /// Fails if the value cannot be read.
     fn now(&self, setting: &Setting) -> Result<Option<String>>;
 
-    /// Does one thing.
+    /// Executes one action.
     ///
     /// # Errors
-    /// What the system said.
+    /// Returns the system's error.
     fn act(&mut self, act: &Act) -> Result<()>;
 }
 
@@ -41,7 +41,7 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// The machine whose `/proc`, `/sys` and `/run` are below `root`.
+    /// Returns the machine whose `/proc`, `/sys` and `/run` are below `root`.
     pub fn below(root: impl Into<PathBuf>) -> Self {
         Self { root: root.into() }
     }
@@ -52,7 +52,8 @@ impl Machine {
         self.root.join(path.strip_prefix("/").unwrap_or(path))
     }
 
-    /// Text of a file, without the line break at its end; `None` if it is not there or says nothing.
+    /// Returns the text of a file, without the line break at its end, or `None` if it cannot be
+    /// read.
     pub fn text(&self, path: impl AsRef<Path>) -> Option<String> {
         let text = fs::read_to_string(self.at(path)).ok()?;
         Some(text.trim_end_matches('\n').to_owned())
@@ -70,22 +71,22 @@ impl World for Machine {
             Setting::Mtu { interface, index } => {
                 found(interface, *index)?.map(|found| found.mtu_bytes.to_string())
             }
-            Setting::Channels { interface, index } => told(interface, *index)?
+            Setting::Channels { interface, index } => find_nic(interface, *index)?
                 .and_then(|nic| Some(channels::words(nic.channels.as_ref()?))),
             Setting::Rings { interface, index } => {
-                told(interface, *index)?.and_then(|nic| Some(rings::words(nic.rings.as_ref()?)))
+                find_nic(interface, *index)?.and_then(|nic| Some(rings::words(nic.rings.as_ref()?)))
             }
             Setting::Offload {
                 interface,
                 index,
                 feature,
-            } => told(interface, *index)?
+            } => find_nic(interface, *index)?
                 .map(|nic| if nic.has(feature) { "on" } else { "off" }.to_owned()),
         })
     }
 
     fn act(&mut self, act: &Act) -> Result<()> {
-        let tell = |path: &Path, error: io::Error| {
+        let write_error = |path: &Path, error: io::Error| {
             let why = match error.raw_os_error() {
                 Some(code) if code == nix::libc::EIO => {
                     " (the driver manages this interrupt itself)"
@@ -98,7 +99,7 @@ impl World for Machine {
             Act::Run(words) => run(words),
             Act::Write { path, text } => {
                 let path = self.at(path);
-                fs::write(&path, format!("{text}\n")).map_err(|error| tell(&path, error))
+                fs::write(&path, format!("{text}\n")).map_err(|error| write_error(&path, error))
             }
             Act::MakeDirectory(path) => {
                 let path = self.at(path);
@@ -111,7 +112,7 @@ impl World for Machine {
                 _ => Ok(()),
             },
             Act::RemoveEmpty(path) => {
-                // Somebody else's files keep it.
+                // Fails if other programs have files in it.
                 let _ = fs::remove_dir(self.at(path));
                 Ok(())
             }
@@ -126,14 +127,14 @@ fn found(interface: &str, index: u32) -> Result<Option<netlink::Interface>> {
     Ok(all.into_iter().find(is_it))
 }
 
-fn told(interface: &str, index: u32) -> Result<Option<Nic>> {
+fn find_nic(interface: &str, index: u32) -> Result<Option<Nic>> {
     match found(interface, index)? {
         None => Ok(None),
-        Some(_) => Ok(nic::ask(&[interface])?.pop()),
+        Some(_) => Ok(nic::query(&[interface])?.pop()),
     }
 }
 
-/// Runs a program without a shell and without input; what it says on its standard error is the reason when it fails.
+/// Runs a program without a shell and without input. If it fails, its standard error is the reason.
 fn run(words: &[String]) -> Result<()> {
     let [program, arguments @ ..] = words else {
         bail!("there is nothing to run");
@@ -147,6 +148,10 @@ fn run(words: &[String]) -> Result<()> {
     if output.status.success() {
         return Ok(());
     }
-    let said = String::from_utf8_lossy(&output.stderr);
-    bail!("{}: {}", output.status, said.trim().replace('\n', "; "))
+    let error_output = String::from_utf8_lossy(&output.stderr);
+    bail!(
+        "{}: {}",
+        output.status,
+        error_output.trim().replace('\n', "; ")
+    )
 }

@@ -1,4 +1,5 @@
-//! `covalent counters`: what a node's daemon counted, read from shared memory: nobody is asked, so it works beside a daemon that hangs and after one that died.
+//! `covalent counters`: the counters of a node's daemon, read from shared memory. No process is
+//! queried, so the command works when the daemon is unresponsive or after it crashed.
 
 mod show;
 
@@ -8,7 +9,7 @@ use anyhow::{Context, Result};
 use clap::Args;
 use covalent_pipe::telemetry::{CountersFile, ReadError, Snapshot};
 
-use self::show::{Told, table};
+use self::show::{Reading, table};
 use crate::{
     args::{Format, NodeArgs},
     interrupt::Interrupt,
@@ -21,12 +22,15 @@ const COUNTERS: &str = "counters";
 /// `covalent counters`
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Reads the file `counters` in `node.runtime_dir`, which root, the daemon's user and the members of `node.group` may. It stays when the daemon has \
-    ended or died, until another one starts, which keeps it as `counters.before` (--file); the first line says which. docs/counters.md describes the file and the ring beside it byte for byte.\n\n\
+    after_help = "Reads the file `counters` in `node.runtime_dir`, which root, the daemon's user \
+    and the members of `node.group` may read. The file remains after the daemon has ended or died. \
+    The next daemon keeps it as `counters.before` (--file). The first line shows the daemon's \
+    state. docs/counters.md describes the file and the ring beside it byte for byte.\n\n\
     Examples:\n  \
     covalent counters\n  \
     covalent counters --watch\n  \
-    covalent counters --file /run/covalent/counters.before --format json | jq '.series[] | select(.name | test(\"dropped\"))'"
+    covalent counters --file /run/covalent/counters.before --format json | jq '.series[] | \
+    select(.name | test(\"dropped\"))'"
 )]
 pub struct CountersArgs {
     /// Which node.
@@ -35,19 +39,20 @@ pub struct CountersArgs {
     /// The file, instead of the one beside the daemon's socket.
     #[arg(long, value_name = "FILE")]
     file: Option<PathBuf>,
-    /// Counts that are 0 too.
+    /// Also show counters that are 0.
     #[arg(long)]
     all: bool,
-    /// Stays, and shows what has changed each second, until Ctrl-C. With --format json each look is one line.
+    /// Show changed counters once a second, until Ctrl-C. With --format json, each sample is one
+    /// line.
     #[arg(long, short)]
     watch: bool,
-    /// How they are printed.
+    /// Output format.
     #[arg(long, value_enum, default_value_t = Format::Table)]
     format: Format,
 }
 
 /// How often `--watch` looks.
-const LOOK: Duration = Duration::from_secs(1);
+const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Runs `covalent counters`.
 ///
@@ -58,22 +63,25 @@ pub fn run(args: &CountersArgs, interrupt: &Interrupt) -> Result<ExitCode> {
         Some(file) => file.clone(),
         None => status::socket(&args.node)?.with_file_name(COUNTERS),
     };
-    let look = || -> Result<Snapshot> {
+    let take_snapshot = || -> Result<Snapshot> {
         // Anew each time: another daemon may have put another file in its place.
         let read = CountersFile::open(&path).and_then(|file| file.read());
         read.with_context(|| {
             let path = path.display();
-            format!("{path}: no counters (a daemon writes them unless `dataplane.counters_ms` is 0; reading them takes root, the daemon's user or `node.group`)")
+            format!(
+                "{path}: no counters (a daemon writes them unless `dataplane.counters_ms` is \
+                0; reading them takes root, the daemon's user or `node.group`)"
+            )
         })
     };
-    let mut before = tell(args, &look()?, None)?;
+    let mut before = print(args, &take_snapshot()?, None)?;
     if !args.watch {
         return Ok(ExitCode::SUCCESS);
     }
     loop {
-        interrupt.sleep(LOOK)?;
-        before = match look() {
-            Ok(snapshot) => tell(args, &snapshot, Some(&before))?,
+        interrupt.sleep(POLL_INTERVAL)?;
+        before = match take_snapshot() {
+            Ok(snapshot) => print(args, &snapshot, Some(&before))?,
             // Between two daemons, or a writer that was held up.
             Err(error) if passes(&error) => before,
             Err(error) => return Err(error),
@@ -89,12 +97,12 @@ fn passes(error: &anyhow::Error) -> bool {
     }
 }
 
-fn tell(args: &CountersArgs, snapshot: &Snapshot, before: Option<&Told>) -> Result<Told> {
-    let told = Told::of(snapshot);
+fn print(args: &CountersArgs, snapshot: &Snapshot, before: Option<&Reading>) -> Result<Reading> {
+    let reading = Reading::of(snapshot);
     match args.format {
-        Format::Table => output::line(&table(&told, before, args.all))?,
-        Format::Json if args.watch => output::line(&serde_json::to_string(&told)?)?,
-        Format::Json => output::json(&told)?,
+        Format::Table => output::line(&table(&reading, before, args.all))?,
+        Format::Json if args.watch => output::line(&serde_json::to_string(&reading)?)?,
+        Format::Json => output::json(&reading)?,
     }
-    Ok(told)
+    Ok(reading)
 }

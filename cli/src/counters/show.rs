@@ -11,7 +11,7 @@ use serde::Serialize;
 
 /// Everything that was read.
 #[derive(Debug, Clone, Serialize)]
-pub struct Told {
+pub struct Reading {
     node: String,
     /// `running`, `ended` or `died`.
     state: &'static str,
@@ -28,7 +28,7 @@ struct Writer {
     written_realtime_ns: u64,
     /// It died while it wrote.
     is_torn: bool,
-    /// Objects that found no room.
+    /// Objects for which there was no space.
     omitted: u64,
 }
 
@@ -44,8 +44,8 @@ struct Series {
     text: String,
 }
 
-impl Told {
-    /// What `snapshot` says.
+impl Reading {
+    /// Returns the contents of `snapshot`.
     pub fn of(snapshot: &Snapshot) -> Self {
         let families = snapshot.families.iter().zip(snapshot.samples());
         let series = families.flat_map(|(family, samples)| {
@@ -84,21 +84,23 @@ impl Told {
 fn number(number: Number) -> serde_json::Number {
     match number {
         Number::Whole(count) => count.into(),
-        // A NaN is no sample, and nothing else has no number in JSON but an infinity, which nobody writes.
+        // A NaN is no sample, and no writer publishes an infinity, the only other value without a
+        // JSON number.
         other => serde_json::Number::from_f64(other.value()).unwrap_or_else(|| 0.into()),
     }
 }
 
-/// The first line, and a line for each series: those that are not 0, or `all`; or, compared with `before`, those that changed.
-pub fn table(told: &Told, before: Option<&Told>, all: bool) -> String {
-    let mut out = heading(told);
+/// Returns the first line and a line for each series: the nonzero ones, or all if `all`. With
+/// `before`, only series that changed.
+pub fn table(reading: &Reading, before: Option<&Reading>, all: bool) -> String {
+    let mut out = heading(reading);
     let earlier: Option<HashMap<(&str, &str), f64>> = before.map(|before| {
         let series = before.series.iter();
         series
             .map(|one| ((one.name.as_str(), one.text.as_str()), value(one)))
             .collect()
     });
-    let shown: Vec<(&Series, String)> = told
+    let shown: Vec<(&Series, String)> = reading
         .series
         .iter()
         .filter_map(|one| match &earlier {
@@ -128,15 +130,15 @@ fn value(one: &Series) -> f64 {
     one.value.as_f64().unwrap_or_default()
 }
 
-fn heading(told: &Told) -> String {
+fn heading(reading: &Reading) -> String {
     let time = |ns: u64| {
         Timestamp::from_nanosecond(ns.into()).map_or_else(
             |_| "an unknown time".to_owned(),
             |time| format!("{time:.3}"),
         )
     };
-    let pid = told.pid;
-    let what = match told.state {
+    let pid = reading.pid;
+    let what = match reading.state {
         running if running == Liveness::Running.as_str() => {
             format!("process {pid} is running")
         }
@@ -145,14 +147,17 @@ fn heading(told: &Told) -> String {
         }
         _ => format!("process {pid} has died, and these are its last counts"),
     };
-    let written = told.writers.iter().map(|writer| writer.written_realtime_ns);
+    let written = reading
+        .writers
+        .iter()
+        .map(|writer| writer.written_realtime_ns);
     let mut out = format!(
         "node {}: {what}; started {}, written {}",
-        told.node,
-        time(told.started_realtime_ns),
+        reading.node,
+        time(reading.started_realtime_ns),
         time(written.max().unwrap_or_default())
     );
-    for writer in &told.writers {
+    for writer in &reading.writers {
         if writer.is_torn {
             let _ = write!(
                 out,
@@ -175,7 +180,7 @@ fn heading(told: &Told) -> String {
 mod tests {
     use super::*;
 
-    fn told(state: &'static str, count: u64) -> Told {
+    fn reading(state: &'static str, count: u64) -> Reading {
         let series = |name: &str, text: &str, value: u64| Series {
             name: name.to_owned(),
             kind: "counter",
@@ -184,7 +189,7 @@ mod tests {
             value: value.into(),
             text: text.to_owned(),
         };
-        Told {
+        Reading {
             node: "a".to_owned(),
             state,
             pid: 7,
@@ -203,28 +208,29 @@ mod tests {
     }
 
     #[test]
-    fn it_is_said_who_counted_and_whether_he_lives() {
-        let text = table(&told("running", 5), None, false);
+    fn the_table_names_the_process_and_whether_it_lives() {
+        let text = table(&reading("running", 5), None, false);
         assert_eq!(
             text,
-            "node a: process 7 is running; started 1970-01-01T00:00:00.000Z, written 1970-01-01T00:00:01.000Z\n\
+            "node a: process 7 is running; started 1970-01-01T00:00:00.000Z, written \
+             1970-01-01T00:00:01.000Z\n\
              lane 0: 2 objects had no room and are missing here\n\
              covalent_x_total  5  port=\"p0\" cause=\"full\""
         );
-        assert!(table(&told("ended", 5), None, false).contains("has ended"));
-        let died = table(&told("died", 5), None, false);
+        assert!(table(&reading("ended", 5), None, false).contains("has ended"));
+        let died = table(&reading("died", 5), None, false);
         assert!(died.contains("has died") && died.contains("lane 0 died while it wrote"));
-        assert!(table(&told("died", 5), None, true).contains("covalent_longer_total  0"));
+        assert!(table(&reading("died", 5), None, true).contains("covalent_longer_total  0"));
     }
 
     #[test]
-    fn compared_with_a_look_before_only_what_changed_is_shown() {
-        let text = table(&told("running", 9), Some(&told("running", 5)), true);
+    fn only_changes_since_the_last_reading_are_shown() {
+        let text = table(&reading("running", 9), Some(&reading("running", 5)), true);
         assert!(
             text.ends_with("covalent_x_total  9  (+4)  port=\"p0\" cause=\"full\""),
             "{text}"
         );
-        let same = table(&told("running", 9), Some(&told("running", 9)), true);
+        let same = table(&reading("running", 9), Some(&reading("running", 9)), true);
         assert!(!same.contains("covalent_x_total"), "{same}");
     }
 }

@@ -1,5 +1,5 @@
-//! An application of the demonstration: a child that tells on standard output, one JSON object a line, that it is ready, how
-//! far it is, and at last what it did.
+//! An application of the demonstration: a child that reports readiness, progress and its result on
+//! standard output, one JSON object a line.
 
 use std::{
     process::ExitStatus,
@@ -15,15 +15,15 @@ use crate::{
     process::{Launch, Process},
 };
 
-/// How long an application may take to attach and say that it is ready.
+/// Longest time until an application attaches and reports that it is ready.
 const READY_PATIENCE: Duration = Duration::from_secs(10);
 
-/// How long it may take to end and report when it is asked to.
+/// Longest time until an application exits and reports after the request to stop.
 const END_PATIENCE: Duration = Duration::from_secs(5);
 
-const LOOK_AGAIN: Duration = Duration::from_millis(5);
+const RECHECK_INTERVAL: Duration = Duration::from_millis(5);
 
-/// A line of an application whose progress is a `P` and whose report an `R`.
+/// A line of an application whose progress is a `P` and whose report is an `R`.
 #[derive(Debug, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 enum Line<P, R> {
@@ -58,10 +58,10 @@ impl<P: DeserializeOwned, R: DeserializeOwned> Application<P, R> {
         })
     }
 
-    /// Waits until it says that it is ready.
+    /// Waits until it reports that it is ready.
     ///
     /// # Errors
-    /// When it ends instead, or takes too long.
+    /// Fails if it exits instead, or takes too long.
     pub fn wait_ready(&mut self, interrupt: &Interrupt) -> Result<()> {
         let deadline = Instant::now() + stretched(READY_PATIENCE);
         loop {
@@ -77,31 +77,31 @@ impl<P: DeserializeOwned, R: DeserializeOwned> Application<P, R> {
                     stretched(READY_PATIENCE)
                 );
             }
-            interrupt.sleep(LOOK_AGAIN)?;
+            interrupt.sleep(RECHECK_INTERVAL)?;
         }
     }
 
-    /// How far it is, as far as it told; reads what it wrote since.
+    /// Returns its last reported progress. Reads the output that it wrote since the last call.
     ///
     /// # Errors
-    /// When it wrote something else than was agreed.
+    /// Fails if it wrote an unexpected line.
     pub fn progress(&mut self) -> Result<Option<&P>> {
         self.read()?;
         Ok(self.progress.as_ref())
     }
 
-    /// Whether it has ended.
+    /// Returns whether it has exited.
     ///
     /// # Errors
-    /// When the system refuses to tell.
+    /// Fails if the kernel does not return its state.
     pub fn has_ended(&mut self) -> Result<bool> {
         Ok(self.exit()?.is_some())
     }
 
-    /// How it has ended, if it has.
+    /// Returns its exit status, if it has exited.
     ///
     /// # Errors
-    /// When the system refuses to tell.
+    /// Fails if the kernel does not return its state.
     pub fn exit(&mut self) -> Result<Option<ExitStatus>> {
         self.process.try_exit()
     }
@@ -117,7 +117,7 @@ impl<P: DeserializeOwned, R: DeserializeOwned> Application<P, R> {
         Ok(self.report.as_ref())
     }
 
-    /// An error that tells how it ended, with the end of its log.
+    /// Returns an error with its exit status and the end of its log.
     pub fn failure(&self, status: ExitStatus) -> anyhow::Error {
         self.process.failure(status)
     }
@@ -130,19 +130,20 @@ impl<P: DeserializeOwned, R: DeserializeOwned> Application<P, R> {
         self.process.expect_running()
     }
 
-    /// Asks it to end and gives its report.
+    /// Requests it to stop and returns its report.
     ///
     /// # Errors
     /// As [`Application::report`].
     pub fn stop(mut self) -> Result<R> {
-        self.process.ask_to_end();
+        self.process.request_end();
         self.report()
     }
 
-    /// Waits for its end and gives its report. A report in which a check failed is a report: the caller judges it.
+    /// Waits for its exit and returns its report. A report with a failed check is no error: the
+    /// caller judges it.
     ///
     /// # Errors
-    /// When it does not end, or ended without a report.
+    /// Fails if it does not exit, or exited without a report.
     pub fn report(mut self) -> Result<R> {
         let status = self.process.wait_or_kill(stretched(END_PATIENCE))?;
         self.written_report()?;
@@ -159,7 +160,7 @@ impl<P: DeserializeOwned, R: DeserializeOwned> Application<P, R> {
     fn take(&mut self, line: &str) -> Result<()> {
         let parsed = serde_json::from_str(line).with_context(|| {
             format!(
-                "{} wrote a line that nobody understands: {line}",
+                "{} wrote a line that cannot be parsed: {line}",
                 self.process.name()
             )
         })?;
@@ -190,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn the_three_kinds_of_line_are_told_apart() {
+    fn the_three_kinds_of_line_are_distinguished() {
         let directory = tempfile::tempdir().expect("temporary directory");
         let interrupt = Interrupt::default();
         let mut sample = shell(

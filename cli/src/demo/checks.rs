@@ -1,4 +1,4 @@
-//! What must be true at the end. Each check is a function of what was gathered, and of nothing else.
+//! The final checks. Each is a function of the collected results alone.
 
 use serde::Serialize;
 
@@ -6,7 +6,7 @@ use super::{
     goals::Goal,
     losses::Losses,
     refusals::Refusals,
-    rest::Rest,
+    rest::IdleUsage,
     streams::Streams,
     telemetry::{Figures, NodeFigures, total, words},
     transfer::Outcome,
@@ -17,11 +17,11 @@ use crate::output::{bytes, grouped};
 /// One check.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Check {
-    /// What must be true.
+    /// The condition.
     pub check: &'static str,
     /// Whether it is.
     pub passed: bool,
-    /// What was found.
+    /// The finding.
     pub found: String,
 }
 
@@ -35,7 +35,8 @@ impl Check {
     }
 }
 
-/// Streams: what came back, and whether the telemetry saw the same. The figures are those before and after.
+/// Streams: checks the returned frames, and that telemetry agrees. `before` and `after` are the
+/// figures before and after the streams.
 pub fn streams(streams: &Streams, before: &Figures, after: &Figures) -> Vec<Check> {
     let replay = &streams.replay;
     let mut found = format!(
@@ -64,7 +65,7 @@ pub fn streams(streams: &Streams, before: &Figures, after: &Figures) -> Vec<Chec
     ];
     vec![
         Check::new(
-            "streams: every frame came back byte for byte and in order",
+            "streams: every frame returned byte for byte and in order",
             clean,
             found,
         ),
@@ -84,22 +85,23 @@ pub fn streams(streams: &Streams, before: &Figures, after: &Figures) -> Vec<Chec
     ]
 }
 
-/// Streams: whether the telemetry saw each frame that the replay was told to be refused, and for the same reason.
+/// Streams: checks that telemetry counted each refusal reported to the replay, with the same
+/// reason.
 pub fn refusals(streams: &Streams, refusals: &Refusals) -> Check {
-    let mut told = streams.replay.refusals.clone();
-    told.retain(|_, count| *count > 0);
+    let mut reported = streams.replay.refusals.clone();
+    reported.retain(|_, count| *count > 0);
     Check::new(
         "streams: the application and telemetry count the same frames as refused",
-        told == refusals.refused,
+        reported == refusals.refused,
         format!(
-            "replay was told {}; both nodes counted {}",
-            words(&told),
+            "reported to the replay: {}; counted by both nodes: {}",
+            words(&reported),
             words(&refusals.refused)
         ),
     )
 }
 
-/// Verbs: whether the region holds exactly what the clients did, and whether the telemetry saw the same.
+/// Verbs: checks that the region holds exactly the clients' operations, and that telemetry agrees.
 pub fn verbs(verbs: &Verbs, work: Work, after: &Figures) -> Vec<Check> {
     let sum = |of: fn(&ClientReport) -> u64| verbs.clients().map(of).fold(0_u64, u64::wrapping_add);
     let host = &verbs.host;
@@ -117,7 +119,8 @@ pub fn verbs(verbs: &Verbs, work: Work, after: &Figures) -> Vec<Check> {
         .unwrap_or(0);
     let in_doubt = after.a.verbs_in_doubt + after.b.verbs_in_doubt;
     let submitted = after.a.verbs_submitted + after.b.verbs_submitted;
-    // What the clients saw complete. The daemons' own count of completions says less: they end what a client leaves behind.
+    // Verbs that the clients saw complete. The daemons' own count may include verbs that a client
+    // left behind.
     let completed = sum(|client| client.verbs + client.lookup_verbs);
     vec![
         Check::new(
@@ -179,7 +182,8 @@ pub fn verbs(verbs: &Verbs, work: Work, after: &Figures) -> Vec<Check> {
     ]
 }
 
-/// The cut: whether it met open work, whether the outcome of all of that was learned, and whether the link was healed.
+/// The cut: checks that it met open work, that the outcome of all such work was resolved, and that
+/// the link recovered.
 pub fn cut(verbs: &Verbs, after: &Figures) -> Vec<Check> {
     let cut = &verbs.cut;
     let restored = match (cut.cuts, cut.restored_epoch) {
@@ -209,12 +213,12 @@ pub fn cut(verbs: &Verbs, after: &Figures) -> Vec<Check> {
             "cut: the outcome of each open exchange was learned",
             resolved == cut.unresolved_transactions,
             format!(
-                "{} were open, {resolved} resolved, of which {reversed} were applied afresh",
+                "{} were open, {resolved} resolved, of which {reversed} were applied again",
                 cut.unresolved_transactions
             ),
         ),
         Check::new(
-            "cut: the link came back",
+            "cut: the link came up again",
             cut.cuts > 0 && cut.restored_epoch.is_some(),
             restored,
         ),
@@ -223,15 +227,15 @@ pub fn cut(verbs: &Verbs, after: &Figures) -> Vec<Check> {
 
 /// The kernel's transfer: whether it lost nothing.
 pub fn transfer(outcome: &Outcome) -> Check {
-    let again = match outcome.retransmitted_segments {
+    let retransmitted = match outcome.retransmitted_segments {
         Some(count) => format!(", {count} of its segments sent again"),
-        None => ", but its kernel does not tell how many segments were sent again".to_owned(),
+        None => ", but its kernel does not report how many segments were sent again".to_owned(),
     };
     Check::new(
         "kernel TCP over the same interface lost nothing",
         outcome.is_whole(),
         format!(
-            "{} sent, {} received, checksums {}{again}",
+            "{} sent, {} received, checksums {}{retransmitted}",
             bytes(outcome.sent_bytes),
             bytes(outcome.received_bytes),
             if outcome.checksums_agree {
@@ -243,7 +247,7 @@ pub fn transfer(outcome: &Outcome) -> Check {
     )
 }
 
-/// No frame was dropped anywhere, but for those that were under way on a link when it was cut.
+/// No frame was dropped anywhere, except those in flight on a link when it was cut.
 pub fn drops(losses: &Losses) -> Check {
     Check::new(
         "no frame was dropped at any port or pipe",
@@ -256,7 +260,8 @@ pub fn drops(losses: &Losses) -> Check {
     )
 }
 
-/// The links dropped no record that the cut does not explain. One that failed by itself before is told, for that is what explains the rest.
+/// The links dropped no record that the cut does not explain. An earlier failure of a link is
+/// reported, because it explains other drops.
 pub fn records(losses: &Losses) -> Check {
     let failed = total(&losses.failures_before);
     let mut found = format!(
@@ -277,14 +282,16 @@ pub fn records(losses: &Losses) -> Check {
     )
 }
 
-/// The performance goals, those at rest among them: whether they could be measured. That one is missed is no failed check.
-pub fn measured(goals: &anyhow::Result<Vec<Goal>>, rest: &[Rest]) -> Check {
+/// The performance goals, including those at rest: checks that they could be measured. A missed
+/// goal is no failed check.
+pub fn measured(goals: &anyhow::Result<Vec<Goal>>, rest: &[IdleUsage]) -> Check {
     let found = match goals {
         Ok(goals) => {
             let met = goals.iter().filter(|goal| goal.met).count();
             let modest = rest.iter().filter(|rest| rest.is_modest()).count();
             format!(
-                "{} of {} met: {met} of {} against bare AF_XDP and kernel UDP, {modest} of {} at rest",
+                "{} of {} met: {met} of {} against bare AF_XDP and kernel UDP, {modest} of {} at \
+                 rest",
                 met + modest,
                 goals.len() + rest.len(),
                 goals.len(),
@@ -306,7 +313,7 @@ pub fn ended(result: &anyhow::Result<()>) -> Check {
         Ok(()) => "four processes ended by themselves, no socket left".to_owned(),
         Err(error) => format!("{error:#}"),
     };
-    Check::new("both nodes ended in order", result.is_ok(), found)
+    Check::new("both nodes shut down gracefully", result.is_ok(), found)
 }
 
 #[cfg(test)]
@@ -445,7 +452,7 @@ mod tests {
             never,
             [
                 "cut: one link was cut while work was open on it",
-                "cut: the link came back"
+                "cut: the link came up again"
             ]
         );
         assert_eq!(
@@ -454,9 +461,10 @@ mod tests {
         );
         assert_eq!(
             failed(|run, _| run.cut.restored_epoch = None),
-            ["cut: the link came back"]
+            ["cut: the link came up again"]
         );
-        // A fetch-and-add that was executed twice moves the counter beyond what the clients were handed.
+        // A fetch-and-add that was executed twice moves the counter beyond the values returned to
+        // the clients.
         let doubled = failed(|run, _| run.host.counter += 1);
         assert_eq!(
             doubled,
@@ -469,7 +477,7 @@ mod tests {
 
     #[test]
     fn one_lost_and_one_doubled_add_do_not_cancel_out() {
-        // The local client was handed 4 twice and never 7: its sums of deltas are right all the same.
+        // The local client received 4 twice and never 7: its sum of deltas is still correct.
         let found = failed(|run, _| {
             run.local[0].squares = run.local[0].squares + (25 - 16) - (64 - 49);
             run.local[0].cubes = run.local[0].cubes + (125 - 64) - (512 - 343);
@@ -513,7 +521,7 @@ mod tests {
 
     #[test]
     fn a_frame_that_is_lost_changed_or_miscounted_is_found() {
-        const BYTES: &str = "streams: every frame came back byte for byte and in order";
+        const BYTES: &str = "streams: every frame returned byte for byte and in order";
         const COUNTS: &str =
             "streams: applications and both nodes' telemetry count the same frames";
         assert_eq!(streamed(|_, _| {}), [""; 0]);
@@ -549,10 +557,10 @@ mod tests {
                 .map(|&(cause, count)| (cause.to_owned(), count))
                 .collect()
         };
-        let passes = |told: &[(&str, u64)], counted: &[(&str, u64)]| {
+        let passes = |reported: &[(&str, u64)], counted: &[(&str, u64)]| {
             let run = Streams {
                 replay: Replay {
-                    refusals: causes(told),
+                    refusals: causes(reported),
                     ..Replay::default()
                 },
                 echo: Echo {
@@ -576,7 +584,7 @@ mod tests {
         assert!(!passes(&[("runt", 2)], &[]));
         assert!(
             !passes(&[], &[("link_type", 1)]),
-            "the application was not told"
+            "the refusal was not reported to the application"
         );
     }
 
@@ -624,7 +632,7 @@ mod tests {
     }
 
     #[test]
-    fn drops_count_and_what_the_cut_took_does_not() {
+    fn drops_count_and_frames_taken_by_the_cut_do_not() {
         let one = super::super::telemetry::Causes::from([("no_pipe".to_owned(), 1)]);
         assert!(
             drops(&Losses {
@@ -662,7 +670,7 @@ mod tests {
     }
 
     #[test]
-    fn the_goals_at_rest_are_counted_with_the_others() {
+    fn the_goals_at_idle_are_counted_with_the_others() {
         let goal = |met| Goal {
             goal: "rate".into(),
             bare: 1.0,
@@ -672,7 +680,7 @@ mod tests {
             met,
             ratio_to_hand_over: None,
         };
-        let rest = Rest {
+        let rest = IdleUsage {
             node: "a",
             program: "covalentd".into(),
             cpu_share: 0.0,

@@ -19,7 +19,8 @@ use crate::{
 /// Of the verbs that go over the links, how many are done when one is cut.
 const CUT_AT: f64 = 0.2;
 
-/// A cut link is restored early when so many are done, so that some are left to go over both links again.
+/// A cut link is restored early at this fraction of work, so that the remaining verbs use both
+/// links again.
 const RESTORE_AT: f64 = 0.75;
 
 /// How long the link stays cut.
@@ -28,9 +29,9 @@ const CUT_FOR: Duration = Duration::from_secs(1);
 /// How long the link may take to be up again.
 const RESTORE_PATIENCE: Duration = Duration::from_secs(10);
 
-const LOOK_AGAIN: Duration = Duration::from_millis(20);
+const RECHECK_INTERVAL: Duration = Duration::from_millis(20);
 
-/// What came of it.
+/// The result of the cut.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct Cut {
     /// The port of node a whose link was cut.
@@ -39,11 +40,12 @@ pub struct Cut {
     pub cuts: u32,
     /// Exchanges that node a had open on it at the last cut.
     pub open_transactions: u32,
-    /// Exchanges that node a had open at every failure of a link since the first cut: the outcome of each had to be learned.
+    /// Exchanges that node a had open at any failure of a link since the first cut. The outcome of
+    /// each had to be resolved.
     pub unresolved_transactions: u64,
-    /// What node a took it for.
+    /// The failure reason that node a reported.
     pub reason: String,
-    /// The epoch under which it came up again.
+    /// The epoch under which the link came up again.
     pub restored_epoch: Option<u32>,
     /// Node a has noticed the last cut.
     #[serde(skip)]
@@ -90,12 +92,12 @@ impl Cutter {
         })
     }
 
-    /// Looks once.
+    /// Polls once: cuts or restores the link when it is due.
     ///
     /// # Errors
-    /// When the link can be neither cut nor restored, or the daemon is gone.
-    pub fn look(&mut self, nodes: &Nodes) -> Result<()> {
-        self.hear()?;
+    /// Fails if the link can be neither cut nor restored, or if the daemon is gone.
+    pub fn poll(&mut self, nodes: &Nodes) -> Result<()> {
+        self.receive_events()?;
         match self.phase {
             Phase::Whole => {
                 let done = self.done()?;
@@ -140,10 +142,11 @@ impl Cutter {
         Ok(completed.saturating_sub(before) as f64 / (after - before) as f64)
     }
 
-    /// Restores the link if it is still cut, waits until it is up, and tells, with the telemetry right before the first cut.
+    /// Restores the link if it is still cut, and waits until it is up. Returns the result and the
+    /// telemetry right before the first cut.
     ///
     /// # Errors
-    /// When it does not come up.
+    /// Fails if the link does not come up.
     pub fn finish(
         mut self,
         nodes: &Nodes,
@@ -161,13 +164,13 @@ impl Cutter {
                     stretched(RESTORE_PATIENCE)
                 );
             }
-            interrupt.sleep(LOOK_AGAIN)?;
-            self.hear()?;
+            interrupt.sleep(RECHECK_INTERVAL)?;
+            self.receive_events()?;
         }
         Ok((self.cut, self.before))
     }
 
-    /// What to add to the words about progress.
+    /// Returns the suffix for the progress text.
     pub fn words(&self) -> &'static str {
         match self.phase {
             Phase::Whole => "",
@@ -176,7 +179,7 @@ impl Cutter {
         }
     }
 
-    fn hear(&mut self) -> Result<()> {
+    fn receive_events(&mut self) -> Result<()> {
         while let Some(event) = self.events.next(Duration::ZERO)? {
             self.cut.take(event.kind);
         }
@@ -185,7 +188,8 @@ impl Cutter {
 }
 
 impl Cut {
-    /// The last cut was noticed and met no open work: it shows nothing, so there is nothing to wait for.
+    /// Returns whether the last cut was noticed and met no open work. Such a cut shows nothing, so
+    /// there is nothing to wait for.
     fn met_nothing(&self) -> bool {
         self.noticed && self.open_transactions == 0
     }

@@ -48,10 +48,10 @@ impl Page {
             .reduce(f64::max)
     }
 
-    /// As [`Page::sum`] for a counter of whole things.
+    /// As [`Page::sum`], for a counter of integers.
     ///
     /// # Errors
-    /// When there is no such sample: a page that does not have what is asked for is not the page that was meant.
+    /// Fails if there is no such sample: a page without it is the wrong page.
     pub fn count(&self, name: &str, labels: &[(&str, &str)]) -> Result<u64> {
         let sum = self
             .sum(name, labels)
@@ -109,7 +109,7 @@ fn sample(line: &str) -> Result<Sample> {
     })
 }
 
-/// Reads labels up to the closing brace and gives what follows it.
+/// Parses labels up to the closing brace. Returns the rest.
 fn read_labels<'a>(mut text: &'a str, labels: &mut BTreeMap<String, String>) -> Result<&'a str> {
     loop {
         text = text.trim_start_matches([',', ' ']);
@@ -191,7 +191,7 @@ covalent_up 1
     }
 
     #[test]
-    fn what_is_not_a_sample_is_named() {
+    fn a_line_that_is_no_sample_is_named() {
         for text in [
             "covalent_up",
             "covalent_up{a=\"b\" 1",

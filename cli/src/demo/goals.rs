@@ -1,4 +1,5 @@
-//! The performance goals, measured against bare AF_XDP and kernel UDP in the same run by `covalent-bench`.
+//! The performance goals, measured by `covalent-bench` against bare AF_XDP and kernel UDP in the
+//! same run.
 
 use std::{
     path::Path,
@@ -15,15 +16,15 @@ use crate::{
     program,
 };
 
-/// How much longer than asked for a measurement may take: several sides, each with its own start and end.
+/// Extra time for a measurement: each of its several sides has its own start and stop.
 const GRACE: Duration = Duration::from_secs(60);
 
 /// About how long all sides take besides measuring.
 const OVERHEAD: Duration = Duration::from_secs(2);
 
-const LOOK_AGAIN: Duration = Duration::from_millis(50);
+const RECHECK_INTERVAL: Duration = Duration::from_millis(50);
 
-/// What was measured.
+/// The result of one measurement.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Goal {
     /// `rate`, or one of the round trips: `rtt_lane`, `rtt_lane_udp`, `rtt`, `rtt_udp`.
@@ -38,14 +39,14 @@ pub struct Goal {
     pub unit: String,
     /// Whether the goal is met.
     pub met: bool,
-    /// Of the round trip that an application makes: ours divided by that of a bare echo asked by a second thread, which waits as an
-    /// application does.
+    /// For the round trip of an application: ours divided by that of a bare echo requested by a
+    /// second thread. That thread waits as an application does.
     #[serde(default)]
     pub ratio_to_hand_over: Option<f64>,
 }
 
 impl Goal {
-    /// What it is about.
+    /// Returns the subject of the goal.
     pub fn title(&self) -> String {
         match self.goal.as_str() {
             "rate" => "64 B frames into a pipe".to_owned(),
@@ -55,7 +56,7 @@ impl Goal {
         }
     }
 
-    /// What it is compared with.
+    /// Returns the name of the peer.
     pub fn peer(&self) -> &'static str {
         match self.goal.as_str() {
             "rtt_lane_udp" | "rtt_udp" => "kernel UDP",
@@ -63,7 +64,7 @@ impl Goal {
         }
     }
 
-    /// What it asks for.
+    /// Returns the required ratio.
     pub fn bound(&self) -> &'static str {
         match self.goal.as_str() {
             "rate" => "goal: at least 0.97",
@@ -74,21 +75,21 @@ impl Goal {
         }
     }
 
-    /// What was found beside it; empty if nothing was.
+    /// Returns an additional finding; empty if there is none.
     pub fn aside(&self) -> String {
         self.ratio_to_hand_over.map_or_else(String::new, |ratio| {
-            format!(" ({ratio:.2} of a bare echo asked by a second thread)")
+            format!(" ({ratio:.2} of a bare echo requested by a second thread)")
         })
     }
 }
 
-/// What `covalent-bench` writes, as far as the goals go.
+/// The part of `covalent-bench`'s output that concerns the goals.
 #[derive(Deserialize)]
 struct Measured {
     goals: Vec<Goal>,
 }
 
-/// What `covalent-bench` is told for each measurement, and how many sides take their turns there.
+/// The arguments of `covalent-bench` for each measurement, and the number of sides that take turns.
 const MEASUREMENTS: [(&[&str], u64); 2] = [
     (&["rate", "--against", "af_xdp", "--sizes", "64"], 2),
     (
@@ -123,7 +124,7 @@ pub fn measure(
             program::find("covalent-bench")?,
         )
         .log_to(workplace.join(format!("bench-{name}.log")))
-        // What it leaves behind if it is killed is then in a directory that is removed with all that is in it, or swept.
+        // If it is killed, its leftovers are in a directory that is removed or swept.
         .env("TMPDIR", workplace);
         for word in suite {
             launch = launch.arg(*word);
@@ -137,7 +138,7 @@ pub fn measure(
         let began = Instant::now();
         let measuring = Duration::from_secs(sides * seconds);
         while bench.try_exit()?.is_none() {
-            // Nobody tells how far it is, but how long it takes is known well enough.
+            // `covalent-bench` reports no progress, so estimate it from the known duration.
             let part = began
                 .elapsed()
                 .div_duration_f64(measuring + OVERHEAD)
@@ -147,7 +148,7 @@ pub fn measure(
             if began.elapsed() > measuring + GRACE {
                 bail!("{} does not end", bench.name());
             }
-            interrupt.sleep(LOOK_AGAIN)?;
+            interrupt.sleep(RECHECK_INTERVAL)?;
         }
         goals.extend(result(bench)?);
     }
@@ -156,14 +157,15 @@ pub fn measure(
     Ok(goals)
 }
 
-/// The last line that it wrote. It also ends with a failure when a goal is missed; that is for the summary to say.
+/// Parses the last line of output. A missed goal also sets a failing exit status; the summary
+/// reports it.
 fn result(mut bench: Process) -> Result<Vec<Goal>> {
     let status = bench.wait_or_kill(Duration::ZERO)?;
     let lines = bench.remaining_lines(Duration::from_secs(2));
     let last = lines.last().ok_or_else(|| bench.failure(status))?;
     let measured: Measured = serde_json::from_str(last).with_context(|| {
         format!(
-            "{} wrote a line that nobody understands: {last}",
+            "{} wrote a line that cannot be parsed: {last}",
             bench.name()
         )
     })?;
@@ -175,7 +177,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_last_line_is_the_result_whatever_the_exit_status() {
+    fn the_last_line_is_the_result_with_any_exit_status() {
         let directory = tempfile::tempdir().expect("temporary directory");
         let run = |script: &str| {
             let mut process = Launch::new("bench", "/bin/sh".into())
@@ -199,12 +201,12 @@ mod tests {
             r#"echo '{"name":"latency","figures":[],"goals":[{"goal":"rtt_lane_udp","bare":20.0,"covalent":5.0,"ratio":0.25,"unit":"µs","met":true},{"goal":"rtt","bare":4.0,"covalent":10.0,"ratio":2.5,"unit":"µs","met":false,"ratio_to_hand_over":1.756}]}'; exit 1"#,
         )
         .expect("a result");
-        let told: Vec<_> = goals.iter().map(|goal| (goal.peer(), goal.met)).collect();
-        assert_eq!(told, [("kernel UDP", true), ("bare AF_XDP", false)]);
+        let outcomes: Vec<_> = goals.iter().map(|goal| (goal.peer(), goal.met)).collect();
+        assert_eq!(outcomes, [("kernel UDP", true), ("bare AF_XDP", false)]);
         assert_ne!(goals[0].title(), goals[1].title());
         assert_eq!(
             goals[1].aside(),
-            " (1.76 of a bare echo asked by a second thread)"
+            " (1.76 of a bare echo requested by a second thread)"
         );
         let message = run("echo 'no AF_XDP' >&2; exit 2")
             .expect_err("no result")

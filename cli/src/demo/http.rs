@@ -12,10 +12,10 @@ const PATIENCE: Duration = Duration::from_secs(3);
 /// Longest page that is read, in bytes.
 const PAGE_BYTES_MAX: u64 = 16 << 20;
 
-/// The page at `path`, from the calling thread's network namespace.
+/// Returns the page at `path`, fetched from the calling thread's network namespace.
 ///
 /// # Errors
-/// When nobody answers within three seconds, or not with success.
+/// Fails if there is no reply within three seconds, or if it is not a success.
 pub fn get(address: SocketAddr, path: &str) -> Result<String> {
     let url = format!("http://{address}{path}");
     // A proxy of the environment is for the world, not for loopback.
@@ -63,6 +63,9 @@ mod tests {
         assert_eq!(get(address, "/metrics").expect("served"), "up\n");
         assert!(get(address, "/metrics").is_err());
         server.join().expect("the server does not panic");
-        assert!(get(address, "/metrics").is_err(), "nobody listens any more");
+        assert!(
+            get(address, "/metrics").is_err(),
+            "no server listens any more"
+        );
     }
 }

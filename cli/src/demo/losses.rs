@@ -1,4 +1,5 @@
-//! Frames that did not arrive, told apart: those that were dropped, and those that were under way on a link when it was cut.
+//! Frames that did not arrive, in two classes: dropped frames, and frames in flight on a link when
+//! it was cut.
 
 use serde::Serialize;
 
@@ -7,12 +8,12 @@ use super::{
     telemetry::{Causes, Figures, NodeFigures},
 };
 
-/// What a cut can do to frames at the port that was cut: given to a device that has no carrier any more, or to a cable that was
-/// pulled. Whatever else is dropped there is a loss like any other.
+/// Causes of drops at the cut port that the cut explains: the device had no carrier, or the cable
+/// was pulled. Every other drop there is a real loss.
 const OF_A_CUT: [&str; 3] = ["tx_dropped_by_device", "link_down", "port_disabled"];
 
-/// What a failure and a new epoch can do to records: they come late, twice, or for an epoch that is over. Damaged ones are never
-/// in order.
+/// Causes of dropped records that a failure and a new epoch explain: records arrive late, twice, or
+/// for a past epoch. Damage is never explained.
 const OF_A_FAILURE: [&str; 5] = ["duplicate", "late", "not_up", "stale_epoch", "stale_init"];
 
 /// Both nodes' losses by cause.
@@ -20,25 +21,28 @@ const OF_A_FAILURE: [&str; 5] = ["duplicate", "late", "not_up", "stale_epoch", "
 pub struct Losses {
     /// Frames dropped at a port or a pipe.
     pub dropped: Causes,
-    /// Frames taken by the cut: dropped at the port that was cut, after the cut, for a cause that a cut has. Link records only.
+    /// Frames lost to the cut: dropped at the cut port, after the cut, for a cause that the cut
+    /// explains. They carry link records only.
     pub taken_by_the_cut: Causes,
     /// Records dropped by links, but for those that the failure explains.
     pub records_dropped: Causes,
-    /// Records dropped by links while they came up, after the cut, or around a failure before it, for a cause that a failure has.
+    /// Records dropped by links during startup, after the cut, or around an earlier failure, for a
+    /// cause that the failure explains.
     pub records_outdated: Causes,
     /// Failures of links before one was cut, by reason, of both nodes: there should be none.
     pub failures_before: Causes,
 }
 
 impl Losses {
-    /// What the telemetry at the end says. `start` is the telemetry when all links were up, `before` that right before one was cut, and
-    /// `pipes` what was dropped at the pipes of applications.
+    /// Computes the losses from the telemetry. `start` is the telemetry when all links were up,
+    /// `before` right before the cut, `end` at the end. `pipes` counts the drops at applications'
+    /// pipes.
     pub fn of(start: &Figures, before: &Figures, end: &Figures, pipes: &Causes) -> Self {
         let mut losses = Self {
             dropped: pipes.clone(),
             ..Self::default()
         };
-        // A link fails at both of its ends, each by what it sees itself.
+        // A link fails at both ends; each end reports its own reason.
         for (start, before) in start.each().into_iter().zip(before.each()) {
             for (reason, count) in &before.link_failures {
                 let at_start = start.link_failures.get(reason).copied().unwrap_or(0);
@@ -80,8 +84,8 @@ impl Losses {
     }
 }
 
-/// Adds what was counted at the end to `sums`; but of an explained cause only what came between `start` and `before`, and the rest to
-/// `explained_sums`.
+/// Adds the counts at the end to `sums`. Of an explained cause, only the difference between `start`
+/// and `before` goes there, and the rest to `explained_sums`.
 fn split(
     [start, before, end]: [&Causes; 3],
     explained: &[&str],
@@ -115,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_the_cut_port_dropped_after_the_cut_is_the_cuts() {
+    fn only_drops_of_the_cut_port_after_the_cut_belong_to_the_cut() {
         assert_ne!(CUT, PORTS[1], "the sample has one port of each kind");
         for cause in OF_A_CUT {
             let mut losses = Losses::default();
@@ -150,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failure_before_the_cut_is_told_and_explains_what_was_outdated_by_it() {
+    fn a_failure_before_the_cut_is_reported_and_explains_outdated_records() {
         let of = |failures, late| {
             let node = |node| NodeFigures {
                 node,

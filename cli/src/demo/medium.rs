@@ -1,4 +1,4 @@
-//! What joins the two nodes: decided before anything is made.
+//! The medium that connects the two nodes, decided before anything is created.
 
 use std::fmt;
 
@@ -8,7 +8,7 @@ use serde::Serialize;
 use super::namespace::Namespace;
 use crate::args::PortChoice;
 
-/// What joins the two nodes.
+/// The medium that connects the two nodes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Medium {
@@ -30,16 +30,16 @@ impl fmt::Display for Medium {
     }
 }
 
-/// The medium, and the first line that tells it.
+/// The medium, and the first line of output, which explains it.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Choice {
     /// The medium.
     pub medium: Medium,
     /// Why it is this one.
-    pub told: String,
+    pub explanation: String,
 }
 
-/// What this process may do.
+/// The privilege of this process.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Privilege {
     /// It can make network namespaces.
@@ -63,37 +63,46 @@ impl Privilege {
     }
 }
 
-/// Decides; `given` tells whether interfaces were named, over which only AF_XDP goes. AF_XDP that was asked for by name is tried whatever the privilege, so that its own error tells what is missing.
-pub fn choose(wanted: PortChoice, given: bool, privilege: &Privilege) -> Choice {
-    const AF_XDP: &str = "Covalent on this machine: nodes a and b in two network namespaces, joined by two veth pairs, over AF_XDP.";
+/// Selects the medium. `has_interfaces` is whether interfaces were named; these support only
+/// AF_XDP. An explicit request for AF_XDP is tried with any privilege, so that its own error
+/// reports the missing one.
+pub fn choose(wanted: PortChoice, has_interfaces: bool, privilege: &Privilege) -> Choice {
+    const AF_XDP: &str = "Covalent on this machine: nodes a and b in two network namespaces, \
+        joined by two veth pairs, over AF_XDP.";
     const CABLE: &str = "nodes a and b are joined by two in-memory cables instead of AF_XDP";
-    const GIVEN: &str = "Covalent on this machine: nodes a and b in two network namespaces, joined by the cables of the interfaces that were named, over AF_XDP.";
+    const NAMED_INTERFACES: &str = "Covalent on this machine: nodes a and b in two network \
+        namespaces, joined by the cables of the interfaces that were named, over AF_XDP.";
     match (wanted, privilege) {
-        _ if given => Choice {
+        _ if has_interfaces => Choice {
             medium: Medium::AfXdp,
-            told: GIVEN.to_owned(),
+            explanation: NAMED_INTERFACES.to_owned(),
         },
         (PortChoice::AfXdp, _) | (PortChoice::Auto, Privilege::Full) => Choice {
             medium: Medium::AfXdp,
-            told: AF_XDP.to_owned(),
+            explanation: AF_XDP.to_owned(),
         },
         (PortChoice::Cable, _) => Choice {
             medium: Medium::Cable,
-            told: format!("As asked (--port cable), {CABLE}."),
+            explanation: format!("As requested (--port cable), {CABLE}."),
         },
         (PortChoice::Dpdk, _) => Choice {
             medium: Medium::Dpdk,
-            told: "As asked (--port dpdk), nodes a and b are joined by two memif devices of DPDK instead of AF_XDP."
-                .to_owned(),
+            explanation:
+                "As requested (--port dpdk), nodes a and b are joined by two memif devices of \
+                   DPDK instead of AF_XDP."
+                    .to_owned(),
         },
         (PortChoice::Auto, Privilege::NotRoot) => Choice {
             medium: Medium::Cable,
-            told: format!("Not root, so {CABLE}; `sudo covalent demo` shows the real ports."),
+            explanation: format!(
+                "Not root, so {CABLE}; `sudo covalent demo` shows the real ports."
+            ),
         },
         (PortChoice::Auto, Privilege::Confined) => Choice {
             medium: Medium::Cable,
-            told: format!(
-                "Root, but without the right to make network namespaces (CAP_SYS_ADMIN), so {CABLE}."
+            explanation: format!(
+                "Root, but without the right to make network namespaces (CAP_SYS_ADMIN), so \
+                 {CABLE}."
             ),
         },
     }
@@ -104,7 +113,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_first_line_says_what_is_missing_and_what_is_shown_instead() {
+    fn the_first_line_names_what_is_missing_and_its_replacement() {
         assert_eq!(
             choose(PortChoice::Auto, false, &Privilege::Full).medium,
             Medium::AfXdp
@@ -117,8 +126,12 @@ mod tests {
             choose(PortChoice::Cable, false, &Privilege::Full).medium,
             Medium::Cable
         );
-        let given = choose(PortChoice::Auto, true, &Privilege::NotRoot);
-        assert_eq!(given.medium, Medium::AfXdp, "named interfaces are meant");
+        let has_interfaces = choose(PortChoice::Auto, true, &Privilege::NotRoot);
+        assert_eq!(
+            has_interfaces.medium,
+            Medium::AfXdp,
+            "named interfaces are meant"
+        );
         assert_eq!(
             choose(PortChoice::Dpdk, false, &Privilege::NotRoot).medium,
             Medium::Dpdk
@@ -130,9 +143,10 @@ mod tests {
             let choice = choose(PortChoice::Auto, false, &privilege);
             assert_eq!(choice.medium, Medium::Cable);
             assert!(
-                choice.told.contains(wanted) && choice.told.contains("in-memory cables"),
+                choice.explanation.contains(wanted)
+                    && choice.explanation.contains("in-memory cables"),
                 "{}",
-                choice.told
+                choice.explanation
             );
         }
     }

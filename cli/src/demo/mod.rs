@@ -4,11 +4,11 @@ mod application;
 mod checks;
 mod cut;
 mod exposition;
-mod given;
 mod goals;
 mod http;
 mod losses;
 mod medium;
+mod named_interfaces;
 mod namespace;
 mod narrator;
 mod nodes;
@@ -30,7 +30,7 @@ use std::{
 
 use anyhow::{Result, bail};
 
-pub use self::given::Pair;
+pub use self::named_interfaces::Pair;
 use self::{
     goals::Goal,
     losses::Losses,
@@ -93,7 +93,8 @@ impl Scale {
 /// Runs the demonstration.
 ///
 /// # Errors
-/// When it could not be carried through. Checks that failed are no error but a summary that says so, and exit status 1.
+/// Fails if the demonstration could not be completed. Failed checks are no error: the summary
+/// reports them, and the exit status is 1.
 pub fn run(args: &DemoArgs, interrupt: &Interrupt) -> Result<ExitCode> {
     let narrator = Narrator::new(args.format);
     if args.clean {
@@ -102,7 +103,8 @@ pub fn run(args: &DemoArgs, interrupt: &Interrupt) -> Result<ExitCode> {
     patience::set(args.patience);
     if args.port == PortChoice::Cable && !args.interfaces.is_empty() {
         bail!(
-            "interfaces were named, but a cable in memory has none\n  cure: leave out `--port cable` or `--interfaces`"
+            "interfaces were named, but a cable in memory has none\n  cure: leave out `--port \
+             cable` or `--interfaces`"
         );
     }
     let choice = medium::choose(
@@ -110,9 +112,9 @@ pub fn run(args: &DemoArgs, interrupt: &Interrupt) -> Result<ExitCode> {
         !args.interfaces.is_empty(),
         &Privilege::of_this_process(),
     );
-    narrator.say(&choice.told)?;
+    narrator.print_line(&choice.explanation)?;
     for path in workplace::sweep()? {
-        narrator.say(&format!(
+        narrator.print_line(&format!(
             "removed {}, left by a demonstration that was killed",
             path.display()
         ))?;
@@ -120,7 +122,7 @@ pub fn run(args: &DemoArgs, interrupt: &Interrupt) -> Result<ExitCode> {
     for name in PROGRAMS {
         program::find(name)?;
     }
-    // Declared first, so that it is removed last, when every process below is gone.
+    // Declared first, so that it is dropped last, after all processes below.
     let workplace = Workplace::create()?;
     let demonstration = Demonstration {
         args,
@@ -135,10 +137,10 @@ pub fn run(args: &DemoArgs, interrupt: &Interrupt) -> Result<ExitCode> {
 fn clean(narrator: &Narrator) -> Result<ExitCode> {
     let swept = workplace::sweep()?;
     for path in &swept {
-        narrator.say(&format!("removed {}", path.display()))?;
+        narrator.print_line(&format!("removed {}", path.display()))?;
     }
     if swept.is_empty() {
-        narrator.say("nothing was left behind")?;
+        narrator.print_line("nothing was left behind")?;
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -171,7 +173,7 @@ impl Demonstration<'_> {
         }
         self.finish(&mut report, began)?;
         if let Some(nodes) = staying {
-            self.stay(&nodes)?;
+            self.keep_running(&nodes)?;
             nodes.end()?;
         }
         Ok(ExitCode::from(u8::from(!report.ok)))
@@ -190,21 +192,26 @@ impl Demonstration<'_> {
         for node in nodes.each() {
             let lanes: Vec<String> = node.status()?.lanes.iter().map(status::lane).collect();
             self.narrator
-                .say(&format!("  node {}: {}", node.name(), lanes.join("; ")))?;
+                .print_line(&format!("  node {}: {}", node.name(), lanes.join("; ")))?;
         }
         for port in in_effect(&nodes)? {
-            self.narrator.say(&format!("  {}", port.words()))?;
+            self.narrator.print_line(&format!("  {}", port.words()))?;
         }
         Ok(nodes)
     }
 
-    /// Everything that is shown, in order.
+    /// Runs all parts of the demonstration, in order.
     fn exercise(&self, nodes: &mut Nodes) -> Result<Report> {
         let captures = streams::captures(self.args.captures.as_deref())?;
-        self.narrator.say(&if captures.is_empty() {
-            "captures: none found (../shared/data, or --captures DIR), so the built-in sample is used".to_owned()
+        self.narrator.print_line(&if captures.is_empty() {
+            "captures: none found (../shared/data, or --captures DIR), so the built-in sample is \
+             used"
+                .to_owned()
         } else {
-            let folders: Vec<String> = captures.iter().map(|folder| folder.display().to_string()).collect();
+            let folders: Vec<String> = captures
+                .iter()
+                .map(|folder| folder.display().to_string())
+                .collect();
             format!("captures: {}", folders.join(", "))
         })?;
         let transfer = nodes
@@ -213,7 +220,7 @@ impl Demonstration<'_> {
             .transpose()?;
         if transfer.is_none() {
             self.narrator
-                .say("kernel TCP: not applicable: no kernel interface under these ports")?;
+                .print_line("kernel TCP: not applicable: no kernel interface under these ports")?;
         }
         let start = Figures::fetch(nodes)?;
         let mut pipe_drops = PipeDrops::default();
@@ -266,7 +273,7 @@ impl Demonstration<'_> {
         })
     }
 
-    fn rest(&self, nodes: &Nodes) -> Result<Vec<rest::Rest>> {
+    fn rest(&self, nodes: &Nodes) -> Result<Vec<rest::IdleUsage>> {
         let step = self.narrator.step("at rest")?;
         let rest = rest::watch(nodes, self.scale.rest, self.interrupt)?;
         let most = rest.iter().map(|rest| rest.cpu_share).fold(0.0, f64::max);
@@ -297,7 +304,7 @@ impl Demonstration<'_> {
             }
         };
         self.narrator
-            .say(&format!("goals: not measured: {reason}"))?;
+            .print_line(&format!("goals: not measured: {reason}"))?;
         Ok(None)
     }
 
@@ -307,27 +314,29 @@ impl Demonstration<'_> {
         if self.args.format == Format::Json {
             return output::json(report);
         }
-        self.narrator.say("Packets, bytes, verbs, drops, failures and the gap are what /metrics of both nodes tells:")?;
+        self.narrator.print_line(
+            "Packets, bytes, verbs, drops, failures and the gap come from /metrics of both nodes:",
+        )?;
         self.narrator
-            .say(&report.table(Theme::of_stdout()).to_string())?;
+            .print_line(&report.table(Theme::of_stdout()).to_string())?;
         let failed = report.checks.iter().filter(|check| !check.passed).count();
         let verdict = match failed {
             0 => format!("All {} checks passed", report.checks.len()),
             1 => "1 check FAILED".to_owned(),
             several => format!("{several} checks FAILED"),
         };
-        self.narrator.say(&format!(
+        self.narrator.print_line(&format!(
             "{verdict} over {} in {:.0} s.",
             report.medium, report.seconds
         ))
     }
 
     /// Leaves the nodes running until a signal comes.
-    fn stay(&self, nodes: &Nodes) -> Result<()> {
+    fn keep_running(&self, nodes: &Nodes) -> Result<()> {
         self.narrator
-            .say("The nodes go on; Ctrl-C ends them. Meanwhile, from another terminal:")?;
+            .print_line("The nodes go on; Ctrl-C ends them. Meanwhile, from another terminal:")?;
         for node in nodes.each() {
-            self.narrator.say(&format!(
+            self.narrator.print_line(&format!(
                 "  covalent status --socket {}",
                 node.socket().display()
             ))?;
@@ -336,7 +345,7 @@ impl Demonstration<'_> {
                 .first()
                 .filter(|_| nodes.namespaces().is_some())
             {
-                self.narrator.say(&format!(
+                self.narrator.print_line(&format!(
                     "  nsenter --net=/proc/{pid}/ns/net ip -stats link"
                 ))?;
             }

@@ -1,7 +1,8 @@
 //! A network namespace without a name.
 //!
-//! It is held by descriptors and by the processes inside, never by a mount under `/run/netns`, so the kernel removes it, with
-//! all its interfaces, when the last of them is gone. There is nothing to sweep, whatever ends the demonstration.
+//! Descriptors and the processes inside hold it, never a mount under `/run/netns`. The kernel
+//! removes it, with all its interfaces, when the last holder is gone. Nothing remains, however the
+//! demonstration stops.
 
 use std::{
     fs::{self, File},
@@ -15,9 +16,10 @@ use nix::sched::{CloneFlags, setns, unshare};
 /// The network namespace of the calling thread.
 const OWN_NAMESPACE: &str = "/proc/thread-self/ns/net";
 
-/// Settings of a new namespace. IPv6 speaks up by itself on every new interface (router solicitations, duplicate address
-/// detection), but a node of the demonstration must be silent until somebody sends. And TCP sends a segment again to ask
-/// whether it was lost (tail loss probes, RFC 8985) when a busy machine answers late; here "sent again" shall mean "lost".
+/// Settings of a new namespace. IPv6 transmits by itself on every new interface (router
+/// solicitations, duplicate address detection), but an idle demonstration node must be silent. TCP
+/// retransmits to probe for losses (tail loss probes, RFC 8985) when a busy machine replies late;
+/// here a retransmission must mean a loss.
 const SETTINGS: [(&str, &str); 3] = [
     ("/proc/sys/net/ipv6/conf/all/disable_ipv6", "1"),
     ("/proc/sys/net/ipv6/conf/default/disable_ipv6", "1"),
@@ -31,10 +33,10 @@ pub struct Namespace {
 }
 
 impl Namespace {
-    /// Makes an empty one. The calling thread stays where it is.
+    /// Creates an empty namespace. The calling thread does not enter it.
     ///
     /// # Errors
-    /// `EPERM` without CAP_SYS_ADMIN.
+    /// Fails with `EPERM` without CAP_SYS_ADMIN.
     pub fn create() -> Result<Self> {
         let made = thread::spawn(|| -> Result<OwnedFd> {
             unshare(CloneFlags::CLONE_NEWNET).map_err(|error| {
@@ -59,10 +61,10 @@ impl Namespace {
         Ok(Self { handle: made? })
     }
 
-    /// Runs `work` on a thread of its own inside the namespace and waits for it.
+    /// Runs `work` on a separate thread inside the namespace and waits for it.
     ///
     /// # Errors
-    /// Those of `work`, or when the namespace cannot be entered.
+    /// Returns the errors of `work`, or fails if the namespace cannot be entered.
     pub fn run<T: Send>(&self, work: impl FnOnce() -> Result<T> + Send) -> Result<T> {
         thread::scope(|scope| {
             scope

@@ -1,4 +1,4 @@
-//! Telling what happens: bars on a terminal, plain lines elsewhere.
+//! Progress output: bars on a terminal, plain lines elsewhere.
 
 use std::{
     cell::Cell,
@@ -24,7 +24,7 @@ pub struct Narrator {
 }
 
 impl Narrator {
-    /// Tells on standard output, or on standard error where standard output carries JSON.
+    /// Prints on standard output, or on standard error if standard output carries JSON.
     pub fn new(format: Format) -> Self {
         Self {
             format,
@@ -35,8 +35,8 @@ impl Narrator {
     /// Prints a line.
     ///
     /// # Errors
-    /// When nobody reads any more: then there is nobody to demonstrate to.
-    pub fn say(&self, text: &str) -> Result<()> {
+    /// Fails if the reader of the output is gone, so that the demonstration has no audience.
+    pub fn print_line(&self, text: &str) -> Result<()> {
         let print = || -> io::Result<()> {
             match self.format {
                 Format::Table => writeln!(io::stdout().lock(), "{text}"),
@@ -44,16 +44,17 @@ impl Narrator {
             }
         };
         if let Some(bars) = &self.bars {
-            // The next step draws them again. To suspend them would panic if the terminal was closed.
+            // The next step draws the bars again. Suspending them would panic if the terminal was
+            // closed.
             bars.clear()?;
         }
         Ok(print()?)
     }
 
-    /// Begins a step that takes its time.
+    /// Starts a long step.
     ///
     /// # Errors
-    /// As [`Narrator::say`].
+    /// As [`Narrator::print_line`].
     pub fn step(&self, title: &'static str) -> Result<Step<'_>> {
         let bar = self.bars.as_ref().map(|bars| {
             let bar = bars.add(
@@ -65,13 +66,13 @@ impl Narrator {
             bar
         });
         if bar.is_none() {
-            self.say(&format!("{title} …"))?;
+            self.print_line(&format!("{title} …"))?;
         }
         Ok(Step {
             narrator: self,
             title,
             bar,
-            told: Cell::new(Instant::now()),
+            printed_at: Cell::new(Instant::now()),
         })
     }
 }
@@ -81,14 +82,14 @@ pub struct Step<'a> {
     narrator: &'a Narrator,
     title: &'static str,
     bar: Option<ProgressBar>,
-    told: Cell<Instant>,
+    printed_at: Cell<Instant>,
 }
 
 impl Step<'_> {
-    /// Says how far it is, 0 to 1.
+    /// Prints the progress, 0 to 1.
     ///
     /// # Errors
-    /// As [`Narrator::say`].
+    /// As [`Narrator::print_line`].
     pub fn at(&self, fraction: f64, text: &str) -> Result<()> {
         let fraction = fraction.clamp(0.0, 1.0);
         match &self.bar {
@@ -97,25 +98,25 @@ impl Step<'_> {
                 bar.set_position((fraction * BAR_STEPS as f64) as u64);
                 bar.set_message(text.to_owned());
             }
-            None if self.told.get().elapsed() >= LINE_EVERY => {
-                self.told.set(Instant::now());
+            None if self.printed_at.get().elapsed() >= LINE_EVERY => {
+                self.printed_at.set(Instant::now());
                 self.narrator
-                    .say(&format!("  {:>3.0} %  {text}", fraction * 100.0))?;
+                    .print_line(&format!("  {:>3.0} %  {text}", fraction * 100.0))?;
             }
             None => {}
         }
         Ok(())
     }
 
-    /// Ends it with what it brought.
+    /// Completes the step and prints its result.
     ///
     /// # Errors
-    /// As [`Narrator::say`].
+    /// As [`Narrator::print_line`].
     pub fn done(self, text: &str) -> Result<()> {
         if let Some(bar) = &self.bar {
             bar.finish_and_clear();
         }
-        self.narrator.say(&format!("{}: {text}", self.title))
+        self.narrator.print_line(&format!("{}: {text}", self.title))
     }
 }
 

@@ -21,9 +21,9 @@ use covalent_api::{
 };
 
 use super::{
-    given::{self, Pair},
     http,
     medium::Medium,
+    named_interfaces::{self, Pair},
     namespace::Namespace,
     patience::{factor, stretched},
     transfer::{ADDRESS_A, ADDRESS_B, PREFIX_BITS},
@@ -42,24 +42,25 @@ pub const PORTS: [&str; 2] = ["p0", "p1"];
 /// The link that is cut. The kernel's TCP transfer uses the other.
 pub const CUT: &str = PORTS[0];
 
-/// Slots of each ring of each queue. Packet memory is 4 KiB for each, and a node at rest shall stay below 100 MiB.
+/// Slots of each ring of each queue. Packet memory is 4 KiB for each slot, and an idle node must
+/// stay below 100 MiB.
 const RING_SLOTS: u32 = 2048;
 
 const START_PATIENCE: Duration = Duration::from_secs(20);
 const LINK_PATIENCE: Duration = Duration::from_secs(5);
 const END_PATIENCE: Duration = Duration::from_secs(3);
-/// The most that a configuration may say.
-const IDLE_PACE_MAX_MS: u32 = 1000;
+/// Largest value that a configuration accepts.
+const IDLE_TICK_MAX_MS: u32 = 1000;
 const EVENT_RATIO_MAX: u32 = 100_000;
 
-const LOOK_AGAIN: Duration = Duration::from_millis(10);
+const RECHECK_INTERVAL: Duration = Duration::from_millis(10);
 
 /// One node.
 pub struct Node {
     name: &'static str,
     directory: PathBuf,
     config: Config,
-    /// Of its ports, in order.
+    /// Interfaces of its ports, in order.
     interfaces: [String; 2],
     namespace: Option<Arc<Namespace>>,
     // Control first: fields are dropped in this order, and control should not outlive its daemon.
@@ -69,22 +70,22 @@ pub struct Node {
 
 /// Both.
 pub struct Nodes {
-    /// The node that sends streams and asks for verbs.
+    /// The node that sends streams and posts verbs.
     pub a: Node,
     /// The node that echoes and owns the region.
     pub b: Node,
-    /// What joins them.
+    /// The medium that connects them.
     pub medium: Medium,
     /// The command that cuts the first link, if it is not done by setting its interface down.
     cut_with: Option<String>,
 }
 
 impl Nodes {
-    /// Starts both nodes below `workplace` and waits until their links are up. `interfaces` are the cables, if they are there already;
-    /// `cut_with` is the command that cuts the first.
+    /// Starts both nodes below `workplace` and waits until their links are up. `interfaces` are the
+    /// existing cables, if any; `cut_with` is the command that cuts the first.
     ///
     /// # Errors
-    /// What did not come up, with the end of its log.
+    /// Names the part that did not come up, with the end of its log.
     pub fn start(
         workplace: &Path,
         medium: Medium,
@@ -145,7 +146,7 @@ impl Nodes {
                     down.join(", ")
                 );
             }
-            interrupt.sleep(LOOK_AGAIN)?;
+            interrupt.sleep(RECHECK_INTERVAL)?;
         }
     }
 
@@ -181,15 +182,16 @@ impl Nodes {
         Ok(())
     }
 
-    /// Cuts or restores link [`CUT`] at node b, the far end of who is asked what was open: the interface is set down, the cable pulled, or the
-    /// command run that was given. A port that is disabled by its own node's command is noticed in that instant, in which often nothing is open
-    /// where the processors are few.
+    /// Cuts or restores link [`CUT`] at node b: sets the interface down, pulls the cable, or runs
+    /// the given command. The open exchanges are counted at node a, so node b is the far end. A
+    /// node notices at once when its own port is disabled, and with few processors often no
+    /// exchange is open at that moment.
     ///
     /// # Errors
-    /// When the kernel or the daemon refuses.
+    /// Fails if the kernel or the daemon refuses.
     pub fn set_cut(&self, cut: bool) -> Result<()> {
         if let Some(command) = &self.cut_with {
-            return given::run_cut_command(command, cut);
+            return named_interfaces::run_cut_command(command, cut);
         }
         match &self.b.namespace {
             Some(namespace) => veth::set_up(namespace, &self.b.interfaces[0], !cut),
@@ -202,10 +204,10 @@ impl Nodes {
         Some([self.a.namespace.as_ref()?, self.b.namespace.as_ref()?])
     }
 
-    /// Asks all four processes to end and waits: control before dataplane.
+    /// Requests all four processes to stop and waits: control before dataplane.
     ///
     /// # Errors
-    /// Names those that did not end by themselves, or not well.
+    /// Names the processes that did not exit by themselves, or not with success.
     pub fn end(mut self) -> Result<()> {
         let mut problems = Vec::new();
         for pick in [
@@ -214,7 +216,7 @@ impl Nodes {
         ] {
             for node in [&mut self.a, &mut self.b] {
                 if let Some(process) = pick(node) {
-                    process.ask_to_end();
+                    process.request_end();
                 }
             }
             for node in [&mut self.a, &mut self.b] {
@@ -295,7 +297,7 @@ impl Node {
                     socket.display()
                 );
             }
-            interrupt.sleep(LOOK_AGAIN)?;
+            interrupt.sleep(RECHECK_INTERVAL)?;
         }
         Ok(())
     }
@@ -324,7 +326,7 @@ impl Node {
                         .unwrap_or_else(|| anyhow::anyhow!("its socket does not answer"))
                 );
             }
-            interrupt.sleep(LOOK_AGAIN)?;
+            interrupt.sleep(RECHECK_INTERVAL)?;
         }
         Ok(())
     }
@@ -352,18 +354,18 @@ impl Node {
         Client::connect(&self.config.socket_path())
     }
 
-    /// What its daemon tells of itself.
+    /// Returns the status of its daemon.
     ///
     /// # Errors
-    /// When it does not answer.
+    /// Fails if the daemon does not reply.
     pub fn status(&self) -> Result<NodeStatus> {
         self.client()?.status()
     }
 
-    /// What its control process serves at `/metrics`.
+    /// Returns the page that its control process serves at `/metrics`.
     ///
     /// # Errors
-    /// When it does not answer.
+    /// Fails if the control process does not reply.
     pub fn metrics(&self) -> Result<String> {
         let address = self.config.control.metrics_listen;
         let fetch = || http::get(address, "/metrics");
@@ -385,10 +387,11 @@ impl Node {
             .collect()
     }
 
-    /// A launch of one of our applications on this node, with the daemon's socket given. `log` names its log.
+    /// Returns a launch of one of our applications on this node, with the daemon's socket as an
+    /// argument. `log` names its log.
     ///
     /// # Errors
-    /// When the program is not installed.
+    /// Fails if the program is not installed.
     pub fn launch_application(
         &self,
         program: &str,
@@ -432,23 +435,26 @@ fn launch(
     Ok(launch)
 }
 
-/// The interfaces of both nodes, in the order of their ports: those that were given, else those that will be made.
-fn interface_names(given: &[Pair]) -> Result<[[String; 2]; 2]> {
-    match given {
+/// Returns the interfaces of both nodes, in the order of their ports: the given ones, else those
+/// that will be created.
+fn interface_names(named_interfaces: &[Pair]) -> Result<[[String; 2]; 2]> {
+    match named_interfaces {
         [] => Ok([PORTS.map(str::to_owned), PORTS.map(str::to_owned)]),
         [first, second] => Ok([
             [first.a.clone(), second.a.clone()],
             [first.b.clone(), second.b.clone()],
         ]),
         _ => bail!(
-            "{} pairs of interfaces were given, but there are two links\n  cure: name two pairs, `--interfaces A,B --interfaces C,D`",
-            given.len()
+            "{} pairs of interfaces were given, but there are two links\n  cure: name two pairs, \
+             `--interfaces A,B --interfaces C,D`",
+            named_interfaces.len()
         ),
     }
 }
 
-/// Two namespaces joined by two pairs, which are made unless they were `given`. The one that is not cut carries the kernel's addresses too.
-fn join_namespaces(given: &[Pair]) -> Result<(Arc<Namespace>, Arc<Namespace>)> {
+/// Creates two namespaces joined by two pairs of interfaces: the `named_interfaces` ones, else new
+/// ones. The pair that is not cut also carries the kernel's addresses.
+fn join_namespaces(named_interfaces: &[Pair]) -> Result<(Arc<Namespace>, Arc<Namespace>)> {
     let (a, b) = (
         Arc::new(Namespace::create()?),
         Arc::new(Namespace::create()?),
@@ -463,10 +469,10 @@ fn join_namespaces(given: &[Pair]) -> Result<(Arc<Namespace>, Arc<Namespace>)> {
             interface,
             mac: [2, 0, 0, 0, node, index],
         });
-        if let Some(pair) = given.get(usize::from(index)) {
+        if let Some(pair) = named_interfaces.get(usize::from(index)) {
             for (end, name) in ends.iter_mut().zip([&pair.a, &pair.b]) {
                 end.interface = name;
-                end.mac = given::take(end.namespace, name)?;
+                end.mac = named_interfaces::take(end.namespace, name)?;
             }
         } else {
             veth::join(ends[0], ends[1])?;
@@ -479,7 +485,8 @@ fn join_namespaces(given: &[Pair]) -> Result<(Arc<Namespace>, Arc<Namespace>)> {
     Ok((a, b))
 }
 
-/// A core for each node's lane: the first two that this process may use. With fewer both lanes float.
+/// Returns a core for each node's lane: the first two that this process may use. With fewer cores,
+/// both lanes float.
 fn first_cores() -> [Option<u32>; 2] {
     let allowed = crate::cores::allowed().unwrap_or_default();
     match allowed.iter().take(2).copied().collect::<Vec<u32>>()[..] {
@@ -488,8 +495,8 @@ fn first_cores() -> [Option<u32>; 2] {
     }
 }
 
-/// Where the control processes serve metrics: at the usual port where each node has a loopback of its own, else at ports that are free
-/// now. Both are bound until both are known, so they differ.
+/// Returns where the control processes serve metrics: at the default port if each node has its own
+/// loopback, else at free ports. Both ports are bound before either is released, so they differ.
 fn metrics_addresses(medium: Medium) -> Result<[SocketAddr; 2]> {
     if medium == Medium::AfXdp {
         return Ok([ControlConfig::default().metrics_listen; 2]);
@@ -558,7 +565,8 @@ fn configuration(
             sandbox: true,
         },
         dataplane: DataplaneConfig {
-            // The checks want the counts of the very moment in which they ask, not those of some milliseconds before.
+            // The checks need the counts of the moment of the query, not those of some milliseconds
+            // before.
             counters_ms: 0,
             idle: Idle::Adaptive,
             huge_pages: HugePages::Auto,
@@ -583,14 +591,15 @@ fn configuration(
     }
 }
 
-/// Links that take silence, balls that reflect nothing and round trips of each other for a failure as much later as everything else may take longer.
+/// Returns link settings whose failure thresholds are scaled by `--patience`: silence, keepalives
+/// that reflect nothing, and the peer round-trip time.
 fn patient_link() -> LinkConfig {
     let usual = LinkConfig::default();
     LinkConfig {
-        idle_pace_ms: usual
-            .idle_pace_ms
+        idle_tick_ms: usual
+            .idle_tick_ms
             .saturating_mul(factor())
-            .min(IDLE_PACE_MAX_MS),
+            .min(IDLE_TICK_MAX_MS),
         event_ratio: usual
             .event_ratio
             .saturating_mul(factor())

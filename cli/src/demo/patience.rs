@@ -1,7 +1,8 @@
-//! How much longer everything may take than on a usual machine: `--patience`.
+//! The factor by which all deadlines are stretched compared with a typical machine: `--patience`.
 //!
-//! One process runs one demonstration, so one number holds for all its deadlines. It changes no measurement; but
-//! nodes that are slow answer late, so silence means less, and is believed later (`link.idle_pace_ms`, `link.event_ratio`).
+//! One process runs one demonstration, so one number applies to all its deadlines. It changes no
+//! measurement. Slow nodes reply late, so a link waits longer before it treats silence as a failure
+//! (`link.idle_tick_ms`, `link.event_ratio`).
 
 use std::{
     sync::atomic::{AtomicU32, Ordering},

@@ -1,10 +1,11 @@
-//! Frames that were refused, told apart: those that a port cannot carry, and those for which it had no room or no carrier just then.
+//! Refused frames, in two classes: frames that a port cannot carry, and frames for which it
+//! temporarily had no space or no carrier.
 
 use serde::Serialize;
 
 use super::telemetry::{Causes, Figures};
 
-/// Why a port takes a frame later: its lane offers it again, and no application is told.
+/// Causes of a temporary refusal: the lane retries the frame, and no application is notified.
 const FOR_NOW: [&str; 2] = ["down", "full"];
 
 /// Both nodes' refusals by cause.
@@ -12,12 +13,12 @@ const FOR_NOW: [&str; 2] = ["down", "full"];
 pub struct Refusals {
     /// Frames of applications that were never sent.
     pub refused: Causes,
-    /// Attempts to send that a port put off.
+    /// Attempts to send that a port deferred.
     pub put_off: Causes,
 }
 
 impl Refusals {
-    /// What the telemetry says. Causes that never occurred are left out.
+    /// Computes the refusals from the telemetry. Omits causes that never occurred.
     pub fn of(figures: &Figures) -> Self {
         let mut refusals = Self::default();
         for (cause, &count) in figures.each().into_iter().flat_map(|node| &node.refusals) {
@@ -41,7 +42,7 @@ mod tests {
     use super::{super::telemetry::NodeFigures, *};
 
     #[test]
-    fn both_nodes_count_and_what_was_put_off_is_no_refused_frame() {
+    fn both_nodes_count_and_postponed_frames_are_not_refused() {
         let node = |list: &[(&str, u64)]| NodeFigures {
             refusals: list
                 .iter()

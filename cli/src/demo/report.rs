@@ -12,7 +12,7 @@ use super::{
     losses::Losses,
     medium::Medium,
     refusals::Refusals,
-    rest::Rest,
+    rest::IdleUsage,
     streams::Streams,
     telemetry::{Causes, Figures, NodeFigures, total, words},
     transfer::Outcome,
@@ -26,7 +26,7 @@ use crate::{
 /// Everything that the demonstration found.
 #[derive(Debug, Serialize)]
 pub struct Report {
-    /// What joined the nodes.
+    /// The medium that connected the nodes.
     pub medium: Medium,
     /// The mode in effect of each port.
     pub ports: Vec<PortInEffect>,
@@ -40,17 +40,17 @@ pub struct Report {
     pub verbs: Verbs,
     /// Verbs that completed on both nodes each second.
     pub verbs_per_s: f64,
-    /// What `/metrics` of both nodes told at the end.
+    /// The final figures from `/metrics` of both nodes.
     pub telemetry: Vec<NodeFigures>,
     /// Frames that did not arrive.
     pub losses: Losses,
     /// Frames that were refused.
     pub refusals: Refusals,
     /// The processes at rest.
-    pub rest: Vec<Rest>,
+    pub rest: Vec<IdleUsage>,
     /// Performance against bare AF_XDP and kernel UDP; empty where it was not measured.
     pub goals: Vec<Goal>,
-    /// What must be true.
+    /// The checks.
     pub checks: Vec<Check>,
     /// Whether all of it is.
     pub ok: bool,
@@ -108,7 +108,7 @@ pub fn per_second(before: &Figures, after: &Figures, count: fn(&NodeFigures) -> 
     happened as f64 / elapsed.as_secs_f64()
 }
 
-/// A row of the table: a mark, what it is about, the figure, and more about it.
+/// A row of the table: a mark, the subject, the figure, and details.
 struct Row {
     mark: Cell,
     what: String,
@@ -130,7 +130,7 @@ impl Row {
 impl Report {
     /// The table.
     pub fn table(&self, theme: Theme) -> Table {
-        let mut table = theme.table(&["", "what", "result", "how it came about"]);
+        let mut table = theme.table(&["", "what", "result", "details"]);
         let rows = [
             self.traffic(),
             self.verb_figures(),
@@ -227,7 +227,7 @@ impl Report {
         rows.push(Row::figure(
             "failover gap",
             gap.map_or_else(|| "none".into(), duration),
-            "from the moment the daemon noticed to the next completion at that neighbour",
+            "from the moment the daemon noticed to the next completion at that neighbor",
         ));
         rows.push(Row::figure(
             "longest gap of a remote client",
@@ -253,7 +253,7 @@ impl Report {
                 "frames refused by reason",
                 grouped(total(refused)),
                 format!(
-                    "{}; at TX pipes, whose application was told; put off: {}",
+                    "{}; at TX pipes, reported to the application; deferred: {}",
                     words(refused),
                     words(put_off)
                 ),

@@ -1,4 +1,4 @@
-//! What the daemons take while nothing happens.
+//! The resources that the daemons use while idle.
 
 use std::time::{Duration, Instant};
 
@@ -21,7 +21,7 @@ const CPU_SHARE_MAX: f64 = 0.02;
 
 /// One process at rest.
 #[derive(Debug, Clone, Serialize)]
-pub struct Rest {
+pub struct IdleUsage {
     /// Its node.
     pub node: &'static str,
     /// Its program.
@@ -32,7 +32,7 @@ pub struct Rest {
     pub resident_bytes: u64,
 }
 
-impl Rest {
+impl IdleUsage {
     /// Whether it is below both limits.
     pub fn is_modest(&self) -> bool {
         self.cpu_share < CPU_SHARE_MAX && self.resident_bytes < RESIDENT_BYTES_MAX
@@ -43,7 +43,7 @@ impl Rest {
 ///
 /// # Errors
 /// When one of them is gone.
-pub fn watch(nodes: &Nodes, duration: Duration, interrupt: &Interrupt) -> Result<Vec<Rest>> {
+pub fn watch(nodes: &Nodes, duration: Duration, interrupt: &Interrupt) -> Result<Vec<IdleUsage>> {
     let processes: Vec<(&'static str, String, u32)> = nodes
         .each()
         .iter()
@@ -65,7 +65,7 @@ pub fn watch(nodes: &Nodes, duration: Duration, interrupt: &Interrupt) -> Result
         .iter()
         .zip(before.iter().zip(after))
         .map(|((node, program, pid), (before, after))| {
-            Ok(Rest {
+            Ok(IdleUsage {
                 node,
                 program: program.clone(),
                 cpu_share: after.saturating_sub(*before).div_duration_f64(elapsed),
@@ -75,18 +75,18 @@ pub fn watch(nodes: &Nodes, duration: Duration, interrupt: &Interrupt) -> Result
         .collect()
 }
 
-/// CPU time of a process, in nanoseconds: of all its threads, those included that have ended. A sum over the threads that live now
-/// would run backwards when one ends.
+/// Returns the CPU time of a process, including its exited threads. A sum over the existing threads
+/// would decrease when one exits.
 fn cpu_time(pid: u32) -> Result<Duration> {
     let time = clock_getcpuclockid(Pid::from_raw(i32::try_from(pid)?)).and_then(ClockId::now);
     Ok(time
-        .with_context(|| format!("process {pid} has no CPU clock: it is gone"))?
+        .with_context(|| format!("process {pid} has no CPU clock: it has exited"))?
         .into())
 }
 
 fn resident_bytes(pid: u32) -> Result<u64> {
     let status = Process::new(i32::try_from(pid)?).and_then(|process| process.status());
-    let status = status.with_context(|| format!("process {pid} is gone"))?;
+    let status = status.with_context(|| format!("process {pid} has exited"))?;
     let kib = status
         .vmrss
         .with_context(|| format!("process {pid} has no memory: it has ended"))?;
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn a_process_that_is_gone_is_an_error_and_not_at_rest() {
+    fn a_process_that_is_gone_is_an_error_and_not_idle() {
         let mut child = std::process::Command::new("true").spawn().expect("true");
         let pid = child.id();
         child.wait().expect("waited for");
@@ -138,7 +138,7 @@ mod tests {
 
     #[test]
     fn both_limits_count() {
-        let rest = Rest {
+        let rest = IdleUsage {
             node: "a",
             program: "covalentd".into(),
             cpu_share: 0.01,
@@ -146,14 +146,14 @@ mod tests {
         };
         assert!(rest.is_modest());
         assert!(
-            !Rest {
+            !IdleUsage {
                 cpu_share: 0.03,
                 ..rest.clone()
             }
             .is_modest()
         );
         assert!(
-            !Rest {
+            !IdleUsage {
                 resident_bytes: 101 << 20,
                 ..rest
             }

@@ -1,4 +1,5 @@
-//! Streams: captures leave node a through TX pipes, are echoed in place on b, and come back into RX pipes, over both links.
+//! Streams: node a sends captures through TX pipes, node b echoes them in place, and node a
+//! receives them in RX pipes, over both links.
 
 use std::{
     fs,
@@ -28,15 +29,15 @@ const CAPTURE: &str = "pcap";
 /// Where captures are looked for, seen from the current directory, if no place is named.
 const USUAL_PLACES: [&str; 2] = ["../shared/data", "shared/data"];
 
-const LOOK_AGAIN: Duration = Duration::from_millis(50);
+const RECHECK_INTERVAL: Duration = Duration::from_millis(50);
 
-/// How much longer than asked for the replay may take until it has everything back.
+/// Extra time for the replay until it has received all frames.
 const GRACE: Duration = Duration::from_secs(10);
 
-/// What the replay did.
+/// The result of the replay.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Replay {
-    /// Whether every frame came back as it was sent, in order.
+    /// Whether every frame returned unchanged and in order.
     pub ok: bool,
     /// `captures` or `built-in sample`.
     pub source: String,
@@ -48,33 +49,33 @@ pub struct Replay {
     pub sent_packets: u64,
     /// Their bytes.
     pub sent_bytes: u64,
-    /// Frames that came back.
+    /// Frames that returned.
     pub received_packets: u64,
     /// Their bytes.
     pub received_bytes: u64,
     /// Frames that the TX pipes refused, by cause.
     pub refusals: std::collections::BTreeMap<String, u64>,
-    /// Frames that came back changed.
+    /// Frames that returned changed.
     pub mismatched_packets: u64,
     /// Frames that did not come back.
     pub lost_packets: u64,
-    /// Frames that came back out of order.
+    /// Frames that returned out of order.
     #[serde(default)]
     pub reordered_packets: u64,
     /// How long it took, in nanoseconds.
     pub elapsed_ns: u64,
-    /// Frames that went out and came back, each second.
+    /// Frames per second that were sent and returned.
     pub packets_per_s: f64,
     /// Median time from the TX pipe to the RX pipe, in nanoseconds.
     pub rtt_p50_ns: u64,
     /// 99th percentile of the same.
     pub rtt_p99_ns: u64,
-    /// What went wrong, in words.
+    /// Descriptions of the problems.
     #[serde(default)]
     pub problems: Vec<String>,
 }
 
-/// What the echo did.
+/// The result of the echo.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Echo {
     /// Frames that it sent back.
@@ -102,10 +103,11 @@ struct Progress {
 #[derive(Debug, Deserialize)]
 struct Nothing {}
 
-/// Which folders of captures to replay: the place that was named, or a usual one, and the folders in it.
+/// Returns the folders of captures to replay: the named folder, or a default one, and the folders
+/// in it.
 ///
 /// # Errors
-/// When a place was named and holds no capture.
+/// Fails if a folder was named and contains no capture.
 pub fn captures(named: Option<&Path>) -> Result<Vec<PathBuf>> {
     match named {
         Some(named) => {
@@ -142,8 +144,9 @@ fn folders_with_captures(place: &Path) -> Vec<PathBuf> {
     folders
 }
 
-/// Frames under way on each port. A veth queues at most 256 frames for a receiver that is late, and drops the rest unseen;
-/// half of them leaves room for the kernel's own traffic. The cable refuses instead, so the application's default will do.
+/// Frames in flight on each port. A veth queues at most 256 frames for a late receiver and silently
+/// drops the rest; half of them leaves space for kernel traffic. The cable refuses frames instead,
+/// so the application's default suffices.
 fn window(medium: Medium) -> Option<&'static str> {
     (medium == Medium::AfXdp).then_some("128")
 }
@@ -185,21 +188,21 @@ pub fn run(
             );
             step.at(began.elapsed().as_secs_f64() / seconds as f64, &text)?;
         }
-        pipe_drops.look(nodes)?;
+        pipe_drops.poll(nodes)?;
         nodes.expect_running()?;
         echo.expect_running()?;
         if began.elapsed() > Duration::from_secs(seconds) + stretched(GRACE) {
             bail!("the replay does not end: frames are missing and it waits for them");
         }
-        interrupt.sleep(LOOK_AGAIN)?;
+        interrupt.sleep(RECHECK_INTERVAL)?;
     }
     let replay = replay.report()?;
-    pipe_drops.look_now(nodes)?;
+    pipe_drops.poll_now(nodes)?;
     let echo = echo.stop()?;
     let verdict = if replay.ok {
-        "came back byte for byte"
+        "returned byte for byte"
     } else {
-        "came back, BUT NOT ALL AS THEY WERE SENT"
+        "returned, BUT NOT ALL AS THEY WERE SENT"
     };
     step.done(&format!(
         "{} frames of {} ({} files) {verdict}, p50 {}",

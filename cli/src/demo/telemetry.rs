@@ -1,4 +1,4 @@
-//! What both control processes tell at `/metrics`: the figures of the summary come from here.
+//! The figures of the summary, from `/metrics` of both control processes.
 
 use std::{
     collections::BTreeMap,
@@ -31,9 +31,9 @@ pub struct NodeFigures {
     pub tx_bytes: u64,
     /// Frames that the XDP program passed to the kernel.
     pub kernel_packets: u64,
-    /// Of the frames received, those of links.
+    /// Received frames that belong to links.
     pub rx_link_frames: u64,
-    /// Of the frames sent, those of links.
+    /// Sent frames that belong to links.
     pub tx_link_frames: u64,
     /// Frames dropped at each port, by name.
     pub port_drops: BTreeMap<String, Causes>,
@@ -47,9 +47,9 @@ pub struct NodeFigures {
     pub link_failures: Causes,
     /// Exchanges of this node that committed at the other.
     pub committed: u64,
-    /// Exchanges whose outcome was learned by asking after a failure.
+    /// Exchanges whose outcome was resolved by a query after a failure.
     pub resolved: u64,
-    /// Exchanges that were reversed and applied afresh.
+    /// Exchanges that were reversed and applied again.
     pub reversed: u64,
     /// Verbs taken from applications of this node.
     pub verbs_submitted: u64,
@@ -59,7 +59,8 @@ pub struct NodeFigures {
     pub verbs_in_doubt: u64,
     /// Verbs executed on this node, by kind.
     pub verbs_executed: Causes,
-    /// Nanoseconds from the last failure of a link to the next completion, the longest of all links.
+    /// Nanoseconds from the last failure of a link to the next completion; the maximum over all
+    /// links.
     pub last_failover_ns: Option<u64>,
 }
 
@@ -96,11 +97,12 @@ impl Figures {
 /// How often pipes are looked at while applications are attached.
 const PIPES_EVERY: Duration = Duration::from_millis(250);
 
-/// Frames dropped at pipes. A pipe's counts go with its application, so they are looked at while it is attached.
+/// Frames dropped at pipes. A pipe's counters vanish with its application, so they are sampled
+/// while it is attached.
 #[derive(Debug, Clone, Default)]
 pub struct PipeDrops {
     causes: Causes,
-    looked: Option<Instant>,
+    polled: Option<Instant>,
 }
 
 impl PipeDrops {
@@ -108,10 +110,10 @@ impl PipeDrops {
     ///
     /// # Errors
     /// As [`Figures::fetch`].
-    pub fn look(&mut self, nodes: &Nodes) -> Result<()> {
-        match self.looked {
-            Some(looked) if looked.elapsed() < PIPES_EVERY => Ok(()),
-            _ => self.look_now(nodes),
+    pub fn poll(&mut self, nodes: &Nodes) -> Result<()> {
+        match self.polled {
+            Some(polled) if polled.elapsed() < PIPES_EVERY => Ok(()),
+            _ => self.poll_now(nodes),
         }
     }
 
@@ -119,13 +121,13 @@ impl PipeDrops {
     ///
     /// # Errors
     /// As [`Figures::fetch`].
-    pub fn look_now(&mut self, nodes: &Nodes) -> Result<()> {
-        self.looked = Some(Instant::now());
+    pub fn poll_now(&mut self, nodes: &Nodes) -> Result<()> {
+        self.polled = Some(Instant::now());
         self.see(&Figures::fetch(nodes)?);
         Ok(())
     }
 
-    /// The most of each cause that both nodes together told at once.
+    /// Returns the maximum of each cause, summed over both nodes at one time.
     pub fn causes(&self) -> &Causes {
         &self.causes
     }
@@ -191,7 +193,7 @@ impl NodeFigures {
         })
     }
 
-    /// Frames sent that are of no link: those of applications.
+    /// Returns the frames sent by applications, which belong to no link.
     pub fn application_tx_packets(&self) -> u64 {
         self.tx_packets.saturating_sub(self.tx_link_frames)
     }

@@ -1,6 +1,8 @@
-//! A TCP transfer through the kernel's own network stack, over one of the veth pairs, while the dataplane works on it.
+//! A TCP transfer through the kernel's network stack, over one of the veth pairs, while the
+//! dataplane uses it.
 //!
-//! It shows that steering takes only what it was told to take. The pace is modest on purpose: it shares two cores with everything else.
+//! It shows that steering takes only the frames that its rules match. The rate is low on purpose:
+//! the transfer shares two cores with everything else.
 
 use std::{
     fs,
@@ -35,12 +37,13 @@ const PORT: u16 = 5001;
 const CHUNK_BYTES: usize = 64 * 1024;
 
 /// Chunks are this far apart: 26 MB/s.
-const PACE: Duration = Duration::from_micros(2_500);
+const CHUNK_INTERVAL: Duration = Duration::from_micros(2_500);
 
-/// Longest wait for a single read, write, connection or acceptance. A transfer that stands still that long has failed.
+/// Longest wait for a single read, write, connect or accept. A transfer that stalls longer has
+/// failed.
 const PATIENCE: Duration = Duration::from_secs(3);
 
-/// What the transfer did.
+/// The result of the transfer.
 #[derive(Debug, Clone, Serialize)]
 pub struct Outcome {
     /// Bytes that the sender gave to its socket.
@@ -49,15 +52,15 @@ pub struct Outcome {
     pub received_bytes: u64,
     /// Whether the checksums (CRC-64) of both sides agree.
     pub checksums_agree: bool,
-    /// Segments that the sender's kernel sent again; none if it does not tell.
+    /// Segments that the sender's kernel retransmitted; `None` if the kernel does not report it.
     pub retransmitted_segments: Option<u64>,
     /// How long it ran, in nanoseconds.
     pub elapsed_ns: u64,
 }
 
 impl Outcome {
-    /// Whether nothing was changed, and nothing lost on the way: TCP mends a loss, so that the bytes are whole all the same; only
-    /// a segment sent again tells of it.
+    /// Returns whether nothing was changed or lost. TCP recovers from a loss and delivers all bytes
+    /// anyway; only a retransmission reveals it.
     pub fn is_whole(&self) -> bool {
         self.sent_bytes > 0
             && self.sent_bytes == self.received_bytes
@@ -74,13 +77,13 @@ pub struct Transfer {
     receiver: Option<JoinHandle<Result<Side>>>,
 }
 
-/// What one side saw.
+/// The result of one side.
 struct Side {
     bytes: u64,
     checksum: u64,
 }
 
-/// What the sender saw, and its kernel.
+/// The result of the sender and of its kernel.
 struct Sent {
     side: Side,
     retransmitted_segments: Option<u64>,
@@ -99,7 +102,8 @@ impl Transfer {
             Ok(listener)
         })?;
         let stop = Arc::new(AtomicBool::new(false));
-        // A socket belongs to the namespace that it was made in, so only the connecting thread must be inside.
+        // A socket belongs to the namespace in which it was created, so only the connecting thread
+        // must be inside.
         let receiver = thread::Builder::new()
             .name("tcp-in".into())
             .spawn(move || receive(&accept(&listener)?))?;
@@ -147,7 +151,7 @@ impl Transfer {
 impl Drop for Transfer {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
-        // Both end within PATIENCE; how they ended interests nobody any more.
+        // Both threads exit within PATIENCE. Their results are no longer needed.
         let _ = join(self.sender.take());
         let _ = join(self.receiver.take());
     }
@@ -173,7 +177,7 @@ fn accept(listener: &TcpListener) -> Result<TcpStream> {
             {
                 thread::sleep(Duration::from_millis(5));
             }
-            Err(error) => return Err(error).context("nobody connected"),
+            Err(error) => return Err(error).context("no client connected"),
         }
     }
 }
@@ -219,14 +223,15 @@ fn send(stop: &AtomicBool) -> Result<Side> {
             .with_context(|| format!("after {bytes} bytes"))?;
         digest.update(&chunk);
         bytes += chunk.len() as u64;
-        next += PACE;
-        // A sender that was held up does not catch up: it goes on at its pace.
+        next += CHUNK_INTERVAL;
+        // A delayed sender does not catch up. It continues at its normal rate.
         let now = Instant::now();
         next = next.max(now);
         thread::sleep(next - now);
     }
     stream.shutdown(Shutdown::Write)?;
-    // The receiver closes when it has read everything: only then has the kernel nothing left to send again.
+    // The receiver closes after it has read everything: only then has the kernel nothing left to
+    // retransmit.
     stream.set_read_timeout(Some(stretched(PATIENCE)))?;
     let _ = stream
         .read(&mut [0])
@@ -237,7 +242,8 @@ fn send(stop: &AtomicBool) -> Result<Side> {
     })
 }
 
-/// Bytes that differ from chunk to chunk, so that a chunk that was lost, doubled or moved changes the checksum.
+/// Bytes that differ between chunks, so that a lost, duplicated or moved chunk changes the
+/// checksum.
 struct Noise(u64);
 
 impl Noise {
@@ -252,7 +258,8 @@ impl Noise {
     }
 }
 
-/// What the calling thread's network namespace has sent again since it exists.
+/// Returns the number of retransmissions in the calling thread's network namespace since its
+/// creation.
 fn retransmitted_segments() -> Option<u64> {
     counter(
         &fs::read_to_string("/proc/thread-self/net/snmp").ok()?,

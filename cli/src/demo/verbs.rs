@@ -1,4 +1,5 @@
-//! Atomic verbs: four clients share a region on node b; one link is cut while work is open on it, and restored.
+//! Atomic verbs: four clients share a region on node b. One link is cut while work is in flight on
+//! it, and restored.
 
 use std::time::{Duration, Instant};
 
@@ -21,10 +22,11 @@ use crate::{
 /// Clients on each node.
 const CLIENTS_PER_NODE: u64 = 2;
 
-/// Longest time without a job done by any client. Verbs do not count: attempts at a lock whose holder has died complete for ever.
+/// Longest time without a completed job of any client. Verbs do not count: attempts at a lock whose
+/// holder crashed complete forever.
 const STALL_MAX: Duration = Duration::from_secs(15);
 
-const LOOK_AGAIN: Duration = Duration::from_millis(10);
+const RECHECK_INTERVAL: Duration = Duration::from_millis(10);
 
 /// How much there is to do, by all clients together.
 #[derive(Debug, Clone, Copy)]
@@ -38,7 +40,8 @@ pub struct Work {
 }
 
 impl Work {
-    /// A share for each of `clients`, which together are the whole: the first ones take what does not divide.
+    /// Returns the share of one of `clients`. The shares add up to the whole; the first ones take
+    /// the remainder.
     fn share(self, index: u64, clients: u64) -> Self {
         let part = |whole: u64| whole / clients + u64::from(index < whole % clients);
         Self {
@@ -48,7 +51,7 @@ impl Work {
         }
     }
 
-    /// About as many verbs as it takes: a locked section is four of them, if nobody else has the lock.
+    /// Returns the approximate number of verbs: a locked section takes four if the lock is free.
     const fn verbs(self) -> u64 {
         self.fetch_adds + self.transfers + 4 * self.locks
     }
@@ -58,14 +61,14 @@ impl Work {
     }
 }
 
-/// What a client did.
+/// The result of a client.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct ClientReport {
     /// Whether it found nothing wrong.
     pub ok: bool,
-    /// Sum of what its fetch-and-adds added.
+    /// Sum of the values that its fetch-and-adds added.
     pub delta_sum: u64,
-    /// Sum of squares of the intervals' ends less those of their beginnings, wrapping.
+    /// Sum of squares of the intervals' ends minus those of their starts, wrapping.
     pub squares: u64,
     /// The same with cubes.
     pub cubes: u64,
@@ -81,7 +84,7 @@ pub struct ClientReport {
     pub verbs: u64,
     /// Verbs each second.
     pub verbs_per_s: f64,
-    /// Completions that said first that they were in doubt.
+    /// Completions that were first reported as in doubt.
     pub in_doubt_seen: u64,
     /// Median round trip, in nanoseconds.
     pub rtt_p50_ns: u64,
@@ -91,12 +94,12 @@ pub struct ClientReport {
     pub longest_gap_ns: u64,
     /// How long it took, in nanoseconds.
     pub elapsed_ns: u64,
-    /// What went wrong, in words.
+    /// Descriptions of the problems.
     #[serde(default)]
     pub problems: Vec<String>,
 }
 
-/// What the region held at the end.
+/// The contents of the region at the end.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct HostReport {
     /// The counter.
@@ -105,7 +108,7 @@ pub struct HostReport {
     pub guarded: [u64; 2],
     /// Sum of all accounts.
     pub accounts_sum: u64,
-    /// What it must be.
+    /// The required sum.
     pub accounts_sum_expected: u64,
 }
 
@@ -120,7 +123,7 @@ pub struct Verbs {
     pub host: HostReport,
     /// The cut.
     pub cut: Cut,
-    /// What the telemetry told right before it; none if there was no cut.
+    /// The telemetry right before the cut; `None` if there was no cut.
     #[serde(skip)]
     pub before_cut: Option<Figures>,
     /// From the first client's start to the last one's end, in nanoseconds.
@@ -176,17 +179,17 @@ pub fn run(
         since: Instant::now(),
     };
     while !clients.have_ended()? {
-        let seen = clients.look()?;
+        let seen = clients.poll()?;
         watch.see(seen.done)?;
-        cut.look(nodes)?;
-        pipe_drops.look(nodes)?;
+        cut.poll(nodes)?;
+        pipe_drops.poll(nodes)?;
         step.at(
             seen.done as f64 / work.total().max(1) as f64,
             &format!("{} verbs{}", grouped(seen.verbs), cut.words()),
         )?;
         nodes.expect_running()?;
         host.expect_running()?;
-        interrupt.sleep(LOOK_AGAIN)?;
+        interrupt.sleep(RECHECK_INTERVAL)?;
     }
     let elapsed_ns = u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX);
     let (cut, before_cut) = cut.finish(nodes, interrupt)?;
@@ -258,8 +261,8 @@ struct Seen {
 }
 
 impl Clients {
-    /// Whether all have ended, all of them well. One that has not is an error at once: it may have left the lock taken, and then the
-    /// others wait for nothing.
+    /// Returns whether all clients have exited with success. A failed client is an error at once:
+    /// it may have left the lock taken, and the others would wait forever.
     fn have_ended(&mut self) -> Result<bool> {
         let mut ended = true;
         for client in self.remote.iter_mut().chain(&mut self.local) {
@@ -283,7 +286,7 @@ impl Clients {
         Ok(ended)
     }
 
-    fn look(&mut self) -> Result<Seen> {
+    fn poll(&mut self) -> Result<Seen> {
         let (mut verbs, mut done) = (0, 0);
         for client in self.remote.iter_mut().chain(&mut self.local) {
             if let Some(progress) = client.progress()? {

@@ -21,13 +21,14 @@ use crate::netlink::with_netlink;
 /// Queues of each interface, in each direction.
 pub const QUEUES: u32 = 2;
 
-/// The network that belongs to the kernel, on one of the pairs: part of the range for benchmarks between two hosts (RFC 2544).
+/// The kernel's network on one of the pairs: part of the range for benchmarks between two hosts
+/// (RFC 2544).
 pub const KERNEL_NETWORK: &str = "198.18.55.0/24";
 
 /// One end of a pair.
 #[derive(Debug, Clone, Copy)]
 pub struct End<'a> {
-    /// Where it lives.
+    /// The namespace that contains it.
     pub namespace: &'a Namespace,
     /// Its name there.
     pub interface: &'a str,
@@ -91,10 +92,11 @@ pub fn set_up(namespace: &Namespace, interface: &str, up: bool) -> Result<()> {
     })
 }
 
-/// Lets an interface receive frames for every address, as a NIC must that is to carry other hosts' frames.
+/// Lets an interface receive frames for every address, as a NIC that carries other hosts' frames
+/// must.
 ///
 /// # Errors
-/// When there is no such interface or the kernel refuses.
+/// Fails if the interface does not exist, or if the kernel refuses.
 pub fn set_promiscuous(namespace: &Namespace, interface: &str) -> Result<()> {
     namespace.run(|| {
         with_netlink(|handle| async move {
@@ -105,16 +107,16 @@ pub fn set_promiscuous(namespace: &Namespace, interface: &str) -> Result<()> {
                 .change(message)
                 .execute()
                 .await
-                .with_context(|| format!("cannot let {interface} receive everything"))
+                .with_context(|| format!("cannot set {interface} to promiscuous mode"))
         })
     })
 }
 
-/// Gives `end` the kernel's address `own` and tells it where `peer` is, so that no ARP request is ever sent: on these ports a
-/// broadcast belongs to the dataplane.
+/// Gives `end` the kernel address `own` and a static neighbor entry for `peer`. The kernel then
+/// never sends an ARP request: broadcasts on these ports belong to the dataplane.
 ///
 /// # Errors
-/// When the kernel refuses.
+/// Fails if the kernel refuses.
 pub fn address(
     end: End<'_>,
     own: Ipv4Addr,
@@ -138,7 +140,7 @@ pub fn address(
                 .state(NeighbourState::Permanent)
                 .execute()
                 .await
-                .with_context(|| format!("cannot tell {} where {peer} is", end.interface))
+                .with_context(|| format!("cannot add neighbor {peer} to {}", end.interface))
         })
     })
 }

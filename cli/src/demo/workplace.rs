@@ -1,7 +1,8 @@
-//! The private directory of one demonstration, and the sweeping of those whose demonstration is dead.
+//! The private directory of one demonstration, and the removal of directories whose demonstration
+//! is gone.
 //!
-//! Everything that a demonstration leaves on a disk is in one directory whose name says who owns it: process id and start time,
-//! so that a re-used process id is not mistaken for a living owner.
+//! All files of a demonstration are in one directory. Its name identifies the owner by process id
+//! and start time, so that a reused process id is not mistaken for a running owner.
 
 use std::{
     env, fs, io,
@@ -20,8 +21,8 @@ const PREFIX: &str = "covalent-demo-";
 /// Longest path of a Unix socket, in bytes, without the closing zero (`sockaddr_un`).
 const SOCKET_PATH_MAX: usize = 107;
 
-/// Longest path below the directory that a socket will have, in bytes: that of a daemon of `covalent-bench`, in a temporary directory of
-/// its own. Those of the nodes, as `/a/run/covalentd.sock`, are shorter.
+/// Longest socket path below the directory, in bytes: that of a daemon of `covalent-bench`, in its
+/// own temporary directory. Those of the nodes, as `/a/run/covalentd.sock`, are shorter.
 const SOCKET_BELOW_MAX: usize = "/.tmpXXXXXX/run/covalentd.sock".len();
 
 /// A directory that is removed, with all that is in it, when this is dropped.
@@ -43,7 +44,8 @@ impl Workplace {
         let path = base.join(format!("{PREFIX}{}", Identity::own()?));
         if path.as_os_str().len() + SOCKET_BELOW_MAX > SOCKET_PATH_MAX {
             bail!(
-                "{} is too long for the path of a Unix socket (at most {SOCKET_PATH_MAX} bytes)\n  cure: TMPDIR=/tmp covalent demo",
+                "{} is too long for the path of a Unix socket (at most {SOCKET_PATH_MAX} \
+                 bytes)\n  cure: TMPDIR=/tmp covalent demo",
                 path.display()
             );
         }
@@ -62,15 +64,16 @@ impl Workplace {
 
 impl Drop for Workplace {
     fn drop(&mut self) {
-        // Nobody is left to be told; the next demonstration sweeps what could not be removed.
+        // There is no caller to report to. The next demonstration sweeps the leftovers.
         let _ = fs::remove_dir_all(&self.path);
     }
 }
 
-/// Removes the directories of this user's demonstrations whose process is gone. Returns those removed.
+/// Removes the directories of this user's demonstrations whose process is gone. Returns the removed
+/// ones.
 ///
 /// # Errors
-/// When a dead one's directory cannot be removed.
+/// Fails if such a directory cannot be removed.
 pub fn sweep() -> Result<Vec<PathBuf>> {
     sweep_below(&env::temp_dir())
 }
@@ -95,7 +98,7 @@ fn sweep_below(base: &Path) -> Result<Vec<PathBuf>> {
     Ok(swept)
 }
 
-/// The process that a directory belongs to, if its name is that of a demonstration's.
+/// Returns the process that owns a directory, if its name is that of a demonstration.
 fn owner(path: &Path) -> Option<Identity> {
     path.file_name()?
         .to_str()?
@@ -115,7 +118,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_dead_owners_directory_is_swept_and_a_living_ones_is_not() {
+    fn directories_of_dead_owners_alone_are_swept() {
         let base = tempfile::tempdir().expect("temporary directory");
         let own = Workplace::create_below(base.path()).expect("made");
         // The same process id with another start time: the number was re-used.

@@ -9,7 +9,8 @@ use super::{
     finding::Finding,
 };
 
-/// What there is to tell of each lane, and of all. `refused` are the cores to which no lane can be pinned.
+/// Returns the findings for each lane, and for all together. `refused` are the cores to which no
+/// lane can be pinned.
 pub fn lanes(machine: &Machine, refused: &BTreeSet<u32>, config: &Config) -> Vec<Finding> {
     let cores = &machine.cores;
     let spins = config.dataplane.idle == Idle::Poll;
@@ -22,24 +23,32 @@ pub fn lanes(machine: &Machine, refused: &BTreeSet<u32>, config: &Config) -> Vec
         findings.push(match (lane.core, shared) {
             (Some(core), _) if refused.contains(&core) => Finding::failed(
                 check,
-                format!("core {core} does not exist, or its cpuset keeps this process from running there (it runs on {cores:?})"),
-                "name a core of that list, widen the cpuset, or leave `core` out to let the lane float",
+                format!(
+                    "core {core} does not exist, or its cpuset keeps this process from running \
+                    there (it runs on {cores:?})"
+                ),
+                "name a core of that list, widen the cpuset, or leave `core` out, so that the lane \
+                 floats",
             ),
             (Some(core), Some(other)) => Finding::warning(
                 check,
                 format!("shares core {core} with lane {other}: each waits for the other"),
-                "give each lane a core of its own",
+                "give each lane its own core",
             ),
             (Some(core), None) if spins && !machine.isolated.contains(&core) => Finding::warning(
                 check,
-                format!("spins on core {core}, where the kernel schedules others too: each of them makes it wait"),
+                format!(
+                    "spins on core {core}, where the kernel schedules others too: each of them \
+                    makes it wait"
+                ),
                 format!("isolcpus={core} on the kernel's command line, or idle = \"adaptive\""),
             ),
             (Some(core), None) => Finding::fine(check, format!("core {core}")),
             (None, _) if spins => Finding::warning(
                 check,
-                "spins and floats: it is moved from core to core, and takes a whole one wherever it is",
-                "give it a `core` of its own, or idle = \"adaptive\"",
+                "spins and floats: it is moved from core to core, and takes a whole one wherever \
+                 it is",
+                "give it its own `core`, or idle = \"adaptive\"",
             ),
             (None, _) => Finding::fine(check, "floats"),
         });
@@ -48,7 +57,8 @@ pub fn lanes(machine: &Machine, refused: &BTreeSet<u32>, config: &Config) -> Vec
         findings.push(Finding::warning(
             "lanes",
             format!(
-                "{} lanes that spin for ever (idle = \"poll\") on {} cores leave none for applications and the kernel's own packet work",
+                "{} lanes that spin for ever (idle = \"poll\") on {} cores leave none for \
+                 applications and the kernel's own packet work",
                 config.lane.len(),
                 cores.len()
             ),
@@ -58,7 +68,8 @@ pub fn lanes(machine: &Machine, refused: &BTreeSet<u32>, config: &Config) -> Vec
     findings
 }
 
-/// Lanes of a running daemon that are not on the cores that the configuration names: its cpuset may be another one than this process's.
+/// Returns the lanes of a running daemon that are not on their configured cores. The daemon's
+/// cpuset may differ from that of this process.
 pub fn running(config: &Config, running: &Running) -> Vec<Finding> {
     let lanes = config.lane.iter().zip(&running.after.lanes);
     lanes
@@ -74,7 +85,9 @@ pub fn running(config: &Config, running: &Running) -> Vec<Finding> {
                 format!("lane {}: its core", lane.lane),
                 format!("the configuration has it on core {core}, and it runs {elsewhere}"),
                 format!(
-                    "grep Cpus_allowed_list /proc/{pid}/status: where core {core} is missing, widen the cpuset (AllowedCPUs= of the unit and its slices), and the lane goes back; else restart covalentd with this configuration"
+                    "grep Cpus_allowed_list /proc/{pid}/status: where core {core} is missing, \
+                     widen the cpuset (AllowedCPUs= of the unit and its slices), and the lane goes \
+                     back; else restart covalentd with this configuration"
                 ),
             ))
         })
@@ -90,12 +103,12 @@ mod tests {
         *,
     };
 
-    fn told(machine: &Machine, config: &Config) -> Vec<Finding> {
+    fn findings_of(machine: &Machine, config: &Config) -> Vec<Finding> {
         lanes(machine, &[7].into(), config)
     }
 
     fn levels(machine: &Machine, config: &Config) -> Vec<Level> {
-        let findings = told(machine, config);
+        let findings = findings_of(machine, config);
         findings.iter().map(|finding| finding.level).collect()
     }
 
@@ -117,7 +130,7 @@ mod tests {
             ..samples::machine()
         };
         assert!(
-            told(&one_core, &config)
+            findings_of(&one_core, &config)
                 .iter()
                 .any(|finding| finding.cure.contains("adaptive"))
         );
@@ -133,7 +146,7 @@ mod tests {
             ..samples::machine()
         };
         assert_eq!(levels(&roomy, &config), [Level::Warning, Level::Warning]);
-        let finding = &told(&roomy, &config)[0];
+        let finding = &findings_of(&roomy, &config)[0];
         assert!(finding.cure.contains("isolcpus=1"), "{finding:?}");
         let isolated = Machine {
             cores: [0, 2, 3].into(),
@@ -144,19 +157,19 @@ mod tests {
     }
 
     #[test]
-    fn a_lane_that_the_daemon_has_elsewhere_is_told() {
+    fn a_lane_on_another_core_than_configured_is_reported() {
         let mut config = samples::cable_config();
         config.lane = vec![LaneConfig { core: Some(1) }];
         let mut node = samples::running();
-        let mut told = |core| {
+        let mut findings_of = |core| {
             node.after.lanes[0].core = core;
             running(&config, &node)
         };
-        assert_eq!(told(Some(1)), []);
-        let floats = &told(None)[0];
+        assert_eq!(findings_of(Some(1)), []);
+        let floats = &findings_of(None)[0];
         assert!(floats.level == Level::Warning && floats.found.contains("floating"));
         assert!(floats.cure.contains("widen the cpuset"), "{floats:?}");
-        assert!(told(Some(0))[0].found.contains("on core 0"));
+        assert!(findings_of(Some(0))[0].found.contains("on core 0"));
         config.lane[0].core = None;
         assert_eq!(running(&config, &node), []);
     }

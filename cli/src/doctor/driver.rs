@@ -1,12 +1,15 @@
-//! What drivers ask of an interface before they take an XDP program. Their limits on the MTU are all above the daemon's own.
+//! Requirements of drivers on an interface before they accept an XDP program. Their MTU limits are
+//! all above the daemon's own.
 
-/// Whether XDP may use only half of a driver's queues, because it sends XDP frames on queues of its own (from the kernel's sources, 6.x):
-/// `ena_xdp_legal_queue_count`, and gve's `verify_xdp_configuration`.
+/// Returns whether XDP may use only half of a driver's queues, because the driver sends XDP frames
+/// on separate queues. From the kernel's sources, 6.x: `ena_xdp_legal_queue_count`, and gve's
+/// `verify_xdp_configuration`.
 pub fn gives_half_of_the_queues(driver: Option<&str>) -> bool {
     matches!(driver, Some("ena" | "gve"))
 }
 
-/// Whether frames are always copied on interfaces of this driver: none of these has zero-copy (from the kernel's sources, 6.x).
+/// Returns whether frames are always copied with this driver: none of these has zero-copy (from the
+/// kernel's sources, 6.x).
 pub fn never_without_copies(driver: Option<&str>) -> bool {
     matches!(
         driver,

@@ -1,4 +1,5 @@
-//! The modes in effect on a node that runs, read back by the daemon: where something slower was taken than could have been, without a word.
+//! The modes in effect on a running node, read back by the daemon: reports where a slower mode was
+//! silently selected.
 
 use covalent_api::{
     config::{Config, CopyMode, HugePages, PortKind, XdpMode},
@@ -15,7 +16,7 @@ use crate::status;
 /// Size of a huge page, in bytes.
 const HUGE_PAGE_BYTES: u64 = 2 << 20;
 
-/// What there is to tell of each AF_XDP port that has a device.
+/// Returns the findings for each AF_XDP port that has a device.
 pub fn modes(config: &Config, named: &Named, running: &Running) -> Vec<Finding> {
     let opened = |port: &&PortStatus| port.kind == "af_xdp" && port.absent.is_none();
     let ports = running.after.ports.iter().filter(opened);
@@ -31,7 +32,8 @@ pub fn modes(config: &Config, named: &Named, running: &Running) -> Vec<Finding> 
         .collect()
 }
 
-/// What was asked for: the XDP hook, and whether frames may be copied. Of a port that the file does not have, anything.
+/// Returns the configured XDP hook and copy mode. For a port that is not in the file, any value is
+/// accepted.
 fn wanted(config: &Config, port: &PortStatus) -> (XdpMode, CopyMode) {
     let kinds = config.port.iter().filter(|it| it.name == port.name);
     kinds
@@ -54,32 +56,37 @@ fn mode(config: &Config, port: &PortStatus, driver: Option<&str>) -> Finding {
     let interface = port.interface.as_deref().unwrap_or("its interface");
     let found = status::mode(&port.kind, &port.mode);
     let (wanted_xdp, wanted_copy) = wanted(config, port);
-    let whose = driver.map_or_else(String::new, |driver| format!(" (driver {driver})"));
+    let of_driver = driver.map_or_else(String::new, |driver| format!(" (driver {driver})"));
     if xdp == "generic" && wanted_xdp == XdpMode::Auto {
         return Finding::warning(
             check,
             format!(
-                "{found}: {interface}{whose} did not take the program in native mode, so the kernel's generic path is used, which is several times slower"
+                "{found}: {interface}{of_driver} did not take the program in native mode, so the \
+                 kernel's generic path is used, which is several times slower"
             ),
-            "xdp = \"native\" has the start say why; ethtool -i tells the driver; xdp = \"generic\" to say that it is meant so",
+            "with xdp = \"native\" the start reports the reason; `ethtool -i` shows the driver; \
+             set xdp = \"generic\" if this is intended",
         );
     }
     if !need_wakeup {
         return Finding::warning(
             check,
             format!(
-                "{found}: the kernel does not ask to be woken (need_wakeup), so each burst costs a system call"
+                "{found}: the kernel does not request wakeups (need_wakeup), so each burst costs a \
+                 system call"
             ),
-            "a newer kernel or driver for the interface; `covalent status` shows need_wakeup in `mode`",
+            "a newer kernel or driver for the interface; `covalent status` shows need_wakeup in \
+             `mode`",
         );
     }
     if !zero_copy && wanted_copy == CopyMode::Auto && !driver::never_without_copies(driver) {
         return Finding::warning(
             check,
             format!(
-                "{found}: {interface}{whose} gave no zero-copy, so the kernel copies each frame"
+                "{found}: {interface}{of_driver} gave no zero-copy, so the kernel copies each frame"
             ),
-            "copy = \"zero_copy\" has the start say why; copy = \"copy\" to say that it is meant so",
+            "with copy = \"zero_copy\" the start reports the reason; set copy = \"copy\" if this \
+             is intended",
         );
     }
     Finding::fine(check, found)
@@ -95,9 +102,11 @@ fn pages(config: &Config, port: &PortStatus) -> Finding {
     Finding::warning(
         check,
         format!(
-            "{found}: there were too few of 2 MiB when it was opened, which costs TLB misses with large rings"
+            "{found}: there were too few of 2 MiB when it was opened, which costs TLB misses with \
+             large rings"
         ),
-        "sysctl -w vm.nr_hugepages=256, then restart covalentd; huge_pages = \"never\" to say that it is meant so",
+        "sysctl -w vm.nr_hugepages=256, then restart covalentd; or set huge_pages = \"never\" if \
+         this is intended",
     )
 }
 
@@ -135,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn the_effective_mode_is_told_and_a_silent_fallback_is_a_finding() {
+    fn the_effective_mode_is_reported_and_a_silent_fallback_is_a_finding() {
         let fine = findings("ice", |_, _| {});
         assert!(
             fine.iter().all(|finding| finding.level == Level::Fine),
@@ -164,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn small_pages_are_told_unless_they_are_meant() {
+    fn small_pages_are_reported_unless_configured() {
         let small = findings("ice", |_, mode| mode.page_bytes = 4096);
         assert!(
             small[1].level == Level::Warning && small[1].found.contains("4 KiB"),

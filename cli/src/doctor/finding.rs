@@ -1,4 +1,4 @@
-//! What the doctor says of one thing.
+//! A finding of the doctor about one object.
 
 use std::fmt;
 
@@ -29,13 +29,13 @@ impl fmt::Display for Level {
 /// The result of one check.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Finding {
-    /// What was looked at, for example `port p0: queues`.
+    /// The examined object, for example `port p0: queues`.
     pub check: String,
     /// How bad it is.
     pub level: Level,
-    /// What was found, and why it matters where it is not fine.
+    /// The finding, and why it matters if it is not fine.
     pub found: String,
-    /// What to do; empty where nothing is to be done.
+    /// The remedy; empty if none is needed.
     pub cure: String,
 }
 
@@ -64,7 +64,8 @@ impl Finding {
         }
     }
 
-    /// It stands in the way.
+    /// Returns a failed finding: the node does not start, does not work as configured, or loses
+    /// frames.
     pub fn failed(
         check: impl Into<String>,
         found: impl Into<String>,

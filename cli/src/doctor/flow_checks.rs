@@ -1,4 +1,4 @@
-//! What moves through a node that runs, and what stands still: pipes whose application does not go on, and frames for nobody.
+//! Traffic of a running node: finds pipes whose application stalls, and frames without a receiver.
 
 use std::time::Duration;
 
@@ -12,13 +12,14 @@ use super::{
     finding::Finding,
 };
 
-/// Causes of drops at a port of frames that nobody wanted.
-const FOR_NOBODY: [&str; 2] = ["no_pipe", "steered_to_drop"];
+/// Causes of drops at a port of frames without a receiver.
+const UNCLAIMED_CAUSES: [&str; 2] = ["no_pipe", "steered_to_drop"];
 
-/// Cause of drops at a pipe that has no room.
-const NO_ROOM: &str = "full";
+/// Cause of drops at a pipe without space.
+const FULL_CAUSE: &str = "full";
 
-/// Causes of drops at a port that have their own line, are a pipe's, or are as somebody wanted.
+/// Causes of drops at a port that are reported on their own line, belong to a pipe, or are
+/// intended.
 const NO_LOSS: [&str; 6] = [
     "no_pipe",
     "steered_to_drop",
@@ -28,7 +29,7 @@ const NO_LOSS: [&str; 6] = [
     "fault_injected",
 ];
 
-/// What there is to tell of pipes. One line for all that are well.
+/// Returns the findings for pipes. All healthy pipes share one line.
 pub fn pipes(running: &Running) -> Vec<Finding> {
     let findings: Vec<Finding> = running
         .after
@@ -55,19 +56,19 @@ pub fn pipes(running: &Running) -> Vec<Finding> {
     findings
 }
 
-/// What became of a pipe between the two looks.
+/// The changes of a pipe between the two queries.
 struct Moved {
     /// Whether the application took something.
     taken: bool,
     /// Whether the lane took something.
     sent: bool,
-    /// Frames that found no room.
+    /// Frames for which there was no space.
     lost: u64,
 }
 
 impl Moved {
     fn of(before: &PipeStatus, after: &PipeStatus) -> Self {
-        let lost = |pipe: &PipeStatus| pipe.drops.get(NO_ROOM).copied().unwrap_or(0);
+        let lost = |pipe: &PipeStatus| pipe.drops.get(FULL_CAUSE).copied().unwrap_or(0);
         Self {
             taken: after.head_updates != before.head_updates
                 || after.used_bytes < before.used_bytes,
@@ -77,7 +78,7 @@ impl Moved {
     }
 }
 
-/// Whose pipe it is, for people.
+/// Describes the owner of a pipe.
 fn owner(pipe: &PipeStatus, application: Option<&Application>) -> String {
     let session = pipe.session;
     match application {
@@ -90,7 +91,7 @@ fn owner(pipe: &PipeStatus, application: Option<&Application>) -> String {
     }
 }
 
-/// An application that does not take what it is shown.
+/// Returns a finding if an application does not consume its frames.
 fn consumer(
     pipe: &PipeStatus,
     moved: &Moved,
@@ -116,11 +117,12 @@ fn consumer(
     let cure = match (stopped, application) {
         (Some(it), _) => format!("kill -CONT {}", it.pid),
         (None, Some(it)) => format!(
-            "see what process {} waits for (`cat /proc/{}/stack`, `gdb -p {}`), or end it: kill {}",
+            "check what process {} waits for (`cat /proc/{}/stack`, `gdb -p {}`), or stop it: kill \
+             {}",
             it.pid, it.pid, it.pid, it.pid
         ),
         (None, None) => {
-            "covalent events says which process it is; end it, and it is taken back".to_owned()
+            "`covalent events` shows its process; if that exits, the pipe is reclaimed".to_owned()
         }
     };
     // Until its pipe is full nothing is lost.
@@ -131,7 +133,7 @@ fn consumer(
     })
 }
 
-/// A lane that does not take what it is given.
+/// Returns a finding if a lane does not consume the frames of an application.
 fn producer(
     pipe: &PipeStatus,
     moved: &Moved,
@@ -147,11 +149,12 @@ fn producer(
             pipe.used_bytes,
             owner(pipe, application)
         ),
-        "its port has no carrier, or no room: `covalent status` shows which (carrier, tx room), `ip link` the interface",
+        "its port has no carrier, or no room: `covalent status` shows which (carrier, tx room), \
+         `ip link` the interface",
     ))
 }
 
-/// What was dropped of frames that nobody wanted.
+/// Returns the drops of frames without a receiver.
 pub fn misses(running: &Running) -> Vec<Finding> {
     running
         .after
@@ -168,7 +171,7 @@ pub fn misses(running: &Running) -> Vec<Finding> {
         .collect()
 }
 
-/// What a port itself lost, on the way in before anybody could know for which pipe, or on the way out.
+/// Returns the losses at a port itself: on receive before the pipe was known, or on transmit.
 pub fn losses(running: &Running) -> Vec<Finding> {
     let ports = running.after.ports.iter();
     ports
@@ -206,14 +209,16 @@ fn losses_of(before: &PortStatus, after: &PortStatus, between: Duration) -> Find
             named.join(", "),
             between.as_millis()
         ),
-        "rx_ring_full: bursts are larger than the port's rings: a larger ring_slots, an application that sends fewer frames ahead, a core of its own for the lane; others: docs/metrics.md, covalent_port_dropped_packets_total",
+        "rx_ring_full: bursts are larger than the port's rings; use a larger ring_slots, an \
+         application that sends fewer frames ahead, or a dedicated core for the lane; other \
+         causes: docs/metrics.md, covalent_port_dropped_packets_total",
     )
 }
 
 fn misses_of(before: &PortStatus, after: &PortStatus, between: Duration) -> Finding {
-    let check = format!("port {}: frames for nobody", after.name);
+    let check = format!("port {}: unmatched frames", after.name);
     let count = |port: &PortStatus| -> u64 {
-        let causes = FOR_NOBODY.iter();
+        let causes = UNCLAIMED_CAUSES.iter();
         causes.filter_map(|cause| port.drops.get(*cause)).sum()
     };
     let lost = count(after).saturating_sub(count(before));
@@ -228,10 +233,12 @@ fn misses_of(before: &PortStatus, after: &PortStatus, between: Duration) -> Find
     Finding::warning(
         check,
         format!(
-            "{lost} dropped within {} ms ({so_far}): no pipe is bound to them, and a rule or dataplane.miss gives them to the dataplane",
+            "{lost} dropped within {} ms ({so_far}): no pipe is bound to them, and a rule or \
+             dataplane.miss gives them to the dataplane",
             between.as_millis()
         ),
-        "covalent steer list shows the rules; dataplane.miss = \"kernel\" or a [[steer]] with action = \"kernel\" gives them to the kernel, then: covalent reload",
+        "covalent steer list shows the rules; dataplane.miss = \"kernel\" or a [[steer]] with \
+         action = \"kernel\" gives them to the kernel, then: covalent reload",
     )
 }
 
@@ -284,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn an_application_that_takes_nothing_is_named_with_what_ails_it() {
+    fn an_application_that_receives_nothing_is_named_with_its_state() {
         let stuck = |kind, state| pipes(&running(kind, state, |_, _| {})).remove(0);
         let stopped = stuck(PipeKind::Rx, ProcessState::Stopped);
         assert_eq!(stopped.level, Level::Failed);
@@ -300,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn who_takes_a_little_or_has_room_is_well() {
+    fn an_application_that_receives_a_little_or_has_space_is_fine() {
         let level = |state, change: fn(&mut PipeStatus, &mut PipeStatus)| {
             pipes(&running(PipeKind::Rx, state, change)).remove(0).level
         };
@@ -321,13 +328,13 @@ mod tests {
         );
         let loses = |before: &mut PipeStatus, after: &mut PipeStatus| {
             (before.used_bytes, after.used_bytes) = (100, 100);
-            after.drops.insert(NO_ROOM.into(), 5);
+            after.drops.insert(FULL_CAUSE.into(), 5);
         };
         assert_eq!(level(alive, loses), Level::Failed);
     }
 
     #[test]
-    fn what_waits_to_be_sent_and_is_not_taken_is_told() {
+    fn packets_that_wait_to_be_sent_are_reported() {
         let finding = |change: fn(&mut PipeStatus, &mut PipeStatus)| {
             pipes(&running(PipeKind::Tx, ProcessState::Alive, change)).remove(0)
         };
@@ -337,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_port_lost_before_any_pipe_is_told_with_its_cause() {
+    fn losses_of_a_port_before_any_pipe_are_reported_with_their_cause() {
         let mut running = samples::running();
         assert_eq!(losses(&running)[0].level, Level::Fine);
         for (status, count) in [(&mut running.before, 5), (&mut running.after, 7)] {
@@ -345,28 +352,28 @@ mod tests {
             drops.insert("rx_ring_full".into(), count);
             drops.insert("no_pipe".into(), 99);
         }
-        let told = &losses(&running)[0];
+        let judged = &losses(&running)[0];
         assert!(
-            told.level == Level::Warning
-                && told
+            judged.level == Level::Warning
+                && judged
                     .found
                     .starts_with("7 as rx_ring_full so far, 2 of them within"),
-            "{told:?}"
+            "{judged:?}"
         );
     }
 
     #[test]
-    fn frames_for_nobody_are_told_while_they_come() {
+    fn unclaimed_frames_are_reported_while_they_arrive() {
         let mut running = samples::running();
         assert_eq!(misses(&running)[0].level, Level::Fine);
         *running.after.ports[0]
             .drops
             .entry("no_pipe".into())
             .or_default() += 9;
-        let told = &misses(&running)[0];
+        let judged = &misses(&running)[0];
         assert!(
-            told.level == Level::Warning && told.found.starts_with("9 dropped within"),
-            "{told:?}"
+            judged.level == Level::Warning && judged.found.starts_with("9 dropped within"),
+            "{judged:?}"
         );
     }
 }

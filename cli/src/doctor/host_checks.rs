@@ -4,11 +4,13 @@ use covalent_api::config::{Config, PortKind, packet_memory_bytes};
 
 use super::{facts::Machine, finding::Finding, memory_checks::queues_bytes};
 
-/// The oldest kernel with everything that is used: XDP programs attached as BPF links (5.9), BPF memory counted to the control
-/// group instead of RLIMIT_MEMLOCK (5.11), AF_XDP that prefers busy polling (5.11).
+/// The oldest kernel with all used features: XDP programs attached as BPF links (5.9), BPF memory
+/// charged to the control group instead of RLIMIT_MEMLOCK (5.11), preferred busy polling of AF_XDP
+/// (5.11).
 const KERNEL_MIN: (u32, u32) = (5, 11);
 
-/// Capabilities that `covalentd` starts with, by number (`capabilities(7)`), and what each is for.
+/// Capabilities that `covalentd` starts with, by number (`capabilities(7)`), and the purpose of
+/// each.
 const CAPABILITIES: [(u8, &str, &str); 6] = [
     (12, "CAP_NET_ADMIN", "to attach an XDP program"),
     (13, "CAP_NET_RAW", "to open AF_XDP sockets"),
@@ -29,7 +31,8 @@ const IN_SYS_ADMIN: [u8; 2] = [38, 39];
 /// Descriptors in each ring of a port with default settings.
 const DEFAULT_RING_SLOTS: u32 = 2048;
 
-/// Whether the configuration has a port that needs AF_XDP. Without a configuration the doctor looks at everything.
+/// Returns whether the configuration has a port that needs AF_XDP. Without a configuration, the
+/// doctor checks everything.
 fn wants_af_xdp(config: Option<&Config>) -> bool {
     config.is_none_or(|config| {
         config
@@ -39,7 +42,8 @@ fn wants_af_xdp(config: Option<&Config>) -> bool {
     })
 }
 
-/// Capabilities of the process that asks: those that `covalentd` would have if it were started from here.
+/// Checks the capabilities of the calling process: those that `covalentd` would have if it were
+/// started from here.
 pub fn privilege(machine: &Machine, config: Option<&Config>) -> Finding {
     const CHECK: &str = "privilege";
     if !wants_af_xdp(config) {
@@ -59,7 +63,8 @@ pub fn privilege(machine: &Machine, config: Option<&Config>) -> Finding {
     Finding::failed(
         CHECK,
         format!("this user lacks {}", missing.join(", ")),
-        "run as root (sudo covalent …), start the systemd unit, or use a `cable` port, which needs no privilege",
+        "run as root (sudo covalent …), start the systemd unit, or use a `cable` port, which needs \
+         no privilege",
     )
 }
 
@@ -88,7 +93,8 @@ pub fn locked_memory(machine: &Machine, config: Option<&Config>) -> Finding {
                 limit / 1024,
                 needed / 1024
             ),
-            "ulimit -l unlimited as root, `LimitMEMLOCK=infinity` in the unit, or give covalentd CAP_IPC_LOCK",
+            "ulimit -l unlimited as root, `LimitMEMLOCK=infinity` in the unit, or give covalentd \
+             CAP_IPC_LOCK",
         ),
     }
 }
@@ -109,7 +115,8 @@ pub fn descriptors(machine: &Machine, _: Option<&Config>) -> Finding {
     Finding::warning(
         CHECK,
         format!(
-            "{most} at most for a process (RLIMIT_NOFILE), and each pipe takes some: applications are refused when they are used up"
+            "{most} at most for a process (RLIMIT_NOFILE), and each pipe takes some: applications \
+             are refused when they are used up"
         ),
         format!("ulimit -Hn {DESCRIPTORS} as root, or `LimitNOFILE={DESCRIPTORS}` in the unit"),
     )
@@ -172,7 +179,7 @@ mod tests {
     };
 
     #[test]
-    fn a_user_without_capabilities_is_told_which_are_missing_and_that_a_cable_needs_none() {
+    fn missing_capabilities_are_named_and_a_cable_needs_none() {
         let machine = Machine {
             capabilities: 1 << 12,
             ..samples::machine()
@@ -254,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn few_descriptors_are_told() {
+    fn few_descriptors_are_reported() {
         let few = Machine {
             descriptors_max: 256,
             ..samples::machine()

@@ -1,10 +1,10 @@
-//! Whether journals come to the disk.
+//! Checks whether journals reach the disk.
 
 use covalent_api::status::LaneStatus;
 
 use super::{facts::Running, finding::Finding};
 
-/// What there is to tell of the journal of each lane that keeps one.
+/// Returns the findings for the journal of each lane that keeps one.
 pub fn lanes(running: &Running) -> Vec<Finding> {
     let (before, after) = (&running.before.lanes, &running.after.lanes);
     let pairs = before.iter().zip(after);
@@ -21,7 +21,7 @@ fn lane(before: &LaneStatus, after: &LaneStatus, running: &Running) -> Option<Fi
         return Some(Finding::failed(
             check,
             failure.clone(),
-            "mend what it names, then restart the daemon, which replays what was acknowledged",
+            "fix what it names, then restart the daemon, which replays what was acknowledged",
         ));
     }
     let waited = before.appended > before.durable;
@@ -31,15 +31,17 @@ fn lane(before: &LaneStatus, after: &LaneStatus, running: &Running) -> Option<Fi
         return Some(Finding::warning(
             check,
             format!(
-                "{records} records wait for the disk, and none came to it for {between:?}: durable verbs are not answered meanwhile"
+                "{records} records wait for the disk, and none reached it within {between:?}: \
+                 durable verbs are not answered meanwhile"
             ),
-            "look for a frozen file system (fsfreeze -u thaws it) or a device that stands still below journal.directory",
+            "look for a frozen file system (fsfreeze -u thaws it) or a device that stands still \
+             below journal.directory",
         ));
     }
     let records = after.durable.saturating_sub(before.durable);
     Some(Finding::fine(
         check,
-        format!("{records} records came to the disk meanwhile"),
+        format!("{records} records reached the disk meanwhile"),
     ))
 }
 
@@ -67,7 +69,7 @@ mod tests {
     }
 
     #[test]
-    fn a_journal_is_slow_when_records_wait_and_none_comes_to_the_disk() {
+    fn a_journal_is_slow_if_records_wait_and_none_reaches_the_disk() {
         for (before, after, level) in [
             ([7, 7], [7, 7], Level::Fine),
             ([7, 7], [9, 7], Level::Fine),
@@ -84,13 +86,13 @@ mod tests {
     }
 
     #[test]
-    fn a_journal_that_has_failed_is_told_with_its_reason() {
+    fn a_failed_journal_is_reported_with_its_reason() {
         let failed = judged([9, 7], [9, 7], Some("file x: torn"));
         assert!(failed.level == Level::Failed && failed.found == "file x: torn");
     }
 
     #[test]
-    fn a_lane_without_a_journal_is_not_spoken_of() {
+    fn a_lane_without_a_journal_has_no_finding() {
         let mut running = samples::running();
         running.after.lanes[0].journal = None;
         assert!(

@@ -1,4 +1,5 @@
-//! Links of the node, if it runs: those that do not come up although somebody answers, and nodes that share a name.
+//! Links of a running node: finds links that do not come up although the neighbor replies, and
+//! nodes that share a name.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +7,7 @@ use covalent_api::status::{LinkStatus, NodeStatus};
 
 use super::finding::Finding;
 
-/// Causes of what is refused to a neighbor beyond its share, and what that is.
+/// Causes of refusals to a neighbor beyond its quota, and the refused objects.
 const QUOTAS: [(&str, &str); 4] = [
     ("quota_roots", "announcements of nodes"),
     ("quota_transits", "paths through this node"),
@@ -14,7 +15,8 @@ const QUOTAS: [(&str, &str); 4] = [
     ("quota_relays", "questions to pass on"),
 ];
 
-/// What keeps each of them from coming up. Links that are only down, or to which nobody answers, are no finding.
+/// Returns why links do not come up. A link that is only down, or whose neighbor does not reply, is
+/// no finding.
 pub fn links(status: &NodeStatus) -> Vec<Finding> {
     let refused = status.links.iter().filter_map(|link| {
         let refusal = link.refusal.as_ref()?;
@@ -25,7 +27,7 @@ pub fn links(status: &NodeStatus) -> Vec<Finding> {
     refused.chain(greedy).collect()
 }
 
-/// What the neighbour at a link asked for beyond its share, since the daemon started.
+/// Returns the neighbor's requests beyond its quota since the daemon started.
 fn beyond_its_share(link: &LinkStatus) -> Option<Finding> {
     let counts = QUOTAS.map(|(cause, what)| (link.drops.get(cause).copied().unwrap_or(0), what));
     let refused = counts.iter().filter(|(count, _)| *count > 0);
@@ -39,27 +41,29 @@ fn beyond_its_share(link: &LinkStatus) -> Option<Finding> {
     Some(Finding::warning(
         format!("link {}: share", link.port),
         format!(
-            "{name} asked for more than its share; refused: {}",
+            "{name} requested more than its share; refused: {}",
             refused.join(", ")
         ),
-        "set `fabric.roots_max` to twice the number of nodes, and `fabric.transits` and `fabric.paths` higher (questions have no key, and may pass); if it goes on, find out which node \
-         behind this cable announces nodes that do not exist (`covalent status --nodes`), and pull its cable",
+        "set `fabric.roots_max` to twice the number of nodes, and `fabric.transits` and \
+         `fabric.paths` higher (queries have no key, and may pass); if it continues, find the node \
+         behind this cable that announces nodes that do not exist (`covalent status --nodes`), and \
+         disconnect its cable",
     ))
 }
 
-/// The last bits of an address tell lanes of one node apart.
+/// The low bits of an address distinguish the lanes of one node.
 const LANE_BITS: u64 = 0xff;
 
 /// Other nodes of which one has the name of another, or of this node.
 pub fn names(status: &NodeStatus) -> Vec<Finding> {
     let own = (Some(status.node.as_str()), status.guid);
-    let neighbours = status
+    let neighbors = status
         .links
         .iter()
         .filter_map(|link| Some((link.peer_name.as_deref(), link.peer?)));
     let far = status.nodes.iter().map(|it| (it.name.as_deref(), it.guid));
     let mut holders: BTreeMap<&str, Vec<u64>> = BTreeMap::new();
-    for (name, guid) in [own].into_iter().chain(neighbours).chain(far) {
+    for (name, guid) in [own].into_iter().chain(neighbors).chain(far) {
         let Some(name) = name else { continue };
         let node = guid.bits() & !LANE_BITS;
         let known = holders.entry(name).or_default();
@@ -73,8 +77,14 @@ pub fn names(status: &NodeStatus) -> Vec<Finding> {
             let nodes: Vec<String> = nodes.iter().map(|node| format!("{node:016x}")).collect();
             Finding::warning(
                 format!("name {name}"),
-                format!("{} nodes have it ({}): whoever names it cannot tell which one is meant", nodes.len(), nodes.join(", ")),
-                "another node.name in the file of all but one of them, then restart covalentd there",
+                format!(
+                    "{} nodes have it ({}), so a reference by this name is \
+                         ambiguous",
+                    nodes.len(),
+                    nodes.join(", ")
+                ),
+                "another node.name in the file of all but one of them, then restart covalentd \
+                 there",
             )
         })
         .collect();
@@ -94,7 +104,7 @@ mod tests {
     };
 
     #[test]
-    fn a_neighbor_that_takes_more_than_its_share_is_named_with_what_was_refused() {
+    fn a_neighbor_above_its_quota_is_named_with_the_refusals() {
         let mut status = samples::running().after;
         status.links.truncate(1);
         let link = &mut status.links[0];
@@ -102,14 +112,14 @@ mod tests {
         link.drops.insert("quota_roots".into(), 0);
         assert_eq!(links(&status), []);
         status.links[0].drops.insert("quota_roots".into(), 7);
-        let told = links(&status);
-        assert_eq!((told.len(), told[0].level), (1, Level::Warning));
-        let expected = "b asked for more than its share; refused: 7 announcements of nodes";
-        assert_eq!(told[0].found, expected);
+        let judged = links(&status);
+        assert_eq!((judged.len(), judged[0].level), (1, Level::Warning));
+        let expected = "b requested more than its share; refused: 7 announcements of nodes";
+        assert_eq!(judged[0].found, expected);
     }
 
     #[test]
-    fn two_nodes_of_one_name_are_told_and_two_lanes_of_one_node_are_not() {
+    fn two_nodes_of_one_name_are_reported_and_two_lanes_of_one_node_not() {
         let mut status = samples::running().after;
         status.nodes.clear();
         let guid = |bits| Guid::new(bits).expect("not zero");
@@ -124,10 +134,10 @@ mod tests {
         status.links[1].peer = Some(guid(0x300));
         assert_eq!(names(&status)[0].check, "name b");
         status.links[1].peer_name = Some("a".into());
-        let told = &names(&status)[0];
+        let judged = &names(&status)[0];
         assert!(
-            told.check == "name a" && told.level == Level::Warning,
-            "{told:?}"
+            judged.check == "name a" && judged.level == Level::Warning,
+            "{judged:?}"
         );
     }
 }

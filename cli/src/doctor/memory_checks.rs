@@ -7,7 +7,8 @@ use super::{facts::Machine, finding::Finding};
 /// Size of a huge page, in bytes.
 const HUGE_PAGE_BYTES: u64 = 2 << 20;
 
-/// Packet memory of each queue of every AF_XDP port, in bytes; a port that uses all queues counts with one.
+/// Returns the packet memory of each queue of every AF_XDP port, in bytes. A port that uses all
+/// queues counts with one.
 pub fn queues_bytes(config: &Config) -> impl Iterator<Item = u64> {
     config.port.iter().flat_map(|port| {
         let (queues, ring_slots) = match port.kind {
@@ -27,13 +28,14 @@ fn huge_pages_needed(config: &Config) -> u64 {
         .sum()
 }
 
-/// Huge pages against the policy: 2 MiB ones, or 4 KiB ones where those are few. Pages of 1 GiB are never used.
+/// Checks huge pages against the policy: 2 MiB pages, or 4 KiB pages if those are too few. Pages of
+/// 1 GiB are never used.
 pub fn huge_pages(machine: &Machine, config: Option<&Config>) -> Finding {
     const CHECK: &str = "huge pages";
     let free = machine.huge_pages_free;
     let policy = config.map_or(HugePages::Auto, |config| config.dataplane.huge_pages);
     let needed = config.map_or(1, huge_pages_needed);
-    // Room for pipes too.
+    // Includes space for pipes.
     let reserve = needed.max(1).next_power_of_two().max(256);
     let cure = format!(
         "sysctl -w vm.nr_hugepages={reserve} ({} MiB; in /etc/sysctl.d/ to keep it)",
@@ -45,7 +47,7 @@ pub fn huge_pages(machine: &Machine, config: Option<&Config>) -> Finding {
     };
     let found = format!("{free} free pages of 2 MiB, {needed} needed{giant}");
     match policy {
-        HugePages::Never => Finding::fine(CHECK, "not wanted: 4 KiB pages are used"),
+        HugePages::Never => Finding::fine(CHECK, "disabled: 4 KiB pages are used"),
         HugePages::Auto | HugePages::Require if free >= needed => {
             Finding::fine(CHECK, format!("{found}: 2 MiB pages are used"))
         }
@@ -57,22 +59,23 @@ pub fn huge_pages(machine: &Machine, config: Option<&Config>) -> Finding {
         HugePages::Auto => Finding::warning(
             CHECK,
             format!("{found}: 4 KiB pages are used, which costs TLB misses with large rings"),
-            format!("{cure}, or huge_pages = \"never\" to say that it is meant so"),
+            format!("{cure}, or set huge_pages = \"never\" if this is intended"),
         ),
     }
 }
 
-/// Memory for packets. It is taken when ports are opened, and that of pipes when those are opened: what is not there is an error then, never a SIGBUS
-/// later. It does not lie in /dev/shm, so that one may be full.
+/// Checks the memory for packets. Ports and pipes allocate their memory when they are opened, so a
+/// lack of memory is an error then, never a SIGBUS later. The memory is not in /dev/shm, so a full
+/// /dev/shm does not matter.
 pub fn memory(machine: &Machine, config: Option<&Config>) -> Finding {
     const CHECK: &str = "memory";
     let needed: u64 = config.map_or(0, |config| queues_bytes(config).sum());
     match machine.available_bytes {
-        None => Finding::fine(CHECK, "the kernel does not tell how much can be had"),
+        None => Finding::fine(CHECK, "the kernel does not report the available memory"),
         Some(free) if free >= needed => Finding::fine(
             CHECK,
             format!(
-                "{} MiB can be had, {} MiB needed for packets; /dev/shm is not used",
+                "{} MiB available, {} MiB needed for packets; /dev/shm is not used",
                 free >> 20,
                 needed >> 20
             ),
@@ -80,11 +83,12 @@ pub fn memory(machine: &Machine, config: Option<&Config>) -> Finding {
         Some(free) => Finding::failed(
             CHECK,
             format!(
-                "{} MiB can be had, but packet memory takes {} MiB",
+                "{} MiB available, but packet memory takes {} MiB",
                 free >> 20,
                 needed >> 20
             ),
-            "smaller `ring_slots`, fewer `queues`, or end what takes the memory (ps --sort=-rss -eo rss,pid,comm | head)",
+            "smaller `ring_slots`, fewer `queues`, or stop the programs that use the memory (ps \
+             --sort=-rss -eo rss,pid,comm | head)",
         ),
     }
 }
@@ -97,7 +101,7 @@ mod tests {
     };
 
     #[test]
-    fn too_few_huge_pages_are_as_bad_as_the_policy_says() {
+    fn the_policy_sets_the_level_of_too_few_huge_pages() {
         // Two queues with rings of 2048 slots: 9.25 and 4.75 MiB.
         let mut config = samples::af_xdp_config();
         let level = |config: &Config, huge_pages_free| {
@@ -123,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn the_cure_reserves_what_is_needed_and_pages_that_are_no_use_are_told_so() {
+    fn the_cure_reserves_the_needed_pages_and_useless_ones_are_named() {
         let mut config = samples::af_xdp_config();
         let PortKind::AfXdp {
             queues, ring_slots, ..

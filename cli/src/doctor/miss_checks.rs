@@ -1,4 +1,4 @@
-//! Whether an interface that the kernel uses keeps what the kernel needs.
+//! Checks whether an interface that the kernel uses still passes the kernel its frames.
 
 use covalent_api::{
     config::Config,
@@ -7,10 +7,11 @@ use covalent_api::{
 
 use super::{facts::NamedInterface, finding::Finding};
 
-/// What becomes of frames on the interface of a port that neither an application nor a rule names.
+/// Reports the destination of frames on a port's interface that neither an application nor a rule
+/// names.
 pub fn port(config: &Config, named: &NamedInterface) -> Option<Finding> {
     named.found.as_ref()?;
-    let check = format!("port {}: frames for nobody go to", named.port);
+    let check = format!("port {}: unmatched frames go to", named.port);
     let any = config
         .steer
         .iter()
@@ -22,15 +23,15 @@ pub fn port(config: &Config, named: &NamedInterface) -> Option<Finding> {
     };
     let word = match action {
         Action::Kernel => return Some(Finding::fine(check, "the kernel")),
-        Action::Dataplane => "the dataplane, which drops what no pipe is bound to",
-        Action::Drop => "nobody: they are dropped",
+        Action::Dataplane => "the dataplane, which drops frames that no pipe is bound to",
+        Action::Drop => "nowhere: they are dropped",
     };
     let kept = config
         .steer
         .iter()
         .filter(|rule| rule.action == Action::Kernel)
         .count();
-    // Who keeps something for the kernel has thought of it.
+    // A configuration that keeps any frame for the kernel counts as deliberate.
     if named.addresses.is_empty() || kept > 0 {
         return Some(Finding::fine(
             check,
@@ -40,11 +41,13 @@ pub fn port(config: &Config, named: &NamedInterface) -> Option<Finding> {
     Some(Finding::warning(
         check,
         format!(
-            "{word} ({key}), but {} has the kernel's address {}: ARP, ssh and everything else over it is cut off",
+            "{word} ({key}), but {} has the kernel's address {}: ARP, ssh and everything else over \
+             it is cut off",
             named.interface,
             named.addresses.join(", ")
         ),
-        "dataplane.miss = \"kernel\", or a [[steer]] with action = \"kernel\" for each thing that the kernel needs",
+        "dataplane.miss = \"kernel\", or a [[steer]] with action = \"kernel\" for each thing that \
+         the kernel needs",
     ))
 }
 
@@ -62,16 +65,16 @@ mod tests {
         let mut config = samples::af_xdp_config();
         let mut named = samples::interface();
         let level =
-            |config: &Config, named: &NamedInterface| port(config, named).expect("told").level;
+            |config: &Config, named: &NamedInterface| port(config, named).expect("reported").level;
         named.addresses = vec!["192.0.2.1/24".into()];
         assert_eq!(level(&config, &named), Level::Fine);
         for action in [Action::Drop, Action::Dataplane] {
             config.dataplane.miss = action;
-            let told = port(&config, &named).expect("told");
-            assert_eq!(told.level, Level::Warning);
+            let judged = port(&config, &named).expect("reported");
+            assert_eq!(judged.level, Level::Warning);
             assert!(
-                told.found.contains("192.0.2.1/24") && told.found.contains("eth1"),
-                "{told:?}"
+                judged.found.contains("192.0.2.1/24") && judged.found.contains("eth1"),
+                "{judged:?}"
             );
         }
         let bare = NamedInterface {
@@ -87,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rule_for_everything_goes_before_the_key() {
+    fn a_rule_for_all_frames_takes_precedence_over_the_key() {
         let mut config = samples::af_xdp_config();
         let mut named = samples::interface();
         named.addresses = vec!["192.0.2.1/24".into()];
@@ -95,10 +98,10 @@ mod tests {
             matches: Match::Any,
             action: Action::Drop,
         }];
-        let told = port(&config, &named).expect("told");
+        let judged = port(&config, &named).expect("reported");
         assert!(
-            told.level == Level::Warning && told.found.contains("[[steer]]"),
-            "{told:?}"
+            judged.level == Level::Warning && judged.found.contains("[[steer]]"),
+            "{judged:?}"
         );
     }
 }

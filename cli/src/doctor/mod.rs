@@ -1,4 +1,4 @@
-//! `covalent doctor`: what stands in the way, why, and what to do.
+//! `covalent doctor`: reports each problem, its cause and its remedy.
 
 mod core_checks;
 mod driver;
@@ -87,7 +87,7 @@ fn examine(file: Option<&Path>) -> Result<Vec<Finding>> {
         true => Daemon::Absent,
         false => running::daemon(&config),
     };
-    let starter = Starter::new(file, named.units.look_after_the_node);
+    let starter = Starter::new(file, named.units.manage_the_node);
     let mut findings = of_machine(&machine, Some(&config), &daemon);
     findings.extend(of_config(&machine, &named, &config, &daemon));
     let control_answers = running::control_answers(&config);
@@ -120,7 +120,8 @@ fn of_kernel(machine: &Machine, config: Option<&Config>) -> Vec<Finding> {
 
 fn of_machine(machine: &Machine, config: Option<&Config>, daemon: &Daemon) -> Vec<Finding> {
     let mut findings = of_kernel(machine, config);
-    // Who runs already has what it needed to start: what the user who asks here lacks says nothing of it.
+    // A running daemon already had its resources to start. The limits of the calling user do not
+    // apply to it.
     if !daemon.is_there() {
         findings.extend([
             host_checks::privilege(machine, config),

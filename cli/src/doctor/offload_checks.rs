@@ -1,4 +1,4 @@
-//! What a NIC or the other end of a veth does to frames before a port has them.
+//! Changes that a NIC or the other end of a veth makes to frames before a port receives them.
 
 use covalent_api::{config::Config, rule::Match};
 
@@ -17,7 +17,7 @@ const LEAVES_CHECKSUMS: [&str; 3] = [
     "tx-checksum-ipv6",
 ];
 
-/// What there is to tell; one line if all is well.
+/// Returns the findings; one line if all is well.
 pub fn offloads(config: &Config, named: &NamedInterface) -> Vec<Finding> {
     if named.found.is_none() {
         return Vec::new();
@@ -29,12 +29,15 @@ pub fn offloads(config: &Config, named: &NamedInterface) -> Vec<Finding> {
         if named.nic.has(feature) {
             findings.push(Finding::warning(
                 check.clone(),
-                format!("{name} joins frames ({feature}): pipes see frames that never were on the cable, or the driver refuses XDP"),
+                format!(
+                    "{name} joins frames ({feature}): pipes see frames that never were on the \
+                    cable, or the driver refuses XDP"
+                ),
                 format!("ethtool -K {name} {switch} off"),
             ));
         }
     }
-    // Between the ends of a virtual cable tags stay in the frame, whatever the setting.
+    // Between the ends of a veth, tags stay in the frame, whatever the setting.
     if named.nic.has(TAKES_TAGS_OFF) && named.driver.as_deref() != Some("veth") {
         let wanted = config
             .steer
@@ -47,7 +50,10 @@ pub fn offloads(config: &Config, named: &NamedInterface) -> Vec<Finding> {
         };
         findings.push(Finding::warning(
             check.clone(),
-            format!("{name} takes VLAN tags off frames: pipes get them without, and no `vlan` rule finds them{missed}"),
+            format!(
+                "{name} takes VLAN tags off frames: pipes get them without, and no `vlan` rule \
+                finds them{missed}"
+            ),
             format!("ethtool -K {name} rxvlan off"),
         ));
     }
@@ -57,7 +63,10 @@ pub fn offloads(config: &Config, named: &NamedInterface) -> Vec<Finding> {
         let end = &end.interface;
         findings.push(Finding::warning(
             check.clone(),
-            format!("{end}, the other end of {name}, leaves checksums to hardware that a veth does not have: what the kernel sends there arrives with wrong ones"),
+            format!(
+                "{end}, the other end of {name}, leaves checksums to hardware that a veth does \
+                     not have: frames that the kernel sends there arrive with wrong ones"
+            ),
             format!("ethtool -K {end} tx off"),
         ));
     }
@@ -88,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_nic_does_to_frames_is_told_with_its_switch() {
+    fn offloads_of_a_nic_are_reported_with_their_switches() {
         let mut named = samples::interface();
         assert_eq!(
             offloads(&samples::af_xdp_config(), &named)[0].level,
@@ -114,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn checksums_that_a_veth_does_not_fill_are_told_where_its_other_end_is_seen() {
+    fn unfilled_checksums_of_a_veth_are_reported_if_its_peer_is_visible() {
         let mut named = samples::interface();
         named.driver = Some("veth".into());
         named.other_end = Some(OtherEnd {

@@ -1,11 +1,11 @@
-//! Directories that a node writes to, and what was left in them.
+//! Directories that a node writes to, and leftovers in them.
 
 use super::{
     facts::{Place, places::PlaceFound},
     finding::Finding,
 };
 
-/// Whether a directory can be written to, and has room.
+/// Checks whether a directory is writable and has space.
 pub fn place(place: &Place) -> Finding {
     let check = place.key.to_owned();
     let Place { key, path, .. } = place;
@@ -41,7 +41,8 @@ pub fn place(place: &Place) -> Finding {
                 place.needed_bytes.div_ceil(1024)
             ),
             format!(
-                "df -h {nearest} shows it, du -xsh {nearest}/* what fills it; or name another directory in {key}"
+                "df -h {nearest} shows it, du -xsh {nearest}/* shows the largest directories; or \
+                 name another directory in {key}"
             ),
         ),
         PlaceFound::Directory {
@@ -65,10 +66,11 @@ pub fn set_aside(files: &[String]) -> Option<Finding> {
     Some(Finding::warning(
         "journal loss".to_owned(),
         format!(
-            "a journal had lost what was acknowledged, and a start has accepted that: {} files were set aside, {first} first",
+            "a journal had lost acknowledged records, and a start has accepted that: {} files were \
+             set aside, {first} first",
             files.len()
         ),
-        "compare what other nodes know; remove the files when nobody needs them",
+        "compare with the data of other nodes; remove the files when they are no longer needed",
     ))
 }
 
@@ -76,7 +78,8 @@ pub fn set_aside(files: &[String]) -> Option<Finding> {
 pub fn record(path: impl std::fmt::Display) -> Finding {
     Finding::warning(
         format!("record {path}"),
-        "its process is gone and nobody said `covalent down`: it was killed. Its shared memory went with it",
+        "its process is gone without `covalent down`: it was killed. Its shared memory was freed \
+         with it",
         "nothing: the next `covalent up` replaces it, `covalent down` removes it",
     )
 }
@@ -107,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn a_directory_must_be_writable_and_have_room() {
+    fn a_directory_must_be_writable_and_have_space() {
         assert_eq!(finding(Ok(()), 4096, None).level, Level::Fine);
         assert_eq!(finding(Ok(()), 4096, Some(1)).level, Level::Fine);
         let full = finding(Ok(()), 4095, Some(1));

@@ -17,7 +17,7 @@ use crate::netlink::Interface;
 /// The daemon's program name: an XDP program that it holds is its own.
 const DAEMON: &str = "covalentd";
 
-/// Every check of one AF_XDP port. A port whose interface does not exist has only that to tell.
+/// Runs every check of one AF_XDP port. If the interface does not exist, that is the only finding.
 pub fn port(config: &Config, named: &NamedInterface) -> Vec<Finding> {
     let Some(PortConfig {
         kind: PortKind::AfXdp {
@@ -34,7 +34,8 @@ pub fn port(config: &Config, named: &NamedInterface) -> Vec<Finding> {
         return vec![Finding::warning(
             format!("port {}: interface", named.port),
             format!("there is no interface `{name}` in this network namespace"),
-            "the node starts without it, and covalent-control has the port opened when it appears; `ip link` lists those that exist",
+            "the node starts without it, and covalent-control has the port opened when it appears; \
+             `ip link` lists those that exist",
         )];
     };
     let mut findings = vec![
@@ -57,10 +58,12 @@ fn interface(named: &NamedInterface, found: &Interface) -> Finding {
         return Finding::warning(
             check,
             format!(
-                "{} ({driver}) is up and has no carrier: its cable is out, or the other end is down",
+                "{} ({driver}) is up and has no carrier: its cable is out, or the other end is \
+                 down",
                 named.interface
             ),
-            "see to the cable and to the other end (there: ip link set INTERFACE up); the port goes on by itself when the carrier comes",
+            "check the cable and the other end (there: ip link set INTERFACE up); the port resumes \
+             when the carrier returns",
         );
     }
     Finding::warning(
@@ -73,7 +76,8 @@ fn interface(named: &NamedInterface, found: &Interface) -> Finding {
     )
 }
 
-/// The queues that a port is to have, against those that there are. A frame comes to us only on a queue that has a socket: on the others it goes to the kernel.
+/// Compares the configured queues of a port with the existing ones. The port receives frames only
+/// on queues that have a socket; the kernel gets the frames of all other queues.
 fn queue_count(named: &NamedInterface, found: &Interface, wanted: u32) -> Finding {
     let check = format!("port {}: queues", named.port);
     let name = &named.interface;
@@ -94,7 +98,8 @@ fn queue_count(named: &NamedInterface, found: &Interface, wanted: u32) -> Findin
         return Finding::failed(
             check,
             format!(
-                "{name} has {there}, and its driver takes as many again to send XDP frames: it refuses a program above {usable}"
+                "{name} has {there}, and its driver takes as many again to send XDP frames: it \
+                 refuses a program above {usable}"
             ),
             format!("ethtool -L {name} combined {usable}"),
         );
@@ -120,7 +125,8 @@ fn queue_count(named: &NamedInterface, found: &Interface, wanted: u32) -> Findin
         return Finding::warning(
             check,
             format!(
-                "queues = {wanted}, but {name} spreads frames over {there}: those that it puts on the others go to the kernel, those of the link and of pipes too"
+                "queues = {wanted}, but {name} spreads frames over {there}: those that it puts on \
+                 the others go to the kernel, those of the link and of pipes too"
             ),
             format!(
                 "queues = 0 for all of them, or fewer there: ethtool -L {name} {switch} {wanted}"
@@ -136,7 +142,8 @@ fn mtu(named: &NamedInterface, found: &Interface, link: bool) -> Finding {
         return Finding::failed(
             check,
             format!(
-                "{} bytes, but the frames of a link need {LINK_MTU_BYTES_MIN}: under load it would fail again and again",
+                "{} bytes, but the frames of a link need {LINK_MTU_BYTES_MIN}: under load it would \
+                 fail again and again",
                 found.mtu_bytes
             ),
             format!(
@@ -172,7 +179,7 @@ fn occupied(named: &NamedInterface, held: &HeldProgram) -> Finding {
         .iter()
         .map(|Holder { pid, name }| format!("{name} (process {pid})"))
         .collect();
-    let whose = if list.is_empty() {
+    let holder_names = if list.is_empty() {
         "no process that can be seen".to_owned()
     } else {
         list.join(", ")
@@ -180,14 +187,14 @@ fn occupied(named: &NamedInterface, held: &HeldProgram) -> Finding {
     Finding::failed(
         check,
         format!(
-            "{} has the XDP program {program} attached already, held by {whose}",
+            "{} has the XDP program {program} attached already, held by {holder_names}",
             named.interface
         ),
         program.how_to_detach(&named.interface),
     )
 }
 
-/// Whether the ports of a node that runs are what their interfaces are.
+/// Checks whether the ports of a running node match their interfaces.
 pub fn running(named: &Named, status: &NodeStatus) -> Vec<Finding> {
     let ports = status.ports.iter();
     ports
@@ -199,7 +206,8 @@ pub fn running(named: &Named, status: &NodeStatus) -> Vec<Finding> {
 }
 
 fn opened(port: &PortStatus, named: Option<&NamedInterface>) -> Option<Finding> {
-    const MENDS: &str = "covalent-control has it opened again as soon as that can be done: see that it runs, and what it logs";
+    const MENDS: &str = "covalent-control reopens it as soon as that is possible: check that it \
+                         runs, and its log";
     let check = format!("port {}: opened", port.name);
     if let Some(reason) = &port.absent {
         return Some(Finding::failed(check, format!("not: {reason}"), MENDS));
@@ -210,7 +218,7 @@ fn opened(port: &PortStatus, named: Option<&NamedInterface>) -> Option<Finding> 
         mode: String::new(),
         id: held.program.id,
     });
-    // Of the queues that an interface has the kernel tells here only with how many it was made.
+    // Here the kernel reports only the number of queues that the interface was created with.
     let now = InterfaceStatus {
         index: Some(found.index),
         mtu_bytes: found.mtu_bytes,
@@ -228,7 +236,7 @@ fn opened(port: &PortStatus, named: Option<&NamedInterface>) -> Option<Finding> 
     })
 }
 
-/// What a veth cannot do.
+/// Returns a finding for a mode that a veth does not support.
 fn virtual_interface(named: &NamedInterface, xdp: XdpMode, copy: CopyMode) -> Option<Finding> {
     if named.driver.as_deref() != Some("veth") {
         return None;
@@ -277,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_interface_is_all_that_is_said() {
+    fn a_missing_interface_is_the_only_finding() {
         let gone = NamedInterface {
             found: None,
             ..samples::interface()
@@ -288,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn a_port_that_is_not_what_its_interface_is_is_told_with_the_reason() {
+    fn a_port_that_differs_from_its_interface_is_reported_with_the_reason() {
         let port = |facts: bool, absent: Option<&str>| PortStatus {
             name: "p0".into(),
             kind: "af_xdp".into(),
@@ -319,22 +327,22 @@ mod tests {
             change(named.found.as_mut().expect("found"));
             named
         };
-        let told = |port: &PortStatus, named: &NamedInterface| {
-            opened(port, Some(named)).expect("there is something to tell")
+        let opened_on = |port: &PortStatus, named: &NamedInterface| {
+            opened(port, Some(named)).expect("there is a finding")
         };
         let same = named(&|_| {});
-        assert_eq!(told(&port(true, None), &same).level, Level::Fine);
-        let another = told(&port(true, None), &named(&|it| it.index = 5));
+        assert_eq!(opened_on(&port(true, None), &same).level, Level::Fine);
+        let another = opened_on(&port(true, None), &named(&|it| it.index = 5));
         assert_eq!(another.level, Level::Warning);
         assert!(another.found.contains("index 2 then, 5 now"), "{another:?}");
-        let mtu = told(&port(true, None), &named(&|it| it.mtu_bytes = 1400));
+        let mtu = opened_on(&port(true, None), &named(&|it| it.mtu_bytes = 1400));
         assert!(mtu.found.contains("1500 and is 1400"), "{mtu:?}");
         let mut bare = named(&|_| {});
         bare.programs.clear();
-        let gone = told(&port(true, None), &bare);
+        let gone = opened_on(&port(true, None), &bare);
         assert!(gone.found.contains("id 42"), "{gone:?}");
         assert!(gone.cure.contains("covalent-control"));
-        let absent = told(&port(false, Some("it was removed")), &same);
+        let absent = opened_on(&port(false, Some("it was removed")), &same);
         assert!(
             absent.level == Level::Failed && absent.found.contains("it was removed"),
             "{absent:?}"
@@ -375,7 +383,7 @@ mod tests {
     }
 
     #[test]
-    fn queues_that_are_left_out_are_told_for_their_frames_go_past_the_dataplane() {
+    fn queues_whose_frames_bypass_the_dataplane_are_reported() {
         let mut named = samples::interface();
         let receiving = |rx, combined| {
             Some(Channels {
@@ -409,7 +417,7 @@ mod tests {
     }
 
     #[test]
-    fn an_interface_without_a_carrier_is_told_from_one_that_is_down() {
+    fn an_interface_without_a_carrier_differs_from_one_that_is_down() {
         let mut named = samples::interface();
         named.found.as_mut().expect("found").carrier = false;
         let findings = port(&samples::af_xdp_config(), &named);
@@ -471,7 +479,7 @@ mod tests {
     }
 
     #[test]
-    fn veth_is_told_what_it_cannot_do() {
+    fn missing_features_of_veth_are_reported() {
         let mut named = samples::interface();
         named.driver = Some("veth".into());
         let mut config = samples::af_xdp_config();

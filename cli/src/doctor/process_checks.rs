@@ -7,7 +7,7 @@ use super::{
     finding::Finding,
 };
 
-/// What is typed to start the processes.
+/// The commands that start the processes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Starter {
     daemon: String,
@@ -15,7 +15,7 @@ pub struct Starter {
 }
 
 impl Starter {
-    /// For the node of `file`; systemd is told where it looks after the node.
+    /// Returns the commands for the node of `file`. `systemd` is whether systemd manages the node.
     pub fn new(file: &Path, systemd: bool) -> Self {
         let up = format!("covalent up --config {}", file.display());
         if systemd {
@@ -31,14 +31,15 @@ impl Starter {
     }
 }
 
-/// What there is to tell of both.
+/// Returns the findings for both processes.
 pub fn processes(daemon: &Daemon, control_answers: bool, starter: &Starter) -> Vec<Finding> {
     const DAEMON: &str = "covalentd";
     const CONTROL: &str = "covalent-control";
     let of_daemon = match daemon {
         Daemon::Absent if control_answers => Finding::failed(
             DAEMON,
-            "does not run, but covalent-control does: no frame is moved, and applications have nothing to attach to",
+            "does not run, but covalent-control does: no frame is moved, and applications have \
+             nothing to attach to",
             starter.daemon.clone(),
         ),
         Daemon::Absent => Finding::fine(DAEMON, "does not run"),
@@ -47,18 +48,20 @@ pub fn processes(daemon: &Daemon, control_answers: bool, starter: &Starter) -> V
             state: ProcessState::Stopped,
         } => Finding::failed(
             DAEMON,
-            format!("process {pid} is stopped (SIGSTOP or a debugger) and answers nobody"),
+            format!("process {pid} is stopped (SIGSTOP or a debugger) and does not answer"),
             format!("kill -CONT {pid}"),
         ),
         Daemon::Silent { pid, state } => Finding::failed(
             DAEMON,
-            format!("process {pid} {state}, and does not answer: it starts still, or stands"),
-            "its log says what it does (journalctl -u covalentd, or covalentd.log in node.runtime_dir); systemd ends what stands for 20 s",
+            format!("process {pid} {state}, and does not answer: it is still starting, or hangs"),
+            "its log shows its progress (journalctl -u covalentd, or covalentd.log in \
+             node.runtime_dir); systemd ends a process that hangs for 20 s",
         ),
         Daemon::Refused { reason } => Finding::failed(
             DAEMON,
             reason.clone(),
-            "sudo covalent doctor; for an application: its user must be root, the daemon's or a member of node.group, and needs no capability",
+            "sudo covalent doctor; for an application: its user must be root, the daemon's or a \
+             member of node.group, and needs no capability",
         ),
         Daemon::Answers(running) => Finding::fine(DAEMON, format!("process {}", running.after.pid)),
     };
@@ -66,7 +69,8 @@ pub fn processes(daemon: &Daemon, control_answers: bool, starter: &Starter) -> V
         (true, _) => Finding::fine(CONTROL, "answers"),
         (false, Some(_)) => Finding::warning(
             CONTROL,
-            "does not answer, while covalentd runs: ports are not opened again when their interfaces change, and nothing is measured",
+            "does not answer, while covalentd runs: ports are not opened again when their \
+             interfaces change, and nothing is measured",
             starter.control.clone(),
         ),
         (false, None) => Finding::fine(CONTROL, "does not run"),
@@ -91,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn half_a_node_is_told_with_what_starts_the_other_half() {
+    fn half_a_node_is_reported_with_the_command_for_the_other_half() {
         let answers = Daemon::Answers(Box::new(samples::running()));
         assert_eq!(levels(&Daemon::Absent, false), [Level::Fine; 2]);
         assert_eq!(levels(&answers, true), [Level::Fine; 2]);
@@ -105,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn a_daemon_that_is_stopped_is_told_from_one_that_is_busy() {
+    fn a_stopped_daemon_is_distinguished_from_a_busy_one() {
         let silent = |state| Daemon::Silent { pid: 7, state };
         let stopped = &processes(&silent(ProcessState::Stopped), true, &starter())[0];
         assert_eq!(stopped.cure, "kill -CONT 7");

@@ -1,4 +1,4 @@
-//! All findings together: what they come to, and how they are printed.
+//! All findings: their totals, and their output.
 
 use std::{process::ExitCode, time::Duration};
 
@@ -9,12 +9,12 @@ use serde::Serialize;
 use super::finding::{Finding, Level};
 use crate::output::{self, Theme};
 
-/// What the doctor says.
+/// The report of the doctor.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Report {
     /// How long the examination took, in milliseconds.
     pub took_ms: u64,
-    /// How many things stand in the way.
+    /// Number of failed findings.
     pub failed: usize,
     /// How many things could be better.
     pub warnings: usize,
@@ -23,7 +23,7 @@ pub struct Report {
 }
 
 impl Report {
-    /// What was found within `took`.
+    /// Makes a report of the findings of an examination that lasted `took`.
     pub fn new(findings: Vec<Finding>, took: Duration) -> Self {
         let count = |level| findings.iter().filter(|it| it.level == level).count();
         Self {
@@ -34,26 +34,26 @@ impl Report {
         }
     }
 
-    /// The exit status: 1 where something stands in the way, under `strict` also where something could be better.
+    /// Returns the exit status: 1 if a finding failed, or with `strict` if there is a warning.
     pub fn exit_code(&self, strict: bool) -> ExitCode {
         ExitCode::from(u8::from(self.failed > 0 || strict && self.warnings > 0))
     }
 
-    /// Prints it for people.
+    /// Prints it as text.
     ///
     /// # Errors
-    /// When nobody reads any more.
+    /// Fails if the reader of standard output is gone.
     pub fn print(&self) -> Result<()> {
         let theme = Theme::of_stdout();
         let mut table = theme.table(&["", "check", "found", "what to do"]);
         for finding in &self.findings {
-            let (mark, colour) = match finding.level {
+            let (mark, color) = match finding.level {
                 Level::Fine => ("✓", Color::Green),
                 Level::Warning => ("!", Color::Yellow),
                 Level::Failed => ("✗", Color::Red),
             };
             table.add_row([
-                theme.cell(mark, colour),
+                theme.cell(mark, color),
                 Cell::new(&finding.check),
                 Cell::new(&finding.found),
                 Cell::new(&finding.cure),
@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn the_exit_status_tells_faults_and_on_request_warnings() {
+    fn the_exit_status_shows_faults_and_on_request_warnings() {
         let fine: fn() -> Finding = || Finding::fine("a", "x");
         let warning: fn() -> Finding = || Finding::warning("b", "x", "y");
         let failed: fn() -> Finding = || Finding::failed("c", "x", "y");

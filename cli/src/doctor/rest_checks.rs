@@ -1,4 +1,4 @@
-//! What lanes take of their cores when there is nothing to do.
+//! The share of their cores that lanes use while idle.
 
 use std::{path::Path, time::Duration};
 
@@ -9,19 +9,20 @@ use covalent_api::{
 
 use super::{facts::Running, finding::Finding};
 
-/// Percent of a core that a lane at rest may take, if it is not told to spin for ever.
+/// Percent of a core that an idle lane may use, unless it is configured to spin forever.
 const REST_PERCENT_MAX: u64 = 25;
 
 /// Percent of the time with work below which a lane is at rest.
 const WORK_PERCENT_MIN: u64 = 10;
 
-/// Fruitless polling, in microseconds, from which a lane hardly ever sleeps: half the pace of an idle link.
+/// Microseconds of idle polling above which a lane hardly ever sleeps: half the tick of an idle
+/// link.
 const SPIN_US_LONG: u32 = 10_000;
 
 /// How a daemon calls lanes that spin for ever.
 const POLL: &str = "poll";
 
-/// What each lane of a node that runs took between the two looks.
+/// Returns the CPU use of each lane of a running node between the two queries.
 pub fn lanes(config: &Config, running: &Running, file: &Path) -> Vec<Finding> {
     let (before, after) = (&running.before.lanes, &running.after.lanes);
     let pairs = before.iter().zip(after);
@@ -61,7 +62,8 @@ fn lane(
         return Finding::warning(
             check,
             format!(
-                "{found}: dataplane.spin_us = {spin_us} has it spin for longer than the pauses between frames"
+                "{found}: dataplane.spin_us = {spin_us} has it spin for longer than the pauses \
+                 between frames"
             ),
             format!("spin_us = 50 in {file}, then: covalent reload --config {file}"),
         );
@@ -69,7 +71,8 @@ fn lane(
     Finding::warning(
         check,
         format!("{found}: something wakes it all the time"),
-        "covalent monitor shows which port or pipe moves; a port that cannot wake a lane (kind \"dpdk\" without receive interrupts) is polled",
+        "covalent monitor shows which port or pipe moves; a port that cannot wake a lane \
+         (kind \"dpdk\" without receive interrupts) is polled",
     )
 }
 
@@ -99,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lane_that_burns_a_core_for_nothing_is_told_with_the_key_that_has_it_do_so() {
+    fn a_lane_that_burns_a_core_is_reported_with_the_responsible_key() {
         assert_eq!(finding(Idle::Adaptive, 50, 5, 1).level, Level::Fine);
         assert_eq!(finding(Idle::Adaptive, 50, 240, 200).level, Level::Fine);
         assert_eq!(finding(Idle::Poll, 50, 250, 0).level, Level::Fine);

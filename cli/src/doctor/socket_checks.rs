@@ -1,4 +1,4 @@
-//! The node's sockets and who gets to them.
+//! The node's sockets, and the users that can reach them.
 
 use covalent_api::config::Config;
 
@@ -7,7 +7,7 @@ use super::{
     finding::Finding,
 };
 
-/// What is at a socket's path.
+/// Returns the finding for a socket's path.
 pub fn socket(socket: &NamedSocket) -> Finding {
     let NamedSocket {
         what, path, state, ..
@@ -15,10 +15,10 @@ pub fn socket(socket: &NamedSocket) -> Finding {
     let check = format!("{what} {path}");
     match state {
         SocketState::Absent => Finding::fine(check, "free"),
-        SocketState::Answers => Finding::fine(check, "somebody answers: this node is running"),
+        SocketState::Answers => Finding::fine(check, "a process answers: this node is running"),
         SocketState::Stale => Finding::warning(
             check,
-            "nobody answers: its process was killed. Its shared memory went with it",
+            "no process answers: its process was killed. Its shared memory was freed with it",
             format!("nothing: the next start replaces it; `rm {path}` removes it"),
         ),
         SocketState::NotASocket => Finding::failed(
@@ -28,19 +28,20 @@ pub fn socket(socket: &NamedSocket) -> Finding {
         ),
         SocketState::Held => Finding::fine(
             check,
-            "held by systemd, which starts covalentd when somebody comes",
+            "held by systemd, which starts covalentd at the first connection",
         ),
         SocketState::Forbidden if socket.is_of_daemons => {
             Finding::fine(check, "not for this user: the daemons meet there")
         }
-        // What is to be done is told of the daemon that listens there.
+        // The finding for the daemon that listens there has the remedy.
         SocketState::Forbidden if socket.is_for_applications => {
-            Finding::fine(check, "somebody listens, and not for this user")
+            Finding::fine(check, "a process listens, but not for this user")
         }
         SocketState::Forbidden => Finding::failed(
             check,
             "this user may not connect",
-            "as root: `ls -l` tells who may; an application needs to be a member of node.group and no capability",
+            "as root: `ls -l` shows who may connect; an application needs to be a member of \
+             node.group and no capability",
         ),
     }
 }
@@ -64,8 +65,8 @@ pub fn group(config: &Config, named: &Named) -> Finding {
     };
     let entrances = named.sockets.iter().filter(|it| it.is_for_applications);
     let shut = entrances
-        .flat_map(|it| &it.way)
-        .find(|step| !step.lets_in(gid));
+        .flat_map(|it| &it.steps)
+        .find(|step| !step.admits(gid));
     match shut {
         None => Finding::fine(
             CHECK,
@@ -75,7 +76,7 @@ pub fn group(config: &Config, named: &Named) -> Finding {
     }
 }
 
-/// What keeps members from the socket.
+/// Returns the finding for a path component that keeps group members from the socket.
 fn closed_to(group: &str, step: &Step) -> Finding {
     let Step {
         path,
@@ -95,7 +96,8 @@ fn closed_to(group: &str, step: &Step) -> Finding {
     Finding::failed(
         "group",
         format!(
-            "members of {group} do not get past the {what} {path} (mode {mode:04o}, owner {uid}, group {gid})"
+            "members of {group} do not get past the {what} {path} (mode {mode:04o}, owner {uid}, \
+             group {gid})"
         ),
         cure,
     )
@@ -108,19 +110,19 @@ mod tests {
         *,
     };
 
-    fn sample(state: SocketState, way: Vec<Step>) -> NamedSocket {
+    fn sample(state: SocketState, steps: Vec<Step>) -> NamedSocket {
         NamedSocket {
             what: "socket".into(),
             path: "/run/covalent/covalentd.sock".into(),
             state,
             is_for_applications: true,
             is_of_daemons: false,
-            way,
+            steps,
         }
     }
 
     #[test]
-    fn what_is_at_a_sockets_path_is_judged() {
+    fn the_object_at_a_sockets_path_is_judged() {
         for (state, level) in [
             (SocketState::Absent, Level::Fine),
             (SocketState::Held, Level::Fine),

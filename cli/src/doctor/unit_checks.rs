@@ -12,16 +12,16 @@ use super::{
 /// The directory that the unit makes for the sockets (`RuntimeDirectory=covalent`).
 const OWN_DIRECTORY: &str = "/run/covalent";
 
-/// What there is to tell of units that look after this node.
+/// Returns the findings for units that manage this node.
 pub fn units(config: &Config, units: &Units) -> Vec<Finding> {
     let mut findings = Vec::new();
-    if units.look_after_the_node
+    if units.manage_the_node
         && let Some(unit) = &units.daemon
     {
         findings.push(daemon(config, unit));
     }
     let sockets = units.sockets.iter();
-    findings.extend(sockets.filter_map(|unit| socket(config, unit, units.look_after_the_node)));
+    findings.extend(sockets.filter_map(|unit| socket(config, unit, units.manage_the_node)));
     findings
 }
 
@@ -45,13 +45,14 @@ fn daemon(config: &Config, unit: &Unit) -> Finding {
         check,
         format!("may not write to node.runtime_dir = \"{directory}\" (ProtectSystem=strict)"),
         format!(
-            "systemctl edit covalentd, and there: [Service] ReadWritePaths={directory}; or node.runtime_dir = \"{OWN_DIRECTORY}\""
+            "systemctl edit covalentd, and there: [Service] ReadWritePaths={directory}; or \
+             node.runtime_dir = \"{OWN_DIRECTORY}\""
         ),
     )
 }
 
-/// Whether a socket that systemd makes is the node's, and lets its group in. A socket of something else is not judged, and if `must_be` is false no
-/// one of another node.
+/// Checks whether a socket that systemd creates is the node's, and admits its group. Ignores
+/// sockets of other programs, and unless `must_be` also those of other nodes.
 fn socket(config: &Config, unit: &Unit, must_be: bool) -> Option<Finding> {
     let path = unit.value("ListenSequentialPacket")?;
     let check = format!("unit {}", unit.path);
@@ -65,7 +66,8 @@ fn socket(config: &Config, unit: &Unit, must_be: bool) -> Option<Finding> {
             check,
             format!("listens at {path}, but the configuration has applications look at {wanted}"),
             format!(
-                "ListenSequentialPacket={wanted} there, or another node.runtime_dir; then: systemctl daemon-reload"
+                "ListenSequentialPacket={wanted} there, or another node.runtime_dir; then: \
+                 systemctl daemon-reload"
             ),
         ));
     }
@@ -73,12 +75,12 @@ fn socket(config: &Config, unit: &Unit, must_be: bool) -> Option<Finding> {
     let mode = unit.value("SocketMode").unwrap_or("0666");
     let bits = u32::from_str_radix(mode, 8).unwrap_or(0);
     let of_group = unit.value("SocketGroup").unwrap_or("root");
-    let lets_in = if of_group == group {
+    let admits_group = if of_group == group {
         bits & 0o020 != 0
     } else {
         bits & 0o002 != 0
     };
-    if group.is_empty() || lets_in {
+    if group.is_empty() || admits_group {
         return Some(Finding::fine(
             check,
             format!("{path}, mode {mode}, group {of_group}"),
@@ -88,10 +90,12 @@ fn socket(config: &Config, unit: &Unit, must_be: bool) -> Option<Finding> {
     Some(Finding::warning(
         check,
         format!(
-            "members of node.group = \"{group}\" do not get into {path} before the daemon has started: its mode is {mode}, its group {of_group}"
+            "members of node.group = \"{group}\" do not get into {path} before the daemon has \
+             started: its mode is {mode}, its group {of_group}"
         ),
         format!(
-            "SocketGroup={group} and SocketMode=0660 there; then: systemctl daemon-reload && systemctl restart {}",
+            "SocketGroup={group} and SocketMode=0660 there; then: systemctl daemon-reload && \
+             systemctl restart {}",
             unit.name()
         ),
     ))
@@ -114,7 +118,7 @@ mod tests {
         units(
             &config,
             &Units {
-                look_after_the_node: true,
+                manage_the_node: true,
                 hold_the_socket: false,
                 daemon: Some(Unit::sample(
                     "/usr/lib/systemd/system/covalentd.service",
@@ -131,11 +135,11 @@ mod tests {
     const STRICT: &str = "[Service]\nProtectSystem=strict\n";
 
     #[test]
-    fn a_runtime_directory_that_the_unit_may_not_write_to_is_told() {
+    fn a_runtime_directory_that_the_unit_may_not_write_is_reported() {
         assert_eq!(judge(|_| {}, STRICT, None)[0].level, Level::Fine);
         let elsewhere = |config: &mut Config| config.node.runtime_dir = "/srv/node".into();
-        let told = &judge(elsewhere, STRICT, None)[0];
-        assert!(told.level == Level::Failed && told.cure.contains("ReadWritePaths=/srv/node"));
+        let judged = &judge(elsewhere, STRICT, None)[0];
+        assert!(judged.level == Level::Failed && judged.cure.contains("ReadWritePaths=/srv/node"));
         let named = format!("{STRICT}ReadWritePaths=/tmp -/srv\n");
         assert_eq!(judge(elsewhere, &named, None)[0].level, Level::Fine);
     }
@@ -151,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn a_socket_must_be_the_nodes_and_let_its_group_in() {
+    fn a_socket_must_be_the_nodes_and_admit_its_group() {
         let text = |more: &str| {
             format!("[Socket]\nListenSequentialPacket=/run/covalent/covalentd.sock\n{more}")
         };
@@ -164,9 +168,10 @@ mod tests {
         assert_eq!(level("g", "SocketMode=0660"), Level::Warning);
         assert_eq!(level("g", "SocketMode=0660\nSocketGroup=g"), Level::Fine);
         let elsewhere = |config: &mut Config| config.node.runtime_dir = "/run/covalent/b".into();
-        let told = &judge(elsewhere, STRICT, Some(&text("")))[1];
+        let judged = &judge(elsewhere, STRICT, Some(&text("")))[1];
         assert!(
-            told.level == Level::Failed && told.found.contains("/run/covalent/b/covalentd.sock")
+            judged.level == Level::Failed
+                && judged.found.contains("/run/covalent/b/covalentd.sock")
         );
     }
 }

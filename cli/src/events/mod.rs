@@ -1,6 +1,6 @@
-//! `covalent events`: what happened on a node, and what happens.
+//! `covalent events`: past and current events of a node.
 
-mod tell;
+mod describe;
 
 use std::{path::Path, process::ExitCode, time::Duration};
 
@@ -10,7 +10,7 @@ use comfy_table::{Cell, Table};
 use covalent_api::event::{Event, EventKind};
 use jiff::Timestamp;
 
-use self::tell::tell;
+use self::describe::describe;
 use crate::{
     args::{Format, NodeArgs},
     client::Client,
@@ -20,13 +20,13 @@ use crate::{
 };
 
 /// How often a command that waits for events looks whether it is to end.
-const LOOK: Duration = Duration::from_millis(100);
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 /// `covalent events`
 #[derive(Debug, Args)]
 #[command(
-    after_help = "covalentd keeps the last 512. Times are UTC. With --follow --format json each event is one line, and so is what is not shown: \
-    `{\"missed\": N}`.\n\n\
+    after_help = "covalentd keeps the last 512 events. Times are UTC. With --follow --format json \
+    each event is one line. So is the number of events that are not shown: `{\"missed\": N}`.\n\n\
     Examples:\n  \
     covalent events\n  \
     covalent events --follow\n  \
@@ -36,10 +36,10 @@ pub struct EventsArgs {
     /// Which node.
     #[command(flatten)]
     node: NodeArgs,
-    /// Stays, and shows each event as it happens, until Ctrl-C or the daemon's end.
+    /// Show each event as it happens, until Ctrl-C or until the daemon exits.
     #[arg(long, short)]
     follow: bool,
-    /// How they are printed.
+    /// Output format.
     #[arg(long, value_enum, default_value_t = Format::Table)]
     format: Format,
 }
@@ -47,7 +47,7 @@ pub struct EventsArgs {
 /// Runs `covalent events`.
 ///
 /// # Errors
-/// When no daemon answers, or it dies while its events are followed.
+/// Fails if no daemon replies, or if it exits while the command follows its events.
 pub fn run(args: &EventsArgs, interrupt: &Interrupt) -> Result<ExitCode> {
     let socket = status::socket(&args.node)?;
     let theme = Theme::of_stdout();
@@ -65,7 +65,7 @@ pub fn run(args: &EventsArgs, interrupt: &Interrupt) -> Result<ExitCode> {
 }
 
 fn follow(socket: &Path, format: Format, theme: Theme, interrupt: &Interrupt) -> Result<()> {
-    // Before the last ones are asked for, so that none falls in between.
+    // Subscribe before the query of past events, so that no event is lost in between.
     let mut stream = Client::connect(socket)?.subscribe()?;
     let mut seen = None;
     for event in Client::connect(socket)?.events()? {
@@ -74,7 +74,7 @@ fn follow(socket: &Path, format: Format, theme: Theme, interrupt: &Interrupt) ->
     }
     loop {
         interrupt.sleep(Duration::ZERO)?;
-        let Some(event) = stream.next(LOOK)? else {
+        let Some(event) = stream.next(POLL_INTERVAL)? else {
             continue;
         };
         if seen.is_some_and(|seen| event.sequence <= seen) {
@@ -93,28 +93,31 @@ fn follow(socket: &Path, format: Format, theme: Theme, interrupt: &Interrupt) ->
 /// Prints how many events were missed, if any.
 ///
 /// # Errors
-/// When nobody reads any more.
+/// Fails if the reader of standard output is gone.
 pub fn show_missed(missed: u64, format: Format) -> Result<()> {
     match (missed, format) {
         (0, _) => Ok(()),
         (_, Format::Json) => output::line(&serde_json::json!({ "missed": missed }).to_string()),
-        (_, Format::Table) => output::line(&format!("{missed} events came too fast to be told")),
+        (_, Format::Table) => output::line(&format!(
+            "{missed} events arrived too fast to be \
+            shown"
+        )),
     }
 }
 
-/// Prints an event on a line.
+/// Prints an event on one line.
 ///
 /// # Errors
-/// When nobody reads any more.
+/// Fails if the reader of standard output is gone.
 pub fn show(event: &Event, format: Format, theme: Theme) -> Result<()> {
-    let told = tell(&event.kind);
+    let description = describe(&event.kind);
     output::line(&match format {
         Format::Json => serde_json::to_string(event)?,
         Format::Table => format!(
             "{}  {}  {}",
             time(event),
-            theme.text(&format!("{:<18}", told.name), told.colour),
-            told.text
+            theme.text(&format!("{:<18}", description.name), description.color),
+            description.text
         ),
     })
 }
@@ -122,16 +125,16 @@ pub fn show(event: &Event, format: Format, theme: Theme) -> Result<()> {
 fn table(theme: Theme, events: &[Event]) -> Table {
     let mut table = theme.table(&["number", "time", "event", "what"]);
     for event in events {
-        let told = tell(&event.kind);
-        let name = match told.colour {
-            Some(colour) => theme.cell(told.name, colour),
-            None => Cell::new(told.name),
+        let description = describe(&event.kind);
+        let name = match description.color {
+            Some(color) => theme.cell(description.name, color),
+            None => Cell::new(description.name),
         };
         table.add_row([
             Cell::new(event.sequence),
             Cell::new(time(event)),
             name,
-            Cell::new(told.text),
+            Cell::new(description.text),
         ]);
     }
     table
@@ -150,7 +153,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_event_has_its_number_time_and_words() {
+    fn an_event_is_printed_with_number_time_and_text() {
         let event = Event {
             sequence: 41,
             realtime_ns: 1_795_430_826_123_456_789,

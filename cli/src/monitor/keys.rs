@@ -1,6 +1,6 @@
-//! What is shown, and what keys do to it.
+//! The displayed parts, and the keys that control them.
 
-/// What a terminal in raw mode sends for a key that means something here.
+/// A key with a meaning here, as a terminal in raw mode sends it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Key {
     /// A letter, a digit, a space.
@@ -15,13 +15,14 @@ pub enum Key {
     Interrupt,
 }
 
-/// Escape, which begins what other keys send.
+/// Escape, the first byte of the sequences of other keys.
 const ESCAPE: u8 = 0x1b;
 
 /// Longest sequence that a key sends. More is not waited for.
 const SEQUENCE_BYTES_MAX: usize = 32;
 
-/// Makes keys of bytes. They are read here and not by crossterm, which never returns from a terminal that was closed.
+/// Decodes bytes into keys. crossterm is not used for reading, because it never returns from a
+/// terminal that was closed.
 #[derive(Debug, Default)]
 pub struct Keyboard {
     /// The beginning of a sequence.
@@ -29,7 +30,8 @@ pub struct Keyboard {
 }
 
 impl Keyboard {
-    /// The keys in what was read; nothing was read, if a sequence that had begun is not one.
+    /// Returns the keys in `read`. An empty `read` ends a started sequence, which is then discarded
+    /// unless it is Escape alone.
     pub fn keys(&mut self, read: &[u8]) -> Vec<Key> {
         if read.is_empty() {
             let is_alone = self.begun == [ESCAPE];
@@ -82,7 +84,7 @@ pub enum Part {
     Links,
     /// Rings of applications.
     Pipes,
-    /// What did not go through.
+    /// Drops, refusals and failures.
     Drops,
 }
 
@@ -97,22 +99,22 @@ impl Part {
     ];
 }
 
-/// What is shown.
+/// The current selection.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Shown {
     /// One part alone.
     pub alone: Option<Part>,
     /// Its first row that is shown.
     pub first_row: usize,
-    /// The picture stays as it is.
+    /// Whether the picture is frozen.
     pub held: bool,
 }
 
-/// What a key leads to.
+/// The effect of a key.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Next {
     /// On with it.
-    Stay,
+    Continue,
     /// The command ends.
     Leave,
     /// It ends as if by SIGINT.
@@ -120,7 +122,7 @@ pub enum Next {
 }
 
 impl Shown {
-    /// Does what `key` is for.
+    /// Applies `key`.
     pub fn on(&mut self, key: Key) -> Next {
         match key {
             Key::Interrupt => return Next::Interrupted,
@@ -135,7 +137,7 @@ impl Shown {
             Key::Up | Key::Char('k') => self.first_row = self.first_row.saturating_sub(1),
             Key::Char(_) => {}
         }
-        Next::Stay
+        Next::Continue
     }
 
     fn show(&mut self, part: Option<Part>) {
@@ -154,13 +156,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn keys_are_made_of_what_a_terminal_sends() {
+    fn keys_are_decoded_from_the_bytes_of_a_terminal() {
         let mut keyboard = Keyboard::default();
         let mut keys = |bytes: &[u8]| keyboard.keys(bytes);
         assert_eq!(keys(b"q 3"), ['q', ' ', '3'].map(Key::Char));
         assert_eq!(keys(b"\x1b[A\x1bOB"), [Key::Up, Key::Down]);
         assert_eq!(keys(b"\x1b"), []);
-        assert_eq!(keys(b""), [Key::Escape], "nothing came behind it");
+        assert_eq!(keys(b""), [Key::Escape], "nothing followed it");
         assert_eq!(keys(b"\x1b"), []);
         assert_eq!(keys(b"[1;5"), []);
         assert_eq!(keys(b"A\x03"), [Key::Interrupt], "Ctrl-Up means nothing");
@@ -173,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_do_what_the_footer_says() {
+    fn keys_do_what_the_footer_lists() {
         let mut shown = Shown::default();
         let mut press = |code| {
             let next = shown.on(code);
@@ -181,16 +183,16 @@ mod tests {
         };
         assert_eq!(
             press(Key::Char('3')),
-            (Next::Stay, Some(Part::Links), 0, false)
+            (Next::Continue, Some(Part::Links), 0, false)
         );
         assert_eq!(press(Key::Down).2, 1);
         assert_eq!(press(Key::Char('j')).2, 2);
         assert_eq!(press(Key::Char('k')).2, 1);
         assert_eq!(
             press(Key::Char(' ')),
-            (Next::Stay, Some(Part::Links), 1, true)
+            (Next::Continue, Some(Part::Links), 1, true)
         );
-        assert_eq!(press(Key::Char('0')), (Next::Stay, None, 0, true));
+        assert_eq!(press(Key::Char('0')), (Next::Continue, None, 0, true));
         assert_eq!(press(Key::Up).2, 0);
         assert_eq!(press(Key::Char('q')).0, Next::Leave);
         assert_eq!(shown.on(Key::Interrupt), Next::Interrupted);

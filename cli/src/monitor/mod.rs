@@ -38,14 +38,16 @@ use crate::{
 };
 
 /// Longest time between two looks at keys and signals.
-const LOOK: Duration = Duration::from_millis(50);
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// `covalent monitor`
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Rates are what happened between two looks, by the daemon's own clock; to the right of each the last minute of looks. A look costs the lanes what a \
-    `covalent status` does.\n\n\
-    Keys: 1 lanes, 2 ports, 3 links, 4 pipes, 5 drops, each alone; 0 all; arrows or j and k scroll; space holds the picture; q or Ctrl-C leaves.\n\n\
+    after_help = "Rates are the changes between two samples, by the daemon's clock. To the right \
+    of each rate are the samples of the last minute. A sample costs the lanes as much as a \
+    `covalent status`.\n\n\
+    Keys: 1 lanes, 2 ports, 3 links, 4 pipes, 5 drops, each alone; 0 all; arrows or j and k \
+    scroll; space freezes the picture; q or Ctrl-C exits.\n\n\
     Examples:\n  \
     covalent monitor\n  \
     covalent monitor --interval 0.2 --socket /run/covalent/covalentd.sock"
@@ -54,7 +56,7 @@ pub struct MonitorArgs {
     /// Which node.
     #[command(flatten)]
     node: NodeArgs,
-    /// Seconds between two looks.
+    /// Seconds between two samples.
     #[arg(long, value_name = "SECONDS", default_value_t = 1.0, value_parser = interval)]
     interval: f64,
 }
@@ -77,14 +79,14 @@ pub fn run(args: &MonitorArgs, interrupt: &Interrupt) -> Result<ExitCode> {
     let socket = status::socket(&args.node)?;
     let mut source = Source::open(&socket)?;
     let mut rates = Rates::default();
-    rates.take(source.look()?);
+    rates.take(source.poll_status()?);
     let theme = Theme::of_stdout();
     let interval = Duration::from_secs_f64(args.interval);
 
     let mut screen = Screen::take().context("cannot take over the terminal")?;
     let mut keyboard = Keyboard::default();
     let mut shown = Shown::default();
-    let mut next_look = Instant::now() + interval;
+    let mut next_poll = Instant::now() + interval;
     loop {
         interrupt.sleep(Duration::ZERO)?;
         let gone = source.gone.as_deref();
@@ -98,18 +100,18 @@ pub fn run(args: &MonitorArgs, interrupt: &Interrupt) -> Result<ExitCode> {
         screen.draw(|frame| rows = view.draw(frame))?;
         shown.keep_within(rows);
 
-        let wait = next_look.saturating_duration_since(Instant::now());
-        for key in keys(&mut keyboard, wait.min(LOOK))? {
+        let wait = next_poll.saturating_duration_since(Instant::now());
+        for key in keys(&mut keyboard, wait.min(POLL_INTERVAL))? {
             match shown.on(key) {
-                Next::Stay => {}
+                Next::Continue => {}
                 Next::Leave => return Ok(ExitCode::SUCCESS),
                 Next::Interrupted => return Err(Interrupted(Signal::SIGINT).into()),
             }
         }
-        if Instant::now() >= next_look {
-            next_look = Instant::now() + interval;
+        if Instant::now() >= next_poll {
+            next_poll = Instant::now() + interval;
             if !shown.held
-                && let Some(status) = source.try_look(&socket)
+                && let Some(status) = source.try_poll_status(&socket)
             {
                 rates.take(status);
             }
@@ -159,7 +161,7 @@ impl Source {
         })
     }
 
-    fn look(&mut self) -> Result<NodeStatus> {
+    fn poll_status(&mut self) -> Result<NodeStatus> {
         match &mut self.client {
             Some(client) => client.status(),
             None => bail!("no connection"),
@@ -167,20 +169,20 @@ impl Source {
     }
 
     /// The status, or `None` while the daemon is gone; then it is looked for again.
-    fn try_look(&mut self, socket: &Path) -> Option<NodeStatus> {
+    fn try_poll_status(&mut self, socket: &Path) -> Option<NodeStatus> {
         if self.client.is_none() {
             self.client = Client::connect(socket).ok();
         }
-        match self.look() {
+        match self.poll_status() {
             Ok(status) => {
                 self.gone = None;
                 Some(status)
             }
             Err(error) => {
                 if self.client.take().is_some() || self.gone.is_none() {
-                    // One line: the rest is a cure for who starts something.
-                    let told = format!("{error:#}");
-                    self.gone = told.lines().next().map(ToOwned::to_owned);
+                    // Keep the first line only: the rest is a remedy for a command at startup.
+                    let message = format!("{error:#}");
+                    self.gone = message.lines().next().map(ToOwned::to_owned);
                 }
                 None
             }

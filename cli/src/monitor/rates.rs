@@ -1,4 +1,4 @@
-//! What happened between one look at a node and the next.
+//! The changes between two polls of a node.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -23,7 +23,7 @@ struct Track {
 }
 
 impl Rates {
-    /// Takes in what a node says now. One that began anew has no rates yet.
+    /// Records the current status of a node. A restarted node has no rates yet.
     pub fn take(&mut self, status: NodeStatus) {
         let since = self.last.as_ref().and_then(|last| {
             let is_same = last.guid == status.guid && last.pid == status.pid;
@@ -47,7 +47,7 @@ impl Rates {
         self.last = Some(status);
     }
 
-    /// What the node said last.
+    /// Returns the last status of the node.
     pub const fn status(&self) -> Option<&NodeStatus> {
         self.last.as_ref()
     }
@@ -63,7 +63,8 @@ impl Rates {
         track.map_or_else(Vec::new, |track| track.rates.iter().copied().collect())
     }
 
-    /// All that did not go through: where, what and why, how often, and the rate. What happens now is first, then what happened most.
+    /// Returns all drops, refusals and failures: place and cause, count, and rate. Current ones
+    /// come first, then the largest counts.
     pub fn losses(&self) -> Vec<(String, u64, f64)> {
         let Some(status) = &self.last else {
             return Vec::new();
@@ -83,7 +84,7 @@ impl Rates {
 
 impl Track {
     fn then(mut self, total: u64, ns: u64) -> Self {
-        // A look that came within the clock's grain tells nothing.
+        // A poll within the clock's resolution yields no rate.
         if ns > 0 {
             if self.rates.len() == KEPT_MAX {
                 self.rates.pop_front();
@@ -96,7 +97,7 @@ impl Track {
     }
 }
 
-/// Everything that is counted, by the name under which it is asked for.
+/// Returns all counters, by the name under which they are looked up.
 fn counters(status: &NodeStatus) -> Vec<(String, u64)> {
     let mut all = losses(status);
     for lane in &status.lanes {
@@ -180,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rate_is_what_came_between_two_looks() {
+    fn a_rate_is_the_increase_between_two_polls() {
         let mut rates = Rates::default();
         rates.take(node(10, 1_000));
         assert_eq!(rates.rate("port p0 rx"), None);
@@ -198,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn a_daemon_that_began_anew_has_no_rates_yet() {
+    fn a_restarted_daemon_has_no_rates_yet() {
         let mut rates = Rates::default();
         rates.take(node(10, 1_000));
         rates.take(node(11, 2_000));
@@ -209,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_lost_now_comes_first() {
+    fn current_losses_come_first() {
         let mut rates = Rates::default();
         rates.take(node(10, 0));
         let mut status = node(11, 0);

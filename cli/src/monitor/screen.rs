@@ -10,12 +10,12 @@ pub struct Screen {
 }
 
 impl Screen {
-    /// Takes the terminal of standard output over.
+    /// Takes over the terminal of standard output.
     ///
     /// # Errors
-    /// What the system says.
+    /// Returns the system's error.
     pub fn take() -> io::Result<Self> {
-        // Its hook gives the terminal back before a panic is told.
+        // Its panic hook restores the terminal before a panic is reported.
         Ok(Self {
             terminal: ratatui::try_init()?,
         })
@@ -24,7 +24,7 @@ impl Screen {
     /// Draws a picture.
     ///
     /// # Errors
-    /// What the system says.
+    /// Returns the system's error.
     pub fn draw(&mut self, picture: impl FnOnce(&mut Frame<'_>)) -> io::Result<()> {
         self.terminal.draw(picture).map(drop)
     }
@@ -32,7 +32,8 @@ impl Screen {
 
 impl Drop for Screen {
     fn drop(&mut self) {
-        // A panic's hook has done it; a second time would put the cursor back to above what the panic said.
+        // After a panic, the hook has done this. A second restore would move the cursor above the
+        // panic message.
         if !thread::panicking() {
             ratatui::restore();
         }
@@ -43,9 +44,10 @@ impl Drop for Screen {
 mod tests {
     use super::*;
 
-    /// Run on a terminal by the test of the whole command, which sees what is left of it.
+    /// The test of the whole command runs this on a terminal and checks the state of the terminal
+    /// afterwards.
     #[test]
-    #[ignore = "it panics on purpose, on a terminal of its own"]
+    #[ignore = "it panics on purpose, on its own terminal"]
     fn panics_on_a_terminal() {
         let _screen = Screen::take().expect("a terminal");
         panic!("on purpose");

@@ -22,7 +22,7 @@ use crate::{
 /// Columns of the bars beside a rate.
 const BARS: usize = 30;
 
-/// Rows around those of a table: its frame and its header.
+/// Rows of a table besides its data: its frame and its header.
 const FRAME_ROWS: u16 = 3;
 
 /// Everything that a picture is made of.
@@ -31,7 +31,7 @@ pub struct View<'a> {
     pub rates: &'a Rates,
     /// Which of them.
     pub shown: &'a Shown,
-    /// Whether there are colours.
+    /// Whether there are colors.
     pub theme: Theme,
     /// Why nothing new comes, if so.
     pub gone: Option<&'a str>,
@@ -81,8 +81,8 @@ impl View<'_> {
     fn head(&self) -> Line<'static> {
         if let Some(why) = self.gone {
             return Line::styled(
-                format!("{why}: what is shown was last; waiting for it"),
-                self.colour(Some(Color::Red)).add_modifier(Modifier::BOLD),
+                format!("{why}: showing the last values; waiting for it"),
+                self.color(Some(Color::Red)).add_modifier(Modifier::BOLD),
             );
         }
         let Some(status) = self.rates.status() else {
@@ -98,7 +98,7 @@ impl View<'_> {
             status.config.held.epoch,
         );
         if status.omitted > 0 {
-            text += &format!(", {} not told", status.omitted);
+            text += &format!(", {} omitted", status.omitted);
         }
         Line::styled(text, Style::new().add_modifier(Modifier::BOLD))
     }
@@ -128,9 +128,9 @@ impl View<'_> {
         Line::from_iter(spans)
     }
 
-    fn colour(&self, colour: Option<Color>) -> Style {
-        match colour.filter(|_| self.theme.is_coloured()) {
-            Some(colour) => Style::new().fg(colour),
+    fn color(&self, color: Option<Color>) -> Style {
+        match color.filter(|_| self.theme.is_colored()) {
+            Some(color) => Style::new().fg(color),
             None => Style::new(),
         }
     }
@@ -160,7 +160,7 @@ impl View<'_> {
             .rows
             .into_iter()
             .skip(first)
-            .map(|(cells, colour)| Row::new(cells).style(self.colour(colour)));
+            .map(|(cells, color)| Row::new(cells).style(self.color(color)));
         let header = Row::new(content.header).style(Style::new().add_modifier(Modifier::DIM));
         let table = Table::new(rows, content.widths)
             .header(header)
@@ -181,7 +181,7 @@ impl View<'_> {
                     "busy",
                     "CPU",
                     "longest round",
-                    "CPU, last minute of looks",
+                    "CPU, last minute of samples",
                 ],
                 widths: widths(&[6, 7, 10, 8, 8, 14, BARS as u16]),
                 rows: each(status.map(|status| &status.lanes), |lane| self.lane(lane)),
@@ -268,7 +268,7 @@ impl View<'_> {
     fn port(&self, port: &PortStatus) -> (Vec<String>, Option<Color>) {
         let name = format!("port {}", port.name);
         let rate = |what: &str| self.rates.rate(&format!("{name} {what}"));
-        let (carrier, colour) = match (&port.absent, port.carrier) {
+        let (carrier, color) = match (&port.absent, port.carrier) {
             (Some(_), _) => ("gone", Some(Color::Red)),
             (None, true) => ("yes", None),
             (None, false) => ("no", Some(Color::Red)),
@@ -284,7 +284,7 @@ impl View<'_> {
             self.bars(&format!("{name} both")),
             status::mode(&port.kind, &port.mode),
         ];
-        (cells, colour)
+        (cells, color)
     }
 
     fn link(&self, link: &LinkStatus) -> (Vec<String>, Option<Color>) {
@@ -305,12 +305,12 @@ impl View<'_> {
             grouped(link.failures.values().sum()),
             self.bars(&format!("{name} both")),
         ];
-        let colour = if link.state == "up" {
+        let color = if link.state == "up" {
             Color::Green
         } else {
             Color::Red
         };
-        (cells, Some(colour))
+        (cells, Some(color))
     }
 
     fn pipe(&self, pipe: &PipeStatus) -> (Vec<String>, Option<Color>) {
@@ -332,9 +332,9 @@ impl View<'_> {
 
     fn losses(&self) -> Vec<(Vec<String>, Option<Color>)> {
         let row = |(name, total, rate): (String, u64, f64)| {
-            let colour = (rate > 0.0).then_some(Color::Red);
+            let color = (rate > 0.0).then_some(Color::Red);
             let bars = self.bars(&name);
-            (vec![grouped(total), figure(Some(rate)), name, bars], colour)
+            (vec![grouped(total), figure(Some(rate)), name, bars], color)
         };
         self.rates.losses().into_iter().map(row).collect()
     }
@@ -358,7 +358,8 @@ fn widths(columns: &[u16]) -> Vec<Constraint> {
         .collect()
 }
 
-/// What each gets of `height` rows: what it wants, or less; the largest give first.
+/// Distributes `height` rows: each part gets the rows that it wants, or fewer. The largest parts
+/// are reduced first.
 fn shared(mut wanted: [u16; 5], height: u16) -> [u16; 5] {
     while wanted.iter().sum::<u16>() > height {
         let Some(largest) = wanted.iter_mut().max().filter(|rows| **rows > 0) else {
@@ -374,7 +375,7 @@ fn bars(history: &[f64]) -> String {
     let shown = &history[history.len().saturating_sub(BARS)..];
     let most = shown.iter().copied().fold(0.0, f64::max);
     let bar = |&rate: &f64| match rate > 0.0 {
-        // What is not nothing is seen.
+        // A nonzero rate is always visible.
         true => level(((rate / most) * 8.0).ceil() as usize),
         false => NINE_LEVELS.empty,
     };
@@ -475,7 +476,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_says_so_and_can_be_scrolled() {
+    fn rows_that_do_not_fit_are_announced_and_can_be_scrolled() {
         let (text, past) = picture(&Shown::default(), None, 20);
         assert!(text.contains("key 5"), "{text}");
         assert_eq!(past, 0);
@@ -496,10 +497,10 @@ mod tests {
     }
 
     #[test]
-    fn a_daemon_that_is_gone_is_told() {
+    fn loss_of_the_daemon_is_shown() {
         let (text, _) = picture(&Shown::default(), Some("the daemon is gone"), 50);
         assert!(
-            text.contains("the daemon is gone: what is shown was last"),
+            text.contains("the daemon is gone: showing the last values"),
             "{text}"
         );
     }

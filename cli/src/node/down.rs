@@ -13,7 +13,7 @@ use crate::{
     output,
 };
 
-/// How long a process may take to end when it is asked to.
+/// Longest time until a process exits after the request to stop.
 const END_PATIENCE: Duration = Duration::from_secs(5);
 
 /// Runs `covalent down`.
@@ -22,7 +22,7 @@ const END_PATIENCE: Duration = Duration::from_secs(5);
 /// When a process does not end, or the node runs but was not started by `covalent up`.
 pub fn run(args: &ConfigArgs) -> Result<ExitCode> {
     let config = Config::load(&args.config)?;
-    // Without the directory there is neither a record nor anybody else at work.
+    // Without the directory there is neither a record nor another running command.
     let _lock = match config.node.runtime_dir.is_dir() {
         true => Some(NodeLock::take(&config)?),
         false => None,
@@ -36,7 +36,7 @@ pub fn run(args: &ConfigArgs) -> Result<ExitCode> {
                     "{} did not end within {END_PATIENCE:?} and was killed",
                     program.name
                 ),
-                End::Asked | End::Gone => format!("{} ended", program.name),
+                End::OnRequest | End::Gone => format!("{} ended", program.name),
             });
         }
         record.remove()?;
@@ -49,7 +49,7 @@ pub fn run(args: &ConfigArgs) -> Result<ExitCode> {
         ))?;
         return Ok(ExitCode::SUCCESS);
     }
-    if client::is_nobody_there(&config.socket_path()) {
+    if client::no_daemon_listens(&config.socket_path()) {
         output::line(&format!("node {} was not up", config.node.name))?;
         return Ok(ExitCode::SUCCESS);
     }

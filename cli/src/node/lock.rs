@@ -13,15 +13,16 @@ use covalent_pipe::lock_file::LockFile;
 /// The file in the runtime directory that is locked, and there, as long as a command is at work.
 const NAME: &str = "node.lock";
 
-/// How long the kernel may take to release the lock of a killed command: what that one was starting
-/// shares its descriptors until it executes or dies too.
+/// Longest time until the kernel releases the lock of a killed command. A child that the command
+/// was starting shares its descriptors until it executes or exits too.
 const LET_GO: Duration = Duration::from_secs(2);
 
 /// Time between two attempts.
-const LOOK_AGAIN: Duration = Duration::from_millis(20);
+const RECHECK_INTERVAL: Duration = Duration::from_millis(20);
 
-/// Held while processes of the node are started or ended, or the machine is made ready for it: two at once would overwrite each other's records and logs. The kernel
-/// takes it back however the holder ends. No stranger can hold it.
+/// Lock for starting or stopping a node's processes and for preparing the machine. Two commands at
+/// once would overwrite each other's records and logs. The kernel releases the lock however the
+/// holder exits. An untrusted local user cannot hold it.
 #[derive(Debug)]
 pub struct NodeLock {
     _file: LockFile,
@@ -46,10 +47,11 @@ impl NodeLock {
             }
             if Instant::now() >= deadline {
                 bail!(
-                    "another `covalent up`, `down` or `configure` is at work on node {node}\n  cure: wait until it is done"
+                    "another `covalent up`, `down` or `configure` is at work on node \
+                     {node}\n  cure: wait until it is done"
                 );
             }
-            thread::sleep(LOOK_AGAIN);
+            thread::sleep(RECHECK_INTERVAL);
         }
     }
 }
@@ -59,7 +61,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_second_one_is_told_and_the_lock_ends_with_its_holder() {
+    fn a_second_holder_is_refused_and_the_lock_ends_with_its_holder() {
         let directory = tempfile::tempdir().expect("temporary directory");
         let first = NodeLock::take_at(directory.path(), "a").expect("free");
         let error = NodeLock::take_at(directory.path(), "a")
@@ -83,11 +85,11 @@ mod tests {
     }
 
     #[test]
-    fn who_locks_the_directory_holds_nobody_up() {
+    fn a_lock_on_the_directory_delays_no_one() {
         let directory = tempfile::tempdir().expect("temporary directory");
         // Every user may.
         let opened = std::fs::File::open(directory.path()).expect("a directory");
-        opened.try_lock().expect("nobody has it");
+        opened.try_lock().expect("it is not locked");
         NodeLock::take_at(directory.path(), "a").expect("free");
         let left = std::fs::read_dir(directory.path()).expect("a directory");
         assert_eq!(left.count(), 0, "nothing is left");

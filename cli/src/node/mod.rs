@@ -53,7 +53,8 @@ impl Program {
     }
 }
 
-/// The records of processes that `covalent up` started for this node and that are gone without `covalent down`.
+/// Returns the records of processes that `covalent up` started for this node and that exited
+/// without `covalent down`.
 pub fn stale_records(config: &Config) -> Vec<PathBuf> {
     PROGRAMS
         .iter()

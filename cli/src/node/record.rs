@@ -7,7 +7,7 @@ use covalent_api::config::Config;
 
 use crate::identity::Identity;
 
-/// The file that says which process runs `program` for this node.
+/// The file that records which process runs `program` for this node.
 #[derive(Debug, Clone)]
 pub struct Record {
     path: PathBuf,
@@ -30,7 +30,8 @@ impl Record {
             .with_context(|| format!("cannot write {}", self.path.display()))
     }
 
-    /// The process that is noted, if it still runs. A record that is unreadable or about a dead process says nothing.
+    /// Returns the recorded process, if it still runs. A record that is unreadable, or whose
+    /// process is gone, counts as empty.
     pub fn running(&self) -> Option<Identity> {
         fs::read_to_string(&self.path)
             .ok()?
@@ -39,15 +40,15 @@ impl Record {
             .filter(|identity: &Identity| identity.is_alive())
     }
 
-    /// Its path, if it is there and says of nobody that he runs.
+    /// Returns its path, if the file exists and its process does not run.
     pub fn stale(self) -> Option<PathBuf> {
         (self.path.exists() && self.running().is_none()).then_some(self.path)
     }
 
-    /// Removes it, if it is there.
+    /// Removes it, if it exists.
     ///
     /// # Errors
-    /// When it is there and stays.
+    /// Fails if the file exists and cannot be removed.
     pub fn remove(&self) -> Result<()> {
         match fs::remove_file(&self.path) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {

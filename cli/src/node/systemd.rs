@@ -4,7 +4,7 @@ use std::path::Path;
 
 use super::PROGRAMS;
 
-/// Where units are looked for, those of the administrator first (`systemd.unit(5)`).
+/// Directories that contain units, in search order: the administrator's first (`systemd.unit(5)`).
 pub const UNIT_DIRECTORIES: [&str; 4] = [
     "/etc/systemd/system",
     "/run/systemd/system",

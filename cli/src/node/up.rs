@@ -29,16 +29,17 @@ use crate::{
 /// How long a process may take until its socket answers.
 const START_PATIENCE: Duration = Duration::from_secs(15);
 
-/// How long a process may take to end when it is asked to.
+/// Longest time until a process exits after the request to stop.
 const END_PATIENCE: Duration = Duration::from_secs(3);
 
 /// How often a wait looks again.
-const LOOK_AGAIN: Duration = Duration::from_millis(20);
+const RECHECK_INTERVAL: Duration = Duration::from_millis(20);
 
 /// Runs `covalent up`.
 ///
 /// # Errors
-/// The configuration's problems, or why a process did not come up, with the end of its log. What was started is ended again.
+/// Returns the configuration's problems, or why a process did not come up, with the end of its log.
+/// Processes that were started are stopped again.
 pub fn run(args: &UpArgs, interrupt: &Interrupt) -> Result<ExitCode> {
     if !args.interfaces.is_empty()
         && written::write(&args.config.config, args.name.as_deref(), &args.interfaces)?
@@ -118,8 +119,9 @@ fn background(file: &Path, config: &Config, interrupt: &Interrupt) -> Result<Exi
 fn foreground(file: &Path, config: &Config, interrupt: &Interrupt) -> Result<ExitCode> {
     if let Some(program) = PROGRAMS.iter().find(|program| program.is_ready(config)) {
         bail!(
-            "{} of node {} runs already, so it cannot end with this command\n  cure: `covalent down --config {}` first, or \
-             `covalent up` without --foreground, which starts what is missing",
+            "{} of node {} runs already, so it cannot end with this command\n  \
+             cure: `covalent down --config {}` first, or `covalent up` without --foreground, which \
+             starts the missing processes",
             program.name,
             config.node.name,
             file.display()
@@ -142,16 +144,16 @@ fn foreground(file: &Path, config: &Config, interrupt: &Interrupt) -> Result<Exi
             process.expect_running()?;
         }
     };
-    // Nobody may read any more; the node ends all the same.
+    // The reader may be gone. The node stops anyway.
     let _ = output::line(&format!("ending on {signal}"));
     for process in processes.iter_mut().rev() {
-        process.ask_to_end();
+        process.request_end();
         process.wait_or_kill(END_PATIENCE)?;
     }
     Ok(ExitCode::SUCCESS)
 }
 
-/// A process in the background that is ended again unless all of them came up.
+/// A background process, stopped again unless all of them come up.
 struct Started {
     identity: Identity,
     record: Record,
@@ -161,7 +163,7 @@ struct Started {
 impl Drop for Started {
     fn drop(&mut self) {
         if !self.keep {
-            // The error that led here is the one to tell.
+            // The original error is the one to report.
             let _ = self.identity.end(END_PATIENCE);
             let _ = self.record.remove();
         }
@@ -194,23 +196,25 @@ fn wait_until_ready(
         if Instant::now() >= deadline {
             bail!("{} does not answer after {START_PATIENCE:?}", program.name);
         }
-        interrupt.sleep(LOOK_AGAIN)?;
+        interrupt.sleep(RECHECK_INTERVAL)?;
     }
     Ok(())
 }
 
-/// Until control holds its connection to the daemon: before, metrics and streams would say of a node that is up that it is not.
+/// Waits until control is connected to the daemon. Before that, metrics and streams would report a
+/// running node as down.
 fn wait_until_joined(config: &Config, interrupt: &Interrupt) -> Result<()> {
     let deadline = Instant::now() + START_PATIENCE;
     let socket = config.control_socket_path();
     loop {
-        let told = control_client::ask(&socket, &ControlRequest::Version)?;
-        if matches!(&told, ControlReply::Version(version) if version.guid.is_some()) {
+        let answer = control_client::send_request(&socket, &ControlRequest::Version)?;
+        if matches!(&answer, ControlReply::Version(version) if version.guid.is_some()) {
             return Ok(());
         }
         if Instant::now() >= deadline {
             bail!(
-                "covalent-control has not reached the daemon after {START_PATIENCE:?}\n  cure: see {}",
+                "covalent-control has not reached the daemon after {START_PATIENCE:?}\n  cure: see \
+                 {}",
                 config
                     .node
                     .runtime_dir
@@ -218,14 +222,14 @@ fn wait_until_joined(config: &Config, interrupt: &Interrupt) -> Result<()> {
                     .display()
             );
         }
-        interrupt.sleep(LOOK_AGAIN)?;
+        interrupt.sleep(RECHECK_INTERVAL)?;
     }
 }
 
 fn announce(config: &Config) -> Result<()> {
     let status = Client::connect(&config.socket_path())?.status()?;
     output::line(&format!("node {} ({}) is up", status.node, status.guid))?;
-    // A cable between two lanes is nothing that anybody gave the node.
+    // Skip cables between two lanes: the user did not configure these ports.
     for port in status.ports.iter().filter(|port| port.kind != "lane") {
         let interface = port
             .interface
@@ -258,7 +262,8 @@ mod tests {
         const UNTIL_REACHED: u32 = 3;
         let directory = tempfile::tempdir().expect("a directory");
         let text = format!(
-            "[node]\nname = \"a\"\nruntime_dir = \"{}\"\n[[port]]\nname = \"p0\"\nkind = \"cable\"\npath = \"{}\"\n",
+            "[node]\nname = \"a\"\nruntime_dir = \"{}\"\n[[port]]\nname = \"p0\"\nkind \
+             = \"cable\"\npath = \"{}\"\n",
             directory.path().display(),
             directory.path().join("cable").display()
         );
@@ -266,11 +271,11 @@ mod tests {
         let listener = Listener::bind(&config.control_socket_path()).expect("bound");
         std::thread::scope(|scope| {
             let up = scope.spawn(|| wait_until_joined(&config, &Interrupt::default()));
-            for asked in 1..=UNTIL_REACHED {
+            for round in 1..=UNTIL_REACHED {
                 assert!(!up.is_finished(), "control has no daemon yet");
-                let asks = listener.accept().expect("it asks");
+                let connection = listener.accept().expect("it asks");
                 let mut buffer = vec![0; MAX_DATAGRAM_BYTES];
-                asks.recv(&mut buffer).expect("a request");
+                connection.recv(&mut buffer).expect("a request");
                 let version = ControlVersion {
                     api: API_VERSION,
                     oldest: None,
@@ -278,10 +283,10 @@ mod tests {
                     pid: 1,
                     uptime_ns: 1,
                     node: "a".to_owned(),
-                    guid: (asked == UNTIL_REACHED).then(|| Guid::new(1).expect("not zero")),
+                    guid: (round == UNTIL_REACHED).then(|| Guid::new(1).expect("not zero")),
                 };
                 let reply = datagram::encode(&ControlReply::Version(version)).expect("short");
-                asks.send(&reply, &[]).expect("it listens");
+                connection.send(&reply, &[]).expect("it listens");
             }
             up.join().expect("no panic").expect("it is up");
         });

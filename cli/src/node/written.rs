@@ -1,15 +1,17 @@
-//! `covalent up --name NAME --interfaces A,B`: the shortest configuration that there is, written before the start.
+//! `covalent up --name NAME --interfaces A,B`: writes the shortest possible configuration before
+//! the start.
 
 use std::{fs, io, path::Path};
 
 use anyhow::{Context, Result, bail};
 use covalent_api::config::{Config, DEFAULT_TOML};
 
-/// Writes a configuration of nothing but a name (none: the host's) and interfaces to `file`, unless it is there and says just that. Tells
-/// whether it did.
+/// Writes a configuration with only a name (`None`: the host's) and interfaces to `file`, unless
+/// the file has this configuration already. Returns whether it wrote.
 ///
 /// # Errors
-/// When they cannot be a node's, or the file is there and says something else; the file that is installed as an example says nothing.
+/// Fails if the values are not valid for a node, or if the file exists with another configuration.
+/// The installed example counts as no configuration.
 pub fn write(file: &Path, name: Option<&str>, interfaces: &[String]) -> Result<bool> {
     let text = text(name, interfaces);
     let wanted = Config::parse(&text, "--name and --interfaces")?;
@@ -20,8 +22,8 @@ pub fn write(file: &Path, name: Option<&str>, interfaces: &[String]) -> Result<b
                 return Ok(false);
             }
             bail!(
-                "{0} is there and says something else than --name and --interfaces\n  cure: leave them out and change the file, or write \
-                 another one: --config FILE",
+                "{0} exists and differs from --name and --interfaces\n  \
+                 cure: leave them out and change the file, or write another one: --config FILE",
                 file.display()
             );
         }
@@ -43,10 +45,11 @@ pub fn write(file: &Path, name: Option<&str>, interfaces: &[String]) -> Result<b
 }
 
 fn text(name: Option<&str>, interfaces: &[String]) -> String {
-    // What has to be escaped is refused when it is read.
+    // The parser rejects names that need escaping.
     let name = name.map_or_else(String::new, |name| format!("name = {name:?}\n"));
     format!(
-        "# `covalent config print-default` explains every key that may stand here.\n[node]\n{name}interfaces = {interfaces:?}\n"
+        "# `covalent config print-default` explains every key that may stand \
+         here.\n[node]\n{name}interfaces = {interfaces:?}\n"
     )
 }
 
@@ -55,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_is_written_once_and_never_over_somebody_elses_words() {
+    fn a_file_is_written_once_and_never_over_foreign_text() {
         let directory = tempfile::tempdir().expect("a directory");
         let file = directory.path().join("etc/covalent.toml");
         let two = ["eth1", "eth2"].map(str::to_owned);
@@ -64,7 +67,7 @@ mod tests {
         assert_eq!(config.node.name, "a");
         let names: Vec<_> = config.port.iter().map(|port| port.name.clone()).collect();
         assert_eq!(names, two);
-        assert!(!write(&file, Some("a"), &two).expect("it says so"));
+        assert!(!write(&file, Some("a"), &two).expect("it succeeds"));
 
         let before = fs::read_to_string(&file).expect("it is there");
         let error = write(&file, Some("b"), &two).expect_err("another name");
@@ -72,14 +75,14 @@ mod tests {
         assert_eq!(fs::read_to_string(&file).expect("it is there"), before);
 
         fs::write(&file, DEFAULT_TOML).expect("written");
-        assert!(write(&file, Some("a"), &two).expect("an example is nobody's words"));
+        assert!(write(&file, Some("a"), &two).expect("the example may be replaced"));
         assert_eq!(fs::read_to_string(&file).expect("it is there"), before);
         let left = fs::read_dir(directory.path().join("etc")).expect("a directory");
         assert_eq!(left.count(), 1);
     }
 
     #[test]
-    fn what_cannot_be_a_node_is_refused_before_anything_is_written() {
+    fn an_invalid_node_is_refused_before_anything_is_written() {
         let directory = tempfile::tempdir().expect("a directory");
         let file = directory.path().join("etc/covalent.toml");
         for (name, interface) in [

@@ -33,50 +33,54 @@ use crate::{
 /// `covalent sim group`
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Each node has an application that is a member of one group. A seed decides everything that is not told here: nodes, cables, \
-    faults, messages, and how long everything takes. The same seed with the same options is the same run. Every invariant has a checker that is \
-    always on; one that is broken is named, with the command that replays it.\n\n\
-    Classes of faults: late, duplicate, unclear, refuse, cut, partition, kill, crash, midway, halt, accuse, flap, full, join, suspect, leave, forge; or `all`, or `none`.\n\n\
+    after_help = "Each node has an application that is a member of one group. A seed determines \
+    everything that no option sets: nodes, cables, faults, messages, and how long everything \
+    takes. The same seed with the same options gives the same run. Every invariant has a checker \
+    that is always on. It reports a broken invariant with the command that replays the run.\n\n\
+    Classes of faults: late, duplicate, unclear, refuse, cut, partition, kill, crash, midway, \
+    halt, accuse, flap, full, join, suspect, leave, forge; or `all`, or `none`.\n\n\
     Exit status: 0 if every invariant held, 1 otherwise.\n\n\
     Examples:\n  \
     covalent sim group --seed 7                              one run, event by event\n  \
-    covalent sim group --seed 7 --nodes 5 --shape ring       as many nodes, cabled so\n  \
+    covalent sim group --seed 7 --nodes 5 --shape ring       five nodes in a ring\n  \
     covalent sim group --seed 7 --faults kill,partition      these faults\n  \
     covalent sim group --seed 7 --envelopes                  every envelope as well\n  \
     covalent sim group --seeds 0..10000                      many runs, with seeds per second\n  \
     covalent sim group --figures --nodes 8                   how long a change of views takes\n  \
-    covalent sim group --seeds 0..100 --mutant acks-before-held  built wrong, to see it found"
+    covalent sim group --seeds 0..100 --mutant acks-before-held  finds a deliberate defect"
 )]
 pub struct GroupArgs {
     /// Which runs, and how they are printed.
     #[command(flatten)]
     pub runs: RunArgs,
-    /// Nodes, each with one member.
+    /// Number of nodes, each with one member.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(2..=16))]
     pub nodes: Option<u8>,
     #[arg(long, value_name = "SHAPE", help = shape_help())]
     pub shape: Option<Form>,
-    /// Classes of faults, with commas between, each of which occurs rarely or often.
+    /// Classes of faults, separated by commas. Each occurs rarely or often.
     #[arg(long, value_name = "CLASSES")]
     pub faults: Option<Faults>,
-    /// Faults in all, at most, besides those of envelopes.
+    /// Maximum total number of faults, excluding faults of envelopes.
     #[arg(long, value_name = "N")]
     pub churn: Option<u32>,
-    /// Breaks something on purpose.
+    /// Break the implementation on purpose.
     #[arg(long, value_name = "NAME")]
     pub mutant: Option<Mutant>,
-    /// Prints every envelope too.
+    /// Also print every envelope.
     #[arg(long, conflicts_with = "seeds")]
     pub envelopes: bool,
-    /// Measures how long it takes from the first evidence that somebody is gone until all others have the view without it.
+    /// Measure the time from the first evidence that a member is gone until all others have the
+    /// view without it.
     #[arg(long, conflicts_with_all = ["seed", "seeds", "envelopes", "faults", "churn", "mutant"])]
     pub figures: bool,
 }
 
-/// Runs `covalent sim group`. Gives whether every invariant held.
+/// Runs `covalent sim group`. Returns whether every invariant held.
 ///
 /// # Errors
-/// There is no such shape; or nobody reads any more, or the command was asked to end.
+/// Fails if the shape is impossible, the reader of the output is gone, or the command was requested
+/// to stop.
 pub fn run(args: &GroupArgs, interrupt: &Interrupt) -> Result<bool> {
     let options = Options {
         nodes: args.nodes.map(usize::from),
@@ -125,12 +129,12 @@ fn one(args: &GroupArgs, options: &Options) -> Result<bool> {
     Ok(result.is_ok())
 }
 
-/// Nodes of the groups whose changes are measured, if it is not said how many.
+/// Sizes of the groups whose view changes are measured, if no size is given.
 const FIGURE_NODES: [usize; 4] = [3, 4, 8, 16];
 /// Times that each member of a group goes.
 const FIGURE_TIMES: u64 = 10;
 
-/// What is printed of changes of views as JSON.
+/// JSON output of the measured view changes.
 #[derive(Serialize)]
 struct Figures {
     nodes: usize,
@@ -197,7 +201,8 @@ fn figures(args: &GroupArgs, interrupt: &Interrupt) -> Result<bool> {
                 ]);
             }
             output::line(&format!(
-                "From the first evidence that a member is gone to the view of the last one who is left, {FIGURE_TIMES} times each member, idle and under load:\n{table}"
+                "From the first evidence that a member is gone to the view of the last remaining \
+                 member, {FIGURE_TIMES} times each member, idle and under load:\n{table}"
             ))?;
         }
     }
@@ -207,7 +212,7 @@ fn figures(args: &GroupArgs, interrupt: &Interrupt) -> Result<bool> {
 /// Runs many seeds. Gives whether every invariant held in all of them.
 fn many(args: &GroupArgs, options: &Options, interrupt: &Interrupt) -> Result<bool> {
     let seeds = args.runs.numbers();
-    // A shape that cannot be is told before the first run.
+    // Report an impossible shape before the first run.
     World::new(seeds.start, options, false).context("there is no such world")?;
     let many = Many::run(seeds.clone(), interrupt, |progress| {
         run_seeds(seeds, options, progress)
@@ -225,7 +230,7 @@ fn many(args: &GroupArgs, options: &Options, interrupt: &Interrupt) -> Result<bo
     Ok(many.held())
 }
 
-/// What the seed decided.
+/// Describes the choices of the seed.
 fn described(seed: u64, plan: &Plan) -> String {
     let deeds: Vec<_> = plan.deeds.iter().map(|deed| deed.fault.as_str()).collect();
     format!(

@@ -22,73 +22,102 @@ use crate::{
 };
 
 /// How often the hunt is looked at.
-const LOOK: Duration = Duration::from_millis(100);
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
 /// How often a line of progress is written where no terminal is.
 const LINE: Duration = Duration::from_secs(10);
 /// How long runs in flight may take when the time is up.
 const GRACE: Duration = Duration::from_secs(60);
 /// Seeds tried for each smaller case, at most.
 const SHRINK_SEEDS: u64 = 20_000;
-/// Most characters of what a checker saw.
+/// Maximum number of printed characters of a checker's finding.
 const WHAT_MAX: usize = 400;
-/// Fresh bases are below, so that seeds are short enough to be typed.
+/// Upper bound of fresh bases, so that seeds are short enough to type.
 const BASE_MAX: u64 = 1_000_000_000_000;
 
 /// `covalent sim hunt`
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Each simulator has the same share of all cores. A seed that breaks an invariant ends the hunt, and so does one whose run panics. Then smaller cases \
-    are tried: fewer nodes, fewer classes of faults, fewer events. The smallest that still breaks the same invariant is printed with the command \
-    that replays it.\n\n\
-    Three of four link seeds decide their faults; the fourth has a blind forger, and each other class but `arbitrary` and `lie` with a chance of one third. \
-    A mesh seed decides its shape, a torus, a grid or a random one, and has all faults but `liar`. Liars are not hunted: `covalent sim --faults lie --seeds A..B`, \
-    `covalent sim mesh --faults liar --seeds A..B`.\n\n\
-    What still runs when the time is up has 60 s more. Exit status: 0 if every invariant held and every run ended, 1 otherwise; 128 plus the number of the signal if one ended it.\n\n\
+    after_help = "Each simulator gets the same share of all cores. A seed that breaks an invariant \
+    ends the hunt, and so does one whose run panics. Then smaller cases are tried: fewer nodes, \
+    fewer classes of faults, fewer events. The smallest that still breaks the same invariant is \
+    printed with the command that replays it.\n\n\
+    Three of four link seeds select their faults; the fourth has a blind forger, and each other \
+    class but `arbitrary` and `lie` with a chance of one third. A mesh seed selects its shape, a \
+    torus, a grid or a random one, and has all faults but `liar`. Liars are not hunted: `covalent \
+    sim --faults lie --seeds A..B`, `covalent sim mesh --faults liar --seeds A..B`.\n\n\
+    Runs that are in flight when the time is up get 60 s more. Exit status: 0 if every invariant \
+    held and every run ended, 1 otherwise; 128 plus the number of the signal if one ended it.\n\n\
     Examples:\n  \
     covalent sim hunt --minutes 30                       all simulators\n  \
-    covalent sim hunt links --minutes 600 --runs 1000000 a million worlds of links\n  \
+    covalent sim hunt links --minutes 600 --runs 1000000 a million link simulations\n  \
     covalent sim hunt meshes --nodes 100,1000            meshes of these sizes in turn\n  \
-    covalent sim hunt groups --base 123456               begins at this seed\n  \
-    covalent sim hunt --keep-going --format json         all that is found\n  \
-    covalent sim hunt links --mutant retries-blindly     built wrong, to see it found"
+    covalent sim hunt groups --base 123456               starts at this seed\n  \
+    covalent sim hunt --keep-going --format json         every finding\n  \
+    covalent sim hunt links --mutant retries-blindly     finds a deliberate defect"
 )]
 pub struct HuntArgs {
-    /// Which simulators: links, groups or meshes. Without one, all.
+    /// Simulators to run: links, groups or meshes. Default: all.
     #[arg(value_name = "SIMULATOR")]
     pub simulations: Vec<Simulation>,
-    /// For how many minutes.
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=100_000))]
+    /// Duration in minutes.
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 1,
+        value_parser = clap::value_parser!(u64).range(1..=100_000),
+    )]
     pub minutes: u64,
-    /// For how many seconds instead.
-    #[arg(long, value_name = "N", conflicts_with = "minutes", value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
+    /// Duration in seconds instead.
+    #[arg(
+        long,
+        value_name = "N",
+        conflicts_with = "minutes",
+        value_parser = clap::value_parser!(u64).range(1..=1_000_000),
+    )]
     pub seconds: Option<u64>,
-    /// For how many seconds of a core for each simulator instead.
-    #[arg(long, value_name = "N", conflicts_with_all = ["minutes", "seconds"], value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
+    /// Seconds of one core for each simulator instead.
+    #[arg(
+        long,
+        value_name = "N",
+        conflicts_with_all = ["minutes", "seconds"],
+        value_parser = clap::value_parser!(u64).range(1..=1_000_000),
+    )]
     pub seconds_each: Option<u64>,
-    /// Runs of each simulator, at most.
+    /// Maximum number of runs of each simulator.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub runs: Option<u64>,
-    /// Nodes of a mesh; several sizes take turns.
-    #[arg(long, value_name = "N,N,…", value_delimiter = ',', default_values_t = [MESH_NODES as u16], value_parser = clap::value_parser!(u16).range(4..=NODES_MAX as i64))]
+    /// Number of nodes of a mesh. Several sizes take turns.
+    #[arg(
+        long,
+        value_name = "N,N,…",
+        value_delimiter = ',',
+        default_values_t = [MESH_NODES as u16],
+        value_parser = clap::value_parser!(u16).range(4..=NODES_MAX as i64),
+    )]
     pub nodes: Vec<u16>,
-    /// The first seed of each simulator. Without it, a fresh one.
+    /// The first seed of each simulator. Default: a fresh one.
     #[arg(long, value_name = "SEED")]
     pub base: Option<u64>,
-    /// Goes on when an invariant is broken, and prints each that was.
+    /// Continue after a broken invariant, and print each one.
     #[arg(long)]
     pub keep_going: bool,
-    /// For how many seconds smaller cases of each finding are tried.
-    #[arg(long, value_name = "N", default_value_t = 60, value_parser = clap::value_parser!(u64).range(0..=100_000))]
+    /// Seconds spent on smaller cases of each finding.
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 60,
+        value_parser = clap::value_parser!(u64).range(0..=100_000),
+    )]
     pub shrink_seconds: u64,
-    /// Breaks something on purpose, by the name that it has in each of the simulators.
+    /// Break the implementation on purpose, under a name that all chosen simulators have.
     #[arg(long, value_name = "NAME")]
     pub mutant: Option<String>,
-    /// How it is printed.
+    /// Output format.
     #[arg(long, value_enum, default_value_t = Format::Table, display_order = 900)]
     pub format: Format,
 }
 
-/// What is printed of a hunt as JSON.
+/// JSON output of a hunt.
 #[derive(Serialize)]
 struct Summary {
     elapsed_s: f64,
@@ -100,7 +129,7 @@ struct Summary {
     interrupted: bool,
 }
 
-/// What was searched of a simulator.
+/// The searched seeds of one simulator.
 #[derive(Serialize)]
 struct Searched {
     simulator: &'static str,
@@ -110,7 +139,7 @@ struct Searched {
     core_s: f64,
 }
 
-/// What was found.
+/// A finding.
 #[derive(Serialize)]
 struct Found {
     simulator: &'static str,
@@ -134,10 +163,11 @@ struct Small {
     runs: u64,
 }
 
-/// Runs `covalent sim hunt`. Gives whether every invariant held, and every run came to its end.
+/// Runs `covalent sim hunt`. Returns whether every invariant held and every run completed.
 ///
 /// # Errors
-/// A simulator has no such mutant; nobody reads any more; or the command was asked to end, and has printed what it found until then.
+/// Fails if a simulator has no such mutant, the reader of the output is gone, or the command was
+/// requested to stop. In the last case the command has printed its findings so far.
 pub fn run(args: &HuntArgs, interrupt: &Interrupt) -> Result<bool> {
     let base = args.base.unwrap_or_else(fresh_base);
     let kinds = kinds(args)?;
@@ -151,7 +181,7 @@ pub fn run(args: &HuntArgs, interrupt: &Interrupt) -> Result<bool> {
     let mut hunt = Hunt::start(kinds, base, runs_max, !args.keep_going);
     let mut progress = Progress::new(time);
     let mut ended = Ok(());
-    while hunt.wait(LOOK) {
+    while hunt.wait(POLL_INTERVAL) {
         progress.show(&hunt);
         ended = interrupt.sleep(Duration::ZERO);
         if hunt.elapsed() >= time || ended.is_err() {
@@ -164,7 +194,7 @@ pub fn run(args: &HuntArgs, interrupt: &Interrupt) -> Result<bool> {
     let elapsed_s = hunt.elapsed().as_secs_f64();
     let mut found = Vec::new();
     for finding in hunt.findings() {
-        progress.say(&format!(
+        progress.print_line(&format!(
             "broken: {}; tries smaller cases for up to {} s: {}",
             finding.broken.invariant,
             args.shrink_seconds,
@@ -194,7 +224,7 @@ pub fn run(args: &HuntArgs, interrupt: &Interrupt) -> Result<bool> {
     Ok(summary.findings.is_empty() && summary.unfinished.is_empty())
 }
 
-/// What the seeds of each chosen simulator become.
+/// Returns, for each chosen simulator, the kind of run that its seeds produce.
 fn kinds(args: &HuntArgs) -> Result<Vec<Kind>> {
     let nodes: Vec<usize> = args.nodes.iter().copied().map(usize::from).collect();
     let chosen = Simulation::ALL
@@ -246,16 +276,16 @@ impl Progress {
         self.bar.set_message(counts.clone());
         if self.bar.is_hidden() && Instant::now() >= self.next_line {
             self.next_line = Instant::now() + LINE;
-            self.say(&format!(
+            self.print_line(&format!(
                 "{elapsed_s} of {} s: {counts}",
                 self.time.as_secs()
             ));
         }
     }
 
-    fn say(&self, text: &str) {
+    fn print_line(&self, text: &str) {
         if self.bar.is_hidden() {
-            // Who does not read it sees the summary.
+            // Ignore a failed write: the summary follows.
             let _ = writeln!(io::stderr(), "{text}");
         } else {
             self.bar.println(text);
@@ -305,7 +335,8 @@ impl Found {
     fn text(&self) -> String {
         let small = &self.smallest;
         format!(
-            "\nBroken: {}: {}\n  replay: {}\n  {} times in this hunt\n  smallest of {} tried: {} nodes, {} classes of faults, {} events: {}\n  replay: {}",
+            "\nBroken: {}: {}\n  replay: {}\n  {} times in this hunt\n  smallest of {} tried: {} \
+             nodes, {} classes of faults, {} events: {}\n  replay: {}",
             self.invariant,
             self.what,
             self.command,
@@ -320,7 +351,7 @@ impl Found {
     }
 }
 
-/// A checker may have seen what fills pages; the replay prints all of it.
+/// Shortens a checker's finding, which may fill pages. The replay prints all of it.
 fn shortened(what: &str) -> String {
     match what.char_indices().nth(WHAT_MAX) {
         Some((end, _)) => format!("{}…", &what[..end]),
@@ -350,7 +381,9 @@ impl Summary {
         }
         if !self.unfinished.is_empty() {
             let grace_s = GRACE.as_secs();
-            text += &format!("\nUndecided: these had not ended {grace_s} s after the time was up.");
+            text += &format!(
+                "\nUndecided: these runs had not completed {grace_s} s after the time was up."
+            );
         } else if self.findings.is_empty() {
             let runs = self.simulators.iter().map(|searched| searched.runs).sum();
             text += &format!(

@@ -13,10 +13,10 @@ use crate::{
     output::{self, grouped},
 };
 
-/// Runs the simulation of links. Gives whether every invariant held.
+/// Runs the simulation of links. Returns whether every invariant held.
 ///
 /// # Errors
-/// When nobody reads any more, or the command was asked to end.
+/// Fails if the reader of the output is gone, or if the command was requested to stop.
 pub fn run(args: &SimArgs, interrupt: &Interrupt) -> Result<bool> {
     let options = Options {
         nodes: args.nodes.map(usize::from),
@@ -86,7 +86,7 @@ fn many(args: &SimArgs, options: &Options, interrupt: &Interrupt) -> Result<bool
     Ok(many.held())
 }
 
-/// What the seed decided.
+/// Describes the choices of the seed.
 fn described(seed: u64, plan: &Plan) -> String {
     let faults: Vec<_> = plan
         .faults()

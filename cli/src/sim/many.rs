@@ -1,4 +1,4 @@
-//! Many runs: how far they are, and what came of them.
+//! Many runs: their progress and their results.
 
 use std::{
     fmt::Display,
@@ -13,20 +13,20 @@ use serde::Serialize;
 
 use crate::{interrupt::Interrupt, output::grouped};
 
-/// What is called behind each run of many with the number of those done.
+/// Callback that is invoked after each of many runs, with the number of completed runs.
 pub type Progress<'a> = dyn Fn(u64) -> ControlFlow<()> + Sync + 'a;
 
-/// What came of many runs.
+/// The result of many runs.
 pub struct Many<R, F> {
-    /// What they did together, or the one that failed.
+    /// The combined result, or the run that failed.
     pub result: Result<R, F>,
-    /// How many were asked for.
+    /// The requested number of runs.
     pub count: u64,
     /// How long they took.
     pub elapsed_s: f64,
 }
 
-/// What is printed of many runs as JSON.
+/// JSON output of many runs.
 #[derive(Serialize)]
 pub struct Runs<'a, R, V> {
     seeds: u64,
@@ -39,10 +39,10 @@ pub struct Runs<'a, R, V> {
 }
 
 impl<R, F: Display> Many<R, F> {
-    /// Runs them all, with a bar where somebody looks on. `numbers` are those of the runs.
+    /// Runs them all, with a progress bar on a terminal. `numbers` are the numbers of the runs.
     ///
     /// # Errors
-    /// The command was asked to end.
+    /// Fails if the command was requested to stop.
     pub fn run(
         numbers: Range<u64>,
         interrupt: &Interrupt,
@@ -77,7 +77,8 @@ impl<R, F: Display> Many<R, F> {
         self.result.is_ok()
     }
 
-    /// As JSON. `broken` says of a failure which seed it was, what was broken, and the command that replays it.
+    /// Returns the JSON output. `broken` returns the seed of a failure, the violation, and the
+    /// command that replays it.
     pub fn json<'a, V>(
         &'a self,
         broken: impl FnOnce(&'a F) -> (u64, &'a V, String),
@@ -96,10 +97,11 @@ impl<R, F: Display> Many<R, F> {
         }
     }
 
-    /// For people: a table of what they did, or what happened before a failure. `runs` is what they are called.
+    /// Returns the text output: a table of the combined result, or the events before a failure.
+    /// `runs` is the noun for the runs.
     ///
     /// # Errors
-    /// Whatever `before` fails with.
+    /// Returns the errors of `before`.
     pub fn text(
         &self,
         runs: &str,

@@ -35,91 +35,146 @@ use crate::{
 /// `covalent sim mesh`
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Nodes come up, settle, meet faults one after the other, come to rest with what stands then, and again when everything is \
-    whole. Time is counted in round trips of a link. A seed decides everything that is not told here. The same seed with the same options is the \
-    same run, with the same fingerprint. Every invariant has a checker that is always on; one that is broken is named, with the command that \
-    replays it.\n\n\
-    A file has a cable in each line, the names of its two nodes with space between; what stands behind `#` is a comment.\n\n\
-    Classes of faults: cut, silent, one-way, flap, crash, stall, loss, partition; or `all`, or `none`; and liar, which is not among all.\n\n\
+    after_help = "Nodes start and settle. Faults occur one after the other. The mesh settles with \
+    the faults that remain, and again when everything is repaired. Time is counted in round trips \
+    of a link. A seed determines everything that no option sets. The same seed with the same \
+    options gives the same run, with the same fingerprint. Every invariant has a checker that is \
+    always on. It reports a broken invariant with the command that replays the run.\n\n\
+    A shape file has one cable per line: the names of its two nodes, separated by space. `#` \
+    starts a comment.\n\n\
+    Classes of faults: cut, silent, one-way, flap, crash, stall, loss, partition; or `all`, or \
+    `none`; and liar, which `all` does not include.\n\n\
     Exit status: 0 if every invariant held, 1 otherwise.\n\n\
     Examples:\n  \
     covalent sim mesh --nodes 8 --shape chords:2 --seed 7            one run, event by event\n  \
-    covalent sim mesh --shape torus:25x40 --faults cut --load none   a thousand nodes, cables that are cut\n  \
-    covalent sim mesh --shape rack.txt --faults crash,partition      cables of a file, these faults\n  \
-    covalent sim mesh --nodes 12 --seeds 0..1000                     many runs, with seeds per second\n  \
+    covalent sim mesh --shape torus:25x40 --faults cut --load none   1,000 nodes, cut cables\n  \
+    covalent sim mesh --shape rack.txt --faults crash,partition      cables from a file\n  \
+    covalent sim mesh --nodes 12 --seeds 0..1000                     many runs, and their rate\n  \
     covalent sim mesh --shape grid:4x4 --load far --seed 7           verbs over several hops\n  \
-    covalent sim mesh --nodes 12 --trace run.html                    a page with the graph and a time-line\n  \
-    covalent sim mesh --nodes 3 --capture run.pcapng                 all frames of a run, for Wireshark\n  \
-    covalent sim mesh --exhaustive three                             all 63 failure modes of a triangle\n  \
+    covalent sim mesh --nodes 12 --trace run.html                    graph and timeline, HTML\n  \
+    covalent sim mesh --nodes 3 --capture run.pcapng                 all frames, for Wireshark\n  \
+    covalent sim mesh --exhaustive three                             all 63 triangle failures\n  \
     covalent sim mesh --exhaustive sixteen --case 7                  one case, event by event\n  \
-    covalent sim mesh --shape torus --grow 10,100,1000 --plot g.svg  how figures grow with the mesh\n  \
-    covalent sim mesh --mutant hides-restarts --faults crash         built wrong, to see it found"
+    covalent sim mesh --shape torus --grow 10,100,1000 --plot g.svg  growth with the mesh size\n  \
+    covalent sim mesh --mutant hides-restarts --faults crash         finds a deliberate defect"
 )]
 pub struct MeshArgs {
     /// Which runs, and how they are printed.
     #[command(flatten)]
     pub runs: RunArgs,
-    /// Nodes; 12, if the shape does not say how many.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(2..=NODES_MAX as i64))]
+    /// Number of nodes. Default: 12, unless the shape sets it.
+    #[arg(
+        long,
+        value_name = "N",
+        value_parser = clap::value_parser!(u16).range(2..=NODES_MAX as i64),
+    )]
     pub nodes: Option<u16>,
     #[arg(long, value_name = "SHAPE", default_value = "random", help = shape_help())]
     pub shape: Form,
-    /// Most cables at a node.
-    #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u8).range(2..=VALENCE_MAX as i64))]
+    /// Maximum number of cables at a node.
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 8,
+        value_parser = clap::value_parser!(u8).range(2..=VALENCE_MAX as i64),
+    )]
     pub valence: u8,
-    /// Classes of faults, with commas between.
+    /// Classes of faults, separated by commas.
     #[arg(long, value_name = "CLASSES", default_value_t = MeshFaults::ALL)]
     pub faults: MeshFaults,
-    /// Faults in all, each of which is repaired later or stands until the first rest.
-    #[arg(long, value_name = "N", default_value_t = 40, value_parser = clap::value_parser!(u32).range(0..=100_000))]
+    /// Total number of faults. Each is repaired later or remains until the first rest.
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 40,
+        value_parser = clap::value_parser!(u32).range(0..=100_000),
+    )]
     pub churn: u32,
-    /// Round trips of a link between two faults in the mean.
-    #[arg(long, value_name = "RT", default_value_t = 60, value_parser = clap::value_parser!(u32).range(0..=100_000))]
+    /// Mean time between two faults, in round trips of a link.
+    #[arg(
+        long,
+        value_name = "RT",
+        default_value_t = 60,
+        value_parser = clap::value_parser!(u32).range(0..=100_000),
+    )]
     pub every: u32,
-    /// Who asks whom for verbs all the time: none, verbs (neighbours each other), or far (everybody anybody, over paths).
+    /// Continuous load of verbs: none, verbs (each node to its neighbors), or far (any node to any
+    /// node, over paths).
     #[arg(long, value_name = "LOAD", default_value_t = MeshLoad::Verbs)]
     pub load: MeshLoad,
-    /// By how much the delays of cables differ, in hundredths of the delay.
-    #[arg(long, value_name = "PERCENT", default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=90))]
+    /// Variation of the delays of cables, in hundredths of the delay.
+    #[arg(
+        long,
+        value_name = "PERCENT",
+        default_value_t = 0,
+        value_parser = clap::value_parser!(u32).range(0..=90),
+    )]
     pub jitter: u32,
-    /// Round trips of a link in a pace.
-    #[arg(long, value_name = "RT", default_value_t = 100, value_parser = clap::value_parser!(u32).range(20..=10_000))]
+    /// Length of a tick, in round trips of a link.
+    #[arg(
+        long,
+        value_name = "RT",
+        default_value_t = 100,
+        value_parser = clap::value_parser!(u32).range(20..=10_000),
+    )]
     pub pace: u32,
-    /// Runs every case of a list instead: three (a triangle, 63 ways to fail, at every moment) or sixteen (a 4×4 grid, every cable and node, alone and
-    /// in pairs).
-    #[arg(long, value_name = "LIST", conflicts_with_all = ["seed", "seeds", "nodes", "shape", "faults", "churn", "every", "jitter", "pace"])]
+    /// Run every case of a list instead: three (a triangle, 63 failures, at every moment) or
+    /// sixteen (a 4×4 grid, every cable and node, alone and in pairs).
+    #[arg(
+        long,
+        value_name = "LIST",
+        conflicts_with_all = [
+            "seed",
+            "seeds",
+            "nodes",
+            "shape",
+            "faults",
+            "churn",
+            "every",
+            "jitter",
+            "pace",
+        ],
+    )]
     pub exhaustive: Option<Exhaustive>,
-    /// One case of the list, which is printed.
+    /// Run only this case of the list, and print it.
     #[arg(long, value_name = "N", requires = "exhaustive")]
     pub case: Option<u64>,
-    /// Writes what happened into this file, as a page with a time-line: of one run.
+    /// Write the events of one run to this file, as an HTML page with a timeline.
     #[arg(long, value_name = "FILE.html", conflicts_with_all = ["seeds", "grow"])]
     pub trace: Option<PathBuf>,
-    /// Writes every frame of one run into this file, for Wireshark: an interface for each cable, a microsecond for each thirty-second of a round trip.
+    /// Write every frame of one run to this file, for Wireshark. Each cable is an interface; one
+    /// microsecond is 1/32 of a round trip.
     #[arg(long, value_name = "FILE.pcapng", conflicts_with_all = ["seeds", "grow"])]
     pub capture: Option<PathBuf>,
-    /// Page and capture have nothing from before, in round trips of a link.
+    /// Start of the page and the capture, in round trips of a link.
     #[arg(long, value_name = "RT")]
     pub from: Option<u32>,
-    /// Page and capture have nothing from behind, in round trips of a link.
+    /// End of the page and the capture, in round trips of a link.
     #[arg(long, value_name = "RT")]
     pub to: Option<u32>,
-    /// The page has the tree of this node alone, by its number.
+    /// Show only the tree of this node, given by its number, on the page.
     #[arg(long, value_name = "NODE", requires = "trace")]
     pub root: Option<u16>,
-    /// The same at each of these sizes, and how figures grow.
-    #[arg(long, value_name = "N,N,…", value_delimiter = ',', conflicts_with_all = ["nodes", "seeds", "exhaustive"], value_parser = clap::value_parser!(u16).range(2..=NODES_MAX as i64))]
+    /// Run the seed at each of these sizes, and print how figures grow.
+    #[arg(
+        long,
+        value_name = "N,N,…",
+        value_delimiter = ',',
+        conflicts_with_all = ["nodes", "seeds", "exhaustive"],
+        value_parser = clap::value_parser!(u16).range(2..=NODES_MAX as i64),
+    )]
     pub grow: Vec<u16>,
-    /// Writes how they grow into this file.
+    /// Write a plot of the growth to this file.
     #[arg(long, value_name = "FILE.svg", requires = "grow")]
     pub plot: Option<PathBuf>,
-    /// Breaks something on purpose: retries-blindly, guesses-in-doubt, hides-restarts, loses-updates, keeps-words, takes-anybody, deaf-to-lost, never-says-again,
-    /// deaf-to-denied or keeps-children.
+    /// Break the implementation on purpose: retries-blindly, guesses-in-doubt, hides-restarts,
+    /// loses-updates, keeps-words, takes-anybody, deaf-to-lost, never-repeats, deaf-to-denied or
+    /// keeps-children.
     #[arg(long, value_name = "NAME")]
     pub mutant: Option<MeshMutant>,
 }
 
-/// What is printed as JSON, of one run or of many.
+/// JSON output of one run or of many.
 #[derive(Serialize)]
 struct Printed<'a> {
     /// The command that makes this run, or the one that failed, again.
@@ -129,13 +184,14 @@ struct Printed<'a> {
     elapsed_s: f64,
 }
 
-/// What happened in one run.
+/// The result of one run, and its trace if recorded.
 type Outcome = (Result<MeshReport, Box<MeshFailure>>, Option<Trace>);
 
-/// Runs `covalent sim mesh`. Gives whether every invariant held.
+/// Runs `covalent sim mesh`. Returns whether every invariant held.
 ///
 /// # Errors
-/// There is no such shape or case; a file cannot be written; or nobody reads any more, or the command was asked to end.
+/// Fails if the shape or case is impossible, a file cannot be written, the reader of the output is
+/// gone, or the command was requested to stop.
 pub fn run(args: &MeshArgs, interrupt: &Interrupt) -> Result<bool> {
     let options = options(args);
     match (args.exhaustive, &args.runs.seeds) {
@@ -143,16 +199,16 @@ pub fn run(args: &MeshArgs, interrupt: &Interrupt) -> Result<bool> {
         _ if !args.grow.is_empty() => grown(args, &options, interrupt),
         (None, Some(seeds)) => {
             let seeds = seeds.0.clone();
-            // A shape that cannot be is told before the first run.
+            // Report an impossible shape before the first run.
             mesh::shape(seeds.start, &options).context("there is no such mesh")?;
             let command = |seed| options.command(seed);
             let all = |progress: &Progress<'_>| mesh::run_seeds(seeds.clone(), &options, progress);
-            let again = |seed, trace| {
+            let rerun = |seed, trace| {
                 let shape = mesh::shape(seed, &options)?;
                 let names = names(&shape);
                 Ok((mesh::run(seed, shape, &options, trace), names))
             };
-            many(args, seeds.clone(), &command, &all, &again, interrupt)
+            many(args, seeds.clone(), &command, &all, &rerun, interrupt)
         }
         (None, None) => {
             let shape = mesh::shape(args.runs.seed, &options).context("there is no such mesh")?;
@@ -182,8 +238,8 @@ fn listed(
         return one(args, &shape, &command(case), outcome);
     }
     let all = |progress: &Progress<'_>| mesh::run_cases(list, 0..cases, options, progress);
-    let again = |case, trace| Ok((mesh::run_case(list, case, options, trace), names(&shape)));
-    many(args, 0..cases, &command, &all, &again, interrupt)
+    let rerun = |case, trace| Ok((mesh::run_case(list, case, options, trace), names(&shape)));
+    many(args, 0..cases, &command, &all, &rerun, interrupt)
 }
 
 /// Runs a seed at each size, and draws how figures grow.
@@ -275,12 +331,12 @@ fn names(shape: &Shape) -> Vec<String> {
 
 fn options(args: &MeshArgs) -> MeshOptions {
     let usual = MeshOptions::new();
-    let says_how_many = matches!(
+    let has_node_count = matches!(
         args.shape,
         Form::File(_) | Form::Grid(Some(_)) | Form::Torus(Some(_))
     );
     let nodes = match args.nodes {
-        None if says_how_many => None,
+        None if has_node_count => None,
         None => usual.nodes,
         Some(nodes) => Some(usize::from(nodes)),
     };
@@ -293,7 +349,7 @@ fn options(args: &MeshArgs) -> MeshOptions {
         every_rt: args.every,
         load: args.load,
         jitter_percent: args.jitter,
-        pace_rt: args.pace,
+        tick_rt: args.pace,
         mutant: args.mutant,
     }
 }
@@ -371,7 +427,7 @@ fn many(
     numbers: Range<u64>,
     command: &dyn Fn(u64) -> String,
     all: &dyn Fn(&Progress<'_>) -> Result<MeshReport, Box<MeshFailure>>,
-    again: &dyn Fn(u64, Option<Trace>) -> Result<(Outcome, Vec<String>)>,
+    rerun: &dyn Fn(u64, Option<Trace>) -> Result<(Outcome, Vec<String>)>,
     interrupt: &Interrupt,
 ) -> Result<bool> {
     let many = Many::run(numbers.clone(), interrupt, all)?;
@@ -384,7 +440,7 @@ fn many(
             elapsed_s: many.elapsed_s,
         })?,
         Format::Table => output::line(&many.text("runs", table, |failure| {
-            let ((_, trace), names) = again(failure.seed, Some(Trace::default()))?;
+            let ((_, trace), names) = rerun(failure.seed, Some(Trace::default()))?;
             let marks = trace.unwrap_or_default().marks;
             Ok(print::last_lines(&marks, |mark| line(mark, &names)))
         })?)?,
@@ -392,12 +448,13 @@ fn many(
     Ok(many.held())
 }
 
-/// What trees tell is too much to be printed, and is on the page.
+/// Returns whether to print a mark. Changes of parents in trees are too many to print; only the
+/// page shows them.
 const fn is_printed(mark: &Mark) -> bool {
-    !matches!(mark.kind, MarkKind::Hangs)
+    !matches!(mark.kind, MarkKind::Attached)
 }
 
-/// A mark: when, in round trips, at which node, what.
+/// Formats a mark: its time in round trips, its node, and its text.
 fn line(mark: &Mark, names: &[String]) -> String {
     let at_rt = mark.at_units as f64 / ROUND_TRIP_UNITS as f64;
     let node = mark.node.map_or("", |node| &names[usize::from(node)]);

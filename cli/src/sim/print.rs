@@ -11,7 +11,7 @@ use crate::output::{Theme, grouped};
 /// Lines of the trace before a violation that are shown of one seed of many.
 const LAST_LINES: usize = 60;
 
-/// What is printed of one run as JSON.
+/// JSON output of one run.
 #[derive(Serialize)]
 pub struct Run<'a, E, R, V> {
     pub seed: u64,
@@ -41,7 +41,7 @@ pub fn cable_list(cables: &[[usize; 2]]) -> String {
     cables.join(" ")
 }
 
-/// How a run ended: what it did and that every invariant held, or what was broken.
+/// Describes the outcome of a run: its result if every invariant held, or the violation.
 pub fn end<R, F: Display>(result: &Result<R, F>, table: impl FnOnce(&R) -> String) -> String {
     match result {
         Ok(report) => format!("\n{}\nEvery invariant held.", table(report)),

@@ -34,7 +34,7 @@ pub(super) fn journals(theme: Theme, lanes: &[LaneStatus]) -> Table {
     table
 }
 
-/// What happened to the journals that have failed, and what to do: a line for each.
+/// Returns a line for each failed journal, with the failure and the remedy.
 pub(super) fn failures(lanes: &[LaneStatus]) -> impl Iterator<Item = String> {
     lanes.iter().filter_map(|lane| {
         let failure = lane.journal.as_ref()?.failure.as_ref()?;

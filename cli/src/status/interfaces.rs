@@ -15,12 +15,13 @@ use crate::output::Theme;
 /// How long control may take. It looks at the interfaces once more before it answers.
 const PATIENCE: Duration = Duration::from_secs(3);
 
-/// What the control process at `socket` knows; nothing where none answers: a node's status does not depend on it.
+/// Returns the interfaces known to the control process at `socket`; empty if it does not reply. A
+/// node's status does not depend on control.
 pub fn of_control(socket: &Path) -> Vec<InterfaceStatus> {
-    ask(socket).unwrap_or_default()
+    query(socket).unwrap_or_default()
 }
 
-fn ask(socket: &Path) -> Option<Vec<InterfaceStatus>> {
+fn query(socket: &Path) -> Option<Vec<InterfaceStatus>> {
     let connection = Connection::connect_timeout(socket, PATIENCE).ok()?;
     let request = datagram::encode(&ControlRequest::Interfaces).ok()?;
     connection.send(&request, &[]).ok()?;
@@ -49,7 +50,7 @@ pub fn table(theme: Theme, interfaces: &[InterfaceStatus]) -> Table {
         "features",
     ]);
     for it in interfaces {
-        let (state, colour) = match (it.index, it.admin_up, it.carrier) {
+        let (state, color) = match (it.index, it.admin_up, it.carrier) {
             (None, ..) => ("absent", Color::Red),
             (_, false, _) => ("set down", Color::Red),
             (_, _, false) => ("no carrier", Color::Red),
@@ -59,7 +60,7 @@ pub fn table(theme: Theme, interfaces: &[InterfaceStatus]) -> Table {
         table.add_row([
             Cell::new(&it.interface),
             Cell::new(&it.port),
-            theme.cell(state, colour),
+            theme.cell(state, color),
             or_dash(it.driver.clone()),
             or_dash(it.address.clone()),
             or_dash(mtu),

@@ -29,7 +29,7 @@ pub fn sample_node() -> covalent_api::status::NodeStatus {
     render::tests::sample()
 }
 
-/// Where the daemon listens whose configuration is not at hand.
+/// The daemon's socket if its configuration is not available.
 const DEFAULT_SOCKET: &str = "/run/covalent/covalentd.sock";
 
 /// File name of the control process's socket.
@@ -101,11 +101,11 @@ pub fn pipes(args: &ListArgs) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The socket that was named, else that of the configuration, else the default one: a node's users need not be able to read
-/// its configuration.
+/// Returns the given socket, else that of the configuration, else the default one. A node's users
+/// need not be able to read its configuration.
 ///
 /// # Errors
-/// When the configuration cannot be read.
+/// Fails if the configuration cannot be read.
 pub fn socket(args: &NodeArgs) -> Result<PathBuf> {
     match &args.socket {
         Some(socket) => Ok(socket.clone()),

@@ -1,4 +1,4 @@
-//! The nodes beyond the neighbours.
+//! The nodes beyond the neighbors.
 
 use std::fmt::Write;
 
@@ -48,7 +48,7 @@ pub(super) fn summary(fabric: &FabricStatus) -> String {
 fn table(theme: Theme, nodes: &[FarNodeStatus]) -> Table {
     let mut table = theme.table(&["node", "address", "standing", "hops", "over port"]);
     for node in nodes {
-        let colour = match node.standing.as_str() {
+        let color = match node.standing.as_str() {
             "reached" => Color::Green,
             "seeking" => Color::Yellow,
             _ => Color::Red,
@@ -57,7 +57,7 @@ fn table(theme: Theme, nodes: &[FarNodeStatus]) -> Table {
         table.add_row([
             or_dash(node.name.clone()),
             Cell::new(node.guid),
-            theme.cell(&node.standing, colour),
+            theme.cell(&node.standing, color),
             or_dash(node.hops.map(|hops| hops.to_string())),
             or_dash(node.port.clone()),
         ]);
@@ -68,7 +68,7 @@ fn table(theme: Theme, nodes: &[FarNodeStatus]) -> Table {
 fn paths(theme: Theme, paths: &[PathStatus]) -> Table {
     let mut table = theme.table(&["lane", "path to", "address", "state", "asked for", "open"]);
     for path in paths {
-        let colour = if path.state == "up" {
+        let color = if path.state == "up" {
             Color::Green
         } else {
             Color::Yellow
@@ -77,7 +77,7 @@ fn paths(theme: Theme, paths: &[PathStatus]) -> Table {
             Cell::new(path.lane),
             Cell::new(path.far_name.as_deref().unwrap_or("–")),
             Cell::new(path.far),
-            theme.cell(&path.state, colour),
+            theme.cell(&path.state, color),
             Cell::new(if path.opener { "here" } else { "there" }),
             Cell::new(path.open_transactions),
         ]);
@@ -91,7 +91,7 @@ mod tests {
     use crate::status::render::tests::sample;
 
     #[test]
-    fn each_node_is_shown_with_its_way_or_as_lost() {
+    fn each_node_is_shown_with_its_route_or_as_lost() {
         let text = render(&sample(), Theme::PLAIN);
         for wanted in [
             "2 other nodes are reached, 1 lost, the farthest over 3 cables",
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_alone_is_told_in_one_line() {
+    fn a_lone_node_is_shown_in_one_line() {
         assert_eq!(
             summary(&FabricStatus::default()),
             "0 other nodes are reached"

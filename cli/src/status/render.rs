@@ -19,7 +19,8 @@ use crate::output::{Theme, bytes, duration, grouped};
 /// Above everything that did not go through.
 const LOSSES: &str = "drops, refusals and failures (those that are not zero)";
 
-/// The whole status, with what the control process knows of the interfaces. Empty tables are left out.
+/// Renders the whole status, with the control process's data about the interfaces. Omits empty
+/// tables.
 pub fn render(status: &NodeStatus, interfaces: &[InterfaceStatus], theme: Theme) -> String {
     let mut text = String::new();
     let _ = writeln!(
@@ -82,7 +83,7 @@ pub fn render(status: &NodeStatus, interfaces: &[InterfaceStatus], theme: Theme)
     section(&mut text, "verbs", verbs(theme, status));
     section(
         &mut text,
-        "applications that ended, and what was taken back from them",
+        "ended applications, and what was reclaimed from them",
         ended(theme, status),
     );
     section(&mut text, LOSSES, losses(theme, status));
@@ -105,7 +106,7 @@ pub fn of_links(all: &[LinkStatus], theme: Theme) -> String {
     text.trim().to_owned()
 }
 
-/// The stays in groups alone.
+/// Renders only the groups.
 pub fn of_groups(all: &[GroupStatus], theme: Theme) -> String {
     if all.is_empty() {
         return "no application on this node is in a group".to_owned();
@@ -128,7 +129,8 @@ pub fn of_groups(all: &[GroupStatus], theme: Theme) -> String {
     text.trim().to_owned()
 }
 
-/// The pipes alone; so many of the node's nodes, pipes and regions are not told.
+/// Renders only the pipes. `omitted` counts the nodes, pipes and regions that are missing from the
+/// status.
 pub fn of_pipes(all: &[PipeStatus], omitted: u64, theme: Theme) -> String {
     let mut text = String::new();
     if all.is_empty() {
@@ -158,12 +160,14 @@ fn left_out(text: &mut String, omitted: u64) {
     if omitted > 0 {
         let _ = writeln!(
             text,
-            "\n{omitted} nodes, pipes and regions are not shown: the answer would not fit one datagram"
+            "\n{omitted} nodes, pipes and regions are not shown: the answer would not fit one \
+             datagram"
         );
     }
 }
 
-/// A port's effective mode in words, for example `native XDP, copy, need_wakeup, 2 MiB pages, 2 queues`.
+/// Describes a port's effective mode, for example `native XDP, copy, need_wakeup, 2 MiB pages, 2
+/// queues`.
 pub fn mode(kind: &str, mode: &PortMode) -> String {
     let page = if mode.page_bytes >= 1 << 20 {
         format!("{} MiB pages", mode.page_bytes >> 20)
@@ -292,13 +296,13 @@ fn links(theme: Theme, links: &[LinkStatus]) -> Table {
         "reversed",
         "resolved",
         "never seen",
-        "by neighbour",
+        "by neighbor",
         "passed on",
         "executed",
         "failover",
     ]);
     for link in links {
-        let colour = if link.state == "up" {
+        let color = if link.state == "up" {
             Color::Green
         } else {
             Color::Red
@@ -310,7 +314,7 @@ fn links(theme: Theme, links: &[LinkStatus]) -> Table {
                     None => link.state.clone(),
                     Some(refusal) => format!("{}: {}", link.state, refusal.cause),
                 },
-                colour,
+                color,
             ),
             Cell::new(match (&link.peer_name, link.peer) {
                 (Some(name), Some(guid)) => format!("{name} ({guid})"),
@@ -334,7 +338,7 @@ fn links(theme: Theme, links: &[LinkStatus]) -> Table {
     table
 }
 
-/// What links sent and received, of the packets that the ports count.
+/// Renders the frames and records of links. The ports count these packets too.
 fn frames(theme: Theme, links: &[LinkStatus]) -> Table {
     let mut table = theme.table(&["port", "rx frames", "tx frames", "rx records", "tx records"]);
     for link in links {
@@ -361,11 +365,11 @@ fn groups(theme: Theme, groups: &[GroupStatus]) -> Table {
         "multicast",
         "delivered",
         "envelopes",
-        "said again",
+        "resent",
         "dropped",
     ]);
     for stay in groups {
-        let colour = match stay.standing.as_str() {
+        let color = match stay.standing.as_str() {
             "member" => Color::Green,
             "minority" | "stopped" => Color::Red,
             _ => Color::Yellow,
@@ -374,15 +378,15 @@ fn groups(theme: Theme, groups: &[GroupStatus]) -> Table {
         table.add_row([
             Cell::new(&stay.group),
             Cell::new(stay.session),
-            theme.cell(&stay.standing, colour),
+            theme.cell(&stay.standing, color),
             number(stay.view),
             number(stay.members.len() as u64),
             number(stay.voters.into()),
             number(stay.views),
             number(stay.multicasts),
             number(stay.deliveries),
-            envelopes("said"),
-            envelopes("said_again"),
+            envelopes("sent"),
+            envelopes("resent"),
             envelopes("dropped"),
         ]);
     }
@@ -507,7 +511,7 @@ impl Losses {
             self.add(&place, "dropped", &port.drops);
             self.add(&place, "refused to the sender", &port.refusals);
             self.add(&place, "damaged on purpose", &port.faults);
-            self.add(&place, "told by the device", &port.device_events);
+            self.add(&place, "reported by the device", &port.device_events);
         }
     }
 
@@ -540,7 +544,7 @@ fn ended(theme: Theme, status: &NodeStatus) -> Table {
         "pipes",
         "bindings",
         "regions",
-        "verbs under way",
+        "verbs in flight",
         "memory",
     ]);
     let reclaimed = &status.reclaimed;
@@ -662,7 +666,7 @@ pub(super) mod tests {
                 last_failover_ns: Some(1_500_000),
                 credit_records: 250,
                 unreflected_records: 3,
-                silent_paces: 1,
+                keepalive_misses: 1,
                 round_trips: covalent_api::status::RoundTrips::default(),
             }],
             groups: vec![GroupStatus {
@@ -677,7 +681,7 @@ pub(super) mod tests {
                 views: 12,
                 multicasts: 1_500,
                 deliveries: 4_200,
-                envelopes: [("said".to_owned(), 900), ("dropped".to_owned(), 2)].into(),
+                envelopes: [("sent".to_owned(), 900), ("dropped".to_owned(), 2)].into(),
             }],
             pipes: Vec::new(),
             regions: vec![RegionStatus {
@@ -747,12 +751,13 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn a_link_that_is_refused_says_why_and_what_to_do() {
+    fn a_refused_link_is_shown_with_reason_and_cure() {
         let mut status = sample();
         status.links[0].state = "init".into();
         let lines = [
             "init: own_port",
-            "link p0 is refused: both ends of this cable are ports of this node (`p0`, `p3`)\n  cure: move one end",
+            "link p0 is refused: both ends of this cable are ports of this node (`p0`, \
+             `p3`)\n  cure: move one end",
         ];
         for line in lines {
             assert!(!render(&status, &[], Theme::PLAIN).contains(line));
@@ -771,7 +776,8 @@ pub(super) mod tests {
     fn every_part_of_a_node_is_shown() {
         let text = render(&sample(), &[], Theme::PLAIN);
         for wanted in [
-            "node a (0000000000000abc), process 4711, up 2.5 s, 12.0 MiB resident, 2 attached, 17 of 57 337 mappings",
+            "node a (0000000000000abc), process 4711, up 2.5 s, 12.0 MiB resident, 2 attached, 17 \
+             of 57 337 mappings",
             "configuration: epoch 0, digest 0000000000000000",
             "1 234 567",
             "native XDP, copy, need_wakeup, 2 MiB pages, 2 queues",
@@ -814,11 +820,11 @@ pub(super) mod tests {
             !text.contains("pipes\n"),
             "an empty table is left out:\n{text}"
         );
-        assert!(!text.contains('\u{1b}'), "no colours were wanted");
+        assert!(!text.contains('\u{1b}'), "no colors were requested");
     }
 
     #[test]
-    fn a_pipe_with_its_pages_and_what_it_could_not_do_is_shown() {
+    fn a_pipe_is_shown_with_its_pages_and_failures() {
         let mut status = sample();
         status.pipes = vec![PipeStatus {
             session: 3,
@@ -861,7 +867,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn a_port_without_xdp_has_no_words_about_it() {
+    fn a_port_without_xdp_has_no_text_about_it() {
         let cable = PortMode {
             xdp: "none".into(),
             zero_copy: false,
@@ -873,7 +879,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn what_was_left_out_is_said() {
+    fn omitted_objects_are_announced() {
         let text = render(
             &NodeStatus {
                 omitted: 12,

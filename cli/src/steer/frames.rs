@@ -7,7 +7,7 @@ use clap::{Args, ValueEnum};
 use covalent_api::rule::{Match, Transport};
 use ipnet::IpNet;
 
-/// Which frames. What is given decides how specific the rule is.
+/// The matched frames. The given options determine how specific the rule is.
 #[derive(Debug, Default, Args)]
 #[command(next_help_heading = "Frames")]
 pub struct FrameArgs {
@@ -32,7 +32,7 @@ pub struct FrameArgs {
     /// Of this EtherType, behind any VLAN tags: 0x0806, or 2054.
     #[arg(long, value_name = "NUMBER", value_parser = number)]
     ethertype: Option<u16>,
-    /// Every frame that no other rule is about.
+    /// Every frame that no other rule matches.
     #[arg(long)]
     any: bool,
 }
@@ -84,10 +84,10 @@ fn number(text: &str) -> Result<u16, String> {
 }
 
 impl FrameArgs {
-    /// What was given, as a rule says it.
+    /// Returns the rule's match for the given options.
     ///
     /// # Errors
-    /// When it is no rule's, with all that could be given.
+    /// Fails if the options form no match; the error lists all valid combinations.
     pub fn matches(&self) -> Result<Match> {
         let matches = self.combined().ok_or_else(|| {
             anyhow!(
@@ -170,7 +170,7 @@ mod tests {
         frames: FrameArgs,
     }
 
-    fn told(options: &str) -> String {
+    fn match_or_error(options: &str) -> String {
         let words = std::iter::once("steer").chain(options.split(' '));
         match Line::try_parse_from(words) {
             Err(error) => error.to_string(),
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_given_decides_how_specific_it_is() {
+    fn the_given_options_decide_the_kind_of_match() {
         for (options, wanted) in [
             ("--transport udp --dst-port 53", "Udp -> port 53"),
             (
@@ -200,12 +200,12 @@ mod tests {
             ("--ethertype 2054", "EtherType 0x0806"),
             ("--any", "any frame"),
         ] {
-            assert_eq!(told(options), wanted, "{options}");
+            assert_eq!(match_or_error(options), wanted, "{options}");
         }
     }
 
     #[test]
-    fn what_is_no_rule_is_told_with_the_way_out() {
+    fn an_invalid_rule_is_reported_with_its_correction() {
         for (options, wanted) in [
             ("--transport udp", "give one of"),
             ("--dst-port 53", "give one of"),
@@ -220,8 +220,11 @@ mod tests {
             ("--ethertype arp", "such as 0x0806"),
             ("--dst here", "such as 192.0.2.1"),
         ] {
-            let told = told(options);
-            assert!(told.contains(wanted), "{options}: {told}");
+            let match_or_error = match_or_error(options);
+            assert!(
+                match_or_error.contains(wanted),
+                "{options}: {match_or_error}"
+            );
         }
     }
 }

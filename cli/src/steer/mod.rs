@@ -23,33 +23,40 @@ use crate::{
 /// `covalent steer …`
 #[derive(Debug, Subcommand)]
 pub enum SteerCommand {
-    /// Puts a rule in force while the node runs, until the configuration file is put in force again.
+    /// Put a rule in force while the node runs, until the next reload of the configuration file.
     #[command(
-        after_help = "Every lane and XDP program takes the rule, or none. It is not written to the configuration file: the next `covalent reload` or start \
+        after_help = "Every lane and XDP program takes the rule, or none. It is not written to the \
+            configuration file: the next `covalent reload` or start \
         of the node is without it. The same rule as lines for the file is printed.\n\n\
-        Of several rules that apply the most specific wins: connection, address and port, port, longest prefix, VLAN, EtherType, any. \
+        Of several rules that apply the most specific wins: connection, address and port, port, \
+        longest prefix, VLAN, EtherType, any. \
         A pipe that an application bound to the same frames wins over a rule.\n\n\
         Examples:\n  \
-        sudo covalent steer add drop --transport udp --dst-port 53       all that is sent to a port\n  \
-        sudo covalent steer add kernel --dst 10.1.0.0/16                 all that is sent to a prefix\n  \
+        sudo covalent steer add drop --transport udp --dst-port 53       all that is sent to a \
+        port\n  \
+        sudo covalent steer add kernel --dst 10.1.0.0/16                 all that is sent to a \
+        prefix\n  \
         sudo covalent steer add dataplane --transport tcp --dst 192.0.2.1 --dst-port 80\n  \
-        sudo covalent steer add drop --transport udp --src 192.0.2.9 --src-port 4000 --dst 192.0.2.1 --dst-port 53\n  \
+        sudo covalent steer add drop --transport udp --src 192.0.2.9 --src-port 4000 --dst \
+        192.0.2.1 --dst-port 53\n  \
         sudo covalent steer add dataplane --vlan 7\n  \
         sudo covalent steer add drop --ethertype 0x88cc"
     )]
     Add(AddArgs),
-    /// Takes a rule away while the node runs, until the configuration file is put in force again.
+    /// Remove a rule while the node runs, until the configuration file is put in force again.
     #[command(
-        after_help = "A rule of the configuration file can be taken away too; it is back after the next `covalent reload` or start of the node, \
+        after_help = "A rule of the configuration file can be taken away too; it is back after the \
+            next `covalent reload` or start of the node, \
         unless the file is edited.\n\n\
         Examples:\n  \
         sudo covalent steer del --transport udp --dst-port 53\n  \
         sudo covalent steer del --dst 10.1.0.0/16"
     )]
     Del(DelArgs),
-    /// Lists the rules in force, and says which of them the configuration file has.
+    /// List the rules in force, and mark those from the configuration file.
     #[command(
-        after_help = "Frames that no rule is about go where `dataplane.miss` says. What applications bound their pipes to is not among the rules.\n\n\
+        after_help = "Frames that match no rule go where `dataplane.miss` directs them. The \
+        bindings of applications' pipes are not listed.\n\n\
         Examples:\n  \
         sudo covalent steer list\n  \
         sudo covalent steer list --format json | jq '.[] | select(.in_file == false)'"
@@ -60,7 +67,7 @@ pub enum SteerCommand {
 /// `covalent steer add`
 #[derive(Debug, Args)]
 pub struct AddArgs {
-    /// What becomes of the frames.
+    /// The action on the frames.
     #[arg(value_enum, value_name = "ACTION")]
     action: Goes,
     #[command(flatten)]
@@ -86,7 +93,7 @@ pub struct ListArgs {
     /// Which node.
     #[command(flatten)]
     node: ControlNodeArgs,
-    /// How they are printed.
+    /// Output format.
     #[arg(long, value_enum, default_value_t = Format::Table)]
     format: Format,
 }
@@ -94,11 +101,11 @@ pub struct ListArgs {
 /// Where frames go.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Goes {
-    /// To the kernel's network stack.
+    /// Pass to the kernel's network stack.
     Kernel,
-    /// To the dataplane, which looks for a pipe that wants them.
+    /// Pass to the dataplane, which looks for a matching pipe.
     Dataplane,
-    /// Nowhere; they are counted.
+    /// Drop and count.
     Drop,
 }
 
@@ -115,7 +122,7 @@ impl From<Goes> for Action {
 /// Runs `covalent steer …`.
 ///
 /// # Errors
-/// When nobody answers, or nothing was changed.
+/// Fails if control does not reply, or if nothing was changed.
 pub fn run(command: &SteerCommand) -> Result<ExitCode> {
     match command {
         SteerCommand::Add(args) => add(args)?,
@@ -138,27 +145,29 @@ fn add(args: &AddArgs) -> Result<()> {
     let now = put_in_force(&control_client::socket(&args.node)?, &request)?;
     output::line(&format!(
         "in force under epoch {}: {}, {}\n\
-         until the configuration file is put in force again (`covalent reload`, or a start of the node). To keep it, add to the file:\n\n{lines}",
+         until the configuration file is put in force again (`covalent reload`, or a start of the \
+         node). To keep it, add to the file:\n\n{lines}",
         now.epoch, rule.matches, rule.action
     ))
 }
 
 fn del(args: &DelArgs) -> Result<()> {
     let matches = args.frames.matches()?;
-    let told = format!("no rule is about {matches} any more");
+    let summary = format!("no rule is about {matches} any more");
     let request = ControlRequest::Steer {
         remove: vec![matches],
         add: Vec::new(),
     };
     let now = put_in_force(&control_client::socket(&args.node)?, &request)?;
     output::line(&format!(
-        "in force under epoch {}: {told}\n\
-         until the configuration file is put in force again (`covalent reload`, or a start of the node), if the rule is in it",
+        "in force under epoch {}: {summary}\n\
+         until the configuration file is put in force again (`covalent reload`, or a start of the \
+         node), if the rule is in it",
         now.epoch
     ))
 }
 
-/// The rule as a configuration file says it.
+/// Returns the rule in the format of a configuration file.
 fn lines(rule: &Rule) -> Result<String> {
     #[derive(Serialize)]
     struct File<'a> {
@@ -174,7 +183,8 @@ fn list(args: &ListArgs) -> Result<()> {
     match args.format {
         Format::Json => output::json(&rules),
         Format::Table if rules.is_empty() => output::line(
-            "no rule is in force: frames go where `dataplane.miss` says, and to the pipes that want them",
+            "no rule is in force: frames go to the pipes that are bound to them, and others where \
+             `dataplane.miss` directs them",
         ),
         Format::Table => output::line(&table(Theme::of_stdout(), &rules).to_string()),
     }
@@ -190,7 +200,7 @@ fn rules(args: &ListArgs) -> Result<Vec<RuleBrief>> {
         let mut first = None;
         loop {
             let from = u32::try_from(all.len())?;
-            match control_client::ask(&socket, &ControlRequest::Rules { from })? {
+            match control_client::send_request(&socket, &ControlRequest::Rules { from })? {
                 ControlReply::Rules { held, .. } if *first.get_or_insert(held) != held => break,
                 ControlReply::Rules { rules, next, .. } => {
                     all.extend(rules);
@@ -236,7 +246,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_lines_for_the_file_say_the_rule() {
+    fn the_lines_for_the_file_express_the_rule() {
         let rule = Rule {
             matches: Match::FiveTuple {
                 transport: Transport::Udp,
@@ -256,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn the_table_says_which_rules_the_file_does_not_have() {
+    fn the_table_marks_rules_that_the_file_lacks() {
         let brief = |in_file| RuleBrief {
             rule: Rule {
                 matches: Match::Vlan { vlan: 7 },

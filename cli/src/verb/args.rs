@@ -13,34 +13,37 @@ use crate::args::{Format, NodeArgs};
 /// `covalent verb …`
 #[derive(Debug, Subcommand)]
 #[command(
-    after_help = "NODE is a node's configured name (NAME.1 for its lane 1), its address of sixteen hexadecimal digits, or `local`. REGION is the name under which an \
-    application there registered memory, or a receive queue. Offsets count bytes; those of words are multiples of 8. Numbers are decimal, hexadecimal behind 0x, or \
-    negative (two's complement).\n\n\
-    Exit status: 0 if the verb was executed; 3 if a word did not hold what was expected, and nothing was changed; 1 otherwise.\n\n\
+    after_help = "NODE is a node's configured name (NAME.1 for its lane 1), its address of sixteen \
+    hexadecimal digits, or `local`. REGION is the name under which an application there registered \
+    memory or a receive queue. Offsets are in bytes; those of words are multiples of 8. Numbers \
+    are decimal, hexadecimal with the prefix 0x, or negative (two's complement).\n\n\
+    Exit status: 0 if the verb was executed; 3 if a word did not hold the expected value, and \
+    nothing was changed; 1 otherwise.\n\n\
     Examples:\n  \
     covalent verb lookup node-b bank\n  \
     covalent verb fetch-add node-b bank 0 1\n  \
-    covalent verb compare-and-swap node-b bank 8 0 7 || echo held by somebody else\n  \
+    covalent verb compare-and-swap node-b bank 8 0 7 || echo held by another client\n  \
     covalent verb read node-b bank 0 64 --format json | jq .words"
 )]
 pub enum VerbCommand {
-    /// Asks a node for a region: whether there is one of that name, how large it is, and what it grants.
+    /// Look up a region of a node: whether the name exists, its size, and the rights that it
+    /// grants.
     #[command(after_help = "Examples:\n  covalent verb lookup node-b bank")]
     Lookup(Lookup),
-    /// Reads 1 to 512 bytes.
+    /// Read 1 to 512 bytes.
     #[command(after_help = "Examples:\n  \
         covalent verb read node-b bank 0        the word at 0\n  \
         covalent verb read node-b bank 64 32 --format json | jq .words")]
     Read(Read),
-    /// Writes 1 to 512 bytes.
+    /// Write 1 to 512 bytes.
     #[command(after_help = "Examples:\n  \
         covalent verb write node-b notes 0 hello\n  \
         covalent verb write node-b notes 16 --hex '00 ff 00 ff'")]
     Write(Write),
-    /// Puts a value in a word, and says what it held.
+    /// Store a value in a word, and return the old value.
     #[command(after_help = "Examples:\n  covalent verb swap node-b bank 8 0")]
     Swap(OneOperand),
-    /// Puts a value in a word if it holds the expected one.
+    /// Store a value in a word if it holds the expected one.
     #[command(
         visible_alias = "cas",
         after_help = "Examples:\n  \
@@ -48,37 +51,40 @@ pub enum VerbCommand {
         covalent verb cas node-b bank 8 7 0"
     )]
     CompareAndSwap(CompareAndSwap),
-    /// Adds to a word, wrapping, and says what it held.
+    /// Add to a word, wrapping, and return the old value.
     #[command(after_help = "Examples:\n  \
         covalent verb fetch-add node-b bank 0 1\n  \
         covalent verb fetch-add node-b bank 0 -5")]
     FetchAdd(OneOperand),
-    /// Ands a word with a mask, and says what it held.
+    /// AND a word with a mask, and return the old value.
     #[command(after_help = "Examples:\n  covalent verb fetch-and node-b flags 0 0xff00")]
     FetchAnd(OneOperand),
-    /// Ors a word with a mask, and says what it held.
+    /// OR a word with a mask, and return the old value.
     #[command(after_help = "Examples:\n  covalent verb fetch-or node-b flags 0 0x1")]
     FetchOr(OneOperand),
-    /// Exclusive-ors a word with a mask, and says what it held.
+    /// XOR a word with a mask, and return the old value.
     #[command(after_help = "Examples:\n  covalent verb fetch-xor node-b flags 0 0x1")]
     FetchXor(OneOperand),
-    /// Puts the smaller of a word and a value in the word, and says what it held.
+    /// Store the smaller of a word and a value in the word, and return the old value.
     #[command(after_help = "Examples:\n  covalent verb fetch-min node-b marks 0 100")]
     FetchMin(Ordered),
-    /// Puts the greater of a word and a value in the word, and says what it held.
+    /// Store the greater of a word and a value in the word, and return the old value.
     #[command(after_help = "Examples:\n  \
         covalent verb fetch-max node-b marks 0 100\n  \
         covalent verb fetch-max --signed node-b marks 0 -1")]
     FetchMax(Ordered),
-    /// Changes a word if it stands to a value as is asked.
+    /// Change a word if its comparison with a value holds.
     #[command(after_help = "Examples:\n  \
-        covalent verb update-if node-b bank 64 at-least 10 add -10    take ten away, if there are ten")]
+        covalent verb update-if node-b bank 64 at-least 10 add -10    take ten away, if there are \
+        ten")]
     UpdateIf(UpdateIf),
-    /// Sets up to so many words as one verb may, if all hold what is expected, else none.
+    /// Set several words, at most as many as one verb supports, if all hold the expected values;
+    /// else none.
     #[command(after_help = "Examples:\n  \
-        covalent verb multi-commit node-b bank 64:1000:990 72:1000:1010    one transfer between two accounts")]
+        covalent verb multi-commit node-b bank 64:1000:990 72:1000:1010    one transfer between \
+        two accounts")]
     MultiCommit(MultiCommit),
-    /// Sends a message of 1 to 4084 bytes to a receive queue.
+    /// Send a message of 1 to 4084 bytes to a receive queue.
     #[command(after_help = "Examples:\n  covalent verb send node-b orders '12 crates of apples'")]
     Send(Send),
 }
@@ -102,16 +108,16 @@ pub struct Options {
     /// Which node it is posted at.
     #[command(flatten)]
     pub node: NodeArgs,
-    /// The lane that it is posted at: the one whose links lead to the other node.
+    /// The lane that posts the verb: the one whose links lead to the other node.
     #[arg(long, value_name = "LANE", default_value_t = 0)]
     pub lane: u32,
-    /// Seconds after which it is given up.
+    /// Seconds after which the command gives up.
     #[arg(long, value_name = "SECONDS", default_value_t = 5.0, value_parser = seconds)]
     pub timeout: f64,
-    /// One round trip in place of two: the other node cannot take it back before it is executed.
+    /// Use one round trip instead of two: the verb cannot be reversed before its execution.
     #[arg(long)]
     pub one_phase: bool,
-    /// How the outcome is printed.
+    /// Output format of the outcome.
     #[arg(long, value_enum, default_value_t = Format::Table)]
     pub format: Format,
 }
@@ -129,8 +135,12 @@ pub struct Read {
     /// First byte.
     #[arg(value_name = "OFFSET", value_parser = word)]
     offset: u64,
-    /// How many bytes.
-    #[arg(value_name = "BYTES", default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..=READ_BYTES_MAX as i64))]
+    /// Number of bytes.
+    #[arg(
+        value_name = "BYTES",
+        default_value_t = 8,
+        value_parser = clap::value_parser!(u32).range(1..=READ_BYTES_MAX as i64),
+    )]
     length: u32,
 }
 
@@ -195,7 +205,7 @@ pub struct OneOperand {
 pub struct Ordered {
     #[command(flatten)]
     of: OneOperand,
-    /// Compares as numbers in two's complement.
+    /// Compare as numbers in two's complement.
     #[arg(long)]
     signed: bool,
 }
@@ -207,10 +217,10 @@ pub struct CompareAndSwap {
     /// The word's first byte.
     #[arg(value_name = "OFFSET", value_parser = word)]
     offset: u64,
-    /// What it must hold.
+    /// The expected value.
     #[arg(value_name = "EXPECTED", value_parser = word, allow_negative_numbers = true)]
     expected: u64,
-    /// What it holds afterwards.
+    /// The new value.
     #[arg(value_name = "NEW", value_parser = word, allow_negative_numbers = true)]
     new: u64,
 }
@@ -222,19 +232,19 @@ pub struct UpdateIf {
     /// The word's first byte.
     #[arg(value_name = "OFFSET", value_parser = word)]
     offset: u64,
-    /// How the word must stand to COMPARAND.
+    /// Required relation of the word to COMPARAND.
     #[arg(value_enum, value_name = "CONDITION")]
     condition: Must,
-    /// What it is compared with.
+    /// The value to compare with.
     #[arg(value_name = "COMPARAND", value_parser = word, allow_negative_numbers = true)]
     comparand: u64,
-    /// What becomes of it.
+    /// The operation on the word.
     #[arg(value_enum, value_name = "CHANGE")]
     change: Change,
-    /// With what.
+    /// The operand of CHANGE.
     #[arg(value_name = "VALUE", value_parser = word, allow_negative_numbers = true)]
     operand: u64,
-    /// Compares as numbers in two's complement.
+    /// Compare as numbers in two's complement.
     #[arg(long)]
     signed: bool,
 }
@@ -243,7 +253,7 @@ pub struct UpdateIf {
 pub struct MultiCommit {
     #[command(flatten)]
     place: Place,
-    /// A word: where it lies, what it must hold, and what it holds afterwards.
+    /// A word: its offset in bytes, its expected value, and its new value.
     #[arg(value_name = "OFFSET:EXPECTED:NEW", value_parser = commit_word, required = true)]
     words: Vec<[u64; 3]>,
 }
@@ -276,7 +286,7 @@ fn seconds(text: &str) -> Result<f64, String> {
         .ok_or_else(|| "expected seconds, 0.001 to 3600".into())
 }
 
-/// A verb with what it points to.
+/// A verb with the data that it points to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Request {
     /// One that carries everything itself.
@@ -304,19 +314,19 @@ impl Request {
     }
 }
 
-/// What is to be posted, and where.
+/// The verb to post, and its destination.
 pub struct Post<'a> {
     /// Where.
     pub place: &'a Place,
-    /// What; `None`: the region is only looked up.
+    /// The verb; `None` to only look up the region.
     pub request: Option<Request>,
 }
 
 impl VerbCommand {
-    /// What is to be posted.
+    /// Returns the verb to post.
     ///
     /// # Errors
-    /// When bytes are not written as they should be.
+    /// Fails if the bytes are malformed.
     pub fn post(&self) -> Result<Post<'_>> {
         let (place, request) = match self {
             Self::Lookup(Lookup { place }) => {

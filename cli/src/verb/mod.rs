@@ -16,16 +16,16 @@ pub use self::args::VerbCommand;
 use self::{args::Place, show::Done};
 use crate::{args::Format, output, status};
 
-/// What it calls itself to the daemon.
+/// Name under which the command identifies itself to the daemon.
 const PROGRAM: &str = "covalent verb";
 
-/// The exit status when a word did not hold what was expected.
+/// Exit status if a word did not hold the expected value.
 const MISMATCH: u8 = 3;
 
 /// Runs `covalent verb …`.
 ///
 /// # Errors
-/// When the verb was not executed, or nobody knows whether it was.
+/// Fails if the verb was not executed, or if its outcome is unknown.
 pub fn run(command: &VerbCommand) -> Result<ExitCode> {
     let post = command.post()?;
     let place = post.place;
@@ -68,13 +68,17 @@ fn open(verbs: &mut Verbs<'_>, place: &Place, deadline: Instant) -> Result<Remot
         .open_region_deadline(target(node), region, deadline)
         .map_err(|error| match error {
             Error::VerbRefused(Refusal::UnknownRegion) => anyhow!(
-                "node {node} has no region `{region}`\n  cure: `covalent status` there lists its regions; a durable one is served once its owner has registered it"
+                "node {node} has no region `{region}`\n  cure: `covalent status` there lists its \
+                 regions; a durable one is served once its owner has registered it"
             ),
             Error::UnknownNode { known, .. } => anyhow!(
-                "no node named `{node}` is known here; known: {known}\n  cure: `covalent links` and `covalent status --nodes` show who is reached; `local` is this node"
+                "no node named `{node}` is known here; known: {known}\n  \
+                 cure: `covalent links` and `covalent status --nodes` show the reachable nodes; \
+                 `local` is this node"
             ),
             Error::Deadline { .. } | Error::InDoubt { .. } => anyhow!(
-                "node {node} did not say within {} s whether it has a region `{region}`\n  cure: `covalent links` shows whether a link is up; --timeout waits longer",
+                "node {node} did not report within {} s whether it has a region `{region}`\n  \
+                 cure: `covalent links` shows whether a link is up; --timeout waits longer",
                 place.options.timeout
             ),
             other => other.into(),
@@ -92,7 +96,7 @@ fn target(node: &str) -> Target<'_> {
     }
 }
 
-/// What became of the verb, with what can be told of its region.
+/// Explains the error of a verb, with the known facts about its region.
 fn explained(error: Error, place: &Place, region: &RemoteRegion, verb: Verb<'_>) -> anyhow::Error {
     let Place {
         node,
@@ -101,16 +105,20 @@ fn explained(error: Error, place: &Place, region: &RemoteRegion, verb: Verb<'_>)
     } = place;
     match error {
         Error::VerbRefused(Refusal::OutOfBounds) => anyhow!(
-            "the verb was not executed: it reaches beyond the end of region `{name}` of node {node}, which has {} bytes",
+            "the verb was not executed: it reaches beyond the end of region `{name}` of node \
+             {node}, which has {} bytes",
             region.size_bytes()
         ),
         Error::VerbRefused(Refusal::NoRight) => anyhow!(
-            "the verb was not executed: region `{name}` of node {node} grants {} and not what {} needs",
+            "the verb was not executed: region `{name}` of node {node} grants {}, but not the \
+             right that {} needs",
             show::rights(region.rights()),
             show::name(&verb)
         ),
         Error::InDoubt { .. } => anyhow!(
-            "in doubt: node {node} did not answer within {} s. The verb was executed, or will be, or will never be: nobody is told any more when this command has ended. Read the word to see",
+            "in doubt: node {node} did not answer within {} s. The verb was executed, or will be, \
+             or will never be. After this command ends, no completion is reported. Read the word \
+             to learn the outcome",
             options.timeout
         ),
         Error::Deadline { .. } => anyhow!(

@@ -1,4 +1,4 @@
-//! What became of a verb, for people and for programs.
+//! The outcome of a verb, as text or JSON.
 
 use std::{fmt, time::Duration};
 
@@ -9,7 +9,7 @@ use serde::{Serialize, Serializer};
 use super::args::{Place, Request};
 use crate::output::duration;
 
-/// What became of a command.
+/// The outcome of a command.
 #[derive(Debug, Serialize)]
 pub struct Done {
     verb: &'static str,
@@ -35,7 +35,7 @@ enum End {
         size_bytes: u64,
         rights: Rights,
     },
-    /// Executed, with nothing to tell.
+    /// Executed; there is no result.
     Done,
     /// Executed; the word held this.
     Old { old: u64 },
@@ -56,7 +56,7 @@ enum End {
     },
 }
 
-/// The place of the completion among those of all nodes.
+/// The position of the completion in the order of all nodes.
 #[derive(Debug, Serialize)]
 struct StampText {
     executor: Option<Guid>,
@@ -65,7 +65,7 @@ struct StampText {
 }
 
 impl Done {
-    /// A region was looked up; `own` is the node that was asked first.
+    /// Returns the outcome of a lookup. `own` is the node that was queried first.
     pub fn looked_up(place: &Place, region: &RemoteRegion, own: Guid) -> Self {
         Self {
             verb: "lookup",
@@ -102,7 +102,7 @@ impl Done {
                 words: words(&bytes),
                 bytes,
             },
-            (other, _) => bail!("the verb ended in a way that is none of its own: {other:?}"),
+            (other, _) => bail!("the verb ended with an outcome of another verb: {other:?}"),
         };
         Ok(Self {
             verb: name(&request.verb()),
@@ -167,7 +167,7 @@ impl fmt::Display for Done {
     }
 }
 
-/// What a region grants.
+/// Describes the rights that a region grants.
 pub fn rights(rights: Rights) -> String {
     let all = [
         (rights.read, "read"),
@@ -185,7 +185,7 @@ pub fn rights(rights: Rights) -> String {
     }
 }
 
-/// What a verb is called.
+/// Returns the name of a verb.
 pub const fn name(verb: &Verb<'_>) -> &'static str {
     match verb {
         Verb::Read { .. } => "read",

@@ -1,4 +1,4 @@
-//! An event that came over gRPC.
+//! Events received over gRPC.
 
 use anyhow::Result;
 use covalent_api::event::{Event, EventKind};
@@ -14,11 +14,11 @@ use crate::{
 /// Prints an event as `covalent events --follow` does, and before it how many were missed.
 pub fn show(event: v1::Event, format: Format, theme: Theme) -> Result<()> {
     events::show_missed(event.missed, format)?;
-    let told = json(event);
-    match serde_json::from_value::<Event>(told.clone()) {
+    let event_json = json(event);
+    match serde_json::from_value::<Event>(event_json.clone()) {
         Ok(event) if event.kind != EventKind::Unknown => events::show(&event, format, theme),
         // Of a newer control.
-        _ => output::line(&told.to_string()),
+        _ => output::line(&event_json.to_string()),
     }
 }
 
@@ -53,7 +53,7 @@ mod tests {
         let kind = details
             .remove("event")
             .and_then(|kind| kind.as_str().map(str::to_owned));
-        let told = v1::Event {
+        let event_json = v1::Event {
             position: 9,
             sequence: of_daemon.sequence,
             realtime_ns: of_daemon.realtime_ns,
@@ -61,7 +61,7 @@ mod tests {
             details: Some(covalent_telemetry::to_struct(details)),
             missed: 0,
         };
-        let read: Event = serde_json::from_value(json(told)).expect("an event");
+        let read: Event = serde_json::from_value(json(event_json)).expect("an event");
         assert_eq!(read, of_daemon);
     }
 }

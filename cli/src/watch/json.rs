@@ -38,13 +38,16 @@ fn one(series: &Series) -> Value {
         Some(series::Value::Number(number)) => {
             json!({ "labels": series.labels, "number": number })
         }
-        Some(series::Value::Histogram(told)) => {
-            let buckets = told.buckets.iter().map(|bucket| {
-                json!({ "upper_bound": bucket.upper_bound, "cumulative_count": bucket.cumulative_count })
+        Some(series::Value::Histogram(observed)) => {
+            let buckets = observed.buckets.iter().map(|bucket| {
+                json!({
+                    "upper_bound": bucket.upper_bound,
+                    "cumulative_count": bucket.cumulative_count,
+                })
             });
             let histogram = json!({
-                "count": told.count,
-                "sum": told.sum,
+                "count": observed.count,
+                "sum": observed.sum,
                 "buckets": buckets.collect::<Vec<_>>(),
             });
             json!({ "labels": series.labels, "histogram": histogram })

@@ -25,17 +25,19 @@ use crate::{
     output::{self, Theme},
 };
 
-/// What the name of every metric begins with.
+/// Prefix of the name of every metric.
 const PREFIX: &str = "covalent_";
 
 /// `covalent watch`
 #[derive(Debug, Args)]
 #[command(
-    after_help = "FAMILY is the name of a metric (docs/metrics.md), or what several begin with, with or without `covalent_`: `port`, `link_drops`. On a terminal they stand in a \
-    table that is always the newest, with what came in a second; elsewhere there is a line for each series, and then one for each that has changed. With --format json each \
-    sample is one line.\n\n\
-    The same is had by any gRPC client: the schema is covalent/telemetry/v1/telemetry.proto, and the server tells it by reflection. Who reads too slowly gets the newest \
-    sample, and is told how many were left out.\n\n\
+    after_help = "FAMILY is the name of a metric (docs/metrics.md), or a common prefix of several, \
+    with or without `covalent_`: `port`, `link_drops`. On a terminal the output is a table of the \
+    newest values and their rates per second. Elsewhere it is a line for each series, and then one \
+    for each that has changed. With --format json each sample is one line.\n\n\
+    Any gRPC client can receive the same data: the schema is \
+    covalent/telemetry/v1/telemetry.proto, and the server offers it by reflection. A client that \
+    reads too slowly receives the newest sample, with the number of samples that were left out.\n\n\
     Examples:\n  \
     covalent watch port link\n  \
     covalent watch port_rx --label port=p0 --interval 0.2\n  \
@@ -44,31 +46,36 @@ const PREFIX: &str = "covalent_";
     covalent watch --at 127.0.0.1:9465 verb"
 )]
 pub struct WatchArgs {
-    /// Which metrics; all, if none is named.
+    /// Metrics to show. Default: all.
     #[arg(value_name = "FAMILY", conflicts_with = "events")]
     families: Vec<String>,
     /// Only series that have this label with this value.
-    #[arg(long = "label", value_name = "NAME=VALUE", value_parser = label, conflicts_with = "events")]
+    #[arg(
+        long = "label",
+        value_name = "NAME=VALUE",
+        value_parser = label,
+        conflicts_with = "events",
+    )]
     labels: Vec<(String, String)>,
     /// Seconds between two samples.
     #[arg(long, value_name = "SECONDS", default_value = "1", value_parser = interval_ms)]
     interval: u32,
-    /// Ends after so many samples or events.
+    /// Stop after this many samples or events.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     count: Option<u64>,
-    /// After the first sample only what has changed.
+    /// Show only changes after the first sample.
     #[arg(long, conflicts_with = "events")]
     changes: bool,
-    /// Shows the events, those that are kept and then each as it happens.
+    /// Show events: first the kept ones, then each as it happens.
     #[arg(long)]
     events: bool,
-    /// How they are printed.
+    /// Output format.
     #[arg(long, value_enum, default_value_t = Format::Table)]
     format: Format,
     /// Which node.
     #[command(flatten)]
     config: ConfigArgs,
-    /// Control's socket for telemetry, instead of the one that the configuration names.
+    /// Control's socket for telemetry, instead of the one in the configuration.
     #[arg(
         long,
         env = "COVALENT_TELEMETRY_SOCKET",
@@ -76,7 +83,7 @@ pub struct WatchArgs {
         conflicts_with = "at"
     )]
     socket: Option<PathBuf>,
-    /// An address where it is served, instead of a socket: `control.grpc_listen`.
+    /// Address of the telemetry server, instead of a socket: `control.grpc_listen`.
     #[arg(long, value_name = "ADDRESS:PORT")]
     at: Option<SocketAddr>,
 }
@@ -84,7 +91,7 @@ pub struct WatchArgs {
 /// Runs `covalent watch`.
 ///
 /// # Errors
-/// When nobody serves telemetry there, it refuses what is wanted, or it ends.
+/// Fails if there is no telemetry server, if it refuses the request, or if it stops.
 pub fn run(args: &WatchArgs, interrupt: &Interrupt) -> Result<ExitCode> {
     let server = Server::connect(&server::place(args)?)?;
     if args.events {
@@ -167,7 +174,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn families_may_be_named_without_what_all_begin_with() {
+    fn families_may_be_named_without_the_common_prefix() {
         assert_eq!(full("port"), "covalent_port");
         assert_eq!(full("port_"), "covalent_port");
         assert_eq!(full("covalent_link_up"), "covalent_link_up");
@@ -175,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn intervals_and_labels_are_checked_before_anybody_is_asked() {
+    fn intervals_and_labels_are_checked_before_any_request() {
         assert_eq!(interval_ms("0.25"), Ok(250));
         assert_eq!(interval_ms("3600"), Ok(3_600_000));
         for wrong in ["0.09", "3601", "-1", "often", "NaN"] {

@@ -1,4 +1,4 @@
-//! What is known of each series, and what came in a second.
+//! The known value and rate of each series.
 
 use std::collections::BTreeMap;
 
@@ -18,7 +18,8 @@ pub struct Name {
 pub struct Series {
     /// As it is now.
     pub value: Value,
-    /// What came in a second since the sample before: of a counter, and of the count of a histogram.
+    /// Increase per second since the previous sample, for a counter and for the count of a
+    /// histogram.
     pub rate: Option<f64>,
 }
 
@@ -33,7 +34,7 @@ pub struct Known {
 }
 
 impl Known {
-    /// Takes in a sample, whole or what has changed.
+    /// Records a sample, complete or with changes only.
     pub fn take(&mut self, sample: &Sample) {
         // A clock that went back is another one: control began anew.
         let since_ns = self
@@ -75,7 +76,7 @@ impl Known {
     }
 }
 
-/// What grows.
+/// Returns the increasing count of a counter or a histogram.
 fn counted(kind: Kind, value: &Value) -> Option<f64> {
     match (kind, value) {
         (Kind::Counter, Value::Number(number)) => Some(*number),
@@ -87,10 +88,10 @@ fn counted(kind: Kind, value: &Value) -> Option<f64> {
 /// All but the node's, which is the same everywhere.
 pub fn labels(labels: &BTreeMap<String, String>) -> String {
     let others = labels.iter().filter(|(name, _)| *name != "node");
-    let told: Vec<_> = others
+    let listed: Vec<_> = others
         .map(|(name, value)| format!("{name}={value:?}"))
         .collect();
-    told.join(",")
+    listed.join(",")
 }
 
 #[cfg(test)]
@@ -121,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rate_is_what_came_between_two_samples() {
+    fn a_rate_is_the_increase_between_two_samples() {
         let mut known = Known::default();
         known.take(&sample(1, Kind::Counter, 100.0));
         assert_eq!(known.series()[0].0.labels, "port=\"p0\"");
@@ -138,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn a_series_that_was_gone_begins_anew() {
+    fn a_series_that_was_gone_starts_anew() {
         let mut known = Known::default();
         let whole = sample(1, Kind::Counter, 100.0);
         known.take(&whole);

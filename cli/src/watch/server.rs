@@ -16,22 +16,22 @@ use tonic::{
 use super::WatchArgs;
 use crate::interrupt::Interrupt;
 
-/// Where telemetry is served by a node whose configuration is not at hand.
+/// The default telemetry socket, if the configuration is not available.
 const DEFAULT_SOCKET: &str = "/run/covalent/telemetry.sock";
 
 /// How often a command that waits looks whether it is to end.
-const LOOK: Duration = Duration::from_millis(100);
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 /// How long a connection, and an answer, may take.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// How often the server is asked whether it lives.
-const ALIVE_EVERY: Duration = Duration::from_secs(10);
+/// Interval of liveness checks of the server.
+const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(10);
 
 /// Longest sample: a node with tens of thousands of pipes.
 const SAMPLE_BYTES_MAX: usize = 256 << 20;
 
-/// Where telemetry is to be had, for people and as the library wants it.
+/// The address of telemetry, as text and as the library needs it.
 pub struct Place {
     name: String,
     uri: String,
@@ -44,10 +44,10 @@ pub struct Server {
     name: String,
 }
 
-/// What was named, else what the configuration says, else where a node has it by default.
+/// Returns the given address, else that of the configuration, else the default of a node.
 ///
 /// # Errors
-/// When the configuration cannot be read.
+/// Fails if the configuration cannot be read.
 pub fn place(args: &WatchArgs) -> Result<Place> {
     if let Some(address) = args.at {
         return Ok(Place {
@@ -72,20 +72,22 @@ impl Server {
     /// Connects.
     ///
     /// # Errors
-    /// When nobody serves telemetry there.
+    /// Fails if there is no telemetry server.
     pub fn connect(place: &Place) -> Result<Self> {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()?;
         let endpoint = Endpoint::try_from(place.uri.clone())?
             .connect_timeout(PATIENCE)
-            .http2_keep_alive_interval(ALIVE_EVERY)
+            .http2_keep_alive_interval(KEEPALIVE_INTERVAL)
             .keep_alive_timeout(PATIENCE);
         let channel = runtime.block_on(endpoint.connect()).map_err(|error| {
             let causes: Vec<_> = anyhow!(error).chain().map(ToString::to_string).collect();
             anyhow!(
-                "nobody serves telemetry at {} ({})\n  cure: `covalent up --config FILE` starts covalent-control, which does; `--socket PATH` names another place, and \
-                 `--at ADDRESS:PORT` what `control.grpc_listen` says",
+                "no telemetry server at {} ({})\n  \
+                 cure: `covalent up --config FILE` starts covalent-control, which has one; \
+                 `--socket PATH` names another socket, and `--at ADDRESS:PORT` the address of \
+                 `control.grpc_listen`",
                 place.name,
                 causes.join(": ")
             )
@@ -133,13 +135,13 @@ impl Server {
     pub fn next<T>(&self, stream: &mut Streaming<T>, interrupt: &Interrupt) -> Result<T> {
         loop {
             interrupt.sleep(Duration::ZERO)?;
-            let within = async { timeout(LOOK, stream.message()).await };
+            let within = async { timeout(POLL_INTERVAL, stream.message()).await };
             match self.runtime.block_on(within) {
                 Err(_) => {}
                 Ok(Ok(Some(message))) => return Ok(message),
                 Ok(Ok(None)) => bail!("covalent-control at {} has ended the stream", self.name),
                 Ok(Err(status)) => bail!(
-                    "covalent-control at {} is gone ({})",
+                    "lost the connection to covalent-control at {} ({})",
                     self.name,
                     status.message()
                 ),

@@ -49,7 +49,7 @@ impl Screen {
             .theme
             .table(&["metric", "labels", "value", "in a second"]);
         let all = known.series();
-        // The last line says how many are not shown.
+        // The last line reports how many are not shown.
         let fitting = if all.len() > rows_max {
             rows_max.saturating_sub(1)
         } else {
@@ -101,7 +101,7 @@ pub fn lines(sample: &Sample, known: &Known) -> Result<()> {
 fn line(name: &Name, series: &Series) -> String {
     let value = value(&series.value);
     match series.rate {
-        Some(told) => format!("{} {value} ({}/s)", called(name), rate(told)),
+        Some(value_rate) => format!("{} {value} ({}/s)", called(name), rate(value_rate)),
         None => format!("{} {value}", called(name)),
     }
 }
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn the_picture_has_values_rates_and_what_is_wrong() {
+    fn the_picture_has_values_rates_and_faults() {
         let mut known = Known::default();
         known.take(&sample(1, 1_000));
         let mut last = sample(2, 3_500);
@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_counted() {
+    fn rows_that_do_not_fit_are_counted() {
         let mut known = Known::default();
         known.take(&sample(1, 1_000));
         let text = Screen::new(Theme::PLAIN).picture(&sample(1, 1_000), &known, 2);

@@ -1,25 +1,25 @@
-//! What a broken host is, and how it is judged.
+//! Broken hosts, and how the tests judge them.
 
 use crate::ward::{self, Ward};
 
 /// A host that is broken in one way.
 pub struct Broken {
-    /// What it is made of.
+    /// Its components.
     pub made_of: MadeOf,
     /// Breaks it.
     pub breaks: fn(&mut Ward),
-    /// What the doctor must find then, and nothing else.
+    /// The exact findings that the doctor must report then.
     pub findings: &'static [Expected],
-    /// Does what the cures of those findings say, which are given in the same order.
+    /// Applies the remedies of those findings, given in the same order.
     pub mend: fn(&mut Ward, &[String]),
 }
 
-/// What a host is made of. All but the first needs root.
+/// The components of a host. All but the first need root.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum MadeOf {
     /// A node's file with a port at a cable, and no node.
     File,
-    /// Namespaces of its own, in which a node's file has a port on the interface `near0`, and no node.
+    /// Its own namespaces and no node. The node's file has a port on the interface `near0`.
     Interface,
     /// The same, with the node.
     InterfaceAndNode,
@@ -31,18 +31,19 @@ pub enum MadeOf {
 
 /// A finding.
 pub struct Expected {
-    /// What was looked at. `PLACE` stands for the host's directory, and … at the end for anything.
+    /// The examined object. `PLACE` stands for the host's directory, and … at the end for any text.
     pub check: &'static str,
     /// `warning` or `failed`.
     pub level: &'static str,
-    /// Words of what was found.
+    /// Words of the finding.
     pub found: &'static [&'static str],
     /// Words of the cure.
     pub cure: &'static str,
 }
 
 impl Broken {
-    /// Finds nothing on the sound host, exactly what is expected when it is broken, and nothing when it is mended.
+    /// Expects no finding on the intact host, exactly the expected ones when it is broken, and none
+    /// after the remedies.
     pub fn judge(&self) {
         ward::with(self.made_of, |ward| {
             ward.finds(&[]);

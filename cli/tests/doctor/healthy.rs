@@ -9,8 +9,9 @@ use crate::{
     ward::{self, Ward, command},
 };
 
-/// What is told of each of these, for a report that says nothing would be without findings too.
-fn tells_of(ward: &Ward, checks: &[&str]) {
+/// Checks that the doctor reports each of these as fine: an empty report would have no findings
+/// either.
+fn expect_fine(ward: &Ward, checks: &[&str]) {
     let (report, _) = ward.examine();
     let findings = report["findings"].as_array().unwrap();
     for check in checks {
@@ -22,10 +23,10 @@ fn tells_of(ward: &Ward, checks: &[&str]) {
 }
 
 #[test]
-fn nothing_is_found_on_a_sound_host_before_its_node_is_up() {
+fn a_sound_host_has_no_findings_before_its_node_is_up() {
     ward::with(MadeOf::Interface, |ward| {
         ward.finds(&[]);
-        tells_of(
+        expect_fine(
             ward,
             &[
                 "privilege",
@@ -44,10 +45,10 @@ fn nothing_is_found_on_a_sound_host_before_its_node_is_up() {
 }
 
 #[test]
-fn nothing_is_found_on_a_sound_node_on_af_xdp_and_its_modes_are_told() {
+fn a_sound_af_xdp_node_has_no_findings_and_its_modes_are_shown() {
     ward::with(MadeOf::InterfaceAndNode, |ward| {
         ward.finds(&[]);
-        tells_of(
+        expect_fine(
             ward,
             &[
                 "port p0: mode in effect",
@@ -67,13 +68,13 @@ fn nothing_is_found_on_a_sound_pair_of_nodes() {
         let other = Node::up(ward.place(), "other", &ward.at("cable.sock"), "");
         ward.kept.push(Box::new(other));
         ward.finds(&[]);
-        tells_of(ward, &["names", "pipes", "port p0: frames for nobody"]);
+        expect_fine(ward, &["names", "pipes", "port p0: unmatched frames"]);
     });
 }
 
 /// Nothing of a node lies there: its memory has no name, and all of it is there from the start.
 #[test]
-fn a_full_dev_shm_harms_nobody() {
+fn a_full_dev_shm_does_no_harm() {
     ward::with(MadeOf::NodeAlone, |ward| {
         command("mount -t tmpfs -o size=4k none /dev/shm");
         fs::write("/dev/shm/filler", [0; 4096]).unwrap();
@@ -113,7 +114,7 @@ fn every_broken_host_stands_in_the_table() {
 }
 
 #[test]
-fn whoever_may_not_connect_is_told_who_may() {
+fn a_user_that_may_not_connect_reads_who_may() {
     ward::with(MadeOf::NodeAlone, |ward| {
         let stranger = ["--reuid", "54321", "--regid", "54321", "--clear-groups"];
         let socket = ward.socket();
@@ -132,10 +133,10 @@ fn whoever_may_not_connect_is_told_who_may() {
                 .arg(&socket)
                 .output()
                 .unwrap();
-            let told = String::from_utf8_lossy(&output.stderr);
+            let printed = String::from_utf8_lossy(&output.stderr);
             assert!(
-                told.contains("Permission denied") && told.contains("node.group"),
-                "{told}"
+                printed.contains("Permission denied") && printed.contains("node.group"),
+                "{printed}"
             );
         }
     });

@@ -1,4 +1,5 @@
-//! `covalent doctor` on hosts that are broken on purpose: each has its finding, and none when the cure was taken.
+//! `covalent doctor` on hosts that are broken on purpose: each has its finding, and none after the
+//! remedy.
 #![allow(clippy::unwrap_used)]
 
 mod broken;

@@ -1,4 +1,5 @@
-//! A host to break: a directory with a node's file and, as root, namespaces of its own, all of it gone with the test.
+//! A host to break: a directory with a node's file and, as root, its own namespaces. The test
+//! removes all of it at the end.
 
 use std::{
     any::Any,
@@ -28,17 +29,18 @@ pub const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A host to break.
 pub struct Ward {
-    /// Held until the end: what a test has running or attached.
+    /// Objects held until the end: running programs and attached sessions of a test.
     pub kept: Vec<Box<dyn Any>>,
-    /// What stands before `covalent doctor` on its command line.
+    /// Words before `covalent doctor` on its command line.
     pub before: Vec<String>,
-    /// A frame may have been on its way into an interface when that was removed, and be told of.
+    /// A frame may have been on its way to an interface when that was removed, and may be reported
+    /// as lost.
     pub lost_an_interface: bool,
     place: tempfile::TempDir,
     far: Option<File>,
 }
 
-/// Runs `test` on such a host. What needs root is skipped without it, with a word.
+/// Runs `test` on such a host. A test that needs root is skipped without it, with a message.
 pub fn with(made_of: MadeOf, test: impl FnOnce(&mut Ward) + Send) {
     let alone = matches!(
         made_of,
@@ -59,7 +61,7 @@ pub fn with(made_of: MadeOf, test: impl FnOnce(&mut Ward) + Send) {
             place: tempfile::tempdir().unwrap(),
             far: None,
         };
-        // Others than root are let through to the node's sockets.
+        // Users other than root must reach the node's sockets.
         fs::set_permissions(ward.place.path(), fs::Permissions::from_mode(0o755)).unwrap();
         let on_interface = matches!(made_of, MadeOf::Interface | MadeOf::InterfaceAndNode);
         if on_interface {
@@ -74,7 +76,7 @@ pub fn with(made_of: MadeOf, test: impl FnOnce(&mut Ward) + Send) {
         }
         test(&mut ward);
     };
-    // A thread of its own, whose namespaces end with it.
+    // A separate thread, whose namespaces are released when it exits.
     if let Err(panic) = thread::scope(|scope| scope.spawn(run).join()) {
         resume_unwind(panic);
     }
@@ -91,8 +93,8 @@ pub fn command(line: &str) {
         .stdin(Stdio::null())
         .output()
         .unwrap_or_else(|error| panic!("{line}: {error}"));
-    let told = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{line}: {told}");
+    let printed = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{line}: {printed}");
 }
 
 impl Ward {
@@ -123,7 +125,8 @@ impl Ward {
             false => format!("kind = \"cable\"\npath = \"{place}/cable.sock\"\n"),
         };
         let text = format!(
-            "[node]\nname = \"ward\"\nruntime_dir = \"{place}/run\"\nstate_dir = \"{place}/state\"\n\
+            "[node]\nname = \"ward\"\nruntime_dir = \"{place}/run\"\nstate_dir \
+             = \"{place}/state\"\n\
              [dataplane]\nhuge_pages = \"never\"\n\
              [control]\nmetrics_listen = \"127.0.0.1:0\"\n\
              [[port]]\nname = \"p0\"\n{port}"
@@ -131,7 +134,8 @@ impl Ward {
         fs::write(self.file(), text).unwrap();
     }
 
-    /// Makes the interfaces `near0` and, in another network namespace, `far0`, joined and up, with two queues each.
+    /// Creates the interfaces `near0` and, in another network namespace, `far0`: joined and up,
+    /// with two queues each.
     fn join(&mut self) {
         let silence = || fs::write("/proc/sys/net/ipv6/conf/default/disable_ipv6", "1").unwrap();
         silence();
@@ -147,7 +151,8 @@ impl Ward {
     /// Makes the pair, for the first time or again.
     pub fn make_veth(&self) {
         command(
-            "ip link add near0 numrxqueues 2 numtxqueues 2 type veth peer name far0 numrxqueues 2 numtxqueues 2",
+            "ip link add near0 numrxqueues 2 numtxqueues 2 type veth peer name far0 numrxqueues 2 \
+             numtxqueues 2",
         );
         command(&format!("ip link set far0 netns {}", self.far()));
         command("ip link set near0 up");
@@ -165,7 +170,7 @@ impl Ward {
         command(&format!("nsenter --net={} {line}", self.far()));
     }
 
-    /// Changes the node's file: `old` must be in it.
+    /// Changes the node's file, which must contain `old`.
     pub fn edit(&self, old: &str, new: &str) {
         let text = fs::read_to_string(self.file()).unwrap();
         assert!(text.contains(old), "{old} is not in\n{text}");
@@ -185,8 +190,8 @@ impl Ward {
     /// If it fails.
     pub fn run(&self, arguments: &[&str]) {
         let output = self.covalent(arguments).output().unwrap();
-        let told = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success(), "{arguments:?}: {told}");
+        let printed = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{arguments:?}: {printed}");
     }
 
     /// Starts the node.
@@ -194,7 +199,7 @@ impl Ward {
         self.run(&["up"]);
     }
 
-    /// Types what a cure says up to the first comma or semicolon, as root does.
+    /// Executes a remedy up to the first comma or semicolon, as root.
     pub fn type_in(&self, cure: &str) {
         let line = cure.split([',', ';']).next().unwrap();
         let covalent = Path::new(env!("CARGO_BIN_EXE_covalent")).parent().unwrap();
@@ -208,8 +213,8 @@ impl Ward {
             .stdin(Stdio::null())
             .output()
             .unwrap();
-        let told = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success(), "{line}: {told}");
+        let printed = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{line}: {printed}");
     }
 
     /// The process that runs `program` for the node.
@@ -218,11 +223,11 @@ impl Ward {
         Pid::from_raw(record.split_once('-').unwrap().0.parse().unwrap())
     }
 
-    /// Ends `program` of the node as nobody can refuse, and waits until it is gone.
+    /// Kills `program` of the node with SIGKILL, and waits until it is gone.
     pub fn kill(&self, program: &str) {
         let pid = self.pid(program);
         kill(pid, Signal::SIGKILL).unwrap();
-        // Where nobody waits for orphans it stays as a zombie.
+        // Without a process that reaps orphans, it stays a zombie.
         wait_until("it is gone", PATIENCE, || {
             let process = procfs::process::Process::new(pid.as_raw());
             process
@@ -231,7 +236,7 @@ impl Ward {
         });
     }
 
-    /// What the doctor says, as JSON, and with which exit status.
+    /// Returns the doctor's report as JSON, and its exit status.
     pub fn examine(&self) -> (Value, Option<i32>) {
         let doctor = self.covalent(&["doctor", "--format", "json"]);
         let mut command = match self.before.split_first() {
@@ -260,15 +265,15 @@ impl Ward {
         let deadline = Instant::now() + PATIENCE;
         loop {
             let (report, code) = self.examine();
-            let told: Vec<&Value> = report["findings"]
+            let printed: Vec<&Value> = report["findings"]
                 .as_array()
                 .unwrap()
                 .iter()
                 .filter(|finding| finding["level"] != "fine")
-                .filter(|finding| !(self.lost_an_interface && went_with_its_interface(finding)))
+                .filter(|finding| !(self.lost_an_interface && is_lost_with_its_interface(finding)))
                 .collect();
-            if let Some(cures) = self.are(expected, &told) {
-                let failed = told.iter().any(|finding| finding["level"] == "failed");
+            if let Some(cures) = self.are(expected, &printed) {
+                let failed = printed.iter().any(|finding| finding["level"] == "failed");
                 assert_eq!(code, Some(i32::from(failed)), "{report:#}");
                 assert!(report["took_ms"].is_u64(), "{report:#}");
                 return cures;
@@ -276,15 +281,15 @@ impl Ward {
             let wanted: Vec<&str> = expected.iter().map(|it| it.check).collect();
             assert!(
                 Instant::now() < deadline,
-                "expected {wanted:?}, found {told:#?}"
+                "expected {wanted:?}, found {printed:#?}"
             );
             thread::sleep(Duration::from_millis(20));
         }
     }
 
-    /// The cures of the expected findings, if those that were told are exactly these.
-    fn are(&self, expected: &[Expected], told: &[&Value]) -> Option<Vec<String>> {
-        if told.len() != expected.len() {
+    /// Returns the remedies of the expected findings, if the reported findings are exactly these.
+    fn are(&self, expected: &[Expected], printed: &[&Value]) -> Option<Vec<String>> {
+        if printed.len() != expected.len() {
             return None;
         }
         let of = |wanted: &Expected| {
@@ -295,13 +300,13 @@ impl Ward {
                 Some(beginning) => text(finding, "check").starts_with(beginning),
                 None => text(finding, "check") == check,
             };
-            let finding = told.iter().find(is_it)?;
+            let finding = printed.iter().find(is_it)?;
             let found = text(finding, "found");
             let cure = text(finding, "cure");
-            let is_told = finding["level"] == wanted.level
+            let is_printed = finding["level"] == wanted.level
                 && wanted.found.iter().all(|words| found.contains(words))
                 && cure.contains(&wanted.cure.replace("PLACE", &place));
-            is_told.then_some(cure)
+            is_printed.then_some(cure)
         };
         expected.iter().map(of).collect()
     }
@@ -309,9 +314,9 @@ impl Ward {
 
 impl Drop for Ward {
     fn drop(&mut self) {
-        // What is attached or running goes first.
+        // Attached sessions and running programs go first.
         self.kept.clear();
-        // A process that a test stopped ends all the same: whoever ends it sees to that.
+        // A process that a test stopped exits anyway: `covalent down` ensures it.
         let output = self.covalent(&["down"]).output();
         if let Ok(output) = output
             && !output.status.success()
@@ -321,8 +326,8 @@ impl Drop for Ward {
     }
 }
 
-/// Whether a finding tells of frames that an interface took with it, and of nothing else.
-fn went_with_its_interface(finding: &Value) -> bool {
+/// Returns whether a finding reports only frames that were lost with a removed interface.
+fn is_lost_with_its_interface(finding: &Value) -> bool {
     let text = |key: &str| finding[key].as_str().unwrap_or_default();
     let causes = text("found").split(" so far").next().unwrap_or_default();
     text("check").ends_with(": frames lost")

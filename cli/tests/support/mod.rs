@@ -1,4 +1,4 @@
-//! What the tests of the whole command share.
+//! Shared code of the tests of the whole command.
 
 // Each test binary uses its part of this.
 #![allow(dead_code)]
@@ -28,17 +28,18 @@ const PROGRAMS: [&str; 5] = [
     "covalent-bank",
 ];
 
-/// `covalent`, with its temporary files below `temporary`.
+/// Returns `covalent`, with its temporary files below `temporary`.
 ///
 /// # Panics
-/// If the other programs were not built: they are not dependencies of this package, so cargo does not see to it.
+/// If the other programs were not built: cargo does not build them, because they are not
+/// dependencies of this package.
 pub fn covalent(temporary: &Path) -> Command {
     for name in PROGRAMS {
         program(name);
     }
     let mut command = Command::new(env!("CARGO_BIN_EXE_covalent"));
     command.env("TMPDIR", temporary).stdin(Stdio::null());
-    // What the environment says to a node is not said to those of the tests.
+    // Remove the caller's environment variables for a node.
     for (name, _) in env::vars_os() {
         if name.as_encoded_bytes().starts_with(b"COVALENT_") {
             command.env_remove(name);
@@ -48,10 +49,11 @@ pub fn covalent(temporary: &Path) -> Command {
     command
 }
 
-/// Gives the child the defaults of the signals that end it. A job in the background ignores SIGINT, one
-/// of nohup(1) SIGHUP, and a test runner that is such a job passes that on.
+/// Gives the child the default actions of the signals that stop it. A background job ignores
+/// SIGINT, and a job of nohup(1) ignores SIGHUP. A test runner that is such a job passes this on.
 pub fn give_default_signals(command: &mut Command) {
-    // SAFETY: between fork and exec only async-signal-safe calls are allowed; sigaction is one, and no handler is installed.
+    // SAFETY: between fork and exec only async-signal-safe calls are allowed. sigaction is one, and
+    // no handler is installed.
     unsafe {
         command.pre_exec(|| {
             for ended_by in [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP] {
@@ -77,7 +79,7 @@ pub fn program(name: &str) -> PathBuf {
     path
 }
 
-/// Whether this process may make network namespaces; says so if not.
+/// Returns whether this process may create network namespaces. Prints a message if not.
 pub fn is_root() -> bool {
     let root = nix::unistd::geteuid().is_root();
     if !root {
@@ -95,10 +97,10 @@ pub fn media() -> &'static [&'static str] {
     }
 }
 
-/// Waits until `holds`, at most `patience`.
+/// Waits until `holds` returns true, at most `patience`.
 ///
 /// # Panics
-/// If it does not come to hold.
+/// If the condition does not become true in time.
 pub fn wait_until(what: &str, patience: Duration, mut holds: impl FnMut() -> bool) {
     let deadline = Instant::now() + patience;
     while !holds() {
@@ -107,7 +109,7 @@ pub fn wait_until(what: &str, patience: Duration, mut holds: impl FnMut() -> boo
     }
 }
 
-/// The processes whose parent is `parent`.
+/// Returns the processes whose parent is `parent`.
 pub fn children_of(parent: u32) -> BTreeSet<i32> {
     procfs::process::all_processes()
         .expect("procfs")
@@ -122,7 +124,8 @@ pub fn exists(pid: i32) -> bool {
     Path::new(&format!("/proc/{pid}")).exists()
 }
 
-/// A network namespace that is held open: the kernel gives the number of one that is gone to the next that anybody makes.
+/// A network namespace that is held open: the kernel reuses the number of a destroyed namespace for
+/// the next one.
 pub struct Held {
     /// `net:[NUMBER]`.
     name: PathBuf,
@@ -173,7 +176,7 @@ pub fn is_inhabited(namespaces: &[Held]) -> bool {
         })
 }
 
-/// What is in a directory.
+/// Returns the entries of a directory.
 pub fn entries(directory: &Path) -> Vec<PathBuf> {
     fs::read_dir(directory)
         .expect("a directory")

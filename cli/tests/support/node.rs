@@ -1,4 +1,4 @@
-//! A node of a test: two processes, whose ports are cables in memory.
+//! A node of a test: two processes, whose ports are in-memory cables.
 
 use std::{
     fs,
@@ -20,7 +20,8 @@ pub struct Node {
 }
 
 impl Node {
-    /// Starts the node `name`, all of whose places are below `directory`, with port `p0` at the cable `cable`; `more` is added to its configuration.
+    /// Starts the node `name` with all paths below `directory` and port `p0` at the cable `cable`.
+    /// `more` is appended to its configuration.
     ///
     /// # Panics
     /// If it does not come up.
@@ -44,19 +45,20 @@ impl Node {
         let node = Self { place };
         let (place, cable) = (node.place.display(), cable.display());
         let text = format!(
-            "[node]\nname = \"{name}\"\nruntime_dir = \"{place}/run\"\nstate_dir = \"{place}/state\"\n\
+            "[node]\nname = \"{name}\"\nruntime_dir = \"{place}/run\"\nstate_dir \
+             = \"{place}/state\"\n\
              [dataplane]\nhuge_pages = \"never\"\nidle = \"interrupt\"\n\
              [control]\nmetrics_listen = \"127.0.0.1:0\"\n\
              [[port]]\nname = \"p0\"\nkind = \"cable\"\npath = \"{cable}\"\n{more}"
         );
         fs::write(node.file(), text).expect("written");
         let mut up = node.command(&["up"]);
-        let (status, told) = all_said(up.envs(environment.iter().copied()));
-        assert!(status, "{told}");
+        let (status, printed) = output_of(up.envs(environment.iter().copied()));
+        assert!(status, "{printed}");
         node
     }
 
-    /// Two nodes, `a` and `b`, whose link is up.
+    /// Starts two nodes, `a` and `b`, and waits until their link is up.
     ///
     /// # Panics
     /// If they do not come up.
@@ -80,50 +82,51 @@ impl Node {
         self.place.join("run/covalentd.sock")
     }
 
-    /// `covalent`, told by its environment which node it is about.
+    /// Returns `covalent` with an environment that selects this node.
     pub fn command(&self, arguments: &[&str]) -> Command {
         let mut command = covalent(&self.place);
         command.args(arguments).env("COVALENT_CONFIG", self.file());
         command
     }
 
-    /// Whether the command went well, and all that it said.
+    /// Returns whether the command succeeded, and all output.
     ///
     /// # Panics
     /// If there is no such program.
     pub fn run(&self, arguments: &[&str]) -> (bool, String) {
-        all_said(&mut self.command(arguments))
+        output_of(&mut self.command(arguments))
     }
 
-    /// What the command says as JSON.
+    /// Returns the command's JSON output.
     ///
     /// # Panics
-    /// If it fails, or says something else.
+    /// If it fails, or prints anything else.
     pub fn json(&self, arguments: &[&str]) -> Value {
         let mut arguments = arguments.to_vec();
         arguments.extend(["--format", "json"]);
-        let (status, told) = self.run(&arguments);
-        assert!(status, "{arguments:?}: {told}");
-        serde_json::from_str(&told).unwrap_or_else(|error| panic!("{arguments:?}: {error}: {told}"))
+        let (status, printed) = self.run(&arguments);
+        assert!(status, "{arguments:?}: {printed}");
+        serde_json::from_str(&printed)
+            .unwrap_or_else(|error| panic!("{arguments:?}: {error}: {printed}"))
     }
 }
 
-/// Whether the command went well, and all that it said.
-fn all_said(command: &mut Command) -> (bool, String) {
+/// Returns whether the command succeeded, and all output.
+fn output_of(command: &mut Command) -> (bool, String) {
     let output: Output = command.output().expect("it starts");
-    let told = format!(
+    let printed = format!(
         "{}{}",
         String::from_utf8_lossy(&output.stdout),
         String::from_utf8_lossy(&output.stderr)
     );
-    (output.status.success(), told)
+    (output.status.success(), printed)
 }
 
 impl Drop for Node {
     fn drop(&mut self) {
-        let (status, told) = self.run(&["down"]);
+        let (status, printed) = self.run(&["down"]);
         if !status {
-            eprintln!("{told}");
+            eprintln!("{printed}");
         }
     }
 }

@@ -39,10 +39,10 @@ impl Terminal {
         Some(terminal)
     }
 
-    /// What tmux says to a command; `None` if it fails.
+    /// Returns tmux's output for a command, or `None` if it fails.
     ///
     /// # Panics
-    /// If there is no tmux.
+    /// If tmux is not installed.
     pub fn tmux(&self, arguments: &[&str]) -> Option<String> {
         let output = Command::new("tmux")
             .args(["-S", &self.server])
@@ -53,17 +53,17 @@ impl Terminal {
             .stdin(Stdio::null())
             .output()
             .expect("tmux");
-        let told = String::from_utf8_lossy(&output.stdout).into_owned();
-        output.status.success().then_some(told)
+        let printed = String::from_utf8_lossy(&output.stdout).into_owned();
+        output.status.success().then_some(printed)
     }
 
-    /// What is on it.
+    /// Returns its contents.
     pub fn screen(&self) -> String {
         self.tmux(&["capture-pane", "-p"]).expect("tmux")
     }
 
-    /// With its colours.
-    pub fn colours(&self) -> String {
+    /// With its colors.
+    pub fn colors(&self) -> String {
         self.tmux(&["capture-pane", "-p", "-e"]).expect("tmux")
     }
 
@@ -87,7 +87,9 @@ impl Terminal {
         });
     }
 
-    /// Waits until the terminal is as it was, once the shell is back, for what is typed before is taken by whoever leaves: lines are echoed, the cursor is seen, and the other picture is gone.
+    /// Waits until the terminal is restored and the shell is back: lines are echoed, the cursor is
+    /// visible, and the alternate screen is gone. Type only then: the exiting program consumes
+    /// earlier input.
     pub fn wait_until_restored(&self, mark: &str) {
         self.run(&format!("stty -a; echo {mark}-$((6 * 7))"));
         self.wait_for(&format!("{mark}-42"));

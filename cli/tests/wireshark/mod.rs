@@ -12,7 +12,7 @@ fn dissector() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../configs/covalent.lua")
 }
 
-/// Says so and skips the test where tshark is not installed.
+/// Returns whether tshark is installed. Prints a message if not, and the test is skipped.
 pub fn has_tshark() -> bool {
     let found = Command::new(TSHARK).arg("--version").output().is_ok();
     if !found {
@@ -21,8 +21,8 @@ pub fn has_tshark() -> bool {
     found
 }
 
-/// Fields of each frame, as tshark tells them: all values of each, in their order.
-pub fn ask<const N: usize>(path: &Path, fields: [&str; N]) -> Vec<[Vec<String>; N]> {
+/// Returns fields of each frame, as decoded by tshark: all values of each field, in order.
+pub fn tshark_fields<const N: usize>(path: &Path, fields: [&str; N]) -> Vec<[Vec<String>; N]> {
     let mut command = Command::new(TSHARK);
     command.arg("-X");
     command.arg(format!("lua_script:{}", dissector().display()));
@@ -32,8 +32,11 @@ pub fn ask<const N: usize>(path: &Path, fields: [&str; N]) -> Vec<[Vec<String>; 
         command.args(["-e", field]);
     }
     let output = command.output().unwrap();
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success() && !said.contains("Lua"), "{said}");
+    let error_output = String::from_utf8_lossy(&output.stderr);
+    assert!(
+        output.status.success() && !error_output.contains("Lua"),
+        "{error_output}"
+    );
     let values = |field: &str| -> Vec<String> {
         let values = field.split('|').filter(|value| !value.is_empty());
         values.map(ToOwned::to_owned).collect()
@@ -42,8 +45,8 @@ pub fn ask<const N: usize>(path: &Path, fields: [&str; N]) -> Vec<[Vec<String>; 
         .unwrap()
         .lines()
         .map(|line| {
-            let mut told = line.split('\t');
-            fields.map(|_| values(told.next().unwrap_or_default()))
+            let mut columns = line.split('\t');
+            fields.map(|_| values(columns.next().unwrap_or_default()))
         })
         .collect()
 }

@@ -1,4 +1,4 @@
-//! The file as it is offered, and what is wrong with it.
+//! The file as an offer, and its problems.
 
 use std::path::Path;
 
@@ -11,7 +11,7 @@ use covalent_protocol::agreement::digest;
 /// A configuration with its canonical text.
 #[derive(Debug, Clone)]
 pub(super) struct Draft {
-    /// What it says.
+    /// The parsed text.
     pub(super) config: Config,
     /// [`Config::to_toml`].
     pub(super) text: String,
@@ -19,16 +19,16 @@ pub(super) struct Draft {
     pub(super) digest: u64,
 }
 
-/// Where a draft comes from, for whoever speaks of it later.
+/// Origin of a draft, for later messages about it.
 pub(super) enum Source {
     /// A file that was read.
     File {
         /// Its path.
         file: String,
-        /// What it said.
+        /// Its contents.
         text: String,
     },
-    /// What is in force, with other steering rules.
+    /// The configuration in force, with other steering rules.
     Rules,
 }
 
@@ -44,7 +44,8 @@ impl Draft {
         })
     }
 
-    /// What a text of the daemon's says; `None` if it is none, which no daemon of this release sends.
+    /// Parses a text from the daemon. `None` if it is invalid, which no daemon of this release
+    /// sends.
     pub(super) fn agreed(text: String) -> Option<Self> {
         let config = Config::parse(&text, "covalentd").ok()?;
         Some(Self {
@@ -67,8 +68,8 @@ pub(super) fn read(path: &Path) -> Result<(Draft, Source), Vec<String>> {
             .map(ToString::to_string)
             .collect::<Vec<_>>()
     };
-    // Read twice: as the text of which lines are told, and with the bounds that every configuration has. If somebody writes
-    // it in between, the lines are those of the second.
+    // The file is read twice: as a bounded configuration, and as text for line numbers. After a
+    // concurrent write the line numbers are those of the second read.
     let config = Config::load(path).map_err(each)?;
     let text = std::fs::read_to_string(path).unwrap_or_default();
     let draft = Draft::new(config).map_err(each)?;
@@ -95,7 +96,7 @@ impl Source {
         }
     }
 
-    /// What is in force now, for the log.
+    /// Log message after the draft is in force.
     pub(super) const fn in_force(&self) -> &'static str {
         match self {
             Self::File { .. } => "the file is in force",
@@ -105,8 +106,8 @@ impl Source {
         }
     }
 
-    /// What to do when somebody else came first.
-    pub(super) const fn again(&self) -> &'static str {
+    /// Advice to the user if another client was first.
+    pub(super) const fn retry_advice(&self) -> &'static str {
         match self {
             Self::File { .. } => "reload again",
             Self::Rules => "try again",
@@ -121,7 +122,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_objection_is_told_with_its_place() {
+    fn an_objection_is_reported_with_its_place() {
         let source = Source::File {
             file: "/x.toml".to_owned(),
             text: "[link]\nslots = 8\n".to_owned(),
@@ -138,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_offered_is_what_the_daemon_would_tell() {
+    fn the_proposed_text_is_the_one_that_the_daemon_would_report() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("node.toml");
         let text = "# mine\n[[port]]\nkind = \"pcap\"\nname = \"p\"\n[node]\nname = \"a\"\n";

@@ -7,8 +7,8 @@ use covalent_api::{
     config::{KeyChange, changes},
 };
 use covalent_protocol::agreement::{
-    Held, Offer, Offerer, Refusal,
-    offerer::{Input, Note, Output, Why},
+    Held, Proposal, Proposer, Refusal,
+    proposer::{Input, Output, Record, Why},
 };
 use tokio::{
     sync::{mpsc, oneshot, watch},
@@ -17,45 +17,45 @@ use tokio::{
 use tracing::{error, info, warn};
 
 use super::{
-    Agreed, Between, Reloaded, Reopened, Reopening, Rules, Told, Wish, brief,
+    Agreed, Between, Reloaded, Reopened, Reopening, Report, Rules, Wish, brief,
     draft::{self, Draft, Source},
     held,
     own::{Own, Ready},
     rules,
     talk::{Talk, TalkError, verdict},
 };
-use crate::{daemon::backoff::Backoff, metrics::OwnMetrics, neighbours::Neighbours};
+use crate::{daemon::backoff::Backoff, metrics::OwnMetrics, neighbors::Neighbors};
 
 pub(super) struct Keeper {
     between: Between,
     own: Own,
     wished: mpsc::Receiver<Wish>,
-    told: Told,
+    report: Report,
     metrics: OwnMetrics,
-    offerer: Offerer,
-    /// What is agreed on, as text.
+    proposer: Proposer,
+    /// The agreed configuration, as text.
     agreed: Option<Draft>,
-    /// What could not be reinstated, as text: [`Offerer::owed`].
+    /// The configuration that could not be reinstated, as text: [`Proposer::owed`].
     owed: Option<Draft>,
     wish: Option<Wished>,
     reopening: Option<Reopening>,
-    /// What the last verdict said stands in the way.
+    /// Objections of the last verdict.
     objections: Vec<Objection>,
-    /// Who is affected by what it took.
+    /// Side effects of the last accepted offer.
     beware: Vec<String>,
     complaint: String,
 }
 
-/// What somebody wants in force.
+/// A configuration that a client wants in force.
 struct Wished {
-    who: oneshot::Sender<Reloaded>,
+    requester: oneshot::Sender<Reloaded>,
     draft: Draft,
     source: Source,
     changed: Vec<KeyChange>,
     ready: Option<Ready>,
 }
 
-/// Nobody is left who could wish for anything: the process is ending.
+/// No client is left that could send a wish: the process is exiting.
 struct Ending;
 
 impl Keeper {
@@ -63,16 +63,16 @@ impl Keeper {
         between: Between,
         own: Own,
         wished: mpsc::Receiver<Wish>,
-        told: Told,
+        report: Report,
         metrics: OwnMetrics,
     ) -> Self {
         Self {
             between,
             own,
             wished,
-            told,
+            report,
             metrics,
-            offerer: Offerer::default(),
+            proposer: Proposer::default(),
             agreed: None,
             owed: None,
             wish: None,
@@ -83,11 +83,11 @@ impl Keeper {
         }
     }
 
-    /// Until nobody is left who could wish for anything.
-    pub(super) async fn run(mut self, mut neighbours: watch::Receiver<Neighbours>) {
+    /// Runs until no client is left that could send a wish.
+    pub(super) async fn run(mut self, mut neighbors: watch::Receiver<Neighbors>) {
         let mut backoff = Backoff::new();
         loop {
-            if self.await_daemon(&mut neighbours).await.is_err() {
+            if self.await_daemon(&mut neighbors).await.is_err() {
                 return;
             }
             let since = Instant::now();
@@ -105,10 +105,10 @@ impl Keeper {
     /// The other connection knows when there is a daemon.
     async fn await_daemon(
         &mut self,
-        neighbours: &mut watch::Receiver<Neighbours>,
+        neighbors: &mut watch::Receiver<Neighbors>,
     ) -> Result<(), Ending> {
         let there = async {
-            let found = neighbours.wait_for(|table| table.daemon().is_some()).await;
+            let found = neighbors.wait_for(|table| table.daemon().is_some()).await;
             found.is_ok()
         };
         match self.while_away(there).await? {
@@ -117,7 +117,7 @@ impl Keeper {
         }
     }
 
-    /// Waits for `work`, and tells whoever wishes for something meanwhile that there is no daemon.
+    /// Waits for `work`. Meanwhile answers every wish with the fact that there is no daemon.
     async fn while_away<R>(&mut self, work: impl Future<Output = R>) -> Result<R, Ending> {
         let mut work = std::pin::pin!(work);
         loop {
@@ -128,38 +128,41 @@ impl Keeper {
         }
     }
 
-    /// Tells what can be told while there is no daemon.
+    /// Answers a wish as far as possible without a daemon.
     fn answer_alone(&self, wish: Wish) {
         match wish {
-            Wish::Reload(who) => {
+            Wish::Reload(requester) => {
                 // A file that is wrong is wrong without a daemon too.
                 let problems = match draft::read(&self.between.file) {
                     Err(problems) => problems,
                     Ok(_) => vec![format!(
-                        "no covalentd answers at {}: the file is right, and is what covalentd reads when it starts",
+                        "no covalentd answers at {}: the file is valid, and covalentd reads it \
+                         when it starts",
                         self.between.socket.display()
                     )],
                 };
-                self.refuse(who, problems);
+                self.refuse(requester, problems);
             }
-            Wish::Steer(_, who) => {
+            Wish::Steer(_, requester) => {
                 let socket = self.between.socket.display();
                 let problem = format!(
-                    "no covalentd answers at {socket}, and only one that runs has rules in force"
+                    "no covalentd answers at {socket}, and only a running covalentd has rules in \
+                     force"
                 );
-                self.refuse(who, vec![problem]);
+                self.refuse(requester, vec![problem]);
             }
-            // Whoever no longer waits is nobody to tell.
-            Wish::Rules(who) => drop(who.send(None)),
-            Wish::Reopen(reopening) => drop(reopening.who.send(Reopened::NotNow)),
-            Wish::Appeared(who) => drop(who.send(false)),
+            // The requester may have stopped waiting.
+            Wish::Rules(requester) => drop(requester.send(None)),
+            Wish::Reopen(reopening) => drop(reopening.requester.send(Reopened::NotNow)),
+            Wish::Appeared(requester) => drop(requester.send(false)),
         }
     }
 
     fn complain(&mut self, error: &TalkError) {
         let complaint = error.to_string();
         if complaint != self.complaint {
-            warn!(socket = %self.between.socket.display(), "nothing is agreed on with the daemon: {complaint}");
+            warn!(socket = %self.between.socket.display(), "nothing is agreed on with the daemon: \
+                {complaint}");
             self.complaint = complaint;
         }
     }
@@ -169,11 +172,11 @@ impl Keeper {
         let mut talk = Talk::connect(&self.between.socket).await?;
         let ended = self.converse(&mut talk).await;
         if talk.took_leave() {
-            self.hear(Input::TookLeave);
+            self.feed(Input::TookLeave);
         }
-        for output in self.hear(Input::Lost) {
-            if let Output::Note(note) = output {
-                self.note_away(note);
+        for output in self.feed(Input::Lost) {
+            if let Output::Record(record) = output {
+                self.record_absence(record);
             }
         }
         self.show();
@@ -185,74 +188,74 @@ impl Keeper {
         self.complaint.clear();
         loop {
             tokio::select! {
-                heard = talk.listen() => heard?,
+                received = talk.listen() => received?,
                 wish = self.wished.recv() => {
                     let Some(wish) = wish else { return Ok(Ending) };
-                    self.fulfil(talk, wish).await?;
+                    self.fulfill(talk, wish).await?;
                 }
             }
         }
     }
 
-    async fn fulfil(&mut self, talk: &mut Talk, wish: Wish) -> Result<(), TalkError> {
+    async fn fulfill(&mut self, talk: &mut Talk, wish: Wish) -> Result<(), TalkError> {
         match wish {
-            Wish::Reload(who) => {
+            Wish::Reload(requester) => {
                 let read = draft::read(&self.between.file);
-                self.begin(talk, who, read).await?;
+                self.begin(talk, requester, read).await?;
             }
-            Wish::Steer(edit, who) => {
-                let nobody =
+            Wish::Steer(edit, requester) => {
+                let no_dataplane =
                     || vec!["nothing is agreed on with covalentd yet; try again".to_owned()];
-                let agreed = self.agreed.as_ref().ok_or_else(nobody);
+                let agreed = self.agreed.as_ref().ok_or_else(no_dataplane);
                 let edited = agreed.and_then(|agreed| edit.of(&agreed.config));
                 let drafted = edited.map(|draft| (draft, Source::Rules));
-                self.begin(talk, who, drafted).await?;
+                self.begin(talk, requester, drafted).await?;
             }
-            Wish::Rules(who) => drop(who.send(self.rules())),
-            Wish::Reopen(reopening) if self.offerer.agreed() == Some(reopening.under) => {
+            Wish::Rules(requester) => drop(requester.send(self.rules())),
+            Wish::Reopen(reopening) if self.proposer.agreed() == Some(reopening.under) => {
                 self.reopening = Some(reopening);
                 self.exchange(talk, Input::Reopen).await?;
             }
-            Wish::Reopen(reopening) => drop(reopening.who.send(Reopened::NotNow)),
-            Wish::Appeared(who) => {
+            Wish::Reopen(reopening) => drop(reopening.requester.send(Reopened::NotNow)),
+            Wish::Appeared(requester) => {
                 self.exchange(talk, Input::Appeared).await?;
-                let _ = who.send(true);
+                let _ = requester.send(true);
             }
         }
         Ok(())
     }
 
-    fn hear(&mut self, input: Input) -> Vec<Output> {
+    fn feed(&mut self, input: Input) -> Vec<Output> {
         let mut outputs = Vec::new();
-        self.offerer.on(input, &mut outputs);
+        self.proposer.on(input, &mut outputs);
         outputs
     }
 
     fn show(&self) {
         let agreed = Agreed {
-            held: self.offerer.agreed(),
-            is_shared: self.offerer.is_agreed(),
+            held: self.proposer.agreed(),
+            is_shared: self.proposer.is_agreed(),
         };
         self.metrics.agreed(&agreed);
-        self.told.table.send_replace(agreed);
+        self.report.table.send_replace(agreed);
     }
 
-    /// The rules in force, as whoever asks is told.
+    /// The rules in force, as reported to clients.
     fn rules(&self) -> Option<Rules> {
         let agreed = self.agreed.as_ref()?;
         let file = draft::read(&self.between.file).ok();
         let file = file.as_ref().map(|(draft, _)| &draft.config);
         Some(Rules {
-            held: brief(&self.offerer.agreed()?),
+            held: brief(&self.proposer.agreed()?),
             rules: rules::briefs(&agreed.config, file),
         })
     }
 
-    /// Makes ready what control itself does of a draft, and offers it, unless it is refused.
+    /// Prepares control's own part of a draft and offers the draft, unless the draft is refused.
     async fn begin(
         &mut self,
         talk: &mut Talk,
-        who: oneshot::Sender<Reloaded>,
+        requester: oneshot::Sender<Reloaded>,
         drafted: Result<(Draft, Source), Vec<String>>,
     ) -> Result<(), TalkError> {
         let problems = match drafted {
@@ -262,7 +265,7 @@ impl Keeper {
                     let now = self.agreed.as_ref().map(|agreed| &agreed.config);
                     let wants = draft.digest;
                     self.wish = Some(Wished {
-                        who,
+                        requester,
                         changed: now.map_or_else(Vec::new, |now| changes(now, &draft.config)),
                         draft,
                         source,
@@ -273,31 +276,33 @@ impl Keeper {
                 Err(objection) => vec![source.problem(&objection)],
             },
         };
-        self.refuse(who, problems);
+        self.refuse(requester, problems);
         Ok(())
     }
 
-    fn refuse(&self, who: oneshot::Sender<Reloaded>, problems: Vec<String>) {
-        self.told.ended.send_modify(|count| *count += 1);
+    fn refuse(&self, requester: oneshot::Sender<Reloaded>, problems: Vec<String>) {
+        self.report.ended.send_modify(|count| *count += 1);
         self.metrics.agreement("refused");
         for problem in &problems {
-            warn!("what was wanted is not in force, and nothing has changed: {problem}");
+            warn!(
+                "the requested configuration is not in force, and nothing has changed: {problem}"
+            );
         }
-        // Whoever no longer waits is nobody to tell.
-        let _ = who.send(Reloaded::Refused { problems });
+        // The requester may have stopped waiting.
+        let _ = requester.send(Reloaded::Refused { problems });
     }
 
-    /// Does what comes out until nothing does.
+    /// Feeds the state machine and processes its outputs until there are none.
     async fn exchange(&mut self, talk: &mut Talk, input: Input) -> Result<(), TalkError> {
-        let mut outputs: VecDeque<Output> = self.hear(input).into();
+        let mut outputs: VecDeque<Output> = self.feed(input).into();
         while let Some(output) = outputs.pop_front() {
             match output {
-                Output::Ask => {
-                    let told = held(&talk.held().await?);
-                    outputs.extend(self.hear(Input::Told(told)));
+                Output::Query => {
+                    let report = held(&talk.held().await?);
+                    outputs.extend(self.feed(Input::Report(report)));
                 }
-                Output::Send(offer) => {
-                    let answered = self.offer(talk, &offer).await?;
+                Output::Send(proposal) => {
+                    let answered = self.proposal(talk, &proposal).await?;
                     let input = Input::Answered {
                         verdict: verdict(&answered),
                         held: held(&answered.held),
@@ -307,55 +312,64 @@ impl Keeper {
                     for beware in &self.beware {
                         warn!("{beware}");
                     }
-                    outputs.extend(self.hear(input));
+                    outputs.extend(self.feed(input));
                 }
-                Output::Note(note) => self.note(talk, note).await?,
+                Output::Record(record) => self.record(talk, record).await?,
             }
         }
         self.show();
         Ok(())
     }
 
-    async fn offer(&mut self, talk: &mut Talk, offer: &Offer) -> Result<VerdictBrief, TalkError> {
+    async fn proposal(
+        &mut self,
+        talk: &mut Talk,
+        proposal: &Proposal,
+    ) -> Result<VerdictBrief, TalkError> {
         self.show();
         let wished = self.wish.as_ref().map(|wish| &wish.draft);
-        let reopen = match (self.offerer.unanswered(), &self.reopening) {
+        let reopen = match (self.proposer.unanswered(), &self.reopening) {
             (Some((_, Why::Reopen)), Some(reopening)) => reopening.ports.clone(),
             _ => Vec::new(),
         };
         let draft = [wished, self.agreed.as_ref(), self.owed.as_ref()]
             .into_iter()
             .flatten()
-            .find(|draft| draft.digest == offer.wants);
+            .find(|draft| draft.digest == proposal.wants);
         match draft {
             Some(draft) => {
                 let text = draft.text.clone();
-                talk.offer(offer, &text, reopen).await
+                talk.propose(proposal, &text, reopen).await
             }
-            None => Err(TalkError::Unexpected("an offer of a text that is gone")),
+            None => Err(TalkError::Unexpected(
+                "an offer whose text no longer exists",
+            )),
         }
     }
 
-    async fn note(&mut self, talk: &mut Talk, note: Note) -> Result<(), TalkError> {
-        match note {
-            Note::Adopted(held) => {
+    async fn record(&mut self, talk: &mut Talk, record: Record) -> Result<(), TalkError> {
+        match record {
+            Record::Adopted(held) => {
                 self.metrics.agreement("adopted");
-                info!(epoch = held.epoch, "control holds what the dataplane holds");
+                info!(
+                    epoch = held.epoch,
+                    "control adopted the dataplane's configuration"
+                );
                 self.take_text(talk, &held).await?;
                 self.owed = None;
-                self.refuse_wish("somebody else agreed with the dataplane meanwhile");
+                self.refuse_wish("another client agreed with the dataplane meanwhile");
                 self.reopened(Reopened::NotNow);
             }
-            Note::Taken(held, Why::Reopen) => {
+            Record::Taken(held, Why::Reopen) => {
                 self.metrics.agreement("reopened");
                 self.reopened(Reopened::Taken { epoch: held.epoch });
             }
-            Note::Taken(held, Why::Reload) => self.taken(talk, &held).await?,
-            Note::Taken(held, Why::Reinstate) => {
+            Record::Taken(held, Why::Reload) => self.taken(talk, &held).await?,
+            Record::Taken(held, Why::Reinstate) => {
                 self.metrics.agreement("reinstated");
                 info!(
                     epoch = held.epoch,
-                    "the dataplane holds again what was agreed on"
+                    "the dataplane holds the agreed configuration again"
                 );
                 let owed = self.owed.take();
                 if let Some(owed) = owed.filter(|owed| owed.digest == held.digest) {
@@ -364,18 +378,19 @@ impl Keeper {
                 }
                 self.warn_of_another_file();
             }
-            Note::Refused(refusal, Why::Reload) => self.refused(refusal),
-            Note::Refused(refusal, Why::Reopen) => self.not_reopened(refusal),
-            Note::Refused(refusal, Why::Reinstate) => {
+            Record::Refused(refusal, Why::Reload) => self.refused(refusal),
+            Record::Refused(refusal, Why::Reopen) => self.not_reopened(refusal),
+            Record::Refused(refusal, Why::Reinstate) => {
                 self.metrics.agreement("refused");
                 let objections = std::mem::take(&mut self.objections);
                 error!(
                     ?refusal,
                     ?objections,
-                    "what was agreed on cannot be put in force again; the dataplane runs on its file, and it is tried again when an interface appears"
+                    "the agreed configuration cannot be put in force again; the dataplane runs on \
+                     its file, and control retries when an interface appears"
                 );
-                if let Some(held) = self.offerer.agreed().filter(|_| self.offerer.is_agreed()) {
-                    let is_owed = |draft: &Draft| Some(draft.digest) == self.offerer.owed();
+                if let Some(held) = self.proposer.agreed().filter(|_| self.proposer.is_agreed()) {
+                    let is_owed = |draft: &Draft| Some(draft.digest) == self.proposer.owed();
                     if self.agreed.as_ref().is_some_and(is_owed) {
                         self.owed = self.agreed.take();
                     }
@@ -385,20 +400,26 @@ impl Keeper {
                     }
                 }
             }
-            Note::NotTaken(Why::Reload) => {
-                self.refuse_wish("the connection to covalentd broke, and it does not hold the file's configuration");
+            Record::NotTaken(Why::Reload) => {
+                self.refuse_wish(
+                    "the connection to covalentd broke, and it does not hold the \
+                    file's configuration",
+                );
             }
-            Note::NotTaken(Why::Reopen) => self.reopened(Reopened::NotNow),
-            Note::NotTaken(Why::Reinstate) => {}
-            Note::NoDataplane | Note::Lost => self.note_away(note),
+            Record::NotTaken(Why::Reopen) => self.reopened(Reopened::NotNow),
+            Record::NotTaken(Why::Reinstate) => {}
+            Record::NoDataplane | Record::Lost => self.record_absence(record),
         }
         Ok(())
     }
 
-    fn note_away(&mut self, note: Note) {
-        match note {
-            Note::Lost => {
-                warn!("the dataplane is lost; what was agreed on is offered to it when it returns")
+    fn record_absence(&mut self, record: Record) {
+        match record {
+            Record::Lost => {
+                warn!(
+                    "the dataplane is lost; control offers it the agreed configuration when it \
+                     returns"
+                )
             }
             _ => {
                 self.refuse_wish("no covalentd answers");
@@ -407,7 +428,7 @@ impl Keeper {
         }
     }
 
-    /// Has the text of what the dataplane holds.
+    /// Fetches the text of the configuration that the dataplane holds.
     async fn take_text(&mut self, talk: &mut Talk, held: &Held) -> Result<(), TalkError> {
         if self
             .agreed
@@ -418,7 +439,7 @@ impl Keeper {
         }
         let text = talk.text().await?;
         let draft = Draft::agreed(text).filter(|draft| draft.digest == held.digest);
-        let draft = draft.ok_or(TalkError::Unexpected("the question for its text"))?;
+        let draft = draft.ok_or(TalkError::Unexpected("the query for its text"))?;
         self.own.adopt(&draft.config).await;
         self.agreed = Some(draft);
         self.warn_of_another_file();
@@ -430,7 +451,10 @@ impl Keeper {
         let digest = self.agreed.as_ref().map(|agreed| agreed.digest);
         let is_another = draft::read(file).is_ok_and(|(draft, _)| Some(draft.digest) != digest);
         if is_another {
-            warn!(file = %file.display(), "the file says something else than what is in force: `covalent reload` applies it");
+            warn!(
+                file = %file.display(),
+                "the file differs from the configuration in force: `covalent reload` applies it"
+            );
         }
     }
 
@@ -450,8 +474,8 @@ impl Keeper {
         info!(epoch = held.epoch, changed = ?keys, "{}", wish.source.in_force());
         self.agreed = Some(wish.draft);
         self.owed = None;
-        self.told.ended.send_modify(|count| *count += 1);
-        let _ = wish.who.send(Reloaded::Taken {
+        self.report.ended.send_modify(|count| *count += 1);
+        let _ = wish.requester.send(Reloaded::Taken {
             epoch: held.epoch,
             changed: wish.changed,
             beware: std::mem::take(&mut self.beware),
@@ -464,24 +488,27 @@ impl Keeper {
         let Some(wish) = self.wish.take() else { return };
         let problems = if objections.is_empty() {
             let why = match refusal {
-                Refusal::Stale | Refusal::NotLater => "somebody else agreed with it meanwhile",
+                Refusal::Stale | Refusal::NotLater => "another client agreed with it meanwhile",
                 Refusal::Busy => "another configuration is being put in force",
                 Refusal::Unready | Refusal::Lane(_) => "it gave no reason",
             };
-            vec![format!("covalentd refused: {why}; {}", wish.source.again())]
+            vec![format!(
+                "covalentd refused: {why}; {}",
+                wish.source.retry_advice()
+            )]
         } else {
             objections
                 .iter()
                 .map(|it| wish.source.problem(it))
                 .collect()
         };
-        self.refuse(wish.who, problems);
+        self.refuse(wish.requester, problems);
     }
 
-    /// Tells whoever waits for ports to be opened again.
+    /// Notifies the requester that waits for ports to be reopened.
     fn reopened(&mut self, reopened: Reopened) {
         if let Some(reopening) = self.reopening.take() {
-            let _ = reopening.who.send(reopened);
+            let _ = reopening.requester.send(reopened);
         }
     }
 
@@ -500,11 +527,11 @@ impl Keeper {
         self.reopened(reopened);
     }
 
-    /// Tells whoever waits for a reload that it came to nothing.
+    /// Notifies the requester of a reload that it failed.
     fn refuse_wish(&mut self, why: &str) {
         if let Some(wish) = self.wish.take() {
-            let problem = format!("{why}: {}", wish.source.again());
-            self.refuse(wish.who, vec![problem]);
+            let problem = format!("{why}: {}", wish.source.retry_advice());
+            self.refuse(wish.requester, vec![problem]);
         }
     }
 }

@@ -1,8 +1,9 @@
-//! What control and the dataplane agree on: adopted when control starts, offered when the file is reloaded, reinstated when the dataplane died, offered
-//! anew when ports are to be opened again.
+//! The agreement between control and the dataplane on one configuration. Control adopts it at
+//! start, offers it after a reload of the file, and reinstates it after the dataplane died. Control
+//! offers it again when ports are to be reopened.
 //!
-//! One task owns a connection of its own to the daemon, for an exchange may take longer than a scrape waits. What it does is decided by
-//! [`covalent_protocol::agreement::Offerer`].
+//! One task owns a separate connection to the daemon, because an exchange may take longer than a
+//! scrape waits. [`covalent_protocol::agreement::Proposer`] makes the decisions.
 //!
 //! | module | what |
 //! |---|---|
@@ -29,7 +30,7 @@ pub use self::{
     own::{Listeners, Own},
     rules::RuleEdit,
 };
-use crate::{metrics::OwnMetrics, neighbours::Neighbours};
+use crate::{metrics::OwnMetrics, neighbors::Neighbors};
 
 /// Reloads that wait for their turn.
 const WISHES_MAX: usize = 8;
@@ -37,23 +38,23 @@ const WISHES_MAX: usize = 8;
 /// How a reload, or a change of the rules, ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Reloaded {
-    /// What was wanted is in force.
+    /// The wanted configuration is in force.
     Taken {
         /// The epoch that control and every lane hold.
         epoch: u64,
-        /// Keys whose value is another one.
+        /// Keys whose value changed.
         changed: Vec<KeyChange>,
-        /// Who is affected and may not know, for people.
+        /// Side effects that may be unexpected, human-readable.
         beware: Vec<String>,
     },
     /// Nothing was changed.
     Refused {
-        /// Everything that stands in the way, with file, line, column and key where it has them.
+        /// All problems, with file, line, column and key if known.
         problems: Vec<String>,
     },
 }
 
-/// What came of the wish to have ports opened again.
+/// Outcome of a wish to reopen ports.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Reopened {
     /// They were.
@@ -63,21 +64,22 @@ pub enum Reopened {
     },
     /// They could not be.
     Refused {
-        /// Everything that stands in the way.
+        /// All problems.
         problems: Vec<String>,
     },
-    /// Nobody was asked, or something else came in between.
+    /// No daemon received the offer, or another change came first.
     NotNow,
 }
 
-/// Somebody who waits for something.
+/// A pending wish and its requester.
 #[derive(Debug)]
 enum Wish {
     Reload(oneshot::Sender<Reloaded>),
     Steer(RuleEdit, oneshot::Sender<Reloaded>),
     Rules(oneshot::Sender<Option<Rules>>),
     Reopen(Reopening),
-    /// Something appeared for which what could not be reinstated may have waited. Told whether the dataplane was there.
+    /// A resource appeared that a failed reinstatement may need. The reply states whether the
+    /// dataplane was present.
     Appeared(oneshot::Sender<bool>),
 }
 
@@ -93,24 +95,24 @@ pub struct Rules {
 /// Ports to be opened again.
 #[derive(Debug)]
 struct Reopening {
-    /// What was in force when they were found to be not well.
+    /// The configuration in force when they were found to be outdated.
     under: Held,
     /// Their names.
     ports: Vec<String>,
-    who: oneshot::Sender<Reopened>,
+    requester: oneshot::Sender<Reopened>,
 }
 
-/// What is agreed on.
+/// The agreed configuration.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Agreed {
-    /// What control holds; `None`: it has had no dataplane yet.
+    /// The configuration that control holds. `None`: it has had no dataplane yet.
     pub held: Option<Held>,
-    /// The dataplane holds it too, and nothing is under way.
+    /// The dataplane holds it too, and no exchange is in flight.
     pub is_shared: bool,
 }
 
 impl Agreed {
-    /// As it is told on the socket.
+    /// Its form on the socket.
     #[must_use]
     pub fn brief(&self) -> Option<HeldBrief> {
         self.held.map(|held| brief(&held))
@@ -122,12 +124,12 @@ impl Agreed {
 pub struct Agreement {
     wishes: mpsc::Sender<Wish>,
     agreed: watch::Receiver<Agreed>,
-    /// How many reloads came to an end.
+    /// Number of completed reloads.
     reloads: watch::Receiver<u64>,
 }
 
-/// Where the task tells what becomes of agreements.
-struct Told {
+/// Outputs of the task: the state of the agreement.
+struct Report {
     table: watch::Sender<Agreed>,
     ended: watch::Sender<u64>,
 }
@@ -147,14 +149,14 @@ impl Agreement {
     pub fn keep(
         between: Between,
         own: Own,
-        neighbours: watch::Receiver<Neighbours>,
+        neighbors: watch::Receiver<Neighbors>,
         metrics: OwnMetrics,
     ) -> Self {
         let (wishes, wished) = mpsc::channel(WISHES_MAX);
         let (table, agreed) = watch::channel(Agreed::default());
         let (ended, reloads) = watch::channel(0);
-        let told = Told { table, ended };
-        tokio::spawn(Keeper::new(between, own, wished, told, metrics).run(neighbours));
+        let report = Report { table, ended };
+        tokio::spawn(Keeper::new(between, own, wished, report, metrics).run(neighbors));
         Self {
             wishes,
             agreed,
@@ -162,74 +164,81 @@ impl Agreement {
         }
     }
 
-    /// Has the file read again and put in force, whole or not at all. Waits for the daemon's verdict.
+    /// Rereads the file and puts it in force, completely or not at all. Waits for the daemon's
+    /// verdict.
     pub async fn reload(&self) -> Reloaded {
         self.put_in_force(Wish::Reload).await
     }
 
     /// Has the steering rules in force changed, all or none. Waits for the daemon's verdict.
     pub async fn steer(&self, edit: RuleEdit) -> Reloaded {
-        self.put_in_force(|who| Wish::Steer(edit, who)).await
+        self.put_in_force(|requester| Wish::Steer(edit, requester))
+            .await
     }
 
     async fn put_in_force(&self, wish: impl FnOnce(oneshot::Sender<Reloaded>) -> Wish) -> Reloaded {
         let ending = || Reloaded::Refused {
             problems: vec!["control is ending".to_owned()],
         };
-        let (who, told) = oneshot::channel();
-        if self.wishes.send(wish(who)).await.is_err() {
+        let (requester, report) = oneshot::channel();
+        if self.wishes.send(wish(requester)).await.is_err() {
             return ending();
         }
-        told.await.unwrap_or_else(|_| ending())
+        report.await.unwrap_or_else(|_| ending())
     }
 
     /// The steering rules in force; `None`: there is no daemon to have any.
     pub async fn rules(&self) -> Option<Rules> {
-        let (who, told) = oneshot::channel();
-        self.wishes.send(Wish::Rules(who)).await.ok()?;
-        told.await.ok().flatten()
+        let (requester, report) = oneshot::channel();
+        self.wishes.send(Wish::Rules(requester)).await.ok()?;
+        report.await.ok().flatten()
     }
 
-    /// Has ports closed and opened again, all of them or none, if what is in force is still what it was when they were found to be not well. Waits for the
-    /// daemon's verdict.
+    /// Closes and reopens ports, all of them or none, if the configuration in force is still
+    /// `under`, under which they were found to be outdated. Waits for the daemon's verdict.
     pub async fn reopen(&self, under: Held, ports: Vec<String>) -> Reopened {
-        let (who, told) = oneshot::channel();
-        let wish = Reopening { under, ports, who };
+        let (requester, report) = oneshot::channel();
+        let wish = Reopening {
+            under,
+            ports,
+            requester,
+        };
         if self.wishes.send(Wish::Reopen(wish)).await.is_err() {
             return Reopened::NotNow;
         }
-        told.await.unwrap_or(Reopened::NotNow)
+        report.await.unwrap_or(Reopened::NotNow)
     }
 
-    /// Something appeared: what could not be reinstated is offered again. Returns whether there was anybody to offer it to.
+    /// Reports that a resource appeared. Control then retries the offer of a configuration that
+    /// could not be reinstated. Returns whether there was a daemon to offer it to.
     pub async fn appeared(&self) -> bool {
-        let (who, told) = oneshot::channel();
-        if self.wishes.send(Wish::Appeared(who)).await.is_err() {
+        let (requester, report) = oneshot::channel();
+        if self.wishes.send(Wish::Appeared(requester)).await.is_err() {
             return false;
         }
-        told.await.unwrap_or(false)
+        report.await.unwrap_or(false)
     }
 
-    /// What is agreed on, and its changes.
+    /// Watches the agreed configuration.
     #[must_use]
     pub fn watch(&self) -> watch::Receiver<Agreed> {
         self.agreed.clone()
     }
 
-    /// How many reloads somebody asked for, whatever came of them.
+    /// Watches the number of completed reloads, regardless of their outcome.
     #[must_use]
     pub fn reloads(&self) -> watch::Receiver<u64> {
         self.reloads.clone()
     }
 
-    /// What is agreed on now.
+    /// The agreed configuration now.
     #[must_use]
     pub fn agreed(&self) -> Agreed {
         *self.agreed.borrow()
     }
 }
 
-/// What was told on a socket.
+/// Converts from the form on a socket.
 fn held(brief: &HeldBrief) -> Held {
     Held {
         incarnation: brief.incarnation.0,
@@ -238,7 +247,7 @@ fn held(brief: &HeldBrief) -> Held {
     }
 }
 
-/// As it is told on a socket.
+/// Converts to the form on a socket.
 fn brief(held: &Held) -> HeldBrief {
     HeldBrief {
         incarnation: Hex64(held.incarnation),

@@ -1,4 +1,5 @@
-//! The keys that control itself puts in force: where `/metrics` and telemetry are served, which interfaces are followed, and whether they are set up.
+//! The keys that control itself puts in force: the addresses of `/metrics` and telemetry, the
+//! followed interfaces, and whether they are set up.
 
 use std::{io, net::SocketAddr};
 
@@ -14,7 +15,7 @@ use tracing::{info, warn};
 
 use crate::{http::Names, interfaces::Followed};
 
-/// What control does by itself under the configuration in force.
+/// The settings that control itself applies under the configuration in force.
 #[derive(Debug)]
 pub struct Own {
     in_force: ControlConfig,
@@ -22,7 +23,7 @@ pub struct Own {
     followed: watch::Sender<Followed>,
 }
 
-/// Who serves takes another listener from here.
+/// Channels through which the servers receive new listeners.
 #[derive(Debug, Clone)]
 pub struct Listeners {
     /// For the pages.
@@ -33,19 +34,20 @@ pub struct Listeners {
     pub names: Names,
 }
 
-/// What is ready to be put in force.
+/// Prepared settings that can be put in force.
 #[derive(Debug)]
 pub(super) struct Ready {
     wanted: ControlConfig,
     followed: Followed,
-    /// Bound already, so that nothing can fail later.
+    /// Already bound, so that no later step can fail.
     pages: Option<TcpListener>,
     /// Bound already too, if it has an address.
     telemetry: Option<Option<TcpListener>>,
 }
 
 impl Own {
-    /// `in_force` is in force. `listeners` take others, `followed` tells which interfaces are of interest.
+    /// `in_force` is in force. `listeners` receive new listeners, and `followed` publishes the
+    /// interfaces to follow.
     #[must_use]
     pub const fn new(
         in_force: ControlConfig,
@@ -59,7 +61,7 @@ impl Own {
         }
     }
 
-    /// Makes ready what `config` says. What is in force stays so.
+    /// Prepares the settings of `config`. The settings in force do not change.
     pub(super) async fn prepare(&self, config: &Config) -> Result<Ready, Objection> {
         let wanted = &config.control;
         let pages = if wanted.metrics_listen == self.in_force.metrics_listen {
@@ -86,7 +88,7 @@ impl Own {
         })
     }
 
-    /// Puts in force what is ready.
+    /// Puts prepared settings in force.
     pub(super) async fn apply(&mut self, ready: Ready) {
         let names = &self.listeners.names;
         names.set(ready.wanted.metrics_hosts.clone());
@@ -106,12 +108,13 @@ impl Own {
         self.in_force = ready.wanted;
     }
 
-    /// Takes over what is agreed on, whoever agreed on it. What cannot be had is written down, and what was in force stays.
+    /// Adopts the agreed configuration, regardless of its origin. Logs settings that cannot be
+    /// applied, and keeps the previous ones.
     pub(super) async fn adopt(&mut self, config: &Config) {
         match self.prepare(config).await {
             Ok(ready) => self.apply(ready).await,
             Err(objection) => {
-                warn!("`{}` stays as it was: {}", objection.key, objection.message);
+                warn!("`{}` is unchanged: {}", objection.key, objection.message);
                 self.followed.send_replace(Followed::by(config));
             }
         }
@@ -119,7 +122,9 @@ impl Own {
 }
 
 impl Own {
-    /// Follows the interfaces of `ports` beside those of the configuration in force, until another one is: somebody waits for them.
+    /// Follows the interfaces of `ports` in addition to those of the configuration in force, until
+    /// another configuration is in force. A configuration that could not be reinstated waits for
+    /// them.
     pub(super) fn follow_too(&self, ports: &[PortConfig]) {
         self.followed.send_modify(|followed| {
             let names: Vec<_> = followed
@@ -133,7 +138,7 @@ impl Own {
     }
 }
 
-/// What is served at an address.
+/// Service at an address.
 #[derive(Debug, Clone, Copy)]
 enum Served {
     Pages,
@@ -147,7 +152,8 @@ fn objection(served: Served, address: SocketAddr, problem: &io::Error) -> Object
     };
     let what = match problem.kind() {
         io::ErrorKind::AddrInUse => {
-            "the address is taken; choose another, or stop who has it (`ss -ltnp` shows who)"
+            "the address is in use; choose another, or stop the process that has it (`ss -ltnp` \
+             shows it)"
                 .to_owned()
         }
         io::ErrorKind::AddrNotAvailable => {

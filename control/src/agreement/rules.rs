@@ -1,4 +1,5 @@
-//! The steering rules in force, changed by hand: offered like an edited file, and gone when the file is put in force.
+//! Manual changes of the steering rules in force: offered like an edited file, and lost when the
+//! file is put in force.
 
 use covalent_api::{
     config::Config,
@@ -8,10 +9,10 @@ use covalent_api::{
 
 use super::draft::Draft;
 
-/// What becomes of the rules in force.
+/// A change of the rules in force.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RuleEdit {
-    /// Whose rules are taken away.
+    /// Matches whose rules are removed.
     pub remove: Vec<Match>,
     /// Rules that are added afterwards.
     pub add: Vec<Rule>,
@@ -21,7 +22,7 @@ impl RuleEdit {
     /// `config` with its rules changed.
     ///
     /// # Errors
-    /// Everything that stands in the way.
+    /// All problems.
     pub(super) fn of(&self, config: &Config) -> Result<Draft, Vec<String>> {
         let mut config = config.clone();
         let mut problems = Vec::new();
@@ -30,14 +31,16 @@ impl RuleEdit {
             config.steer.retain(|rule| rule.matches != *matches);
             if config.steer.len() == before {
                 problems.push(format!(
-                    "no rule in force is about exactly this: {matches}; `covalent steer list` shows all"
+                    "no rule in force is about exactly this: {matches}; `covalent steer list` \
+                     shows all"
                 ));
             }
         }
         for rule in &self.add {
             match config.steer.iter().find(|it| it.matches == rule.matches) {
                 Some(other) => problems.push(format!(
-                    "there is a rule for this already: {}, {}; take it away first (`covalent steer del`)",
+                    "there is a rule for this already: {}, {}; remove it first (`covalent steer \
+                     del`)",
                     other.matches, other.action
                 )),
                 None => config.steer.push(rule.clone()),
@@ -46,13 +49,13 @@ impl RuleEdit {
         if !problems.is_empty() {
             return Err(problems);
         }
-        // As strict as a file: a client may say anything.
+        // As strict as for a file, because a client may send anything.
         config.check().map_err(|error| {
-            let told = |it: &covalent_api::config::Problem| match it.key.is_empty() {
+            let refusal = |it: &covalent_api::config::Problem| match it.key.is_empty() {
                 true => it.message.clone(),
                 false => format!("`{}`: {}", it.key, it.message),
             };
-            error.problems().iter().map(told).collect::<Vec<_>>()
+            error.problems().iter().map(refusal).collect::<Vec<_>>()
         })?;
         Draft::new(config).map_err(|error| vec![error.to_string()])
     }
@@ -95,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn rules_come_and_go_together() {
+    fn rules_are_added_and_removed_together() {
         let edit = RuleEdit {
             remove: vec![Match::Vlan { vlan: 7 }],
             add: vec![dns(Action::Drop)],
@@ -109,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_is_told_and_nothing_is_changed() {
+    fn an_impossible_edit_is_refused_and_changes_nothing() {
         let refused = |remove: &[Match], add: &[Rule]| {
             let edit = RuleEdit {
                 remove: remove.to_vec(),
@@ -117,22 +120,22 @@ mod tests {
             };
             edit.of(&config()).err().unwrap().join("\n")
         };
-        let told = refused(&[Match::Any, Match::Vlan { vlan: 7 }], &[]);
-        assert!(told.contains("exactly this: any frame"), "{told}");
+        let refusal = refused(&[Match::Any, Match::Vlan { vlan: 7 }], &[]);
+        assert!(refusal.contains("exactly this: any frame"), "{refusal}");
         let other = Rule {
             matches: Match::Vlan { vlan: 7 },
             action: Action::Drop,
         };
-        let told = refused(&[], &[other]);
-        assert!(told.contains("VLAN 7, kernel"), "{told}");
+        let refusal = refused(&[], &[other]);
+        assert!(refusal.contains("VLAN 7, kernel"), "{refusal}");
         let mixed = Rule {
             matches: Match::EtherType { ethertype: 3 },
             action: Action::Drop,
         };
-        let told = refused(&[], &[mixed]);
+        let refusal = refused(&[], &[mixed]);
         assert!(
-            told.contains("`steer[1].ethertype`") && told.contains("is a length"),
-            "{told}"
+            refusal.contains("`steer[1].ethertype`") && refusal.contains("is a length"),
+            "{refusal}"
         );
     }
 }

@@ -1,4 +1,5 @@
-//! The connection for agreements: one question, one answer, and word that the dataplane takes leave in between.
+//! The connection for agreements: one request, one reply, and in between the daemon's notification
+//! that it shuts down.
 
 use std::path::Path;
 
@@ -8,7 +9,7 @@ use covalent_api::{
     hex64::Hex64,
     request::{Reply, Request},
 };
-use covalent_protocol::agreement::{Offer, Refusal, Verdict};
+use covalent_protocol::agreement::{Proposal, Refusal, Verdict};
 
 use super::brief;
 use crate::{
@@ -25,18 +26,18 @@ pub(super) enum TalkError {
     /// The daemon was not greeted.
     #[error(transparent)]
     Greeting(#[from] GreetingError),
-    /// The daemon does not let this process speak of configurations.
+    /// The daemon does not permit this process to query or offer configurations.
     #[error("it refuses: {0}")]
     Refused(String),
-    /// It answered something else than what was asked.
-    #[error("it answered {0} with something else")]
+    /// The reply does not match the request.
+    #[error("it answered {0} with an unexpected message")]
     Unexpected(&'static str),
 }
 
 /// A greeted connection.
 pub(super) struct Talk {
     channel: Channel,
-    /// The daemon has said that it ends in order.
+    /// The daemon has reported a graceful shutdown.
     took_leave: bool,
 }
 
@@ -50,12 +51,12 @@ impl Talk {
         })
     }
 
-    /// Whether the daemon has said that it ends in order.
+    /// Whether the daemon has reported a graceful shutdown.
     pub(super) const fn took_leave(&self) -> bool {
         self.took_leave
     }
 
-    /// Waits until the daemon says something unasked, which is that it ends.
+    /// Waits until the daemon sends an unsolicited message, which is its shutdown.
     pub(super) async fn listen(&mut self) -> Result<(), TalkError> {
         match self.channel.recv().await? {
             Reply::Event(event) => {
@@ -63,11 +64,11 @@ impl Talk {
                 Ok(())
             }
             Reply::Refused { reason, .. } => Err(TalkError::Refused(reason)),
-            _ => Err(TalkError::Unexpected("nothing")),
+            _ => Err(TalkError::Unexpected("no request")),
         }
     }
 
-    async fn ask(&mut self, request: &Request) -> Result<Reply, TalkError> {
+    async fn query(&mut self, request: &Request) -> Result<Reply, TalkError> {
         self.channel.send(request).await?;
         loop {
             match self.channel.recv().await? {
@@ -78,47 +79,48 @@ impl Talk {
         }
     }
 
-    /// What the daemon holds.
+    /// Queries the configuration that the daemon holds.
     pub(super) async fn held(&mut self) -> Result<HeldBrief, TalkError> {
-        match self.ask(&Request::Agreement).await? {
+        match self.query(&Request::Agreement).await? {
             Reply::Agreement { held } => Ok(held),
-            _ => Err(TalkError::Unexpected("what it holds")),
+            _ => Err(TalkError::Unexpected("the query for its configuration")),
         }
     }
 
-    /// The text of what it holds.
+    /// Fetches the text of the configuration that it holds.
     pub(super) async fn text(&mut self) -> Result<String, TalkError> {
         let mut whole = String::new();
         let mut first = None;
         loop {
             let from_bytes = whole.len() as u64;
-            let reply = self.ask(&Request::AgreedText { from_bytes }).await?;
+            let reply = self.query(&Request::AgreedText { from_bytes }).await?;
             let Reply::AgreedText {
                 held,
                 text,
                 next_bytes,
             } = reply
             else {
-                return Err(TalkError::Unexpected("the question for its text"));
+                return Err(TalkError::Unexpected("the query for its text"));
             };
             if *first.get_or_insert(held) != held {
                 return Err(TalkError::Unexpected(
-                    "the second half of the question for its text",
+                    "the second part of the query for its text",
                 ));
             }
             whole += &text;
             match next_bytes {
                 None => return Ok(whole),
                 Some(next) if !text.is_empty() && next == whole.len() as u64 => {}
-                Some(_) => return Err(TalkError::Unexpected("the question for its text")),
+                Some(_) => return Err(TalkError::Unexpected("the query for its text")),
             }
         }
     }
 
-    /// Offers `text`, which is what `offer` wants, with ports to be opened again, and waits for the verdict.
-    pub(super) async fn offer(
+    /// Offers `text`, the configuration that `proposal` wants, with ports to reopen, and waits for
+    /// the verdict.
+    pub(super) async fn propose(
         &mut self,
-        offer: &Offer,
+        proposal: &Proposal,
         text: &str,
         reopen: Vec<String>,
     ) -> Result<VerdictBrief, TalkError> {
@@ -129,25 +131,25 @@ impl Talk {
                 from_bytes: sent as u64,
                 text: text[sent..end].to_owned(),
             };
-            match self.ask(&draft).await? {
+            match self.query(&draft).await? {
                 Reply::Done => sent = end,
                 _ => return Err(TalkError::Unexpected("a draft")),
             }
         }
         let request = Request::Offer {
-            epoch: offer.epoch,
-            believes: brief(&offer.believes),
-            digest: Hex64(offer.wants),
+            epoch: proposal.epoch,
+            believes: brief(&proposal.believes),
+            digest: Hex64(proposal.wants),
             reopen,
         };
-        match self.ask(&request).await? {
+        match self.query(&request).await? {
             Reply::Verdict(verdict) => Ok(*verdict),
             _ => Err(TalkError::Unexpected("an offer")),
         }
     }
 }
 
-/// As the state machine hears it.
+/// Converts to the form of the state machine.
 pub(super) fn verdict(brief: &VerdictBrief) -> Verdict {
     brief.refused.map_or(Verdict::Taken, |refused| {
         Verdict::Refused(match refused {

@@ -27,15 +27,16 @@ use rustix::{
 use tokio::{net::UnixListener, sync::mpsc, task::yield_now};
 use tracing::warn;
 
-use super::{Full, Place, Places, Who, relay};
+use super::{Full, Place, Places, Principal, relay};
 
-/// Clients that came in and that control has not looked at yet.
+/// Accepted clients that control has not processed yet.
 const WAITING_MAX: usize = 4;
 
-/// Messages of a client that is turned away which are taken, so that its end is no reset and it can read the reason.
-const HEARD_MAX: usize = 4;
+/// Messages read from a refused client. Unread messages would reset the connection, and the client
+/// could not read the reason.
+const DISCARDED_MAX: usize = 4;
 
-/// What becomes of descriptors that clients send.
+/// Handling of descriptors that clients send.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Descriptors {
     /// The kernel refuses them at the sender (`SO_PASSRIGHTS`, Linux 6.16).
@@ -45,10 +46,11 @@ pub enum Descriptors {
 }
 
 impl Descriptors {
-    /// Has the kernel refuse those that are sent to `listener`'s clients from now on, if it can.
+    /// Makes the kernel refuse descriptors sent to `listener`'s future clients, if it supports
+    /// this.
     ///
     /// # Errors
-    /// What the system said.
+    /// The error of the system call.
     pub fn refuse(listener: BorrowedFd<'_>) -> io::Result<Self> {
         Ok(if socket_options::refuse_descriptors(listener)? {
             Self::Refused
@@ -57,10 +59,11 @@ impl Descriptors {
         })
     }
 
-    /// Says who may connect to the socket at `path`: everybody where descriptors are refused, else the owner and `group` if that is not empty.
+    /// Sets the permissions of the socket at `path`: all users if descriptors are refused,
+    /// otherwise the owner and `group`, if that is not empty.
     ///
     /// # Errors
-    /// What the system said. A group that cannot be had is written to the log instead: the owner can still connect.
+    /// The error of the system call. An unusable group is only logged: the owner can still connect.
     pub fn open_name(self, path: &Path, group: &str) -> io::Result<()> {
         let mode = match self {
             Self::Refused => 0o666,
@@ -68,7 +71,8 @@ impl Descriptors {
                 if let Err(problem) = give_to(path, group) {
                     warn!(
                         socket = %path.display(),
-                        "group `{group}` (`node.group`) cannot have this socket, and only its owner can connect: {problem}"
+                        "group `{group}` (`node.group`) cannot have this socket, and only its \
+                         owner can connect: {problem}"
                     );
                 }
                 0o660
@@ -92,18 +96,18 @@ fn give_to(path: &Path, group: &str) -> io::Result<()> {
     chown(path, None, Some(group.gid.as_raw()))
 }
 
-/// A client that came in.
+/// An accepted client.
 #[derive(Debug)]
 pub struct Client {
     /// Its socket, non-blocking.
     pub socket: OwnedFd,
-    /// Who it is.
-    pub who: Who,
+    /// Its user.
+    pub principal: Principal,
     /// Its place. It is free when this is dropped and the socket is closed.
     pub place: Place,
 }
 
-/// What a client that is turned away is sent; may be empty.
+/// Builds the message to a refused client; may be empty.
 pub type Refusal = fn(&Full) -> Vec<u8>;
 
 /// A listening socket.
@@ -112,7 +116,8 @@ pub struct Door(Kind);
 enum Kind {
     /// Clients are accepted by the thread that serves them.
     Refusing { listener: UnixListener, hall: Hall },
-    /// A thread accepts them. It ends when `_stop` is dropped, unless it waits for a client's descriptor then.
+    /// A thread accepts them. It exits when `_stop` is dropped, unless it is waiting for a client's
+    /// descriptor.
     Relaying {
         clients: mpsc::Receiver<io::Result<Client>>,
         _stop: OwnedFd,
@@ -120,10 +125,11 @@ enum Kind {
 }
 
 impl Door {
-    /// Lets clients of `listener` in as long as `places` has some for them. Must be called inside a tokio runtime.
+    /// Accepts clients of `listener` while `places` has free slots for them. Must be called inside
+    /// a tokio runtime.
     ///
     /// # Errors
-    /// If the socket cannot be watched, or no thread can be made.
+    /// If the socket cannot be watched, or the thread cannot be created.
     pub fn new(
         listener: OwnedFd,
         descriptors: Descriptors,
@@ -155,17 +161,24 @@ impl Door {
     /// Waits for the next client.
     ///
     /// # Errors
-    /// What the system said, for example that descriptors have run out. The door stays usable.
+    /// The error of the system call, for example that descriptors are exhausted. The `Door` stays
+    /// usable.
     pub async fn next(&mut self) -> io::Result<Client> {
         match &mut self.0 {
             Kind::Refusing { listener, hall } => loop {
                 let (socket, _) = listener.accept().await?;
                 let socket = OwnedFd::from(socket.into_std()?);
                 match hall.admit(&socket) {
-                    Ok((who, place)) => return Ok(Client { socket, who, place }),
+                    Ok((principal, place)) => {
+                        return Ok(Client {
+                            socket,
+                            principal,
+                            place,
+                        });
+                    }
                     Err(full) => {
                         hall.turn_away(socket, &full);
-                        // A flood of them keeps nobody else waiting.
+                        // A flood of refused clients must not starve other tasks.
                         yield_now().await;
                     }
                 }
@@ -182,25 +195,26 @@ impl Door {
     }
 }
 
-/// Who decides.
+/// Admission of clients.
 struct Hall {
     places: Places,
     refusal: Refusal,
 }
 
 impl Hall {
-    fn admit(&self, socket: &OwnedFd) -> Result<(Who, Place), Full> {
-        // Who cannot be told is nobody in particular.
-        let who = getsockopt(socket, PeerCredentials).map_or(Who::Network, |it| Who::of(it.uid()));
-        Ok((who, self.places.take(who)?))
+    fn admit(&self, socket: &OwnedFd) -> Result<(Principal, Place), Full> {
+        // Without credentials the client counts as an unknown network client.
+        let principal = getsockopt(socket, PeerCredentials)
+            .map_or(Principal::Network, |it| Principal::of(it.uid()));
+        Ok((principal, self.places.take(principal)?))
     }
 
-    /// Says why, and closes the socket in the calling thread.
+    /// Sends the reason, and closes the socket in the calling thread.
     fn turn_away(&self, socket: OwnedFd, full: &Full) {
         // Every step may fail because the client has left.
         let _ = shutdown(&socket, Shutdown::Read);
         let mut unread = [0_u8; 512];
-        for _ in 0..HEARD_MAX {
+        for _ in 0..DISCARDED_MAX {
             if !matches!(
                 recv(&socket, &mut unread, RecvFlags::DONTWAIT),
                 Ok((1.., _))
@@ -214,7 +228,7 @@ impl Hall {
         }
     }
 
-    /// Lets clients in until nobody wants them any more.
+    /// Accepts clients until the receiver is dropped.
     fn accept_all(
         &self,
         listener: &OwnedFd,
@@ -246,7 +260,7 @@ impl Hall {
 
     /// The client behind a thread of its own; `None` if it was turned away.
     fn relayed(&self, socket: OwnedFd) -> io::Result<Option<Client>> {
-        let (who, place) = match self.admit(&socket) {
+        let (principal, place) = match self.admit(&socket) {
             Ok(admitted) => admitted,
             Err(full) => {
                 self.turn_away(socket, &full);
@@ -255,7 +269,11 @@ impl Hall {
         };
         let kind = socket_type(&socket)?;
         let socket = relay::start(socket, kind, place.clone())?;
-        Ok(Some(Client { socket, who, place }))
+        Ok(Some(Client {
+            socket,
+            principal,
+            place,
+        }))
     }
 }
 

@@ -1,8 +1,9 @@
-//! Clients of control's two Unix sockets, from the moment in which they connect.
+//! Clients of control's two Unix sockets, from their connection on.
 //!
-//! Any user may send a descriptor, and closing a descriptor takes as long as its sender likes. Control has one thread, so it must neither receive nor close one
-//! there. A kernel that knows `SO_PASSRIGHTS` (Linux 6.16) refuses them at the sender. On an older one a thread for each client stands between it and control, and the
-//! sockets are closed to all but the node's group.
+//! Any user may send a descriptor, and its sender determines how long closing it takes. Control has
+//! one thread, so that thread must neither receive nor close such descriptors. A kernel with
+//! `SO_PASSRIGHTS` (Linux 6.16) refuses them at the sender. On an older kernel, one thread per
+//! client relays between the client and control, and only the node's group can connect.
 //!
 //! | module | what |
 //! |---|---|
@@ -16,5 +17,5 @@ mod relay;
 
 pub use self::{
     door::{Client, Descriptors, Door, Refusal},
-    places::{Bounds, Full, Place, Places, Who},
+    places::{Bounds, Full, Place, Places, Principal},
 };

@@ -1,22 +1,22 @@
-//! Who may hold how many places at once.
+//! Quotas of slots per user.
 
 use std::{
     collections::HashMap,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-/// Who is at the other end.
+/// Identity of the peer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Who {
+pub enum Principal {
     /// Root, or control's own user.
     Operator,
     /// Another user, by number.
     User(u32),
-    /// Somebody on TCP, of whom nothing is known.
+    /// A peer over TCP, whose user is unknown.
     Network,
 }
 
-impl Who {
+impl Principal {
     /// The user with this number.
     #[must_use]
     pub fn of(uid: u32) -> Self {
@@ -33,7 +33,7 @@ impl Who {
 pub struct Bounds {
     /// In all.
     pub all: usize,
-    /// For everybody but the operator together: the others are reserved for the operator.
+    /// For all except the operator together. The rest is reserved for the operator.
     pub strangers: usize,
     /// For one user other than the operator, and for the network.
     pub each: usize,
@@ -43,7 +43,7 @@ pub struct Bounds {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Full {
     /// This user has all that one user may have.
-    #[error("user {uid} has {most}, the most for one user: end one, or come later")]
+    #[error("user {uid} has {most}, the maximum for one user: close one, or try again later")]
     User {
         /// The user.
         uid: u32,
@@ -51,13 +51,15 @@ pub enum Full {
         most: usize,
     },
     /// TCP has all that it may have.
-    #[error("{0} are in use over TCP, the most there: end one, or come later")]
+    #[error("{0} are in use over TCP, the maximum there: close one, or try again later")]
     Network(usize),
     /// All but the reserved ones are taken.
-    #[error("{0} are in use, and the rest is reserved for root and the node's user: come later")]
+    #[error(
+        "{0} are in use, and the rest is reserved for root and the node's user: try again later"
+    )]
     Strangers(usize),
     /// All are taken.
-    #[error("{0} are in use, which is all there are: end one, or come later")]
+    #[error("{0} are in use, the maximum: close one, or try again later")]
     All(usize),
 }
 
@@ -74,8 +76,9 @@ struct Shared {
 #[derive(Debug, Default)]
 struct Taken {
     all: usize,
-    /// Those of everybody but the operator. Without zeros, so it holds as many entries as there are places.
-    strangers: HashMap<Who, usize>,
+    /// Slots of all except the operator. Without zeros, so its size is bounded by the number of
+    /// slots.
+    strangers: HashMap<Principal, usize>,
 }
 
 /// A place that is taken until the last clone is dropped.
@@ -85,7 +88,7 @@ pub struct Place(#[expect(dead_code, reason = "held for its drop")] Arc<Held>);
 #[derive(Debug)]
 struct Held {
     shared: Arc<Shared>,
-    who: Who,
+    principal: Principal,
 }
 
 impl Places {
@@ -96,11 +99,11 @@ impl Places {
         Self(Arc::new(Shared { bounds, taken }))
     }
 
-    /// Takes one for `who`.
+    /// Takes a slot for `principal`.
     ///
     /// # Errors
-    /// [`Full`] says which bound is reached.
-    pub fn take(&self, who: Who) -> Result<Place, Full> {
+    /// [`Full`] names the reached limit.
+    pub fn take(&self, principal: Principal) -> Result<Place, Full> {
         let Bounds {
             all,
             strangers,
@@ -110,28 +113,28 @@ impl Places {
         if taken.all >= all {
             return Err(Full::All(all));
         }
-        if who != Who::Operator {
+        if principal != Principal::Operator {
             if taken.strangers.values().sum::<usize>() >= strangers {
                 return Err(Full::Strangers(strangers));
             }
-            let own = taken.strangers.entry(who).or_default();
+            let own = taken.strangers.entry(principal).or_default();
             if *own >= each {
-                return Err(match who {
-                    Who::User(uid) => Full::User { uid, most: each },
-                    Who::Operator | Who::Network => Full::Network(each),
+                return Err(match principal {
+                    Principal::User(uid) => Full::User { uid, most: each },
+                    Principal::Operator | Principal::Network => Full::Network(each),
                 });
             }
             *own += 1;
         }
         taken.all += 1;
         let shared = Arc::clone(&self.0);
-        Ok(Place(Arc::new(Held { shared, who })))
+        Ok(Place(Arc::new(Held { shared, principal })))
     }
 }
 
 impl Shared {
     fn taken(&self) -> MutexGuard<'_, Taken> {
-        // Whole whenever it is unlocked, whatever a panicking holder did.
+        // Consistent at every unlock, even after a panic of a holder.
         self.taken.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -140,10 +143,10 @@ impl Drop for Held {
     fn drop(&mut self) {
         let mut taken = self.shared.taken();
         taken.all -= 1;
-        if let Some(own) = taken.strangers.get_mut(&self.who) {
+        if let Some(own) = taken.strangers.get_mut(&self.principal) {
             *own -= 1;
             if *own == 0 {
-                taken.strangers.remove(&self.who);
+                taken.strangers.remove(&self.principal);
             }
         }
     }
@@ -160,25 +163,25 @@ mod tests {
     };
 
     #[test]
-    fn one_user_fills_its_share_and_all_strangers_leave_the_reserve() {
+    fn one_user_fills_its_share_and_strangers_leave_the_reserve() {
         let places = Places::new(BOUNDS);
-        let take = |who| places.take(who).map_err(|full| full.to_string());
+        let take = |principal| places.take(principal).map_err(|full| full.to_string());
         let of_one: Vec<Place> = (0..3)
-            .map(|_| take(Who::User(1)).expect("its share"))
+            .map(|_| take(Principal::User(1)).expect("its share"))
             .collect();
-        let refused = take(Who::User(1)).expect_err("its share is used up");
+        let refused = take(Principal::User(1)).expect_err("its share is used up");
         assert!(refused.starts_with("user 1 has 3"), "{refused}");
         let of_net: Vec<Place> = (0..3)
-            .map(|_| take(Who::Network).expect("its share"))
+            .map(|_| take(Principal::Network).expect("its share"))
             .collect();
-        let refused = take(Who::User(2)).expect_err("the rest is reserved");
+        let refused = take(Principal::User(2)).expect_err("the rest is reserved");
         assert!(refused.contains("reserved for root"), "{refused}");
         let reserve: Vec<Place> = (0..2)
-            .map(|_| take(Who::Operator).expect("reserved"))
+            .map(|_| take(Principal::Operator).expect("reserved"))
             .collect();
-        assert!(take(Who::Operator).is_err());
+        assert!(take(Principal::Operator).is_err());
         drop(of_net);
-        drop(take(Who::User(2)).expect("given back"));
+        drop(take(Principal::User(2)).expect("given back"));
         drop((of_one, reserve));
         assert_eq!(places.0.taken().all, 0);
         assert!(places.0.taken().strangers.is_empty());
@@ -188,20 +191,20 @@ mod tests {
     fn the_operator_may_use_every_place() {
         let places = Places::new(BOUNDS);
         let all: Vec<Place> = (0..8)
-            .map(|_| places.take(Who::Operator).expect("free"))
+            .map(|_| places.take(Principal::Operator).expect("free"))
             .collect();
-        assert_eq!(places.take(Who::User(1)).err(), Some(Full::All(8)));
+        assert_eq!(places.take(Principal::User(1)).err(), Some(Full::All(8)));
         drop(all);
     }
 
     #[test]
-    fn a_place_is_given_back_with_its_last_holder() {
+    fn a_place_is_free_again_after_its_last_holder() {
         let places = Places::new(Bounds { all: 1, ..BOUNDS });
-        let place = places.take(Who::User(1)).expect("free");
+        let place = places.take(Principal::User(1)).expect("free");
         let other = place.clone();
         drop(place);
-        assert_eq!(places.take(Who::User(2)).err(), Some(Full::All(1)));
+        assert_eq!(places.take(Principal::User(2)).err(), Some(Full::All(1)));
         drop(other);
-        assert!(places.take(Who::User(2)).is_ok());
+        assert!(places.take(Principal::User(2)).is_ok());
     }
 }

@@ -1,7 +1,8 @@
-//! What stands between a client and control where the client's descriptors cannot be refused.
+//! A relay between a client and control, on kernels that cannot refuse the client's descriptors.
 //!
-//! The kernel closes a descriptor that nobody asked for in the thread that reads the message, or that closes the socket in which it waits. This thread does both, so it
-//! alone waits. Control holds the other end of a pair, in which no descriptor ever arrives.
+//! The kernel closes an unsolicited descriptor in the thread that reads the message, or in the
+//! thread that closes the socket in which it is queued. This thread does both, so only it can
+//! block. Control holds the other end of a socket pair, in which no descriptor ever arrives.
 
 use std::{
     io,
@@ -18,16 +19,17 @@ use rustix::{
 
 use super::Place;
 
-/// One byte more than the longest message, so that a longer one is still too long when it arrives.
+/// One byte more than the longest message, so that an oversized one is still detected as such.
 const BUFFER_BYTES: usize = MAX_DATAGRAM_BYTES + 1;
 
 /// The thread calls the system and nothing else.
 const STACK_BYTES: usize = 64 << 10;
 
-/// Starts a thread between `client`, a socket of this kind, and the returned one. The thread ends when either side has ended, and holds `place` until `client` is closed.
+/// Starts a relay thread between `client`, a socket of type `kind`, and the returned socket. The
+/// thread exits when either side has closed. It holds `place` until `client` is closed.
 ///
 /// # Errors
-/// When descriptors or threads have run out. `client` is closed then, by the caller's thread.
+/// If descriptors or threads are exhausted. The caller's thread then closes `client`.
 pub fn start(client: OwnedFd, kind: SocketType, place: Place) -> io::Result<OwnedFd> {
     let (inner, outer) = socketpair(
         AddressFamily::UNIX,
@@ -39,7 +41,7 @@ pub fn start(client: OwnedFd, kind: SocketType, place: Place) -> io::Result<Owne
         .name("relay".to_owned())
         .stack_size(STACK_BYTES)
         .spawn(move || {
-            carry(&client, &inner);
+            relay_messages(&client, &inner);
             // Control learns of the end first: closing the other socket may take long.
             drop(inner);
             drop(client);
@@ -48,13 +50,13 @@ pub fn start(client: OwnedFd, kind: SocketType, place: Place) -> io::Result<Owne
     Ok(outer)
 }
 
-/// Carries messages both ways until one side has ended and what it sent is delivered.
-fn carry(client: &OwnedFd, inner: &OwnedFd) {
+/// Relays messages in both directions until one side has closed and its messages are delivered.
+fn relay_messages(client: &OwnedFd, inner: &OwnedFd) {
     let (client, inner) = (client.as_fd(), inner.as_fd());
-    let mut ways = [Way::new(client, inner), Way::new(inner, client)];
-    while !ways.iter().any(Way::is_over) {
-        let [forth, back] = &ways;
-        // A descriptor without a wanted event would still report a hang-up, for ever.
+    let mut directions = [Direction::new(client, inner), Direction::new(inner, client)];
+    while !directions.iter().any(Direction::is_over) {
+        let [forth, back] = &directions;
+        // A descriptor without requested events would still report POLLHUP continuously.
         let wanted = [
             (client, forth.wants_to_read() | back.wants_to_write()),
             (inner, back.wants_to_read() | forth.wants_to_write()),
@@ -68,27 +70,27 @@ fn carry(client: &OwnedFd, inner: &OwnedFd) {
             Ok(_) | Err(Errno::INTR) => {}
             Err(_) => return,
         }
-        for way in &mut ways {
-            way.go_on();
+        for direction in &mut directions {
+            direction.advance();
         }
     }
 }
 
 /// One direction.
-struct Way<'a> {
+struct Direction<'a> {
     from: BorrowedFd<'a>,
     to: BorrowedFd<'a>,
     buffer: Box<[u8]>,
-    /// What was received and not sent yet.
+    /// `sent..filled`: bytes received but not sent yet.
     sent: usize,
     filled: usize,
     /// Nothing more comes.
     ended: bool,
-    /// Nobody takes what is left.
+    /// The receiver no longer accepts the rest.
     broken: bool,
 }
 
-impl<'a> Way<'a> {
+impl<'a> Direction<'a> {
     fn new(from: BorrowedFd<'a>, to: BorrowedFd<'a>) -> Self {
         Self {
             from,
@@ -125,7 +127,7 @@ impl<'a> Way<'a> {
         }
     }
 
-    fn go_on(&mut self) {
+    fn advance(&mut self) {
         if self.is_empty() && !self.ended {
             match recv(self.from, &mut *self.buffer, RecvFlags::DONTWAIT) {
                 Ok((0, _)) => self.ended = true,

@@ -5,7 +5,7 @@ use tokio::time::Duration;
 /// The first wait: a daemon that restarts is back soon.
 const FIRST: Duration = Duration::from_millis(20);
 
-/// The longest wait: what a daemon that starts late waits for its control.
+/// The longest wait, which is how long a daemon that starts late may wait for control.
 const LONGEST: Duration = Duration::from_secs(2);
 
 /// Waits that double up to a bound.
@@ -32,13 +32,14 @@ impl Backoff {
         wait
     }
 
-    /// There is news: what is to be tried again may be there at any moment.
+    /// Resets the wait after a notification: the daemon may be ready at any moment.
     pub(super) const fn hurry(&mut self) {
         self.next = FIRST;
     }
 
-    /// An attempt succeeded, and the connection has ended after `lasted`. One that ended at once is as good as none: a daemon
-    /// that greets and hangs up must not be called fifty times a second.
+    /// An attempt succeeded, and the connection has closed after `lasted`. A short connection
+    /// counts as a failure: control must not reconnect fifty times a second to a daemon that greets
+    /// and disconnects.
     pub(crate) fn connected_for(&mut self, lasted: Duration) {
         if lasted >= LONGEST {
             self.next = FIRST;
@@ -51,7 +52,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn waits_double_up_to_a_bound_and_start_again() {
+    fn waits_double_up_to_a_bound_and_restart() {
         let mut backoff = Backoff::new();
         let waits: Vec<Duration> = (0..20).map(|_| backoff.take()).collect();
         assert!(

@@ -19,7 +19,8 @@ use tracing::debug;
 
 use super::backoff::Backoff;
 
-/// Waits for the next attempt: until its time, or until the daemon's socket appears, whichever is first.
+/// Waits for the next attempt: until the backoff expires or the daemon's socket appears, whichever
+/// is first.
 pub(super) struct Comeback {
     backoff: Backoff,
     directory: PathBuf,
@@ -38,7 +39,8 @@ impl Comeback {
         }
     }
 
-    /// The daemon was reached. What its socket did before says nothing about the next one.
+    /// The daemon was reached. Discards earlier events of its socket, because they do not concern
+    /// the next attempt.
     pub(super) fn reached(&mut self) {
         if let Some(watch) = &mut self.watch {
             // A watch that is lost shows when it is waited for.
@@ -90,7 +92,7 @@ impl Comeback {
 /// The directory that was watched is there no more.
 struct Lost;
 
-/// What happens in a directory.
+/// An inotify watch of a directory.
 struct Watch {
     inotify: Inotify,
     /// Another descriptor of the same: tokio waits for it as for a pipe.
@@ -100,7 +102,8 @@ struct Watch {
 impl Watch {
     fn open(directory: &Path) -> std::io::Result<Self> {
         let inotify = Inotify::init(InitFlags::IN_CLOEXEC | InitFlags::IN_NONBLOCK)?;
-        // A socket is made, listens, and then lets everybody knock: the last is told as a change of its attributes.
+        // The daemon creates the socket, listens, and then grants access, which shows as an
+        // attribute change.
         let events = AddWatchFlags::IN_CREATE
             | AddWatchFlags::IN_MOVED_TO
             | AddWatchFlags::IN_ATTRIB
@@ -110,7 +113,7 @@ impl Watch {
         Ok(Self { inotify, receiver })
     }
 
-    /// Reads what happened, and tells whether it was about `name`.
+    /// Reads the events, and returns whether one was about `name`.
     fn is_named(&mut self, name: &OsStr) -> Result<bool, Lost> {
         let mut named = false;
         loop {
@@ -120,7 +123,7 @@ impl Watch {
                         if event.mask.contains(AddWatchFlags::IN_IGNORED) {
                             return Err(Lost);
                         }
-                        // What did not fit was about anything.
+                        // Events lost by an overflow may have been about `name`.
                         named |= event.mask.contains(AddWatchFlags::IN_Q_OVERFLOW)
                             || event.name.as_deref() == Some(name);
                     }
@@ -129,7 +132,8 @@ impl Watch {
                 Err(_) => break,
             }
         }
-        // Nothing is left, which tokio believes when it has seen it. An event that comes just now does not fit and stays.
+        // Clears tokio's readiness, which needs an empty read. An event that arrives now does not
+        // fit into the buffer and stays queued.
         let _ = self.receiver.try_read(&mut [0]);
         Ok(named)
     }
@@ -189,7 +193,8 @@ mod tests {
             assert!(is_due_soon(&mut comeback).await);
             assert!(!is_due(&mut comeback).await, "it was seen");
 
-            // It went and came back while it was connected to: nothing is new when that connection ends.
+            // The socket was removed and recreated while control connected: no new event remains
+            // when that connection closes.
             drop(socket);
             fs::remove_file(&path).unwrap();
             let _socket = UnixDatagram::bind(&path).unwrap();

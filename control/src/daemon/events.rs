@@ -28,9 +28,9 @@ impl Events {
     }
 
     /// Takes note of an event. Returns whether some before it were missed.
-    pub(super) fn note(&mut self, event: &Event) -> bool {
+    pub(super) fn record(&mut self, event: &Event) -> bool {
         self.own.event(&event.kind);
-        self.recent.note(event);
+        self.recent.record(event);
         let missed = self.last.map_or(0, |last| {
             event.sequence.saturating_sub(last.saturating_add(1))
         });
@@ -39,7 +39,7 @@ impl Events {
             self.own.events_missed.inc_by(missed);
             warn!(missed, "events of the daemon were missed");
         }
-        covalent_log::tell(&event.kind);
+        covalent_log::log_event(&event.kind);
         missed > 0
     }
 }

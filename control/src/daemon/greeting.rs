@@ -1,4 +1,5 @@
-//! The first words of a connection that follows the daemon: who is who, and "tell me everything that happens".
+//! Greeting of the connection that follows the daemon: both sides identify themselves, and control
+//! subscribes to all events.
 
 use std::path::Path;
 
@@ -22,16 +23,17 @@ pub(super) enum SessionError {
     /// The daemon was not greeted.
     #[error(transparent)]
     Greeting(#[from] GreetingError),
-    /// The daemon's process has ended, whatever became of the connection.
+    /// The daemon's process has exited, regardless of the connection's state.
     #[error("its process has ended")]
     Ended,
     /// The daemon refused a request.
     #[error(
-        "it refuses control: {0} (control must run as root, as the daemon's own user, or as a member of `node.group`)"
+        "it refuses control: {0} (control must run as root, as the daemon's own user, or as a \
+         member of `node.group`)"
     )]
     Refused(String),
-    /// The daemon answered something else than what was asked.
-    #[error("it answered {0} with something else")]
+    /// The daemon's reply does not match the request.
+    #[error("it answered {0} with an unexpected message")]
     Unexpected(&'static str),
 }
 
@@ -41,7 +43,7 @@ pub(super) struct Greeted {
     pub(super) guid: Guid,
     /// The node's name as the daemon has it.
     pub(super) node: String,
-    /// Events that came before the greeting was over.
+    /// Events received before the greeting was complete.
     pub(super) early: Vec<Event>,
 }
 

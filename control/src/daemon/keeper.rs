@@ -10,7 +10,7 @@ use tokio::{
 use tracing::{info, warn};
 
 use super::{
-    Asker, DaemonAt, Unreachable,
+    DaemonAt, Requester, Unreachable,
     comeback::Comeback,
     events::Events,
     greeting::{Greeted, SessionError, greet},
@@ -19,22 +19,22 @@ use super::{
 use crate::{
     channel::{Channel, ChannelError},
     metrics::{Evidence, OwnMetrics},
-    neighbours::Neighbours,
+    neighbors::Neighbors,
 };
 
-/// Nobody is left who could ask: the process is ending.
+/// No client is left that could request a status: the process is exiting.
 struct Ending;
 
 pub(super) struct Keeper {
     at: DaemonAt,
-    asked: mpsc::Receiver<Asker>,
-    table: watch::Sender<Neighbours>,
+    requested: mpsc::Receiver<Requester>,
+    table: watch::Sender<Neighbors>,
     own: OwnMetrics,
     events: Events,
-    /// Those who wait for the status that is under way.
-    waiting: Vec<Asker>,
-    /// Whether a status was asked for and has not come.
-    under_way: bool,
+    /// Requesters that wait for the status in flight.
+    waiting: Vec<Requester>,
+    /// Whether a status request is in flight.
+    in_flight: bool,
     /// Whether an event was missed while it was.
     missed: bool,
 }
@@ -42,24 +42,24 @@ pub(super) struct Keeper {
 impl Keeper {
     pub(super) fn new(
         at: DaemonAt,
-        asked: mpsc::Receiver<Asker>,
-        table: watch::Sender<Neighbours>,
+        requested: mpsc::Receiver<Requester>,
+        table: watch::Sender<Neighbors>,
         events: Events,
         own: OwnMetrics,
     ) -> Self {
         Self {
             at,
-            asked,
+            requested,
             table,
             own,
             events,
             waiting: Vec::new(),
-            under_way: false,
+            in_flight: false,
             missed: false,
         }
     }
 
-    /// Until nobody is left who could ask.
+    /// Runs until no client is left that could request a status.
     pub(super) async fn run(mut self) {
         // Each reason is written once, not once for each attempt.
         let mut complaint = String::from("not connected yet");
@@ -79,8 +79,8 @@ impl Keeper {
                     match ended {
                         Ok(Ending) => return,
                         Err(error) => {
-                            let told = self.tell_loss(&error, &witness).await;
-                            let Ok(problem) = told else { return };
+                            let loss = self.count_loss(&error, &witness).await;
+                            let Ok(problem) = loss else { return };
                             problem
                         }
                     }
@@ -88,7 +88,8 @@ impl Keeper {
                 Err(problem) => problem,
             };
             if problem != complaint {
-                warn!(socket = %self.at.socket.display(), "no daemon: {problem}; trying again until it is there");
+                warn!(socket = %self.at.socket.display(), "no daemon: {problem}; trying again \
+                    until it is there");
                 complaint = problem;
             }
             if self
@@ -101,7 +102,7 @@ impl Keeper {
         }
     }
 
-    /// Connects and greets. Who asks meanwhile is told `complaint`.
+    /// Connects and greets. Meanwhile answers requesters with `complaint`.
     async fn connect(
         &mut self,
         complaint: &str,
@@ -111,7 +112,7 @@ impl Keeper {
         self.refuse_during(attempt, complaint).await
     }
 
-    /// Waits for `work`, and tells everyone who asks meanwhile why there is no status.
+    /// Waits for `work`. Meanwhile answers every requester with the reason why there is no status.
     async fn refuse_during<R>(
         &mut self,
         work: impl Future<Output = R>,
@@ -121,9 +122,9 @@ impl Keeper {
         loop {
             tokio::select! {
                 result = &mut work => return Ok(result),
-                asker = self.asked.recv() => {
-                    // An asker that no longer waits is nobody to tell.
-                    let _ = asker.ok_or(Ending)?.send(Err(Unreachable::new(reason)));
+                requester = self.requested.recv() => {
+                    // The requester may have stopped waiting.
+                    let _ = requester.ok_or(Ending)?.send(Err(Unreachable::new(reason)));
                 }
             }
         }
@@ -141,21 +142,22 @@ impl Keeper {
             result = self.converse(&mut channel, greeted) => result,
             () = witness.ended() => Err(SessionError::Ended),
         };
-        self.table.send_modify(Neighbours::disconnected);
-        self.under_way = false;
+        self.table.send_modify(Neighbors::disconnected);
+        self.in_flight = false;
         self.missed = false;
         let reason: Arc<str> = match &result {
             Ok(Ending) => "control is ending".into(),
             Err(error) => error.to_string().into(),
         };
-        for asker in self.waiting.drain(..) {
-            let _ = asker.send(Err(Unreachable::new(Arc::clone(&reason))));
+        for requester in self.waiting.drain(..) {
+            let _ = requester.send(Err(Unreachable::new(Arc::clone(&reason))));
         }
         result
     }
 
-    /// Counts a connection that was lost, and says what it was lost by: what the daemon's process did tells a crash from a daemon that turned away.
-    async fn tell_loss(
+    /// Counts a lost connection and returns the cause. The state of the daemon's process
+    /// distinguishes a crash from a daemon that closed the connection.
+    async fn count_loss(
         &mut self,
         error: &SessionError,
         witness: &Witness,
@@ -195,29 +197,30 @@ impl Keeper {
         for event in greeted.early {
             self.on_event(&event, channel).await?;
         }
-        self.ask(channel).await?;
+        self.request_status(channel).await?;
         loop {
             tokio::select! {
                 reply = channel.recv() => self.on_reply(reply?, channel).await?,
-                asker = self.asked.recv() => {
-                    let Some(asker) = asker else { return Ok(Ending) };
-                    // Those who lost patience make room, so that a silent daemon cannot pile them up.
-                    self.waiting.retain(|asker| !asker.is_closed());
-                    self.waiting.push(asker);
-                    self.ask(channel).await?;
+                requester = self.requested.recv() => {
+                    let Some(requester) = requester else { return Ok(Ending) };
+                    // Remove requesters that timed out, so they cannot accumulate behind an
+                    // unresponsive daemon.
+                    self.waiting.retain(|requester| !requester.is_closed());
+                    self.waiting.push(requester);
+                    self.request_status(channel).await?;
                 }
             }
         }
     }
 
-    /// Asks for a status, unless one is under way already.
-    async fn ask(&mut self, channel: &Channel) -> Result<(), ChannelError> {
-        if !self.under_way {
-            self.under_way = true;
+    /// Requests a status, unless a request is in flight.
+    async fn request_status(&mut self, channel: &Channel) -> Result<(), ChannelError> {
+        if !self.in_flight {
+            self.in_flight = true;
             self.own.status_requests.inc();
-            // Nothing that anybody sees changes by it.
+            // The change is not visible to watchers.
             self.table.send_if_modified(|table| {
-                table.asked();
+                table.requested();
                 false
             });
             channel.send(&Request::Status).await?;
@@ -228,15 +231,15 @@ impl Keeper {
     async fn on_reply(&mut self, reply: Reply, channel: &Channel) -> Result<(), SessionError> {
         match reply {
             Reply::Event(event) => Ok(self.on_event(&event, channel).await?),
-            Reply::Status(status) if self.under_way => {
-                self.under_way = false;
+            Reply::Status(status) if self.in_flight => {
+                self.in_flight = false;
                 self.table.send_modify(|table| table.refresh(&status));
                 let status: Arc<_> = Arc::from(status);
-                for asker in self.waiting.drain(..) {
-                    let _ = asker.send(Ok(Arc::clone(&status)));
+                for requester in self.waiting.drain(..) {
+                    let _ = requester.send(Ok(Arc::clone(&status)));
                 }
                 if std::mem::take(&mut self.missed) {
-                    self.ask(channel).await?;
+                    self.request_status(channel).await?;
                 }
                 Ok(())
             }
@@ -250,13 +253,13 @@ impl Keeper {
         event: &covalent_api::event::Event,
         channel: &Channel,
     ) -> Result<(), ChannelError> {
-        let missed = self.events.note(event);
+        let missed = self.events.record(event);
         self.table.send_modify(|table| table.apply(event));
-        // What was missed may have been about links; one look tells.
+        // The missed events may concern links. A new status covers them.
         if missed {
-            // The answer that is under way may be older than what was missed.
-            self.missed |= self.under_way;
-            self.ask(channel).await
+            // The status in flight may be older than the missed events.
+            self.missed |= self.in_flight;
+            self.request_status(channel).await
         } else {
             Ok(())
         }

@@ -1,8 +1,10 @@
-//! The connection to `covalentd`: kept up, followed, asked.
+//! The connection to `covalentd`: kept up, followed, queried.
 //!
-//! One task owns it. It connects (again, whenever the daemon has gone: the socket's hang-up tells, or the end of its process), introduces itself,
-//! subscribes, fills the neighbour table from one status and keeps it from events. Others ask it for the status; those who
-//! ask while an answer is under way share that answer, so that ten scrapers cost the daemon no more than one.
+//! One task owns it. The task reconnects whenever the daemon is lost, which a closed socket or the
+//! end of its process shows. It greets the daemon, subscribes, fills the neighbor table from one
+//! status and updates it from events. Other tasks request the status from it. Requesters that
+//! arrive while a request is in flight share its reply, so ten scrapers cost the daemon no more
+//! than one.
 
 pub(crate) mod backoff;
 mod comeback;
@@ -20,13 +22,13 @@ use tokio::{
 };
 
 use self::{events::Events, keeper::Keeper};
-use crate::{live::Recent, metrics::OwnMetrics, neighbours::Neighbours};
+use crate::{live::Recent, metrics::OwnMetrics, neighbors::Neighbors};
 
 /// How long a status is waited for. A stopped daemon must not hold up a scrape.
 pub const STATUS_PATIENCE: Duration = Duration::from_secs(2);
 
 /// Most askers that wait at a time.
-const ASKERS_MAX: usize = 64;
+const REQUESTERS_MAX: usize = 64;
 
 /// Why there is no status.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -44,16 +46,17 @@ impl Unreachable {
 }
 
 type Answer = Result<Arc<NodeStatus>, Unreachable>;
-type Asker = oneshot::Sender<Answer>;
+type Requester = oneshot::Sender<Answer>;
 
-/// The daemon as the rest of the process sees it. Clones share one connection, which ends with the last of them.
+/// Handle of the daemon for the rest of the process. Clones share one connection, which closes with
+/// the last clone.
 #[derive(Clone)]
 pub struct Daemon {
-    askers: mpsc::Sender<Asker>,
-    neighbours: watch::Receiver<Neighbours>,
+    requesters: mpsc::Sender<Requester>,
+    neighbors: watch::Receiver<Neighbors>,
 }
 
-/// Where the daemon is and who it should be.
+/// Socket and expected identity of the daemon.
 #[derive(Debug, Clone)]
 pub struct DaemonAt {
     /// Its socket.
@@ -63,26 +66,32 @@ pub struct DaemonAt {
 }
 
 impl Daemon {
-    /// Starts the task. What happens is noted in `recent` too. Must be called inside a tokio runtime.
+    /// Starts the task, which also records events in `recent`. Must be called inside a tokio
+    /// runtime.
     #[must_use]
     pub fn keep(at: DaemonAt, own: OwnMetrics, recent: Recent) -> Self {
-        let (askers, asked) = mpsc::channel(ASKERS_MAX);
-        let (table, neighbours) = watch::channel(Neighbours::default());
-        tokio::spawn(Keeper::new(at, asked, table, Events::new(own.clone(), recent), own).run());
-        Self { askers, neighbours }
+        let (requesters, requested) = mpsc::channel(REQUESTERS_MAX);
+        let (table, neighbors) = watch::channel(Neighbors::default());
+        tokio::spawn(
+            Keeper::new(at, requested, table, Events::new(own.clone(), recent), own).run(),
+        );
+        Self {
+            requesters,
+            neighbors,
+        }
     }
 
-    /// What the daemon says of itself now.
+    /// Queries the daemon's current status.
     ///
     /// # Errors
-    /// [`Unreachable`] if there is no daemon, or no answer within [`STATUS_PATIENCE`].
+    /// [`Unreachable`] if there is no daemon, or no reply within [`STATUS_PATIENCE`].
     pub async fn status(&self) -> Answer {
-        let (asker, answer) = oneshot::channel();
-        let ask = async {
+        let (requester, answer) = oneshot::channel();
+        let exchange = async {
             // Either end of these channels is only closed when this process ends.
             let ending = |_| Unreachable::new("control is ending");
-            self.askers
-                .send(asker)
+            self.requesters
+                .send(requester)
                 .await
                 .map_err(|_| Unreachable::new("control is ending"))?;
             answer.await.map_err(ending)?
@@ -93,12 +102,12 @@ impl Daemon {
                 STATUS_PATIENCE.as_secs()
             ))
         };
-        timeout(STATUS_PATIENCE, ask).await.map_err(late)?
+        timeout(STATUS_PATIENCE, exchange).await.map_err(late)?
     }
 
-    /// The neighbour table, and its changes.
+    /// The neighbor table, and its changes.
     #[must_use]
-    pub fn neighbours(&self) -> watch::Receiver<Neighbours> {
-        self.neighbours.clone()
+    pub fn neighbors(&self) -> watch::Receiver<Neighbors> {
+        self.neighbors.clone()
     }
 }

@@ -1,7 +1,7 @@
-//! Whether the process at the other end of a connection lives.
+//! Liveness of the process at the other end of a connection.
 //!
-//! A connection ends when the last descriptor of it is closed, and that may not be the daemon's: whoever was handed a copy keeps it open. The process
-//! itself is what a pidfd tells of, in the instant in which it ends.
+//! A connection closes with the last descriptor of it, and another process may hold a copy of the
+//! daemon's descriptor. A pidfd shows the end of the process itself immediately.
 
 use std::{
     future,
@@ -21,7 +21,8 @@ use tracing::debug;
 
 use crate::channel::Channel;
 
-/// How long a process whose connection has ended may take to end too. It closes its descriptors before it is told to have ended.
+/// Time limit for a process to exit after its connection has closed. It closes its descriptors
+/// before the kernel reports its end.
 const LAST_STEPS: Duration = Duration::from_millis(100);
 
 /// Knows when the process ends that listened at the other end of a connection.
@@ -31,11 +32,12 @@ pub(super) struct Witness {
 }
 
 impl Witness {
-    /// Of the process that `channel` leads to. Without a pidfd, which a system call filter may refuse, it never sees an end.
+    /// Watches the peer process of `channel`. Without a pidfd, which a system call filter may
+    /// refuse, it never detects an end.
     pub(super) fn of(channel: &Channel) -> Self {
         let process = pidfd(channel).and_then(|fd| Receiver::from_owned_fd_unchecked(fd).ok());
         if process.is_none() {
-            debug!("no pidfd of the daemon: its end will be told by the connection alone");
+            debug!("no pidfd of the daemon: only the connection shows its end");
         }
         Self { process }
     }
@@ -53,11 +55,11 @@ impl Witness {
     /// How the process is, in words, once its connection has ended.
     pub(super) async fn last_word(&self) -> &'static str {
         if self.process.is_none() {
-            return "whether its process lives is not known";
+            return "whether its process still runs is unknown";
         }
         match timeout(LAST_STEPS, self.ended()).await {
             Ok(()) => "its process has ended",
-            Err(_) => "its process lives on",
+            Err(_) => "its process still runs",
         }
     }
 }
@@ -71,7 +73,7 @@ fn pidfd(channel: &Channel) -> Option<OwnedFd> {
     // A process of another pid namespace has no number here.
     let pid = Pid::from_raw(channel.peer_pid()?)?;
     let fd = pidfd_open(pid, PidfdFlags::empty()).ok()?;
-    // As long as it is connected the number was that of nobody else.
+    // While it is connected, no other process can have had this number.
     is_connected(channel).then_some(fd)
 }
 

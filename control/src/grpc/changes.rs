@@ -1,4 +1,4 @@
-//! What is another one than in the sample before.
+//! Differences between a sample and the one before it.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,8 @@ use covalent_telemetry::v1::{Family, Gone, series::Value};
 
 type Labels = BTreeMap<String, String>;
 
-/// Series of `now` that were not in `before` or had another value there, and those of `before` that are not in `now`.
+/// Series of `now` that are new or have another value than in `before`, and series of `before` that
+/// are not in `now`.
 pub fn changes(before: &[Family], now: &[Family]) -> (Vec<Family>, Vec<Gone>) {
     let (known, present) = (values(before), values(now));
     let changed = now.iter().filter_map(|family| {
@@ -61,7 +62,7 @@ mod tests {
     }
 
     #[test]
-    fn new_and_changed_series_are_told_whole_and_lost_ones_by_name() {
+    fn new_and_changed_series_are_sent_whole_and_lost_ones_by_name() {
         let before = [
             family("rx", &[("p0", 1.0), ("p1", 2.0)]),
             family("tx", &[("p0", 3.0)]),

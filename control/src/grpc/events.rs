@@ -11,29 +11,29 @@ use tonic::Status;
 
 use crate::{
     clients::Place,
-    live::{Noted, Recent},
+    live::{Recent, Recorded},
 };
 
 /// A client that follows events.
 pub struct Following {
     recent: Recent,
     count: watch::Receiver<u64>,
-    /// The last position that was told, or passed over.
+    /// The last position that was sent or skipped.
     position: u64,
     kinds: Vec<String>,
     /// Where the stream ends, if it does.
     until: Option<u64>,
-    /// Missed since the last event that was told.
+    /// Events missed since the last sent one.
     missed: u64,
     _place: Place,
 }
 
 impl Following {
-    /// One who asks so.
+    /// Follows events as `request` specifies.
     pub fn new(recent: Recent, request: EventsRequest, place: Place) -> Self {
         let count = recent.count();
         let now = *count.borrow();
-        // A position that nobody has reached is of an earlier life of control.
+        // A position that was never reached is from an earlier incarnation of control.
         let position = Some(request.after_position).filter(|&position| position <= now);
         Self {
             recent,
@@ -46,7 +46,7 @@ impl Following {
         }
     }
 
-    /// The events. It is asked for the next one only when the client has room for it.
+    /// The events. The stream is polled for the next one only when the client has space for it.
     pub fn events(self) -> impl Stream<Item = Result<Event, Status>> {
         stream::unfold(self, async |mut following| {
             let event = following.next().await?;
@@ -57,13 +57,13 @@ impl Following {
     async fn next(&mut self) -> Option<Event> {
         loop {
             self.count.mark_unchanged();
-            while let Some(noted) = self.recent.next_behind(self.position) {
-                if self.until.is_some_and(|until| noted.position > until) {
+            while let Some(recorded) = self.recent.next_behind(self.position) {
+                if self.until.is_some_and(|until| recorded.position > until) {
                     return None;
                 }
-                self.position = noted.position;
-                self.missed += noted.missed;
-                let mut event = told(noted);
+                self.position = recorded.position;
+                self.missed += recorded.missed;
+                let mut event = to_message(recorded);
                 if self.kinds.is_empty() || self.kinds.contains(&event.kind) {
                     event.missed = std::mem::take(&mut self.missed);
                     return Some(event);
@@ -72,14 +72,15 @@ impl Following {
             if self.until.is_some() {
                 return None;
             }
-            // What was noted since the mark shows as a change. Nobody notes any more: control is ending.
+            // Events recorded since the mark show as a change. An error means that control is
+            // exiting.
             self.count.changed().await.ok()?;
         }
     }
 }
 
-fn told(noted: Noted) -> Event {
-    let event = noted.event;
+fn to_message(recorded: Recorded) -> Event {
+    let event = recorded.event;
     let kind = event.kind.name().to_owned();
     let mut details = match serde_json::to_value(&event.kind) {
         Ok(Value::Object(fields)) => fields,
@@ -87,7 +88,7 @@ fn told(noted: Noted) -> Event {
     };
     details.remove("event");
     Event {
-        position: noted.position,
+        position: recorded.position,
         sequence: event.sequence,
         realtime_ns: event.realtime_ns,
         kind,

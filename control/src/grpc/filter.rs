@@ -1,4 +1,4 @@
-//! Which series a client wants.
+//! Filter of the series that a client requests.
 
 use std::collections::BTreeMap;
 
@@ -12,19 +12,20 @@ const FAMILIES_MAX: usize = 64;
 /// Most labels.
 const LABELS_MAX: usize = 16;
 
-/// What a client wants, which some declared metric answers to.
+/// The requested series. Each part matches a declared metric.
 pub struct Filter {
     families: Vec<String>,
     labels: BTreeMap<String, String>,
 }
 
 impl Filter {
-    /// What the request says, or what is wrong with it.
+    /// Parses the request, or returns the problem.
     pub fn new(wanted: v1::Filter) -> Result<Self, String> {
         let v1::Filter { families, labels } = wanted;
         if families.len() > FAMILIES_MAX || labels.len() > LABELS_MAX {
             return Err(format!(
-                "filter has {} families and {} labels; expected at most {FAMILIES_MAX} and {LABELS_MAX}",
+                "filter has {} families and {} labels; expected at most {FAMILIES_MAX} and \
+                 {LABELS_MAX}",
                 families.len(),
                 labels.len()
             ));
@@ -36,8 +37,9 @@ impl Filter {
         let answers = |wanted: &String| declared().any(|it| is_meant(wanted, it.family.name));
         if let Some(unknown) = families.iter().find(|wanted| !answers(wanted)) {
             return Err(format!(
-                "filter.families names `{unknown}`, to which no metric answers; expected a name of docs/metrics.md (the method Describe lists them), or \
-                 what several begin with, such as `covalent_port`"
+                "filter.families names `{unknown}`, which matches no metric; expected a name of \
+                 docs/metrics.md (the method Describe lists them), or a common prefix, such as \
+                 `covalent_port`"
             ));
         }
         let is_label = |label: &String| {
@@ -51,7 +53,7 @@ impl Filter {
         Ok(Self { families, labels })
     }
 
-    /// What is wanted of these, without families of which that is nothing.
+    /// The requested series of these families, without families that have none.
     pub fn of(&self, families: &[Family]) -> Vec<Family> {
         let wanted = families.iter().filter(|family| self.wants(&family.name));
         let some = wanted.filter_map(|family| {
@@ -79,7 +81,7 @@ impl Filter {
     }
 }
 
-/// Whether `wanted` is `name`, or what it begins with up to an underscore.
+/// Whether `wanted` equals `name`, or is a prefix of it that ends before an underscore.
 fn is_meant(wanted: &str, name: &str) -> bool {
     let rest = name.strip_prefix(wanted);
     !wanted.is_empty() && rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('_'))
@@ -101,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_means_itself_and_what_begins_with_it() {
+    fn a_name_selects_itself_and_its_extensions() {
         let name = "covalent_port_rx_packets_total";
         for wanted in [name, "covalent_port", "covalent_port_rx", "covalent"] {
             assert!(is_meant(wanted, name), "{wanted}");
@@ -112,16 +114,16 @@ mod tests {
     }
 
     #[test]
-    fn what_no_metric_answers_to_is_refused_by_name() {
+    fn an_unknown_family_or_label_is_refused_by_name() {
         assert!(filter(&["covalent_port"], &[("port", "p0")]).is_ok());
-        for (families, labels, told) in [
+        for (families, labels, named) in [
             (&["covalent_prot"][..], &[][..], "`covalent_prot`"),
             (&[""], &[], "``"),
             (&[], &[("prot", "p0")], "`prot`"),
             (&["covalent"; 65], &[], "65 families"),
         ] {
             let refused = filter(families, labels).err().unwrap_or_default();
-            assert!(refused.contains(told), "{refused}");
+            assert!(refused.contains(named), "{refused}");
         }
     }
 

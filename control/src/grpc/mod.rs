@@ -1,26 +1,28 @@
-//! Telemetry over gRPC: the metrics of `/metrics` and the events of the daemon, as streams, by the schema of `covalent-telemetry`.
+//! Telemetry over gRPC: the metrics of `/metrics` and the events of the daemon as streams, in the
+//! schema of `covalent-telemetry`.
 //!
-//! A stream is made as far as its reader has room for it. Nothing waits in a queue: a sample is taken when there is room and it is due, and an event is looked up
-//! among those that are kept. So a reader that stands still costs what is under way to it, and is told afterwards what it missed.
+//! A stream is generated at the rate at which its reader accepts data, without a queue. A sample is
+//! taken when it is due and there is space. An event is read from those that are kept. A stalled
+//! reader therefore costs only the data in flight to it, and learns afterwards what it missed.
 //!
 //! | module | what |
 //! |---|---|
 //! | `sampler` | samples, shared by all who want one at about the same time |
 //! | `filter` | which series a client wants |
 //! | `changes` | what is another one than before |
-//! | `pace` | when a sample is due, and how many were not taken |
+//! | `schedule` | when a sample is due, and how many were not taken |
 //! | `watch`, `events` | the two streams |
-//! | `told` | metrics as the schema has them |
+//! | `convert` | metrics as the schema has them |
 //! | `serve` | the socket, the address, connections and their bounds |
 //! | `uses` | what a connection is used for, and when it is not any more |
 
 mod changes;
+mod convert;
 mod events;
 mod filter;
-mod pace;
 mod sampler;
+mod schedule;
 mod serve;
-mod told;
 mod uses;
 mod watch;
 
@@ -40,21 +42,22 @@ use tonic::{Request, Response, Status, service::Routes};
 pub use self::serve::{CONNECTIONS, SocketName, bind, serve};
 use self::{events::Following, filter::Filter, sampler::Sampler, watch::Watching};
 use crate::{
-    clients::{Bounds, Place, Places, Who},
+    clients::{Bounds, Place, Places, Principal},
     http::Pages,
     live::Recent,
     metrics,
 };
 
-/// Most streams at a time: each costs the daemon a status for each of its samples, unless it shares one. Strangers never fill those that are left for root and the
-/// node's user.
+/// Maximum number of concurrent streams. Each sample of a stream costs the daemon one status,
+/// unless streams share it. Other users cannot fill the slots reserved for root and the node's
+/// user.
 pub const STREAMS: Bounds = Bounds {
     all: 16,
     strangers: 12,
     each: 6,
 };
 
-/// Longest request, in bytes: room for the longest filter.
+/// Longest request, in bytes: enough for the longest filter.
 const REQUEST_BYTES_MAX: usize = 64 << 10;
 
 /// Most kinds of event in one request.
@@ -62,14 +65,14 @@ const KINDS_MAX: usize = 64;
 
 type Replies<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
 
-/// Who answers.
-struct Teller {
+/// Implementation of the telemetry service.
+struct TelemetryService {
     sampler: Sampler,
     recent: Recent,
     streams: Places,
 }
 
-/// The schema that reflection tells cannot be read.
+/// The schema served by reflection cannot be read.
 #[derive(Debug, thiserror::Error)]
 #[error("the schema of telemetry: {0}")]
 pub struct SchemaError(#[from] tonic_reflection::server::Error);
@@ -79,7 +82,7 @@ pub struct SchemaError(#[from] tonic_reflection::server::Error);
 /// # Errors
 /// [`SchemaError`], which the tests exclude.
 pub fn router(pages: Pages, recent: Recent) -> Result<Router, SchemaError> {
-    let teller = Teller {
+    let telemetry_service = TelemetryService {
         sampler: Sampler::new(pages),
         recent,
         streams: Places::new(STREAMS),
@@ -87,24 +90,25 @@ pub fn router(pages: Pages, recent: Recent) -> Result<Router, SchemaError> {
     let reflection = || {
         tonic_reflection::server::Builder::configure().register_encoded_file_descriptor_set(SCHEMA)
     };
-    let telemetry = TelemetryServer::new(teller).max_decoding_message_size(REQUEST_BYTES_MAX);
+    let telemetry =
+        TelemetryServer::new(telemetry_service).max_decoding_message_size(REQUEST_BYTES_MAX);
     let routes = Routes::new(telemetry)
         .add_service(reflection().build_v1()?)
         .add_service(reflection().build_v1alpha()?);
     Ok(routes.prepare().into_axum_router())
 }
 
-impl Teller {
-    /// A place for a stream of who sent this.
+impl TelemetryService {
+    /// Takes a slot for a stream of the sender of `request`.
     fn place<T>(&self, request: &Request<T>) -> Result<Place, Status> {
-        let who = request.extensions().get().copied();
-        let taken = self.streams.take(who.unwrap_or(Who::Network));
+        let principal = request.extensions().get().copied();
+        let taken = self.streams.take(principal.unwrap_or(Principal::Network));
         taken.map_err(|full| Status::resource_exhausted(format!("streams: {full}")))
     }
 }
 
 #[tonic::async_trait]
-impl Telemetry for Teller {
+impl Telemetry for TelemetryService {
     type WatchStream = Replies<Sample>;
     type EventsStream = Replies<Event>;
 
@@ -115,7 +119,7 @@ impl Telemetry for Teller {
         let declared = metrics::sections().into_iter();
         let metrics = declared
             .flat_map(|section| section.metrics)
-            .map(|metric| told::metric(&metric))
+            .map(|metric| convert::metric(&metric))
             .collect();
         Ok(Response::new(Description { metrics }))
     }
@@ -190,7 +194,7 @@ fn check_kinds(kinds: &[String]) -> Result<(), Status> {
     {
         None => Ok(()),
         Some(unknown) => Err(Status::invalid_argument(format!(
-            "kinds names `{unknown}`, which no event is; expected some of {}",
+            "kinds names `{unknown}`, which is no kind of event; expected some of {}",
             metrics::EVENTS.join(", ")
         ))),
     }

@@ -1,4 +1,4 @@
-//! Samples of all metrics, shared by those who want one at about the same time.
+//! Samples of all metrics, shared by clients that request one at about the same time.
 
 use std::{
     sync::{Arc, Weak},
@@ -8,10 +8,11 @@ use std::{
 use covalent_telemetry::v1::{Family, Sample};
 use tokio::{sync::Mutex, time::Instant};
 
-use super::told;
+use super::convert;
 use crate::{http::Pages, metrics};
 
-/// How old a sample may be that is told: so the daemon is asked twenty times in a second at most, however many watch.
+/// Maximum age of a served sample. The daemon is thus queried at most twenty times a second, for
+/// any number of watchers.
 const FRESH: Duration = Duration::from_millis(50);
 
 /// Takes samples. Clones share them.
@@ -21,7 +22,7 @@ pub struct Sampler(Arc<Shared>);
 struct Shared {
     pages: Pages,
     since: Instant,
-    /// The last one, as long as somebody holds it: who watches does.
+    /// The last sample, as long as a watcher holds it.
     last: Mutex<Weak<Taken>>,
 }
 
@@ -34,7 +35,7 @@ pub struct Taken {
 }
 
 impl Sampler {
-    /// Of what `pages` are made from.
+    /// Creates a sampler with the sources of `pages`.
     pub fn new(pages: Pages) -> Self {
         Self(Arc::new(Shared {
             pages,
@@ -45,7 +46,7 @@ impl Sampler {
 
     /// All metrics as they are now.
     pub async fn take(&self) -> Arc<Taken> {
-        // Who comes while an answer is under way waits here, and shares it.
+        // Requesters that arrive while a query is in flight wait here, and share its sample.
         let mut last = self.0.last.lock().await;
         if let Some(taken) = last.upgrade().filter(|taken| taken.at.elapsed() < FRESH) {
             return taken;
@@ -76,13 +77,13 @@ impl Shared {
         Taken {
             at,
             head,
-            families: families.iter().map(told::family).collect(),
+            families: families.iter().map(convert::family).collect(),
         }
     }
 }
 
 impl Taken {
-    /// What the sample tells besides families, without a number.
+    /// The sample without families and without a number.
     pub fn head(&self) -> Sample {
         self.head.clone()
     }

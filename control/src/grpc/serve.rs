@@ -24,39 +24,42 @@ use tracing::{debug, warn};
 
 use super::uses::{Uses, serve_request};
 use crate::{
-    clients::{Bounds, Client, Door, Place, Places, Who},
+    clients::{Bounds, Client, Door, Place, Places, Principal},
     http::{Arrival, Names},
 };
 
-/// Most connections at a time; the next one is closed at once. Strangers never fill those that are left for root and the node's user.
+/// Maximum number of concurrent connections; further ones are closed at once. Other users cannot
+/// fill the slots reserved for root and the node's user.
 pub const CONNECTIONS: Bounds = Bounds {
     all: 32,
     strangers: 24,
     each: 8,
 };
 
-/// Most requests under way on all connections together. Each keeps an answer in memory until its reader has taken it.
+/// Maximum number of requests in flight on all connections together. Each keeps a reply in memory
+/// until its reader has received it.
 const REQUESTS: Bounds = Bounds {
     all: 128,
     strangers: 96,
     each: 32,
 };
 
-/// Most requests under way on one connection.
+/// Maximum number of requests in flight on one connection.
 const REQUESTS_MAX: u32 = 32;
 
-/// How often a client is asked whether it lives, and how long it may take to say so: one that stands still gives its place back.
-const ALIVE_EVERY: Duration = Duration::from_secs(20);
-const ALIVE_PATIENCE: Duration = Duration::from_secs(20);
+/// Interval of the pings to a client, and time limit of its reply. A stalled client loses its slot.
+const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(20);
+const KEEPALIVE_PATIENCE: Duration = Duration::from_secs(20);
 
-/// Most bytes that wait in this process to be sent on one stream, beside the sample that is being sent.
+/// Maximum number of unsent bytes buffered in this process for one stream, in addition to the
+/// sample being sent.
 const UNSENT_BYTES_MAX: usize = 64 << 10;
 
 /// Most bytes of a request's headers.
 const HEADER_BYTES_MAX: u32 = 8 << 10;
 
 /// How long after a failed accept the next one is tried.
-const ACCEPT_AGAIN: Duration = Duration::from_millis(100);
+const ACCEPT_RETRY_INTERVAL: Duration = Duration::from_millis(100);
 
 /// The name of the socket, which goes with this.
 #[derive(Debug)]
@@ -69,10 +72,11 @@ impl Drop for SocketName {
     }
 }
 
-/// Makes the socket at `path`. A socket that a process left behind is replaced: the caller knows that none of this node runs.
+/// Creates the socket at `path`. Replaces a stale socket: the caller ensures that no process of
+/// this node uses it.
 ///
 /// # Errors
-/// What the system said.
+/// The error of the system call.
 pub fn bind(path: &Path) -> io::Result<(UnixListener, SocketName)> {
     match fs::remove_file(path) {
         Err(problem) if problem.kind() != io::ErrorKind::NotFound => return Err(problem),
@@ -82,8 +86,9 @@ pub fn bind(path: &Path) -> io::Result<(UnixListener, SocketName)> {
     Ok((listener, SocketName(path.to_owned())))
 }
 
-/// Serves `router` on the socket and, if there is one, the address until it is dropped. What comes from `others` takes the place of the address; connections that are
-/// open stay so. Over the address it answers to `names` only.
+/// Serves `router` on the socket and, if given, on the address until the future is dropped. A
+/// listener from `others` replaces the address. Open connections stay open. Over the address it
+/// answers only to `names`.
 pub async fn serve(
     mut socket: Door,
     mut address: Option<TcpListener>,
@@ -105,26 +110,28 @@ pub async fn serve(
             client = socket.next() => client.map(Accepted::Socket),
             accepted = accept(address.as_ref()) => accepted.map(Accepted::Address),
         };
-        let answers = |who, arrival| Answers {
+        let answers = |principal, arrival| Answers {
             router: router.clone(),
             requests: requests.clone(),
-            who,
+            principal,
             arrival,
         };
         match accepted {
-            Ok(Accepted::Socket(Client { socket, who, place })) => {
-                match tokio::net::UnixStream::from_std(UnixStream::from(socket)) {
-                    Ok(stream) => {
-                        connections.spawn(converse(stream, answers(who, None), place));
-                    }
-                    Err(problem) => warn!("a connection for telemetry: {problem}"),
+            Ok(Accepted::Socket(Client {
+                socket,
+                principal,
+                place,
+            })) => match tokio::net::UnixStream::from_std(UnixStream::from(socket)) {
+                Ok(stream) => {
+                    connections.spawn(converse(stream, answers(principal, None), place));
                 }
-            }
+                Err(problem) => warn!("a connection for telemetry: {problem}"),
+            },
             Ok(Accepted::Address(stream)) => {
                 let arrival = Arrival::of(&stream, names.clone());
-                match of_address.take(Who::Network) {
+                match of_address.take(Principal::Network) {
                     Ok(place) => {
-                        let answers = answers(Who::Network, Some(arrival));
+                        let answers = answers(Principal::Network, Some(arrival));
                         connections.spawn(converse(stream, answers, place));
                     }
                     Err(full) => debug!("a connection for telemetry: {full}"),
@@ -133,7 +140,7 @@ pub async fn serve(
             Err(problem) => {
                 warn!("a connection for telemetry: {problem}");
                 // Out of descriptors: trying at once again would spin.
-                sleep(ACCEPT_AGAIN).await;
+                sleep(ACCEPT_RETRY_INTERVAL).await;
             }
         }
     }
@@ -151,13 +158,13 @@ async fn accept(address: Option<&TcpListener>) -> io::Result<tokio::net::TcpStre
     }
 }
 
-/// What a connection's requests are answered by.
+/// Resources that answer the requests of a connection.
 #[derive(Clone)]
 pub(super) struct Answers {
     pub router: Router,
     pub requests: Places,
-    pub who: Who,
-    /// Where it came from; `None` on the socket, where every name means this node.
+    pub principal: Principal,
+    /// Its arrival address. `None` on the socket, where every name means this node.
     pub arrival: Option<Arrival>,
 }
 
@@ -176,8 +183,8 @@ async fn converse(
         .max_concurrent_streams(REQUESTS_MAX)
         .max_send_buf_size(UNSENT_BYTES_MAX)
         .max_header_list_size(HEADER_BYTES_MAX)
-        .keep_alive_interval(ALIVE_EVERY)
-        .keep_alive_timeout(ALIVE_PATIENCE)
+        .keep_alive_interval(KEEPALIVE_INTERVAL)
+        .keep_alive_timeout(KEEPALIVE_PATIENCE)
         .serve_connection(TokioIo::new(stream), service);
     tokio::select! {
         ended = connection => if let Err(problem) = ended {

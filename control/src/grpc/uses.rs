@@ -1,7 +1,8 @@
-//! What a connection is used for, and when it has not been used for too long.
+//! Use of a connection, and the limits of inactivity.
 //!
-//! A place is for who uses it. A connection without a request, a request that is not sent whole, and an answer that nobody takes would hold theirs for ever, however
-//! lively the client answers HTTP/2's own questions.
+//! Slots are for clients that use them. These would otherwise hold a slot forever: a connection
+//! without a request, an incomplete request, and a reply that the client does not receive. Replies
+//! to HTTP/2 pings do not count as use.
 
 use std::{
     collections::HashMap,
@@ -29,19 +30,21 @@ use crate::clients::Place;
 /// How long a client may take until its first request.
 const FIRST_REQUEST: Duration = Duration::from_secs(5);
 
-/// How long a connection may be open without a request under way, after the first.
+/// How long a connection may be open without a request in flight, after the first.
 const IDLE_MAX: Duration = Duration::from_secs(60);
 
-/// How long a request may take from its headers to the head of its answer: its message must come, and the daemon must answer.
+/// Time limit from a request's headers to the head of its reply: its message must arrive, and the
+/// daemon must reply.
 const ANSWER_MAX: Duration = Duration::from_secs(10);
 
-/// How long a reader may take nothing of what is there for it. A pager in which somebody reads is such a reader too.
+/// How long a reader may accept none of the data that waits for it. A pager in use is such a reader
+/// too.
 const STANDSTILL_MAX: Duration = Duration::from_secs(600);
 
 /// How often that is looked at.
-const LOOK: Duration = Duration::from_secs(1);
+const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
-/// The requests of one connection that are under way.
+/// The requests in flight on one connection.
 pub(super) struct Uses(Mutex<Open>);
 
 struct Open {
@@ -63,10 +66,10 @@ impl Default for Uses {
 }
 
 impl Uses {
-    /// Until the connection has not been used for too long; says how.
+    /// Waits until the connection has been unused for too long. Returns the reason.
     pub(super) async fn idle(&self) -> &'static str {
         loop {
-            sleep(LOOK).await;
+            sleep(CHECK_INTERVAL).await;
             if let Some(reason) = self.open().overdue(Instant::now()) {
                 return reason;
             }
@@ -74,7 +77,7 @@ impl Uses {
     }
 
     fn open(&self) -> MutexGuard<'_, Open> {
-        // Whole whenever it is unlocked, whatever a panicking holder did.
+        // Consistent at every unlock, even after a panic of a holder.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -89,16 +92,16 @@ impl Open {
             _ => IDLE_MAX,
         };
         if self.requests.is_empty() && now.duration_since(self.idle_since) >= idle {
-            Some("nothing is asked")
+            Some("no request arrives")
         } else if self.requests.values().any(stands) {
-            Some("an answer is not taken")
+            Some("the client does not read an answer")
         } else {
             None
         }
     }
 }
 
-/// A request that is under way as long as this is.
+/// A request that is in flight as long as this value exists.
 struct Use {
     uses: Arc<Uses>,
     number: u64,
@@ -119,7 +122,7 @@ impl Use {
         }
     }
 
-    /// Whether it is the client's turn now, to take what is there.
+    /// Records whether the client must now receive data.
     fn waits_for_client(&self, waits: bool) {
         let since = waits.then(Instant::now);
         self.uses.open().requests.insert(self.number, since);
@@ -134,7 +137,7 @@ impl Drop for Use {
     }
 }
 
-/// Answers one request, or says why not.
+/// Answers one request, or refuses it with a reason.
 pub(super) async fn serve_request(
     mut answers: Answers,
     uses: Arc<Uses>,
@@ -143,18 +146,18 @@ pub(super) async fn serve_request(
     if let Some(Err(reason)) = answers.arrival.map(|arrival| arrival.check(&request)) {
         return Ok((StatusCode::MISDIRECTED_REQUEST, reason).into_response());
     }
-    let place = match answers.requests.take(answers.who) {
+    let place = match answers.requests.take(answers.principal) {
         Ok(place) => place,
         Err(full) => {
-            let status = Status::resource_exhausted(format!("requests under way: {full}"));
+            let status = Status::resource_exhausted(format!("requests in flight: {full}"));
             return Ok(status.into_http());
         }
     };
     let used = Use::begin(uses, place);
-    request.extensions_mut().insert(answers.who);
+    request.extensions_mut().insert(answers.principal);
     let Ok(answer) = timeout(ANSWER_MAX, answers.router.call(request)).await else {
         let status = Status::deadline_exceeded(format!(
-            "the request did not come whole, or had no answer, within {ANSWER_MAX:?}"
+            "the request did not arrive completely, or had no answer, within {ANSWER_MAX:?}"
         ));
         return Ok(status.into_http());
     };
@@ -163,7 +166,7 @@ pub(super) async fn serve_request(
     Ok(answer.map(|body| Body::new(Taken { body, used })))
 }
 
-/// The body of an answer: asked for its next piece only when the client has room for it.
+/// The body of a reply. It is polled for its next piece only when the client has space for it.
 struct Taken {
     body: Body,
     used: Use,
@@ -194,7 +197,7 @@ impl hyper::body::Body for Taken {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::clients::{Bounds, Places, Who};
+    use crate::clients::{Bounds, Places, Principal};
 
     fn place() -> Place {
         let bounds = Bounds {
@@ -202,24 +205,27 @@ mod tests {
             strangers: 1,
             each: 1,
         };
-        Places::new(bounds).take(Who::Operator).expect("free")
+        Places::new(bounds).take(Principal::Operator).expect("free")
     }
 
     #[test]
-    fn a_connection_is_overdue_without_a_request_and_when_nobody_takes_an_answer() {
+    fn a_connection_is_overdue_without_a_request_or_with_an_unread_answer() {
         let uses = Arc::new(Uses::default());
         let overdue = |after| uses.open().overdue(Instant::now() + after);
         assert_eq!(overdue(FIRST_REQUEST / 2), None);
-        assert_eq!(overdue(FIRST_REQUEST), Some("nothing is asked"));
+        assert_eq!(overdue(FIRST_REQUEST), Some("no request arrives"));
         let used = Use::begin(Arc::clone(&uses), place());
         assert_eq!(overdue(2 * STANDSTILL_MAX), None, "it is our turn");
         used.waits_for_client(true);
         assert_eq!(overdue(STANDSTILL_MAX / 2), None);
-        assert_eq!(overdue(STANDSTILL_MAX), Some("an answer is not taken"));
+        assert_eq!(
+            overdue(STANDSTILL_MAX),
+            Some("the client does not read an answer")
+        );
         used.waits_for_client(false);
         assert_eq!(overdue(2 * STANDSTILL_MAX), None);
         drop(used);
         assert_eq!(overdue(FIRST_REQUEST), None);
-        assert_eq!(overdue(IDLE_MAX), Some("nothing is asked"));
+        assert_eq!(overdue(IDLE_MAX), Some("no request arrives"));
     }
 }

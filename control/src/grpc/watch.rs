@@ -10,8 +10,8 @@ use tonic::Status;
 use super::{
     changes::changes,
     filter::Filter,
-    pace::Pace,
     sampler::{Sampler, Taken},
+    schedule::Schedule,
 };
 use crate::clients::Place;
 
@@ -19,17 +19,17 @@ use crate::clients::Place;
 pub struct Watching {
     sampler: Sampler,
     filter: Filter,
-    pace: Pace,
+    schedule: Schedule,
     changes_only: bool,
-    /// Samples told.
-    told: u64,
+    /// Samples sent.
+    sent: u64,
     /// The last one.
     last: Option<Arc<Taken>>,
     _place: Place,
 }
 
 impl Watching {
-    /// One who wants a sample now, and one after each `interval`.
+    /// Requests a sample now, and one after each `interval`.
     pub fn new(
         sampler: Sampler,
         filter: Filter,
@@ -40,15 +40,15 @@ impl Watching {
         Self {
             sampler,
             filter,
-            pace: Pace::new(interval, Instant::now()),
+            schedule: Schedule::new(interval, Instant::now()),
             changes_only,
-            told: 0,
+            sent: 0,
             last: None,
             _place: place,
         }
     }
 
-    /// The samples. It is asked for the next one only when the client has room for it.
+    /// The samples. The stream is polled for the next one only when the client has space for it.
     pub fn samples(self) -> impl Stream<Item = Result<Sample, Status>> {
         stream::unfold(self, async |mut watching| {
             let sample = watching.next().await;
@@ -57,8 +57,8 @@ impl Watching {
     }
 
     async fn next(&mut self) -> Sample {
-        sleep_until(self.pace.due()).await;
-        let skipped_samples = self.pace.take(Instant::now());
+        sleep_until(self.schedule.due()).await;
+        let skipped_samples = self.schedule.take(Instant::now());
         let taken = self.sampler.take().await;
         let mut families = self.filter.of(&taken.families);
         let mut gone = Vec::new();
@@ -66,9 +66,9 @@ impl Watching {
             let before = self.filter.of(&last.families);
             (families, gone) = changes(&before, &families);
         }
-        self.told += 1;
+        self.sent += 1;
         let sample = Sample {
-            number: self.told,
+            number: self.sent,
             skipped_samples,
             families,
             gone,

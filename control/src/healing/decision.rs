@@ -1,4 +1,4 @@
-//! Which port is opened again next, and when nobody should try any longer. No I/O here.
+//! Decides which port is reopened next, and when to stop trying. No I/O here.
 
 use std::{collections::BTreeMap, fmt};
 
@@ -9,34 +9,36 @@ use covalent_api::{
 };
 use tokio::time::{Duration, Instant};
 
-/// Most attempts while the facts stay the same.
+/// Maximum number of attempts while the facts stay the same.
 pub const ATTEMPTS_MAX: u32 = 8;
 
-/// Between the first attempt and the second; each pause is twice the one before it, so that all of them take some twelve seconds.
+/// Pause between the first attempt and the second. Each pause doubles, so all of them together take
+/// about twelve seconds.
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 
-/// A port that was well for so long has no attempts behind it any more: what came then is something new.
+/// After this time without a problem, a port's attempts are forgotten: a later problem is a new
+/// one.
 const STEADY: Duration = Duration::from_secs(60);
 
-/// What is wrong with a port.
+/// A problem of a port.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Ailment {
-    /// It has no device, for the reason that the daemon tells.
+    /// It has no device, for the reason that the daemon reports.
     Absent(String),
-    /// It is not what its interface is.
+    /// It does not match its interface.
     Outdated(Outdated),
 }
 
 impl fmt::Display for Ailment {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Absent(_) => write!(f, "it had no device"),
+            Self::Absent(_) => write!(f, "it has no device"),
             Self::Outdated(why) => why.fmt(f),
         }
     }
 }
 
-/// What is to be done.
+/// The next action.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Next {
     /// Have this port opened again.
@@ -46,18 +48,18 @@ pub enum Next {
         /// Why.
         why: Ailment,
     },
-    /// It was tried often enough with this one: say so.
+    /// The attempts are exhausted: report it.
     GiveUp {
         /// Its name.
         port: String,
-        /// What is still wrong.
+        /// The remaining problem.
         why: Ailment,
     },
     /// Nothing, until there is news, or this moment.
     Wait(Option<Instant>),
 }
 
-/// What is remembered of ports that are not well, or were not lately.
+/// History of ports that have a problem or had one recently.
 #[derive(Debug, Default)]
 pub struct Healing {
     cases: BTreeMap<String, Case>,
@@ -71,10 +73,11 @@ struct Case {
     not_before: Instant,
     /// Since when it is well; `None`: it is not.
     well_since: Option<Instant>,
-    told: bool,
+    reported: bool,
 }
 
-/// What an interface is made of, as far as opening a port on it depends on that. The program is not: each port brings another.
+/// Properties of an interface that decide whether a port can be opened on it. Excludes the program,
+/// because each port attaches its own.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Facts {
     index: Option<u32>,
@@ -99,8 +102,8 @@ impl Facts {
 }
 
 impl Healing {
-    /// What is to be done now that the daemon tells of `ports` and the kernel of `interfaces`. Whoever is told to have a port opened again has it done before
-    /// he asks anew.
+    /// The next action, from the daemon's `ports` and the kernel's `interfaces`. The caller must
+    /// complete a returned reopening before it calls this again.
     pub fn next(
         &mut self,
         ports: &[PortStatus],
@@ -121,7 +124,7 @@ impl Healing {
             let facts = seen.map(Facts::of).unwrap_or_default();
             let case = self.case(&port.name, facts, now);
             if case.attempts >= ATTEMPTS_MAX {
-                if !std::mem::replace(&mut case.told, true) {
+                if !std::mem::replace(&mut case.reported, true) {
                     let port = port.name.clone();
                     return Next::GiveUp { port, why };
                 }
@@ -151,13 +154,13 @@ impl Healing {
             attempts: 0,
             not_before: now,
             well_since: None,
-            told: false,
+            reported: false,
         });
         case.well_since = None;
         case
     }
 
-    /// That attempt was none: nobody was asked.
+    /// Discards an attempt, because no daemon received the offer.
     pub fn take_back(&mut self, port: &str, now: Instant) {
         if let Some(case) = self.cases.get_mut(port) {
             case.attempts = case.attempts.saturating_sub(1);
@@ -165,27 +168,29 @@ impl Healing {
         }
     }
 
-    /// Somebody says that things are mended: whatever was tried counts no more.
+    /// The operator reports a repair: forget all attempts.
     pub fn forget(&mut self) {
         self.cases.clear();
     }
 
-    /// Ports with which nobody tries any longer.
+    /// Number of ports that are no longer tried.
     #[must_use]
     pub fn given_up(&self) -> usize {
         let cases = self.cases.values();
         cases
-            .filter(|case| case.told && case.well_since.is_none())
+            .filter(|case| case.reported && case.well_since.is_none())
             .count()
     }
 }
 
-/// What is wrong with a port that opening it again may cure; `None`: nothing, or there is nothing to open it on yet.
+/// The problem of a port that reopening may cure. `None`: there is none, or nothing to open it on
+/// yet.
 fn ailment(port: &PortStatus, seen: Option<&InterfaceStatus>) -> Option<Ailment> {
     let absent = || port.absent.clone().map(Ailment::Absent);
     match (port.kind.as_str(), seen) {
         ("cable", _) => absent(),
-        // A socket is not bound to an interface that is down. If nobody may set it up, somebody will.
+        // Do not bind a socket to an interface that is down. If control may not set it up, an
+        // administrator will.
         ("af_xdp", Some(seen)) if seen.index.is_some() && seen.admin_up => absent().or_else(|| {
             let why = outdated(port.facts.as_ref()?, seen)?;
             Some(Ailment::Outdated(why))
@@ -274,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_well_is_left_alone() {
+    fn healthy_ports_are_left_alone() {
         let now = Instant::now();
         let mut healing = Healing::default();
         let mut next = |port: &PortStatus, seen: &[InterfaceStatus]| {
@@ -302,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_absent_or_outdated_is_opened_again_one_after_the_other() {
+    fn absent_and_outdated_ports_are_reopened_one_by_one() {
         let now = Instant::now();
         let mut healing = Healing::default();
         let mut changed = seen("p1");
@@ -350,7 +355,7 @@ mod tests {
     }
 
     #[test]
-    fn the_same_facts_are_tried_a_few_times_and_then_given_up_once() {
+    fn the_same_facts_are_tried_a_few_times_and_given_up_once() {
         let start = Instant::now();
         let mut healing = Healing::default();
         let (count, end) = attempts(&mut healing, &seen("p0"), start);
@@ -371,14 +376,14 @@ mod tests {
         other.mtu_bytes = 1400;
         let (count, end) = attempts(&mut healing, &other, later);
         assert_eq!(count, ATTEMPTS_MAX);
-        // And so is somebody who says that it is mended.
+        // A reported repair is a reason too.
         healing.forget();
         assert_eq!(healing.given_up(), 0);
         assert_eq!(attempts(&mut healing, &other, end).0, ATTEMPTS_MAX);
     }
 
     #[test]
-    fn a_port_that_does_not_stay_well_is_not_opened_for_ever() {
+    fn an_unstable_port_is_not_reopened_for_ever() {
         let mut now = Instant::now();
         let mut healing = Healing::default();
         let well = port("p0", "af_xdp");
@@ -405,7 +410,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_was_asked_for_is_no_attempt() {
+    fn a_reopening_that_was_not_requested_is_no_attempt() {
         let mut now = Instant::now();
         let mut healing = Healing::default();
         for _ in 0..100 {

@@ -1,8 +1,10 @@
-//! Ports that are not what their interfaces are any more are opened again.
+//! Reopens ports that no longer match their interfaces.
 //!
-//! What the daemon says that each port was opened with is compared with what the kernel says that its interface is. News only tell when to look: of the
-//! interfaces, of ports that lost their devices, of another configuration in force, of a daemon that is there. The lane hears of carriers itself; a
-//! port is opened again by an exchange, as a reload opens one ([`crate::agreement`]), and one exchange is under way at a time.
+//! It compares the daemon's report of how each port was opened with the kernel's report of its
+//! interface. Notifications only trigger the comparison: of interfaces, of ports that lost their
+//! devices, of another configuration in force, of a daemon that appeared. The lane receives carrier
+//! changes itself. An exchange reopens a port, like a reload ([`crate::agreement`]), and only one
+//! exchange is in flight at a time.
 
 mod decision;
 
@@ -19,43 +21,43 @@ pub use self::decision::{ATTEMPTS_MAX, Ailment, Facts, Healing, Next};
 use crate::{
     agreement::{Agreed, Agreement, Reopened},
     daemon::Daemon,
-    interfaces::{Asker, Interfaces},
+    interfaces::{Interfaces, Requester},
     metrics::OwnMetrics,
 };
 
-/// How long the kernel may take to tell of all interfaces.
+/// Time limit for the kernel to list all interfaces.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// When what could not be looked at is looked at again.
-const AGAIN: Duration = Duration::from_secs(1);
+/// Delay before a failed check is repeated.
+const RETRY_INTERVAL: Duration = Duration::from_secs(1);
 
-/// What the task needs of the others.
+/// Other tasks that this task needs.
 pub struct Around {
-    /// Tells what ports were opened with.
+    /// Reports how ports were opened.
     pub daemon: Daemon,
     /// Has ports opened again.
     pub agreement: Agreement,
-    /// What is known of the interfaces.
+    /// The known state of the interfaces.
     pub interfaces: watch::Receiver<Interfaces>,
     /// Has them looked at once more.
-    pub look_again: mpsc::Sender<Asker>,
+    pub recheck: mpsc::Sender<Requester>,
 }
 
 struct Healer {
     around: Around,
     own: OwnMetrics,
     healing: Healing,
-    /// What was there when it was looked at last.
+    /// The state at the last check.
     known: Known,
     /// Interfaces that are set up, by port and index.
     up: BTreeSet<(String, u32)>,
-    /// One has appeared since control was told.
+    /// An interface has appeared that was not reported to the agreement yet.
     appeared: bool,
-    /// What was told last of a port that cannot be opened.
+    /// The last complaint about a port that cannot be opened.
     complaint: Option<(String, String)>,
 }
 
-/// What news are compared with.
+/// The state with which notifications are compared.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Known {
     facts: Vec<(String, Facts, Vec<u32>)>,
@@ -67,7 +69,7 @@ struct Known {
 /// The others are ending.
 struct Ending;
 
-/// Opens ports again for ever, as long as the others live.
+/// Reopens ports as long as the other tasks run.
 pub async fn heal(around: Around, own: OwnMetrics) {
     let mut healer = Healer {
         around,
@@ -91,7 +93,7 @@ impl Healer {
         let mut interfaces = self.around.interfaces.clone();
         let mut agreed = self.around.agreement.watch();
         let mut reloads = self.around.agreement.reloads();
-        let mut neighbours = self.around.daemon.neighbours();
+        let mut neighbors = self.around.daemon.neighbors();
         let at = async {
             match due {
                 Some(at) => sleep_until(at).await,
@@ -103,19 +105,24 @@ impl Healer {
             news = interfaces.wait_for(|table| facts(table) != known.facts) => news.is_err(),
             news = agreed.wait_for(|agreed| *agreed != known.agreed) => news.is_err(),
             news = reloads.wait_for(|reloads| *reloads != known.reloads) => news.is_err(),
-            news = neighbours.wait_for(|table| table.port_losses() != known.losses) => news.is_err(),
+            news = neighbors.wait_for(|table| table.port_losses() != known.losses) => news.is_err(),
         };
         if ended { Err(Ending) } else { Ok(()) }
     }
 
-    /// Looks, and does what is to be done, until there is nothing. Returns when to look again if there is no news.
+    /// Checks and acts until nothing is left to do. Returns when to check again without a
+    /// notification.
     async fn go_on(&mut self) -> Option<Instant> {
         loop {
-            let Some(status) = self.look().await else {
-                return self.known.agreed.is_shared.then(|| Instant::now() + AGAIN);
+            let Some(status) = self.check().await else {
+                return self
+                    .known
+                    .agreed
+                    .is_shared
+                    .then(|| Instant::now() + RETRY_INTERVAL);
             };
             if self.appeared {
-                // What could not be reinstated may be now.
+                // A configuration that could not be reinstated may work now.
                 self.appeared = !self.around.agreement.appeared().await;
                 if self.around.agreement.agreed() != self.known.agreed {
                     continue;
@@ -130,15 +137,16 @@ impl Healer {
                 Next::Reopen { port, why } => self.reopen(port, &why).await,
                 Next::GiveUp { port, why } => self.give_up(&port, &why),
                 Next::Wait(due) => {
-                    let again = self.appeared.then(|| Instant::now() + AGAIN);
-                    return [due, again].into_iter().flatten().min();
+                    let retry = self.appeared.then(|| Instant::now() + RETRY_INTERVAL);
+                    return [due, retry].into_iter().flatten().min();
                 }
             }
         }
     }
 
-    /// Looks at everything. What is compared is what was in force all the while: `None` if there is nothing to compare.
-    async fn look(&mut self) -> Option<Arc<NodeStatus>> {
+    /// Reads all state. The configuration in force must stay the same during the read. `None` if
+    /// there is nothing to compare.
+    async fn check(&mut self) -> Option<Arc<NodeStatus>> {
         loop {
             let agreement = &self.around.agreement;
             let reloads = *agreement.reloads().borrow();
@@ -148,35 +156,35 @@ impl Healer {
             }
             self.known.reloads = reloads;
             self.known.agreed = agreement.agreed();
-            self.known.losses = self.around.daemon.neighbours().borrow().port_losses();
+            self.known.losses = self.around.daemon.neighbors().borrow().port_losses();
             let status = if self.known.agreed.is_shared {
                 self.around.daemon.status().await.ok()
             } else {
                 None
             };
             // After that, for a port that was opened in between is on a later look only.
-            let looked = match &status {
-                Some(_) => self.look_at_interfaces().await,
+            let rechecked = match &status {
+                Some(_) => self.recheck_interfaces().await,
                 None => false,
             };
-            self.note_interfaces();
+            self.record_interfaces();
             if self.around.agreement.agreed() == self.known.agreed {
-                return status.filter(|_| looked);
+                return status.filter(|_| rechecked);
             }
         }
     }
 
-    /// The kernel tells nobody of programs, so it is asked.
-    async fn look_at_interfaces(&self) -> bool {
-        let look = async {
-            let (asker, looked) = oneshot::channel();
-            self.around.look_again.send(asker).await.ok()?;
-            looked.await.ok()
+    /// The kernel sends no notifications about programs, so query it.
+    async fn recheck_interfaces(&self) -> bool {
+        let check = async {
+            let (requester, rechecked) = oneshot::channel();
+            self.around.recheck.send(requester).await.ok()?;
+            rechecked.await.ok()
         };
-        matches!(timeout(PATIENCE, look).await, Ok(Some(())))
+        matches!(timeout(PATIENCE, check).await, Ok(Some(())))
     }
 
-    fn note_interfaces(&mut self) {
+    fn record_interfaces(&mut self) {
         let table = self.around.interfaces.borrow();
         self.known.facts = facts(&table);
         let is_up = |entry: &InterfaceStatus| {
@@ -194,7 +202,7 @@ impl Healer {
         };
         match self.around.agreement.reopen(held, vec![port.clone()]).await {
             Reopened::Taken { epoch } => {
-                info!(port, epoch, "the port was opened again: {why}");
+                info!(port, epoch, "the port was reopened: {why}");
                 self.complaint = None;
             }
             Reopened::Refused { problems } => {
@@ -202,7 +210,7 @@ impl Healer {
                 let complaint = (port, problem);
                 if self.complaint.as_ref() != Some(&complaint) {
                     let (port, problem) = &complaint;
-                    warn!(port, "the port cannot be opened again ({why}): {problem}");
+                    warn!(port, "the port cannot be reopened ({why}): {problem}");
                 }
                 self.complaint = Some(complaint);
             }
@@ -212,16 +220,18 @@ impl Healer {
     }
 
     fn give_up(&self, port: &str, why: &Ailment) {
-        let told = self.complaint.as_ref().filter(|(of, _)| of == port);
-        let problem = told.map_or("it does not stay so", |(_, problem)| problem);
+        let last_complaint = self.complaint.as_ref().filter(|(of, _)| of == port);
+        let problem =
+            last_complaint.map_or("the problem returns each time", |(_, problem)| problem);
         error!(
             port,
-            "the port was tried to be opened again {ATTEMPTS_MAX} times ({why}), and is not any more: {problem}; cure: mend that, and `covalent reload`"
+            "control stops reopening the port after {ATTEMPTS_MAX} attempts ({why}): {problem}; \
+             cure: fix that, then run `covalent reload`"
         );
     }
 }
 
-/// What opening depends on, and the programs.
+/// The facts that decide about opening, and the programs.
 fn facts(table: &Interfaces) -> Vec<(String, Facts, Vec<u32>)> {
     let statuses = table.statuses().iter();
     let facts = statuses.map(|entry| {

@@ -36,20 +36,21 @@ use crate::{
     metrics::{self, OwnMetrics},
 };
 
-/// Most connections at a time; beyond that who makes no use of one loses it. Descriptors are few, and the daemon's connection needs one as well.
+/// Maximum number of concurrent connections. Beyond it, an unused connection is closed. Descriptors
+/// are limited, and the daemon's connection needs one too.
 const CONNECTIONS_MAX: usize = 64;
 
 /// How long a client may take to send a request, and how long it may keep a connection without one.
 const REQUEST_PATIENCE: Duration = Duration::from_secs(5);
 
-/// How long a client may take to receive what is sent to it. An answer has a few hundred kilobytes.
+/// Time limit for a client to receive the sent data. A reply has a few hundred kilobytes.
 const WRITE_PATIENCE: Duration = Duration::from_secs(10);
 
 /// How long after a failed accept the next one is tried.
-const ACCEPT_AGAIN: Duration = Duration::from_millis(100);
+const ACCEPT_RETRY_INTERVAL: Duration = Duration::from_millis(100);
 
-/// Serves `router` until `stop`, then until the answers under way are given. A listener that comes from `others` takes the place of the one before;
-/// connections that are open stay so. Requests are answered under `names` only.
+/// Serves `router` until `stop`, then completes replies in flight. A listener from `others`
+/// replaces the previous one. Open connections stay open. Requests are answered only under `names`.
 pub async fn serve(
     mut listener: TcpListener,
     mut others: mpsc::Receiver<TcpListener>,
@@ -65,7 +66,7 @@ pub async fn serve(
     let graceful = GracefulShutdown::new();
     tokio::pin!(stop);
     loop {
-        // Who waits is accepted first: only then does somebody who makes no use of a seat have to leave.
+        // Accept a waiting client first: only then must an unused connection lose its seat.
         let accept = async {
             let (stream, _) = listener.accept().await?;
             Ok::<_, std::io::Error>((stream, seats.take().await))
@@ -83,7 +84,7 @@ pub async fn serve(
             Err(problem) => {
                 warn!("a connection to /metrics: {problem}");
                 // Out of descriptors: trying at once again would spin.
-                sleep(ACCEPT_AGAIN).await;
+                sleep(ACCEPT_RETRY_INTERVAL).await;
                 continue;
             }
         };
@@ -100,7 +101,7 @@ pub async fn serve(
                 ended = connection => if let Err(problem) = ended {
                     debug!("a connection to /metrics: {problem}");
                 },
-                () = wanted => debug!("a connection to /metrics made no use of its place"),
+                () = wanted => debug!("a connection to /metrics is closed because it was idle"),
             }
         });
     }
@@ -117,28 +118,29 @@ async fn answer(
     if let Err(reason) = arrival.check(&request) {
         return Ok((StatusCode::MISDIRECTED_REQUEST, reason).into_response());
     }
-    let asking = seat.asks();
+    let open_request = seat.begin_request();
     let answer = router.call(request).await?;
-    Ok(answer.map(|body| Body::new(Answer::new(body, asking))))
+    Ok(answer.map(|body| Body::new(Answer::new(body, open_request))))
 }
 
-/// What the pages are made from.
+/// Sources of the pages.
 #[derive(Clone)]
 pub struct Pages {
     /// The node's configured name.
     pub node: String,
     /// Control's metrics of itself.
     pub own: OwnMetrics,
-    /// What the daemon wrote.
+    /// Counters that the daemon wrote.
     pub counters: Counters,
-    /// Who is asked where that is not there.
+    /// The daemon to query if there are no counters.
     pub daemon: Daemon,
 }
 
 impl Pages {
-    /// What the daemon to which control is connected wrote: one of another release, which refuses control, is not spoken for.
+    /// Counters of the daemon to which control is connected. Counters of a daemon that refuses
+    /// control, because of its release, are not served.
     async fn shared(&self) -> Option<Snapshot> {
-        let connected = self.daemon.neighbours().borrow().daemon().is_some();
+        let connected = self.daemon.neighbors().borrow().daemon().is_some();
         if connected {
             self.counters.read().await
         } else {
@@ -157,12 +159,12 @@ pub fn router(pages: Pages, live: Live) -> Router {
         .fallback(async || {
             (
                 StatusCode::NOT_FOUND,
-                "here are only a page at /, /metrics and /healthz\n",
+                "only /, /metrics and /healthz exist here\n",
             )
         })
 }
 
-/// 200 with the exposition text, whether the daemon lives or not: `covalent_up` says it.
+/// 200 with the exposition text, whether the daemon runs or not: `covalent_up` shows it.
 async fn metrics_page(State(pages): State<Pages>) -> Response {
     let start = Instant::now();
     let text = if let Some(snapshot) = pages.shared().await {

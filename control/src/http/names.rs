@@ -1,7 +1,8 @@
 //! The names under which this node answers over TCP.
 //!
-//! A page from elsewhere can have its own name lead to a loopback address, and then its scripts read what is served there (DNS rebinding). The browser still sends that
-//! page's name, so an answer is given only under a name that is known to mean this node.
+//! A foreign web page can make its own name resolve to a loopback address. Its scripts can then
+//! read the pages served there (DNS rebinding). The browser still sends that page's name. Control
+//! therefore answers only under names that are known to mean this node.
 
 use std::{
     net::{IpAddr, Ipv6Addr},
@@ -11,7 +12,7 @@ use std::{
 use axum::http::{Request, header::HOST, uri::Authority};
 use tokio::net::TcpStream;
 
-/// Names, beside those of loopback, under which requests are answered. Clones share them.
+/// Names under which requests are answered, in addition to those of loopback. Clones share them.
 #[derive(Debug, Clone, Default)]
 pub struct Names(Arc<RwLock<Vec<String>>>);
 
@@ -27,7 +28,8 @@ impl Names {
         *self.0.write().unwrap_or_else(PoisonError::into_inner) = configured;
     }
 
-    /// Whether `host`, without a port, means this node to a client that reached `local`. An address cannot be rebound: the one that was reached is answered.
+    /// Whether `host`, without a port, means this node to a client that reached `local`. An address
+    /// cannot be rebound, so the address that was reached is valid.
     fn contain(&self, host: &str, local: Option<IpAddr>) -> bool {
         let host = host.trim_end_matches('.');
         let literal = host
@@ -53,7 +55,7 @@ impl Names {
     }
 }
 
-/// How a connection came here.
+/// Local address of a connection, and the valid names.
 #[derive(Debug, Clone)]
 pub struct Arrival {
     names: Names,
@@ -71,21 +73,22 @@ impl Arrival {
         }
     }
 
-    /// Whether a request means this node.
+    /// Checks whether a request is addressed to this node.
     ///
     /// # Errors
-    /// What to say to the client.
+    /// The message to the client.
     pub fn check<T>(&self, request: &Request<T>) -> Result<(), String> {
         let headers = request.headers().get_all(HOST).iter();
-        let asked = headers.map(|value| value.to_str().unwrap_or("�").to_owned());
-        let asked = asked.chain(request.uri().authority().map(ToString::to_string));
+        let requested = headers.map(|value| value.to_str().unwrap_or("�").to_owned());
+        let requested = requested.chain(request.uri().authority().map(ToString::to_string));
         // HTTP/1.0 needs no name. A browser always sends one.
-        for name in asked {
+        for name in requested {
             let host = name.parse::<Authority>();
             let is_meant = host.is_ok_and(|host| self.names.contain(host.host(), self.local));
             if !is_meant {
                 return Err(format!(
-                    "{name:?} is not a name of this node; ask for localhost or an address of it, or name it in `control.metrics_hosts`\n"
+                    "{name:?} is not a name of this node; use localhost or an address of it, or \
+                     add the name to `control.metrics_hosts`\n"
                 ));
             }
         }
@@ -134,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn every_other_name_is_refused_wherever_it_stands() {
+    fn every_other_host_name_is_refused_in_any_position() {
         for host in [
             "evil.example",
             "localhost.evil.example",

@@ -1,7 +1,9 @@
-//! Places of connections over TCP, where nobody knows who is at the other end.
+//! Seats of connections over TCP, where the peer's identity is unknown.
 //!
-//! When all are taken, a connection that makes no use of its place gives it to the next one: first those that ask for nothing, or that do not take their answer, for the
-//! longest time. So a client that holds many open keeps out nobody who asks and reads.
+//! If all seats are taken, an unused connection loses its seat to the next one. The longest unused
+//! connection is first. Unused means without a request, or with a reply that the client does not
+//! receive. A client that holds many connections open therefore cannot lock out a client that sends
+//! requests and reads the replies.
 
 use std::{
     collections::BTreeMap,
@@ -38,10 +40,10 @@ struct Taken {
     next: u64,
 }
 
-/// What a connection does with its seat.
+/// Use of a seat by its connection.
 #[derive(Debug)]
 struct Use {
-    /// Requests whose answers are not handed over whole.
+    /// Requests whose replies are not completely handed over.
     requests: u32,
     /// Since when there is none.
     idle_since: Instant,
@@ -69,7 +71,7 @@ impl Seats {
         }))
     }
 
-    /// Waits until there is one, which is at once if somebody makes no use of theirs.
+    /// Waits for a free seat. The wait is short if another connection does not use its seat.
     pub async fn take(&self) -> Seat {
         loop {
             // A change between the look and the wait is kept for the wait.
@@ -80,7 +82,7 @@ impl Seats {
         }
     }
 
-    /// One that is free; if none is, whoever is told to leave is on the way.
+    /// Takes a free seat. If there is none, requests an unused connection to close.
     fn try_take(&self) -> Option<Seat> {
         let mut taken = self.0.taken();
         if taken.seats.len() >= self.0.most {
@@ -116,7 +118,7 @@ impl Seats {
 
 impl Room {
     fn taken(&self) -> MutexGuard<'_, Taken> {
-        // Whole whenever it is unlocked, whatever a panicking holder did.
+        // Consistent at every unlock, even after a panic of a holder.
         self.taken.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -133,16 +135,16 @@ struct Held {
 }
 
 impl Seat {
-    /// Ready when somebody else needs the seat, and nothing is done with it here.
+    /// Ready when another connection needs the seat and this connection does not use it.
     pub fn wanted(&self) -> OwnedNotified {
         Arc::clone(&self.0.leave).notified_owned()
     }
 
     /// A request has come. It is answered when the returned body is dropped.
     #[must_use]
-    pub fn asks(&self) -> Asking {
+    pub fn begin_request(&self) -> OpenRequest {
         self.update(|seat| seat.requests += 1);
-        Asking(self.clone())
+        OpenRequest(self.clone())
     }
 
     fn update(&self, change: impl FnOnce(&mut Use)) {
@@ -161,9 +163,9 @@ impl Drop for Held {
 
 /// A request that is being answered.
 #[derive(Debug)]
-pub struct Asking(Seat);
+pub struct OpenRequest(Seat);
 
-impl Drop for Asking {
+impl Drop for OpenRequest {
     fn drop(&mut self) {
         self.0.update(|seat| {
             seat.requests -= 1;
@@ -177,16 +179,16 @@ impl Drop for Asking {
 #[derive(Debug)]
 pub struct Answer {
     body: Body,
-    _asking: Asking,
+    _open_request: OpenRequest,
 }
 
 impl Answer {
     /// Of this request.
     #[must_use]
-    pub const fn new(body: Body, asking: Asking) -> Self {
+    pub const fn new(body: Body, open_request: OpenRequest) -> Self {
         Self {
             body,
-            _asking: asking,
+            _open_request: open_request,
         }
     }
 }
@@ -211,7 +213,8 @@ impl hyper::body::Body for Answer {
     }
 }
 
-/// A connection that fails when its client does not take what is sent. Whole messages are offered, so a client that takes a byte now and then is not waited for longer.
+/// A connection that fails if its client does not receive the sent data. It offers whole messages,
+/// so a client that accepts single bytes does not extend the limit.
 #[derive(Debug)]
 pub struct Patient {
     stream: TcpStream,
@@ -223,7 +226,7 @@ pub struct Patient {
 }
 
 impl Patient {
-    /// Of the connection that has this seat, and whose bytes may wait so long.
+    /// Wraps the connection of `seat`. Its bytes may wait for `patience`.
     #[must_use]
     pub const fn new(stream: TcpStream, seat: Seat, patience: Duration) -> Self {
         Self {
@@ -234,7 +237,7 @@ impl Patient {
         }
     }
 
-    /// What became of an attempt to send `offered` bytes.
+    /// Handles the result of an attempt to send `offered` bytes.
     fn after(
         &mut self,
         context: &mut Context<'_>,
@@ -311,49 +314,49 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn who_makes_no_use_of_a_seat_gives_it_to_the_next() {
+    async fn an_unused_seat_is_given_to_the_next() {
         let seats = Seats::new(3);
         let [busy, first, second] =
             [(); 3].map(|()| seats.try_take().expect("there is a free one"));
-        let asking = busy.asks();
+        let open_request = busy.begin_request();
         // Both answer once; the second one last.
-        drop(first.asks());
+        drop(first.begin_request());
         sleep(Duration::from_millis(2)).await;
-        drop(second.asks());
+        drop(second.begin_request());
         assert!(seats.try_take().is_none());
         first.wanted().await;
         drop(first);
         let third = seats.try_take().expect("given back");
-        let asks = third.asks();
+        let begin_request = third.begin_request();
         third.update(|seat| seat.blocked_since = Some(Instant::now()));
         assert!(seats.try_take().is_none());
         second.wanted().await;
         drop(second);
         let fourth = seats.try_take().expect("given back");
-        let asks_too = fourth.asks();
+        let last_request = fourth.begin_request();
         assert!(seats.try_take().is_none());
         third.wanted().await;
-        drop((asks, third));
+        drop((begin_request, third));
         drop(seats.try_take().expect("given back"));
-        drop((asking, asks_too));
+        drop((open_request, last_request));
     }
 
     #[tokio::test]
-    async fn nobody_who_reads_is_sent_away_and_the_next_waits() {
+    async fn a_reading_client_keeps_its_seat_and_the_next_waits() {
         let seats = Seats::new(1);
         let seat = seats.take().await;
-        let asking = seat.asks();
+        let open_request = seat.begin_request();
         let waits = tokio::time::timeout(Duration::from_millis(20), seats.take());
         assert!(waits.await.is_err());
         let waits = tokio::spawn(async move { seats.take().await });
         tokio::task::yield_now().await;
-        drop((asking, seat));
+        drop((open_request, seat));
         let within = tokio::time::timeout(Duration::from_secs(5), waits);
         within.await.expect("a seat is free").expect("taken");
     }
 
     #[tokio::test]
-    async fn who_does_not_take_what_is_sent_is_not_waited_for() {
+    async fn a_client_that_does_not_read_the_answer_is_not_waited_for() {
         use tokio::{io::AsyncWriteExt, net::TcpListener};
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let client = TcpStream::connect(listener.local_addr().expect("a port"));

@@ -1,4 +1,5 @@
-//! What the driver of an interface says of it: asked for through ethtool's netlink family, and asked again when the kernel rings.
+//! Properties of an interface that its driver reports: queried through ethtool's netlink family,
+//! and queried again after a kernel notification.
 
 use std::{fs, io, time::Duration};
 
@@ -15,24 +16,26 @@ use tracing::debug;
 
 use super::table::DriverFacts;
 
-/// How long a driver may take to answer. It answers from what it knows, unless somebody holds the kernel's one lock on the network.
+/// Time limit for a driver's reply. It replies from memory, unless the kernel's global network lock
+/// (RTNL) is held.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// Group of the family `ethtool` that is told of changes.
+/// Multicast group of the family `ethtool` that receives change notifications.
 const MONITOR: &str = "monitor";
 
-/// `ETHTOOL_MSG_FEATURES_NTF` and `ETHTOOL_MSG_CHANNELS_NTF` (linux/ethtool_netlink.h). The kernel says with them what the interface has now; it is asked
-/// nevertheless, so that late and lost ones end alike.
+/// `ETHTOOL_MSG_FEATURES_NTF` and `ETHTOOL_MSG_CHANNELS_NTF` (linux/ethtool_netlink.h). They
+/// contain the new values. Control queries the values anyway, so that late and lost notifications
+/// have the same result.
 const BELLS: [u8; 2] = [13, 19];
 
 /// `ETHTOOL_A_FEATURES_HEADER` and `ETHTOOL_A_CHANNELS_HEADER`.
 const HEADER: u16 = 1;
 
-/// The features that matter to a port: a NIC that takes VLAN tags off (`ethtool -K … rxvlan`) hides them from pipes, and one that joins frames shows
-/// frames that never were on the cable.
+/// The features that matter to a port. A NIC that strips VLAN tags (`ethtool -K … rxvlan`) hides
+/// them from pipes. A NIC that merges frames delivers frames that were never on the cable.
 const FEATURES: [&str; 3] = ["rx-vlan-hw-parse", "rx-lro", "rx-gro-hw"];
 
-/// Why drivers cannot be asked.
+/// Reason why drivers cannot be queried.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum NoEthtool {
     /// There is no socket.
@@ -42,31 +45,33 @@ pub(super) enum NoEthtool {
     #[error("the kernel has no ethtool netlink: {0}")]
     Family(#[from] genetlink::GenetlinkError),
     /// The family has no such group.
-    #[error("ethtool's netlink family tells of no changes")]
+    #[error("ethtool's netlink family reports no changes")]
     Group,
 }
 
-/// A way to ask drivers, and a bell.
+/// A handle to query drivers, and a notification channel (the bell).
 ///
-/// They are two sockets: where the bell has more to tell than room, what is lost is news and never an answer that somebody waits for.
+/// They use two sockets: an overrun of the bell loses notifications, but never a reply that a task
+/// waits for.
 pub(super) struct Ethtool {
     handle: EthtoolHandle,
     bell: UnboundedReceiver<(NetlinkMessage<RawGenlMessage>, SocketAddr)>,
 }
 
-/// What the kernel rang for.
+/// Subject of a kernel notification.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Bell {
     /// The interface with this index.
     Interface(u32),
-    /// News were lost: anybody's.
+    /// Notifications were lost. Any interface may have changed.
     Any,
     /// The socket has failed.
     Broken,
 }
 
 impl Ethtool {
-    /// Opens the sockets in the network namespace of the calling thread. Needs no privilege. Their tasks end with the value.
+    /// Opens the sockets in the network namespace of the calling thread. Needs no privilege. Their
+    /// tasks stop when the value is dropped.
     ///
     /// # Errors
     /// [`NoEthtool`].
@@ -77,14 +82,16 @@ impl Ethtool {
         let group = family.await?.multicast_groups.get(MONITOR).copied();
         let (mut connection, _, bell) = genetlink::new_connection()?;
         let socket = connection.socket_mut().socket_mut();
-        // A socket without an address of its own is taken for the kernel's, and left out of what the kernel tells all others.
+        // The kernel treats a socket without its own address as its own, and excludes it from
+        // multicast notifications.
         socket.bind_auto()?;
         socket.add_membership(group.ok_or(NoEthtool::Group)?)?;
         tokio::spawn(connection);
         Ok(Self { handle, bell })
     }
 
-    /// Waits until the kernel has news of channels or features. Nothing is lost if the future is dropped.
+    /// Waits for a kernel notification about channels or features. Cancel-safe: dropping the future
+    /// loses nothing.
     pub(super) async fn rings(&mut self) -> Bell {
         loop {
             let Some((message, _)) = self.bell.next().await else {
@@ -100,33 +107,36 @@ impl Ethtool {
         }
     }
 
-    /// What the driver of `interface` says now. What it cannot say, or not in time, is left out.
-    pub(super) async fn ask(&mut self, interface: &str) -> DriverFacts {
+    /// Queries the driver of `interface`. Omits values that it does not report, or not in time.
+    pub(super) async fn query(&mut self, interface: &str) -> DriverFacts {
         let channels = timeout(PATIENCE, channels(&mut self.handle, interface)).await;
         let features = timeout(PATIENCE, features(&mut self.handle, interface)).await;
-        let told = |what, problem: &dyn std::fmt::Display| {
-            debug!(interface, "the driver does not tell its {what}: {problem}");
+        let log_missing = |what, problem: &dyn std::fmt::Display| {
+            debug!(
+                interface,
+                "the driver does not report its {what}: {problem}"
+            );
         };
         DriverFacts {
             channels: match channels {
                 Ok(Ok(channels)) => channels,
                 Ok(Err(problem)) => {
-                    told("channels", &problem);
+                    log_missing("channels", &problem);
                     None
                 }
                 Err(late) => {
-                    told("channels", &late);
+                    log_missing("channels", &late);
                     None
                 }
             },
             features: match features {
                 Ok(Ok(features)) => features,
                 Ok(Err(problem)) => {
-                    told("features", &problem);
+                    log_missing("features", &problem);
                     None
                 }
                 Err(late) => {
-                    told("features", &late);
+                    log_missing("features", &late);
                     None
                 }
             },
@@ -192,7 +202,8 @@ fn interface_of(payload: &[u8]) -> Option<u32> {
         })
 }
 
-/// The driver of a device that lies on a bus of the host, as the kernel names both. Where the device lies is the same in every network namespace.
+/// The driver of a device on a bus of the host, both by the kernel's names. The device's location
+/// is the same in every network namespace.
 pub(super) fn of_device(bus: &str, device: &str) -> Option<String> {
     // Names of the kernel's own, but a path is made of them.
     if [bus, device].iter().any(|name| name.contains('/')) {
@@ -216,7 +227,7 @@ mod tests {
         assert_eq!(interface_of(&payload), Some(7));
         assert_eq!(interface_of(&payload[20..]), None);
         for end in 0..payload.len() {
-            // Whatever is cut off, nothing panics.
+            // No truncation causes a panic.
             interface_of(&payload[..end]);
         }
     }

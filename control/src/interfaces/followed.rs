@@ -2,7 +2,7 @@
 
 use covalent_api::config::{Config, PortConfig};
 
-/// What a configuration says about interfaces.
+/// The part of a configuration that concerns interfaces.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Followed {
     /// Whether one that appears is set up.
@@ -12,7 +12,7 @@ pub struct Followed {
 }
 
 impl Followed {
-    /// What `config` says.
+    /// Extracts the part from `config`.
     #[must_use]
     pub fn by(config: &Config) -> Self {
         Self {

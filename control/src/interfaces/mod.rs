@@ -1,13 +1,15 @@
-//! The network interfaces of AF_XDP ports: set up without any address, and watched.
+//! The network interfaces of AF_XDP ports: set up without addresses, and watched.
 //!
-//! An interface is set up once, when control starts or when the interface appears, and only if it was down. Before that the
-//! kernel is told to make no IPv6 link-local address on it, so that nothing but our frames crosses the cable. One
-//! that somebody sets down afterwards stays down: it was meant. Control never sets one down, not even one that it set
-//! up itself and not when it ends, because its restart must not cut the dataplane's links; an interface that is up and
-//! has no address harms nobody.
+//! Control sets an interface up once, when control starts or when the interface appears, and only
+//! if it was down. Before that, control disables its IPv6 link-local address, so that only our
+//! frames cross the cable. If an administrator sets the interface down afterwards, it stays down.
+//! Control never sets an interface down, even one that it set up itself, and even at exit: its
+//! restart must not cut the dataplane's links. An interface that is up without an address is
+//! harmless.
 //!
-//! What an interface is made of is followed too: its address, MTU, driver, XDP programs (rtnetlink), channels and features (ethtool's netlink
-//! family). Facts are compared, and no event is believed to say all: repeated, lost and late news end alike.
+//! Control also follows each interface's address, MTU, driver and XDP programs (rtnetlink), and its
+//! channels and features (ethtool's netlink family). It compares facts and never relies on an
+//! event's contents, so repeated, lost and late notifications have the same result.
 
 mod driver;
 mod followed;
@@ -16,6 +18,6 @@ mod table;
 
 pub use self::{
     followed::Followed,
-    netlink::{Asker, InterfacesError, watch},
+    netlink::{InterfacesError, Requester, watch},
     table::{Change, DriverFacts, Interfaces, Seen},
 };

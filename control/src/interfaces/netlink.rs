@@ -29,7 +29,7 @@ use super::{
 use crate::metrics::OwnMetrics;
 
 /// Between attempts to watch again, should the kernel's socket ever fail.
-const AGAIN: Duration = Duration::from_secs(1);
+const RETRY_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Why interfaces cannot be watched or set up.
 #[derive(Debug, thiserror::Error)]
@@ -45,20 +45,22 @@ pub enum InterfacesError {
     Closed,
 }
 
-/// Watches the interfaces that `followed` names, for ever, and sets each up when it appears if that says so then.
+/// Watches the interfaces that `followed` names, indefinitely. Sets each up when it appears, if
+/// `followed` requests this at that time.
 ///
-/// Interfaces are those of the network namespace of the calling thread. As long as no port has one there is nothing to watch, and no socket. Who sends
-/// something through the other end of `asked` hears when all of them were looked at once more.
+/// Interfaces are those of the network namespace of the calling thread. While no port has an
+/// interface, it watches nothing and opens no socket. A sender on `requested` receives a reply
+/// after all interfaces were queried again.
 pub async fn watch(
     table: watch::Sender<Interfaces>,
     followed: watch::Receiver<Followed>,
-    asked: mpsc::Receiver<Asker>,
+    requested: mpsc::Receiver<Requester>,
     own: OwnMetrics,
 ) {
     let mut watcher = Watcher {
         table,
         followed,
-        asked,
+        requested,
         own,
         complaint: String::new(),
     };
@@ -73,40 +75,40 @@ pub async fn watch(
             error!("interfaces are not watched: {problem}");
             complaint = problem;
         }
-        sleep(AGAIN).await;
+        sleep(RETRY_INTERVAL).await;
     }
 }
 
-/// Who wants the interfaces looked at once more.
-pub type Asker = oneshot::Sender<()>;
+/// Requester of a new query of the interfaces.
+pub type Requester = oneshot::Sender<()>;
 
 struct Watcher {
     table: watch::Sender<Interfaces>,
     followed: watch::Receiver<Followed>,
-    asked: mpsc::Receiver<Asker>,
+    requested: mpsc::Receiver<Requester>,
     own: OwnMetrics,
-    /// Why drivers are not asked, as it was told last.
+    /// The last reported reason why drivers are not queried.
     complaint: String,
 }
 
-/// Whom to ask in the kernel.
+/// Handles to query the kernel.
 struct Kernel {
     links: Handle,
     /// Absent where the kernel has no ethtool netlink.
     drivers: Option<Ethtool>,
 }
 
-/// What happened.
+/// An input of the watcher.
 enum News {
     Link(Option<NetlinkPayload<RouteNetlinkMessage>>),
     Driver(Bell),
-    Asked(Asker),
+    Requested(Requester),
     /// Another configuration is in force.
     Followed,
 }
 
 impl Watcher {
-    /// Until there is an interface to follow. `None`: nobody can ask for one any more.
+    /// Waits until there is an interface to follow. `None`: no requester is left.
     async fn await_interfaces(&mut self) -> Option<()> {
         while self.table.borrow().statuses().is_empty() {
             tokio::select! {
@@ -114,16 +116,16 @@ impl Watcher {
                     changed.ok()?;
                     self.take_over();
                 }
-                asker = self.asked.recv() => {
+                requester = self.requested.recv() => {
                     // Nothing is to be looked at.
-                    let _ = asker?.send(());
+                    let _ = requester?.send(());
                 }
             }
         }
         Some(())
     }
 
-    /// Follows what the configuration in force says.
+    /// Follows the interfaces of the configuration in force.
     fn take_over(&mut self) {
         let followed = self.followed.borrow_and_update();
         self.table
@@ -132,7 +134,7 @@ impl Watcher {
         self.own.interfaces(&self.table.borrow());
     }
 
-    /// Says which of those that are followed are not there.
+    /// Logs which followed interfaces do not exist.
     fn warn_of_absent(&self, is_news: impl Fn(&InterfaceStatus) -> bool) {
         let table = self.table.borrow();
         let absent = table.statuses().iter();
@@ -165,7 +167,7 @@ impl Watcher {
             let news = tokio::select! {
                 message = news.next() => News::Link(message.map(|(message, _)| message.payload)),
                 bell = rings(&mut kernel.drivers) => News::Driver(bell),
-                Some(asker) = self.asked.recv() => News::Asked(asker),
+                Some(requester) = self.requested.recv() => News::Requested(requester),
                 Ok(()) = self.followed.changed() => News::Followed,
             };
             match news {
@@ -173,32 +175,32 @@ impl Watcher {
                 News::Link(Some(payload)) => self.on_link(payload, &mut kernel).await?,
                 News::Driver(Bell::Interface(index)) => {
                     let ours = |entry: &InterfaceStatus| entry.index == Some(index);
-                    self.ask_drivers(ours, &mut kernel).await;
+                    self.query_drivers(ours, &mut kernel).await;
                 }
-                News::Driver(Bell::Any) => self.ask_drivers(|_| true, &mut kernel).await,
+                News::Driver(Bell::Any) => self.query_drivers(|_| true, &mut kernel).await,
                 News::Followed => {
                     let before = self.table.borrow().clone();
                     self.take_over();
                     self.list(&mut kernel).await?;
                     self.warn_of_absent(|entry| !before.follows(entry));
                 }
-                News::Asked(asker) => {
-                    self.look_again(&mut kernel).await?;
-                    // All who asked meanwhile have their answer too, or have given up.
-                    let _ = asker.send(());
+                News::Requested(requester) => {
+                    self.recheck(&mut kernel).await?;
+                    // Concurrent requesters have their reply too, or have given up.
+                    let _ = requester.send(());
                 }
             }
         }
     }
 
-    /// Says once why drivers are not asked, if so.
+    /// Opens the ethtool sockets. Logs once why drivers are not queried, if so.
     async fn open_ethtool(&mut self) -> Option<Ethtool> {
         match Ethtool::open().await {
             Ok(drivers) => Some(drivers),
             Err(problem) => {
                 let problem = problem.to_string();
                 if problem != self.complaint {
-                    warn!("channels and features of interfaces are not known: {problem}");
+                    warn!("channels and features of interfaces are unknown: {problem}");
                     self.complaint = problem;
                 }
                 None
@@ -218,7 +220,7 @@ impl Watcher {
             NetlinkPayload::InnerMessage(RouteNetlinkMessage::DelLink(link)) => {
                 self.removed(link.header.index)
             }
-            // The kernel had more news than room: only a new listing tells what was lost.
+            // The kernel's notifications overran the socket: only a new listing recovers them.
             NetlinkPayload::Overrun(_) => self.list(kernel).await?,
             _ => {}
         }
@@ -241,20 +243,21 @@ impl Watcher {
         Ok(())
     }
 
-    /// Looks at those of ours that are there: what the kernel tells nobody is seen so.
-    async fn look_again(&self, kernel: &mut Kernel) -> Result<(), InterfacesError> {
+    /// Queries the followed interfaces that exist. This detects changes without a kernel
+    /// notification.
+    async fn recheck(&self, kernel: &mut Kernel) -> Result<(), InterfacesError> {
         for index in self.present(|_| true).into_iter().map(|(index, _)| index) {
             let mut links = kernel.links.link().get().match_index(index).execute();
-            // One that is gone meanwhile is told of as such.
+            // An interface removed meanwhile is reported by its own notification.
             if let Ok(Some(link)) = links.try_next().await {
                 self.seen(&link, kernel).await;
             }
         }
-        self.ask_drivers(|_| true, kernel).await;
+        self.query_drivers(|_| true, kernel).await;
         Ok(())
     }
 
-    /// Index and name of those interfaces that exist and that `wanted` takes, each once.
+    /// Index and name of existing interfaces that `wanted` selects, each once.
     fn present(&self, wanted: impl Fn(&InterfaceStatus) -> bool) -> Vec<(u32, String)> {
         let table = self.table.borrow();
         let mut present: Vec<_> = table
@@ -267,15 +270,15 @@ impl Watcher {
         present
     }
 
-    async fn ask_drivers(&self, wanted: impl Fn(&InterfaceStatus) -> bool, kernel: &mut Kernel) {
+    async fn query_drivers(&self, wanted: impl Fn(&InterfaceStatus) -> bool, kernel: &mut Kernel) {
         let Some(drivers) = &mut kernel.drivers else {
             return;
         };
         for (index, interface) in self.present(wanted) {
-            let facts = drivers.ask(&interface).await;
+            let facts = drivers.query(&interface).await;
             let mut changes = Vec::new();
             self.table.send_if_modified(|table| {
-                changes = table.told(index, &facts);
+                changes = table.apply_driver_facts(index, &facts);
                 !changes.is_empty()
             });
             for (entry, change) in changes {
@@ -300,7 +303,7 @@ impl Watcher {
         }
         if has_changed {
             let is_it = |entry: &InterfaceStatus| entry.index == Some(seen.index);
-            self.ask_drivers(is_it, kernel).await;
+            self.query_drivers(is_it, kernel).await;
         }
     }
 
@@ -320,11 +323,11 @@ impl Watcher {
         let (port, interface) = (&entry.port, &entry.interface);
         match change {
             Change::Appeared { admin_up } => info!(port, interface, admin_up, "interface found"),
-            Change::Gone => warn!(port, interface, "interface gone"),
+            Change::Gone => warn!(port, interface, "interface removed"),
             Change::AdminUp(true) => info!(port, interface, "interface set up"),
             Change::AdminUp(false) => warn!(
                 port,
-                interface, "interface set down; it stays so until somebody sets it up"
+                interface, "interface set down; it stays down until an administrator sets it up"
             ),
             Change::Carrier(carrier) => {
                 info!(port, interface, carrier, "carrier of the interface changed")
@@ -384,7 +387,8 @@ fn complain(entry: &InterfaceStatus, problem: &rtnetlink::Error) {
         error!(
             port,
             interface,
-            "may not set the interface up: control needs CAP_NET_ADMIN in this network namespace. Run it as root or from its \
+            "may not set the interface up: control needs CAP_NET_ADMIN in this network namespace. \
+             Run it as root or from its \
              unit, or set `control.bring_up = false` and run: ip link set {interface} up"
         );
     } else {
@@ -400,7 +404,7 @@ async fn rings(drivers: &mut Option<Ethtool>) -> Bell {
     }
 }
 
-/// What is of interest in the kernel's message; `None` without a name.
+/// The relevant parts of the kernel's message. `None` without a name.
 fn read(link: &LinkMessage) -> Option<Seen> {
     let (mut name, mut mtu_bytes, mut address, mut kind) = (None, 0, None, None);
     let (mut bus, mut device) = (None, None);

@@ -1,4 +1,4 @@
-//! What is known of the interfaces, and what follows from news of them. No I/O here.
+//! Known state of the interfaces, and the changes that follow from notifications. No I/O here.
 
 use covalent_api::{
     config::PortConfig,
@@ -32,7 +32,7 @@ pub struct Seen {
     pub programs: Vec<XdpProgram>,
 }
 
-/// What the driver of an interface says of it. `None`: it does not say.
+/// Properties that the driver of an interface reports. `None`: not reported.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct DriverFacts {
     /// Its queues.
@@ -41,7 +41,7 @@ pub struct DriverFacts {
     pub features: Option<Vec<String>>,
 }
 
-/// What changed for a port.
+/// A change of a port's interface.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Change {
     /// The interface is there. If it is down, now is the time to set it up.
@@ -51,13 +51,13 @@ pub enum Change {
     },
     /// The interface does not exist any more, or has another name.
     Gone,
-    /// Somebody set it up or down.
+    /// Its administrative state changed.
     AdminUp(bool),
     /// The carrier came or went.
     Carrier(bool),
     /// It has another MTU than this one.
     Mtu {
-        /// What it was, in bytes.
+        /// The previous value, in bytes.
         before: u32,
     },
     /// It has another hardware address.
@@ -85,8 +85,8 @@ impl Interfaces {
         }
     }
 
-    /// Follows the interfaces that `ports` name from now on. What is known of one that was followed for the same port before stays. Returns whether
-    /// something is another.
+    /// Follows the interfaces that `ports` name from now on. Keeps the known state of an interface
+    /// that was followed for the same port before. Returns whether the table changed.
     pub fn take_over(&mut self, ports: &[PortConfig]) -> bool {
         let mut wanted = Self::of(ports);
         for entry in &mut wanted.entries {
@@ -105,13 +105,14 @@ impl Interfaces {
         self.entries.iter().any(|known| is_same(known, entry))
     }
 
-    /// Each interface, in order of the configuration.
+    /// Each interface, in configuration order.
     #[must_use]
     pub fn statuses(&self) -> &[InterfaceStatus] {
         &self.entries
     }
 
-    /// Takes news over. Returns the port with each change, or nothing if the interface is not one of ours.
+    /// Applies a notification. Returns the port with each change, or nothing if the interface is
+    /// not followed.
     pub fn seen(&mut self, seen: &Seen) -> Vec<(InterfaceStatus, Change)> {
         let mut changes = Vec::new();
         for entry in &mut self.entries {
@@ -133,7 +134,7 @@ impl Interfaces {
             entry.programs.clone_from(&seen.programs);
             if before.index != entry.index {
                 entry.brought_up = false;
-                // Its driver has not been asked yet.
+                // Its driver has not been queried yet.
                 entry.channels = None;
                 entry.features = None;
                 changes.push((
@@ -164,8 +165,13 @@ impl Interfaces {
         changes
     }
 
-    /// Takes over what the driver of the interface with `index` says. Returns the port with each change.
-    pub fn told(&mut self, index: u32, facts: &DriverFacts) -> Vec<(InterfaceStatus, Change)> {
+    /// Applies the driver's report about the interface with `index`. Returns the port with each
+    /// change.
+    pub fn apply_driver_facts(
+        &mut self,
+        index: u32,
+        facts: &DriverFacts,
+    ) -> Vec<(InterfaceStatus, Change)> {
         let mut changes = Vec::new();
         let ours = |entry: &&mut InterfaceStatus| entry.index == Some(index);
         for entry in self.entries.iter_mut().filter(ours) {
@@ -193,7 +199,7 @@ impl Interfaces {
         Some(entry.clone())
     }
 
-    /// After all interfaces were listed: those of ours that are not among `indices` are gone.
+    /// After a listing of all interfaces: removes followed interfaces that are not in `indices`.
     pub fn retain(&mut self, indices: &[u32]) -> Vec<InterfaceStatus> {
         let gone = self
             .entries
@@ -229,8 +235,10 @@ mod tests {
     use super::*;
 
     fn two() -> Interfaces {
-        let text = "[node]\nname = \"a\"\n[[port]]\nname = \"p0\"\nkind = \"af_xdp\"\ninterface = \"v0\"\n\
-            [[port]]\nname = \"c\"\nkind = \"pcap\"\n[[port]]\nname = \"p1\"\nkind = \"af_xdp\"\ninterface = \"v1\"\n";
+        let text = "[node]\nname = \"a\"\n[[port]]\nname = \"p0\"\nkind = \"af_xdp\"\ninterface \
+            = \"v0\"\n\
+            [[port]]\nname = \"c\"\nkind = \"pcap\"\n[[port]]\nname = \"p1\"\nkind \
+            = \"af_xdp\"\ninterface = \"v1\"\n";
         Interfaces::of(&Config::parse(text, "test").expect("right").port)
     }
 
@@ -255,11 +263,12 @@ mod tests {
     }
 
     #[test]
-    fn another_configuration_keeps_what_is_known_of_those_that_stay() {
+    fn a_new_configuration_keeps_the_state_of_remaining_interfaces() {
         let mut table = two();
         table.seen(&seen(7, "v1", true, true));
         table.seen(&seen(8, "v0", true, true));
-        let text = "[node]\nname = \"a\"\n[[port]]\nname = \"p1\"\nkind = \"af_xdp\"\ninterface = \"v1\"\n\
+        let text = "[node]\nname = \"a\"\n[[port]]\nname = \"p1\"\nkind = \"af_xdp\"\ninterface \
+            = \"v1\"\n\
             [[port]]\nname = \"p0\"\nkind = \"af_xdp\"\ninterface = \"v2\"\n";
         let ports = Config::parse(text, "test").expect("right").port;
         assert!(table.take_over(&ports));
@@ -273,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn an_interface_appears_changes_and_goes() {
+    fn an_interface_appears_changes_and_disappears() {
         let mut table = two();
         assert_eq!(
             kinds(table.seen(&seen(7, "lo", true, true))),
@@ -325,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_listing_does_not_show_is_gone() {
+    fn an_unlisted_interface_is_gone() {
         let mut table = two();
         table.seen(&seen(7, "v0", true, true));
         table.seen(&seen(8, "v1", true, true));
@@ -338,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn what_an_interface_is_made_of_is_compared_and_not_believed_to_last() {
+    fn properties_of_an_interface_are_compared_each_time() {
         let mut table = two();
         let before = seen(7, "v0", true, true);
         table.seen(&before);
@@ -357,7 +366,11 @@ mod tests {
             changed(Change::Programs),
         ];
         assert_eq!(changes, all);
-        assert_eq!(kinds(table.seen(&after)), [], "said twice is said once");
+        assert_eq!(
+            kinds(table.seen(&after)),
+            [],
+            "a repeated report changes nothing"
+        );
         let entry = &table.statuses()[0];
         assert_eq!(entry.driver.as_deref(), Some("veth"));
         assert_eq!((entry.mtu_bytes, entry.programs[0].id), (1700, 3));
@@ -370,11 +383,15 @@ mod tests {
             features: Some(vec!["rx-lro".into()]),
         };
         let both = [changed(Change::Channels), changed(Change::Features)];
-        assert_eq!(kinds(table.told(7, &facts)), both);
-        assert_eq!(kinds(table.told(7, &facts)), []);
-        assert_eq!(kinds(table.told(8, &facts)), [], "nobody of ours");
+        assert_eq!(kinds(table.apply_driver_facts(7, &facts)), both);
+        assert_eq!(kinds(table.apply_driver_facts(7, &facts)), []);
+        assert_eq!(
+            kinds(table.apply_driver_facts(8, &facts)),
+            [],
+            "not one of our interfaces"
+        );
 
-        // Another interface under the same name has told nothing.
+        // A new interface with the same name has no report yet.
         table.seen(&seen(9, "v0", true, true));
         let entry = &table.statuses()[0];
         assert_eq!((entry.channels, &entry.features), (None, &None));

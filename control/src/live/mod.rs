@@ -1,7 +1,10 @@
-//! The live page: what the node does now, in a browser, without anything from elsewhere.
+//! The live page: the node's current activity in a browser, without external resources.
 //!
-//! The page and what it needs are in this program. It listens to one stream of server-sent events: `status` once a second, as `covalent status --format json`
-//! prints it but without keys of regions, with the time at which it was asked; `events`, as they come; and `gone` with the reason while the daemon does not answer. Nobody asks the daemon for it while nobody looks.
+//! This program contains the page and all its resources. The page reads one stream of server-sent
+//! events. `status` arrives once a second, as `covalent status --format json` prints it but without
+//! the keys of regions, with the time of the query. `events` arrive as they occur. `gone` arrives
+//! with the reason while the daemon does not reply. Control queries the daemon only while a page is
+//! open.
 
 mod recent;
 
@@ -29,47 +32,48 @@ use tokio::{
     time::{Instant, Interval, MissedTickBehavior, interval},
 };
 
-pub use self::recent::{Noted, Recent};
+pub use self::recent::{Recent, Recorded};
 use crate::daemon::Daemon;
 
-/// Most who look at a time: each costs the daemon an answer in a second at most.
+/// Maximum number of concurrent watchers: each costs the daemon at most one reply per second.
 const WATCHERS_MAX: usize = 16;
 
-/// How often the page is told of what changed.
-const PACE: Duration = Duration::from_secs(1);
+/// Interval of updates to the page.
+const STATUS_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Nothing but what comes from here is loaded, and no other page shows this one.
-const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+/// Only resources from this origin are loaded, and no other page can embed this one.
+const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; \
+    img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
-/// What the page is made from.
+/// Sources of the page.
 #[derive(Clone)]
 pub struct Live {
-    /// Who is asked.
+    /// The daemon to query.
     daemon: Daemon,
     recent: Recent,
     places: Arc<Semaphore>,
     since: Instant,
 }
 
-/// What `status` tells.
+/// Contents of a `status` event.
 #[derive(Serialize)]
-struct Told {
-    /// Milliseconds since control started, at which the daemon was asked.
+struct StatusMessage {
+    /// Time of the query, in milliseconds since control started.
     at_ms: u64,
     status: Value,
 }
 
-/// A page that somebody looks at.
+/// An open page.
 struct Watcher {
     live: Live,
     seen: u64,
-    tells_events: bool,
+    events_are_due: bool,
     due: Interval,
     _place: OwnedSemaphorePermit,
 }
 
 impl Live {
-    /// Of what this daemon tells.
+    /// Creates the page of this daemon.
     #[must_use]
     pub fn new(daemon: Daemon, recent: Recent) -> Self {
         Self {
@@ -115,15 +119,15 @@ fn file(kind: &'static str, text: &'static str) -> Response {
 /// The stream, or 503 when too many look.
 async fn stream_page(State(live): State<Live>) -> Response {
     let Ok(place) = Arc::clone(&live.places).try_acquire_owned() else {
-        let told = format!("{WATCHERS_MAX} pages are open already: close one\n");
-        return (StatusCode::SERVICE_UNAVAILABLE, told).into_response();
+        let content = format!("{WATCHERS_MAX} pages are open already: close one\n");
+        return (StatusCode::SERVICE_UNAVAILABLE, content).into_response();
     };
-    let mut due = interval(PACE);
+    let mut due = interval(STATUS_INTERVAL);
     due.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let watcher = Watcher {
         live,
         seen: 0,
-        tells_events: false,
+        events_are_due: false,
         due,
         _place: place,
     };
@@ -136,18 +140,18 @@ async fn stream_page(State(live): State<Live>) -> Response {
 
 /// A key of a region is a right to use it, and anyone may look here.
 fn without_keys(status: &NodeStatus) -> Value {
-    let mut told = serde_json::to_value(status).unwrap_or_default();
-    let regions = told.get_mut("regions").and_then(Value::as_array_mut);
+    let mut content = serde_json::to_value(status).unwrap_or_default();
+    let regions = content.get_mut("regions").and_then(Value::as_array_mut);
     for region in regions.into_iter().flatten() {
         region.as_object_mut().map(|region| region.remove("rkey"));
     }
-    told
+    content
 }
 
 impl Watcher {
     /// The next message: events behind each status, if there are new ones.
     async fn next(&mut self) -> Event {
-        if std::mem::take(&mut self.tells_events) {
+        if std::mem::take(&mut self.events_are_due) {
             let (events, seen) = self.live.recent.since(self.seen);
             self.seen = seen;
             if !events.is_empty() {
@@ -156,15 +160,15 @@ impl Watcher {
             }
         }
         self.due.tick().await;
-        self.tells_events = true;
+        self.events_are_due = true;
         let at_ms = self.live.since.elapsed().as_millis() as u64;
         match self.live.daemon.status().await {
             Ok(status) => {
-                let told = Told {
+                let content = StatusMessage {
                     at_ms,
                     status: without_keys(&status),
                 };
-                let message = Event::default().event("status").json_data(&told);
+                let message = Event::default().event("status").json_data(&content);
                 message.unwrap_or_default()
             }
             Err(problem) => Event::default().event("gone").data(problem.to_string()),

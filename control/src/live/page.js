@@ -1,6 +1,6 @@
 "use strict";
-// Shows what `live/stream` tells, once a second. Rates are differences of two counts that follow each other. Whatever comes from outside is put into the page
-// as text, never as markup.
+// Shows the data of `live/stream`, once a second. Rates are differences of two consecutive counts.
+// External data is inserted as text, never as markup.
 
 const PIPES_SHOWN = 50;
 const EVENTS_SHOWN = 60;
@@ -19,12 +19,12 @@ function duration(ns) {
   return d ? `${d} d ${h} h` : h ? `${h} h ${m} min` : m ? `${m} min ${s % 60} s` : `${s} s`;
 }
 function causes(counts) {
-  const told = Object.entries(counts || {}).filter(([, count]) => count > 0);
-  return told.map(([cause, count]) => `${cause} ${number(count)}`).join(", ") || "none";
+  const shown = Object.entries(counts || {}).filter(([, count]) => count > 0);
+  return shown.map(([cause, count]) => `${cause} ${number(count)}`).join(", ") || "none";
 }
 function stateClass(state) { return state === "up" ? "good" : state === "init" ? "wait" : "bad"; }
 
-// By how much a count grew in a second. One that fell belongs to another life of the daemon.
+// Increase of a count per second. A smaller count belongs to another incarnation of the daemon.
 function rate(now, before, seconds) {
   if (before === undefined || !(seconds > 0) || now < before) return NaN;
   return (now - before) / seconds;
@@ -37,7 +37,7 @@ function element(name, text, cls) {
   return made;
 }
 
-// A table of columns [title, is it a number, what a row says, its class].
+// Draws a table. Columns are [title, whether numeric, text of a row, class of a row].
 function table(id, caption, columns, rows) {
   const head = element("thead"), line = head.appendChild(element("tr"));
   for (const [title, isNumber] of columns) {
@@ -45,11 +45,11 @@ function table(id, caption, columns, rows) {
   }
   const body = element("tbody");
   for (const row of rows) {
-    const told = body.appendChild(element("tr"));
-    columns.forEach(([, isNumber, say, cls], at) => {
-      const cell = element(at === 0 ? "th" : "td", say(row), [isNumber ? "number" : "", cls ? cls(row) : ""].join(" ").trim());
+    const shown = body.appendChild(element("tr"));
+    columns.forEach(([, isNumber, text, cls], at) => {
+      const cell = element(at === 0 ? "th" : "td", text(row), [isNumber ? "number" : "", cls ? cls(row) : ""].join(" ").trim());
       if (at === 0) cell.scope = "row";
-      told.append(cell);
+      shown.append(cell);
     });
   }
   byId(id).replaceChildren(Object.assign(element("caption", caption), { hidden: true }), head, body);
@@ -63,14 +63,14 @@ function draw(status) {
     if (text !== undefined) made.textContent = text;
     return made;
   };
-  const neighbours = new Map();
+  const neighbors = new Map();
   for (const link of status.links) {
-    const key = link.peer || "nobody at " + link.port;
-    const entry = neighbours.get(key) || { name: link.peer_name || "?", links: [] };
+    const key = link.peer || "no peer at " + link.port;
+    const entry = neighbors.get(key) || { name: link.peer_name || "?", links: [] };
     entry.links.push(link);
-    neighbours.set(key, entry);
+    neighbors.set(key, entry);
   }
-  const far = (status.nodes || []).filter((node) => !neighbours.has(node.guid)).slice(0, 24);
+  const far = (status.nodes || []).filter((node) => !neighbors.has(node.guid)).slice(0, 24);
   const middle = { x: 360, y: 210 }, parts = [];
   const around = (at, count, rx, ry, turn) => {
     const angle = turn + (2 * Math.PI * at) / Math.max(count, 1);
@@ -80,13 +80,13 @@ function draw(status) {
     const place = around(at, far.length, 315, 180, Math.PI / 7);
     parts.push(shape("line", { x1: middle.x, y1: middle.y, x2: place.x, y2: place.y, class: "far" }));
     parts.push(shape("circle", { cx: place.x, cy: place.y, r: 6 }));
-    const told = (node.name || node.guid) + (node.hops ? `, ${node.hops} hops` : ", " + node.standing);
-    parts.push(shape("text", { x: place.x, y: place.y + (place.y > middle.y ? 22 : -12), class: "quiet" }, told));
+    const shown = (node.name || node.guid) + (node.hops ? `, ${node.hops} hops` : ", " + node.standing);
+    parts.push(shape("text", { x: place.x, y: place.y + (place.y > middle.y ? 22 : -12), class: "quiet" }, shown));
   });
-  [...neighbours.values()].forEach((neighbour, at) => {
-    const place = around(at, neighbours.size, 200, 120, 0);
-    neighbour.links.forEach((link, which) => {
-      const shift = 18 * (which - (neighbour.links.length - 1) / 2);
+  [...neighbors.values()].forEach((neighbor, at) => {
+    const place = around(at, neighbors.size, 200, 120, 0);
+    neighbor.links.forEach((link, which) => {
+      const shift = 18 * (which - (neighbor.links.length - 1) / 2);
       const dx = place.y - middle.y, dy = middle.x - place.x, length = Math.hypot(dx, dy) || 1;
       const ox = (dx / length) * shift, oy = (dy / length) * shift;
       parts.push(shape("line", { x1: middle.x + ox, y1: middle.y + oy, x2: place.x + ox, y2: place.y + oy, class: stateClass(link.state) }));
@@ -94,19 +94,19 @@ function draw(status) {
       parts.push(shape("text", { x, y, class: "quiet" }, `${link.port} ${link.state}`));
     });
     parts.push(shape("circle", { cx: place.x, cy: place.y, r: 16 }));
-    parts.push(shape("text", { x: place.x, y: place.y + 36 }, neighbour.name));
+    parts.push(shape("text", { x: place.x, y: place.y + 36 }, neighbor.name));
   });
   parts.push(shape("circle", { cx: middle.x, cy: middle.y, r: 20, class: "own" }));
   parts.push(shape("text", { x: middle.x, y: middle.y + 42, "font-weight": 700 }, status.node));
-  const told = status.links.map((link) => `${link.port} is ${link.state}${link.peer_name ? " to " + link.peer_name : ""}`);
-  byId("topology-text").textContent = `${status.node}: ${told.join("; ") || "no links"}. ${far.length} more nodes are known.`;
+  const shown = status.links.map((link) => `${link.port} is ${link.state}${link.peer_name ? " to " + link.peer_name : ""}`);
+  byId("topology-text").textContent = `${status.node}: ${shown.join("; ") || "no links"}. ${far.length} more nodes are known.`;
   svg.replaceChildren(byId("topology-name"), byId("topology-text"), ...parts);
 }
 
 let before = null;
 
-function show(told) {
-  const { status, at_ms } = told;
+function show(shown) {
+  const { status, at_ms } = shown;
   const seconds = before ? (at_ms - before.at_ms) / 1000 : NaN;
   const was = before && before.status.pid === status.pid ? before.status : null;
   const old = (list, same) => ((was && was[list]) || []).find(same) || {};
@@ -159,7 +159,7 @@ function show(told) {
     ["submitted /s", true, (verbs) => number(rate(verbs.submitted, was ? was.verbs.submitted : undefined, seconds))],
     ["completed /s", true, (verbs) => number(rate(verbs.completed, was ? was.verbs.completed : undefined, seconds))],
     ["executed /s", true, (verbs) => number(rate(sum(verbs.executed), was ? sum(was.verbs.executed) : undefined, seconds))],
-    ["under way", true, (verbs) => number(verbs.submitted - verbs.completed)],
+    ["in flight", true, (verbs) => number(verbs.submitted - verbs.completed)],
     ["in doubt", true, (verbs) => number(verbs.in_doubt), (verbs) => (verbs.in_doubt ? "bad" : "good")],
     ["refused", false, (verbs) => causes(verbs.refused)],
   ], [status.verbs]);
@@ -167,7 +167,7 @@ function show(told) {
   for (const link of status.links) if (link.peer_name) names.set(link.peer, link.peer_name);
   for (const node of status.nodes || []) if (node.name) names.set(node.guid, node.name);
   const groups = status.groups || [];
-  byId("groups-note").textContent = groups.length ? "As this node's members tell." : "No application on this node is in a group.";
+  byId("groups-note").textContent = groups.length ? "As reported by this node's members." : "No application on this node is in a group.";
   table("groups-table", "Groups", [
     ["group", false, (stay) => stay.group],
     ["session", true, (stay) => String(stay.session)],
@@ -195,7 +195,7 @@ function show(told) {
     ["suppressed", true, ({ pipe }) => number(pipe.notifications_suppressed)],
     ["drops", false, ({ pipe }) => causes(pipe.drops), ({ pipe }) => (sum(pipe.drops) ? "wait" : "")],
   ], pipes);
-  before = told;
+  before = shown;
 }
 
 function note(events) {

@@ -1,4 +1,4 @@
-//! The last events of the daemon, for who looks at the page or follows them over gRPC.
+//! The last events of the daemon, for the live page and for gRPC streams.
 
 use std::{
     collections::VecDeque,
@@ -21,31 +21,31 @@ pub struct Recent(Arc<Shared>);
 #[derive(Debug, Default)]
 struct Shared {
     kept: Mutex<Kept>,
-    /// Events that came in all, for who waits.
+    /// Total number of events, for waiting readers.
     count: watch::Sender<u64>,
 }
 
 /// An event that is kept.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Noted {
-    /// Its place among all events that came: the first is 1.
+pub struct Recorded {
+    /// Its position among all events; the first is 1.
     pub position: u64,
-    /// Events before it that somebody was not told and that are not kept any more.
+    /// Earlier events that the reader did not receive and that are no longer kept.
     pub missed: u64,
-    /// What happened.
+    /// The event.
     pub event: Event,
 }
 
 #[derive(Debug, Default)]
 struct Kept {
     events: VecDeque<Event>,
-    /// Events that came in all.
+    /// Total number of events.
     count: u64,
 }
 
 impl Recent {
-    /// One more came.
-    pub fn note(&self, event: &Event) {
+    /// Records one event.
+    pub fn record(&self, event: &Event) {
         let mut kept = self.kept();
         if kept.events.len() == KEPT_MAX {
             kept.events.pop_front();
@@ -63,20 +63,20 @@ impl Recent {
 
     /// The oldest kept event of those behind `position`.
     #[must_use]
-    pub fn next_behind(&self, position: u64) -> Option<Noted> {
+    pub fn next_behind(&self, position: u64) -> Option<Recorded> {
         let kept = self.kept();
         let oldest = kept.count - kept.events.len() as u64 + 1;
         let next = oldest.max(position.saturating_add(1));
         let place = usize::try_from(next - oldest).ok()?;
         let event = kept.events.get(place)?.clone();
-        Some(Noted {
+        Some(Recorded {
             position: next,
             missed: next - position - 1,
             event,
         })
     }
 
-    /// Those that came behind the first `seen`, the last 60 at most, and how many have come in all.
+    /// The events after the first `seen`, the last 60 at most, and the total number of events.
     pub fn since(&self, seen: u64) -> (Vec<Event>, u64) {
         let kept = self.kept();
         let news = usize::try_from(kept.count.saturating_sub(seen)).unwrap_or(usize::MAX);
@@ -88,7 +88,7 @@ impl Recent {
     }
 
     fn kept(&self) -> MutexGuard<'_, Kept> {
-        // Whole after each line of those above, whatever a panicking holder did.
+        // Consistent after each line above, even after a panic of a holder.
         self.0.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -99,7 +99,7 @@ mod tests {
     use covalent_api::event::EventKind;
 
     #[test]
-    fn each_event_is_told_once_and_the_last_ones_to_who_comes_late() {
+    fn each_event_is_read_once_and_late_readers_get_the_last_ones() {
         let recent = Recent::default();
         let event = |sequence| Event {
             sequence,
@@ -107,13 +107,13 @@ mod tests {
             kind: EventKind::PortOpened { port: "p0".into() },
         };
         assert_eq!(recent.since(0), (Vec::new(), 0));
-        recent.note(&event(1));
-        recent.note(&event(2));
+        recent.record(&event(1));
+        recent.record(&event(2));
         assert_eq!(recent.since(0), (vec![event(1), event(2)], 2));
         assert_eq!(recent.since(1), (vec![event(2)], 2));
         assert_eq!(recent.since(2), (Vec::new(), 2));
         for sequence in 3..=2_000 {
-            recent.note(&event(sequence));
+            recent.record(&event(sequence));
         }
         let (kept, count) = recent.since(0);
         assert_eq!((kept.len(), count), (SHOWN_MAX, 2_000));
@@ -121,34 +121,34 @@ mod tests {
     }
 
     #[test]
-    fn who_follows_hears_each_in_turn_and_how_many_are_not_kept_any_more() {
+    fn a_follower_reads_each_event_in_order_and_the_number_missed() {
         let recent = Recent::default();
         let event = |sequence| Event {
             sequence,
             realtime_ns: 0,
             kind: EventKind::Stopping,
         };
-        let noted = |position, missed| {
+        let recorded = |position, missed| {
             let event = event(position);
-            Some(Noted {
+            Some(Recorded {
                 position,
                 missed,
                 event,
             })
         };
         assert_eq!(recent.next_behind(0), None);
-        recent.note(&event(1));
-        recent.note(&event(2));
-        assert_eq!(recent.next_behind(0), noted(1, 0));
-        assert_eq!(recent.next_behind(1), noted(2, 0));
+        recent.record(&event(1));
+        recent.record(&event(2));
+        assert_eq!(recent.next_behind(0), recorded(1, 0));
+        assert_eq!(recent.next_behind(1), recorded(2, 0));
         assert_eq!(recent.next_behind(2), None);
         assert_eq!(recent.next_behind(u64::MAX), None);
         for sequence in 3..=1_000 {
-            recent.note(&event(sequence));
+            recent.record(&event(sequence));
         }
         let oldest = 1_000 - KEPT_MAX as u64 + 1;
-        assert_eq!(recent.next_behind(2), noted(oldest, oldest - 3));
-        assert_eq!(recent.next_behind(999), noted(1_000, 0));
+        assert_eq!(recent.next_behind(2), recorded(oldest, oldest - 3));
+        assert_eq!(recent.next_behind(999), recorded(1_000, 0));
         assert_eq!(*recent.count().borrow(), 1_000);
     }
 }

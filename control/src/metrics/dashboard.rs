@@ -1,11 +1,12 @@
-//! `configs/grafana.json`, made of the declarations: what is asked first, then a row for each section with every metric in it.
+//! `configs/grafana.json`, generated from the declarations: the most important metrics first, then
+//! a row for each section with all of its metrics.
 
 use covalent_api::metrics::{Declared, Kind, NO_UNIT};
 use serde_json::{Value, json};
 
 use super::sections;
 
-/// What is asked first, by its metrics.
+/// The most important metrics.
 const FIRST: [&str; 14] = [
     "covalent_up",
     "covalent_link_up",
@@ -23,7 +24,7 @@ const FIRST: [&str; 14] = [
     "covalent_lane_busy_seconds_total",
 ];
 
-/// Shares that no single metric tells: of the second the first.
+/// Ratios that no single metric provides: the first metric as a share of the second.
 const SHARES: [(&str, &str, &str); 2] = [
     (
         "Share of the lanes' rounds that found work",
@@ -37,7 +38,8 @@ const SHARES: [(&str, &str, &str); 2] = [
     ),
 ];
 
-/// Labels that tell single cases of one metric apart. What never occurred is left out of the picture.
+/// Labels that distinguish cases of one metric. Cases that never occurred are omitted from the
+/// panel.
 const CASES: [&str; 8] = [
     "cause", "count", "event", "evidence", "how", "state", "verb", "what",
 ];
@@ -81,7 +83,8 @@ fn whole(panels: &[Value]) -> Value {
     json!({
         "uid": "covalent",
         "title": "Covalent",
-        "description": "Made of the declarations of the metrics; docs/metrics.md says what each means and when to worry.",
+        "description": "Generated from the declarations of the metrics. docs/metrics.md describes \
+                        each metric and when to worry.",
         "tags": ["covalent"],
         "schemaVersion": 39,
         "editable": true,
@@ -121,7 +124,7 @@ struct Panels {
 }
 
 impl Panels {
-    /// A row and what is in it. Grafana keeps the panels of a collapsed row inside of it.
+    /// A row and its panels. Grafana stores the panels of a collapsed row inside it.
     fn row(&mut self, title: &str, collapsed: bool, fill: impl FnOnce(&mut Vec<Value>)) {
         let mut inside = Vec::new();
         fill(&mut inside);
@@ -145,7 +148,12 @@ impl Panels {
             (Vec::new(), inside)
         };
         self.placed.push(json!({
-            "id": id, "type": "row", "title": title, "collapsed": collapsed, "gridPos": grid, "panels": within
+            "id": id,
+            "type": "row",
+            "title": title,
+            "collapsed": collapsed,
+            "gridPos": grid,
+            "panels": within,
         }));
         self.placed.extend(below);
     }
@@ -225,10 +233,10 @@ fn value(declared: &Declared) -> String {
 }
 
 fn table(declared: &Declared) -> Value {
-    let mut asked = target(&selected(declared, ""), "");
-    asked["format"] = json!("table");
-    asked["instant"] = json!(true);
-    asked
+    let mut query = target(&selected(declared, ""), "");
+    query["format"] = json!("table");
+    query["instant"] = json!(true);
+    query
 }
 
 fn selected(declared: &Declared, suffix: &str) -> String {
@@ -251,7 +259,7 @@ fn quantile_of(declared: &Declared, quantile: &str) -> String {
     )
 }
 
-/// The labels that tell the series of one picture apart.
+/// The labels that distinguish the series of one panel.
 fn legend(declared: &Declared) -> String {
     let labels = declared
         .labels

@@ -1,10 +1,12 @@
-//! What `/metrics` says, and what is made of the same declaration: `docs/metrics.md` ([`page()`]) and `configs/grafana.json` ([`dashboard()`]).
+//! The contents of `/metrics`, and the files generated from the same declaration: `docs/metrics.md`
+//! ([`page()`]) and `configs/grafana.json` ([`dashboard()`]).
 //!
 //! # The naming law
 #![doc = include_str!("law.md")]
-//!
-//! What a daemon tells is declared in `covalent_api::metrics`, one table for each kind of object; a row is all that is needed to add a metric, and
-//! `make metrics` writes the page and the dashboard anew. When the daemon neither writes nor answers, `covalent_up` is 0 and nothing of it is repeated from memory: a stale number is a lie.
+//! `covalent_api::metrics` declares the daemon's metrics, one table for each kind of object. A new
+//! metric needs only a new row, and `make metrics` regenerates the page and the dashboard. If the
+//! daemon neither writes counters nor replies, `covalent_up` is 0 and no old value is served: a
+//! stale number is a lie.
 
 mod dashboard;
 mod own;
@@ -39,15 +41,18 @@ const UP: Declared = Declared::own(
     Family {
         name: "covalent_up",
         unit: "0 or 1",
-        meaning: "Whether the daemon wrote its counters just now, or answered this scrape; if 0 nothing else of it is shown.",
-        worry: "It is 0. The control process lives, but the daemon does not answer: `journalctl -u covalentd`.",
+        meaning: "Whether the daemon recently updated its counters or answered this scrape. If 0, \
+                  no other series of the daemon is shown.",
+        worry: "It is 0. The control process runs, but the daemon does not answer: see `journalctl \
+                -u covalentd`.",
     },
 );
 
-/// The exposition text: control's own metrics, and the daemon's if it answered.
+/// The exposition text: control's own metrics, and the daemon's if it replied.
 ///
 /// # Errors
-/// [`prometheus::Error`] if a family breaks the format, which the tests of each declaration exclude.
+/// [`prometheus::Error`] if a family violates the format, which the tests of each declaration
+/// exclude.
 pub fn render(
     node: &str,
     own: &OwnMetrics,
@@ -56,7 +61,7 @@ pub fn render(
     TextEncoder::new().encode_to_string(&families(node, own, status))
 }
 
-/// The families that have a series now, for whoever tells them: control's own metrics, and the daemon's if it answered.
+/// The families that have a series now: control's own metrics, and the daemon's if it replied.
 #[must_use]
 pub fn families(node: &str, own: &OwnMetrics, status: Option<&NodeStatus>) -> Vec<MetricFamily> {
     let answered = flag(status.is_some());
@@ -79,7 +84,8 @@ pub fn families(node: &str, own: &OwnMetrics, status: Option<&NodeStatus>) -> Ve
     all
 }
 
-/// Every metric that can appear, in the order of [`render`] but for control's own, which stand by what they tell of.
+/// Every metric that can appear, in the order of [`render`]. Exception: control's own metrics are
+/// placed next to their subjects.
 #[must_use]
 pub fn sections() -> Vec<Section> {
     let section = |title, metrics| Section {

@@ -21,7 +21,7 @@ pub struct OwnMetrics {
     registry: Registry,
     /// Connections made to the daemon, the first one included.
     pub connects: IntCounter,
-    /// Status requests sent to the daemon. Fewer than scrapes if scrapes came together.
+    /// Status requests sent to the daemon. Fewer than scrapes if concurrent scrapes shared a reply.
     pub status_requests: IntCounter,
     /// Events that were missed: gaps in the daemon's count.
     pub events_missed: IntCounter,
@@ -38,7 +38,7 @@ pub struct OwnMetrics {
     resident_bytes: Gauge,
 }
 
-/// What showed that the daemon was lost.
+/// Evidence of the daemon's loss.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Evidence {
     /// Its process ended.
@@ -78,7 +78,7 @@ pub const EVENTS: [&str; 16] = [
     "port_opened",
 ];
 
-/// How control and the daemon came to agree, or did not.
+/// Outcomes of agreements between control and the daemon.
 const AGREEMENTS: [&str; 5] = ["adopted", "reloaded", "reinstated", "reopened", "refused"];
 
 impl OwnMetrics {
@@ -173,12 +173,13 @@ impl OwnMetrics {
         self.events.with_label_values(&[kind.name()]).inc();
     }
 
-    /// Counts that something was agreed on, or was not: one of `adopted`, `reloaded`, `reinstated`, `reopened`, `refused`.
+    /// Counts the outcome of an agreement: one of `adopted`, `reloaded`, `reinstated`, `reopened`,
+    /// `refused`.
     pub fn agreement(&self, how: &str) {
         self.agreements.with_label_values(&[how]).inc();
     }
 
-    /// Takes over what is agreed on.
+    /// Updates the metrics of the agreed configuration.
     pub fn agreed(&self, agreed: &Agreed) {
         let epoch = agreed.held.map_or(0, |held| held.epoch);
         self.agreed_epoch
@@ -186,7 +187,7 @@ impl OwnMetrics {
         self.agreed.set(i64::from(agreed.is_shared));
     }
 
-    /// Takes over with how many ports nobody tries any longer.
+    /// Sets the number of ports that are no longer tried.
     pub fn unhealed_ports(&self, count: usize) {
         self.unhealed_ports
             .set(i64::try_from(count).unwrap_or(i64::MAX));
@@ -209,7 +210,7 @@ impl OwnMetrics {
 
     /// The families as they are now.
     pub(super) fn families(&self) -> Vec<MetricFamily> {
-        // Where /proc cannot be read the last value stays; it is nothing to fail a scrape for.
+        // If /proc cannot be read, the last value stays. This must not fail a scrape.
         if let Some(bytes) = resident_bytes() {
             self.resident_bytes.set(bytes);
         }
@@ -228,12 +229,12 @@ impl OwnMetrics {
     }
 }
 
-/// What the library of metrics wants to be told of one.
+/// The options of one metric for the metrics library.
 fn opts(declared: &Declared) -> Opts {
     Opts::new(declared.family.name, declared.family.meaning)
 }
 
-/// Registers `metric`; a clone of it stays.
+/// Registers `metric` and returns a clone of it.
 fn kept<M: Collector + Clone + 'static>(
     registry: &Registry,
     metric: M,

@@ -5,31 +5,39 @@ use covalent_api::metrics::{Declared, Section};
 const HEAD: &str = "\
 # Metrics
 
-`covalent-control` serves these series at `http://127.0.0.1:9464/metrics` (`control.metrics_listen`) in the Prometheus text format. `make metrics`
-writes this page and the dashboard's queries from the declarations in `api/src/metrics` and `control/src/metrics`, and a test fails when one is not what the
-other says.
-The same families, labels and values are streamed over gRPC on `telemetry.sock` in `node.runtime_dir`: `covalent watch`, or any client of
+`covalent-control` serves these series at `http://127.0.0.1:9464/metrics` (`control.metrics_listen`)
+in the Prometheus text format. `make metrics` generates this page and the dashboard's queries from
+the declarations in `api/src/metrics` and `control/src/metrics`. A test fails when they differ.
+
+The same families, labels and values are streamed over gRPC on `telemetry.sock` in
+`node.runtime_dir`: use `covalent watch`, or any client of
 [the schema](../telemetry/proto/covalent/telemetry/v1/telemetry.proto).
 
-| file | what it is |
+| file | content |
 |---|---|
 | [`configs/prometheus.yml`](../configs/prometheus.yml) | a scrape example |
-| [`configs/alerts.yml`](../configs/alerts.yml) | alert rules, each with what to do; [`configs/alerts_test.yml`](../configs/alerts_test.yml) shows when they fire (`promtool test rules`) |
-| [`configs/grafana.json`](../configs/grafana.json) | a Grafana dashboard of all that stands here: import it, and choose the data source |
+| [`configs/alerts.yml`](../configs/alerts.yml) | alert rules, each with its remedy; \
+[`configs/alerts_test.yml`](../configs/alerts_test.yml) shows when they fire (`promtool test \
+rules`) |
+| [`configs/grafana.json`](../configs/grafana.json) | a Grafana dashboard of all series on this \
+page: import it, and choose the data source |
 
-`make install` puts them below `PREFIX/share/covalent`.
+`make install` installs them below `PREFIX/share/covalent`.
 
 ## The naming law
 
 ";
 
 const AFTER_LAW: &str = "
-A histogram `x` is shown as `x_bucket`, by `le`, `x_sum` and `x_count`. Pipes and regions carry the number of their session, so a new attachment makes
-new series. When the daemon neither writes nor answers, `covalent_up` is 0 and only the series of the control process remain.
+A histogram `x` is shown as `x_bucket`, by `le`, `x_sum` and `x_count`. Pipes and regions carry the
+number of their session, so a new attachment creates new series. When the daemon neither updates its
+counters nor answers, `covalent_up` is 0 and only the series of the control process remain.
 
-Control reads the daemon's series from its counters in shared memory ([counters.md](counters.md)), so a scrape asks no lane, and what it shows was written at most
-`dataplane.counters_ms` and a pace ago; of more than 64 pipes of a lane each pace brings 64. With `dataplane.counters_ms = 0`, or where control may not read
-them, each scrape asks the daemon for its status, which has room for some hundred pipes.
+Control reads the daemon's series from its counters in shared memory ([counters.md](counters.md)),
+so a scrape sends no request to a lane. The values are at most `dataplane.counters_ms` and one tick
+old. If a lane has more than 64 pipes, each tick updates 64 of them. With
+`dataplane.counters_ms = 0`, or where control may not read the counters, each scrape requests the
+daemon's status, which has room for some hundred pipes.
 ";
 
 /// The page.
@@ -47,7 +55,8 @@ fn section(section: &Section) -> String {
     };
     let rows = section.metrics.iter().map(row).collect::<String>();
     format!(
-        "\n## {}\n\n{words}| series | type | labels | unit | meaning | when to worry |\n|---|---|---|---|---|---|\n{rows}",
+        "\n## {}\n\n{words}| series | type | labels | unit | meaning | when to worry \
+         |\n|---|---|---|---|---|---|\n{rows}",
         section.title
     )
 }

@@ -14,7 +14,7 @@ pub(super) fn of_kind<T>(
     node: &str,
     objects: &[T],
 ) -> impl Iterator<Item = MetricFamily> {
-    let labelled: Vec<(&T, Vec<LabelPair>)> = objects
+    let labeled: Vec<(&T, Vec<LabelPair>)> = objects
         .iter()
         .map(|object| {
             let mut labels = vec![pair("node", node)];
@@ -23,8 +23,8 @@ pub(super) fn of_kind<T>(
         })
         .collect();
     kind.series.iter().map(move |series| {
-        let mut all = Vec::with_capacity(labelled.len());
-        for (object, labels) in &labelled {
+        let mut all = Vec::with_capacity(labeled.len());
+        for (object, labels) in &labeled {
             samples(series, object, labels, &mut all);
         }
         family(&series.family, series.kind(), all)
@@ -47,13 +47,13 @@ fn samples<T>(series: &Series<T>, object: &T, labels: &[LabelPair], all: &mut Ve
                 labels.extend(pairs(names, values));
                 Some(gauge(labels, 1.0))
             }
-            Sample::RoundTrips(told) => Some(histogram(under(None), told)),
+            Sample::RoundTrips(round_trips) => Some(histogram(under(None), round_trips)),
         });
     });
 }
 
-fn histogram(labels: Vec<LabelPair>, told: &RoundTrips) -> Metric {
-    let buckets = ROUND_TRIP_BOUNDS_NS.iter().zip(&told.within);
+fn histogram(labels: Vec<LabelPair>, round_trips: &RoundTrips) -> Metric {
+    let buckets = ROUND_TRIP_BOUNDS_NS.iter().zip(&round_trips.within);
     let buckets = buckets.map(|(&bound, &within)| {
         let mut bucket = Bucket::default();
         bucket.set_upper_bound(seconds(bound));
@@ -62,8 +62,8 @@ fn histogram(labels: Vec<LabelPair>, told: &RoundTrips) -> Metric {
     });
     let mut histogram = Histogram::default();
     histogram.set_bucket(buckets.collect());
-    histogram.set_sample_count(told.count);
-    histogram.set_sample_sum(seconds(told.sum_ns));
+    histogram.set_sample_count(round_trips.count);
+    histogram.set_sample_sum(seconds(round_trips.sum_ns));
     let mut metric = Metric::from_label(labels);
     metric.set_histogram(histogram);
     metric

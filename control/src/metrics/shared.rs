@@ -1,7 +1,7 @@
 //! `/metrics` from the counters in shared memory.
 //!
-//! A status keeps a few hundred pipes and asks every lane; the file has all of them, and nobody is asked. The names and words are in the file, from the same
-//! declarations.
+//! A status holds only a few hundred pipes and queries every lane. The file holds all pipes and
+//! needs no query. It also contains the names and help texts, from the same declarations.
 
 use std::fmt::Write;
 

@@ -1,4 +1,5 @@
-//! What control agrees on with a daemon that the test plays: adopted, reloaded, resolved, reinstated; and what is refused before anybody is asked.
+//! Tests the agreement of control with a daemon played by the test: adopted, reloaded, resolved,
+//! reinstated, and refused before the daemon is queried.
 
 use std::{
     fs::{self, Permissions},
@@ -25,7 +26,7 @@ use tempfile::TempDir;
 use tokio::sync::oneshot;
 
 use crate::{
-    client::{PCAP_PORT, ask, config, get},
+    client::{PCAP_PORT, config, get, send_request},
     fake::{PATIENCE, Session, listen, welcome},
     grpc,
 };
@@ -53,7 +54,7 @@ impl Running {
     fn begin(&mut self) {
         let config = config(self.directory.path(), PCAP_PORT);
         let file = self.file();
-        let (tell, told) = std::sync::mpsc::channel();
+        let (announce, reported) = std::sync::mpsc::channel();
         let (stop, stopped) = oneshot::channel();
         self.stop = Some(stop);
         self.thread = Some(thread::spawn(move || {
@@ -64,12 +65,12 @@ impl Running {
             runtime.block_on(async move {
                 let started = Control::start_from(&config, Some(&file)).await;
                 let control = started.expect("starts");
-                tell.send(()).expect("the test waits");
+                announce.send(()).expect("the test waits");
                 let stop = async { drop(stopped.await) };
                 control.run(stop).await.expect("serves");
             });
         }));
-        told.recv_timeout(PATIENCE).expect("control starts");
+        reported.recv_timeout(PATIENCE).expect("control starts");
     }
 
     fn end(&mut self) {
@@ -84,7 +85,7 @@ impl Running {
         self.directory.path().join("node.toml")
     }
 
-    /// The file says what control was started with, and `more`.
+    /// Writes the file: the configuration at control's start, and `more`.
     fn write(&self, more: &str) {
         fs::write(self.file(), self.text(more)).expect("written");
     }
@@ -106,11 +107,11 @@ impl Running {
     /// Has the file reloaded, elsewhere.
     fn reload(&self) -> thread::JoinHandle<ControlReply> {
         let socket = self.socket();
-        thread::spawn(move || ask(&socket, &ControlRequest::Reload))
+        thread::spawn(move || send_request(&socket, &ControlRequest::Reload))
     }
 
     fn refused(&self) -> Vec<String> {
-        match ask(&self.socket(), &ControlRequest::Reload) {
+        match send_request(&self.socket(), &ControlRequest::Reload) {
             ControlReply::NotReloaded { problems } => problems,
             other => panic!("{other:?}"),
         }
@@ -130,7 +131,7 @@ pub fn wait_for(socket: &Path, held: HeldBrief) {
         is_shared: true,
     };
     loop {
-        let reply = ask(socket, &ControlRequest::Agreed);
+        let reply = send_request(socket, &ControlRequest::Agreed);
         if reply == wanted {
             return;
         }
@@ -153,7 +154,8 @@ pub fn held(incarnation: u64, epoch: u64, text: &str) -> HeldBrief {
     }
 }
 
-/// The daemon that the test plays: the connection that follows its events, and the one for agreements.
+/// The daemon played by the test: the connection that follows its events, and the one for
+/// agreements.
 pub struct Played {
     pub follows: Session,
     pub talk: Session,
@@ -164,30 +166,30 @@ impl Played {
         let follows = Session::greeted(listener);
         Self {
             follows,
-            talk: Self::greet_again(listener),
+            talk: Self::greet_second(listener),
         }
     }
 
-    fn greet_again(listener: &Listener) -> Session {
+    fn greet_second(listener: &Listener) -> Session {
         let talk = Session::accept(listener);
         assert!(matches!(talk.next(), Some(Request::Hello { .. })));
-        talk.say(&welcome(API_VERSION));
+        talk.send_reply(&welcome(API_VERSION));
         talk
     }
 
-    /// Control asks what is held, and is told.
-    pub fn tell(talk: &Session, held: HeldBrief) {
+    /// Answers control's query for the held configuration.
+    pub fn announce(talk: &Session, held: HeldBrief) {
         assert_eq!(talk.next(), Some(Request::Agreement));
-        talk.say(&Reply::Agreement { held });
+        talk.send_reply(&Reply::Agreement { held });
     }
 
-    /// Control wants the text of what is held, and gets it in pieces.
-    pub fn tell_text(talk: &Session, held: HeldBrief, text: &str) {
+    /// Answers control's request for the text of the held configuration, in pieces.
+    pub fn announce_text(talk: &Session, held: HeldBrief, text: &str) {
         let half = text.len() / 2;
         for (from, to) in [(0, half), (half, text.len())] {
             let from_bytes = from as u64;
             assert_eq!(talk.next(), Some(Request::AgreedText { from_bytes }));
-            talk.say(&Reply::AgreedText {
+            talk.send_reply(&Reply::AgreedText {
                 held,
                 text: text[from..to].to_owned(),
                 next_bytes: (to < text.len()).then_some(to as u64),
@@ -195,15 +197,16 @@ impl Played {
         }
     }
 
-    /// The text that control offers, and under which epoch, believing what.
-    pub fn hear_offer(talk: &Session) -> (String, u64, HeldBrief) {
+    /// Receives control's offer: the text, the epoch, and the configuration that control believes
+    /// to be in force.
+    pub fn receive_proposal(talk: &Session) -> (String, u64, HeldBrief) {
         let mut draft = String::new();
         loop {
             match talk.next() {
                 Some(Request::Draft { from_bytes, text }) => {
                     assert_eq!(from_bytes, draft.len() as u64);
                     draft += &text;
-                    talk.say(&Reply::Done);
+                    talk.send_reply(&Reply::Done);
                 }
                 Some(Request::Offer {
                     epoch,
@@ -235,15 +238,15 @@ pub fn verdict(
     }))
 }
 
-/// Control and the played daemon hold `text` under `epoch` of life 1.
+/// Control and the played daemon hold `text` under `epoch` of incarnation 1.
 fn agreed(text: &str, epoch: u64) -> (Running, Listener, Played, HeldBrief) {
     let running = Running::start();
     let text = running.text(text);
     let listener = running.listen();
     let played = Played::greet(&listener);
     let held = held(1, epoch, &text);
-    Played::tell(&played.talk, held);
-    Played::tell_text(&played.talk, held, &text);
+    Played::announce(&played.talk, held);
+    Played::announce_text(&played.talk, held, &text);
     running.wait_for(held);
     (running, listener, played, held)
 }
@@ -252,29 +255,29 @@ const EDIT: &str = "[dataplane]\nspin_us = 77\n";
 const OTHER: &str = "[dataplane]\nspin_us = 33\n";
 
 #[test]
-fn a_control_that_starts_adopts_what_the_dataplane_holds() {
-    // Not what the file says.
+fn a_starting_control_adopts_the_dataplanes_configuration() {
+    // Differs from the file.
     let (mut running, listener, played, held) = agreed(OTHER, 7);
     running.end();
     drop(played);
-    // Killed and started again, it asks again.
+    // After a kill and a restart, control queries again.
     running.begin();
     let played = Played::greet(&listener);
-    Played::tell(&played.talk, held);
-    Played::tell_text(&played.talk, held, &running.text(OTHER));
+    Played::announce(&played.talk, held);
+    Played::announce_text(&played.talk, held, &running.text(OTHER));
     running.wait_for(held);
 }
 
 #[test]
-fn an_edited_file_is_offered_whole_and_told_when_it_is_in_force() {
+fn an_edited_file_is_proposed_whole_and_reported_when_in_force() {
     let (running, _listener, played, before) = agreed("", 7);
     running.write(EDIT);
     let reload = running.reload();
-    let (text, epoch, believes) = Played::hear_offer(&played.talk);
+    let (text, epoch, believes) = Played::receive_proposal(&played.talk);
     assert_eq!(text, running.text(EDIT));
     assert_eq!((epoch, believes), (8, before));
     let after = held(1, 8, &text);
-    played.talk.say(&verdict(after, None, Vec::new()));
+    played.talk.send_reply(&verdict(after, None, Vec::new()));
     let reply = reload.join().expect("an answer");
     let ControlReply::Reloaded {
         epoch: 8,
@@ -293,8 +296,8 @@ fn an_edited_file_is_offered_whole_and_told_when_it_is_in_force() {
     );
     assert_eq!(changed[0].effect, Effect::Live);
     running.wait_for(after);
-    // Nobody is asked for what is in force.
-    let reply = ask(&running.socket(), &ControlRequest::Reload);
+    // No request is sent for a configuration in force.
+    let reply = send_request(&running.socket(), &ControlRequest::Reload);
     let nothing = ControlReply::Reloaded {
         epoch: 8,
         changed: Vec::new(),
@@ -305,7 +308,7 @@ fn an_edited_file_is_offered_whole_and_told_when_it_is_in_force() {
 }
 
 #[test]
-fn a_bad_file_names_line_and_key_and_nobody_is_asked() {
+fn a_bad_file_names_line_and_key_and_sends_no_request() {
     let (running, _listener, played, before) = agreed("", 7);
     fs::write(running.file(), "[node]\nname = \"a\"\n[link]\nslots = 0\n").expect("written");
     let problems = running.refused();
@@ -323,7 +326,7 @@ fn a_bad_file_names_line_and_key_and_nobody_is_asked() {
 }
 
 #[test]
-fn an_objection_is_told_with_its_line() {
+fn an_objection_is_reported_with_its_line() {
     let (running, _listener, played, before) = agreed("", 7);
     fs::write(
         running.file(),
@@ -331,13 +334,13 @@ fn an_objection_is_told_with_its_line() {
     )
     .expect("written");
     let reload = running.reload();
-    Played::hear_offer(&played.talk);
+    Played::receive_proposal(&played.talk);
     let objection = Objection {
         key: "link.slots".to_owned(),
         message: "is read at start".to_owned(),
     };
     let refused = verdict(before, Some(RefusalBrief::Unready), vec![objection]);
-    played.talk.say(&refused);
+    played.talk.send_reply(&refused);
     let reply = reload.join().expect("an answer");
     let ControlReply::NotReloaded { problems } = reply else {
         panic!("{reply:?}");
@@ -355,19 +358,19 @@ fn an_objection_is_told_with_its_line() {
 }
 
 #[test]
-fn a_dataplane_that_died_gets_back_what_was_agreed() {
+fn a_restarted_dataplane_gets_the_agreed_configuration_back() {
     let (running, listener, played, _) = agreed(OTHER, 7);
     drop(played);
     let played = Played::greet(&listener);
     let now = held(2, 0, &running.text(""));
-    Played::tell(&played.talk, now);
-    let (text, epoch, believes) = Played::hear_offer(&played.talk);
+    Played::announce(&played.talk, now);
+    let (text, epoch, believes) = Played::receive_proposal(&played.talk);
     assert_eq!(
         (text.as_str(), epoch, believes),
         (running.text(OTHER).as_str(), 8, now)
     );
     let after = held(2, 8, &text);
-    played.talk.say(&verdict(after, None, Vec::new()));
+    played.talk.send_reply(&verdict(after, None, Vec::new()));
     running.wait_for(after);
 }
 
@@ -378,28 +381,28 @@ fn a_dataplane_that_took_leave_is_believed() {
     drop(played);
     let played = Played::greet(&listener);
     let now = held(2, 0, &running.text(""));
-    Played::tell(&played.talk, now);
-    Played::tell_text(&played.talk, now, &running.text(""));
+    Played::announce(&played.talk, now);
+    Played::announce_text(&played.talk, now, &running.text(""));
     running.wait_for(now);
     assert!(played.talk.is_quiet());
 }
 
 #[test]
-fn a_reload_whose_connection_breaks_is_resolved_by_asking() {
+fn a_reload_whose_connection_breaks_is_resolved_by_a_query() {
     for taken in [true, false] {
         let (running, listener, played, before) = agreed("", 7);
         running.write(EDIT);
         let reload = running.reload();
-        let (text, epoch, _) = Played::hear_offer(&played.talk);
-        // The daemon lives on: only this connection goes.
+        let (text, epoch, _) = Played::receive_proposal(&played.talk);
+        // The daemon keeps running: only this connection closes.
         let Played {
             follows: _follows,
             talk,
         } = played;
         drop(talk);
-        let talk = Played::greet_again(&listener);
+        let talk = Played::greet_second(&listener);
         let now = if taken { held(1, epoch, &text) } else { before };
-        Played::tell(&talk, now);
+        Played::announce(&talk, now);
         let reply = reload.join().expect("an answer");
         match reply {
             ControlReply::Reloaded { epoch: 8, .. } => assert!(taken),
@@ -426,17 +429,17 @@ fn pages_move_when_the_file_is_in_force_and_not_before() {
     fs::write(running.file(), &moved).expect("written");
     let problems = running.refused();
     assert!(
-        problems[0].contains("`control.metrics_listen`") && problems[0].contains("is taken"),
+        problems[0].contains("`control.metrics_listen`") && problems[0].contains("is in use"),
         "{problems:?}"
     );
     assert!(played.talk.is_quiet());
     running.wait_for(before);
     drop(taken);
     let reload = running.reload();
-    let (text, ..) = Played::hear_offer(&played.talk);
+    let (text, ..) = Played::receive_proposal(&played.talk);
     assert_eq!(text, moved);
     let after = held(1, 8, &text);
-    played.talk.say(&verdict(after, None, Vec::new()));
+    played.talk.send_reply(&verdict(after, None, Vec::new()));
     let reply = reload.join().expect("an answer");
     assert!(matches!(reply, ControlReply::Reloaded { .. }), "{reply:?}");
     let (code, body) = get(address, "/metrics");
@@ -464,21 +467,21 @@ fn telemetry_gets_an_address_by_a_reload_and_loses_it_by_another() {
     fs::write(running.file(), &with).expect("written");
     let problems = running.refused();
     assert!(
-        problems[0].contains("`control.grpc_listen`") && problems[0].contains("is taken"),
+        problems[0].contains("`control.grpc_listen`") && problems[0].contains("is in use"),
         "{problems:?}"
     );
     drop(taken);
     for (text, epoch, is_served) in [(with, 8, true), (without, 9, false)] {
         fs::write(running.file(), &text).expect("written");
         let reload = running.reload();
-        let (offered, ..) = Played::hear_offer(&played.talk);
+        let (offered, ..) = Played::receive_proposal(&played.talk);
         assert_eq!(offered, text);
         played
             .talk
-            .say(&verdict(held(1, epoch, &text), None, Vec::new()));
+            .send_reply(&verdict(held(1, epoch, &text), None, Vec::new()));
         let reply = reload.join().expect("an answer");
         assert!(matches!(reply, ControlReply::Reloaded { .. }), "{reply:?}");
-        // It is told to who serves, which then does so.
+        // The server receives the change and then applies it.
         let deadline = Instant::now() + PATIENCE;
         while grpc::is_served(&place) != is_served {
             assert!(
@@ -499,13 +502,16 @@ fn without_a_dataplane_nothing_is_reloaded() {
         agreed: None,
         is_shared: false,
     };
-    assert_eq!(ask(&running.socket(), &ControlRequest::Agreed), expected);
+    assert_eq!(
+        send_request(&running.socket(), &ControlRequest::Agreed),
+        expected
+    );
 }
 
 #[test]
-fn a_user_that_is_nobody_may_not_reload() {
+fn an_unprivileged_user_may_not_reload() {
     if !nix::unistd::geteuid().is_root() {
-        eprintln!("skipped: root is needed to be somebody else");
+        eprintln!("skipped: root is needed to act as another user");
         return;
     }
     let running = Running::start();
@@ -513,12 +519,14 @@ fn a_user_that_is_nobody_may_not_reload() {
     fs::set_permissions(running.directory.path(), open).expect("ours");
     let socket = running.socket();
     let reply = thread::spawn(move || {
-        const NOBODY: u32 = 65_534;
-        // SAFETY: without the C library's wrapper this changes the calling thread alone, which ends here.
-        let changed =
-            unsafe { nix::libc::syscall(nix::libc::SYS_setresuid, u32::MAX, NOBODY, u32::MAX) };
+        const UNPRIVILEGED: u32 = 65_534;
+        // SAFETY: without the C library's wrapper this changes only the calling thread, which ends
+        // here.
+        let changed = unsafe {
+            nix::libc::syscall(nix::libc::SYS_setresuid, u32::MAX, UNPRIVILEGED, u32::MAX)
+        };
         assert_eq!(changed, 0);
-        ask(&socket, &ControlRequest::Reload)
+        send_request(&socket, &ControlRequest::Reload)
     });
     let reply = reply.join().expect("an answer");
     let ControlReply::Refused { reason } = reply else {

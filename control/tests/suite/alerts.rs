@@ -1,4 +1,5 @@
-//! The shipped alert rules: they speak of declared metrics, each has a case in which it fires, and Prometheus agrees with the cases.
+//! Tests the shipped alert rules: they use only declared metrics, each has a case in which it
+//! fires, and Prometheus agrees with the cases.
 
 use std::collections::BTreeSet;
 
@@ -12,7 +13,8 @@ struct Rule {
     text: String,
 }
 
-/// The rules, read line by line: each begins with `- alert:`, and what is folded goes on until the next key.
+/// Reads the rules line by line: each begins with `- alert:`, and a folded value continues until
+/// the next key.
 fn rules() -> Vec<Rule> {
     let file = page::committed("configs/alerts.yml");
     let rules: Vec<Rule> = file
@@ -38,7 +40,7 @@ fn rules() -> Vec<Rule> {
 }
 
 #[test]
-fn every_rule_speaks_of_declared_metrics() {
+fn every_rule_uses_declared_metrics() {
     let declared = page::declared();
     for Rule { name, expr, .. } in rules() {
         if let Err(problem) = promql::metrics(&expr, &declared) {
@@ -48,7 +50,7 @@ fn every_rule_speaks_of_declared_metrics() {
 }
 
 #[test]
-fn every_rule_says_how_bad_it_is_and_what_to_do_and_has_a_case_in_which_it_fires() {
+fn every_rule_has_a_severity_a_cure_and_a_firing_case() {
     let cases = page::committed("configs/alerts_test.yml");
     let mut names = BTreeSet::new();
     for Rule { name, text, .. } in rules() {
@@ -64,7 +66,7 @@ fn every_rule_says_how_bad_it_is_and_what_to_do_and_has_a_case_in_which_it_fires
 }
 
 #[test]
-fn prometheus_has_each_rule_fire_when_its_case_says() {
+fn each_rule_fires_in_prometheus_as_its_case_expects() {
     let Some(promtool) = promtool::find() else {
         return;
     };

@@ -46,7 +46,7 @@ impl Browser {
                 let (_, port) = line.split_once("started successfully on port ")?;
                 port.trim_end_matches('.').parse::<u16>().ok()
             })
-            .expect("the driver says its port");
+            .expect("the driver prints its port");
         let agent = Agent::config_builder()
             .timeout_global(Some(PATIENCE))
             .http_status_as_error(false)
@@ -60,7 +60,15 @@ impl Browser {
             _profile: profile,
         };
         let directory = format!("--user-data-dir={}", browser._profile.path().display());
-        let options = json!({ "args": ["--headless=new", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", directory] });
+        let options = json!({
+            "args": [
+                "--headless=new",
+                "--no-sandbox",
+                "--disable-gpu",
+                "--hide-scrollbars",
+                directory,
+            ],
+        });
         let wanted =
             json!({ "capabilities": { "alwaysMatch": { "goog:chromeOptions": options } } });
         let begun = browser.post("", &wanted);
@@ -76,7 +84,7 @@ impl Browser {
         self.post("/url", &json!({ "url": url }));
     }
 
-    /// What a script of the page returns.
+    /// Returns the result of a script in the page.
     pub fn script(&self, script: &str) -> Value {
         self.post("/execute/sync", &json!({ "script": script, "args": [] }))
     }
@@ -89,7 +97,7 @@ impl Browser {
     /// A picture of the window, as PNG.
     pub fn picture(&self) -> Vec<u8> {
         let url = format!("{}/screenshot", self.session);
-        let picture = told(self.agent.get(&url).call(), "/screenshot");
+        let picture = parse_answer(self.agent.get(&url).call(), "/screenshot");
         let picture = picture.as_str().expect("a picture");
         BASE64_STANDARD.decode(picture).expect("base64")
     }
@@ -97,12 +105,12 @@ impl Browser {
     fn post(&self, path: &str, body: &Value) -> Value {
         let url = format!("{}{path}", self.session);
         let request = self.agent.post(&url).content_type("application/json");
-        told(request.send(body.to_string()), path)
+        parse_answer(request.send(body.to_string()), path)
     }
 }
 
-/// What the driver answered to a request for `path`.
-fn told(answer: Result<Response<Body>, ureq::Error>, path: &str) -> Value {
+/// The driver's reply to a request for `path`.
+fn parse_answer(answer: Result<Response<Body>, ureq::Error>, path: &str) -> Value {
     let mut answer = answer.expect("the driver answers");
     let body = answer.body_mut().with_config().limit(ANSWER_BYTES_MAX);
     let text = body.read_to_string().expect("text");

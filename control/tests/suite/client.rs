@@ -1,4 +1,4 @@
-//! What a test says to control: a configuration, an HTTP request, a question on its socket.
+//! Inputs of a test to control: a configuration, an HTTP request, a request on its socket.
 
 use std::{
     io::{Read, Write},
@@ -55,14 +55,15 @@ pub fn get_as(address: SocketAddr, path: &str, host: &str) -> (u16, String) {
 }
 
 /// One question on control's socket.
-pub fn ask(socket: &Path, request: &ControlRequest) -> ControlReply {
+pub fn send_request(socket: &Path, request: &ControlRequest) -> ControlReply {
     let connection = Connection::connect(socket).expect("control listens");
-    ask_bytes(&connection, &datagram::encode(request).expect("fits"))
+    send_request_bytes(&connection, &datagram::encode(request).expect("fits"))
 }
 
-/// One datagram on an open connection, whatever it says.
-pub fn ask_bytes(connection: &Connection, bytes: &[u8]) -> ControlReply {
-    // Who is refused at once may find its connection closed already, with the answer in it.
+/// Sends any bytes as one datagram on an open connection.
+pub fn send_request_bytes(connection: &Connection, bytes: &[u8]) -> ControlReply {
+    // A client that is refused at once may find its connection already closed, with the reply in
+    // it.
     match connection.send(bytes, &[]) {
         Ok(()) | Err(SeqpacketError::Closed) => {}
         Err(problem) => panic!("sent: {problem}"),

@@ -1,4 +1,5 @@
-//! The dashboard: every query in it speaks of what is declared, every metric is in it, and Prometheus can read it.
+//! Tests the dashboard: every query uses only declared metrics, every metric is in it, and
+//! Prometheus can parse it.
 
 use std::collections::BTreeSet;
 
@@ -31,7 +32,7 @@ fn collect(value: &Value, into: &mut Vec<String>) {
 }
 
 #[test]
-fn every_query_speaks_of_declared_metrics_and_no_metric_is_left_out() {
+fn every_query_uses_declared_metrics_and_no_metric_is_left_out() {
     let declared = page::declared();
     let mut shown = BTreeSet::new();
     for query in queries() {
@@ -44,7 +45,7 @@ fn every_query_speaks_of_declared_metrics_and_no_metric_is_left_out() {
 }
 
 #[test]
-fn panels_have_numbers_of_their_own_and_lie_beside_each_other() {
+fn panels_have_unique_numbers_and_do_not_overlap() {
     let whole: Value =
         serde_json::from_str(&page::committed("configs/grafana.json")).expect("JSON");
     let rows = whole["panels"].as_array().expect("panels");

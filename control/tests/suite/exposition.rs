@@ -1,9 +1,10 @@
-//! A strict reader of the Prometheus text format 0.0.4, stricter than Prometheus itself: each family has HELP and TYPE once,
-//! before its samples, which stand together; no sample comes twice; every value is a number.
+//! A strict reader of the Prometheus text format 0.0.4, stricter than Prometheus itself. Each
+//! family has HELP and TYPE once, before its contiguous samples. No sample occurs twice. Every
+//! value is a number.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What was read.
+/// The parsed text.
 #[derive(Debug, Default)]
 pub struct Exposition {
     /// By name.
@@ -139,7 +140,7 @@ fn sample(line: &str) -> Option<Sample> {
     })
 }
 
-/// The text up to the closing quote, and what follows it.
+/// The text up to the closing quote, and the rest after it.
 fn quoted(text: &str) -> Option<(String, &str)> {
     let mut value = String::new();
     let mut characters = text.char_indices();

@@ -1,4 +1,4 @@
-//! A daemon that a test plays: a seqpacket socket, a greeting, and whatever the test wants to be said.
+//! A daemon played by a test: a seqpacket socket, a greeting, and the messages that the test sends.
 
 use std::{
     os::fd::{AsFd, OwnedFd},
@@ -18,12 +18,12 @@ use covalent_pipe::seqpacket::{Connection, Listener, SeqpacketError};
 /// No test waits longer for anything.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
-/// The identity that the fake daemon tells.
+/// The GUID that the fake daemon reports.
 pub fn guid() -> Guid {
     Guid::new(0x0123_4567_89ab_cdef).expect("not zero")
 }
 
-/// One connection of control, from the daemon's side. Blocking: it lives on a thread of its own.
+/// One connection of control, from the daemon's side. Blocking: it runs on a thread of its own.
 pub struct Session {
     connection: Connection,
 }
@@ -45,9 +45,9 @@ impl Session {
                 ..
             })
         ));
-        session.say(&welcome(API_VERSION));
+        session.send_reply(&welcome(API_VERSION));
         assert_eq!(session.next(), Some(Request::Subscribe));
-        session.say(&Reply::Done);
+        session.send_reply(&Reply::Done);
         session
     }
 
@@ -55,7 +55,7 @@ impl Session {
     pub fn next(&self) -> Option<Request> {
         assert!(
             self.connection.wait(Some(PATIENCE)).expect("a socket"),
-            "control says nothing"
+            "control sends nothing"
         );
         let mut buffer = vec![0; MAX_DATAGRAM_BYTES];
         match self.connection.recv(&mut buffer) {
@@ -65,7 +65,7 @@ impl Session {
         }
     }
 
-    /// Whether control says nothing for a while.
+    /// Whether control sends nothing for a while.
     pub fn is_quiet(&self) -> bool {
         !self
             .connection
@@ -81,29 +81,30 @@ impl Session {
             .expect("a descriptor")
     }
 
-    pub fn say(&self, reply: &Reply) {
+    pub fn send_reply(&self, reply: &Reply) {
         let bytes = datagram::encode(reply).expect("fits");
         self.connection.send(&bytes, &[]).expect("control listens");
     }
 
-    pub fn say_bytes(&self, bytes: &[u8]) {
+    pub fn send_bytes(&self, bytes: &[u8]) {
         self.connection.send(bytes, &[]).expect("control listens");
     }
 
     pub fn event(&self, sequence: u64, kind: EventKind) {
-        self.say(&Reply::Event(Event {
+        self.send_reply(&Reply::Event(Event {
             sequence,
             realtime_ns: sequence,
             kind,
         }));
     }
 
-    /// Answers every request for the status with `status` until control leaves. Returns how many there were.
+    /// Answers every status request with `status` until control disconnects. Returns the number of
+    /// requests.
     pub fn answer(&self, status: &NodeStatus) -> u64 {
         let mut answered = 0;
         while let Some(request) = self.next() {
             assert_eq!(request, Request::Status);
-            self.say(&Reply::Status(Box::new(status.clone())));
+            self.send_reply(&Reply::Status(Box::new(status.clone())));
             answered += 1;
         }
         answered

@@ -1,4 +1,5 @@
-//! Telemetry over gRPC: the same as `/metrics`, in time, and nobody who reads slowly holds anybody up.
+//! Tests telemetry over gRPC: it equals `/metrics`, it arrives in time, and a slow reader delays no
+//! other client.
 
 use std::{
     collections::BTreeMap,
@@ -41,7 +42,7 @@ use crate::{
 /// The smallest window that HTTP/2 begins with.
 const WINDOW_BYTES: u32 = 65_535;
 
-/// A client with a thread of its own, whose waits end.
+/// A client with a thread of its own, whose waits time out.
 pub struct Client {
     runtime: Runtime,
     telemetry: TelemetryClient<Channel>,
@@ -99,7 +100,7 @@ impl Client {
     }
 }
 
-/// Whether somebody serves telemetry there.
+/// Whether telemetry is served there.
 pub fn is_served(place: &str) -> bool {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -130,7 +131,8 @@ pub fn quick(filter: Filter, changes_only: bool) -> WatchRequest {
     }
 }
 
-/// A daemon that answers every request for the status with what `status` makes of its number, until control leaves.
+/// A daemon that answers each status request with the result of `status` for its number, until
+/// control disconnects.
 pub fn play(
     running: &Running,
     status: impl Fn(u64) -> NodeStatus + Send + 'static,
@@ -140,7 +142,7 @@ pub fn play(
         let session = Session::greeted(&listener);
         let mut answered = 0;
         while session.next().is_some() {
-            session.say(&Reply::Status(Box::new(status(answered))));
+            session.send_reply(&Reply::Status(Box::new(status(answered))));
             answered += 1;
         }
     });
@@ -157,7 +159,7 @@ fn exposed(families: &[Family]) -> BTreeMap<(String, BTreeMap<String, String>), 
                 let mut labels = series.labels.clone();
                 labels.extend(bound.map(|bound| ("le".to_owned(), bound)));
                 let name = format!("{}{suffix}", family.name);
-                assert_eq!(all.insert((name, labels), value), None, "told twice");
+                assert_eq!(all.insert((name, labels), value), None, "reported twice");
             };
             match series.value.as_ref().expect("a value") {
                 Value::Number(number) => add("", None, *number),
@@ -177,7 +179,7 @@ fn exposed(families: &[Family]) -> BTreeMap<(String, BTreeMap<String, String>), 
 }
 
 #[test]
-fn a_sample_has_every_series_of_metrics_and_no_other() {
+fn a_sample_has_exactly_the_series_of_the_metrics_page() {
     let running = Running::start();
     let daemon = play(&running, |_| fixture::status());
     let client = Client::of(&running);
@@ -185,7 +187,7 @@ fn a_sample_has_every_series_of_metrics_and_no_other() {
     let page = running.scrape();
     assert!(sample.daemon_answers && sample.daemon_problem.is_empty());
     assert_eq!((sample.number, sample.node.as_str()), (1, "node-a"));
-    let told = exposed(&sample.families);
+    let reported = exposed(&sample.families);
     let page: BTreeMap<_, _> = page
         .samples
         .into_iter()
@@ -195,19 +197,19 @@ fn a_sample_has_every_series_of_metrics_and_no_other() {
     let names = |all: &BTreeMap<(String, BTreeMap<String, String>), f64>| {
         all.keys().cloned().collect::<Vec<_>>()
     };
-    assert_eq!(names(&told), names(&page));
+    assert_eq!(names(&reported), names(&page));
     for ((name, labels), value) in &page {
-        // Control itself goes on between the two.
+        // Control's own metrics change between the two.
         if !name.starts_with("covalent_control_") {
             assert_eq!(
-                told.get(&(name.clone(), labels.clone())),
+                reported.get(&(name.clone(), labels.clone())),
                 Some(value),
                 "{name} {labels:?}"
             );
         }
     }
 
-    // What can appear is what is declared, in words and kinds.
+    // The metrics that can appear are exactly the declared ones, in name and kind.
     let description = client
         .wait(client.telemetry.clone().describe(DescribeRequest {}))
         .expect("a description")
@@ -217,14 +219,16 @@ fn a_sample_has_every_series_of_metrics_and_no_other() {
         .flat_map(|section| section.metrics)
         .collect();
     assert_eq!(description.metrics.len(), declared.len());
-    for (told, declared) in description.metrics.iter().zip(&declared) {
-        assert_eq!(told.name, declared.family.name);
+    for (reported, declared) in description.metrics.iter().zip(&declared) {
+        assert_eq!(reported.name, declared.family.name);
         assert_eq!(
-            told.kind().as_str_name(),
+            reported.kind().as_str_name(),
             format!("KIND_{}", declared.kind.as_str().to_uppercase())
         );
-        assert_eq!(told.labels, *declared.labels);
-        assert!(!told.unit.is_empty() && !told.meaning.is_empty() && !told.worry.is_empty());
+        assert_eq!(reported.labels, *declared.labels);
+        assert!(
+            !reported.unit.is_empty() && !reported.meaning.is_empty() && !reported.worry.is_empty()
+        );
     }
     for family in &sample.families {
         let of = description.metrics.iter().find(|it| it.name == family.name);
@@ -252,13 +256,13 @@ fn a_filter_chooses_families_and_objects() {
             assert_eq!(series.labels["port"], "p1");
         }
     }
-    for (filter, told) in [
+    for (filter, reported) in [
         (of_families(&["covalent_prot"]), "`covalent_prot`"),
         (of_families(&[""; 65]), "65 families"),
     ] {
         let refused = client.get(filter).expect_err("it means nothing");
         assert_eq!(refused.code(), Code::InvalidArgument);
-        assert!(refused.message().contains(told), "{refused}");
+        assert!(refused.message().contains(reported), "{refused}");
     }
     for interval_ms in [1, 99, 3_600_001] {
         let request = WatchRequest {
@@ -282,7 +286,7 @@ fn a_filter_chooses_families_and_objects() {
 }
 
 #[test]
-fn who_wants_changes_alone_gets_what_changed_and_what_is_gone() {
+fn a_watch_of_changes_gets_changed_and_removed_series() {
     let running = Running::start();
     let daemon = play(&running, |answered| {
         let mut status = fixture::status();
@@ -314,17 +318,17 @@ fn who_wants_changes_alone_gets_what_changed_and_what_is_gone() {
             break;
         }
     }
-    assert!(gone.len() > 10, "the pipe is gone: {gone:?}");
+    assert!(gone.len() > 10, "the pipe's series vanished: {gone:?}");
     assert!(gone.iter().all(|it| it.name.starts_with("covalent_pipe_")));
     drop((stream, client, running));
     daemon.join().expect("it played its part");
 }
 
 #[test]
-fn a_reader_that_stands_still_holds_nobody_up_and_is_told_what_it_missed() {
+fn a_stalled_reader_delays_no_one_and_learns_what_it_missed() {
     let running = Running::start();
-    let asked = Arc::new(AtomicU64::new(0));
-    let counts = Arc::clone(&asked);
+    let requests = Arc::new(AtomicU64::new(0));
+    let counts = Arc::clone(&requests);
     let daemon = play(&running, move |answered| {
         counts.store(answered, Ordering::SeqCst);
         fixture::status()
@@ -336,7 +340,7 @@ fn a_reader_that_stands_still_holds_nobody_up_and_is_told_what_it_missed() {
     let first = slow.next(&mut stands_still).expect("a sample");
     let sample_bytes = prost_len(&first);
 
-    // Nobody drives the slow one's connection now. Another one gets what it wants when it wants it.
+    // The slow client's connection is not driven now. Another client receives its samples in time.
     let other = Client::of(&running);
     let mut stream = other
         .watch(quick(of_families(&["covalent_up"]), false))
@@ -349,7 +353,8 @@ fn a_reader_that_stands_still_holds_nobody_up_and_is_told_what_it_missed() {
     assert!(begun.elapsed() < PATIENCE);
     assert_eq!(get(running.metrics, "/healthz").0, 200);
 
-    // First what was under way to it, which is no more than the windows and the one that waits; then the newest.
+    // First the data in flight to it: at most the windows and the one waiting sample. Then the
+    // newest.
     let (mut last, mut skipped, mut stale) = (first, 0, 0_usize);
     loop {
         let sample = slow.next(&mut stands_still).expect("a sample");
@@ -364,13 +369,13 @@ fn a_reader_that_stands_still_holds_nobody_up_and_is_told_what_it_missed() {
         stale += 1;
         assert!(stale < 100, "it never gets a new one");
     }
-    let under_way = stale * sample_bytes;
+    let bytes_in_flight = stale * sample_bytes;
     assert!(
-        under_way < 1 << 20,
+        bytes_in_flight < 1 << 20,
         "{stale} samples of {sample_bytes} bytes"
     );
     assert!(skipped >= 5, "{skipped} in 4 s");
-    // What is told and what was left out are all that were due, but for the last.
+    // Sent and skipped samples together are all due samples, except the last.
     let due = (last.monotonic_ns / 100_000_000).abs_diff(0);
     assert!(
         last.number + skipped <= due + 2,
@@ -379,7 +384,7 @@ fn a_reader_that_stands_still_holds_nobody_up_and_is_told_what_it_missed() {
     );
     drop((stands_still, stream, slow, other, running));
     daemon.join().expect("it played its part");
-    assert!(asked.load(Ordering::SeqCst) > 10);
+    assert!(requests.load(Ordering::SeqCst) > 10);
 }
 
 fn prost_len(sample: &Sample) -> usize {
@@ -387,7 +392,7 @@ fn prost_len(sample: &Sample) -> usize {
 }
 
 #[test]
-fn few_may_watch_at_a_time_and_their_places_are_given_back() {
+fn few_may_watch_at_a_time_and_their_places_are_reused() {
     let running = Running::start();
     let daemon = play(&running, |_| fixture::status());
     let client = Client::of(&running);
@@ -413,7 +418,7 @@ fn few_may_watch_at_a_time_and_their_places_are_given_back() {
 }
 
 #[test]
-fn a_daemon_that_is_gone_is_told_and_nothing_is_repeated_from_memory() {
+fn loss_of_the_daemon_is_reported_and_no_old_data_is_sent() {
     let running = Running::start();
     let client = Client::of(&running);
     let sample = client.get(Filter::default()).expect("a sample");
@@ -431,13 +436,13 @@ fn a_daemon_that_is_gone_is_told_and_nothing_is_repeated_from_memory() {
 }
 
 #[test]
-fn events_come_in_turn_with_their_details_and_what_is_not_kept_is_counted() {
+fn events_arrive_in_order_with_details_and_missed_ones_are_counted() {
     let running = Running::start();
     let listener = listen(&running.daemon_socket());
-    let (tell, told) = std::sync::mpsc::channel::<u64>();
+    let (report, reported) = std::sync::mpsc::channel::<u64>();
     let daemon = thread::spawn(move || {
         let session = Session::greeted(&listener);
-        for sequence in told {
+        for sequence in reported {
             if sequence % 2 == 1 {
                 session.event(sequence, link_up("p0"));
             } else {
@@ -448,7 +453,7 @@ fn events_come_in_turn_with_their_details_and_what_is_not_kept_is_counted() {
     let client = Client::of(&running);
     let mut stream = client.events(EventsRequest::default()).expect("a stream");
     for sequence in 1..=2 {
-        tell.send(sequence).expect("it listens");
+        report.send(sequence).expect("it listens");
         let event = client.next(&mut stream).expect("an event");
         assert_eq!((event.position, event.sequence), (sequence, sequence));
         assert_eq!((event.realtime_ns, event.missed), (sequence, 0));
@@ -462,9 +467,9 @@ fn events_come_in_turn_with_their_details_and_what_is_not_kept_is_counted() {
             assert_eq!(details["reason"], "carrier lost");
         }
     }
-    // Far more than are kept, while nobody reads.
+    // Far more events than are kept, while the client does not read.
     for sequence in 3..=30_000 {
-        tell.send(sequence).expect("it listens");
+        report.send(sequence).expect("it listens");
     }
     let mut position = 2;
     let mut missed = 0;
@@ -474,9 +479,9 @@ fn events_come_in_turn_with_their_details_and_what_is_not_kept_is_counted() {
         missed += event.missed;
         position = event.position;
     }
-    assert!(missed > 0, "30000 events cannot be under way");
+    assert!(missed > 0, "30000 events cannot be in flight");
 
-    // Who comes later hears those that are kept, of the kinds that it wants, and nothing twice.
+    // A later client receives the kept events of the requested kinds, and none twice.
     let kept = |after_position, kinds: &[&str]| {
         let mut stream = client
             .events(EventsRequest {
@@ -498,9 +503,9 @@ fn events_come_in_turn_with_their_details_and_what_is_not_kept_is_counted() {
     let positions: Vec<_> = downs.iter().map(|event| event.position).collect();
     assert_eq!(positions, [29_992, 29_994, 29_996, 29_998, 30_000]);
     assert_eq!(kept(30_000, &[]), []);
-    // Of an earlier life of control.
+    // From an earlier incarnation of control.
     assert_eq!(kept(1_000_000, &[]).len(), 512);
-    drop((tell, stream, client, running));
+    drop((report, stream, client, running));
     daemon.join().expect("it played its part");
 }
 
@@ -526,16 +531,16 @@ fn it_is_served_at_a_loopback_address_too_if_wanted() {
 }
 
 #[test]
-fn who_asks_nothing_gives_its_place_back() {
+fn a_client_without_requests_loses_its_place() {
     let running = Running::start();
     let mut silent = UnixStream::connect(running.telemetry_socket()).expect("control serves");
     silent.set_read_timeout(Some(PATIENCE)).expect("a socket");
     let mut rest = Vec::new();
-    // It says what HTTP/2 begins with, and then it hangs up.
+    // Control sends the HTTP/2 preface, and then closes the connection.
     silent.read_to_end(&mut rest).expect("an end");
 }
 
-/// Runs a client that has nothing from here: Python's gRPC, and what reflection tells it.
+/// Runs an independent client: Python's gRPC, with the schema from reflection.
 fn foreign(socket: &Path) -> Option<serde_json::Value> {
     const PYTHON: &str = "/usr/bin/python3";
     let script = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/suite/reflection.py");
@@ -551,13 +556,13 @@ fn foreign(socket: &Path) -> Option<serde_json::Value> {
         .arg(socket)
         .output()
         .expect("runs");
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{said}");
+    let error_output = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{error_output}");
     Some(serde_json::from_slice(&output.stdout).expect("JSON"))
 }
 
 #[test]
-fn a_foreign_client_finds_its_way_by_reflection_alone() {
+fn a_foreign_client_needs_only_reflection() {
     let running = Running::start();
     let listener = listen(&running.daemon_socket());
     let daemon = thread::spawn(move || {
@@ -566,12 +571,12 @@ fn a_foreign_client_finds_its_way_by_reflection_alone() {
         session.answer(&fixture::status())
     });
     running.wait_for(|table| !table.links().is_empty());
-    let Some(told) = foreign(&running.telemetry_socket()) else {
+    let Some(reported) = foreign(&running.telemetry_socket()) else {
         drop(running);
         daemon.join().expect("it played its part");
         return;
     };
-    let services: Vec<_> = told["services"].as_array().expect("a list").clone();
+    let services: Vec<_> = reported["services"].as_array().expect("a list").clone();
     for name in [
         "covalent.telemetry.v1.Telemetry",
         "grpc.reflection.v1.ServerReflection",
@@ -580,15 +585,15 @@ fn a_foreign_client_finds_its_way_by_reflection_alone() {
         assert!(services.iter().any(|it| it == name), "{services:?}");
     }
     assert_eq!(
-        told["methods"],
+        reported["methods"],
         serde_json::json!(["Describe", "Get", "Watch", "Events"])
     );
     let rx = fixture::status().ports[0].rx_packets;
-    assert_eq!(told["rx_packets"], rx as f64);
-    assert_eq!(told["numbers"], serde_json::json!([1, 2, 3]));
-    assert_eq!(told["event"]["kind"], "link_up");
-    assert_eq!(told["event"]["peer_name"], "node-b");
-    assert_eq!(told["refused"], "INVALID_ARGUMENT");
+    assert_eq!(reported["rx_packets"], rx as f64);
+    assert_eq!(reported["numbers"], serde_json::json!([1, 2, 3]));
+    assert_eq!(reported["event"]["kind"], "link_up");
+    assert_eq!(reported["event"]["peer_name"], "node-b");
+    assert_eq!(reported["refused"], "INVALID_ARGUMENT");
     drop(running);
     daemon.join().expect("it played its part");
 }

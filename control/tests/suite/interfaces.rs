@@ -1,4 +1,5 @@
-//! Real interfaces in a namespace of the test: set up without addresses, watched, never set up against somebody's will.
+//! Tests real interfaces in a test namespace: set up without addresses, watched, and never set up
+//! after an administrator set them down.
 
 use std::{
     fs,
@@ -109,7 +110,8 @@ fn an_interface_is_set_up_without_any_address_and_left_up() {
         control
             .wait_for("with a carrier", |it| it.carrier && it.mtu_bytes == 1500)
             .await;
-        // The kernel gives the other end its link-local address at once, if it has IPv6 at all; ours has none then and later.
+        // The kernel assigns the other end its link-local address at once, if it has IPv6. Our end
+        // never gets one.
         for _ in 0..20 {
             if addresses(&handle, other).await > 0 {
                 break;
@@ -126,7 +128,7 @@ fn an_interface_is_set_up_without_any_address_and_left_up() {
 }
 
 #[test]
-fn what_somebody_sets_down_stays_down_and_what_appears_is_set_up() {
+fn an_interface_set_down_stays_down_and_a_new_one_is_set_up() {
     in_namespace(async |handle| {
         let mut control = Running::start(AF_XDP_PORT).await;
         control
@@ -141,7 +143,7 @@ fn what_somebody_sets_down_stays_down_and_what_appears_is_set_up() {
         set_down(&handle, first).await;
         control.wait_for("seen down", |it| !it.admin_up).await;
         sleep(Duration::from_millis(200)).await;
-        assert!(!is_up(&handle, "v0").await, "somebody meant it");
+        assert!(!is_up(&handle, "v0").await, "it was set down on purpose");
         set_up(&handle, first).await;
         control.wait_for("seen up", |it| it.admin_up).await;
 
@@ -156,7 +158,7 @@ fn what_somebody_sets_down_stays_down_and_what_appears_is_set_up() {
 }
 
 #[test]
-fn an_interface_that_is_up_is_not_touched_nor_is_any_if_told_so() {
+fn no_interface_is_touched_if_it_is_up_or_if_so_configured() {
     in_namespace(async |handle| {
         add_veth(&handle, "v0", "v1").await;
         let toml = format!("bring_up = false\n{AF_XDP_PORT}");
@@ -176,7 +178,7 @@ fn an_interface_that_is_up_is_not_touched_nor_is_any_if_told_so() {
 }
 
 #[test]
-fn without_the_privilege_the_log_says_which_and_what_else_to_do() {
+fn without_the_privilege_the_log_names_it_and_the_alternative() {
     in_namespace(async |handle| {
         add_veth(&handle, "v0", "v1").await;
         let directory = tempfile::tempdir().expect("a directory");
@@ -192,7 +194,7 @@ fn without_the_privilege_the_log_says_which_and_what_else_to_do() {
         .expect("written");
         let binary = directory.path().join("covalent-control");
         fs::copy(env!("CARGO_BIN_EXE_covalent-control"), &binary)
-            .expect("copied to where nobody may run it");
+            .expect("copied to where no other user may run it");
         let mut child = Command::new(&binary)
             .arg("--config")
             .arg(&file)
@@ -204,17 +206,17 @@ fn without_the_privilege_the_log_says_which_and_what_else_to_do() {
         let mut lines = BufReader::new(child.stderr.take().expect("piped"))
             .lines()
             .map_while(Result::ok);
-        // Whatever comes before it: what drivers say may be asked, and followed, without any privilege.
-        let mut may_not_ask = None;
+        // Before any complaint: drivers can be queried and followed without privilege.
+        let mut query_refused = None;
         let complaint = lines.find(|line| {
-            if line.contains("are not known") {
-                may_not_ask = Some(line.clone());
+            if line.contains("are unknown") {
+                query_refused = Some(line.clone());
             }
             line.contains("CAP_NET_ADMIN")
         });
         child.kill().expect("killed");
         child.wait().expect("ended");
-        assert_eq!(may_not_ask, None);
+        assert_eq!(query_refused, None);
         let complaint = complaint.expect("a line about the privilege");
         for part in ["v0", "control.bring_up = false", "ip link set v0 up"] {
             assert!(complaint.contains(part), "no `{part}` in {complaint}");
@@ -222,7 +224,7 @@ fn without_the_privilege_the_log_says_which_and_what_else_to_do() {
     });
 }
 
-/// A veth pair whose ends have four queues each, of which the kernel uses so many as there are cores.
+/// A veth pair with four queues per end. The kernel uses as many as there are cores.
 async fn add_wide_veth(handle: &Handle) -> u32 {
     let veth = LinkVeth::new("v0", "v1")
         .append_extra_attribute(LinkAttribute::NumRxQueues(4))
@@ -238,7 +240,7 @@ async fn add_wide_veth(handle: &Handle) -> u32 {
 }
 
 #[test]
-fn what_an_interface_is_made_of_is_followed() {
+fn changes_of_an_interfaces_properties_are_followed() {
     in_namespace(async |handle| {
         let ours = add_wide_veth(&handle).await;
         let mut control = Running::start(AF_XDP_PORT).await;
@@ -288,7 +290,7 @@ fn what_an_interface_is_made_of_is_followed() {
         // Another one of the same name.
         handle.link().del(ours).execute().await.expect("removed");
         control
-            .wait_for("gone with all that was known", |it| {
+            .wait_for("removed with all known facts", |it| {
                 it.index.is_none() && it.driver.is_none() && it.channels.is_none()
             })
             .await;
@@ -302,7 +304,8 @@ fn what_an_interface_is_made_of_is_followed() {
     });
 }
 
-/// Has the program `ethtool` set a feature, for which its crate has no words. Whether that program is there.
+/// Sets a feature with the program `ethtool`, because its crate cannot. Returns whether that
+/// program exists.
 fn set_feature(interface: &str, feature: &str, on: bool) -> bool {
     let state = if on { "on" } else { "off" };
     match Command::new("ethtool")
@@ -320,9 +323,10 @@ fn set_feature(interface: &str, feature: &str, on: bool) -> bool {
     }
 }
 
-/// The kernel tells nobody of a program that comes or goes by a link of its own, so it is asked when somebody wants to know.
+/// The kernel sends no notification about a program that is attached or detached through a BPF
+/// link, so control queries it on request.
 #[test]
-fn an_xdp_program_is_seen_by_whoever_asks() {
+fn every_request_sees_an_attached_xdp_program() {
     in_namespace(async |handle| {
         add_veth(&handle, "v0", "v1").await;
         let ours = index(&handle, "v0").await.expect("v0");
@@ -333,8 +337,8 @@ fn an_xdp_program_is_seen_by_whoever_asks() {
         let socket = control.directory.path().join("control.sock");
         let programs = async || {
             let socket = socket.clone();
-            let asked = move || client::ask(&socket, &ControlRequest::Interfaces);
-            let reply = tokio::task::spawn_blocking(asked).await.expect("answered");
+            let query = move || client::send_request(&socket, &ControlRequest::Interfaces);
+            let reply = tokio::task::spawn_blocking(query).await.expect("answered");
             let ControlReply::Interfaces { interfaces } = reply else {
                 panic!("{reply:?}");
             };
@@ -356,7 +360,7 @@ fn an_xdp_program_is_seen_by_whoever_asks() {
     });
 }
 
-/// The interfaces that are followed are those of the configuration in force, and no others.
+/// Control follows exactly the interfaces of the configuration in force.
 #[test]
 fn a_reload_brings_and_takes_interfaces() {
     in_namespace(async |handle| {
@@ -382,8 +386,8 @@ fn a_reload_brings_and_takes_interfaces() {
         let text = bare.clone();
         let greeted = tokio::task::spawn_blocking(move || {
             let played = Played::greet(&listener);
-            Played::tell(&played.talk, before);
-            Played::tell_text(&played.talk, before, &text);
+            Played::announce(&played.talk, before);
+            Played::announce_text(&played.talk, before, &text);
             (listener, played)
         });
         let (_listener, mut played) = greeted.await.expect("it greets");
@@ -395,14 +399,14 @@ fn a_reload_brings_and_takes_interfaces() {
             });
             let text = text.clone();
             let taken = tokio::task::spawn_blocking(move || {
-                let (offered, ..) = Played::hear_offer(&played.talk);
+                let (offered, ..) = Played::receive_proposal(&played.talk);
                 assert_eq!(offered, text);
                 let held = held(1, epoch, &text);
-                played.talk.say(&verdict(held, None, Vec::new()));
+                played.talk.send_reply(&verdict(held, None, Vec::new()));
                 played
             });
             played = taken.await.expect("it takes");
-            reload.await.expect("it is told");
+            reload.await.expect("it is reported");
             let follows = |table: &Interfaces| match table.statuses() {
                 [it] => epoch == 1 && it.brought_up && it.admin_up,
                 others => epoch == 2 && others.is_empty(),
@@ -417,7 +421,7 @@ fn a_reload_brings_and_takes_interfaces() {
                 "{page}"
             );
         }
-        assert!(is_up(&handle, "v0").await, "it stays up");
+        assert!(is_up(&handle, "v0").await, "it remains up");
         drop(stop);
         served.await.expect("no panic").expect("it ends");
     });

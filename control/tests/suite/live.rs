@@ -1,4 +1,4 @@
-//! The live page: whole without anything from elsewhere, and true, in a browser too.
+//! Tests the live page: complete without external resources, and accurate, also in a browser.
 
 use std::{
     fs,
@@ -61,7 +61,7 @@ impl Stream {
     }
 }
 
-/// A daemon that tells two events and answers every request for the status, until control leaves.
+/// A daemon that sends two events and answers every status request, until control disconnects.
 fn play(running: &Running) -> thread::JoinHandle<u64> {
     let listener = listen(&running.daemon_socket());
     thread::spawn(move || {
@@ -82,7 +82,7 @@ fn the_page_needs_nothing_from_elsewhere() {
         assert_eq!(code, 200, "{path}");
         let without = body.replace("http://www.w3.org/2000/svg", "");
         for foreign in ["http:", "https:", "//cdn", "@import"] {
-            assert!(!without.contains(foreign), "{path} asks for `{foreign}`");
+            assert!(!without.contains(foreign), "{path} requests `{foreign}`");
         }
         assert!(!body.contains("innerHTML"), "{path} makes markup of data");
     }
@@ -103,30 +103,30 @@ fn the_page_needs_nothing_from_elsewhere() {
 }
 
 #[test]
-fn the_stream_tells_status_and_events_and_that_the_daemon_is_gone() {
+fn the_stream_has_status_events_and_the_loss_of_the_daemon() {
     let running = Running::start();
     let listener = listen(&running.daemon_socket());
     let leaves = Arc::new(AtomicBool::new(false));
-    let told_to = Arc::clone(&leaves);
+    let may_leave = Arc::clone(&leaves);
     let daemon = thread::spawn(move || {
         let session = Session::greeted(&listener);
         session.event(1, link_up("p0"));
-        while !told_to.load(Ordering::SeqCst) {
+        while !may_leave.load(Ordering::SeqCst) {
             session.next().expect("a request");
-            session.say(&Reply::Status(Box::new(fixture::status())));
+            session.send_reply(&Reply::Status(Box::new(fixture::status())));
         }
     });
     let mut stream = Stream::open(running.metrics);
-    let told: Value = serde_json::from_str(&stream.next("status")).expect("JSON");
+    let shown_text: Value = serde_json::from_str(&stream.next("status")).expect("JSON");
     let mut status = serde_json::to_value(fixture::status()).expect("JSON");
     let region = status["regions"][0].as_object_mut().expect("a region");
-    region.remove("rkey").expect("the daemon tells its key");
-    assert_eq!(told["status"], status, "all but keys of regions");
+    region.remove("rkey").expect("the daemon reports its key");
+    assert_eq!(shown_text["status"], status, "all but keys of regions");
     let events: Value = serde_json::from_str(&stream.next("events")).expect("JSON");
     assert_eq!(events[0]["event"], "link_up");
     assert_eq!(events.as_array().map(Vec::len), Some(1));
-    let again: Value = serde_json::from_str(&stream.next("status")).expect("JSON");
-    assert!(again["at_ms"].as_u64() > told["at_ms"].as_u64());
+    let second: Value = serde_json::from_str(&stream.next("status")).expect("JSON");
+    assert!(second["at_ms"].as_u64() > shown_text["at_ms"].as_u64());
     leaves.store(true, Ordering::SeqCst);
     let gone = stream.next("gone");
     assert!(gone.contains("the daemon is unreachable"), "{gone}");
@@ -134,7 +134,7 @@ fn the_stream_tells_status_and_events_and_that_the_daemon_is_gone() {
 }
 
 #[test]
-fn nobody_asks_the_daemon_for_a_page_that_nobody_looks_at_and_few_may_look() {
+fn an_unwatched_page_sends_no_requests_and_few_may_watch() {
     let running = Running::start();
     let daemon = play(&running);
     let mut streams: Vec<Stream> = (0..WATCHERS_MAX)
@@ -143,8 +143,8 @@ fn nobody_asks_the_daemon_for_a_page_that_nobody_looks_at_and_few_may_look() {
     for stream in &mut streams {
         stream.next("status");
     }
-    let (code, told) = get(running.metrics, "/live/stream");
-    assert_eq!(code, 503, "{told}");
+    let (code, shown_text) = get(running.metrics, "/live/stream");
+    assert_eq!(code, 503, "{shown_text}");
     streams.pop();
     let deadline = Instant::now() + PATIENCE;
     loop {
@@ -162,7 +162,7 @@ fn nobody_asks_the_daemon_for_a_page_that_nobody_looks_at_and_few_may_look() {
 }
 
 /// Where pictures of the page are kept.
-fn artefacts() -> PathBuf {
+fn artifacts() -> PathBuf {
     let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join("live-page");
     fs::create_dir_all(&directory).expect("a directory");
     directory
@@ -191,21 +191,23 @@ fn a_browser_shows_links_rates_and_events_on_a_desk_and_on_a_phone() {
         .as_str()
         .expect("text")
         .to_owned();
-    for told in [
+    for shown_text in [
         "Covalent node-a",
         "1 of 2 links up",
         "node-b",
         "link up: port p0",
         "link down: port p1, reason carrier lost",
     ] {
-        assert!(text.contains(told), "`{told}` is not in {text}");
+        assert!(text.contains(shown_text), "`{shown_text}` is not in {text}");
     }
     assert_eq!(shown("document.title"), "node-a – Covalent");
 
-    // For those who do not see it: names of tables, heads of rows and columns, the drawing in words.
+    // For screen readers: captions of tables, headers of rows and columns, a textual description of
+    // the drawing.
     assert_eq!(
         shown(
-            "[...document.querySelectorAll('table')].every((t) => t.caption && t.querySelector('th[scope=col]') && t.querySelector('th[scope=row]'))"
+            "[...document.querySelectorAll('table')].every((t) => t.caption && \
+             t.querySelector('th[scope=col]') && t.querySelector('th[scope=row]'))"
         ),
         true
     );
@@ -213,16 +215,16 @@ fn a_browser_shows_links_rates_and_events_on_a_desk_and_on_a_phone() {
     assert!(
         drawing
             .as_str()
-            .is_some_and(|told| told.contains("p0 is up to quote")),
+            .is_some_and(|shown_text| shown_text.contains("p0 is up to quote")),
         "{drawing}"
     );
     assert_eq!(shown("document.documentElement.lang"), "en");
     assert_eq!(shown("document.querySelectorAll('h1').length"), 1);
 
-    let directory = artefacts();
+    let directory = artifacts();
     for (name, width, height) in [("desk", 1280, 1500), ("phone", 390, 1900)] {
         browser.resize(width, height);
-        // What is wider than the window scrolls by itself: the page does not.
+        // Content wider than the window scrolls by itself: the page does not.
         let fits = "document.documentElement.scrollWidth <= window.innerWidth";
         assert_eq!(shown(fits), true, "{name}");
         let picture = directory.join(format!("{name}.png"));

@@ -1,4 +1,5 @@
-//! Control as a whole: what it says, whom it follows, what it does to interfaces, how it starts and ends.
+//! Tests of the whole control process: its output, the daemon that it follows, its effect on
+//! interfaces, its start and shutdown.
 
 mod agreement;
 mod alerts;

@@ -76,7 +76,7 @@ fn every_number_of_the_status_is_shown_in_its_base_unit() {
 }
 
 #[test]
-fn what_is_text_is_in_the_labels() {
+fn text_is_exported_in_labels() {
     let exposition = rendered(Some(&fixture::status()));
     let labels = |name: &str, port: &str| -> BTreeMap<String, String> {
         let sample = exposition.samples.iter().find(|sample| {
@@ -187,7 +187,7 @@ fn without_a_daemon_nothing_of_it_is_repeated() {
 }
 
 #[test]
-fn control_tells_of_itself() {
+fn control_exports_metrics_of_itself() {
     let own = OwnMetrics::new("node-a").expect("lawful declarations");
     own.event(&EventKind::Carrier {
         port: "p0".into(),

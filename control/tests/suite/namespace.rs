@@ -9,8 +9,8 @@ use nix::{
 };
 use rtnetlink::{Handle, LinkUnspec, LinkVeth, new_connection};
 
-/// Runs `test` in a new network namespace whose loopback is up, on a runtime with one thread. Skips it, and says so,
-/// where namespaces may not be made.
+/// Runs `test` in a new network namespace whose loopback is up, on a runtime with one thread. Skips
+/// it with a message if namespaces cannot be created.
 pub fn in_namespace<F: Future<Output = ()>>(test: impl FnOnce(Handle) -> F + Send + 'static) {
     let inside = move || {
         match unshare(CloneFlags::CLONE_NEWNET) {
@@ -38,7 +38,7 @@ pub fn in_namespace<F: Future<Output = ()>>(test: impl FnOnce(Handle) -> F + Sen
 
 #[expect(
     clippy::print_stderr,
-    reason = "whoever reads the test's output must see what was not tested"
+    reason = "the test's output must show what was not tested"
 )]
 pub fn skip(reason: &str) {
     eprintln!("skipped: {reason}");

@@ -1,4 +1,5 @@
-//! What is made of the declarations, and whether a scrape shows what they declare: no more and no less.
+//! Tests the files generated from the declarations, and whether a scrape shows exactly the declared
+//! metrics.
 
 use std::{collections::BTreeMap, fs, path::Path};
 
@@ -29,7 +30,7 @@ pub fn committed(name: &str) -> String {
 }
 
 #[test]
-fn the_page_and_the_dashboard_are_what_the_declarations_make() {
+fn the_page_and_the_dashboard_match_the_declarations() {
     for (name, made) in [
         ("docs/metrics.md", page()),
         ("configs/grafana.json", dashboard()),
@@ -39,13 +40,14 @@ fn the_page_and_the_dashboard_are_what_the_declarations_make() {
         let differs = lines.find(|(there, here)| there != here);
         assert!(
             committed == made,
-            "{name} is not what the declarations make: run `make metrics`. The first lines that differ: {differs:?}"
+            "{name} differs from the declarations: run `make metrics`. The first lines that \
+             differ: {differs:?}"
         );
     }
 }
 
 #[test]
-fn a_scrape_of_a_node_that_has_everything_shows_what_is_declared() {
+fn a_scrape_of_a_full_node_shows_all_declared_metrics() {
     let own = OwnMetrics::new("node-a").expect("lawful declarations");
     let port = "[[port]]\nname = \"p0\"\nkind = \"af_xdp\"\ninterface = \"v0\"\n";
     own.interfaces(&Interfaces::of(&config(Path::new("/run"), port).port));
@@ -88,7 +90,7 @@ fn a_scrape_of_a_node_that_has_everything_shows_what_is_declared() {
 }
 
 #[test]
-fn the_unit_is_the_one_that_the_name_carries_and_it_is_said_when_to_worry() {
+fn units_match_the_names_and_every_metric_has_its_worry() {
     for (name, Declared { family, kind, .. }) in declared() {
         let (unit, worry) = (family.unit, family.worry);
         let stem = name.trim_end_matches("_total");
@@ -110,7 +112,7 @@ fn the_unit_is_the_one_that_the_name_carries_and_it_is_said_when_to_worry() {
         assert_eq!(kind == Kind::Counter, name.ends_with("_total"), "{name}");
         assert!(
             worry.ends_with('.') && worry.len() > 10,
-            "{name} does not say when to worry: `{worry}`"
+            "{name} does not describe when to worry: `{worry}`"
         );
         for words in [family.meaning, worry] {
             assert!(

@@ -1,4 +1,4 @@
-//! The program itself: readiness, the end, what it costs, what it says when it cannot start.
+//! Tests the program itself: readiness, shutdown, cost, and messages when it cannot start.
 
 use std::{
     collections::BTreeMap,
@@ -21,7 +21,7 @@ use tempfile::TempDir;
 
 use crate::{
     agreement::Played,
-    client::{PCAP_PORT, ask, config},
+    client::{PCAP_PORT, config, send_request},
     fake::{PATIENCE, link_down, link_up, listen},
     namespace::skip,
 };
@@ -55,30 +55,30 @@ struct Running {
 }
 
 impl Running {
-    /// Starts the program, and waits until it says that it is ready.
+    /// Starts the program, and waits until it reports readiness.
     fn ready(directory: &Path, command: &mut Command) -> Self {
         let path = directory.join("notify.sock");
         let notify = UnixDatagram::bind(&path).expect("a socket");
         notify.set_read_timeout(Some(PATIENCE)).expect("a socket");
         let child = command.env("NOTIFY_SOCKET", &path).spawn().expect("starts");
         let running = Self { child, notify };
-        assert_eq!(running.told(), "READY=1");
+        assert_eq!(running.next_notification(), "READY=1");
         running
     }
 
-    /// What the service manager is told next.
-    fn told(&self) -> String {
+    /// The next notification to the service manager.
+    fn next_notification(&self) -> String {
         let mut buffer = [0; 256];
         let length = self
             .notify
             .recv(&mut buffer)
-            .expect("control tells its service manager");
+            .expect("control notifies its service manager");
         String::from_utf8_lossy(&buffer[..length]).trim().to_owned()
     }
 
     fn signal(&self, signal: Signal) {
         let pid = i32::try_from(self.child.id()).expect("a process id");
-        kill(Pid::from_raw(pid), signal).expect("signalled");
+        kill(Pid::from_raw(pid), signal).expect("signaled");
     }
 }
 
@@ -90,7 +90,7 @@ impl Drop for Running {
     }
 }
 
-/// Well before a client that says nothing would be let go.
+/// Well below the idle timeout of clients.
 const ENDS_WITHIN: Duration = Duration::from_secs(6);
 
 fn ended(child: &mut Child) -> std::process::ExitStatus {
@@ -115,7 +115,7 @@ fn failed(command: &mut Command) -> String {
 }
 
 #[test]
-fn it_tells_its_service_manager_and_ends_cleanly_on_a_signal() {
+fn the_service_manager_is_notified_and_a_signal_ends_control_cleanly() {
     for signal in [Signal::SIGTERM, Signal::SIGINT] {
         let (directory, file) = node(PCAP_PORT);
         let socket = directory.path().join("control.sock");
@@ -123,14 +123,14 @@ fn it_tells_its_service_manager_and_ends_cleanly_on_a_signal() {
         let mut running = Running::ready(directory.path(), &mut program(&file));
         assert!(
             matches!(
-                ask(&socket, &ControlRequest::Version),
+                send_request(&socket, &ControlRequest::Version),
                 ControlReply::Version(_)
             ),
             "ready means answering"
         );
         assert!(telemetry.exists());
         running.signal(signal);
-        assert_eq!(running.told(), "STOPPING=1");
+        assert_eq!(running.next_notification(), "STOPPING=1");
         assert_eq!(ended(&mut running.child).code(), Some(0));
         assert!(!socket.exists() && !telemetry.exists());
     }
@@ -148,7 +148,7 @@ fn a_client_that_never_leaves_does_not_hold_up_the_end() {
 }
 
 #[test]
-fn at_rest_it_costs_nothing() {
+fn an_idle_control_uses_no_cpu() {
     let (directory, file) = node(PCAP_PORT);
     let running = Running::ready(directory.path(), &mut program(&file));
     let proc = PathBuf::from(format!("/proc/{}", running.child.id()));
@@ -169,7 +169,8 @@ fn at_rest_it_costs_nothing() {
     assert_eq!(threads, 1, "one thread is enough");
 }
 
-/// User and system time in clock ticks: fields 14 and 15 of proc(5), the second field being in brackets.
+/// User and system time in clock ticks: fields 14 and 15 of proc(5). The second field is in
+/// parentheses.
 fn cpu_ticks(proc: &Path) -> u64 {
     let stat = fs::read_to_string(proc.join("stat")).expect("a process");
     let after_name = stat.rsplit(')').next().expect("a name");
@@ -202,7 +203,7 @@ fn a_taken_address_is_named_with_the_key_to_change() {
 }
 
 #[test]
-fn a_second_control_of_the_same_node_is_refused_and_the_first_goes_on() {
+fn a_second_control_of_a_node_is_refused_and_the_first_continues() {
     let (directory, file) = node(PCAP_PORT);
     let running = Running::ready(directory.path(), &mut program(&file));
     let text = failed(&mut program(&file));
@@ -212,7 +213,7 @@ fn a_second_control_of_the_same_node_is_refused_and_the_first_goes_on() {
         "{text}"
     );
     assert!(matches!(
-        ask(
+        send_request(
             &directory.path().join("control.sock"),
             &ControlRequest::Version
         ),
@@ -232,20 +233,21 @@ fn a_broken_configuration_is_named_with_file_line_and_key() {
         .expect("written")
         .replace("bring_up", "bring_upp");
     fs::write(&file, text).expect("written");
-    let said = failed(&mut program(&file));
+    let error_output = failed(&mut program(&file));
     assert!(
-        said.contains("covalent.toml:") && said.contains("did you mean `bring_up`?"),
-        "{said}"
+        error_output.contains("covalent.toml:")
+            && error_output.contains("did you mean `bring_up`?"),
+        "{error_output}"
     );
-    let said = failed(&mut program(&directory.path().join("absent.toml")));
+    let error_output = failed(&mut program(&directory.path().join("absent.toml")));
     assert!(
-        said.contains("absent.toml: there is no such file"),
-        "{said}"
+        error_output.contains("absent.toml: there is no such file"),
+        "{error_output}"
     );
-    let said = failed(program(&file).args(["--log-level", "loud=shout"]));
+    let error_output = failed(program(&file).args(["--log-level", "loud=shout"]));
     assert!(
-        said.contains("bring_upp") || said.contains("loud=shout"),
-        "{said}"
+        error_output.contains("bring_upp") || error_output.contains("loud=shout"),
+        "{error_output}"
     );
 }
 
@@ -272,7 +274,7 @@ fn log_lines_are_json_if_wanted() {
     }
 }
 
-/// The fields of the datagrams that came to a journald that the test plays. None of their values has lines.
+/// The fields of the datagrams sent to a journald that the test plays. No value has several lines.
 fn journal(socket: &UnixDatagram) -> Vec<BTreeMap<String, String>> {
     socket.set_nonblocking(true).expect("a socket");
     let mut buffer = vec![0; 1 << 18];
@@ -289,7 +291,8 @@ fn journal(socket: &UnixDatagram) -> Vec<BTreeMap<String, String>> {
     lines
 }
 
-/// What control writes from its start to its end, to standard error and to journald, where systemd names this stream.
+/// Control's output from start to exit, to standard error and to journald, if systemd names this
+/// stream.
 fn written_under_systemd(
     stream: impl Fn(&Metadata) -> String,
 ) -> Option<(String, Vec<BTreeMap<String, String>>)> {
@@ -397,9 +400,9 @@ fn a_link_that_flaps_is_written_once_and_counted() {
             let message = line["message"].as_str().unwrap_or_default();
             message.starts_with(words) && message.ends_with(": again")
         };
-        let again = of_links.iter().find(is_meant);
+        let repeated = of_links.iter().find(is_meant);
         assert_eq!(
-            again.map(|line| &line["times"]),
+            repeated.map(|line| &line["times"]),
             Some(&99.into()),
             "{of_links:?}"
         );
@@ -408,16 +411,16 @@ fn a_link_that_flaps_is_written_once_and_counted() {
 }
 
 #[test]
-fn it_tells_its_service_manager_that_it_lives() {
+fn control_notifies_the_watchdog_of_its_service_manager() {
     let (directory, file) = node(PCAP_PORT);
     let mut command = program(&file);
     command.env("WATCHDOG_USEC", "200000");
     let running = Running::ready(directory.path(), &mut command);
     for _ in 0..3 {
-        assert_eq!(running.told(), "WATCHDOG=1");
+        assert_eq!(running.next_notification(), "WATCHDOG=1");
     }
     running.signal(Signal::SIGTERM);
-    while running.told() != "STOPPING=1" {}
+    while running.next_notification() != "STOPPING=1" {}
 }
 
 #[test]
@@ -428,7 +431,7 @@ fn it_runs_in_a_sandbox_with_no_capability_but_for_interfaces() {
     let status = status.expect("it runs");
     let line = |key: &str| {
         let line = status.lines().find_map(|line| line.strip_prefix(key));
-        line.expect("the kernel tells").trim().to_owned()
+        line.expect("the kernel reports it").trim().to_owned()
     };
     assert_eq!(line("Seccomp:"), "2");
     assert_eq!(line("NoNewPrivs:"), "1");

@@ -1,4 +1,5 @@
-//! Whether a query speaks of declared metrics and of their labels only. Prometheus itself reads queries in the other tests; this is about names.
+//! Checks that a query uses only declared metrics and their labels. Prometheus itself parses
+//! queries in the other tests. This module checks only names.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,10 +8,10 @@ use covalent_control::metrics::{Declared, Kind};
 /// Functions that a counter may be given to as it is: presence, not a value.
 const PRESENCE: [&str; 2] = ["count", "absent"];
 
-/// The metrics of which `query` speaks.
+/// The metrics that `query` uses.
 ///
 /// # Errors
-/// What is not declared, or a counter that is not compared with an earlier time.
+/// An undeclared name, or a counter that is not compared with an earlier time.
 pub fn metrics<'d>(
     query: &str,
     declared: &'d BTreeMap<&'static str, Declared>,
@@ -46,9 +47,7 @@ pub fn metrics<'d>(
                 .iter()
                 .any(|name| tokens.iter().any(|it| it == name))
         {
-            return Err(format!(
-                "`{token}` only grows, and is not asked for its rate"
-            ));
+            return Err(format!("`{token}` only grows, and is used without `rate`"));
         }
     }
     for (at, token) in tokens.iter().enumerate() {
@@ -126,7 +125,7 @@ fn tokens(query: &str) -> Vec<String> {
 }
 
 #[test]
-fn what_is_not_declared_is_found() {
+fn undeclared_names_are_found() {
     let declared = crate::page::declared();
     let problem = |query: &str| metrics(query, &declared).expect_err(query);
     assert!(problem("covalent_link_uup == 0").contains("covalent_link_uup"));

@@ -10,7 +10,7 @@ use crate::namespace::skip;
 /// The program.
 pub struct Promtool(PathBuf);
 
-/// Looks for it; says so if there is none.
+/// Searches for the program. Prints a message if there is none.
 pub fn find() -> Option<Promtool> {
     let unpacked = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("../target/test-tools/prometheus/usr/bin/promtool");

@@ -1,4 +1,5 @@
-"""A client that knows nothing of Covalent: it asks a server on a Unix socket what it serves, by reflection, and calls that. Prints one JSON object."""
+"""A client without a schema. It queries a server on a Unix socket by reflection and calls its
+service. Prints one JSON object."""
 
 import json
 import sys
@@ -8,12 +9,13 @@ from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
 PATIENCE_S = 10
 TELEMETRY = "covalent.telemetry.v1.Telemetry"
-# Both versions of the protocol are the same but for their names; clients that are a few years old speak the first.
+# The two versions of the protocol differ only in their names. Clients of a few years ago use the
+# first.
 REFLECTION = ["grpc.reflection.v1alpha", "grpc.reflection.v1"]
 
 
 def reflection_schema(package):
-    """The part of the reflection protocol that is spoken here, for Debian's packages do not have it."""
+    """The part of the reflection protocol that is used here. Debian's packages lack it."""
     field = descriptor_pb2.FieldDescriptorProto
     file = descriptor_pb2.FileDescriptorProto(
         name="reflection.proto", package=package, syntax="proto3"
@@ -49,7 +51,7 @@ def reflection_schema(package):
 
 
 class Pool:
-    """Descriptors that are known, and messages made of them."""
+    """Known descriptors, and the message types made of them."""
 
     def __init__(self):
         self.pool = descriptor_pool.DescriptorPool()
@@ -72,7 +74,7 @@ def ask_reflection(channel, package=REFLECTION[0], **request):
 
 
 def known_by_reflection(channel):
-    """All that the service needs, in an order in which each file stands behind what it imports."""
+    """The files of the service in an order in which each file follows its imports."""
     answer = ask_reflection(channel, file_containing_symbol=TELEMETRY)
     files = {}
     for octets in answer.file_descriptor_response.file_descriptor_proto:

@@ -1,4 +1,4 @@
-//! What a user whom nobody admitted can do to control: nothing that others notice.
+//! Tests that an unprivileged local user cannot disturb control in a way that others notice.
 
 use std::{
     fs::{self, Permissions},
@@ -37,14 +37,14 @@ use tonic::Code;
 
 use crate::{
     agreement::{self, Played},
-    client::{PCAP_PORT, ask, ask_bytes, get, get_as},
+    client::{PCAP_PORT, get, get_as, send_request, send_request_bytes},
     daemon::Running,
     fixture,
     grpc::{Client, play, quick},
     namespace::skip,
 };
 
-/// `nobody` and, on Debian, `nogroup`.
+/// The unprivileged user and, on Debian, group.
 const STRANGER: u32 = 65_534;
 
 /// The user that one test runs control as.
@@ -78,7 +78,7 @@ fn as_user<T: Send + 'static>(user: u32, does: impl FnOnce() -> T + Send + 'stat
     Some(thread.join().expect("the other user's part"))
 }
 
-/// Control whose directory everybody may enter.
+/// Starts control in a directory that all users may enter.
 fn open_to_all(group: &str, descriptors: Descriptors) -> Running {
     let running = Running::start_as(PCAP_PORT, group, descriptors);
     open_directory(&running);
@@ -96,7 +96,8 @@ fn kernel_refuses(directory: &Path) -> bool {
     Descriptors::refuse(listener.as_fd()).expect("asked") == Descriptors::Refused
 }
 
-/// A descriptor whose last copy takes [`SLOW`] to be closed: a TCP socket that lingers over bytes that nobody reads. The other end must be kept.
+/// A descriptor whose last copy takes [`SLOW`] to close: a TCP socket that lingers over unread
+/// bytes. The other end must stay open.
 fn slow_to_close() -> (OwnedFd, TcpStream) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = listener.local_addr().expect("a port");
@@ -141,7 +142,7 @@ fn send_slow_to(socket: &OwnedFd, bytes: &[u8]) -> Vec<io::Result<usize>> {
             let _ = report.send(sent);
             drop(slow);
         });
-        // A reset would have nothing linger: the other end stays until the test is over.
+        // A reset would end the lingering, so the other end stays open until the test ends.
         thread::spawn(move || {
             thread::sleep(2 * SLOW);
             drop(other_end);
@@ -175,7 +176,7 @@ fn all_is_answered(running: &Running) {
         assert_eq!(code, 503, "there is no daemon");
         let took = began.elapsed();
         assert!(took < SOON, "/healthz took {took:?}");
-        let reply = ask(&running.control_socket(), &ControlRequest::Version);
+        let reply = send_request(&running.control_socket(), &ControlRequest::Version);
         assert!(matches!(reply, ControlReply::Version(_)), "{reply:?}");
         let took = began.elapsed();
         assert!(took < SOON, "the answers took {took:?}");
@@ -201,7 +202,7 @@ fn descriptors_are_refused_where_the_kernel_can() {
     let sent: Vec<_> = sent.into_iter().flatten().collect();
     assert_eq!(sent.len(), 2 * COPIES);
     for sent in sent {
-        let refused = sent.expect_err("nobody may send a descriptor");
+        let refused = sent.expect_err("no client may send a descriptor");
         assert_eq!(refused.kind(), io::ErrorKind::PermissionDenied);
     }
     all_is_answered(&running);
@@ -209,7 +210,7 @@ fn descriptors_are_refused_where_the_kernel_can() {
 
 /// As on a kernel before 6.16.
 #[test]
-fn descriptors_that_arrive_hold_up_nobody_but_their_sender() {
+fn received_descriptors_delay_only_their_sender() {
     let running = open_to_all("nogroup", Descriptors::Arrive);
     let [control, telemetry] = sockets(&running);
     let Some(sent) = as_stranger(move || send_slow(&control, &telemetry)) else {
@@ -247,19 +248,19 @@ fn where_descriptors_arrive_only_the_group_may_connect() {
     }
 }
 
-/// Everything works through the threads that stand in between, however long the messages.
+/// Everything works through the relay threads, for messages of any length.
 #[test]
-fn what_is_said_through_the_threads_in_between_arrives_whole() {
+fn messages_through_the_relay_threads_arrive_whole() {
     let running = open_to_all("nogroup", Descriptors::Arrive);
     let daemon = play(&running, |_| fixture::status());
     let [control, _] = sockets(&running);
     let connection = Connection::connect(&control).expect("control listens");
     for _ in 0..3 {
         let request = datagram::encode(&ControlRequest::Version).expect("fits");
-        let reply = ask_bytes(&connection, &request);
+        let reply = send_request_bytes(&connection, &request);
         assert!(matches!(reply, ControlReply::Version(_)), "{reply:?}");
     }
-    let reply = ask_bytes(&connection, &[b'x'; covalent_api::MAX_DATAGRAM_BYTES + 1]);
+    let reply = send_request_bytes(&connection, &[b'x'; covalent_api::MAX_DATAGRAM_BYTES + 1]);
     assert!(matches!(reply, ControlReply::Refused { .. }), "{reply:?}");
     let client = Client::of(&running);
     let direct = Running::start();
@@ -272,11 +273,14 @@ fn what_is_said_through_the_threads_in_between_arrives_whole() {
     for _ in 0..3 {
         assert!(client.next(&mut stream).is_some());
     }
-    // Who may do what does not change: the pair in between is control's own.
-    let reload = move || ask(&control, &ControlRequest::Reload);
+    // Permissions do not change, although control owns the socket pair in between.
+    let reload = move || send_request(&control, &ControlRequest::Reload);
     if let Some(reply) = as_stranger(reload) {
         assert!(
-            matches!(&reply, ControlReply::Refused { reason } if reason.contains("user 65534 may not")),
+            matches!(
+                &reply,
+                ControlReply::Refused { reason } if reason.contains("user 65534 may not"),
+            ),
             "{reply:?}"
         );
     }
@@ -292,8 +296,8 @@ fn strangers_fill_their_own_places_and_root_is_answered_at_once() {
         let listener = running.listen();
         let played = Played::greet(&listener);
         let held_by_both = agreement::held(1, 7, &text);
-        Played::tell(&played.talk, held_by_both);
-        Played::tell_text(&played.talk, held_by_both, &text);
+        Played::announce(&played.talk, held_by_both);
+        Played::announce_text(&played.talk, held_by_both, &text);
         agreement::wait_for(&running.control_socket(), held_by_both);
         let [control, telemetry] = sockets(&running);
         let sockets = (control.clone(), telemetry);
@@ -305,13 +309,13 @@ fn strangers_fill_their_own_places_and_root_is_answered_at_once() {
             let to_telemetry: Vec<_> = (0..grpc::CONNECTIONS.all)
                 .map(|_| UnixStream::connect(&telemetry).expect("control listens"))
                 .collect();
-            let refusal = ask(&control, &ControlRequest::Version);
+            let refusal = send_request(&control, &ControlRequest::Version);
             ((to_control, to_telemetry), refusal)
         }) else {
             return;
         };
         let began = Instant::now();
-        let reply = ask(&control, &ControlRequest::Reload);
+        let reply = send_request(&control, &ControlRequest::Reload);
         // The file is as it was.
         let nothing = ControlReply::Reloaded {
             epoch: 7,
@@ -323,7 +327,10 @@ fn strangers_fill_their_own_places_and_root_is_answered_at_once() {
         let took = began.elapsed();
         assert!(took < SOON, "{descriptors:?}: root waited {took:?}");
         assert!(
-            matches!(&refusal, ControlReply::Refused { reason } if reason.contains("user 65534 has 8")),
+            matches!(
+                &refusal,
+                ControlReply::Refused { reason } if reason.contains("user 65534 has 8"),
+            ),
             "{refusal:?}"
         );
         drop((held, played, listener));
@@ -332,7 +339,7 @@ fn strangers_fill_their_own_places_and_root_is_answered_at_once() {
 
 /// A thread has the user of the thread that started it, so all of control has the other user.
 #[test]
-fn controls_own_user_has_more_places_than_a_stranger_and_may_reload() {
+fn controls_own_user_has_more_places_than_others_and_may_reload() {
     for descriptors in [Descriptors::Refused, Descriptors::Arrive] {
         let Some(running) = as_user(OWN_USER, move || open_to_all("nogroup", descriptors)) else {
             return;
@@ -343,7 +350,7 @@ fn controls_own_user_has_more_places_than_a_stranger_and_may_reload() {
                 let held: Vec<_> = (0..answers::CLIENTS.each)
                     .map(|_| Connection::connect(&control).expect("control listens"))
                     .collect();
-                let reply = ask(&control, &ControlRequest::Reload);
+                let reply = send_request(&control, &ControlRequest::Reload);
                 drop(held);
                 reply
             })
@@ -363,10 +370,10 @@ fn controls_own_user_has_more_places_than_a_stranger_and_may_reload() {
 }
 
 #[test]
-fn strangers_have_some_streams_and_root_the_others() {
+fn strangers_have_some_streams_and_root_has_the_others() {
     let running = open_to_all("", Descriptors::Refused);
     if !kernel_refuses(running.directory()) {
-        skip("this kernel does not know SO_PASSRIGHTS, so strangers cannot connect");
+        skip("this kernel does not know SO_PASSRIGHTS, so other users cannot connect");
         return;
     }
     let daemon = play(&running, |_| fixture::status());
@@ -394,11 +401,11 @@ fn strangers_have_some_streams_and_root_the_others() {
     daemon.join().expect("it played its part");
 }
 
-/// A client of `/metrics` that asks and asks, and reads nothing.
-fn asks_and_does_not_read(running: &Running) -> TcpStream {
+/// A client of `/metrics` that sends many requests and reads nothing.
+fn request_without_reading(running: &Running) -> TcpStream {
     let mut stream = TcpStream::connect(running.metrics).expect("control serves");
     let request = b"GET /live.js HTTP/1.1\r\nHost: localhost\r\n\r\n";
-    // More answers than the system keeps for who does not read.
+    // More replies than the system buffers for a client that does not read.
     let requests = request.repeat(2_000);
     stream.set_nonblocking(true).expect("a socket");
     let mut left = &requests[..];
@@ -409,13 +416,13 @@ fn asks_and_does_not_read(running: &Running) -> TcpStream {
 }
 
 #[test]
-fn connections_to_metrics_that_are_not_used_keep_nobody_out() {
+fn unused_connections_to_metrics_exclude_no_one() {
     let running = Running::start();
     // Twice as many as there are places.
     let silent: Vec<_> = (0..64)
         .map(|_| TcpStream::connect(running.metrics).expect("control serves"))
         .collect();
-    let deaf: Vec<_> = (0..64).map(|_| asks_and_does_not_read(&running)).collect();
+    let deaf: Vec<_> = (0..64).map(|_| request_without_reading(&running)).collect();
     thread::sleep(Duration::from_millis(200));
     for _ in 0..3 {
         let began = Instant::now();
@@ -451,7 +458,7 @@ fn a_foreign_name_is_not_answered() {
 }
 
 #[test]
-fn keys_of_regions_are_told_to_nobody() {
+fn keys_of_regions_are_never_sent() {
     let running = Running::start();
     let daemon = play(&running, |_| fixture::status());
     let key = fixture::status().regions[0].rkey.to_string();

@@ -17,7 +17,7 @@ const SOCKET: &str = "covalentd.socket";
 
 const TARGET: &str = "covalent.target";
 
-/// The units in a directory of the test, with programs that exist. `None` where there is no systemd.
+/// The units in a test directory, with existing programs. `None` without systemd.
 fn installed() -> Option<tempfile::TempDir> {
     if Command::new("systemd-analyze")
         .arg("--version")
@@ -40,7 +40,7 @@ fn installed() -> Option<tempfile::TempDir> {
 
 #[expect(
     clippy::print_stderr,
-    reason = "whoever reads the test's output must see what was not tested"
+    reason = "the test's output must show what was not tested"
 )]
 fn skip(reason: &str) {
     eprintln!("skipped: {reason}");
@@ -55,8 +55,11 @@ fn systemd_finds_nothing_to_complain_about() {
         .args(units.map(|unit| directory.path().join(unit)))
         .output()
         .expect("runs");
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success() && said.is_empty(), "{said}");
+    let error_output = String::from_utf8_lossy(&output.stderr);
+    assert!(
+        output.status.success() && error_output.is_empty(),
+        "{error_output}"
+    );
 }
 
 #[test]
@@ -86,7 +89,7 @@ fn the_units_confine_their_processes() {
 }
 
 #[test]
-fn the_units_start_what_is_installed_and_wait_for_readiness() {
+fn the_units_start_the_installed_programs_and_wait_for_readiness() {
     for (unit, program) in UNITS.iter().zip(["covalentd", "covalent-control"]) {
         let text = shipped(unit);
         for line in [
@@ -133,10 +136,17 @@ fn the_units_run_as_the_user_that_is_made_for_them() {
         for key in ["User", "Group"] {
             assert_eq!(values(&text, key), ["covalent"], "{unit}");
         }
-        // Nothing but what is given can be had.
-        let given = values(&text, "AmbientCapabilities");
-        assert_eq!(given, values(&text, "CapabilityBoundingSet"), "{unit}");
-        assert!(given.contains(&"CAP_NET_ADMIN"), "{unit}: {given:?}");
+        // No capability beyond the granted ones is available.
+        let capabilities = values(&text, "AmbientCapabilities");
+        assert_eq!(
+            capabilities,
+            values(&text, "CapabilityBoundingSet"),
+            "{unit}"
+        );
+        assert!(
+            capabilities.contains(&"CAP_NET_ADMIN"),
+            "{unit}: {capabilities:?}"
+        );
         let hidden = values(&text, "InaccessiblePaths");
         assert!(hidden.contains(&"-/etc/shadow"), "{unit}: {hidden:?}");
     }
@@ -149,7 +159,7 @@ fn the_units_run_as_the_user_that_is_made_for_them() {
 fn the_units_let_their_processes_close_a_sandbox() {
     for unit in UNITS {
         let text = shipped(unit);
-        // The call is in none of systemd's sets that are allowed; without it neither process starts.
+        // None of systemd's permitted sets contains this call. Without it neither process starts.
         let mut filters = text
             .lines()
             .filter_map(|it| it.strip_prefix("SystemCallFilter="));

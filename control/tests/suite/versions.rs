@@ -8,7 +8,7 @@ use covalent_api::{
 };
 
 use crate::{
-    client::{ask, get},
+    client::{get, send_request},
     daemon::Running,
     fake::{Session, link_up, welcome},
     fixture,
@@ -23,18 +23,18 @@ fn a_daemon_of_the_release_before_is_followed() {
     let listener = control.listen();
     let first = Session::accept(&listener);
     assert_eq!(first.next(), Some(Request::hello("covalent-control")));
-    first.say_bytes(REFUSAL_OF_5);
+    first.send_bytes(REFUSAL_OF_5);
     let daemon = Session::accept(&listener);
     assert_eq!(
         daemon.next(),
         Some(Request::hello_of_version_5("covalent-control"))
     );
     drop(first);
-    daemon.say(&welcome(5));
+    daemon.send_reply(&welcome(5));
     assert_eq!(daemon.next(), Some(Request::Subscribe));
-    daemon.say(&Reply::Done);
+    daemon.send_reply(&Reply::Done);
     assert_eq!(daemon.next(), Some(Request::Status));
-    daemon.say(&Reply::Status(Box::new(fixture::status())));
+    daemon.send_reply(&Reply::Status(Box::new(fixture::status())));
     daemon.event(1, link_up("p1"));
     control.wait_for(|table| {
         table
@@ -51,18 +51,18 @@ fn a_daemon_of_the_next_release_is_followed() {
     let daemon = Session::accept(&listener);
     assert!(matches!(daemon.next(), Some(Request::Hello { .. })));
     let mut welcome = serde_json::to_value(welcome(API_VERSION)).expect("JSON");
-    welcome["colour"] = "red".into();
-    daemon.say_bytes(welcome.to_string().as_bytes());
+    welcome["color"] = "red".into();
+    daemon.send_bytes(welcome.to_string().as_bytes());
     assert_eq!(daemon.next(), Some(Request::Subscribe));
-    daemon.say_bytes(br#"{"reply":"done","colour":"red"}"#);
+    daemon.send_bytes(br#"{"reply":"done","color":"red"}"#);
     assert_eq!(daemon.next(), Some(Request::Status));
     let status = Reply::Status(Box::new(fixture::status()));
     let mut status = serde_json::to_value(status).expect("JSON");
-    status["ports"][0]["colour"] = "red".into();
+    status["ports"][0]["color"] = "red".into();
     status["painters"] = serde_json::json!([{ "name": "x" }]);
-    daemon.say_bytes(status.to_string().as_bytes());
-    daemon.say_bytes(
-        br#"{"reply":"event","sequence":1,"realtime_ns":2,"event":"node_painted","colour":"red"}"#,
+    daemon.send_bytes(status.to_string().as_bytes());
+    daemon.send_bytes(
+        br#"{"reply":"event","sequence":1,"realtime_ns":2,"event":"node_painted","color":"red"}"#,
     );
     daemon.event(2, link_up("p1"));
     control.wait_for(|table| {
@@ -78,17 +78,17 @@ fn a_daemon_of_the_next_release_is_followed() {
 }
 
 #[test]
-fn a_daemon_more_than_one_release_away_is_told_with_both_ranges() {
+fn a_daemon_more_than_one_release_away_is_refused_with_both_ranges() {
     let control = Running::start();
     let listener = control.listen();
     let daemon = Session::accept(&listener);
     assert!(matches!(daemon.next(), Some(Request::Hello { .. })));
-    daemon.say_bytes(br#"{"reply":"refused","reason":"no","speaks":{"oldest":8,"newest":9}}"#);
+    daemon.send_bytes(br#"{"reply":"refused","reason":"no","speaks":{"oldest":8,"newest":9}}"#);
     assert_eq!(daemon.next(), None);
     let (_, body) = get(control.metrics, "/healthz");
     for part in [
         "versions 8 to 9",
-        &Versions::SPOKEN.to_string(),
+        &Versions::SUPPORTED.to_string(),
         "covalent-control is the older",
     ] {
         assert!(body.contains(part), "{part} in {body}");
@@ -96,11 +96,11 @@ fn a_daemon_more_than_one_release_away_is_told_with_both_ranges() {
 }
 
 #[test]
-fn control_says_which_versions_it_speaks() {
+fn control_reports_its_supported_versions() {
     let control = Running::start();
-    let reply = ask(&control.control_socket(), &ControlRequest::Version);
+    let reply = send_request(&control.control_socket(), &ControlRequest::Version);
     let ControlReply::Version(version) = reply else {
         panic!("{reply:?}")
     };
-    assert_eq!(version.speaks(), Versions::SPOKEN);
+    assert_eq!(version.speaks(), Versions::SUPPORTED);
 }

@@ -1,4 +1,5 @@
-//! How control learns that the daemon is lost: by the end of its process, or by that of the connection.
+//! Tests how control detects the loss of the daemon: by the end of its process, or of the
+//! connection.
 
 use std::{
     env,
@@ -19,12 +20,13 @@ use crate::{
 /// Where the daemon that a child plays is to listen.
 const SOCKET: &str = "COVALENT_TEST_SOCKET";
 
-/// A role for [`Played`], and no test: a daemon that hands a copy of its connection to somebody who outlives it.
+/// A role for [`Played`], not a test: a daemon that hands a copy of its connection to a process
+/// that outlives it.
 #[test]
 #[ignore = "a role that a test plays"]
 #[expect(
     clippy::zombie_processes,
-    reason = "who is killed waits for nobody; the test ends the heir"
+    reason = "a killed process waits for no child; the test ends the heir"
 )]
 #[expect(clippy::print_stdout, reason = "the test reads it")]
 fn plays_the_daemon() {
@@ -83,7 +85,7 @@ impl Drop for Played {
     }
 }
 
-/// Losses by the end of the process, and by that of the connection.
+/// Losses detected by the end of the process, and by the end of the connection.
 fn losses(control: &Running) -> [f64; 2] {
     let read = control.scrape();
     ["pidfd", "socket"].map(|evidence| {
@@ -95,7 +97,7 @@ fn losses(control: &Running) -> [f64; 2] {
 }
 
 #[test]
-fn a_killed_daemon_is_lost_though_its_connection_stays_open() {
+fn a_killed_daemon_is_lost_although_its_connection_stays_open() {
     let control = Running::start();
     let mut played = Played::start(control.daemon_socket());
     control.wait_for(|table| table.daemon().is_some() && !table.links().is_empty());
@@ -108,24 +110,24 @@ fn a_killed_daemon_is_lost_though_its_connection_stays_open() {
 }
 
 #[test]
-fn a_daemon_that_closes_the_connection_and_lives_is_lost_by_that() {
+fn a_live_daemon_that_closes_the_connection_is_lost() {
     let control = Running::start();
     {
         let listener = control.listen();
         let daemon = Session::greeted(&listener);
         assert_eq!(daemon.next(), Some(Request::Status));
-        daemon.say(&Reply::Status(Box::new(fixture::status())));
+        daemon.send_reply(&Reply::Status(Box::new(fixture::status())));
         control.wait_for(|table| table.daemon().is_some());
     }
     control.wait_for(|table| table.daemon().is_none());
     // The process is waited for a moment before the loss is counted.
-    let mut told = losses(&control);
+    let mut counted = losses(&control);
     for _ in 0..100 {
-        if told != [0.0, 0.0] {
+        if counted != [0.0, 0.0] {
             break;
         }
         std::thread::sleep(std::time::Duration::from_millis(20));
-        told = losses(&control);
+        counted = losses(&control);
     }
-    assert_eq!(told, [0.0, 1.0]);
+    assert_eq!(counted, [0.0, 1.0]);
 }

@@ -1,4 +1,4 @@
-/* Frames: what DPDK has as inline functions. */
+/* Frames: wrappers of DPDK functions that are inline in its headers. */
 #include <string.h>
 #include <rte_ethdev.h>
 #include <rte_mbuf.h>
@@ -7,11 +7,11 @@
 #include "shim.h"
 #include "turns.h"
 
-/* Flags of a buffer that say how it is made, not what is in it. */
+/* Flags that describe the buffer itself, not the frame in it. */
 #define BUFFER_FLAGS (RTE_MBUF_F_EXTERNAL | RTE_MBUF_F_INDIRECT)
 #define CHECKSUM_FLAGS (RTE_MBUF_F_RX_IP_CKSUM_MASK | RTE_MBUF_F_RX_L4_CKSUM_MASK)
 
-/* "None" and "unknown" are no verdict. */
+/* RX_*_CKSUM_NONE and _UNKNOWN do not count as bad. */
 static bool bad_checksum(uint64_t flags)
 {
 	return (flags & RTE_MBUF_F_RX_IP_CKSUM_MASK) == RTE_MBUF_F_RX_IP_CKSUM_BAD ||
@@ -26,7 +26,7 @@ static uint32_t look_closer(struct rte_mbuf **mbuf)
 		flags |= COVALENT_FRAME_CHAINED;
 	if (bad_checksum((*mbuf)->ol_flags))
 		flags |= COVALENT_FRAME_BAD_CHECKSUM;
-	/* It fails for want of headroom alone, which our buffers have; then the frame goes without its tag. */
+	/* Fails only without headroom, which our buffers have. The frame then stays untagged. */
 	if ((*mbuf)->ol_flags & RTE_MBUF_F_RX_VLAN_STRIPPED)
 		(void)rte_vlan_insert(mbuf);
 	return flags;
@@ -68,7 +68,7 @@ uint16_t covalent_tx_burst(uint16_t port, uint16_t queue, struct rte_mbuf **mbuf
 	return taken;
 }
 
-/* Where the checksum of a frame's TCP or UDP header is; NULL if the device is not asked for it. */
+/* The TCP or UDP checksum field of a frame; NULL if its offload was not requested. */
 static uint8_t *l4_sum(struct rte_mbuf *mbuf)
 {
 	uint8_t *header = rte_pktmbuf_mtod(mbuf, uint8_t *) + mbuf->l2_len + mbuf->l3_len;
@@ -81,7 +81,7 @@ static uint8_t *l4_sum(struct rte_mbuf *mbuf)
 	return NULL;
 }
 
-/* Takes covalent_ask_checksums back: the frame is as covalent_fill wrote it. */
+/* Reverts covalent_ask_checksums: restores the frame that covalent_fill wrote. */
 static void unask_checksums(struct rte_mbuf *mbuf)
 {
 	uint8_t *sum = l4_sum(mbuf);
@@ -99,7 +99,7 @@ uint16_t covalent_tx_prepared_burst(uint16_t port, uint16_t queue, struct rte_mb
 	uint16_t fit = rte_eth_tx_prepare(port, queue, mbufs, count);
 
 	if (fit == 0 && count > 0) {
-		/* The device cannot do what was asked of the first one: it leaves as it is. */
+		/* The device cannot offload the first frame: send it unchanged. */
 		unask_checksums(mbufs[0]);
 		fit = 1;
 	}
@@ -141,7 +141,9 @@ void covalent_ask_checksums(struct rte_mbuf *mbuf)
 	uint32_t l4 = type & RTE_PTYPE_L4_MASK;
 	uint8_t *l3 = rte_pktmbuf_mtod(mbuf, uint8_t *) + lengths.l2_len;
 	uint64_t flags = 0;
-	/* DPDK believes the lengths that the frame tells, beyond its end too: what is written below must lie in it. */
+	/*
+	 * DPDK trusts the lengths in the frame, even beyond its end. Writes below must stay in it.
+	 */
 	uint32_t needed = lengths.l2_len + lengths.l3_len;
 	uint8_t *sum;
 	uint16_t pseudo, old_ip = 0, old_l4 = 0;
@@ -176,12 +178,15 @@ void covalent_ask_checksums(struct rte_mbuf *mbuf)
 		return;
 	}
 	mbuf->ol_flags |= flags;
-	/* The device adds the sum of the rest to that of the pseudo header. */
+	/* The device adds the sum of the payload to the pseudo header's checksum. */
 	sum = l4_sum(mbuf);
 	if (sum) {
 		memcpy(&old_l4, sum, sizeof(old_l4));
 		memcpy(sum, &pseudo, sizeof(pseudo));
 	}
-	/* No driver looks at the hash of a frame that is sent: what stood there is kept in it, should the device refuse. */
+	/*
+	 * No driver reads the hash of a transmitted frame. It keeps the old checksums, in case the
+	 * device refuses the offload.
+	 */
 	mbuf->hash.usr = (uint32_t)old_ip << 16 | old_l4;
 }

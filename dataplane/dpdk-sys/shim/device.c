@@ -1,4 +1,4 @@
-/* Devices: made, described, configured, started, asked. */
+/* Devices: probe, describe, configure, start, query. */
 #define ALLOW_EXPERIMENTAL_API
 #include <errno.h>
 #include <stdio.h>
@@ -16,7 +16,7 @@
 #define TX_CHECKSUMS (RTE_ETH_TX_OFFLOAD_IPV4_CKSUM | RTE_ETH_TX_OFFLOAD_UDP_CKSUM | RTE_ETH_TX_OFFLOAD_TCP_CKSUM)
 #define RSS_OF (RTE_ETH_RSS_IP | RTE_ETH_RSS_TCP | RTE_ETH_RSS_UDP)
 
-/* Drivers that hear of their peers in DPDK's interrupt thread and change what lanes use. */
+/* Drivers that handle peer events in DPDK's interrupt thread and modify data that lanes use. */
 static bool needs_turns(uint16_t port)
 {
 	struct rte_eth_dev_info info;
@@ -41,7 +41,7 @@ int covalent_find(const char *name, uint16_t *port)
 
 #define RING_PREFIX "net_ring_"
 
-/* DPDK puts the prefix in front by itself. */
+/* DPDK adds the prefix itself. */
 static const char *without_prefix(const char *name)
 {
 	size_t bytes = strlen(RING_PREFIX);
@@ -143,7 +143,7 @@ static int start(uint16_t port, const struct covalent_wish *wish, struct covalen
 	if (wish->queues > 1 && (info.flow_type_rss_offloads & RSS_OF)) {
 		conf.rxmode.mq_mode = RTE_ETH_MQ_RX_RSS;
 		conf.rx_adv_conf.rss_conf.rss_hf = info.flow_type_rss_offloads & RSS_OF;
-		/* A device with keys of another length keeps its own. */
+		/* A device with another key length keeps its own key. */
 		if (info.hash_key_size == 0 || info.hash_key_size == wish->rss_key_bytes) {
 			conf.rx_adv_conf.rss_conf.rss_key = (uint8_t *)wish->rss_key;
 			conf.rx_adv_conf.rss_conf.rss_key_len = wish->rss_key_bytes;
@@ -158,7 +158,7 @@ static int start(uint16_t port, const struct covalent_wish *wish, struct covalen
 		conf.intr_conf.lsc = !!(*info.dev_flags & RTE_ETH_DEV_INTR_LSC);
 		conf.intr_conf.rmv = !!(*info.dev_flags & RTE_ETH_DEV_INTR_RMV);
 	}
-	/* Which devices have receive interrupts is known only by asking for them. */
+	/* Only a request shows whether a device has receive interrupts. */
 	conf.intr_conf.rxq = 1;
 	for (;;) {
 		result->step = "configuring the device";
@@ -171,11 +171,11 @@ static int start(uint16_t port, const struct covalent_wish *wish, struct covalen
 	}
 	if (answer < 0)
 		return answer;
-	/* Some drivers take the wish and have none all the same. */
+	/* Some drivers accept the request although they have none. */
 	result->rx_interrupts = conf.intr_conf.rxq && rte_eth_dev_rx_intr_enable(port, 0) == 0;
 	if (result->rx_interrupts)
 		(void)rte_eth_dev_rx_intr_disable(port, 0);
-	/* What cannot be promiscuous is so anyway, or refuses here and receives what is for it. */
+	/* A device without this mode always has it, or refuses and receives only its own frames. */
 	(void)rte_eth_promiscuous_enable(port);
 	(void)rte_eth_allmulticast_enable(port);
 	(void)rte_eth_stats_reset(port);
@@ -183,8 +183,10 @@ static int start(uint16_t port, const struct covalent_wish *wish, struct covalen
 	return 0;
 }
 
-/* Without a turn, as `restart`: a device that is not started has no peer, so the interrupt thread has nothing of it; and to start one that calls may take as
- * long as its peer likes. */
+/*
+ * Takes no turn, like `restart`. A stopped device has no peer, so the interrupt thread does not use
+ * it. Starting a device that connects to a peer may take as long as the peer takes.
+ */
 int covalent_start(uint16_t port, const struct covalent_wish *wish, struct covalent_result *result)
 {
 	int answer = needs_turns(port) ? covalent_turns_guard(port) : 0;
@@ -211,7 +213,10 @@ int covalent_stop(uint16_t port)
 	return answer;
 }
 
-/* net_memif as the end that answers: a peer may have called again while it was stopped, and to stop what is stopped already would not hang up. */
+/*
+ * Whether this is net_memif as the server. A peer may have reconnected while the device was
+ * stopped, and stopping a stopped device would not disconnect it.
+ */
 static bool answers(const struct rte_eth_dev_info *info)
 {
 	const struct rte_devargs *arguments = info->device == NULL ? NULL : rte_dev_devargs(info->device);
@@ -225,11 +230,11 @@ void covalent_close(uint16_t port)
 	struct rte_eth_dev_info info = { 0 };
 	bool known = rte_eth_dev_info_get(port, &info) == 0, guarded;
 
-	/* One that was never started is among those that the interrupt thread looks through, too. */
+	/* The interrupt thread also walks devices that were never started. */
 	if (needs_turns(port))
 		(void)covalent_turns_guard(port);
 	guarded = is_guarded(port);
-	/* One that cannot be had stays: better than to take it from under who uses it. */
+	/* Without the turn, leave the device open: another thread may be using it. */
 	if (!covalent_turn_await(port))
 		return;
 	if (guarded && known && answers(&info))
@@ -295,17 +300,17 @@ int covalent_counts(uint16_t port, struct covalent_count *counts, uint32_t max)
 	{
 		struct rte_eth_xstat values[have];
 		struct rte_eth_xstat_name names[have];
-		uint32_t told = 0;
+		uint32_t count = 0;
 
 		if (rte_eth_xstats_get_names(port, names, have) != have || rte_eth_xstats_get(port, values, have) != have)
 			return -EAGAIN;
-		for (int i = 0; i < have && told < max; i++) {
+		for (int i = 0; i < have && count < max; i++) {
 			if (values[i].id >= (uint64_t)have)
 				continue;
-			snprintf(counts[told].name, sizeof(counts[told].name), "%s", names[values[i].id].name);
-			counts[told].value = values[i].value;
-			told++;
+			snprintf(counts[count].name, sizeof(counts[count].name), "%s", names[values[i].id].name);
+			counts[count].value = values[i].value;
+			count++;
 		}
-		return (int)told;
+		return (int)count;
 	}
 }

@@ -1,4 +1,4 @@
-/* What a device tells by itself: from its driver, and from the bus it sits on. */
+/* Asynchronous events of a device, from its driver and from its bus. */
 #define ALLOW_EXPERIMENTAL_API
 #include <rte_dev.h>
 #include <rte_ethdev.h>
@@ -25,7 +25,7 @@ static int by_driver(uint16_t port, enum rte_eth_event_type type, void *listener
 	(void)ignored;
 	for (size_t i = 0; i < RTE_DIM(KNOWN); i++)
 		if (KNOWN[i].theirs == type)
-			to->heard(to->context, KNOWN[i].ours);
+			to->on_event(to->context, KNOWN[i].ours);
 	return 0;
 }
 
@@ -35,7 +35,7 @@ static void by_bus(const char *device, enum rte_dev_event_type type, void *liste
 
 	(void)device;
 	if (type == RTE_DEV_EVENT_REMOVE)
-		to->heard(to->context, COVALENT_EVENT_REMOVED);
+		to->on_event(to->context, COVALENT_EVENT_REMOVED);
 }
 
 int covalent_events_begin(uint16_t port, const char *name, struct covalent_listener *listener)

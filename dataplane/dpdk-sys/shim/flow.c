@@ -1,4 +1,4 @@
-/* Rules in the device, for what it is to drop. */
+/* Drop rules in the device. */
 #include <stdio.h>
 #include <string.h>
 #include <rte_byteorder.h>
@@ -21,7 +21,7 @@ void *covalent_drop_rule(uint16_t port, const struct covalent_rule *rule, char *
 	struct rte_flow_item_ipv4 ip4 = { 0 }, ip4_mask = { 0 };
 	struct rte_flow_item_ipv6 ip6 = { 0 }, ip6_mask = { 0 };
 	struct rte_flow_item_udp l4 = { 0 }, l4_mask = { 0 };
-	/* Ports lie in the same place in both, and their items are as long as their headers. */
+	/* UDP and TCP have their ports at the same offset. Each item is as long as its header. */
 	struct rte_flow_item_tcp tcp = { 0 }, tcp_mask = { 0 };
 	struct rte_flow_item items[5];
 	struct rte_flow_action actions[] = { { .type = RTE_FLOW_ACTION_TYPE_DROP }, { .type = RTE_FLOW_ACTION_TYPE_END } };

@@ -1,4 +1,4 @@
-/* The environment layer, logs, threads and memory. */
+/* Environment layer (EAL), logs, threads and memory. */
 #define _GNU_SOURCE
 #include <stdio.h>
 #include <string.h>

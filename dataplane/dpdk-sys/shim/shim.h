@@ -1,5 +1,9 @@
-/* What Covalent uses of DPDK, in words that stay the same from release to release. Sizes are in bytes, results negative errnos unless
- * said otherwise. Threads: what takes a device's queue is for one thread at a time; all else is for the thread that opens ports. */
+/*
+ * The part of DPDK that Covalent uses, as an interface that is stable across DPDK releases. Sizes
+ * are in bytes. Errors are negative errnos unless stated otherwise. Threads: functions with a queue
+ * argument may run in one thread at a time for each queue. All others belong to the thread that
+ * opens ports.
+ */
 #ifndef COVALENT_DPDK_SHIM_H
 #define COVALENT_DPDK_SHIM_H
 
@@ -10,92 +14,96 @@
 struct rte_mbuf;
 struct rte_mempool;
 
-/* ---- process.c: the environment layer, logs, threads, memory ---- */
+/* ---- process.c: environment layer, logs, threads, memory ---- */
 
-/* As rte_eal_init: once for a process. The calling thread is pinned to a core and stays DPDK's main one. */
+/* As rte_eal_init, once per process. Pins the calling thread to a core as DPDK's main thread. */
 int covalent_eal_init(int argc, char **argv);
-/* The errno of the last call that failed in this thread and says so by other means. */
+/* rte_errno of this thread, for calls that do not return the errno themselves. */
 int covalent_errno(void);
-/* Words for a positive errno, DPDK's own among them. */
+/* Message of a positive errno, including DPDK's own. */
 const char *covalent_strerror(int error);
-/* As "DPDK 22.11.11". */
+/* For example "DPDK 22.11.11". */
 const char *covalent_version(void);
 
-/* One line of DPDK's log: level 1 (emergency) to 8 (debug), text without the end of the line. Called by any thread. */
+/* One line of DPDK's log, without the newline. Level 1 (emergency) to 8 (debug). Any thread. */
 typedef void (*covalent_log_fn)(uint32_t level, const char *text, size_t bytes);
-/* Sends DPDK's log there instead of to the standard error. Once, before covalent_eal_init. */
+/* Redirects DPDK's log from standard error to `write`. Once, before covalent_eal_init. */
 int covalent_log_to(covalent_log_fn write);
 
-/* Makes the calling thread known to DPDK, for caches of its own: its number, or a negative errno. */
+/* Registers the calling thread, which gets its own caches. Returns its number or an errno. */
 int covalent_thread_register(void);
-/* Takes that back. By the same thread. */
+/* Unregisters the calling thread. */
 void covalent_thread_unregister(void);
 
-/* A pool of `count` buffers for frames of up to `frame_bytes`, null if there is no memory. */
+/* A pool of `count` buffers for frames of up to `frame_bytes`. NULL without memory. */
 struct rte_mempool *covalent_pool_create(const char *name, uint32_t count, uint32_t cache, uint16_t frame_bytes);
-/* Buffers that lie in the pool, those in the caches of the first `threads` threads among them. */
+/* Free buffers, including those in the caches of the first `threads` threads. */
 uint32_t covalent_pool_idle(const struct rte_mempool *pool, uint32_t threads);
 void covalent_pool_free(struct rte_mempool *pool);
-/* Size of the pages that the pool lies in. */
+/* Page size of the pool's memory. */
 size_t covalent_pool_page_bytes(const struct rte_mempool *pool);
 
 /* ---- burst.c: frames ---- */
 
-/* The frame is in several pieces; `data` is the first. */
+/* The frame has several segments; `data` is the first. */
 #define COVALENT_FRAME_CHAINED 1u
-/* The device found an IP, TCP or UDP checksum wrong. */
+/* The device found an invalid IP, TCP or UDP checksum. */
 #define COVALENT_FRAME_BAD_CHECKSUM 2u
 
-/* A received frame: where it lies and what is known of it. */
+/* A received frame. */
 struct covalent_frame {
 	const uint8_t *data;
 	uint32_t bytes;
 	uint32_t flags;
 };
 
-/* Receives up to `max` frames. A VLAN tag that the device took off is in the frame again. The caller has the buffers. */
+/* Receives up to `max` frames, whose buffers the caller owns. Reinserts stripped VLAN tags. */
 uint16_t covalent_rx_burst(uint16_t port, uint16_t queue, struct rte_mbuf **mbufs, struct covalent_frame *frames, uint16_t max);
-/* Gives up to `count` buffers to the device; those that it took are its own. */
+/* Passes up to `count` buffers to the device. It owns those that it accepted. */
 uint16_t covalent_tx_burst(uint16_t port, uint16_t queue, struct rte_mbuf **mbufs, uint16_t count);
-/* As covalent_tx_burst, for frames with covalent_ask_checksums. */
+/* As covalent_tx_burst, for frames prepared by covalent_ask_checksums. */
 uint16_t covalent_tx_prepared_burst(uint16_t port, uint16_t queue, struct rte_mbuf **mbufs, uint16_t count);
-/* Has the device give back buffers of frames that it has sent. Negative if it does so only when it likes. */
+/* Frees buffers of transmitted frames. Negative if the driver cannot do so on request. */
 int covalent_tx_reclaim(uint16_t port, uint16_t queue);
 
-/* 0, or a negative errno if not all `count` are there. */
+/* Allocates all `count` buffers or none. 0 or a negative errno. */
 int covalent_alloc(struct rte_mempool *pool, struct rte_mbuf **mbufs, uint32_t count);
-/* Null pointers are passed over. */
+/* Ignores null pointers. */
 void covalent_free(struct rte_mbuf **mbufs, uint32_t count);
-/* Copies a frame into an empty buffer, which must have room for it. */
+/* Copies a frame into an empty buffer. The frame must fit. */
 void covalent_fill(struct rte_mbuf *mbuf, const uint8_t *bytes, uint16_t count);
-/* Asks for the checksums of the IPv4 header, TCP and UDP of a frame that covalent_fill wrote; for none where the frame ends before those headers do. */
+/*
+ * Requests checksum offload (IPv4 header, TCP, UDP) for a frame that covalent_fill wrote. Does
+ * nothing if the frame ends within these headers.
+ */
 void covalent_ask_checksums(struct rte_mbuf *mbuf);
 
 /* ---- device.c: devices ---- */
 
-/* The device is there, or is made, as DPDK's own tools would name it. */
+/* Probes or creates the device, named as in DPDK's own tools. */
 int covalent_probe(const char *device);
-/* The port of the device of that name (without arguments). */
+/* Returns the port of the device with this name (without arguments). */
 int covalent_find(const char *name, uint16_t *port);
-/* Two devices of this process, each of which receives what the other one sends. Their names begin with `net_ring_`. */
+/* Creates two connected devices in this process. Their names must begin with `net_ring_`. */
 int covalent_ring_pair(const char *one, const char *other, uint32_t slots);
 
-/* What a device is. */
+/* Description of a device. */
 struct covalent_device {
 	char driver[64];
 	uint8_t mac[6];
 	uint16_t mtu;
 	uint16_t queues_max;
-	/* Slots of its rings if that many were asked for. */
+	/* Ring sizes that the device would use for the requested number of slots. */
 	uint16_t rx_slots;
 	uint16_t tx_slots;
 	bool rss;
 	bool rx_checksum;
 	bool tx_checksum;
 };
-/* Describes the device as it would be with rings of `slots`. */
+/* Describes the device as it would be with rings of `slots` slots. */
 int covalent_inspect(uint16_t port, uint32_t slots, struct covalent_device *device);
 
+/* Requested configuration. */
 struct covalent_wish {
 	uint16_t queues;
 	uint16_t rx_slots;
@@ -106,31 +114,34 @@ struct covalent_wish {
 	bool rx_checksum;
 	bool tx_checksum;
 };
-/* What came of it. */
+/* Result of covalent_start. */
 struct covalent_result {
 	/* The step that failed. */
 	const char *step;
 	bool rx_interrupts;
 	bool rss;
 };
-/* Configures the device and starts it: `queues` to receive on, as many to send on if it has them. A device that could not be started is
- * configured all the same, which `step` tells, and covalent_restart tries again. */
+/*
+ * Configures and starts the device with `queues` receive queues, and as many transmit queues if it
+ * has them. If only the start fails (`step` is COVALENT_STEP_START), the device stays configured
+ * and covalent_restart tries again.
+ */
 #define COVALENT_STEP_START "starting the device"
 int covalent_start(uint16_t port, const struct covalent_wish *wish, struct covalent_result *result);
-/* Stops and starts a device that was started before. */
+/* Starts a configured device that was stopped, or whose start failed. */
 int covalent_restart(uint16_t port);
 int covalent_stop(uint16_t port);
-/* Stops the device and takes it from the process. */
+/* Stops the device and removes it from the process. */
 void covalent_close(uint16_t port);
 
-/* Tells the device to drop its carrier, or to raise it. -ENOTSUP where it cannot. */
+/* Drops or raises the carrier. -ENOTSUP if the device cannot. */
 int covalent_set_link(uint16_t port, bool up);
-/* 1 with a carrier, 0 without, negative when the device is gone. */
+/* 1 with a carrier, 0 without, negative if the device is gone. */
 int covalent_carrier(uint16_t port);
-/* Whether the device has been taken out. */
+/* Whether the device was removed. */
 bool covalent_is_removed(uint16_t port);
 
-/* The descriptor that a queue's receive interrupts make readable, negative if there is none. */
+/* File descriptor that a queue's receive interrupt makes readable; negative if there is none. */
 int covalent_rx_interrupt_fd(uint16_t port, uint16_t queue);
 int covalent_rx_interrupt(uint16_t port, uint16_t queue, bool on);
 
@@ -147,10 +158,10 @@ struct covalent_count {
 	char name[COVALENT_NAME_BYTES];
 	uint64_t value;
 };
-/* Every count that the device keeps, up to `max`; how many there are, or a negative errno. */
+/* Reads up to `max` extended statistics. Returns their number or a negative errno. */
 int covalent_counts(uint16_t port, struct covalent_count *counts, uint32_t max);
 
-/* ---- events.c: what a device tells by itself ---- */
+/* ---- events.c: asynchronous events of a device ---- */
 
 enum covalent_event {
 	COVALENT_EVENT_LINK,
@@ -162,20 +173,23 @@ enum covalent_event {
 	COVALENT_EVENT_RECOVERY_FAILED,
 	COVALENT_EVENTS,
 };
-/* Who is told, by a thread of DPDK's. It must stay where it is until covalent_events_end has returned. */
+/*
+ * Receiver of events, called by a DPDK thread. Must stay in place until covalent_events_end
+ * returns.
+ */
 struct covalent_listener {
-	void (*heard)(void *context, uint32_t event);
+	void (*on_event)(void *context, uint32_t event);
 	void *context;
 };
-/* `name` is the device's, for what the bus tells. */
+/* `name` is the device's name, for events of its bus. */
 int covalent_events_begin(uint16_t port, const char *name, struct covalent_listener *listener);
 void covalent_events_end(uint16_t port, const char *name, struct covalent_listener *listener);
 
 /* ---- flow.c: rules in the device ---- */
 
-/* A rule that has the device drop what matches. Numbers are in the machine's order, addresses in the network's. */
+/* A rule that drops matching frames. Numbers are in host byte order, addresses in network order. */
 struct covalent_rule {
-	/* Of a frame without a VLAN tag; 0 for any. */
+	/* EtherType of a frame without a VLAN tag; 0 for any. */
 	uint16_t ethertype;
 	/* -1 for any, else 0 to 4095. */
 	int32_t vlan;
@@ -183,7 +197,7 @@ struct covalent_rule {
 	uint8_t ip_version;
 	/* 0 for any, 6 (TCP) or 17 (UDP). */
 	uint8_t transport;
-	/* Bits of the addresses that count: 0 for any. */
+	/* Prefix lengths of the addresses: 0 for any. */
 	uint8_t source_bits;
 	uint8_t destination_bits;
 	uint8_t source[16];
@@ -192,7 +206,7 @@ struct covalent_rule {
 	int32_t source_port;
 	int32_t destination_port;
 };
-/* The rule in force, or null; then `why` has the driver's words. */
+/* Installs the rule. On failure returns NULL and writes the driver's message to `why`. */
 void *covalent_drop_rule(uint16_t port, const struct covalent_rule *rule, char *why, size_t why_bytes);
 int covalent_drop_rule_end(uint16_t port, void *rule);
 

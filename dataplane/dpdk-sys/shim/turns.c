@@ -12,11 +12,11 @@
 #include <rte_interrupts.h>
 #include "turns.h"
 
-/* How long the interrupt thread is held: each time costs a wake-up, and what its drivers hear from their peers waits that long. */
+/* How long the interrupt thread is held. Each hold costs a wake-up and delays its peer events. */
 #define HELD_MS 10
-/* The same while a guarded device has no peer: a connection takes some eight messages. */
+/* The same while a guarded device has no peer: connecting takes about eight messages. */
 #define HELD_ALONE_MS 1
-/* Longest wait for a turn, and between two looks. */
+/* Longest wait for a turn, and interval between two checks. */
 #define PATIENCE_S 1
 #define LOOK_US 20
 
@@ -25,13 +25,15 @@ atomic_bool covalent_let_go = true;
 
 static struct {
 	pthread_mutex_t lock;
-	/* Readable as long as a device is guarded, so that the interrupt thread comes to `hold` with every round of its own. */
+	/*
+	 * Readable while a device is guarded, so the interrupt thread calls `hold` in every round.
+	 */
 	int bell;
 	/* Ends a hold early. */
 	int kick;
 	struct rte_intr_handle *handle;
 	unsigned int guarded;
-	/* Holds that have begun. */
+	/* Number of holds that have begun. */
 	atomic_ulong holds;
 } keeper = { .lock = PTHREAD_MUTEX_INITIALIZER, .bell = -1, .kick = -1 };
 
@@ -40,7 +42,7 @@ static void ring(int fd)
 	uint64_t one = 1;
 
 	if (write(fd, &one, sizeof(one)) < 0)
-		return; /* It rings already. */
+		return; /* It is already readable. */
 }
 
 static void silence(int fd)
@@ -48,10 +50,10 @@ static void silence(int fd)
 	uint64_t rings;
 
 	if (read(fd, &rings, sizeof(rings)) < 0)
-		return; /* It did not ring. */
+		return; /* It was not readable. */
 }
 
-/* A barrier in every thread of the process that runs (membarrier(2)). */
+/* A memory barrier in every running thread of the process (membarrier(2)). */
 static int order_all(int command)
 {
 	return syscall(SYS_membarrier, command, 0, 0) < 0 ? -errno : 0;
@@ -84,7 +86,7 @@ static void hold(void *context)
 	pthread_mutex_unlock(&keeper.lock);
 	if (!any)
 		return;
-	/* Before anybody has a turn, and may close what is asked here. */
+	/* Before any thread can have a turn and close a device that is queried here. */
 	held_ms = all_have_peers() ? HELD_MS : HELD_ALONE_MS;
 	atomic_store(&covalent_let_go, false);
 	atomic_fetch_add(&keeper.holds, 1);
@@ -93,12 +95,15 @@ static void hold(void *context)
 	atomic_store(&covalent_let_go, true);
 	(void)order_all(MEMBARRIER_CMD_PRIVATE_EXPEDITED);
 	for (uint16_t port = 0; port < RTE_MAX_ETHPORTS; port++)
-		/* Asleep, not yielding: who is in its turn may have been stopped there by this thread, and who yields waits for a whole slice of time afterwards. */
+		/*
+		 * Sleep instead of yielding: this thread may have preempted the thread in its turn.
+		 * A yielding thread would then wait for a full time slice.
+		 */
 		while (atomic_load(&covalent_turns[port].busy))
 			rte_delay_us_sleep(1);
 }
 
-/* With the lock. */
+/* The caller holds the lock. */
 static int begin(void)
 {
 	int answer;
@@ -154,7 +159,7 @@ void covalent_turns_leave(uint16_t port)
 	pthread_mutex_unlock(&keeper.lock);
 }
 
-/* Of the processor's counter, not of sleeps: the kernel makes each of them longer. */
+/* Deadline by the TSC, not by a count of sleeps: the kernel prolongs each sleep. */
 static uint64_t patience(void)
 {
 	return rte_get_tsc_cycles() + PATIENCE_S * rte_get_tsc_hz();
@@ -177,7 +182,10 @@ void covalent_turns_settle(void)
 	unsigned long first = atomic_load(&keeper.holds);
 	uint64_t end = patience();
 
-	/* The first hold may begin in the midst of a round that heard of a closed descriptor and has not come to it yet; before the second one that round has ended. */
+	/*
+	 * The first hold may begin inside a round that has received an event of a closed descriptor
+	 * and not handled it yet. That round has ended before the second hold.
+	 */
 	while (atomic_load(&keeper.holds) - first < 2 && rte_get_tsc_cycles() < end) {
 		ring(keeper.kick);
 		rte_delay_us_sleep(LOOK_US);

@@ -1,13 +1,18 @@
-/* Turns between lanes and DPDK's interrupt thread, for drivers that count on neither to be in the other's way.
+/*
+ * Mutual exclusion ("turns") between lanes and DPDK's interrupt thread, for drivers without locking
+ * of their own.
  *
- * net_memif hears in that thread that its peer is gone, and unmaps the rings there, whoever is in the midst of a burst on them. Its stop and close give back
- * the same memory from whatever thread calls them. So DPDK's interrupt thread is held in a callback of ours, and let go for moments in which no thread uses such
- * a device:
+ * net_memif handles the disconnection of its peer in that thread and unmaps the rings there, even
+ * during a burst on them. Its stop and close release the same memory in the calling thread.
+ * Therefore a callback of ours holds DPDK's interrupt thread, and releases it only while no thread
+ * uses such a device:
  *
- *   interrupt thread:  held, up to 10 ms | waits for the lanes | its work, some microseconds | held
- *   a lane:            burst  burst  burst                     | no frame comes, none goes   | burst
+ *   interrupt thread:  held, up to 10 ms | waits for the lanes | its work (microseconds) | held
+ *   a lane:            burst  burst  burst                     | no receive, no send     | burst
  *
- * Other devices are not guarded; their interrupts, if they have any, come as much later as the thread is held while a guarded one is there. */
+ * Other devices are not guarded. While a guarded device exists, their interrupts are delayed by the
+ * time that the thread is held.
+ */
 #ifndef COVALENT_TURNS_H
 #define COVALENT_TURNS_H
 
@@ -22,29 +27,35 @@
 struct covalent_turn {
 	/* The device is guarded. */
 	_Alignas(RTE_CACHE_LINE_SIZE) atomic_bool guarded;
-	/* A thread uses it, or is about to see whether it may. */
+	/* A thread uses the device, or is checking whether it may. */
 	atomic_bool busy;
 };
 
 extern struct covalent_turn covalent_turns[RTE_MAX_ETHPORTS];
-/* The interrupt thread does, or may do, its own work. */
+/* The interrupt thread is released: it does, or may do, its own work. */
 extern atomic_bool covalent_let_go;
 
-/* Whether the device may be used now; if so covalent_turn_end must follow soon. One thread at a time for each device. */
+/*
+ * Whether the caller may use the device now. If so, it must call covalent_turn_end soon. One thread
+ * at a time for each device.
+ */
 static inline bool covalent_turn_begin(uint16_t port)
 {
 	struct covalent_turn *turn = &covalent_turns[port];
 
 	if (likely(!atomic_load_explicit(&turn->guarded, memory_order_relaxed)))
 		return true;
-	/* In one order with the keeper's store to `let_go` and its look at `busy`: one of the two sees the other. The keeper pays for the order (`order_all`), for
-	 * a barrier here would wait for every frame that the device wrote before. */
+	/*
+	 * This store and the load below are ordered against the keeper's store to `let_go` and its
+	 * load of `busy`: one of the two sees the other. The keeper provides the barrier
+	 * (`order_all`). A barrier here would wait for all earlier writes of frames.
+	 */
 	atomic_store_explicit(&turn->busy, true, memory_order_relaxed);
 	atomic_signal_fence(memory_order_seq_cst);
 	if (likely(!atomic_load_explicit(&covalent_let_go, memory_order_acquire)))
 		return true;
 	atomic_store_explicit(&turn->busy, false, memory_order_release);
-	/* That thread may be waiting for this very core. */
+	/* The interrupt thread may be waiting for this core. */
 	sched_yield();
 	return false;
 }
@@ -57,15 +68,18 @@ static inline void covalent_turn_end(uint16_t port)
 		atomic_store_explicit(&turn->busy, false, memory_order_release);
 }
 
-/* As covalent_turn_begin, but waits, a second at most. */
+/* As covalent_turn_begin, but waits up to one second. */
 bool covalent_turn_await(uint16_t port);
 
-/* Has the device guarded from now on; 0 or a negative errno. */
+/* Guards the device from now on. 0 or a negative errno. */
 int covalent_turns_guard(uint16_t port);
-/* The device is gone. */
+/* Ends the guard of a device that is gone. */
 void covalent_turns_leave(uint16_t port);
 
-/* Returns when the interrupt thread has forgotten what it heard of descriptors that are closed by now: their numbers may be used again. A second at most. */
+/*
+ * Waits until the interrupt thread holds no more events of closed file descriptors. Their numbers
+ * may then be reused. Up to one second.
+ */
 void covalent_turns_settle(void);
 
 #endif

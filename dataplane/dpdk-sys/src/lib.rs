@@ -1,12 +1,14 @@
-//! The part of DPDK that Covalent's ports use, as C sees it.
+//! The C view of the part of DPDK that Covalent's ports use.
 //!
-//! With the feature `dpdk` this is what bindgen makes of `shim/shim.h`, whose comments say what each function does and expects. Most of DPDK's
-//! packet path is inline functions and large structures that change between releases; the shims keep both on the C side, so the names here are few
-//! and stay the same. Every function is unsafe to call; `covalent-dataplane`'s rooms below `port/dpdk/` are the safe side of it.
+//! With the feature `dpdk`, bindgen generates this crate from `shim/shim.h`. The comments there
+//! document each function and its preconditions. Most of DPDK's packet path consists of inline
+//! functions and large structures that change between releases. The shims keep both on the C side,
+//! so the names here are few and stable. Every function is unsafe to call. The modules of
+//! `covalent-dataplane` below `port/dpdk/` provide the safe interface.
 //!
-//! Without the feature the crate is empty, and no part of DPDK need be on the machine.
+//! Without the feature the crate is empty, and the machine needs no part of DPDK.
 //!
-//! The floor is DPDK 22.11, Debian 12's. Tried with: 22.11.11.
+//! The minimum version is DPDK 22.11, as in Debian 12. Tested with 22.11.11.
 #![cfg_attr(not(feature = "dpdk"), no_std)]
 
 #[cfg(feature = "dpdk")]

@@ -1,4 +1,4 @@
-//! Who holds which match on one port: pipes, sets of pipes, and configured rules.
+//! Owners of the matches on one port: pipes, sets of pipes, and configured rules.
 
 use covalent_api::rule::{Action, Match, Spread};
 
@@ -16,13 +16,14 @@ use crate::slots::Slots;
 pub enum Target {
     /// Into this pipe.
     Pipe(usize),
-    /// A configured rule leaves it to the kernel. Where there is a kernel below, it never comes up here.
+    /// A configured rule leaves the frame to the kernel. With a kernel below the port, such a frame
+    /// never reaches this table.
     Kernel,
     /// A configured rule drops it. Where there is an XDP program below, it never comes up here.
     Drop,
 }
 
-/// A pipe that wants the frames of a match.
+/// The request of a pipe for the frames of a match.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Claim {
     /// The pipe.
@@ -58,7 +59,7 @@ pub struct Bindings {
     shares: Shares,
 }
 
-/// Who has a match.
+/// The owner of a match.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Holder {
     Pipe {
@@ -72,8 +73,8 @@ enum Holder {
 }
 
 impl Bindings {
-    /// Puts a configured rule in force in place of the one that was there; `None`: there is none any more. One that gives frames to the
-    /// dataplane leaves the match to pipes. Changes nothing where a pipe has the match.
+    /// Applies a configured rule in place of the previous one. `None` removes the rule. A rule for
+    /// the dataplane leaves the match to pipes. Changes nothing if a pipe holds the match.
     pub fn set_rule(&mut self, matches: &Match, action: Option<Action>) {
         if self.pipe_with(matches).is_some() {
             return;
@@ -84,7 +85,7 @@ impl Bindings {
             Some(Action::Drop) => Holder::Drop,
             Some(Action::Dataplane) | None => return,
         };
-        // Nobody has it: it was just taken out.
+        // Cannot fail: the match was removed above.
         let _ = self.table.insert(matches, holder);
     }
 
@@ -142,7 +143,7 @@ impl Bindings {
                         .insert(PipeSet::new(spread, claim.uid, claim.pipe)),
                 ),
             };
-            // Nobody has it: that was the question above.
+            // Cannot fail: the match is free, as checked above.
             let _ = self.table.insert(matches, holder);
             self.shares.take(claim.uid, matches);
         } else if let (Some(Holder::Set(at)), Some(spread)) =
@@ -155,7 +156,8 @@ impl Bindings {
         Ok(first)
     }
 
-    /// Takes `matches` from a pipe. Whether it was the last one to have it, so that nobody has it now.
+    /// Removes `pipe` from the holders of `matches`. Returns whether it was the last holder, so
+    /// that the match is free now.
     pub fn unbind(&mut self, matches: &Match, pipe: usize) -> bool {
         let last = match self.table.get(matches) {
             Some(Holder::Pipe { pipe: holder, uid }) => (holder == pipe).then_some(uid),
@@ -169,7 +171,8 @@ impl Bindings {
         last.is_some()
     }
 
-    /// Takes `pipe` out of the set in place `at`. Whose it was, if no other pipe is left.
+    /// Removes `pipe` from the set at index `at`. Returns the user of the set if no other pipe is
+    /// left.
     fn leave(&mut self, at: usize, pipe: usize) -> Option<u32> {
         let set = self.sets.get_mut(at)?;
         if !(set.leave(pipe) && set.is_empty()) {
@@ -178,7 +181,7 @@ impl Bindings {
         self.sets.remove(at).map(|set| set.uid())
     }
 
-    /// Where `frame` goes; `None` if nobody wants it.
+    /// Returns the target of `frame`; `None` if no binding matches.
     #[inline]
     pub fn lookup(&mut self, toeplitz: &Toeplitz, frame: &[u8]) -> Option<Target> {
         // Read once, for the table and for the hash.
@@ -207,7 +210,7 @@ mod tests {
     use super::*;
     use crate::flow::table::cases;
 
-    /// What the bindings mean, told the slow way.
+    /// A simple reference model of the bindings.
     #[derive(Default)]
     struct Oracle {
         configured: Vec<(Match, Action)>,
@@ -291,7 +294,7 @@ mod tests {
             })
     }
 
-    /// What happens to a match.
+    /// An operation on a match.
     #[derive(Debug, Clone, Copy, PartialEq, Eq)]
     enum Does {
         Bind,
@@ -316,8 +319,11 @@ mod tests {
     proptest! {
         #[test]
         fn bindings_equal_the_oracle(
-            configured in prop::collection::vec((cases::rule(), prop_oneof![Just(Action::Kernel), Just(Action::Drop)]), 0..4),
-            // Few matches, so that claims meet.
+            configured in prop::collection::vec(
+                (cases::rule(), prop_oneof![Just(Action::Kernel), Just(Action::Drop)]),
+                0..4,
+            ),
+            // Few matches, so that claims collide.
             pool in prop::collection::vec(cases::rule(), 1..6),
             steps in prop::collection::vec((any::<prop::sample::Index>(), claim(), does()), 0..60),
             frames in prop::collection::vec(cases::frame(), 1..20),
@@ -354,9 +360,12 @@ mod tests {
                 }
                 for frame in &frames {
                     let (found, may) = (bindings.lookup(&toeplitz, frame), oracle.targets(frame));
-                    prop_assert!(may.contains(&found), "{found:?} is none of {may:?} for {frame:02x?}");
-                    // In turn, nobody is left out; by flow, always the same one.
-                    let round: Vec<_> = may.iter().map(|_| bindings.lookup(&toeplitz, frame)).collect();
+                    prop_assert!(may.contains(&found), "{found:?} is none of {may:?} for \
+                        {frame:02x?}");
+                    // Round robin reaches every pipe. By flow, the pipe is always the same.
+                    let round: Vec<_> = may.iter().map(
+                        |_| bindings.lookup(&toeplitz, frame),
+                    ).collect();
                     let same = round.iter().filter(|&target| *target == round[0]).count();
                     prop_assert!(same == 1 || same == round.len(), "{round:?}");
                 }
@@ -364,10 +373,11 @@ mod tests {
         }
     }
 
-    /// What it costs to choose among pipes that share by flow, with the frame looked into once and twice.
+    /// Measures the choice among pipes that share by flow, with the frame parsed once and twice.
     #[test]
-    #[ignore = "a measurement: cargo test --release -p covalent-dataplane --lib -- --ignored --nocapture looked_into"]
-    fn nanoseconds_of_a_frame_looked_into_once() {
+    #[ignore = "a measurement: cargo test --release -p covalent-dataplane --lib -- --ignored \
+        --nocapture looked_into"]
+    fn nanoseconds_to_parse_a_frame_once() {
         const ROUNDS: u32 = 1 << 20;
         let toeplitz = Toeplitz::new(&RssKey::MICROSOFT);
         let mut table = FlowTable::default();
@@ -416,7 +426,7 @@ mod tests {
             spread,
         };
         let ethertype = |ethertype| Match::EtherType { ethertype };
-        // Each kind of holder is one rule, whatever it is.
+        // Each holder counts as one rule, whatever its kind.
         for number in 0..128 {
             let spread = [None, Some(Spread::Hash)][usize::from(number % 2)];
             assert_eq!(
@@ -435,7 +445,7 @@ mod tests {
         let mut beside = claim(1000, true, Some(Spread::Hash));
         beside.pipe = 1;
         assert_eq!(bindings.bind(&ethertype(0x2001), beside), Ok(false));
-        // Other kinds, other users, and who is not bounded.
+        // Other kinds of match, other users and unbounded claims are not limited.
         assert_eq!(
             bindings.bind(&Match::Any, claim(1000, true, None)),
             Ok(true)
@@ -449,7 +459,7 @@ mod tests {
             bindings.bind(&commanding, claim(1000, false, None)),
             Ok(true)
         );
-        // Two have to go, one of them for what was not refused.
+        // Two rules must be removed: the unbounded claim counts too.
         assert!(bindings.unbind(&ethertype(0x2000), 0));
         assert!(!bindings.unbind(&ethertype(0x2001), 1), "one is left in it");
         assert_eq!(bindings.bind(&more, claim(1000, true, None)), Err(full));

@@ -1,14 +1,15 @@
-//! What steering reads out of a frame.
+//! The fields of a frame that steering reads.
 //!
 //! | frame | key |
 //! |---|---|
 //! | under 14 bytes, a VLAN tag cut short, an EtherType field under 0x0600 (LLC) | none |
-//! | IPv4 under 20 bytes, of another version, with a header longer than the frame or its own total length | none |
+//! | IPv4: under 20 bytes, other version, header longer than the frame or its total length | none |
 //! | IPv6 under 40 bytes, of another version, with an extension header cut short | none |
-//! | IP fragment that is not the first, more than 8 extension headers, ports outside the frame | no ports |
+//! | IP fragment but the first, more than 8 extension headers, ports outside the frame | no ports |
 //!
-//! "None" means that only its VLAN and `any` match such a frame. Two VLAN tags (0x8100, 0x88a8, 0x9100) are looked through; a third
-//! one is the EtherType itself. The outermost tag alone names the VLAN, if it is whole: 18 bytes of frame.
+//! "None" means that only its VLAN and `any` match such a frame. The parser skips up to two VLAN
+//! tags (0x8100, 0x88a8, 0x9100) and reads a third one as the EtherType. Only the outermost tag
+//! gives the VLAN. It must be complete: 18 bytes of frame.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -26,7 +27,7 @@ const EXTENSION_HEADERS_MAX: usize = 8;
 const PROTOCOL_TCP: u8 = 6;
 const PROTOCOL_UDP: u8 = 17;
 
-/// What a frame with a readable header is steered by.
+/// The steering key of a frame with a readable header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FrameKey {
     /// The EtherType behind the VLAN tags.
@@ -59,11 +60,11 @@ pub struct TransportKey {
     pub dst_port: u16,
 }
 
-/// A frame whose key is read once, when it is first asked for.
+/// A frame whose key is parsed once, at the first request.
 #[derive(Debug)]
 pub struct Frame<'a> {
     bytes: &'a [u8],
-    /// The key, once it was asked for.
+    /// The key, once it was requested.
     key: Option<Option<FrameKey>>,
 }
 
@@ -90,8 +91,9 @@ impl<'a> Frame<'a> {
     }
 }
 
-/// Reads the key of `frame` (from the destination address on, without FCS); `None` where only its VLAN and `any` may match.
-/// Never panics, whatever the bytes, and looks at no more than a bounded number of headers.
+/// Parses the key of `frame`, which starts at the destination address and has no FCS. `None` if
+/// only its VLAN and `any` may match. Never panics on any input, and reads a bounded number of
+/// headers.
 #[must_use]
 pub fn parse(frame: &[u8]) -> Option<FrameKey> {
     let (ethertype, offset) = ethertype(frame)?;
@@ -107,7 +109,8 @@ pub fn parse(frame: &[u8]) -> Option<FrameKey> {
     Some(FrameKey { ethertype, ip })
 }
 
-/// The EtherType of `frame` behind its VLAN tags, and where what it tells of begins; `None` if the frame is too short.
+/// Returns the EtherType of `frame` behind its VLAN tags and the offset of the payload; `None` if
+/// the frame is too short.
 #[must_use]
 pub fn ethertype(frame: &[u8]) -> Option<(u16, usize)> {
     let mut ethertype = read_u16(frame, 12)?;
@@ -122,7 +125,7 @@ pub fn ethertype(frame: &[u8]) -> Option<(u16, usize)> {
     Some((ethertype, offset))
 }
 
-/// The id of the VLAN that the outermost tag of `frame` names, whatever lies behind the tag.
+/// Returns the VLAN id in the outermost tag of `frame`, whatever follows the tag.
 #[must_use]
 pub fn outermost_vlan(frame: &[u8]) -> Option<u16> {
     let tag = frame.get(ETHERNET_HEADER_BYTES..ETHERNET_HEADER_BYTES + VLAN_TAG_BYTES)?;
@@ -145,7 +148,7 @@ fn parse_ipv4(packet: &[u8]) -> Option<IpKey> {
     {
         return None;
     }
-    // The offset, and the bit that says that more come.
+    // The fragment offset and the more-fragments bit.
     let part = u16::from_be_bytes([header[6], header[7]]) & 0x3fff;
     let transport = if part & 0x1fff == 0 {
         parse_ports(header[9], packet, header_bytes)
@@ -182,7 +185,8 @@ fn parse_ipv6(packet: &[u8]) -> Option<IpKey> {
             44 => {
                 let part = u16::from_be_bytes([extension[2], extension[3]]) & 0xfff9;
                 fragment |= part != 0;
-                // A later fragment's bytes are data: whatever `next` says lies in the first one.
+                // The bytes of a later fragment are data: the header that `next` names is in the
+                // first fragment.
                 has_ports = part & 0xfff8 == 0;
                 8
             }
@@ -296,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn two_tags_are_looked_through_and_a_third_is_the_ethertype() {
+    fn two_tags_are_skipped_and_a_third_is_the_ethertype() {
         let packet = ipv4(0, 0, 17, &PORTS);
         for tags in [&[][..], &[0x8100], &[0x88a8, 0x8100], &[0x9100, 0x8100]] {
             assert_eq!(
@@ -348,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fragment_is_told_from_a_whole_packet() {
+    fn a_fragment_is_distinguished_from_a_whole_packet() {
         let v4 = |field| ethernet(&[], 0x0800, &ipv4(0, field, 17, &PORTS));
         let v6 = |offset: u16| {
             let [high, low] = offset.to_be_bytes();

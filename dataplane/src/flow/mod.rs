@@ -1,9 +1,10 @@
-//! Steering: which pipe a frame belongs to.
+//! Steering: finds the pipe of a frame.
 //!
-//! [`key`] reads what steering needs out of a frame, [`table`] finds the most specific match. The XDP program reads
-//! the same key and holds the same precedence, so a frame that the kernel side redirected finds its pipe here. [`bindings`]
-//! says who holds a match: a configured rule, a pipe, or several pipes. Of those a [`set`] chooses one, by the [`toeplitz`] hash of the
-//! frame's flow or in turn. [`shares`] counts who has how many rules. [`payload`] is what pipes of bytes are given.
+//! [`key`] parses the steering key of a frame, and [`table`] finds the most specific match. The XDP
+//! program parses the same key and applies the same precedence, so a frame that it redirects finds
+//! its pipe here. [`bindings`] holds the owner of each match: a configured rule, a pipe, or several
+//! pipes. A [`set`] chooses one of several pipes by the [`toeplitz`] hash of the flow or in turn.
+//! [`shares`] counts the rules of each user. [`payload`] extracts the payload for pipes of bytes.
 
 pub mod bindings;
 pub mod key;

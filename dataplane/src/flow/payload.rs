@@ -1,9 +1,11 @@
-//! What a UDP datagram carries.
+//! The payload of a UDP datagram.
 
 use etherparse::{SlicedPacket, TransportSlice};
 
-/// The payload of the UDP datagram in `frame` (from the destination address on, without FCS), without the frame's padding; `None` if it carries no
-/// whole datagram, for example a fragment of one. VLAN tags and IPv6 extension headers are looked through. It may be empty.
+/// Returns the payload of the UDP datagram in `frame`, without the frame's padding. `frame` starts
+/// at the destination address and has no FCS. Returns `None` if it carries no whole datagram, for
+/// example only a fragment. VLAN tags and IPv6 extension headers are skipped. The payload may be
+/// empty.
 #[must_use]
 pub fn udp_payload(frame: &[u8]) -> Option<&[u8]> {
     match SlicedPacket::from_ethernet(frame).ok()?.transport? {
@@ -41,7 +43,7 @@ mod tests {
     }
 
     #[test]
-    fn tags_and_both_families_are_looked_through() {
+    fn tags_and_headers_of_both_families_are_skipped() {
         let mut frame = Vec::new();
         PacketBuilder::ethernet2([2; 6], [4; 6])
             .single_vlan(7.try_into().unwrap())
@@ -53,7 +55,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_whole_datagram_has_none() {
+    fn an_incomplete_datagram_has_no_payload() {
         let mut tcp = Vec::new();
         PacketBuilder::ethernet2([2; 6], [4; 6])
             .ipv4([10, 0, 0, 1], [10, 0, 0, 2], 64)
@@ -81,8 +83,11 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_bytes_are_looked_at_without_harm(
-            mut frame in prop::collection::vec(any::<u8>(), 0..200), at in 0..200_usize, byte: u8, cut in 0..80_usize,
+        fn any_bytes_are_parsed_without_harm(
+            mut frame in prop::collection::vec(
+                any::<u8>(),
+                0..200,
+            ), at in 0..200_usize, byte: u8, cut in 0..80_usize,
         ) {
             let _ = udp_payload(&frame);
             frame = datagram(b"some payload");

@@ -4,9 +4,11 @@ use covalent_api::rule::{SPREAD_BUCKETS, SPREAD_PIPES_MAX, Spread};
 
 use super::{key::Frame, toeplitz::Toeplitz};
 
-/// Pipes that hold the same match, and how they share its frames: see [`Spread`]. Never empty but while it is taken apart.
+/// Pipes that hold the same match and share its frames; see [`Spread`]. The set is never empty,
+/// except while it is removed.
 ///
-/// A frame costs a look at a table (and a hash), whatever the number of pipes. Only joining allocates.
+/// The choice for a frame costs one table lookup, plus a hash for [`Spread::Hash`], independent of
+/// the number of pipes. Only joining allocates.
 #[derive(Debug, Clone)]
 pub struct PipeSet {
     /// The user whose pipes may join.
@@ -19,7 +21,7 @@ pub struct PipeSet {
 enum Policy {
     /// The place in `pipes` of the pipe that each bucket belongs to.
     Hash(Box<[u8; SPREAD_BUCKETS]>),
-    /// The place in `pipes` of the pipe whose turn it is.
+    /// Index in `pipes` of the next pipe.
     RoundRobin(usize),
 }
 
@@ -53,7 +55,7 @@ impl PipeSet {
         }
     }
 
-    /// The user whose pipes may join.
+    /// Returns the user whose pipes may join.
     #[must_use]
     pub const fn uid(&self) -> u32 {
         self.uid
@@ -68,10 +70,10 @@ impl PipeSet {
         }
     }
 
-    /// Whether a pipe of user `uid` that wants to share by `spread` may join.
+    /// Checks whether a pipe of user `uid` may join with the policy `spread`.
     ///
     /// # Errors
-    /// Why not.
+    /// The reason of the refusal.
     pub fn admits(&self, spread: Spread, uid: u32, pipe: usize) -> Result<(), JoinRefusal> {
         if uid != self.uid {
             return Err(JoinRefusal::User(self.uid));
@@ -101,7 +103,7 @@ impl PipeSet {
         Ok(())
     }
 
-    /// Lets a pipe go; the others take its share. Whether it was in the set.
+    /// Removes a pipe; the others take over its share. Returns whether the pipe was in the set.
     pub fn leave(&mut self, pipe: usize) -> bool {
         let Some(place) = self.pipes.iter().position(|&member| member == pipe) else {
             return false;
@@ -150,7 +152,8 @@ impl PipeSet {
     }
 }
 
-/// Gives the last of `count` places its share: from whoever has most, so that all have equally many in the end, give or take one.
+/// Gives the last of `count` members its share of buckets, taken from the members with the most.
+/// All shares then differ by at most one.
 fn give_share(buckets: &mut [u8; SPREAD_BUCKETS], count: usize) {
     let (share, newcomer) = (SPREAD_BUCKETS / count, count - 1);
     let mut owned = vec![0_usize; count];
@@ -169,7 +172,8 @@ fn give_share(buckets: &mut [u8; SPREAD_BUCKETS], count: usize) {
     }
 }
 
-/// Gives the buckets of `place` to the `left` places that are left, always to the one with fewest. The last place moves into the gap.
+/// Gives each bucket of the member `place` to the one with the fewest of the `left` remaining
+/// members. The last member moves to index `place`.
 fn take_share(buckets: &mut [u8; SPREAD_BUCKETS], place: usize, left: usize) {
     let mut owned = vec![0_usize; left];
     let mut orphans = Vec::new();
@@ -184,7 +188,7 @@ fn take_share(buckets: &mut [u8; SPREAD_BUCKETS], place: usize, left: usize) {
         owned[usize::from(*owner)] += 1;
     }
     for bucket in orphans {
-        // Nobody is left only when nobody will ask.
+        // An empty set has no member for the bucket, and no lookup follows.
         let Some(poorest) = (0..left).min_by_key(|&place| owned[place]) else {
             return;
         };
@@ -242,10 +246,12 @@ mod tests {
     }
 
     proptest! {
-        /// Pipes come and go in any order. After each change all have equal shares, and only the flows that the documentation of
-        /// [`Spread::Hash`] names have moved.
+        /// Pipes join and leave in any order. After each change all have equal shares, and only the
+        /// flows that the documentation of [`Spread::Hash`] names have moved.
         #[test]
-        fn only_the_share_of_who_comes_or_goes_moves(pipes in prop::collection::vec(1_usize..20, 1..60)) {
+        fn only_the_share_of_a_joining_or_leaving_member_moves(
+            pipes in prop::collection::vec(1_usize..20, 1..60),
+        ) {
             let flows = flows();
             let mut set = PipeSet::new(Spread::Hash, USER, 0);
             let mut members = BTreeSet::from([0]);
@@ -266,14 +272,19 @@ mod tests {
                 }
                 let shares = shares(&set);
                 let even = SPREAD_BUCKETS / shares.len();
-                prop_assert!(shares.iter().all(|&share| share == even || share == even + 1), "{shares:?}");
+                prop_assert!(
+                    shares.iter().all(|&share| share == even || share == even + 1),
+                    "{shares:?}",
+                );
                 before = after;
             }
         }
 
-        /// The frames of a round are one for each pipe, whoever came or went before.
+        /// A round gives one frame to each pipe, independent of earlier joins and leaves.
         #[test]
-        fn everybody_has_a_turn(changes in prop::collection::vec((0_usize..8, 0_usize..5), 0..40)) {
+        fn every_member_gets_its_turn(
+            changes in prop::collection::vec((0_usize..8, 0_usize..5), 0..40),
+        ) {
             let (toeplitz, frame) = (toeplitz(), vec![0; 60]);
             let mut set = PipeSet::new(Spread::RoundRobin, USER, 99);
             let mut members = BTreeSet::from([99]);
@@ -285,12 +296,18 @@ mod tests {
                     prop_assert!(set.leave(pipe));
                 }
                 for _ in 0..frames {
-                    prop_assert!(members.contains(&set.choose(&toeplitz, &mut Frame::new(&frame)).unwrap()));
+                    prop_assert!(
+                        members.contains(&set.choose(&toeplitz, &mut Frame::new(&frame)).unwrap()),
+                    );
                 }
-                let round: Vec<_> = members.iter().map(|_| set.choose(&toeplitz, &mut Frame::new(&frame)).unwrap()).collect();
+                let round: Vec<_> = members.iter().map(
+                    |_| set.choose(&toeplitz, &mut Frame::new(&frame)).unwrap(),
+                ).collect();
                 prop_assert_eq!(&round.iter().copied().collect::<BTreeSet<_>>(), &members);
-                let again: Vec<_> = members.iter().map(|_| set.choose(&toeplitz, &mut Frame::new(&frame)).unwrap()).collect();
-                prop_assert_eq!(round, again);
+                let second_round: Vec<_> = members.iter().map(
+                    |_| set.choose(&toeplitz, &mut Frame::new(&frame)).unwrap(),
+                ).collect();
+                prop_assert_eq!(round, second_round);
             }
         }
     }
@@ -317,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn who_may_not_join_is_told_why_and_changes_nothing() {
+    fn a_refused_join_gives_its_reason_and_changes_nothing() {
         let mut set = PipeSet::new(Spread::Hash, USER, 0);
         assert_eq!(
             set.join(Spread::RoundRobin, USER, 1),

@@ -1,7 +1,7 @@
-//! How many rules each user has on one port, of those that the kernel below it has room for.
+//! Counts the rules of each user on one port, for the match kinds with a table in the kernel.
 //!
-//! The kernel's tables are of fixed size, one for each kind of match. One user has half of one at most, so that nobody finds it full because of
-//! one other user alone.
+//! The kernel's tables have a fixed size, one table per kind of match. One user may hold at most
+//! half of a table, so that a single user cannot fill it for all others.
 
 use std::collections::HashMap;
 

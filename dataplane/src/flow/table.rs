@@ -7,20 +7,21 @@ use ipnet::IpNet;
 
 use super::key::{Frame, FrameKey, IpKey, outermost_vlan};
 
-/// Somebody holds this match already.
+/// The match already has a holder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Occupied<T>(
-    /// Who.
+    /// The current holder.
     pub T,
 );
 
-/// Matches and their targets, with the precedence of [`Match`]: five-tuple, destination, port, longest prefix, VLAN,
-/// EtherType, any.
+/// Matches and their targets, with the precedence of [`Match`]: five-tuple, destination, port,
+/// longest prefix, VLAN, EtherType, any.
 ///
-/// A lookup costs at most one hash lookup per level that holds anything (for prefixes: per length in use) and
-/// allocates nothing. The keys in the maps come from admitted applications, which are not trusted: one that knew the hash could bind
-/// matches that all meet in one place and slow every other application's frames down. So the hash is keyed, with keys that each
-/// process draws from the operating system at its start. Used by one thread.
+/// A lookup costs at most one hash lookup per non-empty level (for prefixes: per length in use) and
+/// allocates nothing. The keys in the maps come from admitted applications, which are not trusted.
+/// An application that can predict the hash could bind colliding matches and slow down the frames
+/// of all others. Therefore the hash is keyed, with keys that each process draws from the operating
+/// system at its start. Used by one thread.
 #[derive(Debug, Clone)]
 pub struct FlowTable<T> {
     five_tuples: Map<FiveTuple, T>,
@@ -130,7 +131,7 @@ impl<T: Copy> FlowTable<T> {
         Ok(())
     }
 
-    /// Takes a binding back and tells who held it.
+    /// Removes a binding and returns its holder.
     pub fn remove(&mut self, matches: &Match) -> Option<T> {
         match *matches {
             Match::FiveTuple {
@@ -170,7 +171,7 @@ impl<T: Copy> FlowTable<T> {
         }
     }
 
-    /// Who holds exactly this match.
+    /// Returns the holder of exactly this match.
     #[must_use]
     pub fn get(&self, matches: &Match) -> Option<T> {
         match *matches {
@@ -364,7 +365,7 @@ pub(super) mod cases {
     use super::*;
     use crate::flow::parse;
 
-    /// The table's meaning, told the slow way: try every rule, keep the most specific one.
+    /// A simple reference model of the table: tries every rule and keeps the most specific one.
     pub fn most_specific<T>(rules: &[(Match, T)], frame: &[u8]) -> Option<Match> {
         let key = parse(frame);
         rules
@@ -439,7 +440,7 @@ pub(super) mod cases {
     }
 
     fn address() -> impl Strategy<Value = IpAddr> {
-        // Few addresses, so that rules and frames meet.
+        // Few addresses, so that rules often match frames.
         prop_oneof![
             (0_u32..4, 0_u32..4).prop_map(|(high, low)| IpAddr::from(
                 (10_u32 << 24 | high << 16 | low).to_be_bytes()
@@ -596,7 +597,9 @@ mod tests {
             let mut table = FlowTable::default();
             let mut held: Vec<(Match, u32)> = Vec::new();
             for (target, (matches, keep)) in (0_u32..).zip(rules) {
-                let holder = held.iter().find(|(other, _)| *other == matches).map(|&(_, target)| target);
+                let holder = held.iter().find(
+                    |(other, _)| *other == matches,
+                ).map(|&(_, target)| target);
                 match table.insert(&matches, target) {
                     Ok(()) => {
                         prop_assert_eq!(holder, None);
@@ -664,7 +667,8 @@ mod tests {
     }
 
     #[test]
-    #[ignore = "a measurement: cargo test --release -p covalent-dataplane --lib -- --ignored --nocapture nanoseconds"]
+    #[ignore = "a measurement: cargo test --release -p covalent-dataplane --lib -- --ignored \
+        --nocapture nanoseconds"]
     fn nanoseconds_per_lookup() {
         const ROUNDS: usize = 1 << 20;
         let measure = |name: &str, table: &FlowTable<u32>, frames: &[Vec<u8>]| {
@@ -718,7 +722,7 @@ mod tests {
                         miss.insert(&rule, 1).unwrap();
                     }
                     measure(
-                        &format!("{family}, every level looked into in vain"),
+                        &format!("{family}, a miss at every level"),
                         &miss,
                         &frames[1..33],
                     );
@@ -728,7 +732,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_knows_which_matches_meet() {
+    fn hash_collisions_of_matches_are_unpredictable() {
         let place = || {
             let table = FlowTable::<u32>::default();
             let src = "10.0.0.1".parse().unwrap();

@@ -1,4 +1,5 @@
-//! The Toeplitz hash of receive-side scaling, as Microsoft defines it ("RSS hashing types") and network cards compute it.
+//! The Toeplitz hash of receive-side scaling, as Microsoft defines it ("RSS hashing types") and
+//! network cards compute it.
 //!
 //! | frame | input |
 //! |---|---|
@@ -7,8 +8,9 @@
 //! | anything else: no IP, or damaged | destination MAC address, source MAC address |
 //! | under 14 bytes | nothing: hash 0 |
 //!
-//! Everything in network byte order. IPv6 extension headers are walked; an address in one (mobile IPv6) does not replace the packet's
-//! own. VLAN tags are looked through and not hashed. Microsoft defines no hash for frames without IP; that row is ours.
+//! All inputs are in network byte order. IPv6 extension headers are skipped. An address in one
+//! (mobile IPv6) does not replace the packet's own address. VLAN tags are skipped and not hashed.
+//! Microsoft defines no hash for frames without IP; that row is our own definition.
 
 use std::net::IpAddr;
 
@@ -23,7 +25,8 @@ const MAC_ADDRESSES_BYTES: usize = 12;
 /// The hash under one key.
 #[derive(Clone)]
 pub struct Toeplitz {
-    /// What each value of each input byte adds: 36 KiB, of which IPv4 touches 12 entries a packet in the first 12.
+    /// The XOR contribution of each value of each input byte: 36 KiB. An IPv4 packet reads 12
+    /// entries, one from each of the first 12 tables.
     tables: Box<[[u32; 256]; INPUT_BYTES_MAX]>,
 }
 
@@ -94,7 +97,7 @@ impl Toeplitz {
 }
 
 impl std::fmt::Debug for Toeplitz {
-    /// Without the tables, which nobody wants to read.
+    /// Omits the tables, which are too large to read.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Toeplitz").finish_non_exhaustive()
     }
@@ -111,8 +114,8 @@ mod tests {
     use super::*;
     use crate::flow::key::TransportKey;
 
-    /// Source, destination, hash of the addresses, hash with TCP ports: the vectors that Microsoft publishes under "Verifying the
-    /// RSS hash calculation".
+    /// Source, destination, hash of the addresses, hash with TCP ports: the vectors that Microsoft
+    /// publishes under "Verifying the RSS hash calculation".
     const SUITE: [(&str, &str, u32, u32); 8] = [
         (
             "66.9.149.187:2794",
@@ -232,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn frames_are_hashed_by_what_the_module_says() {
+    fn frames_are_hashed_over_the_documented_fields() {
         let toeplitz = Toeplitz::new(&RssKey::MICROSOFT);
         let (src, dst, addresses, ports) = SUITE[0];
         let (src, dst): (SocketAddr, SocketAddr) = (src.parse().unwrap(), dst.parse().unwrap());
@@ -300,7 +303,8 @@ mod tests {
     }
 
     #[test]
-    #[ignore = "a measurement: cargo test --release -p covalent-dataplane --lib -- --ignored --nocapture nanoseconds"]
+    #[ignore = "a measurement: cargo test --release -p covalent-dataplane --lib -- --ignored \
+        --nocapture nanoseconds"]
     fn nanoseconds_per_hash() {
         const HASHES: u32 = 1 << 22;
         let toeplitz = Toeplitz::new(&RssKey::MICROSOFT);

@@ -11,7 +11,8 @@ pub(super) const BATCH_BYTES_MAX: usize = 16 << 20;
 
 const _: () = assert!(BATCH_BYTES_MAX / SECTOR_BYTES <= u16::MAX as usize);
 
-/// See the module. Its memory is allocated once, begins at a multiple of [`BLOCK_BYTES`], as direct I/O wants it, and never moves.
+/// See the module. The memory is allocated once and never moves. It begins at a multiple of
+/// [`BLOCK_BYTES`], which direct I/O requires.
 #[derive(Debug)]
 pub(super) struct Batch {
     memory: Vec<u8>,
@@ -27,7 +28,8 @@ pub(super) struct Batch {
 }
 
 impl Batch {
-    /// An empty one with room for `capacity_bytes`, a multiple of [`BLOCK_BYTES`], with sectors and stamps and the header.
+    /// Creates an empty batch of `capacity_bytes`, a multiple of [`BLOCK_BYTES`]. The capacity
+    /// includes sectors, stamps and the header.
     pub fn new(capacity_bytes: usize) -> Self {
         let memory = vec![0; capacity_bytes + BLOCK_BYTES];
         let skew = memory.as_ptr().align_offset(BLOCK_BYTES);
@@ -62,7 +64,8 @@ impl Batch {
         }
     }
 
-    /// Adds the encoded record `lsn`. `false`, and nothing changed, if there is no room.
+    /// Adds the encoded record `lsn`. Returns `false` and changes nothing if the record does not
+    /// fit.
     pub fn push(&mut self, record: &[u8], lsn: Lsn) -> bool {
         if record.len() > self.room_bytes() {
             return false;
@@ -84,7 +87,7 @@ impl Batch {
         true
     }
 
-    /// Bytes of records that there is still room for.
+    /// Bytes of records that still fit.
     pub const fn room_bytes(&self) -> usize {
         (self.capacity_bytes - self.lead_bytes) / SECTOR_BYTES * PAYLOAD_BYTES - self.payload_bytes
     }
@@ -110,7 +113,8 @@ impl Batch {
         self.first_sector + sectors.next_multiple_of(BLOCK_SECTORS)
     }
 
-    /// Fills it up to whole blocks, stamps its sectors and gives the bytes to write. Records may be added no more.
+    /// Pads the batch to whole blocks, stamps its sectors and returns the bytes to write. No record
+    /// may be added afterwards.
     pub fn seal(&mut self) -> &[u8] {
         let sectors = self.end_sector_with(0) - self.first_sector;
         let start = self.skew + self.lead_bytes;
@@ -129,7 +133,7 @@ impl Batch {
         self.sealed()
     }
 
-    /// The bytes to write once more, after [`Batch::seal`].
+    /// Returns the bytes to write again, after [`Batch::seal`].
     pub fn sealed(&self) -> &[u8] {
         let sectors = self.end_sector_with(0) - self.first_sector;
         let end = self.skew + self.lead_bytes + sectors as usize * SECTOR_BYTES;
@@ -159,7 +163,7 @@ mod tests {
     #[test]
     fn records_lie_one_after_the_other_in_stamped_sectors() {
         let mut batch = Batch::new(2 * BLOCK_BYTES);
-        // What an earlier batch left behind is not written.
+        // Bytes of an earlier batch are not written.
         batch.begin(1, 8);
         assert!(batch.push(&[0xff; 6000], Lsn(1)));
         batch.seal();
@@ -190,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn it_takes_what_fits_and_no_more() {
+    fn a_batch_takes_records_until_it_is_full() {
         let header = Header {
             generation: 1,
             first_lsn: Lsn(1),

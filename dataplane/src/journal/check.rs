@@ -1,4 +1,4 @@
-//! What can be checked of journals before anything is touched.
+//! Checks of journals that need no change.
 
 use std::{
     fs, io,
@@ -23,13 +23,14 @@ use super::{
 /// Bytes of the blocks of a file, as stat(2) counts them.
 const STAT_BLOCK_BYTES: u64 = 512;
 
-/// Whether the journals of one node, which lie on one file system, can be opened as far as that shows without a change: bounds, directories, what this
-/// process may write, room on the disk.
+/// Checks whether the journals of one node can be opened, without a change. All are on one file
+/// system. The checks cover bounds, directories, this process's write permission, and free disk
+/// space.
 ///
 /// # Errors
 /// [`OpenError`] for the first that cannot.
 pub fn check(journals: &[JournalOptions]) -> Result<(), OpenError> {
-    // What the file system has less when the journals before this one are open.
+    // Bytes that the journals before this one take from the file system when they are open.
     let mut taken_bytes = 0;
     for options in journals {
         options.check()?;
@@ -50,7 +51,7 @@ pub fn check(journals: &[JournalOptions]) -> Result<(), OpenError> {
         access(&existing, AccessFlags::W_OK | AccessFlags::X_OK)
             .map_err(|error| failed(doing, &existing)(error.into()))?;
         let free_bytes = free_bytes(&existing)
-            .map_err(|error| failed("ask for the room on the disk of", &existing)(error))?;
+            .map_err(|error| failed("query the free space on the disk of", &existing)(error))?;
         let demand = Demand::of(options);
         let needed_bytes = taken_bytes + demand.most_bytes;
         if needed_bytes > free_bytes {
@@ -85,12 +86,12 @@ fn nearest(directory: &Path) -> Result<(PathBuf, fs::Metadata), OpenError> {
     Ok((here.to_owned(), metadata))
 }
 
-/// Whether what is wrong with a path shows in one above it.
+/// Whether an error of this kind on a path calls for a look at its parent.
 const fn is_above(kind: io::ErrorKind) -> bool {
     matches!(kind, io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
 }
 
-/// What the file system has for this process.
+/// Bytes of the file system that are free for this process.
 fn free_bytes(path: &Path) -> io::Result<u64> {
     let room = statvfs(path)?;
     let blocks = if geteuid().is_root() {
@@ -101,10 +102,10 @@ fn free_bytes(path: &Path) -> io::Result<u64> {
     Ok(blocks.saturating_mul(room.fragment_size()))
 }
 
-/// Bytes that a start takes of the file system beyond what the journal has already.
+/// Bytes that a start takes from the file system in addition to the journal's present size.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Demand {
-    /// While it goes on: each of the two files is made anew before it takes the place of an old one.
+    /// Peak during the start: each of the two new files is created before it replaces an old one.
     most_bytes: u64,
     /// When it is done.
     at_last_bytes: u64,
@@ -122,7 +123,7 @@ impl Demand {
     fn beside(file_bytes: u64, [one, other]: [u64; 2]) -> Self {
         let both_bytes = 2 * file_bytes;
         Self {
-            // Which of the old files goes first depends on what is in them.
+            // The content decides which old file is replaced first.
             most_bytes: file_bytes.max(both_bytes.saturating_sub(one.min(other))),
             at_last_bytes: both_bytes.saturating_sub(one + other),
         }
@@ -134,7 +135,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_start_needs_room_for_what_it_makes_before_the_old_goes() {
+    fn a_start_needs_space_for_new_files_beside_the_old() {
         let demand = |file_bytes, old| {
             let Demand {
                 most_bytes,

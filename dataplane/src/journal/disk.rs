@@ -1,6 +1,7 @@
-//! What a journal asks of a disk: the seam at which tests put one that fails.
+//! The disk operations of a journal: the interface behind which tests put a failing disk.
 //!
-//! [`super::drive::Drive`] is the real one. All calls are static, so the seam costs a running journal nothing.
+//! [`super::drive::Drive`] is the real disk. All calls are static, so the interface costs a running
+//! journal nothing.
 
 use std::{
     io,
@@ -15,7 +16,7 @@ pub trait Store {
     /// Length of a file in bytes; `None` if it is missing.
     ///
     /// # Errors
-    /// It cannot be asked for.
+    /// The length cannot be read.
     fn length(&self, file: usize) -> io::Result<Option<u64>>;
 
     /// Reads from `offset` on and returns how many bytes; 0 at the end of the file.
@@ -25,10 +26,11 @@ pub trait Store {
     fn read_at(&self, file: usize, offset: u64, space: &mut [u8]) -> io::Result<usize>;
 }
 
-/// Makes, replaces and writes the two files of a journal.
+/// Creates, replaces and writes the two files of a journal.
 ///
-/// A start makes a *fresh* file, which gets one of the two names once it is whole. A running journal stages *chains*: each step
-/// begins when the one before it has succeeded, and is cancelled (`ECANCELED`) if that failed or was short.
+/// A start creates a *fresh* file, which gets one of the two names once it is complete. A running
+/// journal stages *chains*: each step begins when the previous one has succeeded. A step is
+/// canceled (`ECANCELED`) if the previous one failed or was short.
 pub trait Disk: Store {
     /// Makes the fresh file: `bytes` zeros, every block of it written.
     ///
@@ -48,10 +50,11 @@ pub trait Disk: Store {
     /// The system's.
     fn sync_fresh(&mut self) -> io::Result<()>;
 
-    /// Gives the fresh file the name of `file`, whose old content has no name then. Chains write to it from now on.
+    /// Renames the fresh file to `file`. The old content of `file` has no name then. Chains write
+    /// to the new file from now on.
     ///
     /// # Errors
-    /// The system's.
+    /// The operating system's error.
     fn place_fresh(&mut self, file: usize) -> io::Result<()>;
 
     /// Waits until the names of files are on disk.
@@ -60,58 +63,63 @@ pub trait Disk: Store {
     /// The system's.
     fn sync_names(&mut self) -> io::Result<()>;
 
-    /// Gives `file` a second name that ends with `suffix`, so that its content outlives [`Disk::place_fresh`]. Returns it;
-    /// `None` if the file is missing. A second call with the same file and suffix changes nothing.
+    /// Gives `file` a second name that ends with `suffix`, so that its content survives
+    /// [`Disk::place_fresh`]. Returns the second name; `None` if the file is missing. A second call
+    /// with the same file and suffix changes nothing.
     ///
     /// # Errors
-    /// The system's; another file has that name.
+    /// The operating system's error; another file has that name.
     fn set_aside(&mut self, file: usize, suffix: &str) -> io::Result<Option<PathBuf>>;
 
-    /// Stages a chain. Nothing happens before [`Disk::enter`].
+    /// Stages a chain. Nothing starts before [`Disk::enter`].
     ///
     /// # Errors
-    /// There is no room, and nothing was staged.
+    /// The queue is full. Nothing was staged.
     ///
     /// # Safety
-    /// The bytes of all steps must neither be freed nor change until [`Disk::completion`] has returned the result of each step.
+    /// The bytes of all steps must neither be freed nor change until [`Disk::completion`] has
+    /// returned the result of each step.
     unsafe fn stage(&mut self, chain: &[Step<'_>]) -> io::Result<()>;
 
-    /// Starts what is staged and returns how many steps were taken, in order. The last chain may have been taken in part: then its
-    /// other steps are taken by a later call and wait for nothing. One system call; it does not wait.
+    /// Starts the staged steps and returns how many of them the kernel took, in order. The kernel
+    /// may take only a part of the last chain. A later call then starts its other steps, which wait
+    /// for nothing. Makes one system call and does not wait.
     ///
     /// # Errors
-    /// The system's. Nothing was taken.
+    /// The operating system's error. The kernel took no step.
     fn enter(&mut self) -> io::Result<usize>;
 
-    /// The tag and the result of a step that has ended: bytes or 0, or a negative error number. No system call.
+    /// Returns the tag and the result of a completed step: bytes or 0, or a negative error number.
+    /// Makes no system call.
     fn completion(&mut self) -> Option<(u64, i32)>;
 
-    /// As [`Disk::enter`], then waits until a step has ended, or for a while: a disk may stand still.
+    /// As [`Disk::enter`], then waits until a step completes or a timeout expires: a disk may
+    /// stall.
     ///
     /// # Errors
-    /// The system's.
+    /// The operating system's error.
     fn wait(&mut self) -> io::Result<usize>;
 }
 
 /// A step of a chain.
 #[derive(Debug, Clone, Copy)]
 pub struct Step<'a> {
-    /// What its result is known by.
+    /// Identifies the result.
     pub tag: u64,
     /// On which file.
     pub file: usize,
-    /// What to do.
+    /// The action.
     pub action: Action<'a>,
 }
 
-/// What a step does.
+/// The action of a step.
 #[derive(Debug, Clone, Copy)]
 pub enum Action<'a> {
     /// Writes bytes.
     Write {
         /// Where in the file.
         offset: u64,
-        /// What.
+        /// The data.
         bytes: &'a [u8],
     },
     /// Waits until everything that was written to the file is on disk (`fdatasync`).

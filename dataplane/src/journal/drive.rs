@@ -1,4 +1,4 @@
-//! The real disk: a directory, its files, and an `io_uring`. The one place that talks to `io_uring`.
+//! The real disk: a directory, its files, and an `io_uring`. Only this module uses `io_uring`.
 
 use std::{
     fs::{self, File},
@@ -45,9 +45,10 @@ pub struct Drive {
     directory: Directory,
     found: Files,
     fresh: Option<File>,
-    /// What chains write to: the files that this process has made.
+    /// The files that chains write to. This process created them.
     written: [Option<File>; 2],
-    /// Declared behind the files, whose numbers it was given: see `Drop` of the ring of flights.
+    /// Declared after the files whose descriptor numbers it uses: see `Drop` of the ring of
+    /// flights.
     uring: IoUring,
 }
 
@@ -67,10 +68,10 @@ impl Files {
         })
     }
 
-    /// Waits until nobody has them open for writing.
+    /// Waits until no process has the files open for writing.
     ///
     /// # Errors
-    /// Somebody has at `deadline`.
+    /// A process still has one open at `deadline`.
     pub fn wait_for_writers(&self, deadline: Instant) -> Result<(), OpenError> {
         for (number, file) in self.files.iter().enumerate() {
             if let Some(file) = file {
@@ -148,7 +149,8 @@ impl Drive {
 /// # Errors
 /// The kernel's.
 pub(super) fn probe() -> io::Result<IoUring> {
-    // No flag that saves the kernel an interrupt: with those, results show only after a system call.
+    // Sets no flag that saves the kernel an interrupt: with these flags, results appear only after
+    // a system call.
     IoUring::builder().dontfork().build(ENTRIES)
 }
 
@@ -205,7 +207,7 @@ impl Disk for Drive {
         match fs::hard_link(&path, &aside) {
             Ok(()) => Ok(Some(aside)),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-            // A start before this one came as far.
+            // An earlier start already created the link.
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
                 let is_same = identity(&path)? == identity(&aside)?;
                 is_same.then_some(Some(aside)).ok_or(error)
@@ -235,8 +237,9 @@ impl Disk for Drive {
             } else {
                 entry
             };
-            // SAFETY: the memory of the step lives and does not change until its result was reaped, as the caller promises. Its file is one of
-            // `self.written`, which are replaced during a start alone, when no chain is staged.
+            // SAFETY: the memory of the step stays valid and unchanged until its result is reaped,
+            // as the caller guarantees. Its file is one of `self.written`. These are replaced only
+            // during a start, when no chain is staged.
             unsafe { queue.push(&entry) }
                 .map_err(|_| io::Error::other("the submission queue is full"))?;
         }
@@ -264,7 +267,7 @@ impl Disk for Drive {
 
 impl AsFd for Drive {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        // SAFETY: the descriptor is the ring's own, which is open as long as `self` lives.
+        // SAFETY: the descriptor belongs to the ring, which stays open as long as `self` exists.
         unsafe { BorrowedFd::borrow_raw(self.uring.as_raw_fd()) }
     }
 }

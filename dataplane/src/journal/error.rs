@@ -1,4 +1,4 @@
-//! What can go wrong with a journal.
+//! Errors of a journal.
 
 use std::{io, path::PathBuf};
 
@@ -7,17 +7,18 @@ use super::record::{
     REGION_RECORD_BYTES_MAX, REPLY_BYTES_MAX,
 };
 
-/// Why a journal cannot be opened or read. Nothing that was acknowledged is lost by it: what is on disk stays as it is.
+/// Why a journal cannot be opened or read. The failure loses no acknowledged record: the disk
+/// content stays unchanged.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
-    /// A bound that was asked for cannot be.
+    /// A requested bound is invalid.
     #[error("the journal's {name} is {found}: {expected}")]
     Option {
         /// Which one.
         name: &'static str,
-        /// What was asked for.
+        /// The requested value.
         found: u64,
-        /// What can be.
+        /// The valid values.
         expected: &'static str,
     },
     /// Another daemon has it.
@@ -25,15 +26,16 @@ pub enum OpenError {
         "journal directory {0} is in use by another daemon: give each node its own `node.state_dir`"
     )]
     InUse(PathBuf),
-    /// Somebody who does not hold the lock can write into a file.
+    /// A process that does not hold the lock can write to a file.
     #[error(
-        "journal file {0} is open for writing in another process: find it with `fuser -v {0}`, end it, and start again"
+        "journal file {0} is open for writing in another process: find it with `fuser -v {0}`, \
+         stop it, and start again"
     )]
     Written(PathBuf),
     /// A file operation failed.
     #[error("cannot {doing} {path}: {source}")]
     Io {
-        /// What was being done.
+        /// The operation that failed.
         doing: &'static str,
         /// To which file or directory.
         path: PathBuf,
@@ -42,7 +44,8 @@ pub enum OpenError {
     },
     /// This process may not write files of that size.
     #[error(
-        "the journal in {} needs files of {file_bytes} bytes, and this process may write {limit_bytes}: raise the limit (`ulimit -f`, `LimitFSIZE=` of \
+        "the journal in {} needs files of {file_bytes} bytes, and this process may write \
+         {limit_bytes}: raise the limit (`ulimit -f`, `LimitFSIZE=` of \
          the service), or lower `journal.file_mib`",
         path.display()
     )]
@@ -51,12 +54,13 @@ pub enum OpenError {
         path: PathBuf,
         /// Size of a file.
         file_bytes: u64,
-        /// What may be written.
+        /// Largest size that this process may write, in bytes.
         limit_bytes: u64,
     },
-    /// The disk has no room for its files.
+    /// The file system has too little free space for the files.
     #[error(
-        "the journals need {needed_bytes} bytes more, and the file system of {} has {free_bytes} free: make room there, or lower `journal.file_mib`",
+        "the journals need {needed_bytes} bytes more, and the file system of {} has {free_bytes} \
+         free: free space there, or lower `journal.file_mib`",
         path.display()
     )]
     NoRoom {
@@ -69,33 +73,36 @@ pub enum OpenError {
     },
     /// The kernel gives no ring.
     #[error(
-        "durable regions need io_uring, which the kernel refuses: {0}; see the setting kernel.io_uring_disabled and, in a container, its seccomp profile"
+        "durable regions need io_uring, which the kernel refuses: {0}; see the setting \
+         kernel.io_uring_disabled and, in a container, its seccomp profile"
     )]
     NoRing(io::Error),
-    /// What was read is not what was written.
+    /// The content of a file differs from the written content.
     #[error(
-        "journal file {path} is damaged at byte {offset}: {what}. Commits that were acknowledged may be lost{CLOSED}"
+        "journal file {path} is damaged at byte {offset}: {what}. Commits that were acknowledged \
+         may be lost{CLOSED}"
     )]
     Damaged {
         /// The file.
         path: PathBuf,
         /// Where in it.
         offset: u64,
-        /// What is there.
+        /// The damage found there.
         what: String,
     },
-    /// What was acknowledged is not there.
+    /// Acknowledged records are missing.
     #[error("{0}{CLOSED}")]
     Lost(Loss),
-    /// What was recovered does not fit into files of the configured size.
+    /// The recovered state does not fit into files of the configured size.
     #[error(
-        "the regions of the journal in {path} take {found_bytes} bytes in a snapshot, and there are {latches} latched replies, which is too much for files of {file_bytes} \
-         bytes: make the files larger; regions may take a quarter of one"
+        "the regions of the journal in {path} take {found_bytes} bytes in a snapshot, and there \
+         are {latches} latched replies, which is too much for files of {file_bytes} bytes: raise \
+         `journal.file_mib`; regions may take a quarter of a file"
     )]
     TooSmall {
         /// The journal's directory.
         path: PathBuf,
-        /// What all regions take in a snapshot, in bytes.
+        /// Size of all regions in a snapshot, in bytes.
         found_bytes: u64,
         /// Latched replies.
         latches: usize,
@@ -104,15 +111,18 @@ pub enum OpenError {
     },
 }
 
-/// What to do about a journal that has lost something.
-const CLOSED: &str = ". Nothing was changed, and the daemon does not start. Put back the whole directory from a copy; or accept the loss for one start, as the user of \
-    the daemon: with `covalentd --accept-journal-loss`, under systemd with COVALENT_ACCEPT_JOURNAL_LOSS=true (docs/operate/when-it-breaks.md). That sets \
-    the files aside under other names and goes on with what is whole";
+/// The remedy for a journal that has lost something.
+const CLOSED: &str = ". Nothing was changed, and the daemon does not start. Restore the whole \
+                      directory from a copy; or accept the loss for one start, as the user of the \
+                      daemon: with `covalentd --accept-journal-loss`, under systemd with \
+                      COVALENT_ACCEPT_JOURNAL_LOSS=true (docs/operate/when-it-breaks.md). That \
+                      renames the files and continues with the intact records";
 
-/// What a file lacks that was acknowledged.
+/// Acknowledged records that a file lacks.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "journal file {path} ends at byte {found_bytes} with record {}, and everything up to byte {expected_bytes} and record {} was acknowledged: {} records \
+    "journal file {path} ends at byte {found_bytes} with record {}, and everything up to byte \
+     {expected_bytes} and record {} was acknowledged: {} records \
      are lost", found.0, expected.0, expected.0.saturating_sub(found.0)
 )]
 pub struct Loss {
@@ -128,36 +138,39 @@ pub struct Loss {
     pub found: Lsn,
 }
 
-/// Why a running journal ended. It is final: after a failed write or sync nobody knows what is on disk until it is replayed.
+/// Why a running journal failed. The failure is final: after a failed write or sync, the disk
+/// content is unknown until replay.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "journal file {path}: {what}. From now on nothing is acknowledged on durable regions; mend the cause and restart the daemon, which replays what was \
-     acknowledged"
+    "journal file {path}: {what}. From now on nothing is acknowledged on durable regions; fix the \
+     cause and restart the daemon, which replays all acknowledged records"
 )]
 pub struct JournalFailure {
     /// The file.
     pub path: PathBuf,
-    /// What happened.
+    /// The failure.
     pub what: String,
 }
 
 /// Why a record was not appended. Nothing changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum AppendError {
-    /// No room now: the batch before is on its way to the disk, or a snapshot must end first. Try again after the next [`super::Journal::poll`].
+    /// No space now: the previous batch is still being written, or a snapshot must end first. Try
+    /// again after the next [`super::Journal::poll`].
     #[error("the journal has no room now; try again later")]
     Full,
-    /// The journal failed; [`super::Journal::failure`] tells why. No append succeeds any more.
+    /// The journal failed; [`super::Journal::failure`] returns the reason. All later appends fail.
     #[error("the journal has failed")]
     Failed,
-    /// A record of at most [`RECORD_BYTES_MAX`] cannot hold it, its reply is longer than [`REPLY_BYTES_MAX`], or its name is empty or longer than
-    /// [`NAME_BYTES_MAX`].
+    /// The commit does not fit into a record of [`RECORD_BYTES_MAX`], its reply is longer than
+    /// [`REPLY_BYTES_MAX`], or its name is empty or longer than [`NAME_BYTES_MAX`].
     #[error(
-        "a record has at most {RECORD_BYTES_MAX} bytes, a reply {REPLY_BYTES_MAX}, a name 1 to {NAME_BYTES_MAX}"
+        "a record has at most {RECORD_BYTES_MAX} bytes, a reply {REPLY_BYTES_MAX}, a name 1 to \
+         {NAME_BYTES_MAX}"
     )]
     TooLong,
     /// The journal knows no region with this key.
-    #[error("the journal knows no such region")]
+    #[error("the journal has no such region")]
     UnknownRegion,
     /// A change lies outside of its region.
     #[error("a change lies outside of its region")]
@@ -170,7 +183,9 @@ pub enum AppendError {
     BadSize,
     /// All durable regions together would be larger than a snapshot can be.
     #[error(
-        "all durable regions together would take more than {most_bytes} bytes, of which each takes its size, {REGION_RECORD_BYTES_MAX} bytes and {PIECE_OVERHEAD_BYTES} for every {PIECE_BYTES_MAX}: delete some, or make the \
+        "all durable regions together would take more than {most_bytes} bytes, of which each takes \
+         its size, {REGION_RECORD_BYTES_MAX} bytes and {PIECE_OVERHEAD_BYTES} for every \
+         {PIECE_BYTES_MAX}: delete some, or make the \
          journal's files larger"
     )]
     TooLarge {

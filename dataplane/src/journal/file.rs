@@ -18,19 +18,20 @@ use crate::{lock::lock_when_free, state_dir::StateDir};
 pub(super) const FILES: [&str; 2] = ["journal.0", "journal.1"];
 /// A file that is being made.
 pub(super) const FRESH: &str = "journal.new";
-/// Locked as long as somebody has the journal.
+/// Locked while a process has the journal open.
 pub(super) const LOCK: &str = "lock";
 
-/// How long the files of a killed daemon may stay open: the kernel ends its `io_uring` beside everything else.
+/// How long the files of a killed daemon may stay open: the kernel tears down its `io_uring`
+/// asynchronously.
 pub(super) const LET_GO: Duration = Duration::from_secs(5);
 
 /// Time between two looks whether they still are.
-const LOOK_AGAIN: Duration = Duration::from_millis(5);
+const RECHECK_INTERVAL: Duration = Duration::from_millis(5);
 
 /// Bytes of zeros written at a time.
 const FILL_BYTES: usize = 1 << 20;
 
-/// A journal's directory, held by this process alone as long as this lives.
+/// A journal's directory. This process holds it exclusively until the value is dropped.
 #[derive(Debug)]
 pub(super) struct Directory {
     path: PathBuf,
@@ -47,16 +48,16 @@ pub(super) fn file_path(directory: &Path, file: usize) -> PathBuf {
     directory.join(FILES[file % 2])
 }
 
-/// Waits until nobody has `path` open for writing.
+/// Waits until no process has `path` open for writing.
 fn wait_for_writers(path: &Path, deadline: Instant) -> Result<(), OpenError> {
     match File::open(path) {
         Ok(file) => wait_for_writers_of(&file, path, deadline),
-        // What else is wrong with it is told by who reads it.
+        // The later read reports any other problem with the file.
         Err(_) => Ok(()),
     }
 }
 
-/// Waits until nobody has `file`, which is open for reading and lies at `path`, open for writing.
+/// Waits until no process has `file` open for writing. `file` is open for reading and is at `path`.
 pub(super) fn wait_for_writers_of(
     file: &File,
     path: &Path,
@@ -66,16 +67,17 @@ pub(super) fn wait_for_writers_of(
         if Instant::now() >= deadline {
             return Err(OpenError::Written(path.to_owned()));
         }
-        sleep(LOOK_AGAIN);
+        sleep(RECHECK_INTERVAL);
     }
     Ok(())
 }
 
 impl Directory {
-    /// Makes the directory, for its owner alone, if it is missing, and locks it. Waits until nobody has the files open for writing: else
-    /// a write of a daemon that was killed could land on ours.
+    /// Creates the directory, accessible to its owner only, if it is missing, and locks it. Waits
+    /// until no process has the files open for writing: a write of a killed daemon could otherwise
+    /// land on our data.
     pub fn take(path: &Path) -> Result<Self, OpenError> {
-        StateDir::make(path, 0o700).map_err(failed("make the journal's directory", path))?;
+        StateDir::make(path, 0o700).map_err(failed("create the journal's directory", path))?;
         let lock_path = path.join(LOCK);
         let lock = OpenOptions::new()
             .create(true)
@@ -105,8 +107,9 @@ impl Directory {
         &self.path
     }
 
-    /// The fresh file: `bytes` zeros, a multiple of [`BLOCK_BYTES`]. All of it is written, not only allocated: a write into an extent
-    /// that was never written changes the file system's own records too, which each sync would wait for.
+    /// Creates the fresh file: `bytes` zeros, a multiple of [`BLOCK_BYTES`]. It is written in full,
+    /// not only allocated. A write into an unwritten extent also changes file system metadata, and
+    /// each sync would wait for it.
     pub fn make(&self, bytes: u64) -> io::Result<File> {
         let path = self.path.join(FRESH);
         let filled = open_fresh(&path).and_then(|file| {
@@ -120,13 +123,14 @@ impl Directory {
             Ok(file)
         });
         filled.inspect_err(|_| {
-            // What was allocated so far may be what the disk lacks.
+            // The partial allocation may be the space that the disk lacks.
             let _ = fs::remove_file(&path);
         })
     }
 }
 
-/// Direct, if the file system can: then what is written is not copied, and a sync has only that to wait for.
+/// Uses direct I/O if the file system supports it. Writes are then not copied, and a sync waits
+/// only for them.
 fn open_fresh(path: &Path) -> io::Result<File> {
     let open = |flags| {
         OpenOptions::new()
@@ -173,7 +177,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn files_that_somebody_still_writes_are_waited_for() {
+    fn files_still_being_written_are_waited_for() {
         let home = tempfile::tempdir().unwrap();
         let path = file_path(home.path(), 0);
         let writer = File::create(&path).unwrap();
@@ -181,7 +185,7 @@ mod tests {
         assert!(matches!(refused, Err(OpenError::Written(_))), "{refused:?}");
         thread::scope(|scope| {
             scope.spawn(move || {
-                sleep(10 * LOOK_AGAIN);
+                sleep(10 * RECHECK_INTERVAL);
                 drop(writer);
             });
             Directory::take(home.path()).unwrap();

@@ -1,4 +1,5 @@
-//! What a file begins with: its generation, which record is its first, and which keys were given.
+//! The header of a file: its generation, the number of its first record, and the last region key
+//! that was given.
 
 use super::{
     mark::SLOTS,
@@ -49,10 +50,10 @@ pub(super) struct Header {
     pub last_key: u64,
 }
 
-/// What the first sector of a file is.
+/// The content of the first sector of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Found {
-    /// Nobody began this file, or not to the end of the header: there is no record in it that counts.
+    /// The file has no complete header: no record in it counts.
     None,
     /// A header.
     Header(Header, Format),

@@ -1,4 +1,5 @@
-//! Whether a start would take a journal, found out without a change: what it holds is read as at a start.
+//! Checks without a change whether a start would accept a journal. It reads the content as a start
+//! does.
 
 use std::{
     fs::{File, TryLockError},
@@ -16,7 +17,7 @@ use super::{
     replay::{replay_on, salvage},
 };
 
-/// What was found in place of a start.
+/// The result of an inspection.
 #[derive(Debug)]
 pub enum Inspected {
     /// A daemon has the journal open: it changes while it is read, so it was left out.
@@ -59,7 +60,8 @@ pub fn inspect(options: &JournalOptions) -> Result<Inspected, OpenError> {
     Ok(Inspected::Free(recovered))
 }
 
-/// Whether somebody holds the lock. It is asked for and let go at once, so that a daemon that starts is held up for no longer.
+/// Whether a process holds the lock. The check releases its own lock at once, so that it barely
+/// delays a starting daemon.
 fn is_in_use(directory: &Path) -> Result<bool, OpenError> {
     let path = directory.join(LOCK);
     let lock = match File::open(&path) {

@@ -1,4 +1,4 @@
-//! Whether somebody has a file open for writing.
+//! Checks whether a process has a file open for writing.
 
 use std::{
     fs::File,
@@ -8,22 +8,24 @@ use std::{
 
 use nix::errno::Errno;
 
-/// Which signal tells of a lease that is asked back (`asm-generic/fcntl.h`; the same on all that Linux runs on but for MIPS, PA-RISC and SPARC).
+/// Selects the signal for a lease break (`asm-generic/fcntl.h`). The value is the same on all Linux
+/// architectures except MIPS, PA-RISC and SPARC.
 const F_SETSIG: libc::c_int = 10;
 
-/// Whether `file`, which is open for reading alone, is open for writing anywhere, also where no process is left that has it: what a killed
-/// daemon gave to `io_uring` is let go by the kernel a little later than its locks. Where the file system or our rights
-/// do not let us find out, nobody has.
+/// Whether `file`, which is open for reading only, is open for writing anywhere. This includes
+/// files without a process: the kernel releases the `io_uring` files of a killed daemon a little
+/// later than its locks. Returns `false` if the file system or missing permissions prevent the
+/// check.
 ///
 /// # Errors
-/// The descriptor cannot be used at all.
+/// The descriptor is unusable.
 pub(super) fn is_open_for_writing(file: &File) -> io::Result<bool> {
     let fd = file.as_raw_fd();
-    // Who opens the file for writing in this instant has the kernel send us a signal. This one is ignored unless somebody asks for it; the usual one
-    // would end the process.
+    // A concurrent open for writing makes the kernel send a signal. SIGURG is ignored by default;
+    // the usual signal would end the process.
     command(fd, F_SETSIG, libc::SIGURG)?;
     match command(fd, libc::F_SETLEASE, libc::F_RDLCK) {
-        // A lease for reading is given only where nobody writes (fcntl(2)).
+        // The kernel grants a read lease only if the file has no writer (fcntl(2)).
         Err(Errno::EAGAIN) => Ok(true),
         Err(_) => Ok(false),
         Ok(()) => {
@@ -34,7 +36,8 @@ pub(super) fn is_open_for_writing(file: &File) -> io::Result<bool> {
 }
 
 fn command(fd: RawFd, command: libc::c_int, argument: libc::c_int) -> Result<(), Errno> {
-    // SAFETY: the commands used here take an integer and touch no memory of ours; a bad descriptor is answered by EBADF.
+    // SAFETY: the commands used here take an integer and touch no memory of this process. A bad
+    // descriptor returns EBADF.
     Errno::result(unsafe { libc::fcntl(fd, command, argument) }).map(drop)
 }
 
@@ -55,7 +58,7 @@ mod tests {
         assert!(is_open_for_writing(&reader).unwrap());
         drop(writer);
         assert!(!is_open_for_writing(&reader).unwrap());
-        // The lease was given back: nobody has to wait for us.
+        // The lease was released: no opener has to wait.
         let writer = OpenOptions::new().write(true).open(&path).unwrap();
         assert!(is_open_for_writing(&other).unwrap());
         drop(writer);

@@ -1,18 +1,22 @@
-//! Marks: how far a file was acknowledged, kept apart from what was acknowledged.
+//! Marks: how far a file was acknowledged, stored apart from the acknowledged records.
 //!
-//! A batch may vanish whole: a disk loses it, or somebody zeroes it. Replay would take that for the end of the file. So behind the sync
-//! of each batch, and before anybody is told, the disk is given a mark that names the end of that batch. A file that ends before its
-//! mark has lost what was acknowledged. No crash leads there, because the mark is given only when the batch is on disk.
+//! A whole batch may vanish: a disk loses it, or a process zeroes it. Replay would take that for
+//! the end of the file. Therefore the journal issues a mark with the end of the batch after the
+//! sync of each batch and before the acknowledgment. A file that ends before its mark has lost
+//! acknowledged records. No crash causes this, because the journal issues the mark only when the
+//! batch is on disk.
 //!
-//! Nobody waits for a mark. A process that is killed takes none back; a power cut may take those of the last three batches that were
-//! acknowledged, because the sync of a later batch covers them. A journal at rest writes a second place too and syncs both
-//! ([`super::Journal::tick`]).
+//! No operation waits for a mark. A killed process loses no mark. A power cut may lose the marks of
+//! the last three acknowledged batches, because the sync of a later batch covers them. An idle
+//! journal writes a second slot too and syncs both ([`super::Journal::tick`]).
 //!
-//! A file has three places for marks, a block each, which take turns. Two marks at most are not synced at any moment: the one on its way
-//! and the one before it. So the third is whole, whatever a torn write spoils.
+//! A file has three slots for marks, a block each, used in turn. At most two marks are not synced
+//! at any moment: the one in flight and the one before it. So the third is intact, whatever a torn
+//! write damages.
 //!
-//! The old file of a snapshot gets a mark that the generation after it has *begun* before anything of that generation is
-//! acknowledged. If then no file of that generation is found, it is lost.
+//! During a snapshot, the old file gets a mark that the next generation has *begun*, before
+//! anything of that generation is acknowledged. If no file of that generation is found afterwards,
+//! it is lost.
 
 use super::{
     header::{FIRST_SECTOR, MARKS_AT},
@@ -59,7 +63,7 @@ pub(super) const fn slot_offset(slot: usize) -> u64 {
 }
 
 impl Mark {
-    /// That of a generation of which nothing was acknowledged.
+    /// The mark of a generation without acknowledged records.
     pub const fn none(generation: u64) -> Self {
         Self {
             generation,
@@ -117,7 +121,7 @@ impl MarkBlock {
         self.memory[self.skew..self.skew + SECTOR_BYTES].copy_from_slice(&sector);
     }
 
-    /// What to write.
+    /// The bytes to write.
     pub fn bytes(&self) -> &[u8] {
         &self.memory[self.skew..self.skew + BLOCK_BYTES]
     }

@@ -1,49 +1,60 @@
 //! The journal of durable regions: a commit is acknowledged only once its record is on disk.
 //!
 //! ```text
-//!   executed verb ─► append ─► pending batch ─► submit: WRITE ─► FDATASYNC ─► poll: MARK, durable_lsn ─► the reply may go
-//!                                   ▲           (io_uring, one batch at a time)
-//!   regions, latches ─ snapshot_step┘
+//!   verb ─► append ─► pending batch ─► submit: WRITE ─► FDATASYNC ─► poll: MARK, durable_lsn
+//!                          ▲           (io_uring, one batch at a time)           └─► reply
+//!   regions, latches:      │
+//!   snapshot_step ─────────┘
 //! ```
-//! One lane has one journal, and only its thread uses it. A round calls [`Journal::poll`] and sends the replies that may go, calls
-//! [`Journal::begin_snapshot`] if one is due and [`Journal::snapshot_step`], appends what it executes, and calls [`Journal::submit`]. None of them
-//! waits for the disk: a round makes two system calls at most, and none if nothing is pending or has come to the disk. Once in each tick it calls [`Journal::tick`].
+//! One lane has one journal, and only its thread uses it. In each round the lane calls these
+//! functions:
 //!
-//! Records are *physical redo*: which bytes of a region changed to what. To apply one twice changes nothing more.
+//! - [`Journal::poll`], then it sends the replies that are durable.
+//! - [`Journal::begin_snapshot`] if one is due, and [`Journal::snapshot_step`].
+//! - append for each executed verb, then [`Journal::submit`].
+//!
+//! None of them waits for the disk. A round makes at most two system calls, and none if nothing is
+//! pending or completed. Once per tick the lane calls [`Journal::tick`].
+//!
+//! Records are *physical redo*: the changed bytes of a region and their new values. Applying a
+//! record twice is harmless.
 //!
 //! # Files
-//! Two files take turns. Once the active one is half full, the lane begins a snapshot: from then on records go to the other file,
-//! and what all regions hold and which replies are latched goes there between them, a bounded part each round. When the end of the
-//! snapshot is on disk, the old file is blanked. Each start of a file is a *generation*; the higher one counts, or both if the snapshot of the
-//! higher one is not complete.
+//! The two files take turns. Once the active one is half full, the lane begins a snapshot. From
+//! then on records go to the other file. Between them, the lane writes the content of all regions
+//! and the latched replies, a bounded part each round. When the end of the snapshot is on disk, the
+//! old file is blanked. Each start of a file is a *generation*. The higher generation counts, or
+//! both if the snapshot of the higher one is incomplete.
 //!
-//! Behind the sync of a batch a *mark* says, elsewhere in the file, that it was acknowledged (`mark`). A file that ends before its mark has lost
-//! something, and no journal begins on it unless an operator accepts that: then the files are set aside first.
+//! After the sync of a batch, a *mark* elsewhere in the file records that the batch was
+//! acknowledged (`mark`). A file that ends before its mark has lost something. No journal starts
+//! from it unless an operator accepts the loss: then the files are set aside first.
 //!
-//! A batch is what one write carries. It is written only when the one before it is on disk, so of all batches the last alone can be torn. Every sector
-//! says which batch it belongs to (`sector`). So replay can tell a torn tail, which was never acknowledged and is left away, from
-//! damage, which it refuses.
+//! A batch is the content of one write. It is written only when the previous one is on disk, so
+//! only the last batch can be torn. Every sector identifies its batch (`sector`). Replay can
+//! therefore distinguish a torn tail from damage. A torn tail was never acknowledged and is
+//! dropped. Replay refuses a damaged journal.
 //!
-//! | file | what |
+//! | file | content |
 //! |---|---|
-//! | `record` | what is written: its encoding and CRC |
-//! | `sector` | sectors that know whether they were written |
+//! | `record` | the records: their encoding and CRC |
+//! | `sector` | stamped sectors, which show whether they were written |
 //! | `batch` | records laid out for one write |
-//! | `header` | what a file begins with |
+//! | `header` | the beginning of a file |
 //! | `mark` | how far a file was acknowledged |
-//! | `disk` | what is asked of a disk |
-//! | `drive` | the real disk; the one place that talks to `io_uring` |
+//! | `disk` | the disk operations that a journal needs |
+//! | `drive` | the real disk; the only module that uses `io_uring` |
 //! | `file` | the directory, its lock, its two files |
-//! | `ring` | what is on its way to the disk |
+//! | `ring` | writes in flight |
 //! | `writer` | [`Journal`]: append, submit, poll |
 //! | `snapshot` | a snapshot in bounded steps |
-//! | `replay` | reading it all back |
-//! | `recovered` | what replay found |
-//! | `check` | what can be checked before a start |
-//! | `open` | start: check, replay, begin anew |
-//! | `inspect` | whether a start would take it, without a change |
-//! | `watch` | sees it when somebody removes or replaces the files |
-//! | `error` | what can go wrong |
+//! | `replay` | reading a journal back |
+//! | `recovered` | the result of replay |
+//! | `check` | checks before a start |
+//! | `open` | start: check, replay, new generation |
+//! | `inspect` | whether a start would accept the journal, without a change |
+//! | `watch` | detects the removal or replacement of the files |
+//! | `error` | errors |
 
 mod batch;
 mod check;

@@ -1,7 +1,8 @@
-//! The start of a journal: check, replay, begin anew.
+//! The start of a journal: check, replay, begin a new generation.
 //!
-//! Every start begins a new generation, with a snapshot of what was recovered, in a file that takes its place by a rename once it is whole on disk. So
-//! nothing is ever appended behind a torn tail, and a start that is interrupted leaves what was there.
+//! Every start begins a new generation with a snapshot of the recovered state. The new file takes
+//! its place by a rename once it is complete on disk. Therefore no record is ever appended behind a
+//! torn tail, and an interrupted start leaves the previous journal intact.
 
 use std::{
     io,
@@ -25,15 +26,15 @@ use super::{
     writer::{Beginning, Journal, regions_bytes_max},
 };
 
-/// Least bytes of a batch: a header and the longest record, twice, so that half of it holds one.
+/// Least bytes of a batch: a header and the longest record, twice, so that half a batch holds one.
 const BATCH_BYTES_MIN: usize = 64 * 1024;
 
-/// What a start does with a journal that has lost what was acknowledged.
+/// Behavior of a start if the journal has lost acknowledged records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OnLoss {
-    /// It changes nothing and says so.
+    /// The start fails and changes nothing.
     Refuse,
-    /// It gives the files other names and goes on with what is whole.
+    /// The start renames the files and continues with the intact part.
     SetAside,
 }
 
@@ -42,12 +43,14 @@ pub enum OnLoss {
 pub struct JournalOptions {
     /// Its directory, for this journal alone. Made if it is missing.
     pub directory: PathBuf,
-    /// Size of each of the two files in bytes: a multiple of 4096, at least twice a batch, at most 64 GiB. All durable regions together may take a
-    /// quarter of it in a snapshot, each its size and some bytes beside it.
+    /// Size of each of the two files in bytes: a multiple of 4096, at least twice a batch, at most
+    /// 64 GiB. All durable regions together may take a quarter of it in a snapshot. Each takes its
+    /// size and a small overhead.
     pub file_bytes: u64,
-    /// Most bytes of one write, a multiple of 4096, 64 KiB to 16 MiB. There are two batches of this size in memory.
+    /// Largest write in bytes: a multiple of 4096, 64 KiB to 16 MiB. Two batches of this size are
+    /// in memory.
     pub batch_bytes: usize,
-    /// What to do if it has lost what was acknowledged.
+    /// Behavior if the journal has lost acknowledged records.
     pub on_loss: OnLoss,
 }
 
@@ -92,13 +95,15 @@ impl JournalOptions {
 }
 
 impl Journal {
-    /// Opens the journal of `options`, or makes it, and tells what it held. Waits for the disk: it is for the start of a daemon.
+    /// Opens the journal of `options`, or creates it, and returns its content. Waits for the disk:
+    /// for the start of a daemon only.
     ///
-    /// What the journal held is on disk already in what this returns; [`Journal::durable_lsn`] is not less than [`Recovered::last_lsn`].
+    /// The returned content is already on disk: [`Journal::durable_lsn`] is not less than
+    /// [`Recovered::last_lsn`].
     ///
     /// # Errors
-    /// [`OpenError`]. Before everything that can be checked is checked, nothing but the directory and its lock is made; and at every moment the
-    /// directory holds a journal that replays to the same.
+    /// [`OpenError`]. Until all checks have passed, only the directory and its lock are created. At
+    /// every moment the directory holds a journal that replays to the same state.
     pub fn open(options: &JournalOptions) -> Result<(Self, Recovered), OpenError> {
         options.check()?;
         Self::open_on(options, Drive::take(&options.directory)?)
@@ -145,8 +150,9 @@ impl<D: Disk> Journal<D> {
     }
 }
 
-/// Reads what there is. Files that have lost something keep a second name, if that is what the operator wants; the first one is theirs
-/// still, until a new generation is whole: so a start that is interrupted here finds them as they were.
+/// Reads the existing journal. If the operator accepts a loss, damaged files get a second name.
+/// They keep the first one until a new generation is complete, so an interrupted start changes
+/// nothing.
 fn recover(disk: &mut impl Disk, on_loss: OnLoss) -> Result<Recovered, OpenError> {
     let refusal = match replay_on(disk) {
         Err(refusal) if on_loss == OnLoss::SetAside => refusal,
@@ -170,7 +176,7 @@ fn recover(disk: &mut impl Disk, on_loss: OnLoss) -> Result<Recovered, OpenError
     Ok(recovered)
 }
 
-/// What an operator accepts with this refusal; `None` for one that is no loss.
+/// Returns the loss that an operator accepts with this refusal; `None` if the refusal is no loss.
 pub(super) fn loss_in(refusal: &OpenError) -> Option<String> {
     match refusal {
         OpenError::Lost(loss) => Some(loss.to_string()),
@@ -182,7 +188,7 @@ pub(super) fn loss_in(refusal: &OpenError) -> Option<String> {
     }
 }
 
-/// Whether the first snapshot of `recovered` has room in files of `options`.
+/// Checks whether the first snapshot of `recovered` fits into files of `options`.
 ///
 /// # Errors
 /// [`OpenError::TooSmall`]
@@ -226,7 +232,7 @@ struct Snapshot<'a, W> {
 }
 
 impl<'a, W: FnMut(u64, &[u8]) -> io::Result<()>> Snapshot<'a, W> {
-    /// That of `recovered`, for the fresh file at `path`.
+    /// Creates the snapshot of `recovered`, for the fresh file at `path`.
     fn of(options: &JournalOptions, recovered: &Recovered, path: &'a Path, write_at: W) -> Self {
         Self {
             write_at,
@@ -285,7 +291,7 @@ impl<'a, W: FnMut(u64, &[u8]) -> io::Result<()>> Snapshot<'a, W> {
         Ok(true)
     }
 
-    /// Writes the mark of what was written, to all places.
+    /// Writes the mark of the snapshot to all slots.
     fn mark(&mut self) -> Result<Mark, OpenError> {
         let mut mark = Mark {
             end_sector: self.batch.end_sector_with(0),

@@ -1,4 +1,4 @@
-//! Records: what a journal says, one thing each.
+//! The records of a journal.
 //!
 //! ```text
 //!  0  magic       u32
@@ -27,7 +27,7 @@ const RECORD_BYTES_MIN: usize = HEADER_BYTES + CRC_BYTES;
 /// Longest record of [`Body::Region`], in bytes: a key, a size, a length and a name.
 pub const REGION_RECORD_BYTES_MAX: usize =
     HEADER_BYTES + (8 + 8 + 1 + NAME_BYTES_MAX).next_multiple_of(8) + CRC_BYTES;
-/// What a record of [`Body::Piece`] has beside its bytes: a key, an offset, a length.
+/// Overhead of a [`Body::Piece`] record in addition to its data: a key, an offset, a length.
 pub(super) const PIECE_OVERHEAD_BYTES: usize = HEADER_BYTES + 8 + 8 + 8 + CRC_BYTES;
 
 const COMMIT: u8 = 1;
@@ -40,11 +40,12 @@ const SNAPSHOT_END: u8 = 6;
 const HAS_EXCHANGE: u8 = 1;
 const TWO_PHASE: u8 = 2;
 
-/// Number of a record in the journal: 1 for the first, one more for each after it, across files and restarts. 0: none.
+/// Number of a record in the journal: 1 for the first, increasing by one across files and restarts.
+/// 0: none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Lsn(pub u64);
 
-/// What the journal calls a region, for good: numbers are not given twice.
+/// Permanent number of a region in the journal. Numbers are never reused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RegionKey(pub u64);
 
@@ -53,7 +54,7 @@ pub struct RegionKey(pub u64);
 pub struct Exchange {
     /// GUID of the node that started it.
     pub initiator: u64,
-    /// The life of that node in which it did.
+    /// Incarnation of the initiator when it started the exchange.
     pub incarnation: u64,
     /// Epoch of the link that carried it.
     pub epoch: u32,
@@ -95,25 +96,25 @@ impl Exchange {
 pub struct Redo<'a> {
     /// Where in the region, in bytes.
     pub offset: u64,
-    /// What is there now.
+    /// The new bytes.
     pub bytes: &'a [u8],
 }
 
-/// What a record says.
+/// The content of a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Body<'a> {
     /// A verb was executed.
     Commit {
         /// On which region.
         region: RegionKey,
-        /// For whom; `None` for an application of this node.
+        /// The remote exchange; `None` for an application of this node.
         exchange: Option<Exchange>,
-        /// What it changed, in order.
+        /// The changes, in order.
         redo: Redos<'a>,
-        /// What it answered, up to [`REPLY_BYTES_MAX`] bytes.
+        /// The reply, up to [`REPLY_BYTES_MAX`] bytes.
         reply: &'a [u8],
     },
-    /// A region exists. Said again of one that is known, it changes nothing.
+    /// A region exists. A repeated record for a known region changes nothing.
     Region {
         /// Its key.
         key: RegionKey,
@@ -128,14 +129,14 @@ pub enum Body<'a> {
     Piece {
         /// Of which region.
         region: RegionKey,
-        /// What lies where.
+        /// Offset and bytes of the part.
         piece: Redo<'a>,
     },
     /// A latched outcome, for a snapshot.
     Latch {
         /// The exchange.
         exchange: Exchange,
-        /// What it answered.
+        /// The reply.
         reply: &'a [u8],
     },
     /// Everything of the snapshot lies before this record.
@@ -159,14 +160,14 @@ impl<'a> Redos<'a> {
         Self(Form::Slice(redo))
     }
 
-    /// Each in order.
+    /// Returns all changes in order.
     pub fn iter(&self) -> impl Iterator<Item = Redo<'a>> {
         let (slice, encoded) = match self.0 {
             Form::Slice(slice) => (slice, &[][..]),
             Form::Encoded(encoded) => (&[][..], encoded),
         };
         let mut take = Take(encoded);
-        // What is encoded was read once before, so it ends where the bytes do.
+        // The encoded form was decoded once before, so decoding ends at the end of the bytes.
         slice
             .iter()
             .copied()
@@ -189,7 +190,7 @@ pub(super) struct Record<'a> {
     pub generation: u64,
     /// Its number.
     pub lsn: Lsn,
-    /// What it says.
+    /// The content.
     pub body: Body<'a>,
     /// How long it is, in bytes.
     pub bytes: usize,
@@ -203,18 +204,18 @@ pub(super) struct TooLong;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(super) enum BadRecord {
     /// It does not begin like one.
-    #[error("it does not begin like a record")]
+    #[error("it does not begin as a record does")]
     Magic,
     /// Its length cannot be.
-    #[error("its length of {0} bytes cannot be")]
+    #[error("its length of {0} bytes is invalid")]
     Length(u32),
     /// It was changed.
-    #[error("its CRC does not fit")]
+    #[error("its CRC does not match")]
     Crc,
     /// Nothing like it is known.
     #[error("its kind {0} is unknown")]
     Kind(u8),
-    /// What it says makes no sense.
+    /// The content is invalid.
     #[error("its {0}")]
     Body(&'static str),
 }
@@ -282,7 +283,7 @@ pub(super) fn decode(bytes: &[u8]) -> Result<Record<'_>, BadRecord> {
     }
     let body = take.body(kind)?;
     if !take.0.is_empty() {
-        return Err(BadRecord::Body("body is longer than it says"));
+        return Err(BadRecord::Body("body is longer than its fields"));
     }
     Ok(Record {
         generation,
@@ -419,7 +420,7 @@ impl<'a> Take<'a> {
         let (taken, rest) = self
             .0
             .split_at_checked(count)
-            .ok_or(BadRecord::Body("body is shorter than it says"))?;
+            .ok_or(BadRecord::Body("body is shorter than its fields"))?;
         self.0 = rest;
         Ok(taken)
     }
@@ -442,7 +443,8 @@ impl<'a> Take<'a> {
         self.array().map(u64::from_le_bytes)
     }
 
-    /// What [`Put::padded`] wrote; `before` bytes lie between the last multiple of 8 and it.
+    /// Reads bytes that [`Put::padded`] wrote. `before` bytes lie between the last multiple of 8
+    /// and them.
     fn padded(&mut self, count: usize, before: usize) -> Result<&'a [u8], BadRecord> {
         let bytes = self.bytes(count)?;
         let end = before + count;
@@ -480,7 +482,7 @@ impl<'a> Take<'a> {
                 let [name_bytes] = self.array()?;
                 let name_bytes = usize::from(name_bytes);
                 if !(1..=NAME_BYTES_MAX).contains(&name_bytes) {
-                    return Err(BadRecord::Body("name has a length that cannot be"));
+                    return Err(BadRecord::Body("name has an invalid length"));
                 }
                 let name = std::str::from_utf8(self.padded(name_bytes, 1)?)
                     .map_err(|_| BadRecord::Body("name is not UTF-8"))?;
@@ -535,7 +537,7 @@ impl<'a> Take<'a> {
     fn reply_length(&mut self) -> Result<usize, BadRecord> {
         let bytes = usize::from(self.u16()?);
         if bytes > REPLY_BYTES_MAX {
-            return Err(BadRecord::Body("reply has a length that cannot be"));
+            return Err(BadRecord::Body("reply has an invalid length"));
         }
         Ok(bytes)
     }
@@ -545,7 +547,7 @@ impl<'a> Take<'a> {
         let count = usize::try_from(count)
             .ok()
             .filter(|&count| count <= RECORD_BYTES_MAX)
-            .ok_or(BadRecord::Body("bytes have a length that cannot be"))?;
+            .ok_or(BadRecord::Body("bytes have an invalid length"))?;
         Ok(Redo {
             offset,
             bytes: self.padded(count, 0)?,
@@ -589,12 +591,12 @@ mod tests {
             (record.generation, record.lsn, record.bytes),
             (7, Lsn(9), length)
         );
-        // What lies behind it changes nothing.
+        // Bytes behind the record have no effect.
         assert_eq!(decode(&space), Ok(record));
     }
 
     #[test]
-    fn what_is_too_long_is_refused() {
+    fn a_record_that_is_too_long_is_refused() {
         let mut space = [0; RECORD_BYTES_MAX];
         let long = vec![1; RECORD_BYTES_MAX];
         let mut refused = |body: Body<'_>| {
@@ -639,13 +641,15 @@ mod tests {
 
     proptest! {
         #[test]
-        fn commits_come_back(
+        fn commits_decode_to_themselves(
             region in any::<u64>(),
             exchange in prop::option::of(exchanges()),
             redo in prop::collection::vec((any::<u64>(), bytes(300)), 0..30),
             reply in bytes(REPLY_BYTES_MAX),
         ) {
-            let redo: Vec<_> = redo.iter().map(|(offset, bytes)| Redo { offset: *offset, bytes }).collect();
+            let redo: Vec<_> = redo.iter().map(
+                |(offset, bytes)| Redo { offset: *offset, bytes },
+            ).collect();
             prop_assume!(redo.iter().map(|redo| redo.bytes.len() + 24).sum::<usize>() < 12_000);
             there_and_back(&Body::Commit {
                 region: RegionKey(region),
@@ -656,7 +660,7 @@ mod tests {
         }
 
         #[test]
-        fn all_others_come_back(
+        fn every_other_record_decodes_to_itself(
             key in any::<u64>(),
             number in any::<u64>(),
             name in "[a-zé]{1,16}",
@@ -666,7 +670,9 @@ mod tests {
             let key = RegionKey(key);
             there_and_back(&Body::Region { key, size_bytes: number, name: &name });
             there_and_back(&Body::Forget(key));
-            there_and_back(&Body::Piece { region: key, piece: Redo { offset: number, bytes: &piece } });
+            there_and_back(
+                &Body::Piece { region: key, piece: Redo { offset: number, bytes: &piece } },
+            );
             there_and_back(&Body::Latch { exchange, reply: &piece });
             there_and_back(&Body::SnapshotEnd);
         }
@@ -674,7 +680,7 @@ mod tests {
         #[test]
         fn no_bytes_panic(bytes in bytes(600), kind in 0_u8..9, fits in any::<bool>()) {
             let _ = decode(&bytes);
-            // The same with a header and a CRC that fit, so that the body is read.
+            // The same with a valid header and CRC, so that the body is decoded.
             let mut bytes = bytes;
             bytes.truncate(bytes.len() / 8 * 8);
             if bytes.len() < RECORD_BYTES_MIN {
@@ -686,7 +692,7 @@ mod tests {
             bytes[8..12].copy_from_slice(&(length as u32).to_le_bytes());
             bytes[12..16].fill(0);
             if fits && length > 120 {
-                // Lengths that can be, so that more than the first of them is read.
+                // Valid lengths, so that decoding continues past the first one.
                 bytes[32 + 28 + 8..32 + 28 + 12].copy_from_slice(&[1, 0, 3, 0]);
                 bytes[32 + 48..32 + 56].copy_from_slice(&5_u64.to_le_bytes());
             }
@@ -694,16 +700,29 @@ mod tests {
             bytes[length - 8..].copy_from_slice(&crc.to_le_bytes());
             if let Ok(record) = decode(&bytes) {
                 let mut space = [0; RECORD_BYTES_MAX];
-                let again = encode(&record.body, record.generation, record.lsn, &mut space).unwrap();
-                // Fields of no exchange are ignored; all else is what was read.
-                prop_assert_eq!(decode(&space[..again]).unwrap().body, record.body);
+                let encoded_again = encode(
+                    &record.body,
+                    record.generation,
+                    record.lsn,
+                    &mut space,
+                ).unwrap();
+                // The decoder ignores exchange fields if there is no exchange. All other fields
+                // round-trip.
+                prop_assert_eq!(decode(&space[..encoded_again]).unwrap().body, record.body);
             }
         }
 
         #[test]
-        fn a_changed_byte_is_seen(piece in bytes(100), at in any::<prop::sample::Index>(), change in 1_u8..) {
+        fn a_changed_byte_is_seen(
+            piece in bytes(100),
+            at in any::<prop::sample::Index>(),
+            change in 1_u8..,
+        ) {
             let mut space = [0; RECORD_BYTES_MAX];
-            let body = Body::Piece { region: RegionKey(1), piece: Redo { offset: 3, bytes: &piece } };
+            let body = Body::Piece {
+                region: RegionKey(1),
+                piece: Redo { offset: 3, bytes: &piece },
+            };
             let length = encode(&body, 1, Lsn(1), &mut space).unwrap();
             space[at.index(length)] ^= change;
             prop_assert!(decode(&space[..length]).is_err());

@@ -1,4 +1,4 @@
-//! What replay found: regions as they were, and how exchanges ended.
+//! The result of replay: the content of the regions and the outcomes of exchanges.
 
 use std::{
     collections::BTreeMap,
@@ -17,7 +17,7 @@ use super::{
 pub struct RecoveredRegion {
     /// Its name.
     pub name: String,
-    /// What it holds.
+    /// Its content.
     pub bytes: Vec<u8>,
 }
 
@@ -26,11 +26,12 @@ pub struct RecoveredRegion {
 pub struct Latched {
     /// The exchange.
     pub exchange: Exchange,
-    /// What it answered.
+    /// The reply.
     pub reply: Vec<u8>,
 }
 
-/// The end of a batch that was being written when the node stopped. Nothing of it was acknowledged; it is left away.
+/// The tail of a batch that was being written when the node stopped. Nothing of it was
+/// acknowledged, and it is dropped.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TornTail {
     /// In which file.
@@ -41,16 +42,16 @@ pub struct TornTail {
     pub bytes: u64,
 }
 
-/// What was lost and an operator has accepted.
+/// A loss that an operator has accepted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AcceptedLoss {
-    /// What replay found.
+    /// The loss that replay found.
     pub what: String,
     /// The names that the files have now.
     pub set_aside: Vec<PathBuf>,
 }
 
-/// What a journal tells at the start. It is also where a first snapshot comes from.
+/// The content of a journal at the start. Also the source of the first snapshot.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Recovered {
     /// Regions by key.
@@ -59,9 +60,9 @@ pub struct Recovered {
     pub latches: BTreeMap<LatchKey, Latched>,
     /// The last record that was read; everything up to it is in here.
     pub last_lsn: Lsn,
-    /// What was torn.
+    /// The torn tail.
     pub torn: Option<TornTail>,
-    /// What was lost, if the start was told to accept that.
+    /// The accepted loss, if the start had to accept one.
     pub accepted: Option<AcceptedLoss>,
     /// Generation that was read last; 0 if there was no journal.
     pub(super) generation: u64,
@@ -79,7 +80,7 @@ impl Recovered {
             .map(|(&key, region)| (key, region))
     }
 
-    /// What all regions may take in a snapshot, in bytes.
+    /// Most bytes that all regions take in a snapshot.
     pub(super) fn regions_bytes(&self) -> u64 {
         self.regions
             .values()
@@ -87,8 +88,9 @@ impl Recovered {
             .sum()
     }
 
-    /// Does what a record says. `whole`: everything that it may speak of was said before it. Only while a snapshot is under way, and nothing is known of
-    /// what was before, a commit may be on a region that the snapshot comes to later; that will then tell of it what the commit did.
+    /// Applies a record. `whole`: everything that the record may refer to precedes it. It is false
+    /// only during a snapshot without known earlier state. A commit may then name a region that the
+    /// snapshot reaches later. The snapshot of that region includes the commit.
     ///
     /// # Errors
     /// The record contradicts those before it.
@@ -148,7 +150,7 @@ impl Recovered {
             return if known.name == name && known.bytes.len() as u64 == size_bytes {
                 Ok(())
             } else {
-                Err(format!("region {} has another name or size before", key.0))
+                Err(format!("region {} had another name or size before", key.0))
             };
         }
         if size_bytes == 0
@@ -156,7 +158,7 @@ impl Recovered {
             || size_bytes > REGION_BYTES_MAX
         {
             return Err(format!(
-                "region `{name}` has {size_bytes} bytes, which cannot be"
+                "region `{name}` has the invalid size of {size_bytes} bytes"
             ));
         }
         if self.find(name).is_some() {
@@ -170,7 +172,7 @@ impl Recovered {
         Ok(())
     }
 
-    /// Says where the torn tail is that replay found.
+    /// Records the position of the torn tail that replay found.
     pub(super) fn tear(&mut self, path: &Path, offset: u64, bytes: u64) {
         self.torn = Some(TornTail {
             path: path.to_owned(),

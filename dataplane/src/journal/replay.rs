@@ -20,11 +20,13 @@ use super::{
 /// Sectors looked at at a time behind the last whole batch.
 const TAIL_SECTORS: u64 = 2048;
 
-/// What the journal in `directory` holds: everything up to the last whole batch. A directory without a journal holds nothing.
+/// Returns the content of the journal in `directory`, up to the last whole batch. A directory
+/// without a journal is empty.
 ///
 /// # Errors
-/// [`OpenError::Damaged`] if a batch is not as it was written and it is not only torn; [`OpenError::Lost`] if what was acknowledged is not there;
-/// [`OpenError::Io`] if a file cannot be read.
+/// - [`OpenError::Damaged`] if a batch differs from its written form and is not merely torn.
+/// - [`OpenError::Lost`] if acknowledged records are missing.
+/// - [`OpenError::Io`] if a file cannot be read.
 pub fn replay(directory: &Path) -> Result<Recovered, OpenError> {
     let files = Files::open(directory).map_err(failed("open the files of", directory))?;
     replay_on(&files)
@@ -61,7 +63,7 @@ pub fn replay_on(store: &impl Store) -> Result<Recovered, OpenError> {
         let base = older.ok_or_else(|| {
             newer.damaged(
                 0,
-                "its snapshot has no end, and no other file has what was before",
+                "its snapshot has no end, and no other file has the earlier records",
             )
         })?;
         if base.header.generation + 1 != newer.header.generation {
@@ -91,7 +93,8 @@ pub fn replay_on(store: &impl Store) -> Result<Recovered, OpenError> {
     Ok(recovered)
 }
 
-/// What can be had of a journal that [`replay`] refuses: the longest whole beginning of what was acknowledged. Changes nothing.
+/// Recovers from a journal that [`replay`] refuses: the longest intact prefix of the acknowledged
+/// records. Changes nothing.
 ///
 /// # Errors
 /// [`OpenError::Io`] if a file cannot be read.
@@ -118,12 +121,12 @@ pub(super) fn salvage(store: &impl Store) -> Result<Recovered, OpenError> {
         && base.has_snapshot()?
     {
         base.apply_whole(&mut recovered)?;
-        // A gap is the end of what is whole.
+        // A gap ends the intact prefix.
         if recovered.last_lsn.0 + 1 == newer.header.first_lsn.0 {
             newer.apply_whole(&mut recovered)?;
         }
     }
-    // As far as it shows, no number is given twice, neither of a generation nor of a record nor of a region.
+    // As far as the files show, no number of a generation, record or region is used twice.
     recovered.generation = generation.unwrap_or(0);
     recovered.last_lsn = recovered.last_lsn.max(known.unwrap_or_default());
     recovered.last_key = recovered.last_key.max(newer.header.last_key);
@@ -156,7 +159,7 @@ struct End {
     next: Lsn,
     /// Where, in bytes.
     offset: u64,
-    /// Where the last four whole batches begin, in bytes, the last one first; 0 for those that are not there.
+    /// Offsets of the last four whole batches in bytes, the last one first; 0 if there is none.
     begins: [u64; 4],
     /// A snapshot lies before it.
     has_snapshot: bool,
@@ -241,7 +244,7 @@ impl<'a, S: Store> Source<'a, S> {
         }
     }
 
-    /// Refuses a file that ends before what was acknowledged, or has lost its marks.
+    /// Refuses a file that ends before its acknowledged end, or has lost its marks.
     fn refuse_if_short(&self, end: &End) -> Result<(), OpenError> {
         if self.format == Format::First {
             return Ok(());
@@ -254,14 +257,15 @@ impl<'a, S: Store> Source<'a, S> {
                 self.mark.last,
             )));
         }
-        // A power cut may leave a last batch that was not acknowledged, and take the marks of three before it at most.
+        // A power cut may leave a last, unacknowledged batch, and lose the marks of at most three
+        // before it.
         if marked_bytes < end.begins[3] {
             return Err(self.damaged(slot_offset(0), MARKLESS));
         }
         Ok(())
     }
 
-    /// Refuses the only file with a header if it says that a later one was begun.
+    /// Refuses the only file with a header if its mark shows that a later file was begun.
     fn refuse_if_succeeded(&self) -> Result<(), OpenError> {
         if !self.is_succeeded() {
             return Ok(());
@@ -271,7 +275,8 @@ impl<'a, S: Store> Source<'a, S> {
             path: file_path(self.store.directory(), file_of(generation)),
             offset: 0,
             what: format!(
-                "generation {generation} was acknowledged up to record {} or beyond, and there is no header of it",
+                "generation {generation} was acknowledged up to record {} or beyond, and there is \
+                 no header of it",
                 self.mark.last.0 + 1
             ),
         })
@@ -289,7 +294,7 @@ impl<'a, S: Store> Source<'a, S> {
         }
     }
 
-    /// Does what every record says, up to the first that is not whole.
+    /// Applies every record up to the first one that is not intact.
     fn apply_whole(&self, recovered: &mut Recovered) -> Result<(), OpenError> {
         let mut last = Lsn(self.header.first_lsn.0 - 1);
         let mut whole = recovered.generation != 0;
@@ -315,7 +320,7 @@ impl<'a, S: Store> Source<'a, S> {
         }
     }
 
-    /// Sectors from `first` on; what lies behind the end of the file is zero.
+    /// Reads sectors from `first` on. Bytes behind the end of the file are zero.
     fn sectors(&self, first: u64, count: u64, space: &mut Vec<u8>) -> Result<(), OpenError> {
         space.clear();
         space.resize(count as usize * SECTOR_BYTES, 0);
@@ -323,7 +328,7 @@ impl<'a, S: Store> Source<'a, S> {
         read(self.store, self.file, offset, space).map_err(failed("read", &self.path))
     }
 
-    /// Does what every record says.
+    /// Applies every record.
     fn apply(&self, recovered: &mut Recovered) -> Result<End, OpenError> {
         let mut whole = recovered.generation != 0;
         recovered.last_key = recovered.last_key.max(self.header.last_key);
@@ -414,9 +419,10 @@ impl<'a, S: Store> Source<'a, S> {
         Ok(())
     }
 
-    /// Looks at everything behind the last whole batch. There may be parts of one batch, which begins at sector `at`, and then nothing: a
-    /// batch is written only when the one before it is on disk, so whatever is behind shows that this one was whole once. Returns how many
-    /// bytes from there on may have been written.
+    /// Scans everything behind the last whole batch. Only parts of one batch, which begins at
+    /// sector `at`, may be there. A batch is written only when the previous one is on disk, so any
+    /// later batch shows that this one was whole once. Returns how many bytes from `at` on may have
+    /// been written.
     fn tail(&self, at: u64, known: Option<Stamp>) -> Result<Option<u64>, OpenError> {
         let mut stamp = known;
         let mut last = None;
@@ -448,12 +454,12 @@ impl<'a, S: Store> Source<'a, S> {
     }
 }
 
-const STRANGE: &str = "a sector ends with what nobody wrote there";
+const STRANGE: &str = "a sector ends with bytes that the daemon did not write";
 const MISPLACED: &str = "a sector belongs to a batch that begins elsewhere";
-const LATER: &str = "a batch is not whole although a later one was written";
+const LATER: &str = "a batch is incomplete although a later one was written";
 
-const FIRSTLESS: &str = "its first batch was acknowledged and is not whole";
-const MARKLESS: &str = "no place has a mark as late as there was one";
+const FIRSTLESS: &str = "its first batch was acknowledged and is incomplete";
+const MARKLESS: &str = "no slot has the latest mark that was written";
 
 /// Fills `space` from `offset` on; behind the end of the file with zeros.
 fn read(store: &impl Store, file: usize, offset: u64, space: &mut [u8]) -> io::Result<()> {
@@ -489,7 +495,8 @@ mod tests {
         *,
     };
 
-    /// Replays a file of generation 1 whose batches have records of these generations and numbers.
+    /// Replays a file of generation 1. Each inner slice is a batch of records, given as generation
+    /// and number.
     fn replayed(batches: &[&[(u64, u64)]]) -> Result<Recovered, OpenError> {
         let directory = tempfile::tempdir().unwrap();
         let file = File::create(file_path(directory.path(), 1)).unwrap();

@@ -1,11 +1,13 @@
-//! What is on its way to the disk, and what the disk answered.
+//! Disk operations in flight, and their results.
 //!
-//! What is being written belongs to the ring until the disk has said that it is done with it: [`Ring::write`] takes the batch,
-//! [`Ring::reap`] gives it back. So nobody can change or free memory that the kernel reads.
+//! A write in flight belongs to the ring until the disk has completed it: [`Ring::write`] takes the
+//! batch, [`Ring::reap`] returns it. So no other code can change or free memory that the kernel
+//! reads.
 //!
-//! A chain that ended because the kernel lacked means for a moment (`EAGAIN`, `ENOMEM`, `EINTR`) is sent again, whole, a bounded
-//! number of times. To write the same bytes to the same place twice changes nothing. Any other error is final: after a failed
-//! sync nobody knows what is on disk, and a later success proves nothing.
+//! The ring sends a chain again, as a whole, if it failed for a temporary lack of kernel resources
+//! (`EAGAIN`, `ENOMEM`, `EINTR`). The number of retries is bounded. Writing the same bytes to the
+//! same offset twice changes nothing. Any other error is final: after a failed sync the disk
+//! content is unknown, and a later success proves nothing.
 
 use std::{
     io,
@@ -22,7 +24,7 @@ use super::{
 /// Most bytes of zeros in one write.
 pub(super) const BLANK_BYTES_MAX: usize = 256 * 1024;
 
-/// How often a chain is sent again, once in each tick of the lane: a second with the default pace.
+/// Most retries of a chain, one per tick of the lane: a second with the default tick.
 pub(super) const RETRIES_MAX: u32 = 50;
 
 const STEPS_MAX: usize = 3;
@@ -30,7 +32,7 @@ const STEPS_MAX: usize = 3;
 /// From then on a wait at the end is long.
 const SLOW: Duration = Duration::from_secs(1);
 
-/// What the disk answered.
+/// The result of a disk operation.
 pub(super) type Answer = Result<(), IoFailure>;
 
 /// Why a write is not on disk.
@@ -49,12 +51,12 @@ pub(super) enum IoFailure {
     },
 }
 
-/// What the disk is done with.
+/// A completed disk operation.
 #[derive(Debug)]
 pub(super) enum Done {
     /// A batch, in which file; `Ok`: it is on disk.
     Batch(Batch, usize, Answer),
-    /// A mark, in which file; `Ok`: it is written, and on disk if that was asked for.
+    /// A mark, in which file. `Ok`: it is written, and also on disk if that was requested.
     Mark(usize, Answer),
     /// Zeros, in which file.
     Blank(usize, Answer),
@@ -96,7 +98,7 @@ struct Flight<T> {
     results: [Option<i32>; STEPS_MAX],
     retries: u32,
     chain: Chain,
-    /// The kernel took its steps apart, so that they did not wait for each other.
+    /// The kernel split the chain, so that its steps did not wait for each other.
     is_cut: bool,
 }
 
@@ -128,11 +130,11 @@ pub(super) struct Ring<D: Disk> {
     retried: u64,
     /// Since when the end waits for a result.
     waits_since: Option<Instant>,
-    is_slow_told: bool,
+    is_slow_reported: bool,
 }
 
 const BATCH_CALLS: &[Call] = &[Call::Write, Call::Sync];
-const NOTE_CALLS: &[Call] = &[Call::Mark];
+const UNSYNCED_MARK_CALLS: &[Call] = &[Call::Mark];
 /// The first sync is for the mark in the other place: one of both is whole at every moment.
 const MARK_CALLS: &[Call] = &[Call::Sync, Call::Mark, Call::Sync];
 const BLANK_CALLS: &[Call] = &[Call::Write, Call::Sync];
@@ -146,7 +148,7 @@ impl Call {
         }
     }
 
-    /// Whether it did what it was to do, by its result; `bytes` of a write.
+    /// Evaluates the result of the call. `bytes` is the length of a write.
     fn judge(self, result: i32, bytes: u32) -> Answer {
         let of = match self {
             Self::Write => bytes,
@@ -180,7 +182,7 @@ impl<T> Flight<T> {
         let mut answer = Ok(());
         for (at, call) in self.calls.iter().enumerate() {
             let result = self.results[at]?;
-            // What follows on a failed step is cancelled by it.
+            // A failed step cancels the steps that follow.
             if answer.is_ok() {
                 answer = call.judge(result, self.bytes);
             }
@@ -233,7 +235,8 @@ impl std::fmt::Display for IoFailure {
             }
             Self::Short { wrote, of } => write!(
                 f,
-                "only {wrote} of {of} bytes could be written; the disk or a limit on file sizes is full"
+                "only {wrote} of {of} bytes could be written; the disk or a limit on file sizes is \
+                 full"
             ),
         }
     }
@@ -253,7 +256,7 @@ impl Kind {
 }
 
 impl<D: Disk> Ring<D> {
-    /// A ring for a disk whose two files are in place.
+    /// Creates a ring for a disk whose two files are in place.
     pub fn new(disk: D) -> Self {
         let zeros = vec![0; BLANK_BYTES_MAX + BLOCK_BYTES];
         Self {
@@ -267,7 +270,7 @@ impl<D: Disk> Ring<D> {
             staged: Vec::with_capacity(Kind::ALL.len()),
             retried: 0,
             waits_since: None,
-            is_slow_told: false,
+            is_slow_reported: false,
         }
     }
 
@@ -303,10 +306,10 @@ impl<D: Disk> Ring<D> {
         self.retried
     }
 
-    /// Stages a batch: it is written to one of the files, then synced. None may be on its way.
+    /// Stages a batch: a write to one of the files, then a sync. No batch may be in flight.
     ///
     /// # Errors
-    /// The ring has no room, which cannot be while at most one chain of each kind is on its way.
+    /// The ring is full. This cannot happen while at most one chain of each kind is in flight.
     pub fn write(&mut self, mut batch: Batch, file: usize) -> io::Result<()> {
         debug_assert!(self.batch.is_none());
         let bytes = batch.seal().len();
@@ -318,11 +321,11 @@ impl<D: Disk> Ring<D> {
     ///
     /// # Errors
     /// As [`Ring::write`].
-    pub fn note(&mut self, file: usize, mark: Mark, slot: usize) -> io::Result<()> {
-        self.stage_mark(file, mark, slot, NOTE_CALLS)
+    pub fn mark_unsynced(&mut self, file: usize, mark: Mark, slot: usize) -> io::Result<()> {
+        self.stage_mark(file, mark, slot, UNSYNCED_MARK_CALLS)
     }
 
-    /// As [`Ring::note`], between two syncs.
+    /// As [`Ring::mark_unsynced`], between two syncs.
     ///
     /// # Errors
     /// As [`Ring::write`].
@@ -343,7 +346,8 @@ impl<D: Disk> Ring<D> {
         self.send(Kind::Mark).inspect_err(|_| self.mark = None)
     }
 
-    /// Stages `bytes` zeros at `offset` of one of the files, up to [`BLANK_BYTES_MAX`], then a sync. None may be on their way.
+    /// Stages `bytes` zeros at `offset` of one of the files, up to [`BLANK_BYTES_MAX`], then a
+    /// sync. No zeros may be in flight.
     ///
     /// # Errors
     /// As [`Ring::write`].
@@ -354,7 +358,7 @@ impl<D: Disk> Ring<D> {
         self.send(Kind::Blank).inspect_err(|_| self.blank = None)
     }
 
-    /// Sends again what the kernel had no means for. Once in each tick.
+    /// Sends the chains again for which the kernel lacked resources. Call it once per tick.
     ///
     /// # Errors
     /// As [`Ring::write`].
@@ -403,7 +407,7 @@ impl<D: Disk> Ring<D> {
                 };
                 let offset = slot_offset(flight.what.0);
                 let mark = self.mark_block.bytes();
-                if flight.calls == NOTE_CALLS {
+                if flight.calls == UNSYNCED_MARK_CALLS {
                     steps[0] = write(0, flight.file, offset, mark);
                     1
                 } else {
@@ -426,18 +430,20 @@ impl<D: Disk> Ring<D> {
                 2
             }
         };
-        // SAFETY: what is written is memory of the flight's batch, of the mark or of zeros. Each is allocated once and does not move with its owner.
-        // The batch stays in `self.batch` until `reap` has seen the results of all its steps; the mark is set only while no chain has it, and
-        // zeros never. `drop` waits for the results too, or leaks all of it.
+        // SAFETY: each step writes memory of the flight's batch, of the mark or of the zeros. Each
+        // is allocated once and does not move with its owner. The batch stays in `self.batch` until
+        // `reap` has seen the results of all its steps. The mark is set only while no chain uses
+        // it. The zeros never change. `drop` waits for the results too, or leaks all of the memory.
         unsafe { self.disk.stage(&steps[..count]) }?;
         self.staged.push((kind, count));
         Ok(())
     }
 
-    /// Gives the disk what is staged: one system call, or none if nothing is.
+    /// Submits the staged steps: one system call, or none if nothing is staged.
     ///
     /// # Errors
-    /// The kernel's. That it is too busy just now is none: what is staged goes with the next call.
+    /// The kernel's error. A temporarily busy kernel is no error: the next call submits the staged
+    /// steps.
     pub fn enter(&mut self) -> io::Result<()> {
         if self.staged.is_empty() {
             return Ok(());
@@ -476,7 +482,7 @@ impl<D: Disk> Ring<D> {
     /// The next thing that the disk is done with. Reads shared memory; makes no system call.
     pub fn reap(&mut self) -> Option<Done> {
         while let Some((tag, result)) = self.disk.completion() {
-            // Nothing else was ever asked for.
+            // The ring stages no other tags.
             let Some((kind, step)) = Kind::of(tag) else {
                 continue;
             };
@@ -517,19 +523,22 @@ impl<D: Disk> Ring<D> {
         Some(Done::Blank(self.blank.take()?.file, answer))
     }
 
-    /// Waits until the disk is done with something more, or for a while. Says so once where that takes long: nothing ends this process before,
-    /// not even a kill. For the end, not for a lane's round.
+    /// Waits until the disk completes another operation, or until a timeout. Logs a long wait once:
+    /// the process cannot exit before, not even by a kill. For shutdown only, not for a lane's
+    /// round.
     ///
     /// # Errors
-    /// The kernel's.
+    /// The kernel's error.
     pub fn wait(&mut self) -> io::Result<()> {
         let since = *self.waits_since.get_or_insert_with(Instant::now);
-        if !self.is_slow_told && since.elapsed() >= SLOW {
-            self.is_slow_told = true;
+        if !self.is_slow_reported && since.elapsed() >= SLOW {
+            self.is_slow_reported = true;
             tracing::warn!(
                 directory = %self.disk.directory().display(),
-                "the end of the daemon waits for the disk, which has not answered a write to this journal for {SLOW:?}. The process does not end \
-                 before it does, not even by a kill: look for a file system that is frozen (`fsfreeze -u` thaws it) or a device that stands still"
+                "the daemon waits for the disk before it exits: the disk has not completed a write \
+                 to this journal for {SLOW:?}. Until then the process does not exit, even if \
+                 killed: look for a file system that is frozen (`fsfreeze -u` thaws it) or a \
+                 device that does not respond"
             );
         }
         match self.disk.wait() {
@@ -550,7 +559,7 @@ impl<D: Disk> Drop for Ring<D> {
     fn drop(&mut self) {
         while self.is_busy() {
             if self.reap().is_none() && self.wait().is_err() {
-                // The kernel may still read this memory, so nobody else may have it, ever.
+                // The kernel may still read this memory, so it is leaked and never reused.
                 Box::leak(Box::new(self.batch.take()));
                 self.mark_block.leak();
                 Vec::leak(std::mem::take(&mut self.zeros));
@@ -584,15 +593,15 @@ mod tests {
 
     #[test]
     fn nothing_but_a_whole_write_its_sync_and_its_mark_is_success() {
-        let cancelled = -libc::ECANCELED;
+        let canceled = -libc::ECANCELED;
         for (results, expected) in [
             ([4096, 0, 4096], Ok(())),
             (
-                [4096, -libc::EIO, cancelled],
+                [4096, -libc::EIO, canceled],
                 Err(IoFailure::Call("fdatasync", libc::EIO)),
             ),
             (
-                [-libc::ENOSPC, cancelled, cancelled],
+                [-libc::ENOSPC, canceled, canceled],
                 Err(IoFailure::Call("write", libc::ENOSPC)),
             ),
             (
@@ -604,8 +613,9 @@ mod tests {
             flight.results = results.map(Some);
             assert_eq!(flight.answer(), Some(expected), "{results:?}");
         }
-        // The kernel cancels the sync of a short write; if it did not, the write would be short all the same.
-        for synced in [cancelled, 0] {
+        // The kernel cancels the sync of a short write. Even without that, the write would count as
+        // short.
+        for synced in [canceled, 0] {
             let mut flight = flight();
             flight.results = [512, synced, synced].map(Some);
             let short = Err(IoFailure::Short {
@@ -617,7 +627,7 @@ mod tests {
     }
 
     #[test]
-    fn a_chain_is_sent_again_a_bounded_number_of_times() {
+    fn a_chain_is_resubmitted_a_bounded_number_of_times() {
         let mut flight = flight();
         let mut retried = 0;
         for number in 1..=u64::from(RETRIES_MAX) {

@@ -1,9 +1,10 @@
-//! Sectors that know whether they were written.
+//! Stamped sectors, which show whether they were written.
 //!
-//! A batch is torn if the power goes while it is written: some of its sectors are there and others not, in any order. A record whose CRC does not
-//! fit cannot tell that from a byte that changed later. So each sector of 512 bytes ends with a stamp of eight, and a file is zero where
-//! nothing was written: a sector whose stamp is missing was not written to its end, one with a stamp was. It is relied on that a disk
-//! writes a sector whole, or at least from its beginning to its end.
+//! A power cut during a write tears the batch: any subset of its sectors may be on disk. A wrong
+//! CRC of a record cannot distinguish that from a byte that changed later. So each sector of 512
+//! bytes ends with a stamp of eight bytes, and unwritten parts of a file are zero. A sector without
+//! a stamp was not written to its end; a sector with a stamp was. This relies on a disk that writes
+//! a sector whole, or at least from its beginning to its end.
 //!
 //! ```text
 //!   0  504 bytes of records
@@ -12,13 +13,15 @@
 //! 510  XOR of the six bytes before and of the generation's eight
 //! 511  0xa5
 //! ```
-//! The XOR makes it certain that no single byte of a stamp can change unseen: of the last batch the stamps alone tell how much of it there should be.
+//! The XOR detects every change of a single byte of a stamp. This matters for the last batch: only
+//! its stamps give its size.
 
 /// Bytes of a sector.
 pub(super) const SECTOR_BYTES: usize = 512;
 /// Bytes of a sector that carry records.
 pub(super) const PAYLOAD_BYTES: usize = SECTOR_BYTES - STAMP_BYTES;
-/// Batches begin and end at multiples of this many bytes: no block of a file system, and no physical sector of a disk, holds parts of two.
+/// Batches begin and end at multiples of this many bytes. So no file system block and no physical
+/// sector of a disk holds parts of two batches.
 pub(super) const BLOCK_BYTES: usize = 4096;
 /// Sectors of a block.
 pub(super) const BLOCK_SECTORS: u32 = (BLOCK_BYTES / SECTOR_BYTES) as u32;
@@ -38,7 +41,7 @@ pub(super) struct Stamp {
     pub count: u16,
 }
 
-/// What a sector is seen to be.
+/// The state of a sector.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Seen {
     /// Nothing was written.
@@ -47,7 +50,7 @@ pub(super) enum Seen {
     Whole(Stamp),
     /// It was not written to its end.
     Unfinished,
-    /// It ends with what nobody wrote in this generation.
+    /// Its stamp was not written in this generation.
     Damaged,
 }
 
@@ -68,7 +71,7 @@ impl Stamp {
     }
 }
 
-/// What `sector` of a file of this generation is.
+/// Returns the state of `sector` in a file of this generation.
 pub(super) fn see(sector: &SectorBytes, generation: u64) -> Seen {
     if *sector == [0; SECTOR_BYTES] {
         return Seen::Blank;
@@ -109,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sector_cut_short_is_unfinished_wherever_it_is_cut() {
+    fn a_sector_cut_at_any_byte_is_unfinished() {
         for cut in 0..SECTOR_BYTES {
             let mut sector = sector();
             sector[cut..].fill(0);

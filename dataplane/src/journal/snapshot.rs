@@ -1,7 +1,8 @@
-//! A snapshot in bounded steps, while commits go on.
+//! A snapshot in bounded steps, concurrent with commits.
 //!
-//! It is fuzzy: each part tells what was there when it was copied. A part holds what all records before it did, because a verb is executed and
-//! appended by the same thread that copies; so replay, which does everything in the order of the journal, ends with what was there.
+//! The snapshot is fuzzy: each part holds the state at the time of its copy. A part includes all
+//! records before it, because the thread that copies also executes and appends the verbs. Replay
+//! applies everything in the order of the journal and therefore ends with the last state.
 
 use super::{
     error::AppendError,
@@ -11,7 +12,8 @@ use super::{
     },
 };
 
-/// The most that a region of this size takes in a snapshot, in bytes: a record that names it, and one for each piece.
+/// Most bytes that a region of this size takes in a snapshot: a record with its name, and one for
+/// each piece.
 #[must_use]
 pub const fn snapshot_bytes(size_bytes: u64) -> u64 {
     let pieces = size_bytes.div_ceil(PIECE_BYTES_MAX as u64);
@@ -29,51 +31,55 @@ pub struct SnapshotRegion<'a> {
     pub size_bytes: u64,
 }
 
-/// Where snapshots come from: what the lane holds now. Regions that were recovered and that no application has asked for again belong to it.
+/// The source of snapshots: the present state of the lane. It includes recovered regions that no
+/// application has opened again.
 pub trait SnapshotSource {
     /// The durable region with the lowest key above `after`.
     fn region_after(&self, after: Option<RegionKey>) -> Option<SnapshotRegion<'_>>;
 
-    /// Copies what the region `key` holds from `offset` on. It is one that [`SnapshotSource::region_after`] told just now, and `target` lies within.
+    /// Copies the content of region `key` from `offset` on. [`SnapshotSource::region_after`] has
+    /// just returned this region, and `target` is within its bounds.
     fn read(&self, key: RegionKey, offset: u64, target: &mut [u8]);
 
-    /// The latched outcome with the lowest key above `after`, of the executed exchanges that changed or read durable regions, with its reply.
+    /// Returns the latched outcome with the lowest key above `after`, and its reply. Considers the
+    /// executed exchanges that changed or read durable regions.
     fn latch_after(&self, after: Option<LatchKey>) -> Option<(Exchange, &[u8])>;
 }
 
 /// How far a snapshot is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Cursor {
-    /// The region before the one at hand.
+    /// The region before the current one.
     after: Option<RegionKey>,
-    /// The region at hand, and how much of it is done.
+    /// The current region and the bytes of it that are done.
     current: Option<(RegionKey, u64)>,
     regions_done: bool,
     latch_after: Option<LatchKey>,
 }
 
 impl Cursor {
-    /// Appends parts until `budget_bytes` of memory are looked at. `Some` with the record that ends the snapshot if that was appended.
+    /// Appends parts until `budget_bytes` of memory are read. Returns `Some` with the record that
+    /// ends the snapshot if it was appended.
     ///
     /// # Errors
-    /// What `append` answered; what was appended before counts, and the next step goes on there.
+    /// The error of `append`. Earlier parts remain appended, and the next step continues there.
     pub fn step(
         &mut self,
         source: &impl SnapshotSource,
         budget_bytes: usize,
         mut append: impl FnMut(&Body<'_>) -> Result<Lsn, AppendError>,
     ) -> Result<Option<Lsn>, AppendError> {
-        let mut looked_bytes = 0;
-        while looked_bytes < budget_bytes {
+        let mut read_bytes = 0;
+        while read_bytes < budget_bytes {
             if self.regions_done {
                 let Some((exchange, reply)) = source.latch_after(self.latch_after) else {
                     return append(&Body::SnapshotEnd).map(Some);
                 };
                 append(&Body::Latch { exchange, reply })?;
                 self.latch_after = Some(exchange.latch());
-                looked_bytes += reply.len() + size_of::<Exchange>();
+                read_bytes += reply.len() + size_of::<Exchange>();
             } else if let Some(region) = source.region_after(self.after) {
-                looked_bytes += self.step_region(source, region, &mut append)?;
+                read_bytes += self.step_region(source, region, &mut append)?;
             } else {
                 self.regions_done = true;
             }
@@ -103,7 +109,8 @@ impl Cursor {
         let left_bytes = region.size_bytes.saturating_sub(offset);
         let copy = &mut copy[..left_bytes.min(PIECE_BYTES_MAX as u64) as usize];
         source.read(key, offset, copy);
-        // Zero is what a region holds that nobody wrote to. If somebody wrote and then wrote zeros, records say so.
+        // Unwritten bytes of a region are zero. If a commit wrote zeros over other bytes, its
+        // record covers that.
         if copy.iter().any(|&byte| byte != 0) {
             append(&Body::Piece {
                 region: key,
@@ -148,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn a_region_takes_what_it_is_charged() {
+    fn a_region_takes_the_space_that_it_is_charged() {
         let name = "n".repeat(NAME_BYTES_MAX);
         let piece_bytes = PIECE_BYTES_MAX as u64;
         for size_bytes in [8, piece_bytes - 8, piece_bytes, piece_bytes + 8, 1 << 20] {

@@ -1,7 +1,8 @@
-//! Sees it when somebody else lays hands on the files of journals.
+//! Detects when another process removes, replaces or writes the files of journals.
 //!
-//! A lane writes into files that are open, so it would not notice that one was removed: commits would be acknowledged, and the next start would not find
-//! them. The directories above a journal are watched too: if one is moved, its path leads to the files no more.
+//! A lane writes to open files, so it would not notice a removed file: it would acknowledge commits
+//! that the next start cannot find. The directories above a journal are watched too: a move of one
+//! of them breaks the path to the files.
 
 use std::{
     fs, io,
@@ -19,7 +20,8 @@ use nix::{
 
 use super::file::{FILES, LOCK};
 
-/// Times that events are read per call, some dozens each, so that a storm of them does not keep the host thread.
+/// Event reads per call, some dozens of events each, so that a storm of them does not monopolize
+/// the host thread.
 const READS_PER_CALL: usize = 4;
 
 /// Watches the directories of journals. Non-blocking.
@@ -28,7 +30,7 @@ pub struct JournalWatch {
     inotify: Inotify,
     /// The lane and the directory of each watch.
     watched: Vec<(WatchDescriptor, u32, PathBuf)>,
-    /// What is to be where.
+    /// The expected files and directories.
     present: Vec<Present>,
 }
 
@@ -48,22 +50,22 @@ fn identity(path: &Path) -> Option<Identity> {
     Some((metadata.dev(), metadata.ino()))
 }
 
-/// What was done to a journal by somebody else.
+/// A change of a journal by another process.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Meddled {
-    /// The lane whose journal it is.
+    /// The lane of the journal.
     pub lane: u32,
     /// The file or directory.
     pub path: PathBuf,
-    /// What was done to it.
+    /// The change.
     pub what: &'static str,
 }
 
 impl JournalWatch {
-    /// Watches `directories`, each with the lane whose journal is there. They are open already.
+    /// Watches `directories`, each with the lane of its journal. The journals are already open.
     ///
     /// # Errors
-    /// The kernel gives no watch.
+    /// The kernel refuses a watch.
     pub fn open(directories: impl IntoIterator<Item = (u32, PathBuf)>) -> io::Result<Self> {
         let inotify = Inotify::init(InitFlags::IN_CLOEXEC | InitFlags::IN_NONBLOCK)?;
         let itself =
@@ -95,10 +97,10 @@ impl JournalWatch {
         })
     }
 
-    /// Reads what came and shows it to `visit`, if it does harm.
+    /// Reads the pending events and passes the harmful ones to `visit`.
     ///
     /// # Errors
-    /// The watch failed for good.
+    /// The watch failed permanently.
     pub fn read(&mut self, mut visit: impl FnMut(Meddled)) -> io::Result<()> {
         for _ in 0..READS_PER_CALL {
             let events = match self.inotify.read_events() {
@@ -129,7 +131,7 @@ impl JournalWatch {
         Ok(())
     }
 
-    /// So much happened that the kernel has left events away: looks whether everything is where it was.
+    /// Checks all files after the kernel dropped events: is everything still in its place?
     fn compare(&self, visit: &mut impl FnMut(Meddled)) {
         let changed = |present: &&Present| identity(&present.path) != present.found;
         for Present { lane, path, .. } in self.present.iter().filter(changed) {
@@ -142,7 +144,9 @@ impl JournalWatch {
     }
 }
 
-/// What an event on a journal's directory, or on the entry `name` in it, does to the journal. While a lane has a journal nobody makes, renames or closes its files.
+/// Returns the harm that an event does to a journal. The event is on the journal's directory, or on
+/// the entry `name` in it. While a lane has the journal open, it creates, renames and closes no
+/// file.
 fn harm(events: AddWatchFlags, name: Option<&str>) -> Option<&'static str> {
     let Some(name) = name else {
         return if events.intersects(AddWatchFlags::IN_DELETE_SELF) {
@@ -165,7 +169,7 @@ fn harm(events: AddWatchFlags, name: Option<&str>) -> Option<&'static str> {
     } else if events.intersects(AddWatchFlags::IN_MOVED_TO) {
         Some("was replaced")
     } else if is_file && events.intersects(AddWatchFlags::IN_CLOSE_WRITE) {
-        Some("was written to by somebody else")
+        Some("was written to by another process")
     } else {
         None
     }
@@ -185,7 +189,8 @@ mod tests {
 
     use super::*;
 
-    /// A directory with a journal's files, and what is seen when `deed` is done to it.
+    /// Creates a directory with a journal's files, applies `deed` to it, and returns the reported
+    /// changes.
     fn seen(deed: impl FnOnce(&Path)) -> Vec<(PathBuf, &'static str)> {
         let parent = tempfile::tempdir().unwrap();
         let path = parent.path().join("lane-0");
@@ -241,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn what_happens_while_events_are_lost_is_seen() {
+    fn changes_during_lost_events_are_detected() {
         let overflow = |path: &Path| {
             // Two in turn: events that are alike are kept as one.
             for _ in 0..=events_max() / 2 {
@@ -263,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_endangers_a_journal_is_seen() {
+    fn every_harmful_change_of_journal_files_is_detected() {
         let file = |name: &str, what| vec![(PathBuf::from(name), what)];
         for name in FILES.into_iter().chain([LOCK]) {
             let removed = seen(|path| fs::remove_file(path.join(name)).unwrap());
@@ -274,7 +279,7 @@ mod tests {
             assert_eq!(moved, file(name, "was moved away"));
         }
         let written = seen(|path| fs::write(path.join(FILES[1]), "").unwrap());
-        assert_eq!(written, file(FILES[1], "was written to by somebody else"));
+        assert_eq!(written, file(FILES[1], "was written to by another process"));
         let replaced = seen(|path| {
             let other = path.parent().unwrap().join("x");
             fs::write(&other, "y").unwrap();
@@ -291,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_no_harm_is_not_told() {
+    fn harmless_file_events_are_not_reported() {
         let nothing = seen(|path| {
             fs::write(path.join("notes"), "mine").unwrap();
             fs::remove_file(path.join("notes")).unwrap();

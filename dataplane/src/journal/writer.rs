@@ -24,7 +24,8 @@ use super::{
     snapshot::{Cursor, SnapshotSource, snapshot_bytes},
 };
 
-/// How long [`Journal::flush`] waits before it asks the kernel again for what that lacked.
+/// How long [`Journal::flush`] waits before it retries an operation for which the kernel lacked
+/// resources.
 const RETRY_PAUSE: Duration = Duration::from_millis(2);
 
 /// An executed verb.
@@ -34,16 +35,18 @@ pub struct Commit<'a> {
     pub region: RegionKey,
     /// The exchange that it was executed for; `None` for an application of this node.
     pub exchange: Option<Exchange>,
-    /// What it changed, in order. Nothing for one that only read.
+    /// The changes, in order. Empty for a verb that only read.
     pub redo: &'a [Redo<'a>],
-    /// What it answered.
+    /// The reply.
     pub reply: &'a [u8],
 }
 
 /// The journal of one lane.
 ///
-/// Only the lane's thread uses it. [`Journal::poll`], [`Journal::submit`] and the appending methods neither wait for the disk nor allocate
-/// ([`Journal::append_region`] does). When it is dropped it waits for what is on its way; what was appended and not submitted is gone.
+/// Only the lane's thread uses it. [`Journal::poll`], [`Journal::submit`] and the appending methods
+/// neither wait for the disk nor allocate, except that [`Journal::append_region`] allocates.
+/// Dropping the journal waits for the writes in flight. Records that were appended but not
+/// submitted are lost.
 #[derive(Debug)]
 pub struct Journal<D: Disk = Drive> {
     ring: Ring<D>,
@@ -51,7 +54,7 @@ pub struct Journal<D: Disk = Drive> {
     regions_bytes_max: u64,
     /// Sizes and names of the regions that records may speak of.
     regions: FxHashMap<RegionKey, (u64, Box<str>)>,
-    /// What all regions may take in a snapshot.
+    /// Most bytes that all regions take in a snapshot.
     regions_bytes: u64,
     last_key: u64,
     generation: u64,
@@ -95,12 +98,14 @@ struct Marks {
     is_settled: bool,
 }
 
-/// How a change of files stands. Nothing in the new file is acknowledged before the old one says that it has begun.
+/// State of a change of files. The journal acknowledges nothing in the new file before the old one
+/// records its beginning.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Turn {
     /// There is none.
     None,
-    /// The first batch of the new file is not on disk. This mark is for the old file then.
+    /// The first batch of the new file is not on disk yet. After it, this mark goes to the old
+    /// file.
     Begun(Mark),
     /// It is on disk, and the mark is to be written.
     Due(Mark),
@@ -113,7 +118,7 @@ enum Turn {
 enum Spare {
     /// All of it is zero, on disk.
     Blank,
-    /// It holds what replay would need.
+    /// Replay would need its content.
     Needed {
         /// Bytes that were written.
         used_bytes: u64,
@@ -122,7 +127,7 @@ enum Spare {
     Blanking { next_bytes: u64, used_bytes: u64 },
 }
 
-/// What a new journal begins with.
+/// The initial state of a new journal.
 pub(super) struct Beginning<D: Disk> {
     pub ring: Ring<D>,
     pub file_bytes: u64,
@@ -133,8 +138,8 @@ pub(super) struct Beginning<D: Disk> {
     pub mark: Mark,
 }
 
-/// Most bytes that all regions together may take in a snapshot for files of this size: it has half of a file, and latched replies and what is left
-/// empty between batches have half of that.
+/// Most bytes that all regions together may take in a snapshot for files of this size. A snapshot
+/// has half of a file. Latched replies and unused space between batches take half of that.
 pub(super) const fn regions_bytes_max(file_bytes: u64) -> u64 {
     file_bytes / 4
 }
@@ -190,7 +195,8 @@ impl<D: Disk> Journal<D> {
         }
     }
 
-    /// Appends what an executed verb did. Its reply may go to whoever asked once [`Journal::durable_lsn`] is not less than the result.
+    /// Appends the changes of an executed verb. The caller may send the reply once
+    /// [`Journal::durable_lsn`] is not less than the returned LSN.
     ///
     /// # Errors
     /// [`AppendError`]; nothing was appended.
@@ -228,8 +234,8 @@ impl<D: Disk> Journal<D> {
             && self.pending.end_sector_with(RECORD_BYTES_MAX) <= self.commit_sectors()
     }
 
-    /// As [`Journal::append`], for what room was asked for before ([`Journal::has_room_for`]) and could not be refused since: it may take room of
-    /// the file that is meant for a snapshot.
+    /// As [`Journal::append`], for a commit whose space [`Journal::has_room_for`] has confirmed and
+    /// which cannot be refused any more. It may use file space that is reserved for a snapshot.
     ///
     /// # Errors
     /// As [`Journal::append`].
@@ -237,7 +243,8 @@ impl<D: Disk> Journal<D> {
         self.append_within(commit, self.file_sectors)
     }
 
-    /// Whether the batch has room for records of so many bytes in all now, and the file for so many.
+    /// Whether records of `batch_bytes` in total fit into the batch now, and `file_bytes` into the
+    /// file.
     #[must_use]
     pub fn has_room_for(&self, batch_bytes: usize, file_bytes: usize) -> bool {
         self.failure.is_none()
@@ -245,8 +252,8 @@ impl<D: Disk> Journal<D> {
             && self.pending.end_sector_with(file_bytes) <= self.commit_sectors()
     }
 
-    /// Makes a durable region, all zero. It exists once [`Journal::durable_lsn`] is not less than the result; commits on it may be appended at once.
-    /// Allocates.
+    /// Creates a durable region, all zero. It exists once [`Journal::durable_lsn`] is not less than
+    /// the returned LSN. Commits on it may be appended immediately. Allocates.
     ///
     /// # Errors
     /// [`AppendError`]; nothing was appended.
@@ -282,7 +289,8 @@ impl<D: Disk> Journal<D> {
         Ok((key, lsn))
     }
 
-    /// Gives a durable region up, with what it holds. It is gone once [`Journal::durable_lsn`] is not less than the result.
+    /// Deletes a durable region and its content. It is gone once [`Journal::durable_lsn`] is not
+    /// less than the returned LSN.
     ///
     /// # Errors
     /// [`AppendError`]; nothing was appended.
@@ -312,7 +320,8 @@ impl<D: Disk> Journal<D> {
             .map(|(&key, _)| key)
     }
 
-    /// Whether the active file is half full and the other one is ready: [`Journal::begin_snapshot`] is due.
+    /// Whether [`Journal::begin_snapshot`] is due: the active file is half full and the other one
+    /// is ready.
     #[must_use]
     pub fn needs_snapshot(&self) -> bool {
         self.failure.is_none()
@@ -321,8 +330,9 @@ impl<D: Disk> Journal<D> {
             && self.pending.end_sector_with(0) > self.file_sectors / 2
     }
 
-    /// Begins a snapshot: after the next [`Journal::submit`] that finds no batch on its way, records go to the other file. `false` if
-    /// there is one already, or the other file is not ready.
+    /// Begins a snapshot. Records go to the other file after the next [`Journal::submit`] that
+    /// finds no batch in flight. Returns `false` if a snapshot is already in progress, or the other
+    /// file is not ready.
     pub fn begin_snapshot(&mut self) -> bool {
         let can = self.failure.is_none() && self.phase == Phase::None && self.spare == Spare::Blank;
         if can {
@@ -337,9 +347,10 @@ impl<D: Disk> Journal<D> {
         self.phase != Phase::None
     }
 
-    /// Appends the next parts of the snapshot, if one was begun, until `budget_bytes` of memory are looked at or half of the batch is taken.
-    /// Once in each round, before the round's commits are appended, until [`Journal::is_in_snapshot`] is `false`. What `source` tells must be what
-    /// records say that were appended so far, no less and no more.
+    /// Appends the next parts of the snapshot in progress, until `budget_bytes` of memory are read
+    /// or half of the batch is taken. Call it once per round, before the round's commits are
+    /// appended, until [`Journal::is_in_snapshot`] is `false`. `source` must return exactly the
+    /// state after all records that are appended so far.
     pub fn snapshot_step(&mut self, source: &impl SnapshotSource, budget_bytes: usize) {
         let Phase::Running(mut cursor) = self.phase else {
             return;
@@ -356,11 +367,13 @@ impl<D: Disk> Journal<D> {
             Ok(None) | Err(_) => Phase::Running(cursor),
         };
         match stepped {
-            // An empty batch lacks room only where its file ends.
+            // An empty batch lacks space only at the end of its file.
             Err(AppendError::Full) if self.pending.is_empty() => {
                 self.fail(
                     file_of(self.generation),
-                    "a snapshot of all regions and latched replies does not fit; make the journal's files larger".into(),
+                    "a snapshot of all regions and latched replies does not fit; make the \
+                     journal's files larger"
+                        .into(),
                 );
             }
             Err(AppendError::TooLong) => {
@@ -373,7 +386,8 @@ impl<D: Disk> Journal<D> {
         }
     }
 
-    /// Sends what was appended to the disk, unless the batch before is on its way still. One system call at most; none if there is nothing to send.
+    /// Submits the appended records to the disk, unless the previous batch is still in flight.
+    /// Makes at most one system call, and none if there is nothing to submit.
     pub fn submit(&mut self) {
         if self.failure.is_some() {
             return;
@@ -394,7 +408,8 @@ impl<D: Disk> Journal<D> {
         }
     }
 
-    /// Sends again what the kernel had no means for, and writes the second mark of a journal at rest: once in each tick of the lane. One system call at most.
+    /// Retries operations for which the kernel lacked resources, and writes the second mark of an
+    /// idle journal. Call it once per tick of the lane. Makes at most one system call.
     pub fn tick(&mut self) {
         if self.failure.is_some() {
             return;
@@ -410,8 +425,8 @@ impl<D: Disk> Journal<D> {
         }
     }
 
-    /// Looks at what the disk has done and returns [`Journal::durable_lsn`]. One system call if a batch has come to the disk, to give that its mark;
-    /// else none.
+    /// Reaps completed disk operations and returns [`Journal::durable_lsn`]. Makes one system call
+    /// to issue the mark if a batch has reached the disk, else none.
     pub fn poll(&mut self) -> Lsn {
         while let Some(done) = self.ring.reap() {
             match done {
@@ -462,7 +477,8 @@ impl<D: Disk> Journal<D> {
         self.durable
     }
 
-    /// Everything up to this record is on disk, as [`Journal::poll`] saw last. After a failure it does not grow.
+    /// Returns the last record that is on disk with all its predecessors, as of the last
+    /// [`Journal::poll`]. Does not increase after a failure.
     #[must_use]
     pub const fn durable_lsn(&self) -> Lsn {
         self.durable
@@ -474,7 +490,8 @@ impl<D: Disk> Journal<D> {
         Lsn(self.next.0 - 1)
     }
 
-    /// Whether the kernel has something to do for this journal, after which the descriptor is readable.
+    /// Whether the kernel has an operation of this journal in flight. The descriptor is readable
+    /// after its completion.
     #[must_use]
     pub fn is_busy(&self) -> bool {
         self.ring.is_busy()
@@ -498,12 +515,14 @@ impl<D: Disk> Journal<D> {
         self.failure.as_ref()
     }
 
-    /// Ends the journal for a reason that it cannot see itself: `what` was done to the file or directory `path`.
+    /// Ends the journal for a reason that it cannot detect itself: `what` happened to the file or
+    /// directory `path`.
     pub fn fail_because(&mut self, path: PathBuf, what: String) {
         self.failure.get_or_insert(JournalFailure { path, what });
     }
 
-    /// Waits until everything appended is on disk, or the journal failed. For the end of a lane, not for its rounds.
+    /// Waits until all appended records are on disk, or the journal has failed. For the shutdown of
+    /// a lane, not for its rounds.
     pub fn flush(&mut self) -> Lsn {
         while self.poll() < self.last_lsn() && self.failure.is_none() {
             self.submit();
@@ -523,7 +542,7 @@ impl<D: Disk> Journal<D> {
         self.durable
     }
 
-    /// Waits until the disk has done something, or for a moment until it is asked again.
+    /// Waits until a disk operation completes, or pauses before a retry.
     fn await_disk(&mut self) {
         if self.ring.is_busy() {
             if let Err(error) = self.ring.wait() {
@@ -596,8 +615,10 @@ impl<D: Disk> Journal<D> {
         }
     }
 
-    /// Gives the disk the mark of a batch that is there, after which the batch may be acknowledged. Nobody waits for the mark: a process that is killed
-    /// takes nothing back that the disk has. The first of a new file waits until the old one says, on disk, that the new one has begun.
+    /// Issues the mark of a batch that is on disk. The batch may then be acknowledged. Nothing
+    /// waits for the mark: a killed process loses no write that the disk has. The old file gets a
+    /// mark that the new one has begun. The first mark of the new file waits until that mark is on
+    /// disk.
     fn mark(&mut self) {
         if self.failure.is_some() || self.ring.is_marking() {
             return;
@@ -616,17 +637,18 @@ impl<D: Disk> Journal<D> {
                 };
                 self.durable = mark.last;
                 let file = file_of(mark.generation);
-                (file, self.ring.note(file, mark, slot_of(mark)))
+                (file, self.ring.mark_unsynced(file, mark, slot_of(mark)))
             }
             _ => return,
         };
-        let given = staged.and_then(|()| self.ring.enter());
-        if let Err(error) = given {
+        let entered = staged.and_then(|()| self.ring.enter());
+        if let Err(error) = entered {
             self.fail(file, format!("io_uring: {error}"));
         }
     }
 
-    /// Lets records go to the other file, which begins with the pending batch. That is written only once everything before it is on disk.
+    /// Redirects records to the other file, which begins with the pending batch. The journal writes
+    /// that batch only once everything before it is on disk.
     fn change_files(&mut self) {
         self.spare = Spare::Needed {
             used_bytes: u64::from(self.pending.end_sector_with(0)) * SECTOR_BYTES as u64,
@@ -652,7 +674,8 @@ impl<D: Disk> Journal<D> {
         self.phase = Phase::Running(Cursor::default());
     }
 
-    /// Stages the next zeros for the other file. The header goes first, so that nobody takes the rest for a generation.
+    /// Stages the next zeros for the other file. The header goes first, so that no reader takes the
+    /// rest for a generation.
     fn blank(&mut self) {
         let Spare::Blanking {
             next_bytes,

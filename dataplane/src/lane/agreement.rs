@@ -1,8 +1,11 @@
-//! Taking over another configuration: rules some in each round, the rest at one loop boundary.
+//! Takes over another configuration: rules in bounded steps per round, the rest at one loop
+//! boundary.
 //!
-//! Packets, links and applications are served in each round; commands of clients wait. What the lane holds changes when it settles and at no other
-//! moment, and everything that can fail was done before that. Ports come the same way: told every rule beside the others (`lane/fill.rs`), and put in when it
-//! settles. The lane closes none: what it lets go it gives to the host thread.
+//! The lane serves packets, links and applications in each round. Commands of clients wait. The
+//! lane changes its configuration only when it settles, and everything that can fail happens
+//! before. New ports follow the same path: the lane installs every rule on them first
+//! (`lane/fill.rs`), and inserts them when it settles. The lane closes no port: it hands detached
+//! ports to the host thread.
 
 use std::{sync::Arc, time::Duration};
 
@@ -13,7 +16,7 @@ use covalent_api::{
 };
 use covalent_protocol::{
     LinkState,
-    agreement::{Offer, Refusal},
+    agreement::{Proposal, Refusal},
 };
 
 use super::{
@@ -28,16 +31,16 @@ use crate::{flow::Toeplitz, port::Port};
 /// Steps of one round: a rule looked at or changed on one port.
 const STEPS_PER_ROUND: usize = 64;
 
-/// What one lane is to hold.
+/// The configuration that one lane is to hold.
 #[derive(Debug)]
 pub struct LaneWant {
-    /// The offer that it is part of.
-    pub offer: Offer,
-    /// What changes at once.
+    /// The offer that it belongs to.
+    pub proposal: Proposal,
+    /// The settings that change at once.
     pub tuning: LaneTuning,
-    /// What happens to frames.
+    /// The policy for frames.
     pub policy: Arc<Policy>,
-    /// Matches about which it says something else than the policy in force: [`Policy::differing`].
+    /// Matches whose action differs from the policy in force: [`Policy::differing`].
     pub changed: Vec<Match>,
     /// Ports that damage their own frames, by number, and how from now on.
     pub faults: Vec<(u16, FaultsConfig)>,
@@ -45,21 +48,21 @@ pub struct LaneWant {
     pub removed: Vec<u16>,
 }
 
-/// What a lane takes over at one loop boundary.
+/// Settings that a lane takes over at one loop boundary.
 #[derive(Debug)]
 pub struct LaneTuning {
     core: Option<u32>,
     idle: Idle,
     spin: Duration,
     burst: usize,
-    pace: Duration,
-    silent_paces_max: u32,
+    tick_period: Duration,
+    keepalive_misses_max: u32,
     event_ratio: u32,
     toeplitz: Toeplitz,
 }
 
 impl LaneTuning {
-    /// What `config` says of lane `lane`.
+    /// Returns the settings of lane `lane` in `config`.
     #[must_use]
     pub fn new(config: &Config, lane: u32) -> Self {
         Self {
@@ -67,29 +70,29 @@ impl LaneTuning {
             idle: config.dataplane.idle,
             spin: Duration::from_micros(config.dataplane.spin_us.into()),
             burst: config.dataplane.burst as usize,
-            pace: Duration::from_millis(config.link.idle_pace_ms.into()),
-            silent_paces_max: config.link.silent_paces_max,
+            tick_period: Duration::from_millis(config.link.idle_tick_ms.into()),
+            keepalive_misses_max: config.link.keepalive_misses_max,
             event_ratio: config.link.event_ratio,
             toeplitz: Toeplitz::new(&config.dataplane.rss_key),
         }
     }
 }
 
-/// Under way on a lane; one part in each round, as a [`super::release::Release`] is.
+/// A change in progress on a lane. Each round does one part, as for a [`super::release::Release`].
 #[derive(Debug)]
 pub(super) struct Taking {
     ticket: u64,
     want: Arc<LaneWant>,
-    /// Ports that come, the next one to be told something last.
+    /// New ports without all of their rules. The last one is next.
     waiting: Vec<Fill>,
-    /// Those of them that were told everything.
+    /// New ports with all of their rules.
     filled: Vec<Fill>,
     /// Steps done with the ports that are there: ports times matches.
     done: usize,
     going: Going,
 }
 
-/// What can be settled.
+/// A configuration that can be settled.
 #[derive(Debug)]
 pub(super) struct Ready {
     want: Arc<LaneWant>,
@@ -102,11 +105,11 @@ enum Going {
     Judging,
     /// Changing rules.
     Forward,
-    /// Changing them back; with what could not be done, if that is why.
+    /// Rolling the rules back, with the objection that caused it, if any.
     Back(Option<LaneObjection>),
 }
 
-/// How a step ended, and which ports the lane lets go with it.
+/// Builds the answer to a step: its result, and the ports that the lane hands over.
 fn stepped(
     went: Result<LaneHeld, LaneObjection>,
     ports: impl IntoIterator<Item = (u16, Box<dyn Port>)>,
@@ -117,13 +120,13 @@ fn stepped(
     }))
 }
 
-/// The slot's words for people, who are told the reason by others too.
+/// Converts a refusal of the slot to a readable reason. Other parties report the cause too.
 fn refused(refusal: Refusal) -> LaneObjection {
     let reason = match refusal {
-        Refusal::Stale => "the lane holds something else than was believed",
+        Refusal::Stale => "the lane holds another configuration than expected",
         Refusal::NotLater => "the lane holds an epoch that is not earlier",
         Refusal::Busy | Refusal::Unready | Refusal::Lane(_) => {
-            "the lane is taking something else over"
+            "the lane is taking over another configuration"
         }
     };
     LaneObjection {
@@ -134,35 +137,36 @@ fn refused(refusal: Refusal) -> LaneObjection {
 }
 
 impl Lane {
-    /// Begins to look whether the lane could take `want`. `Some`: it is answered at once.
+    /// Begins to check whether the lane could take `want`. Returns `Some` if the answer is
+    /// immediate.
     pub(super) fn judge(&mut self, ticket: u64, want: Arc<LaneWant>) -> Option<Answer> {
-        if let Err(refusal) = self.slot.judge(&want.offer) {
+        if let Err(refusal) = self.slot.judge(&want.proposal) {
             return Some(stepped(Err(refused(refusal)), []));
         }
         self.begin_taking(ticket, want, Vec::new(), Going::Judging)
     }
 
-    /// Gives ports back. What stands in their places keeps what is bound there.
-    pub(super) fn vacate(&mut self, offer: &Offer, ports: &[u16]) -> Answer {
-        if let Err(refusal) = self.slot.vacate(offer) {
+    /// Detaches ports. The placeholder ports in their slots keep the bindings.
+    pub(super) fn detach_ports(&mut self, proposal: &Proposal, ports: &[u16]) -> Answer {
+        if let Err(refusal) = self.slot.detach_ports(proposal) {
             return stepped(Err(refused(refusal)), []);
         }
         let slots = self.ports.iter_mut();
         let taken_out: Vec<_> = slots
             .filter(|slot| ports.contains(&slot.index))
-            .map(|slot| (slot.index, slot.take_out("it is being opened again")))
+            .map(|slot| (slot.index, slot.take_out("it is being reopened")))
             .collect();
         stepped(Ok(self.view()), taken_out)
     }
 
-    /// Begins to take `want`, with the ports that come. `Some`: it is answered at once.
+    /// Begins to take `want`, with its new ports. Returns `Some` if the answer is immediate.
     pub(super) fn take(
         &mut self,
         ticket: u64,
         want: Arc<LaneWant>,
         ports: Vec<NewPort>,
     ) -> Option<Answer> {
-        if let Err(refusal) = self.slot.take(&want.offer) {
+        if let Err(refusal) = self.slot.take(&want.proposal) {
             let ports = ports.into_iter().map(|new| (new.number, new.port));
             return Some(stepped(Err(refused(refusal)), ports));
         }
@@ -192,7 +196,7 @@ impl Lane {
         None
     }
 
-    /// Begins to change back what was made ready. `Some`: it is answered at once.
+    /// Begins to roll back the prepared configuration. Returns `Some` if the answer is immediate.
     pub(super) fn undo(&mut self, ticket: u64, epoch: u64) -> Option<Answer> {
         let ready = self.ready.take();
         let (true, Some(Ready { want, filled })) = (self.slot.undo(epoch), ready) else {
@@ -210,7 +214,7 @@ impl Lane {
         None
     }
 
-    /// Does this round's part of what is under way. Returns whether something was.
+    /// Does this round's part of the change in progress. Returns whether there was one.
     pub(super) fn go_on_taking(&mut self) -> bool {
         let Some(mut taking) = self.taking.take() else {
             return false;
@@ -239,9 +243,10 @@ impl Lane {
         }
         let step = taking.done;
         let blocked = match &taking.going {
-            // The ports that come first: as long as they are told, nothing has changed for those that are there.
+            // New ports go first: until they have all rules, nothing has changed for the existing
+            // ports.
             Going::Forward if !taking.waiting.is_empty() => {
-                self.tell_next(&mut taking.waiting, &mut taking.filled, &want.policy)
+                self.fill_next(&mut taking.waiting, &mut taking.filled, &want.policy)
             }
             going if step == self.steps(&want) => {
                 if let Going::Forward = going {
@@ -255,11 +260,11 @@ impl Lane {
             }
             Going::Judging => {
                 taking.done += 1;
-                self.look_for_pipe(&want, step)
+                self.check_no_pipe_bound(&want, step)
             }
             _ => {
                 taking.done += 1;
-                self.look_for_pipe(&want, step)
+                self.check_no_pipe_bound(&want, step)
                     .and_then(|()| self.reconcile(&want, step, &want.policy))
             }
         };
@@ -277,7 +282,8 @@ impl Lane {
         if let Some(step) = taking.done.checked_sub(1) {
             taking.done = step;
             let policy = Arc::clone(&self.settings.policy);
-            // It was in force before, and its place is free again: a kernel below that refuses it now is beyond use.
+            // The rule was in force before, and its table entry is free again: a kernel that
+            // refuses it now is unusable.
             let _ = self.reconcile(want, step, &policy);
             return None;
         }
@@ -291,8 +297,8 @@ impl Lane {
         Some(stepped(blocked.map_or_else(|| Ok(self.view()), Err), ports))
     }
 
-    /// Tells the next port that comes one thing more.
-    fn tell_next(
+    /// Installs the next rule on the next new port.
+    fn fill_next(
         &self,
         waiting: &mut Vec<Fill>,
         filled: &mut Vec<Fill>,
@@ -313,7 +319,7 @@ impl Lane {
     }
 
     /// A rule that keeps frames from pipes is not put over one.
-    fn look_for_pipe(&self, want: &LaneWant, step: usize) -> Result<(), LaneObjection> {
+    fn check_no_pipe_bound(&self, want: &LaneWant, step: usize) -> Result<(), LaneObjection> {
         let Some((at, matches)) = self.place_of(want, step) else {
             return Ok(());
         };
@@ -329,7 +335,8 @@ impl Lane {
             matches: Some(matches.clone()),
             port: None,
             reason: format!(
-                "pipe {number} of session {session} is bound to `{matches}` on port `{}`: end that application or leave the rule out",
+                "pipe {number} of session {session} is bound to `{matches}` on port `{}`: stop \
+                 that application or omit the rule",
                 slot.port.info().name
             ),
         })
@@ -353,7 +360,7 @@ impl Lane {
         })
     }
 
-    /// Holds what was made ready, from this loop boundary on.
+    /// Holds the prepared configuration from this loop boundary on.
     pub(super) fn settle(&mut self, epoch: u64) -> Answer {
         let ready = self.ready.take();
         let (true, Some(Ready { want, filled })) = (self.slot.settle(epoch), ready) else {
@@ -362,7 +369,7 @@ impl Lane {
         let tuning = &want.tuning;
         self.settings.idle = tuning.idle;
         self.settings.burst = tuning.burst;
-        self.settings.pace = tuning.pace;
+        self.settings.tick_period = tuning.tick_period;
         self.settings.toeplitz = tuning.toeplitz.clone();
         self.settings.policy = Arc::clone(&want.policy);
         let mut left: Vec<_> = filled
@@ -371,13 +378,13 @@ impl Lane {
             .collect();
         for slot in &mut self.ports {
             if want.removed.contains(&slot.index) && std::mem::take(&mut slot.is_configured) {
-                left.push((slot.index, slot.take_out("it is not configured any more")));
+                left.push((slot.index, slot.take_out("it is no longer configured")));
             }
         }
         self.idler.tune(tuning.idle, tuning.spin);
         self.node
-            .set_patience(tuning.silent_paces_max, tuning.event_ratio);
-        self.next_tick = self.next_tick.min(self.core.now + tuning.pace);
+            .set_patience(tuning.keepalive_misses_max, tuning.event_ratio);
+        self.next_tick = self.next_tick.min(self.core.now + tuning.tick_period);
         for slot in &mut self.ports {
             slot.take_over_misses(want.policy.miss);
             let faults = want.faults.iter().find(|(port, _)| *port == slot.index);
@@ -387,12 +394,12 @@ impl Lane {
             }
         }
         self.pinning.want(tuning.core);
-        // At once, so that the link of each port hears in this round what became of it.
+        // Immediately, so that the link of each port sees its new carrier in this round.
         self.watch_carriers();
         stepped(Ok(self.view()), left)
     }
 
-    /// What this lane holds, at this loop boundary.
+    /// Returns the configuration that this lane holds at this loop boundary.
     pub(super) fn view(&self) -> LaneHeld {
         let link_epoch = |port: u16| {
             let link = self.node.links().find(|link| link.port == port)?;

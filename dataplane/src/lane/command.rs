@@ -1,7 +1,8 @@
-//! What the host thread asks of a lane, and what a lane tells the host thread.
+//! Commands from the host thread to a lane, and reports from the lane to the host thread.
 //!
-//! A command takes effect at the lane's loop boundary, whole or not at all, and is answered with its ticket. So the
-//! host sees the state that the lane had when it accepted, and the lane never sees half a change.
+//! A command takes effect at the lane's loop boundary, completely or not at all. The lane answers
+//! it with its ticket. So the host sees the lane's state at the time of acceptance, and the lane
+//! never sees a partial change.
 
 use std::{path::PathBuf, sync::Arc};
 
@@ -20,7 +21,7 @@ use covalent_api::{
 };
 use covalent_pipe::{event::EventFd, nic::NicPipe, region::RegionMemory, session::NicSession};
 
-use covalent_protocol::agreement::Offer;
+use covalent_protocol::agreement::Proposal;
 
 use super::{agreement::LaneWant, new_port::NewPort};
 use crate::port::Port;
@@ -30,11 +31,11 @@ use crate::port::Port;
 pub struct Order {
     /// Given back with the answer.
     pub ticket: u64,
-    /// What to do.
+    /// The command.
     pub command: Command,
 }
 
-/// What the host thread asks of a lane.
+/// A command of the host thread to a lane.
 #[derive(Debug)]
 pub enum Command {
     /// Takes in an application.
@@ -59,7 +60,7 @@ pub enum Command {
         session: u64,
         /// The pipe's number in it.
         pipe: u32,
-        /// Frames that it wants.
+        /// The requested frames.
         matches: Match,
         /// How it shares them with other pipes; `None` if it does not.
         spread: Option<Spread>,
@@ -79,10 +80,10 @@ pub enum Command {
         session: u64,
         /// The pipe's number in it.
         pipe: u32,
-        /// What holds from now on; checked.
+        /// The new settings, already checked.
         tuning: PipeTuning,
     },
-    /// Captures what the port of a pipe receives and sends.
+    /// Captures the frames that the port of a pipe receives and sends.
     Tap {
         /// The session.
         session: u64,
@@ -102,16 +103,16 @@ pub enum Command {
         /// The region's key.
         rkey: u32,
     },
-    /// Deletes a durable region, also what the journal has of it. Answered once that is on disk.
+    /// Deletes a durable region, also from the journal. Answered once the deletion is on disk.
     DeleteRegion {
         /// Its name.
         name: String,
     },
-    /// Ends the journal, because of what somebody else did to its files.
+    /// Ends the journal because another process changed its files.
     EndJournal {
         /// The file or directory.
         path: PathBuf,
-        /// What was done to it.
+        /// The change.
         what: String,
     },
     /// Enables or disables a port.
@@ -121,7 +122,7 @@ pub enum Command {
         /// Whether it may carry frames.
         enabled: bool,
     },
-    /// Changes what a port does to its own frames.
+    /// Changes the fault injection of a port.
     SetFaults {
         /// Index of the port.
         port: u16,
@@ -130,56 +131,58 @@ pub enum Command {
         /// Frames that are sent.
         tx: FaultRates,
     },
-    /// The kernel says that a port's interface has, or has no, carrier.
+    /// The kernel reports that a port's interface has, or lacks, a carrier.
     SetCarrier {
         /// Index of the port.
         port: u16,
         /// Whether frames can pass.
         up: bool,
     },
-    /// What a port was made of has ceased to exist, which it may not notice by itself before it sends something.
+    /// The device of a port no longer exists. The port itself may not notice before its next
+    /// transmission.
     LosePort {
         /// Number of the port.
         port: u16,
-        /// What ceased to exist, and what to do.
+        /// The missing device, and the remedy.
         reason: String,
     },
-    /// Says whether the lane could hold this.
+    /// Checks whether the lane could hold this configuration.
     Judge(Arc<LaneWant>),
-    /// Gives these ports back, so that they, or others in their place, can be opened.
-    Vacate {
+    /// Detaches these ports, so that they, or others in their place, can be opened.
+    DetachPorts {
         /// For this.
-        offer: Offer,
+        proposal: Proposal,
         /// Their numbers.
         ports: Vec<u16>,
     },
     /// Makes this ready, with these ports, or leaves all as it was.
     Take(Arc<LaneWant>, Vec<NewPort>),
-    /// Holds what was made ready.
+    /// Puts the prepared configuration in force.
     Settle {
         /// Its epoch.
         epoch: u64,
     },
-    /// Changes back what was made ready.
+    /// Rolls the prepared configuration back.
     Undo {
         /// Its epoch.
         epoch: u64,
     },
-    /// Puts ports back that were given back, or what stands for them.
+    /// Returns detached ports, or their placeholders, to the lane.
     PutBack {
         /// The epoch for which they were given back.
         epoch: u64,
         /// They.
         ports: Vec<NewPort>,
     },
-    /// Tells everything that the lane counted, but for its pipes.
+    /// Returns all counters of the lane except those of its pipes.
     Snapshot,
-    /// Tells what some pipes did: as many as one round has time for.
+    /// Returns the counters of some pipes: as many as one round has time for.
     SnapshotPipes {
-        /// Slots of pipes that were told of before.
+        /// First pipe slot that was not returned yet.
         from: usize,
     },
-    /// Brings to an end what is open, and begins nothing new. Answered when that is over, which takes a bounded time.
+    /// Completes open exchanges and begins no new ones. Answered after a bounded time, when this is
+    /// over.
     Leave,
     /// Ends the lane's thread after this round.
     Stop,
@@ -209,9 +212,9 @@ pub struct NewPipe {
     pub session: u64,
     /// The pipe's number in it.
     pub pipe: u32,
-    /// What it is for.
+    /// Its purpose.
     pub kind: PipeKind,
-    /// The port that it sends on, or whose frames alone it receives.
+    /// The port on which it sends, or from which alone it receives.
     pub port: Option<u16>,
     /// Ring size in bytes.
     pub capacity_bytes: u64,
@@ -230,40 +233,41 @@ pub struct NewRegion {
     pub name: String,
     /// The key that verbs must show.
     pub rkey: u32,
-    /// What verbs may do with it.
+    /// The operations that verbs may perform on it.
     pub rights: Rights,
-    /// Whether a journal keeps what verbs do to it.
+    /// Whether a journal records the changes that verbs make to it.
     pub durable: bool,
     /// The memory.
     pub memory: RegionMemory,
 }
 
-/// What a lane tells the host thread.
+/// A report of a lane to the host thread.
 #[derive(Debug)]
 pub enum Report {
     /// The end of a command.
     Answer {
         /// The command's ticket.
         ticket: u64,
-        /// What came of it, or why nothing was changed.
+        /// The answer, or the reason why nothing changed.
         result: Result<Answer, String>,
     },
-    /// Something happened that subscribers want to hear of.
+    /// An event for subscribers.
     Event(EventKind),
     /// So many events were lost here, because the host thread was slow.
     EventsLost(u64),
-    /// A session wrote something into shared memory that no correct application writes. The lane has stopped serving it.
+    /// A session wrote a value to shared memory that no correct application writes. The lane has
+    /// stopped serving it.
     Violation {
         /// The session.
         session: u64,
-        /// What kind of lie, as [`covalent_pipe::Violation::cause`] has it.
+        /// The kind of violation, as [`covalent_pipe::Violation::cause`] returns it.
         cause: &'static str,
-        /// What was found, and where.
+        /// The value found, and its location.
         reason: String,
     },
-    /// Memory that nobody uses any more, to be freed where nobody waits for that.
+    /// Unused memory, to be freed by a thread that no client waits for.
     LetGo {
-        /// The user whose it was.
+        /// The user that owned it.
         uid: u32,
         /// Its size in bytes.
         bytes: u64,
@@ -274,24 +278,26 @@ pub enum Report {
     PortGone {
         /// Number of the port.
         port: u16,
-        /// What ceased to exist, and what to do.
+        /// The missing device, and the remedy.
         reason: String,
-        /// What is left of it, to be closed where nobody waits for that; `None` if the lane keeps it.
+        /// The rest of the port, to be closed by a thread that no client waits for. `None` if the
+        /// lane keeps it.
         remains: Option<Box<dyn Port>>,
     },
 }
 
-/// What came of a command.
+/// The answer to a command.
 #[derive(Debug)]
 pub enum Answer {
     /// It is done.
     Done,
-    /// To [`Command::DeleteRegion`]: the lane has the region no more, and whether its journal has shows at the next start, for this reason.
+    /// To [`Command::DeleteRegion`]: the lane no longer has the region. The next start shows
+    /// whether its journal still has it, for this reason.
     InDoubt(String),
     /// To [`Command::Detach`], [`Command::ClosePipe`] and [`Command::Withdraw`].
     Released(Box<Released>),
-    /// To the steps of an agreement: [`Command::Judge`], [`Command::Vacate`], [`Command::Take`], [`Command::Settle`], [`Command::Undo`] and
-    /// [`Command::PutBack`].
+    /// To the steps of an agreement: [`Command::Judge`], [`Command::DetachPorts`],
+    /// [`Command::Take`], [`Command::Settle`], [`Command::Undo`] and [`Command::PutBack`].
     Stepped(Box<Stepped>),
     /// To [`Command::Leave`]: no application is served any more.
     Left {
@@ -309,32 +315,33 @@ pub enum Answer {
     },
 }
 
-/// Memory that a lane let go. It is unmapped where this is dropped: on a worker ([`crate::server::MemoryWorkers`]), for that takes as long as it
-/// is large. Its session stays charged until then.
+/// Memory that a lane has released. Dropping this value unmaps it, which takes time in proportion
+/// to its size. So a worker drops it ([`crate::server::MemoryWorkers`]). The session stays charged
+/// until then.
 #[derive(Debug, Default)]
 pub struct Released {
     /// Pipes, with their mappings.
     pub pipes: Vec<NicPipe>,
     /// Bindings that they had.
     pub bindings: u32,
-    /// Verbs under way at other nodes, of which nobody is told any more.
+    /// Verbs in flight at other nodes, whose outcome is no longer reported.
     pub verbs: u32,
     /// Regions, with their mappings.
     pub regions: Vec<RegionMemory>,
-    /// What durable regions held that nobody had registered.
+    /// Content of durable regions that no application has registered.
     pub kept: Vec<Box<[u8]>>,
     /// The session's rings.
     pub session: Option<NicSession>,
-    /// What woke the application and the lane.
+    /// The eventfds that woke the application and the lane.
     pub wakes: Option<[EventFd; 2]>,
 }
 
-/// What came of a step of an agreement.
+/// The result of a step of an agreement.
 #[derive(Debug)]
 pub struct Stepped {
-    /// What the lane holds now, or what is in the way.
+    /// The configuration that the lane holds now, or the obstacle.
     pub went: Result<LaneHeld, LaneObjection>,
-    /// Ports that the lane let go, by number: to be closed, where nobody waits for that.
+    /// Ports that the lane handed over, by number. A thread that no client waits for closes them.
     pub ports: Vec<(u16, Box<dyn Port>)>,
 }
 
@@ -345,7 +352,7 @@ pub struct LaneObjection {
     pub matches: Option<Match>,
     /// The port that cannot be put in its place, if it is that.
     pub port: Option<u16>,
-    /// What is in the way, and what to do.
+    /// The obstacle, and the remedy.
     pub reason: String,
 }
 
@@ -358,13 +365,13 @@ pub struct LaneSnapshot {
     pub ports: Vec<(u16, PortStatus)>,
     /// Its links.
     pub links: Vec<LinkStatus>,
-    /// What it knows of other nodes as a whole, if it takes part.
+    /// Its summary of other nodes, if it takes part in the fabric.
     pub fabric: Option<FabricStatus>,
     /// The other nodes that it knows, by their GUIDs.
     pub nodes: Vec<FarNodeStatus>,
     /// Its paths.
     pub paths: Vec<PathStatus>,
-    /// Stays in groups that its applications tell of.
+    /// Member incarnations in groups, as its applications report them.
     pub groups: Vec<GroupStatus>,
     /// Its verbs.
     pub verbs: VerbStatus,

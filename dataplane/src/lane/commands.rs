@@ -22,14 +22,15 @@ use crate::{
 };
 
 impl Lane {
-    /// Carries out one command, if one waits. Returns how many. One in each round, so that no number of clients keeps packets, links
-    /// and ticks waiting for longer than one command takes, or a bounded part of one that takes bindings back.
+    /// Executes one waiting command, if any. Returns how many. One per round: clients then delay
+    /// packets, links and ticks for at most one command, or one bounded part of a command that
+    /// removes bindings.
     pub(super) fn take_order(&mut self) -> usize {
         let copying = usize::from(self.go_on_copying());
         if self.go_on_releasing() || self.go_on_taking() || self.go_on_putting_back() {
             return 1;
         }
-        // Cheaper than an attempt to take one, and this is asked in every round.
+        // Cheaper than an attempt to pop, and executed in every round.
         if self.orders.is_empty() {
             return copying;
         }
@@ -43,7 +44,7 @@ impl Lane {
         1
     }
 
-    /// `None`: it is under way, and is answered when it has ended.
+    /// Returns `None` for a command in progress, which is answered when it ends.
     fn obey(&mut self, ticket: u64, command: Command) -> Result<Option<Answer>, String> {
         match command {
             Command::Attach(new) => self.attach(*new),
@@ -99,7 +100,9 @@ impl Lane {
             }
             Command::LosePort { port, reason } => self.take_port(port, reason),
             Command::Judge(want) => return Ok(self.judge(ticket, want)),
-            Command::Vacate { offer, ports } => return Ok(Some(self.vacate(&offer, &ports))),
+            Command::DetachPorts { proposal, ports } => {
+                return Ok(Some(self.detach_ports(&proposal, &ports)));
+            }
             Command::Take(want, ports) => return Ok(self.take(ticket, want, ports)),
             Command::Settle { epoch } => return Ok(Some(self.settle(epoch))),
             Command::Undo { epoch } => return Ok(self.undo(ticket, epoch)),
@@ -117,7 +120,7 @@ impl Lane {
 
     fn attach(&mut self, new: NewSession) {
         self.core.sessions.insert(LaneSession::from(new));
-        // Room for every session at once, so that no message allocates.
+        // Capacity for every session in advance, so that no message allocates.
         self.core.receivers.reserve(self.core.sessions.len());
     }
 
@@ -138,7 +141,8 @@ impl Lane {
         };
         let (number, kind) = (new.pipe, new.kind);
         let mut pipe = LanePipe::new(new, session);
-        // What was lost before it was there is none of its losses. A DPDK device's driver may take long to count.
+        // Losses before the pipe existed do not count for it. The driver of a DPDK device may take
+        // long to count.
         for slot in &mut self.ports {
             if pipe.receives_from(slot.index) && slot.port.info().kind != "dpdk" {
                 slot.count();
@@ -147,7 +151,7 @@ impl Lane {
         pipe.lost_before = self.lost_for(&pipe);
         let core = &mut self.core;
         let slot = core.pipes.insert(pipe);
-        // Room for every pipe at once, so that the packet path never allocates.
+        // Capacity for every pipe in advance, so that the packet path never allocates.
         core.touched.reserve(core.pipes.len());
         core.sources.reserve(core.pipes.len());
         core.paced.reserve(core.pipes.len());
@@ -178,8 +182,8 @@ impl Lane {
         let Some(claim) = self.core.claim(slot, spread) else {
             return Ok(());
         };
-        // All ports or none, and first those that need something of the kernel: it may refuse, and taking a pipe out of a set again
-        // would not give every flow back to the pipe that had it.
+        // All ports or none. Ports that need the kernel go first, because it may refuse. Removing a
+        // pipe from a set would not return every flow to its previous pipe.
         let (mut first, mut others) = (Vec::new(), Vec::new());
         for (at, candidate) in self.ports.iter().enumerate() {
             if port.is_some_and(|index| index != candidate.index) {
@@ -210,9 +214,9 @@ impl Lane {
         Ok(())
     }
 
-    fn refusal(&self, matches: &Match, at: usize, asking: usize, why: BindRefusal) -> String {
+    fn refusal(&self, matches: &Match, at: usize, pipe_asking: usize, why: BindRefusal) -> String {
         self.core
-            .explain(matches, &self.ports[at].port.info().name, asking, why)
+            .explain(matches, &self.ports[at].port.info().name, pipe_asking, why)
     }
 
     fn unbind(&mut self, session: u64, pipe: u32, matches: &Match) -> Result<(), String> {
@@ -242,7 +246,8 @@ impl Lane {
         Ok(())
     }
 
-    /// `None`: what was kept of it is put into its memory first, and that is answered when it has ended.
+    /// Returns `None` for a durable region: its kept content is copied to its memory first, and the
+    /// answer follows.
     fn register(&mut self, ticket: u64, new: NewRegion) -> Result<Option<Answer>, String> {
         if !new.durable {
             let session = new.session;
@@ -259,7 +264,8 @@ impl Lane {
         }
         if self.core.durable.is_none() {
             let why = format!(
-                "region `{}` cannot be durable: this node keeps no journal; set `directory` in `[journal]` of its configuration",
+                "region `{}` cannot be durable: this node keeps no journal; set `directory` in \
+                 `[journal]` of its configuration",
                 new.name
             );
             self.let_go(new.session, new.memory);
@@ -269,10 +275,10 @@ impl Lane {
         Ok(None)
     }
 
-    /// Takes in a durable region that holds what was kept of it.
+    /// Registers a durable region whose memory holds the kept content.
     ///
     /// # Errors
-    /// Why it stays as it was.
+    /// The reason why nothing changed.
     pub(super) fn serve_durable(&mut self, new: NewRegion) -> Result<(), String> {
         let (name, size_bytes) = (new.name.clone(), new.memory.size_bytes());
         let (session, rkey) = (new.session, new.rkey);
@@ -299,7 +305,7 @@ impl Lane {
         served
     }
 
-    /// Gives memory that a session did not get in after all to who frees it.
+    /// Hands memory whose registration failed to the host thread, which frees it.
     pub(super) fn let_go(&mut self, session: u64, memory: RegionMemory) {
         let owner = self.core.session_slot(session).ok();
         let owner = owner.and_then(|slot| self.core.sessions.get(slot));
@@ -313,10 +319,11 @@ impl Lane {
         });
     }
 
-    /// Forgets a region: verbs that show its key are refused from now on, and those in two phases that were admitted find it gone.
+    /// Withdraws a region. Verbs with its key are refused from now on. Admitted two-phase verbs
+    /// find the region gone.
     ///
     /// # Errors
-    /// It is not there, or is durable; nothing is changed.
+    /// It does not exist, or is durable. Nothing changed.
     fn withdraw(&mut self, session: u64, rkey: u32) -> Result<Answer, String> {
         self.core.session_slot(session)?;
         let Core {
@@ -324,11 +331,12 @@ impl Lane {
         } = &mut self.core;
         if durable.as_ref().is_some_and(|durable| durable.serves(rkey)) {
             return Err(
-                "the region is durable, and lasts until it is deleted: delete it, or end the session"
+                "the region is durable, and lasts until it is deleted: delete it, or end the \
+                 session"
                     .to_owned(),
             );
         }
-        let memory = engine.withdraw(rkey).ok_or("the region is gone")?;
+        let memory = engine.withdraw(rkey).ok_or("the region no longer exists")?;
         Ok(Answer::Released(Box::new(Released {
             regions: vec![memory],
             ..Released::default()
@@ -338,7 +346,7 @@ impl Lane {
     /// Begins to delete a durable region.
     ///
     /// # Errors
-    /// Why it stays.
+    /// The reason why it remains.
     fn delete_region(&mut self, ticket: u64, name: &str) -> Result<(), String> {
         match &mut self.core.durable {
             Some(durable) => durable.delete(name, ticket),
@@ -353,7 +361,8 @@ impl Lane {
         slot.port
             .set_enabled(enabled)
             .map_err(|error| error.to_string())?;
-        // At once: the next command may undo it in this very round, and the link must have seen both.
+        // Immediately: the next command may revert the change in this round, and the link must see
+        // both.
         self.watch_carriers();
         Ok(())
     }
@@ -388,7 +397,7 @@ impl Core {
             .iter()
             .find(|(_, candidate)| candidate.session == session)
             .map(|(slot, _)| slot)
-            .ok_or_else(|| format!("session {session} is gone"))
+            .ok_or_else(|| format!("session {session} has ended"))
     }
 
     pub(super) fn pipe_slot(&self, session: u64, pipe: u32) -> Result<usize, String> {
@@ -399,7 +408,7 @@ impl Core {
             .ok_or_else(|| format!("there is no pipe {pipe} in this session"))
     }
 
-    /// What the pipe in `slot` says when it wants something; `None`: it is gone.
+    /// Returns the claim of the pipe in `slot`; `None` if the pipe is gone.
     pub(super) fn claim(&self, slot: usize, spread: Option<Spread>) -> Option<Claim> {
         let owner = self.sessions.get(self.pipes.get(slot)?.session)?;
         Some(Claim {
@@ -415,7 +424,7 @@ impl Core {
         &self,
         matches: &Match,
         port: &str,
-        asking: usize,
+        pipe_asking: usize,
         refusal: BindRefusal,
     ) -> String {
         let refusal = match refusal {
@@ -426,7 +435,7 @@ impl Core {
             ClaimRefusal::Configured(action) => {
                 let does = match action {
                     Action::Drop => "is dropped",
-                    Action::Kernel | Action::Dataplane => "stays with the kernel",
+                    Action::Kernel | Action::Dataplane => "is left to the kernel",
                 };
                 format!(
                     "{does} by a configured [[steer]] rule: remove that rule or bind something else"
@@ -440,7 +449,8 @@ impl Core {
             }
             ClaimRefusal::Shared(spread) => {
                 format!(
-                    "is bound already, by pipes that share it by `{spread}`: bind with that spread to join them"
+                    "is bound already, by pipes that share it by `{spread}`: bind with that spread \
+                     to join them"
                 )
             }
             ClaimRefusal::Set(JoinRefusal::Policy(spread)) => {
@@ -451,17 +461,17 @@ impl Core {
             }
             ClaimRefusal::Share(ShareTaken { uid, kind, most }) => {
                 format!(
-                    "is refused: user {uid} has {most} {kind} rules there, the most for one user; take back some of them, or bind a wider \
-                     match"
+                    "is refused: user {uid} has {most} {kind} rules there, the maximum for one \
+                     user; remove some of them, or bind a wider match"
                 )
             }
             ClaimRefusal::Set(JoinRefusal::Full) => {
-                format!("is shared by {SPREAD_PIPES_MAX} pipes, the most that may")
+                format!("is shared by {SPREAD_PIPES_MAX} pipes, the maximum")
             }
             ClaimRefusal::Set(JoinRefusal::Member) => {
-                let (pipe, session) = self.name_of(asking);
+                let (pipe, session) = self.name_of(pipe_asking);
                 format!(
-                    "is bound already, to this very pipe, {pipe} of session {session}, beside others"
+                    "is bound already, to this same pipe, {pipe} of session {session}, among others"
                 )
             }
         };

@@ -1,7 +1,8 @@
-//! What durable regions hold moves between memory of applications and the lane's own, so many bytes in each round.
+//! Copies the content of durable regions between memory of applications and the lane's own, a
+//! bounded number of bytes per round.
 //!
-//! Packets, links and other commands are served in each round meanwhile. A session ends when its durable regions are kept, and a registration is
-//! answered when its region holds what was kept.
+//! The lane serves packets, links and other commands in each round meanwhile. A session ends when
+//! its durable regions are kept. A registration is answered when its region holds the kept content.
 
 use std::collections::VecDeque;
 
@@ -15,12 +16,13 @@ use crate::journal::RegionKey;
 /// Bytes that one round copies: some ten microseconds.
 pub(super) const COPY_BYTES_PER_ROUND: usize = 64 << 10;
 
-/// Under way on a lane.
+/// Copies in progress on a lane.
 #[derive(Debug, Default)]
 pub(super) struct Copying {
     keeping: Vec<Keeping>,
     restoring: VecDeque<Restoring>,
-    /// The last round copied for a registration, so that this one copies for who goes, if anybody does.
+    /// The last round copied for a registration, so this one copies for an ending session, if there
+    /// is one.
     restored: bool,
 }
 
@@ -48,7 +50,8 @@ impl Copying {
 }
 
 impl Lane {
-    /// Begins to put what was kept of a durable region into the memory of who registers it.
+    /// Begins to copy the kept content of a durable region to the memory of the registering
+    /// application.
     pub(super) fn restore(&mut self, ticket: u64, new: NewRegion) {
         let durable = self.core.durable.as_ref();
         let key = durable.and_then(|durable| durable.key_of(&new.name));
@@ -60,7 +63,8 @@ impl Lane {
         });
     }
 
-    /// The session has gone, and what it had is `released`, but for its durable regions, which are kept first.
+    /// The session is gone, and `released` holds its resources except its durable regions. These
+    /// are kept first.
     pub(super) fn keep(&mut self, ticket: u64, session: u64, mut released: Released) {
         if let Some(durable) = &mut self.core.durable {
             durable.leave(session, &mut self.core.engine);
@@ -76,7 +80,7 @@ impl Lane {
         self.end_keeping();
     }
 
-    /// Takes back what the session was registering.
+    /// Cancels the registrations of the session.
     pub(super) fn stop_restoring(&mut self, session: u64, released: &mut Released) {
         let restoring = &mut self.copying.restoring;
         for _ in 0..restoring.len() {
@@ -90,12 +94,12 @@ impl Lane {
             released.regions.push(one.new.memory);
             self.core.outbox.push(Report::Answer {
                 ticket: one.ticket,
-                result: Err(format!("session {session} is gone")),
+                result: Err(format!("session {session} has ended")),
             });
         }
     }
 
-    /// Does this round's part of what is to be copied. Returns whether something is.
+    /// Does this round's part of the copies. Returns whether there was one.
     pub(super) fn go_on_copying(&mut self) -> bool {
         self.hand_out_unneeded();
         if self.copying.is_idle() {
@@ -156,7 +160,7 @@ impl Lane {
             Restored::NotYet => return self.copying.restoring.rotate_left(1),
             Restored::All => Ok(()),
             Restored::Gone => Err(format!(
-                "the durable region `{}` was deleted meanwhile: register it anew",
+                "the durable region `{}` was deleted meanwhile: register it again",
                 one.new.name
             )),
         };
@@ -174,7 +178,7 @@ impl Lane {
         self.core.outbox.push(Report::Answer { ticket, result });
     }
 
-    /// Hands out what is not kept any more.
+    /// Hands over kept content that is no longer needed.
     fn hand_out_unneeded(&mut self) {
         let core = &mut self.core;
         while let Some((uid, bytes)) = core.durable.as_mut().and_then(Durable::next_unneeded) {

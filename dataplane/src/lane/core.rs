@@ -1,4 +1,5 @@
-//! What a lane knows besides its ports and links: applications, pipes, regions, verbs under way.
+//! The state of a lane apart from its ports and links: applications, pipes, regions, verbs in
+//! flight.
 //!
 //! It is the [`Host`] of the lane's [`covalent_protocol::Node`].
 
@@ -17,7 +18,7 @@ use covalent_protocol::{
     verb::{
         REPLY_BYTES_MAX,
         doubt::ExchangeName,
-        envelope::{Completion, CompletionOutcome, Told},
+        envelope::{Completion, CompletionOutcome, ReportStamp},
     },
 };
 
@@ -26,12 +27,12 @@ use super::{
     durable::Durable,
     failover::Failovers,
     far_nodes::FarNodes,
+    hot_set::HotSet,
     outbox::Outbox,
     paths::Watchers,
     pending::PendingTable,
     refusal, stamp,
     table::{LanePipe, LaneSession},
-    warm::Warm,
 };
 use crate::{flow::payload::udp_payload, slots::Slots, verb::VerbEngine};
 
@@ -42,19 +43,23 @@ pub struct Core {
     pub sessions: Slots<LaneSession>,
     /// Pipes of all applications.
     pub pipes: Slots<LanePipe>,
-    /// Slots of pipes that hold unpublished packets. Its room grows when a pipe is opened, never with a packet.
+    /// Slots of pipes with unpublished packets. The capacity grows when a pipe is opened, never
+    /// with a packet.
     pub touched: Vec<usize>,
-    /// Slots of sessions in whose receive queues messages came since they were told. Its room grows when a session is opened, never with a message.
+    /// Slots of sessions whose receive queues got messages since their last notification. The
+    /// capacity grows when a session is opened, never with a message.
     pub receivers: Vec<usize>,
     /// An application was woken since the core was offered to it.
     pub woke: bool,
-    /// Slots of pipes to take packets from, in turn. Its room grows when a pipe is opened, never with a packet.
+    /// Slots of pipes to take packets from, in turn. The capacity grows when a pipe is opened,
+    /// never with a packet.
     pub sources: VecDeque<usize>,
-    /// Pipes to look at although nobody asked.
-    pub warm: Warm,
+    /// The hot set: pipes to check without a doorbell.
+    pub hot_set: HotSet,
     /// The durable ones among the regions of this lane, if it keeps a journal.
     pub durable: Option<Durable>,
-    /// The lane leaves, and its neighbours know: who asks for something over a path now is told that it is not executed.
+    /// The lane shuts down, and its neighbors know. It refuses new requests over a path as not
+    /// executed.
     pub closed: bool,
     /// Executes verbs on the regions of this lane.
     pub engine: VerbEngine,
@@ -64,38 +69,41 @@ pub struct Core {
     pub completion: Box<[u8]>,
     /// The reply to a verb on a region of this node's own.
     pub reply: Reply,
-    /// Verbs under way at other nodes, and what was asked about earlier ones.
+    /// Verbs in flight at other nodes, and queries about earlier ones.
     pub pending: PendingTable,
-    /// Who waits for a path to come or go.
+    /// Applications that wait for a path to appear or disappear.
     pub watchers: Watchers,
-    /// With which names of exchanges are sealed: who does not have it cannot ask for another user's, nor for those of an earlier life.
-    pub seals: RandomState,
-    /// The node's clock of Lamport, for what is told next.
+    /// Key of the tokens in exchange names. Without it an application cannot query exchanges of
+    /// another user, nor of an earlier incarnation.
+    pub doubt_token_hasher: RandomState,
+    /// The node's Lamport clock, for the next completion.
     pub clock: u64,
-    /// Completions that were told.
-    pub told: u64,
+    /// Number of completions written.
+    pub reported: u64,
     /// Counts of verbs that local applications submitted.
     pub submitted: u64,
-    /// Counts of verbs whose end was told, or whose application is gone.
+    /// Number of verbs whose end was reported, or whose application is gone.
     pub completed: u64,
-    /// Failures and recoveries of links, for the gap that status tells.
+    /// Failures and recoveries of links, for the gap in the status.
     pub failovers: Failovers,
     /// Reports to the host thread.
     pub outbox: Outbox,
     /// Names of the lane's ports, by number.
     pub port_names: BTreeMap<u16, String>,
-    /// What was told of nodes beyond the neighbours.
+    /// Reported state of nodes beyond the neighbors.
     pub far_nodes: FarNodes,
     /// When this round of the loop began, or one shortly before it.
     pub now: Instant,
-    /// Slots of pipes that are kept to a rate and must wait, with the time when they may send again by [`stamp::now_ns`], the earliest first. They
-    /// cost a round nothing until then. Its room grows when a pipe is opened, never with a packet.
+    /// Slots of rate-limited pipes that must wait, with the time when they may send again by
+    /// [`stamp::now_ns`], the earliest first. They cost a round nothing until then. The capacity
+    /// grows when a pipe is opened, never with a packet.
     pub paced: BinaryHeap<Reverse<(u64, usize)>>,
 }
 
 impl Core {
-    /// Copies `frame`, or what it carries, into the pipe in `slot`, and returns whether it fitted. A full pipe drops it and counts it there; so
-    /// does a pipe of bytes for which it carries nothing.
+    /// Copies `frame`, or its payload, to the pipe in `slot`. Returns whether it fitted. A full
+    /// pipe drops the frame and counts it. A pipe of bytes also drops and counts a frame without
+    /// payload.
     pub fn deliver_frame(&mut self, slot: usize, frame: &[u8]) -> bool {
         let Some(pipe) = self.pipes.get_mut(slot) else {
             return false;
@@ -112,7 +120,8 @@ impl Core {
         }
     }
 
-    /// Copies `packet` into the pipe in `slot` and returns whether it fitted. A full pipe drops it and counts it there.
+    /// Copies `packet` to the pipe in `slot` and returns whether it fitted. A full pipe drops it
+    /// and counts it.
     pub fn deliver(&mut self, slot: usize, packet: &[u8]) -> bool {
         let Some(pipe) = self.pipes.get_mut(slot) else {
             return false;
@@ -150,9 +159,10 @@ impl Core {
         }
     }
 
-    /// Makes delivered packets visible, notifies their applications where that is due, and wakes those that sleep.
+    /// Makes delivered packets visible, notifies their applications if due, and wakes those that
+    /// sleep.
     pub fn publish(&mut self) {
-        self.tell_receivers();
+        self.notify_receivers();
         if self.touched.is_empty() {
             return;
         }
@@ -172,9 +182,10 @@ impl Core {
         self.touched = touched;
     }
 
-    /// The verb that was executed just now may have been a message for an application of this node, which is told when the round publishes.
+    /// Call it after each executed verb. If the verb was a message for an application of this node,
+    /// the next publish notifies that application.
     #[inline]
-    pub fn note_message(&mut self) {
+    pub fn queue_receiver(&mut self) {
         let Some(slot) = self.engine.take_receiver() else {
             return;
         };
@@ -186,7 +197,7 @@ impl Core {
     }
 
     /// Notifies the applications that have got messages, and wakes those that sleep.
-    fn tell_receivers(&mut self) {
+    fn notify_receivers(&mut self) {
         while let Some(slot) = self.receivers.pop() {
             let Some(session) = self.sessions.get_mut(slot) else {
                 continue;
@@ -199,7 +210,7 @@ impl Core {
         }
     }
 
-    /// Writes a notification for the pipe in `slot`. The application is woken by [`Core::wake_owner`].
+    /// Writes a notification for the pipe in `slot`. [`Core::wake_owner`] wakes the application.
     pub fn notify(&mut self, slot: usize, tail: u64) {
         let Some(pipe) = self.pipes.get(slot) else {
             return;
@@ -243,7 +254,8 @@ impl Core {
         }
     }
 
-    /// Stops serving the session in slot `session`, for a word in its session memory, and reports why. Nobody else notices.
+    /// Stops serving the session in slot `session` because of a word in its session memory, and
+    /// reports why. Other sessions are not affected.
     pub fn violate(&mut self, session: usize, violation: Violation) {
         self.expel(session, violation, || violation.to_string());
     }
@@ -272,12 +284,12 @@ impl Core {
         }
     }
 
-    /// What the name of an exchange bears that was told to the user `uid`.
+    /// Returns the token in the name of exchange `id` for the user `uid`.
     pub fn seal(&self, id: &ExchangeId, uid: u32) -> u32 {
-        self.seals.hash_one((id, uid)) as u32
+        self.doubt_token_hasher.hash_one((id, uid)) as u32
     }
 
-    /// Ends what is under way elsewhere under `token`.
+    /// Ends the verb in flight at another node under `token`.
     fn end_pending(&mut self, token: u64, outcome: CompletionOutcome<'_>) {
         let Some(pending) = self.pending.remove(token) else {
             return;
@@ -287,23 +299,25 @@ impl Core {
         }
         self.completed += 1;
         self.failovers.completed(pending.peer);
-        self.tell(pending.session, pending.user_data, pending.peer, outcome);
+        self.report(pending.session, pending.user_data, pending.peer, outcome);
     }
 
-    /// More is on disk: tells the applications of this node that waited for it.
-    pub fn tell_durable(&mut self, executor: u64) {
-        while let Some(held) = self.durable.as_mut().and_then(Durable::next_told) {
+    /// More records are on disk: completes the verbs of this node's applications that waited for
+    /// them.
+    pub fn complete_durable(&mut self, executor: u64) {
+        while let Some(held) = self.durable.as_mut().and_then(Durable::next_completed) {
             if let Some(session) = self.sessions.get_mut(held.session) {
                 session.outstanding -= 1;
             }
             self.completed += 1;
             let outcome = CompletionOutcome::Committed(held.reply());
-            self.tell(held.session, held.user_data, executor, outcome);
+            self.report(held.session, held.user_data, executor, outcome);
         }
     }
 
-    /// Puts one message into the completion pipe of the session in slot `session`. Room was kept when its verb was taken.
-    pub fn tell(
+    /// Writes one message to the completion pipe of the session in slot `session`. Its space was
+    /// reserved with the verb.
+    pub fn report(
         &mut self,
         session: usize,
         user_data: u64,
@@ -320,9 +334,9 @@ impl Core {
         let Some(pipe) = self.pipes.get_mut(slot) else {
             return;
         };
-        self.told += 1;
+        self.reported += 1;
         let outcome = match outcome {
-            // No verb answers more than there is room for. What a peer says beyond that is cut off, and the rest is told.
+            // No verb returns more than fits. A longer reply of a peer is truncated.
             CompletionOutcome::Committed(reply) => {
                 CompletionOutcome::Committed(&reply[..reply.len().min(REPLY_BYTES_MAX)])
             }
@@ -330,17 +344,17 @@ impl Core {
         };
         let completion = Completion {
             user_data,
-            told: Told {
+            reported: ReportStamp {
                 executor,
-                count: self.told,
+                count: self.reported,
                 clock: self.clock,
             },
             outcome,
         };
-        // It fits: room was kept. It is encoded in private memory, because the application may
-        // write to the pipe's.
+        // It fits: the space was reserved. It is encoded in private memory, because the application
+        // may write to the pipe's memory.
         let Ok(encoded) = completion.encode(&mut self.completion) else {
-            debug_assert!(false, "the longest completion is longer than it may be");
+            debug_assert!(false, "the longest completion is longer than allowed");
             return;
         };
         let is_pushed = pipe.nic.push(&self.completion[..encoded]).is_ok();
@@ -364,7 +378,7 @@ impl Host for Core {
 
     fn execute(&mut self, id: &ExchangeId, payload: &[u8], reply: &mut Reply) -> Execution {
         self.engine.execute(id, payload, reply);
-        self.note_message();
+        self.queue_receiver();
         match &mut self.durable {
             None => Execution::Done,
             Some(durable) => durable.executed(id, payload, &self.engine),
@@ -406,7 +420,7 @@ impl Host for Core {
         let Some(pending) = self.pending.get_mut(token) else {
             return;
         };
-        // Once per verb: room in the completion pipe was kept for one such message.
+        // Once per verb: the completion pipe has reserved space for one such message.
         if std::mem::replace(&mut pending.doubted, true) {
             return;
         }
@@ -419,21 +433,21 @@ impl Host for Core {
             note: 0,
             seal: self.seal(id, uid),
         };
-        self.tell(session, user_data, peer, CompletionOutcome::InDoubt(name));
+        self.report(session, user_data, peer, CompletionOutcome::InDoubt(name));
     }
 
     fn path(&mut self, guid: u64, up: bool) {
-        self.tell_watchers(guid, up);
+        self.complete_watches(guid, up);
     }
 
     fn tree_event(&mut self, event: NodeEvent) {
-        if let Some(problem) = self.far_nodes.hear(event, &self.port_names) {
+        if let Some(problem) = self.far_nodes.on_tree_event(event, &self.port_names) {
             self.outbox.push(Report::Event(problem));
         }
     }
 
     fn link_event(&mut self, event: LinkEvent) {
-        // A path is no port of the node: the status tells of it.
+        // A path is not a port of the node: the status reports it.
         if event.port() >= PATH_PORTS {
             return;
         }
@@ -447,7 +461,7 @@ impl Host for Core {
                 epoch,
             } => {
                 self.failovers.up(port, peer);
-                // Zero names nobody, and the protocol brings no link up with nobody.
+                // Zero is no GUID, and the protocol brings up no link to it.
                 let Some(peer) = Guid::new(peer) else { return };
                 EventKind::LinkUp {
                     port: name(port),
@@ -467,7 +481,7 @@ impl Host for Core {
             }
             LinkEvent::Refused { port, why } => EventKind::LinkRefused {
                 port: name(port),
-                refusal: refusal::tell(why, port, &self.port_names),
+                refusal: refusal::report(why, port, &self.port_names),
             },
             LinkEvent::RefusalOver { port } => EventKind::LinkRefusalOver { port: name(port) },
         };

@@ -1,14 +1,17 @@
-//! Durable regions: what verbs do to them is in the lane's journal before anybody is told.
+//! Durable regions: the effects of verbs are in the lane's journal before any outcome is reported.
 //!
 //! ```text
-//!  admitted: room in the journal is kept ─► executed ─► appended: DurableAt(lsn) ─► on disk ─► answers and completions go
+//!  admitted: space reserved ─► executed ─► appended: DurableAt(lsn) ─► on disk ─► replies sent
 //! ```
-//! A record holds what the verb left in the words that it touched. Verbs that only read append nothing, but are answered once everything that
-//! they may have seen is on disk. What owners store without verbs is in no record.
+//! A record holds the new values of the words that the verb touched. Verbs that only read append
+//! nothing. They are answered once everything that they may have seen is on disk. Stores of owners
+//! without verbs are in no record.
 //!
-//! A region of the journal is *served* while its owner is attached, else *kept*: then its bytes lie here until the same user registers the same
-//! name with the same size again. The journal knows it as `UID/NAME`. Between the two its bytes are copied, some in each round
-//! (`lane/copying.rs`), and what is not needed any more is handed out, for freeing it takes as long as it is large.
+//! A region of the journal is *served* while its owner is attached, else *kept*. The bytes of a
+//! kept region stay here until the same user registers the same name with the same size again. The
+//! journal knows it as `UID/NAME`. On a transition the lane copies the bytes, a bounded part per
+//! round (`lane/copying.rs`). It hands unneeded memory over, because freeing takes time in
+//! proportion to the size.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -38,16 +41,17 @@ use crate::{
 const HELD_MAX: usize = 512;
 /// Memory that a snapshot may look at in one round.
 const SNAPSHOT_BYTES_PER_ROUND: usize = 64 << 10;
-/// What a record of a commit has beside its changes, and what each change has beside its bytes: no less than that.
+/// Upper bounds of a commit record's overhead beside its changes, and of a change's overhead beside
+/// its bytes.
 const RECORD_OVERHEAD_BYTES: usize = 128;
 const CHANGE_OVERHEAD_BYTES: usize = 32;
-/// What a record may take of a file beyond its length, if it goes there alone.
+/// Most file space that a record takes beyond its length, if it is written alone.
 const ALONE_BYTES: usize = 8192;
-/// Room in a batch that open exchanges may keep: a snapshot leaves half of a batch.
+/// Most space of a batch that open exchanges may reserve: a snapshot leaves half of a batch.
 const KEPT_BYTES_MAX: usize = 64 << 10;
 const WORD_BYTES: usize = 8;
-/// All room in the journal is taken, or promised to open exchanges.
-const NO_ROOM: &str = "its journal has no room now: try again in a moment";
+/// All space in the journal is taken, or reserved for open exchanges.
+const NO_JOURNAL_SPACE: &str = "its journal has no room now: try again in a moment";
 
 /// The durable regions of one lane.
 #[derive(Debug)]
@@ -59,27 +63,27 @@ pub struct Durable {
     shares: Shares,
     /// Keys that verbs show.
     rkeys: FxHashMap<u32, Shown>,
-    /// Room kept for exchanges that are open.
+    /// Space reserved for open exchanges.
     kept: Room,
-    /// What was admitted in one phase and is executed next: no room is kept for it.
+    /// The exchange admitted in one phase, which executes next. No space is reserved for it.
     at_once: Option<ExchangeId>,
     held: VecDeque<Held>,
     /// Regions that are being kept, the next one first.
     leaving: VecDeque<RegionKey>,
-    /// Memory of regions that are kept, or deleted, with the sessions whose it was.
+    /// Memory of regions that are now kept or deleted, with the sessions that owned it.
     left: Vec<(u64, RegionMemory)>,
-    /// Bytes that are not kept any more, with the users whose they were.
+    /// Content that is no longer kept, with the users that owned it.
     unneeded: Vec<(u32, Box<[u8]>)>,
     /// Deletions that wait for the disk, and the tickets under which they are answered.
     deleted: VecDeque<(Lsn, u64)>,
     /// Where changed bytes are put together.
     changed: Box<[u8]>,
     refused: u64,
-    /// What was told last.
-    told: Lsn,
-    /// What was executed and is in no record.
+    /// The last LSN that was reported as durable.
+    reported: Lsn,
+    /// An executed verb is in no record.
     lost: bool,
-    is_failure_told: bool,
+    is_failure_reported: bool,
 }
 
 #[derive(Debug)]
@@ -98,7 +102,7 @@ enum Place {
     Kept(Box<[u8]>),
 }
 
-/// A region whose owner has gone, and that is not copied to its end.
+/// A region whose owner is gone, and whose content is not completely copied.
 #[derive(Debug)]
 struct Leaving {
     session: u64,
@@ -106,28 +110,28 @@ struct Leaving {
     bytes: Vec<u8>,
 }
 
-/// What a step of [`Durable::restore_step`] came to.
+/// The result of [`Durable::restore_step`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Restored {
     /// So many bytes were copied.
     Bytes(usize),
-    /// What is to be copied is not all here yet.
+    /// The content to copy is not complete yet.
     NotYet,
     /// Everything that there is was copied.
     All,
-    /// The region was deleted meanwhile, or taken by somebody else.
+    /// The region was deleted meanwhile, or registered by another session.
     Gone,
 }
 
-/// What verbs mean by a key.
+/// The region behind a key.
 #[derive(Debug)]
 struct Shown {
     region: RegionKey,
-    /// Room kept for exchanges on it that are open.
+    /// Space reserved for open exchanges on it.
     kept: Room,
 }
 
-/// Room in the journal.
+/// Space in the journal.
 #[derive(Debug, Clone, Copy, Default)]
 struct Room {
     batch_bytes: usize,
@@ -173,7 +177,7 @@ pub struct Held {
 }
 
 impl Held {
-    /// What the verb answered.
+    /// Returns the reply of the verb.
     pub fn reply(&self) -> &[u8] {
         &self.reply[..self.reply_bytes]
     }
@@ -191,7 +195,8 @@ pub enum Local {
 }
 
 impl Durable {
-    /// What a journal held when it was opened. Its regions are kept until their owners come.
+    /// Creates the state from a journal's content. Its regions are kept until their owners register
+    /// them.
     pub fn new(journal: Journal, recovered: Recovered) -> Self {
         let regions: BTreeMap<_, _> = recovered
             .regions
@@ -215,8 +220,9 @@ impl Durable {
         };
         let names = regions.iter().map(name_of).collect();
         Self {
-            // What was found is told in the first round: a node begins without it, and would withhold answers about it.
-            told: Lsn::default(),
+            // The first round reports the recovered LSN. The node starts without it and would
+            // withhold replies.
+            reported: Lsn::default(),
             journal,
             regions,
             names,
@@ -232,7 +238,7 @@ impl Durable {
             changed: vec![0; WRITE_BYTES_MAX.max(MULTI_COMMIT_WORDS_MAX * WORD_BYTES)].into(),
             refused: 0,
             lost: false,
-            is_failure_told: false,
+            is_failure_reported: false,
         }
     }
 
@@ -241,8 +247,8 @@ impl Durable {
         self.names.get(name).copied()
     }
 
-    /// Copies up to `most` bytes of the region `name` into the memory of who registers it, behind the `done` that were copied before. `key`: its key when that
-    /// began.
+    /// Copies up to `most` bytes of the region `name` to the memory of the registering application,
+    /// behind the `done` bytes copied before. `key` is the region's key at the begin of the copy.
     pub fn restore_step(
         &self,
         name: &str,
@@ -268,16 +274,17 @@ impl Durable {
                 }
             }
             Place::Leaving(_) if done == 0 => Restored::NotYet,
-            // The name is in use, which is said where it is registered.
+            // The name is in use. The registration reports it.
             Place::Served { .. } if done == 0 => Restored::All,
             Place::Leaving(_) | Place::Served { .. } => Restored::Gone,
         }
     }
 
-    /// A region was registered that nobody else has a claim to: from now on it is served under `rkey`. `is_bounded`: its user leaves room for others.
+    /// Serves a newly registered region under `rkey` from now on. No other application may claim
+    /// it. `is_bounded`: the user's share is limited in favor of others.
     ///
     /// # Errors
-    /// Why it cannot be durable; nothing changed.
+    /// The reason why it cannot be durable. Nothing changed.
     pub fn serve(
         &mut self,
         name: &str,
@@ -308,7 +315,7 @@ impl Durable {
                     .map_err(cannot)?;
             }
             if !self.has_room_for(Room::OF_A_REGION) {
-                return Err(cannot(NO_ROOM.into()));
+                return Err(cannot(NO_JOURNAL_SPACE.into()));
             }
             let journal_name = format!("{uid}/{name}");
             let (key, _) = self
@@ -335,31 +342,33 @@ impl Durable {
         Ok(())
     }
 
-    /// Deletes a region. [`Durable::next_deleted`] tells `ticket` once that is on disk. If it is served, it is an ordinary one from now on.
+    /// Deletes a region. [`Durable::next_deleted`] returns `ticket` once the deletion is on disk. A
+    /// served region becomes an ordinary one.
     ///
     /// # Errors
-    /// Why it stays.
+    /// The reason why it remains.
     pub fn delete(&mut self, name: &str, ticket: u64) -> Result<(), String> {
-        let stays = |why: String| format!("the durable region `{name}` cannot be deleted: {why}");
+        let cannot_delete =
+            |why: String| format!("the durable region `{name}` cannot be deleted: {why}");
         if self.has_failed() {
-            return Err(stays(self.failed()));
+            return Err(cannot_delete(self.failed()));
         }
         let Some(&key) = self.names.get(name) else {
-            return Err(stays("its lane does not know it".into()));
+            return Err(cannot_delete("its lane does not have it".into()));
         };
-        // What is open on it will append nothing.
+        // Open exchanges on it append nothing any more.
         let gone = match self.regions.get(&key).map(|region| &region.place) {
             Some(Place::Served { rkey, .. }) => self.rkeys.get(rkey).map(|shown| shown.kept),
             _ => None,
         };
         let kept = self.kept.less(gone.unwrap_or_default());
         if !self.has_room_beside(kept, Room::OF_A_REGION) {
-            return Err(stays(NO_ROOM.into()));
+            return Err(cannot_delete(NO_JOURNAL_SPACE.into()));
         }
         let lsn = self
             .journal
             .append_forget(key)
-            .map_err(|error| stays(error.to_string()))?;
+            .map_err(|error| cannot_delete(error.to_string()))?;
         self.names.remove(name);
         if let Some(region) = self.regions.remove(&key) {
             self.shares.give(region.uid, region.size_bytes);
@@ -377,13 +386,15 @@ impl Durable {
         Ok(())
     }
 
-    /// The ticket of the next deletion that is on disk, or of which nobody knows whether it is: then with the reason.
+    /// Returns the ticket of the next deletion that is on disk, or whose state is unknown. In the
+    /// second case the result holds the reason.
     pub fn next_deleted(&mut self) -> Option<(u64, Result<(), String>)> {
         let &(lsn, ticket) = self.deleted.front()?;
-        let result = if lsn <= self.told {
+        let result = if lsn <= self.reported {
             Ok(())
         } else {
-            // It may be there again after the next start, or not. What a journal has no room for does not keep it from the disk.
+            // The region may or may not exist after the next start. A record that does not fit does
+            // not keep the deletion from the disk.
             Err(self.journal.failure()?.to_string())
         };
         self.deleted.pop_front();
@@ -395,7 +406,7 @@ impl Durable {
         self.rkeys.contains_key(&rkey)
     }
 
-    /// What is open on this region appends nothing any more.
+    /// Open exchanges on this region append nothing any more.
     fn serve_no_more(&mut self, rkey: u32) {
         if let Some(shown) = self.rkeys.remove(&rkey) {
             self.kept = self.kept.less(shown.kept);
@@ -409,7 +420,8 @@ impl Durable {
             .map(|region| (region.name.as_str(), region.uid, region.size_bytes))
     }
 
-    /// The owner of these regions goes: no verb finds them any more, and what they hold is kept, a part with each [`Durable::keep_step`].
+    /// The owner of these regions detaches. Verbs no longer find them. Each [`Durable::keep_step`]
+    /// copies a part of their content.
     pub fn leave(&mut self, session: u64, engine: &mut VerbEngine) {
         let mut gone = Vec::new();
         for (&key, region) in &mut self.regions {
@@ -440,7 +452,8 @@ impl Durable {
         }
     }
 
-    /// Copies up to `most` bytes of the region whose owner went first. Returns how many.
+    /// Copies up to `most` bytes of the region that was detached first. Returns the number of
+    /// bytes.
     pub fn keep_step(&mut self, most: usize) -> usize {
         let Some(&key) = self.leaving.front() else {
             return 0;
@@ -470,12 +483,12 @@ impl Durable {
         count
     }
 
-    /// Memory that was a durable region's and is not any more, with the session whose it was.
+    /// Returns memory that no longer belongs to a durable region, with the session that owned it.
     pub fn next_left(&mut self) -> Option<(u64, RegionMemory)> {
         self.left.pop()
     }
 
-    /// Bytes that are not kept any more, with the user whose they were.
+    /// Returns content that is no longer kept, with the user that owned it.
     pub fn next_unneeded(&mut self) -> Option<(u32, Box<[u8]>)> {
         self.unneeded.pop()
     }
@@ -490,7 +503,8 @@ impl Durable {
         })
     }
 
-    /// The room that `request` needs if it is on a durable region and changes it, or may; `None` for every other one.
+    /// Returns the space that `request` needs if it changes, or may change, a durable region;
+    /// `None` for all other requests.
     fn room_for(&self, request: &[u8]) -> Option<(u32, Room)> {
         if self.rkeys.is_empty() {
             return None;
@@ -521,10 +535,10 @@ impl Durable {
         self.journal.has_room_for(room.batch_bytes, room.file_bytes)
     }
 
-    /// Whether there is room for what `request` of an exchange may do.
+    /// Checks whether the journal has space for the changes of `request`.
     ///
     /// # Errors
-    /// There is none now, or never will be again.
+    /// It has no space now, or has failed permanently.
     pub fn admit(&mut self, mode: Mode, request: &[u8]) -> Result<(), Refusal> {
         let Some((_, room)) = self.room_for(request) else {
             return Ok(());
@@ -542,7 +556,7 @@ impl Durable {
         Ok(())
     }
 
-    /// The exchange was admitted. In two phases the room is kept until it ends.
+    /// The exchange was admitted. A two-phase exchange keeps its reserved space until it ends.
     pub fn admitted(&mut self, id: &ExchangeId, mode: Mode, request: &[u8]) {
         if mode == Mode::OnePhase {
             self.at_once = Some(*id);
@@ -556,7 +570,7 @@ impl Durable {
         }
     }
 
-    /// An exchange for which room was kept has ended.
+    /// Releases the reserved space of an exchange that has ended.
     pub fn let_go(&mut self, request: &[u8]) {
         let Some((rkey, room)) = self.room_for(request) else {
             return;
@@ -568,7 +582,7 @@ impl Durable {
         self.kept = self.kept.less(room);
     }
 
-    /// The exchange `id` was executed: appends what it did.
+    /// Appends the changes of the executed exchange `id`.
     pub fn executed(&mut self, id: &ExchangeId, request: &[u8], engine: &VerbEngine) -> Execution {
         if self.at_once.take() != Some(*id) {
             self.let_go(request);
@@ -587,7 +601,8 @@ impl Durable {
         }
     }
 
-    /// A verb of the session in slot `session` was executed. `true`: its completion is held until it is durable.
+    /// Appends the changes of an executed verb of the session in slot `session`. Returns `true` if
+    /// its completion is held until it is durable.
     pub fn executed_here(
         &mut self,
         session: usize,
@@ -599,7 +614,7 @@ impl Durable {
         let Some(lsn) = self.append(request, engine) else {
             return false;
         };
-        if lsn <= self.told {
+        if lsn <= self.reported {
             return false;
         }
         let mut held = Held {
@@ -614,8 +629,8 @@ impl Durable {
         true
     }
 
-    /// Appends what `request`, which was executed just now, left in its region, and tells what must be on disk before anybody hears of it. `None` if that is
-    /// nothing.
+    /// Appends the changes that `request`, executed just now, made to its region. Returns the LSN
+    /// that must be on disk before the outcome is reported; `None` if there is none.
     fn append(&mut self, request: &[u8], engine: &VerbEngine) -> Option<Lsn> {
         if self.rkeys.is_empty() {
             return None;
@@ -665,13 +680,14 @@ impl Durable {
             reply: &[],
         };
         if self.journal.append_promised(&commit).is_err() {
-            // It was executed, so all that comes later may have seen it, and nobody may ever hear of any of it.
+            // The verb was executed, so all later verbs may have seen its effect. None of these
+            // outcomes may be reported.
             self.lost = true;
         }
         Some(self.last())
     }
 
-    /// What must be on disk for all that was executed to be there.
+    /// Returns the LSN that covers everything executed so far.
     const fn last(&self) -> Lsn {
         if self.lost {
             Lsn(u64::MAX)
@@ -680,8 +696,8 @@ impl Durable {
         }
     }
 
-    /// Looks at what the disk has done, and goes on with a snapshot. `Some` if more is durable than was told before. Once in each round, before
-    /// anything is executed.
+    /// Reaps completed disk operations and continues a snapshot. Returns `Some` if more is durable
+    /// than was reported before. Call it once per round, before any execution.
     pub fn poll(&mut self, engine: &VerbEngine) -> Option<Lsn> {
         let lsn = self.journal.poll();
         if self.journal.needs_snapshot() {
@@ -695,47 +711,47 @@ impl Durable {
             self.journal
                 .snapshot_step(&source, SNAPSHOT_BYTES_PER_ROUND);
         }
-        if lsn <= self.told {
+        if lsn <= self.reported {
             return None;
         }
-        self.told = lsn;
+        self.reported = lsn;
         Some(lsn)
     }
 
     /// Why the journal has ended, if it has: once.
     pub fn new_failure(&mut self) -> Option<String> {
-        if self.is_failure_told {
+        if self.is_failure_reported {
             return None;
         }
         let failure = self.failure()?;
-        self.is_failure_told = true;
+        self.is_failure_reported = true;
         Some(failure)
     }
 
-    /// Whether the applications of this node were told of everything that was executed for them.
-    pub fn has_told_all(&self) -> bool {
+    /// Whether all executed verbs of this node's applications were completed.
+    pub fn has_completed_all(&self) -> bool {
         self.held.is_empty()
     }
 
-    /// The next held completion that may be told.
-    pub fn next_told(&mut self) -> Option<Held> {
-        let is_durable = self.held.front()?.lsn <= self.told;
+    /// Returns the next held completion that may be reported.
+    pub fn next_completed(&mut self) -> Option<Held> {
+        let is_durable = self.held.front()?.lsn <= self.reported;
         is_durable.then(|| self.held.pop_front()).flatten()
     }
 
-    /// Forgets the completions of the session in slot `session` and tells how many there were.
+    /// Discards the completions of the session in slot `session` and returns their number.
     pub fn disown(&mut self, session: usize) -> usize {
         let before = self.held.len();
         self.held.retain(|held| held.session != session);
         before - self.held.len()
     }
 
-    /// What the journal does once in each tick.
+    /// Runs the journal's tick. Call it once per tick.
     pub fn tick(&mut self) {
         self.journal.tick();
     }
 
-    /// Sends what was appended to the disk. Once in each round, after everything was executed.
+    /// Submits the appended records to the disk. Call it once per round, after all executions.
     pub fn submit(&mut self) {
         self.journal.submit();
     }
@@ -745,7 +761,7 @@ impl Durable {
         self.journal.is_busy().then_some(&self.journal)
     }
 
-    /// Whether there is something to be sent to the disk that it was not told to do.
+    /// Whether there is work for the disk that is not submitted yet.
     pub fn has_work(&self) -> bool {
         self.journal.failure().is_none()
             && !self.journal.is_waiting()
@@ -753,7 +769,7 @@ impl Durable {
                 || self.journal.last_lsn() > self.journal.durable_lsn())
     }
 
-    /// Somebody did `what` to the file or directory `path` of the journal, which ends it.
+    /// Ends the journal because another process did `what` to its file or directory `path`.
     pub fn end_journal(&mut self, path: PathBuf, what: String) {
         self.journal.fail_because(path, what);
     }
@@ -773,15 +789,16 @@ impl Durable {
         match self.journal.failure() {
             Some(failure) => Some(failure.to_string()),
             None if self.lost => Some(
-                "a verb was executed that the journal had no room for. From now on nothing is acknowledged on durable regions; make \
-                 `journal.file_mib` larger and restart the daemon, which replays what was acknowledged"
+                "a verb was executed that the journal had no room for. From now on nothing is \
+                 acknowledged on durable regions; raise `journal.file_mib` and restart the daemon, \
+                 which replays all acknowledged records"
                     .into(),
             ),
             None => None,
         }
     }
 
-    /// What to tell of it.
+    /// Returns the status of the journal.
     pub fn status(&self) -> JournalStatus {
         let kept = |region: &&Region| !matches!(region.place, Place::Served { .. });
         JournalStatus {
@@ -806,7 +823,7 @@ pub(crate) fn region_of(journal_name: &str) -> (u32, &str) {
         .unwrap_or((0, journal_name))
 }
 
-/// What snapshots are made of.
+/// The source of snapshots.
 struct Source<'a> {
     regions: &'a BTreeMap<RegionKey, Region>,
     engine: &'a VerbEngine,

@@ -1,8 +1,9 @@
-//! How long a link's failure kept its neighbour's verbs waiting.
+//! How long a link's failure kept its neighbor's verbs waiting.
 
 use std::time::{Duration, Instant};
 
-/// For each link: from its last failure to the first verb that completed at the same neighbour, over whatever link.
+/// For each link: the time from its last failure to the first verb that completed at the same
+/// neighbor, over any link.
 #[derive(Debug, Default)]
 pub struct Failovers {
     links: Vec<Link>,
@@ -17,7 +18,7 @@ struct Link {
 }
 
 impl Failovers {
-    /// Room for links on these ports.
+    /// Creates entries for the links on these ports.
     pub fn new(ports: impl IntoIterator<Item = u16>) -> Self {
         let link = |port| Link {
             port,
@@ -28,7 +29,7 @@ impl Failovers {
         }
     }
 
-    /// Room for a link on this port too.
+    /// Adds an entry for a link on this port.
     pub fn add(&mut self, port: u16) {
         if self.link(port).is_none() {
             self.links.push(Link {

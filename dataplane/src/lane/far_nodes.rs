@@ -1,7 +1,8 @@
-//! Nodes beyond the neighbours, as the host thread and whoever asks for the status hear of them.
+//! Nodes beyond the neighbors, as reported to the host thread and in the status.
 //!
-//! Ways change one after the other while trees are repaired, so nothing is told in the midst of it: what changed is looked at once at the end of the round.
-//! Lane 0 speaks for the node; each other lane is joined with it and knows the same.
+//! Paths change repeatedly while trees are repaired, so the lane reports no intermediate state: it
+//! checks the changes once at the end of the round. Lane 0 reports for the node. Every other lane
+//! is joined to it and has the same information.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,32 +18,38 @@ use covalent_protocol::{
 
 use super::{Lane, command::Report};
 
-/// What was told of other nodes.
+/// The reported state of other nodes.
 #[derive(Debug)]
 pub struct FarNodes {
     /// Whether this lane speaks for the node.
     speaks: bool,
-    /// GUIDs of those whose way or name changed in this round.
+    /// GUIDs of the nodes whose path or name changed in this round.
     changed: BTreeSet<u64>,
-    /// Those that were told to be reached, and by which name. No more than trees have room for: who is forgotten there was lost before.
-    told: BTreeMap<u64, Name>,
+    /// Nodes reported as reachable, with the reported names. The size of the trees bounds it: a
+    /// node that they forget was unreachable before.
+    reported: BTreeMap<u64, Name>,
 }
 
 impl FarNodes {
-    /// Nothing was told by the lane `lane`.
+    /// Creates the state of lane `lane`, with nothing reported.
     pub const fn new(lane: u32) -> Self {
         Self {
             speaks: lane == 0,
             changed: BTreeSet::new(),
-            told: BTreeMap::new(),
+            reported: BTreeMap::new(),
         }
     }
 
-    /// Hears what happened to a tree. Returns what is wrong, if something is; `ports` are the names of the lane's ports by their numbers.
-    pub fn hear(&mut self, event: NodeEvent, ports: &BTreeMap<u16, String>) -> Option<EventKind> {
+    /// Handles an event of a tree. Returns the problem, if there is one. `ports` are the names of
+    /// the lane's ports by number.
+    pub fn on_tree_event(
+        &mut self,
+        event: NodeEvent,
+        ports: &BTreeMap<u16, String>,
+    ) -> Option<EventKind> {
         let [twin, too_many_nodes, too_many_links] = FABRIC_PROBLEMS;
         let (cause, reason, cure) = match event {
-            NodeEvent::Hangs { root, .. }
+            NodeEvent::Attached { root, .. }
             | NodeEvent::Lost { root }
             | NodeEvent::Called { root, .. } => {
                 if self.speaks {
@@ -52,24 +59,26 @@ impl FarNodes {
             }
             NodeEvent::Twin => (
                 twin,
-                "another node that can be reached says this node's GUID".to_owned(),
-                "one machine's `node.state_dir` was copied from the other's: on one of them end the daemon, remove the file `guid` in that \
-                 directory, and start it again: it draws another",
+                "another reachable node has this node's GUID".to_owned(),
+                "one machine's `node.state_dir` was copied from the other's: on one of them stop \
+                 the daemon, remove the file `guid` in that directory, and start it again: it \
+                 generates another",
             ),
             NodeEvent::Full { root } if self.speaks => (
                 too_many_nodes,
                 format!("there is no room for node {root:016x}, and perhaps for more"),
                 "raise `fabric.roots_max`",
             ),
-            // Lane 0 tells the same.
+            // Lane 0 reports the same problem.
             NodeEvent::Full { .. } => return None,
-            NodeEvent::NoBerth { port } => (
+            NodeEvent::NoNeighborIndex { port } => (
                 too_many_links,
                 format!(
-                    "the link of port `{}` passes on nothing of nodes beyond it: as many links of its lane are up as can",
+                    "the link of port `{}` does not forward to nodes beyond it: the maximum number \
+                     of links of its lane is up",
                     ports.get(&port).map_or("?", String::as_str)
                 ),
-                "give the port to another lane",
+                "move the port to another lane",
             ),
         };
         Some(EventKind::FabricProblem {
@@ -81,23 +90,23 @@ impl FarNodes {
 }
 
 impl Lane {
-    /// Tells which nodes can be reached now and could not before, or the other way round.
-    pub(super) fn tell_far_nodes(&mut self) {
+    /// Reports the nodes that have become reachable or unreachable.
+    pub(super) fn report_far_nodes(&mut self) {
         while let Some(guid) = self.core.far_nodes.changed.pop_first() {
             let Some(id) = Guid::new(guid).filter(|id| *id != self.settings.address) else {
                 continue;
             };
             let tree = self.node.tree(guid);
-            let told = &mut self.core.far_nodes.told;
+            let reported = &mut self.core.far_nodes.reported;
             let event = match tree {
                 Some(TreeView {
-                    standing: Standing::Hangs,
+                    standing: Standing::Attached,
                     name: Some(name),
                     hops,
                     parent,
                     ..
-                }) if told.get(&guid) != Some(&name) => {
-                    told.insert(guid, name);
+                }) if reported.get(&guid) != Some(&name) => {
+                    reported.insert(guid, name);
                     EventKind::NodeReachable {
                         guid: id,
                         name: name.to_string(),
@@ -110,7 +119,7 @@ impl Lane {
                     standing: Standing::Lost,
                     ..
                 }) => {
-                    let Some(name) = told.remove(&guid) else {
+                    let Some(name) = reported.remove(&guid) else {
                         continue;
                     };
                     EventKind::NodeUnreachable {
@@ -125,13 +134,14 @@ impl Lane {
         }
     }
 
-    /// The name of the port at which a neighbour in a tree is.
-    fn port_of(&self, berth: Option<u8>) -> Option<String> {
-        let port = self.node.port_at(berth?)?;
+    /// The name of the port at which a neighbor in a tree is.
+    fn port_of(&self, neighbor_index: Option<u8>) -> Option<String> {
+        let port = self.node.port_at(neighbor_index?)?;
         self.core.port_names.get(&port).cloned()
     }
 
-    /// What trees and paths counted; `None` where this lane takes no part in them, or knows nobody yet. A lane that roots no tree counts itself out.
+    /// Returns the counters of trees and paths; `None` if this lane takes no part in them, or knows
+    /// no node yet. The node counts exclude this lane's own address.
     pub(super) fn fabric_status(&self) -> Option<FabricStatus> {
         self.node.trees().next()?;
         let own = self.settings.address.bits();
@@ -150,7 +160,7 @@ impl Lane {
             dropped_records: paths.dropped_records,
             repairs: Causes::from([
                 ("at_once".to_owned(), counters.repaired_at_once),
-                ("sought".to_owned(), counters.repaired_by_seeking),
+                ("sought".to_owned(), counters.repaired_by_search),
                 ("after_loss".to_owned(), counters.found_again),
             ]),
             losses: counters.lost,
@@ -160,9 +170,9 @@ impl Lane {
         };
         for tree in self.node.trees().filter(|tree| tree.root != own) {
             match tree.standing {
-                Standing::Hangs => status.reached += 1,
+                Standing::Attached => status.reached += 1,
                 Standing::Lost => status.lost += 1,
-                Standing::Seeks => {}
+                Standing::Searches => {}
             }
             status.hops_max = status.hops_max.max(tree.hops.into());
         }
@@ -186,19 +196,20 @@ impl Lane {
             .collect()
     }
 
-    /// The other nodes that this lane knows, by their GUIDs. Allocates: for a command, never on the way of a packet.
+    /// Returns the other nodes that this lane knows, by GUID. Allocates: for a command, never on
+    /// the packet path.
     pub(super) fn far_node_status(&self) -> Vec<FarNodeStatus> {
         let own = self.settings.address.bits();
         let others = self.node.trees().filter(|tree| tree.root != own);
         others
             .filter_map(|tree| {
-                let is_reached = tree.standing == Standing::Hangs;
+                let is_reached = tree.standing == Standing::Attached;
                 Some(FarNodeStatus {
                     guid: Guid::new(tree.root)?,
                     name: tree.name.map(|name| name.to_string()),
                     standing: match tree.standing {
-                        Standing::Hangs => "reached",
-                        Standing::Seeks => "seeking",
+                        Standing::Attached => "reached",
+                        Standing::Searches => "seeking",
                         Standing::Lost => "lost",
                     }
                     .to_owned(),

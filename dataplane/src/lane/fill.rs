@@ -1,7 +1,8 @@
-//! A port on its way into its place: before it stands there it is told every rule, some in each round, so that no frame is steered by half of them.
+//! A new port before its insertion. The lane first installs every rule on it, a bounded part per
+//! round, so that a partial set of rules steers no frame.
 //!
-//! A place that the lane has had before keeps what is bound there, and only its port is told. A new place gets what every pipe has bound that sees all ports of
-//! the lane.
+//! A slot that the lane already has keeps its bindings, and only the port gets them. A new slot
+//! gets the bindings of every pipe that sees all ports of the lane.
 
 use covalent_api::rule::{Action, Match};
 
@@ -22,15 +23,15 @@ use crate::{
 #[derive(Debug)]
 pub(super) struct Fill {
     new: NewPort,
-    /// What is bound in a new place; `None`: the place is there, with what is bound in it.
+    /// The bindings of a new slot; `None` if the slot exists and has its bindings.
     flow: Option<Bindings>,
     next: Next,
 }
 
-/// What the port is told next.
+/// The next item to install on the port.
 #[derive(Debug, Clone, Copy)]
 enum Next {
-    /// What happens to misses.
+    /// The action for misses.
     Miss,
     /// The configured rule in this place of the policy.
     Rule(usize),
@@ -52,15 +53,15 @@ impl Fill {
         }
     }
 
-    /// The port, which was told some of it.
+    /// Returns the port, which has a part of its rules.
     pub(super) fn into_port(self) -> (u16, Box<dyn Port>) {
         (self.new.number, self.new.port)
     }
 
-    /// Tells the port one thing more. Returns whether it has been told everything.
+    /// Installs one more item on the port. Returns whether all are installed.
     ///
     /// # Errors
-    /// What is in the way.
+    /// The obstacle.
     pub(super) fn step(&mut self, policy: &Policy, core: &Core) -> Result<bool, LaneObjection> {
         self.next = match self.next {
             Next::Miss => {
@@ -93,7 +94,7 @@ impl Fill {
         Ok(matches!(self.next, Next::Nothing))
     }
 
-    /// What the pipe in `slot` has bound in place `at` of its bindings, if it sees this port.
+    /// Returns the binding of the pipe in `slot` at index `at`, if the pipe sees this port.
     fn binding(
         &self,
         core: &Core,
@@ -142,8 +143,8 @@ impl Lane {
         self.ports.iter().any(|slot| slot.index == number)
     }
 
-    /// Puts a port into its place, once it was told everything under the policy in force, and returns what stood there. The link of the port hears of a
-    /// pulled cable; what the new port's carrier is shows at the next look.
+    /// Inserts a port that has all rules of the policy in force. Returns the port that it replaces.
+    /// The port's link sees a loss of carrier; the next check reads the carrier of the new port.
     pub(super) fn place(&mut self, fill: Fill) -> Option<(u16, Box<dyn Port>)> {
         let NewPort {
             number,
@@ -174,7 +175,7 @@ impl Lane {
         self.core.port_names.insert(number, name);
         self.core.failovers.add(number);
         if link {
-            // One that is there already goes on, under a later epoch.
+            // An existing link continues under a later epoch.
             let _ = self.node.add_link(number, mac);
             self.node.set_address(number, mac);
             if let Some(records) = window_records {
@@ -184,7 +185,8 @@ impl Lane {
         stood
     }
 
-    /// Tells whoever must know that there is no carrier at this port, whatever it says itself.
+    /// Reports a loss of carrier at this port to its link and to subscribers, whatever the port
+    /// itself reports.
     pub(super) fn unplug(&mut self, number: u16) {
         let Some(slot) = self.ports.iter_mut().find(|slot| slot.index == number) else {
             return;

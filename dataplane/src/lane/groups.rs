@@ -1,4 +1,5 @@
-//! What the members on this lane tell of their groups. The lane takes no part in any: it passes on what lies in their sessions' memory.
+//! Group state that the members on this lane report. The lane takes part in no group: it only
+//! forwards the content of their session memory.
 
 use covalent_api::{guid::Guid, hex64::Hex64, status::GroupStatus};
 use covalent_pipe::session::{NOTICE_WORDS, NOTICES};
@@ -9,7 +10,8 @@ use super::{Lane, table::LaneSession};
 const _: () = assert!(NOTICE_WORDS == group::NOTICE_WORDS);
 
 impl Lane {
-    /// The stays in groups that applications tell of. Allocates: for a command, never on the way of a packet.
+    /// Returns the member incarnations in groups that applications report. Allocates: for a
+    /// command, never on the packet path.
     pub(super) fn group_status(&self) -> Vec<GroupStatus> {
         let sessions = self.core.sessions.iter();
         sessions
@@ -19,12 +21,12 @@ impl Lane {
     }
 }
 
-/// What lies in a notice, if it is what a member writes.
+/// Decodes a notice, if it is one that a member writes.
 fn status(session: &LaneSession, slot: usize) -> Option<GroupStatus> {
     let notice = group::Notice::from_words(&session.rings.notice(slot)?)?;
     let envelopes = [
-        ("said", notice.envelopes_said),
-        ("said_again", notice.envelopes_said_again),
+        ("sent", notice.envelopes_sent),
+        ("resent", notice.envelopes_resent),
         ("taken", notice.envelopes_taken),
         ("duplicate", notice.duplicates),
         ("dropped", notice.dropped),
@@ -34,7 +36,7 @@ fn status(session: &LaneSession, slot: usize) -> Option<GroupStatus> {
         group: notice.name.as_str().to_owned(),
         session: session.session,
         id: Hex64(notice.group),
-        stay: Hex64(notice.life.0),
+        stay: Hex64(notice.incarnation.0),
         standing: notice.standing.as_str().to_owned(),
         view: notice.view,
         members: notice.members.into_iter().filter_map(Guid::new).collect(),

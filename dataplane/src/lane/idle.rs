@@ -1,8 +1,9 @@
-//! What a lane does when it finds no work.
+//! The behavior of a lane without work.
 //!
-//! Sleeping must not lose a wake-up. The order is: say that the lane sleeps (to each application's rings and to each
-//! port), look for work once more, then wait. Whoever makes work after the second look sees the word and wakes the lane;
-//! whoever made it before is found by the second look.
+//! Sleeping must not lose a wake-up. The lane first publishes that it sleeps, to each application's
+//! rings and to each port. Then it checks for work once more, then it waits. A producer that adds
+//! work after the second check sees the flag and wakes the lane. The second check finds all earlier
+//! work.
 
 use std::{
     cmp::Reverse,
@@ -12,19 +13,20 @@ use std::{
 
 use covalent_api::config::Idle;
 
-use super::{Lane, durable::Durable, offer::Offers, stamp};
+use super::{Lane, durable::Durable, stamp, yield_core::Yields};
 
-/// Longest wait while a pipe waits for room in a port: not every port tells when it has room again.
+/// Longest wait while a pipe waits for space in a port: not every port reports free space.
 const FULL_PORT_WAIT: Duration = Duration::from_millis(1);
 
-/// Fruitless rounds after which the links are told that all is quiet: some ten microseconds, longer than a neighbour's answer takes, so
-/// that the balls by which a link finds out what was lost never go along with exchanges that are answered.
+/// Idle rounds after which the lane reports quiet to the links: some ten microseconds, longer than
+/// a neighbor's reply takes. So the pings by which a link detects loss never accompany exchanges
+/// that are answered.
 const ROUNDS_PER_QUIET: u32 = 256;
 
 /// Fruitless rounds for each look at the clock.
-const ROUNDS_PER_LOOK: u32 = 4;
+const ROUNDS_PER_CLOCK_READ: u32 = 4;
 
-/// When to stop spinning, and what to wait on.
+/// Decides when to stop spinning, and holds what to wait on.
 #[derive(Debug)]
 pub(super) struct Idler {
     policy: Idle,
@@ -33,7 +35,7 @@ pub(super) struct Idler {
     since: Option<Instant>,
     /// Rounds without work since the last one with some.
     fruitless: u32,
-    offers: Offers,
+    yields: Yields,
     fds: Vec<libc::pollfd>,
     sessions: Vec<usize>,
 }
@@ -45,7 +47,7 @@ impl Idler {
             spin,
             since: None,
             fruitless: 0,
-            offers: Offers::default(),
+            yields: Yields::default(),
             fds: Vec::new(),
             sessions: Vec::new(),
         }
@@ -57,24 +59,25 @@ impl Idler {
         self.spin = spin;
     }
 
-    /// Between two rounds that do not sleep. An application that shares the core gets it when the work at hand is done (`drained`), and after
-    /// fruitless rounds. `woke`: one was woken since; tells whether it was offered.
+    /// Runs between two rounds without sleep. An application that shares the core gets it when the
+    /// current work is done (`drained`), and after idle rounds. `woke`: an application was woken
+    /// since. Returns whether the lane yielded.
     fn pause(&mut self, found_work: bool, drained: bool, woke: bool) -> bool {
         self.fruitless = if found_work {
             0
         } else {
             self.fruitless.wrapping_add(1)
         };
-        let due = self.offers.due(found_work, drained, woke, self.fruitless);
+        let due = self.yields.due(found_work, drained, woke, self.fruitless);
         if due {
-            self.offers.offer();
+            self.yields.yield_core();
         } else if !found_work {
             std::hint::spin_loop();
         }
         due
     }
 
-    /// Whether the links should be told, after the round that ends now, that all is quiet.
+    /// Whether the links should get the quiet report after the current round.
     const fn is_quiet(&self, found_work: bool) -> bool {
         !found_work
             && self
@@ -94,7 +97,7 @@ impl Idler {
 
     /// Whether the time of the last round will do for the next one.
     pub(super) fn time_will_do(&self) -> bool {
-        !self.fruitless.is_multiple_of(ROUNDS_PER_LOOK)
+        !self.fruitless.is_multiple_of(ROUNDS_PER_CLOCK_READ)
     }
 
     /// Whether the lane should sleep after a round that began at `now` and found work or not.
@@ -109,12 +112,13 @@ impl Idler {
 }
 
 impl Lane {
-    /// Ends a round: goes on at once, or sleeps until something happens or the next tick is due.
-    pub(super) fn rest(&mut self, work: usize, waits_for_port: bool) {
+    /// Ends a round: continues at once, or sleeps until an event or the next tick.
+    pub(super) fn end_round(&mut self, work: usize, waits_for_port: bool) {
         let found_work = work > 0;
         // Less than a burst: most likely nothing is left.
         let drained = found_work && work < self.settings.burst;
-        // A sleep takes longer than the kernel's timer slack; what is due sooner is waited for awake.
+        // A sleep takes longer than the kernel's timer slack, so the lane spins for earlier
+        // deadlines.
         let due_soon = self.idler.policy == Idle::Adaptive
             && self.paced_for().is_some_and(|wait| wait <= self.idler.spin);
         if self.idler.is_quiet(found_work) {
@@ -126,7 +130,7 @@ impl Lane {
             }
             return;
         }
-        // Who sleeps does not look any more.
+        // A sleeping lane checks nothing.
         self.node.on_quiet();
         let mut ports_prepared = 0;
         let mut may_sleep = true;
@@ -140,7 +144,7 @@ impl Lane {
                 break;
             }
         }
-        may_sleep = may_sleep && !self.has_work_after_all();
+        may_sleep = may_sleep && !self.recheck_work();
         if may_sleep {
             self.wait(waits_for_port);
             self.idler.fruitless = 0;
@@ -154,7 +158,7 @@ impl Lane {
     }
 
     /// The second look.
-    pub(super) fn has_work_after_all(&self) -> bool {
+    pub(super) fn recheck_work(&self) -> bool {
         !self.orders.is_empty()
             || !self.copying.is_idle()
             || !self.core.outbox.is_empty()
@@ -210,8 +214,9 @@ impl Lane {
             tv_sec: timeout.as_secs().cast_signed(),
             tv_nsec: timeout.subsec_nanos().into(),
         };
-        // SAFETY: `fds` is a live, exclusively borrowed array of that many entries; `timeout` lives through the call; the
-        // signal mask is null, which means "as it is". A descriptor that was closed meanwhile is reported, not dereferenced.
+        // SAFETY: `fds` is a live, exclusively borrowed array of that many entries. `timeout` lives
+        // through the call. A null signal mask leaves the mask unchanged. A descriptor that was
+        // closed meanwhile is reported, not dereferenced.
         let ready = unsafe {
             libc::ppoll(
                 fds.as_mut_ptr(),
@@ -228,7 +233,7 @@ impl Lane {
             if fd.revents != 0
                 && let Some(session) = self.core.sessions.get_mut(slot)
             {
-                // What cannot be taken from would stay readable for ever.
+                // A descriptor that cannot be drained would stay readable forever.
                 session.wake_broken = session.to_lane.drain().is_err();
             }
         }
@@ -248,21 +253,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn all_is_quiet_after_many_fruitless_rounds() {
+    fn links_are_notified_of_idleness_after_many_empty_rounds() {
         let mut idler = Idler::new(Idle::Poll, Duration::MAX);
-        let mut quiet = Vec::new();
+        let mut idle_rounds = Vec::new();
         for round in 1..=1000 {
             let found_work = round == 300;
             if idler.is_quiet(found_work) {
-                quiet.push(round);
+                idle_rounds.push(round);
             }
             idler.pause(found_work, false, false);
         }
-        assert_eq!(quiet, [256, 556, 812]);
+        assert_eq!(idle_rounds, [256, 556, 812]);
     }
 
     #[test]
-    fn a_lane_spins_as_long_as_its_policy_says_and_then_is_tired() {
+    fn a_lane_spins_for_its_configured_time_and_then_sleeps() {
         let spin = Duration::from_micros(50);
         let start = Instant::now();
         for (policy, spins) in [

@@ -1,24 +1,29 @@
-//! The lane's part of an end in order: what is open comes to its end, within a bounded time, and nothing new begins.
+//! The lane's part of a graceful shutdown: open exchanges end within a bounded time, and no new
+//! ones begin.
 //!
 //! ```text
-//! nothing more is taken from applications → each neighbour has heard that it is granted nothing → nothing is open → each neighbour has heard all
-//! answers → what never left is given back → the host thread is told
+//! no more work from applications → each neighbor has received that it is granted nothing
+//! → nothing is open → each neighbor has received all replies → unsent exchanges are refused
+//! → the host thread gets the answer
 //! ```
 //!
-//! A journal that has failed is not waited for either: what was executed and is not known to be on disk is told to nobody, and such an end is none in order.
+//! The lane does not wait for a failed journal. The outcome of executed verbs that may not be on
+//! disk is never reported, and such a shutdown is not graceful.
 //!
-//! Who is farther away, at the end of a path, is not waited for: what he begins from then on is refused as not executed.
+//! The lane does not wait for nodes at the end of a path. It refuses their later requests as not
+//! executed.
 //!
-//! That a neighbour has heard something is known from a ball that asked after it and came back: the cable keeps the order, so whatever the neighbour said before it
-//! heard is here by then. From the answer on the lane serves no application. If the time ran out it does not serve its links either, as if it had died: who finds his
-//! region as it is then must be sure that it stays so.
+//! A returned ping shows that a neighbor has received the earlier frames. The cable preserves
+//! order, so everything that the neighbor sent before has arrived too. After its answer the lane
+//! serves no application. If the time has run out, it does not serve its links either, as after a
+//! crash. An owner that reads its region then must be sure that it no longer changes.
 
 use std::{
     thread,
     time::{Duration, Instant},
 };
 
-use covalent_protocol::AskingBall;
+use covalent_protocol::Ping;
 
 use super::{
     Lane,
@@ -26,47 +31,48 @@ use super::{
     durable::Durable,
 };
 
-/// How long the neighbours have for what is open: many round trips, and the time that a disk takes.
+/// Time for the neighbors to complete open exchanges: many round trips, and the time that a disk
+/// takes.
 const LEAVE_MAX: Duration = Duration::from_secs(1);
 
 /// Between two looks for the last command.
 const DEAF_PAUSE: Duration = Duration::from_millis(1);
 
-/// An end that is under way.
+/// A shutdown in progress.
 #[derive(Debug)]
 pub(super) struct Leaving {
     ticket: u64,
     deadline: Instant,
     step: Step,
-    /// The links that have not heard of this step, by port.
-    unheard: Vec<(u16, Word)>,
+    /// The links whose neighbors have not confirmed this step, by port.
+    unconfirmed: Vec<(u16, Word)>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Step {
-    /// The neighbours hear that they are granted nothing.
+    /// The neighbors receive that they are granted nothing.
     Granting,
-    /// What is open ends.
+    /// Open exchanges end.
     Ending,
-    /// The neighbours hear the last answers.
+    /// The neighbors receive the last replies.
     Answering,
 }
 
-/// How far a ball is that tells that a neighbour has heard.
+/// State of the ping that shows that a neighbor has received this step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Word {
-    /// Another one is under way, that may have left before.
+    /// Another ping is in flight, possibly sent before this step.
     Waiting,
     /// It waits to be sent in this epoch.
     Due(u32),
     /// It is this one.
-    UnderWay(AskingBall),
+    InFlight(Ping),
 }
 
-/// How an end came out for the lane.
+/// The result of a shutdown of the lane.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Left {
-    /// Nothing was left open with whoever can be reached.
+    /// Nothing was left open with any reachable node.
     InOrder,
     /// Time ran out: nothing more is done on links.
     Deaf,
@@ -80,7 +86,7 @@ impl Lane {
             ticket,
             deadline: Instant::now() + LEAVE_MAX,
             step: Step::Granting,
-            unheard: self.cables(),
+            unconfirmed: self.cables(),
         });
     }
 
@@ -93,7 +99,8 @@ impl Lane {
             .collect()
     }
 
-    /// Goes on leaving, if it does, once in a round, when what links have to say was sent.
+    /// Continues a shutdown in progress. Call it once per round, after the frames of links were
+    /// sent.
     pub(super) fn go_on_leaving(&mut self) {
         let Some(mut leaving) = self.leaving.take() else {
             return;
@@ -104,19 +111,21 @@ impl Lane {
             self.leaving = Some(leaving);
             return;
         }
-        let in_order = is_over && !self.owes_what_is_withheld();
+        let in_order = is_over && !self.withholds_outcomes();
         self.node.give_back(&mut self.core);
         self.left = Some(if in_order { Left::InOrder } else { Left::Deaf });
         if !is_over {
             tracing::warn!(
                 lane = self.settings.lane,
                 step = ?leaving.step,
-                "not everything that was open could be ended in time: peers and applications are told as after a crash"
+                "some open objects could not be closed in time: peers and applications are \
+                 notified as after a crash"
             );
         } else if !in_order {
             tracing::warn!(
                 lane = self.settings.lane,
-                "what the journal failed to keep was told to nobody: peers and applications are told as after a crash"
+                "results that the journal failed to store were not reported: peers and \
+                 applications are notified as after a crash"
             );
         }
         self.core.outbox.push(Report::Answer {
@@ -135,11 +144,11 @@ impl Lane {
 
     fn step_of_leaving(&mut self, leaving: &mut Leaving) -> bool {
         if leaving.step != Step::Ending {
-            leaving.unheard.retain_mut(|(port, word)| {
-                let ball = self.node.asking_ball(*port);
-                match next(*word, ball) {
+            leaving.unconfirmed.retain_mut(|(port, word)| {
+                let current_ping = self.node.pending_ping(*port);
+                match next(*word, current_ping) {
                     Some(Word::Due(epoch)) if *word == Word::Waiting => {
-                        self.node.ask_for_ball(*port);
+                        self.node.ping(*port);
                         *word = Word::Due(epoch);
                         true
                     }
@@ -151,13 +160,17 @@ impl Lane {
                 }
             });
         }
-        match after(leaving.step, leaving.unheard.is_empty(), self.is_settled()) {
-            After::Stays => {}
+        match after(
+            leaving.step,
+            leaving.unconfirmed.is_empty(),
+            self.is_settled(),
+        ) {
+            After::Unchanged => {}
             After::To(step) => {
                 match step {
                     Step::Granting => {}
                     Step::Ending => self.core.closed = true,
-                    Step::Answering => leaving.unheard = self.cables(),
+                    Step::Answering => leaving.unconfirmed = self.cables(),
                 }
                 leaving.step = step;
             }
@@ -166,55 +179,63 @@ impl Lane {
         false
     }
 
-    /// Whether nothing is open that may still come to an end.
+    /// Whether nothing is open that can still end.
     fn is_settled(&self) -> bool {
         match &self.core.durable {
             Some(durable) if durable.has_failed() => self.node.is_settled_but_for_withheld(),
-            durable => self.node.is_settled() && durable.as_ref().is_none_or(Durable::has_told_all),
+            durable => {
+                self.node.is_settled() && durable.as_ref().is_none_or(Durable::has_completed_all)
+            }
         }
     }
 
-    /// Whether something was executed of which whoever wanted it never hears from this daemon.
-    fn owes_what_is_withheld(&self) -> bool {
+    /// Whether a verb was executed whose outcome this daemon never reports.
+    fn withholds_outcomes(&self) -> bool {
         self.node.withholds_answers()
-            || !self.core.durable.as_ref().is_none_or(Durable::has_told_all)
+            || !self
+                .core
+                .durable
+                .as_ref()
+                .is_none_or(Durable::has_completed_all)
     }
 }
 
-/// What follows on a step.
+/// The transition after a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum After {
-    /// It goes on.
-    Stays,
+    /// The step continues.
+    Unchanged,
     /// This one begins.
     To(Step),
     /// Nothing: that was the last.
     Over,
 }
 
-/// What follows on `step` if all neighbours that were to hear of it have, or not, and if nothing is open, or something is.
-const fn after(step: Step, is_heard: bool, is_settled: bool) -> After {
+/// Returns the transition after `step`. `is_received`: all neighbors concerned have received it.
+/// `is_settled`: nothing is open.
+const fn after(step: Step, is_received: bool, is_settled: bool) -> After {
     match step {
-        Step::Granting if is_heard => After::To(Step::Ending),
+        Step::Granting if is_received => After::To(Step::Ending),
         Step::Ending if is_settled => After::To(Step::Answering),
-        // A link that came up meanwhile may have taken what waited for its peer.
-        Step::Answering if is_heard && !is_settled => After::To(Step::Ending),
-        Step::Answering if is_heard => After::Over,
-        Step::Granting | Step::Ending | Step::Answering => After::Stays,
+        // A link that came up meanwhile may have sent requests that waited for its peer.
+        Step::Answering if is_received && !is_settled => After::To(Step::Ending),
+        Step::Answering if is_received => After::Over,
+        Step::Granting | Step::Ending | Step::Answering => After::Unchanged,
     }
 }
 
-/// What becomes of a word, as the link's ball stands now; `None` once it was heard, or nobody is there to hear it.
-fn next(word: Word, ball: Option<AskingBall>) -> Option<Word> {
-    let ball = ball?;
+/// Returns the next state for the present state of the link's ping; `None` once the neighbor has
+/// received it, or the link is down.
+fn next(word: Word, current_ping: Option<Ping>) -> Option<Word> {
+    let current_ping = current_ping?;
     match word {
-        Word::Waiting if ball.record.is_some() => Some(Word::Waiting),
-        Word::Waiting => Some(Word::Due(ball.epoch)),
-        // Who came up anew heard in the handshake.
-        Word::Due(epoch) if epoch != ball.epoch => None,
-        Word::Due(_) if ball.record.is_some() => Some(Word::UnderWay(ball)),
+        Word::Waiting if current_ping.record.is_some() => Some(Word::Waiting),
+        Word::Waiting => Some(Word::Due(current_ping.epoch)),
+        // A link with a new epoch delivered it in the handshake.
+        Word::Due(epoch) if epoch != current_ping.epoch => None,
+        Word::Due(_) if current_ping.record.is_some() => Some(Word::InFlight(current_ping)),
         Word::Due(_) => Some(word),
-        Word::UnderWay(asked) => (asked == ball).then_some(word),
+        Word::InFlight(sent_ping) => (sent_ping == current_ping).then_some(word),
     }
 }
 
@@ -222,38 +243,38 @@ fn next(word: Word, ball: Option<AskingBall>) -> Option<Word> {
 mod tests {
     use super::*;
 
-    const fn ball(epoch: u32, record: Option<u32>) -> Option<AskingBall> {
-        Some(AskingBall { epoch, record })
+    const fn current_ping(epoch: u32, record: Option<u32>) -> Option<Ping> {
+        Some(Ping { epoch, record })
     }
 
     #[test]
-    fn what_opens_while_the_last_answers_are_heard_comes_to_its_end_too() {
+    fn exchanges_opened_during_the_last_replies_end_too() {
         use Step::{Answering, Ending, Granting};
-        for (step, is_heard, is_settled, expected) in [
-            (Granting, false, true, After::Stays),
+        for (step, is_received, is_settled, expected) in [
+            (Granting, false, true, After::Unchanged),
             (Granting, true, false, After::To(Ending)),
-            (Ending, true, false, After::Stays),
+            (Ending, true, false, After::Unchanged),
             (Ending, true, true, After::To(Answering)),
-            (Answering, false, true, After::Stays),
-            (Answering, false, false, After::Stays),
+            (Answering, false, true, After::Unchanged),
+            (Answering, false, false, After::Unchanged),
             (Answering, true, false, After::To(Ending)),
             (Answering, true, true, After::Over),
         ] {
-            assert_eq!(after(step, is_heard, is_settled), expected, "{step:?}");
+            assert_eq!(after(step, is_received, is_settled), expected, "{step:?}");
         }
     }
 
     #[test]
-    fn a_word_was_heard_when_its_own_ball_is_back() {
+    fn a_step_is_confirmed_when_its_own_ping_returns() {
         let mut word = Word::Waiting;
         for (now, expected) in [
-            // Asked before, and back.
-            (ball(3, Some(7)), Some(Word::Waiting)),
-            (ball(3, None), Some(Word::Due(3))),
-            (ball(3, None), Some(Word::Due(3))),
+            // An earlier ping, and its return.
+            (current_ping(3, Some(7)), Some(Word::Waiting)),
+            (current_ping(3, None), Some(Word::Due(3))),
+            (current_ping(3, None), Some(Word::Due(3))),
             (
-                ball(3, Some(9)),
-                Some(Word::UnderWay(AskingBall {
+                current_ping(3, Some(9)),
+                Some(Word::InFlight(Ping {
                     epoch: 3,
                     record: Some(9),
                 })),
@@ -262,9 +283,9 @@ mod tests {
             assert_eq!(next(word, now), expected);
             word = expected.unwrap_or(word);
         }
-        assert_eq!(next(word, ball(3, Some(9))), Some(word));
-        assert_eq!(next(word, ball(3, None)), None);
-        assert_eq!(next(word, ball(4, None)), None, "another epoch");
-        assert_eq!(next(Word::Waiting, None), None, "nobody is there");
+        assert_eq!(next(word, current_ping(3, Some(9))), Some(word));
+        assert_eq!(next(word, current_ping(3, None)), None);
+        assert_eq!(next(word, current_ping(4, None)), None, "another epoch");
+        assert_eq!(next(Word::Waiting, None), None, "no peer is there");
     }
 }

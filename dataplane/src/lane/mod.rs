@@ -1,14 +1,17 @@
 //! Lanes: pinned threads that move packets.
 //!
 //! ```text
-//! commands → ports' bursts → links, pipes → doorbells → pipes' packets → ports, verbs → links' frames → flush → tick → rest
+//! commands → ports' bursts → links, pipes → doorbells → pipes' packets → ports, verbs
+//!          → tick → links' frames → flush → rest
 //! ```
 //!
-//! A lane shares nothing with another one. It owns its ports, links, pipes and regions, and hears from the host thread
-//! through one bounded mailbox each way. On the way of a packet it takes no lock, allocates nothing, logs nothing and
-//! makes no system call but the ports' and applications' doorbells.
+//! A lane shares nothing with another one. It owns its ports, links, pipes and regions. One bounded
+//! mailbox in each direction connects it to the host thread. On the packet path it takes no lock,
+//! allocates nothing, logs nothing and makes no system call except the doorbells of ports and
+//! applications.
 
 pub mod agreement;
+mod coalesce;
 pub mod command;
 mod commands;
 mod copying;
@@ -17,12 +20,11 @@ mod durable;
 mod failover;
 mod far_nodes;
 mod fill;
-mod gather;
 mod groups;
+mod hot_set;
 mod idle;
 mod leave;
 pub mod new_port;
-mod offer;
 mod outbox;
 mod pacer;
 mod paths;
@@ -42,7 +44,7 @@ mod tap;
 mod transmit;
 mod turns;
 mod verbs;
-mod warm;
+mod yield_core;
 
 use std::{
     sync::Arc,
@@ -52,13 +54,13 @@ use std::{
 pub(crate) use self::durable::region_of;
 use self::{
     agreement::{Ready, Taking},
+    coalesce::Coalesce,
     command::{Answer, Order, Report},
     copying::Copying,
     core::Core,
     durable::Durable,
     failover::Failovers,
     far_nodes::FarNodes,
-    gather::Gather,
     idle::Idler,
     leave::{Leaving, Left},
     new_port::NewPort,
@@ -101,14 +103,14 @@ use covalent_protocol::{
 /// Exchanges that one lane may have open or waiting at other nodes.
 const TRANSACTIONS_MAX: usize = 2048;
 
-/// What a lane is told once.
+/// Settings of a lane at its start.
 #[derive(Debug)]
 pub struct LaneSettings {
     /// Index of the lane.
     pub lane: u32,
     /// Core to pin it to.
     pub core: Option<u32>,
-    /// What to do without work.
+    /// Behavior without work.
     pub idle: Idle,
     /// Frames or messages taken at a time.
     pub burst: usize,
@@ -116,9 +118,9 @@ pub struct LaneSettings {
     pub ethertype: u16,
     /// This lane's address.
     pub address: Guid,
-    /// Pace of ticks.
-    pub pace: Duration,
-    /// What happens to frames that nobody has bound.
+    /// Period of ticks.
+    pub tick_period: Duration,
+    /// The policy for frames without a binding.
     pub policy: Arc<Policy>,
     /// How sets of pipes share flows.
     pub toeplitz: Toeplitz,
@@ -131,9 +133,9 @@ pub struct Lane {
     node: Node,
     core: Core,
     orders: Arc<Mailbox<Order>>,
-    /// What is being taken back, if that needs more than one round.
+    /// The removal in progress, if it needs more than one round.
     release: Option<Release>,
-    /// What durable regions hold, on its way.
+    /// Copies of durable regions in progress.
     copying: Copying,
     /// Bytes of it that were copied.
     copied_bytes: u64,
@@ -147,16 +149,16 @@ pub struct Lane {
     returning: Option<Returning>,
     pinning: Pinning,
     idler: Idler,
-    gather: Gather,
+    coalesce: Coalesce,
     /// Where link frames are put together.
     link_frame: Box<[u8; FRAME_BYTES_MAX]>,
-    /// Whose link is asked first.
+    /// The order in which links are polled.
     turns: Turns,
     started: Instant,
     next_tick: Instant,
-    /// When links on which nothing is open ask next.
-    next_ask: Instant,
-    /// The paces that passed.
+    /// When links without open exchanges send the next ping.
+    next_ping: Instant,
+    /// Counts the ticks.
     beat: Arc<Beat>,
     loops: u64,
     busy_loops: u64,
@@ -164,15 +166,15 @@ pub struct Lane {
     longest_round: Duration,
     busy: Duration,
     stopping: bool,
-    /// It is coming to an end in order.
+    /// A graceful shutdown is in progress.
     leaving: Option<Leaving>,
-    /// It has, and serves nobody any more.
+    /// The shutdown is over, and the lane serves no client any more.
     left: Option<Left>,
     /// Ports that are captured.
     taps: usize,
     /// Its part of the counters in shared memory, if there are any.
     counters: Option<LaneCounters>,
-    /// CPU time of its thread in nanoseconds, when that was asked for counters last.
+    /// CPU time of its thread in nanoseconds, as last read for the counters.
     cpu_ns: u64,
 }
 
@@ -188,8 +190,8 @@ pub enum LaneError {
 }
 
 impl Lane {
-    /// The lane `lane` of `config`, which is what is `held`, with its opened ports. `orders` and `reports` lead from and to the
-    /// host thread.
+    /// Creates the lane `lane` of `config` with its opened ports. `held` identifies `config`.
+    /// `orders` and `reports` come from and go to the host thread.
     ///
     /// # Errors
     /// [`LaneError`] if a port or the protocol refuses the configuration.
@@ -241,18 +243,18 @@ impl Lane {
             receivers: Vec::new(),
             woke: false,
             sources: std::collections::VecDeque::new(),
-            warm: warm::Warm::new(),
+            hot_set: hot_set::HotSet::new(),
             durable: journal.map(|(journal, recovered)| Durable::new(journal, recovered)),
             closed: false,
             engine: VerbEngine::new(),
             submission: Box::new([0; SUBMIT_BYTES_MAX]),
             completion: Box::new([0; COMPLETION_BYTES_MAX]),
             reply: Reply::with_room(VERB_BYTES_MAX),
-            pending: PendingTable::new(TRANSACTIONS_MAX, node.askers_max()),
+            pending: PendingTable::new(TRANSACTIONS_MAX, node.queries_max()),
             watchers: Watchers::new(),
-            seals: std::hash::RandomState::new(),
+            doubt_token_hasher: std::hash::RandomState::new(),
             clock: 0,
-            told: 0,
+            reported: 0,
             submitted: 0,
             completed: 0,
             failovers,
@@ -267,12 +269,12 @@ impl Lane {
                 settings.idle,
                 Duration::from_micros(config.dataplane.spin_us.into()),
             ),
-            gather: Gather::default(),
+            coalesce: Coalesce::default(),
             link_frame: Box::new([0; FRAME_BYTES_MAX]),
             turns: Turns::default(),
             started: now,
-            next_tick: now + settings.pace,
-            next_ask: now,
+            next_tick: now + settings.tick_period,
+            next_ping: now,
             beat: Arc::default(),
             pinning: Pinning::new(settings.lane, settings.core),
             settings,
@@ -301,7 +303,7 @@ impl Lane {
         })
     }
 
-    /// Has it write what it counts.
+    /// Makes the lane write its counters.
     #[must_use]
     pub fn with_counters(mut self, counters: LaneCounters) -> Self {
         self.counters = Some(counters);
@@ -310,7 +312,7 @@ impl Lane {
 
     /// Runs until [`command::Command::Stop`]. Pins the calling thread.
     pub fn run(mut self) {
-        covalent_log::this_is_a_lane();
+        covalent_log::mark_thread_as_lane();
         self.pinning.begin();
         while !self.stopping {
             if self.left == Some(Left::Deaf) {
@@ -330,21 +332,21 @@ impl Lane {
             self.core.now = Instant::now();
         }
         let mut work = self.take_order();
-        work += self.look_at_disk();
+        work += self.poll_journal();
         self.watch_carriers();
         let received = self.receive();
         work += received;
-        // At once, so that applications work on the burst while the lane goes on.
+        // Immediately, so that applications work on the burst while the lane continues.
         self.core.publish();
         work += self.take_doorbells();
-        self.core.look_at_warm();
+        self.core.poll_hot_set();
         let (moved, waits_for_port) = self.serve_sources();
         work += moved + usize::from(self.leaving.is_some());
         if let Some(durable) = &mut self.core.durable {
             durable.submit();
         }
         work += self.tick();
-        self.tell_far_nodes();
+        self.report_far_nodes();
         work += self.send_links();
         self.go_on_leaving();
         self.hand_over_taps();
@@ -359,13 +361,13 @@ impl Lane {
             self.busy += took;
         }
         if !self.stopping {
-            self.gather(work, received);
-            self.rest(work, waits_for_port);
+            self.coalesce(work, received);
+            self.end_round(work, waits_for_port);
         }
     }
 
-    /// Tells of what has come to be durable. Before anything is executed in this round.
-    fn look_at_disk(&mut self) -> usize {
+    /// Reports newly durable records. Runs before any execution of this round.
+    fn poll_journal(&mut self) -> usize {
         let Core {
             durable, engine, ..
         } = &mut self.core;
@@ -389,11 +391,11 @@ impl Lane {
             return 0;
         };
         self.node.on_durable(lsn.0);
-        self.core.tell_durable(self.settings.address.bits());
+        self.core.complete_durable(self.settings.address.bits());
         1
     }
 
-    /// What tells that it goes round.
+    /// Returns the counter that shows the lane's progress.
     #[must_use]
     pub fn beat(&self) -> Arc<Beat> {
         self.beat.clone()
@@ -404,39 +406,41 @@ impl Lane {
         self.core.durable.iter().flat_map(Durable::regions)
     }
 
-    /// Tells the links that a pace has passed. A lane that was kept from running passes one pace, not many: frames that came
-    /// meanwhile are heard first.
+    /// Runs one tick of the links. A lane that was descheduled runs one tick, not many: it first
+    /// handles the frames that arrived meanwhile.
     fn tick(&mut self) -> usize {
         if self.core.now < self.next_tick {
             return 0;
         }
-        self.next_tick = self.core.now + self.settings.pace;
+        self.next_tick = self.core.now + self.settings.tick_period;
         self.beat.beat();
         self.node.on_tick(&mut self.core);
         if let Some(durable) = &mut self.core.durable {
             durable.tick();
         }
-        self.ask_links();
+        self.ping_links();
         self.write_counters();
         0
     }
 
-    /// Once in a second: looks whether the core is still there, and has links ask, so that their round trips are known although nothing is open there. Where the ball is under way already it does nothing.
-    fn ask_links(&mut self) {
-        if self.core.now < self.next_ask {
+    /// Once per second: checks the pinned core, and makes links send a ping, so that idle links
+    /// have a known round trip too. A link with a ping in flight sends none.
+    fn ping_links(&mut self) {
+        if self.core.now < self.next_ping {
             return;
         }
-        self.next_ask = self.core.now + round_trips::ASK_EVERY;
-        self.pinning.look();
+        self.next_ping = self.core.now + round_trips::PING_INTERVAL;
+        self.pinning.recheck();
         for slot in self.ports.iter().filter(|slot| slot.link) {
-            self.node.ask_for_ball(slot.index);
+            self.node.ping(slot.index);
         }
     }
 
-    /// Gives up the device of a port, which has gone: what is left of it goes to the host thread, for closing takes longer than a round.
+    /// Detaches the vanished device of a port. The rest of it goes to the host thread, because
+    /// closing takes longer than a round.
     fn lose_port(&mut self, at: usize, error: &PortError) {
         let slot = &mut self.ports[at];
-        let remains = slot.vacate(error);
+        let remains = slot.detach_device(error);
         self.core.outbox.push(Report::PortGone {
             port: slot.index,
             reason: slot.port.absent().unwrap_or_default().to_owned(),
@@ -454,15 +458,15 @@ impl LaneSettings {
             burst: config.dataplane.burst as usize,
             ethertype: config.link.ethertype,
             address: identity.guid.lane(lane),
-            pace: Duration::from_millis(config.link.idle_pace_ms.into()),
+            tick_period: Duration::from_millis(config.link.idle_tick_ms.into()),
             policy: Arc::new(Policy::new(config)),
             toeplitz: Toeplitz::new(&config.dataplane.rss_key),
         }
     }
 }
 
-/// What the links of a lane say of it. Each lane is a node of its own to them, for it has its own regions and latches: what one lane has executed
-/// another one never saw.
+/// Returns the parameters that the links of a lane announce. Each lane is a separate node to them,
+/// with its own regions and latches: no lane knows the exchanges of another.
 fn node_config(config: &Config, lane: u32, identity: &Identity) -> Result<NodeConfig, LaneError> {
     let name = name::of_lane(&config.node.name, lane);
     Ok(NodeConfig {
@@ -476,16 +480,16 @@ fn node_config(config: &Config, lane: u32, identity: &Identity) -> Result<NodeCo
                 config.link.slots
             ))
         })?,
-        silent_paces_max: config.link.silent_paces_max,
+        keepalive_misses_max: config.link.keepalive_misses_max,
         message_bytes_max: VERB_BYTES_MAX as u16,
         event_ratio: config.link.event_ratio,
         ethertype: config.link.ethertype,
         transactions_max: TRANSACTIONS_MAX,
         first_sequence: 0,
-        // Epochs of cables between lanes need not differ, but those of two lanes on two cables
-        // shall tell nothing of one another.
+        // Cables between lanes may share epochs. The epochs of two lanes on two cables must reveal
+        // nothing about each other.
         epoch_seed: identity.epoch_seed.rotate_left(lane % 64),
-        // The other lanes are reached over lane 0, or by a neighbour of their own.
+        // The other lanes are reached over lane 0, or by a neighbor of their own.
         fabric: config.fabric.enabled.then_some(FabricConfig {
             roots: lane == 0,
             roots_max: config.fabric.roots_max,

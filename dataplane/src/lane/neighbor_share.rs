@@ -1,7 +1,8 @@
-//! What one neighbor takes of a lane's rounds, in frames and verbs: time would tell of the machine.
+//! Checks the share of a lane's rounds that one neighbor takes, in frames and verbs. Times would
+//! depend on the machine.
 //!
-//! A round takes one burst of each port, and a neighbor has as many verbs open as the lane has slots.
-//! So whatever one sends, it takes nothing of what another one is due in the same round.
+//! A round takes one burst of each port, and a neighbor has at most as many open verbs as the lane
+//! has slots. So no neighbor takes anything that another one is due in the same round.
 #![allow(clippy::unwrap_used)]
 
 use std::{
@@ -45,7 +46,7 @@ const RKEY: u32 = 7;
 /// How long the links may take to come up: their handshakes wait for ticks.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A cable, and what the lane did with it in this round.
+/// A cable, and the frames that the lane took from it in this round.
 #[derive(Default)]
 struct Cable {
     to_lane: VecDeque<Vec<u8>>,
@@ -77,7 +78,7 @@ impl Part for End {
     }
 }
 
-/// What a neighbor was answered.
+/// The replies to a neighbor.
 #[derive(Default)]
 struct Answers {
     committed: u64,
@@ -106,7 +107,7 @@ impl Host for Answers {
     fn link_event(&mut self, _: LinkEvent) {}
 }
 
-/// A neighbor that asks for as many verbs as the lane lets it.
+/// A neighbor that submits as many verbs as the lane allows.
 struct Neighbor {
     node: Node,
     answers: Answers,
@@ -134,7 +135,7 @@ impl Neighbor {
         self.node.links().all(|link| link.state == LinkState::Up)
     }
 
-    /// Takes what the lane sent, and sends what there is to be sent.
+    /// Takes the frames of the lane, and sends all pending frames.
     fn turn(&mut self, lane: Option<u64>) {
         let mut cable = self.cable.lock().unwrap();
         for frame in std::mem::take(&mut cable.from_lane) {
@@ -154,7 +155,7 @@ impl Neighbor {
                 .is_ok()
             {}
         }
-        // What is left of a flood did not fit into the ring.
+        // The rest of a flood did not fit into the ring.
         cable.to_lane.clear();
         let mut buffer = [0; FRAME_BYTES_MAX];
         let mut last = None;
@@ -185,7 +186,8 @@ impl Stage {
     fn new(floods: &[usize]) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let mut text = format!(
-            "[node]\nname = \"a\"\nstate_dir = \"{}\"\n[dataplane]\nidle = \"poll\"\nburst = {BURST}\n[link]\nslots = {SLOTS}\n",
+            "[node]\nname = \"a\"\nstate_dir = \"{}\"\n[dataplane]\nidle = \"poll\"\nburst = \
+             {BURST}\n[link]\nslots = {SLOTS}\n",
             dir.path().display()
         );
         for at in 0..floods.len() {
@@ -256,7 +258,8 @@ impl Stage {
         }
     }
 
-    /// Rounds in which everybody asks for verbs all the time. Returns how many each was answered.
+    /// Runs rounds in which each neighbor submits verbs all the time. Returns the number of replies
+    /// to each.
     fn run(&mut self) -> Vec<u64> {
         self.come_up();
         let address = self.lane.settings.address.bits();
@@ -290,7 +293,8 @@ impl Stage {
             .collect()
     }
 
-    /// Verbs of each neighbor that were executed: honest ones count in one word, the others in the next.
+    /// Returns the executed verbs of each neighbor: honest ones count in one word, the others in
+    /// the next.
     fn executed(&self) -> impl Iterator<Item = u64> {
         self.neighbors
             .iter()
@@ -299,7 +303,7 @@ impl Stage {
 }
 
 #[test]
-fn a_neighbor_that_asks_all_the_time_takes_no_verb_and_no_frame_of_another_ones_round() {
+fn a_busy_neighbor_takes_no_verb_or_frame_from_the_share_of_another() {
     let alone = Stage::new(&[0]).run()[0];
     // As many as there are slots, in each round but those in which links are still coming up.
     assert!(alone > ROUNDS * u64::from(SLOTS) * 9 / 10, "{alone} verbs");
@@ -308,7 +312,7 @@ fn a_neighbor_that_asks_all_the_time_takes_no_verb_and_no_frame_of_another_ones_
         assert_eq!(
             beside[honest],
             alone,
-            "beside one that had {}",
+            "beside a neighbor with {}",
             beside[1 - honest]
         );
     }

@@ -7,13 +7,15 @@ use crate::{
     server::OWN_NUMBERS,
 };
 
-/// Room of a ring that is left to handshakes, which are under no window: two rounds of those that a node says in one pace at most.
+/// Ring slots left to handshakes, which no window limits: twice the most that a node sends in one
+/// tick.
 const HANDSHAKE_FRAMES: u32 = 16;
 
-/// Frames that the ring of any DPDK device holds which was asked for as many: the shortest default among its drivers (`net_af_packet`).
+/// Frames that the ring of any DPDK device holds if that many were requested: the shortest default
+/// among its drivers (`net_af_packet`).
 const DPDK_RING_FRAMES: u32 = 512;
 
-/// An open port with what its lane must know of it.
+/// An open port with the properties that its lane needs.
 #[derive(Debug)]
 pub struct NewPort {
     /// Its number ([`crate::server::port_table`]).
@@ -22,8 +24,8 @@ pub struct NewPort {
     pub name: String,
     /// Whether it runs the link protocol.
     pub link: bool,
-    /// Records that a neighbour may have under way to it, so that its frames have room though each holds a single one; `None` where no ring
-    /// limits them.
+    /// Records that a neighbor may have in flight to it. They fit even with one record per frame.
+    /// `None` if no ring limits them.
     pub window_records: Option<u16>,
     /// Whether it is an end of a cable between two lanes.
     pub joins_lanes: bool,
@@ -32,7 +34,7 @@ pub struct NewPort {
 }
 
 impl NewPort {
-    /// `port`, which was opened as `config` says.
+    /// Wraps `port`, which was opened according to `config`.
     #[must_use]
     pub fn new(number: u16, config: &PortConfig, port: Box<dyn Port>) -> Self {
         Self {
@@ -59,10 +61,11 @@ impl NewPort {
     }
 }
 
-/// Joins lane 0 with each other lane by a cable in memory. Their ports have numbers that no configured port gets.
+/// Connects lane 0 with each other lane by a cable in memory. Their ports have numbers that no
+/// configured port gets.
 ///
 /// # Errors
-/// [`PortError`]: memory or descriptors have run out.
+/// [`PortError`]: memory or descriptors are exhausted.
 pub fn join(lanes: &mut [Vec<NewPort>]) -> Result<(), PortError> {
     let Some((first, others)) = lanes.split_first_mut() else {
         return Ok(());
@@ -75,8 +78,8 @@ pub fn join(lanes: &mut [Vec<NewPort>]) -> Result<(), PortError> {
     Ok(())
 }
 
-/// Every ring, of descriptors or of a cable, holds `ring_slots` frames of any length, but that of a DPDK device may be shorter than was asked for, and on
-/// an AF_XDP port links have one of their own.
+/// Every ring, of descriptors or of a cable, holds `ring_slots` frames of any length. The ring of a
+/// DPDK device may be shorter than requested. On an AF_XDP port the links have a ring of their own.
 fn window_records(kind: &PortKind) -> Option<u16> {
     let ring_slots = match kind {
         PortKind::AfXdp { .. } => LINK_RING_SLOTS,
@@ -97,7 +100,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_port_issues_what_its_ring_has_room_for() {
+    fn a_port_credits_what_its_ring_can_hold() {
         let cable = |ring_slots| PortKind::Cable {
             path: "/x".into(),
             ring_slots,

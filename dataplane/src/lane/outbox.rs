@@ -10,14 +10,14 @@ const EVENTS_MAX: usize = 256;
 
 /// A lane's reports: answers and violations are never lost, events are bounded.
 ///
-/// The host keeps the number of answers bounded by the number of commands under way, and a session is reported at most
-/// once, so what must not be lost is bounded too.
+/// The host limits the answers to the number of commands in flight, and each session is reported at
+/// most once. So the reports that must not be lost are bounded too.
 #[derive(Debug)]
 pub struct Outbox {
     mailbox: Arc<Mailbox<Report>>,
     waiting: VecDeque<Report>,
     events_waiting: usize,
-    /// Not told to the host yet.
+    /// Lost events that are not reported to the host yet.
     events_lost: u64,
 }
 
@@ -32,7 +32,7 @@ impl Outbox {
         }
     }
 
-    /// Hands `report` over now or at a later [`Outbox::flush`], in order.
+    /// Passes `report` to the host now or at a later [`Outbox::flush`], in order.
     pub fn push(&mut self, report: Report) {
         if matches!(report, Report::Event(_)) {
             if self.events_waiting == EVENTS_MAX {
@@ -49,7 +49,7 @@ impl Outbox {
         self.flush();
     }
 
-    /// Hands over what waited for room.
+    /// Passes the waiting reports to the host, as far as they fit.
     pub fn flush(&mut self) {
         while let Some(report) = self.waiting.pop_front() {
             let is_event = matches!(report, Report::Event(_));
@@ -63,7 +63,7 @@ impl Outbox {
         }
     }
 
-    /// Whether nothing waits for room.
+    /// Whether no report waits for space.
     pub fn is_empty(&self) -> bool {
         self.waiting.is_empty()
     }
@@ -109,7 +109,7 @@ mod tests {
                 break;
             }
             if outbox.is_empty() {
-                // The next event tells of the lost ones first.
+                // A report of the lost events precedes the next event.
                 outbox.push(Report::Event(EventKind::Carrier {
                     port: "p".into(),
                     up: false,

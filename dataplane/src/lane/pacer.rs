@@ -1,7 +1,8 @@
-//! Sending no faster than asked.
+//! Rate limit of a pipe.
 //!
-//! The generic cell rate algorithm (ITU-T I.371, 5.4.1.1.1): each packet has a theoretical arrival time, the end of the one before it at the
-//! exact rate, and may go as much earlier than that as the burst allows. One number of state, and no error adds up.
+//! The generic cell rate algorithm (ITU-T I.371, 5.4.1.1.1): each packet has a theoretical arrival
+//! time, the end of the previous one at the exact rate. It may go earlier by as much as the burst
+//! allows. The state is one number, and no error accumulates.
 
 use covalent_api::tuning::{RateLimit, RateUnit};
 
@@ -10,10 +11,10 @@ const FS_PER_NS: u128 = 1_000_000;
 const FS_PER_US: u128 = 1_000_000_000;
 const BITS_PER_BYTE: u64 = 8;
 
-/// When the next packet of a pipe may go. Pure: time is what the caller says.
+/// Computes when the next packet of a pipe may go. Pure: the caller passes the time.
 #[derive(Debug)]
 pub struct Pacer {
-    /// Femtoseconds that each unit takes, so that 10 Tbit/s are still exact to a hundredth.
+    /// Femtoseconds per unit, so that 10 Tbit/s are still exact to a hundredth.
     fs_per_unit: u64,
     unit: RateUnit,
     burst_fs: u128,
@@ -64,11 +65,12 @@ mod tests {
         })
     }
 
-    /// Packets of `bytes` bytes that go in `span_ns` to a caller who looks every `look_ns`.
-    fn run(pacer: &mut Pacer, span_ns: u64, look_ns: u64, bytes: usize) -> u64 {
+    /// Returns the packets of `bytes` bytes that go in `span_ns` if the caller polls every
+    /// `poll_ns`.
+    fn run(pacer: &mut Pacer, span_ns: u64, poll_ns: u64, bytes: usize) -> u64 {
         let start = 5_000_000_000;
         let mut sent = 0;
-        for now in (start..start + span_ns).step_by(look_ns as usize) {
+        for now in (start..start + span_ns).step_by(poll_ns as usize) {
             while pacer.wait_until_ns(now).is_none() {
                 pacer.sent(now, bytes);
                 sent += 1;
@@ -78,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn a_caller_who_looks_often_sends_at_the_rate() {
+    fn a_frequent_caller_sends_at_the_rate() {
         let sent = run(
             &mut pacer(RateUnit::Packets, 1_000_000, 0),
             1_000_000_000,
@@ -96,8 +98,9 @@ mod tests {
     }
 
     #[test]
-    fn a_caller_who_looks_seldom_catches_up_as_far_as_the_burst_goes() {
-        // A look each millisecond: with no burst one packet for each look, with one of a millisecond all.
+    fn an_infrequent_caller_catches_up_within_the_burst() {
+        // Polled each millisecond: without a burst one packet per poll, with a burst of a
+        // millisecond all of them.
         let span = 1_000_000_000;
         let sent = run(
             &mut pacer(RateUnit::Packets, 100_000, 0),
@@ -130,18 +133,19 @@ mod tests {
     }
 
     proptest! {
-        /// In no interval does more go than the rate, one burst and one packet allow; and who comes at the time named may send.
+        /// No interval exceeds the rate plus one burst and one packet. A caller that returns at the
+        /// announced time may send.
         #[test]
         fn never_more_than_allowed(
             per_second in 1..=10_000_000_000_000_u64, burst_us in 0..=1_000_000_u32, bits: bool,
-            looks in prop::collection::vec((0..2_000_000_u64, 1..2000_usize), 1..200),
+            polls in prop::collection::vec((0..2_000_000_u64, 1..2000_usize), 1..200),
         ) {
             let unit = if bits { RateUnit::Bits } else { RateUnit::Packets };
             let mut pacer = pacer(unit, per_second, burst_us);
             let start = 1_000_000_000_u64;
             let mut now = start;
             let (mut units, mut largest) = (0_u128, 0_u128);
-            for (step, bytes) in looks {
+            for (step, bytes) in polls {
                 now += step;
                 let cost = if bits { bytes as u128 * 8 } else { 1 };
                 for _ in 0..50 {

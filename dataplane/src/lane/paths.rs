@@ -1,7 +1,7 @@
-//! Applications that wait for a path to come or go.
+//! Applications that wait for a path to appear or disappear.
 //!
-//! Each counts as a verb under way of its session, so there is room for its completion. They wait in a table of fixed size that one
-//! session cannot fill.
+//! Each watch counts as a verb in flight of its session, so its completion has reserved space. The
+//! watches are in a table of fixed size that one session cannot fill.
 
 use covalent_protocol::{
     Refusal,
@@ -24,21 +24,21 @@ struct Watcher {
     user_data: u64,
     /// The node.
     guid: u64,
-    /// What the application knows: the node is reached.
+    /// The state that the application knows: whether the node is reachable.
     known_up: bool,
 }
 
-/// Those who wait, on one lane. Allocates in [`Watchers::new`] only.
+/// The watches of one lane. Allocates in [`Watchers::new`] only.
 #[derive(Debug)]
 pub struct Watchers(Vec<Watcher>);
 
 impl Watchers {
-    /// Nobody waits.
+    /// Creates an empty table.
     pub fn new() -> Self {
         Self(Vec::with_capacity(WATCHES_MAX))
     }
 
-    /// Takes one more; `false` if there is no room for it.
+    /// Adds a watch; `false` if the table or the session's quota is full.
     fn insert(&mut self, watcher: Watcher) -> bool {
         let of_session = self
             .0
@@ -58,7 +58,7 @@ impl Watchers {
         Some(self.0.swap_remove(at))
     }
 
-    /// Forgets those of the session in slot `session` and returns how many there were.
+    /// Removes the watches of the session in slot `session` and returns their number.
     pub fn remove_session(&mut self, session: usize) -> usize {
         let before = self.0.len();
         self.0.retain(|watcher| watcher.session != session);
@@ -67,7 +67,8 @@ impl Watchers {
 }
 
 impl Lane {
-    /// Takes a watch: tells at once what its application does not know, else when it changes.
+    /// Accepts a watch. Completes it at once if the application's state is outdated, else at the
+    /// next change.
     pub(super) fn watch(&mut self, session: usize, watch: &Watch) {
         let guid = match watch.target {
             0 => self.settings.address.bits(),
@@ -103,15 +104,15 @@ impl Lane {
 }
 
 impl Core {
-    /// Tells everybody who waits for it that a node is reached now, or lost.
-    pub(super) fn tell_watchers(&mut self, guid: u64, up: bool) {
+    /// Completes all watches for a node that has become reachable or unreachable.
+    pub(super) fn complete_watches(&mut self, guid: u64, up: bool) {
         while let Some(watcher) = self.watchers.take(guid, up) {
             if let Some(session) = self.sessions.get_mut(watcher.session) {
                 session.outstanding -= 1;
             }
             self.completed += 1;
             let outcome = CompletionOutcome::Path { up };
-            self.tell(watcher.session, watcher.user_data, guid, outcome);
+            self.report(watcher.session, watcher.user_data, guid, outcome);
         }
     }
 }
@@ -130,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn one_session_leaves_room_for_others_and_all_have_a_bound() {
+    fn watches_are_bounded_per_session_and_in_total() {
         let mut watchers = Watchers::new();
         for session in 0..WATCHES_MAX / WATCHES_PER_SESSION {
             for _ in 0..WATCHES_PER_SESSION {
@@ -145,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn those_are_told_who_know_something_else_of_that_node() {
+    fn watchers_are_completed_if_they_know_another_state() {
         let mut watchers = Watchers::new();
         for watcher in [
             watcher(1, 7, true),

@@ -1,39 +1,42 @@
 //! Verbs of local applications that wait for another node.
 //!
-//! A node that does not answer must not keep the others' verbs out. So the room is shared by dynamic thresholds (Choudhury and Hahne): a
-//! node may have as many verbs under way as are still free. One that is cut off holds half of the room at most, two hold a third each,
-//! and what is left serves the nodes that answer.
+//! A node that does not answer must not block the verbs to other nodes. Therefore the table is
+//! shared by dynamic thresholds (Choudhury and Hahne): a node may have as many verbs in flight as
+//! entries are free. One unreachable node holds at most half of the table, two hold a third each.
+//! The rest serves the nodes that answer.
 //!
-//! Those who ask for an exchange by its name wait in a table of the protocol's, which has less room: a quarter. It is shared by users in the same way, for
-//! the name of an exchange that does not end costs whoever asks for it nothing.
+//! Queries about an exchange by its name wait in a table of the protocol, which is smaller: a
+//! quarter. Users share it in the same way, because a query about an exchange that does not end
+//! costs the user nothing.
 
-/// A verb under way.
+/// A verb in flight.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Pending {
     /// Slot of the session on this lane.
     pub session: usize,
     /// The application's own name for the verb.
     pub user_data: u64,
-    /// The node that was asked.
+    /// The node that executes it.
     pub peer: u64,
-    /// The application was told that the outcome is in doubt.
+    /// The application was notified that the outcome is in doubt.
     pub doubted: bool,
-    /// The user who asks for an exchange by its name; `None` for a verb.
-    pub asker: Option<u32>,
+    /// The user that queries an exchange by its name; `None` for a verb.
+    pub requester: Option<u32>,
 }
 
-/// The verbs under way on one lane, by token. Allocates in [`PendingTable::new`] only.
+/// The verbs in flight on one lane, by token. Allocates in [`PendingTable::new`] only.
 ///
-/// A token is an index with the index's generation above it, so a token that has ended never names a later verb.
+/// A token is an index with the index's generation above it, so an old token never names a later
+/// verb.
 #[derive(Debug)]
 pub struct PendingTable {
     entries: Vec<Entry>,
     free: Vec<u32>,
     /// The nodes that verbs wait for. A lane has few peers, so they are searched.
     peers: Vec<PeerShare>,
-    /// Askers that there is room for still.
-    askers_free: usize,
-    /// The users who ask, and how often: never zero times.
+    /// Queries that still fit.
+    queries_free: usize,
+    /// The users with queries, and their number: never zero.
     users: Vec<(u32, usize)>,
 }
 
@@ -51,8 +54,9 @@ struct Entry {
 }
 
 impl PendingTable {
-    /// Room for `entries` verbs, at most 2^32, of which `askers` ask for an exchange by its name.
-    pub fn new(entries: usize, askers: usize) -> Self {
+    /// Creates a table for `entries` verbs, at most 2^32, of which `requesters` may be queries
+    /// about an exchange by its name.
+    pub fn new(entries: usize, requesters: usize) -> Self {
         let count = u32::try_from(entries).unwrap_or(u32::MAX);
         Self {
             entries: vec![
@@ -64,20 +68,20 @@ impl PendingTable {
             ],
             free: (0..count).rev().collect(),
             peers: Vec::with_capacity(count as usize),
-            askers_free: askers,
-            users: Vec::with_capacity(askers),
+            queries_free: requesters,
+            users: Vec::with_capacity(requesters),
         }
     }
 
-    /// Notes `pending` and gives its token; `None` if there is no room for another verb to its peer, or for another
-    /// question of its user.
+    /// Adds `pending` and returns its token; `None` if the quota for verbs to its peer, or for
+    /// queries of its user, is used up.
     pub fn insert(&mut self, pending: Pending) -> Option<u64> {
         let share = self
             .peers
             .iter()
             .position(|share| share.peer == pending.peer);
         let verbs = share.map_or(0, |share| self.peers[share].verbs);
-        if verbs >= self.free.len() || !self.may_ask(pending.asker) {
+        if verbs >= self.free.len() || !self.may_query(pending.requester) {
             return None;
         }
         let index = self.free.pop()?;
@@ -88,10 +92,10 @@ impl PendingTable {
                 verbs: 1,
             }),
         }
-        if let Some(uid) = pending.asker {
-            self.askers_free -= 1;
+        if let Some(uid) = pending.requester {
+            self.queries_free -= 1;
             match self.users.iter_mut().find(|(user, _)| *user == uid) {
-                Some((_, askers)) => *askers += 1,
+                Some((_, requesters)) => *requesters += 1,
                 None => self.users.push((uid, 1)),
             }
         }
@@ -100,7 +104,7 @@ impl PendingTable {
         Some(u64::from(entry.generation) << 32 | u64::from(index))
     }
 
-    /// The verb of `token`, if it is still under way.
+    /// Returns the verb of `token`, if it is still in flight.
     pub fn get_mut(&mut self, token: u64) -> Option<&mut Pending> {
         let entry = self.entries.get_mut(token as u32 as usize)?;
         if u64::from(entry.generation) == token >> 32 {
@@ -119,18 +123,18 @@ impl PendingTable {
         entry.generation = entry.generation.wrapping_add(1);
         self.free.push(index);
         self.shrink_share(pending.peer);
-        if let Some(uid) = pending.asker {
-            self.askers_free += 1;
+        if let Some(uid) = pending.requester {
+            self.queries_free += 1;
             self.shrink_user(uid);
         }
         Some(pending)
     }
 
-    /// Whether a user may ask once more: as often as there is room left.
-    fn may_ask(&self, asker: Option<u32>) -> bool {
-        let Some(uid) = asker else { return true };
-        let askers = self.users.iter().find(|(user, _)| *user == uid);
-        askers.map_or(0, |(_, askers)| *askers) < self.askers_free
+    /// Whether a user may add a query: as many as are still free.
+    fn may_query(&self, requester: Option<u32>) -> bool {
+        let Some(uid) = requester else { return true };
+        let requesters = self.users.iter().find(|(user, _)| *user == uid);
+        requesters.map_or(0, |(_, requesters)| *requesters) < self.queries_free
     }
 
     fn shrink_user(&mut self, uid: u32) {
@@ -187,38 +191,38 @@ mod tests {
             user_data,
             peer,
             doubted: false,
-            asker: None,
+            requester: None,
         }
     }
 
-    fn question(uid: u32, session: usize) -> Pending {
+    fn query(uid: u32, session: usize) -> Pending {
         Pending {
-            asker: Some(uid),
+            requester: Some(uid),
             ..verb(session, 0)
         }
     }
 
     #[test]
-    fn a_user_who_asks_all_the_time_leaves_room_for_the_others() {
+    fn a_user_with_many_queries_leaves_space_for_others() {
         let mut table = PendingTable::new(64, 12);
         // Over two sessions, which makes no difference.
         let first: Vec<u64> = (0..)
-            .map_while(|at| table.insert(question(1, at % 2)))
+            .map_while(|at| table.insert(query(1, at % 2)))
             .collect();
         assert_eq!(first.len(), 6);
-        let ask_all = |table: &mut PendingTable, uid| {
-            (0..).map_while(|_| table.insert(question(uid, 3))).count()
+        let insert_queries = |table: &mut PendingTable, uid| {
+            (0..).map_while(|_| table.insert(query(uid, 3))).count()
         };
-        assert_eq!(ask_all(&mut table, 2), 3);
-        assert_eq!(ask_all(&mut table, 3), 2);
-        assert_eq!(ask_all(&mut table, 1), 0);
-        // Verbs have room still, also of who asks no more.
+        assert_eq!(insert_queries(&mut table, 2), 3);
+        assert_eq!(insert_queries(&mut table, 3), 2);
+        assert_eq!(insert_queries(&mut table, 1), 0);
+        // Verbs still fit, also verbs of a user without further queries.
         table.insert(verb(0, 1)).unwrap();
-        // What one has back is there for all, whether it was answered or its session went.
+        // Freed entries are available to all, after an answer as after the end of a session.
         table.remove(first[0]).unwrap();
         assert_eq!(table.remove_session(0) + table.remove_session(1), 6);
-        assert_eq!(ask_all(&mut table, 2), 2);
-        assert_eq!(ask_all(&mut table, 1), 3);
+        assert_eq!(insert_queries(&mut table, 2), 2);
+        assert_eq!(insert_queries(&mut table, 1), 3);
     }
 
     #[test]
@@ -246,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn peers_that_do_not_answer_leave_room_for_those_that_do() {
+    fn silent_peers_leave_space_for_responsive_ones() {
         let mut table = PendingTable::new(12, 1);
         let take_all = |table: &mut PendingTable, peer| {
             let mut tokens = Vec::new();
@@ -258,14 +262,14 @@ mod tests {
         let first = take_all(&mut table, 1);
         assert_eq!(first.len(), 6);
         assert_eq!(take_all(&mut table, 2).len(), 3);
-        // Room that one gives back is there for all.
+        // Freed entries are available to all peers.
         for token in first {
             table.remove(token).unwrap();
         }
         assert_eq!(take_all(&mut table, 2).len(), 3);
         let third = take_all(&mut table, 3);
         assert_eq!(third.len(), 3);
-        // A peer that answers goes on for ever beside those that do not.
+        // A peer that answers continues forever beside those that do not.
         for token in third {
             table.remove(token).unwrap();
             table.insert(verb_to(3, 0, 0)).unwrap();

@@ -1,4 +1,5 @@
-//! The core of a lane. The system may take it away, with the control group that the daemon is in, and give it back.
+//! The core of a lane. The system may withdraw it, through the daemon's control group, and return
+//! it.
 
 use nix::{
     sched::{CpuSet, sched_getaffinity, sched_setaffinity},
@@ -19,7 +20,7 @@ pub(super) struct Pinning {
 }
 
 impl Pinning {
-    /// A lane that is to run on the core `wanted`, or wherever the system likes.
+    /// Creates the state of a lane that is to run on the core `wanted`, or on any core.
     pub(super) const fn new(lane: u32, wanted: Option<u32>) -> Self {
         Self {
             lane,
@@ -35,7 +36,7 @@ impl Pinning {
         self.pin();
     }
 
-    /// Pins the thread to another core, or lets it use all that it might at first.
+    /// Pins the thread to another core, or restores its initial affinity.
     pub(super) fn want(&mut self, wanted: Option<u32>) {
         if self.wanted != wanted {
             self.wanted = wanted;
@@ -49,7 +50,7 @@ impl Pinning {
     }
 
     /// Looks whether the thread still has its core, and tries to have it back if not.
-    pub(super) fn look(&mut self) {
+    pub(super) fn recheck(&mut self) {
         let Some(core) = self.wanted else {
             return;
         };
@@ -62,7 +63,8 @@ impl Pinning {
             (true, false) => tracing::warn!(
                 lane = self.lane,
                 core,
-                "the system took the lane's core away, and it floats; let the control group of covalentd have the core (`cpuset.cpus`), or configure another one"
+                "the system took the lane's core away, and the lane floats; add the core to the \
+                 control group of covalentd (`cpuset.cpus`), or configure another one"
             ),
             (false, true) => {
                 tracing::info!(lane = self.lane, core, "the lane is on its core again")
@@ -123,14 +125,14 @@ mod tests {
             assert_eq!(pinning.core(), Some(core));
             // As the kernel does when the core leaves the control group.
             sched_setaffinity(THIS, &all).unwrap();
-            pinning.look();
+            pinning.recheck();
             assert_eq!(pinning.core(), Some(core));
             assert!(is_alone_on(core), "it was free to take it back");
             pinning.want(None);
             assert_eq!(pinning.core(), None);
             assert_eq!(sched_getaffinity(THIS).unwrap(), all);
             pinning.want(Some(CpuSet::count() as u32 - 1));
-            pinning.look();
+            pinning.recheck();
             assert_eq!(pinning.core(), None, "there is no such core");
         })
         .join()

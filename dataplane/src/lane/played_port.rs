@@ -1,4 +1,5 @@
-//! The port of a lane that a test drives by hand: what matters to the test is played, the rest is quiet and sound.
+//! A test port that a test drives by hand: the test implements the relevant part, and the rest is
+//! idle and error-free.
 
 use std::os::fd::RawFd;
 
@@ -8,19 +9,19 @@ use covalent_protocol::agreement::Held;
 
 use crate::port::{Port, PortCounters, PortError, PortInfo, SteerChange, Tally, TxRefusal};
 
-/// What a lane of a test holds at first.
+/// The initial configuration of a test lane.
 pub(super) const HELD: Held = Held {
     incarnation: 1,
     epoch: 0,
     digest: 1,
 };
 
-/// What a test plays of its port.
+/// The part of a port that a test implements.
 pub(super) trait Part: Send {
     /// Counters of dropped frames, by name.
     const DROPS: &'static [(&'static str, u64)] = &[];
 
-    /// [`Port::rx_burst`]; says how many frames of 64 bytes it let `visit` see.
+    /// [`Port::rx_burst`]; returns how many frames of 64 bytes it passed to `visit`.
     fn burst(
         &mut self,
         info: &PortInfo,

@@ -1,4 +1,4 @@
-//! What the configuration says about frames, before and beside what applications bind.
+//! The configured rules for frames, before and in addition to the bindings of applications.
 
 use std::collections::HashMap;
 
@@ -11,14 +11,15 @@ use covalent_api::{
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Policy {
     rules: HashMap<Match, Action>,
-    /// Its rules in some order, for who puts them in force one by one.
+    /// Its rules in a fixed order, to install them one by one.
     listed: Vec<Match>,
-    /// What happens to frames that no rule and no pipe wants.
+    /// The action for frames without a rule and without a pipe.
     pub miss: Action,
 }
 
 impl Policy {
-    /// What `config` says. The check of a configuration refuses two rules for one match.
+    /// Returns the policy in `config`. The check of a configuration refuses two rules for one
+    /// match.
     #[must_use]
     pub fn new(config: &Config) -> Self {
         let rules = config.steer.iter();
@@ -31,13 +32,13 @@ impl Policy {
         }
     }
 
-    /// What is done with frames of this match; `None`: no rule is about just that.
+    /// Returns the action for exactly this match; `None` if no rule has it.
     #[must_use]
     pub fn action(&self, matches: &Match) -> Option<Action> {
         self.rules.get(matches).copied()
     }
 
-    /// The rule in a place of some order that stays; `None` behind the last.
+    /// Returns the rule at index `at` of an arbitrary but fixed order; `None` after the last one.
     #[must_use]
     pub fn rule(&self, at: usize) -> Option<(&Match, Action)> {
         let matches = self.listed.get(at)?;
@@ -51,8 +52,9 @@ impl Policy {
             .map(|(matches, &action)| (matches, action))
     }
 
-    /// Each match about which `wanted` says something else. Those that lose their rule come first, so that a table of the kernel below that is full has
-    /// room for the others. [`Match::Any`] without a rule stands for what happens to misses.
+    /// Returns each match whose action differs in `wanted`. Matches that lose their rule come
+    /// first, so that a full table of the kernel has space for the others. [`Match::Any`] without a
+    /// rule stands for the action on misses.
     #[must_use]
     pub fn differing(&self, wanted: &Self) -> Vec<Match> {
         let lost = self.rules.keys().filter(|&of| wanted.action(of).is_none());
@@ -85,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn what_goes_comes_first_and_what_stays_does_not_count() {
+    fn removed_rules_come_first_and_unchanged_ones_do_not_count() {
         let [one, two, three] =
             [0x2001, 0x2002, 0x2003].map(|ethertype| Match::EtherType { ethertype });
         let now = policy(&format!("{}{}", rule(0x2001, "drop"), rule(0x2002, "drop")));
@@ -102,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn what_happens_to_misses_is_told_by_any() {
+    fn the_any_rule_sets_the_action_on_a_miss() {
         let wanted = policy("[dataplane]\nmiss = \"drop\"\n");
         assert_eq!(policy("").differing(&wanted), [Match::Any]);
         let any = "[[steer]]\nmatch = \"any\"\naction = \"drop\"\n";

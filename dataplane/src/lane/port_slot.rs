@@ -9,14 +9,14 @@ use crate::{
     port::{Port, PortCounters, PortError, SteerChange, TxRefusal, absent::AbsentPort},
 };
 
-/// Places that data leaves free in the transmit ring of a port with a link that has no ring of its own for that, so that link records are never
-/// behind a full ring.
+/// Entries that data leaves free in the transmit ring of a port whose link has no ring of its own.
+/// So link records never wait behind a full ring.
 pub const LINK_RESERVE_FRAMES: usize = 8;
 
 /// [`covalent_api::status::PortMode::xdp`] of a port without an XDP program.
 const NO_PROGRAM: &str = "none";
 
-/// A port with what its lane keeps beside it.
+/// A port with its state on the lane.
 pub struct PortSlot {
     /// Index among all ports of the node.
     pub index: u16,
@@ -24,23 +24,24 @@ pub struct PortSlot {
     pub port: Box<dyn Port>,
     /// Whether it runs the link protocol.
     pub link: bool,
-    /// Whether it is configured: one that is not keeps its place, with what is bound there, for when it returns.
+    /// Whether it is configured. A port that is not keeps its slot and its bindings for its return.
     pub is_configured: bool,
     /// Whether it is an end of a cable between two lanes.
     pub joins_lanes: bool,
     /// Which frames belong to which pipe.
     pub flow: Bindings,
-    /// The carrier as last told to the link.
+    /// The carrier as last reported to the link.
     pub carrier: bool,
-    /// What the ports counted that stood here before.
+    /// Counters of earlier ports in this slot.
     before: PortCounters,
-    /// A port whose device is gone and that only this lane may close, with its last port.
+    /// A port whose device is gone, and which only this lane may close, with its last port.
     kept: Option<Box<dyn Port>>,
-    /// The last doorbell failed; told to the link once per failure.
+    /// The last doorbell failed. The link gets one report per failure.
     pub transmit_failed: bool,
     /// Frames were put in since the last doorbell.
     pub unflushed: bool,
-    /// Frames dropped because their pipe was full. The pipe counts them too, but a pipe goes with its application.
+    /// Frames dropped because their pipe was full. The pipe counts them too, but it ends with its
+    /// application.
     pub pipe_full: u64,
     /// Frames of applications that were not sent because they bear the EtherType of links.
     pub link_type: u64,
@@ -48,17 +49,20 @@ pub struct PortSlot {
     pub refused: Refused,
     /// Where a frame is copied to be looked at or stamped: as long as the longest frame.
     scratch: Box<[u8]>,
-    /// Frames that the ports here lost before anybody could know whose they were, as they counted them last.
+    /// Frames that the ports in this slot lost before their destination was known, as of the last
+    /// count.
     pub lost: u64,
     /// Frames dropped because no pipe is bound to them.
     pub no_pipe: u64,
-    /// Frames dropped because a configured rule leaves them to a kernel that this port does not have.
+    /// Frames dropped because a configured rule leaves them to a kernel that this port does not
+    /// have.
     pub steered_to_kernel: u64,
-    /// Frames that the lane dropped because a configured rule or the action on a miss says so.
+    /// Frames that the lane dropped because of a configured rule or the action on misses.
     pub steered_to_drop: u64,
-    /// Whether a frame that comes up here and that nobody wants is one to drop, and not one that a rule brought here.
+    /// Whether a frame without an owner counts as a configured drop. If not, a rule for the
+    /// dataplane brought it here.
     pub drops_misses: bool,
-    /// Who captures what passes here.
+    /// The capture of this port's frames, if there is one.
     pub tap: Option<Box<Tap>>,
     /// How long words of its link and their reflections took.
     pub round_trips: LinkRoundTrips,
@@ -84,7 +88,7 @@ impl PortSlot {
         Ok(Self::with(index, port, link, flow, policy))
     }
 
-    /// `port`, which was told the configured rules and what is bound in `flow`.
+    /// Wraps `port`, which already has the configured rules and the bindings in `flow`.
     pub fn with(
         index: u16,
         port: Box<dyn Port>,
@@ -100,7 +104,7 @@ impl PortSlot {
             is_configured: true,
             joins_lanes: false,
             flow,
-            // Down until the first look, so that a carrier that is there is told like one that comes.
+            // Down until the first check, so that an existing carrier is reported like a new one.
             carrier: false,
             before: PortCounters::default(),
             kept: None,
@@ -122,15 +126,19 @@ impl PortSlot {
         slot
     }
 
-    /// What happens here to frames that nobody wants, from now on.
+    /// Sets the action for frames without an owner.
     pub fn take_over_misses(&mut self, miss: Action) {
-        // Where there is a program below it has dropped the misses: what comes up matched a rule for the dataplane.
+        // An XDP program has already dropped the misses: frames that arrive here matched a rule for
+        // the dataplane.
         self.drops_misses = miss == Action::Drop && self.port.info().mode.xdp == NO_PROGRAM;
     }
 
-    /// Sends an application's frame; one that its peer would take for this node's own word is dropped and counted. `ethertype`: that of
-    /// link frames, refused behind VLAN tags too, for a receiver's hardware may take those off. `stamp_at`: where the time is written; one that is too
-    /// short for it counts as `unstamped`.
+    /// Sends an application's frame. Drops and counts a frame that the peer would take for a link
+    /// frame of this node.
+    ///
+    /// `ethertype`: the EtherType of link frames, also refused behind VLAN tags, because a
+    /// receiver's hardware may strip these. `stamp_at`: the offset of the timestamp. A frame that
+    /// is too short for it counts as `unstamped`.
     ///
     /// # Errors
     /// As [`Port::tx`].
@@ -142,11 +150,11 @@ impl PortSlot {
         unstamped: &mut u64,
     ) -> Result<(), TxRefusal> {
         if !self.link && stamp_at.is_none() && self.tap.is_none() {
-            // Every frame is allowed, none is changed, and no tap wants a copy.
+            // Every frame is allowed, none is changed, and no tap needs a copy.
             return self.port.tx_shared(frame);
         }
         let Some(copy) = self.scratch.get_mut(..frame.len()) else {
-            // Too long for the port, which says so.
+            // Too long for the port, which returns the error.
             return self.port.tx_shared(frame);
         };
         // The lane judges, the tap keeps and the port sends the same copy: the application may
@@ -170,9 +178,9 @@ impl PortSlot {
         transmit(&mut *self.port, &mut self.tap, frame, is_link)
     }
 
-    /// Puts a pulled cable in the place of the port, whose device has gone, and returns the port if it is to be closed elsewhere. Bindings and counts
-    /// stay: only the device is another one.
-    pub fn vacate(&mut self, error: &PortError) -> Option<Box<dyn Port>> {
+    /// Replaces the port, whose device is gone, by a placeholder port. Returns the port if another
+    /// thread is to close it. Bindings and counters stay: only the device changes.
+    pub fn detach_device(&mut self, error: &PortError) -> Option<Box<dyn Port>> {
         let absent = AbsentPort::after(self.port.info().clone(), error);
         let port = self.exchange(Box::new(absent));
         if port.may_close_elsewhere() {
@@ -182,14 +190,15 @@ impl PortSlot {
         None
     }
 
-    /// Takes the port out, for this reason, and leaves a pulled cable in its place. The next look at the carrier tells the link.
+    /// Detaches the port for this reason and leaves a placeholder port in its slot. The next check
+    /// of the carrier reports it to the link.
     pub fn take_out(&mut self, reason: &str) -> Box<dyn Port> {
         let absent = AbsentPort::in_place_of(self.port.info().clone(), reason);
         self.exchange(Box::new(absent))
     }
 
-    /// Puts another port in the place of the one that stands there, which is returned. Bindings and counts stay. Who does it has said before that there
-    /// is no carrier.
+    /// Replaces the port in this slot and returns the old one. Bindings and counters stay. The
+    /// caller has reported the loss of carrier before, unless the new port has no carrier.
     pub fn exchange(&mut self, port: Box<dyn Port>) -> Box<dyn Port> {
         let frame_bytes_max = port.info().frame_bytes_max as usize;
         if frame_bytes_max > self.scratch.len() {
@@ -202,12 +211,13 @@ impl PortSlot {
         port
     }
 
-    /// Everything that was counted here since the daemon's start, whatever ports stood here. As [`Port::counters`] not for the packet path.
+    /// Returns all counters of this slot since the daemon's start, across replaced ports. Not for
+    /// the packet path, as [`Port::counters`].
     pub fn counters(&self) -> PortCounters {
         self.with_before(self.port.counters())
     }
 
-    /// The same, remembering what was lost, so that it can be told of each pipe.
+    /// Returns the same, and stores the lost frames for the report to each pipe.
     pub fn count(&mut self) -> PortCounters {
         let counters = self.counters();
         self.lost = counters.lost_on_arrival();
@@ -245,10 +255,10 @@ impl PortSlot {
         space.unwrap_or_else(|| self.port.tx_space()) > 0
     }
 
-    /// Binds `matches` to a pipe, in the kernel below too if nobody has it yet.
+    /// Binds `matches` to a pipe, also in the kernel if the match was free.
     ///
     /// # Errors
-    /// Why nothing was changed.
+    /// The reason why nothing changed.
     pub fn bind(
         &mut self,
         matches: &Match,
@@ -265,18 +275,21 @@ impl PortSlot {
         Ok(())
     }
 
-    /// Takes a binding back. If nobody has the match now, a configured rule for it comes into force again in the kernel below.
+    /// Removes a binding. If the match is free now, a configured rule for it takes effect again in
+    /// the kernel.
     pub fn unbind(&mut self, matches: &Match, pipe: usize, policy: &Policy) {
         if self.flow.unbind(matches, pipe) {
-            // Taking a rule out fails only when the kernel's table is beyond use; its frames then come up and are counted.
+            // Removing a rule fails only if the kernel's table is unusable. Its frames then arrive
+            // here and are counted.
             let _ = self.reconcile(matches, policy);
         }
     }
 
-    /// Brings one match to what `policy` says of it, above and in the kernel below, whatever it was. A pipe that has it keeps it.
+    /// Applies `policy` to one match, in the lane and in the kernel, whatever the previous state. A
+    /// pipe that holds the match keeps it.
     ///
     /// # Errors
-    /// The kernel below refused; nothing has changed.
+    /// The kernel refused; nothing has changed.
     pub fn reconcile(&mut self, matches: &Match, policy: &Policy) -> Result<(), PortError> {
         if self.flow.pipe_with(matches).is_some() {
             return Ok(());
@@ -292,7 +305,7 @@ impl PortSlot {
     }
 }
 
-/// Sends a frame, and tells who captures.
+/// Sends a frame, and passes a copy to the tap.
 fn transmit(
     port: &mut dyn Port,
     tap: &mut Option<Box<Tap>>,
@@ -301,7 +314,7 @@ fn transmit(
 ) -> Result<(), TxRefusal> {
     port.tx(frame)?;
     if let Some(tap) = tap {
-        tap.note(frame, is_link, true);
+        tap.capture(frame, is_link, true);
     }
     Ok(())
 }
@@ -309,7 +322,7 @@ fn transmit(
 /// Why a binding was refused.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum BindRefusal {
-    /// Somebody has the match.
+    /// The match has another holder.
     Claim(ClaimRefusal),
     /// The kernel below refused.
     Port(String),
@@ -346,7 +359,7 @@ mod tests {
     /// How long the writer and the lane may take until each frame was seen both ways.
     const PATIENCE: Duration = Duration::from_secs(60);
 
-    /// Keeps the EtherTypes of what was sent.
+    /// Records the EtherTypes of sent frames.
     struct Keeps(Arc<Mutex<Vec<u16>>>);
 
     impl Part for Keeps {
@@ -372,8 +385,7 @@ mod tests {
         frame.repeat(CAPACITY_BYTES as usize / FRAME_BYTES)
     }
 
-    /// Overwrites all frames of the ring, with the one EtherType and the other in turn, until it is
-    /// told to stop.
+    /// Overwrites all frames of the ring with each EtherType in turn, until `stop` is set.
     fn race(ring: &OwnedFd, stop: &AtomicBool) {
         let images = [LINK_TYPE, OTHER_TYPE].map(image);
         while !stop.load(Ordering::Relaxed) {
@@ -384,7 +396,7 @@ mod tests {
     }
 
     #[test]
-    fn a_frame_that_its_application_changes_meanwhile_is_sent_as_it_was_judged() {
+    fn a_frame_changed_by_its_application_is_sent_as_it_was_checked() {
         let memory = PipeMemory::create(&PipeSpec {
             direction: Direction::Tx,
             capacity_bytes: CAPACITY_BYTES,
@@ -426,11 +438,11 @@ mod tests {
             stop.store(true, Ordering::Relaxed);
         });
         let kept = kept.lock().unwrap();
-        assert!(slot.link_type > 0, "the writer never came in between");
+        assert!(slot.link_type > 0, "the writer never interleaved");
         assert!(kept.contains(&OTHER_TYPE));
         assert!(
             !kept.contains(&LINK_TYPE),
-            "of {} frames that were sent {} had been judged to be others",
+            "of {} sent frames, {} had been classified as others",
             kept.len(),
             kept.iter().filter(|&&found| found == LINK_TYPE).count()
         );

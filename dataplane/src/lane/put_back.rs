@@ -1,4 +1,5 @@
-//! Ports that were given back for a configuration that was refused come back as they were, each told the rules in force, some in each round.
+//! Returns ports that were detached for a refused configuration. The lane installs the rules in
+//! force on each port again, a bounded part per round.
 
 use super::{
     Lane,
@@ -8,16 +9,16 @@ use super::{
 };
 use crate::port::{Port, absent::AbsentPort};
 
-/// Steps of one round: a rule told to one port.
+/// Steps of one round: a rule installed on one port.
 const STEPS_PER_ROUND: usize = 64;
 
-/// Under way on a lane.
+/// The return of ports in progress on a lane.
 #[derive(Debug)]
 pub(super) struct Returning {
     ticket: u64,
-    /// Those that are still to be told something, the next one last.
+    /// Ports without all of their rules. The last one is next.
     waiting: Vec<Fill>,
-    /// What stood in their places, and what nobody can use.
+    /// Replaced ports, and ports that cannot be used any more.
     left: Vec<(u16, Box<dyn Port>)>,
 }
 
@@ -35,7 +36,7 @@ impl Lane {
                 went: Err(LaneObjection {
                     matches: None,
                     port: None,
-                    reason: "no port was given back for this".to_owned(),
+                    reason: "no port was returned for this".to_owned(),
                 }),
                 ports: numbered.collect(),
             })));
@@ -52,7 +53,7 @@ impl Lane {
         None
     }
 
-    /// Does this round's part of what is under way. Returns whether something was.
+    /// Does this round's part of the work in progress. Returns whether there was any.
     pub(super) fn go_on_putting_back(&mut self) -> bool {
         let Some(mut returning) = self.returning.take() else {
             return false;
@@ -86,7 +87,8 @@ impl Lane {
         true
     }
 
-    /// A port that took its rules before takes them no more: a pulled cable stays in its place.
+    /// A port that accepted its rules before now refuses them: a placeholder port stays in its
+    /// slot.
     fn give_up(&mut self, fill: Fill, reason: String) -> (u16, Box<dyn Port>) {
         let (number, port) = fill.into_port();
         if let Some(slot) = self.ports.iter_mut().find(|slot| slot.index == number) {

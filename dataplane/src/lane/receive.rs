@@ -4,7 +4,7 @@ use super::{Lane, core::Core};
 use crate::{flow::Target, port::PortError};
 
 impl Lane {
-    /// Takes one burst from each port. Returns how many frames came.
+    /// Takes one burst from each port. Returns the number of frames.
     pub(super) fn receive(&mut self) -> usize {
         let mut received = 0;
         for at in 0..self.ports.len() {
@@ -46,7 +46,7 @@ impl Lane {
         let result = match &mut slot.tap {
             None => slot.port.rx_burst(settings.burst, &mut take),
             Some(tap) => slot.port.rx_burst(settings.burst, &mut |frame| {
-                tap.note(frame, is_link_frame(frame, link_type), false);
+                tap.capture(frame, is_link_frame(frame, link_type), false);
                 take(frame);
             }),
         };
@@ -60,12 +60,12 @@ impl Lane {
         }
         match result {
             Ok(received) => {
-                if received > 0 && slot.round_trips.is_under_way() {
-                    slot.round_trips.heard(node.asking_ball(index));
+                if received > 0 && slot.round_trips.is_in_flight() {
+                    slot.round_trips.on_received(node.pending_ping(index));
                 }
                 received
             }
-            // The carrier says the same, and is what the link is told.
+            // The carrier shows the same, and the link gets its state from there.
             Err(PortError::LinkDown { .. }) => 0,
             Err(error) => {
                 self.lose_port(at, &error);
@@ -74,7 +74,7 @@ impl Lane {
         }
     }
 
-    /// Compares each port's carrier with what its link was told.
+    /// Compares each port's carrier with the last report to its link.
     pub(super) fn watch_carriers(&mut self) {
         let Self {
             ports, node, core, ..

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, fmt};
 
-use covalent_api::refusal::LinkRefusal as Told;
+use covalent_api::refusal::LinkRefusal as ReportedRefusal;
 use covalent_protocol::{LinkRefusal, wire::VERSION};
 
 /// A port of this node by its number, with the names of those that there are.
@@ -17,11 +17,12 @@ impl fmt::Display for Port<'_> {
     }
 }
 
-/// What is wrong with the cable of the port of this number, with the `names` of all by their numbers, and what to do.
-pub fn tell(why: LinkRefusal, port: u16, names: &BTreeMap<u16, String>) -> Told {
+/// Describes the cable problem of the port with number `port`, and the remedy. `names` maps port
+/// numbers to names.
+pub fn report(why: LinkRefusal, port: u16, names: &BTreeMap<u16, String>) -> ReportedRefusal {
     let (reason, cure) = match why {
         LinkRefusal::OwnPort(other) if other == port => (
-            "this port hears itself: its cable leads back to it".to_owned(),
+            "this port receives its own frames: its cable leads back to it".to_owned(),
             "cable it to another node",
         ),
         LinkRefusal::OwnPort(other) => (
@@ -33,40 +34,48 @@ pub fn tell(why: LinkRefusal, port: u16, names: &BTreeMap<u16, String>) -> Told 
             "move one end to another node",
         ),
         LinkRefusal::OwnGuid => (
-            "the node at the other end says this node's GUID".to_owned(),
-            "one machine's `node.state_dir` was copied from the other's: on one of them end the daemon, remove the file `guid` in that \
-             directory, and start it again: it draws another",
+            "the node at the other end has this node's GUID".to_owned(),
+            "one machine's `node.state_dir` was copied from the other's: on one of them stop the \
+             daemon, remove the file `guid` in that directory, and start it again: it generates \
+             another",
         ),
         LinkRefusal::TwinGuid(guid) => (
             format!(
-                "two nodes say the GUID {guid:016x}: the one here, and one that another link leads to, which looked like a restart of it"
+                "two nodes have the GUID {guid:016x}: the one here, and one on another link, which \
+                 looked like a restart of the first"
             ),
-            "one machine's `node.state_dir` was copied from the other's: on one of them end the daemon, remove the file `guid` in that \
-             directory, and start it again: it draws another",
+            "one machine's `node.state_dir` was copied from the other's: on one of them stop the \
+             daemon, remove the file `guid` in that directory, and start it again: it generates \
+             another",
         ),
         LinkRefusal::Version(version) => (
             format!(
-                "the neighbour speaks version {version} of the link protocol, this node version {VERSION}"
+                "the neighbor speaks version {version} of the link protocol, this node version \
+                 {VERSION}"
             ),
             "upgrade the node that speaks the lower version and restart its covalentd",
         ),
         LinkRefusal::Crossed(guid) => (
             format!(
-                "node {guid:016x} is heard here, and hears another node: the two halves of this cable lead to different ports"
+                "this port receives node {guid:016x}, which receives another node: the two halves \
+                 of this cable lead to different ports"
             ),
-            "lead both fibres of a port to one port",
+            "connect both fibers of a port to one port",
         ),
         LinkRefusal::Shared => (
-            "more than one port is heard on this cable: it leads into a switch or a hub".to_owned(),
-            "cable the port straight to one port of a neighbour, or give it `link = false`",
+            "frames of more than one port arrive on this cable: it leads into a switch or a \
+             hub"
+            .to_owned(),
+            "cable the port straight to one port of a neighbor, or give it `link = false`",
         ),
         LinkRefusal::NoRoom => (
-            "there is no room for another neighbour: each one that this node met is cabled, or has verbs that wait for its return"
+            "there is no room for another neighbor: each known neighbor is cabled, or has verbs \
+             that wait for its return"
                 .to_owned(),
-            "plug one of those cables back, or end the applications whose verbs wait",
+            "reconnect one of those cables, or stop the applications whose verbs wait",
         ),
     };
-    Told {
+    ReportedRefusal {
         cause: why.as_str().to_owned(),
         reason,
         cure: cure.to_owned(),
@@ -79,11 +88,11 @@ mod tests {
 
     #[test]
     fn each_cause_has_its_name_its_ports_and_a_cure() {
-        assert_eq!(Told::CAUSES, LinkRefusal::NAMES);
+        assert_eq!(ReportedRefusal::CAUSES, LinkRefusal::NAMES);
         let names = (0..4).map(|port| (port, format!("p{port}"))).collect();
-        let told = |why| tell(why, 0, &names);
+        let refusal_of = |why| report(why, 0, &names);
         for (why, wanted) in [
-            (LinkRefusal::OwnPort(0), "itself"),
+            (LinkRefusal::OwnPort(0), "its own frames"),
             (LinkRefusal::OwnPort(3), "(`p0`, `p3`)"),
             (LinkRefusal::OwnPort(9), "(`p0`, number 9)"),
             (LinkRefusal::OwnGuid, "this node's GUID"),
@@ -93,10 +102,10 @@ mod tests {
             (LinkRefusal::Shared, "switch"),
             (LinkRefusal::NoRoom, "no room"),
         ] {
-            let refusal = told(why);
+            let refusal = refusal_of(why);
             assert!(refusal.reason.contains(wanted), "{refusal:?}");
             assert!(!refusal.cure.is_empty());
-            assert!(Told::CAUSES.contains(&&refusal.cause[..]));
+            assert!(ReportedRefusal::CAUSES.contains(&&refusal.cause[..]));
         }
     }
 }

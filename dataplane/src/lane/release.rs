@@ -1,8 +1,9 @@
-//! Taking back what an application held, a bounded part in each round.
+//! Releases the resources of an application, a bounded part per round.
 //!
-//! A session may have thousands of bindings, and each is a system call in the kernel below each of its ports. So these commands take as
-//! many rounds as they need, while packets, links and other applications are served in each. No other command begins meanwhile: whoever
-//! asks later for the same frames or names finds them free.
+//! A session may have thousands of bindings, and the removal of each is a system call for each of
+//! its ports. So these commands take as many rounds as they need, and each round serves packets,
+//! links and other applications. No other command begins meanwhile: a later request for the same
+//! frames or names finds them free.
 
 use covalent_api::request::PipeKind;
 
@@ -11,10 +12,10 @@ use super::{
     command::{Answer, Released, Report},
 };
 
-/// Steps of one round: a binding taken back on one port, or a pipe let go.
+/// Steps of one round: a binding removed on one port, or a pipe released.
 const STEPS_PER_ROUND: usize = 64;
 
-/// A command under way that takes something back.
+/// A release command in progress.
 #[derive(Debug)]
 pub(super) struct Release {
     ticket: u64,
@@ -66,7 +67,7 @@ impl Lane {
         self.go_on_releasing();
     }
 
-    /// Does this round's part of the release under way. Returns whether there was one.
+    /// Does this round's part of the release in progress. Returns whether there was one.
     pub(super) fn go_on_releasing(&mut self) -> bool {
         let Some(mut release) = self.release.take() else {
             return false;
@@ -93,7 +94,8 @@ impl Lane {
         true
     }
 
-    /// Takes back the last binding of the pipe in `slot` and returns on how many ports: 0 if none is left.
+    /// Removes the last binding of the pipe in `slot` and returns on how many ports: 0 if none is
+    /// left.
     fn unbind_last(&mut self, slot: usize) -> usize {
         let Some(pipe) = self.core.pipes.get_mut(slot) else {
             return 0;
@@ -120,7 +122,7 @@ impl Lane {
         };
         self.core.touched.retain(|&touched| touched != slot);
         self.core.sources.retain(|&source| source != slot);
-        self.core.warm.remove(slot);
+        self.core.hot_set.remove(slot);
         self.core.end_pacing(slot, true);
         if matches!(pipe.kind, PipeKind::VerbSubmit | PipeKind::VerbComplete) {
             released.verbs += self.disown_verbs(pipe.session);
@@ -136,8 +138,9 @@ impl Lane {
         released.pipes.push(pipe.nic);
     }
 
-    /// Forgets who asked for the verbs under way of the session in slot `session`, and returns how many there were. The exchanges run to
-    /// their end; only nobody is told, in particular not who opens the next pipe for completions and numbers verbs anew.
+    /// Detaches the in-flight verbs from the session in slot `session`, and returns their number.
+    /// The exchanges complete, but no outcome is reported. So an application that opens the next
+    /// completion pipe and reuses verb numbers gets no old outcome.
     fn disown_verbs(&mut self, session: usize) -> u32 {
         let pending = &mut self.core.pending;
         self.node.cancel_interest(|token| {

@@ -1,7 +1,9 @@
-//! What one round may do for a command, whichever it is: changes of rules on ports, and bytes copied of what applications registered.
+//! Checks the work of one round for any command: changes of rules on ports, and bytes copied of
+//! registered memory.
 //!
-//! Each kind of command is given to a lane in its hardest form, beside what other commands left, and every round is measured until it is answered.
-//! A kind that is new has no limits in [`limits`], which does not compile then, and the test asks for each that has.
+//! The test gives each kind of command to a lane in its hardest form, beside the leftovers of other
+//! commands. It measures every round until the answer. A new kind needs limits in [`limits`], which
+//! does not compile without them. The test requires each kind with limits.
 #![allow(clippy::unwrap_used)]
 
 use std::{
@@ -28,7 +30,7 @@ use covalent_pipe::{
     region::RegionMemory,
     session::{NicSession, SessionMemory},
 };
-use covalent_protocol::agreement::Offer;
+use covalent_protocol::agreement::Proposal;
 use tempfile::TempDir;
 
 use super::{
@@ -94,7 +96,7 @@ const fn limits(command: &Command) -> Limits {
         | Command::SetCarrier { .. }
         | Command::LosePort { .. }
         | Command::Judge(_)
-        | Command::Vacate { .. }
+        | Command::DetachPorts { .. }
         | Command::Settle { .. }
         | Command::Snapshot
         | Command::SnapshotPipes { .. }
@@ -119,7 +121,7 @@ const fn limits(command: &Command) -> Limits {
 /// How many kinds [`limits`] knows.
 const KINDS: usize = 26;
 
-/// Counts what its port is told about rules.
+/// Counts the rule changes of its port.
 struct Counting(Arc<AtomicUsize>);
 
 impl Part for Counting {
@@ -138,7 +140,7 @@ impl Part for Counting {
     }
 }
 
-/// What a command came to.
+/// The result of a command.
 struct Outcome {
     result: Result<Answer, String>,
     rounds: usize,
@@ -203,8 +205,12 @@ impl Stage {
     /// Has the lane do it, and looks at each round.
     fn run(&mut self, command: Command) -> Outcome {
         let limits = limits(&command);
-        let told = format!("{command:?}");
-        let told = told.split(['(', ' ']).next().unwrap_or_default().to_owned();
+        let command_name = format!("{command:?}");
+        let command_name = command_name
+            .split(['(', ' '])
+            .next()
+            .unwrap_or_default()
+            .to_owned();
         self.met.push(discriminant(&command));
         assert!(self.orders.push(Order { ticket: 7, command }).is_ok());
         let mut let_go_bytes = 0;
@@ -212,7 +218,7 @@ impl Stage {
         let mut round = 0;
         loop {
             round += 1;
-            assert!(began.elapsed() < PATIENCE, "{told} is not answered");
+            assert!(began.elapsed() < PATIENCE, "{command_name} is not answered");
             let filled = self.filled_bytes();
             let copied = self.lane.copied_bytes;
             self.changes.store(0, Ordering::Relaxed);
@@ -222,7 +228,8 @@ impl Stage {
             let filled = self.filled_bytes().abs_diff(filled);
             assert!(
                 changes <= limits.changes && copied <= limits.bytes && filled <= limits.bytes,
-                "{told}: {changes} changes of rules, {copied} bytes copied and {filled} written in one round, of {limits:?}"
+                "{command_name}: {changes} changes of rules, {copied} bytes copied and {filled} \
+                 written in one round, of {limits:?}"
             );
             let mut answer = None;
             while let Some(report) = self.reports.pop() {
@@ -306,7 +313,7 @@ impl Stage {
     fn want(&self, epoch: u64, wanted: &Config) -> Arc<LaneWant> {
         let policy = Arc::new(Policy::new(wanted));
         Arc::new(LaneWant {
-            offer: Offer {
+            proposal: Proposal {
                 epoch,
                 believes: self.lane.slot.held(),
                 wants: epoch + 1,
@@ -364,7 +371,7 @@ fn no_command_holds_a_lane_longer_than_a_bounded_part_of_it_takes() {
         enabled: false,
     });
     let (rx, tx) = (FaultRates::default(), FaultRates::default());
-    // Its port damages nothing, and says so.
+    // The port supports no fault injection and returns an error.
     let _ = stage.run(Command::SetFaults { port: 0, rx, tx }).result;
     stage.done(Command::SetCarrier { port: 0, up: true });
     stage.done(Command::LosePort {
@@ -387,7 +394,8 @@ fn no_command_holds_a_lane_longer_than_a_bounded_part_of_it_takes() {
     assert_eq!(kinds.len(), KINDS, "each kind of command is in this test");
 }
 
-/// A region goes with its owner and comes back, and what nobody uses is freed elsewhere.
+/// A region is kept when its owner detaches and returns with it. Another thread frees unused
+/// memory.
 fn durable_regions(stage: &mut Stage) {
     let many_rounds = REGION_BYTES as usize / COPY_BYTES_PER_ROUND;
     assert!(stage.register(1, 5, true).result.is_ok());
@@ -408,7 +416,7 @@ fn durable_regions(stage: &mut Stage) {
         .step_by(8)
         .filter(|&at| stage.watched.as_ref().unwrap().load(at) != Some(at + 1))
         .collect();
-    assert_eq!(words, BTreeSet::new(), "words that did not come back");
+    assert_eq!(words, BTreeSet::new(), "words that were not restored");
     stage.lane.round();
     let let_go = std::iter::from_fn(|| stage.reports.pop())
         .map(|report| match report {
@@ -421,7 +429,7 @@ fn durable_regions(stage: &mut Stage) {
         REGION_BYTES,
         "the bytes that were kept"
     );
-    // What is refused is not unmapped here either.
+    // A refused region is not unmapped on the lane either.
     let refused = stage.register(99, 7, false);
     assert!(refused.result.is_err());
     assert_eq!(refused.let_go_bytes, REGION_BYTES);
@@ -456,15 +464,15 @@ fn configurations(stage: &mut Stage) {
     stage.done(Command::Take(want, Vec::new()));
     stage.done(Command::Settle { epoch: 1 });
     stage.config = wanted;
-    let offer = stage.want(2, &stage.config.clone()).offer;
-    stage.done(Command::Vacate {
-        offer,
+    let proposal = stage.want(2, &stage.config.clone()).proposal;
+    stage.done(Command::DetachPorts {
+        proposal,
         ports: vec![0],
     });
-    let again = port(&stage.config, 0, &stage.changes);
+    let reopened = port(&stage.config, 0, &stage.changes);
     let back = stage.done(Command::PutBack {
         epoch: 2,
-        ports: vec![again],
+        ports: vec![reopened],
     });
     assert!(back.rounds > usize::from(RULES) / 64, "{}", back.rounds);
 }

@@ -1,57 +1,57 @@
-//! How long words of a link and their reflections take.
+//! Measures the round trips of a link.
 //!
-//! The protocol has a ball go along that asks for one in return, one at a time, and it is answered at once. The time from the frame in which it
-//! was put to the burst in which it has come back is a round trip: over the wire, and through the rounds of both lanes. Links on which
-//! something is open ask by themselves at each pace; the lane has the others ask once in a second. The clock is read twice for each ball that asks, and
-//! not for any other frame.
+//! The protocol sends one ping at a time, and the peer answers it immediately. The round trip lasts
+//! from the frame with the ping to the burst with its answer. It includes the wire and the rounds
+//! of both lanes. Links with open exchanges send a ping at each tick. The lane makes the others
+//! send one per second. The clock is read twice per ping, and for no other frame.
 
 use std::time::{Duration, Instant};
 
 use covalent_api::status::{ROUND_TRIP_BOUNDS_NS, RoundTrips};
-use covalent_protocol::AskingBall;
+use covalent_protocol::Ping;
 
-/// How often a link on which nothing is open is asked.
-pub const ASK_EVERY: Duration = Duration::from_secs(1);
+/// Interval of pings on a link without open exchanges.
+pub const PING_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Round trips of one link.
 #[derive(Debug, Default)]
 pub struct LinkRoundTrips {
-    /// The ball that asked, and when it was put into a frame.
-    under_way: Option<(AskingBall, Instant)>,
+    /// The ping in flight, and when it was put into a frame.
+    in_flight: Option<(Ping, Instant)>,
     /// By the first bound that each kept; behind them those that kept none.
     counts: [u64; ROUND_TRIP_BOUNDS_NS.len() + 1],
     sum_ns: u64,
 }
 
 impl LinkRoundTrips {
-    /// A frame of the link was written; `asked` is the ball that asks now.
+    /// Call it after a frame of the link was written. `ping` is the current ping.
     #[inline]
-    pub fn sent(&mut self, asked: Option<AskingBall>) {
-        let Some(asked) = asked.filter(|asked| asked.record.is_some()) else {
+    pub fn sent(&mut self, ping: Option<Ping>) {
+        let Some(ping) = ping.filter(|ping| ping.record.is_some()) else {
             return;
         };
-        if self.under_way.is_none_or(|(before, _)| before != asked) {
-            self.under_way = Some((asked, Instant::now()));
+        if self.in_flight.is_none_or(|(before, _)| before != ping) {
+            self.in_flight = Some((ping, Instant::now()));
         }
     }
 
-    /// Whether the ball may come back.
+    /// Whether the ping may still return.
     #[inline]
-    pub const fn is_under_way(&self) -> bool {
-        self.under_way.is_some()
+    pub const fn is_in_flight(&self) -> bool {
+        self.in_flight.is_some()
     }
 
-    /// Frames were received; `asked` is the ball that asks now.
-    pub fn heard(&mut self, asked: Option<AskingBall>) {
-        let Some((ball, since)) = self.under_way else {
+    /// Call it after frames were received. `ping` is the current ping.
+    pub fn on_received(&mut self, ping: Option<Ping>) {
+        let Some((sent_ping, since)) = self.in_flight else {
             return;
         };
-        if asked == Some(ball) {
+        if ping == Some(sent_ping) {
             return;
         }
-        self.under_way = None;
+        self.in_flight = None;
         // A link that failed meanwhile reflects nothing of its last epoch.
-        if asked.is_some_and(|now| now.epoch == ball.epoch) {
+        if ping.is_some_and(|now| now.epoch == sent_ping.epoch) {
             self.took(since.elapsed());
         }
     }
@@ -64,7 +64,7 @@ impl LinkRoundTrips {
     }
 
     /// All of them. Allocates: for a command, never on the way of a packet.
-    pub fn told(&self) -> RoundTrips {
+    pub fn summary(&self) -> RoundTrips {
         let mut count = 0;
         let mut within: Vec<u64> = self
             .counts
@@ -87,36 +87,36 @@ impl LinkRoundTrips {
 mod tests {
     use super::*;
 
-    const fn asked(epoch: u32, record: Option<u32>) -> Option<AskingBall> {
-        Some(AskingBall { epoch, record })
+    const fn ping(epoch: u32, record: Option<u32>) -> Option<Ping> {
+        Some(Ping { epoch, record })
     }
 
     #[test]
-    fn a_ball_is_timed_until_it_comes_back_and_others_are_not() {
+    fn a_ping_is_timed_until_it_returns_and_keepalives_are_not() {
         let mut trips = LinkRoundTrips::default();
-        trips.sent(asked(1, None));
-        trips.heard(asked(1, None));
-        assert_eq!(trips.told().count, 0, "nothing asked");
-        trips.sent(asked(1, Some(7)));
+        trips.sent(ping(1, None));
+        trips.on_received(ping(1, None));
+        assert_eq!(trips.summary().count, 0, "no ping was sent");
+        trips.sent(ping(1, Some(7)));
         std::thread::sleep(Duration::from_millis(3));
-        trips.sent(asked(1, Some(7)));
-        trips.heard(asked(1, Some(7)));
-        assert!(trips.is_under_way(), "it has not come back");
-        trips.heard(asked(1, None));
-        let told = trips.told();
-        assert_eq!((told.count, trips.is_under_way()), (1, false));
-        assert!(told.sum_ns >= 3_000_000, "{}", told.sum_ns);
-        assert_eq!(told.within.first(), Some(&0));
-        assert_eq!(told.within.len(), ROUND_TRIP_BOUNDS_NS.len());
+        trips.sent(ping(1, Some(7)));
+        trips.on_received(ping(1, Some(7)));
+        assert!(trips.is_in_flight(), "the ping has not returned");
+        trips.on_received(ping(1, None));
+        let summary = trips.summary();
+        assert_eq!((summary.count, trips.is_in_flight()), (1, false));
+        assert!(summary.sum_ns >= 3_000_000, "{}", summary.sum_ns);
+        assert_eq!(summary.within.first(), Some(&0));
+        assert_eq!(summary.within.len(), ROUND_TRIP_BOUNDS_NS.len());
     }
 
     #[test]
-    fn a_link_that_fails_takes_its_ball_along() {
+    fn a_failed_link_discards_its_ping() {
         let mut trips = LinkRoundTrips::default();
-        for after in [None, asked(2, None), asked(2, Some(8))] {
-            trips.sent(asked(1, Some(7)));
-            trips.heard(after);
-            assert_eq!((trips.told().count, trips.is_under_way()), (0, false));
+        for after in [None, ping(2, None), ping(2, Some(8))] {
+            trips.sent(ping(1, Some(7)));
+            trips.on_received(after);
+            assert_eq!((trips.summary().count, trips.is_in_flight()), (0, false));
         }
     }
 
@@ -126,9 +126,9 @@ mod tests {
         for ns in [2_000, 2_001, 100_000_000, 100_000_001] {
             trips.took(Duration::from_nanos(ns));
         }
-        let told = trips.told();
-        assert_eq!((told.within[0], told.within[1]), (1, 2));
-        assert_eq!((told.within.last(), told.count), (Some(&3), 4));
-        assert_eq!(told.sum_ns, 200_004_002);
+        let summary = trips.summary();
+        assert_eq!((summary.within[0], summary.within[1]), (1, 2));
+        assert_eq!((summary.within.last(), summary.count), (Some(&3), 4));
+        assert_eq!(summary.sum_ns, 200_004_002);
     }
 }

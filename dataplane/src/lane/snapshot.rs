@@ -1,4 +1,4 @@
-//! Everything that a lane counted: told on command, and written into shared memory at paces.
+//! The counters of a lane: returned on command, and written to shared memory at ticks.
 
 use covalent_api::{
     config::Idle,
@@ -19,14 +19,17 @@ use super::{
 };
 use crate::{port::PortCounters, telemetry::LaneSet};
 
-/// Slots looked into in one round. A lane that told of 4096 pipes in one took 4.6 to 9 ms for it, which everybody waited for.
+/// Slots read in one round. A lane that reported 4096 pipes in one round took 4.6 to 9 ms, and all
+/// other work waited.
 const PIPES_PER_ROUND: usize = 32;
 
-/// Pipes written at one pace: a thousand are gone through in a third of a second at the default pace, for some 5 ms of a lane's second.
+/// Pipes written per tick: a thousand take a third of a second at the default tick, and some 5 ms
+/// of a lane's second.
 const PIPES_PER_WRITING: usize = 64;
 
 impl Lane {
-    /// What the pipes in some slots from `from` on did. Allocates, as [`Lane::snapshot`].
+    /// Returns the counters of the pipes in some slots from `from` on. Allocates, as
+    /// [`Lane::snapshot`].
     pub(super) fn snapshot_pipes(&mut self, from: usize) -> Answer {
         let end = from.saturating_add(PIPES_PER_ROUND);
         for slot in from..end {
@@ -43,7 +46,7 @@ impl Lane {
 
     /// Allocates: for a command, never on the way of a packet.
     pub(super) fn snapshot(&mut self) -> LaneSnapshot {
-        // A look at it takes back what was sent, so it comes first.
+        // `tx_space` reclaims sent frames, so it comes first.
         let rooms: Vec<u64> = self
             .ports
             .iter_mut()
@@ -60,7 +63,7 @@ impl Lane {
                 .filter(|((slot, _), _)| slot.is_configured)
                 .map(|((slot, room), counted)| (slot.index, self.port_status(slot, room, counted)))
                 .collect(),
-            // That of a port that was removed stays for when it returns.
+            // The node keeps the link of a removed port for its return.
             links: self
                 .node
                 .links()
@@ -75,7 +78,8 @@ impl Lane {
         }
     }
 
-    /// Writes what is due of the counters in shared memory. What comes with a pace is bounded as what is told on command.
+    /// Writes the counters in shared memory that are due. The work per tick is bounded like that of
+    /// a command.
     pub(super) fn write_counters(&mut self) {
         let Some(mut counters) = self.counters.take() else {
             return;
@@ -90,7 +94,7 @@ impl Lane {
             }
             drop(set);
             if due.pipes.is_some() {
-                counters.went_on(next);
+                counters.continue_at(next);
             }
         }
         self.counters = Some(counters);
@@ -106,7 +110,7 @@ impl Lane {
         self.write_rest(&mut set, true);
     }
 
-    /// Writes so many pipes, from slot `from` on, and returns with which slot it goes on, unless those were the last.
+    /// Writes `count` pipes from slot `from` on. Returns the next slot; `None` after the last one.
     fn write_pipes(&mut self, set: &mut LaneSet<'_>, from: usize, count: usize) -> Option<usize> {
         let slots = self.core.pipes.len();
         let end = from.saturating_add(count).min(slots);
@@ -122,7 +126,8 @@ impl Lane {
         None
     }
 
-    /// Writes everything but the pipes. What takes `calls` of the system, or of a driver, is as it was told last otherwise.
+    /// Writes everything except the pipes. Values that need system or driver calls are read only if
+    /// `calls` is set. Otherwise they keep their last value.
     fn write_rest(&mut self, set: &mut LaneSet<'_>, calls: bool) {
         set.count_anew();
         if calls {
@@ -132,7 +137,8 @@ impl Lane {
         for at in 0..self.ports.len() {
             let room = self.ports[at].port.tx_space() as u64;
             let slot = &mut self.ports[at];
-            // A DPDK device's driver may take long to count. Its link is written with it: the two are compared.
+            // The driver of a DPDK device may take long to count. Its link is written together with
+            // it, because the two are compared.
             if slot.port.info().kind == "dpdk" && !calls {
                 continue;
             }
@@ -197,7 +203,8 @@ impl Lane {
         }
     }
 
-    /// Frames that were lost by the ports from which this pipe receives, as they counted last, since their start.
+    /// Returns the frames lost by the ports from which this pipe receives, since their start, as of
+    /// the last count.
     pub(super) fn lost_for(&self, pipe: &LanePipe) -> u64 {
         let ports = self.ports.iter();
         ports
@@ -206,7 +213,8 @@ impl Lane {
             .sum()
     }
 
-    /// Shows the application of the pipe in `slot` what was lost on the way to it and others.
+    /// Publishes the frames lost by its ports to the application of the pipe in `slot`. They
+    /// include frames for other pipes.
     fn show_losses(&mut self, slot: usize) {
         let Some(pipe) = self.core.pipes.get(slot) else {
             return;
@@ -217,7 +225,8 @@ impl Lane {
         }
     }
 
-    /// Adds what the application's half of the pipe in `slot` refused since the last look to its port's counts, which outlive it.
+    /// Adds the new refusals of the application's half of the pipe in `slot` to its port's
+    /// counters, which outlive the pipe.
     pub(super) fn collect_refusals(&mut self, slot: usize) {
         let Some(pipe) = self.core.pipes.get_mut(slot) else {
             return;
@@ -260,7 +269,7 @@ impl Lane {
         }
         drops.insert("no_pipe".to_owned(), slot.no_pipe);
         drops.insert("steered_to_kernel".to_owned(), slot.steered_to_kernel);
-        // The port counts what its XDP program dropped.
+        // The port counts the drops of its XDP program under the same name.
         *drops.entry("steered_to_drop".to_owned()).or_default() += slot.steered_to_drop;
         PortStatus {
             name: info.name.clone(),
@@ -303,7 +312,7 @@ impl Lane {
             peer_port: link.peer_port,
             refusal: link
                 .refusal
-                .map(|why| refusal::tell(why, link.port, &self.core.port_names)),
+                .map(|why| refusal::report(why, link.port, &self.core.port_names)),
             epoch: link.epoch,
             open_transactions: link.open_transactions,
             ups: counters.ups,
@@ -324,12 +333,12 @@ impl Lane {
             last_failover_ns: self.core.failovers.last(link.port).map(nanoseconds),
             credit_records: link.credit_records,
             unreflected_records: link.unreflected_records,
-            silent_paces: link.silent_paces,
+            keepalive_misses: link.keepalive_misses,
             round_trips: self
                 .ports
                 .iter()
                 .find(|slot| slot.index == link.port)
-                .map(|slot| slot.round_trips.told())
+                .map(|slot| slot.round_trips.summary())
                 .unwrap_or_default(),
         }
     }
@@ -376,7 +385,7 @@ fn causes(counts: impl IntoIterator<Item = (&'static str, u64)>) -> Causes {
 }
 
 fn thread_cpu_ns() -> u64 {
-    // Every kernel that runs this has the clock; without it there is nothing better to say than zero.
+    // Every supported kernel has this clock. Zero is the fallback.
     clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).map_or(0, |time| nanoseconds(time.into()))
 }
 

@@ -13,7 +13,7 @@ pub fn wall_ns() -> u64 {
 }
 
 fn read_ns(clock: ClockId) -> u64 {
-    // Every kernel has both clocks; without one there is nothing better to say than zero.
+    // Every supported kernel has both clocks. Zero is the fallback.
     clock_gettime(clock).map_or(0, |time| {
         let seconds = u64::try_from(time.tv_sec()).unwrap_or(0);
         let nanoseconds = u64::try_from(time.tv_nsec()).unwrap_or(0);
@@ -21,7 +21,8 @@ fn read_ns(clock: ClockId) -> u64 {
     })
 }
 
-/// Writes the time over the 8 bytes from `at` on, in network byte order. Returns whether the packet is long enough.
+/// Writes the time to the 8 bytes from `at` on, in network byte order. Returns whether the packet
+/// is long enough.
 pub fn write(packet: &mut [u8], at: usize) -> bool {
     let place = packet.get_mut(at..).and_then(<[u8]>::first_chunk_mut);
     match place {
@@ -40,7 +41,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_the_eight_bytes_change_and_time_goes_on() {
+    fn only_the_eight_bytes_change_and_time_advances() {
         let mut packet = [0xaa; 20];
         let before = now_ns();
         assert!(write(&mut packet, 12));

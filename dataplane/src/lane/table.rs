@@ -28,15 +28,16 @@ pub struct LaneSession {
     pub to_lane: EventFd,
     /// Nothing more will come through [`LaneSession::to_lane`].
     pub wake_broken: bool,
-    /// Nothing of it is read any more: it wrote what no correct application writes, or it is being detached.
+    /// The lane reads nothing of it any more: it wrote a value that no correct application writes,
+    /// or it is being detached.
     pub ignored: bool,
     /// Its pipes: their slot in the lane's table, by number.
     pub pipes: Vec<Option<usize>>,
     /// The slot of its pipe for verb completions.
     pub completions: Option<usize>,
-    /// Verbs under way at other nodes.
+    /// Verbs in flight at other nodes.
     pub outstanding: usize,
-    /// A message came into a receive queue of it, and it was not told yet.
+    /// A receive queue got a message, and the session is not notified yet.
     pub has_message: bool,
 }
 
@@ -47,9 +48,9 @@ pub struct LanePipe {
     pub session: usize,
     /// Number in that session.
     pub number: u32,
-    /// What it is for.
+    /// Its purpose.
     pub kind: PipeKind,
-    /// Port that it sends on, or whose frames alone it receives.
+    /// The port on which it sends, or from which alone it receives.
     pub port: Option<u16>,
     /// Ring size in bytes.
     pub capacity_bytes: u64,
@@ -57,19 +58,19 @@ pub struct LanePipe {
     pub page_bytes: u64,
     /// The lane's half.
     pub nic: NicPipe,
-    /// What the application's half had refused when that was last looked at.
+    /// Refusals of the application's half at the last read.
     pub refused: Refused,
-    /// What the ports from which it receives had lost when it was opened.
+    /// Frames that its receive ports had lost when it was opened.
     pub lost_before: u64,
-    /// What is steered into it, and how it shares that with other pipes.
+    /// Its bindings, and how it shares each with other pipes.
     pub bindings: Vec<(Match, Option<Spread>)>,
-    /// Keeps it to the rate that its application asked for.
+    /// Enforces the rate that its application requested.
     pub pacer: Option<Pacer>,
     /// Where its packets are stamped with the time.
     pub stamp_at: Option<usize>,
     /// It holds packets that are not published yet.
     pub touched: bool,
-    /// It stands in the queue of pipes to take from.
+    /// It is in the queue of pipes to take packets from.
     pub queued: bool,
 }
 
@@ -113,7 +114,7 @@ impl LanePipe {
         }
     }
 
-    /// Whether frames of the port `index` may come to it.
+    /// Whether it may receive frames of the port `index`.
     pub fn receives_from(&self, index: u16) -> bool {
         matches!(self.kind, PipeKind::Rx | PipeKind::RxTx | PipeKind::RxBytes)
             && self.port.is_none_or(|port| port == index)

@@ -1,14 +1,15 @@
-//! Capturing what a port receives and sends, for a pipe of root's.
+//! Captures the frames that a port receives and sends, for a pipe of root.
 //!
-//! A port that nobody captures has no tap, and its frames are not looked at. Where one is, records gather in memory of the tap's, and go into its pipe once in
-//! a round: what finds no room there, or in the pipe, is counted and told with the next record that does.
+//! A port without a capture has no tap, and its frames are not inspected. A tap stages records in
+//! its own memory and moves them to its pipe once per round. It counts records that do not fit
+//! there, or in the pipe, and reports them with the next record that fits.
 
 use covalent_api::tap::{HEAD_BYTES, TapFrames, TapHead};
 use covalent_pipe::nic;
 
 use super::{Lane, core::Core, stamp};
 
-/// Room for the records of one round.
+/// Capacity for the records of one round.
 const STAGED_BYTES: usize = 1 << 20;
 
 /// A port that is captured.
@@ -23,14 +24,15 @@ pub(super) struct Tap {
     staged: Vec<u8>,
     /// Where in `staged` each record ends.
     ends: Vec<usize>,
-    /// Frames that found no room in the pipe since the last one that did.
+    /// Frames that did not fit into the pipe since the last one that did.
     missed: u32,
-    /// Frames of this round behind the staged ones, for which there was no room.
+    /// Frames of this round after the staged ones that did not fit.
     overflowed: u32,
 }
 
 impl Tap {
-    /// Of the port whose frames go into the pipe in slot `pipe`. Allocates all that it ever needs.
+    /// Creates the tap of a port. Its frames go to the pipe in slot `pipe`. Allocates all memory in
+    /// advance.
     pub fn new(pipe: usize, frames: TapFrames, snap_bytes: usize) -> Self {
         Self {
             pipe,
@@ -49,7 +51,7 @@ impl Tap {
     }
 
     /// A frame was received, or sent.
-    pub fn note(&mut self, frame: &[u8], is_link: bool, sent: bool) {
+    pub fn capture(&mut self, frame: &[u8], is_link: bool, sent: bool) {
         if !self.frames.takes(is_link) {
             return;
         }
@@ -69,7 +71,7 @@ impl Tap {
         self.ends.push(self.staged.len());
     }
 
-    /// Puts what gathered into the pipe.
+    /// Moves the staged records to the pipe.
     fn hand_over(&mut self, core: &mut Core) {
         let mut start = 0;
         for &end in &self.ends {
@@ -97,10 +99,10 @@ impl Tap {
 }
 
 impl Lane {
-    /// Captures what a port receives and sends, for one of its pipes.
+    /// Captures the frames that a port receives and sends, for one of its pipes.
     ///
     /// # Errors
-    /// The pipe is not there or is of no port, or the port is captured already.
+    /// The pipe does not exist or belongs to no port, or the port already has a capture.
     pub(super) fn tap(
         &mut self,
         session: u64,
@@ -117,7 +119,9 @@ impl Lane {
             .ok_or_else(|| format!("pipe {pipe} names no port: a pipe that taps names its own"))?;
         if port.tap.is_some() {
             return Err(
-                "the port is captured already: one capture at a time; end the other one".to_owned(),
+                "the port is captured already: one capture at a time; stop the other \
+                 one"
+                .to_owned(),
             );
         }
         port.tap = Some(Box::new(Tap::new(slot, frames, snap_bytes as usize)));
@@ -135,7 +139,7 @@ impl Lane {
         }
     }
 
-    /// Puts what was captured in this round into its pipes.
+    /// Moves the records captured in this round to their pipes.
     pub(super) fn hand_over_taps(&mut self) {
         if self.taps == 0 {
             return;
@@ -147,7 +151,8 @@ impl Lane {
     }
 }
 
-/// Whether a record fits. One that does not is no packet that its application lost, and no drop of the pipe's.
+/// Whether a record fits. Checked in advance, so that the pipe does not count it as a drop, nor as
+/// a packet that its application lost.
 fn has_room(core: &mut Core, pipe: usize, bytes: usize) -> bool {
     let pipe = core.pipes.get_mut(pipe);
     pipe.is_some_and(|pipe| pipe.nic.free_bytes() >= nic::footprint_bytes(bytes))

@@ -18,7 +18,7 @@ use super::{
 };
 use crate::port::{Port, PortInfo};
 
-/// What a test sees of a port that it gave away.
+/// The test's view of a port that it has given away.
 #[derive(Debug, Default)]
 struct Seen {
     /// Its device is to be gone from now on.
@@ -73,7 +73,8 @@ struct Stage {
 impl Stage {
     fn new(directory: &Path, may_close_elsewhere: bool) -> Self {
         let text = format!(
-            "[node]\nname = \"a\"\nstate_dir = \"{}\"\n[dataplane]\nidle = \"poll\"\n[[port]]\nname = \"p0\"\nkind = \"pcap\"\nlink = true\n",
+            "[node]\nname = \"a\"\nstate_dir = \"{}\"\n[dataplane]\nidle \
+             = \"poll\"\n[[port]]\nname = \"p0\"\nkind = \"pcap\"\nlink = true\n",
             directory.display()
         );
         let config = Config::parse(&text, "test").unwrap();
@@ -120,7 +121,7 @@ impl Stage {
         *self.seen.closed_by.lock().unwrap()
     }
 
-    /// What is left of ports, as the host thread is told.
+    /// Returns the remains of ports that the lane reported to the host thread.
     fn remains(&self) -> Vec<Option<Box<dyn Port>>> {
         std::iter::from_fn(|| self.reports.pop())
             .filter_map(|report| match report {
@@ -139,7 +140,7 @@ impl Stage {
 }
 
 #[test]
-fn a_lane_closes_no_port_and_its_counts_go_on() {
+fn a_lane_closes_no_port_and_its_counts_continue() {
     let directory = tempfile::tempdir().unwrap();
     let mut stage = Stage::new(directory.path(), true);
     stage.rounds(5);
@@ -158,7 +159,7 @@ fn a_lane_closes_no_port_and_its_counts_go_on() {
     assert_eq!((name, kind, after.number), ("p0", "pcap", 3));
 
     let mut remains = stage.remains();
-    assert_eq!(remains.len(), 1, "told once");
+    assert_eq!(remains.len(), 1, "reported once");
     let remains = remains.remove(0).expect("it may be closed elsewhere");
     assert_eq!(stage.closed_by(), None);
     let closer = thread::spawn(move || drop(remains));
@@ -168,7 +169,7 @@ fn a_lane_closes_no_port_and_its_counts_go_on() {
 }
 
 #[test]
-fn a_port_that_only_its_lane_may_close_stays_with_it() {
+fn a_port_that_only_its_lane_may_close_is_kept_there() {
     let directory = tempfile::tempdir().unwrap();
     let mut stage = Stage::new(directory.path(), false);
     stage.seen.doomed.store(true, Ordering::Relaxed);
@@ -181,7 +182,7 @@ fn a_port_that_only_its_lane_may_close_stays_with_it() {
 }
 
 #[test]
-fn a_port_whose_interface_is_said_to_be_gone_is_lost_once() {
+fn a_port_whose_interface_is_reported_gone_is_lost_once() {
     let directory = tempfile::tempdir().unwrap();
     let mut stage = Stage::new(directory.path(), true);
     for ticket in 0..2 {

@@ -8,18 +8,18 @@ use covalent_pipe::nic::NicPipe;
 use super::{Lane, core::Core, stamp};
 use crate::port::{PortError, TxRefusal};
 
-/// What serving one pipe came to.
+/// The result of serving one pipe.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Served {
     /// Nothing is left in it.
     Empty,
-    /// More is left, and there is room for it.
+    /// More is left, and it fits.
     More,
     /// More is left, and the way on is full: worth another look soon.
     Full,
-    /// More is left, and its application asked that it should wait until then, by [`stamp::now_ns`].
+    /// More is left, and the rate limit delays it until this time, by [`stamp::now_ns`].
     Paced(u64),
-    /// More is left, and nothing moves until something else happens: a carrier, a frame, a doorbell.
+    /// More is left, and nothing moves until another event: a carrier, a frame, a doorbell.
     Blocked,
 }
 
@@ -28,7 +28,8 @@ impl Lane {
     pub(super) fn take_doorbells(&mut self) -> usize {
         let mut taken = 0;
         for session in 0..self.core.sessions.len() {
-            // A quota for each, so that one application's bells never keep the others waiting.
+            // A quota per session, so that the doorbells of one application do not delay the
+            // others.
             for _ in 0..self.settings.burst {
                 let Some(owner) = self
                     .core
@@ -51,7 +52,8 @@ impl Lane {
                     Err(violation) => self.core.violate(session, violation),
                 }
             }
-            // Once for all of them: each look at whether an application sleeps waits for everything that was written before.
+            // Once for all of them: each check whether an application sleeps waits for all earlier
+            // writes.
             self.core.wake(session);
         }
         taken
@@ -69,8 +71,8 @@ impl Lane {
         self.core.queue_source(slot);
     }
 
-    /// Serves every pipe that has something to take, in turn, each up to its quota. Returns how much was moved, and whether
-    /// something waits for room in a port.
+    /// Serves every pipe with packets to take, in turn, each up to its quota. Returns the number of
+    /// packets, and whether a pipe waits for space in a port.
     pub(super) fn serve_sources(&mut self) -> (usize, bool) {
         let mut moved = 0;
         let mut waits = false;
@@ -107,15 +109,15 @@ impl Lane {
                 Served::Empty => {
                     if let Some(pipe) = self.core.pipes.get_mut(slot) {
                         pipe.queued = false;
-                        self.core.warm.add(slot);
+                        self.core.hot_set.add(slot);
                     }
                 }
-                // It stays queued, so that no doorbell puts it back before its time.
+                // It stays marked as queued, so that no doorbell queues it before its time.
                 Served::Paced(until_ns) => self.core.paced.push(Reverse((until_ns, slot))),
                 Served::More | Served::Full | Served::Blocked => self.core.sources.push_back(slot),
             }
         }
-        // Whoever is first may take all the room that a port has; the next round begins with the next one.
+        // The first pipe may take all space of a port, so the next round begins with the next pipe.
         if self.core.sources.len() > 1 {
             self.core.sources.rotate_left(1);
         }
@@ -136,9 +138,10 @@ impl Lane {
             return (0, Served::Blocked);
         }
         let quota = self.settings.burst.min(port.data_space());
-        let before = looked_at(&pipe.nic);
+        let before = examined_packets(&pipe.nic);
         let stamp_at = pipe.stamp_at.filter(|_| pipe.kind == PipeKind::Tx);
-        // Read once for all packets of this turn: a clock for each would cost more than it tells.
+        // Read once for all packets of this turn: a read per packet would cost more than its
+        // precision is worth.
         let now_ns = pipe.pacer.as_ref().map_or(0, |_| stamp::now_ns());
         let mut stopped = None;
         let mut unstamped = 0;
@@ -174,7 +177,7 @@ impl Lane {
         if unstamped > 0 {
             pipe.nic.count_unstamped(unstamped);
         }
-        let moved = (looked_at(&pipe.nic) - before) as usize;
+        let moved = (examined_packets(&pipe.nic) - before) as usize;
         if let Err(violation) = taken {
             self.core.violate_pipe(slot, violation);
             return (moved, Served::Empty);
@@ -188,8 +191,8 @@ impl Lane {
         } else {
             Served::Empty
         };
-        // The port copied each frame, so the application has its memory back at once. What it discarded is its own again too,
-        // also where nothing was to be sent: else a ring of discarded packets would stay full for ever.
+        // The port copied each frame, so the application gets its memory back now. This includes
+        // discarded packets: a ring full of them would otherwise stay full.
         if let Some(tail) = pipe.nic.complete_tx() {
             self.core.notify(slot, tail);
             self.core.wake_owner(slot);
@@ -197,8 +200,9 @@ impl Lane {
         (moved, served)
     }
 
-    /// Sends what the links have to say: one frame of each link in turn, beginning behind the link that sent last, so that
-    /// links to the same peer share its exchanges also where each round has few of them. Returns how many frames.
+    /// Sends the pending frames of the links, one frame of each link in turn. It begins after the
+    /// link that sent last, so that links to the same peer share its exchanges even with few per
+    /// round. Returns the number of frames.
     pub(super) fn send_links(&mut self) -> usize {
         let count = self.ports.len();
         let mut sent = 0;
@@ -216,7 +220,7 @@ impl Lane {
         }
     }
 
-    /// Sends one frame of the link on the port at `at`, if it has one and there is room.
+    /// Sends one frame of the link on the port at index `at`, if it has one and the port has space.
     fn send_link(&mut self, at: usize) -> bool {
         let port = &mut self.ports[at];
         if !port.link || !self.node.has_work(port.index) || !port.has_link_space() {
@@ -229,12 +233,12 @@ impl Lane {
             return false;
         };
         if port.send(&self.link_frame[..length], true).is_err() {
-            // On a first-in-first-out cable a frame that was not sent is a loss, and a loss is a failure.
+            // On a first-in-first-out cable an unsent frame is a loss, and a loss is a failure.
             self.node.on_transmit_failed(port.index, &mut self.core);
             return false;
         }
         port.unflushed = true;
-        port.round_trips.sent(self.node.asking_ball(port.index));
+        port.round_trips.sent(self.node.pending_ping(port.index));
         true
     }
 
@@ -260,7 +264,7 @@ impl Lane {
 }
 
 impl Core {
-    /// Puts the pipes back whose time to wait is over.
+    /// Queues the rate-limited pipes whose time has come.
     fn resume_paced(&mut self) {
         if self.paced.is_empty() {
             return;
@@ -274,7 +278,8 @@ impl Core {
         }
     }
 
-    /// The pipe in `slot` waits no more: it is put back if it did, as its rate may be another one now, or forgotten if it goes.
+    /// Ends the wait of the pipe in `slot`. A waiting pipe is queued again, because its rate may
+    /// have changed, unless it is removed (`goes`).
     pub(super) fn end_pacing(&mut self, slot: usize, goes: bool) {
         let waiting = self.paced.len();
         self.paced.retain(|&Reverse((_, paced))| paced != slot);
@@ -284,8 +289,8 @@ impl Core {
     }
 }
 
-/// Packets that were taken from `nic`, to be sent or not: what the application gave back unsent takes time as well.
-fn looked_at(nic: &NicPipe) -> u64 {
+/// Packets taken from `nic`, sent or not: a packet that the application discarded costs time too.
+fn examined_packets(nic: &NicPipe) -> u64 {
     let counters = nic.counters();
     counters.tx_packets + counters.tx_discarded
 }

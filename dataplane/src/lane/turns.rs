@@ -1,8 +1,9 @@
-//! Which link is asked first for what it has to say.
+//! The order in which links are polled for frames.
 //!
-//! Links to the same peer share its exchanges: whichever is asked first takes what waits. It is the one behind the link that sent last, and not
-//! another one in each round: an application that asks and waits makes the lane go round a number of times for each verb, and where that
-//! number is even, two links that change places in each round would leave all to one of them.
+//! Links to the same peer share its exchanges: the link that is polled first takes the waiting
+//! ones. The first link is the one after the link that sent last. A rotation in each round would be
+//! unfair. A request-response application causes a fixed number of rounds per verb. If that number
+//! is even, one of two links would get all exchanges.
 
 /// The order of the links in a round.
 #[derive(Debug, Clone, Copy, Default)]
@@ -27,13 +28,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn links_share_what_there_is_however_many_rounds_have_nothing() {
+    fn links_share_the_burst_after_any_number_of_empty_rounds() {
         for rounds_for_each in 1..5 {
             let mut turns = Turns::default();
             let mut sent = [0; 3];
             for round in 0..300 * rounds_for_each {
                 let waits = round % rounds_for_each == 0;
-                // Whoever is asked first takes it.
+                // The link that is polled first takes it.
                 if let (true, Some(at)) = (waits, turns.order(3).next()) {
                     sent[at] += 1;
                     turns.sent(at, 3);
@@ -44,7 +45,7 @@ mod tests {
     }
 
     #[test]
-    fn each_link_is_asked_once_in_a_round() {
+    fn each_link_is_polled_once_per_round() {
         let mut turns = Turns::default();
         turns.sent(1, 3);
         assert_eq!(turns.order(3).collect::<Vec<_>>(), [2, 0, 1]);

@@ -1,16 +1,17 @@
-//! Verb pipes → the regions here, or another node.
+//! Verb pipes → the regions of this lane, or another node.
 //!
-//! Verbs leave their pipe in order. One that cannot be taken now waits there, and so does what stands behind it, also where that is for
-//! another node; nothing is lost or refused. It holds up its own application alone: what may wait for one node is bounded in
-//! [`super::pending`], and what one application may have under way here. An application that must not wait for a node that is cut
-//! off uses another session for its verbs to the others.
+//! Verbs leave their pipe in order. A verb that cannot be taken now waits there, and so do all
+//! verbs behind it, even those for other nodes. Nothing is lost or refused. It delays only its own
+//! application. [`super::pending`] limits the verbs that wait for one node, and this module limits
+//! the verbs in flight of one application. An application that must not wait for an unreachable
+//! node uses another session for its verbs to the others.
 
 use std::time::Duration;
 
 use covalent_protocol::{
     LinkState, Refusal, Reply, SubmitError,
     verb::{
-        doubt::{Ask, Submission},
+        doubt::{DoubtQuery, Submission},
         envelope::{COMPLETION_BYTES_MAX, CompletionOutcome, IN_DOUBT_BYTES, Submit},
     },
 };
@@ -19,17 +20,20 @@ use covalent_pipe::nic;
 
 use super::{Lane, TRANSACTIONS_MAX, durable::Local, pending::Pending, transmit::Served};
 
-/// What one verb may put into the completion pipe: the longest completion, and one message that it is in doubt.
+/// Most bytes that one verb puts into the completion pipe: the longest completion, and one in-doubt
+/// message.
 const COMPLETION_RESERVE_BYTES: u64 =
     nic::footprint_bytes(COMPLETION_BYTES_MAX) + nic::footprint_bytes(IN_DOUBT_BYTES);
 
-/// How long a lane that has just started waits for a node that it has not met, while a link is not up: longer than a network card takes until it has a carrier again
-/// after its queues were opened, so that verbs of the life before are sent. And how many paces in any case, for who is beyond the neighbours is known somewhat
-/// later than they.
+/// How long a newly started lane waits for an unknown node while a link is not up. Longer than a
+/// network card takes to regain its carrier after its queues were opened, so that verbs of the
+/// previous incarnation are sent. The lane always waits `MEETING_TICKS` ticks: nodes beyond the
+/// neighbors become known later.
 const MEETING_MAX: Duration = Duration::from_secs(10);
-const MEETING_PACES: u32 = 4;
+const MEETING_TICKS: u32 = 4;
 
-/// Verbs that one application may have under way, so that no single one uses up what may wait for a node.
+/// Verbs that one application may have in flight, so that no single one uses up the entries for a
+/// node.
 const OUTSTANDING_PER_SESSION: usize = TRANSACTIONS_MAX / 4;
 
 impl Lane {
@@ -66,7 +70,8 @@ impl Lane {
         served
     }
 
-    /// Takes one verb. `Ok(false)` if there is none; an error tells why the next one must wait.
+    /// Takes one verb. Returns `Ok(false)` if there is none. An error is the reason why the next
+    /// one must wait.
     fn take_verb(&mut self, slot: usize) -> Result<bool, Served> {
         let mut space = std::mem::take(&mut self.core.submission);
         let taken = self.take_verb_into(slot, &mut space);
@@ -101,7 +106,7 @@ impl Lane {
                 return Ok(false);
             }
         };
-        // What ends at once has a place of its own among all that is told.
+        // A verb that ends immediately has its own position in the order of completions.
         core.clock = self.node.tick_here();
         match Submission::decode(copied) {
             _ if !is_whole => core.end_malformed(session, copied),
@@ -111,7 +116,7 @@ impl Lane {
                 self.execute_here(session, submit.user_data, submit.request)?;
             }
             Ok(Submission::Verb(submit)) => self.submit_to_peer(session, &submit)?,
-            Ok(Submission::Ask(ask)) => self.ask(session, &ask)?,
+            Ok(Submission::DoubtQuery(query)) => self.query(session, &query)?,
             Ok(Submission::Watch(watch)) => self.watch(session, &watch),
             Err(_) => core.end_malformed(session, copied),
         }
@@ -144,7 +149,7 @@ impl Lane {
         reply.clear_at(self.node.execute_here());
         match core.engine.run(request, &mut reply) {
             Ok(()) => {
-                core.note_message();
+                core.queue_receiver();
                 core.executed(session, user_data, address, request, reply.as_bytes());
             }
             Err(refusal) => {
@@ -168,7 +173,7 @@ impl Lane {
             user_data,
             peer,
             doubted: false,
-            asker: None,
+            requester: None,
         };
         let Some(token) = core.pending.insert(pending) else {
             return Err(Served::Blocked);
@@ -187,7 +192,7 @@ impl Lane {
             }
             Err(error) => {
                 core.pending.remove(token);
-                if error == SubmitError::NoSuchPeer && self.is_young() {
+                if error == SubmitError::NoSuchPeer && self.has_just_started() {
                     return Err(Served::Blocked);
                 }
                 let core = &mut self.core;
@@ -203,23 +208,25 @@ impl Lane {
 }
 
 impl Lane {
-    /// Whether neighbours, or those behind them, may be there that this lane has not met since it started: nobody is told yet that there is no such node.
-    fn is_young(&self) -> bool {
+    /// Whether the lane may not have met all neighbors, or the nodes behind them, since its start.
+    /// It does not report a missing node yet.
+    fn has_just_started(&self) -> bool {
         let age = self.core.now.saturating_duration_since(self.started);
         age < MEETING_MAX
-            && (age < self.settings.pace * MEETING_PACES
+            && (age < self.settings.tick_period * MEETING_TICKS
                 || self.node.links().any(|link| link.state != LinkState::Up))
     }
 
-    /// Asks for the end of an exchange that was in doubt, if its name was told to the user who asks.
-    fn ask(&mut self, session: usize, ask: &Ask) -> Result<(), Served> {
+    /// Queries the outcome of an exchange that was in doubt, if its name was given to the querying
+    /// user.
+    fn query(&mut self, session: usize, query: &DoubtQuery) -> Result<(), Served> {
         let core = &mut self.core;
-        let id = ask.name.id;
+        let id = query.name.id;
         let uid = core.sessions.get(session).map(|session| session.uid);
-        if uid.is_none_or(|uid| core.seal(&id, uid) != ask.name.seal) {
+        if uid.is_none_or(|uid| core.seal(&id, uid) != query.name.seal) {
             core.end(
                 session,
-                ask.user_data,
+                query.user_data,
                 id.peer,
                 CompletionOutcome::Forgotten,
             );
@@ -227,10 +234,10 @@ impl Lane {
         }
         let pending = Pending {
             session,
-            user_data: ask.user_data,
+            user_data: query.user_data,
             peer: id.peer,
             doubted: false,
-            asker: uid,
+            requester: uid,
         };
         let Some(token) = core.pending.insert(pending) else {
             return Err(Served::Blocked);
@@ -240,7 +247,7 @@ impl Lane {
             session.outstanding += 1;
         }
         core.submitted += 1;
-        if self.node.ask(&id, token, core).is_err() {
+        if self.node.query(&id, token, core).is_err() {
             core.submitted -= 1;
             core.pending.remove(token);
             if let Some(session) = core.sessions.get_mut(session) {
@@ -295,7 +302,7 @@ impl super::core::Core {
         }
     }
 
-    /// Ends a verb that was never under way elsewhere.
+    /// Ends a verb that was never in flight at another node.
     pub(super) fn end(
         &mut self,
         session: usize,
@@ -305,10 +312,10 @@ impl super::core::Core {
     ) {
         self.submitted += 1;
         self.completed += 1;
-        self.tell(session, user_data, executor, outcome);
+        self.report(session, user_data, executor, outcome);
     }
 
-    /// Answers a message that is no submission under the user data that it has, if it is long enough to have any.
+    /// Completes a malformed submission under its user data, if it is long enough to contain any.
     fn end_malformed(&mut self, session: usize, message: &[u8]) {
         let user_data = message
             .first_chunk()

@@ -1,7 +1,7 @@
-//! A port whose device is gone, or not there yet: a cable that is pulled for as long as it stands in the other one's place.
+//! A placeholder port, for a port whose device is gone or does not exist yet.
 //!
-//! A lane that has one needs no case of its own for it: nothing arrives, nothing can be sent, there is no carrier, and rules for a kernel that is not there
-//! are taken and lead nowhere.
+//! A lane needs no special case for it. It receives nothing, sends nothing, has no carrier, and
+//! accepts rules without effect.
 
 use std::os::fd::RawFd;
 
@@ -21,11 +21,11 @@ pub struct AbsentPort {
     tally: Tally,
 }
 
-/// Longest frame of a port that never was: that of an Ethernet with the usual MTU of 1500.
+/// Longest frame of a port that was never opened: that of an Ethernet with the usual MTU of 1500.
 const FRAME_BYTES_MAX: u32 = 1514;
 
 impl AbsentPort {
-    /// Stands where the port that `info` tells of is taken out, for this reason.
+    /// Creates the placeholder for the port described by `info`, which was detached for `reason`.
     #[must_use]
     pub fn in_place_of(info: PortInfo, reason: &str) -> Self {
         Self {
@@ -35,7 +35,8 @@ impl AbsentPort {
         }
     }
 
-    /// Stands for the port that `config` describes and that cannot be opened, for this reason. Nobody knows its address and its longest frame.
+    /// Creates the placeholder for the port that `config` describes, which cannot be opened for
+    /// `reason`. Its address and its longest frame are unknown.
     #[must_use]
     pub fn instead_of(config: &PortConfig, reason: &str) -> Self {
         let info = PortInfo {
@@ -60,7 +61,7 @@ impl AbsentPort {
         Self::in_place_of(info, reason)
     }
 
-    /// Stands in for the port that `info` tells of, which ended with `error`.
+    /// Creates the placeholder for the port described by `info`, which ended with `error`.
     #[must_use]
     pub fn after(info: PortInfo, error: &PortError) -> Self {
         match error {

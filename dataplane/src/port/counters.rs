@@ -1,8 +1,9 @@
-//! What a port counts.
+//! The counters of a port.
 
 use super::TxRefusal;
 
-/// Causes of drops on the way in of which nobody knows for whom the frame was. Those of a link are not among them.
+/// Causes of receive drops where the destination of the frame is unknown. Drops of link frames are
+/// not included.
 const LOST_ON_ARRIVAL: [&str; 6] = [
     "rx_ring_full",
     "fill_ring_empty",
@@ -12,10 +13,11 @@ const LOST_ON_ARRIVAL: [&str; 6] = [
     "rx_device_error",
 ];
 
-/// Everything that a port counted since it was opened. Counters never go back.
+/// All counters of a port since it was opened. Counters never decrease.
 ///
-/// Conservation: each frame offered to [`super::Port::tx`] is in `tx_packets`, in one refusal cause, or still inside the port;
-/// each frame that reached the port is in `rx_packets` or in one drop cause.
+/// Conservation: each frame passed to [`super::Port::tx`] is in `tx_packets`, in one refusal cause,
+/// or still inside the port. Each frame that reached the port is in `rx_packets` or in one drop
+/// cause.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct PortCounters {
     /// Frames shown to the lane.
@@ -32,14 +34,15 @@ pub struct PortCounters {
     pub drops: Vec<(&'static str, u64)>,
     /// Frames refused by [`super::Port::tx`], by cause. A cause with zero is listed too.
     pub refusals: Vec<(&'static str, u64)>,
-    /// Frames damaged on purpose, by what was done to them; empty for a port that does nothing of the kind. Those that it lost are among
-    /// the drops too.
+    /// Frames damaged on purpose, by kind of damage; empty for a port without fault injection.
+    /// Frames that it lost are among the drops too.
     pub faults: Vec<(&'static str, u64)>,
-    /// What the device counts itself, by its driver's names; empty for a port whose device keeps no such counts.
+    /// The device's own counts, by its driver's names; empty for a port whose device has none.
     pub device_counts: Vec<(String, u64)>,
-    /// What the device told by itself, by event; empty for a port whose device tells nothing.
+    /// Events that the device reported, by event; empty for a port whose device reports none.
     pub device_events: Vec<(&'static str, u64)>,
-    /// What the kernel counts for the port's sockets, by its own names; empty for a port without any.
+    /// The kernel's counts for the port's sockets, by its own names; empty for a port without
+    /// sockets.
     pub xdp_counts: Vec<(&'static str, u64)>,
 }
 
@@ -54,7 +57,7 @@ impl PortCounters {
             .sum()
     }
 
-    /// Adds what another port counted that stood in the same place before or after this one.
+    /// Adds the counters of another port that was in the same slot before or after this one.
     pub fn add(&mut self, other: Self) {
         self.rx_packets += other.rx_packets;
         self.rx_bytes += other.rx_bytes;
@@ -105,7 +108,7 @@ impl Tally {
         self.tx_bytes += len as u64;
     }
 
-    /// A frame was refused; hands the refusal back so that it can be returned in the same breath.
+    /// Counts a refused frame and returns the refusal.
     pub fn refused(&mut self, refusal: TxRefusal) -> TxRefusal {
         match refusal {
             TxRefusal::Full => self.refused_full += 1,

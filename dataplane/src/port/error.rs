@@ -1,4 +1,4 @@
-//! What goes wrong with a port, told so that a person can act on it.
+//! Errors of a port, worded so that an operator can act on them.
 
 use std::io;
 
@@ -12,14 +12,15 @@ pub enum PortError {
     Setup {
         /// Name of the port.
         port: String,
-        /// What was found, with names and numbers.
+        /// The problem, with names and numbers.
         problem: String,
-        /// What to do about it.
+        /// The remedy.
         remedy: String,
     },
     /// The port's network interface does not exist. Nothing was changed.
     #[error(
-        "port `{port}`: there is no interface `{interface}` in this network namespace; check the name with `ip link`, or start the daemon in the \
+        "port `{port}`: there is no interface `{interface}` in this network namespace; check the \
+         name with `ip link`, or start the daemon in the \
          interface's namespace"
     )]
     NoInterface {
@@ -28,23 +29,25 @@ pub enum PortError {
         /// Name of the interface.
         interface: String,
     },
-    /// The link is down. Frames already taken stay queued; try again when the carrier is back.
+    /// The link is down. Frames already taken stay queued. Retry when the carrier is back.
     #[error("port `{port}`: the link is down")]
     LinkDown {
         /// Name of the port.
         port: String,
     },
-    /// What the port was made of has ceased to exist, for example a removed interface. It will not come back by itself.
+    /// The object behind the port has ceased to exist, for example a removed interface. It does not
+    /// come back by itself.
     #[error("port `{port}`: {reason}")]
     Gone {
         /// Name of the port.
         port: String,
-        /// What ceased to exist.
+        /// The object that ceased to exist.
         reason: String,
     },
     /// The port leaves its frames alone.
     #[error(
-        "port `{port}` damages no frames: give it a `[port.faults]` table, and start covalentd with --allow-faults"
+        "port `{port}` damages no frames: give it a `[port.faults]` table, and start covalentd \
+         with --allow-faults"
     )]
     NoFaults {
         /// Name of the port.
@@ -63,7 +66,7 @@ pub enum PortError {
     Io {
         /// Name of the port.
         port: String,
-        /// What was being done.
+        /// The operation that failed.
         doing: &'static str,
         /// The operating system's answer.
         source: io::Error,
@@ -73,7 +76,7 @@ pub enum PortError {
 /// Why a frame was not taken for sending.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum TxRefusal {
-    /// No memory or ring slot is free: flush, and try again once [`super::Port::tx_space`] is positive.
+    /// No memory or ring slot is free. Flush, and retry once [`super::Port::tx_space`] is positive.
     #[error("the port's transmit ring is full")]
     Full,
     /// The frame is longer than the port carries.
@@ -96,7 +99,8 @@ pub enum TxRefusal {
 }
 
 impl TxRefusal {
-    /// Why no port that carries frames of up to `max` bytes takes one of `len` bytes, if its length alone says so.
+    /// Returns why a port that carries frames of up to `max` bytes refuses one of `len` bytes, if
+    /// the length alone is the reason.
     #[inline]
     pub(super) fn by_length(len: usize, max: usize) -> Option<Self> {
         if len < ETHERNET_HEADER_BYTES {

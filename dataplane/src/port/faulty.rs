@@ -1,12 +1,14 @@
-//! A port that damages its own frames on purpose, so that what stands above it can be tried against a bad wire.
+//! A port that damages its own frames on purpose, to test the layers above it against a bad wire.
 //!
 //! ```text
 //!   lane ─ tx ─► lose? ─► turn a bit over? ─► once or twice ─► port
 //!   lane ◄─ rx ─ once or twice ◄─ turn a bit over? ◄─ lose? ◄─ port
 //! ```
-//! It stands around any other port and is one itself. Which frames are hit depends on the seed and on how many frames went before in that
-//! direction, not on the time or on what lies in them. Each direction chooses for itself, so what happens to one leaves the other's choice
-//! as it was. Its carrier is that of the port inside: frames are lost without anybody being told, as on a cable that is broken one way.
+//! It wraps any other port and is a port itself. The choice of frames depends on the seed and on
+//! the number of earlier frames in that direction. It does not depend on the time or on frame
+//! contents. Each direction chooses independently, so a change in one leaves the other's choices
+//! unchanged. Its carrier is that of the inner port: frames are lost without a report, as on a
+//! cable that is broken in one direction.
 
 use std::os::fd::RawFd;
 
@@ -33,7 +35,7 @@ pub struct FaultyPort {
     tally: Tally,
 }
 
-/// What is done to the frames of one direction.
+/// The damage to the frames of one direction.
 struct Damage {
     rates: FaultRates,
     random: Rng,
@@ -42,7 +44,7 @@ struct Damage {
     deeds: Deeds,
 }
 
-/// Frames, by what was done to them.
+/// Frames by the kind of damage.
 #[derive(Debug, Clone, Copy, Default)]
 struct Deeds {
     dropped: u64,
@@ -51,10 +53,10 @@ struct Deeds {
     duplicated: u64,
 }
 
-/// What happens to one frame.
-enum Fate<'a> {
+/// The outcome of one frame.
+enum FrameOutcome<'a> {
     Lost,
-    /// It goes on with these bytes, once or twice.
+    /// The frame continues with these bytes, once or twice.
     Passes {
         bytes: &'a [u8],
         twice: bool,
@@ -76,7 +78,8 @@ impl FaultyPort {
         }
     }
 
-    /// Why the port inside would refuse a frame of `len` bytes now: a frame that is lost is refused like any other.
+    /// Returns why the inner port would refuse a frame of `len` bytes now. A frame that is lost is
+    /// refused like any other.
     fn refusal(&mut self, len: usize) -> Option<TxRefusal> {
         let max = self.inner.info().frame_bytes_max as usize;
         let refusal = TxRefusal::by_length(len, max);
@@ -102,27 +105,29 @@ impl Damage {
         }
     }
 
-    /// Decides about one frame and does it, but for sending it twice, which only the caller can and counts.
-    fn decide<'a>(&'a mut self, frame: &'a [u8]) -> Fate<'a> {
+    /// Decides the outcome of one frame and applies it. Only the caller can send a frame twice, so
+    /// the caller does so and counts it.
+    fn decide<'a>(&'a mut self, frame: &'a [u8]) -> FrameOutcome<'a> {
         if self.rates.blackhole {
             self.deeds.blackholed += 1;
-            return Fate::Lost;
+            return FrameOutcome::Lost;
         }
         if self.hits(self.rates.drop_per_100k) {
             self.deeds.dropped += 1;
-            return Fate::Lost;
+            return FrameOutcome::Lost;
         }
         let corrupt = self.hits(self.rates.corrupt_per_100k);
         let twice = self.hits(self.rates.duplicate_per_100k);
         let bytes = if corrupt { self.corrupt(frame) } else { frame };
-        Fate::Passes { bytes, twice }
+        FrameOutcome::Passes { bytes, twice }
     }
 
     fn hits(&mut self, per_100k: u32) -> bool {
         per_100k > 0 && self.random.u32(0..FAULT_RATE_FRAMES) < per_100k
     }
 
-    /// The frame with one of its bits turned over. One that is longer than the port's own longest stays as it is.
+    /// Returns the frame with one bit flipped. A frame longer than the port's maximum is returned
+    /// unchanged.
     fn corrupt<'a>(&'a mut self, frame: &'a [u8]) -> &'a [u8] {
         let Some(copy) = self.scratch.get_mut(..frame.len()) else {
             return frame;
@@ -144,7 +149,7 @@ impl Deeds {
 }
 
 impl FaultyPort {
-    /// Frames for which there is room in `space` places: each may need two.
+    /// Frames that fit in `space` slots: each may need two.
     const fn frames_in(&self, space: usize) -> usize {
         match self.tx.rates.duplicate_per_100k {
             0 => space,
@@ -152,7 +157,7 @@ impl FaultyPort {
         }
     }
 
-    /// What happened here, and in the port within.
+    /// Adds the counts of this port to those of the inner port.
     fn counters_of(&self, inner: PortCounters) -> PortCounters {
         let (rx, tx) = (&self.rx.deeds, &self.tx.deeds);
         let mut drops = inner.drops;
@@ -182,7 +187,8 @@ impl Port for FaultyPort {
         let Self {
             inner, rx, tally, ..
         } = self;
-        // Copies must have room: no more than `max` may be shown. A burst of one frame has none for a copy.
+        // Reserve slots for copies: at most `max` frames may be shown. A burst of one frame has no
+        // slot for a copy.
         let most = match rx.rates.duplicate_per_100k {
             0 => max,
             _ => max.div_ceil(2),
@@ -191,7 +197,7 @@ impl Port for FaultyPort {
         inner.rx_burst(most, &mut |frame| {
             to_come -= 1;
             let room = max - shown - to_come;
-            let Fate::Passes { bytes, twice } = rx.decide(frame) else {
+            let FrameOutcome::Passes { bytes, twice } = rx.decide(frame) else {
                 return;
             };
             let times = if twice { room.min(2) } else { 1 };
@@ -216,12 +222,12 @@ impl Port for FaultyPort {
             tally,
             ..
         } = self;
-        // None that is longer was let through.
+        // Longer frames were refused before.
         let frame = &mut frame[..shared.len()];
         shared.copy_to(frame);
-        if let Fate::Passes { bytes, twice } = tx.decide(frame) {
+        if let FrameOutcome::Passes { bytes, twice } = tx.decide(frame) {
             inner.tx(bytes).map_err(|refusal| tally.refused(refusal))?;
-            // A ring that had room for one frame alone sends it once.
+            // A ring with one free slot sends the frame once.
             let copied = twice && inner.tx(bytes).is_ok();
             tx.deeds.duplicated += u64::from(copied);
         }

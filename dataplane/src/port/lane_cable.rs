@@ -1,8 +1,9 @@
 //! A cable in memory between two lanes of one daemon.
 //!
-//! Lanes share nothing, and each is a node of its own to its neighbours. Joined by such a cable two lanes are neighbours like any others: what the
-//! links of one lead to, the other reaches over it. Both ends are this process's own, so nobody is
-//! met and nobody is distrusted. The two ends wake each other as those of [`super::cable`] do.
+//! Lanes share nothing, and each lane is a node of its own to its neighbors. Two lanes joined by
+//! such a cable are ordinary neighbors: each reaches over it the nodes behind the other's links.
+//! This process owns both ends, so there is no peer to find or to distrust. The two ends wake each
+//! other as those of [`super::cable`] do.
 
 use std::os::fd::{AsFd, AsRawFd, RawFd};
 
@@ -14,10 +15,10 @@ use super::{Port, PortCounters, PortError, PortInfo, SteerChange, Tally, TxRefus
 /// Longest frame in bytes: that of an Ethernet with the usual MTU of 1500.
 const FRAME_BYTES_MAX: usize = 1514;
 
-/// What the longest frame takes of the ring.
-const FRAME_ROOM_BYTES: u64 = FRAME_BYTES_MAX.next_multiple_of(QUANTUM_BYTES) as u64;
+/// Ring space that the longest frame takes.
+const FRAME_SPACE_BYTES: u64 = FRAME_BYTES_MAX.next_multiple_of(QUANTUM_BYTES) as u64;
 
-/// Frames of any length that each direction holds: more than a link has under way.
+/// Frames of any length that each direction holds: more than a link has in flight.
 pub const RING_SLOTS: u32 = 320;
 
 /// One end of such a cable.
@@ -27,26 +28,27 @@ pub struct LaneCablePort {
     end: CableEnd,
     frame: Box<[u8; FRAME_BYTES_MAX]>,
     enabled: bool,
-    /// The carrier as the lane was last told.
+    /// The carrier as last reported to the lane.
     carrier: bool,
     tally: Tally,
     dropped_down: u64,
     violations: u64,
 }
 
-/// The two ends of a cable between the lanes `lanes`, in that order. They are called `lane-A-B` and `lane-B-A`.
+/// Creates the two ends of a cable between the lanes `lanes`, in that order. Their names are
+/// `lane-A-B` and `lane-B-A`.
 ///
 /// # Errors
-/// [`PortError::Setup`] when memory or descriptors have run out.
+/// [`PortError::Setup`] if memory or descriptors run out.
 pub fn pair(lanes: [u32; 2]) -> Result<[LaneCablePort; 2], PortError> {
     let [from, to] = lanes;
     let names = [lane_cable_name(from, to), lane_cable_name(to, from)];
-    let failed = |error: covalent_pipe::PipeError| {
-        PortError::Setup {
+    let failed = |error: covalent_pipe::PipeError| PortError::Setup {
         port: names[0].clone(),
         problem: format!("no cable between lanes {from} and {to}: {error}"),
-        remedy: "see `ulimit -n` and the memory of the service (`MemoryMax`), or set `enabled = false` in `[fabric]`".to_owned(),
-    }
+        remedy: "see `ulimit -n` and the memory of the service (`MemoryMax`), or set `enabled = \
+            false` in `[fabric]`"
+            .to_owned(),
     };
     let (near, parts) =
         CableEnd::create_pair(RING_SLOTS, FRAME_BYTES_MAX as u32).map_err(failed)?;
@@ -86,7 +88,7 @@ impl LaneCablePort {
         }
     }
 
-    fn look(&mut self) {
+    fn update_carrier(&mut self) {
         self.carrier = self.enabled && self.end.carrier();
     }
 }
@@ -97,14 +99,15 @@ impl Port for LaneCablePort {
     }
 
     fn rx_burst(&mut self, max: usize, visit: &mut dyn FnMut(&[u8])) -> Result<usize, PortError> {
-        self.look();
+        self.update_carrier();
         let mut shown = 0;
         for _ in 0..max {
             let shared = match self.end.peek() {
                 Ok(Some(shared)) => shared,
                 Ok(None) => break,
                 Err(_) => {
-                    // Nobody else writes to this memory, so it is of no more use. The carrier tells both ends.
+                    // Only these two ends write to this memory, so it is unusable now. The carrier
+                    // notifies both ends.
                     self.violations += u64::from(self.enabled);
                     self.enabled = false;
                     self.end.set_enabled(false);
@@ -135,7 +138,7 @@ impl Port for LaneCablePort {
         } else if !self.carrier {
             TxRefusal::Down
         } else if self.end.push_shared(frame).is_err() {
-            // Its length is checked above, so want of room is the only reason left.
+            // The length is checked above, so lack of space is the only reason left.
             TxRefusal::Full
         } else {
             self.tally.taken(len);
@@ -151,7 +154,7 @@ impl Port for LaneCablePort {
 
     fn tx_space(&mut self) -> usize {
         if self.carrier {
-            (self.end.free_bytes() / FRAME_ROOM_BYTES) as usize
+            (self.end.free_bytes() / FRAME_SPACE_BYTES) as usize
         } else {
             0
         }
@@ -191,7 +194,7 @@ impl Port for LaneCablePort {
     fn set_enabled(&mut self, enabled: bool) -> Result<(), PortError> {
         self.enabled = enabled;
         self.end.set_enabled(enabled);
-        self.look();
+        self.update_carrier();
         Ok(())
     }
 

@@ -1,10 +1,12 @@
-//! Addresses of ports: those of ports that have no hardware, and how they are written.
+//! MAC addresses of ports: generated ones for ports without hardware, and their text form.
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 
-/// A random, locally administered unicast address (IEEE 802, second-lowest bit of the first byte set, lowest clear).
+/// Returns a random, locally administered unicast address (IEEE 802, second-lowest bit of the first
+/// byte set, lowest clear).
 ///
-/// Random rather than derived from the port's name, because both ends of a cable often carry the same name.
+/// The address is random rather than derived from the port's name, because both ends of a cable
+/// often have the same name.
 pub(super) fn locally_administered() -> [u8; 6] {
     let [a, b, c, d, e, ..] = RandomState::new().build_hasher().finish().to_be_bytes();
     [0x02, a, b, c, d, e]

@@ -14,10 +14,11 @@ use super::{
     dpdk,
 };
 
-/// The packet memory that the AF_XDP ports of one lane may take, and what DPDK is to have. Each queue has memory of its own; DPDK's is the
-/// process's.
+/// The packet memory that the AF_XDP ports of one lane may use, and DPDK's setup parameters. Each
+/// queue has its own memory. DPDK's memory belongs to the process.
 ///
-/// Made once for a lane, before its ports are opened. The ports keep what they need of it: it may be dropped after that.
+/// It is created once per lane, before the lane's ports open. The ports keep what they need of it,
+/// so it may be dropped afterwards.
 #[derive(Debug, Default)]
 pub struct LaneMemory {
     planned_bytes: u64,
@@ -25,11 +26,12 @@ pub struct LaneMemory {
 }
 
 impl LaneMemory {
-    /// Plans the memory that those AF_XDP ports among `ports` need together that `lane` owns. Nothing is allocated before the first of them is opened, and
-    /// nothing at all for a lane that has none. A port whose interface is missing has no part in it.
+    /// Plans the memory that the AF_XDP ports of `lane` among `ports` need together. Nothing is
+    /// allocated before the first of them opens, and nothing at all for a lane without such ports.
+    /// A port whose interface is missing is left out.
     ///
     /// # Errors
-    /// [`PortError::Setup`] when an interface has fewer queues than configured.
+    /// [`PortError::Setup`] if an interface has fewer queues than configured.
     pub fn for_lane(ports: &[PortConfig], lane: u32) -> Result<Self, PortError> {
         let mut planned_bytes = 0;
         for port in ports.iter().filter(|port| port.lane == lane) {
@@ -63,15 +65,15 @@ impl LaneMemory {
         })
     }
 
-    /// The same with what the file says about DPDK, which is set up once for the process: the ports of all lanes must be among those of
-    /// [`LaneMemory::for_lane`].
+    /// Adds the DPDK settings of the configuration file. DPDK is set up once per process, so the
+    /// `ports` given to [`LaneMemory::for_lane`] must include the ports of all lanes.
     #[must_use]
     pub fn with_dpdk(mut self, config: &DpdkConfig) -> Self {
         self.dpdk = self.dpdk.with(config);
         self
     }
 
-    /// What DPDK is to be set up with.
+    /// DPDK's setup parameters.
     pub(super) fn dpdk(&self) -> &dpdk::Plan {
         &self.dpdk
     }

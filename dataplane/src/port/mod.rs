@@ -1,13 +1,18 @@
-//! Ports: where frames come from and go to.
+//! Ports: the sources and destinations of frames.
 //!
-//! A port belongs to one lane and is used by that lane's thread alone. It moves whole Ethernet frames without their FCS:
-//! 14 bytes to [`PortInfo::frame_bytes_max`]. One contract ([`Port`]) covers AF_XDP sockets ([`af_xdp`]), DPDK's drivers ([`dpdk`]), shared memory
-//! between two processes ([`cable`]) or two lanes ([`lane_cable`]), capture files ([`pcap`]), and any of them behind damage that is done on purpose ([`faulty`]); where the device of one has
-//! gone, a pulled cable stands in its place ([`absent`]). One conformance
-//! suite (`tests/ports.rs`) holds all of them to it.
+//! A port belongs to one lane, and only that lane's thread uses it. It moves whole Ethernet frames
+//! without their FCS: 14 bytes to [`PortInfo::frame_bytes_max`]. All kinds of ports implement one
+//! contract, [`Port`], and one conformance suite (`tests/ports.rs`) verifies it:
 //!
-//! On the way of a packet nothing here takes a lock, allocates, logs or makes a system call; the doorbell in [`Port::flush`] is
-//! the one exception, once per burst.
+//! - AF_XDP sockets ([`af_xdp`])
+//! - DPDK's drivers ([`dpdk`])
+//! - shared memory between two processes ([`cable`]) or two lanes ([`lane_cable`])
+//! - capture files ([`pcap`])
+//! - any of these behind deliberate damage ([`faulty`])
+//! - a placeholder port for one whose device is gone ([`absent`])
+//!
+//! On the path of a packet no code here takes a lock, allocates, logs or makes a system call. The
+//! doorbell in [`Port::flush`] is the one exception, once per burst.
 
 pub mod absent;
 pub mod af_xdp;
@@ -42,7 +47,7 @@ pub use self::{
 /// Length of an Ethernet header in bytes: the shortest frame that a port sends.
 pub const ETHERNET_HEADER_BYTES: usize = 14;
 
-/// What a port is, fixed when it was opened and read back from where it was opened.
+/// Properties of a port. They are fixed at open and read back from the opened object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PortInfo {
     /// Configured name.
@@ -59,29 +64,31 @@ pub struct PortInfo {
     pub mode: PortMode,
 }
 
-/// One port. `Send` but not shared: it is opened by the host thread and then lives on its lane.
+/// One port. `Send` but not shared: the host thread opens it, and then it stays on its lane.
 ///
-/// Order: frames leave in the order of [`Port::tx`], and frames of one receive queue arrive in the order of the wire; those of the link among themselves,
-/// and the others among themselves.
+/// Order: frames leave in the order of [`Port::tx`], and frames of one receive queue arrive in the
+/// order of the wire. Link frames are ordered among themselves, and so are all other frames.
 pub trait Port: Send {
-    /// What this port is.
+    /// The properties of this port.
     fn info(&self) -> &PortInfo;
 
-    /// Receives up to `max` frames and shows each to `visit`, oldest first; returns how many. 0 means none are waiting.
+    /// Receives up to `max` frames and shows each to `visit`, oldest first. Returns the number of
+    /// frames. 0 means that none are waiting.
     ///
-    /// A frame is borrowed from the port's memory for the visit only; that memory goes back to the port before this returns. Nothing is said about what
-    /// lies beside it: a device that places packets back to back (multi-packet receive) may show frames that are neighbours in one large buffer.
+    /// A frame is borrowed from the port's memory during the visit only. The memory is returned to
+    /// the port before this function returns. The bytes next to a frame are unspecified: a device
+    /// with multi-packet receive may show frames that are adjacent in one large buffer.
     ///
     /// # Errors
-    /// [`PortError::Gone`] when nothing will ever arrive again. A port that is merely down receives nothing and says so in
-    /// [`Port::carrier`].
+    /// [`PortError::Gone`] if no frame will ever arrive again. A port that is merely down receives
+    /// nothing and reports this in [`Port::carrier`].
     fn rx_burst(&mut self, max: usize, visit: &mut dyn FnMut(&[u8])) -> Result<usize, PortError>;
 
-    /// Copies `frame` into the port's memory, once: its application may change it meanwhile. It
-    /// leaves at the next [`Port::flush`] at the latest.
+    /// Copies `frame` into the port's memory, exactly once: the application may change it
+    /// meanwhile. The frame leaves at the next [`Port::flush`] at the latest.
     ///
     /// # Errors
-    /// [`TxRefusal`] tells the cause; the frame was not taken and is counted under that cause.
+    /// [`TxRefusal`] gives the cause. The frame was not taken and is counted under that cause.
     fn tx_shared(&mut self, frame: SharedBytes<'_>) -> Result<(), TxRefusal>;
 
     /// [`Port::tx_shared`] of a frame in private memory.
@@ -92,65 +99,76 @@ pub trait Port: Send {
         self.tx_shared(frame.into())
     }
 
-    /// Rings the doorbell for frames taken by [`Port::tx`] (one system call at most for those of the link, and one for the others) and reclaims finished ones.
+    /// Rings the doorbell for frames taken by [`Port::tx`] and reclaims finished ones. It makes at
+    /// most one system call for link frames and one for the others.
     ///
-    /// Costs next to nothing when there is nothing to send. What the kernel did not take stays queued for the next call.
+    /// The cost is negligible if there is nothing to send. Frames that the kernel did not take stay
+    /// queued for the next call.
     ///
     /// # Errors
-    /// [`PortError::LinkDown`] when the link cannot send now, [`PortError::Gone`] when it never will again.
+    /// [`PortError::LinkDown`] if the link cannot send now, [`PortError::Gone`] if it never will
+    /// again.
     fn flush(&mut self) -> Result<(), PortError>;
 
-    /// Frames that [`Port::tx`] would take now, after reclaiming finished ones. Where the link has room of its own, the others.
+    /// Frames that [`Port::tx`] would take now, after reclaiming finished ones. If link frames have
+    /// space of their own, this counts the other frames.
     fn tx_space(&mut self) -> usize;
 
-    /// The same for frames of the link, where they have room that others cannot take; `None` where there is one room for all.
+    /// The same for link frames, if they have space that other frames cannot take. `None` if all
+    /// frames share one space.
     fn link_tx_space(&mut self) -> Option<usize> {
         None
     }
 
-    /// Whether nothing of ours is still inside the port: every frame taken has left and its memory is back.
+    /// Whether the port holds no more transmit frames: every frame taken has left, and its memory
+    /// is back.
     fn tx_idle(&mut self) -> bool;
 
     /// Descriptors that become readable when frames arrive. Empty for a port that never waits.
     fn wait_fds(&self) -> Vec<RawFd>;
 
-    /// Announces that the lane is about to wait on [`Port::wait_fds`]. Returns `false` when there is work already: do not wait.
+    /// Announces that the lane is about to wait on [`Port::wait_fds`]. Returns `false` if there is
+    /// work already: do not wait.
     ///
-    /// After `true`, anything that arrives makes a descriptor readable; no wake-up is lost between this call and the wait.
+    /// After `true`, any arrival makes a descriptor readable. No wake-up is lost between this call
+    /// and the wait.
     fn prepare_sleep(&mut self) -> bool;
 
-    /// Takes [`Port::prepare_sleep`] back; follows each of those calls, whatever it returned and whether or not the lane waited.
-    /// Drains the descriptors.
+    /// Reverts [`Port::prepare_sleep`]. It follows each of those calls, whatever they returned and
+    /// whether or not the lane waited. Drains the descriptors.
     fn finish_sleep(&mut self);
 
-    /// Everything counted since the port was opened. Not for the packet path: it may make system calls and allocate.
+    /// All counts since the port was opened. Not for the packet path: it may make system calls and
+    /// allocate.
     fn counters(&self) -> PortCounters;
 
-    /// As [`Port::counters`], but what would take system calls is told as it was when that was asked last.
+    /// As [`Port::counters`], but values that need system calls are those of the last query.
     fn counters_at_hand(&self) -> PortCounters {
         self.counters()
     }
 
-    /// Changes which frames the kernel below hands to this port. Does nothing on a port that has no kernel below.
+    /// Changes which frames the kernel passes to this port. Does nothing on a port that has no
+    /// kernel below it.
     ///
     /// # Errors
-    /// [`PortError::Steering`] when a map refuses the change; the rules in force are then as before.
+    /// [`PortError::Steering`] if a map refuses the change. The rules in force are then as before.
     fn steer(&mut self, change: &SteerChange) -> Result<(), PortError>;
 
-    /// Enables or disables the port as if its cable were plugged or pulled: a disabled port has no carrier, refuses frames to send
-    /// and drops those that arrive.
+    /// Enables or disables the port as if its cable were plugged or unplugged. A disabled port has
+    /// no carrier, refuses frames to send and drops frames that arrive.
     ///
     /// # Errors
-    /// [`PortError::Gone`] when the port is beyond both.
+    /// [`PortError::Gone`] if the port has ceased to exist.
     fn set_enabled(&mut self, enabled: bool) -> Result<(), PortError>;
 
-    /// Tells the port what the network interface's own carrier is. Ignored by ports that see their carrier themselves.
+    /// Sets the carrier of the network interface itself. Ports that detect their own carrier ignore
+    /// it.
     fn set_carrier(&mut self, up: bool);
 
-    /// Changes what the port does to its own frames.
+    /// Changes the damage that the port does to its own frames.
     ///
     /// # Errors
-    /// [`PortError::NoFaults`]: it does nothing to them, and was not configured to.
+    /// [`PortError::NoFaults`] if the port was not configured to damage frames.
     fn set_faults(&mut self, _rx: FaultRates, _tx: FaultRates) -> Result<(), PortError> {
         Err(PortError::NoFaults {
             port: self.info().name.clone(),
@@ -160,7 +178,8 @@ pub trait Port: Send {
     /// Whether the port is enabled and has a carrier, as [`Port::rx_burst`] last saw it.
     fn carrier(&self) -> bool;
 
-    /// What the network interface was when the port was opened; `None` for a port that has none.
+    /// The properties of the network interface when the port was opened. `None` for a port without
+    /// an interface.
     fn facts(&self) -> Option<&PortFacts> {
         None
     }
@@ -170,7 +189,8 @@ pub trait Port: Send {
         None
     }
 
-    /// Whether a port that its lane is done with may be closed by another thread, while the lane goes on with its other ports. Closing takes its time.
+    /// Whether another thread may close a port that its lane has finished with, while the lane
+    /// continues with its other ports. Closing takes time.
     fn may_close_elsewhere(&self) -> bool {
         true
     }
@@ -195,11 +215,12 @@ pub fn check(ports: &[PortConfig]) -> Result<(), PortError> {
         .try_for_each(|port| dpdk::check(&port.name))
 }
 
-/// Looks whether the port that `config` describes could be opened now, as far as that can be known while another port has its device. Changes nothing.
+/// Checks whether the port that `config` describes could be opened now, as far as possible while
+/// another port has its device. Changes nothing.
 ///
 /// # Errors
-/// [`PortError`] says what is wrong, with which object, and what to do.
-pub fn look(config: &PortConfig) -> Result<(), PortError> {
+/// [`PortError`] describes the problem, the object and the remedy.
+pub fn check_openable(config: &PortConfig) -> Result<(), PortError> {
     match &config.kind {
         PortKind::AfXdp {
             interface,
@@ -213,7 +234,7 @@ pub fn look(config: &PortConfig) -> Result<(), PortError> {
                 copy: *copy,
                 queues: *queues,
             };
-            af_xdp::look(&af_xdp::Wanted {
+            af_xdp::check_openable(&af_xdp::Wanted {
                 port: &config.name,
                 interface,
                 ring_slots: *ring_slots,
@@ -225,13 +246,13 @@ pub fn look(config: &PortConfig) -> Result<(), PortError> {
     }
 }
 
-/// Opens the port that `config` describes, behind the damage that `[port.faults]` asks for.
+/// Opens the port that `config` describes, behind the damage that `[port.faults]` requests.
 ///
-/// Everything that can be checked is checked before anything is changed on the host. `memory` is the packet memory of the lane
-/// that will own the port.
+/// All possible checks run before anything changes on the host. `memory` is the packet memory of
+/// the lane that will own the port.
 ///
 /// # Errors
-/// [`PortError`] says what is wrong, with which object, and what to do.
+/// [`PortError`] describes the problem, the object and the remedy.
 pub fn open(
     config: &PortConfig,
     dataplane: &DataplaneConfig,
@@ -240,7 +261,13 @@ pub fn open(
 ) -> Result<Box<dyn Port>, PortError> {
     let port = open_sound(config, dataplane, link, memory)?;
     let info = port.info();
-    tracing::info!(port = info.name, kind = info.kind, mode = ?info.mode, frame_bytes_max = info.frame_bytes_max, "port open");
+    tracing::info!(
+        port = info.name,
+        kind = info.kind,
+        mode = ?info.mode,
+        frame_bytes_max = info.frame_bytes_max,
+        "port open",
+    );
     let Some(faults) = &config.faults else {
         return Ok(port);
     };

@@ -1,7 +1,9 @@
-//! A port made of capture files: frames come from one and go to another. It needs no hardware and no privilege.
+//! A port made of capture files: it receives frames from one file and sends frames to another. It
+//! needs no hardware and no privilege.
 //!
-//! Frames come as fast as the lane takes them; the times in the capture do not matter. Sent frames are staged in memory and
-//! written by [`Port::flush`], one `write` per burst, with the time at which they were taken.
+//! Frames arrive as fast as the lane takes them; timestamps in the capture are ignored. Sent frames
+//! are staged in memory with the time at which they were taken. [`Port::flush`] writes them, one
+//! `write` per burst.
 
 use std::{
     fs::{self, File},
@@ -23,7 +25,7 @@ use super::{
     mac,
 };
 
-/// Longest frame: what tcpdump's default snapshot length was for years, and what every reader takes.
+/// Longest frame: tcpdump's default snapshot length for years, which every reader accepts.
 const FRAME_BYTES_MAX: usize = 65_535;
 
 /// Bytes of sent frames that wait in memory for the next flush.
@@ -47,11 +49,12 @@ pub struct PcapPort {
 }
 
 impl PcapPort {
-    /// Opens the files. The output is made, or emptied if it exists, only when the input was found good.
+    /// Opens the files. The output is created, or truncated if it exists, only after the input was
+    /// found valid.
     ///
     /// # Errors
-    /// [`PortError::Setup`] when the input is missing, is no capture of Ethernet frames, or is the same file as the output;
-    /// [`PortError::Io`] when the output cannot be made.
+    /// [`PortError::Setup`] if the input is missing, is not a capture of Ethernet frames, or is the
+    /// same file as the output. [`PortError::Io`] if the output cannot be created.
     pub fn open(
         port: &str,
         input: Option<&Path>,
@@ -64,7 +67,8 @@ impl PcapPort {
             return Err(PortError::Setup {
                 port: port.to_owned(),
                 problem: format!("`{}` is both input and output", from.display()),
-                remedy: "name another file as output, or the frames would be overwritten before they are read"
+                remedy: "name another file as output, or the frames would be overwritten before \
+                    they are read"
                     .to_owned(),
             });
         }
@@ -112,7 +116,7 @@ impl Port for PcapPort {
             let frame = match reader.next_raw_packet() {
                 Some(Ok(packet)) => packet,
                 Some(Err(_)) => {
-                    // What follows a broken packet header cannot be found again.
+                    // The next packet after a broken packet header cannot be located.
                     self.dropped_malformed += 1;
                     self.input = None;
                     break;
@@ -221,7 +225,7 @@ impl Drop for PcapPort {
 #[derive(Debug)]
 struct Output {
     file: File,
-    /// Always begins with a file header, because the writer puts one there; it is cut off before writing.
+    /// Always begins with a file header, because the writer adds one. It is cut off before writing.
     staged: Option<PcapWriter<Vec<u8>>>,
     staged_bytes: usize,
     /// A copy of the frame to write: its application may change the original.
@@ -256,8 +260,8 @@ impl Output {
         let Some(staged) = &mut self.staged else {
             return false;
         };
-        let now = time_told(SystemTime::now());
-        // `tx` bounds the length, so the copy has room and the cast keeps it.
+        let now = capture_time(SystemTime::now());
+        // `tx` bounds the length, so the copy fits and the cast keeps the value.
         let frame = &mut self.frame[..shared.len()];
         shared.copy_to(frame);
         let packet = PcapPacket::new(now, frame.len() as u32, frame);
@@ -272,7 +276,8 @@ impl Output {
         if self.staged_bytes == 0 {
             return Ok(());
         }
-        // After a failed write nothing is staged any more: half a packet in the file cannot be mended by writing on.
+        // After a failed write nothing is staged any more: further writes cannot repair half a
+        // packet in the file.
         let Some(staged) = self.staged.take() else {
             return Err(io::ErrorKind::BrokenPipe.into());
         };
@@ -296,8 +301,9 @@ impl Output {
     }
 }
 
-/// The time of a captured frame: seconds have 32 bits in the file. A clock that is set beyond them, or before 1970, costs no frame.
-fn time_told(now: SystemTime) -> Duration {
+/// Timestamp of a captured frame. The file has 32 bits for seconds: a clock set beyond them, or
+/// before 1970, costs no frame.
+fn capture_time(now: SystemTime) -> Duration {
     let since = now.duration_since(UNIX_EPOCH).unwrap_or_default();
     since.min(Duration::from_secs(u32::MAX.into()))
 }
@@ -358,7 +364,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_frame_can_be_written_whatever_the_clock_is_set_to() {
+    fn a_frame_can_be_written_under_any_clock_setting() {
         let year = Duration::from_secs(31_557_600);
         for now in [
             UNIX_EPOCH - 30 * year,
@@ -366,7 +372,7 @@ mod tests {
             UNIX_EPOCH + 156 * year,
         ] {
             let mut writer = writer(Vec::new()).unwrap();
-            let packet = PcapPacket::new(time_told(now), 3, b"abc");
+            let packet = PcapPacket::new(capture_time(now), 3, b"abc");
             writer.write_packet(&packet).unwrap();
         }
     }

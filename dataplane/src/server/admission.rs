@@ -1,4 +1,5 @@
-//! Who may speak to the daemon: root, the daemon's own user, and the members of the configured group.
+//! Access control of the daemon's socket: root, the daemon's own user, and members of the
+//! configured group are admitted.
 
 use nix::{
     errno::Errno,
@@ -17,7 +18,8 @@ pub struct Admission {
 pub enum AdmissionError {
     /// The configured group does not exist.
     #[error(
-        "group `{0}` (key `node.group`) does not exist: make it with `groupadd --system {0}` or leave the key empty"
+        "group `{0}` (key `node.group`) does not exist: create it with `groupadd --system {0}` or \
+         leave the key empty"
     )]
     NoSuchGroup(String),
     /// The group database could not be read.
@@ -25,7 +27,7 @@ pub enum AdmissionError {
     Lookup {
         /// The configured group.
         group: String,
-        /// What the system said.
+        /// The system's error.
         source: Errno,
     },
 }
@@ -51,8 +53,8 @@ impl Admission {
         })
     }
 
-    /// Whether a peer may speak that has these credentials, and these supplementary groups, by the kernel's word: no database is asked, for
-    /// that may take long.
+    /// Whether a peer with these credentials and supplementary groups, as the kernel reports them,
+    /// is admitted. No user database is queried, because that may take long.
     #[must_use]
     pub fn admits(&self, uid: u32, gid: u32, groups: &[u32]) -> bool {
         self.commands(uid)
@@ -73,7 +75,7 @@ impl Admission {
         self.group.as_ref().map(|group| group.gid.as_raw())
     }
 
-    /// What a peer that was turned away can do.
+    /// The remedy for a peer that was turned away.
     #[must_use]
     pub fn remedy(&self) -> String {
         match &self.group {
@@ -82,7 +84,7 @@ impl Admission {
                 group.name
             ),
             None => {
-                "run as root or as the daemon's user, or have `node.group` name a group of yours"
+                "run as root or as the daemon's user, or set `node.group` to one of your groups"
                     .to_owned()
             }
         }
@@ -98,7 +100,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn strangers_are_turned_away() {
+    fn users_outside_the_group_are_refused() {
         let own = Uid::effective().as_raw();
         let admission = Admission::new("").unwrap();
         assert!(admission.admits(0, 0, &[]) && admission.commands(0));

@@ -1,6 +1,7 @@
-//! The exchange with control: what the host thread does about the configuration in force.
+//! The exchange with control about the configuration in force, on the host thread.
 //!
-//! [`Joint`] decides; here is what it orders. Nothing of it waits for control once an offer is there.
+//! [`Joint`] decides, and this module carries out its orders. Once an offer has arrived, no step
+//! waits for control.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -13,7 +14,7 @@ use covalent_api::{
     status::ConfigStatus,
 };
 use covalent_protocol::agreement::{
-    Held, Joint, Offer, Phase, Refusal, Verdict,
+    Held, Joint, Phase, Proposal, Refusal, Verdict,
     joint::{Input, Order, Step},
 };
 
@@ -36,36 +37,36 @@ use crate::{
 /// Objections in one verdict: the rest is usually their echo.
 const OBJECTIONS_MAX: usize = 32;
 
-/// What the host thread keeps for agreements.
+/// The host thread's state of agreements.
 #[derive(Debug)]
 pub struct Agreements {
     joint: Joint,
     opener: Opener,
-    /// What is in force, as text.
+    /// The configuration in force, as text.
     text: String,
     policy: Arc<Policy>,
-    /// What clients have sent of what they are about to offer.
+    /// The pieces that clients have sent of their next offer.
     drafts: BTreeMap<u64, String>,
     pub(super) exchange: Exchange,
     /// Whether ports may damage their own frames.
     faults: FaultInjection,
 }
 
-/// What belongs to the exchange that is open, or was last.
+/// The state of the open exchange, or of the last one.
 #[derive(Debug, Default)]
 pub(super) struct Exchange {
     /// The offered text, until the opener has it.
     draft: String,
-    offer: Option<Offer>,
+    proposal: Option<Proposal>,
     /// Names of ports that are closed and opened again, until the opener has them.
     reopen: Vec<String>,
     pub(super) prepared: Option<Prepared>,
     pub(super) ports: PortExchange,
-    /// What each lane is to hold.
+    /// The configuration that each lane is to hold.
     wants: Vec<Arc<LaneWant>>,
     pub(super) objections: Vec<Objection>,
     lanes: BTreeMap<u32, LaneHeld>,
-    /// Who is affected and may not know.
+    /// Parties that are affected and may not know it.
     beware: Vec<String>,
 }
 
@@ -91,12 +92,12 @@ impl Agreements {
         }
     }
 
-    /// Rings when the opener has done what it was asked for.
+    /// The opener. Its doorbell rings when it has finished a job.
     pub const fn opener(&self) -> &Opener {
         &self.opener
     }
 
-    /// Who asked last what is held, if it is still there.
+    /// The client that last queried the held configuration, if it is still connected.
     pub const fn partner(&self) -> Option<u64> {
         self.joint.partner()
     }
@@ -110,11 +111,11 @@ impl Agreements {
     pub fn status(&self) -> ConfigStatus {
         let doing = |phase| match phase {
             Phase::Preparing => "another configuration is compared with the one in force",
-            Phase::Judging => "lanes say whether they could take another configuration",
-            Phase::Vacating | Phase::Opening => "ports are opened for another configuration",
+            Phase::Judging => "lanes check whether they can take another configuration",
+            Phase::DetachingPorts | Phase::Opening => "ports are opened for another configuration",
             Phase::Taking | Phase::Settling => "lanes take another configuration over",
             Phase::Undoing | Phase::Restoring | Phase::PuttingBack => {
-                "another configuration was refused, and what was changed is changed back"
+                "another configuration was refused, and its changes are reverted"
             }
         };
         ConfigStatus {
@@ -125,10 +126,10 @@ impl Agreements {
 }
 
 impl Server {
-    /// A client asks what is held: it is told when no exchange is open.
-    pub(super) fn ask_agreement(&mut self, client: u64) {
+    /// A client queries the held configuration. It gets the reply when no exchange is open.
+    pub(super) fn query_agreement(&mut self, client: u64) {
         self.is_answered_later(client);
-        self.agree(Input::Asked { from: client });
+        self.agree(Input::Queried { from: client });
     }
 
     /// A piece of the text in force.
@@ -154,7 +155,7 @@ impl Server {
         Ok(())
     }
 
-    /// A piece of what a client is about to offer.
+    /// Stores a piece of the text that a client is about to offer.
     pub(super) fn draft(&mut self, client: u64, from_bytes: u64, text: &str) -> Result<(), String> {
         let draft = self.agreements.drafts.entry(client).or_default();
         if from_bytes == 0 {
@@ -162,7 +163,8 @@ impl Server {
         }
         if from_bytes != draft.len() as u64 {
             return Err(format!(
-                "the draft has {} bytes so far, and this piece is to begin at byte {from_bytes}: begin anew at 0",
+                "the draft has {} bytes so far, and this piece begins at byte {from_bytes}: begin \
+                 again at 0",
                 draft.len()
             ));
         }
@@ -181,24 +183,24 @@ impl Server {
     }
 
     /// A client offers its draft.
-    pub(super) fn offered(&mut self, client: u64, offer: Offer, reopen: Vec<String>) {
+    pub(super) fn proposed(&mut self, client: u64, proposal: Proposal, reopen: Vec<String>) {
         self.is_answered_later(client);
         let draft = self.agreements.drafts.remove(&client).unwrap_or_default();
         if self.agreements.joint.phase().is_none() {
             self.agreements.exchange = Exchange {
                 draft,
-                offer: Some(offer),
+                proposal: Some(proposal),
                 reopen,
                 ..Exchange::default()
             };
         }
-        self.agree(Input::Offered {
+        self.agree(Input::Proposed {
             from: client,
-            offer,
+            proposal,
         });
     }
 
-    /// A client is gone: what it offered goes on.
+    /// A client is gone. The exchange that it offered continues.
     pub(super) fn agreement_without(&mut self, client: u64) {
         self.agreements.drafts.remove(&client);
         self.agree(Input::Gone { from: client });
@@ -219,8 +221,8 @@ impl Server {
     fn prepared(&mut self, preparation: Preparation) -> Input {
         let lanes = 0..self.lanes.len() as u32;
         let exchange = &mut self.agreements.exchange;
-        let (mut prepared, offer) = match (preparation, exchange.offer) {
-            (Ok(prepared), Some(offer)) => (prepared, offer),
+        let (mut prepared, proposal) = match (preparation, exchange.proposal) {
+            (Ok(prepared), Some(proposal)) => (prepared, proposal),
             (preparation, _) => {
                 exchange.objections = preparation.err().unwrap_or_default();
                 return Input::Unprepared;
@@ -247,7 +249,7 @@ impl Server {
         exchange.wants = lanes
             .map(|lane| {
                 Arc::new(LaneWant {
-                    offer,
+                    proposal,
                     tuning: LaneTuning::new(config, lane),
                     policy: Arc::clone(&policy),
                     changed: changed.clone(),
@@ -256,9 +258,9 @@ impl Server {
                 })
             })
             .collect();
-        let vacates = ports.vacates();
+        let detaches_ports = ports.detaches_ports();
         exchange.prepared = Some(prepared);
-        Input::Prepared { vacates }
+        Input::Prepared { detaches_ports }
     }
 
     /// A lane answered a step.
@@ -277,7 +279,7 @@ impl Server {
             }),
         };
         let exchange = &mut self.agreements.exchange;
-        let went_well = went.is_ok();
+        let succeeded = went.is_ok();
         match went {
             Ok(held) => {
                 exchange.lanes.insert(lane, held);
@@ -287,10 +289,10 @@ impl Server {
                 exchange.objections.push(objection);
             }
         }
-        self.agree(Input::Answered { lane, went_well });
+        self.agree(Input::Answered { lane, succeeded });
     }
 
-    /// The daemon ends in order, and says so to whoever relies on it.
+    /// Notifies subscribers, the partner and applications that the daemon shuts down gracefully.
     pub(super) fn take_leave(&mut self) {
         let bytes = self.raise(EventKind::Stopping);
         let partner = self.agreements.partner();
@@ -299,7 +301,7 @@ impl Server {
         if let Some(client) = client.filter(|it| !it.subscribed) {
             client.event(&bytes);
         }
-        self.say_goodbye(&bytes);
+        self.send_stopping(&bytes);
     }
 
     fn is_answered_later(&mut self, client: u64) {
@@ -312,17 +314,17 @@ impl Server {
         let mut orders = Vec::new();
         self.agreements.joint.on(input, &mut orders);
         for order in orders {
-            self.carry_out(order);
+            self.execute(order);
         }
     }
 
-    fn carry_out(&mut self, order: Order) {
+    fn execute(&mut self, order: Order) {
         match order {
             Order::Prepare => {
                 let exchange = &mut self.agreements.exchange;
                 let job = Job::Prepare(Draft {
                     text: std::mem::take(&mut exchange.draft),
-                    digest: exchange.offer.map_or(0, |offer| offer.wants),
+                    digest: exchange.proposal.map_or(0, |proposal| proposal.wants),
                     now: Arc::clone(&self.config),
                     faults: self.agreements.faults,
                     reopen: std::mem::take(&mut exchange.reopen),
@@ -330,9 +332,9 @@ impl Server {
                 self.agreements.opener.give(job);
             }
             Order::Lane { lane, step } => self.step(lane, step),
-            Order::Open => self.open_vacated(),
+            Order::Open => self.open_detached(),
             Order::Restore => {
-                if let Some(input) = self.restore_vacated() {
+                if let Some(input) = self.restore_detached() {
                     self.agree(input);
                 }
             }
@@ -340,11 +342,11 @@ impl Server {
             Order::Resume => self.lanes.iter_mut().for_each(|lane| lane.pause(false)),
             Order::Enter(held) => self.enter(held),
             Order::DropUnused => self.drop_unused(),
-            Order::Tell { to, held } => {
+            Order::Report { to, held } => {
                 let held = brief(&held);
                 self.reply_to(to, &Reply::Agreement { held }, Vec::new());
             }
-            Order::Reply { to, verdict, held } => self.tell_verdict(to, verdict, &held),
+            Order::Reply { to, verdict, held } => self.report_verdict(to, verdict, &held),
         }
     }
 
@@ -359,9 +361,9 @@ impl Server {
         let ports = &mut exchange.ports;
         let command = match step {
             Step::Judge(_) => Command::Judge(want),
-            Step::Vacate(offer) => Command::Vacate {
-                offer,
-                ports: ports.vacated_by(lane),
+            Step::DetachPorts(proposal) => Command::DetachPorts {
+                proposal,
+                ports: ports.to_detach_from(lane),
             },
             Step::Take(_) => Command::Take(want, ports.come_to(lane, prepared)),
             Step::Settle(epoch) => Command::Settle { epoch },
@@ -394,7 +396,7 @@ impl Server {
         self.raise(EventKind::Configured { epoch, changed });
     }
 
-    /// The exchange is over. What it leaves is for the verdict.
+    /// Drops the unused parts of a finished exchange. The rest is for the verdict.
     fn drop_unused(&mut self) {
         self.close_unused();
         let exchange = &mut self.agreements.exchange;
@@ -411,9 +413,10 @@ impl Server {
         }
     }
 
-    fn tell_verdict(&mut self, to: u64, verdict: Verdict, held: &Held) {
+    fn report_verdict(&mut self, to: u64, verdict: Verdict, held: &Held) {
         let is_over = self.agreements.joint.phase().is_none();
-        // An offer that was refused at once is no exchange: what it is not told is of another one.
+        // An offer that was refused at once opens no exchange: the stored state belongs to another
+        // one.
         let exchange = match verdict {
             Verdict::Refused(Refusal::Busy | Refusal::Stale | Refusal::NotLater) => {
                 Exchange::default()
@@ -461,7 +464,7 @@ impl Exchange {
     }
 }
 
-/// As it is said on the socket.
+/// Converts to the form sent on the socket.
 fn brief(held: &Held) -> HeldBrief {
     HeldBrief {
         incarnation: Hex64(held.incarnation),
@@ -470,9 +473,9 @@ fn brief(held: &Held) -> HeldBrief {
     }
 }
 
-/// What a client says that it believes, and wants.
-pub fn offer(epoch: u64, believes: HeldBrief, digest: Hex64) -> Offer {
-    Offer {
+/// Converts a client's belief and request into an offer.
+pub fn proposal(epoch: u64, believes: HeldBrief, digest: Hex64) -> Proposal {
+    Proposal {
         epoch,
         believes: Held {
             incarnation: believes.incarnation.0,

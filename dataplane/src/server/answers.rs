@@ -1,4 +1,4 @@
-//! What a lane's answer means to the client that asked.
+//! Translates a lane's reply for the client that made the request.
 
 use std::os::fd::OwnedFd;
 
@@ -18,11 +18,11 @@ use crate::{
     },
 };
 
-/// Who waits for an answer, and what is to be done with it.
+/// The recipient of a lane's reply, and the action to take on it.
 #[derive(Debug)]
 pub enum Pending {
-    /// Nobody: the command is a consequence, not a request.
-    Nobody,
+    /// No recipient: the command is a consequence, not a request.
+    NoClient,
     /// A client gets this reply if all went well.
     Reply {
         /// The client.
@@ -31,7 +31,7 @@ pub enum Pending {
         reply: Box<Reply>,
         /// Descriptors beside it.
         fds: Vec<OwnedFd>,
-        /// What the session's record gains.
+        /// The change to the session's record.
         change: Change,
     },
     /// A session is being detached.
@@ -57,18 +57,18 @@ pub enum Pending {
     Status {
         /// The round that collects the parts.
         round: u64,
-        /// The lane that tells it.
+        /// The lane that reports it.
         lane: u32,
     },
 }
 
-/// What a command that went well changes in the session's record. Quotas were taken before the command was given, and
-/// are given back if it did not go well.
+/// The change to the session's record that a successful command makes. Quotas are taken before the
+/// command is sent, and given back if it fails.
 #[derive(Debug)]
 pub enum Change {
     /// Nothing.
     None,
-    /// The session lives.
+    /// The session is attached.
     Attached {
         /// The session.
         session: u64,
@@ -133,7 +133,7 @@ impl Server {
             return;
         };
         match pending {
-            Pending::Nobody => {}
+            Pending::NoClient => {}
             Pending::Agreement { lane } => self.lane_stepped(lane, result),
             Pending::Reply {
                 client,
@@ -154,7 +154,7 @@ impl Server {
                     let attached = self.apply(change);
                     self.reply_to(client, &reply, fds);
                     if let Some(session) = attached {
-                        self.tell_attached(session);
+                        self.raise_attached(session);
                     }
                 }
                 Ok(Answer::InDoubt(reason)) => {
@@ -188,7 +188,7 @@ impl Server {
         }
     }
 
-    /// A lane has let a pipe or a region go: the client hears of it when its memory is freed.
+    /// A lane has released a pipe or a region. The client gets its reply when the memory is freed.
     fn closed(&mut self, client: u64, change: Change, released: Released, reply: Box<Reply>) {
         let (session, bytes, mappings) = match &change {
             Change::Closed { session, number } => {
@@ -208,11 +208,11 @@ impl Server {
         };
         self.apply(change);
         let job = Job::Release(memory_worker::Released::new(mappings, released));
-        let after = After::Tell(reply);
+        let after = After::SendReply(reply);
         self.send_on_errand(session, Some(client), bytes, job, after);
     }
 
-    /// A lane has let a session go. It ends when its memory is freed.
+    /// A lane has released a session. The session ends when its memory is freed.
     fn let_go(&mut self, session: u64, class: &'static str, reason: String, released: Released) {
         let Some(record) = self.sessions.get_mut(&session) else {
             return;
@@ -226,11 +226,11 @@ impl Server {
             regions: released.regions.len() as u32,
         });
         let bytes = record.quota.memory_bytes();
-        // What it has goes with its record.
+        // No mappings are given back here: they go with the session's record.
         self.release(session, bytes, 0, released);
     }
 
-    /// Forgets a session that its lane has let go and whose memory is freed.
+    /// Forgets a session that its lane has released and whose memory is freed.
     pub(super) fn end_if_over(&mut self, session: u64) {
         let Some(record) = self.sessions.get_mut(&session) else {
             return;
@@ -260,7 +260,7 @@ impl Server {
         });
     }
 
-    /// Returns the session that came to life, if one did.
+    /// Applies the change. Returns the session that became attached, if one did.
     fn apply(&mut self, change: Change) -> Option<u64> {
         match change {
             Change::None | Change::Opened { .. } | Change::Bound { .. } => {}
@@ -301,18 +301,20 @@ impl Server {
         None
     }
 
-    /// Nobody knows whether a region was deleted, for this reason; returns what to tell.
+    /// It is unknown whether a region was deleted, for this reason. Returns the text to report.
     fn doubt(&mut self, change: Change, reason: String) -> String {
         let Change::Deleted { name } = change else {
             return reason;
         };
         self.durable_regions.doubt_delete(&name);
         format!(
-            "whether the durable region `{name}` is deleted shows when the daemon is restarted: {reason}"
+            "whether the durable region `{name}` is deleted is known only when the daemon is \
+             restarted: {reason}"
         )
     }
 
-    /// Takes back what was noted for a command that was refused, or never given. Memory that was handed out stays charged.
+    /// Reverts the record of a command that was refused or never sent. Memory that was handed out
+    /// stays charged.
     pub(super) fn undo(&mut self, change: Change) {
         match change {
             Change::None

@@ -22,15 +22,15 @@ pub struct Client {
     connected: Instant,
     /// The process that connected: readable once it has ended.
     owner: Option<OwnedFd>,
-    /// Who is at the other end, by the kernel's word.
+    /// The peer's credentials, as the kernel reports them.
     pub credentials: Credentials,
-    /// What it calls itself; empty before its hello.
+    /// The name that the client gives itself. Empty before its hello.
     pub program: String,
-    /// It said hello with a version that this daemon speaks.
+    /// The client has sent a hello with a version that this daemon supports.
     pub greeted: bool,
-    /// It wants events.
+    /// The client is subscribed to events.
     pub subscribed: bool,
-    /// The session that lives and dies with this connection.
+    /// The session that lasts as long as this connection.
     pub session: Option<u64>,
     /// It had the memory of a session made, which one connection may once.
     pub opened_session: bool,
@@ -38,30 +38,31 @@ pub struct Client {
     pub busy: bool,
     /// The job on its memory that it waits for: the next request waits too.
     pub errand: Option<u64>,
-    /// What was handed over and is not mapped yet, as far as is known.
+    /// Memory that was handed over and is not mapped yet, as far as is known.
     pub unmapped: Option<Unmapped>,
-    /// It is to be closed once what waits for it is sent.
+    /// The connection is to be closed once its pending messages are sent.
     pub closing: bool,
     outgoing: Outgoing,
 }
 
-/// What came from a client.
+/// The result of receiving from a client.
 #[derive(Debug)]
 pub enum Received {
     /// A request.
     Request(Box<Request>),
     /// Nothing yet.
     Nothing,
-    /// A request that this daemon does not know, or not so, from a client that was greeted; with what is not known.
+    /// A request that is unknown to this daemon, or unknown in this form, from a greeted client.
+    /// Holds the unknown part.
     Unknown(String),
-    /// Something that is no request; with what is wrong about it.
+    /// Something that is not a request. Holds the reason.
     Garbage(String),
-    /// It hung up.
+    /// The client closed the connection.
     HungUp,
 }
 
 impl Client {
-    /// A client that has said nothing yet.
+    /// Creates a client that has sent nothing yet.
     pub fn new(connection: Connection, credentials: Credentials) -> Self {
         Self {
             owner: connection.peer_process(),
@@ -86,17 +87,19 @@ impl Client {
         &self.connection
     }
 
-    /// The process that connected, for polling: a process that it started may hold the connection longer than it lives.
+    /// The process that connected, for polling. A child of that process may hold the connection
+    /// open after it has exited.
     pub fn owner(&self) -> Option<BorrowedFd<'_>> {
         self.owner.as_ref().map(AsFd::as_fd)
     }
 
-    /// Gives the connection up, which is ended but not closed. `None` if it is closed, because that took no time.
+    /// Shuts the connection down and returns it to be closed. Returns `None` if it is closed
+    /// already, because closing took no time.
     pub fn hang_up(self) -> Option<Connection> {
         (!self.connection.hang_up()).then_some(self.connection)
     }
 
-    /// By when its hello is due, if it has not said it.
+    /// The deadline of the client's hello, if it has not sent one.
     pub fn hello_due(&self) -> Option<Instant> {
         (!self.greeted && !self.closing).then(|| self.connected + HELLO_TIMEOUT)
     }
@@ -106,12 +109,14 @@ impl Client {
         !self.outgoing.is_empty()
     }
 
-    /// Whether it may be asked for its next request: none of it is under way, and it has read the answers to those before.
-    pub fn may_ask(&self) -> bool {
+    /// Whether its next request may be read: no request of it is in flight, and it has read the
+    /// replies to earlier ones.
+    pub fn may_request(&self) -> bool {
         !self.busy && !self.closing && !self.outgoing.owes_reply()
     }
 
-    /// Takes the next datagram. No request carries descriptors: one that does, where the kernel let them through, stays unread.
+    /// Receives the next datagram. No request carries descriptors: a request that does, where the
+    /// kernel let them through, stays unread.
     pub fn receive(&self, buffer: &mut [u8]) -> Received {
         match self.connection.recv_bytes(buffer) {
             Ok(length) => self.read(&buffer[..length]),
@@ -143,7 +148,7 @@ impl Client {
         self.outgoing.take_descriptors()
     }
 
-    /// Queues a reply and sends what can be sent.
+    /// Queues a reply and sends as much as possible.
     pub fn reply(&mut self, reply: &Reply, fds: Vec<OwnedFd>) {
         self.outgoing.reply(reply, fds);
         self.send();
@@ -160,28 +165,29 @@ impl Client {
         self.closing = true;
     }
 
-    /// Refuses the greeting of a client that speaks another version than this daemon, for the last time: the refusal says which ones it speaks.
+    /// Refuses the greeting of a client with another version than this daemon's and closes the
+    /// connection. The refusal lists the supported versions.
     pub fn turn_away_version(&mut self, reason: String) {
         let refused = Reply::Refused {
             reason,
-            speaks: Some(Versions::SPOKEN),
+            speaks: Some(Versions::SUPPORTED),
         };
         self.reply(&refused, Vec::new());
         self.closing = true;
     }
 
-    /// Queues an event. A subscriber that reads too slowly is told so and closed.
+    /// Queues an event. A subscriber that reads too slowly gets an error and is closed.
     pub fn event(&mut self, bytes: &[u8]) {
         if self.outgoing.event(bytes).is_err() {
             self.turn_away(
-                "events came faster than you read them: subscribe again and ask for the status",
+                "events arrived faster than you read them: subscribe again and request the status",
             );
         } else {
             self.send();
         }
     }
 
-    /// Sends what can be sent without waiting.
+    /// Sends as much as possible without waiting.
     pub fn send(&mut self) {
         while let Some(message) = self.outgoing.front() {
             let fds: Vec<_> = message.fds.iter().map(AsFd::as_fd).collect();
@@ -189,7 +195,8 @@ impl Client {
                 Ok(()) => self.outgoing.sent(),
                 Err(SeqpacketError::WouldBlock) => return,
                 Err(error) => {
-                    // Nobody is there to be told; the next poll finds the hang-up. Any other failure ends the connection here.
+                    // No peer is left to notify: the next poll finds the closed connection. Any
+                    // other failure ends the connection here.
                     self.closing |= !matches!(error, SeqpacketError::Closed);
                     self.outgoing = Outgoing::default();
                     return;
@@ -198,13 +205,15 @@ impl Client {
         }
     }
 
-    /// Whether the process that connected has ended or is ending: tells a closed connection from a killed application.
+    /// Whether the process that connected has exited or is exiting. This distinguishes a closed
+    /// connection from a killed application.
     pub fn process_ended(&self) -> bool {
         const PF_EXITING: u64 = 0x4;
         let Ok(stat) = fs::read_to_string(format!("/proc/{}/stat", self.credentials.pid)) else {
             return true;
         };
-        // The command's name stands in parentheses and may hold any character; the fields follow the last one.
+        // The command name is in parentheses and may hold any character. The fields follow the last
+        // one.
         let Some((_, fields)) = stat.rsplit_once(')') else {
             return true;
         };

@@ -25,7 +25,7 @@ impl Server {
         self.with_own_status(HostCounters::end);
     }
 
-    /// Does something with what the host thread knows by itself, without asking a lane.
+    /// Calls `with` on the state that the host thread knows by itself, without querying a lane.
     fn with_own_status(&mut self, with: impl FnOnce(&mut HostCounters, &NodeStatus)) {
         let Some(mut counters) = self.counters.take() else {
             return;

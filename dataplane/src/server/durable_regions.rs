@@ -1,6 +1,7 @@
-//! The durable regions of this node, as the host thread knows them: whose they are, and on which lane.
+//! The durable regions of this node, as the host thread knows them: their owners and lanes.
 //!
-//! A lane keeps what they hold. Names are the node's, so who may register or delete one is decided here, before any memory is made.
+//! A lane keeps their contents. Names belong to the node, so this module decides which user may
+//! register or delete one, before any memory is allocated.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +10,7 @@ use covalent_api::status::DurableRegionStatus;
 /// One of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DurableRegion {
-    /// The user whose region it is.
+    /// The user that owns the region.
     pub uid: u32,
     /// The lane that it belongs to.
     pub lane: u32,
@@ -22,16 +23,17 @@ pub struct DurableRegion {
 /// How far the deletion of a region is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Deletion {
-    /// Nobody wants it.
+    /// No deletion is requested.
     #[default]
     None,
-    /// Its lane was told to and has not answered.
+    /// Its lane was ordered to delete it and has not replied.
     Begun,
-    /// Its lane has it no more, and its journal has failed: whether it is deleted shows at the next start.
+    /// Its lane no longer has it, and its journal has failed. The next start shows whether it is
+    /// deleted.
     InDoubt,
 }
 
-/// Who wants a region, and which.
+/// A request for a region: the user and the region.
 #[derive(Debug, Clone, Copy)]
 pub struct Wanted<'a> {
     /// Its name.
@@ -51,7 +53,8 @@ pub struct Wanted<'a> {
 pub struct DurableRegions(BTreeMap<String, DurableRegion>);
 
 impl DurableRegions {
-    /// What the journals held at the start. Gives the name back if another lane has one of it.
+    /// Adds a region that a journal held at the start. Returns its name if another lane has a
+    /// region of that name.
     pub fn add_recovered(
         &mut self,
         name: String,
@@ -84,19 +87,21 @@ impl DurableRegions {
         known.deletion.check(name)?;
         if !wanted.durable {
             return Err(format!(
-                "region `{name}` is a durable region: register it as one, choose another name, or delete it first"
+                "region `{name}` is a durable region: register it as one, choose another name, or \
+                 delete it first"
             ));
         }
         if known.lane != wanted.lane {
             return Err(format!(
-                "the durable region `{name}` belongs to lane {0}, on which it was registered first, and this session lives on lane {1}: open a \
-                 session on lane {0}",
+                "the durable region `{name}` belongs to lane {0}, on which it was registered \
+                 first, and this session is on lane {1}: open a session on lane {0}",
                 known.lane, wanted.lane
             ));
         }
         if known.size_bytes != wanted.size_bytes {
             return Err(format!(
-                "the durable region `{name}` has {} bytes, not {}: register it with its own size, or delete it first",
+                "the durable region `{name}` has {} bytes, not {}: register it with its own size, \
+                 or delete it first",
                 known.size_bytes, wanted.size_bytes
             ));
         }
@@ -117,19 +122,22 @@ impl DurableRegions {
         }
     }
 
-    /// Whether `uid` may delete a region; `commands`: it is root or the daemon's own user. Returns the lane that is to do it.
+    /// Begins to delete a region if `uid` may do so. `commands`: the user is root or the daemon's
+    /// own user. Returns the lane that is to delete it.
     ///
     /// # Errors
-    /// Why not.
+    /// The reason for the refusal.
     pub fn begin_delete(&mut self, name: &str, uid: u32, commands: bool) -> Result<u32, String> {
         let Some(known) = self.0.get_mut(name) else {
             return Err(format!(
-                "there is no durable region `{name}` on this node: `covalent status` lists those that there are"
+                "there is no durable region `{name}` on this node: `covalent status` lists the \
+                 existing ones"
             ));
         };
         if known.uid != uid && !commands {
             return Err(format!(
-                "the durable region `{name}` is of user {}, and you are user {uid}: only its own user, root and the daemon's user may delete it",
+                "the durable region `{name}` is of user {}, and you are user {uid}: only its own \
+                 user, root and the daemon's user may delete it",
                 known.uid
             ));
         }
@@ -147,14 +155,15 @@ impl DurableRegions {
         }
     }
 
-    /// Its lane has it no more, and nobody knows whether its journal has. Until the next start nobody gets its name.
+    /// Its lane no longer has it, and it is unknown whether its journal does. The name stays taken
+    /// until the next start.
     pub fn doubt_delete(&mut self, name: &str) {
         if let Some(known) = self.0.get_mut(name) {
             known.deletion = Deletion::InDoubt;
         }
     }
 
-    /// What to tell of them; `session_of` tells who has one registered.
+    /// The status of all regions. `session_of` returns the session that has a region registered.
     pub fn status(&self, session_of: impl Fn(&str) -> Option<u64>) -> Vec<DurableRegionStatus> {
         self.0
             .iter()
@@ -177,7 +186,8 @@ impl Deletion {
                 "the durable region `{name}` is being deleted: try again in a moment"
             )),
             Self::InDoubt => Err(format!(
-                "the journal failed while the durable region `{name}` was being deleted, and whether it is deleted shows when the daemon is restarted"
+                "the journal failed while the durable region `{name}` was being deleted, and \
+                 whether it is deleted is known only when the daemon is restarted"
             )),
         }
     }
@@ -202,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_registered_again_as_it_was_and_not_otherwise() {
+    fn a_durable_region_is_registered_again_only_as_it_was() {
         let regions = with_ledger();
         assert_eq!(regions.check(LEDGER), Ok(()));
         let other = Wanted {
@@ -237,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn its_user_and_operators_delete_it_and_nobody_else() {
+    fn only_its_user_and_operators_delete_a_durable_region() {
         for (uid, commands) in [(7, false), (0, true)] {
             let mut regions = with_ledger();
             let why = regions
@@ -260,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_gets_the_name_of_a_region_whose_deletion_is_in_doubt() {
+    fn the_name_of_a_region_with_an_in_doubt_deletion_stays_taken() {
         let mut regions = with_ledger();
         assert_eq!(regions.begin_delete("ledger", 7, false), Ok(1));
         regions.doubt_delete("ledger");
@@ -278,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn of_two_lanes_with_one_name_the_second_is_told() {
+    fn a_name_held_by_two_lanes_is_reported_for_the_second() {
         let mut regions = with_ledger();
         let region = DurableRegion {
             uid: 7,

@@ -11,10 +11,11 @@ use covalent_api::{
 use super::Server;
 
 impl Server {
-    /// Counts an event, says it, keeps it and sends it to every subscriber. Returns what was sent.
+    /// Counts an event, logs it, stores it and sends it to every subscriber. Returns the bytes
+    /// sent.
     pub(super) fn raise(&mut self, kind: EventKind) -> Option<Vec<u8>> {
         self.events += 1;
-        covalent_log::tell(&kind);
+        covalent_log::log_event(&kind);
         let realtime = SystemTime::now()
             .duration_since(SystemTime::UNIX_EPOCH)
             .unwrap_or_default();

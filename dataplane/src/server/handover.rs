@@ -1,8 +1,10 @@
 //! Memory on its way to an application: handed over, mapped, sealed, served.
 //!
-//! Who may map a memory file writable may also punch holes into it, and whoever touches a page of it meanwhile waits: a lane would wait for
-//! as long as the kernel takes for the whole file, again and again. So the file is sealed once the application says that it has
-//! mapped it, and no lane touches it before. Then the holes of before are filled and their pages brought in again.
+//! A process that may map a memory file writable may also punch holes into it. A thread that
+//! touches a page meanwhile waits: a lane would wait as long as the kernel needs for the whole
+//! file, again and again. The daemon therefore seals the file once the application reports that it
+//! has mapped it, and no lane touches the file before. The daemon then fills earlier holes and
+//! faults their pages in again.
 
 use std::os::fd::{AsFd, OwnedFd};
 
@@ -23,20 +25,21 @@ pub struct Unmapped {
     pub mappings: u32,
     /// The lane that is to serve it.
     pub lane: u32,
-    /// How it is told.
+    /// The command that passes it to the lane.
     pub command: Command,
-    /// What the session's record has gained.
+    /// The change made to the session's record.
     pub change: Change,
     /// The memory, to be sealed.
     pub memory: Vec<OwnedFd>,
 }
 
 impl Unmapped {
-    /// Sees to it that nobody maps this memory writable any more, or makes holes in it, and that every page of it is there and mapped here, whatever
-    /// was done to it before. Takes as long as it is large.
+    /// Prevents further writable mappings of this memory and further holes in it. Then populates
+    /// and maps every page here, whatever was done to the memory before. The time grows with its
+    /// size.
     ///
     /// # Errors
-    /// Why it cannot be sealed.
+    /// The reason that it cannot be sealed.
     pub fn seal(&mut self) -> Result<(), String> {
         for memory in &self.memory {
             end_writers(memory.as_fd()).map_err(|error| error.to_string())?;
@@ -68,10 +71,11 @@ impl Server {
         self.reply_to(client, reply, fds);
     }
 
-    /// The application has mapped what it was handed: seals it, and has the lane serve it.
+    /// The application has mapped the memory that it was handed. Seals it and orders the lane to
+    /// serve it.
     ///
     /// # Errors
-    /// There is no such thing.
+    /// No memory waits to be mapped.
     pub(super) fn mapped(&mut self, client: u64) -> Result<(), String> {
         let unmapped = self
             .clients
@@ -92,7 +96,7 @@ impl Server {
             // The first thing of a session that is served is the session itself.
             record.attached = true;
         }
-        self.ask(
+        self.order_for(
             client,
             unmapped.lane,
             unmapped.command,
@@ -102,7 +106,8 @@ impl Server {
         );
     }
 
-    /// The application goes on without having mapped what it was handed: closes it. Returns how much that was, in bytes.
+    /// The application continues without having mapped the memory that it was handed. Closes that
+    /// memory and returns its size in bytes.
     pub(super) fn forgo_unmapped(&mut self, client: u64) -> u64 {
         let unmapped = self
             .clients
@@ -115,7 +120,7 @@ impl Server {
         bytes
     }
 
-    /// Closes what no lane will serve.
+    /// Closes memory that no lane will serve.
     pub(super) fn forgo(&mut self, unmapped: Unmapped) {
         let thing = (unmapped.command, unmapped.memory);
         if matches!(unmapped.change, Change::Attached { .. }) {

@@ -7,23 +7,24 @@ use crate::{
     mailbox::Mailbox,
 };
 
-/// Commands under way in one lane at a time. The lane's mailboxes have room for all of them and their answers.
+/// Commands in flight in one lane at a time. The lane's mailboxes have space for all of them and
+/// their replies.
 pub const ORDERS_MAX: usize = 128;
-/// Reports that a lane's mailbox has room for: every answer, and some events.
+/// Reports that a lane's mailbox has space for: every reply, and some events.
 pub const REPORTS_MAX: usize = 2 * ORDERS_MAX;
 
 /// Commands to one lane in order, and its reports.
 #[derive(Debug)]
 pub struct LaneLink {
     orders: Arc<Mailbox<Order>>,
-    /// What the lane tells.
+    /// Reports from the lane.
     pub reports: Arc<Mailbox<Report>>,
     /// Steps of an agreement: before all others.
     first: VecDeque<Order>,
     waiting: VecDeque<Order>,
-    /// What waits is held back.
+    /// Waiting commands are held back.
     is_paused: bool,
-    under_way: usize,
+    in_flight: usize,
 }
 
 impl LaneLink {
@@ -36,24 +37,25 @@ impl LaneLink {
             first: VecDeque::new(),
             waiting: VecDeque::new(),
             is_paused: false,
-            under_way: 0,
+            in_flight: 0,
         }
     }
 
-    /// Sends a command, at once or when the lane has answered some of the earlier ones. What waits is bounded by the number
-    /// of clients, each of which has one request under way and one session to detach.
+    /// Sends a command, at once or when the lane has replied to earlier ones. The queue is bounded
+    /// by the number of clients: each has one request in flight and one session to detach.
     pub fn push(&mut self, ticket: u64, command: Command) {
         self.waiting.push_back(Order { ticket, command });
         self.push_waiting();
     }
 
-    /// Sends a step of an agreement: before everything that waits, and though the rest is held back.
+    /// Sends a step of an agreement: before all waiting commands, even while those are held back.
     pub fn push_at_once(&mut self, ticket: u64, command: Command) {
         self.first.push_back(Order { ticket, command });
         self.push_waiting();
     }
 
-    /// Holds back what waits and what is still to come, or lets it go on, so that no command meets half of an agreement.
+    /// Holds back waiting and future commands, or releases them, so that no command meets half of
+    /// an agreement.
     pub fn pause(&mut self, is_paused: bool) {
         self.is_paused = is_paused;
         self.push_waiting();
@@ -67,12 +69,12 @@ impl LaneLink {
 
     /// A command was answered.
     pub fn answered(&mut self) {
-        self.under_way -= 1;
+        self.in_flight -= 1;
     }
 
-    /// Sends what waited.
+    /// Sends waiting commands.
     pub fn push_waiting(&mut self) {
-        while self.under_way < ORDERS_MAX {
+        while self.in_flight < ORDERS_MAX {
             let queue = if !self.first.is_empty() {
                 &mut self.first
             } else if self.is_paused {
@@ -87,7 +89,7 @@ impl LaneLink {
                 queue.push_front(order);
                 return;
             }
-            self.under_way += 1;
+            self.in_flight += 1;
         }
     }
 }

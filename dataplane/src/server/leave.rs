@@ -1,4 +1,5 @@
-//! The end in order: the lanes bring to an end what is open, then applications are told that nothing of theirs was left half done.
+//! Graceful shutdown: the lanes finish open work, then applications are notified that none of
+//! theirs was left half done.
 
 use std::{
     os::fd::AsFd,
@@ -10,14 +11,16 @@ use nix::poll::{PollTimeout, poll};
 use super::{Server, answers::Pending, readable};
 use crate::lane::command::Command;
 
-/// Longer than a lane takes, whatever its neighbours do.
+/// Longer than a lane needs, whatever its neighbors do.
 const LANES_MAX: Duration = Duration::from_secs(2);
 
 /// A look at the clock at least so often.
-const LOOK_MS: u8 = 50;
+const POLL_TIMEOUT_MS: u8 = 50;
 
 impl Server {
-    /// Has the lanes leave, and waits for them. Nobody is accepted or served meanwhile: who connects or asks now asks the next daemon, or hears that this one is gone.
+    /// Orders the lanes to leave and waits for them. No client is accepted or served meanwhile. A
+    /// client that connects or sends a request now reaches the next daemon, or learns that this one
+    /// is gone.
     pub(super) fn leave(&mut self) {
         for lane in 0..self.lanes.len() as u32 {
             self.order(lane, Command::Leave, Pending::Leave { lane });
@@ -31,7 +34,7 @@ impl Server {
                 .map(|lane| readable(lane.reports.as_fd()))
                 .collect();
             // An error is a signal or nothing: the clock ends this.
-            let _ = poll(&mut fds, PollTimeout::from(LOOK_MS));
+            let _ = poll(&mut fds, PollTimeout::from(POLL_TIMEOUT_MS));
             self.take_reports();
         }
     }
@@ -43,8 +46,9 @@ impl Server {
         }
     }
 
-    /// Says goodbye to the applications of lanes that left in order: what they find in their pipes is as it stays.
-    pub(super) fn say_goodbye(&mut self, bytes: &[u8]) {
+    /// Notifies the applications of lanes that shut down gracefully: the contents of their pipes
+    /// are final.
+    pub(super) fn send_stopping(&mut self, bytes: &[u8]) {
         for session in self.sessions.values() {
             if !self.left_in_order.contains(&session.lane) {
                 continue;

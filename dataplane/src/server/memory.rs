@@ -1,7 +1,8 @@
-//! Memory of applications in the hands of the workers: what is asked of them, and what comes after.
+//! Jobs on application memory: requests to the workers, and the next step after each.
 //!
-//! A client has one request under way, so it waits for one job at most. What it forgoes or leaves behind is freed by further ones; the
-//! session stays charged for all of it until that is done, so nobody gets more by being quick.
+//! A client has one request in flight, so it waits for at most one job. Further jobs free the
+//! memory that it gives up or leaves behind. The session stays charged for all of it until that is
+//! done, so a fast client gains nothing.
 
 use std::os::fd::OwnedFd;
 
@@ -26,43 +27,43 @@ use crate::{
     },
 };
 
-/// A job and what comes after it.
+/// A job and the step after it.
 #[derive(Debug)]
 pub struct Errand {
-    /// The session whose memory it is.
+    /// The session that the memory belongs to.
     session: u64,
-    /// The user who waits his turn for it.
+    /// The user in whose turn the job runs.
     uid: u32,
-    /// The client that waits for its end; none does for memory that nobody wants any more.
+    /// The client that waits for the job. `None` for memory that no client needs any more.
     client: Option<u64>,
     /// Mappings that are there no more when it has ended.
     frees: u32,
     after: After,
 }
 
-/// What comes after a job.
+/// The step after a job.
 #[derive(Debug)]
 pub enum After {
     /// The memory of a pipe is handed over.
     OpenPipe(PlannedPipe),
     /// A region is handed over.
     Register(PlannedRegion),
-    /// A lane begins to serve what is sealed now.
+    /// A lane begins to serve the memory, which is sealed now.
     Serve,
-    /// The client is told.
-    Tell(Box<Reply>),
+    /// The client gets this reply.
+    SendReply(Box<Reply>),
     /// Nothing.
     Nothing,
 }
 
-/// A pipe whose memory is being made. Its quota is taken.
+/// A pipe whose memory is being allocated. Its quota is taken.
 #[derive(Debug)]
 pub struct PlannedPipe {
     /// The lane of its session.
     pub lane: u32,
     /// Its number, if it had one before.
     pub number: Option<u32>,
-    /// What it is for.
+    /// The purpose of the pipe.
     pub kind: PipeKind,
     /// Its port.
     pub port: Option<u16>,
@@ -72,21 +73,22 @@ pub struct PlannedPipe {
     pub frame_bytes_max: u32,
 }
 
-/// A region whose memory is being made. Its quota, its name and its key are taken.
+/// A region whose memory is being allocated. Its quota, name and key are taken.
 #[derive(Debug)]
 pub struct PlannedRegion {
     /// The lane of its session.
     pub lane: u32,
-    /// What it is to be.
+    /// The region as it will be.
     pub region: RegionStatus,
-    /// What verbs may do with it.
+    /// The verbs allowed on it.
     pub rights: Rights,
     /// Whether it is durable.
     pub durable: bool,
 }
 
 impl Server {
-    /// Has a job done on `bytes` bytes of memory of `session`; `client`, if one is named, makes no request until its end.
+    /// Runs a job on `bytes` bytes of memory of `session`. If `client` is given, it makes no
+    /// request until the job ends.
     pub(super) fn send_on_errand(
         &mut self,
         session: u64,
@@ -96,7 +98,8 @@ impl Server {
         after: After,
     ) {
         let Some(record) = self.sessions.get_mut(&session) else {
-            // Without a session there is no job but to drop what it left, which is too small to wait for.
+            // Without a session the only job is to drop its remains, which are too small to wait
+            // for.
             return;
         };
         record.errands += 1;
@@ -124,7 +127,7 @@ impl Server {
         self.memory.push(uid, bytes, ticket, job);
     }
 
-    /// Frees what nobody uses any more.
+    /// Frees memory that is no longer in use.
     pub(super) fn release(
         &mut self,
         session: u64,
@@ -136,7 +139,7 @@ impl Server {
         self.send_on_errand(session, None, bytes, job, After::Nothing);
     }
 
-    /// Frees what no session has, and nobody waits for.
+    /// Frees memory that no session has and no client waits for.
     pub(super) fn discard(&mut self, uid: u32, bytes: u64, thing: impl Send + 'static) {
         let ticket = self.next_ticket;
         self.next_ticket += 1;
@@ -144,7 +147,7 @@ impl Server {
         self.memory.push(uid, bytes, ticket, job);
     }
 
-    /// A client is going: what it waits for is not begun any more, if it has not been.
+    /// A client is leaving: cancels the job that it waits for, if that has not begun.
     pub(super) fn call_off_errand(&mut self, client: u64) {
         let ticket = self
             .clients
@@ -177,13 +180,13 @@ impl Server {
         else {
             return;
         };
-        // Who has hung up or was turned away has no session any more, or will have none.
+        // A client that closed or was turned away has no session any more, or will have none.
         let waits = |number: &u64| {
             self.clients
                 .get(number)
                 .is_some_and(|client| client.session == Some(session) && !client.closing)
         };
-        let client = client.filter(|client| !matches!(done, Done::Cancelled(_)) && waits(client));
+        let client = client.filter(|client| !matches!(done, Done::Canceled(_)) && waits(client));
         if let Some(client) = client.and_then(|client| self.clients.get_mut(&client)) {
             client.errand = None;
         }
@@ -214,17 +217,17 @@ impl Server {
                     self.refuse(client, reason);
                 }
             },
-            (Some(client), After::Tell(reply), _) => self.reply_to(client, &reply, Vec::new()),
+            (Some(client), After::SendReply(reply), _) => self.reply_to(client, &reply, Vec::new()),
             (None, After::OpenPipe(planned), Done::Pipe(Ok(made))) => {
                 self.release(session, planned.capacity_bytes, PIPE_MAPPINGS, made);
             }
             (None, After::Register(planned), Done::Region(Ok(made))) => {
                 self.release(session, planned.region.size_bytes, REGION_MAPPINGS, made);
             }
-            (None, _, Done::Sealed(unmapped, _) | Done::Cancelled(Some(unmapped))) => {
+            (None, _, Done::Sealed(unmapped, _) | Done::Canceled(Some(unmapped))) => {
                 self.forgo(*unmapped);
             }
-            // Nobody waits for it, and nothing came of it.
+            // No client waits for it, and it produced nothing.
             _ => {}
         }
         if let Some(record) = self.sessions.get_mut(&session) {
@@ -319,7 +322,7 @@ impl Server {
             durable,
         } = planned;
         let (rkey, size_bytes) = (region.rkey, region.size_bytes);
-        let seal = self.seals.seal(rkey, self.uid_of(client), &region.name);
+        let seal = self.tokens.seal(rkey, self.uid_of(client), &region.name);
         let unmapped = Unmapped {
             session,
             bytes: size_bytes,

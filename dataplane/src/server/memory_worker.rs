@@ -1,8 +1,10 @@
-//! Work whose length an application chooses by the size of its memory: making, sealing and freeing it.
+//! Work whose duration an application controls through the size of its memory: allocating, sealing
+//! and freeing it.
 //!
-//! The kernel needs up to 2 ms for each MiB that it makes of huge pages, and some hundred milliseconds to free a gibibyte. The host
-//! thread answers everybody, so it leaves such work to two threads: one for what is small, so that it never stands behind what is large.
-//! At either, users take turns.
+//! The kernel needs up to 2 ms for each MiB of huge pages that it creates, and some hundred
+//! milliseconds to free a gibibyte. The host thread serves all clients, so it leaves such work to
+//! two threads. One thread does small jobs only, so that they never wait behind large ones. Each
+//! thread serves users in turn.
 
 use std::{
     io,
@@ -17,25 +19,26 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use super::{handover::Unmapped, turns::Turns};
 use crate::mailbox::Mailbox;
 
-/// From here on memory is large: what is smaller has no huge pages, and takes a fraction of a millisecond.
+/// Memory of this size or more is large. Smaller memory has no huge pages and takes a fraction of a
+/// millisecond.
 const LARGE_BYTES: u64 = 2 << 20;
 
-/// Names of the threads: for what is small, for what is large.
+/// Thread names: for small jobs, for large jobs.
 const NAMES: [&str; 2] = ["covalent-mem-s", "covalent-mem-l"];
 
-/// Jobs under way: one for each thread.
+/// Jobs in flight: one per thread.
 const REPORTS_MAX: usize = NAMES.len();
 
-/// What a worker is to do.
+/// A job for a worker.
 #[derive(Debug)]
 pub enum Job {
     /// Make the memory of a pipe.
     MakePipe(PipeSpec),
     /// Make a region of so many bytes.
     MakeRegion(u64),
-    /// See to it that nobody makes holes in this memory any more, and that it has none: see [`Unmapped::seal`].
+    /// Prevent holes in this memory, and fill those it has: see [`Unmapped::seal`].
     Seal(Box<Unmapped>),
-    /// Drop it: nobody uses it any more.
+    /// Drop the memory: it is no longer in use.
     Release(Released),
 }
 
@@ -46,22 +49,23 @@ pub struct Released {
     pub mappings: u32,
 }
 
-/// What came of a job. Texts say why it could not be done.
+/// The result of a job. Texts give the reason of a failure.
 #[derive(Debug)]
 pub enum Done {
     /// The memory of a pipe, with its descriptors twice: to hand over and to keep.
     Pipe(Result<(PipeMemory, [Vec<OwnedFd>; 2]), String>),
     /// A region, with its descriptor to hand over and to keep.
     Region(Result<(RegionMemory, [OwnedFd; 2]), String>),
-    /// Nobody makes holes in it any more.
+    /// The memory is sealed: no process can punch holes into it any more.
     Sealed(Box<Unmapped>, Result<(), String>),
     /// It is freed.
     Released,
-    /// It was never begun: nobody waits for it any more. With what was to be sealed.
-    Cancelled(Option<Box<Unmapped>>),
+    /// The job was never begun, because no client waits for it any more. Holds the memory that was
+    /// to be sealed.
+    Canceled(Option<Box<Unmapped>>),
 }
 
-/// The threads, and what waits for them. Ended when this is dropped, after what they are at.
+/// The threads and their queues. Dropping this stops the threads after their current jobs.
 #[derive(Debug)]
 pub struct MemoryWorkers {
     workers: Vec<Worker>,
@@ -118,7 +122,8 @@ impl MemoryWorkers {
         Ok(workers)
     }
 
-    /// Has `job`, on memory of `bytes` bytes, done for user `uid`; [`MemoryWorkers::next_done`] tells its end under `ticket`.
+    /// Queues `job`, on memory of `bytes` bytes, for user `uid`. [`MemoryWorkers::next_done`]
+    /// reports its end under `ticket`.
     pub fn push(&mut self, uid: u32, bytes: u64, ticket: u64, job: Job) {
         let index = usize::from(bytes >= LARGE_BYTES);
         if let Some(worker) = self.workers.get_mut(index) {
@@ -127,20 +132,21 @@ impl MemoryWorkers {
         }
     }
 
-    /// Takes back the job of user `uid` under `ticket` if it has not begun and frees nothing. Its end, told here if that was so, is not told again.
+    /// Cancels the job of user `uid` under `ticket` if it has not begun and frees nothing. A result
+    /// returned here is not reported again.
     pub fn cancel(&mut self, uid: u32, ticket: u64) -> Option<Done> {
         let (_, job) = self.workers.iter_mut().find_map(|worker| {
             let is_it =
                 |(waiting, job): &(u64, Job)| *waiting == ticket && !matches!(job, Job::Release(_));
             worker.waiting.take(uid, is_it)
         })?;
-        Some(Done::Cancelled(match job {
+        Some(Done::Canceled(match job {
             Job::Seal(unmapped) => Some(unmapped),
             Job::MakePipe(_) | Job::MakeRegion(_) | Job::Release(_) => None,
         }))
     }
 
-    /// The ticket of a job that has ended, and what came of it.
+    /// Returns the ticket and the result of a finished job.
     pub fn next_done(&mut self) -> Option<(u64, Done)> {
         let report = self.reports.pop()?;
         if let Some(worker) = self.workers.get_mut(report.worker) {
@@ -150,7 +156,7 @@ impl MemoryWorkers {
         Some((report.ticket, report.done))
     }
 
-    /// Silences the bell that tells of ended jobs. Look for them afterwards.
+    /// Clears the doorbell of finished jobs. Check for finished jobs afterwards.
     pub fn silence(&self) {
         self.reports.silence();
     }
@@ -166,7 +172,7 @@ impl AsFd for MemoryWorkers {
 impl Drop for MemoryWorkers {
     fn drop(&mut self) {
         for worker in &mut self.workers {
-            // There is room: it has one job at most.
+            // There is space: the mailbox holds one job at most.
             let _ = worker.orders.push(Order::Stop);
         }
         for worker in &mut self.workers {
@@ -187,7 +193,7 @@ impl Worker {
             return;
         }
         if let Some((ticket, job)) = self.waiting.pop() {
-            // There is room: it has no job.
+            // There is space: the mailbox holds no job.
             let _ = self.orders.push(Order::Do(ticket, job));
             self.busy = true;
         }
@@ -225,7 +231,7 @@ fn work(worker: usize, orders: &Mailbox<Order>, reports: &Mailbox<Report>) {
                 return;
             };
             let done = job.run();
-            // There is room: no other job begins before this report is taken.
+            // There is space: no other job begins before this report is taken.
             let _ = reports.push(Report {
                 worker,
                 ticket,
@@ -282,7 +288,7 @@ mod tests {
 
     const PATIENCE: Duration = Duration::from_secs(10);
 
-    /// Holds up whoever drops it, until its sender is gone.
+    /// Blocks the thread that drops it until its sender is gone.
     struct Obstacle(mpsc::Receiver<()>);
 
     impl Drop for Obstacle {
@@ -314,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_small_never_waits_for_what_is_large() {
+    fn a_small_job_never_waits_for_a_large_one() {
         let mut workers = MemoryWorkers::start().unwrap();
         let (go_on, long) = obstacle();
         workers.push(1000, LARGE_BYTES, 1, long);
@@ -326,7 +332,7 @@ mod tests {
     }
 
     #[test]
-    fn users_take_turns_and_what_has_not_begun_can_be_cancelled() {
+    fn users_take_turns_and_waiting_jobs_can_be_canceled() {
         let mut workers = MemoryWorkers::start().unwrap();
         let (go_on, long) = obstacle();
         workers.push(1000, LARGE_BYTES, 1, long);
@@ -337,13 +343,16 @@ mod tests {
         workers.push(1001, LARGE_BYTES, 10, nothing());
         assert!(workers.cancel(1000, 1).is_none(), "it has begun");
         assert!(workers.cancel(1001, 3).is_none(), "it is another's");
-        assert!(workers.cancel(1000, 5).is_none(), "somebody must free it");
+        assert!(
+            workers.cancel(1000, 5).is_none(),
+            "its memory must be freed"
+        );
         assert!(matches!(
             workers.cancel(1000, 3),
-            Some(Done::Cancelled(None))
+            Some(Done::Canceled(None))
         ));
         drop(go_on);
-        // The second was next before the other user came.
+        // Job 2 was next before the other user came.
         assert_eq!(ended(&mut workers, 5), [1, 2, 10, 4, 5]);
     }
 }

@@ -1,8 +1,9 @@
-//! The host thread: the socket, the sessions, and the link between clients and lanes.
+//! The host thread: the socket, the sessions, and the connection between clients and lanes.
 //!
-//! It never touches a packet, and a lane never waits for it. Each request that changes a lane becomes one command with a
-//! ticket; the client is answered when the lane has answered. One request of a client is under way at a time. What takes long on large
-//! memory is left to two threads ([`MemoryWorkers`]), so that no client waits here for what another one wants.
+//! It never touches a packet, and a lane never waits for it. Each request that changes a lane
+//! becomes one command with a ticket. The client gets its reply when the lane has replied. Each
+//! client has one request in flight at a time. Slow work on large memory runs on two other threads
+//! ([`MemoryWorkers`]), so that no client waits here for another client's work.
 
 pub mod admission;
 mod agreement;
@@ -25,9 +26,9 @@ mod port_plan;
 pub mod port_table;
 mod preparation;
 mod recent;
+mod region_tokens;
 mod requests;
 mod rkey;
-mod seal;
 mod small_pages;
 mod status;
 mod turns;
@@ -80,7 +81,7 @@ pub use self::{
     opener::Opener,
     port_numbers::OWN_NUMBERS,
     port_table::PortTable,
-    seal::RegionSeals,
+    region_tokens::RegionTokens,
 };
 use crate::{
     carrier::{CarrierWatch, InterfaceChange},
@@ -97,12 +98,12 @@ use crate::{
 
 /// How long to wait before another wait, if the kernel had no memory for one.
 const RETRY_PAUSE: Duration = Duration::from_millis(10);
-/// Connections accepted in one round, so that a flood of them does not keep the others waiting.
+/// Connections accepted in one round, so that a flood of them does not delay other clients.
 const ACCEPTS_PER_ROUND: usize = 16;
 /// Quarters of the descriptors that connections may have which wait to be closed; then none is
 /// accepted. One user's each hold a descriptor in flight, and Linux bounds those by user.
 const CLOSING_QUARTERS: usize = 3;
-/// Descriptors of a process that is told nothing else.
+/// Default descriptor limit of a process.
 const USUAL_DESCRIPTORS: u64 = 1024;
 /// Pause after a connection could not be accepted.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
@@ -110,7 +111,7 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// Why a session ends, as its end is counted.
 const ENDS: [&str; 3] = ["closed", "process_ended", "violation"];
 
-/// What the host thread is told at start.
+/// The host thread's inputs at start.
 pub struct ServerParts {
     /// The configuration in force.
     pub config: Arc<Config>,
@@ -118,34 +119,34 @@ pub struct ServerParts {
     pub guid: Guid,
     /// The socket, listening.
     pub listener: Listener,
-    /// What shows that a key of an earlier daemon is a region's.
-    pub seals: RegionSeals,
-    /// Who may speak.
+    /// Verifies that a key of an earlier daemon belongs to a region.
+    pub tokens: RegionTokens,
+    /// Decides which peers are admitted.
     pub admission: Admission,
     /// The lanes, by index.
     pub lanes: Vec<LaneLink>,
-    /// The configuration in force, and who is asked about another one.
+    /// The configuration in force, and the exchange of another one.
     pub agreements: Agreements,
-    /// Who makes and frees memory.
+    /// The threads that allocate and free memory.
     pub memory: MemoryWorkers,
-    /// Who closes what takes its time.
+    /// The thread that closes objects that are slow to close.
     pub reaper: Reaper,
     /// The ports.
     pub ports: PortTable,
-    /// Those of them that have no device yet, with the reasons.
+    /// The ports without a device so far, with the reasons.
     pub absent: Vec<(u16, String)>,
     /// Durable regions that the journals held.
     pub durable_regions: DurableRegions,
     /// Changes of interfaces; absent where no port has one.
     pub carriers: Option<CarrierWatch>,
-    /// What others do to the files of journals; absent where there are none.
+    /// Watches changes that other processes make to journal files. `None` if there are no journals.
     pub journals: Option<JournalWatch>,
     /// The host thread's part of the counters in shared memory, if there are any.
     pub counters: Option<HostCounters>,
     /// Rings when the daemon is to stop.
     pub stop: Arc<Mailbox<()>>,
-    /// Filled by whoever wants to know whether this thread moves, and emptied by it.
-    pub asked: Arc<Mailbox<()>>,
+    /// Filled to check whether this thread makes progress. This thread empties it.
+    pub progress_query: Arc<Mailbox<()>>,
 }
 
 /// The host thread's state.
@@ -162,7 +163,7 @@ pub struct Server {
     journals: Option<JournalWatch>,
     counters: Option<HostCounters>,
     stop: Arc<Mailbox<()>>,
-    asked: Arc<Mailbox<()>>,
+    progress_query: Arc<Mailbox<()>>,
     started: Instant,
     clients: BTreeMap<u64, Client>,
     sessions: BTreeMap<u64, SessionRecord>,
@@ -179,8 +180,8 @@ pub struct Server {
     next_session: u64,
     next_ticket: u64,
     rkeys: RkeySequence,
-    seals: RegionSeals,
-    /// No connection could be accepted, for want of descriptors for one: when to try again.
+    tokens: RegionTokens,
+    /// When to accept again, after a lack of descriptors made accepting fail.
     accept_at: Option<Instant>,
     /// Lanes that have nothing open any more.
     left_in_order: BTreeSet<u32>,
@@ -211,7 +212,7 @@ impl Server {
             journals: parts.journals,
             counters: parts.counters,
             stop: parts.stop,
-            asked: parts.asked,
+            progress_query: parts.progress_query,
             started: Instant::now(),
             clients: BTreeMap::new(),
             sessions: BTreeMap::new(),
@@ -227,7 +228,7 @@ impl Server {
             next_session: 1,
             next_ticket: 1,
             rkeys: RkeySequence::new(),
-            seals: parts.seals,
+            tokens: parts.tokens,
             accept_at: None,
             left_in_order: BTreeSet::new(),
             events: 0,
@@ -262,7 +263,7 @@ impl Server {
         for number in clients {
             self.close_client(number);
         }
-        // Those whom nobody accepted may have sent what is slow to close too.
+        // Connections that were never accepted may also hold messages that are slow to close.
         self.reaper.close(u32::MAX, self.listener);
         served
     }
@@ -279,8 +280,8 @@ impl Server {
                 self.end_counters();
                 return Ok(());
             }
-            self.asked.silence();
-            self.asked.pop();
+            self.progress_query.silence();
+            self.progress_query.pop();
             self.take_reports();
             self.take_errands();
             self.take_done();
@@ -288,7 +289,7 @@ impl Server {
                 self.read_carriers();
             }
             if ready.journals {
-                self.look_at_journals();
+                self.check_journals();
             }
             for (client, hung_up) in ready.clients {
                 self.serve(client, hung_up);
@@ -321,14 +322,14 @@ impl Server {
             .into_iter()
             .flatten()
             .min()
-            // A millisecond more, so that what is waited for is over when it has passed.
+            // One millisecond more, so that the deadline has passed when the poll times out.
             .map_or(PollTimeout::NONE, |wait| {
                 PollTimeout::try_from(wait + Duration::from_millis(1)).unwrap_or(PollTimeout::MAX)
             });
         let mut fds = vec![
             PollFd::new(self.listener.as_fd(), listener_flags),
             readable(self.stop.as_fd()),
-            readable(self.asked.as_fd()),
+            readable(self.progress_query.as_fd()),
             readable(self.memory.as_fd()),
             readable(self.agreements.opener().as_fd()),
         ];
@@ -336,7 +337,7 @@ impl Server {
         let clients_at = fds.len();
         fds.extend(self.clients.values().map(|client| {
             let mut flags = PollFlags::empty();
-            flags.set(PollFlags::POLLIN, client.may_ask());
+            flags.set(PollFlags::POLLIN, client.may_request());
             flags.set(PollFlags::POLLOUT, client.has_outgoing());
             PollFd::new(client.connection().as_fd(), flags)
         }));
@@ -357,7 +358,8 @@ impl Server {
         let owned: Vec<u64> = self.clients.iter().filter_map(owned).collect();
         let owners = self.clients.values().filter_map(Client::owner);
         fds.extend(owners.map(readable));
-        // Commands that found no room in a lane's mailbox are tried again when the lane reports; it always does.
+        // Commands that found a lane's mailbox full are sent again when the lane reports, which it
+        // always does.
         let looked = match poll(&mut fds, timeout) {
             Ok(_) => true,
             Err(Errno::EINTR) => false,
@@ -389,7 +391,7 @@ impl Server {
                 .iter()
                 .zip(&fds[clients_at..carriers_at])
                 .filter(|((_, client), fd)| {
-                    // Due before it was polled: a hello that came while this thread was busy counts.
+                    // Due before the poll: a hello that arrived while this thread was busy counts.
                     looked && !is_ready(fd) && client.hello_due().is_some_and(|at| at <= now)
                 })
                 .map(|((&client, _), _)| client)
@@ -422,12 +424,13 @@ impl Server {
             };
             self.accept_at = None;
             if let Err(error) = self.admit(connection) {
-                debug!(%error, "a client went before it was greeted");
+                debug!(%error, "a client disconnected before the greeting");
             }
         }
     }
 
-    /// The listener stays readable: without a pause this thread would do nothing else. Told once until a connection is accepted.
+    /// Pauses accepting. The listener stays readable: without a pause this thread would do nothing
+    /// else. Logged once until a connection is accepted.
     fn pause_accepting(&mut self, reason: &str) {
         let next = Instant::now() + ACCEPT_PAUSE;
         if self.accept_at.replace(next).is_none() {
@@ -457,7 +460,8 @@ impl Server {
         Ok(())
     }
 
-    /// A place for another connection of user `uid`, made by closing one that was turned away if need be.
+    /// Finds a connection slot for user `uid`, if necessary by closing a connection that was turned
+    /// away.
     fn find_place(&mut self, uid: u32) -> Result<(), String> {
         let commands = self.admission.commands(uid);
         self.places(uid).admit(uid, commands).or_else(|_| {
@@ -479,7 +483,8 @@ impl Server {
         self.count_refused("no_hello");
         if let Some(client) = self.clients.get_mut(&number) {
             client.turn_away(format!(
-                "no `hello` came within {HELLO_TIMEOUT:?} of connecting: connect again and send it at once"
+                "no `hello` arrived within {HELLO_TIMEOUT:?} of connecting: connect again and send \
+                 it at once"
             ));
         }
     }
@@ -490,7 +495,7 @@ impl Server {
             return;
         };
         client.send();
-        if !client.may_ask() {
+        if !client.may_request() {
             if hung_up {
                 self.hang_up(number);
             }
@@ -508,7 +513,7 @@ impl Server {
                     number,
                     format!(
                         "{problem}; this daemon speaks {}, and nothing was changed",
-                        Versions::SPOKEN
+                        Versions::SUPPORTED
                     ),
                 );
             }
@@ -517,7 +522,7 @@ impl Server {
                 if let Some(client) = self.clients.get_mut(&number) {
                     client.turn_away(format!(
                         "{problem}; speak JSON as in covalent-api, {}",
-                        Versions::SPOKEN
+                        Versions::SUPPORTED
                     ));
                 }
             }
@@ -549,7 +554,7 @@ impl Server {
             client = number,
             program = client.program,
             class,
-            "client gone"
+            "client disconnected"
         );
         self.close_connection(client);
         self.end_session(session, class, reason);
@@ -561,7 +566,7 @@ impl Server {
         }
     }
 
-    /// Closes a connection. Messages that lie unread there may bear what is slow to close.
+    /// Closes a connection. Unread messages in it may carry objects that are slow to close.
     fn close_connection(&self, client: Client) {
         let uid = client.credentials.uid;
         if let Some(laden) = client.hang_up() {
@@ -579,8 +584,10 @@ impl Server {
         }
     }
 
-    /// A client is going: takes back what it waits for, and what it was handed or is still to be. A client that was turned away and does not
-    /// read why would keep the descriptors of that, charged to nobody, and have them closed on this thread in the end.
+    /// A client is leaving: revokes the job that it waits for, the memory that it was handed, and
+    /// unsent descriptors. Otherwise a client that was turned away and does not read the reason
+    /// would keep those descriptors, charged to no session. This thread would have to close them in
+    /// the end.
     fn withdraw(&mut self, number: u64) {
         self.call_off_errand(number);
         let Some(client) = self.clients.get_mut(&number) else {
@@ -595,7 +602,8 @@ impl Server {
         }
     }
 
-    /// Ends clients that were turned away: what they held is reclaimed at once; they themselves go when they have read why.
+    /// Ends clients that were turned away. Their resources are reclaimed at once. Their connections
+    /// close when they have read the reason.
     fn sweep(&mut self) {
         let closing: Vec<u64> = self
             .clients
@@ -616,7 +624,8 @@ impl Server {
         }
     }
 
-    /// Makes room for a new client where somebody who was turned away does not read why.
+    /// Frees a slot for a new client by removing a client that was turned away and does not read
+    /// the reason.
     fn evict(&mut self) {
         let closing = self
             .clients
@@ -634,7 +643,8 @@ impl Server {
             return;
         };
         if let Err(error) = carriers.read(|change| changes.push(change)) {
-            error!(%error, "carrier changes can no longer be watched; links rely on their own evidence");
+            error!(%error, "carrier changes can no longer be watched; links rely on their own \
+                evidence");
             self.carriers = None;
         }
         for change in changes {
@@ -647,7 +657,8 @@ impl Server {
                 InterfaceChange::Removed { interface, index } => {
                     for (port, lane) in self.ports.on_removed(&interface, index) {
                         let reason = format!(
-                            "interface `{interface}` was removed; covalent-control has the port opened again when it is back"
+                            "interface `{interface}` was removed; covalent-control reopens the \
+                             port when it returns"
                         );
                         self.order_unanswered(lane, Command::LosePort { port, reason });
                     }
@@ -656,8 +667,8 @@ impl Server {
         }
     }
 
-    /// Ends journals whose files somebody else has changed.
-    fn look_at_journals(&mut self) {
+    /// Ends journals whose files another process has changed.
+    fn check_journals(&mut self) {
         let mut harm = Vec::new();
         let Some(journals) = &mut self.journals else {
             return;
@@ -685,7 +696,7 @@ impl Server {
                         self.answered(ticket, result);
                     }
                     Report::Event(kind) => drop(self.raise(kind)),
-                    // A gap in the sequence tells subscribers.
+                    // Subscribers detect the loss by the gap in the sequence.
                     Report::EventsLost(lost) => self.events += lost,
                     Report::Violation {
                         session,
@@ -708,7 +719,8 @@ impl Server {
         }
     }
 
-    /// The device of a port has ceased to exist, or does not yet. What is left of it is closed by the opener: sockets, packet memory, threads.
+    /// The device of a port has ceased to exist, or does not exist yet. The opener closes its
+    /// remains: sockets, packet memory, threads.
     fn port_gone(&mut self, number: u16, reason: String, remains: Option<Box<dyn Port>>) {
         if let Some(remains) = remains {
             self.close(vec![remains]);
@@ -726,7 +738,7 @@ impl Server {
             return;
         };
         let number = record.client;
-        // Without a client it has hung up meanwhile, and is being detached for that.
+        // No client: it closed its connection meanwhile and is being detached for that.
         if let Some(client) = self.clients.get_mut(&number) {
             warn!(session, cause, reason, "an application is detached");
             client.refuse(format!("detached: {reason}"));
@@ -759,7 +771,7 @@ impl Server {
         );
     }
 
-    /// Mappings that sessions have: those of user `uid`, and all.
+    /// Returns the mappings that sessions have: those of user `uid`, and all.
     fn mappings_taken(&self, uid: u32) -> Taken {
         let mut taken = Taken {
             of_user: 0,
@@ -775,10 +787,10 @@ impl Server {
         taken
     }
 
-    /// Whether user `uid` may have `wanted` mappings more.
+    /// Whether user `uid` may have `wanted` more mappings.
     ///
     /// # Errors
-    /// Why not.
+    /// The reason for the refusal.
     fn admit_mappings(&self, uid: u32, wanted: u32) -> Result<(), String> {
         let (commands, taken) = (self.admission.commands(uid), self.mappings_taken(uid));
         self.mapping_bounds.admit(uid, commands, wanted, taken)
@@ -796,7 +808,7 @@ impl Server {
     }
 
     fn order_unanswered(&mut self, lane: u32, command: Command) {
-        self.order(lane, command, Pending::Nobody);
+        self.order(lane, command, Pending::NoClient);
     }
 
     fn reply_to(&mut self, number: u64, reply: &Reply, fds: Vec<std::os::fd::OwnedFd>) {
@@ -810,7 +822,7 @@ impl Server {
         self.reply_to(number, &Reply::refused(reason), Vec::new());
     }
 
-    fn tell_attached(&mut self, session: u64) {
+    fn raise_attached(&mut self, session: u64) {
         let Some(client) = self
             .sessions
             .get(&session)
@@ -831,7 +843,7 @@ impl Server {
 }
 
 fn no_descriptors(error: impl std::fmt::Display) -> String {
-    format!("the daemon has no descriptor to give: {error} (see `ulimit -n`)")
+    format!("the daemon has no free descriptor: {error} (see `ulimit -n`)")
 }
 
 fn closing_max() -> usize {
@@ -839,14 +851,14 @@ fn closing_max() -> usize {
     usize::try_from(descriptors).unwrap_or(usize::MAX) / 4 * CLOSING_QUARTERS
 }
 
-/// What `poll(2)` found.
+/// The result of `poll(2)`.
 struct Ready {
     listener: bool,
     /// Clients, and whether their connection is broken.
     clients: Vec<(u64, bool)>,
-    /// Clients that have not said hello in time.
+    /// Clients that have not sent a hello in time.
     silent: Vec<u64>,
-    /// Clients whose process has ended, though somebody may hold the connection.
+    /// Clients whose process has exited, even if another process holds the connection.
     orphaned: Vec<u64>,
     carriers: bool,
     journals: bool,

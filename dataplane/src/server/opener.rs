@@ -1,6 +1,7 @@
-//! The thread that does what may take its time for another configuration: reading it, comparing it, looking up a group, opening and closing ports.
+//! The thread for slow steps of a configuration change: parsing it, comparing it, looking up a
+//! group, opening and closing ports.
 //!
-//! One thread does one job after the other, in the order in which they were given, and ends with the server.
+//! One thread runs one job after the other, in the order of submission, and stops with the server.
 
 use std::{
     io,
@@ -22,7 +23,7 @@ use crate::{
     privilege::{self, PrivilegeError, Privileges},
 };
 
-/// A port that was opened, by its place in the configuration that wants it.
+/// An opened port, with its index in the configuration that requests it.
 #[derive(Debug)]
 pub struct Opened {
     /// Place in `port`.
@@ -42,7 +43,7 @@ pub struct Openings {
     pub config: Arc<Config>,
 }
 
-/// What the thread is asked for.
+/// A job for the thread.
 #[derive(Debug)]
 pub enum Job {
     /// Answered by [`Done::Prepared`].
@@ -55,7 +56,7 @@ pub enum Job {
     Close(Vec<Box<dyn Port>>),
 }
 
-/// What came of a job.
+/// The result of a job.
 #[derive(Debug)]
 pub enum Done {
     /// Of [`Job::Prepare`].
@@ -75,24 +76,26 @@ pub struct Opener {
 }
 
 impl Opener {
-    /// Starts the thread, which gives up privileges as told but for what opening a port needs.
+    /// Starts the thread. It drops privileges as requested, except those needed to open a port.
     ///
     /// # Errors
-    /// The system has no thread or no event descriptor to give, or, inside, the kernel refused to take privileges.
+    /// The outer error: the system has no thread or event descriptor left. The inner error: the
+    /// kernel refused to drop privileges.
     pub fn start(privileges: Privileges) -> io::Result<Result<Self, PrivilegeError>> {
-        // One job with an answer is under way at a time, and the next one is given only when this was taken.
+        // One job with a reply is in flight at a time. The next one is submitted only after this
+        // reply was taken.
         let done = Arc::new(Mailbox::new(1)?);
         let (jobs, waiting) = mpsc::channel::<Job>();
-        let told = Arc::clone(&done);
+        let done_mailbox = Arc::clone(&done);
         let (gave_up, applied) = mpsc::channel();
         let thread = thread::Builder::new()
             .name("covalent-opener".to_owned())
             .spawn(move || {
                 let _ = gave_up.send(privilege::apply_to_opener(privileges));
                 for job in waiting {
-                    if let Some(done) = carry_out(job) {
+                    if let Some(done) = run_job(job) {
                         // Full is impossible: see above.
-                        let _ = told.push(done);
+                        let _ = done_mailbox.push(done);
                     }
                 }
             })?;
@@ -113,7 +116,7 @@ impl Opener {
         }
     }
 
-    /// What came of the last job, once that is known.
+    /// Returns the result of the last job, once it is known.
     pub fn next_done(&self) -> Option<Done> {
         self.done.silence();
         self.done.pop()
@@ -135,7 +138,7 @@ impl Drop for Opener {
     }
 }
 
-fn carry_out(job: Job) -> Option<Done> {
+fn run_job(job: Job) -> Option<Done> {
     match job {
         Job::Prepare(draft) => Some(Done::Prepared(prepare(&draft))),
         Job::Open(Openings {
@@ -165,7 +168,8 @@ fn carry_out(job: Job) -> Option<Done> {
 /// Opens these ports of `config`, in the order of the file.
 ///
 /// # Errors
-/// What is in the way of the first that cannot be opened; those before it are closed again.
+/// The problem of the first port that cannot be opened. The ports opened before it are closed
+/// again.
 pub(super) fn open_all(config: &Config, places: &[usize]) -> Result<Vec<Opened>, Vec<Objection>> {
     let mut opened = Vec::with_capacity(places.len());
     for (at, wanted) in config.port.iter().enumerate() {
@@ -183,7 +187,8 @@ pub(super) fn open_all(config: &Config, places: &[usize]) -> Result<Vec<Opened>,
     Ok(opened)
 }
 
-/// Opens one port, with packet memory of its own: that of its lane was planned for the ports of the start.
+/// Opens one port with packet memory of its own: the memory of its lane was planned for the ports
+/// at start.
 fn open(config: &Config, wanted: &PortConfig) -> Result<Box<dyn Port>, PortError> {
     let mut memory = LaneMemory::for_lane(slice::from_ref(wanted), wanted.lane)?;
     port::open(wanted, &config.dataplane, &config.link, &mut memory)
@@ -193,9 +198,14 @@ fn restore(config: &Config, at: usize) -> Opened {
     let wanted = &config.port[at];
     let port = open(config, wanted).unwrap_or_else(|error| {
         let problem = error.to_string();
-        tracing::error!(port = wanted.name, problem, "a port cannot be opened as it was");
+        tracing::error!(
+            port = wanted.name,
+            problem,
+            "a port cannot be opened as it was"
+        );
         let reason = format!(
-            "it was closed to be opened anew, and cannot be opened, nor as before: {problem}; `covalent reload` tries again when that is cured"
+            "it was closed for reopening, and cannot be opened, not even as before: {problem}; run \
+             `covalent reload` when that is fixed"
         );
         Box::new(AbsentPort::instead_of(wanted, &reason))
     });

@@ -17,7 +17,8 @@ pub struct Message {
     is_event: bool,
 }
 
-/// A bounded queue: [`EVENTS_MAX`] events and, as no request is read while [`Outgoing::owes_reply`], one reply and a last word.
+/// A bounded queue: [`EVENTS_MAX`] events, one reply and a final message. No request is read while
+/// [`Outgoing::owes_reply`], which bounds the replies.
 #[derive(Debug, Default)]
 pub struct Outgoing {
     messages: VecDeque<Message>,
@@ -25,7 +26,7 @@ pub struct Outgoing {
     replies: usize,
 }
 
-/// The client read too slowly: its events are dropped and it is to be told so and closed.
+/// The client read too slowly. Its events are dropped, and it is to be notified and closed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TooSlow;
 
@@ -77,8 +78,8 @@ impl Outgoing {
         }
     }
 
-    /// Takes out the messages that bear descriptors, for a client that will not need them, and gives the descriptors. They may be the last
-    /// ones of memory.
+    /// Removes the messages that carry descriptors, for a client that will not need them, and
+    /// returns the descriptors. They may be the last references to memory.
     pub fn take_descriptors(&mut self) -> Vec<OwnedFd> {
         let mut taken = Vec::new();
         self.messages.retain_mut(|message| {

@@ -1,17 +1,21 @@
-//! Who gets how many connections, and how long a connection may keep its place without a word.
+//! Connection quotas: the number of connections per user, and the time that a connection may stay
+//! without a hello.
 
 use std::time::Duration;
 
 /// Most connections at a time.
 const CLIENTS_MAX: usize = 256;
-/// Of those, the ones that nobody but root and the daemon's own user gets: whoever fills the others up can still be found and ended.
+/// Slots among these that are reserved for root and the daemon's own user. They can then find and
+/// end a user that fills the others.
 const RESERVED: usize = 16;
-/// Most connections of one user other than root and the daemon's own, those included that are being closed.
+/// Maximum connections of one user other than root and the daemon's own, including those that are
+/// being closed.
 const PER_USER_MAX: usize = 64;
-/// A connection that has not said hello by then is closed. Programs say it as soon as they are connected.
+/// A connection without a hello after this time is closed. Programs send it as soon as they are
+/// connected.
 pub const HELLO_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// The places taken, as they bear on one user that asks for another.
+/// The slots in use that matter to one user that requests another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Places {
     /// Connections of all users.
@@ -21,14 +25,16 @@ pub struct Places {
 }
 
 impl Places {
-    /// Whether the user `uid`, who is root or the daemon's own user if `commands`, may have another place.
+    /// Whether the user `uid` may have another slot. `commands`: the user is root or the daemon's
+    /// own user.
     ///
     /// # Errors
-    /// Which bound is reached, and what to do.
+    /// The limit that is reached, and the remedy.
     pub fn admit(self, uid: u32, commands: bool) -> Result<(), String> {
         if !commands && self.taken_by_user >= PER_USER_MAX {
             return Err(format!(
-                "user {uid} has {PER_USER_MAX} connections to this node or more, the most for one user: end some of the programs that hold them"
+                "user {uid} has {PER_USER_MAX} connections to this node or more, the maximum for \
+                 one user: stop some of the programs that hold them"
             ));
         }
         let most = if commands {
@@ -38,8 +44,8 @@ impl Places {
         };
         if self.taken >= most {
             return Err(format!(
-                "{} connections to this node are open and user {uid} may open another only below {most}: end some of the programs that \
-                 hold them, or try again later",
+                "{} connections to this node are open and user {uid} may open another only below \
+                 {most}: stop some of the programs that hold them, or try again later",
                 self.taken
             ));
         }
@@ -70,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_places_are_kept_for_those_who_command() {
+    fn the_last_slots_are_reserved_for_operators() {
         assert_eq!(places(239, 0).admit(1000, false), Ok(()));
         let reason = places(240, 0).admit(1000, false).unwrap_err();
         assert!(reason.contains("240"), "{reason}");

@@ -1,4 +1,5 @@
-//! The ports of an exchange: which have come so far, which were given back, and whom that affects.
+//! The ports of an exchange: those that have arrived, those that were given back, and the affected
+//! applications.
 
 use covalent_api::{agreement::Objection, event::EventKind};
 use covalent_protocol::agreement::{Phase, joint::Input};
@@ -24,25 +25,26 @@ pub struct PortExchange {
     numbers: Vec<u16>,
     /// Numbers and lanes of those that go.
     removed: Vec<(u16, u32)>,
-    /// Numbers, lanes and places in the configuration in force of those that are given back before others can be opened.
-    vacated: Vec<(u16, u32, usize)>,
-    /// What is open and in no lane yet.
+    /// Ports that are given back before others can be opened: their numbers, lanes and indexes in
+    /// the configuration in force.
+    to_detach: Vec<(u16, u32, usize)>,
+    /// Ports that are open and in no lane yet.
     opened: Vec<Opened>,
-    /// What lanes gave back and is not closed yet.
+    /// Ports that lanes gave back and that are not closed yet.
     given_back: Vec<(u16, Box<dyn Port>)>,
-    /// What lanes gave back was closed.
+    /// The ports that lanes gave back were closed.
     was_closed: bool,
-    /// What is put back, with the lanes.
+    /// Ports that are put back, with their lanes.
     returning: Vec<(u32, NewPort)>,
     /// Ports that come, return or were opened again.
     come: Vec<u16>,
 }
 
 impl PortExchange {
-    /// For what is prepared, when `now` are the ports.
+    /// Creates the exchange for the prepared configuration. `now` holds the current ports.
     ///
     /// # Errors
-    /// A lane has had too many ports. What was opened is in the returned exchange, too.
+    /// A lane has had too many ports. The returned exchange then also holds the opened ports.
     pub fn new(
         now: &PortTable,
         names: impl Fn(usize) -> String,
@@ -50,11 +52,11 @@ impl PortExchange {
     ) -> (Self, Vec<Objection>) {
         let mut table = now.clone();
         let wanted = &prepared.config.port;
-        let vacated = prepared.plan.vacated.iter().filter_map(|&at| {
+        let to_detach = prepared.plan.to_detach.iter().filter_map(|&at| {
             let (number, port) = now.find(&names(at)).ok()?;
             Some((number, port.lane, at))
         });
-        let vacated = vacated.collect();
+        let to_detach = to_detach.collect();
         let removed = table.keep(wanted);
         let (mut numbers, mut objections) = (Vec::with_capacity(wanted.len()), Vec::new());
         for (at, port) in wanted.iter().enumerate() {
@@ -70,7 +72,7 @@ impl PortExchange {
             table,
             numbers,
             removed,
-            vacated,
+            to_detach,
             opened: std::mem::take(&mut prepared.opened),
             ..Self::default()
         };
@@ -78,8 +80,8 @@ impl PortExchange {
     }
 
     /// Whether lanes are to give ports back.
-    pub const fn vacates(&self) -> bool {
-        !self.vacated.is_empty()
+    pub const fn detaches_ports(&self) -> bool {
+        !self.to_detach.is_empty()
     }
 
     /// Numbers of the ports of a lane that go.
@@ -92,25 +94,25 @@ impl PortExchange {
     }
 
     /// Numbers of the ports that a lane is to give back.
-    pub fn vacated_by(&self, lane: u32) -> Vec<u16> {
-        let vacated = self.vacated.iter();
-        vacated
+    pub fn to_detach_from(&self, lane: u32) -> Vec<u16> {
+        let to_detach = self.to_detach.iter();
+        to_detach
             .filter(|(_, of, _)| *of == lane)
             .map(|(number, ..)| *number)
             .collect()
     }
 
-    /// The number of the port in that place of the wanted configuration.
+    /// Returns the number of the port at that index of the wanted configuration.
     pub fn number(&self, at: usize) -> Option<u16> {
         self.numbers.get(at).copied()
     }
 
-    /// The place in the wanted configuration of the port with this number.
+    /// Returns the index in the wanted configuration of the port with this number.
     pub fn place(&self, number: u16) -> Option<usize> {
         self.numbers.iter().position(|of| *of == number)
     }
 
-    /// The ports that come to a lane.
+    /// Returns the ports that a lane receives.
     pub fn come_to(&mut self, lane: u32, prepared: &Prepared) -> Vec<NewPort> {
         let mut ports = Vec::new();
         for opened in std::mem::take(&mut self.opened) {
@@ -127,7 +129,7 @@ impl PortExchange {
         ports
     }
 
-    /// What comes back to a lane.
+    /// Returns the ports that are put back into a lane.
     pub fn return_to(&mut self, lane: u32) -> Vec<NewPort> {
         let (to_lane, others) = std::mem::take(&mut self.returning)
             .into_iter()
@@ -137,7 +139,7 @@ impl PortExchange {
         to_lane.into_iter().map(|(_, port)| port).collect()
     }
 
-    /// What nobody needs any more.
+    /// Takes the ports that are no longer needed.
     fn take_unused(&mut self) -> Vec<Box<dyn Port>> {
         let opened = self.opened.drain(..).map(|opened| opened.port);
         let given_back = self.given_back.drain(..).map(|(_, port)| port);
@@ -147,10 +149,10 @@ impl PortExchange {
 }
 
 impl Server {
-    /// A lane let ports go with a step.
+    /// A lane released ports in a step.
     pub(super) fn take_ports_of(&mut self, stepped: &mut Stepped) {
         let ports = std::mem::take(&mut stepped.ports);
-        if self.agreements.phase() == Some(Phase::Vacating) {
+        if self.agreements.phase() == Some(Phase::DetachingPorts) {
             self.agreements.exchange.ports.given_back.extend(ports);
         } else {
             let ports = ports.into_iter().map(|(_, port)| port);
@@ -158,8 +160,8 @@ impl Server {
         }
     }
 
-    /// What was given back is closed, and what takes its place opened.
-    pub(super) fn open_vacated(&mut self) {
+    /// Closes the ports that were given back and opens their replacements.
+    pub(super) fn open_detached(&mut self) {
         let exchange = &mut self.agreements.exchange;
         let Some(prepared) = &exchange.prepared else {
             return;
@@ -174,31 +176,32 @@ impl Server {
         self.agreements.opener().give(job);
     }
 
-    /// What was given back comes back: as it is, or opened as it was if it has been closed.
-    pub(super) fn restore_vacated(&mut self) -> Option<Input> {
+    /// Puts back the ports that were given back: unchanged, or opened as before if they were
+    /// closed.
+    pub(super) fn restore_detached(&mut self) -> Option<Input> {
         let ports = &mut self.agreements.exchange.ports;
         if ports.was_closed {
             let job = Job::Restore(Openings {
                 close: ports.take_unused(),
-                open: ports.vacated.iter().map(|&(_, _, at)| at).collect(),
+                open: ports.to_detach.iter().map(|&(_, _, at)| at).collect(),
                 config: self.config.clone(),
             });
             self.agreements.opener().give(job);
             return None;
         }
         for (number, port) in std::mem::take(&mut ports.given_back) {
-            let vacated = ports.vacated.iter().find(|(of, ..)| *of == number);
-            if let Some(&(_, lane, at)) = vacated {
+            let to_detach = ports.to_detach.iter().find(|(of, ..)| *of == number);
+            if let Some(&(_, lane, at)) = to_detach {
                 let new = NewPort::new(number, &self.config.port[at], port);
                 ports.returning.push((lane, new));
             }
         }
-        // What was told meanwhile was told to what stood in their places.
-        self.look_at_carriers();
+        // Carrier reports in the meantime went to the ports in their places.
+        self.recheck_carriers();
         Some(Input::Restored)
     }
 
-    /// The opener has opened what was wanted, or what was.
+    /// The opener has opened the wanted ports, or the former ones.
     pub(super) fn ports_opened(&mut self, done: Done) -> Option<Input> {
         let exchange = &mut self.agreements.exchange;
         match done {
@@ -214,8 +217,8 @@ impl Server {
             Done::Restored(opened) => {
                 let mut absent = Vec::new();
                 for Opened { at, port } in opened {
-                    let vacated = exchange.ports.vacated.iter().find(|(_, _, of)| *of == at);
-                    let Some(&(number, lane, _)) = vacated else {
+                    let to_detach = exchange.ports.to_detach.iter().find(|(_, _, of)| *of == at);
+                    let Some(&(number, lane, _)) = to_detach else {
                         continue;
                     };
                     match port.absent() {
@@ -228,13 +231,14 @@ impl Server {
                 for (port, reason) in absent {
                     self.raise(EventKind::PortAbsent { port, reason });
                 }
-                self.look_at_carriers();
+                self.recheck_carriers();
                 Some(Input::Restored)
             }
         }
     }
 
-    /// The ports of the exchange are those of the node now. Returns who is affected and may not know.
+    /// The ports of the exchange become those of the node. Returns the affected parties that may
+    /// not know.
     pub(super) fn enter_ports(&mut self) -> Vec<String> {
         let exchange = &mut self.agreements.exchange.ports;
         let table = std::mem::take(&mut exchange.table);
@@ -246,9 +250,9 @@ impl Server {
         let mut beware = Vec::new();
         for (number, _) in removed {
             let name = before.get(number).map(|port| port.name.clone());
-            beware.extend(self.pipes_on(number).map(|who| {
+            beware.extend(self.pipes_on(number).map(|affected| {
                 format!(
-                    "{who} on `{}`, which was removed, and wait until it returns",
+                    "{affected} on `{}`, which was removed, and wait until it returns",
                     name.clone().unwrap_or_default()
                 )
             }));
@@ -257,18 +261,20 @@ impl Server {
             let Some(port) = self.ports.get(number).map(|port| port.name.clone()) else {
                 continue;
             };
-            beware.extend(self.pipes_on(number).map(|who| {
-                format!("{who} on `{port}`, which was opened again: what was under way there may be lost")
+            beware.extend(self.pipes_on(number).map(|affected| {
+                format!(
+                    "{affected} on `{port}`, which was reopened: data in flight there may be lost"
+                )
             }));
             self.raise(EventKind::PortOpened { port });
         }
-        self.look_at_carriers();
+        self.recheck_carriers();
         beware
     }
 
-    /// Whose pipes name this port.
+    /// Returns the sessions whose pipes name this port.
     fn pipes_on(&self, number: u16) -> impl Iterator<Item = String> {
-        let mut who = Vec::new();
+        let mut affected = Vec::new();
         for (session, record) in &self.sessions {
             let pipes = record.pipes.values();
             let (count, verb) = match pipes.filter(|pipe| pipe.port == Some(number)).count() {
@@ -280,27 +286,28 @@ impl Server {
             let process = client.map_or_else(String::new, |client| {
                 format!(" (pid {}, {})", client.credentials.pid, client.program)
             });
-            who.push(format!("{count} of session {session}{process} {verb}"));
+            affected.push(format!("{count} of session {session}{process} {verb}"));
         }
-        who.into_iter()
+        affected.into_iter()
     }
 
-    /// Asks what the carrier of each interface is, so that ports that were opened meanwhile hear it.
-    fn look_at_carriers(&mut self) {
+    /// Queries the carrier of each interface, so that ports opened in the meantime receive it.
+    fn recheck_carriers(&mut self) {
         let mut ports = self.config.port.iter();
         if !ports.any(|port| port.kind.kernel_interface().is_some()) {
             return;
         }
-        let looked = match &mut self.carriers {
-            Some(carriers) => carriers.look_again(),
+        let rechecked = match &mut self.carriers {
+            Some(carriers) => carriers.recheck(),
             none => CarrierWatch::open().map(|carriers| *none = Some(carriers)),
         };
-        if let Err(error) = looked {
-            warn!(%error, "the interfaces' carriers cannot be watched; links rely on their own evidence");
+        if let Err(error) = rechecked {
+            warn!(%error, "the interfaces' carriers cannot be watched; links rely on their own \
+                evidence");
         }
     }
 
-    /// Closes what no lane has.
+    /// Closes the ports that no lane has.
     pub(super) fn close_unused(&mut self) {
         let unused = self.agreements.exchange.ports.take_unused();
         self.close(unused);

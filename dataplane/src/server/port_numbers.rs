@@ -1,17 +1,19 @@
-//! Numbers of ports, given once for the life of the daemon.
+//! Port numbers, assigned once per lifetime of the daemon.
 //!
-//! A peer keeps what it answered by the number of the port on which it was asked (`Hello.port`), and pipes know theirs by it. So a number is never given to
-//! another port, and a port that returns on its lane has the one that it had: its link's sequences and latches go on.
+//! A peer stores its replies by the number of the port on which the request arrived (`Hello.port`),
+//! and pipes refer to ports by it. A number is therefore never assigned to another port. A port
+//! that returns to its lane keeps its number: the sequences and latches of its link continue.
 
 use std::collections::BTreeMap;
 
 use covalent_api::config::PORTS_MAX;
 
-/// Numbers from here on are no configured port's: those of cables between lanes come first.
+/// Numbers from here on belong to no configured port. Those of cables between lanes come first.
 pub const OWN_NUMBERS: u16 = 0x7f00;
 
-/// Which ports have which numbers. A port is a name on a lane: on another lane it is another node's, whose sequences begin at 0, which a peer would take for
-/// repetitions under the old number.
+/// The assignment of numbers to ports. A port is a name on a lane. On another lane it belongs to
+/// another node, whose sequences begin at 0. A peer would take those for duplicates under the old
+/// number.
 #[derive(Debug, Clone, Default)]
 pub(super) struct PortNumbers {
     lanes: BTreeMap<u32, BTreeMap<String, u16>>,
@@ -19,8 +21,9 @@ pub(super) struct PortNumbers {
 }
 
 impl PortNumbers {
-    /// The number of the port `name` on `lane`, the lowest free one if it has none yet. `None`: the lane has had [`PORTS_MAX`] ports, and of each there is
-    /// still its link's memory; or all lanes together have had [`OWN_NUMBERS`].
+    /// Returns the number of the port `name` on `lane`, or the lowest free one if it has none yet.
+    /// `None`: the lane has had [`PORTS_MAX`] ports, and the link memory of each still exists. Or
+    /// all lanes together have had [`OWN_NUMBERS`].
     pub(super) fn number(&mut self, name: &str, lane: u32) -> Option<u16> {
         let ports = self.lanes.entry(lane).or_default();
         if let Some(&number) = ports.get(name) {
@@ -44,7 +47,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_port_keeps_its_number_and_nobody_else_gets_it() {
+    fn a_port_keeps_its_number_and_no_other_port_gets_it() {
         let mut numbers = PortNumbers::default();
         let first: Vec<_> = ["p0", "p1", "p2"]
             .iter()
@@ -69,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lane_has_so_many_ports_in_its_life() {
+    fn a_lane_has_a_bounded_number_of_ports_over_its_lifetime() {
         let mut numbers = PortNumbers::default();
         for port in 0..PORTS_MAX {
             assert_eq!(

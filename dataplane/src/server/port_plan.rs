@@ -4,18 +4,19 @@ use std::path::Path;
 
 use covalent_api::config::{PortConfig, PortKind, is_same_port};
 
-/// See the module. Ports are told by their place in the configuration.
+/// See the module. Ports are identified by their index in the configuration.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PortPlan {
-    /// In force: those that hold what another one is to have, themselves under another configuration perhaps. They are closed first.
-    pub vacated: Vec<usize>,
-    /// Wanted: those that are opened while all that is in force stays open.
+    /// In force: ports that hold an object that another port needs, perhaps the same port under
+    /// another configuration. They are closed first.
+    pub to_detach: Vec<usize>,
+    /// Wanted: ports that are opened while all ports in force stay open.
     pub beside: Vec<usize>,
-    /// Wanted: those that are opened when the first are closed.
+    /// Wanted: ports that are opened after the first are closed.
     pub after: Vec<usize>,
 }
 
-/// What only one port can have at a time.
+/// An object that only one port can have at a time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Held<'a> {
     Interface(&'a str),
@@ -24,23 +25,24 @@ enum Held<'a> {
 }
 
 impl PortPlan {
-    /// From the ports in force to those that are wanted; those named in `reopen` are closed and opened again though nothing else is wanted of them.
+    /// Plans the change from the ports in force to the wanted ones. Ports named in `reopen` are
+    /// closed and opened again even if their configuration is unchanged.
     #[must_use]
     pub fn new(now: &[PortConfig], wanted: &[PortConfig], reopen: &[String]) -> Self {
-        let stays = |port: &PortConfig, others: &[PortConfig]| {
+        let is_kept = |port: &PortConfig, others: &[PortConfig]| {
             let mut others = others.iter();
             !reopen.contains(&port.name) && others.any(|other| is_same_port(port, other))
         };
-        let leaving = || now.iter().filter(|port| !stays(port, wanted));
-        let coming = || wanted.iter().filter(|port| !stays(port, now));
+        let leaving = || now.iter().filter(|port| !is_kept(port, wanted));
+        let coming = || wanted.iter().filter(|port| !is_kept(port, now));
         let mut plan = Self::default();
         for (at, port) in now.iter().enumerate() {
-            if !stays(port, wanted) && is_held(port, coming()) {
-                plan.vacated.push(at);
+            if !is_kept(port, wanted) && is_held(port, coming()) {
+                plan.to_detach.push(at);
             }
         }
         for (at, port) in wanted.iter().enumerate() {
-            if stays(port, now) {
+            if is_kept(port, now) {
                 continue;
             }
             if is_held(port, leaving()) {
@@ -53,7 +55,7 @@ impl PortPlan {
     }
 }
 
-/// Whether one of these has what only one port can have, and `port` has too.
+/// Whether one of these ports has the same exclusive object as `port`.
 fn is_held<'a>(port: &PortConfig, mut by: impl Iterator<Item = &'a PortConfig>) -> bool {
     let held = holds(port);
     held.is_some() && by.any(|other| holds(other) == held)
@@ -90,16 +92,16 @@ mod tests {
         format!("name = \"{name}\"\nkind = \"cable\"\npath = \"{path}\"")
     }
 
-    fn plan(vacated: &[usize], beside: &[usize], after: &[usize]) -> PortPlan {
+    fn plan(to_detach: &[usize], beside: &[usize], after: &[usize]) -> PortPlan {
         PortPlan {
-            vacated: vacated.to_vec(),
+            to_detach: to_detach.to_vec(),
             beside: beside.to_vec(),
             after: after.to_vec(),
         }
     }
 
     #[test]
-    fn who_needs_what_another_has_waits_until_that_is_closed() {
+    fn a_port_that_needs_a_held_object_waits_until_it_is_closed() {
         let (a, b, c) = (cable("a", "/a"), cable("b", "/b"), cable("c", "/c"));
         let now = ports(&[&a, &b, &c]);
         let to = |wanted: &[&str]| PortPlan::new(&now, &ports(wanted), &[]);
@@ -127,21 +129,24 @@ mod tests {
     }
 
     #[test]
-    fn who_is_to_be_opened_again_is_closed_first() {
+    fn a_port_to_be_reopened_is_closed_first() {
         let (a, b, c) = (cable("a", "/a"), cable("b", "/b"), cable("c", "/c"));
         let now = ports(&[&a, &b, &c]);
-        let again = |names: &[&str], wanted: &[&str]| {
+        let plan_reopening = |names: &[&str], wanted: &[&str]| {
             let names: Vec<_> = names.iter().map(ToString::to_string).collect();
             PortPlan::new(&now, &ports(wanted), &names)
         };
-        assert_eq!(again(&["b"], &[&a, &b, &c]), plan(&[1], &[], &[1]));
+        assert_eq!(plan_reopening(&["b"], &[&a, &b, &c]), plan(&[1], &[], &[1]));
         assert_eq!(
-            again(&["a", "c"], &[&a, &b, &c]),
+            plan_reopening(&["a", "c"], &[&a, &b, &c]),
             plan(&[0, 2], &[], &[0, 2])
         );
         // Beside others that come and go.
         let d = cable("d", "/d");
-        assert_eq!(again(&["c"], &[&a, &c, &d]), plan(&[2], &[2], &[1]));
+        assert_eq!(
+            plan_reopening(&["c"], &[&a, &c, &d]),
+            plan(&[2], &[2], &[1])
+        );
     }
 
     #[test]

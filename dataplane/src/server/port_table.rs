@@ -20,7 +20,7 @@ pub struct PortTable {
 /// One port.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PortEntry {
-    /// What applications see of it.
+    /// The port as applications see it.
     pub brief: PortBrief,
     /// The network interface of the kernel that it is on, or beside, where there is one.
     pub interface: Option<String>,
@@ -29,16 +29,20 @@ pub struct PortEntry {
 }
 
 impl PortTable {
-    /// Takes a port in and returns its number: the one that a port of that name on that lane had before, if there was one. Until
-    /// [`PortTable::opened`] the longest frame of one that was not here is 0.
+    /// Adds a port and returns its number: the number that a port of that name on that lane had
+    /// before, if there was one. The maximum frame length of a new port is 0 until
+    /// [`PortTable::opened`].
     ///
     /// # Errors
-    /// Its lane has had too many ports in its life.
+    /// Its lane has had too many ports in its lifetime.
     pub fn add(&mut self, port: &PortConfig) -> Result<u16, PortError> {
         let number = self.numbers.number(&port.name, port.lane);
         let number = number.ok_or_else(|| PortError::Setup {
             port: port.name.clone(),
-            problem: format!("lane {} has had {PORTS_MAX} ports in its life", port.lane),
+            problem: format!(
+                "lane {} has had {PORTS_MAX} ports since the daemon started",
+                port.lane
+            ),
             remedy: "restart covalentd to forget removed ports".to_owned(),
         })?;
         let known = self.ports.get(&number);
@@ -55,7 +59,8 @@ impl PortTable {
         Ok(number)
     }
 
-    /// Forgets all but these ports, whose numbers stay theirs, and returns numbers and lanes of those that go.
+    /// Forgets all but these ports, which keep their numbers. Returns the numbers and lanes of the
+    /// removed ports.
     pub fn keep(&mut self, configured: &[PortConfig]) -> Vec<(u16, u32)> {
         let goes = |brief: &PortBrief| {
             let mut configured = configured.iter();
@@ -109,7 +114,8 @@ impl PortTable {
             .collect()
     }
 
-    /// As [`PortTable::on_interface`], of those only that were opened on the one with this index, and not on a later one of the same name.
+    /// As [`PortTable::on_interface`], but only ports that were opened on the interface with this
+    /// index, not on a later one of the same name.
     #[must_use]
     pub fn on_removed(&self, interface: &str, index: u32) -> Vec<(u16, u32)> {
         let is_it = |number: &u16| {
@@ -124,7 +130,7 @@ impl PortTable {
         ports
     }
 
-    /// What applications see, in order of the numbers.
+    /// Returns the ports as applications see them, in order of their numbers.
     #[must_use]
     pub fn briefs(&self) -> Vec<PortBrief> {
         self.ports

@@ -1,4 +1,5 @@
-//! What is done with a draft before lanes are asked to take it: it is read, compared with what is in force, and what can be opened beside that is opened.
+//! Prepares a draft before lanes are requested to take it. It parses the draft, compares it with
+//! the configuration in force, and opens the ports that can be open beside that.
 
 use std::sync::Arc;
 
@@ -24,7 +25,7 @@ pub struct Draft {
     pub text: String,
     /// The digest that it was offered by.
     pub digest: u64,
-    /// What is in force.
+    /// The configuration in force.
     pub now: Arc<Config>,
     /// Whether ports may damage their own frames.
     pub faults: FaultInjection,
@@ -32,12 +33,12 @@ pub struct Draft {
     pub reopen: Vec<String>,
 }
 
-/// What is ready for the lanes.
+/// A configuration that is ready for the lanes.
 #[derive(Debug)]
 pub struct Prepared {
     /// The configuration.
     pub config: Arc<Config>,
-    /// Keys whose value is another one.
+    /// Keys whose value changes.
     pub changed: Vec<String>,
     /// Which ports are opened, and when.
     pub plan: PortPlan,
@@ -45,13 +46,13 @@ pub struct Prepared {
     pub opened: Vec<Opened>,
 }
 
-/// What came of a draft.
+/// The result of preparing a draft.
 pub type Preparation = Result<Prepared, Vec<Objection>>;
 
-/// Looks at a draft.
+/// Checks a draft.
 ///
 /// # Errors
-/// Everything that stands in the way. Nothing is left open then.
+/// All objections. Nothing is left open then.
 pub(super) fn prepare(draft: &Draft) -> Preparation {
     let whole = |message: String| {
         vec![Objection {
@@ -74,10 +75,10 @@ pub(super) fn prepare(draft: &Draft) -> Preparation {
             })
             .collect::<Vec<_>>()
     })?;
-    // Who looks for what is in force later finds the text by its digest.
+    // A later reader of the configuration in force finds the text by its digest.
     if config.to_toml().ok().as_deref() != Some(draft.text.as_str()) {
         return Err(whole(
-            "the draft is not in canonical form: offer what `Config::to_toml` writes".to_owned(),
+            "the draft is not in canonical form: offer the output of `Config::to_toml`".to_owned(),
         ));
     }
     let changes = changes(&draft.now, &config);
@@ -86,7 +87,8 @@ pub(super) fn prepare(draft: &Draft) -> Preparation {
         .filter(|change| change.effect == Effect::Restart)
         .map(|change| Objection {
             message: format!(
-                "is read at covalentd's start only, and is {} in force: put that back in place of {}, or restart covalentd",
+                "is read only when covalentd starts, and is {} in force: restore that in place of \
+                 {}, or restart covalentd",
                 change.from, change.to
             ),
             key: change.key.clone(),
@@ -119,7 +121,7 @@ pub(super) fn prepare(draft: &Draft) -> Preparation {
     }
     // Last, for it changes something on the host.
     let plan = PortPlan::new(&draft.now.port, &config.port, &draft.reopen);
-    look_at(&config, &plan.after)?;
+    check_all_openable(&config, &plan.after)?;
     let opened = open_all(&config, &plan.beside)?;
     Ok(Prepared {
         config: Arc::new(config),
@@ -129,35 +131,36 @@ pub(super) fn prepare(draft: &Draft) -> Preparation {
     })
 }
 
-/// What is in the way of opening that port again, by its name.
+/// Returns the objection to opening the named port again, if there is one.
 fn no_reopening(name: &str, now: &Config, wanted: &Config) -> Option<Objection> {
     let at = wanted.port.iter().position(|port| port.name == name);
     let is_in_force = now.port.iter().any(|port| port.name == name);
     let message = match at.map(|at| &wanted.port[at].kind) {
         Some(PortKind::AfXdp { .. } | PortKind::Cable { .. }) if is_in_force => return None,
         Some(PortKind::Dpdk { .. }) => {
-            "is on DPDK, whose devices are set up at covalentd's start only: restart covalentd"
+            "is on DPDK, and DPDK devices are set up only when covalentd starts: restart covalentd"
                 .to_owned()
         }
         Some(PortKind::Pcap { .. }) => {
             "is a capture, which has no device that may have changed".to_owned()
         }
-        _ => format!("there is no port `{name}` to be opened again"),
+        _ => format!("there is no port `{name}` to reopen"),
     };
     let key = at.map_or_else(String::new, |at| format!("port[{at}]"));
     Some(Objection { key, message })
 }
 
-/// Looks whether ports could be opened for which others give way: what is known to be in the way is told before anything is closed.
-fn look_at(config: &Config, places: &[usize]) -> Result<(), Vec<Objection>> {
-    let looked = places.iter().filter_map(|&at| {
-        let error = port::look(&config.port[at]).err()?;
+/// Checks whether ports could be opened for which others are closed first: known problems are
+/// reported before anything is closed.
+fn check_all_openable(config: &Config, places: &[usize]) -> Result<(), Vec<Objection>> {
+    let checked = places.iter().filter_map(|&at| {
+        let error = port::check_openable(&config.port[at]).err()?;
         Some(Objection {
             key: format!("port[{at}]"),
             message: error.to_string(),
         })
     });
-    let objections: Vec<_> = looked.collect();
+    let objections: Vec<_> = checked.collect();
     if objections.is_empty() {
         Ok(())
     } else {

@@ -1,4 +1,4 @@
-//! The last events of a node, for who comes later.
+//! The last events of a node, for later subscribers.
 
 use std::collections::VecDeque;
 
@@ -7,19 +7,21 @@ use covalent_api::{MAX_DATAGRAM_BYTES, event::Event};
 /// Most events that are kept.
 const KEPT_MAX: usize = 512;
 
-/// What the envelope of an answer leaves of a datagram.
-const ROOM_BYTES: usize = MAX_DATAGRAM_BYTES - 128;
+/// Space in a datagram besides the envelope of a reply.
+const EVENTS_BYTES_MAX: usize = MAX_DATAGRAM_BYTES - 128;
 
-/// The last events, in order. Each is kept with the length of its text, so that answers fit into their datagrams.
+/// The last events, in order. Each is stored with the length of its text, so that replies fit into
+/// their datagrams.
 #[derive(Debug, Default)]
 pub struct Recent {
     kept: VecDeque<(Event, usize)>,
 }
 
 impl Recent {
-    /// Keeps `event`, whose text has `bytes`. One that fills a datagram by itself fits into no answer.
+    /// Stores `event`, whose text has `bytes` bytes. An event that fills a datagram by itself fits
+    /// into no reply.
     pub fn keep(&mut self, event: Event, bytes: usize) {
-        if bytes >= ROOM_BYTES {
+        if bytes >= EVENTS_BYTES_MAX {
             return;
         }
         if self.kept.len() == KEPT_MAX {
@@ -28,23 +30,24 @@ impl Recent {
         self.kept.push_back((event, bytes));
     }
 
-    /// As many of those from `from` on as one answer holds, and the number of the next one that is kept.
+    /// Returns as many events from `from` on as one reply holds, and the number of the next stored
+    /// event.
     #[must_use]
     pub fn since(&self, from: u64) -> (Vec<Event>, Option<u64>) {
         let first = self
             .kept
             .partition_point(|(event, _)| event.sequence < from);
-        let mut room = ROOM_BYTES;
-        let mut told = Vec::new();
+        let mut room = EVENTS_BYTES_MAX;
+        let mut selected = Vec::new();
         for (event, bytes) in self.kept.range(first..) {
             // And a comma.
             match room.checked_sub(bytes + 1) {
                 Some(left) => room = left,
-                None => return (told, Some(event.sequence)),
+                None => return (selected, Some(event.sequence)),
             }
-            told.push(event.clone());
+            selected.push(event.clone());
         }
-        (told, None)
+        (selected, None)
     }
 }
 
@@ -88,16 +91,16 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_comes_with_the_next_answer() {
+    fn events_that_do_not_fit_come_with_the_next_answer() {
         let mut recent = Recent::default();
         for sequence in 1..=7 {
             keep(&mut recent, sequence, 20_000);
         }
         keep(&mut recent, 8, MAX_DATAGRAM_BYTES - 200);
-        let (mut from, mut told) = (0, Vec::new());
+        let (mut from, mut selected) = (0, Vec::new());
         loop {
             let (events, next) = recent.since(from);
-            told.extend(numbers(&events));
+            selected.extend(numbers(&events));
             assert!(!events.is_empty());
             assert!(datagram::encode(&Reply::Events { events, next }).is_ok());
             match next {
@@ -105,6 +108,6 @@ mod tests {
                 None => break,
             }
         }
-        assert_eq!(told, [1, 2, 3, 4, 5, 6, 7]);
+        assert_eq!(selected, [1, 2, 3, 4, 5, 6, 7]);
     }
 }

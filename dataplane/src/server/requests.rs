@@ -39,7 +39,7 @@ use crate::{
 /// Longest name that a client may give itself, in bytes.
 const PROGRAM_BYTES_MAX: usize = 64;
 
-/// Why a request was refused: what happened, to what, and what to do.
+/// The reason for a refusal: the problem, the object and the remedy.
 type Refused = String;
 
 impl Server {
@@ -68,16 +68,16 @@ impl Server {
                 oldest,
                 program,
             } => {
-                let asked = Versions {
+                let hello_versions = Versions {
                     oldest: oldest.unwrap_or(version),
                     newest: version,
                 };
-                let Some(version) = Versions::SPOKEN.common(asked) else {
+                let Some(version) = Versions::SUPPORTED.common(hello_versions) else {
                     let apart = NoCommonVersion {
                         server: "covalentd",
-                        server_speaks: Versions::SPOKEN,
+                        server_versions: Versions::SUPPORTED,
                         client: "this program",
-                        client_speaks: asked,
+                        client_versions: hello_versions,
                     };
                     client.turn_away_version(apart.to_string());
                     self.count_refused("version");
@@ -91,7 +91,7 @@ impl Server {
                     .collect();
                 let reply = Reply::Welcome {
                     version,
-                    speaks: Some(Versions::SPOKEN),
+                    speaks: Some(Versions::SUPPORTED),
                     node: self.config.node.name.clone(),
                     guid: self.guid,
                     lanes,
@@ -111,7 +111,7 @@ impl Server {
             self.forgo_unmapped(client);
         }
         match request {
-            Request::Hello { .. } => Err("this connection has said `hello` already".to_owned()),
+            Request::Hello { .. } => Err("this connection has sent `hello` already".to_owned()),
             Request::OpenSession { lane } => {
                 if self.turn_away_reopening(client) {
                     return Ok(());
@@ -138,7 +138,7 @@ impl Server {
             Request::Unbind { pipe, matches } => self.unbind(client, pipe, matches),
             Request::TunePipe { pipe, tuning } => self.tune(client, pipe, tuning),
             Request::Tap { .. } if !self.admission.commands(self.uid_of(client)) => Err(format!(
-                "user {} may not see what others send and receive: run as root or as the daemon's user",
+                "user {} may not see the traffic of others: run as root or as the daemon's user",
                 self.uid_of(client)
             )),
             Request::Tap {
@@ -161,7 +161,7 @@ impl Server {
                 durable,
             } => {
                 let uid = self.uid_of(client);
-                self.seals.check(seal, rkey, uid, &name)?;
+                self.tokens.check(seal, rkey, uid, &name)?;
                 let mut regions = self.sessions.values().flat_map(|it| &it.regions);
                 if regions.any(|region| region.rkey == rkey) {
                     return Err(format!("another region has the key {rkey:#x}"));
@@ -184,7 +184,7 @@ impl Server {
                 ))
             }
             Request::Agreement => {
-                self.ask_agreement(client);
+                self.query_agreement(client);
                 Ok(())
             }
             Request::AgreedText { from_bytes } => self.agreed_text(client, from_bytes),
@@ -195,7 +195,7 @@ impl Server {
                 digest,
                 reopen,
             } => {
-                self.offered(client, agreement::offer(epoch, believes, digest), reopen);
+                self.proposed(client, agreement::proposal(epoch, believes, digest), reopen);
                 Ok(())
             }
             Request::Status => {
@@ -224,8 +224,9 @@ impl Server {
         }
     }
 
-    /// One connection is one session, also if it was forgone: who has the memory of many made and maps none of it pays for nothing. Whether
-    /// this client wants another, and is turned away for it.
+    /// Whether this client requests another session and is turned away for it. One connection has
+    /// one session, even if it gave that up. A client could otherwise have the memory of many
+    /// sessions allocated, map none of it, and avoid all charges.
     fn turn_away_reopening(&mut self, client: u64) -> bool {
         let Some(client) = self
             .clients
@@ -235,7 +236,8 @@ impl Server {
             return false;
         };
         client.turn_away(
-            "this connection has opened its session already, and one connection is one session: connect again for another",
+            "this connection has opened its session already, and one connection is one session: \
+             connect again for another",
         );
         self.count_refused("bad_message");
         true
@@ -250,12 +252,14 @@ impl Server {
         }
         let uid = self.uid_of(client);
         self.admit_mappings(uid, SESSION_MAPPINGS)?;
-        // Every pipe may have a notification and a doorbell waiting, and numbers are below the slots.
+        // Every pipe may have a notification and a doorbell waiting, and numbers are below the
+        // slots.
         let slots = (self.config.dataplane.pipes_per_session_max * 2)
             .next_power_of_two()
             .max(2);
         let memory = SessionMemory::create(slots).map_err(|error| error.to_string())?;
-        // Neither can hold up the lane, whatever the application does to its end: see `EventFd`.
+        // Neither descriptor can block the lane, whatever the application does to its end: see
+        // `EventFd`.
         let (to_application, application_end) = EventFd::one_way().map_err(no_descriptors)?;
         let to_lane = EventFd::new().map_err(no_descriptors)?;
         let lane_end = to_lane.try_clone().map_err(no_descriptors)?;
@@ -297,7 +301,7 @@ impl Server {
         }));
         let unmapped = Unmapped {
             session,
-            // It is as large as the configuration says, and small.
+            // Its size follows from the configuration and is small.
             bytes: 0,
             mappings: SESSION_MAPPINGS,
             lane,
@@ -325,7 +329,8 @@ impl Server {
             && !record.may_number(number)
         {
             return Err(format!(
-                "session {session} has a pipe {number} already, or can have none of that number: they are below {}",
+                "session {session} has a pipe {number} already, or can have none of that number: \
+                 they are below {}",
                 record.slots - 1
             ));
         }
@@ -390,7 +395,8 @@ impl Server {
                 let owner = port.lane;
                 if owner != lane {
                     return Err(format!(
-                        "port `{name}` belongs to lane {owner} and this session lives on lane {lane}: open a session on lane {owner}"
+                        "port `{name}` belongs to lane {owner} and this session is on lane {lane}: \
+                         open a session on lane {owner}"
                     ));
                 }
                 Ok(Some(number))
@@ -405,7 +411,7 @@ impl Server {
             session,
             number: pipe,
         };
-        self.ask(
+        self.order_for(
             client,
             lane,
             Command::ClosePipe { session, pipe },
@@ -447,7 +453,7 @@ impl Server {
             session,
             number: pipe,
         };
-        self.ask(
+        self.order_for(
             client,
             lane,
             Command::Bind {
@@ -470,7 +476,7 @@ impl Server {
             session,
             number: pipe,
         };
-        self.ask(
+        self.order_for(
             client,
             lane,
             Command::Unbind {
@@ -512,7 +518,7 @@ impl Server {
             snap_bytes,
         };
         let (reply, change) = (Reply::Done, Change::None);
-        self.ask(client, lane, command, reply, Vec::new(), change);
+        self.order_for(client, lane, command, reply, Vec::new(), change);
         Ok(())
     }
 
@@ -527,18 +533,20 @@ impl Server {
         }
         if tuning.rate_limit.is_some() && !matches!(kind, PipeKind::Tx | PipeKind::RxTx) {
             return Err(format!(
-                "pipe {pipe} is a {kind:?} pipe, which sends nothing: a rate limit is for Tx and RxTx pipes"
+                "pipe {pipe} is a {kind:?} pipe, which sends nothing: a rate limit is for Tx and \
+                 RxTx pipes"
             ));
         }
         if tuning.stamp_at_bytes.is_some() && kind == PipeKind::RxBytes {
             return Err(format!(
-                "pipe {pipe} is an RxBytes pipe: its bytes are of datagrams of unknown ends and are not stamped"
+                "pipe {pipe} is an RxBytes pipe: its bytes are of datagrams of unknown ends and \
+                 are not stamped"
             ));
         }
         tuning
             .check(record.packet_bytes_max)
             .map_err(|error| format!("pipe {pipe}: {error}"))?;
-        self.ask(
+        self.order_for(
             client,
             lane,
             Command::TunePipe {
@@ -588,7 +596,8 @@ impl Server {
             .get_mut(&session)
             .ok_or_else(|| no_session(session))?;
         record.quota.take_region(size_bytes, elsewhere_bytes)?;
-        // After all that may refuse: a key is never given twice, and who is refused uses up none.
+        // After all checks that may refuse: a key is never issued twice, and a refused request uses
+        // up none.
         let rkey = match had {
             None => self.rkeys.draw(),
             Some(rkey) => {
@@ -602,7 +611,7 @@ impl Server {
             size_bytes,
             session,
         };
-        // At once, so that nobody else takes the name while the memory is made.
+        // At once, so that no other request takes the name while the memory is allocated.
         record.regions.push(region.clone());
         let planned = PlannedRegion {
             lane: record.lane,
@@ -633,7 +642,7 @@ impl Server {
             size_bytes,
         };
         let command = Command::Withdraw { session, rkey };
-        self.ask(client, lane, command, Reply::Done, Vec::new(), change);
+        self.order_for(client, lane, command, Reply::Done, Vec::new(), change);
         Ok(())
     }
 
@@ -644,7 +653,8 @@ impl Server {
             .filter(|&holder| Some(holder) != own)
         {
             return Err(format!(
-                "region `{name}` is registered by session {holder}: end that application first, or have it delete the region itself"
+                "region `{name}` is registered by session {holder}: stop that application first, \
+                 or have it delete the region itself"
             ));
         }
         let uid = self.uid_of(client);
@@ -652,7 +662,7 @@ impl Server {
         let lane = self.durable_regions.begin_delete(&name, uid, commands)?;
         let command = Command::DeleteRegion { name: name.clone() };
         let change = Change::Deleted { name };
-        self.ask(client, lane, command, Reply::Done, Vec::new(), change);
+        self.order_for(client, lane, command, Reply::Done, Vec::new(), change);
         Ok(())
     }
 
@@ -679,7 +689,7 @@ impl Server {
         }
         let (port, entry) = self.ports.find(name)?;
         let lane = entry.lane;
-        self.ask(
+        self.order_for(
             client,
             lane,
             command(port),
@@ -690,8 +700,8 @@ impl Server {
         Ok(())
     }
 
-    /// Gives a command to a lane; the client hears `reply` when it is done.
-    pub(super) fn ask(
+    /// Sends a command to a lane. The client gets `reply` when it is done.
+    pub(super) fn order_for(
         &mut self,
         client: u64,
         lane: u32,
@@ -721,7 +731,8 @@ impl Server {
             .map_or(u32::MAX, |client| client.credentials.uid)
     }
 
-    /// What the other sessions of the user of `session` are charged, in bytes. Nothing counts against root and the daemon's own user.
+    /// Memory charged to the other sessions of the user of `session`, in bytes. Always 0 for root
+    /// and the daemon's own user.
     fn memory_elsewhere(&self, session: u64) -> u64 {
         let uid = self.sessions.get(&session).map(|record| record.uid);
         if uid.is_none_or(|uid| self.admission.commands(uid)) {
@@ -738,11 +749,12 @@ impl Server {
         let client = self.clients.get(&client);
         client.and_then(|client| client.session).ok_or_else(|| {
             if client.is_some_and(|client| client.opened_session) {
-                "the session of this connection was closed before it was served: connect again, send `open_session`, map the memory that \
-                 comes with its answer, and send `mapped` before any other request"
+                "the session of this connection was closed before it was served: connect again, \
+                 send `open_session`, map the memory of its reply, and send `mapped` before any \
+                 other request"
             } else {
-                "this connection is no session yet: send `open_session` first, and `mapped` after it, once the memory that comes with its \
-                 answer is mapped"
+                "this connection has no session yet: send `open_session` first, and `mapped` after \
+                 it, once the memory of its reply is mapped"
             }
             .to_owned()
         })

@@ -4,17 +4,21 @@ use std::hash::{BuildHasher, RandomState};
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
-/// Turns of the shuffle. Four are enough for a permutation that looks random to who sees some of its values.
+/// Rounds of the shuffle. Four make a permutation that looks random to an observer of some of its
+/// values.
 const TURNS: u16 = 4;
 
-/// Most keys that the applications of one user bring along from daemons before: as many regions as they can have, many times over.
+/// Maximum keys of earlier daemons that the applications of one user bring along: many times the
+/// regions that they can have.
 const CLAIMS_PER_USER_MAX: usize = 1 << 14;
 
-/// Draws keys: each number but 0 once, in an order that the system's randomness chose when the daemon started.
+/// Draws keys: each number but 0 once, in an order set by the system's randomness when the daemon
+/// started.
 ///
-/// A key is never given twice by one daemon, so a verb that was sent to a region of the past does not reach one of the present. A
-/// client that still holds a key of the daemon before a restart meets another region under it as seldom as by guessing, unless the region's owner, or whoever
-/// says so, has brought that key along.
+/// One daemon never issues a key twice, so a verb sent to a former region does not reach a present
+/// one. A client may still hold a key of the daemon before a restart. Such a key meets another
+/// region as rarely as a guess does. The exception is a key that the region's owner, or a client
+/// that claims to be the owner, has brought along.
 #[derive(Debug)]
 pub struct RkeySequence {
     secret: RandomState,
@@ -47,14 +51,15 @@ impl RkeySequence {
         }
     }
 
-    /// Whether a region of user `uid` may have this key from a daemon before, as its seal shows. Nothing is kept of the question.
+    /// Whether a region of user `uid` may have this key of an earlier daemon, as its MAC shows.
+    /// Changes nothing.
     ///
     /// # Errors
-    /// It cannot be: this daemon has given it to another region, or takes no more of them from this user.
+    /// This daemon has issued the key to another region, or accepts no more keys from this user.
     pub fn may_claim(&self, rkey: u32, uid: u32) -> Result<(), String> {
         if rkey == 0 || self.drawn_as(rkey) < self.drawn {
             return Err(format!(
-                "the key {rkey:#x} is none of an earlier daemon's: register the region without it"
+                "the key {rkey:#x} is not from an earlier daemon: register the region without it"
             ));
         }
         if self.claimed.contains(&rkey) {
@@ -62,7 +67,8 @@ impl RkeySequence {
         }
         if self.claims.get(&uid) == Some(&CLAIMS_PER_USER_MAX) {
             return Err(format!(
-                "user {uid} has brought along {CLAIMS_PER_USER_MAX} keys of earlier daemons already: register the region without one"
+                "user {uid} has presented {CLAIMS_PER_USER_MAX} keys of earlier daemons already: \
+                 register the region without one"
             ));
         }
         Ok(())
@@ -80,7 +86,8 @@ impl RkeySequence {
         Ok(())
     }
 
-    /// A Feistel network over two halves: whatever its turns mix in, different numbers stay different.
+    /// A Feistel network over two halves: whatever its rounds mix in, different numbers stay
+    /// different.
     fn shuffled(&self, number: u32) -> u32 {
         let (mut high, mut low) = ((number >> 16) as u16, number as u16);
         for turn in 0..TURNS {
@@ -108,14 +115,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_key_of_an_earlier_daemon_is_never_drawn_and_one_of_this_is_not_claimed() {
+    fn keys_of_an_earlier_daemon_are_never_drawn_and_own_keys_not_claimed() {
         let (mut one, mut before) = (RkeySequence::new(), RkeySequence::new());
         let drawn: Vec<u32> = (0..100).map(|_| one.draw()).collect();
         for &rkey in &drawn {
             assert!(one.claim(rkey, 7).is_err(), "{rkey:#x} was given here");
         }
         assert!(one.claim(0, 7).is_err());
-        // What would be drawn next is left out once it was claimed; the same region may claim it again.
+        // A claimed key is skipped when it would be drawn next. The same region may claim it again.
         let next = one.shuffled(one.drawn);
         assert_eq!(one.claim(next, 7), Ok(()));
         assert_eq!(one.claim(next, 7), Ok(()));
@@ -125,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn who_brings_along_as_many_keys_as_he_may_takes_none_from_others() {
+    fn a_user_that_claims_all_allowed_keys_takes_none_from_others() {
         let mut one = RkeySequence::new();
         for rkey in 1..=CLAIMS_PER_USER_MAX as u32 {
             assert_eq!(one.claim(rkey, 7), Ok(()));

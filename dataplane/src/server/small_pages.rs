@@ -1,12 +1,12 @@
-//! Pipes that could have lain in huge pages and do not: what the log says of them.
+//! The log text for pipes that could have huge pages and do not.
 
 use covalent_api::{config::HugePages, request::PipeKind};
 
 /// A huge page, in bytes.
 const HUGE_PAGE_BYTES: u64 = 2 << 20;
 
-/// What to do about a pipe of `capacity_bytes` that lies in pages of `page_bytes`; `None` if nothing is wrong: it has huge pages, is smaller than one, or
-/// was to have none.
+/// Returns the advice for a pipe of `capacity_bytes` in pages of `page_bytes`. `None` if nothing is
+/// wrong: the pipe has huge pages, is smaller than one, or was configured without.
 pub(super) fn advice(
     wanted: HugePages,
     kind: PipeKind,
@@ -22,12 +22,14 @@ pub(super) fn advice(
     let pages = capacity_bytes / HUGE_PAGE_BYTES;
     Some(match kind {
         PipeKind::Rx | PipeKind::RxBytes | PipeKind::VerbComplete => format!(
-            "reserve {pages} more pages of 2 MiB for it, by `vm.nr_hugepages` (see `sysctl`), then open the pipe again"
+            "reserve {pages} more pages of 2 MiB for it, by `vm.nr_hugepages` (see `sysctl`), then \
+             open the pipe again"
         ),
-        // What an application can write never lies in reserved pages.
+        // Memory that an application can write never lies in reserved pages.
         PipeKind::Tx | PipeKind::RxTx | PipeKind::VerbSubmit => format!(
-            "the kernel (Linux 6.1 or later) found no {pages} free pages of 2 MiB for it: free memory, or have it compacted by writing 1 to \
-             /proc/sys/vm/compact_memory, then open the pipe again; `vm.nr_hugepages` does not help what applications can write"
+            "the kernel (Linux 6.1 or later) found no {pages} free pages of 2 MiB for it: free \
+             memory, or compact it by writing 1 to /proc/sys/vm/compact_memory, then open the pipe \
+             again; `vm.nr_hugepages` does not help memory that applications can write"
         ),
     })
 }
@@ -37,7 +39,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn advice_is_given_where_huge_pages_were_wanted_and_missed() {
+    fn advice_is_given_if_wanted_huge_pages_are_missing() {
         let of = |wanted, kind, capacity| advice(wanted, kind, capacity, 4096);
         let rx = of(HugePages::Auto, PipeKind::Rx, 16 << 20);
         assert!(

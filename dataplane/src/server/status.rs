@@ -1,4 +1,4 @@
-//! The node's status, put together from what each lane tells.
+//! The node's status, assembled from the lanes' reports.
 
 use std::{collections::BTreeMap, fs, process};
 
@@ -14,14 +14,14 @@ use covalent_api::{
 use super::{Server, answers::Pending};
 use crate::lane::command::{Answer, Command, LaneSnapshot};
 
-/// Pipes that are kept of a status: more than one datagram has room for. The others are only counted.
+/// Pipes stored for a status: more than fit into one datagram. Further pipes are only counted.
 const PIPES_KEPT_MAX: usize = 256;
 
 /// A status being put together.
 #[derive(Debug, Default)]
 pub struct StatusRound {
     client: u64,
-    /// Lanes that have not told everything.
+    /// Lanes that have not reported everything.
     missing: usize,
     lanes: Vec<LaneStatus>,
     ports: Vec<(u16, PortStatus)>,
@@ -38,10 +38,11 @@ pub struct StatusRound {
 }
 
 impl Server {
-    /// Asks every lane for its part; the client is answered when all have come.
+    /// Queries every lane for its part. The client gets its reply when all parts have arrived.
     ///
-    /// A lane tells of its pipes first, a few in each round, however many an application has. What their applications refused is then in the
-    /// counts of its ports, which come last.
+    /// A lane reports its pipes first, a few in each round, however many an application has. The
+    /// counts of its ports come last, so that they include frames that the applications of those
+    /// pipes refused.
     pub(super) fn begin_status(&mut self, client: u64) {
         if let Some(client) = self.clients.get_mut(&client) {
             client.busy = true;
@@ -56,11 +57,11 @@ impl Server {
             },
         );
         for lane in 0..self.lanes.len() as u32 {
-            self.ask_for_part(round, lane, Command::SnapshotPipes { from: 0 });
+            self.order_part(round, lane, Command::SnapshotPipes { from: 0 });
         }
     }
 
-    fn ask_for_part(&mut self, round: u64, lane: u32, command: Command) {
+    fn order_part(&mut self, round: u64, lane: u32, command: Command) {
         self.order(lane, command, Pending::Status { round, lane });
     }
 
@@ -72,14 +73,14 @@ impl Server {
         match part {
             Answer::Pipes { pipes, next } => {
                 if !self.clients.contains_key(&parts.client) {
-                    // Nobody waits for the rest.
+                    // No client waits for the rest.
                     self.status_rounds.remove(&round);
                     return;
                 }
                 parts.keep(pipes);
                 let command =
                     next.map_or(Command::Snapshot, |from| Command::SnapshotPipes { from });
-                return self.ask_for_part(round, lane, command);
+                return self.order_part(round, lane, command);
             }
             Answer::Snapshot(snapshot) => parts.add(*snapshot),
             Answer::Done
@@ -186,7 +187,7 @@ impl StatusRound {
 }
 
 impl StatusRound {
-    /// Trees are told as lane 0 knows them; paths are each lane's own.
+    /// Trees are reported as lane 0 knows them. Each lane reports its own paths.
     fn add_fabric(&mut self, lane: u32, fabric: FabricStatus) {
         let whole = self.fabric.get_or_insert_default();
         let FabricStatus {
@@ -211,7 +212,8 @@ impl StatusRound {
     }
 }
 
-/// The nodes that lane 0 knows. Where its way leads over another lane, that lane tells the port.
+/// Returns the nodes that lane 0 knows. If its path to a node leads over another lane, that lane
+/// reports the port.
 fn nodes(mut lanes: BTreeMap<u32, Vec<FarNodeStatus>>) -> Vec<FarNodeStatus> {
     let mut nodes = lanes.remove(&0).unwrap_or_default();
     for (lane, theirs) in lanes {

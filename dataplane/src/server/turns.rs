@@ -1,13 +1,14 @@
-//! What waits for one worker: in order for each user, users in turn.
+//! The queue of one worker: in order for each user, users in turn.
 
 use std::collections::VecDeque;
 
-/// A queue in which whoever has put in much waits behind his own, and delays each other user by one item at most.
+/// A queue in which a user with many items waits behind its own items and delays each other user by
+/// one item at most.
 ///
-/// It has no bound of its own: who puts in has one.
+/// The queue has no bound. The producers are bounded.
 #[derive(Debug)]
 pub struct Turns<T> {
-    /// Users with what waits for each: never nothing. The first one is next.
+    /// Users and their items, never an empty list. The first user is next.
     users: VecDeque<(u32, VecDeque<T>)>,
 }
 
@@ -19,7 +20,7 @@ impl<T> Turns<T> {
         }
     }
 
-    /// Puts `item` behind what user `uid` has put in before.
+    /// Appends `item` to the items of user `uid`.
     pub fn push(&mut self, uid: u32, item: T) {
         match self.users.iter_mut().find(|(user, _)| *user == uid) {
             Some((_, items)) => items.push_back(item),
@@ -27,7 +28,7 @@ impl<T> Turns<T> {
         }
     }
 
-    /// The next item, of the user whose turn it is.
+    /// Removes and returns the next item, of the user whose turn it is.
     pub fn pop(&mut self) -> Option<T> {
         let (uid, mut items) = self.users.pop_front()?;
         let item = items.pop_front();
@@ -37,7 +38,7 @@ impl<T> Turns<T> {
         item
     }
 
-    /// Takes out the first item of user `uid` that `wanted` wants.
+    /// Removes the first item of user `uid` that `wanted` accepts.
     pub fn take(&mut self, uid: u32, wanted: impl Fn(&T) -> bool) -> Option<T> {
         let at = self.users.iter().position(|(user, _)| *user == uid)?;
         let items = &mut self.users[at].1;
@@ -71,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn who_comes_back_waits_for_the_others() {
+    fn a_returning_user_waits_for_the_others() {
         let mut turns = Turns::new();
         turns.push(1000, 0);
         turns.push(1001, 10);
@@ -81,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_taken_out_is_the_user_s_own() {
+    fn removed_entries_belong_to_the_user() {
         let mut turns = Turns::new();
         turns.push(1000, 7);
         turns.push(1001, 7);

@@ -1,7 +1,8 @@
-//! How many mappings the applications' memory may take of those that the kernel lets this process have.
+//! Limits the share of the process's memory mappings that the applications' memory may take.
 //!
-//! A process without a mapping left cannot take in anybody, nor get memory for itself, so nobody may take all of them: a quarter is the most
-//! for one user, three quarters for all of them, and root and the daemon's own user may go on up to seven eighths. The rest is the daemon's.
+//! A process without a free mapping cannot admit a client or allocate memory. One user may
+//! therefore take a quarter at most, and all users together three quarters. Root and the daemon's
+//! own user may go up to seven eighths. The rest belongs to the daemon.
 
 use std::fs;
 
@@ -12,22 +13,22 @@ pub const REGION_MAPPINGS: u32 = 1;
 /// Mappings of a session: its rings.
 pub const SESSION_MAPPINGS: u32 = 1;
 
-/// Where the kernel says how many a process may have.
+/// The kernel's limit of mappings per process.
 const SETTING: &str = "/proc/sys/vm/max_map_count";
-/// What it says unless it was told otherwise.
+/// The kernel's default limit.
 const USUAL: u64 = 65_530;
 
 /// The bounds; see the module.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MappingBounds {
-    /// What the kernel lets this process have.
+    /// The kernel's limit for this process.
     process: u64,
 }
 
 /// Mappings that are taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Taken {
-    /// By the sessions of the user who asks for more.
+    /// By the sessions of the user that requests more.
     pub of_user: u64,
     /// By all sessions.
     pub of_all: u64,
@@ -37,9 +38,9 @@ impl MappingBounds {
     /// The bounds on this system.
     #[must_use]
     pub fn of_this_system() -> Self {
-        let told = fs::read_to_string(SETTING);
+        let shown = fs::read_to_string(SETTING);
         Self {
-            process: told
+            process: shown
                 .ok()
                 .and_then(|text| text.trim().parse().ok())
                 .unwrap_or(USUAL),
@@ -52,21 +53,23 @@ impl MappingBounds {
         self.process / 8 * 7
     }
 
-    /// Whether the user `uid`, who is root or the daemon's own if `commands`, may take `wanted` more.
+    /// Whether the user `uid` may take `wanted` more mappings. `commands`: the user is root or the
+    /// daemon's own user.
     ///
     /// # Errors
-    /// Which bound would be passed, and what to do.
+    /// The limit that would be exceeded, and the remedy.
     pub fn admit(self, uid: u32, commands: bool, wanted: u32, taken: Taken) -> Result<(), String> {
         let Self { process } = self;
         let advice = format!(
-            "close pipes, end some of the programs that hold them, or raise `sysctl vm.max_map_count`, which is {process}, and restart the \
-             daemon"
+            "close pipes, stop some of the programs that hold them, or raise `sysctl \
+             vm.max_map_count`, which is {process}, and restart the daemon"
         );
         let of_user = taken.of_user + u64::from(wanted);
         let user_most = process / 4;
         if !commands && of_user > user_most {
             return Err(format!(
-                "the sessions of user {uid} would take {of_user} of the daemon's memory mappings ({PIPE_MAPPINGS} for each pipe); one user may \
+                "the sessions of user {uid} would take {of_user} of the daemon's memory mappings \
+                 ({PIPE_MAPPINGS} for each pipe); one user may \
                  take {user_most}: {advice}"
             ));
         }
@@ -78,7 +81,8 @@ impl MappingBounds {
         };
         if of_all > most {
             return Err(format!(
-                "all sessions would take {of_all} of the daemon's memory mappings ({PIPE_MAPPINGS} for each pipe), and user {uid} may take \
+                "all sessions would take {of_all} of the daemon's memory mappings ({PIPE_MAPPINGS} \
+                 for each pipe), and user {uid} may take \
                  more only up to {most}: {advice}"
             ));
         }
@@ -102,21 +106,21 @@ mod tests {
     fn one_user_leaves_mappings_for_the_others() {
         assert_eq!(BOUNDS.admit(1000, false, 3, taken(197, 197)), Ok(()));
         let reason = BOUNDS.admit(1000, false, 3, taken(198, 198)).unwrap_err();
-        for told in [
+        for shown in [
             "user 1000",
             "201",
             "may take 200",
             "vm.max_map_count",
             "800",
         ] {
-            assert!(reason.contains(told), "{reason}");
+            assert!(reason.contains(shown), "{reason}");
         }
         assert_eq!(BOUNDS.admit(1001, false, 3, taken(0, 198)), Ok(()));
         assert_eq!(BOUNDS.admit(0, true, 3, taken(600, 600)), Ok(()));
     }
 
     #[test]
-    fn the_last_mappings_are_the_daemon_s_and_those_before_them_of_those_who_command() {
+    fn the_last_mappings_are_reserved_for_the_daemon_and_operators() {
         assert_eq!(BOUNDS.admit(1000, false, 1, taken(0, 599)), Ok(()));
         let reason = BOUNDS.admit(1000, false, 1, taken(0, 600)).unwrap_err();
         assert!(reason.contains("up to 600"), "{reason}");
@@ -126,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn the_system_says_how_many() {
+    fn the_bound_is_the_setting_of_the_system() {
         assert!(MappingBounds::of_this_system().most() > 1000);
     }
 }

@@ -1,4 +1,4 @@
-//! Applications: what the host thread keeps of each, and what each may have.
+//! Applications: the host thread's state of each, and the limits of each.
 
 pub mod mappings;
 pub mod quota;

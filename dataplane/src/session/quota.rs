@@ -1,9 +1,11 @@
-//! What one session may have, so that none of them starves the node.
+//! Limits of one session, so that no session starves the node.
 //!
-//! An application keeps the memory of a pipe that it closed for as long as it keeps the descriptors or the mapping, and no one else can
-//! tell. So that memory stays charged to the session until the session ends. The sum over the sessions of one user is bounded too.
+//! An application keeps the memory of a closed pipe while it keeps the descriptors or the mapping.
+//! No other process can detect this. That memory therefore stays charged to the session until the
+//! session ends. The sum over the sessions of one user is bounded too.
 //!
-//! What a process keeps past the end of its session is charged to nobody here; it is freed when the last process that holds it ends.
+//! Memory that a process keeps past the end of its session is charged to no session. The kernel
+//! frees it when the last process that holds it exits.
 
 use covalent_api::config::DataplaneConfig;
 
@@ -17,16 +19,17 @@ pub const PIPE_BYTES_MAX: u64 = 1 << 30;
 pub const REGION_BYTES_MAX: u64 = 1 << 30;
 /// Most regions of one session: each is a mapping.
 pub const REGIONS_MAX: u32 = 64;
-/// Most bindings of one session: each is an entry in the lane's tables and in the kernel's, and one that founds a set which shares by flow
-/// takes a kibibyte more for each port.
+/// Maximum bindings of one session. Each is an entry in the tables of the lane and the kernel. A
+/// binding that creates a set with sharing by flow takes one more KiB per port.
 pub const BINDINGS_MAX: u32 = 4096;
 
-/// As many full sessions' memory may one user have over all sessions, unless it is root or the daemon's own.
+/// One user may have the memory of this many full sessions over all its sessions. Root and the
+/// daemon's own user are exempt.
 const FULL_SESSIONS_PER_USER: u64 = 8;
 
 const MIB: u64 = 1 << 20;
 
-/// What a session has taken of what it may have.
+/// The resources that a session has taken, and its limits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Quota {
     pipes: u32,
@@ -35,7 +38,7 @@ pub struct Quota {
     bindings: u32,
     /// All memory that was handed out.
     memory_bytes: u64,
-    /// Of that, what pipes had that are closed.
+    /// The part of it that belonged to closed pipes.
     closed_bytes: u64,
     memory_bytes_max: u64,
     /// Mappings of the daemon that are there or being made.
@@ -75,10 +78,11 @@ impl Quota {
         self.memory_bytes
     }
 
-    /// Takes a pipe of `capacity_bytes`, where the user's other sessions are charged `elsewhere_bytes`: 0 for a user without a bound.
+    /// Takes a pipe of `capacity_bytes`. The user's other sessions are charged `elsewhere_bytes`: 0
+    /// for a user without a limit.
     ///
     /// # Errors
-    /// Which bound would be passed, and the key that sets it. Nothing is taken then.
+    /// The limit that would be exceeded, and the key that sets it. Nothing is taken then.
     pub fn take_pipe(&mut self, capacity_bytes: u64, elsewhere_bytes: u64) -> Result<(), String> {
         if !capacity_bytes.is_power_of_two()
             || !(PIPE_BYTES_MIN..=PIPE_BYTES_MAX).contains(&capacity_bytes)
@@ -89,7 +93,7 @@ impl Quota {
         }
         if self.pipes == self.pipes_max {
             return Err(format!(
-                "this session has {} pipes, the most that `dataplane.pipes_per_session_max` allows",
+                "this session has {} pipes, the maximum of `dataplane.pipes_per_session_max`",
                 self.pipes
             ));
         }
@@ -99,7 +103,8 @@ impl Quota {
         Ok(())
     }
 
-    /// Closes a pipe. Its memory stays charged: it was handed out. So do its mappings, until they are there no more.
+    /// Closes a pipe. Its memory stays charged, because it was handed out. Its mappings stay
+    /// charged until they are unmapped.
     pub fn close_pipe(&mut self, capacity_bytes: u64) {
         self.pipes -= 1;
         self.closed_bytes += pipe_memory_bytes(capacity_bytes);
@@ -112,7 +117,7 @@ impl Quota {
         self.mappings -= PIPE_MAPPINGS;
     }
 
-    /// Takes a region of `size_bytes`, where the user's other sessions are charged `elsewhere_bytes`.
+    /// Takes a region of `size_bytes`. The user's other sessions are charged `elsewhere_bytes`.
     ///
     /// # Errors
     /// As [`Quota::take_pipe`].
@@ -124,7 +129,7 @@ impl Quota {
         }
         if self.regions == REGIONS_MAX {
             return Err(format!(
-                "this session has {REGIONS_MAX} regions, which is the most"
+                "this session has {REGIONS_MAX} regions, the maximum"
             ));
         }
         self.take_memory(size_bytes, elsewhere_bytes)?;
@@ -133,7 +138,8 @@ impl Quota {
         Ok(())
     }
 
-    /// Takes back a region that was handed out: its memory stays charged, and its mappings until they are there no more.
+    /// Closes a region that was handed out. Its memory stays charged. Its mappings stay charged
+    /// until they are unmapped.
     pub fn close_region(&mut self, size_bytes: u64) {
         self.regions -= 1;
         self.closed_bytes += size_bytes;
@@ -153,7 +159,7 @@ impl Quota {
     pub fn take_binding(&mut self) -> Result<(), String> {
         if self.bindings == BINDINGS_MAX {
             return Err(format!(
-                "this session has {BINDINGS_MAX} bindings, which is the most"
+                "this session has {BINDINGS_MAX} bindings, the maximum"
             ));
         }
         self.bindings += 1;
@@ -169,7 +175,8 @@ impl Quota {
         let total = self.memory_bytes + bytes;
         if total > self.memory_bytes_max {
             return Err(format!(
-                "this session's memory would grow to {total} bytes; `dataplane.session_memory_max_mib` allows {}{}",
+                "this session's memory would grow to {total} bytes; \
+                 `dataplane.session_memory_max_mib` allows {}{}",
                 self.memory_bytes_max,
                 self.advice_on_closed()
             ));
@@ -178,8 +185,9 @@ impl Quota {
         let user_total = total.saturating_add(elsewhere_bytes);
         if user_total > user_max {
             return Err(format!(
-                "the memory of all your sessions would grow to {user_total} bytes; one user may have {user_max}, which is \
-                 {FULL_SESSIONS_PER_USER} times `dataplane.session_memory_max_mib`: end some of your programs{}",
+                "the memory of all your sessions would grow to {user_total} bytes; one user may \
+                 have {user_max}, which is {FULL_SESSIONS_PER_USER} times \
+                 `dataplane.session_memory_max_mib`: stop some of your programs{}",
                 self.advice_on_closed()
             ));
         }
@@ -192,13 +200,14 @@ impl Quota {
             return String::new();
         }
         format!(
-            "; {} bytes of memory that this session opened and closed stay charged until it ends: close the device and attach again",
+            "; {} bytes of memory that this session opened and closed stay charged until it ends: \
+             close the device and attach again",
             self.closed_bytes
         )
     }
 }
 
-/// What a pipe takes: its ring, and the four bytes of length that stand beside each 64 bytes of it.
+/// Memory of a pipe: its ring, and four bytes of length for each 64 bytes of the ring.
 const fn pipe_memory_bytes(capacity_bytes: u64) -> u64 {
     capacity_bytes + capacity_bytes / 16
 }
@@ -218,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn bounds_hold_and_what_was_never_handed_out_can_be_taken_again() {
+    fn bounds_hold_and_quota_never_handed_out_is_reusable() {
         let mut quota = quota(2, 1);
         quota.take_pipe(1 << 19, 0).unwrap();
         let reason = quota.take_pipe(1 << 19, 0).unwrap_err();

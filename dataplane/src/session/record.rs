@@ -1,4 +1,4 @@
-//! What the host thread knows of one session.
+//! The host thread's record of one session.
 
 use std::collections::BTreeMap;
 
@@ -9,11 +9,11 @@ use super::quota::Quota;
 /// One session: an application's pipes and regions on one lane.
 #[derive(Debug)]
 pub struct SessionRecord {
-    /// The connection that it lives and dies with.
+    /// The connection whose lifetime the session shares.
     pub client: u64,
     /// The user that it runs as.
     pub uid: u32,
-    /// The lane it lives on.
+    /// The lane that serves it.
     pub lane: u32,
     /// Slots in each ring of its session memory: pipe numbers are below.
     pub slots: u32,
@@ -21,17 +21,17 @@ pub struct SessionRecord {
     pub pipes: BTreeMap<u32, PipeRecord>,
     /// Regions.
     pub regions: Vec<RegionStatus>,
-    /// What it has taken.
+    /// The resources that it has taken.
     pub quota: Quota,
     /// Its lane knows it, or will when it has taken the commands that wait.
     pub attached: bool,
-    /// Jobs on its memory that have not ended: it stays charged that long.
+    /// Unfinished jobs on its memory: the memory stays charged until they end.
     pub errands: u32,
-    /// How it ended, once its lane has let it go.
+    /// How the session ended, once its lane has released it.
     pub end: Option<SessionEnd>,
 }
 
-/// How a session ended, and what it had until then.
+/// How a session ended, and the resources that it had until then.
 #[derive(Debug)]
 pub struct SessionEnd {
     /// Why, as it is counted.
@@ -42,7 +42,7 @@ pub struct SessionEnd {
     pub pipes: u32,
     /// Bindings.
     pub bindings: u32,
-    /// Verbs that were under way at other nodes.
+    /// Verbs that were in flight at other nodes.
     pub verbs: u32,
     /// Regions.
     pub regions: u32,
@@ -51,9 +51,9 @@ pub struct SessionEnd {
 /// One pipe of a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PipeRecord {
-    /// What it is for.
+    /// The purpose of the pipe.
     pub kind: PipeKind,
-    /// Number of the port that it sends on, or whose frames alone it receives.
+    /// Number of the port that it sends on, or the only port whose frames it receives.
     pub port: Option<u16>,
     /// Ring size in bytes.
     pub capacity_bytes: u64,
@@ -108,7 +108,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_lowest_free_number_is_given_again() {
+    fn the_lowest_free_number_is_reused() {
         let mut record = SessionRecord {
             client: 0,
             uid: 0,

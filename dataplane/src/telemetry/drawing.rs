@@ -1,4 +1,4 @@
-//! From what is declared of an object to what is written of it.
+//! Encodes objects according to the declarations of their metrics.
 
 use std::sync::LazyLock;
 
@@ -16,7 +16,8 @@ static BOUNDS: LazyLock<Vec<String>> = LazyLock::new(|| {
     seconds.collect()
 });
 
-/// Draws `object` as its kind's metrics have it, of which the first has the number `first`. Without labels if they are in the file already.
+/// Encodes `object` with the metrics of its kind. The first metric has the number `first`. Labels
+/// are left out if the file has them already.
 pub(super) fn draw<T>(
     kind: &Object<T>,
     first: u32,
@@ -42,15 +43,15 @@ pub(super) fn draw<T>(
                 let labels = names.iter().copied();
                 draft.info(family, labels.zip(values.iter().map(String::as_str)));
             }
-            Sample::RoundTrips(told) => {
+            Sample::RoundTrips(round_trips) => {
                 let bounds = BOUNDS.iter().map(String::as_str);
-                let within = bounds.zip(told.within.iter().copied());
-                for (bound, count) in within.chain([("+Inf", told.count)]) {
+                let within = bounds.zip(round_trips.within.iter().copied());
+                for (bound, count) in within.chain([("+Inf", round_trips.count)]) {
                     let by = Some(("le", bound));
                     draft.value(family, FieldKind::Bucket, by, count);
                 }
-                draft.value(family, FieldKind::Sum, None, told.sum_ns);
-                draft.value(family, FieldKind::Total, None, told.count);
+                draft.value(family, FieldKind::Sum, None, round_trips.sum_ns);
+                draft.value(family, FieldKind::Total, None, round_trips.count);
             }
         });
     }

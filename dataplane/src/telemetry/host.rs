@@ -1,4 +1,5 @@
-//! What the host thread writes: the node and its regions, and once in a second, into the ring, what has changed anywhere.
+//! The host thread's counters: the node and its regions. Once per second it also puts all changed
+//! values into the ring.
 
 use std::{
     collections::HashMap,
@@ -19,13 +20,14 @@ use rustc_hash::FxBuildHasher;
 
 use super::{FIELDS_MAX, drawing::draw, first, table};
 
-/// Registered regions that have room, and as many durable ones.
+/// Registered regions that fit in the file, and the same number of durable ones.
 const REGIONS_MAX: usize = 1024;
 const NODE_TABLE: usize = 0;
 const REGION_TABLE: usize = 1;
 const DURABLE_TABLE: usize = 2;
 
-/// How often what has changed is put into the ring. While nothing happens the host thread wakes for nothing else.
+/// Interval at which changed values are put into the ring. On an idle node the host thread wakes
+/// for nothing else.
 const SAMPLE_EVERY: Duration = Duration::from_secs(1);
 
 /// Writer, table and slot of an object.
@@ -34,7 +36,7 @@ type Place = (u16, u16, u32);
 /// Generation, first field and values of an object.
 type Seen = (u64, usize, Vec<u64>);
 
-/// What the host thread needs room for.
+/// The space that the host thread needs.
 pub(super) fn plan() -> WriterPlan {
     WriterPlan {
         name: "host".to_owned(),
@@ -60,9 +62,9 @@ pub struct HostCounters {
     sample_at: Instant,
     /// Something happened since it wrote last.
     stale: bool,
-    /// What was put into the ring last, by writer, table and slot.
+    /// The values put into the ring last, by writer, table and slot.
     sampled: HashMap<Place, Seen>,
-    /// Objects that found no room in the whole file.
+    /// Objects that did not fit in the whole file.
     omitted: u64,
 }
 
@@ -87,7 +89,7 @@ impl HostCounters {
         }
     }
 
-    /// When it wants to be asked again although nothing happens.
+    /// When to run next even if nothing happens.
     #[must_use]
     pub fn due_at(&self) -> Instant {
         match self.written {
@@ -102,7 +104,7 @@ impl HostCounters {
         now >= self.due_at()
     }
 
-    /// Objects that found no room in the whole file, as of the last sample.
+    /// Objects that did not fit in the whole file, as of the last sample.
     #[must_use]
     pub const fn omitted(&self) -> u64 {
         self.omitted
@@ -156,7 +158,8 @@ impl HostCounters {
         writing.omitted(omitted);
     }
 
-    /// Puts what has changed since the last time into the ring, unless somebody writes at this moment. Returns whether it did.
+    /// Puts the values that changed since the last sample into the ring, unless a writer is active
+    /// at this moment. Returns whether it did.
     fn sample(&mut self) -> bool {
         let Ok(snapshot) = self.reader.try_read() else {
             return false;
@@ -164,8 +167,8 @@ impl HostCounters {
         self.omitted = snapshot.writers.iter().map(|writer| writer.omitted).sum();
         let mut seen = HashMap::with_capacity(self.sampled.len());
         for (writer, set) in (0..).zip(snapshot.writers) {
-            for (table, told) in (0..).zip(set.tables) {
-                for object in told.objects {
+            for (table, table_set) in (0..).zip(set.tables) {
+                for object in table_set.objects {
                     let place = (writer, table, object.slot as u32);
                     let now = (object.generation, object.first, object.values);
                     if self.sampled.get(&place) != Some(&now) {

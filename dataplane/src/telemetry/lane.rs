@@ -1,4 +1,5 @@
-//! What a lane writes: what it counted itself, its ports, links and verbs at each writing, and its pipes a few at a time.
+//! A lane's counters: its own, its ports, links and verbs at each write, and its pipes a few at a
+//! time.
 
 use std::time::{Duration, Instant};
 
@@ -12,18 +13,19 @@ use covalent_pipe::telemetry::{Draft, TablePlan, Writer, WriterPlan, Writing};
 
 use super::{FIELDS_MAX, drawing::draw, first, table};
 
-/// Pipes of one lane that have room.
+/// Pipes of one lane that fit in the file.
 const PIPES_MAX: usize = 4096;
-/// Ports, and links, of one lane that have room.
+/// Ports of one lane that fit in the file, and the same number of links.
 const PORTS_MAX: usize = 256;
 
-/// Stays in groups of one lane that have room.
+/// Group incarnations of one lane that fit in the file.
 const GROUPS_MAX: usize = 256;
 
-/// How often system calls are made to count: a few each time, so that a lane's other calls are not among them.
+/// Interval between system calls for counting: a few each time, so that a lane's other calls are
+/// not among them.
 const CALLS_EVERY: Duration = Duration::from_secs(1);
 
-/// The lane's tables. Values that an object may have are counted generously: causes come with releases and with drivers.
+/// The lane's tables. The number of values per object is generous: releases and drivers add causes.
 const TABLES: [TablePlan; 8] = [
     table("lane", 1, 256, 32),
     table("port", PORTS_MAX, 384, 160),
@@ -43,7 +45,7 @@ const VERB_TABLE: usize = 5;
 const PIPE_TABLE: usize = 6;
 const GROUP_TABLE: usize = 7;
 
-/// What the lane `lane` needs room for.
+/// The space that the lane `lane` needs.
 pub(super) fn plan(lane: usize) -> WriterPlan {
     WriterPlan {
         name: format!("lane {lane}"),
@@ -58,26 +60,26 @@ pub struct LaneCounters {
     writer: Writer,
     draft: Draft,
     interval: Duration,
-    /// When what there is one of is written next.
+    /// When everything except pipes is written next.
     due: Instant,
     /// When system calls are made for it too.
     calls_due: Instant,
     /// When the pipes are gone through again.
     pipes_due: Instant,
-    /// The pipe with which that goes on, while it is under way.
+    /// The pipe at which an unfinished pass continues.
     next_pipe: Option<usize>,
-    /// Objects that found no room, by table.
+    /// Objects that did not fit, by table.
     omitted: [u64; TABLES.len()],
 }
 
-/// What is to be written now.
+/// The values to write now.
 #[derive(Debug, Clone, Copy)]
 pub struct Due {
     /// Pipes from this one on.
     pub pipes: Option<usize>,
     /// Everything else.
     pub rest: bool,
-    /// What takes system calls is asked for anew.
+    /// Values that need system calls are queried again.
     pub calls: bool,
 }
 
@@ -96,7 +98,7 @@ impl LaneCounters {
         }
     }
 
-    /// What is to be written at `now`, if anything is.
+    /// Returns the values to write at `now`, if any.
     pub fn due(&mut self, now: Instant) -> Option<Due> {
         let rest = now >= self.due;
         if rest {
@@ -115,11 +117,11 @@ impl LaneCounters {
     }
 
     /// The pipes were written up to this one, or all of them.
-    pub const fn went_on(&mut self, next_pipe: Option<usize>) {
+    pub const fn continue_at(&mut self, next_pipe: Option<usize>) {
         self.next_pipe = next_pipe;
     }
 
-    /// Begins a set, which is seen when what is returned is dropped.
+    /// Begins a set. Readers see it when the returned value is dropped.
     pub fn begin(&mut self) -> LaneSet<'_> {
         LaneSet {
             writing: self.writer.begin(),
@@ -129,7 +131,7 @@ impl LaneCounters {
     }
 }
 
-/// What a lane writes at one moment.
+/// The values that a lane writes at one time.
 #[derive(Debug)]
 pub struct LaneSet<'a> {
     writing: Writing<'a>,
@@ -177,7 +179,7 @@ impl LaneSet<'_> {
         self.writing.clear(LINK_TABLE, at);
     }
 
-    /// What the lane knows of nodes beyond the neighbours. `roots`: it is the lane that knows the trees.
+    /// The lane's view of nodes beyond its neighbors. `roots`: this lane knows the trees.
     pub fn fabric(&mut self, fabric: &FabricStatus, roots: bool) {
         if roots {
             self.put(TREE_TABLE, 0, 0, &TREE, first::TREE_METRICS, fabric);
@@ -185,7 +187,7 @@ impl LaneSet<'_> {
         self.put(PATH_TABLE, 0, 0, &PATH, first::PATH_METRICS, fabric);
     }
 
-    /// Stays in groups of the lane's applications.
+    /// Group incarnations of the lane's applications.
     pub fn groups(&mut self, groups: &[GroupStatus]) {
         for (slot, group) in groups.iter().enumerate() {
             let key = group.stay.0;
@@ -199,7 +201,7 @@ impl LaneSet<'_> {
         self.put(VERB_TABLE, 0, 0, &VERB, first::VERB_METRICS, verbs);
     }
 
-    /// What is in the lane's slot `at` for pipes.
+    /// The pipe in the lane's slot `at`.
     pub fn pipe(&mut self, at: usize, pipe: Option<&PipeStatus>) {
         let Some(pipe) = pipe else {
             return self.writing.clear(PIPE_TABLE, at);
@@ -207,11 +209,11 @@ impl LaneSet<'_> {
         let key = pipe.session << 16 | u64::from(pipe.pipe);
         let with_labels = !self.writing.knows(PIPE_TABLE, at, key);
         draw(&PIPE, first::PIPE_METRICS, pipe, with_labels, self.draft);
-        // What is in a slot beyond the room is counted by who goes through all of them.
+        // Pipes in slots that do not fit are counted in `pipes_end`.
         self.writing.put(PIPE_TABLE, at, key, self.draft);
     }
 
-    /// There are pipes in `slots` slots, so many of them beyond the room.
+    /// Ends a pass: pipes are in `slots` slots. Counts those that do not fit.
     pub fn pipes_end(&mut self, slots: usize, in_slot: impl Fn(usize) -> bool) {
         self.writing.clear_from(PIPE_TABLE, slots);
         let beyond = (PIPES_MAX..slots).filter(|&slot| in_slot(slot)).count();
@@ -233,7 +235,7 @@ impl LaneSet<'_> {
         }
     }
 
-    /// Forgets how many found no room, for those that are about to be written.
+    /// Resets the counts of objects that did not fit, before these objects are written again.
     pub fn count_anew(&mut self) {
         for (table, omitted) in self.omitted.iter_mut().enumerate() {
             if table != PIPE_TABLE {

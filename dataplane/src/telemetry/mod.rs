@@ -1,7 +1,8 @@
-//! What everybody counted, in shared memory: the file of counters, and the ring of samples and events.
+//! All counters in shared memory: the file of counters, and the ring of samples and events.
 //!
-//! Each lane writes its own part, and the host thread its own, at paces and never with a packet. What is written, and under which names, is what
-//! `covalent_api::metrics` declares; `docs/counters.md` says how it lies there.
+//! Each lane writes its own part, and so does the host thread. They write at ticks and never per
+//! packet. `covalent_api::metrics` declares the values and their names. `docs/counters.md`
+//! describes the layout.
 
 mod drawing;
 mod host;
@@ -27,16 +28,17 @@ pub use self::{
     lane::{Due, LaneCounters, LaneSet},
 };
 
-/// Bytes of the ring: with a thousand busy pipes the last twenty seconds, with a few objects an hour.
+/// Bytes of the ring: with a thousand busy pipes the last twenty seconds, with a few objects an
+/// hour.
 const RING_BYTES: usize = 4 << 20;
 
 /// Most different meanings of values that one writer may have.
 const FIELDS_MAX: usize = 2048;
 
-/// The files, and who writes them.
+/// The files and their writers.
 #[derive(Debug)]
 pub struct Telemetry {
-    /// To be told when everybody has ended.
+    /// To be notified when all writers have stopped.
     pub board: Board,
     /// For the lanes, by index.
     pub lanes: Vec<LaneCounters>,
@@ -56,10 +58,11 @@ pub enum TelemetryError {
 }
 
 impl Telemetry {
-    /// Makes the files of a node in `node.runtime_dir`, readable by `group`; `None` if none are wanted. Those of an earlier daemon are [kept](former::kept).
+    /// Creates the files of a node in `node.runtime_dir`, readable by `group`. Returns `None` if
+    /// the configuration disables them. Files of an earlier daemon are [kept](former::kept).
     ///
     /// # Errors
-    /// [`TelemetryError`]; then no file is left.
+    /// [`TelemetryError`]. No file is left then.
     pub fn open(config: &Config, group: Option<u32>) -> Result<Option<Self>, TelemetryError> {
         let (counters, ring) = (config.counters_path(), config.counters_ring_path());
         for file in [&counters, &ring] {
@@ -192,12 +195,13 @@ mod tests {
     }
 
     #[test]
-    fn the_words_of_every_metric_have_room() {
+    fn every_metric_fits_its_words() {
         for declared in of_daemon().iter().flat_map(|section| &section.metrics) {
             let words = &declared.family;
             assert!(
                 words.name.len() <= 96 && words.unit.len() <= 24 && words.meaning.len() <= 512,
-                "{} is cut in the file of counters: leave its words shorter, or give them more room and the file another version",
+                "{} is cut in the file of counters: leave its words shorter, or give them more \
+                 room and the file another version",
                 words.name
             );
         }

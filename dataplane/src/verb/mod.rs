@@ -9,7 +9,8 @@ use covalent_protocol::{
 
 use crate::lane::command::NewRegion;
 
-/// Executes verbs on the regions of one lane. Used by that lane's thread alone; never allocates for a verb.
+/// Executes verbs on the regions of one lane. Only that lane's thread uses it. It never allocates
+/// for a verb.
 #[derive(Debug, Default)]
 pub struct VerbEngine(Engine<Shared>);
 
@@ -20,17 +21,18 @@ impl VerbEngine {
         Self::default()
     }
 
-    /// Takes in a region of the session in slot `slot`.
+    /// Adds a region of the session in slot `slot`.
     ///
     /// # Errors
-    /// The name or the key is in use, or it is a receive queue that cannot be; with its memory, for giving that back to the system takes longer than a lane has
-    /// time.
+    /// The name or the key is in use, or the region cannot be a receive queue. The memory is
+    /// returned with the error, because freeing it takes longer than a lane may take.
     pub fn insert(&mut self, new: NewRegion, slot: usize) -> Result<(), (String, RegionMemory)> {
         let name = new.name.clone();
         if new.durable && new.rights.send {
             let why = format!(
-                "region `{name}`: a receive queue cannot be durable, because what its owner takes out is in no journal; send to a queue in \
-                 memory, and keep what must last in a durable region"
+                "region `{name}`: a receive queue cannot be durable, because no journal records \
+                 the messages that its owner takes; send to a queue in memory, and keep durable \
+                 data in a durable region"
             );
             return Err((why, new.memory));
         }
@@ -74,7 +76,8 @@ impl VerbEngine {
         self.0.memory(rkey).map(|shared| &shared.memory)
     }
 
-    /// The slot of the session whose receive queue got a message by the verb that was executed last. Told once.
+    /// Returns the slot of the session whose receive queue got a message from the last executed
+    /// verb. Reported once.
     #[inline]
     pub fn take_receiver(&mut self) -> Option<usize> {
         self.0.take_delivered().map(|shared| shared.slot)

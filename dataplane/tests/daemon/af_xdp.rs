@@ -1,4 +1,5 @@
-//! The daemon on AF_XDP sockets over a virtual cable: what only a kernel below shows.
+//! The daemon on AF_XDP sockets over a virtual cable: behavior that only appears with a kernel
+//! below.
 
 use std::{
     net::{Ipv4Addr, UdpSocket},
@@ -24,7 +25,7 @@ use super::{
     streams::{lengths, numbered},
 };
 
-/// A node whose port `x0` is `interface`.
+/// Returns a node whose port `x0` is `interface`.
 fn node(dir: &Path, name: &str, interface: &str) -> Node {
     configured(dir, name, interface, "")
 }
@@ -36,9 +37,11 @@ pub fn configured(dir: &Path, name: &str, interface: &str, more: &str) -> Node {
 
 fn with_rings(dir: &Path, name: &str, interface: &str, more: &str, ring_slots: u32) -> Node {
     let text = format!(
-        "[node]\nname = \"{name}\"\nruntime_dir = \"{0}/{name}\"\nstate_dir = \"{0}/{name}-state\"\n\
-         [dataplane]\nhuge_pages = \"never\"\n{more}\n[link]\nidle_pace_ms = 20\n\
-         [[port]]\nname = \"x0\"\nkind = \"af_xdp\"\ninterface = \"{interface}\"\nring_slots = {ring_slots}\n",
+        "[node]\nname = \"{name}\"\nruntime_dir = \"{0}/{name}\"\nstate_dir \
+         = \"{0}/{name}-state\"\n\
+         [dataplane]\nhuge_pages = \"never\"\n{more}\n[link]\nidle_tick_ms = 20\n\
+         [[port]]\nname = \"x0\"\nkind = \"af_xdp\"\ninterface = \"{interface}\"\nring_slots = \
+         {ring_slots}\n",
         dir.display()
     );
     Node {
@@ -63,13 +66,13 @@ pub fn await_link(node: &Node, state: &str) {
     });
 }
 
-/// The next event that `wanted` takes.
+/// Waits for the next event that `wanted` accepts.
 fn await_event(client: &mut Client, wanted: impl Fn(&EventKind) -> bool) {
     loop {
         match client.receive() {
             Some((Reply::Event(event), _)) if wanted(&event.kind) => return,
             Some(_) => {}
-            None => panic!("the daemon hung up"),
+            None => panic!("the daemon closed the connection"),
         }
     }
 }
@@ -129,15 +132,15 @@ fn streams_and_verbs_cross_and_survive_an_interface_that_goes_down() {
         assert_eq!(memory.load(0), Some(300));
         let status = a.status();
         assert_eq!(status.ports[0].mode.xdp, "native");
-        // Who sends before the word about the carrier has come finds out by that.
+        // A node that sends before the carrier report arrives detects the loss by the failed send.
         let failures = &status.links[0].failures;
-        let told = failures["carrier_lost"] + failures["transmit_failed"];
-        assert!(told >= 3, "{failures:?}");
+        let reported = failures["carrier_lost"] + failures["transmit_failed"];
+        assert!(reported >= 3, "{failures:?}");
     });
 }
 
-/// An application has far more frames outstanding than the rings hold: no link loses a frame, and each frame of the application that does not come is counted
-/// beside the pipe, or by the sender's port.
+/// An application has far more frames outstanding than the rings hold. No link loses a frame. Each
+/// lost frame of the application is counted at the pipe or at the sender's port.
 #[test]
 fn bursts_of_an_application_hurt_no_link_and_no_loss_goes_uncounted() {
     const BURST: usize = 4096;
@@ -166,8 +169,8 @@ fn bursts_of_an_application_hurt_no_link_and_no_loss_goes_uncounted() {
                     verbs.run(b.guid(), Mode::TwoPhase, rkey, 0, add);
                 }
             }
-            let mut told = String::new();
-            eventually("each frame has come or is counted", || {
+            let mut reported = String::new();
+            eventually("each frame has arrived or is counted", || {
                 while let Some(batch) = rx.recv() {
                     received += batch.iter().count() as u64;
                     if batch.free_all() {
@@ -185,34 +188,35 @@ fn bursts_of_an_application_hurt_no_link_and_no_loss_goes_uncounted() {
                     "the application sees it too"
                 );
                 let unsent = there.ports[0].drops["tx_dropped_by_device"];
-                told = format!(
-                    "burst {burst}: {sent} sent, {received} received, {lost} lost, {unsent} not sent"
+                reported = format!(
+                    "burst {burst}: {sent} sent, {received} received, {lost} lost, {unsent} not \
+                     sent"
                 );
-                assert!(received + lost <= sent, "{told}");
+                assert!(received + lost <= sent, "{reported}");
                 received + lost + unsent >= sent
             });
-            eprintln!("{told}");
+            eprintln!("{reported}");
         }
         assert_eq!(memory.load(0), Some((BURSTS * BURST / 512) as u64));
-        let told = [&a, &b].map(|node| node.status());
+        let reported = [&a, &b].map(|node| node.status());
         // A debug build on a busy machine may be silent for too long; then both ends begin anew.
-        let silent = told
+        let silent = reported
             .each_ref()
             .map(|it| it.links[0].failures["peer_silent"]);
         let is_silent = silent.iter().any(|&count| count > 0);
-        for status in told {
+        for status in reported {
             let failures = &status.links[0].failures;
             eprintln!("{}: failures of the link: {failures:?}", status.node);
             for (reason, &count) in failures {
-                let comes_of_silence = ["peer_silent", "peer_reinitialised"].contains(&&reason[..]);
-                assert!(count == 0 || is_silent && comes_of_silence, "{failures:?}");
+                let is_of_silence = ["peer_silent", "peer_reinitialized"].contains(&&reason[..]);
+                assert!(count == 0 || is_silent && is_of_silence, "{failures:?}");
             }
             assert_eq!(status.ports[0].drops["link_rx_ring_full"], 0);
         }
     });
 }
 
-/// Whatever the process that has a daemon inside starts beside it.
+/// Covers any program that the process embedding the daemon starts.
 #[test]
 fn a_program_that_is_started_beside_a_daemon_does_not_keep_its_queues() {
     with_veth(|| {
@@ -226,7 +230,7 @@ fn a_program_that_is_started_beside_a_daemon_does_not_keep_its_queues() {
 }
 
 #[test]
-fn only_what_is_bound_is_taken_from_the_kernel_and_only_while_it_is() {
+fn only_bound_frames_are_taken_from_the_kernel_while_bound() {
     with_veth(|| {
         let dir = tempfile::tempdir().expect("a directory");
         let (a, b) = pair(dir.path());
@@ -252,15 +256,15 @@ fn only_what_is_bound_is_taken_from_the_kernel_and_only_while_it_is() {
         };
         let mut sender = App::attach(&a.config.socket_path());
         let (pipe, mut tx) = sender.tx("x0");
-        let mut heard = [0; 64];
-        let mut hears = |app: &mut App, tx: &mut _, text: &[u8]| {
+        let mut buffer = [0; 64];
+        let mut check_received = |app: &mut App, tx: &mut _, text: &[u8]| {
             app.send(pipe, tx, &frame(text));
             let length = kernel
-                .recv(&mut heard)
-                .expect("the kernel's socket hears it");
-            assert_eq!(&heard[..length], text);
+                .recv(&mut buffer)
+                .expect("the kernel's socket receives it");
+            assert_eq!(&buffer[..length], text);
         };
-        hears(&mut sender, &mut tx, b"before");
+        check_received(&mut sender, &mut tx, b"before");
         let mut receiver = App::attach(&b.config.socket_path());
         let (rx_pipe, mut rx) = receiver.rx(None);
         let matches = Match::Port {
@@ -275,18 +279,18 @@ fn only_what_is_bound_is_taken_from_the_kernel_and_only_while_it_is() {
             pipe: rx_pipe,
             matches: matches.clone(),
         });
-        hears(&mut sender, &mut tx, b"after");
+        check_received(&mut sender, &mut tx, b"after");
         // An application that goes without a word gives its frames back too.
         receiver.bind(rx_pipe, matches);
         drop(receiver);
-        eventually("the binding is gone", || b.status().sessions == 0);
-        hears(&mut sender, &mut tx, b"at last");
+        eventually("the binding is removed", || b.status().sessions == 0);
+        check_received(&mut sender, &mut tx, b"at last");
         assert!(b.status().ports[0].passed_to_kernel_packets >= 3);
     });
 }
 
 #[test]
-fn a_removed_interface_is_an_event_and_the_daemon_lives() {
+fn a_removed_interface_is_an_event_and_the_daemon_continues() {
     with_veth(|| {
         let dir = tempfile::tempdir().expect("a directory");
         let (a, b) = pair(dir.path());
@@ -315,15 +319,16 @@ fn a_removed_interface_is_an_event_and_the_daemon_lives() {
     });
 }
 
-/// No port, no address, no neighbour is configured; the second node is called as its host.
+/// No port, no address, no neighbor is configured; the second node is called as its host.
 #[test]
 fn a_name_and_an_interface_are_all_that_two_nodes_need() {
     with_veth(|| {
         let dir = tempfile::tempdir().expect("a directory");
         let node = |place: &str, name: &str, interface: &str| {
-            // Where a test may write is not what it is about.
+            // The writable directories are not under test.
             let text = format!(
-                "[node]\n{name}interfaces = [\"{interface}\"]\nruntime_dir = \"{0}/{place}\"\nstate_dir = \"{0}/{place}-state\"\n",
+                "[node]\n{name}interfaces = [\"{interface}\"]\nruntime_dir \
+                 = \"{0}/{place}\"\nstate_dir = \"{0}/{place}-state\"\n",
                 dir.path().display()
             );
             let config = Config::parse(&text, "test").expect("a valid configuration");
@@ -331,7 +336,7 @@ fn a_name_and_an_interface_are_all_that_two_nodes_need() {
             Node { config, daemon }.start()
         };
         let host = std::fs::read_to_string("/proc/sys/kernel/hostname").expect("procfs");
-        // A host whose name cannot be a node's must be given one.
+        // A host whose name is not a valid node name needs a configured one.
         let unnamed = match covalent_api::name::check(host.trim()) {
             Ok(()) => String::new(),
             Err(_) => "name = \"b\"\n".to_owned(),
@@ -381,7 +386,7 @@ fn two_daemons_on_one_interface_are_refused_with_the_name_of_the_program() {
 }
 
 #[test]
-fn a_lane_on_af_xdp_at_rest_sleeps() {
+fn an_idle_lane_on_af_xdp_sleeps() {
     with_veth(|| {
         let dir = tempfile::tempdir().expect("a directory");
         let (a, b) = pair(dir.path());
@@ -403,7 +408,7 @@ fn a_lane_on_af_xdp_at_rest_sleeps() {
     });
 }
 
-/// The interface of a running node is removed: nobody stops, and everybody is told.
+/// The interface of a running node is removed: no process stops, and subscribers are notified.
 #[test]
 fn a_port_whose_interface_is_removed_is_absent() {
     with_veth(|| {
@@ -416,17 +421,21 @@ fn a_port_whose_interface_is_removed_is_absent() {
         let mut control = a.client();
         control.done(&Request::Subscribe);
         ip("link del near0");
-        await_event(
-            &mut control,
-            |event| matches!(event, EventKind::PortAbsent { port, reason } if port == "x0" && reason.contains("`near0` was removed")),
-        );
+        await_event(&mut control, |event| {
+            matches!(
+                event,
+                EventKind::PortAbsent { port, reason } if port == "x0" && reason.contains(
+                    "`near0` was removed",
+                ),
+            )
+        });
         let after = a.status().ports.remove(0);
         assert!(after.absent.is_some_and(|reason| reason.contains("near0")));
         assert!(!after.carrier);
         assert!(after.rx_packets >= before.rx_packets, "no count goes back");
         assert_eq!(after.number, before.number);
         await_link(&a, "down");
-        // A binding is taken, for the port may come back; and what was bound before can be let go.
+        // A binding is accepted, because the port may come back. Earlier bindings can be removed.
         app.bind(rx_pipe, Match::EtherType { ethertype: 0x1234 });
         app.unbind(rx_pipe, Match::EtherType { ethertype: 0x1234 });
         let refused = a.client().refused(&Request::SetPort {

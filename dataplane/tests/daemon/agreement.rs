@@ -1,4 +1,5 @@
-//! The exchange with control, spoken by a raw client: what is taken, what is refused with its key, and what is left when the client goes.
+//! The exchange with control, run by a raw client: accepted offers, refused offers with their key,
+//! and the state after the client has left.
 
 use std::path::Path;
 
@@ -37,7 +38,7 @@ fn attach(node: &Node, lane: u32) -> App {
     App::attach_to_lane(&node.config.socket_path(), lane)
 }
 
-/// The next event of those wanted that comes.
+/// Returns the next event that `wanted` accepts.
 fn event(client: &mut Client, wanted: impl Fn(&EventKind) -> bool) -> EventKind {
     loop {
         match client.receive() {
@@ -49,7 +50,7 @@ fn event(client: &mut Client, wanted: impl Fn(&EventKind) -> bool) -> EventKind 
 }
 
 pub fn held(client: &mut Client) -> HeldBrief {
-    match client.ask(&Request::Agreement).0 {
+    match client.call(&Request::Agreement).0 {
         Reply::Agreement { held } => held,
         other => panic!("{other:?}"),
     }
@@ -63,7 +64,7 @@ fn text_in_force(client: &mut Client) -> String {
         };
         let Reply::AgreedText {
             text, next_bytes, ..
-        } = client.ask(&request).0
+        } = client.call(&request).0
         else {
             panic!("no text");
         };
@@ -87,7 +88,7 @@ pub fn send_draft(client: &mut Client, text: &str) {
     }
 }
 
-pub fn offer(believes: HeldBrief, text: &str) -> Request {
+pub fn proposal(believes: HeldBrief, text: &str) -> Request {
     Request::Offer {
         epoch: believes.epoch + 1,
         believes,
@@ -97,17 +98,17 @@ pub fn offer(believes: HeldBrief, text: &str) -> Request {
 }
 
 fn verdict(client: &mut Client, request: &Request) -> VerdictBrief {
-    match client.ask(request).0 {
+    match client.call(request).0 {
         Reply::Verdict(verdict) => *verdict,
         other => panic!("{other:?}"),
     }
 }
 
-/// Offers `text`, believing what is so.
+/// Offers `text`, with the actual state as the belief.
 pub fn wish(client: &mut Client, text: &str) -> VerdictBrief {
     let believes = held(client);
     send_draft(client, text);
-    verdict(client, &offer(believes, text))
+    verdict(client, &proposal(believes, text))
 }
 
 pub fn text(config: &Config) -> String {
@@ -121,7 +122,7 @@ fn with_rule(config: &Config, ethertype: u16, action: Action) -> Config {
     config
 }
 
-/// Everything that somebody may see of what is in force.
+/// Returns everything that a client can see of the configuration in force.
 fn seen(node: &Node, client: &mut Client) -> (HeldBrief, String, Vec<String>) {
     let held = held(client);
     let idle = node.status().lanes.into_iter().map(|lane| lane.idle);
@@ -130,7 +131,7 @@ fn seen(node: &Node, client: &mut Client) -> (HeldBrief, String, Vec<String>) {
 }
 
 #[test]
-fn what_may_change_live_is_in_force_on_every_lane() {
+fn live_changes_are_in_force_on_every_lane() {
     let (_dir, node) = started();
     let mut client = node.client();
     let before = held(&mut client);
@@ -145,8 +146,8 @@ fn what_may_change_live_is_in_force_on_every_lane() {
     wanted.dataplane.burst = 7;
     wanted.dataplane.miss = Action::Drop;
     wanted.dataplane.pipes_per_session_max = 1;
-    wanted.link.silent_paces_max = 50;
-    wanted.link.idle_pace_ms = 3;
+    wanted.link.keepalive_misses_max = 50;
+    wanted.link.idle_tick_ms = 3;
     let verdict = wish(&mut client, &text(&wanted));
     assert_eq!(verdict.refused, None, "{verdict:?}");
     assert_eq!(verdict.objections, []);
@@ -160,8 +161,8 @@ fn what_may_change_live_is_in_force_on_every_lane() {
         "dataplane.idle",
         "dataplane.miss",
         "dataplane.pipes_per_session_max",
-        "link.idle_pace_ms",
-        "link.silent_paces_max",
+        "link.idle_tick_ms",
+        "link.keepalive_misses_max",
         "steer",
     ];
     assert_eq!(verdict.changed, keys);
@@ -178,7 +179,7 @@ fn what_may_change_live_is_in_force_on_every_lane() {
         matches!(&event, EventKind::Configured { epoch: 1, changed } if *changed == keys),
         "{event:?}"
     );
-    // What is opened from then on is bounded by it, and the rule is in force.
+    // Pipes opened from now on are bounded by it, and the rule is in force.
     let mut app = attach(&node, 0);
     let (pipe, _memory) = app.rx(None);
     let request = Request::OpenPipe {
@@ -193,14 +194,14 @@ fn what_may_change_live_is_in_force_on_every_lane() {
         spread: None,
     };
     assert!(app.client.refused(&request).contains("[[steer]]"));
-    // And it goes as it came.
+    // The change is reverted the same way.
     let verdict = wish(&mut client, &text(&node.config));
     assert_eq!(verdict.refused, None, "{verdict:?}");
     app.client.done(&request);
 }
 
 #[test]
-fn what_cannot_be_applied_names_its_key_and_changes_nothing() {
+fn an_inapplicable_change_names_its_key_and_changes_nothing() {
     let (_dir, node) = started();
     let mut client = node.client();
     let before = seen(&node, &mut client);
@@ -227,12 +228,12 @@ fn what_cannot_be_applied_names_its_key_and_changes_nothing() {
             "canonical",
         ),
     ];
-    for (text, key, says) in cases {
+    for (text, key, expected) in cases {
         let verdict = wish(&mut client, &text);
         assert_eq!(verdict.refused, Some(RefusalBrief::Unready), "{verdict:?}");
         let objection = &verdict.objections[0];
         assert_eq!(objection.key, key);
-        assert!(objection.message.contains(says), "{objection:?}");
+        assert!(objection.message.contains(expected), "{objection:?}");
         assert_eq!(verdict.held, before.0);
         assert_eq!(verdict.changed, Vec::<String>::new());
         assert_eq!(seen(&node, &mut client), before);
@@ -240,7 +241,7 @@ fn what_cannot_be_applied_names_its_key_and_changes_nothing() {
     // Another text than the one that was offered.
     let believes = held(&mut client);
     send_draft(&mut client, &text(&node.config));
-    let verdict = verdict(&mut client, &offer(believes, "another"));
+    let verdict = verdict(&mut client, &proposal(believes, "another"));
     assert!(
         verdict.objections[0].message.contains("not the text"),
         "{verdict:?}"
@@ -253,7 +254,7 @@ fn a_rule_that_a_pipe_forbids_is_refused_by_its_lane_and_no_lane_changes() {
     let (_dir, node) = started();
     let mut client = node.client();
     let matches = Match::EtherType { ethertype: 0x2001 };
-    // On the second lane, so that the first one could take it.
+    // On the second lane, so that the first one could accept the change.
     let mut app = attach(&node, 1);
     let (pipe, _memory) = app.rx(None);
     app.bind(pipe, matches);
@@ -267,7 +268,7 @@ fn a_rule_that_a_pipe_forbids_is_refused_by_its_lane_and_no_lane_changes() {
     let message = &verdict.objections[0].message;
     assert!(message.contains("of session"), "{message}");
     assert_eq!(seen(&node, &mut client), before);
-    // A rule that was not in force is in nobody's way.
+    // A rule that was not in force blocks no binding.
     let mut other = attach(&node, 0);
     let (pipe, _theirs) = other.rx(None);
     other.bind(pipe, Match::EtherType { ethertype: 0x2000 });
@@ -277,7 +278,7 @@ fn a_rule_that_a_pipe_forbids_is_refused_by_its_lane_and_no_lane_changes() {
 }
 
 #[test]
-fn who_believes_what_is_not_so_or_did_not_ask_is_refused() {
+fn a_proposal_with_a_stale_or_unqueried_belief_is_refused() {
     let (_dir, node) = started();
     let mut client = node.client();
     let before = seen(&node, &mut client);
@@ -300,7 +301,7 @@ fn who_believes_what_is_not_so_or_did_not_ask_is_refused() {
     ];
     for believes in wrong {
         send_draft(&mut client, &wanted);
-        let verdict = verdict(&mut client, &offer(believes, &wanted));
+        let verdict = verdict(&mut client, &proposal(believes, &wanted));
         assert_eq!(verdict.refused, Some(RefusalBrief::Stale), "{believes:?}");
     }
     send_draft(&mut client, &wanted);
@@ -312,17 +313,17 @@ fn who_believes_what_is_not_so_or_did_not_ask_is_refused() {
     };
     let answer = verdict(&mut client, &not_later);
     assert_eq!(answer.refused, Some(RefusalBrief::NotLater));
-    // Somebody else asked since.
+    // Another client has queried since.
     let mut second = node.client();
     let believes = held(&mut second);
     send_draft(&mut client, &wanted);
-    let answer = verdict(&mut client, &offer(believes, &wanted));
+    let answer = verdict(&mut client, &proposal(believes, &wanted));
     assert_eq!(answer.refused, Some(RefusalBrief::Stale));
     assert_eq!(seen(&node, &mut client), before);
 }
 
 #[test]
-fn drafts_are_bounded_and_go_on_where_they_ended() {
+fn drafts_are_bounded_and_resume_at_their_end() {
     let (_dir, node) = started();
     let mut client = node.client();
     let piece = |from_bytes, text: String| Request::Draft { from_bytes, text };
@@ -338,7 +339,7 @@ fn drafts_are_bounded_and_go_on_where_they_ended() {
     client.done(&piece(0, most.clone()));
     let mut sent = most.len() as u64;
     let refused = loop {
-        match client.ask(&piece(sent, most.clone())).0 {
+        match client.call(&piece(sent, most.clone())).0 {
             Reply::Done => sent += most.len() as u64,
             Reply::Refused { reason, .. } => break reason,
             other => panic!("{other:?}"),
@@ -354,9 +355,10 @@ fn drafts_are_bounded_and_go_on_where_they_ended() {
     assert!(client.refused(&request).contains("bytes"));
 }
 
-/// Whenever the client goes, the next one finds the old configuration or the new one, whole, and the daemon serves on.
+/// At whatever point the client leaves, the next one finds the complete old or new configuration,
+/// and the daemon keeps serving.
 #[test]
-fn an_exchange_ends_though_its_client_has_gone() {
+fn an_exchange_ends_although_its_client_is_gone() {
     let (_dir, node) = started();
     for round in 0..20_u32 {
         let mut client = node.client();
@@ -366,7 +368,7 @@ fn an_exchange_ends_though_its_client_has_gone() {
         wanted.dataplane.spin_us = 100 + round;
         let wanted = text(&wanted);
         send_draft(&mut client, &wanted);
-        client.send(&offer(believes, &wanted));
+        client.send(&proposal(believes, &wanted));
         // At another moment of the exchange in each round.
         std::thread::sleep(std::time::Duration::from_micros(u64::from(round) * 40));
         drop(client);
@@ -381,7 +383,7 @@ fn an_exchange_ends_though_its_client_has_gone() {
 }
 
 #[test]
-fn who_agreed_hears_that_the_daemon_takes_leave() {
+fn an_agreed_client_is_notified_of_a_graceful_shutdown() {
     let (_dir, mut node) = started();
     let mut control = node.client();
     held(&mut control);
@@ -398,7 +400,7 @@ fn who_agreed_hears_that_the_daemon_takes_leave() {
 }
 
 #[test]
-fn commands_wait_while_a_configuration_is_taken_and_go_on_after_it() {
+fn commands_wait_while_a_configuration_is_taken_and_then_continue() {
     let (_dir, node) = started();
     let mut control = node.client();
     // Many rules, so that it takes many rounds.
@@ -419,7 +421,7 @@ fn commands_wait_while_a_configuration_is_taken_and_go_on_after_it() {
         assert_ne!(&now, next);
         let believes = held(&mut control);
         send_draft(&mut control, next);
-        control.send(&offer(believes, next));
+        control.send(&proposal(believes, next));
         app.bind(
             pipe,
             Match::EtherType {
@@ -431,7 +433,7 @@ fn commands_wait_while_a_configuration_is_taken_and_go_on_after_it() {
         };
         assert_eq!(verdict.refused, None, "{verdict:?}");
     }
-    eventually("the status is told", || {
+    eventually("the status is reported", || {
         node.status().config.held.epoch == 10
     });
 }

@@ -11,10 +11,10 @@ use pcap_file::pcap::PcapReader;
 
 use super::{client::App, node::pair};
 
-/// Every Ethernet frame of every capture, at most `length_max` bytes long.
+/// Returns every Ethernet frame of every capture, at most `length_max` bytes long.
 ///
-/// They are in the folder that COVALENT_CAPTURES names, else in a large collection if it lies beside the repository, else in the
-/// sample of the applications.
+/// The captures are in the directory that COVALENT_CAPTURES names. Otherwise they are in a large
+/// collection beside the repository, if there is one, or else in the sample of the applications.
 fn frames(length_max: usize) -> Vec<Vec<u8>> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let collection = root.join("../../shared/data");
@@ -36,7 +36,7 @@ fn frames(length_max: usize) -> Vec<Vec<u8>> {
     let mut files = Vec::new();
     for folder in folders {
         let entries = std::fs::read_dir(&folder)
-            .unwrap_or_else(|error| panic!("captures wanted in {}: {error}", folder.display()));
+            .unwrap_or_else(|error| panic!("captures needed in {}: {error}", folder.display()));
         files.extend(entries.map(|entry| entry.expect("a directory entry").path()));
     }
     files.retain(|path: &PathBuf| {

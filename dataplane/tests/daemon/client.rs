@@ -51,19 +51,19 @@ impl Client {
         client
     }
 
-    /// Connects, says `hello`, and takes the answer.
+    /// Connects, sends `hello`, and receives the reply.
     pub fn greet(socket: &Path, hello: &[u8]) -> (Self, Reply) {
         let connection = Connection::connect(socket).expect("the daemon listens");
         let mut client = Self {
             connection,
             buffer: vec![0; MAX_DATAGRAM_BYTES],
         };
-        let reply = client.ask_bytes(hello);
+        let reply = client.call_bytes(hello);
         (client, reply)
     }
 
     /// Sends `bytes` and takes the answer.
-    pub fn ask_bytes(&mut self, bytes: &[u8]) -> Reply {
+    pub fn call_bytes(&mut self, bytes: &[u8]) -> Reply {
         self.connection
             .send(bytes, &[])
             .expect("the daemon receives");
@@ -76,7 +76,7 @@ impl Client {
             .expect("the daemon receives");
     }
 
-    /// The next message, or `None` once the daemon hung up.
+    /// Receives the next message. Returns `None` once the daemon has closed the connection.
     pub fn receive(&mut self) -> Option<(Reply, Vec<OwnedFd>)> {
         assert!(
             self.connection.wait(Some(PATIENCE)).expect("poll works"),
@@ -93,27 +93,27 @@ impl Client {
         }
     }
 
-    pub fn ask(&mut self, request: &Request) -> (Reply, Vec<OwnedFd>) {
+    pub fn call(&mut self, request: &Request) -> (Reply, Vec<OwnedFd>) {
         self.send(request);
         self.receive().expect("the daemon answers")
     }
 
-    /// Asks for something that is to be refused, and gives the reason.
+    /// Sends a request that must be refused. Returns the reason.
     pub fn refused(&mut self, request: &Request) -> String {
-        match self.ask(request).0 {
+        match self.call(request).0 {
             Reply::Refused { reason, .. } => reason,
             other => panic!("{request:?} was not refused: {other:?}"),
         }
     }
 
-    /// Asks for something that has nothing to tell.
+    /// Sends a request whose reply has no content.
     pub fn done(&mut self, request: &Request) {
-        let (reply, _) = self.ask(request);
+        let (reply, _) = self.call(request);
         assert_eq!(reply, Reply::Done, "{request:?}");
     }
 
     pub fn status(&mut self) -> NodeStatus {
-        match self.ask(&Request::Status).0 {
+        match self.call(&Request::Status).0 {
             Reply::Status(status) => *status,
             other => panic!("{other:?}"),
         }
@@ -140,7 +140,7 @@ impl App {
 
     /// The session of `client` on `lane`.
     pub fn of(mut client: Client, lane: u32) -> Self {
-        let (reply, fds) = client.ask(&Request::OpenSession { lane });
+        let (reply, fds) = client.call(&Request::OpenSession { lane });
         let Reply::Session { session, slots } = reply else {
             panic!("{reply:?}")
         };
@@ -158,7 +158,7 @@ impl App {
 
     pub fn open(&mut self, kind: PipeKind, port: Option<&str>) -> (u32, PipeMemory) {
         let port = port.map(ToOwned::to_owned);
-        let (reply, fds) = self.client.ask(&Request::OpenPipe {
+        let (reply, fds) = self.client.call(&Request::OpenPipe {
             kind,
             capacity_bytes: CAPACITY_BYTES,
             port,
@@ -239,7 +239,7 @@ impl App {
             rights,
             durable,
         };
-        let (reply, mut fds) = self.client.ask(&request);
+        let (reply, mut fds) = self.client.call(&request);
         let Reply::Region { rkey, .. } = reply else {
             panic!("{reply:?}")
         };
@@ -252,11 +252,11 @@ impl App {
     /// Rings the doorbell of `pipe`, waking the lane if it sleeps.
     pub fn ring(&mut self, pipe: u32) {
         if self.rings.ring(pipe).expect("an honest daemon") {
-            self.lane.notify().expect("the daemon lives");
+            self.lane.notify().expect("the daemon runs");
         }
     }
 
-    /// Sleeps until the daemon has something to tell, as an application would, for at most `timeout`.
+    /// Sleeps like an application until the daemon has a notification, for at most `timeout`.
     pub fn sleep(&mut self, timeout: Duration) {
         if self.rings.prepare_sleep() {
             self.wake.wait(Some(timeout)).expect("poll works");
@@ -271,7 +271,7 @@ impl App {
         {}
     }
 
-    /// Sends `frame`, waiting for room.
+    /// Sends `frame`, waiting for space.
     pub fn send(&mut self, pipe: u32, tx: &mut TxPipe, frame: &[u8]) {
         let deadline = Instant::now() + PATIENCE;
         while tx.send(frame).is_err() {
@@ -293,7 +293,7 @@ impl App {
         while packets.len() < count {
             assert!(
                 Instant::now() < deadline,
-                "{} of {count} packets came in time",
+                "{} of {count} packets arrived in time",
                 packets.len()
             );
             if let Some(batch) = rx.recv() {
@@ -306,7 +306,8 @@ impl App {
                 self.ring(pipe);
                 continue;
             }
-            // The doorbell above may have been answered by a notification for what is here already.
+            // The reply to the doorbell above may be a notification for packets that are here
+            // already.
             self.sleep(Duration::from_millis(50));
         }
         packets
@@ -336,7 +337,7 @@ pub enum Ended {
 impl Ended {
     /// Whether the outcome is still to come.
     pub fn is_doubt(&self) -> bool {
-        matches!(self, Self::Other(told) if told.starts_with("InDoubt"))
+        matches!(self, Self::Other(reported) if reported.starts_with("InDoubt"))
     }
 
     /// The word of a verb that must have been done.
@@ -367,7 +368,7 @@ impl Verbs {
         }
     }
 
-    /// Submits; `false` if there is no room now.
+    /// Submits a verb. Returns `false` if there is no space now.
     pub fn post(
         &mut self,
         target: u64,
@@ -427,7 +428,8 @@ impl Verbs {
             };
             ended.push((completion.user_data, how));
         }
-        // At once, so that nothing rings while the application waits: a lane that missed a bell is not woken by chance.
+        // Free at once, so that no doorbell rings while the application waits: a lane that missed a
+        // doorbell is not woken by chance.
         if batch.free_all() {
             self.app.ring(self.complete_pipe);
         }
@@ -442,12 +444,13 @@ impl Verbs {
             if !ended.is_empty() {
                 return ended;
             }
-            assert!(Instant::now() < deadline, "no completion came in time");
+            assert!(Instant::now() < deadline, "no completion arrived in time");
             self.app.sleep(Duration::from_millis(50));
         }
     }
 
-    /// Submits one verb and waits for its end. On a machine that stands still its link fails now and then, and it is in doubt before.
+    /// Submits one verb and waits for its end. On a machine that stalls, the link fails now and
+    /// then, and the verb is in doubt first.
     pub fn run(
         &mut self,
         target: u64,

@@ -1,5 +1,7 @@
-//! A daemon on a machine that was started a moment ago, or long ago: its monotonic clock begins elsewhere. That clock is a time namespace's.
-//! The wall clock is the machine's alone: `cli/tests/clock_steps.rs` sets that of a node's processes, and `spec/tests/clocks.rs` shows that nothing decides by it.
+//! A daemon on a machine that booted a moment or a long time ago: its monotonic clock starts
+//! elsewhere. A time namespace provides that clock. The wall clock cannot be set per namespace.
+//! `cli/tests/clock_steps.rs` sets it for a node's processes, and `spec/tests/clocks.rs` shows that
+//! no decision depends on it.
 
 use std::{
     process::{Command, Stdio},
@@ -20,7 +22,8 @@ const ENOUGH: u64 = 500;
 /// Beyond 2³¹, and so far away that its nanoseconds still fit 63 bits.
 const YEARS_95_S: i64 = 3_000_000_000;
 
-/// Starts the daemon where the monotonic clock is so many seconds ahead. It ends with the program that made the namespace.
+/// Starts the daemon in a namespace whose monotonic clock is `ahead_s` seconds ahead. The daemon
+/// exits with the program that created the namespace.
 fn start(config: &str, ahead_s: i64) -> Running {
     let child = Command::new("unshare")
         .args(["--time", "--kill-child"])
@@ -47,7 +50,7 @@ fn can_have_time_namespaces() -> bool {
 }
 
 #[test]
-fn a_daemon_works_however_long_its_machine_has_run() {
+fn a_daemon_works_after_any_uptime() {
     if !can_have_time_namespaces() {
         eprintln!("skipped: needs root and time namespaces");
         return;

@@ -29,7 +29,7 @@ fn covalentd(arguments: &[&str]) -> Command {
     command
 }
 
-/// Runs the program to its end: whether it went well, and what it told.
+/// Runs the program until it exits. Returns whether it succeeded, and its error output.
 pub fn run(arguments: &[&str]) -> (bool, String) {
     let Output { status, stderr, .. } = covalentd(arguments).output().expect("covalentd runs");
     (status.success(), String::from_utf8(stderr).expect("text"))
@@ -83,7 +83,7 @@ pub fn file(dir: &Path, node: &Node) -> String {
 }
 
 #[test]
-fn check_says_yes_or_what_is_wrong_and_changes_nothing() {
+fn check_reports_success_or_the_problem_and_changes_nothing() {
     let dir = tempfile::tempdir().expect("a directory");
     let path = file(dir.path(), &Node::new(dir.path(), "a", &["p0"], ""));
     let (good, text) = run(&["--config", &path, "--check"]);
@@ -133,7 +133,7 @@ fn both_signals_end_it_cleanly() {
                 .spawn()
                 .expect("covalentd runs"),
         );
-        // Its name is there a moment before anybody is listening.
+        // The socket's name exists a moment before the daemon listens.
         eventually("it listens", || Connection::connect(&socket).is_ok());
         let mut client = Client::connect(&socket);
         assert_eq!(client.status().pid, child.0.id());
@@ -193,7 +193,7 @@ fn its_lines_are_json_and_none_is_written_by_a_lane() {
 }
 
 #[test]
-fn the_next_start_after_a_kill_finds_nothing_in_its_way() {
+fn a_start_after_a_kill_finds_no_obstacle() {
     let dir = tempfile::tempdir().expect("a directory");
     let node = Node::new(dir.path(), "a", &["p0"], "");
     let (path, socket) = (file(dir.path(), &node), node.config.socket_path());
@@ -205,7 +205,7 @@ fn the_next_start_after_a_kill_finds_nothing_in_its_way() {
                 .expect("covalentd runs"),
         );
         let pid = child.0.id();
-        // The socket of the killed one lies there still: what counts is who answers.
+        // The socket of the killed daemon still exists: what counts is which daemon replies.
         eventually("it answers", || {
             Connection::connect(&socket).is_ok() && Client::connect(&socket).status().pid == pid
         });
@@ -217,7 +217,7 @@ fn the_next_start_after_a_kill_finds_nothing_in_its_way() {
 }
 
 #[test]
-fn it_takes_all_the_descriptors_that_it_may_have() {
+fn the_daemon_raises_its_descriptor_limit_to_the_maximum() {
     let dir = tempfile::tempdir().expect("a directory");
     let node = Node::new(dir.path(), "a", &["p0"], "");
     let (path, socket) = (file(dir.path(), &node), node.config.socket_path());

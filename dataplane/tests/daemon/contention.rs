@@ -1,4 +1,5 @@
-//! Two neighbours of one node, each with a cable of its own, and an application of that node: all want one word.
+//! Two neighbors of one node, each with its own cable, and an application of that node: all contend
+//! for one word.
 
 use std::{thread, time::Instant};
 
@@ -15,7 +16,7 @@ use super::{
 
 /// Increments of each client.
 const EACH: u64 = 400;
-/// Compare-and-swaps that a client has under way, of which one at most finds what it expects.
+/// Compare-and-swaps that a client has in flight, of which at most one finds the expected value.
 const DEPTH: u64 = 4;
 
 /// Counts the word at 0 up by compare-and-swap. Gives how many verbs found it busy.
@@ -49,17 +50,17 @@ fn count(verbs: &mut Verbs, target: u64, rkey: u32) -> u64 {
                     data,
                     ..
                 } => believed = u64::from_le_bytes(data[..].try_into().expect("a word")),
-                Ended::Other(told) if told == "Refused(Busy)" => busy += 1,
+                Ended::Other(packed) if packed == "Refused(Busy)" => busy += 1,
                 other => panic!("{other:?}"),
             }
         }
     }
-    // Those that were under way when the last was done may have counted too.
+    // Verbs that were in flight at the last increment may have incremented too.
     busy + ((done - EACH) << 32)
 }
 
 #[test]
-fn neighbours_on_two_links_and_the_node_itself_lose_no_increment() {
+fn neighbors_on_two_links_and_the_node_itself_lose_no_increment() {
     let dir = tempfile::tempdir().expect("a directory");
     let start = |name, cables: &[&str]| Node::new(dir.path(), name, cables, "").start();
     let (keeper, a, c) = (
@@ -78,9 +79,9 @@ fn neighbours_on_two_links_and_the_node_itself_lose_no_increment() {
             let (socket, target) = (node.config.socket_path(), keeper.guid());
             scope.spawn(move || count(&mut Verbs::new(App::attach(&socket)), target, rkey))
         });
-        // Cuts on the way: what was open there is reversed and must not keep the word.
+        // Cut the links on the way: verbs open there are reversed and must not hold the word.
         for round in 0..6 {
-            eventually("the count goes on", || {
+            eventually("the count continues", || {
                 memory.load(0).is_some_and(|count| count > round * EACH / 4)
             });
             for enabled in [false, true] {
@@ -92,11 +93,15 @@ fn neighbours_on_two_links_and_the_node_itself_lose_no_increment() {
         }
         clients.map(|client| client.join().expect("a client"))
     });
-    let more: u64 = total.iter().map(|told| told >> 32).sum();
-    let busy: u64 = total.iter().map(|told| told & u64::from(u32::MAX)).sum();
+    let more: u64 = total.iter().map(|packed| packed >> 32).sum();
+    let busy: u64 = total
+        .iter()
+        .map(|packed| packed & u64::from(u32::MAX))
+        .sum();
     assert_eq!(memory.load(0), Some(3 * EACH + more));
     let refused = keeper.status().verbs.refused;
     assert!(busy > 0, "{refused:?}");
-    // One that was refused over a link that failed then is asked for afresh, so more may have been refused than were told.
+    // A refused verb is sent again if its link fails then, so more refusals may be counted than
+    // reported.
     assert!(refused["busy"] >= busy, "{refused:?}, {busy}");
 }

@@ -1,4 +1,4 @@
-//! `covalent-control` as a process beside a daemon under test, and what it is asked.
+//! `covalent-control` as a process beside a daemon under test, and requests to it.
 
 use std::{
     fs,
@@ -25,12 +25,12 @@ use super::node::{PATIENCE, eventually};
 pub struct Control {
     child: Child,
     file: PathBuf,
-    asker: Asker,
+    control_client: ControlClient,
 }
 
-/// Somebody who asks a control process.
+/// A client of a control process.
 #[derive(Clone)]
-pub struct Asker(PathBuf);
+pub struct ControlClient(PathBuf);
 
 /// The program, which is built beside the daemon's. Without it: a word, and nothing.
 pub fn program() -> Option<PathBuf> {
@@ -50,7 +50,7 @@ pub fn write(file: &Path, config: &Config) {
 }
 
 impl Control {
-    /// Starts it with what `file` says, in the network namespace of this thread.
+    /// Starts it with the configuration in `file`, in the network namespace of this thread.
     pub fn start(program: &Path, file: &Path) -> Self {
         let config = Config::load(file).expect("a configuration");
         let child = Command::new(program)
@@ -64,7 +64,7 @@ impl Control {
         Self {
             child,
             file: file.to_owned(),
-            asker: Asker(config.control_socket_path()),
+            control_client: ControlClient(config.control_socket_path()),
         }
     }
 
@@ -72,25 +72,25 @@ impl Control {
         self.child.id()
     }
 
-    /// Has it end in order; whether it did.
+    /// Shuts it down gracefully. Returns whether it exited successfully.
     pub fn stop(mut self) -> bool {
         kill(Pid::from_raw(self.child.id() as i32), Signal::SIGTERM).expect("it runs");
         self.child.wait().expect("it ends").success()
     }
 
-    /// Somebody who may ask it from another thread, and after its end.
-    pub fn asker(&self) -> Asker {
-        self.asker.clone()
+    /// Returns a client for use from another thread, and after the end of the process.
+    pub fn control_client(&self) -> ControlClient {
+        self.control_client.clone()
     }
 
-    /// What it answers; `None` if it does not.
-    pub fn ask(&self, request: &ControlRequest) -> Option<ControlReply> {
-        self.asker.ask(request)
+    /// Returns its reply, or `None` if it does not reply.
+    pub fn call(&self, request: &ControlRequest) -> Option<ControlReply> {
+        self.control_client.call(request)
     }
 
-    /// What it holds, if its daemon holds that too.
+    /// Returns the configuration that it holds, if its daemon holds the same.
     pub fn agreed(&self) -> Option<HeldBrief> {
-        match self.ask(&ControlRequest::Agreed)? {
+        match self.call(&ControlRequest::Agreed)? {
             ControlReply::Agreed {
                 agreed,
                 is_shared: true,
@@ -106,22 +106,22 @@ impl Control {
             held = self.agreed();
             held.is_some()
         });
-        held.expect("it was told")
+        held.expect("it was reported")
     }
 
     /// Has `config` put in force, which must be possible.
     pub fn reload(&self, config: &Config) {
         write(&self.file, config);
-        match self.ask(&ControlRequest::Reload) {
+        match self.call(&ControlRequest::Reload) {
             Some(ControlReply::Reloaded { .. }) => {}
             other => panic!("{other:?}"),
         }
     }
 }
 
-impl Asker {
-    /// What control answers; `None` if it does not, or ends before.
-    pub fn ask(&self, request: &ControlRequest) -> Option<ControlReply> {
+impl ControlClient {
+    /// Returns control's reply, or `None` if it does not reply or exits first.
+    pub fn call(&self, request: &ControlRequest) -> Option<ControlReply> {
         let connection = Connection::connect(&self.0).ok()?;
         let bytes = datagram::encode(request).expect("a request fits");
         connection.send(&bytes, &[]).ok()?;

@@ -22,9 +22,10 @@ use super::{
 };
 
 const BETWEEN: u64 = 300;
-const UNDER_WAY_MAX: u64 = 64;
+const IN_FLIGHT_MAX: u64 = 64;
 
-/// A control group with cores of its own, and one process in it. When this goes the process is back where it was.
+/// A control group with cores of its own, and one process in it. Dropping it moves the process
+/// back.
 struct Group {
     path: PathBuf,
     root: PathBuf,
@@ -74,7 +75,7 @@ impl Drop for Group {
     }
 }
 
-/// On which cores the thread may run, as the kernel tells.
+/// Returns the cores on which the thread may run, as the kernel reports them.
 fn cores_of(pid: u32, thread: libc::pid_t) -> String {
     let path = Path::new("/proc").join(format!("{pid}/task/{thread}/status"));
     let status = fs::read_to_string(path).expect("it runs");
@@ -85,7 +86,7 @@ fn cores_of(pid: u32, thread: libc::pid_t) -> String {
 }
 
 #[test]
-fn a_lane_whose_core_is_taken_away_goes_on_says_so_and_takes_it_back() {
+fn a_lane_that_loses_its_core_continues_reports_it_and_takes_it_back() {
     let all = sched_getaffinity(Pid::from_raw(0)).expect("own cores");
     let mut cores =
         (0..CpuSet::count() as u32).filter(|&core| all.is_set(core as usize) == Ok(true));
@@ -126,7 +127,7 @@ fn a_lane_whose_core_is_taken_away_goes_on_says_so_and_takes_it_back() {
         let deadline = Instant::now() + PATIENCE;
         while additions.ended < enough {
             assert!(Instant::now() < deadline, "{} ended", additions.ended);
-            additions.go_on(verbs, target, key, enough + UNDER_WAY_MAX);
+            additions.go_on(verbs, target, key, enough + IN_FLIGHT_MAX);
         }
     };
     let core = |far: &mut Client| far.status().lanes[0].core;
@@ -135,7 +136,7 @@ fn a_lane_whose_core_is_taken_away_goes_on_says_so_and_takes_it_back() {
     for round in 1..=2 {
         group.allow(&[kept]);
         go_on(&mut additions, &mut verbs, round * 4 * BETWEEN);
-        eventually("it says that it floats", || core(&mut far).is_none());
+        eventually("it reports that it floats", || core(&mut far).is_none());
         assert_eq!(cores_of(pid, lane), kept.to_string());
         group.allow(&[kept, taken]);
         eventually("it has its core again", || core(&mut far) == Some(taken));

@@ -6,11 +6,11 @@ use super::{client::App, node::Node};
 
 /// As many as one session may have.
 const PIPES: u64 = 4096;
-/// Pipes that a lane tells of in one round at most.
+/// Maximum pipes that a lane reports in one round.
 const PER_ROUND_MAX: u64 = 32;
 
 #[test]
-fn a_lane_tells_of_thousands_of_pipes_over_many_rounds() {
+fn a_lane_reports_thousands_of_pipes_over_many_rounds() {
     let dir = tempfile::tempdir().expect("a directory");
     let more = "[dataplane]\npipes_per_session_max = 4096\nsession_memory_max_mib = 512\n";
     let node = Node::new(dir.path(), "a", &["p0"], more).start();
@@ -21,7 +21,7 @@ fn a_lane_tells_of_thousands_of_pipes_over_many_rounds() {
         port: Some("p0".to_owned()),
     };
     for _ in 0..PIPES {
-        let (reply, _) = app.client.ask(&open);
+        let (reply, _) = app.client.call(&open);
         assert!(matches!(reply, Reply::Pipe { .. }), "{reply:?}");
         app.client.done(&Request::Mapped);
     }

@@ -24,17 +24,18 @@ use super::{
 };
 
 const REGION_BYTES: u64 = 4096;
-/// The word to which everybody adds.
+/// The word to which all clients add.
 const SUM: u32 = 0;
-/// Pairs of words that change together: of the client on the node itself, and of the one on the other node.
+/// Pairs of words that change together: the pair of the client on this node, and that of the client
+/// on the other node.
 const HERE: u32 = 16;
 const THERE: u32 = 32;
-/// Additions under way of one client.
+/// Additions that one client has in flight.
 const ADDITIONS: usize = 24;
 
-/// Lives of the daemon, and how long all of them may take.
-const LIVES: u64 = 24;
-const LIVES_TIME_MAX: Duration = Duration::from_secs(20);
+/// Incarnations of the daemon, and the maximum time for all of them.
+const INCARNATIONS: u64 = 24;
+const INCARNATIONS_TIME_MAX: Duration = Duration::from_secs(20);
 
 pub fn with_journal(dir: &Path, name: &str) -> Node {
     let journal = format!(
@@ -44,7 +45,7 @@ pub fn with_journal(dir: &Path, name: &str) -> Node {
     Node::new(dir, name, &["p0"], &journal)
 }
 
-/// One client of the region, and what it knows.
+/// One client of the region, and its knowledge.
 struct Load {
     verbs: Verbs,
     target: u64,
@@ -52,10 +53,10 @@ struct Load {
     pair: u32,
     next: u64,
     additions: usize,
-    /// The verb under way on the pair, and what the pair holds as far as it was told.
-    pair_under_way: Option<u64>,
+    /// The verb in flight on the pair, and the pair's value as far as reported.
+    pair_in_flight: Option<u64>,
     pair_value: u64,
-    /// Additions that were acknowledged, and those that nobody knows of.
+    /// Additions that were acknowledged, and those with an unknown outcome.
     acknowledged: u64,
     unknown: u64,
     pair_unknown: bool,
@@ -70,7 +71,7 @@ impl Load {
             pair,
             next: 0,
             additions: 0,
-            pair_under_way: None,
+            pair_in_flight: None,
             pair_value: 0,
             acknowledged: 0,
             unknown: 0,
@@ -91,7 +92,7 @@ impl Load {
             self.next += 1;
             self.additions += 1;
         }
-        if self.pair_under_way.is_none() {
+        if self.pair_in_flight.is_none() {
             let words = [0, 8].map(|at| Word {
                 offset: self.pair + at,
                 expected: self.pair_value,
@@ -102,7 +103,7 @@ impl Load {
                 .verbs
                 .post(self.target, Mode::TwoPhase, self.next, self.rkey, 0, verb)
             {
-                self.pair_under_way = Some(self.next);
+                self.pair_in_flight = Some(self.next);
                 self.next += 1;
             }
         }
@@ -117,25 +118,25 @@ impl Load {
                 Ended::Committed {
                     status: Status::Ok, ..
                 } => true,
-                Ended::Other(told) if told == "PeerRestarted" => {
-                    if self.pair_under_way == Some(user_data) {
+                Ended::Other(reported) if reported == "PeerRestarted" => {
+                    if self.pair_in_flight == Some(user_data) {
                         self.pair_unknown = true;
                     } else {
                         self.unknown += 1;
                     }
                     false
                 }
-                Ended::Other(told)
+                Ended::Other(reported)
                     if ["NoResources", "UnknownRegion"]
                         .iter()
-                        .any(|why| told.contains(why)) =>
+                        .any(|why| reported.contains(why)) =>
                 {
                     false
                 }
                 other => panic!("{other:?}"),
             };
-            if self.pair_under_way == Some(user_data) {
-                self.pair_under_way = None;
+            if self.pair_in_flight == Some(user_data) {
+                self.pair_in_flight = None;
                 self.pair_value += u64::from(is_done);
             } else {
                 self.additions -= 1;
@@ -145,15 +146,15 @@ impl Load {
     }
 
     fn is_idle(&self) -> bool {
-        self.additions == 0 && self.pair_under_way.is_none()
+        self.additions == 0 && self.pair_in_flight.is_none()
     }
 
-    /// The daemon of this client is dead: what it did not tell nobody knows.
+    /// The daemon of this client is dead: the outcome of unreported verbs is unknown.
     fn give_up(&mut self) {
         self.take();
         self.unknown += self.additions as u64;
         self.additions = 0;
-        self.pair_unknown |= self.pair_under_way.take().is_some();
+        self.pair_unknown |= self.pair_in_flight.take().is_some();
     }
 
     /// The pair holds all that was acknowledged, whole.
@@ -164,7 +165,8 @@ impl Load {
         let value = first.expect("a word");
         assert!(
             (self.pair_value..=most).contains(&value),
-            "pair {}: {} commits were acknowledged, at most {most} were made, and there are {value}",
+            "pair {}: {} commits were acknowledged, at most {most} were made, and there are \
+             {value}",
             self.pair,
             self.pair_value
         );
@@ -181,13 +183,13 @@ fn attach(node: &Node) -> App {
     App::attach(&socket)
 }
 
-fn life_ms(life: u64) -> Duration {
+fn incarnation_time(incarnation: u64) -> Duration {
     // Of any length, and the same in each run.
-    Duration::from_millis(20 + life.wrapping_mul(0x9e37_79b9) % 180)
+    Duration::from_millis(20 + incarnation.wrapping_mul(0x9e37_79b9) % 180)
 }
 
 #[test]
-fn no_acknowledged_commit_is_lost_however_often_the_daemon_is_killed() {
+fn no_acknowledged_commit_is_lost_by_repeated_kills() {
     let dir = tempfile::tempdir().expect("a directory");
     let a = Node::new(dir.path(), "a", &["p0"], "").start();
     let b = with_journal(dir.path(), "b");
@@ -195,9 +197,9 @@ fn no_acknowledged_commit_is_lost_however_often_the_daemon_is_killed() {
     let mut there: Option<Load> = None;
     let mut here: Option<Load> = None;
     let mut floor = 0;
-    let deadline = Instant::now() + LIVES_TIME_MAX;
-    let mut lives = 0;
-    while lives < LIVES && Instant::now() < deadline {
+    let deadline = Instant::now() + INCARNATIONS_TIME_MAX;
+    let mut incarnations = 0;
+    while incarnations < INCARNATIONS && Instant::now() < deadline {
         let daemon = command::start(&["--config", &path]);
         let mut app = attach(&b);
         let target = app.client.status().guid.bits();
@@ -206,7 +208,7 @@ fn no_acknowledged_commit_is_lost_however_often_the_daemon_is_killed() {
         assert_eq!(
             spare.load(0),
             Some(0),
-            "life {lives}: what was deleted is there again"
+            "generation {incarnations}: deleted data exists again"
         );
         let mut verbs = Verbs::new(app);
         let mut watch = Client::connect(&b.config.socket_path());
@@ -223,7 +225,10 @@ fn no_acknowledged_commit_is_lost_however_often_the_daemon_is_killed() {
         let drained = Instant::now() + PATIENCE;
         while !remote.is_idle() {
             remote.take();
-            assert!(Instant::now() < drained, "all of the life before has ended");
+            assert!(
+                Instant::now() < drained,
+                "all verbs of the previous generation have ended"
+            );
             thread::sleep(Duration::from_millis(1));
         }
         let mut local = here.take().map_or_else(
@@ -238,7 +243,9 @@ fn no_acknowledged_commit_is_lost_however_often_the_daemon_is_killed() {
         let sum = memory.load(u64::from(SUM)).expect("a word");
         assert!(
             (acknowledged..=most).contains(&sum) && sum >= floor,
-            "life {lives}: {acknowledged} additions were acknowledged, at most {most} were made, and the sum is {sum}"
+            "generation {incarnations}: {acknowledged} additions were acknowledged, at most {most} \
+             were \
+             made, and the sum is {sum}"
         );
         floor = sum;
         remote.check_pair(&memory);
@@ -260,7 +267,7 @@ fn no_acknowledged_commit_is_lost_however_often_the_daemon_is_killed() {
                 Verb::FetchAdd { delta: 1 },
             )
             .word();
-        let end = Instant::now() + life_ms(lives);
+        let end = Instant::now() + incarnation_time(incarnations);
         while Instant::now() < end {
             for load in [&mut *remote, &mut local] {
                 load.post();
@@ -269,14 +276,17 @@ fn no_acknowledged_commit_is_lost_however_often_the_daemon_is_killed() {
             // The daemons have work for longer.
             thread::sleep(Duration::from_micros(200));
         }
-        // Told that it is deleted, and killed at once.
+        // The daemon reports the deletion and is killed at once.
         verbs.app.client.done(&delete("spare"));
         daemon.kill();
         local.give_up();
         here = Some(local);
-        lives += 1;
+        incarnations += 1;
     }
-    assert!(lives >= 10, "only {lives} lives in time");
+    assert!(
+        incarnations >= 10,
+        "only {incarnations} generations in time"
+    );
     let (there, here) = (there.expect("a load"), here.expect("a load"));
     for (load, what) in [(&there, "the other node"), (&here, "the node itself")] {
         assert!(load.acknowledged > 300, "additions of {what}");
@@ -306,7 +316,7 @@ fn a_durable_region_waits_for_its_owner() {
             .clone()
             .map(|journal| journal.kept)
     };
-    eventually("its owner is gone", || kept(&b) == Some(1));
+    eventually("its owner has exited", || kept(&b) == Some(1));
     for _ in 0..2 {
         let mut client = b.client();
         let as_is = Request::RegisterRegion {
@@ -328,7 +338,7 @@ fn a_durable_region_waits_for_its_owner() {
         assert_eq!(bytes[768..], [0; 256]);
         client.status();
         drop((app, client));
-        eventually("its owner is gone", || kept(&b) == Some(1));
+        eventually("its owner has exited", || kept(&b) == Some(1));
         b.daemon.take().expect("it runs").stop();
         b = b.start();
     }
@@ -345,7 +355,7 @@ fn a_receive_queue_is_refused_a_journal() {
         rights: Rights::SEND,
         durable: true,
     };
-    let (reply, _fds) = app.client.ask(&durable_queue);
+    let (reply, _fds) = app.client.call(&durable_queue);
     assert!(matches!(reply, Reply::Region { .. }), "{reply:?}");
     let why = app.client.refused(&Request::Mapped);
     assert!(why.contains("receive queue cannot be durable"), "{why}");
@@ -359,7 +369,7 @@ fn without_a_journal_no_region_is_durable() {
     let dir = tempfile::tempdir().expect("a directory");
     let a = Node::new(dir.path(), "a", &["p0"], "").start();
     let mut app = App::attach(&a.config.socket_path());
-    let (reply, _fds) = app.client.ask(&Request::RegisterRegion {
+    let (reply, _fds) = app.client.call(&Request::RegisterRegion {
         name: "bank".into(),
         size_bytes: 64,
         rights: Rights::ALL,
@@ -388,10 +398,11 @@ fn journal(node: &Node) -> JournalStatus {
 }
 
 #[test]
-fn a_deleted_region_is_gone_with_its_name_and_its_room() {
+fn a_deleted_region_frees_its_name_and_its_space() {
     let dir = tempfile::tempdir().expect("a directory");
     let mut b = with_journal(dir.path(), "b").start();
-    // More than half of what there is room for, so that there is none for another one before it is deleted.
+    // More than half of the space, so that there is none for another region before this one is
+    // deleted.
     let large = 160 << 10;
     let mut app = App::attach(&b.config.socket_path());
     let (rkey, _memory) = app.register_durable("bank", large);
@@ -404,12 +415,12 @@ fn a_deleted_region_is_gone_with_its_name_and_its_room() {
     assert!(why.contains("registered by session"), "{why}");
     let why = other.client.refused(&delete("bunk"));
     assert!(why.contains("no durable region `bunk`"), "{why}");
-    let (reply, _fds) = other.client.ask(&register("larger", large, true));
+    let (reply, _fds) = other.client.call(&register("larger", large, true));
     assert!(matches!(reply, Reply::Region { .. }), "{reply:?}");
     let why = other.client.refused(&Request::Mapped);
     assert!(why.contains("make the journal's files larger"), "{why}");
 
-    // Its owner deletes it and goes on with an ordinary region.
+    // The owner deletes it and continues with an ordinary region.
     verbs.app.client.done(&delete("bank"));
     assert_eq!((journal(&b).regions, journal(&b).region_bytes), (0, 0));
     assert!(b.status().durable_regions.is_empty());
@@ -427,16 +438,16 @@ fn a_deleted_region_is_gone_with_its_name_and_its_room() {
     assert!(why.contains("registered already"), "{why}");
     let (_, _memory) = other.register_durable("larger", large);
     let session = other.session;
-    let told = b.status().durable_regions;
-    assert_eq!(told.len(), 1);
+    let reported = b.status().durable_regions;
+    assert_eq!(reported.len(), 1);
     assert_eq!(
-        (told[0].name.as_str(), told[0].session),
+        (reported[0].name.as_str(), reported[0].session),
         ("larger", Some(session))
     );
     drop((verbs, other));
 
     // One that waits for its owner is deleted without one, and is not there after a restart either.
-    eventually("its owner is gone", || journal(&b).kept == 1);
+    eventually("its owner has exited", || journal(&b).kept == 1);
     assert_eq!(b.status().durable_regions[0].session, None);
     b.client().done(&delete("larger"));
     b.daemon.take().expect("it runs").stop();
@@ -457,7 +468,7 @@ fn a_durable_region_belongs_to_its_lane() {
     let (_, memory) = app.register_durable("bank", 64);
     drop((app, memory));
     for _ in 0..2 {
-        eventually("its owner is gone", || {
+        eventually("its owner has exited", || {
             b.status().durable_regions[0].session.is_none()
         });
         assert_eq!(b.status().durable_regions[0].lane, 1);

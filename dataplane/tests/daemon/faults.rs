@@ -1,4 +1,5 @@
-//! Ports that damage their frames on purpose: only where it is allowed, only by who may, and told in the status.
+//! Ports that damage their frames on purpose: only where allowed, only by authorized users, and
+//! reported in the status.
 
 use std::{fs, path::Path};
 
@@ -13,7 +14,7 @@ use super::{
     node::{Node, eventually},
 };
 
-/// A node that may damage what it sends and receives, and does not yet.
+/// Returns a node that may damage the frames that it sends and receives, and does not do so yet.
 fn damaged(dir: &Path, name: &str) -> Node {
     let mut node = Node::new(dir, name, &["p0"], "");
     node.config.port[0].faults = Some(FaultsConfig::default());
@@ -46,7 +47,7 @@ fn a_file_with_faults_is_refused_until_they_are_allowed() {
 }
 
 #[test]
-fn a_black_hole_one_way_fails_the_link_and_its_end_brings_it_back() {
+fn a_one_way_black_hole_fails_the_link_until_it_ends() {
     let dir = tempfile::tempdir().expect("a directory");
     let mut a = damaged(dir.path(), "a");
     let daemon = Daemon::start_with(
@@ -71,24 +72,24 @@ fn a_black_hole_one_way_fails_the_link_and_its_end_brings_it_back() {
         drop_per_100k: 100_001,
         ..FaultRates::default()
     };
-    let told = client.refused(&set(beyond));
+    let refusal = client.refused(&set(beyond));
     assert!(
-        told.contains("drop_per_100k") && told.contains("100001"),
-        "{told}"
+        refusal.contains("drop_per_100k") && refusal.contains("100001"),
+        "{refusal}"
     );
-    let told = b.client().refused(&set(FaultRates::default()));
+    let refusal = b.client().refused(&set(FaultRates::default()));
     assert!(
-        told.contains("p0") && told.contains("[port.faults]"),
-        "{told}"
+        refusal.contains("p0") && refusal.contains("[port.faults]"),
+        "{refusal}"
     );
 
     client.done(&set(FaultRates {
         blackhole: true,
         ..FaultRates::default()
     }));
-    eventually("b hears nothing any more", || !up(&b));
+    eventually("b receives nothing any more", || !up(&b));
     let port = &a.status().ports[0];
-    assert!(port.carrier, "nobody pulled the cable");
+    assert!(port.carrier, "the cable was not pulled");
     assert!(port.faults["tx_blackholed"] > 0);
     assert_eq!(port.faults["rx_blackholed"], 0);
     assert_eq!(

@@ -98,8 +98,7 @@ impl FaultyKernel {
         faulty
     }
 
-    /// As [`FaultyKernel::start`], with a fault from the start on; does not wait for what comes of
-    /// it.
+    /// As [`FaultyKernel::start`], with a fault from the start. Does not wait for its effect.
     pub fn start_with(
         calls: &'static [c_long],
         fault: Option<Fault>,
@@ -118,7 +117,7 @@ impl FaultyKernel {
         let program = program(calls);
         // SAFETY: between fork and exec the closure makes system calls alone, and reads memory that
         // was there before.
-        unsafe { command.pre_exec(move || ask_about(&program)) };
+        unsafe { command.pre_exec(move || install_filter(&program)) };
         let daemon = Running(command.spawn().expect("covalentd runs"));
         let listener = take_listener(daemon.0.id()).expect("the child's descriptor");
         let plan = Arc::new(Mutex::new(Plan {
@@ -169,8 +168,8 @@ impl FaultyKernel {
         App::attach(&self.node.config.socket_path())
     }
 
-    /// Fails unless it lives, has not panicked and serves who comes.
-    pub fn check_lives(&mut self) {
+    /// Fails unless the daemon runs, has not panicked and serves new clients.
+    pub fn check_alive(&mut self) {
         let ended = self.daemon.0.try_wait().expect("a child");
         assert!(ended.is_none(), "{ended:?}: {}", self.log());
         assert!(!self.log().contains("panicked"), "{}", self.log());
@@ -181,7 +180,8 @@ impl FaultyKernel {
     }
 }
 
-/// A filter under which the kernel asks about `calls` and executes all others.
+/// Returns a filter under which the kernel queries the supervisor about `calls` and executes all
+/// others.
 fn program(calls: &[c_long]) -> Vec<libc::sock_filter> {
     let step = |code: u32, jt: u8, jf: u8, k: u32| libc::sock_filter {
         code: code as u16,
@@ -209,14 +209,14 @@ fn program(calls: &[c_long]) -> Vec<libc::sock_filter> {
         0,
         libc::SECCOMP_RET_ALLOW,
     ));
-    let asked = libc::SECCOMP_RET_USER_NOTIF;
-    steps.push(step(libc::BPF_RET | libc::BPF_K, 0, 0, asked));
+    let notification = libc::SECCOMP_RET_USER_NOTIF;
+    steps.push(step(libc::BPF_RET | libc::BPF_K, 0, 0, notification));
     steps
 }
 
-/// Puts this process under the filter, and leaves the descriptor over which it is asked at
-/// [`LISTENER`]. In a child before its program.
-fn ask_about(program: &[libc::sock_filter]) -> io::Result<()> {
+/// Puts this process under the filter, and leaves the descriptor of the kernel's queries at
+/// [`LISTENER`]. Runs in a child before it executes its program.
+fn install_filter(program: &[libc::sock_filter]) -> io::Result<()> {
     let program = libc::sock_fprog {
         len: program.len() as u16,
         filter: program.as_ptr().cast_mut(),
@@ -233,7 +233,8 @@ fn ask_about(program: &[libc::sock_filter]) -> io::Result<()> {
         )
     };
     let listener = Errno::result(listener)? as c_int;
-    // SAFETY: two numbers. The copy stays open in the program, for its parent to fetch.
+    // SAFETY: The call takes two numbers. The copy stays open in the program, for its parent to
+    // fetch.
     Errno::result(unsafe { libc::dup2(listener, LISTENER) })?;
     Ok(())
 }
@@ -241,7 +242,7 @@ fn ask_about(program: &[libc::sock_filter]) -> io::Result<()> {
 fn take_listener(pid: u32) -> io::Result<OwnedFd> {
     let owned = |fd: c_long| -> io::Result<OwnedFd> {
         let fd = Errno::result(fd)? as c_int;
-        // SAFETY: the kernel made the descriptor for this call, and nobody else knows it.
+        // SAFETY: The kernel created the descriptor for this call, and no other code knows it.
         Ok(unsafe { OwnedFd::from_raw_fd(fd) })
     };
     let none: c_uint = 0;
@@ -268,26 +269,26 @@ fn answer(listener: &OwnedFd, plan: &Mutex<Plan>) {
             return;
         }
         // SAFETY: a structure of numbers.
-        let mut asked: libc::seccomp_notif = unsafe { zeroed() };
+        let mut notification: libc::seccomp_notif = unsafe { zeroed() };
         // SAFETY: the kernel fills the structure that it is given, which has its size.
         let received = unsafe {
             libc::ioctl(
                 listener.as_raw_fd(),
                 libc::SECCOMP_IOCTL_NOTIF_RECV,
-                &raw mut asked,
+                &raw mut notification,
             )
         };
         if received < 0 {
-            // Who asked was killed or interrupted.
+            // The calling thread was killed or interrupted.
             continue;
         }
-        let call = c_long::from(asked.data.nr);
+        let call = c_long::from(notification.data.nr);
         let errno = plan
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
-            .judge(call, &asked.data.args);
-        let mut told = libc::seccomp_notif_resp {
-            id: asked.id,
+            .judge(call, &notification.data.args);
+        let mut response = libc::seccomp_notif_resp {
+            id: notification.id,
             val: 0,
             error: errno.map_or(0, |errno| -(errno as i32)),
             flags: match errno {
@@ -295,12 +296,12 @@ fn answer(listener: &OwnedFd, plan: &Mutex<Plan>) {
                 None => libc::SECCOMP_USER_NOTIF_FLAG_CONTINUE as u32,
             },
         };
-        // SAFETY: as above. Fails if who asked is not there any more.
+        // SAFETY: As above. The call fails if the calling thread no longer exists.
         unsafe {
             libc::ioctl(
                 listener.as_raw_fd(),
                 libc::SECCOMP_IOCTL_NOTIF_SEND,
-                &raw mut told,
+                &raw mut response,
             );
         }
     }

@@ -15,10 +15,10 @@ use covalent_pipe::app::RxPipe;
 
 use super::{client::App, node::PATIENCE};
 
-/// Where the number stands in a frame of [`udp`].
+/// Offset of the number in a frame of [`udp`].
 const NUMBER_AT: usize = 42;
 
-/// Frames under way at most: fewer than any ring on the way holds.
+/// Maximum frames in flight: fewer than any ring on the path holds.
 const WINDOW: u64 = 256;
 
 /// One packet to `dst_port`, with a number in it.
@@ -54,7 +54,8 @@ pub struct Sender {
 }
 
 impl Sender {
-    /// `flows`: source and destination ports. The sender waits when more than a window is sent and not [`Sender::took`].
+    /// `flows`: source and destination ports. The sender waits when more than a window is sent and
+    /// not [`Sender::took`].
     pub fn start(socket: PathBuf, port: &'static str, flows: Vec<(u16, u16)>) -> Self {
         let (stop, taken) = (
             Arc::new(AtomicBool::new(false)),
@@ -76,7 +77,7 @@ impl Sender {
                     }
                     rounds += 1;
                 }
-                // What was sent last must not go with its pipe.
+                // The last frames must not be lost with their pipe.
                 let deadline = Instant::now() + PATIENCE;
                 while app.client.status().pipes.iter().any(|status| {
                     status.session == app.session && status.tx_packets < rounds * each

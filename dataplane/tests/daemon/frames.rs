@@ -1,4 +1,5 @@
-//! What links and ports count of frames adds up: one end received what the other sent, and what is of no link is of applications.
+//! The frame counts of links and ports add up. One end received the frames that the other sent, and
+//! all frames outside a link belong to applications.
 
 use covalent_api::{
     rule::Match,
@@ -12,8 +13,8 @@ use super::{
     verbs::count_up,
 };
 
-/// Long enough for three looks between two balls of a link at rest.
-const PACE: &str = "idle_pace_ms = 50\n";
+/// Long enough for three status queries between two keepalives of an idle link.
+const TICK_CONFIG: &str = "idle_tick_ms = 50\n";
 
 /// Frames sent and received.
 type Frames = (u64, u64);
@@ -24,8 +25,9 @@ fn at<'s>(status: &'s NodeStatus, port: &str) -> (&'s PortStatus, &'s LinkStatus
     (one.expect("the port"), link.expect("its link"))
 }
 
-/// What one end of a cable says of its link, when its port has counted nothing but that and the frames of `applications`.
-fn look(client: &mut Client, cable: &str, applications: Frames) -> Frames {
+/// Returns one end's counts of its link. Fails if its port has counted more than those and the
+/// frames of `applications`.
+fn link_counts(client: &mut Client, cable: &str, applications: Frames) -> Frames {
     let status = client.status();
     let (port, link) = at(&status, cable);
     let (sent, received) = applications;
@@ -37,29 +39,30 @@ fn look(client: &mut Client, cable: &str, applications: Frames) -> Frames {
     (link.tx_frames, link.rx_frames)
 }
 
-/// Waits until nothing is under way on a cable and both ends have counted the same. `applications`: frames that they sent over it from the one
-/// end to the other.
+/// Waits until nothing is in flight on a cable and both ends have the same counts. `applications`:
+/// frames that applications sent over it from the first end to the second.
 fn ends_agree([one, other]: [&Node; 2], cable: &str, applications: u64) {
     let [mut one, mut other] = [one.client(), other.client()];
     eventually("both ends of a cable count the same frames", || {
-        let before = look(&mut one, cable, (applications, 0));
-        let (sent, received) = look(&mut other, cable, (0, applications));
-        let after = look(&mut one, cable, (applications, 0));
+        let before = link_counts(&mut one, cable, (applications, 0));
+        let (sent, received) = link_counts(&mut other, cable, (0, applications));
+        let after = link_counts(&mut one, cable, (applications, 0));
         assert!(
             received <= after.0 && before.1 <= sent,
-            "{cable}: more came than was sent: {before:?}, {sent} and {received}, {after:?}"
+            "{cable}: more arrived than was sent: {before:?}, {sent} and {received}, {after:?}"
         );
         before == after && (received, sent) == after
     });
 }
 
-/// Three nodes in a row: the ends are no neighbours, so what trees and paths say is among the frames.
+/// Three nodes in a row: the ends are not neighbors, so messages of trees and paths are among the
+/// frames.
 #[test]
-fn what_one_end_of_a_link_sent_the_other_received() {
+fn both_ends_of_a_link_count_the_same_frames() {
     const VERBS: u64 = 600;
     const SENT: usize = 200;
     let dir = tempfile::tempdir().expect("a directory");
-    let node = |name, cables: &[&str]| Node::new(dir.path(), name, cables, PACE).start();
+    let node = |name, cables: &[&str]| Node::new(dir.path(), name, cables, TICK_CONFIG).start();
     let a = node("a", &["ab"]);
     let b = node("b", &["ab", "bc"]);
     let c = node("c", &["bc"]);

@@ -28,22 +28,25 @@ use super::{
 };
 
 const BETWEEN: u64 = 300;
-/// Durable additions of one client under way while the disk stands still: fewer than a link has slots.
-const UNDER_WAY: u64 = 16;
+/// Durable additions that one client has in flight while the disk stalls: fewer than a link has
+/// slots.
+const IN_FLIGHT: u64 = 16;
 const FROZEN: Duration = Duration::from_secs(3);
 /// Longer than a round of a lane takes on a busy machine, shorter than [`FROZEN`].
 const ANSWER_MAX: Duration = Duration::from_secs(2);
 
-/// Two nodes whose links may be silent for half a second. The state and the journal of the second are on `disk`.
+/// Returns two nodes whose links may be silent for half a second. The state and the journal of the
+/// second are on `disk`.
 fn nodes(dir: &Path, disk: &LoopDisk) -> (Node, Node) {
-    let pace = "idle_pace_ms = 50\n";
-    let a = Node::new(dir, "a", &["p0"], pace).start();
+    let tick_config = "idle_tick_ms = 50\n";
+    let a = Node::new(dir, "a", &["p0"], tick_config).start();
     let place = disk.path().display();
-    let journal = format!("{pace}[journal]\ndirectory = \"{place}/journal\"\nfile_mib = 1\n");
+    let journal =
+        format!("{tick_config}[journal]\ndirectory = \"{place}/journal\"\nfile_mib = 1\n");
     let mut b = Node::new(dir, "b", &["p0"], &journal);
     b.config.node.state_dir = disk.path().join("state");
-    let silence = Duration::from_millis(b.config.link.idle_pace_ms.into());
-    assert!(silence * b.config.link.silent_paces_max * 4 < FROZEN);
+    let silence = Duration::from_millis(b.config.link.idle_tick_ms.into());
+    assert!(silence * b.config.link.keepalive_misses_max * 4 < FROZEN);
     (a, b)
 }
 
@@ -66,7 +69,7 @@ fn await_link(client: &mut Client) {
     });
 }
 
-/// One client, the region that it adds to, and what came of it.
+/// One client, the region that it adds to, and the results.
 struct Load {
     verbs: Verbs,
     target: u64,
@@ -109,7 +112,7 @@ fn run_until_ended(loads: &mut [Load], enough: u64) {
 }
 
 #[test]
-fn a_disk_that_stands_still_holds_up_durable_verbs_and_nothing_else() {
+fn a_stalled_disk_delays_durable_verbs_and_nothing_else() {
     with_loop_disk(|dir, disk| {
         let (a, b) = nodes(dir, disk);
         let log = dir.join("log");
@@ -142,9 +145,9 @@ fn a_disk_that_stands_still_holds_up_durable_verbs_and_nothing_else() {
 
         let frozen = disk.freeze();
         let begun = Instant::now();
-        // What is on its way to the disk stays there.
+        // Writes on their way to the disk stay there.
         for load in &mut durable {
-            load.go_on(BETWEEN + UNDER_WAY);
+            load.go_on(BETWEEN + IN_FLIGHT);
         }
         eventually("verbs wait for the disk", || {
             let journal = journal(&mut far);
@@ -166,12 +169,12 @@ fn a_disk_that_stands_still_holds_up_durable_verbs_and_nothing_else() {
             run_until_ended(&mut plain, enough);
             durable
                 .iter_mut()
-                .for_each(|load| load.go_on(BETWEEN + UNDER_WAY));
-            let asked = Instant::now();
+                .for_each(|load| load.go_on(BETWEEN + IN_FLIGHT));
+            let requested = Instant::now();
             near.status();
             late.status();
             drop(App::attach(&socket));
-            longest = longest.max(asked.elapsed());
+            longest = longest.max(requested.elapsed());
         }
         eprintln!("{rounds} rounds, the longest answer took {longest:?}");
         assert!(rounds > 2 && longest < ANSWER_MAX);
@@ -180,7 +183,7 @@ fn a_disk_that_stands_still_holds_up_durable_verbs_and_nothing_else() {
         assert!(still.failure.is_none(), "{still:?}");
         for load in &durable {
             let open = load.additions.posted - load.additions.ended;
-            assert!(open > 0 && open <= UNDER_WAY, "{open} are open");
+            assert!(open > 0 && open <= IN_FLIGHT, "{open} are open");
         }
         // A region is there when the disk has it.
         let mut late = App::of(late, 0);
@@ -191,7 +194,7 @@ fn a_disk_that_stands_still_holds_up_durable_verbs_and_nothing_else() {
         assert_eq!(failures(&mut near, &mut far), failures_before);
 
         drop(frozen);
-        run_until_ended(&mut durable, BETWEEN + UNDER_WAY);
+        run_until_ended(&mut durable, BETWEEN + IN_FLIGHT);
         run_until_ended(&mut durable, 2 * BETWEEN);
         let (reply, _fds) = late.client.receive().expect("the daemon answers");
         assert_eq!(reply, Reply::Done);
@@ -204,20 +207,20 @@ fn a_disk_that_stands_still_holds_up_durable_verbs_and_nothing_else() {
         check_sums(all);
         assert_eq!(failures(&mut near, &mut far), failures_before);
 
-        // What was told is on the disk.
-        let told = durable.map(|load| load.additions.ended);
+        // Reported additions are on the disk.
+        let reported = durable.map(|load| load.additions.ended);
         daemon.kill();
         let _daemon = start(dir, &b, &log);
         let mut owner = App::attach(&socket);
-        for (name, told) in ["from-a", "from-b"].into_iter().zip(told) {
+        for (name, reported) in ["from-a", "from-b"].into_iter().zip(reported) {
             let (_, word) = owner.register_durable(name, 64);
-            assert_eq!(word.load(0), Some(told), "{name}");
+            assert_eq!(word.load(0), Some(reported), "{name}");
         }
     });
 }
 
 #[test]
-fn a_daemon_that_is_to_end_says_that_it_waits_for_a_disk_that_stands_still() {
+fn a_stopping_daemon_reports_that_it_waits_for_a_stalled_disk() {
     with_loop_disk(|dir, disk| {
         let (a, b) = nodes(dir, disk);
         let log = dir.join("log");
@@ -249,24 +252,29 @@ fn a_daemon_that_is_to_end_says_that_it_waits_for_a_disk_that_stands_still() {
             });
             let begun = Instant::now();
             kill(Pid::from_raw(daemon.0.id().cast_signed()), signal).expect("it runs");
-            let told = || fs::read_to_string(&log).expect("a log");
+            let reported = || fs::read_to_string(&log).expect("a log");
             if signal == Signal::SIGTERM {
-                eventually("it says for what it waits", || {
-                    told().contains("waits for the disk")
+                eventually("it reports what it waits for", || {
+                    reported().contains("waits for the disk")
                 });
-                eprintln!("said after {:?}", begun.elapsed());
+                eprintln!("reported after {:?}", begun.elapsed());
                 let place = disk.path().join("journal/lane-0");
-                let line = told();
+                let line = reported();
                 let line = line.lines().find(|it| it.contains("waits for the disk"));
                 let line = line.expect("it is there");
                 assert!(line.contains(place.to_str().expect("text")), "{line}");
             }
-            // The kernel ends no process whose writes it has not ended.
+            // A process with unfinished writes does not exit: the kernel waits for them.
             sleep(Duration::from_millis(500));
             assert!(daemon.0.try_wait().expect("a child").is_none());
             drop(frozen);
             let status = daemon.0.wait().expect("it ends");
-            assert_eq!(status.success(), signal == Signal::SIGTERM, "{}", told());
+            assert_eq!(
+                status.success(),
+                signal == Signal::SIGTERM,
+                "{}",
+                reported()
+            );
         }
         let _daemon = start(dir, &b, &log);
         let mut owner = App::attach(&b.config.socket_path());

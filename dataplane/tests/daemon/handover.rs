@@ -16,7 +16,7 @@ use super::{
 };
 
 fn open(app: &mut App, kind: PipeKind) -> (u32, [OwnedFd; 2]) {
-    let (reply, fds) = app.client.ask(&Request::OpenPipe {
+    let (reply, fds) = app.client.call(&Request::OpenPipe {
         kind,
         capacity_bytes: CAPACITY_BYTES,
         port: Some("p0".to_owned()),
@@ -32,9 +32,10 @@ fn can_make_a_hole(memory: &OwnedFd) -> bool {
     fallocate(memory, hole, 4096, 4096).is_ok()
 }
 
-/// A hole in a large file takes the kernel many milliseconds, and who touches a page of it meanwhile waits: here, the lane.
+/// Punching a hole into a large file takes the kernel many milliseconds. A thread that touches a
+/// page of it meanwhile waits: here, the lane.
 #[test]
-fn nobody_makes_holes_in_what_the_daemon_serves() {
+fn no_client_makes_holes_in_served_memory() {
     let dir = tempfile::tempdir().expect("a directory");
     let (a, b) = pair(dir.path(), &["p0"]);
     let mut receiver = App::attach(&b.config.socket_path());
@@ -47,7 +48,7 @@ fn nobody_makes_holes_in_what_the_daemon_serves() {
         .map(|fd| fd.try_clone().expect("a descriptor"));
     // Mapping it brings all its pages in, so the holes come after that.
     let memory = PipeMemory::open(fds, Direction::Tx, CAPACITY_BYTES).expect("pipe memory");
-    assert!(kept.iter().all(can_make_a_hole), "nobody serves it yet");
+    assert!(kept.iter().all(can_make_a_hole), "no lane serves it yet");
     let mut tx = TxPipe::new(memory).expect("a TX pipe");
     app.client.done(&Request::Mapped);
     assert!(!kept.iter().any(can_make_a_hole));
@@ -60,7 +61,7 @@ fn nobody_makes_holes_in_what_the_daemon_serves() {
     app.send(pipe, &mut tx, &numbered(1, 100));
     assert_eq!(receiver.receive(rx_pipe, &mut rx, 1), [numbered(1, 100)]);
 
-    let (reply, fds) = app.client.ask(&Request::RegisterRegion {
+    let (reply, fds) = app.client.call(&Request::RegisterRegion {
         name: "bank".to_owned(),
         size_bytes: CAPACITY_BYTES,
         rights: Rights::ALL,
@@ -71,14 +72,15 @@ fn nobody_makes_holes_in_what_the_daemon_serves() {
     assert!(!can_make_a_hole(&fds[0]));
 }
 
-/// The rings of a session are small, but a lane that meets a hole in them waits for a page, and for whoever makes the hole.
+/// The rings of a session are small. A lane that meets a hole in them still waits for a page, and
+/// for the process that punches the hole.
 #[test]
-fn nobody_makes_holes_in_the_rings_of_a_session() {
+fn no_client_makes_holes_in_the_rings_of_a_session() {
     let dir = tempfile::tempdir().expect("a directory");
     let node = Node::new(dir.path(), "a", &["p0"], "").start();
     let mut client = node.client();
     let open = Request::OpenSession { lane: 0 };
-    let (reply, fds) = client.ask(&open);
+    let (reply, fds) = client.call(&open);
     assert!(matches!(reply, Reply::Session { .. }), "{reply:?}");
     assert!(can_make_a_hole(&fds[0]), "no lane looks at it yet");
     client.done(&Request::Mapped);
@@ -88,13 +90,13 @@ fn nobody_makes_holes_in_the_rings_of_a_session() {
     assert!(stat.st_blocks * 512 >= stat.st_size, "a page is missing");
     assert_eq!(node.status().sessions, 1);
 
-    // Who does not map it has no session.
+    // A client that does not map the memory has no session.
     let mut client = node.client();
-    let (reply, fds) = client.ask(&open);
+    let (reply, fds) = client.call(&open);
     assert!(matches!(reply, Reply::Session { .. }), "{reply:?}");
     let reason = client.refused(&Request::ClosePipe { pipe: 0 });
-    for told in ["connect again", "open_session", "send `mapped`"] {
-        assert!(reason.contains(told), "{reason}");
+    for part in ["connect again", "open_session", "send `mapped`"] {
+        assert!(reason.contains(part), "{reason}");
     }
     assert!(client.refused(&Request::Mapped).contains("open a session"));
     drop(fds);
@@ -102,7 +104,7 @@ fn nobody_makes_holes_in_the_rings_of_a_session() {
 }
 
 #[test]
-fn what_is_not_mapped_is_not_served_and_closed_by_the_next_request() {
+fn unmapped_memory_is_not_served_and_closed_by_the_next_request() {
     let dir = tempfile::tempdir().expect("a directory");
     let node = Node::new(dir.path(), "a", &["p0"], "").start();
     let mut app = App::attach(&node.config.socket_path());
@@ -124,14 +126,14 @@ fn what_is_not_mapped_is_not_served_and_closed_by_the_next_request() {
             .refused(&Request::Mapped)
             .contains("a pipe or register")
     );
-    // Who seals it against sealing has no pipe either.
-    let (_, sealed) = open(&mut app, PipeKind::Tx);
-    fcntl_add_seals(&sealed[0], SealFlags::SEAL).expect("nobody has, so far");
+    // A client that seals the memory against sealing has no pipe either.
+    let (_, sealed_early) = open(&mut app, PipeKind::Tx);
+    fcntl_add_seals(&sealed_early[0], SealFlags::SEAL).expect("no seal prevents it so far");
     assert!(app.client.refused(&Request::Mapped).contains("F_ADD_SEALS"));
     assert!(app.client.status().pipes.is_empty());
-    drop((fds, sealed));
+    drop((fds, sealed_early));
     // Its number and name are free.
-    let (again, _rx) = app.rx(None);
-    assert_eq!(again, pipe);
+    let (reopened, _rx) = app.rx(None);
+    assert_eq!(reopened, pipe);
     app.register("bank", 64);
 }

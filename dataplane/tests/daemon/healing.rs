@@ -1,4 +1,5 @@
-//! Ports that are not what their interfaces are any more: control has them opened again, and their links come up.
+//! Ports whose interfaces have changed: control has the daemon open them again, and their links
+//! come up.
 
 use std::path::{Path, PathBuf};
 
@@ -12,7 +13,7 @@ use covalent_api::{
 };
 
 use super::{
-    agreement::{held, offer, send_draft, text},
+    agreement::{held, proposal, send_draft, text},
     client::{App, Client},
     command::{self, Running},
     control::{Control, program, write},
@@ -50,9 +51,9 @@ pub struct Place {
 }
 
 impl Place {
-    /// A node on these interfaces, whose ports are `p0`, `p1`, …
+    /// Starts a node on these interfaces. Its ports are `p0`, `p1`, …
     pub fn start(program: &Path, dir: &Path, name: &str, interfaces: &[&str]) -> Self {
-        let mut config = Node::new(dir, name, &["p0"], "idle_pace_ms = 20\n").config;
+        let mut config = Node::new(dir, name, &["p0"], "idle_tick_ms = 20\n").config;
         config.control.metrics_listen = ([127, 0, 0, 1], 0).into();
         config.dataplane.huge_pages = HugePages::Never;
         let ports = interfaces.iter().enumerate();
@@ -98,7 +99,8 @@ impl Place {
             .clone()
     }
 
-    /// Waits until the port was opened on an interface of which that is so, and returns what it was opened on.
+    /// Waits until the port was opened on an interface that `is_so` accepts. Returns the facts of
+    /// that interface.
     pub fn await_facts(
         &self,
         name: &str,
@@ -110,7 +112,7 @@ impl Place {
             facts = self.port(name).facts;
             facts.as_ref().is_some_and(&is_so)
         });
-        facts.expect("it was told")
+        facts.expect("it was reported")
     }
 }
 
@@ -139,13 +141,13 @@ pub fn await_links(places: [&Place; 2], port: &str, after: u32) -> u32 {
 }
 
 #[test]
-fn an_interface_that_is_removed_and_made_again_has_its_port_and_its_link_back() {
+fn a_recreated_interface_gets_its_port_and_its_link_back() {
     with_control(|program, dir| {
         let a = Place::start(program, dir, "a", &["near0"]);
         let b = Place::start(program, dir, "b", &["far0"]);
         let before = await_links([&a, &b], "p0", 0);
         let first = a.port("p0").facts.expect("it has an interface");
-        // Whoever has pipes keeps them.
+        // Applications keep their pipes.
         let (mut source, mut sink) = (
             App::attach(&a.config.socket_path()),
             App::attach(&b.config.socket_path()),
@@ -162,9 +164,10 @@ fn an_interface_that_is_removed_and_made_again_has_its_port_and_its_link_back() 
                     place.port("p0").absent.is_some()
                 });
             }
-            // Down, as whoever makes one leaves it.
+            // A new interface is down.
             ip(
-                "link add near0 numrxqueues 2 numtxqueues 2 type veth peer name far0 numrxqueues 2 numtxqueues 2",
+                "link add near0 numrxqueues 2 numtxqueues 2 type veth peer name far0 numrxqueues 2 \
+                 numtxqueues 2",
             );
             let after = await_links([&a, &b], "p0", before + round);
             assert!(after > before);
@@ -182,7 +185,7 @@ fn an_interface_that_is_removed_and_made_again_has_its_port_and_its_link_back() 
 }
 
 #[test]
-fn a_port_whose_interface_is_missing_at_the_start_comes_with_it() {
+fn a_port_whose_interface_is_missing_at_the_start_opens_with_it() {
     with_control(|program, dir| {
         let a = Place::start(program, dir, "a", &["near0", "near1"]);
         let b = Place::start(program, dir, "b", &["far0", "far1"]);
@@ -193,7 +196,7 @@ fn a_port_whose_interface_is_missing_at_the_start_comes_with_it() {
             "{reason}"
         );
         assert!(!waits.carrier && waits.facts.is_none());
-        // The other one neither waits for it, nor notices when it comes.
+        // The other port neither waits for it nor notices its arrival.
         let epoch = await_links([&a, &b], "p0", 0);
         assert!(a.client().status().events > 0, "it is an event too");
         let mut follower = a.client();
@@ -220,7 +223,7 @@ fn a_port_whose_interface_is_missing_at_the_start_comes_with_it() {
 }
 
 #[test]
-fn another_mtu_and_another_address_are_taken_over_whoever_saw_them_change() {
+fn a_changed_mtu_and_address_are_adopted_by_any_observer() {
     with_control(|program, dir| {
         let mut a = Place::start(program, dir, "a", &["near0"]);
         let b = Place::start(program, dir, "b", &["far0"]);
@@ -232,7 +235,7 @@ fn another_mtu_and_another_address_are_taken_over_whoever_saw_them_change() {
         assert_eq!(a.port("p0").frame_bytes_max, 1504);
         let after = await_links([&a, &b], "p0", before);
 
-        // Nobody hears of this one: what is so is compared when control is back.
+        // Control misses this change. It compares the actual state when it is back.
         a.control = None;
         ip("link set near0 address 02:00:00:00:00:77");
         ip("link set near0 mtu 1480");
@@ -249,7 +252,7 @@ fn another_mtu_and_another_address_are_taken_over_whoever_saw_them_change() {
         });
         let sound = a.port("p0").facts;
         let held = a.control.as_ref().expect("it runs").await_agreed();
-        // What makes no port another is no reason to open it again.
+        // A change that leaves the port the same does not open it again.
         ip("link set far0 down");
         eventually("there is no carrier", || !a.port("p0").carrier);
         ip("link set far0 up");
@@ -274,7 +277,7 @@ fn the_interface_of_a_port_that_a_reload_brings_is_set_up_and_followed() {
             let more = replaced(&place.config, on_interface("p1", interface));
             place.control.as_ref().expect("it runs").reload(&more);
         }
-        // Both ends were down, and somebody has set them up.
+        // Both ends were down, and were set up from outside.
         let up = await_links([&a, &b], "p1", 0);
         ip("link set near1 mtu 1490");
         a.await_facts("p1", "the port has the new MTU", |facts| {
@@ -292,7 +295,7 @@ fn reopen(client: &mut Client, config: &Config, ports: &[&str]) -> VerdictBrief 
         believes,
         digest,
         ..
-    } = offer(believes, &text)
+    } = proposal(believes, &text)
     else {
         unreachable!("an offer is one");
     };
@@ -303,14 +306,14 @@ fn reopen(client: &mut Client, config: &Config, ports: &[&str]) -> VerdictBrief 
         digest,
         reopen,
     };
-    match client.ask(&request).0 {
+    match client.call(&request).0 {
         Reply::Verdict(verdict) => *verdict,
         other => panic!("{other:?}"),
     }
 }
 
 #[test]
-fn a_port_is_opened_again_under_the_same_configuration_and_keeps_its_number_and_pipes() {
+fn a_port_reopened_under_its_configuration_keeps_its_number_and_pipes() {
     let dir = tempfile::tempdir().expect("a directory");
     let (a, b) = pair(dir.path(), &["p0", "p1"]);
     let mut client = a.client();
@@ -338,7 +341,7 @@ fn a_port_is_opened_again_under_the_same_configuration_and_keeps_its_number_and_
         verdict
             .beware
             .iter()
-            .any(|who| who.contains("`p1`, which was opened again")),
+            .any(|affected| affected.contains("`p1`, which was reopened")),
         "{verdict:?}"
     );
     assert!(await_link(&mut client, "p1") > epoch);
@@ -350,7 +353,7 @@ fn a_port_is_opened_again_under_the_same_configuration_and_keeps_its_number_and_
 }
 
 #[test]
-fn what_cannot_be_opened_again_is_told_before_anything_is_closed() {
+fn a_port_that_cannot_reopen_is_reported_before_any_is_closed() {
     let dir = tempfile::tempdir().expect("a directory");
     let (a, _b) = pair(dir.path(), &["p0"]);
     let mut client = a.client();

@@ -1,4 +1,5 @@
-//! A thread of another process that is stopped while the process runs, as a debugger or a hypervisor that takes a core away does it.
+//! A thread of another process that is stopped while the process runs, as by a debugger or by a
+//! hypervisor that takes a core away.
 
 use std::{fs, io};
 
@@ -14,7 +15,8 @@ pub fn thread_of(pid: u32, name: &str) -> libc::pid_t {
         .expect("a thread of that name")
 }
 
-/// A thread that does not move until this goes. It belongs to the thread that made it, whom the kernel lets trace.
+/// A thread that does not run until this is dropped. Only the thread that created it may use it,
+/// because the kernel ties tracing to that thread.
 pub struct Held(libc::pid_t);
 
 impl Held {

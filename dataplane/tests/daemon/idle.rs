@@ -12,7 +12,7 @@ use super::{
 };
 
 #[test]
-fn lanes_at_rest_sleep() {
+fn idle_lanes_sleep() {
     let dir = tempfile::tempdir().expect("a directory");
     let mut nodes = Vec::new();
     let (a, b) = pair(dir.path(), &["p0", "p1"]);
@@ -28,8 +28,9 @@ fn lanes_at_rest_sleep() {
     let before = lanes(&nodes);
     let begun = Instant::now();
     let mut after = before.clone();
-    // Some hundred times in a second; where others have the cores, a lane may be late for its next tick before it could sleep.
-    eventually("lanes sleep between paces", || {
+    // Some hundred times per second. Where other processes use the cores, a lane may be late for
+    // its next tick before it could sleep.
+    eventually("lanes sleep between ticks", || {
         std::thread::sleep(Duration::from_secs(1));
         after = lanes(&nodes);
         let mut pairs = before.iter().zip(&after);
@@ -51,13 +52,13 @@ fn lanes_at_rest_sleep() {
     }
 }
 
-/// With a pace of one second, a wake-up that is lost shows as a round trip that lasts until the next tick.
+/// With a tick of one second, a lost wake-up shows as a round trip that lasts until the next tick.
 #[test]
 fn no_wake_up_is_lost_by_lanes_that_sleep_at_once() {
     const SLOW: Duration = Duration::from_millis(500);
     for idle in ["idle = \"interrupt\"", "spin_us = 1"] {
         let dir = tempfile::tempdir().expect("a directory");
-        let more = format!("idle_pace_ms = 1000\n[dataplane]\n{idle}\n");
+        let more = format!("idle_tick_ms = 1000\n[dataplane]\n{idle}\n");
         let (a, b) = pair_with(dir.path(), &["p0"], &more);
         let mut far = App::attach(&b.config.socket_path());
         let (far_pipe, mut far_rx) = far.rx(None);
@@ -74,7 +75,8 @@ fn no_wake_up_is_lost_by_lanes_that_sleep_at_once() {
             }
             let begin = Instant::now();
             near.send(tx_pipe, &mut tx, &numbered(number, 64));
-            // While the lane works on that and goes back to sleep, something else is made for it, a little later each time.
+            // While the lane processes this and goes back to sleep, more work arrives, a little
+            // later each time.
             let pause = Duration::from_nanos(u64::from(number % 500) * 100);
             while begin.elapsed() < pause {
                 std::hint::spin_loop();

@@ -1,4 +1,4 @@
-//! `covalentd --check` says of journals what a start would say, and changes nothing.
+//! `covalentd --check` reports the same about journals as a start would, and changes nothing.
 
 use std::{
     collections::BTreeMap,
@@ -19,9 +19,10 @@ use super::{
 };
 
 const ADD: Verb<'_> = Verb::FetchAdd { delta: 1 };
-const LEFT_OUT: &str = "was left out: a daemon has it open";
+const LEFT_OUT: &str = "was not read: a daemon has it open";
 
-/// Everything below a directory: what each file holds, when it was changed, and which one it is.
+/// Returns everything below a directory: the contents, the modification time and the inode of each
+/// file.
 fn snapshot(dir: &Path) -> BTreeMap<PathBuf, (u64, i64, i64, Vec<u8>)> {
     let mut found = BTreeMap::new();
     let mut left = vec![dir.to_owned()];
@@ -45,20 +46,21 @@ fn snapshot(dir: &Path) -> BTreeMap<PathBuf, (u64, i64, i64, Vec<u8>)> {
     found
 }
 
-/// What is wrong with a journal, in the words of the program.
+/// Returns the journal problem in the program's words.
 fn reason(text: &str) -> &str {
     let at = text
         .find("cannot open the journal")
         .or(text.find("the journals of lanes"));
-    let told = &text[at.unwrap_or_else(|| panic!("no reason: {text}"))..];
-    told.lines().next().expect("a line")
+    let from_reason = &text[at.unwrap_or_else(|| panic!("no reason: {text}"))..];
+    from_reason.lines().next().expect("a line")
 }
 
-/// Checks, and starts: both refuse with the same words, and what is below `journal` is as it was.
-fn is_refused_alike(config: &str, journal: &Path, said: &str) {
+/// Runs a check and a start: both refuse with the same words, and everything below `journal` is
+/// unchanged.
+fn check_refused_alike(config: &str, journal: &Path, expected: &str) {
     let before = snapshot(journal);
     let (good, checked) = command::run(&["--config", config, "--check"]);
-    assert!(!good && reason(&checked).contains(said), "{checked}");
+    assert!(!good && reason(&checked).contains(expected), "{checked}");
     assert!(snapshot(journal) == before, "the check changed something");
     let (good, started) = command::run(&["--config", config]);
     assert!(!good, "{started}");
@@ -119,7 +121,7 @@ fn a_check_reads_a_journal_and_changes_nothing() {
 }
 
 #[test]
-fn a_check_leaves_out_the_journal_of_a_daemon_that_runs_and_does_not_harm_it() {
+fn a_check_skips_and_does_not_harm_the_journal_of_a_running_daemon() {
     let dir = tempfile::tempdir().expect("a directory");
     let node = with_journal(dir.path(), "b");
     let config = command::file(dir.path(), &node);
@@ -141,14 +143,14 @@ fn a_check_leaves_out_the_journal_of_a_daemon_that_runs_and_does_not_harm_it() {
 }
 
 #[test]
-fn a_check_refuses_a_loss_in_the_words_of_the_start_and_says_what_would_be_accepted() {
+fn a_check_refuses_a_loss_as_the_start_does_and_names_the_option() {
     let dir = tempfile::tempdir().expect("a directory");
     let node = with_journal(dir.path(), "b");
     let config = command::file(dir.path(), &node);
     leave_a_journal(&config, &node, 4096);
     let journal = dir.path().join("b-journal");
     zero_last_block(&journal.join("lane-0"));
-    is_refused_alike(&config, &journal, "1 records are lost");
+    check_refused_alike(&config, &journal, "1 records are lost");
 
     let before = snapshot(&journal);
     let accepting = ["--config", &config, "--accept-journal-loss", "--check"];
@@ -159,7 +161,7 @@ fn a_check_refuses_a_loss_in_the_words_of_the_start_and_says_what_would_be_accep
 }
 
 #[test]
-fn a_check_refuses_damage_in_the_words_of_the_start() {
+fn a_check_refuses_damage_as_the_start_does() {
     let dir = tempfile::tempdir().expect("a directory");
     let node = with_journal(dir.path(), "b");
     let config = command::file(dir.path(), &node);
@@ -172,7 +174,7 @@ fn a_check_refuses_damage_in_the_words_of_the_start() {
         file.write_all_at(&[0xa5; 64], 0)
             .expect("it can be written");
     }
-    is_refused_alike(&config, &journal, "is damaged at byte 0");
+    check_refused_alike(&config, &journal, "is damaged at byte 0");
 }
 
 #[test]
@@ -185,11 +187,11 @@ fn a_check_refuses_regions_that_the_files_are_too_small_for() {
     node.config.journal.file_mib = 1;
     let config = command::file(dir.path(), &node);
     let journal = dir.path().join("b-journal");
-    is_refused_alike(&config, &journal, "make the files larger");
+    check_refused_alike(&config, &journal, "raise `journal.file_mib`");
 }
 
 #[test]
-fn a_check_refuses_a_region_that_two_lanes_have() {
+fn a_check_refuses_a_region_held_by_two_lanes() {
     let dir = tempfile::tempdir().expect("a directory");
     let mut node = with_journal(dir.path(), "b");
     let config = command::file(dir.path(), &node);
@@ -202,5 +204,5 @@ fn a_check_refuses_a_region_that_two_lanes_have() {
     }
     node.config.lane.push(node.config.lane[0].clone());
     let config = command::file(dir.path(), &node);
-    is_refused_alike(&config, &journal, "both hold a durable region `bank`");
+    check_refused_alike(&config, &journal, "both hold a durable region `bank`");
 }

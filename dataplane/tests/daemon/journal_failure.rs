@@ -28,17 +28,18 @@ use super::{
 
 const ADD: Verb<'_> = Verb::FetchAdd { delta: 1 };
 
-/// A journal that has written nothing for so long has nothing left to write: many ticks of its lane.
+/// A journal without a write for this time has nothing left to write: it covers many ticks of its
+/// lane.
 const AT_REST: Duration = Duration::from_millis(250);
 
-/// Lets a process write no file beyond `bytes`.
+/// Limits the size of files that a process may write to `bytes`.
 fn limit_files(process: &Child, bytes: u64) {
     let limit = libc::rlimit {
         rlim_cur: bytes,
         rlim_max: libc::RLIM_INFINITY,
     };
     let pid = process.id().cast_signed();
-    // SAFETY: `limit` lives through the call, and no old limit is asked for.
+    // SAFETY: `limit` outlives the call. The old limit is not requested.
     let done = unsafe {
         libc::prlimit(
             pid,
@@ -67,17 +68,18 @@ fn was_not_begun(how: &Ended) -> bool {
     matches!(how, Ended::Other(why) if why.starts_with("NoSuchPeer"))
 }
 
-/// How a lane comes to know that its journal has failed.
+/// How a lane learns that its journal has failed.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Shows {
     /// By its next write.
     Written,
-    /// A thread that looks after the files tells it, a moment later: until then all is as before.
-    Told,
+    /// A thread that watches the files reports it, a moment later. Until then everything is as
+    /// before.
+    Reported,
 }
 
-/// Has the journal of a node fail by `harm` while verbs go on, and sees what it says and what it goes on to do. Returns how many additions were
-/// acknowledged, and how many more may have been made.
+/// Makes the journal of a node fail by `harm` while verbs continue, and checks its reports and its
+/// further behavior. Returns the acknowledged additions, and the maximum of further ones.
 fn fail(dir: &Path, what: &str, shows: Shows, harm: impl FnOnce(&Child)) -> (u64, u64) {
     let a = Node::new(dir, "a", &["p0"], "").start();
     let b = with_journal(dir, "b");
@@ -108,8 +110,8 @@ fn fail(dir: &Path, what: &str, shows: Shows, harm: impl FnOnce(&Child)) -> (u64
     events.done(&Request::Subscribe);
 
     harm(&daemon.0);
-    // Whoever is under way now never hears of it; the file may fail only when something is written.
-    let under_way = 2;
+    // Verbs in flight now never complete. The file may fail only when something is written.
+    let in_flight = 2;
     assert!(here.post(0, Mode::OnePhase, 1, bank, 0, ADD));
     assert!(there.post(target, Mode::TwoPhase, 1, bank, 0, ADD));
     let reason = loop {
@@ -130,9 +132,9 @@ fn fail(dir: &Path, what: &str, shows: Shows, harm: impl FnOnce(&Child)) -> (u64
     let journal = watch.status().lanes[0].journal.clone().expect("a journal");
     assert_eq!(journal.failure.as_ref(), Some(&reason));
 
-    // Also if the cause has gone: who knows what was lost.
+    // Even if the cause is gone: it is unknown what was lost.
     limit_files(&daemon.0, libc::RLIM_INFINITY);
-    // Durable regions have their own reason, for everybody.
+    // Durable regions have their own reason for the refusal, for all clients.
     let mut late = Verbs::new(App::attach(&socket));
     let mut late_there = Verbs::new(App::attach(&a.config.socket_path()));
     for mode in [Mode::OnePhase, Mode::TwoPhase] {
@@ -146,7 +148,7 @@ fn fail(dir: &Path, what: &str, shows: Shows, harm: impl FnOnce(&Child)) -> (u64
         add(&mut late, 0, mode, plain).word();
         add(&mut late_there, target, mode, plain).word();
     }
-    let (reply, _fds) = owner.client.ask(&Request::RegisterRegion {
+    let (reply, _fds) = owner.client.call(&Request::RegisterRegion {
         name: "other".into(),
         size_bytes: 64,
         rights: Rights::ALL,
@@ -159,15 +161,15 @@ fn fail(dir: &Path, what: &str, shows: Shows, harm: impl FnOnce(&Child)) -> (u64
         name: "bank".into(),
     });
     assert!(why.contains(what), "{why}");
-    // What was under way is not told, however long one waits.
+    // Verbs in flight do not complete, however long the client waits.
     thread::sleep(Duration::from_millis(300));
-    let told: Vec<_> = [here.poll(), there.poll()].concat();
+    let reported: Vec<_> = [here.poll(), there.poll()].concat();
     assert!(
-        told.iter().all(|(_, how)| how.is_doubt()
+        reported.iter().all(|(_, how)| how.is_doubt()
             || was_not_begun(how)
-            || (shows == Shows::Told && matches!(how, Ended::Committed { .. }))
+            || (shows == Shows::Reported && matches!(how, Ended::Committed { .. }))
             || *how == Ended::Other("Refused(JournalFailed)".into())),
-        "{told:?}"
+        "{reported:?}"
     );
     let status = watch.status();
     assert_eq!(
@@ -178,38 +180,39 @@ fn fail(dir: &Path, what: &str, shows: Shows, harm: impl FnOnce(&Child)) -> (u64
         Some(journal.durable)
     );
     daemon.kill();
-    (acknowledged, under_way)
+    (acknowledged, in_flight)
 }
 
 #[test]
 fn a_write_that_fails_ends_the_journal_and_nothing_else() {
     let dir = tempfile::tempdir().expect("a directory");
-    let (acknowledged, under_way) = fail(dir.path(), "File too large", Shows::Written, |daemon| {
-        // Every batch is beyond this one, and every mark: that of the last batch may come first.
+    let (acknowledged, in_flight) = fail(dir.path(), "File too large", Shows::Written, |daemon| {
+        // Every batch and every mark is beyond this limit. The mark of the last batch may come
+        // first.
         limit_files(daemon, 4096);
     });
-    // The next daemon has what was acknowledged.
+    // The next daemon has the acknowledged additions.
     let b = with_journal(dir.path(), "b").start();
     let mut app = App::attach(&b.config.socket_path());
     let (_, memory) = app.register_durable("bank", 4096);
     let sum = memory.load(0).expect("a word");
     assert!(
-        (acknowledged..=acknowledged + under_way).contains(&sum),
+        (acknowledged..=acknowledged + in_flight).contains(&sum),
         "{acknowledged} were acknowledged, and there are {sum}"
     );
 }
 
 #[test]
-fn a_journal_whose_file_is_removed_ends() {
+fn a_journal_whose_file_is_removed_fails() {
     let dir = tempfile::tempdir().expect("a directory");
     let journal = dir.path().join("b-journal/lane-0");
-    fail(dir.path(), "was removed", Shows::Told, |_| {
+    fail(dir.path(), "was removed", Shows::Reported, |_| {
         fs::remove_file(journal.join("journal.1")).expect("a file");
     });
 }
 
 #[test]
-fn an_end_does_not_wait_for_a_journal_that_has_failed_and_is_none_in_order() {
+fn a_shutdown_does_not_wait_for_a_failed_journal_and_is_not_graceful() {
     let dir = tempfile::tempdir().expect("a directory");
     let a = Node::new(dir.path(), "a", &["p0"], "").start();
     let b = with_journal(dir.path(), "b");
@@ -237,7 +240,7 @@ fn an_end_does_not_wait_for_a_journal_that_has_failed_and_is_none_in_order() {
         let since = written.expect("a file").elapsed();
         since.is_ok_and(|since| since > AT_REST)
     });
-    // What the disk does not take now is executed, and told to nobody.
+    // Verbs that the disk does not take now are executed and never reported.
     limit_files(&daemon.0, 4096);
     assert!(here.post(0, Mode::OnePhase, 1, bank, 0, ADD));
     assert!(there.post(target, Mode::OnePhase, 1, bank, 0, ADD));
@@ -249,17 +252,20 @@ fn an_end_does_not_wait_for_a_journal_that_has_failed_and_is_none_in_order() {
     let begun = Instant::now();
     kill(Pid::from_raw(daemon.0.id().cast_signed()), Signal::SIGTERM).expect("it runs");
     assert!(daemon.0.wait().expect("it ends").success());
-    let told = fs::read_to_string(&log).expect("a log");
+    let reported = fs::read_to_string(&log).expect("a log");
     eprintln!("ended in {:?}", begun.elapsed());
     assert!(
-        told.contains("what the journal failed to keep was told to nobody"),
-        "{told}"
+        reported.contains("results that the journal failed to store were not reported"),
+        "{reported}"
     );
-    assert!(!told.contains("could be ended in time"), "{told}");
+    assert!(
+        !reported.contains("could not be closed in time"),
+        "{reported}"
+    );
 }
 
 #[test]
-fn a_journal_that_cannot_be_is_seen_before_anything_is_made() {
+fn an_impossible_journal_is_refused_before_any_file_is_created() {
     let dir = tempfile::tempdir().expect("a directory");
     fs::write(dir.path().join("file"), "").expect("room on the disk");
     let mut node = with_journal(dir.path(), "b");

@@ -1,4 +1,4 @@
-//! A journal that has lost what a killed daemon acknowledged.
+//! A journal that has lost writes that a killed daemon acknowledged.
 
 use std::{
     fs,
@@ -36,7 +36,7 @@ fn add(verbs: &mut Verbs, rkey: u32) -> u64 {
     }
 }
 
-/// Whether two marks of each file say the same, the last ones.
+/// Whether the last two marks of each file are the same.
 pub fn is_at_rest(journal: &Path) -> bool {
     ["journal.0", "journal.1"].iter().all(|name| {
         let bytes = fs::read(journal.join(name)).expect("a journal file");
@@ -52,7 +52,8 @@ pub fn is_at_rest(journal: &Path) -> bool {
     })
 }
 
-/// Puts zeros over the last block of the file that holds records; returns it and where the block begins.
+/// Writes zeros over the last block of the file that holds records. Returns the file and the start
+/// of the block.
 pub fn zero_last_block(journal: &Path) -> (PathBuf, u64) {
     let mut ends = ["journal.0", "journal.1"].map(|name| {
         let path = journal.join(name);
@@ -95,14 +96,14 @@ fn the_loss_of_an_acknowledged_commit_is_refused_until_it_is_accepted() {
     for _ in 0..2 {
         let (good, text) = command::run(&["--config", &config]);
         assert!(!good, "{text}");
-        for said in [
+        for part in [
             path.to_str().expect("text"),
             &format!("ends at byte {block} with record"),
             &format!("everything up to byte {}", block + BLOCK_BYTES as u64),
             "was acknowledged: 1 records are lost",
             "--accept-journal-loss",
         ] {
-            assert!(text.contains(said), "{said}: {text}");
+            assert!(text.contains(part), "{part}: {text}");
         }
         assert!(fs::read(&path).expect("it is there") == evidence);
     }
@@ -110,14 +111,15 @@ fn the_loss_of_an_acknowledged_commit_is_refused_until_it_is_accepted() {
     let log = dir.path().join("log");
     let accepting = ["--config", &config, "--accept-journal-loss"];
     let daemon = command::start_logging(&accepting, &log);
-    let mut told = String::new();
+    let mut log_text = String::new();
     eventually("the daemon is ready", || {
-        told = fs::read_to_string(&log).expect("a log");
-        told.contains("ready")
+        log_text = fs::read_to_string(&log).expect("a log");
+        log_text.contains("ready")
     });
     assert!(
-        told.contains("a loss was accepted: journal file") && told.contains("1 records are lost"),
-        "{told}"
+        log_text.contains("a loss was accepted: journal file")
+            && log_text.contains("1 records are lost"),
+        "{log_text}"
     );
     let name = path
         .file_name()
@@ -132,7 +134,7 @@ fn the_loss_of_an_acknowledged_commit_is_refused_until_it_is_accepted() {
     let mut entries = fs::read_dir(&journal).expect("a directory");
     let kept = entries.find_map(|entry| kept(entry.expect("an entry")));
     assert!(fs::read(kept.expect("it was set aside")).expect("it is there") == evidence);
-    // What is whole is there: all but the last addition.
+    // The complete records are there: all but the last addition.
     let mut owner = App::attach(&socket);
     let (bank, _memory) = owner.register_durable("bank", 4096);
     let mut verbs = Verbs::new(App::attach(&socket));

@@ -53,7 +53,7 @@ const INTERRUPTED: &[c_long] = &[
     libc::SYS_clock_nanosleep,
 ];
 
-/// Calls on sockets that may find nothing, or no room, though somebody said that they would not.
+/// Socket calls that may find nothing, or no space, even on a socket that was reported ready.
 const NOT_YET: &[c_long] = &[
     libc::SYS_recvmsg,
     libc::SYS_recvfrom,
@@ -70,7 +70,8 @@ fn on_veth(dir: &Path) -> Node {
     let text = format!(
         "[node]\nname = \"a\"\nruntime_dir = \"{0}/a\"\nstate_dir = \"{0}/a-state\"\n\
          [dataplane]\nhuge_pages = \"never\"\n\
-         [[port]]\nname = \"x0\"\nkind = \"af_xdp\"\ninterface = \"near0\"\nring_slots = 1024\nlink = false\n",
+         [[port]]\nname = \"x0\"\nkind = \"af_xdp\"\ninterface = \"near0\"\nring_slots = \
+         1024\nlink = false\n",
         dir.display()
     );
     Node {
@@ -79,8 +80,8 @@ fn on_veth(dir: &Path) -> Node {
     }
 }
 
-/// Shared memory, and what addresses are reserved with: not the memory of the C library's
-/// allocator, without which no program goes on.
+/// Selects shared memory and reservations of addresses. Excludes the memory of the C library's
+/// allocator, without which no program continues.
 fn is_shared(arguments: &[u64; 6]) -> bool {
     let [_, _, protection, flags, ..] = *arguments;
     flags & libc::MAP_SHARED as u64 != 0 || protection == libc::PROT_NONE as u64
@@ -90,12 +91,12 @@ fn any(_arguments: &[u64; 6]) -> bool {
     true
 }
 
-/// What an error that has this number says.
+/// Returns the text of the error with this number.
 fn text(errno: Errno) -> String {
     std::io::Error::from(errno).to_string()
 }
 
-/// What an application asks for that takes memory.
+/// Returns the requests of an application that take memory.
 fn requests() -> Vec<Request> {
     let pipe = |kind, port: Option<&str>| Request::OpenPipe {
         kind,
@@ -114,15 +115,15 @@ fn requests() -> Vec<Request> {
         pipe(PipeKind::RxTx, Some("p0")),
         pipe(PipeKind::RxBytes, None),
         region("small", 4096),
-        // On the thread for what is large.
+        // On the thread for large memory.
         region("large", 4 << 20),
     ]
 }
 
-/// Asks for something; the reason if it is refused.
-fn ask(client: &mut Client, request: &Request) -> Result<(), String> {
-    match client.ask(request).0 {
-        Reply::Pipe { .. } | Reply::Region { .. } => ask(client, &Request::Mapped),
+/// Sends a request. Returns the reason if it is refused.
+fn call(client: &mut Client, request: &Request) -> Result<(), String> {
+    match client.call(request).0 {
+        Reply::Pipe { .. } | Reply::Region { .. } => call(client, &Request::Mapped),
         Reply::Done => Ok(()),
         Reply::Refused { reason, .. } => Err(reason),
         other => panic!("{request:?}: {other:?}"),
@@ -137,7 +138,7 @@ fn is_taken_back(client: &mut Client, pipes: usize) {
     });
 }
 
-/// Lets each of a request's calls of these kinds fail, one at a time.
+/// Makes each of a request's calls of these kinds fail, one at a time.
 fn each_fails(calls: &'static [c_long], picks: fn(&[u64; 6]) -> bool, errno: Errno) {
     let mut faulty = FaultyKernel::start(calls, cabled);
     let mut bystander = faulty.app();
@@ -154,7 +155,7 @@ fn each_fails(calls: &'static [c_long], picks: fn(&[u64; 6]) -> bool, errno: Err
                 which: Which::Nth(nth),
                 errno,
             });
-            let answer = ask(&mut app.client, &request);
+            let answer = call(&mut app.client, &request);
             let hit = faulty.clear() > 0;
             failed += u64::from(hit);
             if let Err(reason) = &answer {
@@ -162,7 +163,7 @@ fn each_fails(calls: &'static [c_long], picks: fn(&[u64; 6]) -> bool, errno: Err
                 assert!(reason.contains(&text(errno)), "{request:?}: {reason}");
                 // Nothing of it is left: neither a pipe nor a name.
                 assert_eq!(app.client.status().pipes.len(), pipes);
-                ask(&mut app.client, &request).expect("there is memory again");
+                call(&mut app.client, &request).expect("there is memory again");
             }
             drop(app);
             is_taken_back(&mut bystander.client, 1);
@@ -172,7 +173,7 @@ fn each_fails(calls: &'static [c_long], picks: fn(&[u64; 6]) -> bool, errno: Err
         }
     }
     assert!(failed >= requests().len() as u64, "{failed} calls failed");
-    faulty.check_lives();
+    faulty.check_alive();
 }
 
 #[test]
@@ -181,7 +182,7 @@ fn a_mapping_that_fails_refuses_one_request() {
 }
 
 #[test]
-fn memory_that_is_not_given_refuses_one_request() {
+fn lack_of_memory_refuses_one_request() {
     each_fails(ALLOCATING, any, Errno::ENOMEM);
 }
 
@@ -198,7 +199,7 @@ fn a_session_without_memory_is_refused_and_the_next_is_opened() {
                 which: Which::Nth(nth),
                 errno: Errno::ENOMEM,
             });
-            let (reply, _) = client.ask(&Request::OpenSession { lane: 0 });
+            let (reply, _) = client.call(&Request::OpenSession { lane: 0 });
             let hit = faulty.clear() > 0;
             match reply {
                 Reply::Session { .. } if !hit => break,
@@ -210,7 +211,7 @@ fn a_session_without_memory_is_refused_and_the_next_is_opened() {
                 other => panic!("{other:?}"),
             }
         }
-        faulty.check_lives();
+        faulty.check_alive();
     }
 }
 
@@ -226,18 +227,18 @@ fn a_daemon_that_cannot_wait_serves_all_the_same() {
     faulty.set(fault(Which::Half));
     for request in requests() {
         let mut app = faulty.app();
-        ask(&mut app.client, &request).expect("it has memory");
+        call(&mut app.client, &request).expect("it has memory");
     }
     is_taken_back(&mut faulty.client(), 0);
     assert!(faulty.clear() > 0, "no wait failed");
-    // As long as none succeeds nobody is served, and nobody is lost.
+    // While all calls fail, no client is served and none is lost.
     let mut client = faulty.client();
     faulty.set(fault(Which::All));
     client.send(&Request::Status);
     eventually("waits fail", || faulty.failed() > 20);
     faulty.clear();
     assert!(matches!(client.receive(), Some((Reply::Status(_), _))));
-    faulty.check_lives();
+    faulty.check_alive();
 }
 
 fn storm(calls: &'static [c_long], errno: Errno) {
@@ -253,17 +254,17 @@ fn storm(calls: &'static [c_long], errno: Errno) {
     for _ in 0..10 {
         for request in requests() {
             let mut app = faulty.app();
-            let answer = ask(&mut app.client, &request);
+            let answer = call(&mut app.client, &request);
             assert_eq!(answer, Ok(()), "{request:?}");
             bystander.ring(pipe);
             drop(app);
-            // The next round asks for regions of the same names.
+            // The next round requests regions of the same names.
             is_taken_back(&mut bystander.client, 1);
         }
     }
     assert!(faulty.clear() > 100, "it was no storm");
     assert!(tx.free_bytes() > 0 && tx.violation().is_none());
-    faulty.check_lives();
+    faulty.check_alive();
 }
 
 #[test]
@@ -278,7 +279,7 @@ fn a_storm_of_calls_that_find_nothing_yet_refuses_nothing() {
 
 /// Binds and unbinds matches of each kind of table while calls fail.
 #[test]
-fn a_rule_that_the_kernel_has_no_memory_for_is_refused_and_leaves_no_binding() {
+fn a_rule_refused_for_lack_of_kernel_memory_leaves_no_binding() {
     with_veth(|| {
         let mut faulty = FaultyKernel::start(STEERING, on_veth);
         let mut app = faulty.app();
@@ -303,7 +304,7 @@ fn a_rule_that_the_kernel_has_no_memory_for_is_refused_and_leaves_no_binding() {
                     which: Which::Nth(nth),
                     errno: Errno::ENOMEM,
                 });
-                let answer = ask(&mut app.client, &bind);
+                let answer = call(&mut app.client, &bind);
                 let hit = faulty.clear() > 0;
                 match answer {
                     Ok(()) => {
@@ -319,20 +320,20 @@ fn a_rule_that_the_kernel_has_no_memory_for_is_refused_and_leaves_no_binding() {
                             reason.contains("x0") && reason.contains("no memory"),
                             "{reason}"
                         );
-                        // It is nobody's: it can be had.
-                        ask(&mut app.client, &bind).expect("there is memory again");
+                        // The match is free: it can be bound.
+                        call(&mut app.client, &bind).expect("there is memory again");
                         app.unbind(pipe, matches.clone());
                     }
                 }
             }
             assert!(refused > 0, "{matches:?} was never refused");
         }
-        faulty.check_lives();
+        faulty.check_alive();
     });
 }
 
 #[test]
-fn a_port_whose_program_finds_no_memory_is_told_of_and_opened_when_there_is_some() {
+fn a_port_whose_program_lacks_memory_is_reported_and_opened_later() {
     with_veth(|| {
         for nth in (0..40).step_by(3) {
             let fault = Fault {
@@ -358,12 +359,12 @@ fn a_port_whose_program_finds_no_memory_is_told_of_and_opened_when_there_is_some
             }
             drop(faulty);
             // Nothing of it is in the way of the next.
-            FaultyKernel::start(STEERING, on_veth).check_lives();
+            FaultyKernel::start(STEERING, on_veth).check_alive();
         }
     });
 }
 
-/// An application whose requests are answered while its daemon's calls fail sees each answer once.
+/// An application whose daemon's calls fail sees each reply exactly once.
 #[test]
 fn each_request_is_answered_once_in_a_storm() {
     let mut faulty = FaultyKernel::start(NOT_YET, cabled);
@@ -383,5 +384,5 @@ fn each_request_is_answered_once_in_a_storm() {
     }
     assert_eq!(app.client.status().sessions, 1);
     faulty.clear();
-    faulty.check_lives();
+    faulty.check_alive();
 }

@@ -1,6 +1,8 @@
-//! Control and the dataplane are killed in the middle of reloads, and come to hold the same again.
+//! Control and the dataplane are killed in the middle of reloads, and then agree on a configuration
+//! again.
 //!
-//! Each lasts some seconds with a fixed seed, or `SOAK_SECONDS` with a fresh one, which it prints; `COVALENT_SEED` gives one.
+//! Each test lasts some seconds with a fixed seed, or `SOAK_SECONDS` with a new one, which it
+//! prints. `COVALENT_SEED` sets the seed.
 
 use std::{
     path::{Path, PathBuf},
@@ -38,11 +40,11 @@ fn digest_of(config: &Config) -> u64 {
     digest(text(config).as_bytes())
 }
 
-/// Two nodes on the cable `p0`, neither of which runs, and the file of the first.
+/// Returns two nodes on the cable `p0`, neither of which runs, and the file of the first.
 fn nodes(dir: &Path) -> (Node, Node, PathBuf) {
-    // Patient, for whoever else has the cores: what counts here is what is lost, and no time.
+    // Long timeouts, because other processes may use the cores: this tests for loss, not for time.
     let node = |name| {
-        let mut node = Node::new(dir, name, &["p0"], "idle_pace_ms = 50\n");
+        let mut node = Node::new(dir, name, &["p0"], "idle_tick_ms = 50\n");
         node.config.control.metrics_listen = ([127, 0, 0, 1], 0).into();
         node
     };
@@ -64,21 +66,21 @@ fn edited(config: &Config, dir: &Path, noise: &mut Noise) -> Config {
     }
 }
 
-/// Has the file reloaded, by somebody who may be left without an answer.
+/// Requests a reload of the file from a thread that may get no reply.
 fn reload(control: &Control) -> thread::JoinHandle<Option<ControlReply>> {
-    let asker = control.asker();
-    thread::spawn(move || asker.ask(&ControlRequest::Reload))
+    let control_client = control.control_client();
+    thread::spawn(move || control_client.call(&ControlRequest::Reload))
 }
 
 fn held_by_the_daemon(node: &Node) -> HeldBrief {
     let mut client = node.client();
     let mut held = None;
-    eventually("nothing is under way", || {
+    eventually("nothing is in flight", || {
         let config = client.status().config;
         held = config.under_way.is_none().then_some(config.held);
         held.is_some()
     });
-    held.expect("it was told")
+    held.expect("it was reported")
 }
 
 #[test]
@@ -103,17 +105,17 @@ fn control_is_killed_at_any_moment_of_a_reload_and_nothing_is_lost() {
     {
         let wanted = edited(&in_force, dir.path(), &mut noise);
         write(&file, &wanted);
-        let asker = reload(&control);
+        let control_client = reload(&control);
         thread::sleep(Duration::from_micros(noise.below(MOMENTS_US)));
         drop(control);
-        let told = asker.join().expect("the asker ends well");
+        let reply = control_client.join().expect("the asker ends well");
         control = Control::start(&program, &file);
         let adopted = control.await_agreed();
         assert_eq!(adopted, held_by_the_daemon(&a), "adopted");
         if adopted == held {
             not_taken += 1;
-            let reloaded = matches!(told, Some(ControlReply::Reloaded { .. }));
-            assert!(!reloaded, "who was told so finds it in force: {told:?}");
+            let reloaded = matches!(reply, Some(ControlReply::Reloaded { .. }));
+            assert!(!reloaded, "a reported reload is in force: {reply:?}");
         } else {
             // One exchange: the next epoch, and the whole file.
             let expected = (held.incarnation, held.epoch + 1, digest_of(&wanted));
@@ -130,7 +132,7 @@ fn control_is_killed_at_any_moment_of_a_reload_and_nothing_is_lost() {
     let status = a.status();
     let p0 = link(&status, "p0").expect("it is there");
     assert_eq!((p0.epoch, p0.ups), (epoch, 1));
-    // Every lane is in that epoch: they say so with what they are asked next.
+    // Every lane is in that epoch: the lanes report it in their next reply.
     drop(control);
     let verdict = wish(
         &mut a.client(),
@@ -142,7 +144,7 @@ fn control_is_killed_at_any_moment_of_a_reload_and_nothing_is_lost() {
 }
 
 #[test]
-fn control_is_restarted_in_order_and_the_dataplane_notices_nothing() {
+fn a_graceful_restart_of_control_does_not_affect_the_dataplane() {
     let Some(program) = program() else { return };
     let dir = tempfile::tempdir().expect("a directory");
     let (a, b, file) = nodes(dir.path());
@@ -167,7 +169,7 @@ fn control_is_restarted_in_order_and_the_dataplane_notices_nothing() {
             assert_eq!(old.word(), added);
             added += 1;
         }
-        assert!(control.stop(), "it ends in order");
+        assert!(control.stop(), "it shuts down gracefully");
     }
     assert_eq!(memory.load(0), Some(added));
     assert!(stream.end() > 0);
@@ -179,7 +181,7 @@ fn control_is_restarted_in_order_and_the_dataplane_notices_nothing() {
 }
 
 #[test]
-fn a_dataplane_that_is_killed_gets_back_what_was_agreed_and_not_what_the_file_says() {
+fn a_killed_dataplane_gets_the_agreed_configuration_not_the_file() {
     let Some(program) = program() else { return };
     let dir = tempfile::tempdir().expect("a directory");
     let (a, b, file) = nodes(dir.path());
@@ -200,11 +202,11 @@ fn a_dataplane_that_is_killed_gets_back_what_was_agreed_and_not_what_the_file_sa
     let (mut kills, mut reinstated) = (0_u32, 0_u32);
     let end = Instant::now() + lasts(USUAL);
     while Instant::now() < end || reinstated < 2 {
-        // Agreed on, and then the file says something else again.
+        // The nodes agree on it, and then the file changes again.
         let wanted = edited(&in_force, dir.path(), &mut noise);
         let other = edited(&wanted, dir.path(), &mut noise);
         write(&file, &wanted);
-        let asker = reload(&control);
+        let control_client = reload(&control);
         if noise.below(2) == 0 {
             // In the middle.
             thread::sleep(Duration::from_micros(noise.below(MOMENTS_US)));
@@ -213,8 +215,8 @@ fn a_dataplane_that_is_killed_gets_back_what_was_agreed_and_not_what_the_file_sa
             write(&file, &other);
             daemon = start();
         }
-        let told = asker.join().expect("the asker ends well");
-        let agreed = match told {
+        let reply = control_client.join().expect("the asker ends well");
+        let agreed = match reply {
             Some(ControlReply::Reloaded { .. }) => wanted,
             Some(ControlReply::NotReloaded { .. }) => in_force,
             other => panic!("{other:?}"),
@@ -247,9 +249,9 @@ fn a_dataplane_that_is_killed_gets_back_what_was_agreed_and_not_what_the_file_sa
 fn await_digest(control: &Control, config: &Config) -> HeldBrief {
     let wanted = digest_of(config);
     let mut held = None;
-    eventually("what was agreed is in force", || {
+    eventually("the agreed configuration is in force", || {
         held = control.agreed().filter(|held| held.digest.0 == wanted);
         held.is_some()
     });
-    held.expect("it was told")
+    held.expect("it was reported")
 }

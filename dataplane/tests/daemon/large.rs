@@ -1,4 +1,4 @@
-//! Memory that takes long to make holds up whoever asked for it, and nobody else.
+//! Memory that takes long to allocate delays the client that requested it, and no other.
 
 use std::time::{Duration, Instant};
 
@@ -12,10 +12,10 @@ use super::{
     node::{Node, eventually},
 };
 
-/// What takes long: some hundred milliseconds to make.
+/// A slow size: it takes some hundred milliseconds to allocate.
 const LARGE_BYTES: u64 = 256 << 20;
 /// As large as nothing else in this process.
-const DYING_BYTES: u64 = 128 << 20;
+const ORPHANED_BYTES: u64 = 128 << 20;
 /// Requests that are answered in that time at least.
 const ANSWERED_MIN: u32 = 20;
 
@@ -36,10 +36,10 @@ fn register(name: &str) -> Request {
     }
 }
 
-/// What another application asks for, all the while.
+/// The requests of another application in the meantime.
 fn small_requests(app: &mut App) {
     app.client.status();
-    let (reply, _) = app.client.ask(&open(CAPACITY_BYTES / 16));
+    let (reply, _) = app.client.call(&open(CAPACITY_BYTES / 16));
     let Reply::Pipe { pipe, .. } = reply else {
         panic!("{reply:?}")
     };
@@ -47,7 +47,8 @@ fn small_requests(app: &mut App) {
     app.client.done(&Request::ClosePipe { pipe });
 }
 
-/// Sends `request` as `client` and has `other` make small requests until it is answered. Fails unless many of them were.
+/// Sends `request` as `client` and has `other` make small requests until the reply arrives. Fails
+/// unless many of them got a reply.
 fn beside(what: &str, client: &mut Client, request: &Request, other: &mut App) -> Reply {
     client.send(request);
     let begin = Instant::now();
@@ -57,14 +58,15 @@ fn beside(what: &str, client: &mut Client, request: &Request, other: &mut App) -
         wait.expect("poll works")
     };
     while !arrived(client) {
-        let asked = Instant::now();
+        let requested = Instant::now();
         small_requests(other);
-        longest = longest.max(asked.elapsed());
+        longest = longest.max(requested.elapsed());
         answered += 4;
     }
     let took = begin.elapsed();
     eprintln!(
-        "{what} took {took:?}; meanwhile {answered} small requests were answered, four of them in {longest:?} at most"
+        "{what} took {took:?}; meanwhile {answered} small requests were answered, four of them in \
+         {longest:?} at most"
     );
     assert!(answered >= ANSWERED_MIN, "{what}: {answered} in {took:?}");
     client.receive().expect("the daemon answers").0
@@ -76,7 +78,7 @@ fn node(dir: &std::path::Path) -> Node {
 }
 
 #[test]
-fn who_makes_large_memory_holds_up_nobody_else() {
+fn a_large_allocation_delays_no_other_client() {
     let dir = tempfile::tempdir().expect("a directory");
     let node = node(dir.path());
     let socket = node.config.socket_path();
@@ -104,9 +106,10 @@ fn mappings_of(bytes: u64) -> usize {
         .count()
 }
 
-/// A request of a client that is gone is not carried out behind its back, and what it had is given back once it is free.
+/// The daemon does not carry out a request of a client that is gone. The client's quota is given
+/// back once its memory is free.
 #[test]
-fn who_dies_while_memory_is_made_leaves_nothing_behind() {
+fn a_client_that_dies_during_an_allocation_leaves_nothing_behind() {
     let dir = tempfile::tempdir().expect("a directory");
     let node = node(dir.path());
     let socket = node.config.socket_path();
@@ -115,15 +118,16 @@ fn who_dies_while_memory_is_made_leaves_nothing_behind() {
     let mut sessions = Vec::new();
     // It would be found if it were there.
     let mut app = App::attach(&socket);
-    let (reply, _fds) = app.client.ask(&open(DYING_BYTES));
+    let (reply, _fds) = app.client.call(&open(ORPHANED_BYTES));
     assert!(matches!(reply, Reply::Pipe { .. }), "{reply:?}");
-    assert_eq!(mappings_of(DYING_BYTES), 2);
+    assert_eq!(mappings_of(ORPHANED_BYTES), 2);
     sessions.push(app.session);
     drop(app);
-    // The first one's pipe is begun, the second one's waits for it, and the third one has sent everything and waits for nothing.
+    // The first client's pipe is in progress, and the second client's pipe waits for it. The third
+    // client has sent everything and waits for nothing.
     for number in 0..3 {
         let app = App::attach(&socket);
-        app.client.send(&open(DYING_BYTES));
+        app.client.send(&open(ORPHANED_BYTES));
         if number == 2 {
             app.client.send(&Request::Mapped);
             app.client.send(&register("bank"));
@@ -140,11 +144,11 @@ fn who_dies_while_memory_is_made_leaves_nothing_behind() {
             sessions.retain(|&of| of != session);
         }
     }
-    eventually("they are gone", || node.status().sessions == 0);
-    assert_eq!(mappings_of(DYING_BYTES), 0);
-    // What they were charged is free, and so is the name.
+    eventually("they are detached", || node.status().sessions == 0);
+    assert_eq!(mappings_of(ORPHANED_BYTES), 0);
+    // Their quota is free, and so is the name.
     let mut app = App::attach(&socket);
     app.register("bank", 64);
-    let (reply, _) = app.client.ask(&open(LARGE_BYTES));
+    let (reply, _) = app.client.call(&open(LARGE_BYTES));
     assert!(matches!(reply, Reply::Pipe { .. }), "{reply:?}");
 }

@@ -16,7 +16,7 @@ use super::{
     node::{Node, eventually},
 };
 
-/// A daemon that is a process, and whose limits are set from outside.
+/// A daemon in a process whose limits are set from outside.
 struct Limited {
     node: Node,
     daemon: Running,
@@ -62,7 +62,7 @@ impl Limited {
             .join(what)
     }
 
-    /// Sets a limit, and gives what it was.
+    /// Sets a limit. Returns the former one.
     fn limit(&self, resource: Resource, current: Option<u64>) -> Option<u64> {
         let pid = Pid::from_raw(self.daemon.0.id() as i32);
         let maximum = None;
@@ -104,8 +104,8 @@ impl Limited {
         App::attach(&self.node.config.socket_path())
     }
 
-    /// Fails unless it lives and serves everybody.
-    fn check_lives(&mut self) {
+    /// Fails unless the daemon runs and serves clients.
+    fn check_alive(&mut self) {
         assert!(self.daemon.0.try_wait().expect("a child").is_none());
         let mut app = self.app();
         app.open(PipeKind::Rx, None);
@@ -119,7 +119,7 @@ fn open_pipe(client: &mut Client, capacity_bytes: u64) -> Result<(), String> {
         capacity_bytes,
         port: None,
     };
-    match client.ask(&open).0 {
+    match client.call(&open).0 {
         Reply::Pipe { .. } => {
             client.done(&Request::Mapped);
             Ok(())
@@ -130,12 +130,12 @@ fn open_pipe(client: &mut Client, capacity_bytes: u64) -> Result<(), String> {
 }
 
 #[test]
-fn without_descriptors_who_is_there_is_served_and_others_are_when_there_are_some() {
+fn lack_of_descriptors_refuses_new_pipes_and_delays_new_clients() {
     let mut limited = Limited::start();
     let mut app = limited.app();
     app.open(PipeKind::Rx, None);
     for room in 0..4 {
-        // Numbers below the limit may be free, so this is what is left at least.
+        // Numbers below the limit may be free, so at least this many are left.
         let usual = limited.limit(Resource::Nofile, Some(limited.descriptors() + room));
         let refused = (0..64).find_map(|_| open_pipe(&mut app.client, 1 << 16).err());
         let reason = refused.expect("there are no more descriptors");
@@ -147,17 +147,17 @@ fn without_descriptors_who_is_there_is_served_and_others_are_when_there_are_some
         limited.limit(Resource::Nofile, usual);
         open_pipe(&mut app.client, 1 << 16).expect("there are some again");
     }
-    // Nobody can be accepted, and somebody waits for that.
+    // No connection can be accepted, and a client waits for that.
     let usual = limited.limit(Resource::Nofile, Some(limited.descriptors()));
     let socket = limited.node.config.socket_path();
     let waiting = std::thread::spawn(move || Client::connect(&socket).status().node);
     app.client.status();
-    eventually("it is told", || {
+    eventually("it is reported", || {
         limited.log().contains("no connection can be accepted") || waiting.is_finished()
     });
     limited.limit(Resource::Nofile, usual);
     assert_eq!(waiting.join().expect("it is served"), "a");
-    limited.check_lives();
+    limited.check_alive();
 }
 
 #[test]
@@ -171,7 +171,7 @@ fn without_memory_a_request_is_refused_and_nothing_else_happens() {
                 let status = fs::read_to_string(limited.proc("status")).expect("procfs");
                 let line = status.lines().find(|line| line.starts_with("VmSize:"));
                 let kib = line.and_then(|line| line.split_whitespace().nth(1)?.parse::<u64>().ok());
-                // Room for what is small.
+                // Space for small allocations.
                 (kib.expect("a size") << 10) + (16 << 20)
             }
             _ => 1 << 20,
@@ -188,7 +188,7 @@ fn without_memory_a_request_is_refused_and_nothing_else_happens() {
             };
             let reason = app.client.refused(&register);
             eprintln!("round {round}: {reason}");
-            assert_eq!(app.client.status().pipes.len(), 1, "what is open stays");
+            assert_eq!(app.client.status().pipes.len(), 1, "open pipes remain");
         }
         limited.limit(resource, None);
         // Neither is its memory charged nor its name taken.
@@ -198,11 +198,11 @@ fn without_memory_a_request_is_refused_and_nothing_else_happens() {
             rights: Rights::ALL,
             durable: false,
         };
-        let (reply, _) = app.client.ask(&register);
+        let (reply, _) = app.client.call(&register);
         assert!(matches!(reply, Reply::Region { .. }), "{reply:?}");
         app.client.done(&Request::Mapped);
     }
-    limited.check_lives();
+    limited.check_alive();
 }
 
 /// A control group with one process; removed when this goes.
@@ -251,7 +251,7 @@ impl Drop for ControlGroup {
 }
 
 #[test]
-fn without_threads_everybody_is_served() {
+fn every_client_is_served_without_new_threads() {
     let mut limited = Limited::start();
     let threads = limited.threads();
     let group = ControlGroup::around("pids", limited.daemon.0.id())
@@ -264,10 +264,10 @@ fn without_threads_everybody_is_served() {
         let mut app = limited.app();
         app.open(PipeKind::Rx, None);
         app.open(PipeKind::Tx, Some("p0"));
-        // It goes with what it has, and with a request that nobody reads.
+        // It exits with its resources and with a request that is never read.
         app.client.send(&Request::Status);
     }
-    limited.check_lives();
+    limited.check_alive();
     assert_eq!(limited.threads(), threads);
     limited.daemon.0.kill().expect("SIGKILL");
     limited.daemon.0.wait().expect("it ends");
@@ -275,13 +275,13 @@ fn without_threads_everybody_is_served() {
 }
 
 #[test]
-fn at_the_memory_limit_of_its_control_group_requests_are_refused_and_nobody_is_killed() {
+fn requests_at_the_control_group_limit_are_refused_without_a_kill() {
     const LIMIT: &[&str] = &["memory.max", "memory.limit_in_bytes"];
     const USAGE: &[&str] = &["memory.current", "memory.usage_in_bytes"];
     let mut limited = Limited::start();
     let mut app = limited.app();
     app.open(PipeKind::Rx, None);
-    // What it has stays charged where it was.
+    // Its existing memory stays charged to the former group.
     let group = ControlGroup::around("memory", limited.daemon.0.id());
     let usage = group.as_ref().and_then(|group| group.number(USAGE));
     let limit = usage.unwrap_or_default() + (64 << 20);
@@ -306,13 +306,17 @@ fn at_the_memory_limit_of_its_control_group_requests_are_refused_and_nobody_is_k
         };
         let reason = greedy.client.refused(&register);
         assert!(reason.contains("control group"), "{reason}");
-        assert_eq!(app.client.status().sessions, 2, "who is there is served");
+        assert_eq!(
+            app.client.status().sessions,
+            2,
+            "attached applications are served"
+        );
         drop(greedy);
         eventually("its memory is free again", || {
             open_pipe(&mut app.client, 1 << 20).is_ok()
         });
     }
-    limited.check_lives();
+    limited.check_alive();
     limited.daemon.0.kill().expect("SIGKILL");
     limited.daemon.0.wait().expect("it ends");
     drop(group);

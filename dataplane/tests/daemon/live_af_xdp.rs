@@ -1,4 +1,5 @@
-//! Ports on AF_XDP that come and go beside another one, opened by the program after it gave up its privileges.
+//! Ports on AF_XDP that come and go beside another one. The program opens them after it dropped its
+//! privileges.
 
 use covalent_api::config::{Config, CopyMode, PortConfig, PortKind, XdpMode};
 
@@ -28,15 +29,16 @@ fn on_interface(name: &str, interface: &str, ring_slots: u32) -> PortConfig {
 }
 
 fn node(dir: &std::path::Path, name: &str, interface: &str) -> Node {
-    // Patient, for whoever else has the cores: what counts here is what a port loses, and no time.
-    let mut node = Node::new(dir, name, &["p0"], "idle_pace_ms = 50\n");
+    // Long timeouts, because other processes may use the cores: this tests for loss at a port, not
+    // for time.
+    let mut node = Node::new(dir, name, &["p0"], "idle_tick_ms = 50\n");
     node.config.port = vec![on_interface("p0", interface, 1024)];
     node.config.dataplane.huge_pages = covalent_api::config::HugePages::Never;
     node
 }
 
 #[test]
-fn ports_on_af_xdp_come_and_go_beside_one_that_streams() {
+fn ports_on_af_xdp_open_and_close_beside_a_streaming_one() {
     with_veth(|| {
         ip("link add near1 type veth peer name far1");
         ip("link set near1 up");
@@ -51,7 +53,7 @@ fn ports_on_af_xdp_come_and_go_beside_one_that_streams() {
         let b = node(dir.path(), "b", "far0").start();
         let mut clients = [a.client(), b.client()];
         let before = clients.each_mut().map(|client| await_link(client, "p0"));
-        // On every port, so that each new one is told of it too.
+        // On every port, so that each new port learns of it too.
         let mut owner = App::attach(&b.config.socket_path());
         let _region = owner.register("r", 4096);
         let stream = Stream::start(&a, &b);
@@ -69,7 +71,7 @@ fn ports_on_af_xdp_come_and_go_beside_one_that_streams() {
             assert!(up > epoch, "a later epoch");
             epoch = up;
             if round % 2 == 1 {
-                // An interface that is not there, in the place of one that is: that one is opened as it was.
+                // A missing interface beside a port that changes: that port is opened as it was.
                 let wrong = replaced(
                     &with(&a.config, "near1", 2048),
                     on_interface("p2", "none", 64),

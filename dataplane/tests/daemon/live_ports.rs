@@ -1,4 +1,4 @@
-//! Ports that come, go and are opened again while the node runs, and what the others notice of it.
+//! Ports that come, go and are opened again while the node runs, and the effect on the others.
 
 #![allow(clippy::print_stdout)]
 
@@ -107,7 +107,7 @@ pub fn taken(client: &mut Client, config: &Config) -> VerdictBrief {
     verdict
 }
 
-/// Frames with numbers from one application to another until told to end.
+/// Numbered frames from one application to another until it is stopped.
 pub struct Stream {
     end: Arc<AtomicBool>,
     sender: JoinHandle<u32>,
@@ -117,22 +117,22 @@ pub struct Stream {
 impl Stream {
     /// From `a` to `b` over `p0`.
     pub fn start(a: &Node, b: &Node) -> Self {
-        /// Under way at most: less than the RX pipe has room for.
+        /// Maximum in flight: fewer than the RX pipe holds.
         const WINDOW: u64 = 256;
         /// While the window is full.
         const PAUSE: Duration = Duration::from_micros(500);
         let end = Arc::new(AtomicBool::new(false));
         let received = Arc::new(AtomicU64::new(0));
         let mut sink = App::attach(&b.config.socket_path());
-        // Of all ports, so that it is bound on each that comes.
+        // From all ports, so that it is bound on each new port.
         let (rx_pipe, mut rx) = sink.rx(None);
         sink.bind(rx_pipe, TYPE);
-        let (socket, told, seen) = (a.config.socket_path(), end.clone(), received.clone());
+        let (socket, is_over, seen) = (a.config.socket_path(), end.clone(), received.clone());
         let sender = thread::spawn(move || {
             let mut app = App::attach(&socket);
             let (pipe, mut tx) = app.tx("p0");
             let mut number = 0;
-            while !told.load(Ordering::Acquire) {
+            while !is_over.load(Ordering::Acquire) {
                 if u64::from(number) < seen.load(Ordering::Acquire) + WINDOW {
                     app.send(pipe, &mut tx, &numbered(number, 200));
                     number += 1;
@@ -166,7 +166,7 @@ impl Stream {
         }
     }
 
-    /// How many frames were sent, each of which came.
+    /// Returns the number of frames sent, all of which arrived.
     pub fn end(self) -> u32 {
         self.end.store(true, Ordering::Release);
         let sent = self.sender.join().expect("the sender ends well");
@@ -176,7 +176,8 @@ impl Stream {
     }
 }
 
-/// Adds one by one to a word of the other node until told to end, several at a time, and returns how often.
+/// Adds 1 repeatedly to a word of the other node until `end` is set, several additions at a time.
+/// Returns their number.
 fn add(a: &Node, target: u64, rkey: u32, end: Arc<AtomicBool>) -> JoinHandle<u64> {
     let socket = a.config.socket_path();
     thread::spawn(move || {
@@ -200,7 +201,7 @@ fn add(a: &Node, target: u64, rkey: u32, end: Arc<AtomicBool>) -> JoinHandle<u64
     })
 }
 
-/// What one of the nodes is asked for next.
+/// Returns the next configuration to request from one of the nodes.
 fn next(config: &Config, dir: &Path, rng: &mut Rng) -> (Config, bool) {
     let mut wanted = config.clone();
     let is_good = match rng.u8(0..10) {
@@ -247,13 +248,14 @@ fn next(config: &Config, dir: &Path, rng: &mut Rng) -> (Config, bool) {
             true
         }
         8 => {
-            // Beside what is open: nothing is closed.
+            // Beside the open ports: nothing is closed.
             let missing = dir.join("missing");
             wanted = replaced(config, capture("c1", Some(&missing), &dir.join("c1")));
             false
         }
         _ => {
-            // The other end of the second port goes and comes back, for what cannot be had.
+            // The cable of the second port goes down and comes back, for a port that cannot be
+            // opened.
             wanted = replaced(config, with_ring(&cable(dir, "p2"), 4096));
             let missing = dir.join("missing");
             let output = dir.join(format!("{}-c0", config.node.name));
@@ -265,12 +267,12 @@ fn next(config: &Config, dir: &Path, rng: &mut Rng) -> (Config, bool) {
 }
 
 #[test]
-fn who_uses_one_port_notices_nothing_of_what_becomes_of_the_others() {
+fn a_user_of_one_port_is_unaffected_by_changes_of_others() {
     let dir = tempfile::tempdir().expect("a directory");
     let dir = dir.path();
     let start = |name: &str| {
-        // Patient, for whoever else has the cores.
-        let mut node = Node::new(dir, name, &["p0", "p1", "p2"], "idle_pace_ms = 50\n");
+        // Long timeouts, because other processes may use the cores.
+        let mut node = Node::new(dir, name, &["p0", "p1", "p2"], "idle_tick_ms = 50\n");
         let output = dir.join(format!("{name}-c0"));
         node.config.port.push(capture("c0", None, &output));
         node.start()
@@ -324,14 +326,14 @@ fn who_uses_one_port_notices_nothing_of_what_becomes_of_the_others() {
         assert_eq!(there, wanted);
         assert!(status.ports.iter().all(|port| port.absent.is_none()));
     }
-    // What is configured on both sides works.
+    // Links configured on both sides come up.
     for client in &mut clients {
         await_link(client, "p2");
     }
 }
 
 #[test]
-fn a_pipe_waits_for_its_port_and_goes_on_when_that_returns() {
+fn a_pipe_waits_for_its_port_and_continues_when_it_returns() {
     let dir = tempfile::tempdir().expect("a directory");
     let (a, b) = pair(dir.path(), &["p0", "p1"]);
     let mut control = a.client();
@@ -358,7 +360,7 @@ fn a_pipe_waits_for_its_port_and_goes_on_when_that_returns() {
     assert!(port(&status, "p1").is_none() && link(&status, "p1").is_none());
     let Reply::Refused { reason, .. } = sender
         .client
-        .ask(&Request::OpenPipe {
+        .call(&Request::OpenPipe {
             kind: PipeKind::Tx,
             capacity_bytes: 1 << 16,
             port: Some("p1".to_owned()),
@@ -412,7 +414,7 @@ fn a_pipe_waits_for_its_port_and_goes_on_when_that_returns() {
 }
 
 #[test]
-fn a_port_that_comes_steers_what_every_pipe_has_bound() {
+fn a_new_port_steers_the_bindings_of_every_pipe() {
     let dir = tempfile::tempdir().expect("a directory");
     let (a, b) = pair(dir.path(), &["p0"]);
     let mut clients = [a.client(), b.client()];
@@ -464,7 +466,7 @@ fn a_port_that_comes_steers_what_every_pipe_has_bound() {
     let mut sent = [typed(1, 0x4321), typed(2, 0x4321)];
     sent.sort();
     assert_eq!(came, sent);
-    eventually("both that nobody gets are counted", || {
+    eventually("both frames without a receiver are counted", || {
         let status = b.status();
         let drops = &port(&status, "p1").expect("it is there").drops;
         drops["steered_to_drop"] == 1 && drops["no_pipe"] == 1
@@ -472,7 +474,7 @@ fn a_port_that_comes_steers_what_every_pipe_has_bound() {
 }
 
 #[test]
-fn what_cannot_be_opened_leaves_what_was_open() {
+fn a_port_that_cannot_be_opened_leaves_the_open_ones() {
     let dir = tempfile::tempdir().expect("a directory");
     let path = dir.path();
     let start = |name: &str| {
@@ -487,8 +489,8 @@ fn what_cannot_be_opened_leaves_what_was_open() {
     let before = held(&mut control);
     let missing = path.join("missing");
     // Beside all that is open: nothing is closed, though a port would have been.
-    let again = replaced(&a.config, with_ring(&a.config.port[1], 2048));
-    let beside = replaced(&again, capture("c1", Some(&missing), &path.join("c1")));
+    let reopened = replaced(&a.config, with_ring(&a.config.port[1], 2048));
+    let beside = replaced(&reopened, capture("c1", Some(&missing), &path.join("c1")));
     let verdict = wish(&mut control, &text(&beside));
     assert_eq!(verdict.refused, Some(RefusalBrief::Unready));
     assert_eq!(verdict.objections[0].key, "port[3]");
@@ -497,8 +499,8 @@ fn what_cannot_be_opened_leaves_what_was_open() {
     for (name, epoch) in ["p0", "p1"].into_iter().zip(epochs) {
         assert_eq!(link(&status, name).map(|link| link.epoch), Some(epoch));
     }
-    // In the place of what has to be closed first.
-    let after = replaced(&again, capture("c0", Some(&missing), &path.join("a-c0")));
+    // In place of a port that must be closed first.
+    let after = replaced(&reopened, capture("c0", Some(&missing), &path.join("a-c0")));
     let verdict = wish(&mut control, &text(&after));
     assert_eq!(verdict.refused, Some(RefusalBrief::Unready));
     assert_eq!(verdict.objections[0].key, "port[2]");
@@ -507,14 +509,14 @@ fn what_cannot_be_opened_leaves_what_was_open() {
     let status = control.status();
     assert_eq!(link(&status, "p0").map(|link| link.epoch), Some(epochs[0]));
     assert!(status.ports.iter().all(|port| port.absent.is_none()));
-    // What was put back works, and so does another exchange.
+    // The restored port works, and so does another exchange.
     let mut app = App::attach(&a.config.socket_path());
     let (pipe, mut tx) = app.tx("c0");
     app.send(pipe, &mut tx, &numbered(1, 64));
     eventually("the capture is written", || {
         std::fs::metadata(path.join("a-c0")).is_ok_and(|file| file.len() == 24 + 16 + 64)
     });
-    taken(&mut control, &again);
+    taken(&mut control, &reopened);
     await_link(&mut control, "p1");
 }
 
@@ -574,7 +576,7 @@ fn ports_change_places_lanes_and_names() {
 }
 
 #[test]
-fn damage_that_nobody_allowed_is_refused_with_its_key() {
+fn fault_injection_that_is_not_allowed_is_refused_with_its_key() {
     let dir = tempfile::tempdir().expect("a directory");
     let (a, _b) = pair(dir.path(), &["p0"]);
     let mut control = a.client();

@@ -1,4 +1,5 @@
-//! A file system of its own for a test: ext4 in a file, which can be frozen as a disk that answers nobody.
+//! A private file system for a test: ext4 in a file. It can be frozen like a disk that completes no
+//! request.
 
 use std::{
     fs::{self, File},
@@ -17,12 +18,13 @@ use nix::{
 
 const IMAGE_BYTES: u64 = 64 << 20;
 
-/// A mounted file system. Only the thread that made it sees it, and what that starts.
+/// A mounted file system. It is visible only to the thread that created it and to the processes
+/// that this thread starts.
 pub struct LoopDisk {
     path: PathBuf,
 }
 
-/// A disk that answers nobody until this goes.
+/// A disk that completes no request until this is dropped.
 pub struct Frozen {
     helper: Child,
 }
@@ -77,7 +79,8 @@ impl LoopDisk {
         &self.path
     }
 
-    /// Freezes it. What thaws it is a process of its own, which sees the end of this one too.
+    /// Freezes the file system. A separate process thaws it, which also detects the end of this
+    /// process.
     pub fn freeze(&self) -> Frozen {
         let mut helper = Command::new("sh")
             .args([
@@ -90,9 +93,9 @@ impl LoopDisk {
             .spawn()
             .expect("a shell");
         let mut line = String::new();
-        let told = BufReader::new(helper.stdout.take().expect("piped")).read_line(&mut line);
+        let line_read = BufReader::new(helper.stdout.take().expect("piped")).read_line(&mut line);
         let frozen = Frozen { helper };
-        told.expect("text");
+        line_read.expect("text");
         assert_eq!(line, "frozen\n");
         frozen
     }

@@ -1,5 +1,6 @@
-//! The daemon as a whole: two nodes in one process, joined by in-memory cables, and applications that speak to them over
-//! their sockets. Only `af_xdp` needs root, and is skipped with a word without it.
+//! The daemon as a whole: two nodes in one process, joined by in-memory cables, and applications
+//! that connect to their sockets. Only `af_xdp` needs root. Without root it is skipped with a
+//! message.
 
 mod client;
 mod control;
@@ -15,7 +16,6 @@ mod sandbox;
 mod seeds;
 
 mod af_xdp;
-mod again;
 mod agreement;
 mod captures;
 mod clocks;
@@ -26,10 +26,11 @@ mod crowd;
 mod durable;
 mod frames;
 mod frozen_disk;
-mod given;
 mod handover;
 mod healing;
+mod hot_set;
 mod idle;
+mod idle_control;
 mod journal_check;
 mod journal_failure;
 mod journal_loss;
@@ -46,10 +47,11 @@ mod misses;
 mod paths;
 mod reclaim;
 mod requests;
-mod rest;
+mod reregistration;
 mod selfish;
 mod sets;
 mod slow_to_close;
+mod socket_activation;
 mod sockets;
 mod stopped;
 mod streams;
@@ -60,6 +62,5 @@ mod upheaval;
 mod verbs;
 mod versions;
 mod vlans;
-mod warm;
 mod watchdog;
 mod wiring;

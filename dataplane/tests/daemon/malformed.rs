@@ -28,16 +28,17 @@ fn malformed(noise: &mut Noise) -> Vec<u8> {
     };
     frame[12..14].copy_from_slice(&ethertype);
     if ethertype == [0x88, 0xb5] && noise.below(2) == 0 {
-        // Whole records, so that the CRC is what refuses them.
+        // Whole records, so that the CRC check refuses them.
         frame.truncate(14 + 64 * (1 + (length - 14) / 64).min(23));
         frame.resize(14 + (frame.len() - 14).next_multiple_of(64), 0);
     }
     frame
 }
 
-/// An application on `a` sends noise over the cable into everything that `b` receives with: a raw socket's view of the wire.
+/// An application on `a` sends noise over the cable to every receiver of `b`, as a raw socket
+/// could.
 #[test]
-fn noise_on_the_wire_is_counted_and_harms_nobody() {
+fn noise_on_the_wire_is_counted_and_does_no_harm() {
     const FRAMES: u64 = 30_000;
     let dir = tempfile::tempdir().expect("a directory");
     // On `wild` only `b` runs a link: from `a` anything may be sent there, link frames too.

@@ -1,4 +1,5 @@
-//! Four nodes in a square, each with two lanes and one cable on each: everybody knows everybody, whatever fails.
+//! Four nodes in a square, each with two lanes and one cable on each lane: every node knows every
+//! other one, whatever fails.
 
 use std::path::Path;
 
@@ -14,7 +15,8 @@ use super::{
     verbs::count_up,
 };
 
-/// The corners in turn, and the cables between them: `ab` joins lane 0 of `a` with lane 1 of `b`, and so on.
+/// The corners in order, and the cables between them: `ab` joins lane 0 of `a` with lane 1 of `b`,
+/// and so on.
 const CORNERS: [&str; 4] = ["a", "b", "c", "d"];
 const CABLES: [&str; 4] = ["ab", "bc", "cd", "da"];
 
@@ -29,7 +31,7 @@ fn corner(dir: &Path, at: usize) -> Node {
 fn square(dir: &Path) -> [Node; 4] {
     let nodes = [0, 1, 2, 3].map(|at| corner(dir, at).start());
     for node in &nodes {
-        eventually("everybody knows everybody", || {
+        eventually("every node reaches every other node", || {
             reached(&node.status()).len() == 3
         });
     }
@@ -50,7 +52,7 @@ fn reached(status: &NodeStatus) -> Vec<(String, String)> {
     nodes
 }
 
-fn way(node: &Node, to: &str) -> Option<String> {
+fn path_port(node: &Node, to: &str) -> Option<String> {
     let nodes = reached(&node.status());
     let found = nodes.into_iter().find(|(name, _)| name == to);
     found.map(|(_, port)| port)
@@ -77,7 +79,7 @@ fn next(subscriber: &mut Client) -> (bool, String) {
 }
 
 #[test]
-fn all_know_all_by_name_and_a_pulled_cable_changes_only_the_way() {
+fn all_nodes_know_each_other_and_a_pulled_cable_changes_only_the_path() {
     let dir = tempfile::tempdir().expect("a directory");
     let [a, b, c, d] = &square(dir.path());
     for (node, name) in [a, b, c, d].into_iter().zip(CORNERS) {
@@ -90,15 +92,15 @@ fn all_know_all_by_name_and_a_pulled_cable_changes_only_the_way() {
             known.eq(others.iter().copied()) && (fabric.reached, fabric.lost) == (3, 0)
         });
         let status = node.status();
-        // The neighbour on lane 1's cable: to lane 1, over the cable to its lane 0.
+        // The neighbor on lane 1's cable: to lane 1, over the cable to its lane 0.
         let hops: Vec<_> = status.nodes.iter().filter_map(|node| node.hops).collect();
         assert!(
             hops.len() == 3 && hops.iter().all(|hops| (1..=4).contains(hops)),
             "{hops:?}"
         );
     }
-    eventually("neighbours are reached over their own cables", || {
-        way(a, "b").as_deref() == Some("ab") && way(a, "d").as_deref() == Some("da")
+    eventually("neighbors are reached over their own cables", || {
+        path_port(a, "b").as_deref() == Some("ab") && path_port(a, "d").as_deref() == Some("da")
     });
 
     let mut subscriber = a.client();
@@ -109,11 +111,11 @@ fn all_know_all_by_name_and_a_pulled_cable_changes_only_the_way() {
     };
     a.client().done(&set(false));
     eventually("the way leads round the square", || {
-        way(a, "b").as_deref() == Some("da") && way(b, "a").as_deref() == Some("bc")
+        path_port(a, "b").as_deref() == Some("da") && path_port(b, "a").as_deref() == Some("bc")
     });
     a.client().done(&set(true));
     eventually("the shorter way is taken again", || {
-        way(a, "b").as_deref() == Some("ab") && way(b, "a").as_deref() == Some("ab")
+        path_port(a, "b").as_deref() == Some("ab") && path_port(b, "a").as_deref() == Some("ab")
     });
     let fabric = a.status().fabric.expect("it takes part");
     assert!(fabric.repairs.values().sum::<u64>() > 0, "{fabric:?}");
@@ -121,7 +123,7 @@ fn all_know_all_by_name_and_a_pulled_cable_changes_only_the_way() {
 }
 
 #[test]
-fn a_node_that_dies_is_told_by_name_and_taken_back_when_it_returns() {
+fn a_dead_node_is_reported_by_name_and_readmitted_on_return() {
     let dir = tempfile::tempdir().expect("a directory");
     let [a, b, mut c, d] = square(dir.path());
     let mut subscribers = [&a, &b, &d].map(|node| {
@@ -156,7 +158,7 @@ fn a_node_that_dies_is_told_by_name_and_taken_back_when_it_returns() {
 
 /// Two hops and the cables between lanes: over `b` or over `d`, of which one always is whole.
 #[test]
-fn verbs_reach_the_far_corner_exactly_once_whatever_fails_between() {
+fn verbs_reach_the_far_corner_exactly_once_despite_failures() {
     const VERBS: u64 = 1_200;
     let dir = tempfile::tempdir().expect("a directory");
     let [a, b, c, d] = square(dir.path());
@@ -214,7 +216,7 @@ fn verbs_reach_the_far_corner_exactly_once_whatever_fails_between() {
 }
 
 #[test]
-fn who_takes_no_part_knows_nobody_and_joins_nothing() {
+fn a_node_without_fabric_knows_no_node_and_joins_nothing() {
     let dir = tempfile::tempdir().expect("a directory");
     let lanes = "[fabric]\nenabled = false\n[[lane]]\n[[lane]]\n";
     let outside = Node::new(dir.path(), "a", &["ab"], lanes).start();

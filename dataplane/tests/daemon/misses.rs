@@ -1,4 +1,5 @@
-//! Frames that no rule and no pipe wants, and frames that a rule drops: on each kind of port, as configured.
+//! Frames that match no rule and no pipe, and frames that a rule drops: on each kind of port, as
+//! configured.
 
 use std::{fs, path::Path};
 
@@ -19,7 +20,7 @@ use super::{
 
 const ACTIONS: [&str; 3] = ["kernel", "dataplane", "drop"];
 
-/// Where frames that nobody has bound ended.
+/// Destinations of frames that no application has bound.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Ends {
     passed_to_kernel: u64,
@@ -46,14 +47,17 @@ impl Ends {
     }
 }
 
-/// `[dataplane]` with this action on a miss, and a rule that drops what goes to port 9.
+/// Returns a `[dataplane]` section with this action on a miss, and a rule that drops frames to port
+/// 9.
 fn policy(miss: &str) -> String {
     format!(
-        "miss = \"{miss}\"\n[[steer]]\nmatch = \"port\"\ntransport = \"udp\"\ndst_port = 9\naction = \"drop\"\n"
+        "miss = \"{miss}\"\n[[steer]]\nmatch = \"port\"\ntransport = \"udp\"\ndst_port = 9\naction \
+         = \"drop\"\n"
     )
 }
 
-/// Sends `frames` misses, `frames` that the rule drops, and `frames` that a fallback set takes while it is there.
+/// Sends `frames` misses, `frames` frames that the rule drops, and `frames` frames that a fallback
+/// set takes while it exists.
 fn send_each(a: &Node, b: &Node, port: &str, frames: u64) {
     let mut sender = App::attach(&a.config.socket_path());
     let (pipe, mut tx) = sender.tx(port);
@@ -69,7 +73,8 @@ fn send_each(a: &Node, b: &Node, port: &str, frames: u64) {
         });
     };
     settled(2 * frames);
-    // A set that is bound to the rest leaves no misses, whatever the action on one; the rule still drops.
+    // A set that is bound to the rest leaves no misses, whatever the action on a miss. The rule
+    // still drops.
     let mut app = App::attach(&b.config.socket_path());
     let mut takers = [0, 1].map(|_| Taker::new(&mut app, None));
     for taker in &takers {
@@ -87,9 +92,9 @@ fn send_each(a: &Node, b: &Node, port: &str, frames: u64) {
         came == [frames / 2; 2]
     });
     settled(3 * frames);
-    // With its last pipe the set goes, and a miss is what it was.
+    // The set ends with its last pipe, and a miss is handled as before.
     drop(app);
-    eventually("the set is gone", || b.status().sessions == 0);
+    eventually("the set is removed", || b.status().sessions == 0);
     for number in 0..frames {
         sender.send(pipe, &mut tx, &udp(1, 7000, number));
     }
@@ -122,7 +127,7 @@ fn on_a_cable_a_miss_is_counted_as_configured() {
 }
 
 #[test]
-fn over_af_xdp_a_miss_goes_where_it_is_sent() {
+fn a_miss_over_af_xdp_follows_the_configured_action() {
     with_veth(|| {
         for miss in ACTIONS {
             let dir = tempfile::tempdir().expect("a directory");
@@ -213,7 +218,7 @@ fn from_a_capture_a_miss_is_counted_as_configured() {
 }
 
 #[test]
-fn a_binding_gives_way_to_the_action_on_a_miss_again() {
+fn a_removed_binding_restores_the_action_on_a_miss() {
     with_veth(|| {
         let dir = tempfile::tempdir().expect("a directory");
         let a = af_xdp::configured(dir.path(), "a", "near0", "");
@@ -233,7 +238,7 @@ fn a_binding_gives_way_to_the_action_on_a_miss_again() {
                 b.status().ports[0].drops["steered_to_drop"] == round
             });
         }
-        // It never came up: not even the lane has seen it.
+        // The frame never came up to the lane.
         assert_eq!(b.status().ports[0].drops["no_pipe"], 0);
         assert_eq!(b.status().ports[0].passed_to_kernel_packets, 0);
     });

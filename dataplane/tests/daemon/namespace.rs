@@ -7,8 +7,9 @@ use nix::{
     unistd::geteuid,
 };
 
-/// Runs `test` on a thread in a new network namespace that holds the interfaces `near0` and `far0`, joined and up, with
-/// IPv6 off so that nobody else speaks. Daemons that the test starts live in it too. Without root: skipped, with a word.
+/// Runs `test` on a thread in a new network namespace with the interfaces `near0` and `far0`,
+/// joined and up. IPv6 is off, so there is no other traffic. Daemons that the test starts are in
+/// the namespace too. Without root the test is skipped with a message.
 pub fn with_veth(test: impl FnOnce() + Send) {
     if !is_root() {
         return;
@@ -17,7 +18,8 @@ pub fn with_veth(test: impl FnOnce() + Send) {
         unshare(CloneFlags::CLONE_NEWNET).expect("a network namespace");
         std::fs::write("/proc/sys/net/ipv6/conf/default/disable_ipv6", "1").expect("root");
         ip(
-            "link add near0 numrxqueues 2 numtxqueues 2 type veth peer name far0 numrxqueues 2 numtxqueues 2",
+            "link add near0 numrxqueues 2 numtxqueues 2 type veth peer name far0 numrxqueues 2 \
+             numtxqueues 2",
         );
         ip("link set near0 up");
         ip("link set far0 up");
@@ -28,7 +30,7 @@ pub fn with_veth(test: impl FnOnce() + Send) {
     }
 }
 
-/// Whether namespaces can be made and other users become; says so if not.
+/// Whether this process can create namespaces and become other users. Prints a message if not.
 pub fn is_root() -> bool {
     let root = geteuid().is_root();
     if !root {

@@ -14,10 +14,10 @@ use covalent_dataplane::Daemon;
 
 use super::client::Client;
 
-/// How long a test waits for something that must happen. Far beyond what it takes.
+/// Maximum wait of a test for something that must happen. Far beyond the expected time.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
-/// How long the locks of a daemon that has ended may stay taken.
+/// Maximum time that the locks of a stopped daemon may stay taken.
 const LOCKS_FREE: Duration = Duration::from_secs(20);
 
 /// A node's place and configuration.
@@ -27,21 +27,24 @@ pub struct Node {
 }
 
 impl Node {
-    /// A node called `name` in `dir` with a cable port for each name in `cables`, meeting its peer at `dir/<cable>`.
+    /// Creates a node called `name` in `dir` with a cable port for each name in `cables`. Each
+    /// cable meets its peer at `dir/<cable>`.
     pub fn new(dir: &Path, name: &str, cables: &[&str], more: &str) -> Self {
-        let pace = if more.starts_with("idle_pace_ms") {
+        let tick_config = if more.starts_with("idle_tick_ms") {
             ""
         } else {
-            "idle_pace_ms = 5\n"
+            "idle_tick_ms = 5\n"
         };
         let mut text = format!(
-            "[node]\nname = \"{name}\"\nruntime_dir = \"{0}/{name}\"\nstate_dir = \"{0}/{name}-state\"\n\
-             [link]\n{pace}{more}\n",
+            "[node]\nname = \"{name}\"\nruntime_dir = \"{0}/{name}\"\nstate_dir \
+             = \"{0}/{name}-state\"\n\
+             [link]\n{tick_config}{more}\n",
             dir.display()
         );
         for cable in cables {
             text += &format!(
-                "[[port]]\nname = \"{cable}\"\nkind = \"cable\"\npath = \"{}/{cable}\"\nring_slots = 1024\n",
+                "[[port]]\nname = \"{cable}\"\nkind = \"cable\"\npath = \"{}/{cable}\"\nring_slots \
+                 = 1024\n",
                 dir.display()
             );
         }
@@ -52,8 +55,8 @@ impl Node {
     }
 
     pub fn start(mut self) -> Self {
-        // A process that another test starts has copies of all descriptors for an instant, and with them the locks and AF_XDP sockets of a
-        // daemon that has ended here.
+        // A process that another test starts briefly has copies of all descriptors. They include
+        // the locks and AF_XDP sockets of a daemon that has stopped here.
         let deadline = Instant::now() + LOCKS_FREE;
         self.daemon = Some(loop {
             match Daemon::start(self.config.clone()) {

@@ -33,7 +33,7 @@ fn set_port(node: &Node, port: &str, enabled: bool) {
 }
 
 #[test]
-fn a_watch_tells_at_once_what_its_application_does_not_know_and_wakes_it_for_the_rest() {
+fn a_watch_reports_unknown_state_at_once_and_later_changes_by_a_wake_up() {
     let dir = tempfile::tempdir().expect("a directory");
     let (a, b) = pair(dir.path(), &["p0"]);
     let mut verbs = Verbs::new(App::attach(&a.config.socket_path()));
@@ -82,9 +82,10 @@ fn another_path_keeps_a_node_reached() {
     assert_eq!(verbs.poll(), []);
 }
 
-/// The other daemon ends. Its cable tells, and so it does when another one starts in its place.
+/// The other daemon stops. Its cable reports this, and also the start of another daemon in its
+/// place.
 #[test]
-fn a_daemon_that_ends_is_lost_and_its_return_is_told() {
+fn a_stopped_daemon_is_reported_lost_and_its_return_is_reported() {
     let dir = tempfile::tempdir().expect("a directory");
     let (a, mut b) = pair_with(dir.path(), &["p0"], "");
     let guid = b.guid();
@@ -122,7 +123,7 @@ fn watches_are_bounded_and_go_with_their_session() {
     // Sessions that end leave none behind.
     watching.truncate(1);
     let mut control = a.client();
-    eventually("three sessions are gone", || {
+    eventually("three sessions have ended", || {
         let verbs = control.status().verbs;
         verbs.submitted - verbs.completed == EACH
     });
@@ -131,12 +132,12 @@ fn watches_are_bounded_and_go_with_their_session() {
     }
     set_port(&a, "p0", false);
     for verbs in [&mut late, &mut watching[0]] {
-        let mut told = 0;
-        while told < EACH {
+        let mut reported = 0;
+        while reported < EACH {
             for (number, how) in verbs.wait() {
                 assert!(number < EACH);
                 assert_eq!(how, path(false));
-                told += 1;
+                reported += 1;
             }
         }
     }

@@ -22,7 +22,7 @@ use super::{
 
 const SOCKET: &str = "COVALENT_TEST_SOCKET";
 
-/// An application that holds everything there is to hold, says `ready`, and waits to be killed.
+/// An application that holds every kind of resource, prints `ready`, and waits to be killed.
 #[test]
 #[ignore = "the body of a child process of the other tests here"]
 fn child_that_holds_everything() {
@@ -87,7 +87,7 @@ fn kill_one_child(node: &Node) {
 }
 
 #[test]
-fn a_killed_application_is_reclaimed_wholly_again_and_again() {
+fn a_killed_application_is_reclaimed_completely_every_time() {
     let dir = tempfile::tempdir().expect("a directory");
     let (a, b) = pair(dir.path(), &["p0"]);
     let mut subscriber = a.client();
@@ -172,7 +172,7 @@ fn a_region_that_vanishes_is_unknown_to_the_next_verb() {
         0
     );
     drop(owner);
-    eventually("the region is gone", || b.status().regions.is_empty());
+    eventually("the region is removed", || b.status().regions.is_empty());
     let after = verbs.run(
         b.guid(),
         Mode::OnePhase,

@@ -1,4 +1,4 @@
-//! Requests: what is refused and why, quotas, events, status.
+//! Requests: refusals and their reasons, quotas, events, status.
 
 use covalent_api::{
     config::Config,
@@ -24,23 +24,23 @@ fn impossible_requests_are_refused_with_their_reason() {
          [[steer]]\nmatch = \"ether_type\"\nethertype = 0x0806\naction = \"kernel\"\n",
     )
     .start();
-    let mut stranger = node.client();
+    let mut sessionless = node.client();
     let open = |kind, capacity_bytes, port: Option<&str>| Request::OpenPipe {
         kind,
         capacity_bytes,
         port: port.map(ToOwned::to_owned),
     };
-    let reason = stranger.refused(&open(PipeKind::Rx, CAPACITY_BYTES, None));
-    for told in ["no session yet", "`open_session` first", "`mapped` after"] {
-        assert!(reason.contains(told), "{reason}");
+    let reason = sessionless.refused(&open(PipeKind::Rx, CAPACITY_BYTES, None));
+    for part in ["no session yet", "`open_session` first", "`mapped` after"] {
+        assert!(reason.contains(part), "{reason}");
     }
     assert!(
-        stranger
+        sessionless
             .refused(&Request::OpenSession { lane: 3 })
             .contains("no lane 3")
     );
     let hello = Request::hello("");
-    assert!(stranger.refused(&hello).contains("already"));
+    assert!(sessionless.refused(&hello).contains("already"));
 
     let mut app = App::attach(&node.config.socket_path());
     let client = &mut app.client;
@@ -144,7 +144,7 @@ fn impossible_requests_are_refused_with_their_reason() {
         matches: Match::Any,
         spread: None,
     });
-    client.ask(&open(PipeKind::Rx, CAPACITY_BYTES, None));
+    client.call(&open(PipeKind::Rx, CAPACITY_BYTES, None));
     client.done(&Request::Mapped);
     let most = client.refused(&open(PipeKind::Rx, CAPACITY_BYTES, None));
     assert!(most.contains("pipes_per_session_max"), "{most}");
@@ -167,7 +167,7 @@ fn impossible_requests_are_refused_with_their_reason() {
             .refused(&register("bank", 7))
             .contains("multiple of 8")
     );
-    client.ask(&register("bank", 64));
+    client.call(&register("bank", 64));
     client.done(&Request::Mapped);
     let mut other = App::attach(&node.config.socket_path());
     assert!(
@@ -182,7 +182,7 @@ fn impossible_requests_are_refused_with_their_reason() {
     client.done(&withdraw);
     assert!(client.refused(&withdraw).contains("no region"));
     assert!(node.status().regions.is_empty());
-    other.client.ask(&register("bank", 64));
+    other.client.call(&register("bank", 64));
     other.client.done(&Request::Mapped);
     assert_ne!(node.status().regions[0].rkey, key, "no key is given twice");
     assert!(
@@ -257,7 +257,7 @@ fn one_match_may_be_bound_once_for_each_port() {
 }
 
 #[test]
-fn events_tell_what_happened_without_gaps() {
+fn events_report_what_happened_without_gaps() {
     let dir = tempfile::tempdir().expect("a directory");
     let (a, _b) = pair(dir.path(), &["p0"]);
     let mut subscriber = a.client();
@@ -296,7 +296,7 @@ fn events_tell_what_happened_without_gaps() {
                 reason,
                 ..
             } => format!("detached {} {reason}", found == session),
-            // The neighbour is known some round trips behind the link's being up.
+            // The neighbor is known some round trips behind the link's being up.
             EventKind::NodeReachable { .. } | EventKind::NodeUnreachable { .. } => continue,
             other => format!("{other:?}"),
         });
@@ -349,7 +349,7 @@ fn a_status_of_many_pipes_fits() {
     let (a, _b) = pair_with(dir.path(), &["p0"], "[dataplane]\nhuge_pages = \"never\"\n");
     let mut app = App::attach(&a.config.socket_path());
     for _ in 0..400 {
-        app.client.ask(&Request::OpenPipe {
+        app.client.call(&Request::OpenPipe {
             kind: PipeKind::Rx,
             capacity_bytes: 64 << 10,
             port: None,
@@ -372,7 +372,7 @@ fn memory_of_closed_pipes_stays_charged_until_the_session_ends() {
     )
     .start();
     let mut app = App::attach(&node.config.socket_path());
-    // As who keeps the memory: 1 MiB and a sixteenth each.
+    // As an application that keeps the memory: 1 MiB and a sixteenth per pipe.
     let mut kept = Vec::new();
     for _ in 0..7 {
         let (pipe, memory) = app.open(PipeKind::Rx, None);
@@ -394,7 +394,7 @@ fn memory_of_closed_pipes_stays_charged_until_the_session_ends() {
 }
 
 #[test]
-fn one_user_has_no_more_memory_for_having_many_sessions() {
+fn one_user_gets_no_more_memory_with_many_sessions() {
     if !nix::unistd::geteuid().is_root() {
         eprintln!("skipped: becoming another user needs root");
         return;
@@ -411,7 +411,7 @@ fn one_user_has_no_more_memory_for_having_many_sessions() {
         &["p0"],
         "[dataplane]\nsession_memory_max_mib = 2\n",
     );
-    // This process's own group, so that other users of it are let in.
+    // This process's own group, so that other users in it are admitted.
     let group = nix::unistd::Group::from_gid(nix::unistd::getegid());
     node.config.node.group = group.expect("a group file").expect("a group").name;
     let node = node.start();

@@ -1,4 +1,5 @@
-//! The sandbox that the daemon closes around itself; `sandbox/tests` shows what becomes of a process in it.
+//! The sandbox that the daemon installs around itself. `sandbox/tests` shows its effect on a
+//! process.
 
 use std::{fs, path::Path};
 
@@ -16,7 +17,7 @@ use super::{
     node::{Node, eventually},
 };
 
-/// What the kernel says of each thread: 2 for a filter, 0 for none.
+/// Returns the kernel's seccomp mode of each thread: 2 for a filter, 0 for none.
 fn modes(daemon: &Running) -> Vec<String> {
     let tasks = fs::read_dir(format!("/proc/{}/task", daemon.0.id())).expect("it runs");
     let mode = |task: fs::DirEntry| {
@@ -48,7 +49,7 @@ fn each_thread_of_a_running_daemon_is_in_it() {
 }
 
 #[test]
-fn it_stays_open_if_the_configuration_says_so() {
+fn the_sandbox_stays_open_if_configured() {
     let dir = tempfile::tempdir().expect("a directory");
     let (node, daemon) = running(dir.path(), false);
     eventually("it answers", || node.config.socket_path().exists());
@@ -58,7 +59,8 @@ fn it_stays_open_if_the_configuration_says_so() {
 
 #[test]
 fn another_program_ends_it() {
-    // SAFETY: what the child does takes no lock but the allocator's, which the C library keeps whole over a fork.
+    // SAFETY: The child takes no lock but the allocator's, which the C library keeps consistent
+    // across a fork.
     let status = match unsafe { fork() }.expect("a child") {
         ForkResult::Parent { child } => waitpid(child, None).expect("it ends"),
         ForkResult::Child => {

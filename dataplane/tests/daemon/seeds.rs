@@ -1,4 +1,4 @@
-//! How long a test goes on, and what it draws from.
+//! Test durations and seeds.
 
 use std::{
     env,
@@ -17,7 +17,7 @@ pub fn soak_lasts() -> Option<Duration> {
     Some(Duration::from_secs(seconds))
 }
 
-/// What to draw from where nothing is given: a fresh seed if this is a soak, else always the same.
+/// Returns the seed if none is given: a new one for a soak, else always the same.
 pub fn usual_seed() -> u64 {
     if soak_lasts().is_none() {
         return 1;

@@ -1,4 +1,4 @@
-//! Applications that want more than their share, or what is not theirs.
+//! Applications that claim more than their share, or resources of others.
 
 use std::time::{Duration, Instant};
 
@@ -18,7 +18,7 @@ use super::{
 
 /// A filter that discards everything still receives: three rings' worth, and then one packet more.
 #[test]
-fn a_filter_that_discards_everything_goes_on_receiving() {
+fn a_filter_that_discards_everything_continues_to_receive() {
     const LENGTH: usize = 1500;
     let frames = 3 * CAPACITY_BYTES as usize / LENGTH;
     let dir = tempfile::tempdir().expect("a directory");
@@ -33,14 +33,14 @@ fn a_filter_that_discards_everything_goes_on_receiving() {
     while discarded < frames {
         assert!(
             Instant::now() < deadline,
-            "{discarded} of {frames} frames came in time"
+            "{discarded} of {frames} frames arrived in time"
         );
         app.send(tx_pipe, &mut tx, &numbered(discarded as u32, LENGTH));
         let before = discarded;
         while discarded == before {
             assert!(
                 Instant::now() < deadline,
-                "{discarded} of {frames} frames came in time"
+                "{discarded} of {frames} frames arrived in time"
             );
             if let Some(mut batch) = rx_tx.recv_mut() {
                 while let Some(packet) = batch.next_packet() {
@@ -60,7 +60,7 @@ fn a_filter_that_discards_everything_goes_on_receiving() {
 }
 
 #[test]
-fn nobody_sends_frames_in_the_name_of_the_link() {
+fn no_application_sends_frames_in_the_name_of_the_link() {
     let dir = tempfile::tempdir().expect("a directory");
     let (a, b) = pair(dir.path(), &["p0"]);
     let mut receiver = App::attach(&b.config.socket_path());
@@ -135,13 +135,14 @@ fn a_completion_never_ends_a_verb_of_the_next_queue() {
         Verb::FetchAdd { delta: 10 }
     ));
     let mut ended = verbs.wait();
-    let quiet = Instant::now() + Duration::from_millis(100);
-    while Instant::now() < quiet {
+    let quiet_until = Instant::now() + Duration::from_millis(100);
+    while Instant::now() < quiet_until {
         ended.extend(verbs.poll());
         std::thread::yield_now();
     }
     assert_eq!(ended.len(), 1, "one verb, one end: {ended:?}");
-    // Whether the forgotten verb was done is nobody's business, but the answer is the second one's.
+    // Whether the forgotten verb was executed does not matter, but the reply belongs to the second
+    // verb.
     let old = ended.remove(0).1.word();
     assert_eq!(memory.load(0), Some(old + 10));
     eventually("the forgotten verb is accounted for", || {
@@ -150,7 +151,7 @@ fn a_completion_never_ends_a_verb_of_the_next_queue() {
     });
 }
 
-/// Requests are not read while answers wait, so that the daemon keeps no more than one of them.
+/// Requests are not read while replies wait, so that the daemon holds one reply at most.
 #[test]
 fn a_client_that_does_not_read_is_not_listened_to() {
     let dir = tempfile::tempdir().expect("a directory");

@@ -44,12 +44,12 @@ fn a_set_of_three_pipes_of_two_applications_shares_by_flow() {
             }
         }
     };
-    let gather = |apps: &mut [App], takers: &mut [(usize, Taker)], packets: u64| {
+    let collect_packets = |apps: &mut [App], takers: &mut [(usize, Taker)], packets: u64| {
         let mut found: BTreeMap<u16, Vec<(usize, u64)>> = BTreeMap::new();
         let mut came = 0;
         let deadline = Instant::now() + PATIENCE;
         while came < packets {
-            assert!(Instant::now() < deadline, "{came} of {packets} came");
+            assert!(Instant::now() < deadline, "{came} of {packets} arrived");
             for (at, (of, taker)) in takers.iter_mut().enumerate() {
                 came += taker.take(&mut apps[*of], |frame| {
                     let (flow, _, number) = read(frame);
@@ -71,7 +71,7 @@ fn a_set_of_three_pipes_of_two_applications_shares_by_flow() {
             .collect()
     };
     send(0..200);
-    let first = owners(gather(&mut apps, &mut takers, 600));
+    let first = owners(collect_packets(&mut apps, &mut takers, 600));
     for at in 0..3 {
         let share = first.values().filter(|&&owner| owner == at).count();
         assert!((20..=120).contains(&share), "pipe {at} has {share} of 200");
@@ -80,7 +80,7 @@ fn a_set_of_three_pipes_of_two_applications_shares_by_flow() {
     let (of, gone) = takers.pop().expect("three");
     apps[of].unbind(gone.pipe, to_port(7000));
     send(0..200);
-    let second = owners(gather(&mut apps, &mut takers, 600));
+    let second = owners(collect_packets(&mut apps, &mut takers, 600));
     let mut inherited = [0; 2];
     for (flow, owner) in &second {
         match first[flow] {
@@ -92,17 +92,17 @@ fn a_set_of_three_pipes_of_two_applications_shares_by_flow() {
     // The second application ends: everything is the first one's.
     let [first_app, second_app] = apps;
     drop(second_app);
-    eventually("its binding is gone", || b.status().sessions == 1);
+    eventually("its binding is removed", || b.status().sessions == 1);
     takers.truncate(1);
     send(0..200);
     let mut apps = [first_app];
-    let third = owners(gather(&mut apps, &mut takers, 600));
+    let third = owners(collect_packets(&mut apps, &mut takers, 600));
     assert!(third.values().all(|&owner| owner == 0));
     assert_eq!(b.status().ports[0].drops["no_pipe"], 0);
-    // The last one leaves: nobody has it.
+    // The last member leaves: no pipe takes the frames.
     apps[0].unbind(takers[0].1.pipe, to_port(7000));
     send(0..1);
-    eventually("it is nobody's", || {
+    eventually("it belongs to no pipe", || {
         b.status().ports[0].drops["no_pipe"] == 3
     });
 }
@@ -147,7 +147,7 @@ fn a_fallback_set_takes_turns() {
 }
 
 #[test]
-fn who_may_not_join_a_set_is_told_why() {
+fn a_refused_member_of_a_set_gets_the_reason() {
     let dir = tempfile::tempdir().expect("a directory");
     let more = "[[steer]]\nmatch = \"vlan\"\nvlan = 9\naction = \"drop\"\n";
     let node = Node::new(dir.path(), "a", &["p0"], more).start();
@@ -168,7 +168,7 @@ fn who_may_not_join_a_set_is_told_why() {
         Some(Spread::RoundRobin),
         &["`p0`", "shared by `hash`", "the same spread"],
     );
-    refused(first, Match::Any, Some(Spread::Hash), &["this very pipe"]);
+    refused(first, Match::Any, Some(Spread::Hash), &["this same pipe"]);
     refused(
         first,
         Match::Vlan { vlan: 9 },
@@ -237,13 +237,13 @@ fn a_pipe_that_is_refused_on_one_port_moves_no_flow_on_another() {
 }
 
 #[test]
-fn a_set_has_an_end() {
+fn a_set_has_a_bounded_size() {
     let dir = tempfile::tempdir().expect("a directory");
     let more = "[dataplane]\nhuge_pages = \"never\"\n";
     let node = Node::new(dir.path(), "a", &["p0"], more).start();
     let mut app = App::attach(&node.config.socket_path());
     let mut small = || {
-        let reply = app.client.ask(&Request::OpenPipe {
+        let reply = app.client.call(&Request::OpenPipe {
             kind: covalent_api::request::PipeKind::Rx,
             capacity_bytes: 1 << 16,
             port: None,
@@ -261,7 +261,7 @@ fn a_set_has_an_end() {
     }
     let late = bind(*last, Match::Any, Some(Spread::Hash));
     let reason = app.client.refused(&late);
-    assert!(reason.contains("256 pipes, the most"), "{reason}");
+    assert!(reason.contains("256 pipes, the maximum"), "{reason}");
     app.client.done(&Request::ClosePipe { pipe: members[7] });
     app.client.done(&late);
 }
@@ -278,7 +278,7 @@ fn a_set_is_one_users() {
     )
     .expect("own directory");
     let mut node = Node::new(dir.path(), "a", &["p0"], "");
-    // This process's own group, so that other users of it are let in.
+    // This process's own group, so that other users in it are admitted.
     let group = nix::unistd::Group::from_gid(nix::unistd::getegid());
     node.config.node.group = group.expect("a group file").expect("a group").name;
     let node = node.start();
@@ -291,7 +291,7 @@ fn a_set_is_one_users() {
         rustix::thread::set_thread_uid(rustix::process::Uid::from_raw(65_534)).expect("root may");
         let mut app = App::attach(&socket);
         let (pipe, _rx) = app.rx(None);
-        // What is nobody's it may have.
+        // It may have a match that is free.
         app.share(pipe, to_port(1), Spread::Hash);
         app.client
             .refused(&bind(pipe, Match::Any, Some(Spread::Hash)))
@@ -304,8 +304,9 @@ fn a_set_is_one_users() {
     );
 }
 
-/// Members come and go under load: no packet is lost or doubled, and each pipe has its packets in order.
-fn members_come_and_go(a: &Node, b: &Node, port: &'static str, spread: Spread) {
+/// Members come and go under load: no packet is lost or duplicated, and each pipe has its packets
+/// in order.
+fn members_join_and_leave(a: &Node, b: &Node, port: &'static str, spread: Spread) {
     const FLOWS: u16 = 32;
     let mut apps = [0, 1].map(|_| App::attach(&b.config.socket_path()));
     let mut takers: Vec<(usize, Taker)> = [0, 0, 1, 1, 1]
@@ -330,14 +331,14 @@ fn members_come_and_go(a: &Node, b: &Node, port: &'static str, spread: Spread) {
         }
         total
     };
-    // The first one always stays.
+    // The first member always stays.
     let mut members = [true, false, false, false, false];
     for change in 0..200 {
         let at = 1 + (change * 7 + change / 11) % 4;
         let (of, pipe) = ([0, 0, 1, 1, 1][at], [0, 1, 0, 1, 2][at]);
         if members[at] {
             apps[of].unbind(pipe, Match::Any);
-            // What came before the answer may lie there.
+            // Packets from before the reply may be in the pipe.
             take(&mut apps, &members);
             members[at] = false;
         } else {
@@ -347,14 +348,14 @@ fn members_come_and_go(a: &Node, b: &Node, port: &'static str, spread: Spread) {
         let deadline = Instant::now() + PATIENCE;
         let seen = take(&mut apps, &members);
         while take(&mut apps, &members) < seen + u64::from(FLOWS) {
-            assert!(Instant::now() < deadline, "nothing comes");
+            assert!(Instant::now() < deadline, "nothing arrives");
         }
     }
     let sent = sender.stop() * u64::from(FLOWS);
     let deadline = Instant::now() + PATIENCE;
     let mut total: u64 = came.values().map(|numbers| numbers.len() as u64).sum();
     while total < sent {
-        assert!(Instant::now() < deadline, "{total} of {sent} came");
+        assert!(Instant::now() < deadline, "{total} of {sent} arrived");
         for (at, (of, taker)) in takers.iter_mut().enumerate() {
             total += taker.take(&mut apps[*of], |frame| {
                 let (flow, _, number) = read(frame);
@@ -385,22 +386,22 @@ fn members_come_and_go(a: &Node, b: &Node, port: &'static str, spread: Spread) {
 }
 
 #[test]
-fn members_come_and_go_under_load_and_nothing_is_lost() {
+fn members_join_and_leave_under_load_without_loss() {
     let dir = tempfile::tempdir().expect("a directory");
     if !is_root() {
         let (a, b) = pair(dir.path(), &["p0"]);
-        members_come_and_go(&a, &b, "p0", Spread::Hash);
-        return members_come_and_go(&a, &b, "p0", Spread::RoundRobin);
+        members_join_and_leave(&a, &b, "p0", Spread::Hash);
+        return members_join_and_leave(&a, &b, "p0", Spread::RoundRobin);
     }
     with_veth(|| {
         let (a, b) = af_xdp::pair(dir.path());
-        members_come_and_go(&a, &b, "x0", Spread::Hash);
-        members_come_and_go(&a, &b, "x0", Spread::RoundRobin);
+        members_join_and_leave(&a, &b, "x0", Spread::Hash);
+        members_join_and_leave(&a, &b, "x0", Spread::RoundRobin);
     });
 }
 
 #[test]
-fn a_configured_key_changes_who_gets_which_flow() {
+fn a_configured_key_changes_the_owners_of_flows() {
     let owners = |rss_key: &str| {
         let dir = tempfile::tempdir().expect("a directory");
         let a = Node::new(dir.path(), "a", &["p0"], "").start();

@@ -1,4 +1,5 @@
-//! Descriptors that take long to close, on a kernel that lets them through (before Linux 6.16).
+//! Descriptors that take long to close, on a kernel that passes them to the daemon (before Linux
+//! 6.16).
 
 use std::{
     fs::{self, Permissions},
@@ -36,7 +37,7 @@ use super::{
 
 /// Connections that each bring one.
 const LADEN: usize = 100;
-/// Much more than an honest client waits, and much less than a descriptor wants to.
+/// Much longer than an honest client waits, and much shorter than such a descriptor takes to close.
 const SOON: Duration = Duration::from_secs(5);
 
 /// Connections of one user that wait to be closed: far more than a user has places.
@@ -46,11 +47,11 @@ const FLOOD: Duration = Duration::from_secs(2);
 /// Things that are slow to close of one user, of which Linux gives each 128, and such users.
 const WATCHES: usize = 100;
 const WATCHERS: u32 = 60;
-/// Users that are neither root nor the daemon's.
+/// Users that are neither root nor the daemon's own user.
 const GREEDY: u32 = 65_534;
 const OTHER: u32 = 65_533;
 
-/// A running node that gets whatever descriptors clients send.
+/// Starts a node that receives any descriptors that clients send.
 fn start_as_before_linux_6_16(node: &mut Node) {
     fs::create_dir_all(&node.config.node.runtime_dir).expect("room on the disk");
     let listener = Listener::bind(&node.config.socket_path()).expect("a socket");
@@ -66,7 +67,7 @@ fn start_as_before_linux_6_16(node: &mut Node) {
     node.daemon = Some(daemon.expect("the node starts"));
 }
 
-/// A socket that wants to be waited for, ten minutes, when it is closed: its peer, which is given too, reads nothing.
+/// Returns a socket whose close waits ten minutes, and its peer, which reads nothing.
 fn slow_to_close(listener: &TcpListener) -> (TcpStream, TcpStream) {
     let address = listener.local_addr().expect("bound");
     let slow = TcpStream::connect(address).expect("it listens");
@@ -82,7 +83,7 @@ fn slow_to_close(listener: &TcpListener) -> (TcpStream, TcpStream) {
     (slow, peer)
 }
 
-/// Sends a request with a descriptor that is slow to close, and gives what keeps it so.
+/// Sends a request with a descriptor that is slow to close. Returns the peer that keeps it slow.
 fn send_laden(connection: &Connection, listener: &TcpListener) -> TcpStream {
     let (slow, peer) = slow_to_close(listener);
     let status = datagram::encode(&Request::Status).expect("fits");
@@ -102,7 +103,7 @@ fn closing_threads() -> usize {
 }
 
 #[test]
-fn what_is_slow_to_close_holds_up_nobody() {
+fn descriptors_that_close_slowly_delay_no_client() {
     let dir = tempfile::tempdir().expect("a directory");
     let mut node = Node::new(dir.path(), "a", &["p0"], "");
     start_as_before_linux_6_16(&mut node);
@@ -113,7 +114,7 @@ fn what_is_slow_to_close_holds_up_nobody() {
     let begun = Instant::now();
     let mut peers = Vec::new();
     for number in 0..LADEN {
-        // Before a hello and after it; hung up at once and not at all.
+        // Before a hello and after it; closed at once and not at all.
         if number % 2 == 0 {
             let connection = Connection::connect(&socket).expect("the daemon listens");
             peers.push(send_laden(&connection, &tcp));
@@ -122,16 +123,21 @@ fn what_is_slow_to_close_holds_up_nobody() {
             peers.push(send_laden(&client.connection, &tcp));
         }
         if number % 10 == 0 {
-            let asked = Instant::now();
+            let requested = Instant::now();
             node.client();
             steady.status();
-            assert!(asked.elapsed() < SOON, "others wait: {:?}", asked.elapsed());
+            assert!(
+                requested.elapsed() < SOON,
+                "others wait: {:?}",
+                requested.elapsed()
+            );
         }
     }
     // Each daemon of another test has one too.
     assert!(closing_threads() < before + LADEN / 2, "a thread for each");
     eprintln!("{LADEN} of them in {:?}", begun.elapsed());
-    // Their senders are told, and what they sent is closed: what lies in the sockets comes to an end.
+    // Their senders are notified, and their descriptors are closed: the sockets' contents come to
+    // an end.
     for mut peer in peers {
         peer.set_read_timeout(Some(SOON)).expect("a socket");
         std::io::copy(&mut peer, &mut std::io::sink()).expect("its other end is closed");
@@ -142,12 +148,12 @@ fn what_is_slow_to_close_holds_up_nobody() {
 }
 
 #[test]
-fn what_is_slow_to_close_does_not_hold_up_the_end() {
+fn descriptors_that_close_slowly_do_not_delay_shutdown() {
     let dir = tempfile::tempdir().expect("a directory");
     let mut node = Node::new(dir.path(), "a", &["p0"], "");
     start_as_before_linux_6_16(&mut node);
     let tcp = TcpListener::bind("127.0.0.1:0").expect("loopback");
-    // One whose answer waits to be read is not asked for its next request, so this one stays unread.
+    // The next request of a client with an unread reply is not read, so this one stays unread.
     let mut client = node.client();
     client.done(&Request::Subscribe);
     let peer = send_laden(&client.connection, &tcp);
@@ -157,22 +163,24 @@ fn what_is_slow_to_close_does_not_hold_up_the_end() {
     drop((client, peer));
 }
 
-/// Runs `work` on a thread of user `uid`, and gives what comes of it.
+/// Runs `work` on a thread of user `uid`. Returns a receiver for its result.
 fn as_user<T: Send + 'static>(uid: u32, work: impl FnOnce() -> T + Send + 'static) -> Receiver<T> {
     let (done, result) = mpsc::channel();
     thread::spawn(move || {
-        // SAFETY: without the C library's wrapper this changes the calling thread alone, which ends here.
+        // SAFETY: Without the C library's wrapper this call changes the calling thread alone, which
+        // exits here.
         let changed =
             unsafe { nix::libc::syscall(nix::libc::SYS_setresuid, u32::MAX, uid, u32::MAX) };
         assert_eq!(changed, 0);
-        // Nobody may wait for it any more.
+        // The receiver may be gone.
         let _ = done.send(work());
     });
     result
 }
 
-/// Things that take milliseconds to close, whatever signals come: as many of each user as it may have.
-fn slow_whatever_comes(dir: &Path) -> Vec<OwnedFd> {
+/// Returns descriptors that take milliseconds to close, even if signals arrive: as many of each
+/// user as that user may have.
+fn always_slow_to_close(dir: &Path) -> Vec<OwnedFd> {
     let watching = |uid| {
         let dir = dir.to_owned();
         as_user(uid, move || {
@@ -190,7 +198,8 @@ fn slow_whatever_comes(dir: &Path) -> Vec<OwnedFd> {
         .collect()
 }
 
-/// Connects `count` times, and leaves a request with descriptors in each connection: those of `slow` in the first ones.
+/// Connects `count` times, and leaves a request with descriptors in each connection. The first
+/// connections carry those of `slow`.
 fn send_laden_and_go(socket: &Path, mut slow: Vec<OwnedFd>, count: usize) {
     let status = datagram::encode(&Request::Status).expect("fits");
     for _ in 0..count {
@@ -206,9 +215,9 @@ fn send_laden_and_go(socket: &Path, mut slow: Vec<OwnedFd>, count: usize) {
 }
 
 #[test]
-fn what_one_user_has_closed_keeps_nobody_else_out() {
+fn slow_closes_of_one_user_keep_no_other_user_out() {
     if !nix::unistd::geteuid().is_root() {
-        eprintln!("skipped: root is needed to be somebody else");
+        eprintln!("skipped: root is needed to act as another user");
         return;
     }
     raise_descriptor_limit();
@@ -220,10 +229,11 @@ fn what_one_user_has_closed_keeps_nobody_else_out() {
     let open = Permissions::from_mode(0o755);
     fs::set_permissions(dir.path(), open).expect("ours");
     let socket = node.config.socket_path();
-    let slow = slow_whatever_comes(dir.path());
+    let slow = always_slow_to_close(dir.path());
     let laden = socket.clone();
     let flood = as_user(GREEDY, move || send_laden_and_go(&laden, slow, FAR_OVER));
-    // Without an end if nobody is accepted any more: others are asked for then too.
+    // The flood never ends if connections are no longer accepted. Other users connect in that case
+    // too.
     let all_sent = flood.recv_timeout(FLOOD).is_ok();
     let begun = Instant::now();
     let answers = [OTHER, 0].map(|uid| {

@@ -18,7 +18,8 @@ use super::{
     node::{Node, PATIENCE, eventually},
 };
 
-/// Sends `bytes` as the first message and gives the reason for which the daemon closes the connection.
+/// Sends `bytes` as the first message. Returns the reason for which the daemon closes the
+/// connection.
 fn turned_away(node: &Node, bytes: &[u8]) -> String {
     let connection = Connection::connect(&node.config.socket_path()).expect("the daemon listens");
     connection.send(bytes, &[]).expect("the daemon receives");
@@ -35,7 +36,7 @@ fn turned_away(node: &Node, bytes: &[u8]) -> String {
 }
 
 #[test]
-fn wrong_peers_hear_why_and_are_closed_and_counted() {
+fn invalid_peers_get_a_reason_and_are_closed_and_counted() {
     let dir = tempfile::tempdir().expect("a directory");
     let node = Node::new(dir.path(), "a", &["p0"], "").start();
     let version = datagram::encode(&Request::Hello {
@@ -71,7 +72,7 @@ fn wrong_peers_hear_why_and_are_closed_and_counted() {
 }
 
 #[test]
-fn a_client_that_goes_bad_later_is_closed_and_others_stay() {
+fn a_client_that_misbehaves_later_is_closed_and_others_stay() {
     let dir = tempfile::tempdir().expect("a directory");
     let node = Node::new(dir.path(), "a", &["p0"], "").start();
     let mut steady = node.client();
@@ -107,8 +108,11 @@ fn a_client_that_goes_bad_later_is_closed_and_others_stay() {
     eventually("descriptors are closed", || open() == 0);
 }
 
-/// Does `what` as user and group 65534, with the supplementary groups `groups`.
-fn as_nobody<T: Send + 'static>(groups: &[u32], what: impl FnOnce() -> T + Send + 'static) -> T {
+/// Runs `what` as user and group 65534, with the supplementary groups `groups`.
+fn as_unprivileged<T: Send + 'static>(
+    groups: &[u32],
+    what: impl FnOnce() -> T + Send + 'static,
+) -> T {
     let raw = |&group: &u32| rustix::process::Gid::from_raw(group);
     let groups: Vec<_> = groups.iter().map(raw).collect();
     let thread = thread::spawn(move || {
@@ -122,7 +126,7 @@ fn as_nobody<T: Send + 'static>(groups: &[u32], what: impl FnOnce() -> T + Send 
 }
 
 #[test]
-fn nobody_else_than_the_group_gets_to_the_socket() {
+fn only_the_group_can_connect_to_the_socket() {
     if !nix::unistd::geteuid().is_root() {
         eprintln!("skipped: becoming another user needs root");
         return;
@@ -143,13 +147,13 @@ fn nobody_else_than_the_group_gets_to_the_socket() {
         let connect = move |socket: std::path::PathBuf| {
             move || Connection::connect(&socket).map_err(|error| error.kind())
         };
-        let stranger = as_nobody(&[7], connect(socket.clone()));
+        let untrusted_user = as_unprivileged(&[7], connect(socket.clone()));
         assert_eq!(
-            stranger.expect_err("shut out"),
+            untrusted_user.expect_err("shut out"),
             std::io::ErrorKind::PermissionDenied
         );
         // By a group that the process has, which no database knows of this user.
-        let member = as_nobody(&[7, gid], move || {
+        let member = as_unprivileged(&[7, gid], move || {
             Connection::connect(&socket).map(|_| Client::connect(&socket).status().node)
         });
         assert_eq!(member.is_ok(), !name.is_empty(), "{member:?}");
@@ -157,7 +161,7 @@ fn nobody_else_than_the_group_gets_to_the_socket() {
 }
 
 #[test]
-fn a_user_who_may_not_is_told_who_may() {
+fn a_refusal_names_the_users_that_may() {
     if !nix::unistd::geteuid().is_root() {
         eprintln!("skipped: becoming another user needs root");
         return;
@@ -166,12 +170,12 @@ fn a_user_who_may_not_is_told_who_may() {
     fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o755)).expect("own directory");
     let node = Node::new(dir.path(), "a", &["p0"], "").start();
     let socket = node.config.socket_path();
-    // Somebody has opened the door; the daemon looks all the same.
+    // The socket is open to all users. The daemon checks their credentials all the same.
     fs::set_permissions(&socket, fs::Permissions::from_mode(0o666)).expect("own socket");
     let reason = std::thread::spawn(move || {
         // Of this thread alone; it ends with it.
         rustix::thread::set_thread_uid(rustix::process::Uid::from_raw(65_534)).expect("root may");
-        let connection = Connection::connect(&socket).expect("everybody may knock");
+        let connection = Connection::connect(&socket).expect("every user may connect");
         let mut buffer = vec![0; MAX_DATAGRAM_BYTES];
         let (length, _) = connection.recv(&mut buffer).expect("a reason");
         match datagram::decode(&buffer[..length]) {
@@ -179,7 +183,9 @@ fn a_user_who_may_not_is_told_who_may() {
             other => panic!("{other:?}"),
         }
     });
-    let reason = reason.join().expect("the stranger ends well");
+    let reason = reason
+        .join()
+        .expect("the other user's thread does not panic");
     assert!(
         reason.contains("65534") && reason.contains("node.group"),
         "{reason}"
@@ -188,7 +194,7 @@ fn a_user_who_may_not_is_told_who_may() {
 }
 
 #[test]
-fn a_subscriber_that_does_not_read_is_told_and_closed() {
+fn a_subscriber_that_does_not_read_is_closed_with_a_reason() {
     let dir = tempfile::tempdir().expect("a directory");
     let node = Node::new(dir.path(), "a", &["p0"], "").start();
     let mut slow = node.client();
@@ -198,7 +204,7 @@ fn a_subscriber_that_does_not_read_is_told_and_closed() {
     let mut sequences = Vec::new();
     for _ in 0..1500 {
         let mut client = node.client();
-        client.ask(&Request::OpenSession { lane: 0 });
+        client.call(&Request::OpenSession { lane: 0 });
         client.done(&Request::Mapped);
         while quick
             .connection
@@ -211,23 +217,23 @@ fn a_subscriber_that_does_not_read_is_told_and_closed() {
             }
         }
     }
-    assert!(sequences.len() > 2000, "{} events came", sequences.len());
+    assert!(sequences.len() > 2000, "{} events arrived", sequences.len());
     assert!(
         sequences.windows(2).all(|pair| pair[0] + 1 == pair[1]),
-        "no event is missed by who reads"
+        "a reading client misses no event"
     );
     let mut last = None;
     while let Some((reply, _)) = slow.receive() {
         last = Some(reply);
     }
     let Some(Reply::Refused { reason, .. }) = last else {
-        panic!("the slow one is told: {last:?}")
+        panic!("the slow client receives the reason: {last:?}")
     };
     assert!(reason.contains("subscribe again"), "{reason}");
 }
 
 #[test]
-fn a_second_daemon_on_the_same_place_is_refused_and_the_socket_goes_with_the_first() {
+fn a_second_daemon_is_refused_and_the_socket_goes_with_the_first() {
     let dir = tempfile::tempdir().expect("a directory");
     let mut node = Node::new(dir.path(), "a", &["p0"], "").start();
     let guid = node.guid();
@@ -245,12 +251,12 @@ fn a_second_daemon_on_the_same_place_is_refused_and_the_socket_goes_with_the_fir
     Client::connect(&socket);
     node.daemon.take().expect("runs").stop();
     assert!(!socket.exists());
-    let again = node.start();
-    assert_eq!(again.guid(), guid, "the identity is kept");
+    let restarted = node.start();
+    assert_eq!(restarted.guid(), guid, "the identity is kept");
 }
 
 #[test]
-fn a_daemon_waits_a_moment_for_what_one_that_was_killed_has_not_let_go_of() {
+fn a_daemon_waits_briefly_for_locks_of_a_killed_one() {
     let dir = tempfile::tempdir().expect("a directory");
     let node = Node::new(dir.path(), "a", &["p0"], "");
     let (state, socket) = (
@@ -261,7 +267,7 @@ fn a_daemon_waits_a_moment_for_what_one_that_was_killed_has_not_let_go_of() {
         fs::create_dir_all(at).expect("room on the disk");
     }
     let lock = fs::File::create(state.join("lock")).expect("a file");
-    lock.try_lock().expect("nobody has it");
+    lock.try_lock().expect("no process holds it");
     let listener = Listener::bind(&socket).expect("a socket");
     let ending = thread::spawn(move || {
         thread::sleep(Duration::from_millis(200));
@@ -276,7 +282,7 @@ fn a_daemon_waits_a_moment_for_what_one_that_was_killed_has_not_let_go_of() {
 }
 
 #[test]
-fn who_connects_and_says_nothing_is_told_and_closed() {
+fn a_silent_client_is_closed_with_a_reason() {
     let dir = tempfile::tempdir().expect("a directory");
     let node = Node::new(dir.path(), "a", &["p0"], "").start();
     let mut idle = node.client();
@@ -284,7 +290,7 @@ fn who_connects_and_says_nothing_is_told_and_closed() {
     let silent = Connection::connect(&node.config.socket_path()).expect("the daemon listens");
     assert!(
         silent.wait(Some(PATIENCE)).expect("poll works"),
-        "the daemon hears the silence"
+        "the daemon notices the silence"
     );
     assert!(begun.elapsed() > Duration::from_millis(1500));
     let mut buffer = vec![0; MAX_DATAGRAM_BYTES];
@@ -300,12 +306,12 @@ fn who_connects_and_says_nothing_is_told_and_closed() {
         silent.recv(&mut buffer).is_err(),
         "the connection is closed"
     );
-    // Who said it may be silent for as long as it likes.
+    // A client that has sent its hello may be silent for any time.
     assert_eq!(idle.status().peers_refused["no_hello"], 1);
 }
 
 #[test]
-fn one_user_takes_no_places_from_the_others() {
+fn one_user_takes_no_slots_from_others() {
     if !nix::unistd::geteuid().is_root() {
         eprintln!("skipped: becoming another user needs root");
         return;
@@ -313,7 +319,7 @@ fn one_user_takes_no_places_from_the_others() {
     let dir = tempfile::tempdir().expect("a directory");
     fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o755)).expect("own directory");
     let mut node = Node::new(dir.path(), "a", &["p0"], "");
-    // This process's own group, so that other users of it are let in.
+    // This process's own group, so that other users in it are admitted.
     let group = nix::unistd::Group::from_gid(nix::unistd::getegid());
     node.config.node.group = group.expect("a group file").expect("a group").name;
     let node = node.start();
@@ -322,7 +328,7 @@ fn one_user_takes_no_places_from_the_others() {
         // Of this thread alone; it ends with it.
         rustix::thread::set_thread_uid(rustix::process::Uid::from_raw(65_534)).expect("root may");
         let held: Vec<Client> = (0..64).map(|_| Client::connect(&socket)).collect();
-        let late = Connection::connect(&socket).expect("everybody may knock");
+        let late = Connection::connect(&socket).expect("every user may connect");
         assert!(
             late.wait(Some(PATIENCE)).expect("poll works"),
             "one connection too many is turned away"

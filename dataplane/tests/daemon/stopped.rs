@@ -1,5 +1,5 @@
-//! A daemon that stands still under load, as SIGSTOP, a debugger or a machine that is suspended has it: the whole process, at either end of the verbs, and one
-//! lane of it.
+//! A daemon that is stopped under load, as by SIGSTOP, a debugger or a suspended machine. The tests
+//! stop the whole process, at either end of the verbs, and one lane of it.
 
 use std::{
     collections::BTreeSet,
@@ -26,7 +26,7 @@ use super::{
 };
 
 const STOPS: u32 = 6;
-const UNDER_WAY_MAX: u64 = 64;
+const IN_FLIGHT_MAX: u64 = 64;
 const BETWEEN: u64 = 300;
 
 /// A process that stands still until this goes.
@@ -50,21 +50,21 @@ fn is_up(client: &mut Client) -> bool {
     links.iter().all(|link| link.state == "up")
 }
 
-/// Additions under way all the while, and what became of them.
+/// Additions that are always in flight, and their results.
 #[derive(Default)]
 pub struct Additions {
     pub posted: u64,
     pub ended: u64,
-    /// What the word was before each that was done.
+    /// The word's value before each completed addition.
     words: BTreeSet<u64>,
     refused: u64,
     doubts: u64,
 }
 
 impl Additions {
-    /// Takes the ends that are there, and posts more, so that no more than `most` are posted in all.
+    /// Takes finished additions and posts more, up to `most` in total.
     pub fn go_on(&mut self, verbs: &mut Verbs, target: u64, rkey: u32, most: u64) {
-        while self.posted < most && self.posted - self.ended < UNDER_WAY_MAX {
+        while self.posted < most && self.posted - self.ended < IN_FLIGHT_MAX {
             let mode = [Mode::OnePhase, Mode::TwoPhase][usize::from(self.posted.is_multiple_of(2))];
             let add = Verb::FetchAdd { delta: 1 };
             if !verbs.post(target, mode, self.posted, rkey, 0, add) {
@@ -83,18 +83,19 @@ impl Additions {
             }
             self.ended += 1;
             match how {
-                // Said of what was not begun while there was no link.
+                // Reported for verbs that were not begun because there was no link.
                 Ended::Other(why) => {
                     assert!(why.starts_with("NoSuchPeer"), "{why}");
                     self.refused += 1;
                 }
-                done => assert!(self.words.insert(done.word()), "a word came twice"),
+                done => assert!(self.words.insert(done.word()), "a word was returned twice"),
             }
         }
     }
 }
 
-/// Fails unless each addition that was told done was done once, by the word that it added to.
+/// Fails unless each addition that was reported done was done once, judged by the word that it
+/// added to.
 pub fn check_sums<const N: usize>(all: [(&str, &Additions, &RegionMemory); N]) {
     for (what, additions, word) in all {
         let done = additions.words.len() as u64;
@@ -111,7 +112,7 @@ pub fn check_sums<const N: usize>(all: [(&str, &Additions, &RegionMemory); N]) {
 }
 
 #[test]
-fn a_daemon_that_stands_still_under_load_loses_and_repeats_nothing() {
+fn a_stalled_daemon_under_load_loses_and_repeats_nothing() {
     let dir = tempfile::tempdir().expect("a directory");
     let a = Node::new(dir.path(), "a", &["p0"], "").start();
     let b = Node::new(dir.path(), "b", &["p0"], "");
@@ -146,10 +147,10 @@ fn a_daemon_that_stands_still_under_load_loses_and_repeats_nothing() {
                 out.ended,
                 back.ended
             );
-            out.go_on(&mut from_a, guid_b, key_b, enough + UNDER_WAY_MAX);
-            back.go_on(&mut from_b, guid_a, key_a, enough + UNDER_WAY_MAX);
+            out.go_on(&mut from_a, guid_b, key_b, enough + IN_FLIGHT_MAX);
+            back.go_on(&mut from_b, guid_a, key_a, enough + IN_FLIGHT_MAX);
         }
-        // In the middle of what is under way; every other time until its neighbor has given up the link.
+        // While verbs are in flight. Every other time until the neighbor has given up the link.
         let stopped = Stopped::stop(pid);
         if stop.is_multiple_of(2) {
             eventually("the link is given up", || !is_up(&mut near));
@@ -157,7 +158,7 @@ fn a_daemon_that_stands_still_under_load_loses_and_repeats_nothing() {
         } else {
             sleep(Duration::from_millis(20));
         }
-        // The other daemon goes on.
+        // The other daemon keeps running.
         near.status();
         drop(stopped);
         eventually("the link is up again", || {
@@ -179,9 +180,10 @@ fn a_daemon_that_stands_still_under_load_loses_and_repeats_nothing() {
     check_sums([("a", &out, &word_b), ("b", &back, &word_a)]);
 }
 
-/// One lane's thread of a daemon, and not its process: the other lane, its link and the host thread go on.
+/// Stops one lane's thread of a daemon, not its process: the other lane, its link and the host
+/// thread keep running.
 #[test]
-fn a_lane_that_stands_still_holds_up_no_other_and_loses_and_repeats_nothing() {
+fn a_stalled_lane_delays_no_other_and_loses_and_repeats_nothing() {
     let dir = tempfile::tempdir().expect("a directory");
     let node = |name| {
         let mut node = Node::new(dir.path(), name, &["p0", "p1"], "[[lane]]\n[[lane]]\n");
@@ -222,8 +224,8 @@ fn a_lane_that_stands_still_holds_up_no_other_and_loses_and_repeats_nothing() {
                 there.ended,
                 held_up.ended
             );
-            there.go_on(&mut verbs_0, address_0, key_0, enough + UNDER_WAY_MAX);
-            held_up.go_on(&mut verbs_1, address_1, key_1, enough + UNDER_WAY_MAX);
+            there.go_on(&mut verbs_0, address_0, key_0, enough + IN_FLIGHT_MAX);
+            held_up.go_on(&mut verbs_1, address_1, key_1, enough + IN_FLIGHT_MAX);
         }
         let held = Held::hold(lane_1);
         let of_lane_1 = |client: &mut Client| {
@@ -235,25 +237,25 @@ fn a_lane_that_stands_still_holds_up_no_other_and_loses_and_repeats_nothing() {
         if stop.is_multiple_of(2) {
             eventually("its link is given up", || !of_lane_1(&mut near));
         }
-        // The other lane's verbs go on, and so does who attaches to it meanwhile.
+        // The other lane's verbs continue, and new clients can attach to it meanwhile.
         enough += BETWEEN;
         let deadline = Instant::now() + PATIENCE;
         while there.ended < enough {
             assert!(Instant::now() < deadline, "{} ended", there.ended);
-            there.go_on(&mut verbs_0, address_0, key_0, enough + UNDER_WAY_MAX);
+            there.go_on(&mut verbs_0, address_0, key_0, enough + IN_FLIGHT_MAX);
         }
         let mut guest = App::attach(&socket);
         let vlan = u16::try_from(stop).expect("few");
         let (pipe, _rx) = guest.rx(Some("p0"));
         guest.bind(pipe, Match::Vlan { vlan });
-        // What needs the other one waits, and nobody else with it.
+        // A request that needs the stopped lane waits, and no other request waits with it.
         let waiting = Client::connect(&socket);
         waiting.send(&Request::Status);
         guest.unbind(pipe, Match::Vlan { vlan });
         drop(held);
         let mut waiting = waiting;
-        let (told, _) = waiting.receive().expect("the lane goes on");
-        assert!(matches!(told, Reply::Status(_)), "{told:?}");
+        let (reply, _) = waiting.receive().expect("the lane continues");
+        assert!(matches!(reply, Reply::Status(_)), "{reply:?}");
         eventually("its link is up again", || of_lane_1(&mut near));
     }
     let deadline = Instant::now() + PATIENCE;

@@ -12,7 +12,7 @@ use super::{
     node::{eventually, pair, pair_on_a_short_cable},
 };
 
-/// A frame whose bytes follow from `number`.
+/// Returns a frame whose bytes are derived from `number`.
 pub fn numbered(number: u32, length: usize) -> Vec<u8> {
     let mut frame: Vec<u8> = (0..length)
         .map(|at| (at as u32).wrapping_mul(31).wrapping_add(number) as u8)
@@ -44,13 +44,13 @@ fn a_stream_arrives_byte_for_byte_and_in_order() {
     receiver.bind(rx_pipe, Match::EtherType { ethertype: 0x1234 });
     let socket = a.config.socket_path();
     let sent = frames.clone();
-    // No more under way than the RX pipe has room for: it drops what comes beyond that.
+    // At most as many in flight as the RX pipe holds: it drops any further frames.
     let (open, window) = sync_channel(4);
     let sender = thread::spawn(move || {
         let mut app = App::attach(&socket);
         let (pipe, mut tx) = app.tx("p0");
         for burst in sent.chunks(100) {
-            open.send(()).expect("the receiver lives");
+            open.send(()).expect("the receiver runs");
             for frame in burst {
                 app.send(pipe, &mut tx, frame);
             }
@@ -59,8 +59,8 @@ fn a_stream_arrives_byte_for_byte_and_in_order() {
     });
     for burst in frames.chunks(100) {
         let received = receiver.receive(rx_pipe, &mut rx, burst.len());
-        assert!(received == burst, "the stream is not what was sent");
-        window.recv().expect("the sender lives");
+        assert!(received == burst, "the stream differs from the sent frames");
+        window.recv().expect("the sender runs");
     }
     let _app = sender.join().expect("the sender ends well");
     let (tx, rx) = (a.status(), b.status());
@@ -114,14 +114,14 @@ fn an_echo_in_place_returns_every_byte() {
             .zip(burst)
         {
             packet[0] ^= 0xff;
-            assert!(packet == *frame, "the echo is not what was sent");
+            assert!(packet == *frame, "the echo differs from the sent frames");
         }
     }
     assert_eq!(b.status().pipes[0].tx_packets, 500);
 }
 
 #[test]
-fn the_most_specific_binding_receives_and_the_rest_is_counted() {
+fn the_most_specific_binding_receives_and_other_frames_are_counted() {
     let dir = tempfile::tempdir().expect("a directory");
     let (a, b) = pair(dir.path(), &["p0"]);
     let mut receiver = App::attach(&b.config.socket_path());
@@ -164,7 +164,7 @@ fn the_most_specific_binding_receives_and_the_rest_is_counted() {
 }
 
 #[test]
-fn a_full_pipe_drops_and_counts_and_takes_again_once_it_is_read() {
+fn a_full_pipe_drops_and_counts_until_it_is_read() {
     let dir = tempfile::tempdir().expect("a directory");
     let (a, b) = pair(dir.path(), &["p0"]);
     let mut receiver = App::attach(&b.config.socket_path());
@@ -199,7 +199,7 @@ fn frames_that_the_port_cannot_take_are_refused_and_counted() {
     let mut sender = App::attach(&a.config.socket_path());
     let (pipe, mut tx) = sender.tx("p0");
     let max = a.status().ports[0].frame_bytes_max as usize;
-    // This application does not ask the library, which would refuse them.
+    // This application bypasses the library, which would refuse them.
     for _ in 0..3 {
         sender.send(pipe, &mut tx, &numbered(0, max + 1));
         sender.send(pipe, &mut tx, &[0; 13]);
@@ -215,7 +215,7 @@ fn frames_that_the_port_cannot_take_are_refused_and_counted() {
 }
 
 #[test]
-fn what_the_library_refuses_is_counted_and_stays_counted() {
+fn packets_that_the_library_refuses_are_counted_and_stay_counted() {
     let dir = tempfile::tempdir().expect("a directory");
     let (a, _b) = pair(dir.path(), &["p0"]);
     let mut sender = App::attach(&a.config.socket_path());
@@ -244,7 +244,8 @@ fn pipes_share_a_port_fairly() {
     const MODEST: u32 = 50;
     const FIRST_MODEST: u32 = 1 << 30;
     let dir = tempfile::tempdir().expect("a directory");
-    // Shorter than a burst: whoever is served first could take all the room, again and again.
+    // Shorter than a burst: the pipe that is served first could take all the space, again and
+    // again.
     let (a, b) = pair_on_a_short_cable(dir.path(), 64);
     let mut receiver = App::attach(&b.config.socket_path());
     let (rx_pipe, mut rx) = receiver.rx(None);
@@ -252,7 +253,7 @@ fn pipes_share_a_port_fairly() {
     let mut sender = App::attach(&a.config.socket_path());
     let (greedy_pipe, mut greedy) = sender.tx("p0");
     let (modest_pipe, mut modest) = sender.tx("p0");
-    // Both fill their pipes while the cable is out, so that both stand in line when it is back.
+    // Both fill their pipes while the cable is down, so that both wait when it is back.
     sender.client.done(&Request::SetPort {
         port: "p0".to_owned(),
         enabled: false,
@@ -269,7 +270,7 @@ fn pipes_share_a_port_fairly() {
     assert!(greedy.publish() && modest.publish());
     sender.ring(greedy_pipe);
     sender.ring(modest_pipe);
-    // A lane answers at its loop boundary: after two answers it has heard the bells.
+    // A lane replies at its loop boundary: after two replies it has seen the doorbells.
     a.status();
     a.status();
     sender.client.done(&Request::SetPort {
@@ -281,8 +282,8 @@ fn pipes_share_a_port_fairly() {
         .iter()
         .rposition(|frame| *frame == numbered(FIRST_MODEST + MODEST - 1, 1514))
         .expect("it arrives");
-    // The lane may hear the greedy pipe's bell a round earlier, and then has one burst of its frames in hand before the two take turns.
-    // Served in the order of their bells, the modest pipe would be done last, after all of them.
+    // The lane may see the greedy pipe's doorbell a round earlier and then holds one burst of its
+    // frames. Served in doorbell order, the modest pipe would finish last.
     assert!(
         place < (256 + 2 * MODEST) as usize,
         "the modest pipe's {MODEST} frames were done after {place} of {filled}"

@@ -1,4 +1,4 @@
-//! Captures: what a lane receives and sends on a port, in a pipe of root's.
+//! Captures: the frames that a lane receives and sends on a port, in a pipe that belongs to root.
 
 use covalent_api::{
     request::Request,
@@ -79,7 +79,7 @@ fn both_directions_are_captured_in_their_order_up_to_so_many_bytes() {
 }
 
 #[test]
-fn what_finds_no_room_is_counted_with_the_next_record_and_is_no_drop() {
+fn a_tap_record_without_space_is_counted_in_the_next_and_is_no_drop() {
     const FRAMES: usize = 4000;
     const BURST: usize = 40;
     let dir = tempfile::tempdir().expect("a directory");
@@ -96,7 +96,7 @@ fn what_finds_no_room_is_counted_with_the_next_record_and_is_no_drop() {
         for number in (first..).take(BURST) {
             sender.send(out, &mut tx, &numbered(number, 1400));
         }
-        // Whoever captures stands still; whoever is sent to does not.
+        // The capturing application stops reading. The receiving application continues.
         receiver.receive(pipe, &mut rx, BURST);
     }
     let mut seen = Vec::new();
@@ -116,7 +116,7 @@ fn what_finds_no_room_is_counted_with_the_next_record_and_is_no_drop() {
         "it was full"
     );
     let mut sent = FRAMES as u64;
-    eventually("what was missed is told", || {
+    eventually("missed frames are reported", || {
         sender.send(out, &mut tx, &numbered(0, 1400));
         sent += 1;
         receiver.receive(pipe, &mut rx, 1);
@@ -143,14 +143,14 @@ fn a_capture_that_cannot_be_is_refused_with_the_reason() {
     let (first, _first) = app.rx(Some("p0"));
     let (second, _second) = app.rx(Some("p0"));
     let all = |pipe| tap(pipe, TapFrames::All, 64);
-    for (request, says) in [
+    for (request, expected) in [
         (all(everywhere), "names no port"),
         (all(out), "captures go into Rx pipes"),
         (tap(first, TapFrames::All, 13), "expected 14 to 65535"),
         (all(99), "99"),
     ] {
         let reason = app.client.refused(&request);
-        assert!(reason.contains(says), "{reason}");
+        assert!(reason.contains(expected), "{reason}");
     }
     app.client.done(&all(first));
     let reason = app.client.refused(&all(second));

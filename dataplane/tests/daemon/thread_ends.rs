@@ -1,4 +1,4 @@
-//! A thread of the daemon that ends though nobody told it to.
+//! A thread of the daemon that exits without an order to do so.
 
 use std::{
     fs::{self, File},
@@ -14,11 +14,12 @@ use super::{
     node::{Node, eventually},
 };
 
-/// Far less than a service manager waits for a sign of life, and far more than it takes.
+/// Much less than a service manager waits for a watchdog notification, and much more than the exit
+/// takes.
 const AT_ONCE: Duration = Duration::from_secs(5);
 
 #[test]
-fn the_end_of_the_host_thread_ends_the_daemon_at_once_and_is_told() {
+fn the_end_of_the_host_thread_ends_the_daemon_and_is_reported() {
     let dir = tempfile::tempdir().expect("a directory");
     let node = Node::new(dir.path(), "a", &["p0"], "");
     let log = dir.path().join("log");
@@ -50,14 +51,15 @@ fn the_end_of_the_host_thread_ends_the_daemon_at_once_and_is_told() {
         if let Some(status) = daemon.0.try_wait().expect("a child") {
             break status;
         }
-        assert!(begun.elapsed() < AT_ONCE, "it stays: {}", read());
+        assert!(begun.elapsed() < AT_ONCE, "it does not exit: {}", read());
         std::thread::sleep(Duration::from_millis(5));
     };
     assert!(!status.success(), "a service manager starts it again");
-    let told = read();
+    let log_text = read();
     assert!(
-        told.contains("a thread of the daemon has ended") && told.contains("the host thread"),
-        "{told}"
+        log_text.contains("a thread of the daemon has ended")
+            && log_text.contains("the host thread"),
+        "{log_text}"
     );
-    assert!(!socket.exists(), "the end was in order");
+    assert!(!socket.exists(), "the shutdown was graceful");
 }

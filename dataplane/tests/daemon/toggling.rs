@@ -19,10 +19,10 @@ const STEADY: u16 = 7001;
 const TOGGLED: u16 = 7002;
 const TOGGLES: usize = 300;
 /// The daemons and the sender need the cores.
-const BETWEEN_LOOKS: Duration = Duration::from_micros(100);
+const CHECK_INTERVAL: Duration = Duration::from_micros(100);
 
-/// Sends two flows from `a` to `b`, whose application binds and unbinds one of them hundreds of times. `fallback`: another pipe
-/// gets what is not bound; else nobody does.
+/// Sends two flows from `a` to `b`, whose application binds and unbinds one of them hundreds of
+/// times. `fallback`: another pipe gets unbound frames. Otherwise no pipe does.
 fn toggle(a: &Node, b: &Node, port: &'static str, fallback: bool) {
     let mut app = App::attach(&b.config.socket_path());
     let mut steady = Taker::new(&mut app, None);
@@ -38,7 +38,8 @@ fn toggle(a: &Node, b: &Node, port: &'static str, fallback: bool) {
         port,
         vec![(1, STEADY), (1, TOGGLED)],
     );
-    // Numbers that came, of the steady flow and of the toggled one in its pipe and in the fallback.
+    // Numbers that arrived: those of the steady flow, and those of the toggled flow in its pipe and
+    // in the fallback.
     let (mut steady_next, mut in_toggled, mut in_rest) = (0, Vec::new(), Vec::new());
     let mut take = |app: &mut App, bound: bool| {
         let taken = steady.take(app, |frame| {
@@ -54,7 +55,7 @@ fn toggle(a: &Node, b: &Node, port: &'static str, fallback: bool) {
         });
         assert!(
             bound || lies_there == 0,
-            "a frame came where nothing is bound"
+            "a frame arrived where nothing is bound"
         );
         rest.take(app, |frame| {
             let (_, to, number) = read(frame);
@@ -71,15 +72,15 @@ fn toggle(a: &Node, b: &Node, port: &'static str, fallback: bool) {
         let deadline = Instant::now() + PATIENCE;
         while take(&mut app, true) < seen + 5 {
             assert!(Instant::now() < deadline, "the steady flow stands still");
-            sleep(BETWEEN_LOOKS);
+            sleep(CHECK_INTERVAL);
         }
         app.unbind(pipe, to_port(TOGGLED));
-        // What came before the answer may lie there.
+        // Packets from before the reply may be in the pipe.
         let seen = take(&mut app, true);
         let deadline = Instant::now() + PATIENCE;
         while take(&mut app, false) < seen + 5 {
             assert!(Instant::now() < deadline, "the steady flow stands still");
-            sleep(BETWEEN_LOOKS);
+            sleep(CHECK_INTERVAL);
         }
         if toggle % 50 == 0 {
             let reason = app.client.refused(&Request::Unbind {
@@ -115,16 +116,16 @@ fn toggle(a: &Node, b: &Node, port: &'static str, fallback: bool) {
         assert_eq!((total, nobodys), (sent, 0), "a toggled packet was lost");
         let mut all = [in_toggled, in_rest].concat();
         all.sort_unstable();
-        assert!(all.iter().copied().eq(0..sent), "each packet came once");
+        assert!(all.iter().copied().eq(0..sent), "each packet arrived once");
     } else {
         assert_eq!(in_rest, [0; 0]);
-        assert_eq!(total + nobodys, sent, "each went to its pipe or to nobody");
+        assert_eq!(total + nobodys, sent, "each went to its pipe or to none");
         assert!(nobodys >= TOGGLES as u64);
     }
 }
 
 #[test]
-fn bindings_that_come_and_go_disturb_nobody() {
+fn bindings_that_toggle_disturb_no_other_pipe() {
     if !is_root() {
         let dir = tempfile::tempdir().expect("a directory");
         let (a, b) = pair(dir.path(), &["p0"]);

@@ -1,5 +1,6 @@
-//! What becomes of interfaces and processes while verbs are under way: nothing hangs, every verb is executed once, the status says what happened, and the link is back
-//! when the interface is.
+//! Changes to interfaces and processes while verbs are in flight. No operation blocks forever,
+//! every verb is executed once, and the status reports the changes. The link is back when the
+//! interface is.
 
 use std::{
     collections::BTreeSet,
@@ -24,10 +25,11 @@ use super::{
     node::eventually,
 };
 
-/// Verbs under way.
+/// Verbs in flight.
 const WINDOW: u64 = 16;
 
-/// Additions by `a` to a word of `b`, until told to stop; what each found tells whether all were executed once.
+/// Additions by `a` to a word of `b` until `stops` is set. The old values show whether all were
+/// executed once.
 fn add_until(stops: &AtomicBool, a: &Place, b: &Place) -> u64 {
     let mut owner = App::attach(&b.config.socket_path());
     let (rkey, memory) = owner.register("bank", 64);
@@ -96,17 +98,17 @@ fn until_more_is_executed(node: &Place) {
     eventually("verbs go on", || executed() > before + 10 * WINDOW);
 }
 
-/// What control tells of the interface of port `p0`.
+/// Returns control's report on the interface of port `p0`.
 fn interface(node: &Place) -> InterfaceStatus {
     let control = node.control.as_ref().expect("it runs");
-    match control.ask(&ControlRequest::Interfaces) {
+    match control.call(&ControlRequest::Interfaces) {
         Some(ControlReply::Interfaces { interfaces }) => interfaces[0].clone(),
         other => panic!("{other:?}"),
     }
 }
 
 #[test]
-fn an_interface_that_is_renamed_is_missed_under_its_name_and_back_with_it() {
+fn a_renamed_interface_is_absent_until_its_name_is_back() {
     under_load(|a, b| {
         for round in 0..3 {
             let epoch = await_links([a, b], "p0", 0);
@@ -162,14 +164,14 @@ impl Drop for Elsewhere {
 }
 
 #[test]
-fn an_interface_that_is_moved_to_another_namespace_is_absent_until_it_is_back() {
+fn an_interface_moved_to_another_namespace_is_absent_until_it_returns() {
     under_load(|a, b| {
         let elsewhere = Elsewhere::new();
         for _ in 0..2 {
             let epoch = await_links([a, b], "p0", 0);
             ip(&format!("link set near0 netns {}", elsewhere.0.id()));
             eventually("the port has no device", || a.port("p0").absent.is_some());
-            let reason = a.port("p0").absent.expect("it is told");
+            let reason = a.port("p0").absent.expect("it is reported");
             assert!(reason.contains("near0"), "{reason}");
             eventually("control misses it", || interface(a).index.is_none());
             elsewhere.ip(&format!("link set near0 netns {}", gettid()));
@@ -181,7 +183,7 @@ fn an_interface_that_is_moved_to_another_namespace_is_absent_until_it_is_back() 
 }
 
 #[test]
-fn another_mtu_under_load_is_taken_over_and_loses_no_verb() {
+fn a_changed_mtu_under_load_is_adopted_and_loses_no_verb() {
     under_load(|a, b| {
         for mtu_bytes in [1480, 1500, 1472, 1500] {
             let epoch = await_links([a, b], "p0", 0);
@@ -197,7 +199,7 @@ fn another_mtu_under_load_is_taken_over_and_loses_no_verb() {
 }
 
 #[test]
-fn an_mtu_that_no_link_can_do_with_is_told_and_over_when_it_is_back() {
+fn an_mtu_too_small_for_links_leaves_the_port_open() {
     under_load(|a, b| {
         let sound = a.port("p0").facts;
         ip("link set near0 mtu 1300");
@@ -214,7 +216,7 @@ fn an_mtu_that_no_link_can_do_with_is_told_and_over_when_it_is_back() {
 }
 
 #[test]
-fn processes_that_are_stopped_and_continued_go_on_where_they_were() {
+fn stopped_processes_resume_where_they_were() {
     under_load(|a, b| {
         for still in [Duration::from_millis(50), Duration::from_millis(1_500)] {
             let epoch = await_links([a, b], "p0", 0);

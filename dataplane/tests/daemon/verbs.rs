@@ -44,8 +44,8 @@ fn local_verbs_are_executed_on_the_lane_and_seen_by_the_owner() {
     assert_eq!(refused, Ended::Other("Refused(OutOfBounds)".into()));
     let refused = verbs.run(0, Mode::OnePhase, rkey + 1, 0, Verb::Swap { new: 1 });
     assert_eq!(refused, Ended::Other("Refused(UnknownRegion)".into()));
-    let nobody = verbs.run(0xdead, Mode::OnePhase, rkey, 0, Verb::Swap { new: 1 });
-    assert_eq!(nobody, Ended::Other("NoSuchPeer".into()));
+    let to_no_peer = verbs.run(0xdead, Mode::OnePhase, rkey, 0, Verb::Swap { new: 1 });
+    assert_eq!(to_no_peer, Ended::Other("NoSuchPeer".into()));
     let status = a.status();
     assert_eq!((status.verbs.submitted, status.verbs.completed), (6, 6));
     assert_eq!(status.verbs.executed["fetch_add"], 2);
@@ -92,7 +92,7 @@ fn an_owner_that_scribbles_over_its_receive_queue_harms_itself_alone() {
             ),
             "{sent:?}"
         );
-        // 90 bytes and what stands before them, up to a multiple of 8.
+        // 90 bytes and their header, up to a multiple of 8.
         taken += 128;
         assert_eq!(its_memory.load(0), Some(taken), "the tail");
         its_memory.store(64, taken).expect("the head");
@@ -122,7 +122,7 @@ fn malformed_submissions_are_answered() {
 }
 
 #[test]
-fn remote_verbs_go_both_ways_in_both_modes() {
+fn remote_verbs_work_in_both_directions_and_modes() {
     let dir = tempfile::tempdir().expect("a directory");
     let (a, b) = pair(dir.path(), &["p0"]);
     for (host, client) in [(&a, &b), (&b, &a)] {
@@ -188,7 +188,8 @@ fn remote_verbs_go_both_ways_in_both_modes() {
     }
 }
 
-/// Submits `total` fetch-and-adds of 1 with up to 64 under way; calls `at` with the count done so far.
+/// Submits `total` fetch-and-adds of 1 with up to 64 in flight. Calls `at` with the number
+/// completed so far.
 pub fn count_up(
     verbs: &mut Verbs,
     target: u64,
@@ -221,11 +222,11 @@ pub fn count_up(
                 doubts += 1;
                 continue;
             }
-            // Each old value is handed out once: nothing was lost, nothing was done twice.
+            // Each old value is returned once: no verb was lost, and none was executed twice.
             assert_eq!(
                 seen.insert(how.word(), user_data),
                 None,
-                "an old value came twice"
+                "an old value was returned twice"
             );
             done += 1;
         }
@@ -275,9 +276,10 @@ fn a_cut_link_loses_and_doubles_nothing_while_another_one_stands() {
     );
 }
 
-/// A neighbour with a link to each of two lanes: what is open with one of them waits for its own link while the other's stands.
+/// A neighbor has a link to each of two lanes. Verbs open with one lane wait for its own link while
+/// the other link is up.
 #[test]
-fn each_lane_executes_what_is_meant_for_it_exactly_once() {
+fn each_lane_executes_its_verbs_exactly_once() {
     let dir = tempfile::tempdir().expect("a directory");
     let mut b = Node::new(dir.path(), "b", &["p0", "p1"], "[[lane]]\n[[lane]]\n");
     b.config.port[1].lane = 1;
@@ -292,8 +294,8 @@ fn each_lane_executes_what_is_meant_for_it_exactly_once() {
         assert_eq!(link.peer.map(Guid::bits), Some(*address));
         assert_eq!(link.peer_name.as_deref(), Some(name));
     }
-    let told: Vec<_> = b.status().lanes.iter().map(|lane| lane.address).collect();
-    assert_eq!(told, addresses.map(Guid::new));
+    let reported: Vec<_> = b.status().lanes.iter().map(|lane| lane.address).collect();
+    assert_eq!(reported, addresses.map(Guid::new));
 
     let socket = b.config.socket_path();
     let mut owners = [0, 1].map(|lane| App::attach_to_lane(&socket, lane));
@@ -369,7 +371,7 @@ fn many_verbs_without_reading_completions_are_held_back_and_none_is_lost() {
     let (rkey, _memory) = owner.register("bank", 4096);
     let mut verbs = Verbs::new(App::attach(&a.config.socket_path()));
     let mut posted = 0;
-    // The answers are 64 times as long as the completion pipe could hold if they were all let in.
+    // The replies are 64 times as long as the completion pipe could hold if all were admitted.
     while posted < 8000
         && verbs.post(
             b.guid(),
@@ -405,7 +407,7 @@ fn many_verbs_without_reading_completions_are_held_back_and_none_is_lost() {
 }
 
 #[test]
-fn verbs_to_a_node_that_is_cut_off_leave_room_for_those_to_others() {
+fn verbs_to_an_unreachable_node_leave_space_for_others() {
     const EACH: u64 = 600;
     let dir = tempfile::tempdir().expect("a directory");
     let start = |name, cables: &[&str]| Node::new(dir.path(), name, cables, "").start();
@@ -426,7 +428,8 @@ fn verbs_to_a_node_that_is_cut_off_leave_room_for_those_to_others() {
         port: "p0".to_owned(),
         enabled: false,
     });
-    // More than there may be under way on the lane, and more of each than it may have there.
+    // More verbs than the lane may have in flight, and more of each application than it may have
+    // there.
     let mut stuck: Vec<Verbs> = Vec::new();
     for _ in 0..6 {
         let mut verbs = Verbs::new(App::attach(&a.config.socket_path()));
@@ -436,7 +439,7 @@ fn verbs_to_a_node_that_is_cut_off_leave_room_for_those_to_others() {
         }
         stuck.push(verbs);
     }
-    eventually("the lane has taken what it may", || {
+    eventually("the lane has taken its maximum", || {
         let status = control.status().verbs;
         status.submitted - status.completed >= 1024
     });
@@ -469,7 +472,7 @@ fn verbs_to_a_node_that_is_cut_off_leave_room_for_those_to_others() {
     assert_eq!(counter.load(0), Some(6 * EACH));
 }
 
-/// One verb at a time: the links take turns, whatever else the lane does between two of them.
+/// One verb at a time: the links take turns, whatever else the lane does between two verbs.
 #[test]
 fn two_links_to_the_same_node_share_its_verbs() {
     const ROUNDS: u64 = 1000;
@@ -486,7 +489,7 @@ fn two_links_to_the_same_node_share_its_verbs() {
     assert_eq!(memory.load(0), Some(ROUNDS));
     let committed: Vec<u64> = a.status().links.iter().map(|link| link.committed).collect();
     assert_eq!(committed.iter().sum::<u64>(), ROUNDS);
-    // A ball of a link at rest takes a turn as well.
+    // A keepalive of an idle link takes a turn as well.
     assert!(
         committed.iter().all(|&count| count >= ROUNDS * 4 / 10),
         "{committed:?}"

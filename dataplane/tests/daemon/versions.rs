@@ -13,10 +13,11 @@ use super::{
     node::Node,
 };
 
-/// The greeting of a program that speaks `oldest` to `newest`, in a release that says more in it.
+/// Returns the greeting of a program that supports `oldest` to `newest`, from a release with more
+/// fields in it.
 fn hello(oldest: u32, newest: u32) -> Vec<u8> {
     format!(
-        r#"{{"request":"hello","version":{newest},"oldest":{oldest},"program":"later","colour":{{"r":1}}}}"#
+        r#"{{"request":"hello","version":{newest},"oldest":{oldest},"program":"later","color":{{"r":1}}}}"#
     )
     .into_bytes()
 }
@@ -43,7 +44,7 @@ fn programs_of_the_release_before_and_of_the_next_work() {
     ];
     for (number, (greeting, agreed)) in greetings.into_iter().enumerate() {
         let (client, welcome) = Client::greet(&socket, &greeting);
-        assert_eq!(spoken(&welcome), (agreed, Some(Versions::SPOKEN)));
+        assert_eq!(spoken(&welcome), (agreed, Some(Versions::SUPPORTED)));
         let mut app = App::of(client, 0);
         let (pipe, _rx) = app.rx(Some("p0"));
         app.bind(pipe, Match::Any);
@@ -74,17 +75,17 @@ fn a_program_more_than_one_release_away_reads_both_ranges() {
             hello(API_VERSION + 1, API_VERSION + 2),
             format!("versions {} to {}", API_VERSION + 1, API_VERSION + 2),
         ),
-        // A range whose ends are swapped has no version.
+        // A range whose ends are swapped contains no version.
         (hello(API_VERSION, API_VERSION - 1), "versions".to_owned()),
     ] {
         let (mut client, reply) = Client::greet(&socket, &greeting);
         let Reply::Refused { reason, speaks } = reply else {
             panic!("{reply:?}")
         };
-        for part in [&range, &Versions::SPOKEN.to_string(), "release"] {
+        for part in [&range, &Versions::SUPPORTED.to_string(), "release"] {
             assert!(reason.contains(part), "{reason}");
         }
-        assert_eq!(speaks, Some(Versions::SPOKEN));
+        assert_eq!(speaks, Some(Versions::SUPPORTED));
         assert!(client.receive().is_none(), "and is closed");
     }
     assert_eq!(node.status().peers_refused["version"], 3);
@@ -98,29 +99,29 @@ fn a_request_that_is_not_known_is_refused_alone() {
     let (pipe, _rx) = app.rx(None);
     for unknown in [
         r#"{"request":"paint","pipe":0}"#,
-        r#"{"request":"close_pipe","pipe":0,"colour":"red"}"#,
+        r#"{"request":"close_pipe","pipe":0,"color":"red"}"#,
         r#"{"request":"open_pipe","kind":"painted","capacity_bytes":65536,"port":null}"#,
     ] {
-        let reply = app.client.ask_bytes(unknown.as_bytes());
+        let reply = app.client.call_bytes(unknown.as_bytes());
         let Reply::Refused { reason, .. } = reply else {
             panic!("{unknown}: {reply:?}")
         };
-        let spoken = Versions::SPOKEN.to_string();
+        let spoken = Versions::SUPPORTED.to_string();
         assert!(reason.contains(&spoken), "{reason}");
     }
     // The pipe is still there, and so is the connection.
     app.bind(pipe, Match::Any);
-    // What was handed over and not mapped is closed by such a request as by any other.
-    let (reply, fds) = app.client.ask(&Request::OpenPipe {
+    // Such a request closes memory that was handed over and not mapped, as any other request does.
+    let (reply, fds) = app.client.call(&Request::OpenPipe {
         kind: PipeKind::Rx,
         capacity_bytes: 1 << 16,
         port: None,
     });
     assert!(matches!(reply, Reply::Pipe { .. }), "{reply:?}");
     drop(fds);
-    app.client.ask_bytes(br#"{"request":"paint"}"#);
+    app.client.call_bytes(br#"{"request":"paint"}"#);
     assert!(matches!(
-        app.client.ask(&Request::Mapped).0,
+        app.client.call(&Request::Mapped).0,
         Reply::Refused { .. }
     ));
 }

@@ -20,8 +20,9 @@ fn tagged(frame: &[u8], tag: u16, control: u16) -> Vec<u8> {
     tagged
 }
 
-/// VLAN 7 has a pipe, port 53 another one, EtherType 0x1234 a third: each frame goes where the precedence says, tag and all.
-fn a_vlan_has_its_pipe(a: &Node, b: &Node, port: &str) {
+/// VLAN 7 has a pipe, port 53 another one, EtherType 0x1234 a third: each frame goes where the
+/// precedence directs, with its tag.
+fn check_vlan_has_its_pipe(a: &Node, b: &Node, port: &str) {
     let mut app = App::attach(&b.config.socket_path());
     let (vlan_pipe, mut vlan) = app.rx(None);
     let (udp_pipe, mut dns) = app.rx(None);
@@ -56,7 +57,7 @@ fn a_vlan_has_its_pipe(a: &Node, b: &Node, port: &str) {
     same(app.receive(vlan_pipe, &mut vlan, 5), &of_vlan);
     same(app.receive(udp_pipe, &mut dns, 2), &of_port);
     same(app.receive(type_pipe, &mut by_type, 2), &of_type);
-    // Another VLAN, no VLAN, and an id in the inner tag only are nobody's.
+    // Another VLAN, no VLAN, and an id in the inner tag only match no pipe.
     app.unbind(type_pipe, Match::EtherType { ethertype: 0x1234 });
     for frame in [
         tagged(&other, 0x8100, 8),
@@ -65,7 +66,7 @@ fn a_vlan_has_its_pipe(a: &Node, b: &Node, port: &str) {
     ] {
         sender.send(pipe, &mut tx, &frame);
     }
-    eventually("they are nobody's", || {
+    eventually("they belong to no pipe", || {
         let after = b.status().ports[0].clone();
         after.drops["no_pipe"] + after.passed_to_kernel_packets
             == before.drops["no_pipe"] + before.passed_to_kernel_packets + 3
@@ -74,7 +75,7 @@ fn a_vlan_has_its_pipe(a: &Node, b: &Node, port: &str) {
     // Without its binding so is the VLAN.
     app.unbind(vlan_pipe, Match::Vlan { vlan: 7 });
     sender.send(pipe, &mut tx, &of_vlan[0]);
-    eventually("it is nobody's", || {
+    eventually("it belongs to no pipe", || {
         let after = b.status().ports[0].clone();
         after.drops["no_pipe"] + after.passed_to_kernel_packets
             == before.drops["no_pipe"] + before.passed_to_kernel_packets + 4
@@ -82,17 +83,17 @@ fn a_vlan_has_its_pipe(a: &Node, b: &Node, port: &str) {
 }
 
 #[test]
-fn over_a_cable_a_vlan_has_its_pipe() {
+fn a_vlan_has_its_pipe_over_a_cable() {
     let dir = tempfile::tempdir().expect("a directory");
     let (a, b) = pair(dir.path(), &["p0"]);
-    a_vlan_has_its_pipe(&a, &b, "p0");
+    check_vlan_has_its_pipe(&a, &b, "p0");
 }
 
 #[test]
-fn over_af_xdp_a_vlan_has_its_pipe() {
+fn a_vlan_has_its_pipe_over_af_xdp() {
     with_veth(|| {
         let dir = tempfile::tempdir().expect("a directory");
         let (a, b) = af_xdp::pair(dir.path());
-        a_vlan_has_its_pipe(&a, &b, "x0");
+        check_vlan_has_its_pipe(&a, &b, "x0");
     });
 }

@@ -1,4 +1,5 @@
-//! What a service manager is told: that the daemon is ready, and that it lives while each of its threads moves.
+//! The daemon's notifications to a service manager: that it is ready, and that it is alive while
+//! each of its threads makes progress.
 
 use std::{
     os::unix::net::UnixDatagram,
@@ -19,10 +20,10 @@ use super::{
     node::{Node, PATIENCE, eventually},
 };
 
-/// How often a service manager wants to be told.
+/// Interval at which the service manager requires a notification.
 const EVERY: Duration = Duration::from_millis(400);
 
-/// A daemon of two lanes, and what it tells its service manager.
+/// A daemon of two lanes, and its notifications to its service manager.
 struct Watched {
     daemon: Running,
     manager: UnixDatagram,
@@ -48,8 +49,8 @@ impl Watched {
         }
     }
 
-    /// The next thing that is told within `patience`.
-    fn told(&self, patience: Duration) -> Option<String> {
+    /// Returns the next notification within `patience`.
+    fn next_notification(&self, patience: Duration) -> Option<String> {
         self.manager
             .set_read_timeout(Some(patience))
             .expect("a socket");
@@ -60,27 +61,41 @@ impl Watched {
 }
 
 #[test]
-fn the_service_manager_hears_that_the_daemon_lives_while_each_thread_moves() {
+fn the_watchdog_is_notified_while_every_thread_progresses() {
     let dir = tempfile::tempdir().expect("a directory");
     let watched = Watched::start(dir.path());
-    assert_eq!(watched.told(PATIENCE).as_deref(), Some("READY=1"));
-    assert_eq!(watched.told(PATIENCE).as_deref(), Some("WATCHDOG=1"));
+    assert_eq!(
+        watched.next_notification(PATIENCE).as_deref(),
+        Some("READY=1")
+    );
+    assert_eq!(
+        watched.next_notification(PATIENCE).as_deref(),
+        Some("WATCHDOG=1")
+    );
     for name in ["covalent-lane0", "covalent-lane1", "covalent-host"] {
         let held = Held::hold(thread_of(watched.daemon.0.id(), name));
-        // What was on its way, and one more if it had moved by then since it was last seen.
+        // Drain notifications in flight, and one more if the thread had moved since it was last
+        // checked.
         sleep(EVERY);
-        while watched.told(Duration::from_millis(1)).is_some() {}
-        assert_eq!(watched.told(3 * EVERY), None, "while {name} stands still");
+        while watched
+            .next_notification(Duration::from_millis(1))
+            .is_some()
+        {}
+        assert_eq!(
+            watched.next_notification(3 * EVERY),
+            None,
+            "while {name} stands still"
+        );
         drop(held);
         assert_eq!(
-            watched.told(PATIENCE).as_deref(),
+            watched.next_notification(PATIENCE).as_deref(),
             Some("WATCHDOG=1"),
-            "when {name} goes on"
+            "when {name} continues"
         );
     }
     let pid = Pid::from_raw(watched.daemon.0.id().cast_signed());
-    kill(pid, Signal::SIGTERM).expect("signalled");
-    eventually("it says that it stops", || {
-        watched.told(PATIENCE).as_deref() == Some("STOPPING=1")
+    kill(pid, Signal::SIGTERM).expect("signaled");
+    eventually("it reports that it stops", || {
+        watched.next_notification(PATIENCE).as_deref() == Some("STOPPING=1")
     });
 }

@@ -1,4 +1,4 @@
-//! Cables that lead where none should: the status and an event say why the link does not come up.
+//! Miswired cables: the status and an event give the reason that the link does not come up.
 
 use covalent_api::{
     config::PortKind,
@@ -9,7 +9,7 @@ use covalent_api::{
 use super::node::{Node, eventually};
 
 #[test]
-fn a_cable_between_two_ports_of_one_node_is_told_once_with_both_names() {
+fn a_cable_between_two_ports_of_one_node_is_reported_once() {
     let dir = tempfile::tempdir().expect("a directory");
     let mut node = Node::new(dir.path(), "a", &["p0", "p1"], "");
     let both_lead_to = match &node.config.port[0].kind {
@@ -52,21 +52,21 @@ fn a_cable_between_two_ports_of_one_node_is_told_once_with_both_names() {
         let links = node.status().links;
         links.iter().all(|link| link.refusal.is_none())
     });
-    let mut told = Vec::new();
-    while told.iter().filter(|(_, begins)| !begins).count() < 2 {
+    let mut reported = Vec::new();
+    while reported.iter().filter(|(_, begins)| !begins).count() < 2 {
         let Some((Reply::Event(event), _)) = subscriber.receive() else {
             panic!("an event")
         };
         match event.kind {
             EventKind::LinkRefused { port, refusal } => {
                 assert_eq!(refusal.cause, "own_port");
-                told.push((port, true));
+                reported.push((port, true));
             }
-            EventKind::LinkRefusalOver { port } => told.push((port, false)),
+            EventKind::LinkRefusalOver { port } => reported.push((port, false)),
             _ => {}
         }
     }
-    told.sort();
+    reported.sort();
     let twice = |port: &str| [(port.to_owned(), false), (port.to_owned(), true)];
-    assert_eq!(told, [twice("p0"), twice("p1")].concat());
+    assert_eq!(reported, [twice("p0"), twice("p1")].concat());
 }

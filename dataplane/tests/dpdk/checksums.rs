@@ -1,4 +1,5 @@
-//! Checksums that a device computes, on net_tap, whose other end is an interface of the kernel that net_af_packet reads.
+//! Checksums that a device computes, on net_tap. Its other end is a kernel interface that
+//! net_af_packet reads.
 
 use std::fs;
 
@@ -9,7 +10,7 @@ use crate::{
     devices::{self, number},
     frames::frame,
     namespace::{in_new_namespace, ip},
-    pair::{LivePair, Way},
+    pair::{FramePath, LivePair},
 };
 
 /// Fewer than a tap device's queue in the kernel holds.
@@ -75,30 +76,32 @@ fn checksums_are_filled_in() {
                 frame
             })
             .collect();
-        assert!(pair.carry(&sent, WINDOW) == wanted);
+        assert!(pair.transfer(&sent, WINDOW) == wanted);
     });
 }
 
-/// A datagram over IPv6 whose destination options claim to be that long, in units of 8 bytes behind the first 8, in a frame that ends before.
+/// Returns a datagram over IPv6 in a frame that ends too early. Its destination options claim a
+/// length of `units` units of 8 bytes after the first 8.
 fn claims(units: u8) -> Vec<u8> {
     let mut frame = vec![2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 0x86, 0xdd];
     // Version 6, 16 bytes of payload, hop-by-hop options next, hop limit 64.
     frame.extend([0x60, 0, 0, 0, 0, 16, 0, 64]);
     frame.extend([0xfd; 32]);
-    // Hop-by-hop options of 8 bytes, destination options next; those say that UDP is behind them.
+    // Hop-by-hop options of 8 bytes, followed by destination options, which name UDP as the next
+    // header.
     frame.extend([60, 0, 1, 4, 0, 0, 0, 0]);
     frame.extend([17, units, 1, 4, 0, 0, 0, 0]);
     frame
 }
 
 #[test]
-fn a_frame_that_lies_about_its_headers_leaves_as_it_is_and_harms_no_other() {
+fn a_frame_with_false_headers_is_sent_unchanged_and_harms_no_other() {
     on_tap(|pair| {
         let frames: Vec<_> = (0..=u8::MAX)
             .flat_map(|units| [claims(units), frame(units.into(), 1500)])
             .collect();
         for _ in 0..4 {
-            let arrived = pair.carry(&frames, WINDOW);
+            let arrived = pair.transfer(&frames, WINDOW);
             assert!(
                 arrived == frames,
                 "{} of {} arrived",

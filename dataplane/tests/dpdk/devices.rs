@@ -10,7 +10,7 @@ use covalent_dataplane::port::{LaneMemory, Port, PortError, open};
 
 use crate::pair::LivePair;
 
-/// Slots asked of every ring.
+/// Slots requested for every ring.
 pub const RING_SLOTS: u32 = 512;
 
 /// Memory of the whole process: DPDK gets it once, and every test opens ports of its own.
@@ -51,7 +51,7 @@ pub fn open_with(
     pages: HugePages,
     memory_mib: u32,
 ) -> Result<Vec<Box<dyn Port>>, PortError> {
-    // What DPDK said stands beside a failure.
+    // DPDK's log appears beside a failure.
     let _ = tracing_subscriber::fmt().with_test_writer().try_init();
     let dataplane = DataplaneConfig {
         huge_pages: pages,

@@ -1,8 +1,10 @@
-//! The suite on two PCI devices that are joined back to back, where the environment names them: `COVALENT_TEST_DEVICES=0000:00:04.0,0000:00:05.0`, both
-//! bound to vfio-pci. `COVALENT_TEST_HUGE=1` puts DPDK on huge pages.
+//! The suite on two PCI devices that are joined back to back, where the environment names them:
+//! `COVALENT_TEST_DEVICES=0000:00:04.0,0000:00:05.0`, both bound to vfio-pci.
+//! `COVALENT_TEST_HUGE=1` puts DPDK on huge pages.
 //!
-//! DPDK learns its PCI devices when it is set up, so these run in a process of their own: `cargo test -p covalent-dataplane --features dpdk --test dpdk
-//! dpdk_devices::`. They take the two devices in turn.
+//! DPDK learns its PCI devices at setup, so these tests run in a separate process: `cargo test -p
+//! covalent-dataplane --features dpdk --test dpdk dpdk_devices::`. They take the two devices in
+//! turn.
 
 use std::{
     env,
@@ -17,7 +19,7 @@ use crate::{
     suite,
 };
 
-/// There are two devices, and every test wants them.
+/// There are two devices, and every test needs both.
 static TURN: Mutex<()> = Mutex::new(());
 
 fn on_devices(test: impl FnOnce(LivePair)) {
@@ -51,7 +53,7 @@ fn every_size_crosses() {
 }
 
 #[test]
-fn what_cannot_be_sent_is_refused() {
+fn an_unsendable_frame_is_refused() {
     on_devices(|mut pair| suite::refusals(&mut pair));
 }
 

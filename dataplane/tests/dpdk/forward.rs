@@ -93,7 +93,7 @@ fn forwarded_frames_arrive_whole_and_in_order() {
 }
 
 #[test]
-fn a_frame_may_go_on_twice_and_be_looked_at_after_a_flush() {
+fn a_frame_may_be_forwarded_twice_and_read_after_a_flush() {
     let mut chain = chain();
     let frames = some_frames();
     chain.send(&frames);
@@ -104,7 +104,7 @@ fn a_frame_may_go_on_twice_and_be_looked_at_after_a_flush() {
             exit.tx(frame).unwrap();
             exit.flush().unwrap();
             exit.tx(frame).unwrap();
-            // It is still the frame that came, whoever has its buffer by now.
+            // It is still the frame that arrived, whatever port has its buffer by now.
             seen.push(frame.to_vec());
         })
         .unwrap();

@@ -9,20 +9,21 @@ use crate::{
     reserved::Reserved,
 };
 
-/// Memory for one port, and for what others take of the pages meanwhile.
+/// Memory for one port, and for pages that other processes take meanwhile.
 const MEMORY_MIB: u32 = 64;
 const PAGES: u64 = 96;
 
 /// DPDK would wait for that lock, and every user can hold it.
 #[test]
-fn whoever_locks_a_folder_of_huge_pages_holds_nobody_up() {
+fn a_locked_directory_of_huge_pages_delays_no_process() {
     if !nix::unistd::geteuid().is_root() {
         eprintln!("skipped: reserving and mounting huge pages needs root");
         return;
     }
     let _reserved = Reserved::more(PAGES);
     let folder = tempfile::tempdir().unwrap();
-    // In a process of its own, for DPDK is set up once; `flock` holds the lock as long as that runs.
+    // In a separate process, because DPDK is set up once per process. `flock` holds the lock while
+    // it runs.
     let child = Command::new("unshare")
         .args(["--mount", "--propagation", "private", "sh", "-c"])
         .arg(r#"mount -t hugetlbfs none "$0" && exec flock "$0" timeout 60 "$@""#)
@@ -32,10 +33,14 @@ fn whoever_locks_a_folder_of_huge_pages_holds_nobody_up() {
         .args(["--ignored", "--nocapture"])
         .output()
         .unwrap();
-    let told = String::from_utf8_lossy(&child.stdout);
+    let stdout_text = String::from_utf8_lossy(&child.stdout);
     let errors = String::from_utf8_lossy(&child.stderr);
-    assert!(child.status.success(), "{}: {told}{errors}", child.status);
-    assert!(told.contains("1 passed"), "{told}");
+    assert!(
+        child.status.success(),
+        "{}: {stdout_text}{errors}",
+        child.status
+    );
+    assert!(stdout_text.contains("1 passed"), "{stdout_text}");
 }
 
 #[test]

@@ -1,4 +1,5 @@
-//! The suite on `net_memif`: shared memory between two processes, or within one as here; and what its ends promise to each other.
+//! The suite on `net_memif`, and the guarantees between its ends. The shared memory connects two
+//! processes, or two ports of one process as here.
 
 use std::{
     sync::atomic::{AtomicUsize, Ordering},
@@ -13,7 +14,7 @@ use tempfile::TempDir;
 use crate::{
     devices::{self, number, open_all},
     frames::frame,
-    pair::{LivePair, Way, collect, until},
+    pair::{FramePath, LivePair, collect, until},
     suite,
 };
 
@@ -30,7 +31,8 @@ impl Place {
         }
     }
 
-    /// The driver looks sockets up by their paths and would take the caller's for one that listens already: in one process the path needs two spellings.
+    /// The driver looks sockets up by their paths and would take the caller's socket for one that
+    /// already listens. Within one process the path therefore needs two spellings.
     fn end(&self, role: &str) -> PortConfig {
         let spelling = if role == "server" {
             "memif.sock"
@@ -84,7 +86,7 @@ fn every_size_crosses() {
 }
 
 #[test]
-fn what_cannot_be_sent_is_refused() {
+fn an_unsendable_frame_is_refused() {
     on_memif(|pair| suite::refusals(pair));
 }
 
@@ -128,7 +130,7 @@ fn work_forbids_sleep() {
 }
 
 #[test]
-fn each_end_may_leave_and_come_back() {
+fn each_end_may_close_and_reopen() {
     let place = Place::new();
     let frames: Vec<_> = (0..500).map(|number| frame(number, 64)).collect();
     let LivePair { mut near, mut far } = place.pair();
@@ -145,28 +147,29 @@ fn each_end_may_leave_and_come_back() {
         }
         let mut pair = LivePair { near, far };
         pair.wait_for_carrier();
-        assert!(pair.carry(&frames, 64) == frames, "round {round}");
+        assert!(pair.transfer(&frames, 64) == frames, "round {round}");
         LivePair { near, far } = pair;
     }
 }
 
-/// More threads than cores, so that some are stopped in the midst of a burst while DPDK's own thread hears that the peer is gone.
+/// More threads than cores, so that some are preempted in the middle of a burst while DPDK's own
+/// thread detects that the peer is gone.
 #[test]
-fn a_peer_that_leaves_in_the_midst_of_bursts_is_an_event() {
+fn a_peer_that_closes_during_bursts_is_an_event() {
     const LINKS: usize = 4;
     const ROUNDS: usize = 25;
     let left = AtomicUsize::new(LINKS);
     let places: Vec<_> = (0..LINKS).map(|_| Place::new()).collect();
     thread::scope(|scope| {
         for place in &places {
-            let (mut stays, left) = (place.open("client"), &left);
+            let (mut remaining, left) = (place.open("client"), &left);
             scope.spawn(move || {
                 let mut frames = 0;
                 let one = frame(1, 64);
                 while left.load(Ordering::Relaxed) > 0 {
-                    frames += stays.rx_burst(32, &mut |_| {}).unwrap();
-                    while stays.tx(&one).is_ok() {}
-                    let _ = stays.flush();
+                    frames += remaining.rx_burst(32, &mut |_| {}).unwrap();
+                    while remaining.tx(&one).is_ok() {}
+                    let _ = remaining.flush();
                 }
                 assert!(frames > 0);
             });
@@ -175,7 +178,7 @@ fn a_peer_that_leaves_in_the_midst_of_bursts_is_an_event() {
                 for _ in 0..ROUNDS {
                     let mut leaves = place.open("server");
                     wait_for(&mut *leaves, true);
-                    until("the peer's frames come", || {
+                    until("the peer's frames arrive", || {
                         while leaves.tx(&one).is_ok() {}
                         let _ = leaves.flush();
                         leaves.rx_burst(32, &mut |_| {}).unwrap() > 0
@@ -187,9 +190,9 @@ fn a_peer_that_leaves_in_the_midst_of_bursts_is_an_event() {
     });
 }
 
-/// The driver of an end that answers lets its peer in again though it was stopped.
+/// The driver of an answering end admits its peer again even while the device is stopped.
 #[test]
-fn an_end_that_answers_stays_disabled_and_may_leave_then() {
+fn an_answering_end_stays_disabled_and_may_then_close() {
     on_memif(|pair| {
         pair.far.set_enabled(false).unwrap();
         wait_for(&mut *pair.near, false);
@@ -219,10 +222,10 @@ fn a_disabled_end_shows_at_the_other_one() {
 }
 
 #[test]
-fn the_device_counts_and_the_port_tells() {
+fn the_port_reports_the_counts_of_the_device() {
     on_memif(|pair| {
         let frames: Vec<_> = (0..100).map(|number| frame(number, 64)).collect();
-        assert!(pair.carry(&frames, 32) == frames);
+        assert!(pair.transfer(&frames, 32) == frames);
         let counters = pair.far.counters();
         let count = |name: &str| {
             counters
@@ -247,7 +250,7 @@ fn an_end_without_its_peer_sleeps() {
     assert!(near.prepare_sleep());
     near.finish_sleep();
     assert!(near.tx_idle());
-    // Long enough for a call that nobody answers.
+    // Long enough for a call without an answer.
     std::thread::sleep(Duration::from_millis(50));
     wait_for(&mut *near, false);
 }

@@ -1,4 +1,4 @@
-//! What cannot be opened is refused with what to do about it.
+//! Ports that cannot be opened are refused with a remedy.
 
 use covalent_api::config::{HugePages, PortConfig, PortKind, RxChecksum, TxChecksum};
 
@@ -30,13 +30,13 @@ fn with(
 
 #[test]
 fn a_device_that_does_not_exist() {
-    let told = problem(&[devices::port(&format!("net_nonsense{}", number()))]);
+    let refusal = problem(&[devices::port(&format!("net_nonsense{}", number()))]);
     assert!(
-        told.contains("net_nonsense") && told.contains("cure:"),
-        "{told}"
+        refusal.contains("net_nonsense") && refusal.contains("cure:"),
+        "{refusal}"
     );
-    let told = problem(&[devices::port("net_af_packet9,iface=nowhere9")]);
-    assert!(told.contains("no interface `nowhere9`"), "{told}");
+    let refusal = problem(&[devices::port("net_af_packet9,iface=nowhere9")]);
+    assert!(refusal.contains("no interface `nowhere9`"), "{refusal}");
 }
 
 #[test]
@@ -46,30 +46,30 @@ fn more_queues_than_there_are() {
         eprintln!("skipped: raw sockets need root");
         return;
     }
-    let told = problem(&with(&device, |queues, _, _| *queues = 8));
-    assert!(told.contains("`queues = 8`, but it has 1"), "{told}");
+    let refusal = problem(&with(&device, |queues, _, _| *queues = 8));
+    assert!(refusal.contains("`queues = 8`, but it has 1"), "{refusal}");
 }
 
 #[test]
-fn checksums_of_a_device_that_has_none() {
+fn checksums_on_a_device_without_checksum_offload() {
     let name = || format!("net_null{}", number());
-    let told = problem(&with(&name(), |_, rx, _| *rx = RxChecksum::Drop));
+    let refusal = problem(&with(&name(), |_, rx, _| *rx = RxChecksum::Drop));
     assert!(
-        told.contains("rx_checksum") && told.contains("net_null"),
-        "{told}"
+        refusal.contains("rx_checksum") && refusal.contains("net_null"),
+        "{refusal}"
     );
-    let told = problem(&with(&name(), |_, _, tx| *tx = TxChecksum::Fill));
-    assert!(told.contains("tx_checksum"), "{told}");
+    let refusal = problem(&with(&name(), |_, _, tx| *tx = TxChecksum::Fill));
+    assert!(refusal.contains("tx_checksum"), "{refusal}");
 }
 
 #[test]
-fn a_device_that_another_port_has() {
+fn a_device_held_by_another_port() {
     let device = format!("net_null{}", number());
     let first = open_all(&[devices::port(&device)], HugePages::Never).unwrap();
-    let told = problem(&[devices::port(&device)]);
+    let refusal = problem(&[devices::port(&device)]);
     assert!(
-        told.contains("another port of this process has it"),
-        "{told}"
+        refusal.contains("another port of this process has it"),
+        "{refusal}"
     );
     drop(first);
     open_all(&[devices::port(&device)], HugePages::Never).unwrap();
@@ -81,6 +81,9 @@ fn a_pci_device_that_was_not_known_when_dpdk_was_set_up() {
         &[devices::port(&format!("net_null{}", number()))],
         HugePages::Never,
     ));
-    let told = problem(&[devices::port("ffff:ff:1f.7")]);
-    assert!(told.contains("set up in this process without it"), "{told}");
+    let refusal = problem(&[devices::port("ffff:ff:1f.7")]);
+    assert!(
+        refusal.contains("set up in this process without it"),
+        "{refusal}"
+    );
 }

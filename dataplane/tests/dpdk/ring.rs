@@ -41,7 +41,7 @@ fn every_size_crosses() {
 }
 
 #[test]
-fn what_cannot_be_sent_is_refused() {
+fn an_unsendable_frame_is_refused() {
     on_ring(|pair| suite::refusals(pair));
 }
 

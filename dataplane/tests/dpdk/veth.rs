@@ -1,4 +1,5 @@
-//! The suite on DPDK's devices that sit on an interface of the kernel, here the two ends of a veth pair with one queue.
+//! The suite on DPDK devices that use a kernel interface, here the two ends of a veth pair with one
+//! queue.
 
 use covalent_dataplane::port::{PortError, TxRefusal};
 
@@ -10,7 +11,7 @@ use crate::{
     suite,
 };
 
-/// A port on each end; `device` has a driver, and one queue as that driver wants to be told.
+/// Opens a port on each end. `device` holds a driver, and that driver's argument for one queue.
 fn pair([driver, one_queue]: [&str; 2]) -> LivePair {
     let end = |interface: &str| {
         devices::port(&format!(
@@ -35,8 +36,8 @@ fn no_wake_up_is_lost(device: [&str; 2]) {
     });
 }
 
-/// As the daemon does it, which hears of the carrier from the kernel.
-fn a_removed_interface_is_gone(device: [&str; 2]) {
+/// As in the daemon, which gets the carrier from the kernel.
+fn check_removed_interface_is_gone(device: [&str; 2]) {
     on_veth(device, |pair| {
         pair.near.set_carrier(false);
         pair.near
@@ -59,7 +60,9 @@ macro_rules! on_a_driver {
     ($(#[$about:meta])* $name:ident, $device:expr) => {
         $(#[$about])*
         mod $name {
-            use super::{a_removed_interface_is_gone as removed, no_wake_up_is_lost as wake_ups, on_veth};
+            use super::{
+                check_removed_interface_is_gone as removed, no_wake_up_is_lost as wake_ups, on_veth,
+            };
             use crate::suite;
 
             const DEVICE: [&str; 2] = $device;
@@ -75,7 +78,7 @@ macro_rules! on_a_driver {
             }
 
             #[test]
-            fn what_cannot_be_sent_is_refused() {
+            fn an_unsendable_frame_is_refused() {
                 on_veth(DEVICE, |pair| suite::refusals(pair));
             }
 
@@ -105,7 +108,7 @@ macro_rules! on_a_driver {
             }
 
             #[test]
-            fn an_interface_that_is_removed_is_reported_gone() {
+            fn a_removed_interface_is_reported_gone() {
                 removed(DEVICE);
             }
 
@@ -118,7 +121,7 @@ macro_rules! on_a_driver {
 }
 
 on_a_driver! {
-    /// A raw socket on an interface, whose frames the kernel gets as well.
+    /// A raw socket on an interface. The kernel gets its frames as well.
     af_packet, ["net_af_packet", "qpairs=1"]
 }
 on_a_driver! {

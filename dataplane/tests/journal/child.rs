@@ -1,4 +1,5 @@
-//! Journals in processes of their own: this test program again, told to run one of its ignored tests.
+//! Journals in separate processes: this test program again, started to run one of its ignored
+//! tests.
 
 use std::{
     env,
@@ -8,7 +9,7 @@ use std::{
 };
 
 const DIRECTORY: &str = "COVALENT_TEST_JOURNAL";
-const TOLD: &str = "told: ";
+const REPORT_PREFIX: &str = "report: ";
 
 /// A child process, killed when this is dropped.
 #[derive(Debug)]
@@ -38,32 +39,32 @@ impl Writer {
         Self { process, output }
     }
 
-    /// The next number that it told whole; `None` if it ended.
-    pub fn hear(&mut self) -> Option<u64> {
+    /// Returns the next number that the child printed completely. `None` if it exited.
+    pub fn next_report(&mut self) -> Option<u64> {
         let mut line = String::new();
         loop {
             line.clear();
             self.output.read_line(&mut line).ok()?;
             // One that it was killed in has no end.
             let whole = line.strip_suffix('\n')?;
-            if let Some((_, told)) = whole.split_once(TOLD) {
-                return told.parse().ok();
+            if let Some((_, reported)) = whole.split_once(REPORT_PREFIX) {
+                return reported.parse().ok();
             }
         }
     }
 
-    /// Kills it with SIGKILL, waits for its end, and gives the last number that it told.
+    /// Kills it with SIGKILL and waits until it exits. Returns the last number that it printed.
     pub fn kill(mut self) -> Option<u64> {
         self.process.kill().expect("SIGKILL");
         self.process.wait().expect("it ends");
-        std::iter::from_fn(|| self.hear()).last()
+        std::iter::from_fn(|| self.next_report()).last()
     }
 
-    /// Waits for its end, which must be a good one, and gives everything that it told.
+    /// Waits until it exits, which must be successful. Returns all numbers that it printed.
     pub fn end(mut self) -> Vec<u64> {
-        let told = std::iter::from_fn(|| self.hear()).collect();
+        let reported = std::iter::from_fn(|| self.next_report()).collect();
         assert!(self.process.wait().expect("it ends").success());
-        told
+        reported
     }
 }
 
@@ -74,13 +75,14 @@ impl Drop for Writer {
     }
 }
 
-/// The directory that a child was told. `None` in a process that is no child, which has nothing to do.
+/// Returns the directory given to a child. `None` in a process that is not a child and has nothing
+/// to do.
 pub fn orders() -> Option<PathBuf> {
     env::var_os(DIRECTORY).map(Into::into)
 }
 
-/// Says a number to the parent.
+/// Prints a number to the parent.
 #[allow(clippy::print_stdout, reason = "the parent reads it")]
-pub fn tell(what: u64) {
-    println!("{TOLD}{what}");
+pub fn report(what: u64) {
+    println!("{REPORT_PREFIX}{what}");
 }

@@ -13,7 +13,7 @@ use super::{
 
 const SECTOR_BYTES: u64 = 512;
 
-/// A journal of some batches, and what was acknowledged when its newer file was how long.
+/// A journal of some batches, and the acknowledged records for each length of its newer file.
 struct Written {
     _directory: TempDir,
     options: JournalOptions,
@@ -109,7 +109,8 @@ impl Written {
         assert!(State::of(recovered) == self.lane.after(lsn), "{how}");
     }
 
-    /// Ends the newer file at each byte, by its length and by zeros, while its last batch is written.
+    /// Cuts the newer file at each byte, by its length and by zeros, as during the write of its
+    /// last batch.
     fn cut_at_every_byte(&self) {
         let copy = Copy::of(&self.options);
         let file = copy.open(self.generation);
@@ -150,7 +151,8 @@ impl Written {
         }
     }
 
-    /// Ends the newer file at many bytes after all of it was acknowledged: a loss that is named, and never another state.
+    /// Cuts the newer file at many bytes after all of it was acknowledged. The journal reports the
+    /// loss and never recovers another state.
     fn lose_from_many_bytes(&self) {
         let last = self.last();
         for zeros in [false, true] {
@@ -244,22 +246,22 @@ fn some_commits(lane: &mut Lane, journal: &mut Journal, draw: &mut Draw, count: 
 }
 
 #[test]
-fn a_journal_cut_at_any_byte_has_every_batch_before() {
+fn a_journal_cut_at_any_byte_keeps_every_earlier_batch() {
     Written::in_one_file().cut_at_every_byte();
 }
 
 #[test]
-fn a_snapshot_cut_at_any_byte_has_every_batch_before() {
+fn a_snapshot_cut_at_any_byte_keeps_every_earlier_batch() {
     Written::in_two_files(true).cut_at_every_byte();
 }
 
 #[test]
-fn what_was_acknowledged_and_is_gone_is_named_and_left_alone() {
+fn lost_acknowledged_records_are_named_and_the_files_left_alone() {
     Written::in_one_file().lose_from_many_bytes();
 }
 
 #[test]
-fn what_was_acknowledged_beside_a_snapshot_and_is_gone_is_named_and_left_alone() {
+fn records_lost_beside_a_snapshot_are_named_and_the_files_left_alone() {
     Written::in_two_files(false).lose_from_many_bytes();
     Written::in_two_files(true).lose_from_many_bytes();
 }
@@ -279,9 +281,10 @@ fn a_changed_byte_under_a_whole_snapshot_is_refused_or_harmless() {
     Written::in_two_files(true).change_every_byte();
 }
 
-/// A disk may write the sectors of one write in any order; but a batch that another follows was on disk.
+/// A disk may write the sectors of one write in any order. A batch that is followed by another one
+/// was on disk.
 #[test]
-fn any_sectors_of_the_last_batch_may_lack_and_none_of_another() {
+fn any_sector_of_the_last_batch_may_be_missing_and_none_of_others() {
     let written = Written::in_one_file();
     let copy = Copy::of(&written.options);
     let file = copy.open(1);
@@ -319,7 +322,8 @@ fn any_sectors_of_the_last_batch_may_lack_and_none_of_another() {
     }
 }
 
-/// The stamps of a later batch say enough, also if it is larger than the one that lacks.
+/// The stamps of a later batch suffice to detect the loss, even if it is larger than the missing
+/// batch.
 #[test]
 fn a_batch_that_lacks_before_another_is_refused() {
     let (_directory, options, mut journal, mut lane, mut draw) = begun();
@@ -343,7 +347,7 @@ fn a_batch_that_lacks_before_another_is_refused() {
     let error = recovered.expect_err("a hole").to_string();
     assert!(
         error.contains(&format!(
-            "damaged at byte {}: a batch is not whole",
+            "damaged at byte {}: a batch is incomplete",
             small - BLOCK_BYTES
         )),
         "{error}"
@@ -351,7 +355,7 @@ fn a_batch_that_lacks_before_another_is_refused() {
 }
 
 #[test]
-fn a_start_after_a_torn_tail_goes_on_behind_the_last_whole_batch() {
+fn a_start_after_a_torn_tail_continues_after_the_last_whole_batch() {
     let written = Written::in_one_file();
     let copy = Copy::of(&written.options);
     let length = written.last().bytes;
@@ -365,13 +369,13 @@ fn a_start_after_a_torn_tail_goes_on_behind_the_last_whole_batch() {
     written.expect(recovered, lsn, "cut");
     some_commits(&mut lane, &mut journal, &mut Draw(2), 5);
     drop(journal);
-    let again = replay(&copy.options.directory).expect("it is whole");
-    assert_eq!(again.torn, None);
-    assert!(State::of(again) == lane.state);
+    let second_replay = replay(&copy.options.directory).expect("it is whole");
+    assert_eq!(second_replay.torn, None);
+    assert!(State::of(second_replay) == lane.state);
 }
 
 #[test]
-fn what_nothing_remains_of_is_refused() {
+fn a_journal_with_no_whole_file_is_refused() {
     let written = Written::in_two_files(false);
     let copy = Copy::of(&written.options);
     std::fs::remove_file(file_of(&copy.options, 1)).expect("it was there");

@@ -109,13 +109,13 @@ impl Copy {
     }
 }
 
-/// Changes a part of a file while `look` looks at it.
-pub fn with_bytes<T>(file: &File, offset: u64, bytes: &[u8], look: impl FnOnce() -> T) -> T {
+/// Changes a part of a file while `check` looks at it.
+pub fn with_bytes<T>(file: &File, offset: u64, bytes: &[u8], check: impl FnOnce() -> T) -> T {
     let mut before = vec![0; bytes.len()];
     file.read_exact_at(&mut before, offset)
         .expect("it is there");
     file.write_all_at(bytes, offset).expect("it can be written");
-    let seen = look();
+    let seen = check();
     file.write_all_at(&before, offset)
         .expect("it can be written");
     seen

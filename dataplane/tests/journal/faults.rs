@@ -1,4 +1,5 @@
-//! Journals on disks that fail: power cuts, lost and misdirected writes, zeros, errors, and disks that stand still.
+//! Journals on failing disks: power failures, lost and misdirected writes, zeros, errors, and disks
+//! that stall.
 
 use std::{env, path::Path};
 
@@ -12,7 +13,7 @@ use super::{
     memory::{Fault, LEFT, Memory, SECTOR_BYTES, Seen},
 };
 
-/// Rounds of a life.
+/// Rounds of a generation.
 const ROUNDS: usize = 120;
 
 fn options() -> JournalOptions {
@@ -26,10 +27,11 @@ fn options() -> JournalOptions {
 
 /// A fresh seed, or the one of `COVALENT_SEED`; printed with the command that begins with it again.
 fn seed(test: &str) -> u64 {
-    let told = env::var("COVALENT_SEED").ok();
-    let told = told.and_then(|text| u64::from_str_radix(text.trim_start_matches("0x"), 16).ok());
+    let given_seed = env::var("COVALENT_SEED").ok();
+    let given_seed =
+        given_seed.and_then(|text| u64::from_str_radix(text.trim_start_matches("0x"), 16).ok());
     let drawn = || fastrand::u64(..);
-    let seed = told.unwrap_or_else(drawn);
+    let seed = given_seed.unwrap_or_else(drawn);
     eprintln!(
         "COVALENT_SEED={seed:#x} cargo test -p covalent-dataplane --test journal faults::{test}"
     );
@@ -37,14 +39,14 @@ fn seed(test: &str) -> u64 {
 }
 
 /// A journal on a disk, and the lane that writes it.
-struct Life {
+struct Incarnation {
     journal: Journal<Memory>,
     lane: Lane,
     memory: Memory,
     durable: Lsn,
 }
 
-impl Life {
+impl Incarnation {
     fn begin(memory: &Memory, draw: &mut Draw) -> Self {
         let (mut journal, recovered) =
             Journal::open_on(&options(), memory.clone()).expect("a journal");
@@ -54,18 +56,18 @@ impl Life {
             lane.make(&mut journal, "accounts", 4000);
             lane.make(&mut journal, "counter", 8);
         }
-        let mut life = Self {
+        let mut incarnation = Self {
             durable: journal.durable_lsn(),
             journal,
             lane,
             memory: memory.clone(),
         };
-        life.memory.acknowledge(life.durable);
-        life.round(draw);
-        life
+        incarnation.memory.acknowledge(incarnation.durable);
+        incarnation.round(draw);
+        incarnation
     }
 
-    /// A round of the lane. Some rounds are long enough for the disk to come to rest.
+    /// Runs a round of the lane. Some rounds are long enough for the disk to become idle.
     fn round(&mut self, draw: &mut Draw) {
         let durable = self.journal.poll();
         if durable > self.durable {
@@ -97,7 +99,8 @@ impl Life {
         }
     }
 
-    /// Whether what was recovered is a state of this life that has all that was acknowledged.
+    /// Checks that the recovered state is a state of this generation and has all acknowledged
+    /// records.
     fn expect(&self, recovered: Recovered, acknowledged: Option<Lsn>, how: &str) {
         let lsn = recovered.last_lsn;
         if let Some(acknowledged) = acknowledged {
@@ -116,17 +119,17 @@ fn a_power_cut_at_any_moment_loses_nothing_and_is_never_refused() {
     let mut cuts = 0;
     for _ in 0..6 {
         let mut before = Memory::new(draw.next());
-        // What earlier lives acknowledged; there is nothing before the first.
+        // The records that earlier generations acknowledged. There is nothing before the first.
         let mut kept = None;
         for _ in 0..4 {
             let memory = before.after_kill(draw.next());
-            let mut life = Life::begin(&memory, &mut draw);
-            // In every other life calls take chains apart.
+            let mut incarnation = Incarnation::begin(&memory, &mut draw);
+            // In every other generation calls split chains.
             memory.take_parts([0, 80][draw.below(2)]);
-            life.rounds(ROUNDS, &mut draw);
+            incarnation.rounds(ROUNDS, &mut draw);
             if draw.below(3) == 0 {
-                let durable = life.journal.finish();
-                life.memory.acknowledge(durable);
+                let durable = incarnation.journal.finish();
+                incarnation.memory.acknowledge(durable);
             }
             let moments = memory.moments();
             let mut next = None;
@@ -137,7 +140,7 @@ fn a_power_cut_at_any_moment_loses_nothing_and_is_never_refused() {
                     .unwrap_or_else(|error| panic!("moment {moment} of {moments}: {error}"));
                 let how = format!("moment {moment} of {moments}");
                 let acknowledged = acknowledged.or(kept);
-                life.expect(recovered, acknowledged, &how);
+                incarnation.expect(recovered, acknowledged, &how);
                 cuts += 1;
                 next = Some((cut, acknowledged));
             }
@@ -147,11 +150,12 @@ fn a_power_cut_at_any_moment_loses_nothing_and_is_never_refused() {
     eprintln!("{cuts} power cuts, all recovered");
 }
 
-/// Acknowledged batches whose marks a power cut may take.
+/// Acknowledged batches whose marks a power failure may take.
 const UNMARKED_MAX: usize = 3;
 
-/// How many of `batches`, which are their last records, have no mark in the file that they are in.
-/// What is in no file any more is in a snapshot. No sector of the disk may be torn.
+/// Returns how many of `batches`, given by their last records, have no mark in the file that they
+/// are in. Batches that are in no file any more are in a snapshot. No sector of the disk may be
+/// torn.
 fn unmarked(memory: &Memory, batches: &[Lsn]) -> usize {
     let number =
         |bytes: &[u8], at: usize| u64::from_le_bytes(*bytes[at..].first_chunk().expect("8 bytes"));
@@ -173,8 +177,8 @@ fn unmarked(memory: &Memory, batches: &[Lsn]) -> usize {
     batches.iter().filter(is_unmarked).count()
 }
 
-/// The moments at which most is not synced, and at which least is. The second life begins on what
-/// a cut in the middle of the first one left.
+/// Cuts power at the moments with the most and the least unsynced data. The second generation
+/// begins on the disk that a cut in the middle of the first one left.
 #[test]
 fn a_power_cut_at_every_barrier_loses_nothing_and_is_never_refused() {
     let mut draw = Draw(seed("a_power_cut_at_every_barrier"));
@@ -183,18 +187,18 @@ fn a_power_cut_at_every_barrier_loses_nothing_and_is_never_refused() {
     let mut kept = None;
     for takes_parts in [0, 80] {
         let memory = before.after_kill(draw.next());
-        let mut life = Life::begin(&memory, &mut draw);
+        let mut incarnation = Incarnation::begin(&memory, &mut draw);
         memory.take_parts(takes_parts);
-        life.rounds(ROUNDS, &mut draw);
-        let durable = life.journal.finish();
-        life.memory.acknowledge(durable);
+        incarnation.rounds(ROUNDS, &mut draw);
+        let durable = incarnation.journal.finish();
+        incarnation.memory.acknowledge(durable);
         let barriers = memory.barriers();
         for moment in barriers.iter().flat_map(|&at| [at, at + 1]) {
             for left in LEFT {
                 let (cut, acknowledged) = memory.after_cut_with(&before, moment, left, &mut draw);
-                let how = format!("moment {moment}, {left}/256 of what was not synced");
+                let how = format!("moment {moment}, {left}/256 of the unsynced data");
                 let recovered = replay_on(&cut).unwrap_or_else(|error| panic!("{how}: {error}"));
-                life.expect(recovered, acknowledged.or(kept), &how);
+                incarnation.expect(recovered, acknowledged.or(kept), &how);
                 if left == 0 {
                     let count = unmarked(&cut, &memory.acknowledged(moment));
                     assert!(count <= UNMARKED_MAX, "{how}: {count} batches have no mark");
@@ -209,43 +213,48 @@ fn a_power_cut_at_every_barrier_loses_nothing_and_is_never_refused() {
         barriers_seen += barriers.len();
     }
     eprintln!(
-        "{cuts} power cuts at {barriers_seen} barriers, all recovered; {unmarked_max} batches at most had no mark"
+        "{cuts} power cuts at {barriers_seen} barriers, all recovered; {unmarked_max} batches at \
+         most had no mark"
     );
     assert!(barriers_seen > 50, "{barriers_seen}");
 }
 
-/// Runs lives of which each has something happen to its disk, and counts how many starts are refused afterwards.
-fn lives(
+/// Runs generations whose disks each suffer a fault. Counts how many later starts are refused.
+fn run_incarnations(
     test: &str,
     count: usize,
-    harm: impl Fn(&mut Life, &mut Draw),
+    harm: impl Fn(&mut Incarnation, &mut Draw),
     after: impl Fn(&Memory, &mut Draw),
 ) -> (usize, usize) {
     let mut draw = Draw(seed(test));
     let (mut recovered_count, mut refused) = (0, 0);
-    for life in 0..count {
+    for incarnation in 0..count {
         let memory = Memory::new(draw.next());
-        let mut life_there = Life::begin(&memory, &mut draw);
-        life_there.rounds(ROUNDS / 2, &mut draw);
-        harm(&mut life_there, &mut draw);
+        let mut current = Incarnation::begin(&memory, &mut draw);
+        current.rounds(ROUNDS / 2, &mut draw);
+        harm(&mut current, &mut draw);
         let more = draw.below(ROUNDS);
-        life_there.rounds(more, &mut draw);
+        current.rounds(more, &mut draw);
         if draw.below(2) == 0 {
-            life_there.durable = life_there.journal.finish();
+            current.durable = current.journal.finish();
         }
         let killed = memory.after_kill(draw.next());
         after(&killed, &mut draw);
         match replay_on(&killed) {
             Ok(recovered) => {
-                let acknowledged = Some(life_there.durable);
-                life_there.expect(recovered, acknowledged, &format!("life {life}"));
+                let acknowledged = Some(current.durable);
+                current.expect(
+                    recovered,
+                    acknowledged,
+                    &format!("generation {incarnation}"),
+                );
                 recovered_count += 1;
             }
             Err(error @ (OpenError::Lost(_) | OpenError::Damaged { .. })) => {
                 assert!(error.to_string().contains("journal file /memory/journal."));
                 refused += 1;
             }
-            Err(error) => panic!("life {life}: {error}"),
+            Err(error) => panic!("generation {incarnation}: {error}"),
         }
     }
     eprintln!("{test}: {recovered_count} recovered, {refused} refused");
@@ -254,12 +263,12 @@ fn lives(
 
 /// Has the next of so many steps of the kind suffer `fault`.
 fn one_fault(
-    life: &Life,
+    incarnation: &Incarnation,
     kind: Seen,
     mut ahead: usize,
     fault: impl Fn(&mut Draw) -> Fault + 'static,
 ) {
-    life.memory.fail_by(move |seen, draw| {
+    incarnation.memory.fail_by(move |seen, draw| {
         if seen != kind {
             return Fault::None;
         }
@@ -274,10 +283,10 @@ fn one_fault(
 
 #[test]
 fn an_acknowledged_write_that_is_lost_is_found_out() {
-    let (recovered, refused) = lives(
+    let (recovered, refused) = run_incarnations(
         "an_acknowledged_write_that_is_lost",
         400,
-        |life, draw| one_fault(life, Seen::Write, draw.below(12), |_| Fault::Lose),
+        |incarnation, draw| one_fault(incarnation, Seen::Write, draw.below(12), |_| Fault::Lose),
         |_, _| {},
     );
     assert!(recovered > 20 && refused > 5, "{recovered}, {refused}");
@@ -285,13 +294,15 @@ fn an_acknowledged_write_that_is_lost_is_found_out() {
 
 #[test]
 fn a_misdirected_write_is_found_out() {
-    let (_, refused) = lives(
+    let (_, refused) = run_incarnations(
         "a_misdirected_write",
         400,
-        |life, draw| {
-            one_fault(life, Seen::Write, draw.below(12), |draw| Fault::Misdirect {
-                file: draw.below(2),
-                offset: draw.below((FILE_BYTES / BLOCK_BYTES) as usize) as u64 * BLOCK_BYTES,
+        |incarnation, draw| {
+            one_fault(incarnation, Seen::Write, draw.below(12), |draw| {
+                Fault::Misdirect {
+                    file: draw.below(2),
+                    offset: draw.below((FILE_BYTES / BLOCK_BYTES) as usize) as u64 * BLOCK_BYTES,
+                }
             });
         },
         |_, _| {},
@@ -301,7 +312,7 @@ fn a_misdirected_write_is_found_out() {
 
 #[test]
 fn sectors_that_turn_to_zeros_are_found_out() {
-    let (_, refused) = lives(
+    let (_, refused) = run_incarnations(
         "sectors_that_turn_to_zeros",
         400,
         |_, _| {},
@@ -319,16 +330,16 @@ fn sectors_that_turn_to_zeros_are_found_out() {
     assert!(refused > 40, "{refused}");
 }
 
-/// What the issue was: the last block of the journal is zeros after a kill.
+/// The original issue: the last block of the journal is zeros after a kill.
 #[test]
 fn the_last_block_that_turns_to_zeros_after_a_kill_is_always_found_out() {
     let mut draw = Draw(seed("the_last_block"));
     for _ in 0..200 {
         let memory = Memory::new(draw.next());
-        let mut life = Life::begin(&memory, &mut draw);
+        let mut incarnation = Incarnation::begin(&memory, &mut draw);
         let rounds = draw.below(ROUNDS);
-        life.rounds(rounds, &mut draw);
-        let durable = life.journal.flush();
+        incarnation.rounds(rounds, &mut draw);
+        let durable = incarnation.journal.flush();
         let memory = memory.after_kill(draw.next());
         for file in 0..2 {
             let killed = memory.after_kill(draw.next());
@@ -342,7 +353,7 @@ fn the_last_block_that_turns_to_zeros_after_a_kill_is_always_found_out() {
             // One of the files may be needed no more.
             if let Ok(recovered) = replay_on(&killed) {
                 assert_eq!(recovered.last_lsn, durable);
-                life.expect(recovered, Some(durable), "the file was needed no more");
+                incarnation.expect(recovered, Some(durable), "the file was needed no more");
             }
         }
         let last_of = |file| {
@@ -358,7 +369,10 @@ fn the_last_block_that_turns_to_zeros_after_a_kill_is_always_found_out() {
         killed.set_bytes(newest, bytes);
         let error = replay_on(&killed).expect_err("a loss");
         assert!(
-            matches!(&error, OpenError::Lost(loss) if loss.expected == durable && loss.found < durable),
+            matches!(
+                &error,
+                OpenError::Lost(loss) if loss.expected == durable && loss.found < durable,
+            ),
             "{error}"
         );
     }
@@ -379,13 +393,15 @@ fn newest_is_zero(memory: &Memory) -> bool {
 fn a_sync_that_failed_once_is_never_trusted_again() {
     let mut draw = Draw(seed("a_sync_that_failed_once"));
     let mut failed = 0;
-    for life_number in 0..300 {
+    for incarnation_number in 0..300 {
         let memory = Memory::new(draw.next());
-        let mut life = Life::begin(&memory, &mut draw);
-        life.rounds(ROUNDS / 2, &mut draw);
-        one_fault(&life, Seen::Sync, draw.below(8), |_| Fault::Drop(libc::EIO));
-        life.rounds(ROUNDS, &mut draw);
-        let Some(failure) = life.journal.failure().cloned() else {
+        let mut incarnation = Incarnation::begin(&memory, &mut draw);
+        incarnation.rounds(ROUNDS / 2, &mut draw);
+        one_fault(&incarnation, Seen::Sync, draw.below(8), |_| {
+            Fault::Drop(libc::EIO)
+        });
+        incarnation.rounds(ROUNDS, &mut draw);
+        let Some(failure) = incarnation.journal.failure().cloned() else {
             continue;
         };
         failed += 1;
@@ -395,12 +411,16 @@ fn a_sync_that_failed_once_is_never_trusted_again() {
                 .contains("fdatasync: Input/output error"),
             "{failure}"
         );
-        let durable = life.durable;
-        life.rounds(10, &mut draw);
-        assert_eq!(life.journal.flush(), durable);
-        assert_eq!(life.journal.failure(), Some(&failure));
-        let recovered = replay_on(&memory).expect("what was acknowledged");
-        life.expect(recovered, Some(durable), &format!("life {life_number}"));
+        let durable = incarnation.durable;
+        incarnation.rounds(10, &mut draw);
+        assert_eq!(incarnation.journal.flush(), durable);
+        assert_eq!(incarnation.journal.failure(), Some(&failure));
+        let recovered = replay_on(&memory).expect("the acknowledged records");
+        incarnation.expect(
+            recovered,
+            Some(durable),
+            &format!("generation {incarnation_number}"),
+        );
     }
     eprintln!("{failed} journals failed, all acknowledged was there");
     assert!(failed > 40, "{failed}");
@@ -412,19 +432,19 @@ fn a_storm_of_passing_errors_ends_nothing() {
     let mut retried = 0;
     for _ in 0..60 {
         let memory = Memory::new(draw.next());
-        let mut life = Life::begin(&memory, &mut draw);
+        let mut incarnation = Incarnation::begin(&memory, &mut draw);
         memory.fail_by(|_, draw| match draw.below(3) {
             0 => Fault::Fail([libc::EAGAIN, libc::ENOMEM, libc::EINTR][draw.below(3)]),
             _ => Fault::None,
         });
         memory.take_parts(80);
-        life.rounds(ROUNDS, &mut draw);
-        let last = life.journal.last_lsn();
-        assert_eq!(life.journal.flush(), last);
-        assert_eq!(life.journal.failure(), None);
-        retried += life.journal.retried();
+        incarnation.rounds(ROUNDS, &mut draw);
+        let last = incarnation.journal.last_lsn();
+        assert_eq!(incarnation.journal.flush(), last);
+        assert_eq!(incarnation.journal.failure(), None);
+        retried += incarnation.journal.retried();
         let recovered = replay_on(&memory).expect("all of it");
-        life.expect(recovered, Some(last), "after the storm");
+        incarnation.expect(recovered, Some(last), "after the storm");
     }
     eprintln!("{retried} times sent again");
     assert!(retried > 300, "{retried}");
@@ -434,36 +454,37 @@ fn a_storm_of_passing_errors_ends_nothing() {
 fn errors_that_do_not_pass_end_the_journal() {
     let mut draw = Draw(3);
     let memory = Memory::new(draw.next());
-    let mut life = Life::begin(&memory, &mut draw);
-    let durable = life.journal.finish();
+    let mut incarnation = Incarnation::begin(&memory, &mut draw);
+    let durable = incarnation.journal.finish();
     memory.fail_by(|_, _| Fault::Fail(libc::ENOMEM));
-    life.lane
-        .commit_any(&mut life.journal, &mut draw)
+    incarnation
+        .lane
+        .commit_any(&mut incarnation.journal, &mut draw)
         .expect("room");
-    assert_eq!(life.journal.flush(), durable);
-    let failure = life.journal.failure().expect("it ends").to_string();
+    assert_eq!(incarnation.journal.flush(), durable);
+    let failure = incarnation.journal.failure().expect("it ends").to_string();
     assert!(
         failure.contains("write: Cannot allocate memory") && failure.contains("50 more times"),
         "{failure}"
     );
-    assert_eq!(life.journal.retried(), 50);
+    assert_eq!(incarnation.journal.retried(), 50);
 }
 
 #[test]
-fn a_disk_that_stands_still_holds_up_nothing_but_what_waits_for_it() {
+fn a_disk_that_stands_still_delays_only_work_that_waits_for_it() {
     let mut draw = Draw(seed("a_disk_that_stands_still"));
     let memory = Memory::new(draw.next());
-    let mut life = Life::begin(&memory, &mut draw);
-    let durable = life.journal.finish();
+    let mut incarnation = Incarnation::begin(&memory, &mut draw);
+    let durable = incarnation.journal.finish();
     memory.set_stalled(true);
-    // Each call returns; after some rounds there is no room, and nothing was acknowledged.
-    life.rounds(10_000, &mut draw);
-    assert_eq!(life.journal.poll(), durable);
-    assert!(life.journal.last_lsn() > durable && life.journal.failure().is_none());
-    assert!(life.journal.is_busy());
+    // Each call returns. After some rounds there is no space, and nothing was acknowledged.
+    incarnation.rounds(10_000, &mut draw);
+    assert_eq!(incarnation.journal.poll(), durable);
+    assert!(incarnation.journal.last_lsn() > durable && incarnation.journal.failure().is_none());
+    assert!(incarnation.journal.is_busy());
     memory.set_stalled(false);
-    let last = life.journal.last_lsn();
-    assert_eq!(life.journal.flush(), last);
+    let last = incarnation.journal.last_lsn();
+    assert_eq!(incarnation.journal.flush(), last);
     let recovered = replay_on(&memory).expect("all of it");
-    life.expect(recovered, Some(last), "after it went on");
+    incarnation.expect(recovered, Some(last), "after it went on");
 }

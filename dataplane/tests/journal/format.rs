@@ -6,8 +6,8 @@ use covalent_dataplane::journal::{Journal, Recovered, RegionKey, replay};
 
 use super::disk::{in_memory, small};
 
-/// What the first format's files hold (`format_1`): a snapshot in the middle, so both files are needed. They end where their zeros
-/// begin.
+/// Checks the contents of the first format's files (`format_1`). A snapshot is in progress, so both
+/// files are needed. They end where their zeros begin.
 fn expect_first(recovered: &Recovered) {
     let mut accounts = vec![0; 1000];
     for number in [1, 2, 3, 4, 5, 6, 8] {

@@ -16,7 +16,7 @@ use nix::{
 };
 
 use super::{
-    child::{Writer, orders, tell},
+    child::{Writer, orders, report},
     disk::{BLOCK_BYTES, in_memory, on_disk, small},
 };
 
@@ -29,7 +29,8 @@ fn writes_until_a_limit() {
     let (mut journal, _) = Journal::open(&options).expect("a journal");
     let (region, _) = journal.append_region("counter", 8).expect("room");
     journal.flush();
-    // SAFETY: no handler of ours runs. What would be killed by this signal is told an error instead.
+    // SAFETY: No handler of ours runs. A write that this signal would kill returns an error
+    // instead.
     unsafe { signal(Signal::SIGXFSZ, SigHandler::SigIgn) }.expect("a signal");
     let (_, hard) = getrlimit(Resource::RLIMIT_FSIZE).expect("a limit");
     // In the middle of a batch of two blocks, some rounds from now.
@@ -56,14 +57,14 @@ fn writes_until_a_limit() {
         assert_eq!(durable, lsn);
         count += 1;
     };
-    tell(count);
-    let said = failure.to_string();
-    assert!(said.contains("journal.1"), "{said}");
+    report(count);
+    let message = failure.to_string();
+    assert!(message.contains("journal.1"), "{message}");
     assert!(
-        said.contains("only 4096 of 8192 bytes could be written"),
-        "{said}"
+        message.contains("only 4096 of 8192 bytes could be written"),
+        "{message}"
     );
-    // It stays failed, also if there would be room again.
+    // The journal stays failed, even if there is space again.
     setrlimit(Resource::RLIMIT_FSIZE, hard, hard).expect("a limit");
     let durable = journal.durable_lsn();
     assert_eq!(commit(&mut journal, 99), Err(AppendError::Failed));
@@ -75,9 +76,9 @@ fn writes_until_a_limit() {
 }
 
 fn fail_at_a_limit(directory: &std::path::Path) {
-    let told = Writer::start("full::writes_until_a_limit", directory).end();
-    let [count] = told[..] else {
-        panic!("{told:?}");
+    let reported = Writer::start("full::writes_until_a_limit", directory).end();
+    let [count] = reported[..] else {
+        panic!("{reported:?}");
     };
     assert!(count > 3, "{count} before the limit");
     let recovered = replay(&small(directory).directory).expect("a journal");
@@ -95,7 +96,7 @@ fn a_write_that_fails_ends_the_journal_on_disk() {
     fail_at_a_limit(on_disk().path());
 }
 
-/// Runs `test` with a file system of 512 KiB below `directory`, which nobody else sees.
+/// Runs `test` with a file system of 512 KiB below `directory`, which no other process sees.
 fn with_tiny_disk(directory: &std::path::Path, test: impl FnOnce() + Send) {
     if !geteuid().is_root() {
         eprintln!("skipped: a file system of its own needs root");
@@ -136,7 +137,10 @@ fn a_full_disk_is_seen_at_the_start_and_changes_nothing() {
         };
         let error = Journal::open(&larger).expect_err("a full disk");
         assert!(
-            matches!(&error, OpenError::Io { source, .. } if source.raw_os_error() == Some(libc::ENOSPC)),
+            matches!(
+                &error,
+                OpenError::Io { source, .. } if source.raw_os_error() == Some(libc::ENOSPC),
+            ),
             "{error}"
         );
         assert!(error.to_string().contains("allocate"), "{error}");
@@ -149,7 +153,7 @@ fn a_full_disk_is_seen_at_the_start_and_changes_nothing() {
 }
 
 #[test]
-fn whether_there_is_room_shows_before_anything_is_made() {
+fn lack_of_disk_space_is_detected_before_any_file_is_created() {
     let directory = in_memory();
     let path = directory.path();
     with_tiny_disk(path, || {
@@ -173,14 +177,17 @@ fn whether_there_is_room_shows_before_anything_is_made() {
         ] {
             let error = check(&journals).expect_err("no room");
             let OpenError::NoRoom {
-                needed_bytes: told,
+                needed_bytes: reported,
                 free_bytes,
                 ..
             } = &error
             else {
                 panic!("{error}");
             };
-            assert!(*told == needed_bytes && *free_bytes <= 512 << 10, "{error}");
+            assert!(
+                *reported == needed_bytes && *free_bytes <= 512 << 10,
+                "{error}"
+            );
             assert!(error.to_string().contains("file_mib"), "{error}");
         }
         assert!(!options.directory.exists());

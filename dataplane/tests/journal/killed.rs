@@ -11,7 +11,7 @@ use covalent_dataplane::journal::{
 };
 
 use super::{
-    child::{Writer, orders, tell},
+    child::{Writer, orders, report},
     disk::{in_memory, on_disk, small},
     lane::{Draw, Lane},
 };
@@ -79,7 +79,7 @@ fn last_work(recovered: &Recovered) -> u64 {
     last
 }
 
-/// The child: works until it is killed, and tells what is on disk.
+/// The child: works until it is killed, and reports what is on disk.
 #[test]
 #[ignore = "a child of the other tests"]
 fn works_until_killed() {
@@ -90,7 +90,7 @@ fn works_until_killed() {
     };
     let (mut journal, recovered) = Journal::open(&options).expect("a journal");
     let mut number = last_work(&recovered);
-    tell(number);
+    report(number);
     let mut lane = Lane::new(recovered);
     let region: RegionKey = match journal.region_key("words") {
         Some(region) => region,
@@ -106,7 +106,7 @@ fn works_until_killed() {
             done = Some(number);
         }
         if let Some(number) = done {
-            tell(number);
+            report(number);
         }
         for _ in 0..draw.below(20) {
             let next = number + 1;
@@ -129,7 +129,7 @@ fn works_until_killed() {
     }
 }
 
-fn kill_again_and_again(directory: &std::path::Path) {
+fn kill_repeatedly(directory: &std::path::Path) {
     let begun = Instant::now();
     let mut draw = Draw(7);
     let mut acknowledged = 0;
@@ -137,10 +137,14 @@ fn kill_again_and_again(directory: &std::path::Path) {
     while kills < KILLS && begun.elapsed() < LONGEST {
         let mut writer = Writer::start("killed::works_until_killed", directory);
         // Sometimes before it is open, while the start makes new files.
-        let told = if kills % 4 == 3 { None } else { writer.hear() };
+        let reported = if kills % 4 == 3 {
+            None
+        } else {
+            writer.next_report()
+        };
         sleep(Duration::from_micros(draw.below(120_000) as u64));
-        let told = writer.kill().or(told).unwrap_or(0);
-        acknowledged = told.max(acknowledged);
+        let reported = writer.kill().or(reported).unwrap_or(0);
+        acknowledged = reported.max(acknowledged);
         let recovered = replay(&small(directory).directory).expect("a journal");
         let last = last_work(&recovered);
         assert!(
@@ -155,10 +159,10 @@ fn kill_again_and_again(directory: &std::path::Path) {
 
 #[test]
 fn a_killed_writer_loses_nothing_acknowledged_in_memory() {
-    kill_again_and_again(in_memory().path());
+    kill_repeatedly(in_memory().path());
 }
 
 #[test]
 fn a_killed_writer_loses_nothing_acknowledged_on_disk() {
-    kill_again_and_again(on_disk().path());
+    kill_repeatedly(on_disk().path());
 }

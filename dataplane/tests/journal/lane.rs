@@ -10,7 +10,7 @@ use covalent_dataplane::journal::{
     RecoveredRegion, Redo, RegionKey, SnapshotRegion, SnapshotSource,
 };
 
-/// What one record did.
+/// The effect of one record.
 #[derive(Debug, Clone)]
 pub enum Deed {
     Region(RegionKey, String, usize),
@@ -31,7 +31,7 @@ pub struct State {
 }
 
 impl State {
-    /// What a journal told.
+    /// The state that a journal recovered.
     pub fn of(recovered: Recovered) -> Self {
         Self {
             regions: recovered.regions,
@@ -79,7 +79,7 @@ pub struct Lane {
 }
 
 impl Lane {
-    /// One that begins with what a journal told.
+    /// Creates a lane that begins with the state that a journal recovered.
     pub fn new(recovered: Recovered) -> Self {
         let state = State::of(recovered);
         Self {
@@ -118,7 +118,7 @@ impl Lane {
         redo: Vec<(u64, Vec<u8>)>,
         reply: Vec<u8>,
     ) -> Result<Lsn, AppendError> {
-        let given: Vec<_> = redo
+        let redo_entries: Vec<_> = redo
             .iter()
             .map(|(offset, bytes)| Redo {
                 offset: *offset,
@@ -128,7 +128,7 @@ impl Lane {
         let lsn = journal.append(&Commit {
             region,
             exchange,
-            redo: &given,
+            redo: &redo_entries,
             reply: &reply,
         })?;
         self.did(
@@ -156,7 +156,7 @@ impl Lane {
             .map(|_| {
                 let count = draw.below(size_bytes.min(120)) + 1;
                 let offset = draw.below(size_bytes - count + 1);
-                // Zeros too, so that what was written becomes what a new region holds.
+                // Zeros too, so that written bytes become those of a new region.
                 let bytes = match draw.below(4) {
                     0 => vec![0; count],
                     _ => draw.bytes(count),

@@ -37,7 +37,7 @@ fn zero(options: &JournalOptions, generation: u64, from: u64, bytes: u64) {
 }
 
 #[test]
-fn an_accepted_loss_sets_the_files_aside_and_goes_on_with_what_is_whole() {
+fn an_accepted_loss_sets_files_aside_and_keeps_whole_records() {
     let directory = in_memory();
     let options = small(directory.path());
     let lane = five_batches(&options);
@@ -130,7 +130,8 @@ fn a_file_whose_first_batch_is_not_on_disk_is_no_loss() {
     journal.snapshot_step(&lane, 8);
     journal.flush();
     drop(journal);
-    // As if the power had gone in the middle of the first batch: the old file says nothing of the new one.
+    // As if the power had failed in the middle of the first batch: the old file has no trace of the
+    // new one.
     fs::write(file_of(&options, 2), older).expect("it can be written");
     zero(&options, 3, 0, BLOCK_BYTES);
     let (_, recovered) = Journal::open(&options).expect("a journal");
@@ -150,7 +151,7 @@ fn a_damaged_middle_is_accepted_up_to_the_damage() {
     ));
     let (_, recovered) = Journal::open(&accepting(&options)).expect("it was accepted");
     let what = recovered.accepted.clone().expect("a loss").what;
-    assert!(what.contains("a batch is not whole"), "{what}");
+    assert!(what.contains("a batch is incomplete"), "{what}");
     let last = lane.last();
     assert_eq!(recovered.last_lsn, last);
     let lost = 3;

@@ -1,4 +1,5 @@
-//! The journal of durable regions, from outside: what was acknowledged is there again, whatever happens to the process or to its files.
+//! The journal of durable regions, from outside: acknowledged records are recovered, whatever
+//! happens to the process or to its files.
 
 mod child;
 mod cut;

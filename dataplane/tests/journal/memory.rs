@@ -1,4 +1,4 @@
-//! A disk in memory: it fails as it is told, and knows what a power cut would have left of it.
+//! A disk in memory. It fails as configured, and knows its contents after a power failure.
 
 use std::{
     cell::RefCell,
@@ -17,13 +17,14 @@ pub const SECTOR_BYTES: usize = 512;
 /// How likely a power cut leaves a sector that was not synced, in 256: none, all, or any of them.
 pub const LEFT: [usize; 5] = [0, 256, 20, 128, 236];
 
-/// What happens to a step of a chain.
+/// The fault in a step of a chain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
     None,
     /// It fails with this error number, and does nothing.
     Fail(i32),
-    /// A sync fails with this error number, and what it should have written stays lost for good, or not: as the system does.
+    /// A sync fails with this error number. The data that it should have written stays lost for
+    /// good, or not: as the system does.
     Drop(i32),
     /// A write is acknowledged and not done.
     Lose,
@@ -34,7 +35,7 @@ pub enum Fault {
     },
 }
 
-/// What a step of a running journal is.
+/// The kind of a step of a running journal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Seen {
     Write,
@@ -69,12 +70,12 @@ struct Owned {
     write: Option<(u64, Vec<u8>)>,
 }
 
-/// Chooses what happens to each step.
+/// Chooses the fault in each step.
 type Faults = Box<dyn FnMut(Seen, &mut Draw) -> Fault>;
 
 struct World {
     inodes: Vec<Vec<u8>>,
-    /// What of them is on disk.
+    /// The contents that are on disk.
     synced: Vec<Vec<u8>>,
     names: [Option<usize>; 2],
     fresh: Option<usize>,
@@ -84,9 +85,9 @@ struct World {
     completions: VecDeque<(u64, i32)>,
     draw: Draw,
     faults: Faults,
-    /// Nothing that was given to the disk comes to an end.
+    /// No step that was submitted to the disk completes.
     is_stalled: bool,
-    /// How likely a call takes a part of what is staged, in 256.
+    /// Probability that a call takes only a part of the staged steps, in 256.
     takes_a_part: usize,
 }
 
@@ -128,7 +129,7 @@ impl Memory {
         })))
     }
 
-    /// Has `faults` choose what happens to each step from now on.
+    /// Lets `faults` choose the fault in each step from now on.
     pub fn fail_by(&self, faults: impl FnMut(Seen, &mut Draw) -> Fault + 'static) {
         self.0.borrow_mut().faults = Box::new(faults);
     }
@@ -151,7 +152,7 @@ impl Memory {
         self.0.borrow().trace.len() + 1
     }
 
-    /// The moments directly before a sync of a file or of the names came to its end.
+    /// Returns the moments directly before a sync of a file or of the names completed.
     pub fn barriers(&self) -> Vec<usize> {
         let world = self.0.borrow();
         let is_sync = |event: &Event| matches!(event, Event::Synced(_) | Event::NamesSynced);
@@ -173,20 +174,21 @@ impl Memory {
             .collect()
     }
 
-    /// What a file holds.
+    /// Returns the contents of a file.
     pub fn bytes(&self, file: usize) -> Option<Vec<u8>> {
         let world = self.0.borrow();
         Some(world.inodes[world.names[file]?].clone())
     }
 
-    /// Replaces what a file holds.
+    /// Replaces the contents of a file.
     pub fn set_bytes(&self, file: usize, bytes: Vec<u8>) {
         let mut world = self.0.borrow_mut();
         let inode = world.names[file].expect("a file");
         world.inodes[inode] = bytes;
     }
 
-    /// What a kill leaves: all that was written, and the write that each chain is at, which the disk has got.
+    /// Returns the disk after a kill: all completed writes, and the current write of each chain,
+    /// which has reached the disk.
     pub fn after_kill(&self, seed: u64) -> Self {
         let world = self.0.borrow();
         let mut inodes = world.inodes.clone();
@@ -199,14 +201,16 @@ impl Memory {
         Self::with(world.names.map(|inode| Some(inodes[inode?].clone())), seed)
     }
 
-    /// The disk after a power cut at a moment: what was synced, of the rest any sectors, by `draw`; and the last record that was acknowledged.
-    /// It begins with what `before` held.
+    /// Returns the disk after a power failure at a moment, and the last acknowledged record. The
+    /// disk has all synced data and any sectors of the rest, chosen by `draw`. It begins with the
+    /// contents of `before`.
     pub fn after_cut(&self, before: &Self, moment: usize, draw: &mut Draw) -> (Self, Option<Lsn>) {
         let likely = LEFT[draw.below(LEFT.len())];
         self.after_cut_with(before, moment, likely, draw)
     }
 
-    /// As [`Memory::after_cut`]. Each sector that was not synced is there as likely as `likely` of 256.
+    /// As [`Memory::after_cut`]. Each unsynced sector is present with a probability of `likely` in
+    /// 256.
     pub fn after_cut_with(
         &self,
         before: &Self,
@@ -253,7 +257,8 @@ impl Memory {
                 for (at, sector) in bytes.chunks(SECTOR_BYTES).enumerate() {
                     if draw.below(256) < likely {
                         let from = offset + at * SECTOR_BYTES;
-                        // A sector may be written from its beginning only. One of zeros is not told from a whole one then.
+                        // Only the beginning of a sector may be written. A torn sector of zeros
+                        // looks like a complete one.
                         let is_torn = draw.below(16) == 0 && sector.iter().any(|&byte| byte != 0);
                         let count = match is_torn {
                             true => draw.below(sector.len()),
@@ -316,7 +321,7 @@ impl World {
             _ => (step.inode, *offset),
         };
         let offset = offset as usize;
-        // A file has an end also for what is misdirected.
+        // A misdirected write also stops at the end of the file.
         let room = self.inodes[inode].len().saturating_sub(offset);
         let bytes_there = bytes[..bytes.len().min(room)].to_vec();
         self.inodes[inode][offset..offset + bytes_there.len()].copy_from_slice(&bytes_there);
@@ -333,7 +338,7 @@ impl World {
         self.trace.push(Event::Synced(inode));
     }
 
-    /// What was written since the last sync is as before, sector by sector, or not.
+    /// Reverts the writes since the last sync, sector by sector, or not.
     fn drop_unsynced(&mut self, inode: usize) {
         let synced = self
             .trace

@@ -1,4 +1,4 @@
-//! Journals at work: files in turn, starts in turn, what is refused.
+//! Journals in operation: alternating files, repeated starts, refusals.
 
 use std::{fs, os::unix::fs::PermissionsExt, path::Path};
 
@@ -16,7 +16,8 @@ use super::{
 const ROUNDS_MAX: usize = 50_000_000;
 const SNAPSHOTS: usize = 6;
 
-/// Rounds of a lane with some commits each; a copy of the files is taken in the middle of things now and then.
+/// Runs rounds of a lane with some commits each. Now and then the files are copied in the middle of
+/// an operation.
 fn work(directory: &Path) {
     let options = small(directory);
     let (mut journal, recovered) = Journal::open(&options).expect("a journal");
@@ -40,7 +41,7 @@ fn work(directory: &Path) {
         if batches % 5 == 0 {
             let copy = Copy::of(&options);
             let recovered = replay(&copy.options.directory).expect("a journal");
-            // The copy of a file is not made at one moment, so it may show the beginning of what was written meanwhile.
+            // The copy of a file is not atomic, so it may show the beginning of concurrent writes.
             assert!(recovered.last_lsn >= durable);
             let lsn = recovered.last_lsn;
             assert!(State::of(recovered) == lane.after(lsn), "round {round}");
@@ -74,7 +75,7 @@ fn work(directory: &Path) {
     let recovered = replay(&options.directory).expect("a journal");
     assert_eq!(recovered.last_lsn, last);
     assert!(State::of(recovered) == lane.state);
-    // And again after a start, whose snapshot is all that there is then.
+    // And again after a start, when there is only its snapshot.
     let (journal, _) = Journal::open(&options).expect("a journal");
     assert!(journal.durable_lsn() > last);
     drop(journal);
@@ -93,7 +94,7 @@ fn every_moment_of_a_running_journal_replays_on_disk() {
 }
 
 #[test]
-fn what_was_appended_is_durable_only_after_it_was_submitted() {
+fn an_appended_record_is_durable_only_after_a_submit() {
     let directory = on_disk();
     let options = small(directory.path());
     let (mut journal, recovered) = Journal::open(&options).expect("a journal");
@@ -160,7 +161,7 @@ fn a_full_file_refuses_until_a_snapshot_has_freed_it() {
         journal.flush();
     }
     assert!(journal.has_room());
-    // Twice, so that the first file is used again; it must be blank by then.
+    // Twice, so that the first file is used again. It must be blank by then.
     for _ in 0..2 {
         while put(&mut lane, &mut journal).is_ok() {
             journal.flush();
@@ -182,7 +183,7 @@ fn a_full_file_refuses_until_a_snapshot_has_freed_it() {
 }
 
 #[test]
-fn what_was_promised_room_has_it_while_a_snapshot_runs() {
+fn promised_space_exists_while_a_snapshot_runs() {
     let directory = in_memory();
     let options = JournalOptions {
         file_bytes: 4 * FILE_BYTES,
@@ -222,7 +223,7 @@ fn what_was_promised_room_has_it_while_a_snapshot_runs() {
     assert_eq!(journal.last_lsn(), before);
     let lsn = journal.append_promised(&promised).expect("it was promised");
     assert_eq!(journal.flush(), lsn);
-    // What was not promised has no room still, and beyond the end of the file nothing has.
+    // A commit without a promise still has no space, and no commit may pass the end of the file.
     assert_eq!(journal.append(&promised), Err(AppendError::Full));
     let outside = Commit {
         redo: &[Redo {
@@ -255,7 +256,7 @@ fn what_was_promised_room_has_it_while_a_snapshot_runs() {
 }
 
 #[test]
-fn what_cannot_be_is_refused_and_changes_nothing() {
+fn an_impossible_append_is_refused_and_changes_nothing() {
     let directory = in_memory();
     let options = small(directory.path());
     let (mut journal, _) = Journal::open(&options).expect("a journal");
@@ -311,8 +312,8 @@ fn what_cannot_be_is_refused_and_changes_nothing() {
     let (journal, _) = Journal::open(&options).expect("a journal");
     drop(journal);
     let (mut journal, _) = Journal::open(&options).expect("a journal");
-    let (again, _) = journal.append_region("counter", 16).expect("room");
-    assert!(again > key);
+    let (reappended, _) = journal.append_region("counter", 16).expect("room");
+    assert!(reappended > key);
 }
 
 #[test]
@@ -349,7 +350,7 @@ fn a_journal_is_its_owners_alone() {
 }
 
 #[test]
-fn bounds_that_cannot_be_are_refused_before_anything_is_made() {
+fn impossible_bounds_are_refused_before_any_file_is_created() {
     let directory = in_memory();
     let refused = |file_bytes, batch_bytes, name| {
         let options = JournalOptions {
@@ -404,11 +405,11 @@ fn a_snapshot_that_does_not_fit_ends_the_journal() {
         .expect_err("a file of half the size")
         .to_string();
     assert!(
-        error.contains("50 latched replies") && error.contains("make the files larger"),
+        error.contains("50 latched replies") && error.contains("raise `journal.file_mib`"),
         "{error}"
     );
     assert!(State::of(replay(&options.directory).expect("as it was")) == lane.state);
-    // And at work: the snapshots of a lane that knows more than the journal was told.
+    // And in operation: snapshots of a lane that has more state than the journal recorded.
     let (mut journal, _) = Journal::open(&JournalOptions {
         file_bytes: 4 * FILE_BYTES,
         ..options.clone()
@@ -485,7 +486,7 @@ fn a_start_takes_all_small_regions_that_were_admitted() {
         "{count} regions: {refused}"
     );
     assert!(count > 100, "{count}");
-    // What is given up makes room for as much, and not for more.
+    // A forgotten region frees space for one of the same size, and for no more.
     let key = journal.region_key(&"0".repeat(NAME_BYTES_MAX));
     journal.append_forget(key.expect("a region")).expect("room");
     journal.append_region("again", 8).expect("room");
@@ -514,7 +515,7 @@ fn regions_that_do_not_fit_any_more_are_refused_and_kept() {
     drop(journal);
     let smaller = small(directory.path());
     let error = Journal::open(&smaller).expect_err("too small").to_string();
-    assert!(error.contains("make the files larger"), "{error}");
+    assert!(error.contains("raise `journal.file_mib`"), "{error}");
     let (_, recovered) = Journal::open(&options).expect("it is still there");
     assert!(recovered.find("accounts").is_some());
 }

@@ -16,14 +16,14 @@ use super::{
 /// For a disk that is as slow as it can be.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// The system's allocator; counts what each thread asks it for.
+/// The system's allocator. Counts the requests of each thread.
 struct Counting;
 
 thread_local! {
     static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
 }
 
-// SAFETY: every call goes to the system's allocator as it came.
+// SAFETY: Every call goes to the system's allocator unchanged.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         ALLOCATIONS.set(ALLOCATIONS.get() + 1);
@@ -50,7 +50,7 @@ fn append_snapshot_submit_and_poll_allocate_nothing() {
     let before = ALLOCATIONS.get();
     let mut appended = 0;
     let mut snapshots = 0;
-    // How many there is room for in a turn is the disk's to say.
+    // The number that fits in a turn depends on the disk.
     let began = Instant::now();
     let mut sequence = 0;
     while appended <= 1000 || snapshots <= 2 {

@@ -1,4 +1,4 @@
-//! What stands where a device was.
+//! The placeholder port in the place of a device that is gone.
 
 use std::path::Path;
 
@@ -53,10 +53,10 @@ fn an_absent_port_is_a_pulled_cable() {
     );
     let rule = SteerChange::Insert(Match::Any, Action::Dataplane);
     assert!(port.steer(&rule).is_ok());
-    for told in [
+    for result in [
         port.set_enabled(true),
         port.set_faults(FaultRates::default(), FaultRates::default()),
     ] {
-        assert_eq!(told.unwrap_err().to_string(), error.to_string());
+        assert_eq!(result.unwrap_err().to_string(), error.to_string());
     }
 }

@@ -1,4 +1,4 @@
-//! The suite on AF_XDP over a virtual cable, and what only AF_XDP promises.
+//! The suite on AF_XDP over a virtual cable, and guarantees that only AF_XDP makes.
 
 use std::{
     net::{Ipv4Addr, UdpSocket},
@@ -18,13 +18,13 @@ use covalent_dataplane::port::{LaneMemory, Port, PortError, SteerChange, TxRefus
 use crate::{
     frames::frame,
     namespace::{in_new_namespace, ip, run_with_env, veth_pair},
-    pair::{LivePair, Way, collect, until},
+    pair::{FramePath, LivePair, collect, until},
     suite,
 };
 
 const RING_SLOTS: u32 = 512;
 
-/// EtherType of links that are not those of the tests.
+/// EtherType of links other than those of the tests.
 const OTHER_LINKS: u16 = 0x88b6;
 
 pub fn af_xdp(interface: &str, queues: u32, ring_slots: u32) -> PortConfig {
@@ -43,7 +43,8 @@ pub fn af_xdp(interface: &str, queues: u32, ring_slots: u32) -> PortConfig {
     }
 }
 
-/// Opens the ports as one lane does. The test's frames are those of applications to them, and the dataplane gets them all.
+/// Opens the ports as one lane does. To these ports the test's frames are application frames, and
+/// the dataplane gets them all.
 pub fn open_lane(ports: &[PortConfig]) -> Result<Vec<Box<dyn Port>>, PortError> {
     let of_others = LinkConfig {
         ethertype: OTHER_LINKS,
@@ -56,7 +57,7 @@ pub fn open_lane(ports: &[PortConfig]) -> Result<Vec<Box<dyn Port>>, PortError> 
     Ok(ports)
 }
 
-/// The same where the test's frames are those of the link.
+/// The same, with the test's frames as link frames.
 fn open_with(ports: &[PortConfig], link: &LinkConfig) -> Result<Vec<Box<dyn Port>>, PortError> {
     let dataplane = DataplaneConfig {
         huge_pages: HugePages::Never,
@@ -146,7 +147,7 @@ fn frames_keep_order_and_bytes() {
 }
 
 #[test]
-fn frames_of_the_link_keep_what_every_port_promises() {
+fn link_frames_keep_the_guarantees_of_every_port() {
     with_links(2, |mut pair| {
         suite::order_and_bytes(&mut pair, 20_000);
         suite::every_size(&mut pair);
@@ -157,9 +158,10 @@ fn frames_of_the_link_keep_what_every_port_promises() {
     with_links(1, |mut pair| suite::counters_conserve(&mut pair));
 }
 
-/// Applications send several times what all rings hold, and nobody receives it: frames of the link still arrive, all of them and in order.
+/// Applications send several times the capacity of all rings, and no application receives it. Link
+/// frames still arrive, all of them and in order.
 #[test]
-fn frames_of_applications_take_no_room_of_the_link_on_the_way_in() {
+fn received_application_frames_take_no_space_of_the_link() {
     const LINKS: u64 = 200;
     with_links(1, |mut pair| {
         let flood = u64::from(RING_SLOTS) * 4;
@@ -174,7 +176,11 @@ fn frames_of_applications_take_no_room_of_the_link_on_the_way_in() {
         let (links, others): (Vec<_>, Vec<_>) = arrived
             .into_iter()
             .partition(|got| got[ethertype.clone()] == crate::frames::ETHERTYPE);
-        assert!(links == link, "{} of {LINKS} link frames came", links.len());
+        assert!(
+            links == link,
+            "{} of {LINKS} link frames arrived",
+            links.len()
+        );
         let counters = pair.far.counters();
         let lost = counters
             .drops
@@ -186,9 +192,10 @@ fn frames_of_applications_take_no_room_of_the_link_on_the_way_in() {
     });
 }
 
-/// Applications leave no chunk to send from and nothing leaves: frames of the link are taken all the same, and leave before the others.
+/// Applications leave no chunk to send from, and nothing leaves. Link frames are accepted all the
+/// same, and leave before the others.
 #[test]
-fn frames_of_applications_take_no_room_of_the_link_on_the_way_out() {
+fn sent_application_frames_take_no_space_of_the_link() {
     with_links(1, |mut pair| {
         let mut sent = 0;
         while pair.near.tx(&data(sent)).is_ok() {
@@ -196,7 +203,7 @@ fn frames_of_applications_take_no_room_of_the_link_on_the_way_out() {
         }
         assert_eq!(pair.near.tx_space(), 0);
         let room = pair.near.link_tx_space().unwrap();
-        assert!(room >= 250, "{room}: as many as may be under way");
+        assert!(room >= 250, "{room}: as many as may be in flight");
         for number in 0..room as u64 {
             pair.near.tx(&frame(number, 64)).unwrap();
         }
@@ -222,7 +229,7 @@ fn every_size_crosses() {
 }
 
 #[test]
-fn what_cannot_be_sent_is_refused() {
+fn an_unsendable_frame_is_refused() {
     on_veth(1, |pair| suite::refusals(pair));
 }
 
@@ -305,7 +312,7 @@ fn the_mode_is_read_back() {
 }
 
 #[test]
-fn generic_mode_carries_too_when_asked_for() {
+fn generic_mode_works_if_requested() {
     in_new_namespace(|| {
         veth_pair(1);
         let end = |interface| {
@@ -325,7 +332,7 @@ fn generic_mode_carries_too_when_asked_for() {
 }
 
 #[test]
-fn zero_copy_where_there_is_none_is_refused_and_nothing_is_left_behind() {
+fn unsupported_zero_copy_is_refused_and_leaves_nothing_behind() {
     in_new_namespace(|| {
         veth_pair(1);
         let mut config = af_xdp("near0", 0, RING_SLOTS);
@@ -361,7 +368,7 @@ fn two_interfaces_of_a_lane_are_two_ports() {
 }
 
 #[test]
-fn frames_that_the_receiver_leaves_lying_are_counted_by_cause() {
+fn frames_that_the_receiver_does_not_take_are_counted_by_cause() {
     on_veth(1, |pair| {
         let count = u64::from(RING_SLOTS) * 4;
         let mut sent = 0;
@@ -380,16 +387,16 @@ fn frames_that_the_receiver_leaves_lying_are_counted_by_cause() {
         let dropped: u64 = counters.drops.iter().map(|(_, count)| count).sum();
         assert_eq!(counters.rx_packets + dropped, count, "{:?}", counters.drops);
         assert!(dropped > 0, "the rings hold less than was sent");
-        let again: Vec<_> = (0..1_000).map(|number| frame(number, 64)).collect();
+        let second_batch: Vec<_> = (0..1_000).map(|number| frame(number, 64)).collect();
         assert!(
-            pair.carry(&again, suite::WINDOW) == again,
+            pair.transfer(&second_batch, suite::WINDOW) == second_batch,
             "the port recovers"
         );
     });
 }
 
 #[test]
-fn a_closed_port_opens_again_at_once() {
+fn a_closed_port_can_be_reopened_at_once() {
     in_new_namespace(|| {
         veth_pair(1);
         for _ in 0..5 {
@@ -400,15 +407,18 @@ fn a_closed_port_opens_again_at_once() {
 }
 
 #[test]
-fn an_interface_that_goes_down_and_up_is_survived() {
+fn a_port_survives_an_interface_that_goes_down_and_up() {
     on_veth(1, |pair| {
         let before: Vec<_> = (0..100).map(|number| frame(number, 64)).collect();
-        assert!(pair.carry(&before, suite::WINDOW) == before);
+        assert!(pair.transfer(&before, suite::WINDOW) == before);
         ip(&["link", "set", "near0", "down"]);
-        // The carrier watch has not told the port yet.
+        // The carrier watch has not notified the port yet.
         pair.near.tx(&frame(7, 64)).unwrap();
-        let told = pair.near.flush();
-        assert!(matches!(told, Err(PortError::LinkDown { .. })), "{told:?}");
+        let flushed = pair.near.flush();
+        assert!(
+            matches!(flushed, Err(PortError::LinkDown { .. })),
+            "{flushed:?}"
+        );
         pair.near.set_carrier(false);
         assert!(!pair.near.carrier());
         assert_eq!(pair.near.tx(&frame(8, 64)), Err(TxRefusal::Down));
@@ -431,7 +441,7 @@ fn an_interface_that_goes_down_and_up_is_survived() {
             pair.near.flush().unwrap();
             pair.near.tx_idle() && collect(&mut *pair.far, 64, &mut arrived) == 0
         });
-        assert!(pair.carry(&before, suite::WINDOW) == before);
+        assert!(pair.transfer(&before, suite::WINDOW) == before);
     });
 }
 
@@ -440,9 +450,12 @@ fn a_peer_that_goes_down_shows_as_a_failed_link() {
     with_links(1, |mut pair| {
         ip(&["link", "set", "far0", "down"]);
         pair.near.tx(&frame(7, 64)).unwrap();
-        let told = pair.near.flush();
-        assert!(matches!(told, Err(PortError::LinkDown { .. })), "{told:?}");
-        until("its chunk comes back", || {
+        let flushed = pair.near.flush();
+        assert!(
+            matches!(flushed, Err(PortError::LinkDown { .. })),
+            "{flushed:?}"
+        );
+        until("its chunk returns", || {
             let _ = pair.near.flush();
             pair.near.tx_idle()
         });
@@ -450,14 +463,18 @@ fn a_peer_that_goes_down_shows_as_a_failed_link() {
 }
 
 #[test]
-fn an_interface_that_is_removed_is_reported_gone() {
+fn a_removed_interface_is_reported_gone() {
     on_veth(1, |pair| {
         ip(&["link", "del", "near0"]);
         pair.near.tx(&frame(7, 64)).unwrap();
-        let told = pair.near.flush();
-        assert!(matches!(told, Err(PortError::Gone { .. })), "{told:?}");
+        let flushed = pair.near.flush();
         assert!(
-            told.unwrap_err()
+            matches!(flushed, Err(PortError::Gone { .. })),
+            "{flushed:?}"
+        );
+        assert!(
+            flushed
+                .unwrap_err()
                 .to_string()
                 .contains("`near0` was removed")
         );
@@ -471,7 +488,7 @@ fn an_interface_that_is_removed_is_reported_gone() {
 }
 
 #[test]
-fn what_cannot_be_opened_is_explained() {
+fn a_port_that_cannot_be_opened_is_explained() {
     in_new_namespace(|| {
         veth_pair(2);
         let text = problem(&[af_xdp("none0", 0, RING_SLOTS)]);
@@ -546,7 +563,8 @@ fn traffic_of_others_passes_to_the_kernel_and_rules_bring_it_here() {
         pair.far
             .steer(&SteerChange::Default(Action::Kernel))
             .unwrap();
-        // Both ends are in one namespace: a route and a neighbour through the cable keep the kernel from short-cutting.
+        // Both ends are in one namespace: a route and a neighbor through the cable prevent the
+        // kernel from short-cutting.
         ip(&["addr", "add", "10.9.0.1/24", "dev", "near0"]);
         ip(&[
             "neigh",
@@ -612,7 +630,7 @@ fn traffic_of_others_passes_to_the_kernel_and_rules_bring_it_here() {
 
 #[test]
 fn packet_memory_of_a_usual_node_is_small() {
-    // In a process of its own: what other tests hold at the same time is not this node's.
+    // In a separate process: resources of concurrent tests do not belong to this node.
     if std::env::var_os(ALONE).is_none() {
         let name = "af_xdp::packet_memory_of_a_usual_node_is_small";
         run_with_env(
@@ -639,7 +657,8 @@ fn packet_memory_of_a_usual_node_is_small() {
 /// Set in a process that runs one test only.
 const ALONE: &str = "COVALENT_TEST_ALONE";
 
-/// Memory of this process's own: pages of the program's file, which the kernel maps ahead as it likes, are not counted.
+/// Memory private to this process. Pages of the program's file are not counted, because the kernel
+/// maps them ahead as it likes.
 fn resident_bytes() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let kib = |field: &str| {

@@ -1,4 +1,5 @@
-//! The suite on the cable, and what only a cable promises: it is met, lost and met again.
+//! The suite on the cable, and guarantees that only a cable makes: its peer is met, lost and met
+//! again.
 
 use std::{
     fs,
@@ -18,7 +19,7 @@ use tempfile::TempDir;
 
 use crate::{
     frames::frame,
-    pair::{LivePair, Way, collect, until},
+    pair::{FramePath, LivePair, collect, until},
     suite,
 };
 
@@ -102,7 +103,7 @@ fn every_size_crosses() {
 }
 
 #[test]
-fn what_cannot_be_sent_is_refused() {
+fn an_unsendable_frame_is_refused() {
     on_cable(|pair| suite::refusals(pair));
 }
 
@@ -168,7 +169,7 @@ fn a_port_alone_has_no_carrier_and_sleeps() {
 }
 
 #[test]
-fn each_end_may_leave_and_come_back() {
+fn each_end_may_close_and_reopen() {
     let place = Place::new();
     let frames: Vec<_> = (0..500).map(|number| frame(number, 64)).collect();
     let LivePair { mut near, mut far } = place.pair();
@@ -186,13 +187,13 @@ fn each_end_may_leave_and_come_back() {
         }
         let mut pair = LivePair { near, far };
         pair.wait_for_carrier();
-        assert!(pair.carry(&frames, 64) == frames, "round {round}");
+        assert!(pair.transfer(&frames, 64) == frames, "round {round}");
         LivePair { near, far } = pair;
     }
 }
 
 #[test]
-fn a_sleeping_port_is_woken_when_its_peer_comes_and_goes() {
+fn a_sleeping_port_is_woken_when_its_peer_opens_or_closes() {
     let place = Place::new();
     let mut near = place.end();
     let path = place.path.clone();
@@ -200,11 +201,12 @@ fn a_sleeping_port_is_woken_when_its_peer_comes_and_goes() {
     let far = thread::spawn(move || {
         thread::sleep(Duration::from_millis(50));
         let mut far = end(&path, None).unwrap();
-        until("the peer is met", || {
+        until("the peer is connected", || {
             collect(&mut *far, 1, &mut Vec::new());
             far.carrier()
         });
-        // Not before the near end has seen it: it would find nobody there, and sleep for ever.
+        // Wait until the near end has seen it. Otherwise the near end would find no peer and sleep
+        // forever.
         sees.recv().unwrap();
         thread::sleep(Duration::from_millis(50));
     });
@@ -213,7 +215,7 @@ fn a_sleeping_port_is_woken_when_its_peer_comes_and_goes() {
             collect(port, 1, &mut Vec::new());
             port.carrier() == carrier
         });
-        // The far end has gone when this is said the second time.
+        // The far end has gone when this is sent the second time.
         let _ = seen.send(());
     }
     far.join().unwrap();
@@ -248,19 +250,21 @@ fn greeting(version: u32, frame_bytes_max: u32, capacity_bytes: u64) -> Vec<u8> 
 }
 
 #[test]
-fn strangers_at_the_socket_do_no_harm() {
+fn unauthenticated_peers_at_the_socket_do_no_harm() {
     let place = Place::new();
     let listener = Listener::bind(&place.path).unwrap();
     let mut near = place.end();
     let nonsense: [&[u8]; 3] = [b"?", &[0; 24], &greeting(2, 1514, 1 << 20)];
     for words in nonsense {
-        let stranger = listener.accept().unwrap();
-        stranger.send(words, &[]).unwrap();
+        let unauthenticated_peer = listener.accept().unwrap();
+        unauthenticated_peer.send(words, &[]).unwrap();
         wait_for(&mut *near, false);
     }
     // One that speaks well but gives no cable.
-    let stranger = listener.accept().unwrap();
-    stranger.send(&greeting(1, 1514, u64::MAX), &[]).unwrap();
+    let unauthenticated_peer = listener.accept().unwrap();
+    unauthenticated_peer
+        .send(&greeting(1, 1514, u64::MAX), &[])
+        .unwrap();
     drop(listener);
 
     let mut pair = LivePair {
@@ -272,7 +276,7 @@ fn strangers_at_the_socket_do_no_harm() {
 }
 
 #[test]
-fn a_third_end_is_turned_away() {
+fn a_third_end_is_refused() {
     let place = Place::new();
     let mut pair = place.pair();
     let mut third = place.end();
@@ -289,11 +293,11 @@ fn a_third_end_is_turned_away() {
     suite::order_and_bytes(&mut pair, 500);
 }
 
-/// Where the producer's cursor stands in the control memory of a pipe.
+/// Offset of the producer's cursor in the control memory of a pipe.
 const TAIL: i64 = 128;
 
 #[test]
-fn a_peer_that_lies_in_shared_memory_loses_the_cable() {
+fn a_peer_with_false_shared_words_loses_the_cable() {
     let place = Place::new();
     let listener = Listener::bind(&place.path).unwrap();
     let mut near = place.end();
@@ -320,7 +324,7 @@ fn a_peer_that_lies_in_shared_memory_loses_the_cable() {
 }
 
 #[test]
-fn a_place_where_no_socket_can_be_is_refused() {
+fn an_unusable_socket_path_is_refused() {
     let refused = |path: &str| {
         end(Path::new(path), None)
             .map(|_| ())

@@ -1,4 +1,5 @@
-//! The suite on a port that may damage its frames and does not, and what it does to them once it is told to.
+//! The suite on a port that may damage its frames and does not, and the damage that it does once it
+//! is configured to.
 
 use covalent_api::config::{FAULT_RATE_FRAMES, FaultRates, FaultsConfig};
 use covalent_dataplane::port::{Port, TxRefusal};
@@ -10,7 +11,8 @@ use crate::{
     suite,
 };
 
-/// Frames of each try. The rates are such that a right one comes out more than six standard deviations from the bounds.
+/// Frames of each try. At these rates a correct result is more than six standard deviations away
+/// from the bounds.
 const FRAMES: u64 = 20_000;
 
 /// One frame in twenty.
@@ -86,11 +88,12 @@ fn injected(port: &dyn Port) -> u64 {
     drops
         .iter()
         .find(|(cause, _)| *cause == "fault_injected")
-        .expect("a cause of its own")
+        .expect("a separate cause")
         .1
 }
 
-/// Sends numbered frames to the far end, one burst after the other, and returns what came there.
+/// Sends numbered frames to the far end, one burst after the other. Returns the frames that arrived
+/// there.
 fn flood(pair: &mut LivePair, count: u64) -> Vec<Vec<u8>> {
     let mut arrived = Vec::new();
     let mut sent = 0;
@@ -134,7 +137,7 @@ fn every_size_crosses() {
 }
 
 #[test]
-fn what_cannot_be_sent_is_refused() {
+fn an_unsendable_frame_is_refused() {
     idle(|pair| suite::refusals(pair));
 }
 
@@ -169,7 +172,7 @@ fn work_forbids_sleep() {
 }
 
 #[test]
-fn a_port_that_loses_all_it_sends_refuses_what_it_would_refuse_anyway() {
+fn a_port_that_loses_every_frame_still_refuses_unsendable_ones() {
     let mut pair = Place::new().damaged_pair(tx(BLACKHOLE), None);
     let max = pair.near.info().frame_bytes_max as usize;
     let port = &mut *pair.near;
@@ -184,7 +187,7 @@ fn a_port_that_loses_all_it_sends_refuses_what_it_would_refuse_anyway() {
 }
 
 #[test]
-fn as_many_are_lost_as_the_rate_says_and_the_rest_stays_as_it_was() {
+fn the_configured_rate_of_frames_is_lost_and_others_are_unchanged() {
     let damage: [[Option<FaultsConfig>; 2]; 2] = [[tx(DROP), None], [None, rx(DROP)]];
     for [near, far] in damage {
         let mut pair = Place::new().damaged_pair(near, far);
@@ -201,13 +204,13 @@ fn as_many_are_lost_as_the_rate_says_and_the_rest_stays_as_it_was() {
         let mut sent = (0..FRAMES).map(|number| frame(number, FRAME_BYTES));
         assert!(
             arrived.iter().all(|got| sent.any(|wanted| wanted == **got)),
-            "what is left is in order and unchanged"
+            "the remaining frames are in order and unchanged"
         );
     }
 }
 
 #[test]
-fn as_many_have_one_bit_turned_over_as_the_rate_says() {
+fn the_configured_rate_of_frames_has_one_bit_flipped() {
     let damage: [[Option<FaultsConfig>; 2]; 2] = [[tx(CORRUPT), None], [None, rx(CORRUPT)]];
     for [near, far] in damage {
         let mut pair = Place::new().damaged_pair(near, far);
@@ -237,7 +240,7 @@ fn as_many_have_one_bit_turned_over_as_the_rate_says() {
 }
 
 #[test]
-fn as_many_come_twice_as_the_rate_says_one_behind_the_other() {
+fn the_configured_rate_of_frames_is_duplicated_in_sequence() {
     let damage: [[Option<FaultsConfig>; 2]; 2] = [[tx(DUPLICATE), None], [None, rx(DUPLICATE)]];
     for [near, far] in damage {
         let mut pair = Place::new().damaged_pair(near, far);
@@ -255,14 +258,14 @@ fn as_many_come_twice_as_the_rate_says_one_behind_the_other() {
             (0..)
                 .zip(&once)
                 .all(|(number, got)| frame(number, FRAME_BYTES) == *got),
-            "without the copies it is what was sent"
+            "without the copies, the sent frames remain"
         );
         assert_eq!(once.len() as u64, FRAMES);
     }
 }
 
 #[test]
-fn no_burst_shows_more_than_it_was_asked_for() {
+fn no_burst_exceeds_the_requested_size() {
     let twice = FaultRates {
         duplicate_per_100k: FAULT_RATE_FRAMES,
         ..DUPLICATE
@@ -301,7 +304,7 @@ fn a_black_hole_swallows_one_direction_and_its_carrier_stays() {
 }
 
 #[test]
-fn a_seed_chooses_the_same_frames_again_and_another_seed_others() {
+fn a_seed_selects_the_same_frames_and_another_seed_others() {
     let lost = |seed| {
         let mut pair = Place::new().damaged_pair(None, seeded_rx(DROP, seed));
         flood(&mut pair, 2_000)
@@ -312,7 +315,7 @@ fn a_seed_chooses_the_same_frames_again_and_another_seed_others() {
 }
 
 #[test]
-fn what_one_direction_does_leaves_the_choice_of_the_other() {
+fn faults_in_one_direction_do_not_change_those_in_the_other() {
     let lost = |tx| {
         let faults = FaultsConfig {
             seed: 3,
@@ -331,18 +334,18 @@ fn what_one_direction_does_leaves_the_choice_of_the_other() {
 #[test]
 fn a_port_that_was_not_configured_to_damages_nothing() {
     let mut pair = Place::new().damaged_pair(None, None);
-    let told = pair.near.set_faults(DROP, DROP).unwrap_err().to_string();
+    let refusal = pair.near.set_faults(DROP, DROP).unwrap_err().to_string();
     assert!(
-        told.contains("`cable`")
-            && told.contains("[port.faults]")
-            && told.contains("--allow-faults"),
-        "{told}"
+        refusal.contains("`cable`")
+            && refusal.contains("[port.faults]")
+            && refusal.contains("--allow-faults"),
+        "{refusal}"
     );
     assert!(pair.near.counters().faults.is_empty());
 }
 
 #[test]
-fn the_room_that_is_promised_has_room_for_the_copies() {
+fn the_promised_space_includes_duplicates() {
     let twice = FaultRates {
         duplicate_per_100k: FAULT_RATE_FRAMES,
         ..DUPLICATE

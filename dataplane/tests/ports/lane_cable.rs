@@ -1,4 +1,4 @@
-//! The suite on a cable between two lanes, and what becomes of one whose other lane has ended.
+//! The suite on a cable between two lanes, and the state of one whose other lane has stopped.
 
 use covalent_dataplane::port::{TxRefusal, lane_cable};
 
@@ -37,7 +37,7 @@ fn every_size_crosses() {
 }
 
 #[test]
-fn what_cannot_be_sent_is_refused() {
+fn an_unsendable_frame_is_refused() {
     suite::refusals(&mut pair());
 }
 
@@ -72,7 +72,7 @@ fn work_forbids_sleep() {
 }
 
 #[test]
-fn an_end_whose_lane_has_ended_is_down_and_sleeps() {
+fn an_end_whose_peer_lane_has_stopped_is_down_and_sleeps() {
     let LivePair { mut near, far } = pair();
     near.tx(&frame(1, 64)).unwrap();
     near.flush().unwrap();

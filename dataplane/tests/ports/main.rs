@@ -1,17 +1,18 @@
-//! One conformance suite for every kind of port, and what only one kind promises.
+//! One conformance suite for every kind of port, and the guarantees of single kinds.
 //!
-//! The suite ([`suite`]) is generic over a pair of ports that face each other ([`pair::Pair`]). Tests on AF_XDP need root: each runs in
-//! a network namespace of its own that no name keeps alive, so it vanishes with the test's thread however that ends. On interfaces that are
-//! there already the suite runs when they are named ([`given`]).
+//! The suite ([`suite`]) is generic over a pair of ports that face each other ([`pair::Pair`]).
+//! Tests on AF_XDP need root. Each runs in its own network namespace, which has no name and thus
+//! vanishes with the test's thread, however that ends. The suite also runs on existing interfaces
+//! if they are named ([`existing_interfaces`]).
 
 #![allow(clippy::unwrap_used, reason = "a test's failure is its report")]
 
 mod absent;
 mod af_xdp;
 mod cable;
+mod existing_interfaces;
 mod faulty;
 mod frames;
-mod given;
 mod lane_cable;
 mod namespace;
 mod pair;

@@ -10,8 +10,9 @@ use nix::{
 
 use crate::pair::until;
 
-/// Runs `test` on a thread in a new network namespace. The namespace has no name: it ends with the thread and the sockets opened in it,
-/// also after a panic. Without root the test is skipped, and says so.
+/// Runs `test` on a thread in a new network namespace. The namespace has no name: it ends with the
+/// thread and the sockets opened in it, even after a panic. Without root the test is skipped with a
+/// message.
 pub fn in_new_namespace(test: impl FnOnce() + Send) {
     if !geteuid().is_root() {
         eprintln!("skipped: making a network namespace needs root");
@@ -30,8 +31,8 @@ pub fn in_new_namespace(test: impl FnOnce() + Send) {
     }
 }
 
-/// Two interfaces `near0` and `far0`, joined by a virtual cable, both up, with `queues` queues each. Nothing but the test speaks on
-/// them: no address is configured and IPv6 is off.
+/// Creates two interfaces `near0` and `far0`, joined by a virtual cable, both up, with `queues`
+/// queues each. Only the test sends on them: no address is configured and IPv6 is off.
 pub fn veth_pair(queues: u32) {
     fs::write("/proc/sys/net/ipv6/conf/default/disable_ipv6", "1").unwrap();
     let queues = queues.to_string();

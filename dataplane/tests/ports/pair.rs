@@ -7,17 +7,18 @@ use std::{
 
 use covalent_dataplane::port::{Port, TxRefusal};
 
-/// How long a test waits for something that must come. Reaching it is a failure, never a measurement.
+/// Maximum wait of a test for something that must arrive. Reaching it is a failure, never a
+/// measurement.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A way from one port to another.
-pub trait Way {
+pub trait FramePath {
     /// The end that sends.
     fn near(&mut self) -> &mut dyn Port;
 
-    /// Sends `frames` with at most `window` on their way and returns what arrived at the other end, in order. Stops waiting when
-    /// nothing came for long.
-    fn carry(&mut self, frames: &[Vec<u8>], window: usize) -> Vec<Vec<u8>>;
+    /// Sends `frames` with at most `window` in flight. Returns the frames that arrived at the other
+    /// end, in order. Stops waiting after a long time without a frame.
+    fn transfer(&mut self, frames: &[Vec<u8>], window: usize) -> Vec<Vec<u8>>;
 }
 
 /// Two ports that are connected while both are open, in both directions.
@@ -32,7 +33,7 @@ impl LivePair {
         until("both ends have a carrier", || {
             for port in [&mut self.near, &mut self.far] {
                 port.rx_burst(1, &mut |frame| {
-                    panic!("a frame of {} bytes came from nowhere", frame.len())
+                    panic!("an unexpected frame of {} bytes arrived", frame.len())
                 })
                 .unwrap();
             }
@@ -41,12 +42,12 @@ impl LivePair {
     }
 }
 
-impl Way for LivePair {
+impl FramePath for LivePair {
     fn near(&mut self) -> &mut dyn Port {
         &mut *self.near
     }
 
-    fn carry(&mut self, frames: &[Vec<u8>], window: usize) -> Vec<Vec<u8>> {
+    fn transfer(&mut self, frames: &[Vec<u8>], window: usize) -> Vec<Vec<u8>> {
         let mut arrived = Vec::with_capacity(frames.len());
         let mut sent = 0;
         let mut last_news = Instant::now();
@@ -86,7 +87,7 @@ pub fn collect(port: &mut dyn Port, max: usize, arrived: &mut Vec<Vec<u8>>) -> u
 pub fn until(what: &str, mut done: impl FnMut() -> bool) {
     let start = Instant::now();
     while !done() {
-        assert!(start.elapsed() < PATIENCE, "waited in vain: {what}");
+        assert!(start.elapsed() < PATIENCE, "timed out: {what}");
         sleep(Duration::from_micros(50));
     }
 }

@@ -11,7 +11,7 @@ use tempfile::TempDir;
 
 use crate::{
     frames::frame,
-    pair::{Way, collect},
+    pair::{FramePath, collect},
     suite,
 };
 
@@ -53,12 +53,12 @@ impl ThroughFile {
     }
 }
 
-impl Way for ThroughFile {
+impl FramePath for ThroughFile {
     fn near(&mut self) -> &mut dyn Port {
         &mut *self.near
     }
 
-    fn carry(&mut self, frames: &[Vec<u8>], _window: usize) -> Vec<Vec<u8>> {
+    fn transfer(&mut self, frames: &[Vec<u8>], _window: usize) -> Vec<Vec<u8>> {
         for frame in frames {
             if self.near.tx(frame) == Err(TxRefusal::Full) {
                 self.near.flush().unwrap();
@@ -91,28 +91,28 @@ fn every_size_crosses() {
 }
 
 #[test]
-fn what_cannot_be_sent_is_refused() {
+fn an_unsendable_frame_is_refused() {
     suite::refusals(&mut ThroughFile::new());
 }
 
 #[test]
-fn a_full_staging_area_says_so_and_a_flush_empties_it() {
-    let mut way = ThroughFile::new();
-    let space = way.near.tx_space();
+fn a_full_staging_area_refuses_and_a_flush_empties_it() {
+    let mut through_file = ThroughFile::new();
+    let space = through_file.near.tx_space();
     let long = frame(1, 65_535);
     let mut taken = 0;
-    while way.near.tx(&long).is_ok() {
+    while through_file.near.tx(&long).is_ok() {
         taken += 1;
         assert!(taken < 1_000, "the port never fills");
     }
-    assert_eq!(way.near.tx(&long), Err(TxRefusal::Full));
+    assert_eq!(through_file.near.tx(&long), Err(TxRefusal::Full));
     assert_eq!(taken, space);
-    assert_eq!(way.near.tx_space(), 0);
-    assert!(!way.near.tx_idle() && !way.near.prepare_sleep());
-    way.near.flush().unwrap();
-    assert!(way.near.tx_idle() && way.near.prepare_sleep());
-    assert_eq!(way.near.tx_space(), space);
-    assert!(read_all(&way.path) == vec![long; taken]);
+    assert_eq!(through_file.near.tx_space(), 0);
+    assert!(!through_file.near.tx_idle() && !through_file.near.prepare_sleep());
+    through_file.near.flush().unwrap();
+    assert!(through_file.near.tx_idle() && through_file.near.prepare_sleep());
+    assert_eq!(through_file.near.tx_space(), space);
+    assert!(read_all(&through_file.path) == vec![long; taken]);
 }
 
 #[test]
@@ -165,7 +165,7 @@ fn a_capture_that_ends_in_the_midst_of_a_packet_is_counted_and_ends() {
 }
 
 #[test]
-fn what_is_no_capture_is_refused_before_the_output_is_touched() {
+fn an_invalid_capture_is_refused_before_the_output_is_touched() {
     let directory = TempDir::new().unwrap();
     let (input, output) = (directory.path().join("in"), directory.path().join("out"));
     fs::write(&output, b"precious").unwrap();

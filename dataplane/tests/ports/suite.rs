@@ -1,4 +1,4 @@
-//! What every port promises.
+//! The guarantees of every port.
 
 use std::{
     os::fd::BorrowedFd,
@@ -12,7 +12,7 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
 use crate::{
     frames::{Numbers, frame},
-    pair::{LivePair, PATIENCE, Way, collect, until},
+    pair::{FramePath, LivePair, PATIENCE, collect, until},
 };
 
 /// Frames on their way at a time: fewer than the smallest queue on any way between two ports.
@@ -22,7 +22,8 @@ fn max_of(port: &dyn Port) -> usize {
     port.info().frame_bytes_max as usize
 }
 
-/// Shortest frame that arrives as long as it left, in bytes. A NIC pads what is shorter than an Ethernet frame may be (IEEE 802.3, 3.2.8).
+/// Shortest frame that arrives with its original length, in bytes. A NIC pads frames that are
+/// shorter than the Ethernet minimum (IEEE 802.3, 3.2.8).
 fn min_of(port: &dyn Port) -> usize {
     let info = port.info();
     if info.kind == "dpdk" && info.mode.zero_copy {
@@ -44,25 +45,27 @@ fn cause(causes: &[(&'static str, u64)], name: &str) -> u64 {
         .1
 }
 
-/// Frames arrive whole, unchanged, once, and in order.
-pub fn order_and_bytes(pair: &mut dyn Way, count: usize) {
+/// Frames arrive complete, unchanged, once, and in order.
+pub fn order_and_bytes(pair: &mut dyn FramePath, count: usize) {
     let (min, max) = (min_of(pair.near()), max_of(pair.near()).min(4096));
     let mut numbers = Numbers(1);
     let frames: Vec<_> = (0..count as u64)
         .map(|number| frame(number, numbers.between(min, max)))
         .collect();
-    let arrived = pair.carry(&frames, WINDOW);
+    let arrived = pair.transfer(&frames, WINDOW);
     assert_eq!(arrived.len(), frames.len(), "frames were lost");
     expect_same(&arrived, &frames);
 }
 
-/// What arrived is what was sent; tells the first frame that is not, which may be somebody else's.
+/// Fails unless the frames arrived as sent. Reports the first frame that differs, which may belong
+/// to another sender.
 fn expect_same(arrived: &[Vec<u8>], sent: &[Vec<u8>]) {
     const HEAD_BYTES: usize = 40;
     for (number, (got, wanted)) in arrived.iter().zip(sent).enumerate() {
         assert!(
             got == wanted,
-            "frame {number} of {} ({} arrived): {} bytes sent, {} arrived, which were sent as frame {:?}: {:02x?}",
+            "frame {number} of {} ({} arrived): {} bytes sent, {} arrived, which were sent as \
+             frame {:?}: {:02x?}",
             sent.len(),
             arrived.len(),
             wanted.len(),
@@ -75,21 +78,21 @@ fn expect_same(arrived: &[Vec<u8>], sent: &[Vec<u8>]) {
 }
 
 /// Every length from a bare header to the longest frame crosses.
-pub fn every_size(pair: &mut dyn Way) {
+pub fn every_size(pair: &mut dyn FramePath) {
     let (min, max) = (min_of(pair.near()), max_of(pair.near()));
     let sizes: Vec<usize> = (min..=130)
         .chain([255, 256, 257, 511, 512, 513, 1023, 1024, 1025, max - 1, max])
         .filter(|size| *size <= max)
         .collect();
     let frames: Vec<_> = sizes.iter().map(|&size| frame(size as u64, size)).collect();
-    let arrived = pair.carry(&frames, 16);
+    let arrived = pair.transfer(&frames, 16);
     let lengths: Vec<_> = arrived.iter().map(Vec::len).collect();
     assert_eq!(lengths, sizes);
     assert!(arrived == frames, "bytes changed on the way");
 }
 
-/// What cannot be sent is refused with its cause, counted, and harms nothing.
-pub fn refusals(pair: &mut dyn Way) {
+/// Frames that cannot be sent are refused with their cause, counted, and harm nothing.
+pub fn refusals(pair: &mut dyn FramePath) {
     let max = max_of(pair.near());
     let port = pair.near();
     assert_eq!(port.tx(&[]), Err(TxRefusal::Runt { len: 0 }));
@@ -103,10 +106,11 @@ pub fn refusals(pair: &mut dyn Way) {
     assert_eq!(cause(&counters.refusals, "runt"), 2);
     assert_eq!(cause(&counters.refusals, "too_long"), 1);
     let good = vec![frame(7, 64)];
-    assert!(pair.carry(&good, 1) == good);
+    assert!(pair.transfer(&good, 1) == good);
 }
 
-/// A full port says so instead of losing or overwriting, and takes frames again once they have left.
+/// A full port reports that it is full instead of losing or overwriting frames. It accepts frames
+/// again once they have left.
 pub fn back_pressure(pair: &mut LivePair) {
     let space = pair.near.tx_space();
     assert!(space > 0);
@@ -135,19 +139,19 @@ pub fn back_pressure(pair: &mut LivePair) {
     });
     expect_same(&arrived, &frames);
     returns_to_rest(&mut *pair.near, space);
-    let again: Vec<_> = (0..200).map(|number| frame(number, 64)).collect();
-    assert!(pair.carry(&again, WINDOW) == again);
+    let second_batch: Vec<_> = (0..200).map(|number| frame(number, 64)).collect();
+    assert!(pair.transfer(&second_batch, WINDOW) == second_batch);
 }
 
 fn returns_to_rest(port: &mut dyn Port, space: usize) {
-    until("the port comes to rest", || {
+    until("the port becomes idle", || {
         port.flush().unwrap();
         let now = port.tx_space();
         port.tx_idle() && now == space
     });
 }
 
-/// A million frames later the port has as much room as at first, and every frame is accounted for.
+/// A million frames later the port has as much space as at first, and every frame is accounted for.
 pub fn nothing_leaks(pair: &mut LivePair, count: u64) {
     let space = pair.near.tx_space();
     let wanted = frame(42, 64);
@@ -182,7 +186,8 @@ pub fn nothing_leaks(pair: &mut LivePair, count: u64) {
     assert_eq!(total(&far.drops), 0, "{:?}", far.drops);
 }
 
-/// Every frame offered is taken or refused under a cause; every frame taken is received or dropped under a cause.
+/// Every frame offered is accepted or refused under a cause. Every frame accepted is received or
+/// dropped under a cause.
 pub fn counters_conserve(pair: &mut LivePair) {
     let max = max_of(pair.near());
     let mut numbers = Numbers(3);
@@ -238,7 +243,8 @@ pub fn counters_conserve(pair: &mut LivePair) {
     );
 }
 
-/// A disabled port has no carrier and carries nothing either way; enabled again it carries as before.
+/// A disabled port has no carrier and carries nothing in either direction. Enabled again, it works
+/// as before.
 pub fn disabling(pair: &mut LivePair) {
     let good: Vec<_> = (0..10).map(|number| frame(number, 64)).collect();
     assert!(pair.near.carrier());
@@ -249,12 +255,13 @@ pub fn disabling(pair: &mut LivePair) {
     assert_eq!(cause(&pair.near.counters().refusals, "down"), 1);
     pair.near.set_enabled(true).unwrap();
     pair.wait_for_carrier();
-    assert!(pair.carry(&good, 1) == good);
+    assert!(pair.transfer(&good, 1) == good);
 
     pair.far.set_enabled(false).unwrap();
     assert!(!pair.far.carrier());
     for frame in &good {
-        // A port that learns of the other end's state refuses; one that does not sends into the void. Both are right.
+        // A port that learns of the other end's state refuses the frame. Another port sends it to
+        // no receiver. Both are correct.
         let _ = pair.near.tx(frame);
     }
     let _ = pair.near.flush();
@@ -270,10 +277,10 @@ pub fn disabling(pair: &mut LivePair) {
     );
     pair.far.set_enabled(true).unwrap();
     pair.wait_for_carrier();
-    assert!(pair.carry(&good, 1) == good);
+    assert!(pair.transfer(&good, 1) == good);
 }
 
-/// A lane that announces its sleep is woken by each arrival. Both ends sleep whenever they find nothing.
+/// Each arrival wakes a lane that announced its sleep. Both ends sleep whenever they find nothing.
 pub fn no_lost_wake_up(pair: LivePair, rounds: u64) {
     let LivePair { mut near, mut far } = pair;
     // No shorter than Ethernet's shortest, to which a NIC pads.
@@ -291,15 +298,16 @@ pub fn no_lost_wake_up(pair: LivePair, rounds: u64) {
         });
         let mut numbers = Numbers(5);
         for round in 0..rounds {
-            let ball = frame(round, numbers.between(min, 128));
-            near.tx(&ball).unwrap();
+            let echoed = frame(round, numbers.between(min, 128));
+            near.tx(&echoed).unwrap();
             near.flush().unwrap();
-            // Sometimes the answer is there before the sleep, sometimes it arrives in the midst of falling asleep.
+            // Sometimes the reply is there before the sleep, and sometimes it arrives while the
+            // lane falls asleep.
             for _ in 0..numbers.between(0, 3_000) {
                 std::hint::spin_loop();
             }
             match sleep_until_frame(&mut *near, &failed) {
-                Some(got) => assert!(got == ball, "round {round}"),
+                Some(got) => assert!(got == echoed, "round {round}"),
                 None => break,
             }
         }
@@ -307,7 +315,8 @@ pub fn no_lost_wake_up(pair: LivePair, rounds: u64) {
     assert!(!failed.load(Ordering::Relaxed), "a wake-up was lost");
 }
 
-/// Receives one frame, asleep whenever there is none; `None` when a wake-up was lost here or elsewhere.
+/// Receives one frame, asleep whenever there is none. Returns `None` if a wake-up was lost here or
+/// elsewhere.
 fn sleep_until_frame(port: &mut dyn Port, failed: &AtomicBool) -> Option<Vec<u8>> {
     let mut got = None;
     let arrived = sleep_while(port, |port| {
@@ -365,7 +374,8 @@ pub fn work_forbids_sleep(pair: &mut LivePair) {
     assert!(arrived == [frame(1, 64)]);
 }
 
-/// A port without a carrier refuses every frame under the cause that it has, counts it, and has room for none.
+/// A port without a carrier refuses every frame under its proper cause, counts it, and has no
+/// transmit space.
 pub fn refuses_while_down(port: &mut dyn Port) {
     let max = max_of(port);
     assert!(!port.carrier());

@@ -1,4 +1,4 @@
-//! A daemon that was built without DPDK knows what such a port is, and says what to do about it.
+//! A daemon that was built without DPDK recognizes a DPDK port and reports the remedy.
 
 use covalent_api::config::{PortConfig, PortKind, RxChecksum, TxChecksum};
 use covalent_dataplane::port::{LaneMemory, open};
@@ -18,7 +18,7 @@ fn the_message_names_the_package_and_the_feature() {
         },
         faults: None,
     };
-    let told = open(
+    let refusal = open(
         &config,
         &Default::default(),
         &Default::default(),
@@ -28,6 +28,6 @@ fn the_message_names_the_package_and_the_feature() {
     .expect_err("there is no DPDK in it")
     .to_string();
     for word in ["`p7`", "apt-get install libdpdk-dev", "--features dpdk"] {
-        assert!(told.contains(word), "{told}");
+        assert!(refusal.contains(word), "{refusal}");
     }
 }

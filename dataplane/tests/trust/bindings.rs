@@ -8,7 +8,7 @@ use covalent_api::{
 };
 
 use super::{
-    child::{Application, orders, tell},
+    child::{Application, orders, report},
     client::App,
     holdings::Holdings,
     namespace::with_veth,
@@ -44,16 +44,18 @@ fn bind_all(node: &Node) -> App {
     app
 }
 
-/// Has `end` take everything back, and fails unless the lane did that in as many rounds as it should. Prints the longest of all.
+/// Runs `end`, which releases everything. Fails unless the lane did that in the expected number of
+/// rounds. Prints the longest of all rounds.
 fn check_rounds(node: &Node, on: &str, what: &str, end: impl FnOnce()) {
     let lane = || node.status().lanes.remove(0);
     let taken_back = || node.status().pipes.len();
     let before = lane();
     end();
-    eventually("the pipe is gone", || taken_back() == 0);
+    eventually("the pipe is removed", || taken_back() == 0);
     let after = lane();
     eprintln!(
-        "{on}: {what} with {BINDINGS} bindings took {} rounds; longest round {} ns before and {} ns after",
+        "{on}: {what} with {BINDINGS} bindings took {} rounds; longest round {} ns before and {} \
+         ns after",
         after.busy_loops - before.busy_loops,
         before.longest_round_ns,
         after.longest_round_ns
@@ -76,7 +78,8 @@ fn check(on: &str, node: &Node, rules: u32) {
     let app = bind_all(node);
     check_rounds(node, on, "a session", || drop(app));
     assert_eq!(held(), before);
-    // Those of the closed pipe were not left behind by a session. A session is counted when all of it is gone, which is later than its pipes.
+    // The bindings of the closed pipe do not count as left behind by a session. A session is
+    // counted when all of it is gone, later than its pipes.
     let left_behind = || node.status().reclaimed.bindings["closed"];
     eventually("the session is counted", || {
         left_behind() > u64::from(BINDINGS)
@@ -105,12 +108,13 @@ fn thousands_of_rules_are_taken_out_of_the_kernel_over_many_rounds() {
 /// EtherTypes that one user may bind on a port: half of the kernel's table.
 const ETHERTYPES_PER_USER: u16 = 128;
 
-/// Binds one EtherType after the other until that is refused, and tells how many it got and why no more.
+/// Binds one EtherType after the other until one is refused. Prints the number of bindings and the
+/// reason for the refusal.
 #[test]
 #[ignore = "the body of a child process"]
 fn greedy() {
     let Some((socket, _)) = orders() else { return };
-    let mut told = Vec::new();
+    let mut reported = Vec::new();
     let mut apps = [App::attach(&socket), App::attach(&socket)];
     // In turn from two sessions: the share is the user's.
     for number in 0..=ETHERTYPES_PER_USER {
@@ -118,7 +122,7 @@ fn greedy() {
         if number < 2 {
             app.rx(None);
         }
-        let (reply, _) = app.client.ask(&Request::Bind {
+        let (reply, _) = app.client.call(&Request::Bind {
             pipe: 0,
             matches: Match::EtherType {
                 ethertype: 0x2000 + number,
@@ -126,11 +130,11 @@ fn greedy() {
             spread: None,
         });
         if let Reply::Refused { reason, .. } = reply {
-            told.push(format!("{number} {reason}"));
+            reported.push(format!("{number} {reason}"));
         }
     }
-    tell(&told.join("; "));
-    // Keeps them until it is told to stop.
+    report(&reported.join("; "));
+    // Keeps them until it is stopped.
     let _ = std::io::Read::read_to_end(&mut std::io::stdin(), &mut Vec::new());
 }
 
@@ -143,14 +147,14 @@ fn one_user_does_not_fill_the_rules_of_a_port() {
     let _turn = turn::take();
     let dir = node::place();
     let (a, _b) = pair_on_a_cable(dir.path());
-    let mut greedy = Application::start_as_nobody("bindings::greedy", a.socket(), "");
-    let told = greedy.hear().expect("what it got");
+    let mut greedy = Application::start_unprivileged("bindings::greedy", a.socket(), "");
+    let reported = greedy.next_report().expect("its count");
     assert!(
-        told.starts_with(&format!("{ETHERTYPES_PER_USER} ")),
-        "{told}"
+        reported.starts_with(&format!("{ETHERTYPES_PER_USER} ")),
+        "{reported}"
     );
-    for part in ["the most for one user", "128 EtherType rules", "`p0`"] {
-        assert!(told.contains(part), "{told}");
+    for part in ["the maximum for one user", "128 EtherType rules", "`p0`"] {
+        assert!(reported.contains(part), "{reported}");
     }
     let mut app = App::attach(&a.socket());
     let (pipe, _rx) = app.rx(None);

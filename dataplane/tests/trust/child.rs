@@ -1,4 +1,5 @@
-//! Applications in processes of their own: this test program again, told to run one of its ignored tests.
+//! Applications in separate processes: this test program again, started to run one of its ignored
+//! tests.
 
 use std::{
     env,
@@ -19,7 +20,7 @@ use super::node::unprivileged;
 
 const SOCKET: &str = "COVALENT_TEST_SOCKET";
 const ARGUMENT: &str = "COVALENT_TEST_ARGUMENT";
-const TOLD: &str = "told: ";
+const REPORT_PREFIX: &str = "report: ";
 
 /// A child process, killed when this is dropped.
 pub struct Application {
@@ -34,7 +35,7 @@ impl Application {
     }
 
     /// As [`Application::start`], as a user without rights if this process may become one.
-    pub fn start_as_nobody(role: &str, socket: PathBuf, argument: &str) -> Self {
+    pub fn start_unprivileged(role: &str, socket: PathBuf, argument: &str) -> Self {
         let Some(group) = unprivileged() else {
             return Self::start(role, socket, argument);
         };
@@ -67,12 +68,12 @@ impl Application {
         }
     }
 
-    /// The next thing that it says by [`tell`]; `None` if it ends.
-    pub fn hear(&mut self) -> Option<String> {
+    /// Returns the next text that it prints with [`report`]. `None` if it exits.
+    pub fn next_report(&mut self) -> Option<String> {
         self.output
             .by_ref()
             .map_while(Result::ok)
-            .find_map(|line| Some(line.split_once(TOLD)?.1.to_owned()))
+            .find_map(|line| Some(line.split_once(REPORT_PREFIX)?.1.to_owned()))
     }
 
     /// Its process.
@@ -80,24 +81,25 @@ impl Application {
         Pid::from_raw(self.process.id().cast_signed())
     }
 
-    /// Tells it to stop, and gives the last that it has to say.
+    /// Stops it. Returns the last text that it prints.
     pub fn stop(self) -> Option<String> {
-        self.stop_and_hear().pop()
+        self.stop_and_read().pop()
     }
 
-    /// Tells it to stop, by the end of its input, and gives everything that it has to say. It must end well.
-    pub fn stop_and_hear(mut self) -> Vec<String> {
+    /// Stops it by the end of its input. Returns all texts that it prints. It must exit
+    /// successfully.
+    pub fn stop_and_read(mut self) -> Vec<String> {
         drop(self.process.stdin.take());
-        let mut told = Vec::new();
-        while let Some(more) = self.hear() {
-            told.push(more);
+        let mut reported = Vec::new();
+        while let Some(more) = self.next_report() {
+            reported.push(more);
         }
         let status = self.process.wait().expect("a child");
         assert!(
             status.success(),
             "an application of the test failed: {status}"
         );
-        told
+        reported
     }
 
     /// Kills it with SIGKILL and waits for its end.
@@ -118,7 +120,8 @@ fn program() -> PathBuf {
     env::current_exe().expect("this test")
 }
 
-/// The same by a descriptor: who has no rights may not get at the directory where it was built, `/root` for instance.
+/// The same by a descriptor: an unprivileged user may have no access to the build directory, for
+/// example below `/root`.
 fn program_for_others() -> PathBuf {
     static OPEN: OnceLock<File> = OnceLock::new();
     let file = OPEN.get_or_init(|| {
@@ -129,14 +132,15 @@ fn program_for_others() -> PathBuf {
     PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()))
 }
 
-/// What a child was told: its daemon's socket and its argument. `None` in a process that is no child, which has nothing to do.
+/// Returns a child's arguments: its daemon's socket and its own argument. `None` in a process that
+/// is not a child and has nothing to do.
 pub fn orders() -> Option<(PathBuf, String)> {
     let socket = env::var_os(SOCKET)?;
     Some((socket.into(), env::var(ARGUMENT).unwrap_or_default()))
 }
 
-/// Says something to the parent.
+/// Prints a text to the parent.
 #[allow(clippy::print_stdout, reason = "the parent reads it")]
-pub fn tell(what: &str) {
-    println!("{TOLD}{what}");
+pub fn report(what: &str) {
+    println!("{REPORT_PREFIX}{what}");
 }

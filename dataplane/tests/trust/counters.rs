@@ -1,4 +1,4 @@
-//! What pipes did can be read when there is no daemon any more to ask.
+//! The counters of pipes can be read when the daemon no longer runs.
 
 use covalent_api::{request::PipeKind, rule::Match, status::PipeStatus};
 use covalent_pipe::{app::BytePipe, nic::NicCounters};
@@ -13,8 +13,9 @@ use super::{
 /// Frames of each kind.
 const FRAMES: u64 = 20;
 
-/// What a pipe's daemon tells of it, as far as the counters in the pipe's memory do.
-fn told(status: &PipeStatus) -> [u64; 10] {
+/// Returns the values that a pipe's daemon reports, as far as the counters in the pipe's memory
+/// have them.
+fn counter_values(status: &PipeStatus) -> [u64; 10] {
     [
         status.rx_packets,
         status.rx_bytes,
@@ -68,7 +69,7 @@ fn counters_of_pipes_outlive_a_killed_daemon() {
     }
     // Every other one is sent back.
     let mut taken = 0;
-    eventually("all came to be sent back", || {
+    eventually("all arrived to be sent back", || {
         if let Some(mut batch) = rx_tx.recv_mut() {
             while let Some(packet) = batch.next_packet() {
                 taken += 1;
@@ -94,7 +95,7 @@ fn counters_of_pipes_outlive_a_killed_daemon() {
     let mut last = Vec::new();
     eventually("the pipes rest", || {
         let before = last.clone();
-        last = b.status().pipes.iter().map(told).collect();
+        last = b.status().pipes.iter().map(counter_values).collect();
         let sent: u64 = counters().iter().map(|counters| counters.tx_packets).sum();
         let received: u64 = counters().iter().map(|counters| counters.rx_packets).sum();
         (received, sent, &before) == (3 * FRAMES, 3 * FRAMES + FRAMES / 2, &last)

@@ -1,4 +1,5 @@
-//! A connection that closes in the midst of a request: the answer is on its way, and finds nobody.
+//! A connection that closes in the middle of a request: the reply is in flight and finds no
+//! receiver.
 
 use covalent_api::{
     request::{PipeKind, Request, Rights},
@@ -65,7 +66,7 @@ fn a_connection_that_closes_in_the_midst_of_a_request_is_reclaimed() {
     for request in &requests() {
         leave_in_the_midst_of(&a, request);
     }
-    let at_rest = || eventually("nobody is attached", || a.status().sessions == 0);
+    let at_rest = || eventually("no application is attached", || a.status().sessions == 0);
     at_rest();
     let witness = Witness::start(&a);
     let before = Holdings::of(a.pid());
@@ -85,7 +86,7 @@ fn a_connection_that_closes_in_the_midst_of_a_request_is_reclaimed() {
         (status.pipes.len(), status.regions.len()) == (0, 0),
         "{status:?}"
     );
-    // Nothing is held by nobody: the same can be had again.
+    // Nothing is held without an owner: the same resources are available again.
     let mut app = App::attach(&a.socket());
     let (pipe, _rx) = app.rx(None);
     app.bind(pipe, Match::Any);
@@ -104,5 +105,5 @@ fn a_connection_that_closes_in_the_midst_of_a_request_is_reclaimed() {
         "{pipes} pipes"
     );
     assert!(ends.iter().all(|end| end.reason == "closed"), "{ends:?}");
-    a.check_lives();
+    a.check_alive();
 }

@@ -1,4 +1,4 @@
-//! What a daemon holds, as the system sees it from outside.
+//! The resources that a daemon holds, as the system sees them from outside.
 
 use std::{fs, os::fd::RawFd, path::Path};
 
@@ -7,7 +7,7 @@ const TOUCHED_KIB: u64 = 4 * 1024;
 /// Memory that may stay with the daemon's allocator, in KiB.
 const ALLOCATOR_KIB: u64 = 4 * 1024;
 
-/// What must be the same again when all applications are gone.
+/// Values that must be the same again when all applications are gone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Holdings {
     /// Open descriptors.
@@ -23,11 +23,11 @@ pub struct Holdings {
 }
 
 impl Holdings {
-    /// Those of process `pid`.
+    /// Returns the holdings of process `pid`.
     pub fn of(pid: u32) -> Self {
         let proc = Path::new("/proc").join(pid.to_string());
-        let maps = fs::read_to_string(proc.join("maps")).expect("the daemon lives");
-        let rollup = fs::read_to_string(proc.join("smaps_rollup")).expect("the daemon lives");
+        let maps = fs::read_to_string(proc.join("maps")).expect("the daemon runs");
+        let rollup = fs::read_to_string(proc.join("smaps_rollup")).expect("the daemon runs");
         let kib = |field: &str| -> u64 {
             let line = rollup.lines().find_map(|line| line.strip_prefix(field));
             let digits = line.expect("a field of smaps_rollup").trim();
@@ -35,7 +35,7 @@ impl Holdings {
         };
         Self {
             descriptors: fs::read_dir(proc.join("fd"))
-                .expect("the daemon lives")
+                .expect("the daemon runs")
                 .count(),
             mappings: maps.matches("memfd:").count(),
             shared_kib: kib("Pss_Shmem:"),
@@ -46,7 +46,8 @@ impl Holdings {
 }
 
 impl Holdings {
-    /// Whether it is what there was `before`, but for what the ports may have touched meanwhile and the allocator may keep.
+    /// Whether this is no more than `before`, except for memory that the ports may have touched and
+    /// the allocator may keep.
     pub fn is_no_more_than(self, before: Self) -> bool {
         self.descriptors <= before.descriptors
             && self.mappings == before.mappings
@@ -58,7 +59,7 @@ impl Holdings {
 
 /// Counts the entries of the hash maps and tries that the process holds: there are the rules.
 fn rules(proc: &Path) -> usize {
-    let infos = fs::read_dir(proc.join("fdinfo")).expect("the daemon lives");
+    let infos = fs::read_dir(proc.join("fdinfo")).expect("the daemon runs");
     let mut rules = 0;
     for info in infos.flatten() {
         let Ok(text) = fs::read_to_string(info.path()) else {
@@ -92,8 +93,8 @@ struct Attributes {
 }
 
 fn bpf(command: libc::c_int, attributes: &mut Attributes) -> Option<libc::c_long> {
-    // SAFETY: `attributes` is a live, zero-extended prefix of `union bpf_attr` of the size that is given; the keys that it names live in
-    // the caller and are as long as the map's.
+    // SAFETY: `attributes` is a live, zero-extended prefix of `union bpf_attr` of the given size.
+    // The keys that it names live in the caller and are as long as the map's keys.
     let result = unsafe {
         libc::syscall(
             libc::SYS_bpf,
@@ -116,7 +117,7 @@ fn entries(id: u32, key_bytes: usize) -> usize {
     let Some(fd) = bpf(BPF_MAP_GET_FD_BY_ID, &mut attributes) else {
         return 0;
     };
-    // SAFETY: the kernel has just given this descriptor to nobody else.
+    // SAFETY: The kernel has just created this descriptor, and no other code has it.
     let map = unsafe { OwnedFd::from_raw_fd(fd as RawFd) };
     let (mut key, mut next) = (vec![0_u8; key_bytes], vec![0_u8; key_bytes]);
     let mut count = 0;

@@ -1,4 +1,4 @@
-//! Holes that an application made before it said that it has mapped something are no lane's business.
+//! Holes that an application punched before it reported memory as mapped do not affect a lane.
 
 use std::{fs, os::fd::OwnedFd};
 
@@ -29,16 +29,17 @@ fn mapped_and_missing_kib(node: &Node, inode: u64) -> Vec<(u64, u64)> {
     found
 }
 
-/// Asks for memory, of which the daemon has so many mappings for each file, makes one hole of all of it, and says that it is mapped.
-fn ask_and_punch(client: &mut Client, node: &Node, request: &Request, mappings: &[usize]) {
-    let (reply, mut fds) = client.ask(request);
-    // What wakes comes behind.
+/// Requests memory, of which the daemon has `mappings` mappings per file. Punches one hole over all
+/// of it, and reports it as mapped.
+fn request_and_punch(client: &mut Client, node: &Node, request: &Request, mappings: &[usize]) {
+    let (reply, mut fds) = client.call(request);
+    // The descriptors for wake-ups follow.
     fds.truncate(mappings.len());
     assert_eq!(fds.len(), mappings.len(), "{reply:?}");
-    let look = |fd| mapped_and_missing_kib(node, fstat(fd).expect("a memfd").st_ino);
+    let mapped_kib = |fd| mapped_and_missing_kib(node, fstat(fd).expect("a memfd").st_ino);
     for (fd, &count) in fds.iter().zip(mappings) {
         punch(fd);
-        let found = look(fd);
+        let found = mapped_kib(fd);
         assert_eq!(found.len(), count, "{reply:?}");
         assert!(
             found.iter().all(|&(size, missing)| missing == size),
@@ -46,7 +47,7 @@ fn ask_and_punch(client: &mut Client, node: &Node, request: &Request, mappings: 
         );
     }
     client.done(&Request::Mapped);
-    for found in fds.iter().map(look) {
+    for found in fds.iter().map(mapped_kib) {
         assert!(
             found.iter().all(|&(_, missing)| missing == 0),
             "{reply:?}: {found:?}"
@@ -57,7 +58,7 @@ fn ask_and_punch(client: &mut Client, node: &Node, request: &Request, mappings: 
 fn punch(fd: &OwnedFd) {
     let bytes = fstat(fd).expect("a memfd").st_size as u64;
     let hole = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
-    fallocate(fd, hole, 0, bytes).expect("nobody serves it yet");
+    fallocate(fd, hole, 0, bytes).expect("no lane serves it yet");
 }
 
 #[test]
@@ -66,19 +67,19 @@ fn a_lane_waits_for_no_page_that_was_a_hole_before() {
     let dir = node::place();
     let (mut a, _b) = pair_on_a_cable(dir.path());
     let mut client = a.client();
-    ask_and_punch(&mut client, &a, &Request::OpenSession { lane: 0 }, &[1]);
+    request_and_punch(&mut client, &a, &Request::OpenSession { lane: 0 }, &[1]);
     let pipe = Request::OpenPipe {
         kind: PipeKind::RxTx,
         capacity_bytes: CAPACITY_BYTES,
         port: Some("p0".to_owned()),
     };
-    ask_and_punch(&mut client, &a, &pipe, &[1, 2]);
+    request_and_punch(&mut client, &a, &pipe, &[1, 2]);
     let region = Request::RegisterRegion {
         name: "bank".to_owned(),
         size_bytes: CAPACITY_BYTES,
         rights: Rights::ALL,
         durable: false,
     };
-    ask_and_punch(&mut client, &a, &region, &[1]);
-    a.check_lives();
+    request_and_punch(&mut client, &a, &region, &[1]);
+    a.check_alive();
 }

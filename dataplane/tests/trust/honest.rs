@@ -23,16 +23,16 @@ use covalent_pipe::app::TxPipe;
 use covalent_protocol::{Mode, verb::Verb};
 
 use super::{
-    child::{Application, orders, tell},
+    child::{Application, orders, report},
     client::{App, CAPACITY_BYTES, Client, Verbs},
     node::{Node, PATIENCE},
 };
 
 /// EtherType of the honest stream.
 const STREAM: u16 = 0x1234;
-/// EtherType of frames for whoever wants them: those who lie and those who dawdle.
+/// EtherType of frames for any application that binds it: hostile and slow ones.
 pub const BAIT: u16 = 0x4321;
-/// EtherType of as many others, for pipes that send back what they get.
+/// EtherType of the same number of other frames, for pipes that send their packets back.
 pub const BAIT_TO_SEND_BACK: u16 = BAIT + 1;
 /// Port of as many datagrams, for pipes of bytes.
 const BAIT_PORT: u16 = 4321;
@@ -42,11 +42,11 @@ const FRAMES_PER_BAIT: u32 = 16;
 const BAIT_PER_BATCH: u32 = 48;
 /// Frames on their way there and back at once.
 const WINDOW: u32 = 300;
-/// Verbs under way at once, at either node.
+/// Verbs in flight at once, at either node.
 const VERBS: u64 = 64;
 
-/// The honest applications of two nodes: a stream from `a` to `b` and back, verbs from `a` at both, and on either node one that opens
-/// and closes everything.
+/// The honest applications of two nodes: a stream from `a` to `b` and back, and verbs from `a` at
+/// both. On either node one more opens and closes everything.
 pub struct Honest {
     streamer: Application,
     verber: Application,
@@ -65,16 +65,16 @@ pub struct Progress {
 }
 
 impl Honest {
-    /// Starts them and waits until all are under way.
+    /// Starts them and waits until all are in progress.
     pub fn start(a: &Node, b: &Node) -> Self {
         let mut echo = Application::start("honest::echo", b.socket(), "");
-        let rkey = echo.hear().expect("the echo is ready");
+        let rkey = echo.next_report().expect("the echo is ready");
         let argument = format!("{} {rkey}", b.status().guid.bits());
         let mut streamer = Application::start("honest::streamer", a.socket(), "");
         let mut verber = Application::start("honest::verber", a.socket(), &argument);
         let session = |application: &mut Application| {
-            let told = application.hear().expect("it is ready");
-            told.parse().expect("its session")
+            let reported = application.next_report().expect("it is ready");
+            reported.parse().expect("its session")
         };
         let stream_session = session(&mut streamer);
         let verb_session = session(&mut verber);
@@ -90,12 +90,12 @@ impl Honest {
         honest
     }
 
-    /// How far they are, by what the daemon of `a` counts.
+    /// Returns their progress, as counted by the daemon of `a`.
     pub fn progress(&self, status: &NodeStatus) -> Progress {
         let received = |session, kind| {
             let wanted = |pipe: &&PipeStatus| pipe.session == session && pipe.kind == kind;
             let pipe = status.pipes.iter().find(wanted);
-            pipe.unwrap_or_else(|| panic!("session {session} lives: {status:?}"))
+            pipe.unwrap_or_else(|| panic!("session {session} is open: {status:?}"))
                 .rx_packets
         };
         Progress {
@@ -104,7 +104,7 @@ impl Honest {
         }
     }
 
-    /// Has all of them end and say whether all was well. Prints what they did.
+    /// Stops all of them. Each checks its results. Prints their work.
     pub fn stop(self) {
         for application in [self.streamer, self.verber].into_iter().chain(self.others) {
             if let Some(last) = application.stop() {
@@ -115,7 +115,7 @@ impl Honest {
 }
 
 impl Progress {
-    /// What was done since `before`.
+    /// Returns the work done since `before`.
     pub fn since(self, before: Self) -> Self {
         Self {
             frames: self.frames - before.frames,
@@ -182,7 +182,7 @@ pub fn stop_word() -> Arc<AtomicBool> {
     word
 }
 
-/// Frame `number` of the stream: its bytes tell where they belong.
+/// Returns frame `number` of the stream. Its bytes identify their position.
 fn frame(number: u32) -> Vec<u8> {
     let length = 64 + number as usize * 37 % 1400;
     let mut frame: Vec<u8> = (0..length)
@@ -221,7 +221,7 @@ pub fn bait(number: u32) -> Vec<u8> {
 
 fn send_bait(app: &mut App, pipe: u32, tx: &mut TxPipe) {
     for number in 0..BAIT_PER_BATCH {
-        // A full wire takes none: nobody waits for it.
+        // A full wire accepts none: the sender does not wait for it.
         let _ = tx.send(&bait(number));
     }
     if tx.publish() {
@@ -240,7 +240,7 @@ fn echo() {
     let (bait_pipe, mut tx) = app.tx("p0");
     let (pipe, mut rx_tx) = app.rx_tx("p0");
     app.bind(pipe, Match::EtherType { ethertype: STREAM });
-    tell(&rkey.to_string());
+    report(&rkey.to_string());
     while !stop.load(Ordering::Relaxed) {
         if let Some(batch) = rx_tx.recv_mut() {
             if batch.send_all() {
@@ -253,7 +253,7 @@ fn echo() {
             app.sleep(Duration::from_millis(20));
         }
     }
-    tell(&format!(
+    report(&format!(
         "{} fetch-and-adds",
         memory.load(0).expect("in bounds")
     ));
@@ -269,7 +269,7 @@ fn streamer() {
     let (rx_pipe, mut rx) = app.rx(None);
     app.bind(rx_pipe, Match::EtherType { ethertype: STREAM });
     let (pipe, mut tx) = app.tx("p0");
-    tell(&app.session.to_string());
+    report(&app.session.to_string());
     let (mut sent, mut back) = (0_u32, 0_u32);
     let mut alive = Instant::now();
     while !stop.load(Ordering::Relaxed) || back < sent {
@@ -289,7 +289,7 @@ fn streamer() {
             for packet in batch.iter() {
                 assert!(
                     packet == frame(back),
-                    "frame {back} came back as {} bytes: {:02x?}…",
+                    "frame {back} returned as {} bytes: {:02x?}…",
                     packet.len(),
                     &packet[..packet.len().min(32)]
                 );
@@ -302,15 +302,16 @@ fn streamer() {
         } else {
             assert!(
                 alive.elapsed() < PATIENCE,
-                "no frame came back in time: {back} of {sent}"
+                "no frame returned in time: {back} of {sent}"
             );
             app.sleep(Duration::from_millis(20));
         }
     }
-    tell(&format!("{back} frames came back byte for byte, in order"));
+    report(&format!("{back} frames returned byte for byte, in order"));
 }
 
-/// Adds to a word of the other node and to one of its own, and checks that nobody else did and that none was lost.
+/// Adds to a word of the other node and to one of its own. Checks that no other client did and that
+/// no addition was lost.
 #[test]
 #[ignore = "the body of a child process"]
 fn verber() {
@@ -327,7 +328,7 @@ fn verber() {
     ];
     let session = app.session;
     let mut verbs = Verbs::new(app);
-    tell(&session.to_string());
+    report(&session.to_string());
     let (mut posted, mut done) = (0, [0_u64; 2]);
     while !stop.load(Ordering::Relaxed) || done != [posted; 2] {
         while posted - done[0].min(done[1]) < VERBS && !stop.load(Ordering::Relaxed) {
@@ -335,7 +336,7 @@ fn verber() {
                 let verb = Verb::FetchAdd { delta: 1 };
                 assert!(
                     verbs.post(target, Mode::TwoPhase, side, rkey, 0, verb),
-                    "room for what was there before"
+                    "room for the previous verbs"
                 );
             }
             posted += 1;
@@ -350,13 +351,14 @@ fn verber() {
         }
     }
     assert_eq!(memory.load(0), Some(done[1]));
-    tell(&format!(
+    report(&format!(
         "{} remote and {} local fetch-and-adds, each exactly once",
         done[0], done[1]
     ));
 }
 
-/// Opens and closes pipes, regions and whole sessions, and checks that what it gets never held a byte.
+/// Opens and closes pipes, regions and whole sessions. Checks that their memory is empty when it
+/// arrives.
 #[test]
 #[ignore = "the body of a child process"]
 fn opener() {
@@ -365,14 +367,14 @@ fn opener() {
     let mut opened = 0;
     while !stop.load(Ordering::Relaxed) {
         let mut client = Client::connect(&socket);
-        let (reply, fds) = client.ask(&Request::OpenSession { lane: 0 });
+        let (reply, fds) = client.call(&Request::OpenSession { lane: 0 });
         assert!(matches!(reply, Reply::Session { .. }), "{reply:?}");
-        // Two words tell what it is.
+        // Two words describe it.
         assert_empty(&fds[0], &[(0, 16)]);
         client.done(&Request::Mapped);
         for kind in [PipeKind::Rx, PipeKind::Tx, PipeKind::RxTx] {
             let port = (kind != PipeKind::Rx).then(|| "p0".to_owned());
-            let (reply, fds) = client.ask(&Request::OpenPipe {
+            let (reply, fds) = client.call(&Request::OpenPipe {
                 kind,
                 capacity_bytes: CAPACITY_BYTES,
                 port,
@@ -380,13 +382,13 @@ fn opener() {
             let Reply::Pipe { pipe, .. } = reply else {
                 panic!("{reply:?}")
             };
-            // Four words tell what it is.
+            // Four words describe it.
             assert_empty(&fds[0], &[(0, 32)]);
             assert_empty(&fds[1], &[]);
             client.done(&Request::Mapped);
             client.done(&Request::ClosePipe { pipe });
         }
-        let (reply, fds) = client.ask(&Request::RegisterRegion {
+        let (reply, fds) = client.call(&Request::RegisterRegion {
             name: format!("opened-{}", std::process::id()),
             size_bytes: CAPACITY_BYTES,
             rights: Rights::ALL,
@@ -397,18 +399,18 @@ fn opener() {
         opened += 1;
         thread::sleep(Duration::from_millis(10));
     }
-    tell(&format!(
+    report(&format!(
         "{opened} sessions with three pipes and a region each, all of it empty"
     ));
 }
 
-/// Fails if the memory has a byte that is not zero outside of `told`: pairs of a start and a length.
-fn assert_empty(memory: &OwnedFd, told: &[(usize, usize)]) {
+/// Fails if the memory has a nonzero byte outside of `reported`: pairs of a start and a length.
+fn assert_empty(memory: &OwnedFd, reported: &[(usize, usize)]) {
     let file = std::fs::File::from(memory.try_clone().expect("a descriptor"));
     let length = file.metadata().expect("a memfd").size() as usize;
     let mut bytes = vec![0; length];
     file.read_exact_at(&mut bytes, 0).expect("readable");
-    for &(start, length) in told {
+    for &(start, length) in reported {
         bytes[start..][..length].fill(0);
     }
     let found = bytes.iter().position(|&byte| byte != 0);

@@ -1,4 +1,5 @@
-//! An application that lies in shared memory is detached with a reason; nobody else notices.
+//! An application that writes false values into shared memory is detached with a reason. Other
+//! applications are unaffected.
 
 use std::{
     thread,
@@ -20,29 +21,31 @@ use super::{
 /// How long one look at the throughput lasts, with an offender or without.
 const WINDOW: Duration = Duration::from_millis(150);
 
-/// The least part of their throughput that the honest ones keep, measured against the lesser of what they have alone and beside a
-/// process that only burns CPU time.
+/// Minimum share of their throughput that the honest applications keep. The reference is the lesser
+/// of their throughput alone and beside a process that only burns CPU time.
 const KEPT_MIN: f64 = 0.4;
 
-/// The same of what they usually have beside an offender, not at best.
+/// The same for their usual throughput beside an offender, not for their best.
 const USUALLY_KEPT_MIN: f64 = 0.2;
 
-/// Seeds more than the time allows, if the honest did not keep so much so far or too few lies were found out.
+/// Additional seeds beyond the time limit, if the honest applications kept too little so far or too
+/// few false values were detected.
 const MORE_SEEDS: u32 = 8;
 
-/// So many lives of offenders end by a lie that is found out.
+/// Minimum number of offender incarnations that end by a detected false value.
 const FOUND_OUT_MIN: usize = 11;
 
-/// Longest round of a lane, and longest wait for an answer, on a machine where more processes want to run than it has cores: what the
-/// system's scheduler takes is in it. A lane that waits for an offender waits for ever.
+/// Longest round of a lane, and longest wait for a reply, on a machine with more runnable processes
+/// than cores. Both include the scheduler's delays. A lane that waits for an offender would wait
+/// forever.
 const ROUND_MAX: Duration = Duration::from_secs(2);
 const ANSWER_MAX: Duration = Duration::from_secs(10);
 
-/// What a reason names: a word, and then its value.
+/// The text of a reason: the name of a word, followed by its value.
 const WORDS: [&str; 9] = [
     "head is ",
     "tail is ",
-    "end of what was seen is ",
+    "end of the seen data is ",
     "a packet's length is ",
     "a length word of a TX pipe is ",
     "mailbox's written count is ",
@@ -51,7 +54,7 @@ const WORDS: [&str; 9] = [
     "count of refused packets is ",
 ];
 
-/// What one window came to.
+/// The results of one window.
 struct Window {
     progress: Progress,
     slowest_answer: Duration,
@@ -64,9 +67,9 @@ fn watch(nodes: [&Node; 2], honest: &Honest) -> Window {
     let mut clients = nodes.map(Node::client);
     while Instant::now() < end {
         for client in &mut clients {
-            let asked = Instant::now();
+            let requested = Instant::now();
             client.status();
-            slowest_answer = slowest_answer.max(asked.elapsed());
+            slowest_answer = slowest_answer.max(requested.elapsed());
         }
         thread::sleep(Duration::from_millis(5));
     }
@@ -78,24 +81,25 @@ fn watch(nodes: [&Node; 2], honest: &Honest) -> Window {
 
 /// Whether `reason` names a word and its value.
 fn names_word_and_value(reason: &str) -> bool {
-    let said = reason.split_once("shared memory: ").map(|(_, said)| said);
+    let named = reason.split_once("shared memory: ").map(|(_, named)| named);
     WORDS.iter().any(|word| {
-        let value = said.and_then(|said| said.split_once(word));
+        let value = named.and_then(|named| named.split_once(word));
         value.is_some_and(|(_, value)| value.starts_with(|first: char| first.is_ascii_digit()))
     })
 }
 
-/// Pipes that are besieged, each with what the reasons name: an RX/TX pipe or not.
+/// The besieged pipes, each with the texts of the reasons: whether it is an RX/TX pipe.
 const BESIEGED: [(bool, [&str; 2]); 2] = [
     (true, ["transmit tail is ", "a packet's length is "]),
-    (false, ["head is ", "end of what was seen is "]),
+    (false, ["head is ", "end of the seen data is "]),
 ];
 
-/// The sieges among the ends of offenders, and why those that were told so were detached.
+/// Returns the sieges among the ends of offenders, and the reasons that offenders received for
+/// being detached.
 fn found_out(ends: &[String]) -> (Vec<Siege>, Vec<String>) {
     let sieges: Vec<Siege> = ends.iter().filter_map(|end| Siege::read(end)).collect();
-    let told = ends.iter().filter_map(|end| end.strip_prefix("detached: "));
-    let reasons = told.chain(sieges.iter().map(|siege| siege.reason.as_str()));
+    let reported = ends.iter().filter_map(|end| end.strip_prefix("detached: "));
+    let reasons = reported.chain(sieges.iter().map(|siege| siege.reason.as_str()));
     let reasons = reasons.map(str::to_owned).collect();
     (sieges, reasons)
 }
@@ -113,18 +117,19 @@ fn enough_is_found_out(ends: &[String]) -> bool {
         })
 }
 
-/// Fails unless pipes of either kind that only the application's own words could betray carried packets, and lies about each of their
-/// words were found out.
+/// Fails unless besieged pipes of both kinds carried packets, and false values in each of their
+/// words were detected. Only the application's own words could expose these pipes.
 fn check_sieges(sieges: &[Siege]) {
     for (is_rx_tx, words) in BESIEGED {
         let sieges = || sieges.iter().filter(|siege| siege.is_rx_tx == is_rx_tx);
         let sum = |count: fn(&Siege) -> u64| sieges().map(count).sum::<u64>();
         let found = words.map(|word| {
-            let told = sieges().filter(|siege| siege.reason.contains(word));
-            told.count()
+            let reported = sieges().filter(|siege| siege.reason.contains(word));
+            reported.count()
         });
         eprintln!(
-            "{} sieges of {}: {} packets received, {} sent, {} discarded; found out by {words:?}: {found:?}",
+            "{} sieges of {}: {} packets received, {} sent, {} discarded; found out by {words:?}: \
+             {found:?}",
             sieges().count(),
             if is_rx_tx {
                 "RX/TX pipes"
@@ -158,7 +163,7 @@ fn attack(mut a: Node, mut b: Node, seeds: &mut Seeds) {
     let mut slowest_answer = Duration::ZERO;
     let mut ends = Vec::new();
     let (mut kept, mut usually_kept) = ([0.0; 2], [0.0; 2]);
-    // Who else uses the machine may come and go meanwhile: some more looks then.
+    // Other users of the machine may come and go meanwhile: a few more windows cover that.
     let mut more = MORE_SEEDS;
     let keep_enough = |kept: [f64; 2], usually_kept: [f64; 2]| {
         kept.iter().all(|&kept| kept > KEPT_MIN)
@@ -172,21 +177,21 @@ fn attack(mut a: Node, mut b: Node, seeds: &mut Seeds) {
         for target in [&a, &b] {
             alone.push(watch([&a, &b], &honest).progress);
             let mut burner = Application::start("offender::burner", target.socket(), "");
-            burner.hear().expect("it is ready");
+            burner.next_report().expect("it is ready");
             beside_burner.push(watch([&a, &b], &honest).progress);
             burner.stop();
             let orders = format!("{} {}", noise.next(), beside_offender.len());
             let mut offender = Application::start("offender::offender", target.socket(), &orders);
-            offender.hear().expect("it is ready");
+            offender.next_report().expect("it is ready");
             let window = watch([&a, &b], &honest);
             beside_offender.push(window.progress);
             slowest_answer = slowest_answer.max(window.slowest_answer);
-            ends.extend(offender.stop_and_hear());
+            ends.extend(offender.stop_and_read());
         }
-        a.check_lives();
-        b.check_lives();
-        // The system gives its cores to whom it likes for a while, and cores that nobody keeps busy take time to wake, so one window may
-        // show anything. An offender that holds a lane up does so in every window: in its best one too.
+        a.check_alive();
+        b.check_alive();
+        // Scheduling and cores that wake from idle make any single window unreliable. An offender
+        // that delays a lane does so in every window, even in its best one.
         let usual = [&alone, &beside_burner].map(|windows| Progress::median(windows));
         let usual = usual[0].least_of(usual[1]);
         kept = Progress::best(&beside_offender).part_of(usual);
@@ -202,8 +207,8 @@ fn attack(mut a: Node, mut b: Node, seeds: &mut Seeds) {
     for reason in &detached {
         assert!(names_word_and_value(reason), "{reason}");
         assert!(
-            witnessed.iter().any(|heard| heard.reason == *reason),
-            "no event tells of {reason}"
+            witnessed.iter().any(|event| event.reason == *reason),
+            "no event reports {reason}"
         );
     }
     let violations: u64 = statuses
@@ -223,9 +228,10 @@ fn attack(mut a: Node, mut b: Node, seeds: &mut Seeds) {
         .map(|status| Duration::from_nanos(status.lanes[0].longest_round_ns));
     let worst = Progress::worst(&beside_offender);
     eprintln!(
-        "{} lives of offenders, {} told why they were detached, {violations} detached: {:?} and {:?}\n\
-         parts of their frames and verbs that the honest kept: usually {usually_kept:.2?}, at best {kept:.2?}; in the worst window {worst:?}\n\
-         longest rounds {rounds:?}, slowest answer {slowest_answer:?}",
+        "{} runs of offenders, {} received the reason of their detachment, {violations} detached: \
+         {:?} and {:?}\nparts of their frames and verbs that the honest kept: usually \
+         {usually_kept:.2?}, at best {kept:.2?}; in the worst window {worst:?}\nlongest rounds \
+         {rounds:?}, slowest answer {slowest_answer:?}",
         ends.len(),
         detached.len(),
         statuses[0].violations,
@@ -233,9 +239,9 @@ fn attack(mut a: Node, mut b: Node, seeds: &mut Seeds) {
     );
     check_sieges(&sieges);
     assert_eq!(violations, by_cause);
-    // An offender that does not listen is not told.
+    // An offender that does not read gets no reason.
     assert!(detached.len() as u64 <= violations);
-    // What comes again is counted there, with one line for all.
+    // Repeated messages are counted there, with one line for all.
     assert!((1..=violations as usize).contains(&logged), "{logged}");
     assert!(
         detached.len() >= FOUND_OUT_MIN && detached.len() * 2 > ends.len(),
@@ -260,7 +266,7 @@ fn attack(mut a: Node, mut b: Node, seeds: &mut Seeds) {
 }
 
 #[test]
-fn garbage_in_every_shared_word_harms_nobody_else() {
+fn garbage_in_every_shared_word_harms_no_other_application() {
     let _turn = turn::take();
     let dir = node::place();
     let (a, b) = pair_on_a_cable(dir.path());
@@ -268,7 +274,7 @@ fn garbage_in_every_shared_word_harms_nobody_else() {
 }
 
 #[test]
-fn garbage_in_every_shared_word_harms_nobody_else_on_af_xdp() {
+fn garbage_in_every_shared_word_harms_no_other_application_on_af_xdp() {
     let _turn = turn::take();
     with_veth(|| {
         let dir = node::place();

@@ -14,7 +14,7 @@ use covalent_api::{
 use covalent_protocol::{Mode, verb::Verb};
 
 use super::{
-    child::{Application, orders, tell},
+    child::{Application, orders, report},
     client::{App, CAPACITY_BYTES, Client, Verbs},
     holdings::Holdings,
     honest::BAIT,
@@ -26,20 +26,21 @@ use super::{
     witness::{Detached, Witness},
 };
 
-/// How often is enough: what each leaves behind is found of far fewer. Over and over for `SOAK_SECONDS`.
+/// A sufficient number: far fewer kills find each kind of leftover. `SOAK_SECONDS` repeats them.
 const KILLS: u64 = 240;
-/// Longest time that they take on a machine that has other things to do: many times what they take on one that has not.
+/// Maximum time for them on a busy machine: many times what they take on an idle one.
 const KILLS_TIME_MAX: Duration = Duration::from_secs(120);
-/// One child of so many is killed when it holds some of everything: on a busy machine the others die before they hold much.
+/// One in this many children is killed while it holds some of everything. On a busy machine the
+/// others die before they hold much.
 const KILLS_PER_HOLDER: u64 = 8;
 /// Children at once.
 const AT_ONCE: u64 = 2;
-/// Longest life.
-const LIFE_US_MAX: u64 = 40_000;
+/// Maximum lifetime.
+const INCARNATION_US_MAX: u64 = 40_000;
 /// Matches that they fight for.
 const MATCHES: u16 = 64;
 
-/// Attaches and does what applications do, in no order, for ever.
+/// Attaches and performs application operations in random order, forever.
 #[test]
 #[ignore = "the body of a child process"]
 fn child() {
@@ -47,7 +48,7 @@ fn child() {
         return;
     };
     let mut noise = Noise::new(argument.parse().expect("a seed"));
-    tell("ready");
+    report("ready");
     let mut app = App::attach(&socket);
     let peer = app.client.status().links[0]
         .peer
@@ -68,7 +69,7 @@ fn child() {
                     PipeKind::RxTx,
                     PipeKind::RxBytes,
                 ][noise.below(4) as usize];
-                let (reply, _) = app.client.ask(&Request::OpenPipe {
+                let (reply, _) = app.client.call(&Request::OpenPipe {
                     kind,
                     capacity_bytes: CAPACITY_BYTES / 16,
                     port: Some("p0".to_owned()),
@@ -81,13 +82,13 @@ fn child() {
                 }
             }
             1 if pipes.len() > 1 => {
-                app.client.ask(&Request::ClosePipe {
+                app.client.call(&Request::ClosePipe {
                     pipe: pipes.swap_remove(1),
                 });
             }
             2 => {
                 // Some are another's already, and some pipes only send.
-                app.client.ask(&Request::Bind {
+                app.client.call(&Request::Bind {
                     pipe: pipes[noise.below(pipes.len() as u64) as usize],
                     matches: match_of(noise.below(MATCHES.into()) as u16),
                     spread: [None, Some(Spread::Hash), Some(Spread::RoundRobin)]
@@ -95,7 +96,7 @@ fn child() {
                 });
             }
             3 => {
-                app.client.ask(&Request::Unbind {
+                app.client.call(&Request::Unbind {
                     pipe: pipes[noise.below(pipes.len() as u64) as usize],
                     matches: match_of(noise.below(MATCHES.into()) as u16),
                 });
@@ -132,18 +133,18 @@ fn child() {
     }
 }
 
-/// Attaches, takes some of everything, says so, and has verbs under way for ever.
+/// Attaches, takes some of everything, reports it, and keeps verbs in flight forever.
 #[test]
 #[ignore = "the body of a child process"]
 fn holder() {
     let Some((socket, _)) = orders() else { return };
-    tell("ready");
+    report("ready");
     let mut app = App::attach(&socket);
     let peer = app.client.status().links[0]
         .peer
         .map_or(0, |peer| peer.bits());
     let (pipe, _rx) = app.rx(None);
-    // Shared, for there are some of these children at a time. None of the others wants it.
+    // Shared, because some of these children exist at a time. No other child needs it.
     app.share(pipe, match_of(MATCHES), Spread::Hash);
     app.register(&format!("{}", std::process::id()), 4096);
     let mut verbs = Verbs::new(app);
@@ -157,7 +158,7 @@ fn holder() {
             Verb::FetchAdd { delta: 1 },
         ) {}
         if number == 0 {
-            tell("it holds some of everything");
+            report("it holds some of everything");
         }
         verbs.poll();
     }
@@ -180,7 +181,7 @@ fn match_of(number: u16) -> Match {
 }
 
 /// Kills as many children of `node` as is enough, at random moments.
-fn kill_again_and_again(node: &Node, seeds: &mut Seeds) {
+fn kill_repeatedly(node: &Node, seeds: &mut Seeds) {
     let (kills, deadline) = (AtomicU64::new(0), Instant::now() + KILLS_TIME_MAX);
     let seed = seeds.draw();
     thread::scope(|scope| {
@@ -197,13 +198,13 @@ fn kill_again_and_again(node: &Node, seeds: &mut Seeds) {
                     let holds = number % KILLS_PER_HOLDER == 0;
                     let role = ["killed::child", "killed::holder"][usize::from(holds)];
                     let seed = noise.next().to_string();
-                    let mut child = Application::start_as_nobody(role, node.socket(), &seed);
-                    child.hear().expect("it is about to attach");
+                    let mut child = Application::start_unprivileged(role, node.socket(), &seed);
+                    child.next_report().expect("it is about to attach");
                     if holds {
-                        child.hear().expect("it holds some of everything");
+                        child.next_report().expect("it holds some of everything");
                     }
                     // Many of them in the midst of attaching.
-                    let most = [1000, 6000, LIFE_US_MAX][noise.below(3) as usize];
+                    let most = [1000, 6000, INCARNATION_US_MAX][noise.below(3) as usize];
                     thread::sleep(Duration::from_micros(noise.below(most)));
                     child.kill();
                 }
@@ -225,14 +226,14 @@ fn fill_quota() {
         })
         .collect();
     let connections: Vec<Client> = (0..50).map(|_| Client::connect(&socket)).collect();
-    tell(&format!(
+    report(&format!(
         "{} sessions, {} connections",
         apps.len(),
         connections.len()
     ));
 }
 
-/// What the daemon counted of sessions that ended with their process.
+/// Returns the daemon's counts of sessions that ended with their process.
 fn reclaimed(status: &NodeStatus) -> [u64; 5] {
     let reclaimed = &status.reclaimed;
     [
@@ -245,11 +246,11 @@ fn reclaimed(status: &NodeStatus) -> [u64; 5] {
     .map(|causes| causes["process_ended"])
 }
 
-fn kill_and_look(mut a: Node, seeds: &mut Seeds) {
-    // Whoever was there once has warmed up everything that stays.
+fn kill_and_check(mut a: Node, seeds: &mut Seeds) {
+    // The first children initialize everything that stays.
     for _ in 0..4 {
-        let mut child = Application::start_as_nobody("killed::child", a.socket(), "1");
-        child.hear().expect("it is about to attach");
+        let mut child = Application::start_unprivileged("killed::child", a.socket(), "1");
+        child.next_report().expect("it is about to attach");
         thread::sleep(Duration::from_millis(50));
         child.kill();
     }
@@ -259,7 +260,7 @@ fn kill_and_look(mut a: Node, seeds: &mut Seeds) {
     let begun = Instant::now();
     let mut kills = 0;
     while kills == 0 || !seeds.is_over() {
-        kill_again_and_again(&a, seeds);
+        kill_repeatedly(&a, seeds);
         kills += KILLS;
     }
     let took = begun.elapsed();
@@ -282,15 +283,16 @@ fn kill_and_look(mut a: Node, seeds: &mut Seeds) {
     drop(app);
     a.disable_port();
     let witnessed = witness.detached();
-    let filled = Application::start_as_nobody("killed::fill_quota", a.socket(), "").stop();
+    let filled = Application::start_unprivileged("killed::fill_quota", a.socket(), "").stop();
 
-    a.check_lives();
+    a.check_alive();
     let counted = reclaimed(&status);
     let [sessions, pipes, bindings, regions, verbs] =
         std::array::from_fn(|at| counted[at] - reclaimed(&status_before)[at]);
     eprintln!(
-        "{kills} kills in {took:.1?}: {sessions} sessions ended by death, {pipes} pipes, {bindings} bindings, {regions} regions and {verbs} \
-         verbs under way reclaimed; {before:?} became {after:?}; then one user took {}",
+        "{kills} kills in {took:.1?}: {sessions} sessions ended by death, {pipes} pipes, \
+         {bindings} bindings, {regions} regions and {verbs} verbs in flight reclaimed; {before:?} \
+         became {after:?}; then one user took {}",
         filled.expect("the quota was filled"),
     );
     assert!(
@@ -315,11 +317,11 @@ fn kill_and_look(mut a: Node, seeds: &mut Seeds) {
             sum(|end| end.pipes),
             sum(|end| end.regions)
         ],
-        "status and events tell the same"
+        "status and events report the same"
     );
     let holders = kills / KILLS_PER_HOLDER;
     assert!(
-        // Besides these, most die before they have their first turn where the machine is busy.
+        // Besides these, most children die before their first turn on a busy machine.
         [sessions, bindings, regions, verbs]
             .iter()
             .all(|&count| count >= holders)
@@ -338,7 +340,7 @@ fn killed_applications_leave_nothing_behind() {
     let _turn = turn::take();
     let dir = node::place();
     let (a, _b) = pair_on_a_cable(dir.path());
-    kill_and_look(a, &mut Seeds::for_about(Duration::ZERO));
+    kill_and_check(a, &mut Seeds::for_about(Duration::ZERO));
 }
 
 #[test]
@@ -347,6 +349,6 @@ fn killed_applications_leave_nothing_behind_on_af_xdp() {
     with_veth(|| {
         let dir = node::place();
         let (a, _b) = pair_on_af_xdp(dir.path());
-        kill_and_look(a, &mut Seeds::for_about(Duration::ZERO));
+        kill_and_check(a, &mut Seeds::for_about(Duration::ZERO));
     });
 }

@@ -1,10 +1,12 @@
-//! The daemon as its own process, among applications that lie, die and dawdle in processes of theirs.
+//! The daemon as its own process, among applications that write false values, die and stall in
+//! processes of their own.
 //!
-//! Each test has the machine to itself: see [`turn`]. How long they last, and from which seeds, is read from the environment:
+//! Each test has the machine to itself: see [`turn`]. The environment sets their durations and
+//! seeds:
 //!
 //! | variable | meaning |
 //! |---|---|
-//! | `SOAK_SECONDS` | how long each lasting test goes on, with fresh seeds (`make soak`); without it some seconds, with fixed ones |
+//! | `SOAK_SECONDS` | time per lasting test, new seeds (`make soak`); unset: seconds, fixed seeds |
 //! | `COVALENT_SEED` | the one seed to begin with, to replay what failed |
 
 #[path = "../daemon/client.rs"]

@@ -10,7 +10,8 @@ use super::{
     turn,
 };
 
-/// Mappings of files whose names begin so that the kernel counts in the daemon's process.
+/// Returns the number of mappings in the daemon's process of files whose names begin with `name`,
+/// as the kernel counts them.
 fn mapped_of(node: &Node, name: &str) -> u64 {
     let maps = fs::read_to_string(format!("/proc/{}/maps", node.pid())).expect("it lives");
     maps.matches(name).count() as u64
@@ -23,22 +24,22 @@ fn mapped(node: &Node) -> u64 {
 
 const OPEN_SESSION: Request = Request::OpenSession { lane: 0 };
 
-/// Opens a session and does not say that it is mapped.
+/// Opens a session and does not report it as mapped.
 fn unmapped(node: &Node) -> Client {
     let mut client = node.client();
-    let (reply, _fds) = client.ask(&OPEN_SESSION);
+    let (reply, _fds) = client.call(&OPEN_SESSION);
     assert!(matches!(reply, Reply::Session { .. }), "{reply:?}");
     client
 }
 
 #[test]
-fn every_mapping_is_counted_until_it_is_there_no_more() {
+fn every_mapping_is_counted_until_it_is_unmapped() {
     let _turn = turn::take();
     let dir = node::place();
     let (a, _b) = pair_on_a_cable(dir.path());
-    let (at_rest, nobody) = (mapped(&a), a.status());
-    assert_eq!(nobody.mappings, 0);
-    assert!(nobody.mappings_max > 1000);
+    let (at_rest, idle_status) = (mapped(&a), a.status());
+    assert_eq!(idle_status.mappings, 0);
+    assert!(idle_status.mappings_max > 1000);
     let check = |what: &str, expected: u64| {
         assert_eq!(mapped(&a) - at_rest, expected, "{what}");
         assert_eq!(a.status().mappings, expected, "{what}");
@@ -58,18 +59,19 @@ fn every_mapping_is_counted_until_it_is_there_no_more() {
         capacity_bytes: CAPACITY_BYTES,
         port: None,
     };
-    let (reply, _fds) = app.client.ask(&open);
+    let (reply, _fds) = app.client.call(&open);
     assert!(matches!(reply, Reply::Pipe { .. }), "{reply:?}");
     check("a pipe handed over", 8);
     app.client.status();
     eventually("it is forgone", || a.status().mappings == 5);
     check("a pipe forgone", 5);
     drop(app);
-    eventually("nobody is attached", || a.status().sessions == 0);
-    check("nobody", 0);
+    eventually("no application is attached", || a.status().sessions == 0);
+    check("unprivileged", 0);
 }
 
-/// The rings of a session cost nothing that is charged in bytes, so nobody has those of many made over one connection.
+/// The rings of a session are not charged in bytes, so one connection cannot have those of many
+/// sessions.
 #[test]
 fn one_connection_opens_one_session() {
     let _turn = turn::take();
@@ -78,7 +80,7 @@ fn one_connection_opens_one_session() {
     let at_rest = mapped(&a);
     let waiting = unmapped(&a);
     let mut forgone = unmapped(&a);
-    // Asks for something else first.
+    // Sends another request first.
     forgone.refused(&Request::ClosePipe { pipe: 0 });
     let mut served = App::attach(&a.socket());
     served.rx(None);
@@ -94,7 +96,7 @@ fn one_connection_opens_one_session() {
     assert_eq!(a.status().peers_refused["bad_message"], 3);
 }
 
-/// Others give the daemon's workers so much to do that what is left to them waits.
+/// Other clients keep the daemon's workers so busy that jobs left to them wait.
 #[test]
 fn a_session_that_is_forgone_is_not_there_any_more() {
     const BUSY: usize = 24;
@@ -112,7 +114,7 @@ fn a_session_that_is_forgone_is_not_there_any_more() {
         });
     }
     forgoing.refused(&Request::ClosePipe { pipe: 0 });
-    // While it is charged to nobody.
+    // Gone already, while it is charged to no session.
     assert_eq!(mapped_of(&a, "memfd:session"), BUSY as u64);
     for app in &mut busy {
         assert!(app.client.receive().is_some());

@@ -16,14 +16,14 @@ use tempfile::TempDir;
 
 use super::client::Client;
 
-/// How long a test waits for something that must happen. Far beyond what it takes.
+/// Maximum wait of a test for something that must happen. Far beyond the expected time.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
-/// What one session may have, in MiB; eight times as much, one user.
+/// Memory limit of one session, in MiB. One user may have eight times as much.
 pub const MEMORY_MAX_MIB: u64 = 16;
 
 /// A user without rights, and his group: there for nothing else.
-const NOBODY: u32 = 65534;
+const UNPRIVILEGED: u32 = 65534;
 
 /// A directory for nodes, where other users find their sockets.
 pub fn place() -> TempDir {
@@ -32,11 +32,12 @@ pub fn place() -> TempDir {
     dir
 }
 
-/// The group of the user as which applications run that have no rights; `None` where this process cannot become him.
+/// Returns the group of the user that unprivileged applications run as. `None` if this process
+/// cannot become that user.
 pub fn unprivileged() -> Option<Group> {
     geteuid()
         .is_root()
-        .then(|| Group::from_gid(Gid::from_raw(NOBODY)).ok().flatten())
+        .then(|| Group::from_gid(Gid::from_raw(UNPRIVILEGED)).ok().flatten())
         .flatten()
 }
 
@@ -48,12 +49,14 @@ pub struct Node {
 }
 
 impl Node {
-    /// Starts a node called `name` in `dir`, whose port `p0` is what `port` says in the words of the configuration.
+    /// Starts a node called `name` in `dir`. `port` is the configuration text of its port `p0`.
     pub fn start(dir: &Path, name: &str, port: &str) -> Self {
         let group = unprivileged().map_or(String::new(), |group| group.name);
         let text = format!(
-            "[node]\ngroup = \"{group}\"\nname = \"{name}\"\nruntime_dir = \"{0}/{name}\"\nstate_dir = \"{0}/{name}-state\"\n\
-             [dataplane]\nhuge_pages = \"never\"\nsession_memory_max_mib = {MEMORY_MAX_MIB}\n[link]\nidle_pace_ms = 20\nsilent_paces_max = 200\n\
+            "[node]\ngroup = \"{group}\"\nname = \"{name}\"\nruntime_dir \
+             = \"{0}/{name}\"\nstate_dir = \"{0}/{name}-state\"\n\
+             [dataplane]\nhuge_pages = \"never\"\nsession_memory_max_mib = \
+             {MEMORY_MAX_MIB}\n[link]\nidle_tick_ms = 20\nkeepalive_misses_max = 200\n\
              [[port]]\nname = \"p0\"\nring_slots = 1024\n{port}\n",
             dir.display()
         );
@@ -97,14 +100,15 @@ impl Node {
         Client::connect(&self.socket())
     }
 
-    /// What it tells of itself.
+    /// Returns its status.
     pub fn status(&self) -> NodeStatus {
         self.client().status()
     }
 
-    /// What it tells of itself once nobody is attached any more: it takes back what a process held some rounds after that ended.
+    /// Returns its status once no application is attached. The daemon releases the resources of a
+    /// process some rounds after the process has exited.
     pub fn status_at_rest(&self) -> NodeStatus {
-        eventually("nobody is attached", || self.status().sessions == 0);
+        eventually("no application is attached", || self.status().sessions == 0);
         self.status()
     }
 
@@ -122,13 +126,13 @@ impl Node {
         self.process.wait().expect("it ends");
     }
 
-    /// What it logged so far.
+    /// Returns its log so far.
     pub fn log(&self) -> String {
         fs::read_to_string(&self.log).expect("its log")
     }
 
     /// Fails unless the very process that was started still runs, and answers.
-    pub fn check_lives(&mut self) {
+    pub fn check_alive(&mut self) {
         let ended = self.process.try_wait().expect("a child");
         assert!(
             ended.is_none(),
@@ -153,7 +157,8 @@ pub fn pair_on_a_cable(dir: &Path) -> (Node, Node) {
     pair(dir, &port, &port)
 }
 
-/// Two nodes `a` and `b` on the interfaces `near0` and `far0` of this network namespace, with their link up.
+/// Starts two nodes `a` and `b` on the interfaces `near0` and `far0` of this network namespace, and
+/// waits until their link is up.
 pub fn pair_on_af_xdp(dir: &Path) -> (Node, Node) {
     let port = |interface| format!("kind = \"af_xdp\"\ninterface = \"{interface}\"");
     pair(dir, &port("near0"), &port("far0"))

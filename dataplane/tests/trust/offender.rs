@@ -1,5 +1,5 @@
-//! An application that writes garbage into everything that it shares with the daemon, attaches again when it is detached, and does all
-//! of it over.
+//! An application that writes garbage into all memory that it shares with the daemon, attaches
+//! again when it is detached, and repeats all of it.
 
 mod siege;
 
@@ -31,7 +31,7 @@ use rustix::{
 };
 
 use super::{
-    child::{orders, tell},
+    child::{orders, report},
     client::Client,
     honest::{BAIT, BAIT_TO_SEND_BACK, datagram_bait, stop_word},
     node::PATIENCE,
@@ -41,16 +41,18 @@ use super::{
 
 pub use siege::Siege;
 
-/// What fills its memory, so that a byte of it would be known anywhere. No EtherType of the test has it.
+/// The fill byte of its memory, so that each byte of it is recognized anywhere. No EtherType of the
+/// test contains it.
 const SECRET: u8 = 0xa5;
 
-/// Ring size of its pipes: small, so that it comes round often.
+/// Ring size of its pipes: small, so that it wraps often.
 const CAPACITY_BYTES: u64 = 64 * 1024;
 
 /// How long it tries to fill a mailbox.
 const OVERFILL_MAX: Duration = Duration::from_secs(3);
 
-/// Where a pipe's and a session's words are: see `pipe/src/control.rs` and `pipe/src/session/memory.rs`.
+/// Offsets of the words of a pipe and of a session: see `pipe/src/control.rs` and
+/// `pipe/src/session/memory.rs`.
 const TAIL: u64 = 128;
 /// Of the tail: a notification is outstanding.
 const OUTSTANDING: u64 = 1 << 63;
@@ -64,7 +66,7 @@ const DOORBELLS_WRITTEN: u64 = 384;
 const SLOTS: u64 = 4096;
 const DO_NOT_SEND: u32 = 1 << 31;
 
-/// Places of some of a life's pipes.
+/// Indexes of some of an incarnation's pipes.
 const RX: usize = 0;
 const TX: usize = 1;
 const RX_TX: usize = 2;
@@ -78,7 +80,7 @@ struct Pipe {
 }
 
 /// One attachment.
-struct Life {
+struct Incarnation {
     client: Client,
     slots: u64,
     session: Shared,
@@ -87,27 +89,27 @@ struct Life {
     region: Shared,
     rkey: u32,
     /// It sent nothing that a connection is turned away for.
-    speaks_well: bool,
-    /// Where it takes what the daemon says.
+    sends_valid_messages: bool,
+    /// Buffer for the daemon's messages.
     buffer: Vec<u8>,
 }
 
-/// How a life ended.
+/// How an incarnation ended.
 enum End {
     /// The daemon detached it, for this reason.
     Detached(String),
     /// The same, after it lied about one pipe alone.
     DetachedFor(Siege),
-    /// The daemon closed the connection for what was said on it.
+    /// The daemon closed the connection because of a message on it.
     TurnedAway(String),
     /// It went by itself.
     Left,
 }
 
-impl Life {
+impl Incarnation {
     fn begin(socket: &Path, number: u64) -> Self {
         let mut client = Client::connect(socket);
-        let (reply, mut wakes) = client.ask(&Request::OpenSession { lane: 0 });
+        let (reply, mut wakes) = client.call(&Request::OpenSession { lane: 0 });
         let Reply::Session { slots, .. } = reply else {
             panic!("{reply:?}")
         };
@@ -124,8 +126,9 @@ impl Life {
         ] {
             pipes.push(open(&mut client, kind));
         }
-        // So that packets flow into what is being ruined. Another life of it may hold the first match still; the others all lives share.
-        client.ask(&Request::Bind {
+        // Packets then flow into the memory that is corrupted. Another incarnation may still hold
+        // the first match. All incarnations share the others.
+        client.call(&Request::Bind {
             pipe: pipes[RX].number,
             matches: Match::EtherType { ethertype: BAIT },
             spread: None,
@@ -140,7 +143,7 @@ impl Life {
                 spread: Some(Spread::RoundRobin),
             });
         }
-        let (reply, mut fds) = client.ask(&Request::RegisterRegion {
+        let (reply, mut fds) = client.call(&Request::RegisterRegion {
             name: format!("offender-{number}"),
             size_bytes: CAPACITY_BYTES,
             rights: Rights::ALL,
@@ -161,7 +164,7 @@ impl Life {
             pipes,
             region,
             rkey,
-            speaks_well: true,
+            sends_valid_messages: true,
             buffer: vec![0; covalent_api::MAX_DATAGRAM_BYTES],
         }
     }
@@ -197,11 +200,12 @@ impl Life {
         }
     }
 
-    /// Takes no notification and says of each that it is taken, until their mailbox is full.
+    /// Takes no notification but marks each as taken, until their mailbox is full.
     fn overfill(mut self) -> End {
         let begun = Instant::now();
         loop {
-            // It takes as many rounds of the lane as the mailbox has slots: where the machine is busy, too long.
+            // It takes as many rounds of the lane as the mailbox has slots: too long on a busy
+            // machine.
             if begun.elapsed() > OVERFILL_MAX {
                 return End::Left;
             }
@@ -221,7 +225,7 @@ impl Life {
         }
     }
 
-    /// Does what an application does, or nearly.
+    /// Behaves like an application, or nearly.
     fn work(&self, noise: &mut Noise) {
         let pipe = &self.pipes[noise.below(self.pipes.len() as u64) as usize];
         let control = &pipe.control;
@@ -263,7 +267,8 @@ impl Life {
         self.ring(u64::from(pipe.number));
     }
 
-    /// Says of a TX pipe that a packet lies at `tail` whose length word is `word`, and that as much was written as `length` takes.
+    /// Claims that a TX pipe has a packet at `tail` with the length word `word`, and that as much
+    /// was written as `length` needs.
     fn send(&self, pipe: &Pipe, tail: u64, word: u32, length: u32) {
         pipe.control
             .store_u32(LENGTHS + tail / 16 % (CAPACITY_BYTES / 16), word);
@@ -276,7 +281,7 @@ impl Life {
     fn write_verb(&self, pipe: &Pipe, tail: u64, noise: &mut Noise) -> u32 {
         let mut message = [0; SUBMIT_BYTES_MAX];
         let mut request = [0; 256];
-        let asked = verb::Request {
+        let verb_request = verb::Request {
             rkey: if noise.below(4) == 0 {
                 noise.next() as u32
             } else {
@@ -291,7 +296,7 @@ impl Life {
                 delta: noise.next(),
             },
         };
-        let request_bytes = asked.encode(&mut request).expect("room");
+        let request_bytes = verb_request.encode(&mut request).expect("room");
         let submit = Submit {
             user_data: noise.next(),
             target: if noise.below(4) == 0 { noise.next() } else { 0 },
@@ -327,7 +332,7 @@ impl Life {
         let _ = write(&self.wakes[1], &1_u64.to_ne_bytes());
     }
 
-    /// Writes one word of garbage, or does to the descriptors what can be done to them.
+    /// Writes one word of garbage, or tampers with the descriptors.
     fn lie(&self, noise: &mut Noise) {
         let pipe = &self.pipes[noise.below(self.pipes.len() as u64) as usize];
         let (memory, offset) = match noise.below(10) {
@@ -370,7 +375,8 @@ impl Life {
         self.ring(pipe.number.into());
     }
 
-    /// Makes holes, tries other sizes, and fills, drains and half closes what wakes.
+    /// Punches holes, tries other sizes, and fills, drains and half closes the descriptors for
+    /// wake-ups.
     fn shake(&self, noise: &mut Noise) {
         let pipe = &self.pipes[noise.below(self.pipes.len() as u64) as usize];
         let memory = match noise.below(4) {
@@ -383,7 +389,7 @@ impl Life {
         if noise.below(2) == 0 {
             let page = noise.below(pages);
             let holed = memory.shake(page, (noise.below(pages) + 1).min(pages - page));
-            assert!(!holed, "a hole in what was sealed against it");
+            assert!(!holed, "a hole in memory that is sealed against holes");
         }
         let [to_application, to_lane] = [self.wakes[0].as_fd(), self.wakes[1].as_fd()];
         match noise.below(8) {
@@ -394,7 +400,8 @@ impl Life {
                 let _ = rustix::io::read(to_lane, &mut [0; 8][..]);
             }
             2 => {
-                // For the daemon too: the descriptor's state is shared. Back again, for this process must not block either.
+                // This affects the daemon too, because the descriptor's state is shared. It is
+                // reverted, because this process must not block either.
                 let flags = fcntl_getfl(to_lane).expect("a descriptor");
                 let _ = fcntl_setfl(to_lane, flags - OFlags::NONBLOCK);
                 thread::yield_now();
@@ -414,7 +421,7 @@ impl Life {
         }
     }
 
-    /// Takes what the daemon says. `Some`: that was its last word.
+    /// Receives the daemon's messages. Returns `Some` if the connection has ended.
     fn listen(&mut self) -> Option<End> {
         let mut last = String::new();
         loop {
@@ -430,17 +437,20 @@ impl Life {
                     Err(error) => panic!("{error}"),
                 },
                 Err(SeqpacketError::WouldBlock) => return None,
-                // Told nothing: the reason found no room behind answers that nobody read.
+                // No reason arrived: it found no space behind replies that were not read.
                 Err(_) if last.is_empty() => return Some(End::Left),
                 Err(_) => {
-                    assert!(!self.speaks_well, "turned away without cause: {last}");
+                    assert!(
+                        !self.sends_valid_messages,
+                        "turned away without cause: {last}"
+                    );
                     return Some(End::TurnedAway(last));
                 }
             }
         }
     }
 
-    /// Says on the socket what nobody should. Returns whether it is gone after that.
+    /// Sends an improper message on the socket. Returns whether the connection is gone afterwards.
     fn misspeak(&mut self, noise: &mut Noise) -> bool {
         let pipe = noise.below(12) as u32;
         let request = match noise.below(8) {
@@ -458,7 +468,7 @@ impl Life {
                 durable: false,
             },
             4 => {
-                self.speaks_well = false;
+                self.sends_valid_messages = false;
                 Request::OpenSession {
                     lane: noise.next() as u32,
                 }
@@ -471,7 +481,7 @@ impl Life {
                 let mut garbage = vec![0; noise.below(3000) as usize + 1];
                 noise.fill(&mut garbage);
                 let _ = self.client.connection.send(&garbage, &[]);
-                self.speaks_well = false;
+                self.sends_valid_messages = false;
                 return false;
             }
             _ => Request::OpenPipe {
@@ -481,7 +491,8 @@ impl Life {
             },
         };
         let bytes = datagram::encode(&request).expect("fits");
-        // A flood, as long as it is taken; nobody reads the answers meanwhile. Descriptors may come along.
+        // A flood, for as long as it is accepted. No replies are read meanwhile. Descriptors may
+        // come along.
         let fds = [self.wakes[1].as_fd()];
         for _ in 0..noise.below(40) {
             let along = if noise.below(4) == 0 { &fds[..] } else { &[] };
@@ -496,7 +507,7 @@ impl Life {
 
 fn open(client: &mut Client, kind: PipeKind) -> Pipe {
     let port = matches!(kind, PipeKind::Tx | PipeKind::RxTx).then(|| "p0".to_owned());
-    let (reply, mut fds) = client.ask(&Request::OpenPipe {
+    let (reply, mut fds) = client.call(&Request::OpenPipe {
         kind,
         capacity_bytes: CAPACITY_BYTES,
         port,
@@ -518,7 +529,7 @@ fn open(client: &mut Client, kind: PipeKind) -> Pipe {
     }
 }
 
-/// Lives again and again, some lives at a time, and tells at last how each life ended.
+/// Runs one incarnation after the other, several at a time. Finally reports how each ended.
 #[test]
 #[ignore = "the body of a child process"]
 fn offender() {
@@ -529,14 +540,15 @@ fn offender() {
     let (seed, first_lie) = argument.split_once(' ').expect("a seed and a lie");
     let seed: u64 = seed.parse().expect("a seed");
     let first_lie: u64 = first_lie.parse().expect("a number");
-    tell("ready");
+    report("ready");
     let ends: Vec<String> = thread::scope(|scope| {
-        let lives = [1, 2, 3].map(|number| {
+        let threads = [1, 2, 3].map(|number| {
             let (socket, stop) = (&socket, &stop);
             scope.spawn(move || {
                 let mut noise = Noise::new(seed.wrapping_mul(number));
                 let mut ends = Vec::new();
-                // What every second life besieges, from the first on: so each process besieges these, however short it is.
+                // The pipe that every second incarnation besieges. The first ones do so too, so
+                // that each process covers these pipes, however short it runs.
                 let besieged = match number {
                     1 => Some(RX_TX),
                     2 => Some(RX_BYTES),
@@ -546,12 +558,12 @@ fn offender() {
                     if stop.load(Ordering::Relaxed) {
                         break;
                     }
-                    let life = Life::begin(socket, number);
+                    let incarnation = Incarnation::begin(socket, number);
                     let end = match besieged {
                         Some(place) if count % 2 == 0 => {
-                            life.besiege(place, first_lie + count / 2, &mut noise)
+                            incarnation.besiege(place, first_lie + count / 2, &mut noise)
                         }
-                        _ => life.live(&mut noise),
+                        _ => incarnation.live(&mut noise),
                     };
                     ends.push(match end {
                         End::Detached(reason) => format!("detached: {reason}"),
@@ -563,15 +575,16 @@ fn offender() {
                 ends
             })
         });
-        let ended = lives.map(|life| life.join().expect("only the daemon ends a life"));
+        let ended =
+            threads.map(|incarnation| incarnation.join().expect("only the daemon ends a run"));
         ended.into_iter().flatten().collect()
     });
     for end in ends {
-        tell(&end);
+        report(&end);
     }
 }
 
-/// Takes as much of a core as the offender, and shares nothing with anybody.
+/// Uses as much of a core as the offender, and shares nothing with other processes.
 #[test]
 #[ignore = "the body of a child process"]
 fn burner() {
@@ -580,7 +593,7 @@ fn burner() {
     }
     let stop = stop_word();
     let mut noise = Noise::new(1);
-    tell("ready");
+    report("ready");
     while !stop.load(Ordering::Relaxed) {
         std::hint::black_box(noise.next());
     }

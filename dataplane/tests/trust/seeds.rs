@@ -7,10 +7,10 @@ use super::{
     noise::Noise,
 };
 
-/// Seeds for as long as a test is to last. Each is printed, and can be given in `COVALENT_SEED` to begin with it.
+/// Seeds for the duration of a test. Each is printed. `COVALENT_SEED` sets the first one.
 pub struct Seeds {
     noise: Noise,
-    given: Option<u64>,
+    first_seed: Option<u64>,
     end: Instant,
 }
 
@@ -19,7 +19,7 @@ impl Seeds {
     pub fn for_about(usual: Duration) -> Self {
         Self {
             noise: Noise::new(usual_seed()),
-            given: given_seed(),
+            first_seed: given_seed(),
             end: Instant::now() + lasts(usual),
         }
     }
@@ -31,7 +31,7 @@ impl Seeds {
 
     /// The next seed.
     pub fn draw(&mut self) -> u64 {
-        let seed = self.given.take().unwrap_or_else(|| self.noise.next());
+        let seed = self.first_seed.take().unwrap_or_else(|| self.noise.next());
         eprintln!("COVALENT_SEED={seed:#x}");
         seed
     }

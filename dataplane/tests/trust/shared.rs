@@ -1,4 +1,4 @@
-//! Shared memory as one who keeps no rule has it: every word, to be read and written at will.
+//! Shared memory as a process without rules sees it: every word can be read and written at will.
 
 use std::{
     os::fd::OwnedFd,
@@ -20,7 +20,7 @@ pub struct Shared {
 }
 
 impl Shared {
-    /// Maps it, writable if it lets itself be.
+    /// Maps it, writable if possible.
     pub fn map(memfd: OwnedFd) -> Self {
         let bytes = fstat(&memfd).expect("a memfd").st_size as usize;
         let try_map = |protection| {
@@ -69,7 +69,8 @@ impl Shared {
     pub fn store_u32(&self, offset: u64, value: u32) {
         if self.writable {
             let at = (offset as usize % self.bytes) & !3;
-            // SAFETY: in bounds and aligned (just made so), writable, mapped while `self` lives; any pattern is a valid atomic.
+            // SAFETY: The address is in bounds and aligned (just made so), writable, and mapped
+            // while `self` lives. Any bit pattern is a valid atomic.
             let word = unsafe { &*self.base.as_ptr().add(at).cast::<AtomicU32>() };
             word.store(value, Ordering::Release);
         }
@@ -91,8 +92,8 @@ impl Shared {
 
     fn word64(&self, offset: u64) -> &AtomicU64 {
         let at = (offset as usize % self.bytes) & !7;
-        // SAFETY: in bounds and aligned (just made so), mapped while `self` lives; any pattern is a valid atomic. Where the mapping is
-        // read-only it is only loaded.
+        // SAFETY: The address is in bounds and aligned (just made so), and mapped while `self`
+        // lives. Any bit pattern is a valid atomic. A read-only mapping is only loaded from.
         unsafe { &*self.base.as_ptr().add(at).cast::<AtomicU64>() }
     }
 }

@@ -1,4 +1,4 @@
-//! An application that does not take what it gets harms itself alone.
+//! An application that does not take its packets or notifications harms only itself.
 
 use std::{
     sync::atomic::Ordering,
@@ -15,7 +15,7 @@ use covalent_protocol::{Mode, verb::Verb};
 use nix::sys::signal::{Signal, kill};
 
 use super::{
-    child::{Application, orders, tell},
+    child::{Application, orders, report},
     client::{App, Verbs},
     honest::{BAIT, Honest, Progress, stop_word},
     namespace::with_veth,
@@ -29,13 +29,13 @@ const WINDOW: Duration = Duration::from_millis(100);
 const ROUNDS: usize = 3;
 /// Times that a way of being slow is tried at most.
 const TRIES: usize = 6;
-/// The least part of its throughput that a neighbour of a slow application keeps in the best look.
+/// The least part of its throughput that a neighbor of a slow application keeps in the best look.
 const KEPT_MIN: f64 = 0.4;
 /// The same in the median look.
 const USUALLY_KEPT_MIN: f64 = 0.2;
 
 /// Ways of being slow.
-const WAYS: [&str; 4] = [
+const SLOW_MODES: [&str; 4] = [
     "frees_nothing",
     "takes_no_notification",
     "reads_no_completion",
@@ -46,12 +46,12 @@ const WAYS: [&str; 4] = [
 #[test]
 #[ignore = "the body of a child process"]
 fn dawdler() {
-    let Some((socket, way)) = orders() else {
+    let Some((socket, slow_mode)) = orders() else {
         return;
     };
     let stop = stop_word();
     let mut app = App::attach(&socket);
-    let (reply, fds) = app.client.ask(&Request::OpenPipe {
+    let (reply, fds) = app.client.call(&Request::OpenPipe {
         kind: PipeKind::Rx,
         capacity_bytes: 64 * 1024,
         port: Some("p0".to_owned()),
@@ -67,10 +67,10 @@ fn dawdler() {
     let (rkey, _memory) = app.register("slow", 64);
     let session = app.session;
     let mut verbs = Verbs::new(app);
-    tell(&format!("{session} {pipe}"));
+    report(&format!("{session} {pipe}"));
     let mut number = 0;
     while !stop.load(Ordering::Relaxed) {
-        match way.as_str() {
+        match slow_mode.as_str() {
             "reads_no_completion" => {
                 let verb = Verb::FetchAdd { delta: 1 };
                 if verbs.post(0, Mode::OnePhase, number, rkey, 0, verb) {
@@ -79,7 +79,7 @@ fn dawdler() {
                     thread::sleep(Duration::from_millis(1));
                 }
             }
-            // Frees what it gets, and never looks who is told of what.
+            // Frees its packets, and never takes a notification.
             "takes_no_notification" => {
                 if let Some(batch) = rx.recv() {
                     batch.free_all();
@@ -99,7 +99,8 @@ fn watch(a: &Node, honest: &Honest) -> Progress {
     honest.progress(&a.status()).since(before)
 }
 
-/// What the daemon of `node` counts of one pipe: packets placed, and dropped as `full`. No other pipe dropped any.
+/// Returns the counts of one pipe by the daemon of `node`: packets placed, and packets dropped as
+/// `full`. Fails if another session's pipe dropped any.
 fn placed_and_full(node: &Node, session: u64, pipe: u32) -> (u64, u64) {
     let status = node.status();
     let found = status
@@ -109,28 +110,29 @@ fn placed_and_full(node: &Node, session: u64, pipe: u32) -> (u64, u64) {
     let found = found.expect("the slow one is still attached");
     let others = status.pipes.iter().filter(|other| other.session != session);
     let dropped: u64 = others.map(|other| other.drops["full"]).sum();
-    assert_eq!(dropped, 0, "a neighbour's frames were dropped");
+    assert_eq!(dropped, 0, "a neighbor's frames were dropped");
     (found.rx_packets, found.drops["full"])
 }
 
-/// Looks at neighbours of a slow application, and without it. Returns whether they keep enough of their frames and verbs.
-fn keep_enough(a: &Node, honest: &Honest, way: &str) -> bool {
+/// Measures neighbors of a slow application, with it and without it. Returns whether they keep
+/// enough of their frames and verbs.
+fn keep_enough(a: &Node, honest: &Honest, slow_mode: &str) -> bool {
     let (mut alone, mut beside) = (Vec::new(), Vec::new());
-    let mut told = Vec::new();
+    let mut reported = Vec::new();
     for _ in 0..ROUNDS {
         alone.push(watch(a, honest));
-        // On the node and the port where the neighbour's stream ends.
-        let mut dawdler = Application::start("slow::dawdler", a.socket(), way);
-        let ready = dawdler.hear().expect("it is ready");
+        // On the node and the port where the neighbor's stream ends.
+        let mut dawdler = Application::start("slow::dawdler", a.socket(), slow_mode);
+        let ready = dawdler.next_report().expect("it is ready");
         let (session, pipe) = ready.split_once(' ').expect("a session and a pipe");
         let (session, pipe) = (
             session.parse().expect("a number"),
             pipe.parse().expect("a number"),
         );
-        if way == "is_stopped" {
+        if slow_mode == "is_stopped" {
             kill(dawdler.pid(), Signal::SIGSTOP).expect("it runs");
         }
-        let is_full = matches!(way, "frees_nothing" | "is_stopped");
+        let is_full = matches!(slow_mode, "frees_nothing" | "is_stopped");
         let deadline = Instant::now() + PATIENCE;
         loop {
             let (placed, full) = placed_and_full(a, session, pipe);
@@ -139,14 +141,14 @@ fn keep_enough(a: &Node, honest: &Honest, way: &str) -> bool {
             }
             assert!(
                 Instant::now() < deadline,
-                "{way}: {placed} placed, {full} full"
+                "{slow_mode}: {placed} placed, {full} full"
             );
             thread::sleep(Duration::from_millis(10));
         }
-        // From here on it harms whom it harms.
+        // From here on its effect is measured.
         beside.push(watch(a, honest));
-        told.push(placed_and_full(a, session, pipe));
-        if way == "is_stopped" {
+        reported.push(placed_and_full(a, session, pipe));
+        if slow_mode == "is_stopped" {
             kill(dawdler.pid(), Signal::SIGCONT).expect("it is stopped");
         }
         dawdler.stop();
@@ -156,31 +158,33 @@ fn keep_enough(a: &Node, honest: &Honest, way: &str) -> bool {
     let usual = Progress::median(&beside).part_of(alone);
     let kept = Progress::best(&beside).part_of(alone);
     eprintln!(
-        "{way}: neighbours keep {usual:.2?} of their frames and verbs (best {kept:.2?}; in the worst window {worst:?}); (placed, full) of its pipe: {told:?}"
+        "{slow_mode}: neighbors keep {usual:.2?} of their frames and verbs (best {kept:.2?}; in \
+         the worst window {worst:?}); (placed, full) of its pipe: {reported:?}"
     );
     assert!(
         worst.frames > 0 && worst.verbs > 0,
-        "{way}: its neighbours stood still"
+        "{slow_mode}: its neighbors stood still"
     );
-    // False of what is not a number too: they stood still without it.
+    // False for NaN too: the neighbors then made no progress without it.
     kept.iter().all(|&kept| kept > KEPT_MIN) && usual.iter().all(|&kept| kept > USUALLY_KEPT_MIN)
 }
 
 fn dawdle(mut a: Node, mut b: Node) {
     let honest = Honest::start(&a, &b);
-    for way in WAYS {
-        // Who else uses the machine may come and go meanwhile. A neighbour that is held up is held up each time.
-        let held_up = !(0..TRIES).any(|_| keep_enough(&a, &honest, way));
-        assert!(!held_up, "{way}: its neighbours are held up");
+    for slow_mode in SLOW_MODES {
+        // Other users of the machine may come and go meanwhile. A neighbor that is delayed by the
+        // application is delayed each time.
+        let held_up = !(0..TRIES).any(|_| keep_enough(&a, &honest, slow_mode));
+        assert!(!held_up, "{slow_mode}: its neighbors are held up");
     }
-    // Byte for byte, nothing lost: the neighbours check.
+    // Byte for byte, nothing lost: the neighbors check.
     honest.stop();
     for node in [&mut a, &mut b] {
-        node.check_lives();
+        node.check_alive();
         assert_eq!(
             node.status().sessions_detached["violation"],
             0,
-            "to be slow is no offence"
+            "to be slow is no offense"
         );
     }
     let links = a.status().links;

@@ -1,4 +1,4 @@
-//! An application that does not read what it is handed keeps nothing of it.
+//! An application that does not read what it is sent keeps no memory of it.
 
 use std::fs;
 
@@ -12,7 +12,8 @@ use super::{
 
 /// Large: freeing it takes long.
 const CAPACITY_BYTES: u64 = 8 << 20;
-/// Sessions that come and go, two events each: more than its socket has room for, and less than that and what the daemon keeps.
+/// Sessions that come and go, with two events each: more than the socket holds, and fewer than the
+/// socket and the daemon's queue hold together.
 const FILLING: usize = 200;
 
 /// Descriptors of the memory of pipes that the daemon has.
@@ -25,7 +26,7 @@ fn descriptors(node: &Node) -> usize {
 }
 
 #[test]
-fn who_is_turned_away_does_not_keep_the_memory_that_it_was_not_sent() {
+fn a_refused_client_holds_no_memory_that_it_was_not_sent() {
     let _turn = turn::take();
     let dir = node::place();
     let (mut a, _b) = pair_on_a_cable(dir.path());
@@ -39,14 +40,14 @@ fn who_is_turned_away_does_not_keep_the_memory_that_it_was_not_sent() {
         port: Some("p0".to_owned()),
     });
     // Two are kept to be sealed, and two wait behind the events.
-    eventually("its pipe is made and cannot be told", || {
+    eventually("its pipe is created and cannot be reported", || {
         descriptors(&a) == 4
     });
     raise_events();
-    // It has not read why, nor anything else, and it has not hung up.
-    eventually("its pipe is gone", || descriptors(&a) == 0);
+    // It has read neither the reason nor anything else, and it has not closed the connection.
+    eventually("its pipe is removed", || descriptors(&a) == 0);
     eventually("its session is over", || a.status().sessions == 0);
     assert_eq!(a.status().mappings, 0);
     drop(slow);
-    a.check_lives();
+    a.check_alive();
 }

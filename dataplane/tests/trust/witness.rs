@@ -1,4 +1,4 @@
-//! One who hears of every session that ends.
+//! A subscriber that receives the end of every session.
 
 use std::thread;
 
@@ -53,6 +53,6 @@ impl Witness {
 
     /// Everything that ended until the port was disabled.
     pub fn detached(self) -> Vec<Detached> {
-        self.thread.join().expect("events are read as they come")
+        self.thread.join().expect("events are read as they arrive")
     }
 }

@@ -46,8 +46,8 @@ pub fn program(program: &Path, target: &Path, linker: &Path) -> Result<PathBuf, 
     Ok(target.join(TARGET).join("release/steer"))
 }
 
-/// Compiler flags. BTF is made from debug information, and names source files: paths that depend on the machine are
-/// replaced, so that the object does not.
+/// Compiler flags. BTF is made from debug information and names source files. Machine-dependent
+/// paths are replaced, so that the object does not depend on the machine.
 fn flags(program: &Path) -> Result<Vec<String>, String> {
     let mut flags = vec!["-Cdebuginfo=2".to_owned(), remap(program, "program")];
     let home = env::var_os("CARGO_HOME")
@@ -67,7 +67,7 @@ fn remap(from: &Path, to: &str) -> String {
     format!("--remap-path-prefix={}={to}", from.display())
 }
 
-/// The object without DWARF; BTF, which the kernel and bpftool read, stays.
+/// Returns the object without DWARF. It keeps BTF, which the kernel and bpftool read.
 pub fn strip(object: &Path) -> Result<Vec<u8>, String> {
     let stripped = object.with_extension("stripped");
     run(Command::new(LLVM_STRIP)

@@ -1,7 +1,9 @@
-//! Rebuilds `ebpf/object/steer.bpf.o` from `ebpf/program`, or with `--check` tells whether the two still agree.
+//! Rebuilds `ebpf/object/steer.bpf.o` from `ebpf/program`. With `--check` it reports whether the
+//! two still agree.
 //!
-//! The program needs a `core` compiled for the BPF target. Debian ships one with its rustc for browsers, so no nightly
-//! compiler is involved: that compiler, LLVM 22 and the bpf-linker library (through `ebpf/builder/linker`) are all.
+//! The program needs a `core` compiled for the BPF target. Debian ships one with its rustc for
+//! browsers, so no nightly compiler is involved. The build needs only that compiler, LLVM 22 and
+//! the bpf-linker library (through `ebpf/builder/linker`).
 
 mod compile;
 mod packages;
@@ -74,27 +76,29 @@ fn check(layout: &Layout) -> Result<String, String> {
     let recorded = Provenance::parse(&String::from_utf8_lossy(&read(&layout.provenance)?))?;
     let here = Provenance::of(&layout.room)?;
     if recorded.sources != here.sources {
-        return Err("the committed object was built from other sources than those in ebpf/program and ebpf/builder: run `make ebpf` and commit \
+        return Err("the committed object was built from other sources than those in ebpf/program \
+            and ebpf/builder: run `make ebpf` and commit \
                     ebpf/object"
             .into());
     }
     let object = build(layout)?;
     if object == read(&layout.object)? {
         return Ok(format!(
-            "{} is what its source compiles to, byte for byte",
+            "{} equals the output of its source, byte for byte",
             layout.object.display()
         ));
     }
     if recorded.toolchain != here.toolchain {
-        // Another compiler makes other bytes of the same source, which is nobody's mistake.
+        // Another compiler produces different bytes from the same source, which is not an error.
         return Ok(format!(
-            "warning: bytes not comparable. The committed object was built from these very sources, but by\n{}\nand \
+            "warning: bytes not comparable. The committed object was built from these very \
+             sources, but by\n{}\nand \
              this machine has\n{}\nRun `make ebpf` and commit ebpf/object to move to it.",
             recorded.toolchain, here.toolchain
         ));
     }
-    Err("the committed object is not what this toolchain makes of its source, though it claims to be: run `make ebpf` \
-         and look at the difference with llvm-objdump-22 -d"
+    Err("the committed object differs from the output of this toolchain, although its record names \
+         this toolchain: run `make ebpf` and examine the difference with llvm-objdump-22 -d"
         .into())
 }
 

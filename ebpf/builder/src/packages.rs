@@ -18,7 +18,7 @@ fn needed() -> [(String, &'static str); 5] {
     ]
 }
 
-/// Fails with the command that installs what is missing.
+/// Fails with the command that installs the missing packages.
 pub fn require() -> Result<(), String> {
     let missing: Vec<&str> = needed()
         .iter()
@@ -29,8 +29,10 @@ pub fn require() -> Result<(), String> {
         return Ok(());
     }
     Err(format!(
-        "rebuilding the XDP program needs Debian packages that are not installed:\n    apt-get install {}\n(Debian 12: \
-         from the security archive. Nothing else of Covalent needs them: the built object is committed.)",
+        "rebuilding the XDP program needs Debian packages that are not installed:\n    apt-get \
+         install {}\n(Debian 12: \
+         from the security archive. Nothing else of Covalent needs them: the built object is \
+         committed.)",
         missing.join(" ")
     ))
 }

@@ -1,4 +1,4 @@
-//! What the committed object was made from and by.
+//! Sources and tools of the committed object.
 
 use std::{
     fmt, fs,
@@ -16,12 +16,13 @@ const SOURCES: &str = "sources sha256 ";
 pub struct Provenance {
     /// Versions of the compiler and of LLVM.
     pub toolchain: String,
-    /// SHA-256 over the names and contents of the program, of its linker and of the way they are built.
+    /// SHA-256 over the names and contents of the files that make up the program, its linker and
+    /// their build.
     pub sources: String,
 }
 
 impl Provenance {
-    /// That of the room as it is now and of the tools installed here.
+    /// Returns the provenance of the current sources and of the tools installed here.
     pub fn of(room: &Path) -> Result<Self, String> {
         crate::packages::require()?;
         Ok(Self {
@@ -52,7 +53,8 @@ impl fmt::Display for Provenance {
     }
 }
 
-/// What decides the object's bytes besides the tools, relative to the room; of a directory, the files in it.
+/// Files besides the tools that determine the object's bytes, relative to `ebpf`. A directory
+/// stands for the files in it.
 const INPUTS: [&str; 7] = [
     "program/Cargo.toml",
     "program/Cargo.lock",
@@ -92,7 +94,7 @@ fn files(input: &Path) -> Result<Vec<PathBuf>, String> {
 fn hash_file(hasher: &mut Sha256, room: &Path, file: &Path) -> Result<(), String> {
     let bytes = fs::read(file).map_err(|error| format!("{}: {error}", file.display()))?;
     let name = file.strip_prefix(room).unwrap_or(file).to_string_lossy();
-    // Lengths first, so that no two lists of files hash alike.
+    // Hash lengths first, so that no two lists of files have the same hash.
     hasher.update((name.len() as u64).to_le_bytes());
     hasher.update(name.as_bytes());
     hasher.update((bytes.len() as u64).to_le_bytes());

@@ -11,7 +11,8 @@ pub const LLVM_PREFIX: &str = "/usr/lib/llvm-22";
 /// LLVM's strip (package llvm-22).
 pub const LLVM_STRIP: &str = "/usr/bin/llvm-strip-22";
 
-/// Variables that say where cargo gets crates from; every other one of cargo's and rustc's would change the build.
+/// Variables that configure the source of crates. All other variables of cargo and rustc would
+/// change the build.
 const KEPT: [&str; 5] = [
     "CARGO_HOME",
     "CARGO_HTTP_",
@@ -35,7 +36,7 @@ pub fn cargo() -> Command {
     command
 }
 
-/// What the compiler and LLVM call themselves, one line each.
+/// Returns the version lines of the compiler and LLVM, one line each.
 pub fn versions() -> Result<String, String> {
     let rustc = first_line_with(RUSTC, "rustc")?;
     let llvm = first_line_with(LLVM_STRIP, "LLVM version")?;
@@ -50,5 +51,5 @@ fn first_line_with(program: &str, word: &str) -> Result<String, String> {
     let text = String::from_utf8_lossy(&output.stdout);
     let line = text.lines().find(|line| line.contains(word));
     line.map(|line| line.trim().to_owned())
-        .ok_or_else(|| format!("{program} --version says nothing of {word}"))
+        .ok_or_else(|| format!("{program} --version does not print {word}"))
 }

@@ -12,8 +12,8 @@ pub fn count(counter: u32) {
     };
     let index = counter as usize;
     if index < COUNTERS_LEN {
-        // SAFETY: `block` is this CPU's element of the map, which lives as long as the program, and `index` was just
-        // checked against its length.
+        // SAFETY: `block` is this CPU's element of the map, which exists as long as the program.
+        // `index` is below its length (checked above).
         unsafe { *block.cast::<u64>().add(index) += 1 };
     }
 }

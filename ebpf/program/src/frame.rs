@@ -4,10 +4,11 @@ use aya_ebpf::programs::XdpContext;
 
 use crate::layout::{Address, Network16};
 
-/// A type that any bytes are a value of and that needs no more than two-byte alignment.
+/// A type for which any bytes are a valid value and that needs at most two-byte alignment.
 ///
 /// # Safety
-/// The type must be `repr(C)` without padding, valid for every bit pattern and aligned to at most two bytes.
+/// The type must be `repr(C)` without padding, valid for every bit pattern and aligned to at most
+/// two bytes.
 pub unsafe trait Wire: Copy {}
 
 // SAFETY: two bytes.
@@ -16,7 +17,7 @@ unsafe impl Wire for Network16 {}
 unsafe impl Wire for Address {}
 // SAFETY: a byte.
 unsafe impl Wire for u8 {}
-// SAFETY: an array has neither padding nor invalid values if its elements have none.
+// SAFETY: an array has no padding and no invalid values if its elements have none.
 unsafe impl<T: Wire, const N: usize> Wire for [T; N] {}
 
 /// The bytes of one frame, from the destination address on, without FCS.
@@ -42,7 +43,8 @@ impl Frame {
         self.start + offset <= self.end
     }
 
-    /// What lies `offset` bytes into the frame, or `None` if not all of it does. Offsets must be even.
+    /// Returns the value at `offset` bytes into the frame, or `None` if the frame is too short for
+    /// it. Offsets must be even.
     #[inline(always)]
     pub fn read<T: Wire>(&self, offset: usize) -> Option<T> {
         const { assert!(align_of::<T>() <= 2) };
@@ -50,8 +52,9 @@ impl Frame {
         if at + size_of::<T>() > self.end {
             return None;
         }
-        // SAFETY: the bytes lie between the frame's start and end (the verifier wants the very comparison above), any
-        // bytes are a `T`, and frames start at even addresses, so even offsets satisfy its alignment.
+        // SAFETY: the bytes lie between the frame's start and end (the verifier requires exactly
+        // the comparison above). Any bytes are a valid `T`. Frames start at even addresses, so even
+        // offsets satisfy its alignment.
         Some(unsafe { *(at as *const T) })
     }
 }

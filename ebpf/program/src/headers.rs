@@ -1,4 +1,4 @@
-//! From bytes to what rules speak of: EtherType, addresses, ports.
+//! Parses the header fields that rules match: EtherType, addresses, ports.
 
 use crate::{
     frame::{Frame, Wire},
@@ -88,14 +88,15 @@ struct ExtensionLength {
 impl ExtensionLength {
     #[inline(always)]
     fn bytes(self, field: u8) -> usize {
-        // The mask changes nothing (at most 255 * 8 + 8 bytes) and tells the verifier so.
+        // The mask changes nothing (at most 255 * 8 + 8 bytes) but proves the bound to the
+        // verifier.
         (usize::from(self.fixed_bytes) + usize::from(field) * usize::from(self.unit_bytes)) & 0xfff
     }
 }
 
-/// By protocol number. A table and not a `match`, because the verifier follows every arm of a `match` through the rest of the loop,
-/// and 4 arms in 8 rounds are more paths than it has patience for. It has a place for every number that a byte can be, because the verifier
-/// of Linux 6.1 forgets that a number was compared with a smaller length and refuses the program.
+/// Indexed by protocol number. The verifier follows every arm of a `match` through the rest of the
+/// loop, and 4 arms in 8 rounds exceed its limit. There is an entry for every byte value: the
+/// verifier of Linux 6.1 forgets a comparison with a smaller length and refuses the program.
 static EXTENSIONS: [ExtensionLength; 256] = {
     let mut table = [ExtensionLength {
         unit_bytes: 0,
@@ -131,7 +132,7 @@ struct Ports {
 // SAFETY: two fields of two bytes.
 unsafe impl Wire for Ports {}
 
-/// A frame with an EtherType whose headers are all there.
+/// A frame with an EtherType and complete headers.
 pub struct Headers {
     /// EtherType behind the VLAN tags, not under [`ETHERTYPE_MIN`].
     pub ethertype: Network16,
@@ -158,7 +159,8 @@ pub enum NoHeaders {
     Unparsable,
 }
 
-/// Reads the headers of a frame whose untagged EtherType field is `ethertype` and fills `tuple` as deep as they go.
+/// Parses the headers of a frame whose untagged EtherType field is `ethertype`. Fills `tuple` with
+/// the fields that are present.
 ///
 /// `tuple` must be all zero.
 #[inline(always)]
@@ -183,8 +185,9 @@ fn is_vlan_tag(ethertype: Network16) -> bool {
     matches!(ethertype.get(), 0x8100 | 0x88a8 | 0x9100)
 }
 
-/// The id of the VLAN that the first tag of a frame names, whatever lies behind that tag; `outer` is what stands in the place of
-/// an untagged frame's EtherType. `None` without a tag, or with one that is cut short.
+/// Returns the VLAN id of the frame's first tag, regardless of the contents after the tag. `outer`
+/// is the field at the position of an untagged frame's EtherType. Returns `None` if there is no
+/// tag, or if it is truncated.
 #[inline(always)]
 pub fn outermost_vlan(frame: &Frame, outer: Network16) -> Option<Network16> {
     if !is_vlan_tag(outer) || !frame.reaches(ETHERNET_BYTES + VLAN_TAG_BYTES) {
@@ -252,7 +255,7 @@ fn parse_ipv6(frame: &Frame, offset: usize, tuple: &mut FiveTupleKey) -> Result<
             return Err(NoHeaders::Unparsable);
         }
         if next == PROTOCOL_FRAGMENT && extension.fragment_offset.get() & 0xfff8 != 0 {
-            // What follows is data: the ports travelled in the first fragment.
+            // The rest is data: the ports were in the first fragment.
             return Ok(Depth::Addresses);
         }
         next = extension.next;
@@ -260,8 +263,8 @@ fn parse_ipv6(frame: &Frame, offset: usize, tuple: &mut FiveTupleKey) -> Result<
     Ok(parse_ports(frame, offset, next, tuple))
 }
 
-/// A protocol without ports, an extension header beyond the last one walked and ports beyond the frame's end are all
-/// the same to a rule: no ports.
+/// Rules see no ports if the protocol has none, if too many extension headers precede them, or if
+/// they are beyond the end of the frame.
 #[inline(always)]
 fn parse_ports(frame: &Frame, offset: usize, protocol: u8, tuple: &mut FiveTupleKey) -> Depth {
     if protocol != PROTOCOL_TCP && protocol != PROTOCOL_UDP {

@@ -1,17 +1,17 @@
-//! What the program and its loader share: map capacities, keys, settings and counters.
+//! Definitions that the program and its loader share: map capacities, keys, settings and counters.
 //!
-//! This file is compiled twice, into the BPF program and into the loader, so the two cannot disagree.
-//! Addresses and ports are kept as they are on the wire (network byte order): the program copies them out of the
-//! frame without turning a byte. No key has padding; their alignment is larger than their fields need, so that they are
-//! written and compared in wide words.
+//! This file is compiled twice, into the BPF program and into the loader, so the two cannot
+//! disagree. Addresses and ports are in network byte order: the program copies them out of the
+//! frame without byte swaps. No key has padding. The alignment of keys is larger than their fields
+//! need, so that they are written and compared in wide words.
 
 /// Receive queues of one interface that may have sockets: queue ids 0 to 63.
 pub const QUEUES_MAX: u32 = 64;
 /// Places for sockets: two for each queue.
 pub const SOCKETS_MAX: u32 = 2 * QUEUES_MAX;
 
-/// Place of a queue's socket: the one for frames of the link, or the one for all others. That of a queue from [`QUEUES_MAX`] on is beyond the
-/// table.
+/// Index of a queue's socket in the socket map: the one for link frames, or the one for all others.
+/// For a queue from [`QUEUES_MAX`] on the index is beyond the map.
 #[inline(always)]
 pub const fn socket_place(queue: u32, link: bool) -> u32 {
     queue.saturating_mul(2).saturating_add(link as u32)
@@ -34,15 +34,16 @@ pub const ETHERTYPES_MAX: u32 = 256;
 pub const ACTION_KERNEL: u32 = 0;
 /// Rule value: the dataplane gets the frame, if its queue has a socket.
 pub const ACTION_DATAPLANE: u32 = 1;
-/// Rule value: nobody gets the frame.
+/// Rule value: the frame is dropped.
 pub const ACTION_DROP: u32 = 2;
 
-/// Settings slot: EtherType of link frames in host byte order; 0 (never an EtherType) stands for none.
+/// Settings slot: EtherType of link frames in host byte order. 0, which is never an EtherType,
+/// means none.
 pub const SETTING_LINK_ETHERTYPE: u32 = 0;
-/// Settings slot: what happens to a frame that no rule matched, one of the `ACTION_…` values.
+/// Settings slot: action for a frame that no rule matches, one of the `ACTION_…` values.
 pub const SETTING_DEFAULT_ACTION: u32 = 1;
-/// Settings slot: which tables have rules, the sum of their `TABLE_…` bits. The others are not looked at, which saves
-/// more time than everything else the program does.
+/// Settings slot: the tables that have rules, as the sum of their `TABLE_…` bits. The program skips
+/// the other tables, which saves more time than everything else it does.
 pub const SETTING_TABLES: u32 = 2;
 /// Number of settings slots.
 pub const SETTING_SLOTS: u32 = 3;
@@ -67,7 +68,8 @@ pub const TABLES: usize = 7;
 /// The bits of a tag's control information that are its VLAN id (IEEE 802.1Q, clause 9.6).
 pub const VLAN_ID_MASK: u16 = 0x0fff;
 
-/// The smallest EtherType (IEEE 802.3, clause 3.2.6); below it the field is the length of an LLC frame.
+/// The smallest EtherType (IEEE 802.3, clause 3.2.6). A smaller value is the length of an LLC
+/// frame.
 pub const ETHERTYPE_MIN: u16 = 0x0600;
 
 /// [`FiveTupleKey::family`] and [`DestinationKey::family`] of IPv4.
@@ -93,10 +95,10 @@ impl Network16 {
     }
 }
 
-/// An IP address as it is on the wire; IPv4 fills the first four bytes and leaves the others zero.
+/// An IP address in network byte order. IPv4 uses the first four bytes and leaves the others zero.
 ///
-/// In words of two bytes, to which everything in an Ethernet frame is aligned, so that a copy takes eight loads and not
-/// sixteen.
+/// It consists of two-byte words, the alignment of everything in an Ethernet frame. A copy takes
+/// eight loads instead of sixteen.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 #[repr(transparent)]
 pub struct Address([Network16; 8]);
@@ -232,9 +234,10 @@ pub const fn dropped(cause: Cause) -> u32 {
     cause as u32 * 3 + 2
 }
 
-/// Counter of frames that were meant for the dataplane and went to the kernel: their queue has no socket.
+/// Counter of frames for the dataplane that went to the kernel because their queue has no socket.
 pub const COUNTER_NO_SOCKET: u32 = CAUSES * 3;
-/// Counter of frames that were meant for the dataplane and went to the kernel: the kernel refused the redirect itself.
+/// Counter of frames for the dataplane that went to the kernel because the kernel refused the
+/// redirect itself.
 pub const COUNTER_REDIRECT_REFUSED: u32 = CAUSES * 3 + 1;
 /// Number of counters.
 pub const COUNTERS: usize = CAUSES as usize * 3 + 2;

@@ -1,7 +1,8 @@
-//! `steer`: which frames of an interface the dataplane gets, which the kernel, and which nobody.
+//! `steer` decides for each frame of an interface whether the dataplane gets it, the kernel gets
+//! it, or it is dropped.
 //!
-//! A frame is dropped only where a rule or the default says so. What the dataplane is meant to have but cannot be given goes
-//! to the kernel.
+//! It drops a frame only if a rule or the default action requires it. Frames for the dataplane that
+//! cannot be delivered go to the kernel.
 
 #![no_std]
 #![no_main]
@@ -78,8 +79,8 @@ fn classify(frame: &Frame) -> (Cause, u32) {
     (cause, setting(SETTING_DEFAULT_ACTION))
 }
 
-/// Frames of the link go to the socket that they have for themselves, so that no number of others takes its room; where there is none, to the one
-/// that the others have.
+/// Link frames go to their own socket, so that other frames cannot take its space. Without such a
+/// socket they go to the common one.
 #[inline(always)]
 fn give_to_dataplane(context: &XdpContext, cause: Cause) -> u32 {
     let queue = context.rx_queue_index();
@@ -103,19 +104,20 @@ fn give_to_dataplane(context: &XdpContext, cause: Cause) -> u32 {
     }
 }
 
-/// The error is the flag, what the kernel answers when there is no such socket.
+/// The error is the flags value, which the kernel returns if there is no such socket.
 #[inline(always)]
 fn redirect(queue: u32, link: bool) -> Result<u32, u32> {
     XSKS.redirect(socket_place(queue, link), XDP_PASS.into())
 }
 
-/// Never reached: the program has no panicking operation left after optimisation, and the verifier proves it.
+/// Never reached: no panicking operation remains in the program after optimization, and the
+/// verifier proves it.
 #[panic_handler]
 fn panic(_: &core::panic::PanicInfo<'_>) -> ! {
     loop {}
 }
 
-/// Only helpers that are open to every licence are called.
+/// Only helpers that are open to every license are called.
 #[unsafe(link_section = "license")]
 #[unsafe(no_mangle)]
 static LICENSE: [u8; 18] = *b"Apache-2.0 OR MIT\0";

@@ -15,7 +15,7 @@ use crate::layout::{
 #[btf_map]
 pub static XSKS: XskMap<{ SOCKETS_MAX as usize }> = XskMap::new();
 
-/// Link EtherType, default action, tables in use: one word each, so that a change of one is one store.
+/// Link EtherType, default action, tables in use. Each is one word, so that a change is one store.
 #[btf_map]
 pub static SETTINGS: Array<u32, { SETTING_SLOTS as usize }> = Array::new();
 
@@ -58,14 +58,15 @@ pub fn setting(slot: u32) -> u32 {
     let Some(value) = SETTINGS.get_ptr(slot) else {
         return 0;
     };
-    // SAFETY: the element is an aligned word that lives as long as the program; the loader changes it at any time.
+    // SAFETY: the element is an aligned word that exists as long as the program. The loader may
+    // change it at any time.
     unsafe { value.read_volatile() }
 }
 
-/// Whether the table with this bit has rules.
+/// Returns whether the table with this bit has rules.
 ///
-/// Reads the word anew each time, since the verifier follows each outcome of a test on a value that is used again:
-/// testing one value for seven bits would be 128 paths.
+/// Reads the word again on each call, because the verifier follows each outcome of a test on a
+/// reused value. Tests of one value for seven bits would be 128 paths.
 #[inline(always)]
 pub fn has_rules(table: u32) -> bool {
     setting(SETTING_TABLES) & table != 0

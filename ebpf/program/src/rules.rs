@@ -56,8 +56,9 @@ pub fn find_ethertype(ethertype: Network16) -> Option<(Cause, u32)> {
 
 #[inline(always)]
 fn find_by_ports(tuple: &FiveTupleKey) -> Option<(Cause, u32)> {
-    // SAFETY (of each lookup): a rule removed meanwhile may give its element to another one, so the action read may be
-    // that of a rule which is newer than the frame; it is one aligned word, and every action is sound.
+    // SAFETY: this holds for each lookup. If a rule is removed meanwhile, its element may be
+    // reused, so the action may be that of a rule newer than the frame. The action is one aligned
+    // word, and every action is sound.
     if has_rules(TABLE_FIVE_TUPLES)
         && let Some(&action) = unsafe { FIVE_TUPLES.get(tuple) }
     {

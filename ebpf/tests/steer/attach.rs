@@ -1,4 +1,4 @@
-//! Attaching to interfaces: modes, neighbours, and what is left when the process dies.
+//! Attaching to interfaces: modes, neighbors, and the state left when the process dies.
 
 use std::{
     env, fs,
@@ -25,13 +25,13 @@ const LOOPBACK: u32 = 1;
 const HOLDER: &str = "COVALENT_TEST_HOLD_INTERFACE";
 
 #[test]
-fn native_and_generic_are_what_the_kernel_says() {
+fn native_and_generic_match_what_the_kernel_reports() {
     require_root!();
     in_new_namespace(|| {
         let pair = veth_pair(1);
         let mut steering = Steering::load().unwrap();
         assert_eq!(steering.effective_mode().unwrap(), None);
-        for (asked, effective, at) in [
+        for (requested, effective, at) in [
             (
                 AttachMode::Native,
                 EffectiveMode::Native,
@@ -44,10 +44,11 @@ fn native_and_generic_are_what_the_kernel_says() {
                 AttachPoint::Generic,
             ),
         ] {
-            assert_eq!(steering.attach(pair.a, "a", asked).unwrap(), effective);
+            assert_eq!(steering.attach(pair.a, "a", requested).unwrap(), effective);
             assert_eq!(steering.effective_mode().unwrap(), Some(effective));
             assert!(steering.native_refusal().is_none());
-            // Ours is nobody else's; to everybody it is there.
+            // `Steering::attached_programs` excludes its own program. The free function includes
+            // it.
             assert_eq!(steering.attached_programs(pair.a).unwrap(), []);
             let programs = attached_programs(pair.a).unwrap();
             assert_eq!(
@@ -98,7 +99,7 @@ fn copies_of_all_links() -> Vec<OwnedFd> {
             // SAFETY: F_DUPFD_CLOEXEC takes numbers only; one that is closed by now is refused.
             let copy = unsafe { libc::fcntl(number.parse().unwrap(), libc::F_DUPFD_CLOEXEC, 0) };
             if copy >= 0 {
-                // SAFETY: the kernel made this descriptor in the line above; nobody else knows it.
+                // SAFETY: the kernel made this descriptor in the line above. It has no other owner.
                 copies.push(unsafe { OwnedFd::from_raw_fd(copy) });
             }
         }
@@ -107,7 +108,7 @@ fn copies_of_all_links() -> Vec<OwnedFd> {
 }
 
 #[test]
-fn auto_falls_back_to_generic_and_tells_why() {
+fn auto_falls_back_to_generic_and_reports_why() {
     require_root!();
     in_new_namespace(|| {
         let pair = veth_pair(1);
@@ -136,7 +137,7 @@ fn auto_falls_back_to_generic_and_tells_why() {
             "{refusal}"
         );
         steering.detach();
-        // A veth whose peer may send more than one buffer holds.
+        // A veth whose peer may send frames larger than one buffer.
         set_mtu(pair.a, 9_000);
         set_mtu(pair.b, 9_000);
         let error = steering
@@ -173,14 +174,15 @@ fn a_second_program_is_refused_and_the_first_is_named() {
         ] {
             first.attach(pair.a, "a", there).unwrap();
             let id = first.program_id();
-            for asked in [AttachMode::Native, AttachMode::Generic, AttachMode::Auto] {
-                let error = second.attach(pair.a, "a", asked).unwrap_err();
+            for requested in [AttachMode::Native, AttachMode::Generic, AttachMode::Auto] {
+                let error = second.attach(pair.a, "a", requested).unwrap_err();
                 assert!(
                     matches!(&error, EbpfError::Busy { owner: Some(owner), .. } if owner.id == id),
                     "{error:?}"
                 );
                 let expected = format!(
-                    "a already has an XDP program: `steer` (id {id}, {at} mode); `bpftool link show id "
+                    "a already has an XDP program: `steer` (id {id}, {at} mode); `bpftool link \
+                     show id "
                 );
                 assert!(error.to_string().starts_with(&expected), "{error}");
                 assert!(
@@ -208,8 +210,11 @@ fn a_program_without_a_link_is_named_with_the_command_that_removes_it() {
         let other = Steering::load().unwrap();
         attach_without_link(pair.a, other.as_fd().as_raw_fd());
         let mut steering = Steering::load().unwrap();
-        for asked in [AttachMode::Auto, AttachMode::Generic] {
-            let error = steering.attach(pair.a, "a", asked).unwrap_err().to_string();
+        for requested in [AttachMode::Auto, AttachMode::Generic] {
+            let error = steering
+                .attach(pair.a, "a", requested)
+                .unwrap_err()
+                .to_string();
             assert!(
                 error.contains(&format!("(id {}, native mode)", other.program_id())),
                 "{error}"
@@ -225,7 +230,7 @@ fn a_program_without_a_link_is_named_with_the_command_that_removes_it() {
 }
 
 #[test]
-fn an_interface_that_is_gone_is_said_to_be_gone() {
+fn a_missing_interface_is_reported_as_missing() {
     require_root!();
     in_new_namespace(|| {
         let pair = veth_pair(1);
@@ -273,7 +278,7 @@ fn hold_an_interface() {
     let mut out = std::io::stdout().lock();
     writeln!(out, "\nholding {}", steering.program_id()).unwrap();
     out.flush().unwrap();
-    // Bounded, should the parent die before it kills this process.
+    // Bounded, in case the parent dies before it kills this process.
     thread::sleep(Duration::from_secs(30));
 }
 

@@ -1,4 +1,5 @@
-//! Every frame of real captures, many of which once crashed parsers: the program's verdict is the oracle's.
+//! Every frame of real captures, many of which once crashed parsers. The program's verdict must
+//! equal the oracle's.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,7 +18,7 @@ use crate::{
     },
 };
 
-/// Some rules of each kind, taken from the frames so that they match.
+/// Returns some rules of each kind, taken from the frames so that they match.
 fn rules_of(frames: &[&[u8]]) -> Vec<Key> {
     let mut kinds: [BTreeSet<Key>; 6] = Default::default();
     kinds[5] = frames
@@ -49,7 +50,7 @@ fn rules_of(frames: &[&[u8]]) -> Vec<Key> {
         if let Some((_, dst)) = addresses {
             let longest = if dst.is_ipv4() { 32 } else { 128 };
             for len in [longest / 4, longest / 2, longest] {
-                // As the map keeps it, so that equal prefixes are one rule.
+                // In the form that the map keeps, so that equal prefixes are one rule.
                 let net = mask(dst, len);
                 kinds[3].insert(Key::Prefix { dst: net, len });
             }
@@ -58,7 +59,7 @@ fn rules_of(frames: &[&[u8]]) -> Vec<Key> {
             kinds[4].insert(Key::EtherType(number));
         }
     }
-    // Every third one of each kind, so that every kind also misses.
+    // Only every third one of each kind, so that frames also miss every kind.
     kinds
         .into_iter()
         .flat_map(|keys| keys.into_iter().step_by(3).take(200))
@@ -79,7 +80,7 @@ fn mask(address: std::net::IpAddr, len: u8) -> std::net::IpAddr {
 }
 
 #[test]
-fn every_captured_frame_meets_the_same_rule_in_the_kernel_and_in_the_oracle() {
+fn captured_frames_match_the_same_rule_in_the_kernel_and_the_oracle() {
     require_root!();
     let files = capture_files::all();
     let all: Vec<&[u8]> = files
@@ -91,8 +92,8 @@ fn every_captured_frame_meets_the_same_rule_in_the_kernel_and_in_the_oracle() {
         .iter()
         .filter(|frame| frame.len() > FRAME_BYTES_MAX)
         .count();
-    // BPF_PROG_TEST_RUN refuses what is shorter than an Ethernet header; what is longer than a buffer is cut, in the kernel
-    // and in the oracle alike.
+    // BPF_PROG_TEST_RUN refuses frames shorter than an Ethernet header. Longer frames are cut to
+    // one buffer, in the kernel and in the oracle alike.
     let frames: Vec<&[u8]> = all
         .iter()
         .filter(|frame| frame.len() >= 14)
@@ -128,7 +129,8 @@ fn every_captured_frame_meets_the_same_rule_in_the_kernel_and_in_the_oracle() {
         assert_eq!(counters.redirect_refused, 0);
     });
     println!(
-        "{} frames of {} captures ({longer} cut to {FRAME_BYTES_MAX} bytes, {runts} runts left out): {causes:?}",
+        "{} frames of {} captures ({longer} cut to {FRAME_BYTES_MAX} bytes, {runts} runts left \
+         out): {causes:?}",
         frames.len(),
         files.len()
     );

@@ -1,4 +1,5 @@
-//! Rules change while frames run: each frame meets the old rules or the new ones, and is counted once.
+//! Rules change while frames run. Each frame sees the old rules or the new ones, and is counted
+//! once.
 
 use std::{
     os::fd::AsFd,
@@ -19,7 +20,8 @@ use crate::{
 const ROUNDS: u32 = 600;
 const BURST: u32 = 64;
 
-/// Calls `change` with each round's number while another thread runs bursts of the frame; answers how many frames ran.
+/// Calls `change` with each round's number while another thread runs bursts of the frame. Returns
+/// the number of frames run.
 fn while_frames_run(
     steering: &mut Steering,
     frame: &[u8],
@@ -44,7 +46,7 @@ fn while_frames_run(
         });
         for round in 0..ROUNDS {
             change(steering, round);
-            // Let frames run between the changes too, under the rules of even rounds and of odd ones.
+            // Let frames run between the changes too, under the rules of even and of odd rounds.
             let seen = ran.load(Ordering::Acquire);
             while round % 25 == 0 && ran.load(Ordering::Acquire) < seen + u64::from(BURST) {
                 thread::yield_now();
@@ -75,7 +77,7 @@ fn keys() -> [Key; 3] {
 }
 
 #[test]
-fn a_rule_that_changes_its_action_never_goes_missing() {
+fn a_rule_that_changes_its_action_is_never_missing() {
     require_root!();
     let frame = udp("10.1.0.1", 1000, "10.2.0.2", 2000);
     for key in keys() {
@@ -103,7 +105,7 @@ fn a_rule_that_changes_its_action_never_goes_missing() {
 }
 
 #[test]
-fn rules_come_and_go_and_every_frame_is_counted_once() {
+fn rules_change_and_every_frame_is_counted_once() {
     require_root!();
     let frame = udp("10.1.0.1", 1000, "10.2.0.2", 2000);
     let mut steering = Steering::load().unwrap();

@@ -1,4 +1,4 @@
-//! Damaged frames: whatever the bytes, the program's verdict is the oracle's.
+//! Damaged frames: for any bytes, the program's verdict equals the oracle's.
 
 use std::net::Ipv6Addr;
 
@@ -13,7 +13,7 @@ use crate::{
     },
 };
 
-/// A frame that is right, of the shapes that the program tells apart.
+/// A valid frame of each shape that the program distinguishes.
 fn shape() -> impl Strategy<Value = Vec<u8>> {
     let tags = vec(sample::select(vec![0x8100, 0x88a8, 0x9100, 0x0800]), 0..4);
     let kind = sample::select(vec![0, 43, 44, 51, 60, 50, 59, 135]);

@@ -77,7 +77,7 @@ fn run(mode: AttachMode, effective: EffectiveMode, queues: u32) {
                 .collect();
             sender.send(&ours);
             sender.send(&[datagram(7_000, &[queue as u8; 40])]);
-            // A queue's frames arrive on the socket of that queue, in order and whole.
+            // A queue's frames arrive on the socket of that queue, complete and in order.
             for frame in &ours {
                 assert_eq!(
                     receivers[queue as usize].receive(PATIENCE).as_ref(),
@@ -116,7 +116,7 @@ fn run(mode: AttachMode, effective: EffectiveMode, queues: u32) {
 }
 
 #[test]
-fn native_mode_carries_every_queue_to_its_socket_and_the_rest_to_the_kernel() {
+fn native_mode_redirects_every_queue_and_passes_other_frames() {
     require_root!();
     run(AttachMode::Native, EffectiveMode::Native, QUEUES);
 }
@@ -128,7 +128,8 @@ fn generic_mode_does_the_same() {
     run(AttachMode::Generic, EffectiveMode::Generic, 1);
 }
 
-/// Frames of the link go to the socket that they have for themselves, all others to the other one, and both to that one if there is no first.
+/// Link frames go to their own socket and all other frames to the common one. Without a link
+/// socket, both go to the common one.
 #[test]
 fn link_frames_go_to_a_socket_of_their_own_where_there_is_one() {
     require_root!();
@@ -161,7 +162,7 @@ fn link_frames_go_to_a_socket_of_their_own_where_there_is_one() {
 }
 
 #[test]
-fn each_queue_looks_at_its_own_socket() {
+fn each_queue_redirects_to_its_own_socket() {
     require_root!();
     in_new_namespace(|| {
         use std::os::fd::AsFd;

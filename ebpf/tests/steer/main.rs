@@ -1,8 +1,9 @@
-//! The program against the kernel: every test loads the committed object and lets this machine's kernel run it.
+//! Tests of the program against the kernel: every test loads the committed object and this
+//! machine's kernel runs it.
 //!
-//! Loading needs root. Without it a test prints why it did nothing and passes.
+//! Loading needs root. Without root a test prints why it did nothing and passes.
 
-// Tests report what they covered; the harness keeps it for failures and --nocapture.
+// Tests print their coverage. The harness shows it for failures and with --nocapture.
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
 mod attach;

@@ -27,8 +27,8 @@ use crate::{
 
 const LINK: u16 = 0x88b5;
 
-/// A world whose loopback queue has a socket, so that `Dataplane` shows in the verdict. The map keeps the socket that is
-/// bound to `a`; a test run only looks whether one is there.
+/// Runs `test` in a world whose loopback queue has a socket, so that `Dataplane` is visible in the
+/// verdict. The map holds the socket bound to `a`. A test run only checks whether there is one.
 fn with_socket(test: impl FnOnce(&mut World) + Send) {
     in_new_namespace(|| {
         veth_pair(1);
@@ -129,7 +129,7 @@ fn tagged(frame: &[u8], tag: u16, control: u16) -> Vec<u8> {
 }
 
 #[test]
-fn the_outermost_tag_names_the_vlan_whatever_lies_behind() {
+fn the_outermost_tag_names_the_vlan() {
     require_root!();
     with_socket(|world| {
         world.set_link_ethertype(LINK);
@@ -164,7 +164,7 @@ fn the_outermost_tag_names_the_vlan_whatever_lies_behind() {
             }
             assert_eq!(world.check(&whole[..18]), ("vlan", true));
         }
-        // An id that stands in an untagged frame, or in the inner tag, is none.
+        // A number in an untagged frame, or in the inner tag, is not a VLAN id.
         assert_eq!(world.check(&packet).0, "default");
         let inner = tagged(&tagged(&arp, 0x8100, 7), 0x88a8, 9);
         assert_eq!(world.check(&inner).0, "default");
@@ -174,7 +174,7 @@ fn the_outermost_tag_names_the_vlan_whatever_lies_behind() {
 }
 
 #[test]
-fn what_is_to_be_dropped_is_dropped_and_counted_under_its_cause() {
+fn frames_to_drop_are_dropped_and_counted_under_their_cause() {
     require_root!();
     with_socket(|world| {
         world.set_link_ethertype(LINK);
@@ -288,7 +288,7 @@ fn the_longest_prefix_decides() {
 }
 
 #[test]
-fn link_frames_come_before_every_rule_and_only_untagged() {
+fn untagged_link_frames_precede_every_rule() {
     require_root!();
     with_socket(|world| {
         let frame = ethernet(&[], LINK, &[0x11; 64]);
@@ -370,7 +370,7 @@ fn a_closed_socket_leaves_its_queue_to_the_kernel() {
 }
 
 #[test]
-fn up_to_two_vlan_tags_are_looked_through() {
+fn up_to_two_vlan_tags_are_skipped() {
     require_root!();
     with_socket(|world| {
         world.insert(
@@ -460,7 +460,8 @@ fn ipv4_options_fragments_and_contradictions() {
                 ("port", true),
                 "{option_words} words"
             );
-            // Every length of the packet: a header cut short is unparsable, ports cut short are no ports.
+            // Every length of the packet: a truncated header is unparsable, truncated ports are no
+            // ports.
             let header_bytes = 20 + option_words * 4;
             for length in 0..packet.len() {
                 let expected = match length {
@@ -500,7 +501,8 @@ fn ipv4_options_fragments_and_contradictions() {
         }
         .packet(&segment);
         assert_eq!(world.check(&ethernet(&[], 0x0800, &icmp)).0, "prefix");
-        // Version 6, header of 16 bytes, header of 60 in a packet of 44, total length under the header's.
+        // Version 6, header of 16 bytes, header of 60 in a packet of 44, total length below the
+        // header's.
         let good = V4 {
             option_words: 1,
             ..V4::default()
@@ -552,7 +554,7 @@ fn ipv6_extension_headers_are_walked_within_bounds() {
             ("port", &[authentication(2)]),
             ("port", &[authentication(3), extension(60, 1)]),
             ("port", &[authentication(257)]),
-            // Encrypted, no next header, and a header that is not walked: no ports that could be read.
+            // Encrypted, no next header, and a header that is not walked: no readable ports.
             ("prefix", &[(50, vec![0; 16])]),
             ("prefix", &[(59, vec![0; 8])]),
             ("prefix", &[(135, vec![0; 8])]),
@@ -598,7 +600,7 @@ fn ipv6_extension_headers_are_walked_within_bounds() {
 }
 
 #[test]
-fn what_cannot_be_parsed_follows_the_default_action_alone() {
+fn unparsable_frames_follow_the_default_action_alone() {
     require_root!();
     with_socket(|world| {
         world.insert(Key::EtherType(0x0800), Action::Dataplane);
@@ -612,8 +614,9 @@ fn what_cannot_be_parsed_follows_the_default_action_alone() {
     });
 }
 
-/// No kernel that we know lets a program see fewer than 14 bytes: test runs refuse such frames, veth drops them,
-/// `bpf_xdp_adjust_tail` makes none. Should one do it, the default action alone must decide.
+/// No known kernel shows a program fewer than 14 bytes: test runs refuse such frames, veth drops
+/// them, and `bpf_xdp_adjust_tail` makes none. If a kernel does, only the default action may
+/// decide.
 #[test]
 fn runts_are_refused_by_the_kernel_or_follow_the_default_action_alone() {
     require_root!();
@@ -634,7 +637,7 @@ fn runts_are_refused_by_the_kernel_or_follow_the_default_action_alone() {
 }
 
 #[test]
-fn a_full_table_says_what_is_full() {
+fn a_full_table_names_what_is_full() {
     require_root!();
     let mut world = World::new();
     for number in 0..ETHERTYPES_MAX as u16 {
@@ -653,7 +656,7 @@ fn a_full_table_says_what_is_full() {
             .starts_with("no room for another EtherType rule: 256 are there"),
         "{error}"
     );
-    // Changing a rule that is there needs no room, and removing one makes room.
+    // Changing an existing rule needs no space, and removing one frees space.
     world
         .steering
         .insert(&Key::EtherType(0x0800), Action::Dataplane)

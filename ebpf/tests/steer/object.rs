@@ -1,4 +1,5 @@
-//! The committed object: the kernel takes it, and its maps have the sizes that the loader counts on.
+//! The committed object: the kernel accepts it, and its maps have the sizes that the loader
+//! expects.
 
 use std::{fs, os::fd::AsFd};
 
@@ -11,7 +12,7 @@ use covalent_ebpf::{
 use crate::{require_root, support::test_run::*};
 
 #[test]
-fn the_kernel_takes_it_and_its_maps_have_the_declared_sizes() {
+fn the_kernel_accepts_the_program_and_its_maps_have_the_declared_sizes() {
     require_root!();
     let steering = Steering::load().unwrap();
     let program = aya::programs::loaded_programs()
@@ -19,7 +20,8 @@ fn the_kernel_takes_it_and_its_maps_have_the_declared_sizes() {
         .find(|program| program.id() == steering.program_id())
         .unwrap();
     assert_eq!(program.name_as_str(), Some("steer"));
-    // The kernel gives up at a million; far below it, so that a change does not get there unnoticed.
+    // The kernel's limit is a million. Stay far below it, so that a change does not reach it
+    // unnoticed.
     let verified = program.verified_instruction_count().unwrap();
     println!(
         "verified {verified} instructions, jitted to {} bytes",
@@ -65,7 +67,7 @@ fn the_kernel_takes_it_and_its_maps_have_the_declared_sizes() {
 }
 
 #[test]
-fn it_is_stripped_and_names_no_path_of_the_machine_it_was_built_on() {
+fn the_object_is_stripped_and_names_no_path_of_its_build_machine() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/object/steer.bpf.o");
     let object = fs::read(path).unwrap();
     assert!(
@@ -91,7 +93,7 @@ fn it_is_stripped_and_names_no_path_of_the_machine_it_was_built_on() {
 }
 
 #[test]
-fn until_told_otherwise_every_frame_is_the_kernels() {
+fn every_frame_passes_to_the_kernel_by_default() {
     require_root!();
     let steering = Steering::load().unwrap();
     for frame in [vec![0xff; 14], vec![0; 64], vec![0xff; 1_514]] {

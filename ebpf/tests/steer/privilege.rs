@@ -1,5 +1,5 @@
-//! What the loader needs, and what it says when that is missing. Capabilities belong to the thread, so each test gives
-//! away those of a thread of its own.
+//! Privileges that the loader needs, and its errors when they are missing. Capabilities belong to
+//! the thread, so each test drops those of its own thread.
 
 use std::thread;
 
@@ -30,7 +30,7 @@ fn the_three_capabilities_that_the_error_names_are_enough() {
     require_root!();
     in_new_namespace(|| {
         let pair = veth_pair(1);
-        // aya finds out once for each process what the kernel can do, and needs privilege for that.
+        // aya detects the kernel's features once per process, and needs privilege for that.
         drop(Steering::load().unwrap());
         let mut other = Steering::load().unwrap();
         other.attach(pair.b, "b", AttachMode::Native).unwrap();
@@ -64,18 +64,23 @@ fn the_three_capabilities_that_the_error_names_are_enough() {
 #[test]
 fn a_missing_capability_is_named() {
     require_root!();
-    // As above: the process learns what the kernel can do before anything is missing.
+    // As above: the process detects the kernel's features before any capability is missing.
     drop(Steering::load().unwrap());
     for missing in NEEDED {
         thread::scope(|scope| {
             scope.spawn(|| {
-                let rest: Vec<Capability> =
-                    NEEDED.into_iter().filter(|&capability| capability != missing).collect();
+                let rest: Vec<Capability> = NEEDED
+                    .into_iter()
+                    .filter(|&capability| capability != missing)
+                    .collect();
                 keep(&rest);
                 let error = Steering::load().unwrap_err();
                 let expected = Refusal::Capabilities(vec![missing]);
                 assert!(
-                    matches!(&error, EbpfError::NotPermitted { refusal, .. } if *refusal == expected),
+                    matches!(
+                        &error,
+                        EbpfError::NotPermitted { refusal, .. } if *refusal == expected,
+                    ),
                     "{error:?}"
                 );
                 let expected = format!("this process lacks {missing}: run it as root");
@@ -88,8 +93,10 @@ fn a_missing_capability_is_named() {
             keep(&[]);
             assert_eq!(
                 Steering::load().unwrap_err().to_string(),
-                "loading the XDP program is not permitted: it needs CAP_BPF, CAP_PERFMON and CAP_NET_ADMIN, and this \
-                 process lacks CAP_BPF, CAP_PERFMON, CAP_NET_ADMIN: run it as root, or with AmbientCapabilities=CAP_BPF \
+                "loading the XDP program is not permitted: it needs CAP_BPF, CAP_PERFMON and \
+                 CAP_NET_ADMIN, and this \
+                 process lacks CAP_BPF, CAP_PERFMON, CAP_NET_ADMIN: run it as root, or with \
+                 AmbientCapabilities=CAP_BPF \
                  CAP_PERFMON CAP_NET_ADMIN in its systemd unit"
             );
         });

@@ -1,5 +1,5 @@
-//! What a frame costs, for whoever wants to know:
-//! `cargo test -p covalent-ebpf --test steer -- --ignored --nocapture nanoseconds`.
+//! Measures the cost of a frame. Run it with `cargo test -p covalent-ebpf --test steer -- --ignored
+//! --nocapture nanoseconds`.
 
 use std::os::fd::AsFd;
 
@@ -16,7 +16,7 @@ use crate::{
 const FRAMES: u32 = 1_000_000;
 const TRIES: usize = 7;
 
-/// The quickest of some runs: what else the machine does only ever adds.
+/// Prints the fastest of several runs: other load on the machine only adds time.
 fn measure(name: &str, frame: &[u8], rules: &[Key]) {
     let mut steering = Steering::load().unwrap();
     steering.set_link_ethertype(0x88b5).unwrap();

@@ -34,7 +34,7 @@ fn run(mode: AttachMode) {
         steering.set_socket(0, receiver.fd()).unwrap();
         let mut sender = Socket::bind("a", 0);
 
-        // What a socket of ours or a raw socket sends has its tags in the bytes.
+        // Our sockets and raw sockets send frames with the tags in the bytes.
         let frame = ethernet(&[0x8100, 0x8100], 0x0806, &[0x5a; 46]);
         sender.send(std::slice::from_ref(&frame));
         assert_eq!(receiver.receive(PATIENCE), Some(frame));
@@ -43,7 +43,7 @@ fn run(mode: AttachMode) {
         let talker = UdpSocket::bind("10.9.0.1:0").unwrap();
         talker.set_broadcast(true).unwrap();
         setsockopt(&talker, BindToDevice, &"a".into()).unwrap();
-        let say = || talker.send_to(&[0x5a; 40], "10.9.0.255:7000").unwrap();
+        let send_frame = || talker.send_to(&[0x5a; 40], "10.9.0.255:7000").unwrap();
         let _in_vlan = match push_vlan(pair.a, 1) {
             Ok(link) => link,
             Err(error) => {
@@ -51,10 +51,11 @@ fn run(mode: AttachMode) {
                 return;
             }
         };
-        // A VLAN device's frame leaves with its tag beside it, and a veth passes it on as it is: the program sees none.
+        // A VLAN device's frame leaves with its tag outside the bytes. A veth passes it on
+        // unchanged, so the program sees no tag.
         let passed = || steering.counters().unwrap().default.to_kernel;
         let before = passed();
-        say();
+        send_frame();
         let deadline = Instant::now() + PATIENCE;
         while passed() == before {
             assert!(Instant::now() < deadline, "the frame arrives");
@@ -62,9 +63,9 @@ fn run(mode: AttachMode) {
         }
         assert_eq!(receiver.receive(SHORT), None);
         assert_eq!(steering.counters().unwrap().vlan.to_dataplane, 1);
-        // Told to, the sender puts it into the bytes.
+        // With the offload off, the sender inserts the tag into the bytes.
         txvlan_off("a");
-        say();
+        send_frame();
         let frame = receiver.receive(PATIENCE).expect("it is steered");
         assert_eq!(frame[12..18], [0x81, 0, 0, 1, 8, 0]);
         assert!(frame.ends_with(&[0x5a; 40]));

@@ -1,6 +1,7 @@
-//! The example frames of the pages about the protocol are what two nodes say to each other, byte by byte, and are read back from the pages by the codec.
+//! The example frames of the pages about the protocol equal the frames of two nodes, byte by byte.
+//! The codec also decodes the frames of the pages.
 //!
-//! Where a page differs the test prints what it must show.
+//! Where a page differs, the test prints the correct text.
 #![allow(clippy::unwrap_used)]
 
 mod show;
@@ -14,7 +15,7 @@ use covalent_protocol::{
     wire::{frame, message::Message},
 };
 
-/// What the pages show: the text of each fence with the attribute `frame`, by its value.
+/// Returns the text of each fence with the attribute `frame`, by its value.
 fn shown() -> BTreeMap<String, String> {
     let mut shown = BTreeMap::new();
     for page in pages::pages(&pages::root()).unwrap() {
@@ -28,7 +29,7 @@ fn shown() -> BTreeMap<String, String> {
     shown
 }
 
-/// The bytes of a frame as a page shows it: two digits each, behind the offset and before the first word.
+/// Returns the bytes of a frame on a page: two digits each, between the offset and the first word.
 fn bytes(text: &str) -> Vec<u8> {
     let is_byte = |word: &&str| word.len() == 2 && word.chars().all(|c| c.is_ascii_hexdigit());
     text.lines()
@@ -45,13 +46,13 @@ fn bytes(text: &str) -> Vec<u8> {
 }
 
 #[test]
-fn the_pages_show_what_nodes_say() {
+fn the_pages_show_frames_that_nodes_send() {
     let shown = shown();
-    let said: BTreeMap<String, String> = talk::frames()
+    let sent: BTreeMap<String, String> = talk::frames()
         .iter()
         .map(|(name, frame)| (name.clone(), show::text(frame)))
         .collect();
-    let wrong: Vec<_> = said
+    let wrong: Vec<_> = sent
         .iter()
         .filter(|(name, text)| shown.get(*name) != Some(text))
         .map(|(name, text)| format!("```text frame={name}\n{text}```\n"))
@@ -63,13 +64,13 @@ fn the_pages_show_what_nodes_say() {
     );
     let unsaid: Vec<_> = shown
         .keys()
-        .filter(|name| !said.contains_key(*name))
+        .filter(|name| !sent.contains_key(*name))
         .collect();
-    assert!(unsaid.is_empty(), "no node says these: {unsaid:?}");
+    assert!(unsaid.is_empty(), "no node sends these frames: {unsaid:?}");
 }
 
 #[test]
-fn what_the_pages_show_is_decoded() {
+fn the_frames_in_the_pages_are_decoded() {
     let shown = shown();
     assert!(!shown.is_empty());
     for (name, text) in shown {

@@ -1,4 +1,4 @@
-//! A frame as a page shows it: a slice of eight bytes to a line, and what it says.
+//! A frame as a page shows it: eight bytes per line, and their meaning.
 
 use std::fmt::Write;
 
@@ -7,7 +7,7 @@ use covalent_protocol::{
     wire::{
         ETHERNET_HEADER_BYTES, RECORD_BYTES, RecordBytes, frame,
         message::Message,
-        record::{Header, NO_RIDER},
+        record::{Header, NO_PIGGYBACK},
         slice::Kind,
     },
 };
@@ -52,14 +52,14 @@ pub fn text(frame: &[u8]) -> String {
     out
 }
 
-fn line(out: &mut String, at: usize, bytes: &[u8], says: &str) {
+fn line(out: &mut String, at: usize, bytes: &[u8], description: &str) {
     let hex: Vec<_> = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
     let hex = if hex.len() == 8 {
         format!("{}  {}", hex[..4].join(" "), hex[4..].join(" "))
     } else {
         hex.join(" ")
     };
-    writeln!(out, "{at:04x}  {hex:<24}  │ {says}").unwrap();
+    writeln!(out, "{at:04x}  {hex:<24}  │ {description}").unwrap();
 }
 
 fn u32_at(record: &RecordBytes, at: usize) -> u32 {
@@ -74,10 +74,10 @@ fn u64_at(record: &RecordBytes, at: usize) -> u64 {
 fn first(out: &mut String, at: usize, header: &Header, record: &RecordBytes) {
     let kind = header.kind;
     let yours = if header.yours == 0 {
-        "yours: nothing heard".to_owned()
+        "yours: nothing received".to_owned()
     } else {
         let [opcode, liveness, state, transition] = header.yours.to_le_bytes();
-        format!("yours: {opcode:02x} {liveness:02x} {state:02x} {transition:02x} was heard last")
+        format!("yours: {opcode:02x} {liveness:02x} {state:02x} {transition:02x} was received last")
     };
     line(out, at, &record[..8], &format!("mine: {kind:?}; {yours}"));
     let epoch = if kind == Kind::Init {
@@ -94,10 +94,10 @@ fn first(out: &mut String, at: usize, header: &Header, record: &RecordBytes) {
             header.epoch, header.record_sequence
         ),
     );
-    let rider = if header.rider == NO_RIDER {
-        "no rider".to_owned()
+    let piggyback = if header.piggyback == NO_PIGGYBACK {
+        "no piggyback".to_owned()
     } else {
-        format!("rider {}", header.rider)
+        format!("piggyback {}", header.piggyback)
     };
     let shape = header.shape;
     line(
@@ -105,7 +105,7 @@ fn first(out: &mut String, at: usize, header: &Header, record: &RecordBytes) {
         at + 16,
         &record[16..24],
         &format!(
-            "slot sequence {}; slot {}, {} bytes in the last of {} record{}, {rider}",
+            "slot sequence {}; slot {}, {} bytes in the last of {} record{}, {piggyback}",
             header.slot_sequence,
             header.slot,
             shape.last_bytes,
@@ -113,31 +113,31 @@ fn first(out: &mut String, at: usize, header: &Header, record: &RecordBytes) {
             if shape.records == 1 { "" } else { "s" }
         ),
     );
-    for (index, says) in payload(header, record).into_iter().enumerate() {
+    for (index, description) in payload(header, record).into_iter().enumerate() {
         let from = 24 + 8 * index;
-        let says = if index == 0 {
-            format!("clock {}; {says}", header.clock)
+        let description = if index == 0 {
+            format!("clock {}; {description}", header.clock)
         } else {
-            says
+            description
         };
-        line(out, at + from, &record[from..from + 8], &says);
+        line(out, at + from, &record[from..from + 8], &description);
     }
 }
 
-/// What the payload of a first record says: its first 4 bytes, and three times 8 more.
+/// Describes the payload of a first record: its first 4 bytes, and three groups of 8 more.
 fn payload(header: &Header, record: &RecordBytes) -> [String; 4] {
     match header.kind {
         Kind::Init => [
             format!("GUID {:016x},", u64_at(record, 28)),
             format!("its high half; incarnation {:#x},", u64_at(record, 36)),
-            "its high half; incarnation heard,".to_owned(),
+            "its high half; incarnation received,".to_owned(),
             format!(
-                "its high half ({:#x}); epoch heard {}",
+                "its high half ({:#x}); epoch received {}",
                 u64_at(record, 44),
                 u32_at(record, 52)
             ),
         ],
-        Kind::Ball => [
+        Kind::Keepalive => [
             format!(
                 "flags {}, grant {}, port {}",
                 record[28],
@@ -233,9 +233,9 @@ fn behind(out: &mut String, at: usize, record: &RecordBytes) {
     );
     if is_init {
         let flags = match record[11] & 3 {
-            0b11 => "heard, asks",
+            0b11 => "received, asks",
             0b10 => "asks",
-            _ => "heard",
+            _ => "received",
         };
         line(
             out,

@@ -1,4 +1,4 @@
-//! Two nodes that talk, and what they say.
+//! Two nodes that exchange frames, and the frames that they send.
 
 use covalent_protocol::{
     ExchangeId, Execution, FRAME_BYTES_MAX, Host, LinkEvent, Mode, Name, Node, NodeConfig, Outcome,
@@ -10,14 +10,14 @@ const GUIDS: [u64; 2] = [0x0a0a_0a0a_0a0a_0a0a, 0x0b0b_0b0b_0b0b_0b0b];
 const MACS: [[u8; 6]; 2] = [[0x02, 0, 0, 0, 0, 0x0a], [0x02, 0, 0, 0, 0, 0x0b]];
 /// The key of the only region, which is b's.
 const KEY: u32 = 0x00c0_ffee;
-/// What the word at offset 8 of it holds at first.
+/// Initial value of the word at offset 8.
 const WORD: u64 = 41;
 
 /// A program with one word.
 #[derive(Debug, Default)]
 struct Program {
     word: u64,
-    told: usize,
+    completions: usize,
 }
 
 impl Host for Program {
@@ -51,7 +51,7 @@ impl Host for Program {
 
     fn complete(&mut self, _token: u64, outcome: Outcome<'_>) {
         assert_ne!(outcome, Outcome::PeerRestarted);
-        self.told += 1;
+        self.completions += 1;
     }
 
     fn in_doubt(&mut self, _token: u64, _id: &ExchangeId) {}
@@ -77,7 +77,13 @@ impl Pair {
                 node.add_link(cable, MACS[side]).unwrap();
             }
             let word = if side == 1 { WORD } else { 0 };
-            (node, Program { word, told: 0 })
+            (
+                node,
+                Program {
+                    word,
+                    completions: 0,
+                },
+            )
         };
         Self {
             nodes: [node(0), node(1)],
@@ -91,32 +97,33 @@ impl Pair {
         }
     }
 
-    /// The next frame that a side says on a cable.
-    fn say(&mut self, side: usize, cable: u16) -> Option<Vec<u8>> {
+    /// Returns the next frame that a side sends on a cable.
+    fn send(&mut self, side: usize, cable: u16) -> Option<Vec<u8>> {
         let mut buffer = [0; FRAME_BYTES_MAX];
         let len = self.nodes[side].0.poll_transmit(cable, &mut buffer)?;
         Some(buffer[..len].to_vec())
     }
 
-    fn hear(&mut self, side: usize, cable: u16, frame: &[u8]) {
+    fn receive(&mut self, side: usize, cable: u16, frame: &[u8]) {
         let (node, program) = &mut self.nodes[side];
         node.on_frame(cable, frame, program);
     }
 
-    /// As [`Pair::say`]: keeps the frame under a name, and delivers it.
+    /// Like [`Pair::send`], but keeps the frame under a name and delivers it.
     fn pass(&mut self, side: usize, cable: u16, name: &str) {
         let frame = self
-            .say(side, cable)
-            .unwrap_or_else(|| panic!("{name} is said"));
-        self.hear(1 - side, cable, &frame);
+            .send(side, cable)
+            .unwrap_or_else(|| panic!("no frame to send for {name}"));
+        self.receive(1 - side, cable, &frame);
         self.kept.push((name.to_owned(), frame));
     }
 
-    /// Passes frames on until nobody has any.
+    /// Delivers frames until neither side has any.
     fn settle(&mut self, cable: u16) {
-        while let Some((side, frame)) = (0..2).find_map(|side| Some((side, self.say(side, cable)?)))
+        while let Some((side, frame)) =
+            (0..2).find_map(|side| Some((side, self.send(side, cable)?)))
         {
-            self.hear(1 - side, cable, &frame);
+            self.receive(1 - side, cable, &frame);
         }
     }
 
@@ -135,7 +142,7 @@ impl Pair {
     }
 }
 
-/// Frames by their names, in the order in which they are said.
+/// Returns frames with their names, in the order in which they are sent.
 pub fn frames() -> Vec<(String, Vec<u8>)> {
     let mut pair = Pair::new();
     pair.carrier(0, true);
@@ -150,36 +157,42 @@ pub fn frames() -> Vec<(String, Vec<u8>)> {
     pair.pass(0, 0, "commit");
     pair.pass(1, 0, "committed");
     pair.settle(0);
-    assert_eq!((pair.nodes[0].1.told, pair.nodes[1].1.word), (1, WORD + 1));
+    assert_eq!(
+        (pair.nodes[0].1.completions, pair.nodes[1].1.word),
+        (1, WORD + 1)
+    );
 
-    // A pace in which something was said, and some in which nothing was.
+    // One tick interval with traffic, and one without.
     for _ in 0..2 {
         for (node, program) in &mut pair.nodes {
             node.on_tick(program);
         }
     }
-    pair.pass(0, 0, "ball");
+    pair.pass(0, 0, "keepalive");
     pair.settle(0);
 
     pair.add(0xbad, Mode::OnePhase);
     pair.pass(0, 0, "request");
     pair.pass(1, 0, "refused");
     pair.settle(0);
-    assert_eq!(pair.nodes[0].1.told, 2);
+    assert_eq!(pair.nodes[0].1.completions, 2);
 
     // Message 4 is lost with its cable; the other one leads to the same peer.
     pair.add(KEY, Mode::TwoPhase);
     for side in [0, 1, 0] {
-        let frame = pair.say(side, 0).unwrap();
-        pair.hear(1 - side, 0, &frame);
+        let frame = pair.send(side, 0).unwrap();
+        pair.receive(1 - side, 0, &frame);
     }
-    assert!(pair.say(1, 0).is_some());
+    assert!(pair.send(1, 0).is_some());
     pair.carrier(1, true);
     pair.settle(1);
     pair.carrier(0, false);
     pair.pass(0, 1, "resolve");
     pair.pass(1, 1, "resolved");
     pair.settle(1);
-    assert_eq!((pair.nodes[0].1.told, pair.nodes[1].1.word), (3, WORD + 2));
+    assert_eq!(
+        (pair.nodes[0].1.completions, pair.nodes[1].1.word),
+        (3, WORD + 2)
+    );
     pair.kept
 }

@@ -19,7 +19,7 @@ pub struct Machine {
     lines: Receiver<String>,
 }
 
-/// What a command printed, and its exit status.
+/// Output of a command, and its exit status.
 pub struct Done {
     pub printed: Vec<String>,
     pub status: i32,
@@ -80,7 +80,7 @@ impl Machine {
 
     /// Types a command and waits until it has ended; `None` if that takes longer than `patience`.
     pub fn run(&mut self, command: &str, patience: Duration) -> Option<Done> {
-        // In the shell itself, so that `cd`, variables and jobs stay.
+        // Run in the shell itself, so that `cd`, variables and jobs persist.
         let typed = format!("{{ {command}\n}} </dev/null 2>&1; printf '\\n{ENDED} %s\\n' $?\n");
         self.input
             .write_all(typed.as_bytes())
@@ -111,7 +111,8 @@ impl Machine {
         }
     }
 
-    /// Makes the machine what its user finds: its own `/etc`, `/usr`, `/var`, `/run` and clone, whose changes go with it.
+    /// Gives the machine what its user finds: its own `/etc`, `/usr`, `/var`, `/run` and clone.
+    /// Changes to them end with the machine.
     pub fn furnish(&mut self, name: &str, place: &Path, clone: &Path, built: &Path) {
         let (place, clone, built) = (place.display(), clone.display(), built.display());
         let stand_ins = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/pages/stand-ins");
@@ -123,7 +124,8 @@ impl Machine {
             mount -t tmpfs tmpfs /run
             for folder in /etc /usr /var {clone}; do
                 mkdir -p {place}/up$folder {place}/work$folder
-                mount -t overlay overlay -o lowerdir=$folder,upperdir={place}/up$folder,workdir={place}/work$folder $folder
+                above={place}/up$folder,workdir={place}/work$folder
+                mount -t overlay overlay -o lowerdir=$folder,upperdir=$above $folder
             done
             mkdir {place}/home
             ip link set lo up
@@ -141,7 +143,7 @@ impl Machine {
 
 impl Drop for Machine {
     fn drop(&mut self) {
-        // Its child dies with it, and that is the first process of its namespace.
+        // Its child dies with it. The child is the first process of its namespace.
         let _ = self.shell.kill();
         let _ = self.shell.wait();
     }

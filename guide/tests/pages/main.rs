@@ -1,16 +1,17 @@
-//! Every command of every page, typed into a world of its own, prints what the page shows.
+//! Every command of every page, run in a world of its own, prints the output that the page shows.
 //!
-//! A world is two machines, each a shell with its own network, mounts, processes and host name. Their `/usr`, `/etc`, `/var`, `/run` and clone are the
-//! host's, and what is changed there goes with them; their interfaces `eth1` and `eth2` are joined by cables. `sudo` is a stand-in that only runs its
-//! command, `cargo` one that runs what was built before. A page says in a comment how far its reader is (`<!-- world: running -->`), and what its
-//! commands print is compared by [`covalent_guide::expect`].
+//! A world is two machines. Each is a shell with its own network, mounts, processes and host name.
+//! Their `/usr`, `/etc`, `/var`, `/run` and clone are overlays of the host's, so changes end with
+//! the machine. Cables join their interfaces `eth1` and `eth2`. `sudo` is a stand-in that only runs
+//! its command, and `cargo` is one that runs earlier builds. A comment in a page states how far its
+//! reader is (`<!-- world: running -->`). [`covalent_guide::expect`] compares the output.
 //!
 //! Attributes of a `console` fence:
 //!
 //! | attribute | meaning |
 //! |---|---|
 //! | `on=both`, `on=machine-2` | where `$ ` is typed, if not on the first machine |
-//! | `eventually` | typed again until it prints what is shown, for a minute |
+//! | `eventually` | typed again until it prints what is shown, for 180 seconds |
 //! | `status=1` | how the commands end, if not with 0 |
 //! | `skip="reason"` | not run, and why |
 #![allow(clippy::unwrap_used)]
@@ -25,7 +26,8 @@ use covalent_guide::{
 };
 use world::{Standing, World};
 
-/// Most commands that the pages may show and the tests not run. Whoever finds a way to run one lowers it.
+/// Maximum number of commands that the pages show and the tests skip. Lower it when a skipped
+/// command becomes testable.
 const SKIPPED_MAX: usize = 55;
 
 /// The pages with commands that are run: one test for each.
@@ -42,7 +44,7 @@ macro_rules! run {
 }
 
 run! {
-    front_page: "README.md",
+    two_nodes: "docs/start.md",
     tour: "docs/tour.md",
     day_one: "docs/operate/day-one.md",
     day_two: "docs/operate/day-two.md",
@@ -87,7 +89,7 @@ fn every_page_with_commands_is_run_and_few_commands_are_not() {
         assert_eq!(
             is_run,
             RUN.contains(&source),
-            "{source}: the list of pages that are run says otherwise"
+            "{source}: update the list of executed pages, `RUN`"
         );
         skipped.extend(steps.iter().filter_map(|step| {
             let reason = step.skip.as_ref()?;

@@ -1,4 +1,4 @@
-//! What a page's commands are typed into: two machines, joined by two cables.
+//! Environment of a page's commands: two machines, joined by two cables.
 
 use std::{
     env,
@@ -13,7 +13,8 @@ use crate::machine::Machine;
 
 /// How long a command may take.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// How long something that will come may take to come: 200,000 additions of a debug build, beside a dozen others that want the processors.
+/// Timeout for output that appears eventually: 200,000 additions of a debug build, beside a dozen
+/// other processes that need the processors.
 const SOON: Duration = Duration::from_secs(180);
 
 /// How far a page takes its reader to be.
@@ -28,12 +29,12 @@ pub enum Standing {
 }
 
 impl Standing {
-    /// What a page says of itself, in a comment: `<!-- world: running -->`.
+    /// Reads the state that a page declares in a comment: `<!-- world: running -->`.
     pub fn of(page: &str) -> Self {
-        let said = page
+        let declared = page
             .lines()
             .find_map(|line| line.strip_prefix("<!-- world: ")?.strip_suffix(" -->"));
-        match said {
+        match declared {
             None | Some("bare") => Self::Bare,
             Some("installed") => Self::Installed,
             Some("running") => Self::Running,
@@ -82,7 +83,10 @@ impl World {
         }
         if standing >= Standing::Running {
             world.both("covalent up --name $(hostname) --interfaces eth1,eth2");
-            world.both("until [ $(covalent links --format json | grep -c '\"state\": *\"up\"') = 2 ]; do sleep 0.1; done");
+            world.both(
+                "until [ $(covalent links --format json | grep -c '\"state\": *\"up\"') = 2 \
+                ]; do sleep 0.1; done",
+            );
         }
         world
     }
@@ -95,10 +99,10 @@ impl World {
         }
     }
 
-    /// Types the command of a step and looks at what it prints.
+    /// Runs the command of a step and compares its output.
     ///
     /// # Panics
-    /// If that is not what the page shows.
+    /// Panics if the output differs from the page.
     pub fn walk(&mut self, page: &Path, step: &Step) {
         let at = format!("{}:{}: `{}`", page.display(), step.line, step.command);
         let machine = self
@@ -124,7 +128,11 @@ impl World {
             }
             assert!(
                 step.eventually && Instant::now() < deadline,
-                "{at}\nends with status {} (the page says {}) and prints\n{}\nwhere the page shows\n{}\n",
+                "{at}\n\
+                 exits with status {} (the page expects {}) and prints\n\
+                 {}\n\
+                 where the page shows\n\
+                 {}\n",
                 done.status,
                 step.status,
                 done.printed.join("\n"),
@@ -135,10 +143,11 @@ impl World {
     }
 }
 
-/// Where cargo puts what it builds.
+/// Returns the directory of cargo's build output.
 ///
 /// # Panics
-/// If what the pages need was not built: it belongs to other packages, so cargo does not see to it.
+/// Panics if a program that the pages need was not built. It belongs to another package, so cargo
+/// does not build it here.
 pub fn built() -> PathBuf {
     let program = Path::new(env!("CARGO_BIN_EXE_covalent-guide"));
     let directory = program.parent().expect("in a directory").to_owned();
@@ -153,7 +162,8 @@ pub fn built() -> PathBuf {
     ] {
         assert!(
             directory.join(name).exists(),
-            "{name} is not in {}: run `cargo build --workspace --all-targets` first (`make test` does)",
+            "{name} is not in {}: run `cargo build --workspace --all-targets` first (`make test` \
+             does)",
             directory.display()
         );
     }

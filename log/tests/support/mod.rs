@@ -7,7 +7,7 @@ use std::{
 
 use serde_json::Value;
 
-/// What was written.
+/// The written bytes.
 #[derive(Clone, Default)]
 pub struct Written(Arc<Mutex<Vec<u8>>>);
 

@@ -9,7 +9,8 @@ use crate::{
 
 /// The application's half of a pipe of bytes without gaps.
 ///
-/// Everything is counted in bytes. As for packets ([`super::RxPipe`]) bytes are received, confirmed if need be, and freed.
+/// All counts are in bytes. As with packets ([`super::RxPipe`]), bytes are received, optionally
+/// confirmed, and freed.
 #[derive(Debug)]
 pub struct BytePipe {
     receiver: Receiver,
@@ -27,8 +28,10 @@ impl BytePipe {
         })
     }
 
-    /// All bytes that have arrived and were neither confirmed nor freed, or `None`. Dropping the batch keeps them, because where a
-    /// message ends is not known before it was looked at: free what was used.
+    /// Returns all bytes that have arrived and are neither confirmed nor freed, or `None`.
+    ///
+    /// Dropping the batch keeps the bytes, because the end of a message is unknown until the
+    /// application parses it. Free the bytes that were used.
     #[inline]
     pub fn recv(&mut self) -> Option<ByteBatch<'_>> {
         self.receiver.refresh().then_some(ByteBatch {
@@ -45,7 +48,8 @@ impl BytePipe {
         consumer.range(shared, consumer.released, consumer.next - consumer.released)
     }
 
-    /// Frees the oldest `bytes` of [`BytePipe::held`], or all of them if they are fewer. The result is as for [`ByteBatch::free`].
+    /// Frees the oldest `bytes` of [`BytePipe::held`], or all of them if there are fewer. The
+    /// result is as for [`ByteBatch::free`].
     pub fn free_held(&mut self, bytes: usize) -> bool {
         let consumer = &self.receiver.consumer;
         let held = consumer.next - consumer.released;
@@ -66,22 +70,24 @@ impl BytePipe {
         self.receiver.shared.ring.capacity() as u64
     }
 
-    /// What the pipe did so far, as the daemon shows it.
+    /// Returns the pipe's counters as last published by the daemon.
     #[must_use]
     pub fn counters(&self) -> NicCounters {
         self.receiver.counters()
     }
 
-    /// What the daemon did wrong, if anything; no more bytes come then.
+    /// Returns the daemon's violation, if any. After a violation the pipe delivers no more bytes.
     #[must_use]
     pub const fn violation(&self) -> Option<Violation> {
         self.receiver.violation
     }
 }
 
-/// Bytes that lie in a [`BytePipe`]: never none. Dropping it keeps them: they are received again.
+/// Bytes in a [`BytePipe`], never empty. Dropping the batch keeps the bytes: they are received
+/// again.
 ///
-/// Freed bytes cannot be read: what [`ByteBatch::bytes`] and [`ByteBatch::messages`] show borrows the batch.
+/// Freed bytes cannot be read: the results of [`ByteBatch::bytes`] and [`ByteBatch::messages`]
+/// borrow the batch.
 #[derive(Debug)]
 pub struct ByteBatch<'a> {
     receiver: &'a mut Receiver,
@@ -98,22 +104,27 @@ impl ByteBatch<'_> {
         consumer.range(shared, consumer.next, consumer.limit - consumer.next)
     }
 
-    /// The whole messages among them, as `framing` tells them apart. [`Messages::consumed_bytes`] says what to free.
+    /// Returns the whole messages in the batch, as delimited by `framing`.
+    /// [`Messages::consumed_bytes`] returns how many bytes to free.
     #[must_use]
     #[inline]
     pub fn messages<F: Framing>(&self, framing: F) -> Messages<'_, F> {
         Messages::new(self.bytes(), framing)
     }
 
-    /// Frees the first `bytes` bytes, or all if they are fewer; the others are received again. `true`: ring the doorbell to be notified of
-    /// the next ones; it may wait until there is nothing to receive.
+    /// Frees the first `bytes` bytes, or all if there are fewer. The remaining bytes are received
+    /// again.
+    ///
+    /// Returns `true` if the caller must ring the doorbell to be notified of the next bytes. The
+    /// caller may defer the ring until there is nothing to receive.
     #[inline]
     pub fn free(self, bytes: usize) -> bool {
         let end = self.end_of(bytes);
         if end == self.receiver.consumer.next {
             return self.receiver.wait_for_more();
         }
-        // What is left is the beginning of a message: news is what comes behind it.
+        // The remaining bytes are the start of a message: only bytes after them need a
+        // notification.
         let seen = self.receiver.consumer.limit;
         self.receiver.free_to(end, seen)
     }
@@ -124,14 +135,16 @@ impl ByteBatch<'_> {
         self.free(usize::MAX)
     }
 
-    /// Frees nothing: all bytes are received again. Unlike dropping the batch this says that they were looked at. `true`: ring the doorbell to be
-    /// notified of more than these.
+    /// Frees nothing: all bytes are received again. Unlike dropping the batch, this marks the bytes
+    /// as seen.
+    ///
+    /// Returns `true` if the caller must ring the doorbell to be notified of more than these bytes.
     pub fn keep(self) -> bool {
         self.receiver.wait_for_more()
     }
 
-    /// Takes the first `bytes` bytes as received without freeing them: they move to [`BytePipe::held`]. The others are received
-    /// again. The result is as for [`ByteBatch::free`].
+    /// Confirms the first `bytes` bytes without freeing them: they move to [`BytePipe::held`]. The
+    /// remaining bytes are received again. The result is as for [`ByteBatch::free`].
     pub fn confirm(self, bytes: usize) -> bool {
         let end = self.end_of(bytes);
         self.receiver.confirm_to(end);

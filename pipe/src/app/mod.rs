@@ -1,13 +1,13 @@
 //! The application's halves of pipes.
 //!
-//! Each half is `Send` and driven by one thread at a time through `&mut`. Packets are opaque bytes: nothing in a pipe depends on their byte
-//! order. No call here blocks or makes a system call.
+//! Each half is `Send`. One thread at a time drives it through `&mut`. Packets are opaque bytes: a
+//! pipe does not depend on their byte order. No call here blocks or makes a system call.
 //!
-//! The application trusts the daemon with the bytes of its own pipes. This is why it may have
-//! slices of them: the daemon does not write bytes between the tail that it published and the head
-//! that it was shown, and gives the descriptors of a pipe to no other process. Cursors and lengths
-//! are checked nevertheless, so that a broken
-//! daemon means no packets ([`crate::Violation`] from `violation()`) and never an access outside the memory.
+//! The application trusts the daemon with the bytes of its own pipes, so it may hold slices of
+//! them. The daemon does not write bytes between the tail that it published and the head that it
+//! has read. It gives the descriptors of a pipe to no other process. Cursors and lengths are
+//! checked nevertheless. A faulty daemon therefore causes lost packets ([`crate::Violation`] from
+//! `violation()`), never an access outside the memory.
 
 mod bytes;
 mod receiver;

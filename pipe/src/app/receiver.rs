@@ -1,4 +1,4 @@
-//! What the application's receiving halves have in common.
+//! Common part of the application's receiving halves.
 
 use crate::{
     Violation, consumer::Consumer, nic::NicCounters, shared::Shared, sync::Ordering,
@@ -7,7 +7,8 @@ use crate::{
 
 /// The reader of a pipe to the application.
 ///
-/// `released <= next <= limit`: before `next` lies what was confirmed and is still held, behind it what is received next.
+/// Invariant: `released <= next <= limit`. Data before `next` is confirmed and still held. Data
+/// from `next` on is received next.
 #[derive(Debug)]
 pub(super) struct Receiver {
     pub(super) shared: Shared,
@@ -27,7 +28,7 @@ impl Receiver {
         }
     }
 
-    /// Looks for what has arrived. Returns whether anything waits that was not confirmed.
+    /// Reads the tail to find new data. Returns whether any unconfirmed data is available.
     #[inline]
     pub(super) fn refresh(&mut self) -> bool {
         if self.violation.is_none() {
@@ -46,8 +47,9 @@ impl Receiver {
         self.consumer.limit != self.consumer.next
     }
 
-    /// Frees what was received before `end`, and what was confirmed earlier with it; nothing at all if that is no byte of what was received. What was
-    /// received behind it is news again. Returns whether the doorbell is to be rung for the next notification.
+    /// Frees everything before `end`, including data confirmed earlier. Frees nothing if `end` is
+    /// `next`. Received data after `end` counts as unseen again. Returns whether the caller must
+    /// ring the doorbell for the next notification.
     #[inline]
     pub(super) fn free_received(&mut self, end: u64) -> bool {
         if end == self.consumer.next {
@@ -56,12 +58,14 @@ impl Receiver {
         self.free_to(end, end)
     }
 
-    /// Frees everything before `cursor`; of what lies before `seen` no notification is wanted. `seen` is at least the cursor and what was confirmed. The
-    /// result is as for [`Receiver::free_received`].
+    /// Frees everything before `cursor`. Data before `seen` needs no notification. `seen` is at
+    /// least `cursor` and the end of the confirmed data. The result is as for
+    /// [`Receiver::free_received`].
     #[inline]
     pub(super) fn free_to(&mut self, cursor: u64, seen: u64) -> bool {
         self.consumer.next = self.consumer.next.max(cursor);
-        // What was seen before the head: whoever sees that sees this too, so it is never found behind it.
+        // Publish `seen` before the head: a daemon that reads the head also reads this `seen`, so
+        // `seen` is never behind the head.
         mutated!(HeadBeforeSeen: {
             self.show_seen(seen);
             self.consumer.release_to(&self.shared, cursor);
@@ -78,15 +82,16 @@ impl Receiver {
         self.consumer.next = cursor;
     }
 
-    /// What was received and not confirmed is news again. The result is as for [`Receiver::free_received`].
+    /// Marks received, unconfirmed data as unseen again. The result is as for
+    /// [`Receiver::free_received`].
     #[inline]
     pub(super) fn rest_is_news(&mut self) -> bool {
         self.show_seen(self.consumer.next);
         self.outstanding
     }
 
-    /// Asks to be notified of what comes behind everything that was looked at so far, used or not. Returns whether the doorbell is to be rung for
-    /// that.
+    /// Requests a notification for data after everything seen so far, used or not. Returns whether
+    /// the caller must ring the doorbell for it.
     pub(super) fn wait_for_more(&mut self) -> bool {
         self.show_seen(self.consumer.limit);
         self.shared.control.tail().load(Ordering::Relaxed) & OUTSTANDING != 0

@@ -6,9 +6,14 @@ use crate::{
 
 /// The application's half of an RX pipe: packets arrive back to back in contiguous memory.
 ///
-/// Packets go through three states: received (a batch shows them), confirmed (no batch shows them any more, but
-/// [`RxPipe::held`] does) and freed (the daemon writes new ones there). An application that needs no packet for longer than a batch
-/// leaves confirming alone: freeing does both.
+/// A packet goes through three states:
+///
+/// - received: a batch contains it.
+/// - confirmed: no batch contains it any more, but [`RxPipe::held`] does.
+/// - freed: the daemon may write new packets there.
+///
+/// An application that needs no packet for longer than a batch does not need to confirm: freeing
+/// does both.
 #[derive(Debug)]
 pub struct RxPipe {
     receiver: Receiver,
@@ -26,7 +31,8 @@ impl RxPipe {
         })
     }
 
-    /// Every packet that has arrived and was neither confirmed nor freed, or `None`. Dropping the batch frees them.
+    /// Returns every packet that has arrived and is neither confirmed nor freed, or `None`.
+    /// Dropping the batch frees the packets.
     #[inline]
     pub fn recv(&mut self) -> Option<RxBatch<'_>> {
         self.batch(OnDrop::Free)
@@ -48,7 +54,8 @@ impl RxPipe {
         }
     }
 
-    /// Frees the oldest `packets` of [`RxPipe::held`], or all of them if they are fewer. The result is as for [`RxBatch::free_all`].
+    /// Frees the oldest `packets` of [`RxPipe::held`], or all of them if there are fewer. The
+    /// result is as for [`RxBatch::free_all`].
     pub fn free_held(&mut self, packets: usize) -> bool {
         let mut left = self.held();
         left.by_ref().take(packets).for_each(drop);
@@ -57,9 +64,11 @@ impl RxPipe {
         self.receiver.free_to(end, seen)
     }
 
-    /// Before sleeping until more arrives than was looked at so far, used or not. `true`: ring the doorbell, or no notification comes.
+    /// Prepares to sleep until more data arrives than was seen so far, used or not. Returns `true`
+    /// if the caller must ring the doorbell: without the ring, no notification arrives.
     ///
-    /// An application that sleeps for several pipes does this for each of them, then looks at each once more.
+    /// An application that sleeps on several pipes calls this for each of them, then checks each
+    /// pipe once more.
     #[must_use]
     pub fn wait_for_more(&mut self) -> bool {
         self.receiver.wait_for_more()
@@ -71,13 +80,13 @@ impl RxPipe {
         self.receiver.shared.ring.capacity() as u64
     }
 
-    /// What the pipe did so far, as the daemon shows it.
+    /// Returns the pipe's counters as last published by the daemon.
     #[must_use]
     pub fn counters(&self) -> NicCounters {
         self.receiver.counters()
     }
 
-    /// What the daemon did wrong, if anything; no more packets come then.
+    /// Returns the daemon's violation, if any. After a violation the pipe delivers no more packets.
     #[must_use]
     pub const fn violation(&self) -> Option<Violation> {
         self.receiver.violation
@@ -98,9 +107,10 @@ enum OnDrop {
     Keep,
 }
 
-/// Packets that lie in an RX pipe.
+/// Packets in an RX pipe.
 ///
-/// Freed bytes cannot be read: packets borrow the batch. Freeing goes by age, so freeing packets of a batch also frees what was confirmed before.
+/// Freed bytes cannot be read: packets borrow the batch. Packets are freed in order of arrival, so
+/// freeing packets of a batch also frees those confirmed before.
 #[derive(Debug)]
 pub struct RxBatch<'a> {
     receiver: &'a mut Receiver,
@@ -108,7 +118,8 @@ pub struct RxBatch<'a> {
 }
 
 impl RxBatch<'_> {
-    /// All bytes of the batch, contiguous: packets begin at multiples of 64, with unspecified bytes between.
+    /// Returns all bytes of the batch, contiguous. Packets begin at multiples of 64 bytes, with
+    /// unspecified bytes in between.
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
         let Receiver {
@@ -128,33 +139,39 @@ impl RxBatch<'_> {
         }
     }
 
-    /// Frees all packets: `clear` in Ensō's vocabulary. `true`: ring the doorbell to be notified of the next ones; it may wait until there is nothing to receive.
+    /// Frees all packets. Ensō calls this operation `clear`.
+    ///
+    /// Returns `true` if the caller must ring the doorbell to be notified of the next packets. The
+    /// caller may defer the ring until there is nothing to receive.
     pub fn free_all(mut self) -> bool {
         self.on_drop = OnDrop::Keep;
         let end = self.receiver.consumer.limit;
         self.receiver.free_received(end)
     }
 
-    /// Frees the first `packets` packets; the others are received again. The result is as for [`RxBatch::free_all`].
+    /// Frees the first `packets` packets. The remaining packets are received again. The result is
+    /// as for [`RxBatch::free_all`].
     pub fn free(mut self, packets: usize) -> bool {
         self.on_drop = OnDrop::Keep;
         let end = self.end_of(packets);
         self.receiver.free_received(end)
     }
 
-    /// Frees the packets before `position`, which [`Packets::position`] of this batch gave; the others are received again. Saves a walk over what was
-    /// walked over. The result is as for [`RxBatch::free_all`].
+    /// Frees the packets before `position`, which [`Packets::position`] of this batch returned. The
+    /// remaining packets are received again.
+    ///
+    /// This avoids a second walk over the packets. The result is as for [`RxBatch::free_all`].
     #[inline]
     pub fn free_to(mut self, position: Position) -> bool {
         self.on_drop = OnDrop::Keep;
-        // That of another batch frees no more than lies in this one.
+        // A position of another batch frees only packets of this one.
         let consumer = &self.receiver.consumer;
         let end = position.0.clamp(consumer.next, consumer.limit);
         self.receiver.free_received(end)
     }
 
-    /// Takes the first `packets` packets as received without freeing them: they move to [`RxPipe::held`]. The others are
-    /// received again. The result is as for [`RxBatch::free_all`].
+    /// Confirms the first `packets` packets without freeing them: they move to [`RxPipe::held`].
+    /// The remaining packets are received again. The result is as for [`RxBatch::free_all`].
     pub fn confirm(mut self, packets: usize) -> bool {
         self.on_drop = OnDrop::Keep;
         let end = self.end_of(packets);
@@ -162,8 +179,11 @@ impl RxBatch<'_> {
         self.receiver.rest_is_news()
     }
 
-    /// Frees nothing: all packets are received again. Unlike dropping what was peeked at, this says that they were looked at. `true`: ring the doorbell to be
-    /// notified of more than these.
+    /// Frees nothing: all packets are received again. Unlike dropping a batch from `peek`, this
+    /// marks the packets as seen.
+    ///
+    /// Returns `true` if the caller must ring the doorbell to be notified of more than these
+    /// packets.
     pub fn keep(mut self) -> bool {
         self.on_drop = OnDrop::Keep;
         self.receiver.wait_for_more()

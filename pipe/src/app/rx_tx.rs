@@ -14,12 +14,14 @@ use crate::{
     words::reactive::OUTSTANDING,
 };
 
-/// The application's half of an RX/TX pipe: packets arrive, are changed in place, and go back to be sent, without a copy by the application.
+/// The application's half of an RX/TX pipe. Packets arrive, the application changes them in place,
+/// and the daemon sends them. The application makes no copy.
 ///
-/// A packet's bytes are the pipe's again only when the daemon has taken it.
+/// The pipe reuses a packet's bytes only after the daemon has taken the packet.
 ///
-/// It has none of [`super::RxPipe`]'s `peek`, because a batch of it takes nothing when it is dropped; and none of its `confirm` and `held`, because packets go
-/// back in the order in which they came: one that is held holds up all behind it, and whether it was confirmed changes nothing.
+/// There is no `peek` as in [`super::RxPipe`], because dropping a batch takes nothing. There are no
+/// `confirm` and `held`, because packets go back in order of arrival. A held packet would block all
+/// packets after it, and confirming it would change nothing.
 #[derive(Debug)]
 pub struct RxTxPipe {
     shared: Shared,
@@ -41,7 +43,7 @@ impl RxTxPipe {
         })
     }
 
-    /// Every packet that has arrived and was neither sent nor discarded, or `None`.
+    /// Returns every packet that has arrived and is neither sent nor discarded, or `None`.
     pub fn recv_mut(&mut self) -> Option<RxTxBatch<'_>> {
         self.refresh();
         if self.consumer.limit == self.consumer.released {
@@ -51,7 +53,8 @@ impl RxTxPipe {
         Some(RxTxBatch { pipe: self, at })
     }
 
-    /// As [`super::RxPipe::wait_for_more`]; what was received and neither sent nor discarded is notified of again at once.
+    /// As [`super::RxPipe::wait_for_more`]. Packets that were received and neither sent nor
+    /// discarded trigger another notification at once.
     #[must_use]
     pub fn wait_for_more(&mut self) -> bool {
         self.shared.control.tail().load(Ordering::Relaxed) & OUTSTANDING != 0
@@ -63,7 +66,7 @@ impl RxTxPipe {
         self.shared.ring.capacity() as u64
     }
 
-    /// What the pipe did so far, as the daemon shows it.
+    /// Returns the pipe's counters as last published by the daemon.
     #[must_use]
     pub fn counters(&self) -> NicCounters {
         NicCounters::seen(self.shared.control.counters())
@@ -74,7 +77,8 @@ impl RxTxPipe {
     pub fn unsent(&self) -> usize {
         let mut at = self.shared.control.head().load(Ordering::Acquire);
         let mut packets = 0;
-        // The daemon wrote the head: it is no further than what it was given, or it means nothing.
+        // The daemon writes the head. A valid head is not beyond what the daemon was given; larger
+        // values are ignored.
         while at < self.consumer.released {
             let Ok(span) = self.consumer.span(&self.shared, at) else {
                 break;
@@ -85,7 +89,7 @@ impl RxTxPipe {
         packets
     }
 
-    /// What the daemon did wrong, if anything; no more packets come then.
+    /// Returns the daemon's violation, if any. After a violation the pipe delivers no more packets.
     #[must_use]
     pub const fn violation(&self) -> Option<Violation> {
         self.violation
@@ -95,7 +99,8 @@ impl RxTxPipe {
         if self.violation.is_some() {
             return;
         }
-        // What was sent is the daemon's until it completes; it cannot have placed more than that leaves room for.
+        // Sent packets belong to the daemon until it completes them. It can place no more than the
+        // remaining space.
         let most = self.consumer.released + self.shared.usable();
         self.violation = self
             .consumer
@@ -114,7 +119,8 @@ impl RxTxPipe {
         let moved = cursor != self.consumer.released;
         self.consumer.next = cursor;
         self.consumer.released = cursor;
-        // Release: the daemon that accepts this cursor sees the changed bytes and the lengths' marks.
+        // Release: a daemon that accepts this cursor sees the changed bytes and the marks in the
+        // length words.
         self.shared
             .control
             .tx_tail()
@@ -152,30 +158,35 @@ impl RxTxBatch<'_> {
         })
     }
 
-    /// Sends every packet of the batch that was not discarded, whether it was looked at or not. `true`: ring the doorbell, so that the
-    /// daemon sends them.
+    /// Sends every packet of the batch that was not discarded, even those that were not read.
+    /// Returns `true` if the caller must ring the doorbell for the daemon to send them.
     pub fn send_all(self) -> bool {
         let end = self.pipe.consumer.limit;
         self.pipe.send_to(end)
     }
 
-    /// Sends every packet that [`RxTxBatch::next_packet`] gave and that was not discarded; the others are received again. `true`: ring the
-    /// doorbell.
+    /// Sends every packet that [`RxTxBatch::next_packet`] returned and that was not discarded. The
+    /// remaining packets are received again. Returns `true` if the caller must ring the doorbell.
     #[inline]
     pub fn send_taken(self) -> bool {
         let end = self.at;
         self.pipe.send_to(end)
     }
 
-    /// The place behind the packets that [`RxTxBatch::next_packet`] gave so far, for [`RxTxBatch::send_before`] of a later batch.
+    /// Returns the position after the packets that [`RxTxBatch::next_packet`] has returned so far,
+    /// for [`RxTxBatch::send_before`] of a later batch.
     #[must_use]
     #[inline]
     pub const fn position(&self) -> Position {
         Position(self.at)
     }
 
-    /// Sends every packet before `position` that was not discarded; the others are received again. This batch or an earlier one of the pipe gave
-    /// the position, and what went back since is not sent again. Saves a walk over what was walked over. `true`: ring the doorbell.
+    /// Sends every packet before `position` that was not discarded. The remaining packets are
+    /// received again.
+    ///
+    /// `position` comes from this batch or an earlier batch of the pipe. Packets that went back
+    /// since then are not sent again. This avoids a second walk over the packets. Returns `true` if
+    /// the caller must ring the doorbell.
     #[inline]
     pub fn send_before(self, position: Position) -> bool {
         let consumer = &self.pipe.consumer;
@@ -189,7 +200,8 @@ impl RxTxBatch<'_> {
         self.pipe.send_to(end)
     }
 
-    /// Gives the first `packets` packets back without sending them; the others are received again. `true`: ring the doorbell.
+    /// Gives the first `packets` packets back without sending them. The remaining packets are
+    /// received again. Returns `true` if the caller must ring the doorbell.
     pub fn discard(self, packets: usize) -> bool {
         let end = self.end_of(packets, true);
         self.pipe.send_to(end)

@@ -20,7 +20,7 @@ pub struct TxPipe {
 /// Why a packet was not taken. The pipe is unchanged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, thiserror::Error)]
 pub enum SendRefusal {
-    /// No room now: the daemon has not sent enough of what came before.
+    /// No space now: the daemon has not sent enough of the earlier packets.
     #[error("the pipe is full")]
     Full,
     /// It has no bytes.
@@ -53,7 +53,8 @@ impl TxPipe {
         })
     }
 
-    /// Refuses packets longer than `bytes` from now on: what the pipe's port takes. 0 lifts the limit; the ring's own always holds.
+    /// Refuses packets longer than `bytes` from now on: the frame limit of the pipe's port. 0
+    /// removes this limit. The limit of the ring always applies.
     pub fn set_frame_bytes_max(&mut self, bytes: usize) {
         let most = self.shared.usable() as usize;
         self.frame_bytes_max = if bytes == 0 { most } else { bytes.min(most) };
@@ -77,8 +78,8 @@ impl TxPipe {
         Ok(())
     }
 
-    /// Makes room for a packet of `len` bytes, to be written in place. Nothing is sent before [`TxReservation::commit`]. The bytes found
-    /// there are unspecified.
+    /// Reserves space for a packet of `len` bytes, to be written in place. The pipe sends nothing
+    /// before [`TxReservation::commit`]. The initial contents are unspecified.
     ///
     /// # Errors
     /// As [`TxPipe::send`].
@@ -88,7 +89,8 @@ impl TxPipe {
         Ok(TxReservation { pipe: self, len })
     }
 
-    /// Shows the packets sent so far to the daemon. `true`: ring the doorbell, so that it looks.
+    /// Publishes the packets sent so far to the daemon. Returns `true` if the caller must ring the
+    /// doorbell for the daemon to process them.
     #[inline]
     pub fn publish(&mut self) -> bool {
         if self.producer.published == self.producer.tail {
@@ -98,15 +100,18 @@ impl TxPipe {
         true
     }
 
-    /// Bytes in the ring that the daemon has not sent yet, published or not: packets rounded up to 64 bytes.
+    /// Returns the bytes in the ring that the daemon has not sent yet, published or not. Each
+    /// packet counts as its length rounded up to 64 bytes.
     #[must_use]
     pub fn in_flight_bytes(&mut self) -> u64 {
         self.refresh();
         self.producer.tail - self.producer.freed
     }
 
-    /// The packets that the daemon has not taken, published or not, oldest first: what is to be sent by another pipe when there is no daemon any more. One that was
-    /// ended in the midst of its work may have sent the first of them.
+    /// Returns the packets that the daemon has not taken, published or not, oldest first.
+    ///
+    /// If the daemon is gone, the application sends them through another pipe. A daemon that was
+    /// killed during its work may have sent the first of them already.
     pub fn unsent(&mut self) -> impl Iterator<Item = &[u8]> {
         self.refresh();
         let Self {
@@ -131,8 +136,12 @@ impl TxPipe {
         self.producer.free_bytes()
     }
 
-    /// Before sleeping for want of space: asks for a notification when the daemon next frees some. `true`: it will come, and fewer than `bytes`
-    /// are free; `false`: they are free already and nothing was asked. Publish and ring first, or nothing will be freed.
+    /// Prepares to sleep until space is available: requests a notification when the daemon next
+    /// frees space.
+    ///
+    /// Returns `true` if the notification will arrive and fewer than `bytes` are free. Returns
+    /// `false` if `bytes` are free already: no notification was requested. Publish and ring the
+    /// doorbell first, otherwise the daemon frees nothing.
     #[must_use]
     pub fn want_space(&mut self, bytes: u64) -> bool {
         let bytes = bytes.min(self.shared.usable());
@@ -151,7 +160,7 @@ impl TxPipe {
         self.shared.ring.capacity() as u64
     }
 
-    /// What the pipe did so far, as the daemon shows it and this half counted.
+    /// Returns the pipe's counters: those last published by the daemon, and those of this half.
     #[must_use]
     pub fn counters(&self) -> NicCounters {
         NicCounters {
@@ -160,7 +169,7 @@ impl TxPipe {
         }
     }
 
-    /// What the daemon did wrong, if anything; no more space comes then.
+    /// Returns the daemon's violation, if any. After a violation no more space becomes free.
     #[must_use]
     pub const fn violation(&self) -> Option<Violation> {
         self.violation
@@ -193,7 +202,8 @@ impl TxPipe {
         Ok(())
     }
 
-    /// Counts a packet that the caller refused because it is too short to be a frame, where the daemon's telemetry sees it.
+    /// Counts a packet that the caller refused because it is too short to be a frame. The daemon's
+    /// telemetry includes the count.
     #[cold]
     pub fn count_too_short(&mut self) {
         self.refused.too_short += 1;
@@ -222,7 +232,7 @@ impl TxPipe {
     }
 }
 
-/// Room for one packet in a TX pipe. Dropped without [`TxReservation::commit`], it sends nothing.
+/// Space for one packet in a TX pipe. Dropping it without [`TxReservation::commit`] sends nothing.
 #[derive(Debug)]
 pub struct TxReservation<'a> {
     pipe: &'a mut TxPipe,

@@ -2,10 +2,10 @@
 
 use super::{Frame, Framing, FramingError};
 
-/// Messages that end with one byte that is in none of them, such as lines of text.
+/// Messages that end with a delimiter byte that occurs in none of them, such as lines of text.
 ///
-/// A message that is not whole yet is searched from its start at each look, so messages much longer than what arrives at a time cost
-/// accordingly: prefix their length instead.
+/// Each call searches an incomplete message again from its start. Messages much longer than one
+/// arrival are therefore costly: use a length prefix for them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Delimited {
     delimiter: u8,
@@ -13,7 +13,8 @@ pub struct Delimited {
 }
 
 impl Delimited {
-    /// Messages that end with `delimiter` and have at most `limit_bytes` before it. They may be empty.
+    /// Messages that end with `delimiter` and have at most `limit_bytes` before it. A message may
+    /// be empty.
     #[must_use]
     pub const fn new(delimiter: u8, limit_bytes: usize) -> Self {
         Self {

@@ -4,7 +4,8 @@ use core::iter::FusedIterator;
 
 use super::{Frame, Framing, FramingError};
 
-/// The whole messages at the start of some bytes, oldest first, without what frames them.
+/// Iterator over the whole messages at the start of a byte slice, oldest first, without their
+/// framing.
 #[derive(Debug, Clone)]
 pub struct Messages<'b, F> {
     bytes: &'b [u8],
@@ -28,21 +29,24 @@ impl<'b, F: Framing> Messages<'b, F> {
         }
     }
 
-    /// Bytes of the messages walked over so far, with what frames them: what can be freed when they are done with.
+    /// Returns the bytes of the messages returned so far, including their framing. Free this number
+    /// after processing the messages.
     #[must_use]
     #[inline]
     pub const fn consumed_bytes(&self) -> usize {
         self.consumed_bytes
     }
 
-    /// After the last whole message: how many bytes the next one needs at least, counted from its start; 0 if nothing of it is there.
-    /// If that is more than the pipe holds, it never becomes whole: limit the framing.
+    /// After the last whole message: returns the minimum length of the next message in bytes,
+    /// counted from its start, or 0 if none of it is present. If this exceeds the pipe's capacity,
+    /// the message never completes: set a limit in the framing.
     #[must_use]
     pub const fn needs_bytes(&self) -> usize {
         self.needs_bytes
     }
 
-    /// Why the walk ended before the end of the bytes, if they are no messages. All before [`Messages::consumed_bytes`] is well.
+    /// Returns why the iteration stopped early, if the bytes are not valid messages. All bytes
+    /// before [`Messages::consumed_bytes`] are valid.
     #[must_use]
     pub const fn error(&self) -> Option<FramingError> {
         self.error

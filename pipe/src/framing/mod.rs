@@ -1,8 +1,9 @@
-//! Where one message ends and the next begins in bytes without gaps.
+//! Message boundaries in bytes without gaps.
 //!
-//! A [`Framing`] looks at bytes that begin with a message and says where that message lies. [`FixedSize`], [`LengthPrefixed`] and
-//! [`Delimited`] are supplied; an application may bring its own. [`Messages`] walks over the whole messages and tells what to free. All of them are plain
-//! data that any thread may use; the byte order of numbers is in their names.
+//! A [`Framing`] locates the message at the start of a byte slice. [`FixedSize`],
+//! [`LengthPrefixed`] and [`Delimited`] are provided, and an application may implement its own.
+//! [`Messages`] iterates over the whole messages and returns how many bytes to free. All types are
+//! plain data that any thread may use. Type and function names state the byte order of numbers.
 //!
 //! ```
 //! use covalent_pipe::framing::{LengthPrefixed, Messages};
@@ -14,10 +15,12 @@
 //! assert_eq!(messages.needs_bytes(), 11);
 //! ```
 //!
-//! # What other people's bytes can do
+//! # Untrusted input
 //!
-//! The bytes may come from anybody. Every framing has a limit for one message; bytes that break it, or that no message can begin
-//! with, end the walk with a [`FramingError`] instead of waiting for bytes that a ring cannot hold. Each step consumes at least one byte.
+//! The bytes may come from an untrusted source. Every framing limits the size of one message. Bytes
+//! that exceed the limit, or with which no message can begin, end the iteration with a
+//! [`FramingError`]. The iteration never waits for bytes that a ring cannot hold. Each step
+//! consumes at least one byte.
 
 mod delimited;
 mod fixed;
@@ -33,8 +36,10 @@ pub use prefixed::{LengthPrefixed, Prefix};
 
 /// How messages lie in bytes.
 pub trait Framing {
-    /// Looks at `bytes`, which begin where a message begins and are never empty. Takes no state from one call to the next: the same bytes are shown
-    /// again, with more behind them, until the message is whole.
+    /// Examines `bytes`, which begin at a message boundary and are never empty.
+    ///
+    /// The framing keeps no state between calls. The same bytes are passed again, followed by more,
+    /// until the message is whole.
     fn frame(&self, bytes: &[u8]) -> Frame;
 }
 
@@ -45,19 +50,20 @@ impl<F: Framing + ?Sized> Framing for &F {
     }
 }
 
-/// What a [`Framing`] sees.
+/// Result of a [`Framing`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Frame {
     /// A whole message.
     Whole {
-        /// Where the message lies without what frames it; within `total_bytes`.
+        /// Range of the message without its framing, within `total_bytes`.
         payload: Range<usize>,
         /// Bytes to the next message: at least 1, at most as many as were shown.
         total_bytes: usize,
     },
     /// Its beginning only.
     Part {
-        /// Bytes that must be there, counted from its start, before another look is worthwhile: more than were shown.
+        /// Minimum number of bytes for another attempt, counted from the start of the message. It
+        /// exceeds the number passed.
         needs_bytes: usize,
     },
     /// No message can begin so. Nothing behind it can be found.
@@ -73,10 +79,11 @@ pub enum FramingError {
     TooLong {
         /// Its length in bytes, or how many were seen without an end.
         len: u64,
-        /// Longest message allowed, in bytes, without what frames it.
+        /// Longest message allowed, in bytes, without its framing.
         limit_bytes: usize,
     },
-    /// A [`Framing`] answered what it must not: no progress, or a message outside the bytes it was shown.
-    #[error("the framing claims a message outside the bytes that it was shown")]
+    /// A [`Framing`] returned an invalid result: no progress, or a message outside the bytes passed
+    /// to it.
+    #[error("the framing claims a message outside the bytes that it was given")]
     Impossible,
 }

@@ -27,7 +27,8 @@ impl Prefix {
 }
 
 impl LengthPrefixed {
-    /// Lengths of 2 bytes in network byte order. A message has at most `limit_bytes` bytes; more than 65535 cannot be said.
+    /// Lengths of 2 bytes in network byte order. A message has at most `limit_bytes` bytes, and
+    /// never more than 65535, the largest length that fits.
     #[must_use]
     pub const fn u16_be(limit_bytes: usize) -> Self {
         Self::new(2, true, limit_bytes)
@@ -39,7 +40,8 @@ impl LengthPrefixed {
         Self::new(2, false, limit_bytes)
     }
 
-    /// Lengths of 4 bytes in network byte order. A message has at most `limit_bytes` bytes; more than 4 GiB less 1 cannot be said.
+    /// Lengths of 4 bytes in network byte order. A message has at most `limit_bytes` bytes, and
+    /// never more than 4 GiB less 1, the largest length that fits.
     #[must_use]
     pub const fn u32_be(limit_bytes: usize) -> Self {
         Self::new(4, true, limit_bytes)
@@ -64,7 +66,7 @@ impl LengthPrefixed {
     }
 
     const fn new(width_bytes: usize, big_endian: bool, limit_bytes: usize) -> Self {
-        // What the number cannot say is not allowed either.
+        // Lengths that do not fit into the number are not allowed.
         let most = match width_bytes {
             2 => u16::MAX as usize,
             4 => u32::MAX as usize,
@@ -81,10 +83,10 @@ impl LengthPrefixed {
         }
     }
 
-    /// What goes before a message of `len` bytes.
+    /// Returns the prefix of a message of `len` bytes.
     ///
     /// # Errors
-    /// [`FramingError::TooLong`] if the reader would refuse it.
+    /// [`FramingError::TooLong`] if the reader would refuse the message.
     #[inline]
     pub fn prefix(&self, len: usize) -> Result<Prefix, FramingError> {
         if len > self.limit_bytes {

@@ -8,7 +8,8 @@ use crate::{
     words::wake,
 };
 
-/// The application's half of a session. `Send`; one thread drives it. No call blocks or makes a system call.
+/// The application's half of a session. `Send`. One thread drives it. No call blocks or makes a
+/// system call.
 #[derive(Debug)]
 pub struct AppSession {
     words: Words,
@@ -21,7 +22,8 @@ pub struct AppSession {
 pub struct Notification {
     /// The pipe's number in the session.
     pub pipe: u32,
-    /// Its tail (or head, for space in a TX pipe) when the notification was written; the pipe may have moved on.
+    /// Its tail when the notification was written, or its head if it reports space in a TX pipe.
+    /// The pipe may have advanced since.
     pub tail: u64,
 }
 
@@ -36,17 +38,19 @@ impl AppSession {
         }
     }
 
-    /// The next pipe to look at. Look at it after this call: what arrived before is seen, what arrives later is notified again.
+    /// Returns the next pipe to check. Check it after this call: earlier data is then visible, and
+    /// later data triggers another notification.
     ///
     /// # Errors
-    /// [`Violation`] if the daemon broke the ring.
+    /// [`Violation`] if the daemon corrupted the ring.
     #[inline]
     pub fn next_notification(&mut self) -> Result<Option<Notification>, Violation> {
         let taken = self.notifications.take(self.words.notifications())?;
         Ok(taken.map(|(pipe, tail)| Notification { pipe, tail }))
     }
 
-    /// As [`AppSession::next_notification`], of what [`super::NicSession::notify_each`] wrote.
+    /// As [`AppSession::next_notification`], for notifications written by
+    /// [`super::NicSession::notify_each`].
     ///
     /// # Errors
     /// As [`AppSession::next_notification`].
@@ -56,16 +60,19 @@ impl AppSession {
         Ok(taken.map(|(pipe, tail)| Notification { pipe, tail }))
     }
 
-    /// Asks the lane to look at `pipe`. `true`: the lane sleeps; write to its event descriptor.
+    /// Requests the lane to check `pipe`. Returns `true` if the lane sleeps: the caller must write
+    /// to its event descriptor.
     ///
     /// # Errors
-    /// [`Violation`] if the daemon broke the ring, or if `pipe` is not below the number of slots.
+    /// [`Violation`] if the daemon corrupted the ring, or if `pipe` is not below the number of
+    /// slots.
     #[inline]
     pub fn ring(&mut self, pipe: u32) -> Result<bool, Violation> {
         let mut post = || self.doorbells.post(self.words.doorbells(), pipe, 0);
         let take = || wake::take(self.words.lane_sleeps());
         mutated!(WakeBeforePost: {
-            // While a doorbell of the pipe waits, the lane does not sleep: either it found that doorbell before, or whoever rang it woke it.
+            // The lane does not sleep while a doorbell of the pipe is pending: it found it before,
+            // or the ringing side woke it.
             Ok(post()? && take())
         } => {
             let sleeps = take();
@@ -74,8 +81,11 @@ impl AppSession {
         })
     }
 
-    /// Says that the application is about to sleep on its event descriptor, and looks at the notifications once more. `false`: there is one, so
-    /// do not sleep. `true`: look once more at whatever else could end the wait, then sleep; the next notification writes the descriptor.
+    /// Announces that the application is about to sleep on its event descriptor, and checks the
+    /// notifications once more.
+    ///
+    /// Returns `false` if there is one: do not sleep. On `true`, check once more everything else
+    /// that could end the wait, then sleep. The next notification writes the descriptor.
     #[must_use]
     pub fn prepare_sleep(&mut self) -> bool {
         wake::announce(self.words.app_sleeps());
@@ -89,15 +99,16 @@ impl AppSession {
         may_sleep
     }
 
-    /// Tells `notice` in place of what was told as number `slot`, below [`super::NOTICES`], before; zeros are nothing. Others are told nothing.
+    /// Publishes `notice` in slot `slot`, below [`super::NOTICES`], in place of the previous one.
+    /// All zeros mean no notice. Other slots are ignored.
     #[cfg(not(loom))]
-    pub fn tell(&mut self, slot: usize, notice: &[u64; super::NOTICE_WORDS]) {
+    pub fn set_notice(&mut self, slot: usize, notice: &[u64; super::NOTICE_WORDS]) {
         if slot < super::NOTICES {
             self.words.publish_notice(slot, notice);
         }
     }
 
-    /// Says that the application is awake.
+    /// Announces that the application is awake.
     pub fn cancel_sleep(&mut self) {
         wake::retract(self.words.app_sleeps());
     }

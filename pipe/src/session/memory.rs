@@ -9,10 +9,10 @@
 //! | 512 | doorbells taken (u64) | daemon |
 //! | 640 | application sleeps (u32) | application raises, both clear |
 //! | 768 | lane sleeps (u32) | daemon raises, both clear |
-//! | 896 | notices: [`NOTICES`] times a sequence and all words of a notice but the last (u64 each) | application |
-//! | 3696 | the last word of each notice (u64); 0 by an application that has none | application |
-//! | 4096 | notification slots (2 × u64 each), doorbell slots (2 × u64 each) | their writers |
-//! | behind | notification pending (u32 each), doorbell pending (u32 each) | writer raises, reader clears |
+//! | 896 | [`NOTICES`] × sequence and words of a notice but the last (u64 each) | application |
+//! | 3696 | last word of each notice (u64); 0 from an application without it | application |
+//! | 4096 | notification slots, doorbell slots (2 × u64 each) | their writers |
+//! | after | notification pending, doorbell pending (u32 each) | writer raises, reader clears |
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
@@ -31,7 +31,8 @@ use crate::{
 const WHAT: &str = "session memory";
 const LAYOUT: Layout = Layout::new(WHAT, *b"CVLSESS", 2);
 
-/// Notices of a session: what its application tells of itself to those who watch the node.
+/// Number of notices of a session. In a notice an application reports on itself to observers of the
+/// node.
 pub const NOTICES: usize = 7;
 /// Words of a notice.
 pub const NOTICE_WORDS: usize = 50;
@@ -64,10 +65,12 @@ pub(super) struct Words {
 }
 
 impl SessionMemory {
-    /// Makes the memory of a session whose pipes have numbers below `slots`: a power of two, 2 to 65536.
+    /// Makes the memory of a session whose pipes have numbers below `slots`: a power of two, 2 to
+    /// 65536.
     ///
     /// # Errors
-    /// [`PipeError::Size`] for other numbers; [`PipeError::System`] if memory or descriptors have run out.
+    /// [`PipeError::Size`] for other numbers. [`PipeError::System`] if memory or descriptors are
+    /// exhausted.
     pub fn create(slots: u32) -> Result<Self, PipeError> {
         check_slots(slots)?;
         let memfd = memfd::create(WHAT, bytes(slots), false)?;
@@ -82,7 +85,8 @@ impl SessionMemory {
     /// Maps a session memory that was received with its number of slots.
     ///
     /// # Errors
-    /// [`PipeError`] if the descriptor is not the sealed memory of a session with so many slots, or cannot be mapped.
+    /// [`PipeError`] if the descriptor is not the sealed memory of a session with this number of
+    /// slots, or cannot be mapped.
     pub fn open(memfd: OwnedFd, slots: u32) -> Result<Self, PipeError> {
         check_slots(slots)?;
         memfd::check(WHAT, memfd.as_fd(), bytes(slots))?;
@@ -92,13 +96,14 @@ impl SessionMemory {
         if header[1].load(Ordering::Relaxed) != u64::from(slots) {
             return Err(PipeError::Foreign {
                 what: WHAT,
-                problem: "it was made for another number of slots",
+                problem: "it was created for another number of slots",
             });
         }
         Ok(Self { words, memfd })
     }
 
-    /// The descriptor to hand to the other side. It is closed when a half takes the memory; the mapping stays.
+    /// Returns the descriptor for the other side. It is closed when a half takes the memory. The
+    /// mapping stays.
     #[must_use]
     pub fn fd(&self) -> BorrowedFd<'_> {
         self.memfd.as_fd()
@@ -149,7 +154,7 @@ impl Words {
 
     /// Writes the notice `slot`, below [`NOTICES`].
     pub(super) fn publish_notice(&self, slot: usize, notice: &[u64; NOTICE_WORDS]) {
-        // A reader that sees the notice sees its last word, or that of a later one.
+        // A reader that sees the notice sees its last word, or that of a later notice.
         self.last_word(slot)
             .store(notice[NOTICE_WORDS - 1], Ordering::Relaxed);
         self.notice(slot).publish(notice);

@@ -1,19 +1,23 @@
-//! What an application and its lane share besides pipes: who should look at what, and who sleeps.
+//! State that an application and its lane share besides pipes: notifications, doorbells and
+//! sleeping flags.
 //!
-//! Two mailboxes, each a bounded ring that holds a pipe at most once and so cannot overflow: *notifications* (daemon to application: look at this
-//! pipe) and *doorbells* (application to daemon: look at this pipe); and a sleeping flag for either side.
+//! There are two mailboxes. Each is a bounded ring that holds a pipe at most once and so cannot
+//! overflow. *Notifications* (daemon to application) and *doorbells* (application to daemon)
+//! request a check of a pipe. Each side also has a sleeping flag.
 //!
-//! How an application waits, without a lost wake-up:
+//! An application waits as follows, without a lost wake-up:
 //!
-//! 1. Take notifications and look at their pipes. An RX pipe that was emptied has its doorbell rung (see
-//!    [`crate::app::RxPipe::wait_for_more`]).
-//! 2. Nothing more: [`AppSession::prepare_sleep`]. If it returns `false`, go to 1.
-//! 3. Poll the event descriptor. 4. [`AppSession::cancel_sleep`], drain the descriptor, go to 1.
+//! 1. Take notifications and check their pipes. Ring the doorbell of an RX pipe that was emptied
+//!    (see [`crate::app::RxPipe::wait_for_more`]).
+//! 2. If there are no more, call [`AppSession::prepare_sleep`]. If it returns `false`, go to 1.
+//! 3. Poll the event descriptor.
+//! 4. Call [`AppSession::cancel_sleep`], drain the descriptor, and go to 1.
 //!
-//! And a lane: [`NicSession::set_lane_sleeping`]`(true)`, then [`NicSession::next_doorbell`] once more, and sleep only if there was none.
+//! A lane calls [`NicSession::set_lane_sleeping`]`(true)`, then [`NicSession::next_doorbell`] once
+//! more, and sleeps only if there was none.
 
 mod app;
-#[cfg_attr(loom, path = "../modelled/session.rs")]
+#[cfg_attr(loom, path = "../modeled/session.rs")]
 mod memory;
 mod nic;
 mod pipe_set;

@@ -8,8 +8,8 @@ use crate::{
     words::wake,
 };
 
-/// The daemon's half of a session. `Send`; one lane drives it. It trusts nothing that the application can write, never blocks, allocates or
-/// makes a system call.
+/// The daemon's half of a session. `Send`. One lane drives it. It trusts nothing that the
+/// application can write. It never blocks, allocates or makes a system call.
 #[derive(Debug)]
 pub struct NicSession {
     words: Words,
@@ -21,7 +21,8 @@ pub struct NicSession {
 }
 
 impl NicSession {
-    /// Takes the memory that [`SessionMemory::create`] made. Its descriptor is closed: hand it over before, or clone it.
+    /// Takes the memory that [`SessionMemory::create`] made. Its descriptor is closed: send or
+    /// clone it before.
     #[must_use]
     pub fn new(memory: SessionMemory) -> Self {
         Self {
@@ -33,33 +34,37 @@ impl NicSession {
         }
     }
 
-    /// Brings the pages back in of which somebody made holes before [`crate::end_writers`], so that nobody waits for one later. Everything is in
-    /// when the memory is made.
+    /// Faults in the pages in which a process punched holes before [`crate::end_writers`], so that
+    /// no later access waits. All pages are present when the memory is made.
     #[cfg(not(loom))]
     pub fn populate(&self) {
         self.words.populate();
     }
 
-    /// Tells the application to look at `pipe`, whose latest tail (or head, for space in a TX pipe) is `tail`. If it was told already and has not
-    /// looked, nothing more is needed. Ask [`NicSession::app_sleeping`] afterwards.
+    /// Notifies the application to check `pipe`, whose latest tail is `tail` (or its head, for
+    /// space in a TX pipe). Does nothing if an earlier notification is still pending. Call
+    /// [`NicSession::app_sleeping`] afterwards.
     ///
     /// # Errors
-    /// [`Violation`] if the application broke the ring, or if `pipe` is not below the number of slots.
+    /// [`Violation`] if the application corrupted the ring, or if `pipe` is not below the number of
+    /// slots.
     #[inline]
     pub fn notify(&mut self, pipe: u32, tail: u64) -> Result<(), Violation> {
         self.honest()?;
         let posted = self
             .notifications
             .post(self.words.notifications(), pipe, tail);
-        // While a notification of the pipe waits, the application does not sleep: it found it, or was woken for it.
+        // The application does not sleep while a notification of the pipe is pending: it found it,
+        // or was woken for it.
         self.notified |= self.check(posted)?;
         Ok(())
     }
 
-    /// As [`NicSession::notify`], but with a notification for each call, also for a pipe that was notified of and not looked at. Returns whether there
-    /// was room: the ring can fill, and what is refused is forgotten. The application uses [`super::AppSession::next_of_each`].
+    /// As [`NicSession::notify`], but writes a notification on each call, even if one for the pipe
+    /// is pending. Returns whether there was space: the ring can fill, and a refused notification
+    /// is lost. The application uses [`super::AppSession::next_of_each`].
     ///
-    /// The published ablation of reactive notifications, for measurements only.
+    /// This is the published ablation of reactive notifications, for measurements only.
     ///
     /// # Errors
     /// As [`NicSession::notify`].
@@ -69,12 +74,13 @@ impl NicSession {
         let posted = self
             .notifications
             .post_each(self.words.notifications(), pipe, tail);
-        let had_room = self.check(posted)?;
+        let had_space = self.check(posted)?;
         self.notified = true;
-        Ok(had_room)
+        Ok(had_space)
     }
 
-    /// Tells the application that something came which lies in no pipe. As [`NicSession::notify`] of the highest number, which no pipe may have then.
+    /// Notifies the application of an event that belongs to no pipe. As [`NicSession::notify`] of
+    /// the highest pipe number, which no pipe may use then.
     ///
     /// # Errors
     /// As [`NicSession::notify`].
@@ -84,11 +90,14 @@ impl NicSession {
         self.notify(highest, 0)
     }
 
-    /// The next pipe whose doorbell was rung, once for each time (or several rings since the last look). The caller checks that it
-    /// has a pipe of that number. At most as many in a row as there are slots are honest: take no more in one round.
+    /// Returns the next pipe whose doorbell was rung. Several rings since the last check count as
+    /// one. The caller checks that it has a pipe with that number.
+    ///
+    /// An honest application causes at most as many in a row as there are slots: take no more in
+    /// one round.
     ///
     /// # Errors
-    /// [`Violation`] if the application broke the ring.
+    /// [`Violation`] if the application corrupted the ring.
     #[inline]
     pub fn next_doorbell(&mut self) -> Result<Option<u32>, Violation> {
         self.honest()?;
@@ -96,14 +105,17 @@ impl NicSession {
         Ok(self.check(taken)?.map(|(pipe, _)| pipe))
     }
 
-    /// Whether the application sleeps and must be woken through its event descriptor, because something was notified since the last call. True
-    /// once for each time that it went to sleep. Call it once after a round's notifications; it costs nothing if there were none.
+    /// Returns whether the application sleeps and must be woken through its event descriptor,
+    /// because of a notification since the last call. Returns `true` once for each time that it
+    /// went to sleep. Call it once after a round's notifications. It costs nothing if there were
+    /// none.
     #[inline]
     pub fn app_sleeping(&mut self) -> bool {
         core::mem::take(&mut self.notified) && wake::take(self.words.app_sleeps())
     }
 
-    /// Says whether the lane sleeps. After `true`, look for doorbells once more before sleeping.
+    /// Announces whether the lane sleeps. After `true`, check for doorbells once more before
+    /// sleeping.
     pub fn set_lane_sleeping(&mut self, sleeps: bool) {
         if sleeps {
             wake::announce(self.words.lane_sleeps());
@@ -112,8 +124,9 @@ impl NicSession {
         }
     }
 
-    /// Whether a doorbell waits, without taking it: the look after [`NicSession::set_lane_sleeping`]. A violation counts as one, so
-    /// that the lane stays awake and meets it.
+    /// Returns whether a doorbell is pending, without taking it: the check after
+    /// [`NicSession::set_lane_sleeping`]. A violation counts as a doorbell, so the lane stays awake
+    /// and handles it.
     #[must_use]
     pub fn doorbell_waits(&self) -> bool {
         let doorbells = self.words.doorbells();
@@ -123,8 +136,9 @@ impl NicSession {
                 .is_empty(doorbells.written.load(Ordering::Acquire))
     }
 
-    /// What the application told last as its notice `slot`. `None`: nothing, it is being written at this moment, or there is no such slot.
-    /// The words are whatever the application wrote.
+    /// Returns the last notice that the application published in `slot`. Returns `None` if there is
+    /// none, if it is being written now, or if there is no such slot. The words are untrusted: the
+    /// application may write any value.
     #[cfg(not(loom))]
     #[must_use]
     pub fn notice(&self, slot: usize) -> Option<[u64; super::NOTICE_WORDS]> {
@@ -133,7 +147,7 @@ impl NicSession {
             .flatten()
     }
 
-    /// What the application did wrong, if anything: the reason to detach it.
+    /// Returns the application's violation, if any: the reason to detach it.
     #[must_use]
     pub const fn violation(&self) -> Option<Violation> {
         self.violation

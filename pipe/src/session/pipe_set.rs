@@ -35,7 +35,7 @@ impl PipeSet {
         Some(pipe)
     }
 
-    /// Takes a pipe out, wherever it stands.
+    /// Removes a pipe, at any position.
     pub(crate) fn remove(&mut self, pipe: u32) {
         if let Some(is_member) = self.is_member.get_mut(pipe as usize)
             && *is_member

@@ -1,12 +1,14 @@
-//! What an application remembers between two looks at its session.
+//! State that an application keeps between two checks of its session.
 
 use super::{app::AppSession, memory::SessionMemory, pipe_set::PipeSet};
 use crate::Violation;
 
-/// The application's half of a session, with its pipes that have news, and those whose lane is yet to be told of what was freed.
+/// The application's half of a session, with the pipes that have unread notifications and the pipes
+/// for which a doorbell is owed.
 ///
-/// A doorbell for each batch that is freed would cost more than the batch. What is freed while more lies in the pipe needs none, so doorbells are
-/// *owed*, and paid before a sleep, which without them nobody might end.
+/// A doorbell for each freed batch would cost more than the batch. Freed data needs no doorbell
+/// while the pipe holds more data. Doorbells are therefore *owed*, and paid before a sleep, which
+/// might never end without them.
 #[derive(Debug)]
 pub struct AppWaiter {
     session: AppSession,
@@ -49,12 +51,13 @@ impl AppWaiter {
         self.session.ring(pipe)
     }
 
-    /// Remembers that the lane was not told of something freed. It matters only before a sleep.
+    /// Records that freed data was not reported to the lane. It matters only before a sleep.
     pub fn owe_doorbell(&mut self, pipe: u32) {
         self.owed_doorbells.insert(pipe);
     }
 
-    /// Rings the doorbell that has been owed for longest, with the result of [`AppWaiter::ring`]. `None`: none is owed.
+    /// Rings the doorbell that has been owed for longest, with the result of [`AppWaiter::ring`].
+    /// Returns `None` if none is owed.
     ///
     /// # Errors
     /// As [`AppSession::ring`].
@@ -65,7 +68,8 @@ impl AppWaiter {
         }
     }
 
-    /// As [`AppSession::prepare_sleep`], after every notification that lies there was taken: old ones keep nobody awake.
+    /// As [`AppSession::prepare_sleep`], after taking every pending notification, so that old ones
+    /// do not prevent the sleep.
     ///
     /// # Errors
     /// As [`AppSession::next_notification`].
@@ -79,10 +83,10 @@ impl AppWaiter {
         self.session.cancel_sleep();
     }
 
-    /// As [`AppSession::tell`].
+    /// As [`AppSession::set_notice`].
     #[cfg(not(loom))]
-    pub fn tell(&mut self, slot: usize, notice: &[u64; super::NOTICE_WORDS]) {
-        self.session.tell(slot, notice);
+    pub fn set_notice(&mut self, slot: usize, notice: &[u64; super::NOTICE_WORDS]) {
+        self.session.set_notice(slot, notice);
     }
 
     /// Forgets a pipe that is closed.

@@ -7,8 +7,8 @@ use super::{
     layout::{FieldKind, field},
 };
 
-/// What is to be said of one object: its labels, and values with what they mean. Made once and filled again and again, so that it allocates only
-/// until it is large enough.
+/// Data to publish for one object: its labels, and its values with their meaning. Made once and
+/// refilled, so it allocates only until it is large enough.
 #[derive(Debug, Default)]
 pub struct Draft {
     pub(super) text: String,
@@ -40,8 +40,8 @@ impl Draft {
         escape(&mut self.text, name, value);
     }
 
-    /// Adds a value of the metric with the number `family`, under a further label where there is one. One whose label takes more than 112 bytes
-    /// is left out.
+    /// Adds a value of the metric with the number `family`, with a further label if there is one. A
+    /// value whose label takes more than 112 bytes is omitted.
     pub fn value(&mut self, family: u32, kind: FieldKind, by: Option<(&str, &str)>, value: u64) {
         let begin = self.by.len();
         if let Some((name, value)) = by {
@@ -59,7 +59,7 @@ impl Draft {
         self.values.push(value);
     }
 
-    /// Adds a sample that is always 1, whose labels are its message.
+    /// Adds a sample that is always 1 and carries its information in its labels.
     pub fn info<'a>(&mut self, family: u32, labels: impl Iterator<Item = (&'a str, &'a str)>) {
         self.text.push('\n');
         self.lines += 1;

@@ -1,4 +1,5 @@
-//! A file in shared memory that one process makes and writes, and that takes its name when it is whole.
+//! A file in shared memory that one process makes and writes. The file gets its name only when it
+//! is complete.
 
 use std::{
     fs::{self, File, OpenOptions},
@@ -20,21 +21,23 @@ use crate::{
     sync::AtomicU64,
 };
 
-/// Who may read, besides whoever writes: the file's group.
+/// Mode of the file: its group may read it.
 const MODE: u32 = 0o640;
 
-/// The mapped file. It stays where it is when this is dropped.
+/// The mapped file. Dropping this value does not remove it.
 #[derive(Debug)]
 pub(super) struct SharedFile {
     mapping: Mapping,
     words: usize,
-    /// Holds the lock, which tells readers that the writer lives: the system lets go of it however the process ends.
+    /// Holds the lock that shows readers that the writer is running. The kernel releases it however
+    /// the process exits.
     _file: File,
 }
 
 impl SharedFile {
-    /// Makes a file of `words` words beside `path`, each of them zero, lets `fill` write the first of them, and gives it that name: whoever had another file
-    /// open keeps that one. `group` may read it.
+    /// Makes a file of `words` zeroed words beside `path`. Calls `fill` to write the first of them,
+    /// then renames the file to `path`. A process that has a previous file open keeps that file.
+    /// `group` may read it.
     pub(super) fn make(
         path: &Path,
         words: usize,
@@ -42,7 +45,7 @@ impl SharedFile {
         fill: impl FnOnce(&[AtomicU64]),
     ) -> io::Result<Self> {
         let beside = beside(path);
-        // What an earlier start left that died in between.
+        // Remove the file of an earlier start that died before the rename.
         match fs::remove_file(&beside) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => {}
@@ -66,7 +69,7 @@ impl SharedFile {
 
     fn whole(file: File, words: usize, group: Option<u32>) -> io::Result<Self> {
         let bytes = words * size_of::<u64>();
-        // Allocated, not only sized: a page that cannot be had must be an error here and not a SIGBUS later.
+        // Allocate the pages too: a missing page must be an error here, not a SIGBUS later.
         retry_on_intr(|| fallocate(&file, FallocateFlags::empty(), 0, bytes as u64))?;
         flock(&file, FlockOperation::NonBlockingLockExclusive)?;
         if let Some(group) = group {

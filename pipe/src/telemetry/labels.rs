@@ -8,7 +8,7 @@ pub fn escape(text: &mut String, name: &str, value: &str) {
     quote(text, name, value);
 }
 
-/// Appends `name="value"` to `text`, whatever stands there.
+/// Appends `name="value"` to `text`, for any contents of the value.
 pub(super) fn quote(text: &mut String, name: &str, value: &str) {
     text.push_str(name);
     text.push_str("=\"");
@@ -23,7 +23,8 @@ pub(super) fn quote(text: &mut String, name: &str, value: &str) {
     text.push('"');
 }
 
-/// The labels that `text` says, or nothing if it is not in that form. Text from a file may be anything.
+/// Parses the labels in `text`. Returns `None` if `text` is not in that form. Text from a file is
+/// untrusted.
 #[must_use]
 pub fn parse(text: &str) -> Option<Vec<(String, String)>> {
     let mut labels = Vec::new();
@@ -65,7 +66,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_escaped_is_read_again() {
+    fn escaped_text_is_read_back() {
         let mut text = String::new();
         let labels = [
             ("a", "quote \" back\\slash\nline"),
@@ -82,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_in_that_form_is_nothing() {
+    fn text_in_another_form_is_refused() {
         for text in [
             "a",
             "a=",

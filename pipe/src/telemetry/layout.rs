@@ -1,6 +1,7 @@
-//! Where what lies in the file of counters; `docs/counters.md` says the same for people.
+//! Layout of the file of counters. `docs/counters.md` documents it for users.
 //!
-//! Everything is words of 64 bits in the byte order of the machine. Offsets here are in words, from the beginning of their record.
+//! All data are words of 64 bits in native byte order. Offsets are in words from the start of their
+//! record.
 
 /// The first eight bytes of the file.
 pub(super) const MAGIC: [u8; 8] = *b"COVCOUNT";
@@ -26,7 +27,7 @@ pub(super) mod head {
     pub const NODE_WORDS: usize = 8;
 }
 
-/// What [`head::STATE`] says.
+/// Values of [`head::STATE`].
 pub(super) const RUNNING: u64 = 1;
 pub(super) const ENDED: u64 = 2;
 
@@ -72,7 +73,7 @@ pub(super) mod table {
     pub const TEXT_BYTES: usize = 7;
 }
 
-/// What a value of an object means.
+/// Meaning of a value of an object.
 pub(super) mod field {
     pub const WORDS: usize = 16;
     pub const FAMILY_AND_KIND: usize = 0;

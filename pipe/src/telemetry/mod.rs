@@ -1,13 +1,16 @@
-//! Counters in a file in shared memory: written by their owners only, read by anyone who may open it, while they run and after they died.
+//! Counters in a file in shared memory. Only their owners write them. Any process that may open the
+//! file can read them, during the run and after a crash.
 //!
-//! A daemon makes one file ([`create`]) for all of its threads. Each thread has a [`Writer`], with blocks that nobody else writes, and shows what it
-//! counted as one set ([`Writer::begin`]). A reader ([`CountersFile`]) needs nobody's cooperation: it reads the file by `pread(2)`, so that not even
-//! a file that is cut short under it can hurt it, takes every word for hostile, and takes a writer's set again when it changed meanwhile.
+//! A daemon makes one file ([`create`]) for all of its threads. Each thread has a [`Writer`] with
+//! blocks that no other thread writes, and publishes its counts as one set ([`Writer::begin`]). A
+//! reader ([`CountersFile`]) needs no cooperation. It reads the file with `pread(2)`, so even
+//! truncation of the file cannot harm it. It treats every word as untrusted and reads a writer's
+//! set again if it changed meanwhile.
 //!
-//! The second file is a log of what happened, in a ring ([`ring`]): one writer, and any number of readers, who find out by themselves what they
-//! were too slow for.
+//! The second file is an event log in a ring ([`ring`]) with one writer and any number of readers.
+//! A reader detects by itself which records it missed.
 //!
-//! `docs/counters.md` describes both byte for byte.
+//! `docs/counters.md` describes both files byte for byte.
 
 mod draft;
 mod file;

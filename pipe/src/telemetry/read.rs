@@ -31,12 +31,12 @@ const RECORDS_MAX: u64 = 4096;
 /// How long a set that changes under the reader is taken again.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// Whether somebody writes the file.
+/// State of the process that writes the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Liveness {
-    /// The process that made it lives.
+    /// The process that made the file is running.
     Running,
-    /// It ended in order.
+    /// It shut down gracefully.
     Ended,
     /// It died: it was killed, or it crashed.
     Died,
@@ -58,7 +58,7 @@ impl Liveness {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReadError {
-    /// What the system said.
+    /// A system call failed.
     #[error("{0}")]
     System(#[from] io::Error),
     /// It is something else.
@@ -66,7 +66,8 @@ pub enum ReadError {
     Foreign,
     /// It has another layout.
     #[error(
-        "its layout has version {found}, and this program reads version {VERSION}: use the `covalent` of the release that wrote it"
+        "its layout has version {found}, and this program reads version {VERSION}: use the \
+         `covalent` of the release that wrote it"
     )]
     Version {
         /// The version found.
@@ -83,7 +84,7 @@ pub enum ReadError {
     },
 }
 
-/// An open file of counters. Whoever has it open keeps it when a new daemon puts another one in its place.
+/// An open file of counters. It stays valid when a new daemon replaces the file at the path.
 #[derive(Debug)]
 pub struct CountersFile {
     file: File,
@@ -95,7 +96,7 @@ impl CountersFile {
     /// # Errors
     /// [`ReadError::System`].
     pub fn open(path: &Path) -> Result<Self, ReadError> {
-        // A pipe in the file's place must not stop who opens it.
+        // A FIFO in the file's place must not block the open.
         let file = OpenOptions::new()
             .read(true)
             .custom_flags(libc::O_NONBLOCK)
@@ -103,10 +104,11 @@ impl CountersFile {
         Ok(Self { file })
     }
 
-    /// Whether the process that made it lives: it holds a lock, which the system lets go of when it ends in whatever way.
+    /// Returns whether the process that made the file is running. That process holds a lock, which
+    /// the kernel releases however the process exits.
     ///
     /// # Errors
-    /// What the system said.
+    /// The error of the system call.
     pub fn liveness(&self) -> Result<Liveness, ReadError> {
         match flock(&self.file, FlockOperation::NonBlockingLockShared) {
             Ok(()) => {
@@ -123,7 +125,8 @@ impl CountersFile {
         }
     }
 
-    /// Everything, each writer's as one set. Where writers write all the time it tries again for a second.
+    /// Reads everything, with each writer's data as one set. If a writer writes continuously, it
+    /// retries for one second.
     ///
     /// # Errors
     /// [`ReadError`].
@@ -161,11 +164,12 @@ impl CountersFile {
         }
         if length > FILE_BYTES_MAX || head.word(head::FILE_BYTES) != length {
             return Err(ReadError::Damaged(
-                "its length is not the one that its head says",
+                "its length is not the one in its header",
             ));
         }
         let families = self.families(&head)?;
-        // Before its sets: who dies meanwhile leaves one that nobody finishes, and it is taken for what it is the next time.
+        // Check before reading the sets. A writer that dies meanwhile leaves an unfinished set,
+        // which the next read reports as torn.
         let liveness = self.liveness()?;
         let count = within(
             head.word(head::WRITER_COUNT),
@@ -231,16 +235,16 @@ impl CountersFile {
         let before = Words::read(&self.file, at, writer::WORDS)?;
         let sequence = before.word(writer::SEQUENCE);
         let name = before.text(writer::NAME, writer::NAME_WORDS)?.to_owned();
-        let lives = liveness == Liveness::Running;
-        if lives && !sequence.is_multiple_of(2) {
+        let is_running = liveness == Liveness::Running;
+        if is_running && !sequence.is_multiple_of(2) {
             return Err(ReadError::Busy { writer: name });
         }
-        // What is read from here on was there when the sequence was, or later.
+        // Data read from here on is at least as new as the sequence.
         fence(Ordering::Acquire);
         let taken = self.set(&before, families);
         fence(Ordering::Acquire);
         let after = Words::read(&self.file, at, 1)?.word(writer::SEQUENCE);
-        if lives && after != sequence {
+        if is_running && after != sequence {
             return Err(ReadError::Busy { writer: name });
         }
         let (fields, tables) = taken?;

@@ -1,15 +1,16 @@
-//! What a reader took from the file of counters.
+//! Data that a reader copied from the file of counters.
 
 use super::{FamilyType, FieldKind, Liveness};
 
 /// Everything, each writer's as one set.
 #[derive(Debug, Clone)]
 pub struct Snapshot {
-    /// Whether the process that made the file lives.
+    /// State of the process that made the file.
     pub liveness: Liveness,
     /// That process.
     pub pid: u64,
-    /// When it started, in clock ticks since the system did: tells it from another one of the same number.
+    /// When it started, in clock ticks since boot. It distinguishes the process from another one
+    /// with the same id.
     pub start_ticks: u64,
     /// When it started, in nanoseconds of CLOCK_REALTIME.
     pub started_realtime_ns: u64,
@@ -19,7 +20,7 @@ pub struct Snapshot {
     pub node: String,
     /// The metrics, in the order of a scrape.
     pub families: Vec<Family>,
-    /// What each writer wrote.
+    /// The set of each writer.
     pub writers: Vec<WriterSet>,
 }
 
@@ -30,16 +31,16 @@ pub struct Family {
     pub kind: FamilyType,
     /// Its name.
     pub name: String,
-    /// What it counts or measures.
+    /// Its unit.
     pub unit: String,
     /// One sentence.
     pub help: String,
 }
 
-/// What one writer wrote.
+/// The data of one writer.
 #[derive(Debug, Clone)]
 pub struct WriterSet {
-    /// What it is called.
+    /// Its name.
     pub name: String,
     /// It died while it wrote: not all of this is of one moment.
     pub is_torn: bool,
@@ -47,15 +48,15 @@ pub struct WriterSet {
     pub written_monotonic_ns: u64,
     /// The same of CLOCK_REALTIME.
     pub written_realtime_ns: u64,
-    /// Objects that found no room.
+    /// Number of objects for which there was no space.
     pub omitted: u64,
-    /// What values mean.
+    /// Meaning of the values.
     pub fields: Vec<Field>,
     /// Its objects.
     pub tables: Vec<Table>,
 }
 
-/// What a value means.
+/// Meaning of a value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Field {
     /// Its metric, by number.
@@ -69,7 +70,7 @@ pub struct Field {
 /// Objects of one kind.
 #[derive(Debug, Clone)]
 pub struct Table {
-    /// What kind.
+    /// Kind of its objects.
     pub name: String,
     /// Those that are there.
     pub objects: Vec<Object>,
@@ -80,9 +81,9 @@ pub struct Table {
 pub struct Object {
     /// Where it stands.
     pub slot: usize,
-    /// Which of those that stood there.
+    /// Generation of the slot: which of its successive objects this is.
     pub generation: u64,
-    /// Its labels, and the labels of the samples whose labels are their message.
+    /// Its labels, and the labels of the samples that carry their information in their labels.
     pub lines: Vec<String>,
     /// The field of its first value.
     pub first: usize,
@@ -93,7 +94,7 @@ pub struct Object {
 /// One number of a metric.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Sample {
-    /// What comes behind the metric's name: `_bucket`, `_sum` or `_count` of a histogram, else nothing.
+    /// Suffix of the metric's name: `_bucket`, `_sum` or `_count` for a histogram, otherwise empty.
     pub suffix: &'static str,
     /// Its labels, as text.
     pub labels: String,
@@ -136,7 +137,8 @@ impl Number {
 }
 
 impl Snapshot {
-    /// The numbers of each metric, by its number. What several writers say of what has no labels, such as the verbs, are parts of one and added.
+    /// Returns the samples of each metric, indexed by the metric's number. Objects without labels,
+    /// such as the verbs, are parts of one object: their values from several writers are added.
     #[must_use]
     pub fn samples(&self) -> Vec<Vec<Sample>> {
         let mut all = vec![Vec::new(); self.families.len()];

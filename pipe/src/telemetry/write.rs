@@ -18,19 +18,19 @@ use crate::{
     words::published,
 };
 
-/// A cache line, in words: what two writers write never lies in one.
+/// A cache line, in words. Data of two writers never shares a line.
 const LINE_WORDS: usize = 8;
 
-/// What a file is to hold.
+/// Planned contents of a file.
 #[derive(Debug)]
 pub struct Plan<'a> {
-    /// The node's name; its first 64 bytes are told.
+    /// The node's name. Only its first 64 bytes are published.
     pub node: &'a str,
     /// How often writers write, at most.
     pub interval: Duration,
     /// The metrics. Values name them by their number here.
     pub families: &'a [FamilyPlan<'a>],
-    /// Who writes: one [`Writer`] each.
+    /// The writers, one [`Writer`] each.
     pub writers: &'a [WriterPlan],
     /// The group that may read the file besides its user.
     pub group: Option<u32>,
@@ -43,7 +43,7 @@ pub struct FamilyPlan<'a> {
     pub kind: FamilyType,
     /// Its name, at most 96 bytes.
     pub name: &'a str,
-    /// What it counts or measures, at most 24 bytes.
+    /// Its unit, at most 24 bytes.
     pub unit: &'a str,
     /// One sentence, at most 512 bytes.
     pub help: &'a str,
@@ -52,7 +52,7 @@ pub struct FamilyPlan<'a> {
 /// One writer.
 #[derive(Debug, Clone)]
 pub struct WriterPlan {
-    /// What it is called, at most 32 bytes.
+    /// Its name, at most 32 bytes.
     pub name: String,
     /// How many different meanings its values have together, objects of one shape counted once.
     pub fields: usize,
@@ -63,7 +63,7 @@ pub struct WriterPlan {
 /// Objects of one kind.
 #[derive(Debug, Clone, Copy)]
 pub struct TablePlan {
-    /// What kind, at most 24 bytes.
+    /// Kind of its objects, at most 24 bytes.
     pub name: &'static str,
     /// Most objects.
     pub slots: usize,
@@ -79,23 +79,27 @@ impl TablePlan {
     }
 }
 
-/// The file, as whoever made it holds it. Dropped without [`Board::end`], it tells readers that its process died.
+/// The file, as held by its maker. If it is dropped without [`Board::end`], readers see that its
+/// process died.
 #[derive(Debug)]
 pub struct Board {
     file: Arc<SharedFile>,
 }
 
 impl Board {
-    /// Tells readers that the process ended in order. Call it when every writer has ended.
+    /// Records for readers that the process shut down gracefully. Call it after every writer has
+    /// stopped.
     pub fn end(&self) {
         self.file.words()[head::STATE].store(ENDED, Ordering::Release);
     }
 }
 
-/// Makes the file of counters whole, with all of its memory, gives it the name `path`, and returns one writer for each that was planned.
+/// Makes the complete file of counters at `path`, with all of its memory allocated. Returns one
+/// writer for each in the plan.
 ///
 /// # Errors
-/// What the system said: no room, no permission, or no such directory. Nothing is left behind then.
+/// The error of the system call: no space, no permission, or no such directory. Nothing is left
+/// behind then.
 pub fn create(path: &Path, plan: &Plan<'_>) -> io::Result<(Board, Vec<Writer>)> {
     let families = head::WORDS;
     let writers = (families + plan.families.len() * family::WORDS).next_multiple_of(LINE_WORDS);
@@ -123,7 +127,7 @@ pub fn create(path: &Path, plan: &Plan<'_>) -> io::Result<(Board, Vec<Writer>)> 
                 tables,
             );
         }
-        // Last, so that whoever finds it finds everything.
+        // Written last: a reader that finds the magic finds everything.
         words[0].store(u64::from_ne_bytes(MAGIC), Ordering::Release);
     })?;
     let file = Arc::new(file);
@@ -172,11 +176,11 @@ fn write_head(words: &[AtomicU64], plan: &Plan<'_>, families: usize, writers: us
     set(head::WRITER_COUNT, plan.writers.len() as u64);
     text::store(&words[head::NODE..][..head::NODE_WORDS], plan.node);
     let records = words[families..].chunks(family::WORDS);
-    for (told, record) in plan.families.iter().zip(records) {
-        record[family::TYPE].store(told.kind as u64, Ordering::Relaxed);
-        text::store(&record[family::UNIT..][..family::UNIT_WORDS], told.unit);
-        text::store(&record[family::NAME..][..family::NAME_WORDS], told.name);
-        text::store(&record[family::HELP..][..family::HELP_WORDS], told.help);
+    for (declared, record) in plan.families.iter().zip(records) {
+        record[family::TYPE].store(declared.kind as u64, Ordering::Relaxed);
+        text::store(&record[family::UNIT..][..family::UNIT_WORDS], declared.unit);
+        text::store(&record[family::NAME..][..family::NAME_WORDS], declared.name);
+        text::store(&record[family::HELP..][..family::HELP_WORDS], declared.help);
     }
 }
 
@@ -199,7 +203,7 @@ fn write_writer(record: &[AtomicU64], plan: &WriterPlan, fields: usize, tables: 
     }
 }
 
-/// One writer's part of the file. Nobody else writes there.
+/// One writer's part of the file. No other writer writes there.
 #[derive(Debug)]
 pub struct Writer {
     file: Arc<SharedFile>,
@@ -211,7 +215,7 @@ pub struct Writer {
     tables: Vec<OwnTable>,
 }
 
-/// What was written of a field.
+/// A field as written.
 #[derive(Debug)]
 struct KnownField {
     family: u32,
@@ -234,7 +238,7 @@ struct OwnTable {
     seats: Vec<Seat>,
 }
 
-/// What was written of an object.
+/// State of an object as written.
 #[derive(Debug, Default)]
 struct Seat {
     /// How many objects had this slot.
@@ -246,7 +250,7 @@ struct Seat {
 }
 
 impl Writer {
-    /// Begins a set. Readers see all of it at once, when what is returned is dropped.
+    /// Begins a set. Readers see all of it at once when the returned value is dropped.
     pub fn begin(&mut self) -> Writing<'_> {
         let sequence = &self.file.words()[self.record + writer::SEQUENCE];
         Writing {
@@ -260,20 +264,21 @@ impl Writer {
 #[derive(Debug)]
 pub struct Writing<'a> {
     writer: &'a mut Writer,
-    /// What the sequence will be.
+    /// The next value of the sequence.
     next: u64,
 }
 
 impl Writing<'_> {
-    /// Whether the object with this `key` has the slot already: then its labels are known, unless they change.
+    /// Returns whether the object with this `key` already has the slot. Its labels are known then,
+    /// unless they change.
     #[must_use]
     pub fn knows(&self, table: usize, slot: usize, key: u64) -> bool {
         let table = self.writer.tables.get(table);
         table.and_then(|table| table.seats.get(slot)?.key) == Some(key)
     }
 
-    /// Writes the object with this `key` into a slot. A draft without labels keeps those that are there, if the same object has the slot.
-    /// Returns whether there was room for it.
+    /// Writes the object with this `key` into a slot. A draft without labels keeps the existing
+    /// labels if the same object has the slot. Returns whether there was space for it.
     pub fn put(&mut self, table: usize, slot: usize, key: u64, draft: &Draft) -> bool {
         let keeps_text = self.knows(table, slot, key) && draft.text.is_empty();
         let Some(shape) = self.writer.shape(table, slot, draft) else {
@@ -336,7 +341,7 @@ impl Writing<'_> {
         }
     }
 
-    /// How many objects found no room.
+    /// Sets the number of objects for which there was no space.
     pub fn omitted(&mut self, count: u64) {
         self.set(writer::OMITTED, count);
     }
@@ -364,7 +369,8 @@ impl Drop for Writing<'_> {
 }
 
 impl Writer {
-    /// Fields that say what the values of `draft` mean: those that the slot has, others of the table, or new ones.
+    /// Returns fields that match the values of `draft`: those of the slot, others of the table, or
+    /// new ones.
     fn shape(&mut self, table: usize, slot: usize, draft: &Draft) -> Option<Shape> {
         let own = self.tables.get(table)?;
         if draft.fields.len() > own.values {
@@ -379,8 +385,8 @@ impl Writer {
         if draft.fields.len() > self.field_capacity - first {
             return None;
         }
-        for told in &draft.fields {
-            self.write_field(told, draft.by(told));
+        for declared in &draft.fields {
+            self.write_field(declared, draft.by(declared));
         }
         let shape = (first, draft.fields.len());
         self.tables.get_mut(table)?.shapes.push(shape);
@@ -392,22 +398,22 @@ impl Writer {
             && self.known[first..first + count]
                 .iter()
                 .zip(&draft.fields)
-                .all(|(known, told)| {
-                    known.family == told.family
-                        && known.kind == told.kind
-                        && *known.by == *draft.by(told)
+                .all(|(known, declared)| {
+                    known.family == declared.family
+                        && known.kind == declared.kind
+                        && *known.by == *draft.by(declared)
                 })
     }
 
-    fn write_field(&mut self, told: &DraftField, by: &str) {
+    fn write_field(&mut self, declared: &DraftField, by: &str) {
         let at = self.fields + self.known.len() * field::WORDS;
         let words = &self.file.words()[at..][..field::WORDS];
-        let word = (told.kind as u64) << 32 | u64::from(told.family);
+        let word = (declared.kind as u64) << 32 | u64::from(declared.family);
         words[field::FAMILY_AND_KIND].store(word, Ordering::Relaxed);
         text::store(&words[field::LABELS..][..field::LABELS_WORDS], by);
         self.known.push(KnownField {
-            family: told.family,
-            kind: told.kind,
+            family: declared.family,
+            kind: declared.kind,
             by: by.into(),
         });
     }
@@ -426,7 +432,8 @@ pub(super) fn now_ns(clock: ClockId) -> u64 {
     clock_gettime(clock).map_or(0, |time| nanoseconds(time.into()))
 }
 
-/// When this process started, in clock ticks since the system did: field 22 of proc_pid_stat(5). 0 where that cannot be read.
+/// Start time of this process in clock ticks since boot: field 22 of proc_pid_stat(5). 0 if it
+/// cannot be read.
 pub(super) fn start_ticks() -> u64 {
     let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
     // The second field is the program's name, which may hold anything.

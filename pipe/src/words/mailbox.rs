@@ -1,10 +1,12 @@
 //! A bounded single-producer, single-consumer ring of pipe numbers that cannot overflow.
 //!
-//! Each pipe has a *pending* word. Posting a pipe whose word is set does nothing: the slot that is already in the ring makes the reader
-//! look at the pipe, and it will see everything that was written before the post. So the ring never holds a pipe twice, and a ring
-//! with a slot for every pipe never fills. A peer that breaks this is found out ([`Violation::MailboxFull`]).
+//! Each pipe has a *pending* word. Posting a pipe whose word is set does nothing: the slot already
+//! in the ring makes the reader check the pipe, which then shows all writes made before the post.
+//! The ring therefore never holds a pipe twice, and a ring with a slot for every pipe never fills.
+//! A peer that breaks this is detected ([`Violation::MailboxFull`]).
 //!
-//! Both notifications (daemon to application) and doorbells (application to daemon) travel this way.
+//! Notifications (daemon to application) and doorbells (application to daemon) both use such a
+//! ring.
 
 use crate::{
     cursor::accept_count,
@@ -43,10 +45,12 @@ pub struct Poster {
 }
 
 impl Poster {
-    /// Asks the reader to look at `pipe`. Returns whether a slot was written; `false` means that one was there already.
+    /// Requests the reader to check `pipe`. Returns whether it wrote a slot: `false` means that one
+    /// was there already.
     ///
     /// # Errors
-    /// [`Violation`] if the reader's count is impossible, the ring is full, or `pipe` is not below the number of slots.
+    /// [`Violation`] if the reader's count is impossible, the ring is full, or `pipe` is not below
+    /// the number of slots.
     pub fn post(&mut self, mailbox: Mailbox<'_>, pipe: u32, value: u64) -> Result<bool, Violation> {
         let limit = mailbox.pending.len() as u64;
         let pending = mailbox
@@ -56,20 +60,20 @@ impl Poster {
                 found: u64::from(pipe),
                 limit,
             })?;
-        // Acquire: after the reader's clearing its count is seen too. Only the poster raises the word, so what is found clear stays clear, and
-        // raising it needs no exchange: that would wait for everything written before, for each pipe.
+        // Acquire: a cleared word also shows the reader's count. Only the poster sets the word, so
+        // a store suffices. An exchange would wait for all earlier stores, for each pipe.
         if pending.load(Ordering::Acquire) == 0 {
             pending.store(1, Ordering::Relaxed);
         } else {
-            // The reader may be clearing it at this moment. Either this finds it clear, or the reader's look at the pipe, which comes after its
-            // clearing, finds everything that was written before this (Dekker's argument, with the fence in `Taker::claim`).
+            // The reader may be clearing it now. Either this load finds it clear, or the reader's
+            // later check finds all earlier writes (Dekker; fence in `Taker::claim`).
             mutated!(PostWithoutFence: fence(Ordering::SeqCst) => ());
             if pending.load(Ordering::Acquire) != 0 {
                 return Ok(false);
             }
             pending.store(1, Ordering::Relaxed);
         }
-        if !self.has_room(mailbox)? {
+        if !self.has_space(mailbox)? {
             return Err(Violation::MailboxFull {
                 taken: self.taken_seen,
                 written: self.written,
@@ -79,10 +83,11 @@ impl Poster {
         Ok(true)
     }
 
-    /// As [`Poster::post`], but writes a slot for each call, so that the ring can fill. Returns whether there was room. The reader uses
-    /// [`Taker::take_each`].
+    /// As [`Poster::post`], but writes a slot on each call, so the ring can fill. Returns whether
+    /// there was space. The reader uses [`Taker::take_each`].
     ///
-    /// This is how notifications for each packet behave, which reactive ones do away with: for measurements only.
+    /// This models one notification per packet, which reactive notifications avoid. For
+    /// measurements only.
     ///
     /// # Errors
     /// [`Violation`] if the reader's count is impossible.
@@ -92,14 +97,14 @@ impl Poster {
         pipe: u32,
         value: u64,
     ) -> Result<bool, Violation> {
-        let has_room = self.has_room(mailbox)?;
-        if has_room {
+        let has_space = self.has_space(mailbox)?;
+        if has_space {
             self.write(mailbox, pipe, value);
         }
-        Ok(has_room)
+        Ok(has_space)
     }
 
-    fn has_room(&mut self, mailbox: Mailbox<'_>) -> Result<bool, Violation> {
+    fn has_space(&mut self, mailbox: Mailbox<'_>) -> Result<bool, Violation> {
         let limit = mailbox.pending.len() as u64;
         if self.written - self.taken_seen >= limit {
             let found = mailbox.taken.load(Ordering::Acquire);
@@ -126,7 +131,7 @@ const CLAIMED_MAX: usize = 32;
 pub struct Taker {
     taken: u64,
     written_seen: u64,
-    /// Slots that were claimed: pipe and value each. From `next` on they are still to be handed out.
+    /// Claimed slots: pipe and value each. Those from `next` on are still to be returned.
     claimed: [(u32, u64); CLAIMED_MAX],
     next: usize,
     end: usize,
@@ -150,8 +155,8 @@ impl Taker {
         Ok(Some(claimed))
     }
 
-    /// Claims the oldest slots, as many as one fence is to serve. Their pipes are looked at later; whatever is posted of them until then makes
-    /// another slot, and one look too many.
+    /// Claims the oldest slots, up to the number that share one fence. Their pipes are checked
+    /// later. A post for them until then makes another slot and one redundant check.
     fn claim(&mut self, mailbox: Mailbox<'_>) -> Result<(), Violation> {
         (self.next, self.end) = (0, 0);
         let mut end = 0;
@@ -165,26 +170,28 @@ impl Taker {
             return Ok(());
         }
         self.end = end;
-        let show_room = || mailbox.taken.store(self.taken, Ordering::Release);
+        let publish_space = || mailbox.taken.store(self.taken, Ordering::Release);
         let clear_pending = || {
             for (pipe, _) in &self.claimed[..self.end] {
                 mailbox.pending[*pipe as usize].store(0, Ordering::Release);
             }
         };
-        // Room before the pending words: a poster that sees one clear must find room.
-        mutated!(ClearBeforeRoom: {
-            show_room();
+        // Free the slots before clearing the words: a poster that finds a word clear must find a
+        // free slot.
+        mutated!(ClearBeforeFree: {
+            publish_space();
             clear_pending();
         } => {
             clear_pending();
-            show_room();
+            publish_space();
         });
-        // Before the pipes are looked at: a post from here on writes a new slot. One that came earlier is seen through this fence.
+        // Fence before the pipes are checked: a post after it writes a new slot, and writes of an
+        // earlier post are visible.
         mutated!(ClaimWithoutFence: fence(Ordering::SeqCst) => ());
         Ok(())
     }
 
-    /// As [`Taker::take`], of what [`Poster::post_each`] wrote.
+    /// As [`Taker::take`], for slots written by [`Poster::post_each`].
     ///
     /// # Errors
     /// As [`Taker::take`].

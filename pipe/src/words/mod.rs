@@ -1,4 +1,4 @@
-//! The protocols over shared words. Nothing in them maps memory, so the model checker runs them as they are.
+//! The protocols over shared words. They map no memory, so the model checker runs them unchanged.
 
 pub mod mailbox;
 pub mod published;

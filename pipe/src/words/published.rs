@@ -1,25 +1,28 @@
-//! Words that one side writes as a whole, again and again, and another reads as a whole.
+//! Words that one side writes repeatedly as a whole and the other side reads as a whole.
 //!
-//! The first word is the sequence: odd while the others are being written, one more than before when they are. The reader takes what it read if
-//! the sequence was even before and is the same afterwards. A writer that never finishes, or lies, costs the reader a bounded number of looks.
+//! The first word is the sequence: odd during a write, and one more than that after it. A reader
+//! accepts its copy if the sequence was even before and is unchanged afterwards. A writer that
+//! never finishes, or misbehaves, costs the reader a bounded number of attempts.
 
 use crate::sync::{AtomicU64, Ordering, fence};
 
 /// Looks before the reader gives up: the writer is at it, and comes back to it much later.
-const LOOKS: usize = 8;
+const ATTEMPTS: usize = 8;
 
-/// Begins to write the words of `sequence`, by relaxed stores; [`end`] takes what it returns. One thread at a time.
+/// Begins a write of the words of `sequence` with relaxed stores. Pass the result to [`end`]. One
+/// thread at a time.
 pub fn begin(sequence: &AtomicU64) -> u64 {
-    // Whoever died in the middle left it odd.
+    // A writer that died during a write left it odd.
     let found = sequence.load(Ordering::Relaxed);
     let even = found.wrapping_add(found % 2);
     sequence.store(even.wrapping_add(1), Ordering::Relaxed);
-    // A reader that sees anything of what follows sees the odd number too, if it looks once more.
+    // A reader that sees any of the following stores also sees the odd number when it reads the
+    // sequence again.
     mutated!(PublishWithoutFence: fence(Ordering::Release) => ());
     even.wrapping_add(2)
 }
 
-/// Shows what was written since [`begin`] returned `next`.
+/// Publishes the data written since [`begin`] returned `next`.
 pub fn end(sequence: &AtomicU64, next: u64) {
     sequence.store(next, Ordering::Release);
 }
@@ -29,13 +32,14 @@ pub fn end(sequence: &AtomicU64, next: u64) {
 pub struct Published<'a>(&'a [AtomicU64]);
 
 impl<'a> Published<'a> {
-    /// The words: one for the sequence, the rest for what is published.
+    /// Wraps the words: one for the sequence, the rest for the published data.
     #[must_use]
     pub const fn new(words: &'a [AtomicU64]) -> Self {
         Self(words)
     }
 
-    /// Publishes `contents`; words beyond the shorter of both stay. One thread at a time.
+    /// Publishes `contents`. Words beyond the shorter of the two lengths stay unchanged. One thread
+    /// at a time.
     pub fn publish(self, contents: &[u64]) {
         let Some((sequence, words)) = self.0.split_first() else {
             return;
@@ -47,14 +51,15 @@ impl<'a> Published<'a> {
         end(sequence, next);
     }
 
-    /// Reads what was published last into `contents`, words beyond the shorter of both excepted. `false`: nothing was published yet, or it could not
-    /// be read as a whole; `contents` means nothing then.
+    /// Reads the last published data into `contents`, up to the shorter of the two lengths. Returns
+    /// `false` if nothing was published yet, or if no consistent copy was possible. Then `contents`
+    /// is unspecified.
     #[must_use]
     pub fn read(self, contents: &mut [u64]) -> bool {
         let Some((sequence, words)) = self.0.split_first() else {
             return false;
         };
-        for _ in 0..LOOKS {
+        for _ in 0..ATTEMPTS {
             let before = sequence.load(Ordering::Acquire);
             if before == 0 {
                 return false;
@@ -65,7 +70,7 @@ impl<'a> Published<'a> {
             for (content, word) in contents.iter_mut().zip(words) {
                 *content = word.load(Ordering::Relaxed);
             }
-            // What was read was read before the second look.
+            // Orders the reads above before the second read of the sequence.
             mutated!(ReadWithoutFence: fence(Ordering::Acquire) => ());
             if sequence.load(Ordering::Relaxed) == before {
                 return true;
@@ -84,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_published_last_is_read_and_nothing_before() {
+    fn the_last_published_words_are_read() {
         let words = words::<4>();
         let (mut contents, board) = ([9; 3], Published::new(&words));
         assert!(!board.read(&mut contents));
@@ -95,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn a_writer_that_stopped_in_the_middle_is_not_believed_and_its_successor_is() {
+    fn an_unfinished_write_is_not_read_and_that_of_a_successor_is() {
         let words = words::<3>();
         let (mut contents, board) = ([0; 2], Published::new(&words));
         board.publish(&[1, 2]);

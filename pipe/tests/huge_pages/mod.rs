@@ -4,8 +4,8 @@ use std::fs::{self, File};
 
 const PLACE: &str = "/sys/kernel/mm/hugepages/hugepages-2048kB";
 
-/// Huge pages for a test to take, reserved if it is root. Other tests and benchmarks that change
-/// their number wait meanwhile: each would restore what the other had made of it.
+/// Huge pages for a test, reserved if it runs as root. Other tests and benchmarks that change their
+/// number wait meanwhile. Otherwise each would restore a number that another had set.
 pub struct Reserved {
     before: Option<u64>,
     _turn: Option<File>,
@@ -15,7 +15,8 @@ impl Reserved {
     pub fn more(pages: u64) -> Self {
         let turn = File::open(pool()).ok();
         let turn = turn.filter(|file| file.lock().is_ok());
-        // Surplus pages go with their user. To restore a number with them in it would be to keep them.
+        // Surplus pages disappear with their user. Restoring a number that includes them would keep
+        // them.
         let before = read("nr_hugepages").zip(read("surplus_hugepages"));
         let before = before.map(|(all, surplus)| all.saturating_sub(surplus));
         let reserve = |&before: &u64| fs::write(pool(), (before + pages).to_string()).is_ok();

@@ -1,4 +1,4 @@
-//! Bytes to the application, which waits for more than what it has looked at.
+//! Bytes to the application, which waits for more bytes than it has seen.
 
 use covalent_pipe::{Direction, PipeMemory, app::BytePipe};
 
@@ -14,7 +14,7 @@ const TRAFFIC: Traffic = Traffic {
     arrivals: &[(0, &[1]), (0, &[2]), (0, &[3])],
 };
 
-/// Waits for two bytes, frees one of them, keeps what is left, and waits for the third.
+/// Waits for two bytes, frees one of them, keeps the rest, and waits for the third.
 fn messages(device: &mut Device, memory: Vec<PipeMemory>) {
     let mut pipes = memory
         .into_iter()
@@ -66,7 +66,7 @@ fn the_checker_finds_a_bit_cleared_too_soon() {
 
 #[test]
 #[should_panic(expected = "called a liar")]
-fn the_checker_finds_a_head_shown_before_what_was_seen() {
+fn the_checker_finds_a_head_published_before_the_seen_cursor() {
     check(
         Without::Step(Mutation::HeadBeforeSeen),
         2,

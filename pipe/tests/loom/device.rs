@@ -1,4 +1,5 @@
-//! The application's side: `covalent_verbs::Device` without its socket, its clock and its deadlines.
+//! The application's side: `covalent_verbs::Device` without its socket, its clock and its
+//! deadlines.
 
 use std::sync::{
     Arc,
@@ -13,12 +14,13 @@ use loom::sync::Notify;
 pub struct Events {
     pub application: Notify,
     pub lane: Notify,
-    /// Known to a lane that is awake at once: the checker's business is who wakes it.
+    /// Visible at once to a lane that is awake: the checker only verifies wake-ups.
     pub done: AtomicBool,
 }
 
 impl Events {
-    // The checker's own counts references through its runtime, which is gone when a deadlock unwinds.
+    // Not the checker's own `Arc`: it counts references through its runtime, which is gone when a
+    // deadlock unwinds.
     pub fn new() -> Arc<Self> {
         Arc::new(Self {
             application: Notify::new(),
@@ -28,14 +30,14 @@ impl Events {
     }
 }
 
-/// What the application does wrong.
+/// Fault of the application.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
     /// It looks once more, then announces that it sleeps.
-    LooksBeforeAnnouncing,
+    ChecksBeforeAnnouncing,
     /// It sleeps without paying the doorbells that it owes.
     NeverPays,
-    /// It does not ring although the pipe says that it must.
+    /// It does not ring although the pipe reports that it must.
     NeverRings,
     /// It sleeps for space without minding that there is some.
     SleepsInSpiteOfSpace,
@@ -90,11 +92,11 @@ impl Device {
             return;
         }
         loop {
-            let looked_before = self.fault == Some(Fault::LooksBeforeAnnouncing)
+            let ended_before = self.fault == Some(Fault::ChecksBeforeAnnouncing)
                 && attempt(self, Stage::BeforeSleep);
             let may_sleep = self.waiter.prepare_sleep().unwrap();
-            let ended = if self.fault == Some(Fault::LooksBeforeAnnouncing) {
-                looked_before
+            let ended = if self.fault == Some(Fault::ChecksBeforeAnnouncing) {
+                ended_before
             } else {
                 attempt(self, Stage::BeforeSleep)
             };

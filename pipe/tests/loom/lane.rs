@@ -24,7 +24,8 @@ impl Lane {
         }
     }
 
-    /// Lets a packet arrive in each pipe of `arrivals`, with a round after each; then serves until the application has ended.
+    /// Delivers the packets of `arrivals` to their pipes, with a round after each. Then serves
+    /// until the application has stopped.
     pub fn run(mut self, arrivals: &[(u32, &[u8])]) {
         for (pipe, packet) in arrivals {
             self.arrive(*pipe, packet);

@@ -14,9 +14,9 @@ use loom::{
 
 use super::model::explore;
 
-/// A mailbox of two slots and two pipes, posted to again and again: it never fills, and every post is followed by a look that sees
-/// what was written before it.
-fn check_mailbox(mutation: Option<Mutation>, look_after_taking: bool) {
+/// A mailbox of two slots and two pipes with repeated posts. It never fills, and after every post a
+/// check sees all data written before it.
+fn check_mailbox(mutation: Option<Mutation>, check_after_taking: bool) {
     explore(mutation, 3, move || {
         let shared = Arc::new((MailboxWords::new(2), [AtomicU64::new(0), AtomicU64::new(0)]));
         let poster = {
@@ -35,13 +35,13 @@ fn check_mailbox(mutation: Option<Mutation>, look_after_taking: bool) {
         let (words, written) = &*shared;
         let mut taker = Taker::default();
         let mut seen = [0, 0];
-        let mut look = |seen: &mut [u64; 2]| {
+        let mut check = |seen: &mut [u64; 2]| {
             let early = [0, 1].map(|pipe: usize| written[pipe].load(Ordering::Relaxed));
             let Some((pipe, _)) = taker.take(words.mailbox()).unwrap() else {
                 return false;
             };
             let pipe = pipe as usize;
-            seen[pipe] = if look_after_taking {
+            seen[pipe] = if check_after_taking {
                 written[pipe].load(Ordering::Relaxed)
             } else {
                 early[pipe]
@@ -49,10 +49,10 @@ fn check_mailbox(mutation: Option<Mutation>, look_after_taking: bool) {
             true
         };
         for _ in 0..2 {
-            look(&mut seen);
+            check(&mut seen);
         }
         poster.join().unwrap();
-        while look(&mut seen) {}
+        while check(&mut seen) {}
         assert_eq!(seen, [3, 2], "a post was forgotten");
     });
 }
@@ -64,7 +64,7 @@ fn a_mailbox_never_fills_and_never_forgets() {
 
 #[test]
 #[should_panic(expected = "a post was forgotten")]
-fn the_checker_finds_a_look_before_the_take() {
+fn the_checker_finds_a_check_before_the_take() {
     check_mailbox(None, false);
 }
 
@@ -82,6 +82,6 @@ fn the_checker_finds_a_post_without_fence() {
 
 #[test]
 #[should_panic(expected = "the mailbox filled")]
-fn the_checker_finds_pending_words_cleared_before_there_is_room() {
-    check_mailbox(Some(Mutation::ClearBeforeRoom), true);
+fn the_checker_finds_pending_words_cleared_before_slots_are_free() {
+    check_mailbox(Some(Mutation::ClearBeforeFree), true);
 }

@@ -1,4 +1,4 @@
-//! One lane, one application, and what they share.
+//! One lane, one application, and their shared state.
 
 use covalent_pipe::{Direction, Mutation, PipeMemory, nic::NicPipe, session::SessionMemory};
 use loom::{model::Builder, thread};
@@ -8,7 +8,7 @@ use super::{
     lane::Lane,
 };
 
-/// What is taken from the protocol or broken in the application, if anything.
+/// The protocol step to omit, or the fault of the application, if any.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Without {
     Nothing,

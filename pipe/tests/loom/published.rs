@@ -7,7 +7,8 @@ use loom::{sync::atomic::AtomicU64, thread};
 
 use super::model::explore;
 
-/// Two words are published and then published again; whoever reads meanwhile gets both of one time, or nothing.
+/// One thread publishes two words twice. A concurrent reader gets both words of one publication, or
+/// nothing.
 fn check_published(mutation: Option<Mutation>) {
     explore(mutation, 3, || {
         let words: Arc<[AtomicU64; 3]> = Arc::new(array::from_fn(|_| AtomicU64::new(0)));
@@ -27,7 +28,7 @@ fn check_published(mutation: Option<Mutation>) {
 }
 
 #[test]
-fn what_is_read_was_published_as_a_whole() {
+fn read_words_were_published_as_a_whole() {
     check_published(None);
 }
 

@@ -58,7 +58,7 @@ const TWO_PIPES: Traffic = Traffic {
     arrivals: &[(0, &[1]), (1, &[1]), (0, &[2])],
 };
 
-/// Receives from whichever pipe has news, until it is empty; owes doorbells meanwhile.
+/// Receives from each pipe with a notification until it is empty. Owes doorbells meanwhile.
 fn two_pipes(device: &mut Device, memory: Vec<PipeMemory>) {
     let mut pipes: Vec<_> = memory
         .into_iter()
@@ -86,14 +86,14 @@ fn no_wake_up_is_lost_of_two_pipes() {
     check(Without::Nothing, 2, TWO_PIPES, two_pipes);
 }
 
-/// Every step whose loss loses a wake-up.
+/// Every step whose absence loses a wake-up.
 mod without {
     use super::*;
 
     #[test]
     #[should_panic(expected = "deadlock")]
-    fn the_look_after_the_announcement() {
-        let without = Without::Sense(Fault::LooksBeforeAnnouncing);
+    fn the_check_after_the_announcement() {
+        let without = Without::Sense(Fault::ChecksBeforeAnnouncing);
         check(without, 2, ONE_PIPE, one_pipe);
     }
 
@@ -111,8 +111,8 @@ mod without {
 
     #[test]
     #[should_panic(expected = "deadlock")]
-    fn the_look_for_notifications_after_the_announcement() {
-        let without = Without::Sense(Fault::LooksBeforeAnnouncing);
+    fn the_notification_check_after_the_announcement() {
+        let without = Without::Sense(Fault::ChecksBeforeAnnouncing);
         check(without, 2, TWO_PIPES, two_pipes);
     }
 
@@ -139,13 +139,13 @@ mod without {
 
     #[test]
     #[should_panic(expected = "deadlock")]
-    fn the_bit_while_more_has_arrived() {
+    fn the_status_bit_while_more_has_arrived() {
         check(Without::Step(Mutation::ClearAlways), 2, ONE_PIPE, one_pipe);
     }
 
     #[test]
     #[should_panic(expected = "called a liar")]
-    fn what_was_seen_before_the_head() {
+    fn the_seen_cursor_before_the_head() {
         let without = Without::Step(Mutation::HeadBeforeSeen);
         check(without, 2, ONE_PIPE, one_pipe);
     }

@@ -7,15 +7,15 @@ use super::{
     model::{Traffic, Without, check},
 };
 
-const ROOM_FOR_ONE: Traffic = Traffic {
+const SPACE_FOR_ONE: Traffic = Traffic {
     directions: &[Direction::Tx],
     capacity_bytes: 128,
     arrivals: &[],
 };
 
-const ROOM_FOR_THREE: Traffic = Traffic {
+const SPACE_FOR_THREE: Traffic = Traffic {
     capacity_bytes: 256,
-    ..ROOM_FOR_ONE
+    ..SPACE_FOR_ONE
 };
 
 /// Sends three packets through a pipe that holds one, then waits until the lane has sent the last.
@@ -25,16 +25,17 @@ fn sender(device: &mut Device, memory: Vec<PipeMemory>) {
         .map(|memory| TxPipe::new(memory).unwrap());
     let mut pipe = pipes.next().unwrap();
     for packet in 0..3 {
-        wait_for_room(device, &mut pipe, 64);
+        wait_for_space(device, &mut pipe, 64);
         pipe.send(&[packet]).unwrap();
         if pipe.publish() {
             device.ring(0);
         }
     }
-    wait_for_room(device, &mut pipe, 64);
+    wait_for_space(device, &mut pipe, 64);
 }
 
-/// Sends three packets without waiting between, so that doorbells meet the lane while it answers earlier ones; then waits until all are sent.
+/// Sends three packets without waiting in between, so that doorbells reach the lane while it
+/// handles earlier ones. Then waits until all are sent.
 fn burst(device: &mut Device, memory: Vec<PipeMemory>) {
     let mut pipes = memory
         .into_iter()
@@ -46,22 +47,22 @@ fn burst(device: &mut Device, memory: Vec<PipeMemory>) {
             device.ring(0);
         }
     }
-    wait_for_room(device, &mut pipe, 192);
+    wait_for_space(device, &mut pipe, 192);
     // Over the first packet: the lane must be done with it.
     for packet in 3..5 {
         pipe.send(&[packet]).unwrap();
     }
 }
 
-fn wait_for_room(device: &mut Device, pipe: &mut TxPipe, bytes: u64) {
+fn wait_for_space(device: &mut Device, pipe: &mut TxPipe, bytes: u64) {
     device.wait(|device, stage| {
         assert_eq!(pipe.violation(), None);
         match stage {
             Stage::Spinning => pipe.free_bytes() >= bytes,
             Stage::BeforeSleep if device.fault == Some(Fault::SleepsInSpiteOfSpace) => {
-                let has_room = pipe.free_bytes() >= bytes;
+                let has_space = pipe.free_bytes() >= bytes;
                 let _ = pipe.want_space(bytes);
-                has_room
+                has_space
             }
             Stage::BeforeSleep => !pipe.want_space(bytes),
         }
@@ -70,7 +71,7 @@ fn wait_for_room(device: &mut Device, pipe: &mut TxPipe, bytes: u64) {
 
 #[test]
 fn no_wake_up_is_lost() {
-    check(Without::Nothing, 2, ROOM_FOR_ONE, sender);
+    check(Without::Nothing, 2, SPACE_FOR_ONE, sender);
 }
 
 #[test]
@@ -79,7 +80,7 @@ fn the_checker_finds_a_sleep_in_spite_of_space() {
     check(
         Without::Sense(Fault::SleepsInSpiteOfSpace),
         2,
-        ROOM_FOR_ONE,
+        SPACE_FOR_ONE,
         sender,
     );
 }
@@ -90,7 +91,7 @@ fn the_checker_finds_a_wake_before_the_post() {
     check(
         Without::Step(Mutation::WakeBeforePost),
         2,
-        ROOM_FOR_ONE,
+        SPACE_FOR_ONE,
         sender,
     );
 }
@@ -101,7 +102,7 @@ fn the_checker_finds_an_announcement_without_fence() {
     check(
         Without::Step(Mutation::AnnounceWithoutFence),
         2,
-        ROOM_FOR_ONE,
+        SPACE_FOR_ONE,
         sender,
     );
 }
@@ -112,33 +113,33 @@ fn the_checker_finds_a_wake_without_fence() {
     check(
         Without::Step(Mutation::WakeWithoutFence),
         2,
-        ROOM_FOR_ONE,
+        SPACE_FOR_ONE,
         sender,
     );
 }
 
 #[test]
 fn no_wake_up_is_lost_of_a_burst() {
-    check(Without::Nothing, 2, ROOM_FOR_THREE, burst);
+    check(Without::Nothing, 2, SPACE_FOR_THREE, burst);
 }
 
 #[test]
 #[should_panic(expected = "deadlock")]
 fn the_checker_finds_a_claim_without_fence() {
     let without = Without::Step(Mutation::ClaimWithoutFence);
-    check(without, 2, ROOM_FOR_THREE, burst);
+    check(without, 2, SPACE_FOR_THREE, burst);
 }
 
 #[test]
 #[should_panic(expected = "deadlock")]
 fn the_checker_finds_a_post_without_fence() {
     let without = Without::Step(Mutation::PostWithoutFence);
-    check(without, 2, ROOM_FOR_THREE, burst);
+    check(without, 2, SPACE_FOR_THREE, burst);
 }
 
 #[test]
 #[should_panic(expected = "Causality violation")]
 fn the_checker_finds_a_head_shown_before_the_packet_was_read() {
     let without = Without::Step(Mutation::ReleaseRelaxed);
-    check(without, 2, ROOM_FOR_THREE, burst);
+    check(without, 2, SPACE_FOR_THREE, burst);
 }

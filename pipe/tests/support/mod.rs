@@ -43,7 +43,7 @@ pub fn session(slots: u32) -> (NicSession, AppSession) {
     (NicSession::new(memory), AppSession::new(opened))
 }
 
-/// A packet whose every byte follows from its number and its length.
+/// Returns a packet in which every byte is a function of its number and its length.
 pub fn packet(number: u64, len: usize) -> Vec<u8> {
     (0..len as u64)
         .map(|index| mix(number.wrapping_mul(0x1_0000).wrapping_add(index)) as u8)

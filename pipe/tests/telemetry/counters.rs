@@ -88,18 +88,19 @@ fn read(path: &Path) -> Snapshot {
 
 fn numbers(snapshot: &Snapshot, family: usize) -> Vec<(String, Number)> {
     let samples = snapshot.samples().swap_remove(family);
-    let told = samples.into_iter();
-    told.map(|sample| {
-        (
-            format!("{}{{{}}}", sample.suffix, sample.labels),
-            sample.number,
-        )
-    })
-    .collect()
+    let family_samples = samples.into_iter();
+    family_samples
+        .map(|sample| {
+            (
+                format!("{}{{{}}}", sample.suffix, sample.labels),
+                sample.number,
+            )
+        })
+        .collect()
 }
 
 #[test]
-fn what_is_written_is_read() {
+fn written_values_are_read_back() {
     let dir = tempfile::tempdir().expect("a directory");
     let path = dir.path().join("counters");
     let (_board, mut lane, mut host) = made(&path);
@@ -158,7 +159,7 @@ fn what_is_written_is_read() {
     assert!(generation(&third) > generation(&second));
     assert!(numbers(&third, 0)[0].0.contains("name=\"y\""));
 
-    // One that is gone is gone; what has no room is refused and changes nothing.
+    // A cleared object is absent. An object without space is refused and changes nothing.
     let mut set = lane.begin();
     set.clear(0, 2);
     assert!(!set.put(0, 4, 1, &object("beyond", [0, 0])));
@@ -167,7 +168,7 @@ fn what_is_written_is_read() {
     drop(set);
     assert!(read(&path).samples().iter().all(Vec::is_empty));
 
-    // What has no labels is one thing, whoever tells parts of it.
+    // Parts without labels are one object, even if several writers publish them.
     for (writer, count) in [(&mut lane, 2), (&mut host, 40)] {
         let mut part = Draft::default();
         part.value(0, FieldKind::Count, Some(("cause", "full")), count);
@@ -192,7 +193,7 @@ fn what_is_written_is_read() {
 }
 
 #[test]
-fn a_file_is_whole_private_and_outlives_whoever_made_it() {
+fn a_file_is_whole_and_private_and_outlives_its_creator() {
     let dir = tempfile::tempdir().expect("a directory");
     let path = dir.path().join("counters");
     let (board, mut lane, host) = made(&path);
@@ -212,7 +213,7 @@ fn a_file_is_whole_private_and_outlives_whoever_made_it() {
     assert_eq!(of_dead.liveness, Liveness::Died);
     assert_eq!(numbers(&of_dead, 0).len(), 2);
 
-    // A new one takes its name, and whoever has the old one open keeps it.
+    // A new file takes the name, and a reader that has the old one open keeps it.
     let (board, lane, host) = made(&path);
     assert_eq!(numbers(&old.read().expect("it is readable"), 0).len(), 2);
     assert_eq!(old.liveness().expect("known"), Liveness::Died);
@@ -241,7 +242,7 @@ fn no_reader_takes_a_torn_set() {
                     set.put(0, slot, 1, &object("x", [count, count]));
                 }
                 drop(set);
-                // Long enough for a reader, who may not be on another core.
+                // Long enough for a reader, which may run on the same core.
                 thread::sleep(Duration::from_micros(count % 200));
             }
         });
@@ -277,7 +278,7 @@ fn no_reader_takes_a_torn_set() {
 }
 
 #[test]
-fn a_set_that_nobody_finishes_is_waited_for_and_told_of_the_dead() {
+fn an_unfinished_set_is_waited_for_and_read_once_its_writer_is_dead() {
     let dir = tempfile::tempdir().expect("a directory");
     let path = dir.path().join("counters");
     let (board, mut lane, host) = made(&path);
@@ -285,7 +286,7 @@ fn a_set_that_nobody_finishes_is_waited_for_and_told_of_the_dead() {
     let mut set = ManuallyDrop::new(lane.begin());
     set.put(0, 0, 1, &object("x", [1, 2]));
     let file = CountersFile::open(&path).expect("it opens");
-    let busy = file.read().expect_err("it lives, and is not done");
+    let busy = file.read().expect_err("it runs, and is not done");
     assert!(
         matches!(&busy, ReadError::Busy { writer } if writer == "lane 0"),
         "{busy}"

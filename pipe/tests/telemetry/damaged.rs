@@ -10,7 +10,7 @@ use proptest::prelude::*;
 
 use super::counters::{made, object};
 
-/// What stands where a word should be: anything, and what is nearly right.
+/// Value of a word: arbitrary, or nearly valid.
 fn word() -> impl Strategy<Value = u64> {
     prop_oneof![
         any::<u64>(),
@@ -25,7 +25,10 @@ proptest! {
     #[test]
     fn a_damaged_file_of_counters_is_read_or_refused(
         // Half of them in the head and the writers' records, where offsets and sizes are.
-        damages in prop::collection::vec((any::<prop::sample::Index>(), any::<bool>(), word()), 1..8),
+        damages in prop::collection::vec(
+            (any::<prop::sample::Index>(), any::<bool>(), word()),
+            1..8,
+        ),
         cut in prop::option::weighted(0.2, any::<prop::sample::Index>()),
     ) {
         let dir = tempfile::tempdir().expect("a directory");
@@ -55,7 +58,10 @@ proptest! {
 
     #[test]
     fn a_damaged_ring_is_read_or_refused(
-        damages in prop::collection::vec((any::<prop::sample::Index>(), any::<bool>(), word()), 1..8),
+        damages in prop::collection::vec(
+            (any::<prop::sample::Index>(), any::<bool>(), word()),
+            1..8,
+        ),
     ) {
         let dir = tempfile::tempdir().expect("a directory");
         let path = dir.path().join("ring");
@@ -83,7 +89,7 @@ proptest! {
 }
 
 #[test]
-fn what_is_something_else_is_said_to_be() {
+fn a_file_of_another_kind_is_reported_as_such() {
     let dir = tempfile::tempdir().expect("a directory");
     let path = dir.path().join("counters");
     fs::write(&path, "short").expect("written");

@@ -1,4 +1,5 @@
-//! Counters in a file, and the ring: what is written is read, whole or not at all, by readers whom nobody waits for, and damaged files are refused.
+//! Counters in a file, and the ring. Readers get written data whole or not at all, no writer waits
+//! for a reader, and damaged files are refused.
 
 mod counters;
 mod damaged;

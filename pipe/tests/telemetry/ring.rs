@@ -29,7 +29,7 @@ fn opened(path: &Path) -> RingFile {
 }
 
 #[test]
-fn records_come_in_order_and_whole() {
+fn records_are_read_whole_and_in_order() {
     let dir = tempfile::tempdir().expect("a directory");
     let path = dir.path().join("ring");
     let mut ring = Ring::create(&path, 4096, None).expect("it is made");
@@ -37,7 +37,7 @@ fn records_come_in_order_and_whole() {
     assert_eq!(reader.next_record().expect("readable"), None);
     let mut sequence = 0;
     for number in 0..500 {
-        // Lengths of all remainders, so that ends of the ring are met in every way.
+        // Lengths with all remainders, so that records meet the end of the ring at every offset.
         assert!(ring.event(event(number, number as usize % 61).as_bytes()));
         assert!(ring.sample(&Sampled {
             writer: 3,
@@ -47,10 +47,10 @@ fn records_come_in_order_and_whole() {
             first: 12,
             values: &[number, u64::MAX],
         }));
-        let told = reader.next_record().expect("readable").expect("an event");
-        assert_eq!(number_of(&told), number);
+        let read_record = reader.next_record().expect("readable").expect("an event");
+        assert_eq!(number_of(&read_record), number);
         sequence += 1;
-        assert_eq!(told.sequence, sequence);
+        assert_eq!(read_record.sequence, sequence);
         let sample = reader.next_record().expect("readable").expect("a sample");
         sequence += 1;
         assert_eq!(
@@ -89,14 +89,14 @@ fn a_reader_that_is_too_slow_knows_how_many_it_lost() {
     }
     let next = number_of(&reader.next_record().expect("readable").expect("one"));
     assert_eq!((reader.overruns(), reader.lost()), (1, next - 2));
-    assert!(next < 1000, "some of what is still there is told: {next}");
+    assert!(next < 1000, "some remaining records are returned: {next}");
     let mut last = next;
     while let Some(record) = reader.next_record().expect("readable") {
         assert_eq!(number_of(&record), last + 1);
         last += 1;
     }
     assert_eq!(last, 1000);
-    // Who comes late begins with what is still there.
+    // A late reader begins with the oldest available data.
     let mut late = opened(&path);
     let first = number_of(&late.next_record().expect("readable").expect("one"));
     assert!((2..1000).contains(&first) && late.lost() == 0);
@@ -144,7 +144,7 @@ fn readers_beside_a_writer_take_nothing_that_was_overwritten() {
         for reader in readers {
             let (taken, last, lost) = reader.join().expect("a reader");
             assert_eq!(last, WRITTEN);
-            // All before the first that a reader took came before it began.
+            // All records before the first one that a reader took were written before it began.
             assert!(taken > 0 && taken + lost <= WRITTEN, "{taken} and {lost}");
         }
     });

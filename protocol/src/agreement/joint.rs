@@ -2,31 +2,34 @@
 
 use alloc::{vec, vec::Vec};
 
-use super::{Held, Offer, Refusal, Verdict};
+use super::{Held, Proposal, Refusal, Verdict};
 
-/// What the host thread knows of agreements. It feeds in what it hears and does what it is ordered.
+/// The host thread's state of agreements. The host thread feeds in each input and executes each
+/// order.
 ///
-/// Clients are known by a number that no other connection ever has. Who asked last what is held is the *partner*, and nobody else may offer: a
-/// datagram of a control that is dead may lie in its socket until after its successor was told what is held, and it must change nothing then.
-/// Who asks while an exchange is open is told when it has ended, so nobody hears of a state in between.
+/// Each client has a number that no other connection ever reuses. The *partner* is the client that
+/// sent the latest query for the held configuration. Only the partner may offer: a datagram of a
+/// dead control may stay in its socket until its successor has received the held configuration, and
+/// must change nothing then. A query during an open exchange is answered when the exchange ends, so
+/// no client sees an intermediate state.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Joint {
     held: Held,
     lanes: u32,
     open: Option<Open>,
     partner: Option<u64>,
-    askers: Vec<u64>,
+    requesters: Vec<u64>,
 }
 
 /// The exchange that is open.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct Open {
-    /// Who waits for the verdict; `None`: it hung up.
+    /// The client that waits for the verdict; `None`: it disconnected.
     from: Option<u64>,
-    offer: Offer,
+    proposal: Proposal,
     phase: Phase,
     /// Ports were to be given back by every lane.
-    vacates: bool,
+    detaches_ports: bool,
     /// How each lane answered its last step; `None`: it was ordered none, or has not answered.
     answered: Vec<Option<bool>>,
     /// Lanes that have not answered.
@@ -37,13 +40,14 @@ struct Open {
 /// Where an exchange is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Phase {
-    /// The draft is compared with what is in force, and what needs nothing closed is opened.
+    /// The host thread compares the draft with the configuration in force, and opens ports that do
+    /// not require closing others.
     Preparing,
-    /// Every lane is asked whether it could take it.
+    /// Every lane checks whether it can take the configuration.
     Judging,
     /// Lanes give ports back that are to be opened again.
-    Vacating,
-    /// What was given back is closed and opened anew.
+    DetachingPorts,
+    /// The host thread closes the ports that the lanes detached, and opens their successors.
     Opening,
     /// Every lane takes it, in bounded steps.
     Taking,
@@ -51,31 +55,31 @@ pub enum Phase {
     Settling,
     /// Lanes that were ready change back.
     Undoing,
-    /// What was given back is opened as it was.
+    /// The host thread opens the detached ports as they were.
     Restoring,
     /// Lanes get it back.
     PuttingBack,
 }
 
-/// What the host thread hears.
+/// An input of the host thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Input {
-    /// A client asks what is held.
-    Asked {
+    /// A client queries the held configuration.
+    Queried {
         /// Which.
         from: u64,
     },
-    /// A client offers.
-    Offered {
+    /// A client sends an offer.
+    Proposed {
         /// Which.
         from: u64,
-        /// What.
-        offer: Offer,
+        /// The offer.
+        proposal: Proposal,
     },
     /// [`Order::Prepare`] is done.
     Prepared {
         /// Whether ports must be given back before their successors can be opened.
-        vacates: bool,
+        detaches_ports: bool,
     },
     /// [`Order::Prepare`] showed that it cannot be applied.
     Unprepared,
@@ -84,73 +88,76 @@ pub enum Input {
         /// Which.
         lane: u32,
         /// Whether it did the step. If not, the lane is as it was before the step.
-        went_well: bool,
+        succeeded: bool,
     },
-    /// [`Order::Open`] is done: all is open as wanted.
+    /// [`Order::Open`] is done: all ports are open as requested.
     Opened,
     /// [`Order::Open`] failed.
     Unopened,
-    /// [`Order::Restore`] is done: what can be open as before is.
+    /// [`Order::Restore`] is done: every port that can be opened as before is open.
     Restored,
-    /// A client hung up.
+    /// A client disconnected.
     Gone {
         /// Which.
         from: u64,
     },
 }
 
-/// What the host thread is to do.
+/// An action for the host thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Order {
-    /// Compare what is wanted with what is in force, and open what needs nothing closed. Answered by [`Input::Prepared`] or
-    /// [`Input::Unprepared`].
+    /// Compare the wanted configuration with the one in force, and open ports that do not require
+    /// closing others. The host thread replies with [`Input::Prepared`] or [`Input::Unprepared`].
     Prepare,
-    /// Have a lane do a step, after all that it was told before. Answered by [`Input::Answered`].
+    /// Order a step of a lane, after all earlier commands to it. The host thread replies with
+    /// [`Input::Answered`].
     Lane {
         /// Which.
         lane: u32,
-        /// What.
+        /// The step.
         step: Step,
     },
-    /// Close what the lanes gave back, and open what takes its place. Answered by [`Input::Opened`] or [`Input::Unopened`].
+    /// Close the ports that the lanes detached, and open their successors. The host thread replies
+    /// with [`Input::Opened`] or [`Input::Unopened`].
     Open,
-    /// Open what the lanes gave back as it was. Answered by [`Input::Restored`].
+    /// Open the ports that the lanes detached as they were. The host thread replies with
+    /// [`Input::Restored`].
     Restore,
     /// Hold all other commands to lanes back.
     Pause,
-    /// Let them go on.
+    /// Release the commands that were held back.
     Resume,
     /// This is in force now.
     Enter(Held),
-    /// What was opened or prepared for the exchange and is in no lane is not needed any more.
+    /// Drop everything that was opened or prepared for the exchange and is in no lane.
     DropUnused,
-    /// Tell a client what is held.
-    Tell {
+    /// Send a client the held configuration.
+    Report {
         /// Which.
         to: u64,
-        /// What.
+        /// The held configuration.
         held: Held,
     },
-    /// Tell a client how its offer ended.
+    /// Send a client the outcome of its offer.
     Reply {
         /// Which.
         to: u64,
         /// How.
         verdict: Verdict,
-        /// What is held now.
+        /// The configuration held now.
         held: Held,
     },
 }
 
-/// What a lane is to do with its slot.
+/// A step of a lane on its slot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Step {
     /// [`super::Slot::judge`], and whether anything in the lane is in the way.
-    Judge(Offer),
-    /// [`super::Slot::vacate`].
-    Vacate(Offer),
+    Judge(Proposal),
+    /// [`super::Slot::detach_ports`].
+    DetachPorts(Proposal),
     /// [`super::Slot::take`], step by step until it is ready, or failed and undone.
-    Take(Offer),
+    Take(Proposal),
     /// [`super::Slot::settle`] this epoch.
     Settle(u64),
     /// [`super::Slot::undo`] this epoch, step by step.
@@ -168,11 +175,11 @@ impl Joint {
             lanes,
             open: None,
             partner: None,
-            askers: Vec::new(),
+            requesters: Vec::new(),
         }
     }
 
-    /// What is held by all lanes, or was before the open exchange.
+    /// The configuration that all lanes hold, or held before the open exchange.
     #[must_use]
     pub const fn held(&self) -> Held {
         self.held
@@ -184,21 +191,22 @@ impl Joint {
         self.open.as_ref().map(|open| open.phase)
     }
 
-    /// Who asked last, if it is still there.
+    /// The client that sent the latest query, if it is still connected.
     #[must_use]
     pub const fn partner(&self) -> Option<u64> {
         self.partner
     }
 
-    /// Takes in what was heard; what is to be done goes to the end of `out`, in order. An input that answers nothing is ignored.
+    /// Processes an input and appends the resulting orders to `out`, in the order of execution.
+    /// Ignores an input that no open order expects.
     pub fn on(&mut self, input: Input, out: &mut Vec<Order>) {
         match input {
-            Input::Asked { from } => self.asked(from, out),
-            Input::Offered { from, offer } => self.offered(from, offer, out),
+            Input::Queried { from } => self.queried(from, out),
+            Input::Proposed { from, proposal } => self.proposed(from, proposal, out),
             Input::Gone { from } => self.gone(from),
-            Input::Prepared { vacates } if self.is_in(Phase::Preparing) => {
+            Input::Prepared { detaches_ports } if self.is_in(Phase::Preparing) => {
                 if let Some(open) = &mut self.open {
-                    open.vacates = vacates;
+                    open.detaches_ports = detaches_ports;
                 }
                 self.order_all(Phase::Judging, Step::Judge, out);
             }
@@ -206,14 +214,14 @@ impl Joint {
                 self.refuse(Refusal::Unready);
                 self.end(out);
             }
-            Input::Answered { lane, went_well } => self.answered(lane, went_well, out),
+            Input::Answered { lane, succeeded } => self.answered(lane, succeeded, out),
             Input::Opened if self.is_in(Phase::Opening) => self.take(out),
             Input::Unopened if self.is_in(Phase::Opening) => {
                 self.refuse(Refusal::Unready);
                 self.restore(out);
             }
             Input::Restored if self.is_in(Phase::Restoring) => {
-                let epoch = self.open.as_ref().map_or(0, |open| open.offer.epoch);
+                let epoch = self.open.as_ref().map_or(0, |open| open.proposal.epoch);
                 self.order_some(Phase::PuttingBack, Step::PutBack(epoch), out);
             }
             Input::Prepared { .. }
@@ -228,23 +236,23 @@ impl Joint {
         self.phase() == Some(phase)
     }
 
-    fn asked(&mut self, from: u64, out: &mut Vec<Order>) {
+    fn queried(&mut self, from: u64, out: &mut Vec<Order>) {
         self.partner = Some(from);
         if self.open.is_some() {
-            self.askers.push(from);
+            self.requesters.push(from);
         } else {
             let held = self.held;
-            out.push(Order::Tell { to: from, held });
+            out.push(Order::Report { to: from, held });
         }
     }
 
-    fn offered(&mut self, from: u64, offer: Offer, out: &mut Vec<Order>) {
+    fn proposed(&mut self, from: u64, proposal: Proposal, out: &mut Vec<Order>) {
         let refusal = if self.partner != Some(from) {
             Some(Refusal::Stale)
         } else if self.open.is_some() {
             Some(Refusal::Busy)
         } else {
-            offer.fits(&self.held).err()
+            proposal.fits(&self.held).err()
         };
         if let Some(refusal) = refusal {
             out.push(Order::Reply {
@@ -256,9 +264,9 @@ impl Joint {
         }
         self.open = Some(Open {
             from: Some(from),
-            offer,
+            proposal,
             phase: Phase::Preparing,
-            vacates: false,
+            detaches_ports: false,
             answered: vec![None; self.lanes as usize],
             waits_for: 0,
             refused: None,
@@ -270,7 +278,7 @@ impl Joint {
         if self.partner == Some(from) {
             self.partner = None;
         }
-        self.askers.retain(|&asker| asker != from);
+        self.requesters.retain(|&requester| requester != from);
         if let Some(open) = &mut self.open
             && open.from == Some(from)
         {
@@ -285,10 +293,10 @@ impl Joint {
         }
     }
 
-    fn order_all(&mut self, phase: Phase, step: impl Fn(Offer) -> Step, out: &mut Vec<Order>) {
+    fn order_all(&mut self, phase: Phase, step: impl Fn(Proposal) -> Step, out: &mut Vec<Order>) {
         if let Some(open) = &mut self.open {
             open.answered.fill(Some(true));
-            let step = step(open.offer);
+            let step = step(open.proposal);
             self.order_some(phase, step, out);
         }
     }
@@ -309,7 +317,7 @@ impl Joint {
         }
     }
 
-    fn answered(&mut self, lane: u32, went_well: bool, out: &mut Vec<Order>) {
+    fn answered(&mut self, lane: u32, succeeded: bool, out: &mut Vec<Order>) {
         let Some(open) = &mut self.open else { return };
         let Some(answered) = open.answered.get_mut(lane as usize) else {
             return;
@@ -317,10 +325,10 @@ impl Joint {
         if open.waits_for == 0 || answered.is_some() {
             return;
         }
-        *answered = Some(went_well);
+        *answered = Some(succeeded);
         open.waits_for -= 1;
         let waits = open.waits_for > 0;
-        if !went_well {
+        if !succeeded {
             self.refuse(Refusal::Lane(lane));
         }
         if !waits {
@@ -330,14 +338,16 @@ impl Joint {
 
     fn all_answered(&mut self, out: &mut Vec<Order>) {
         let Some(open) = &self.open else { return };
-        let (epoch, vacates) = (open.offer.epoch, open.vacates);
+        let (epoch, detaches_ports) = (open.proposal.epoch, open.detaches_ports);
         let is_refused = open.refused.is_some();
         match open.phase {
             Phase::Judging if is_refused => self.end(out),
-            Phase::Judging if vacates => self.order_all(Phase::Vacating, Step::Vacate, out),
+            Phase::Judging if detaches_ports => {
+                self.order_all(Phase::DetachingPorts, Step::DetachPorts, out)
+            }
             Phase::Judging => self.take(out),
-            Phase::Vacating if is_refused => self.restore(out),
-            Phase::Vacating => {
+            Phase::DetachingPorts if is_refused => self.restore(out),
+            Phase::DetachingPorts => {
                 self.enter(Phase::Opening);
                 out.push(Order::Open);
             }
@@ -351,8 +361,8 @@ impl Joint {
             }
             Phase::Undoing => {
                 out.push(Order::Resume);
-                if vacates {
-                    // All of them gave their ports back, whoever refused to take.
+                if detaches_ports {
+                    // All lanes detached their ports, including lanes that refused to take.
                     if let Some(open) = &mut self.open {
                         open.answered.fill(Some(true));
                     }
@@ -377,7 +387,7 @@ impl Joint {
         self.order_all(Phase::Taking, Step::Take, out);
     }
 
-    /// What was given back comes back as it was.
+    /// Restores the detached ports as they were.
     fn restore(&mut self, out: &mut Vec<Order>) {
         self.enter(Phase::Restoring);
         out.push(Order::Restore);
@@ -385,7 +395,7 @@ impl Joint {
 
     fn settled(&mut self, out: &mut Vec<Order>) {
         if let Some(open) = &self.open {
-            self.held = open.offer.held();
+            self.held = open.proposal.held();
             out.push(Order::Enter(self.held));
         }
         self.end(out);
@@ -400,8 +410,8 @@ impl Joint {
             let verdict = open.refused.map_or(Verdict::Taken, Verdict::Refused);
             out.push(Order::Reply { to, verdict, held });
         }
-        let askers = self.askers.drain(..);
-        out.extend(askers.map(|to| Order::Tell { to, held }));
+        let requesters = self.requesters.drain(..);
+        out.extend(requesters.map(|to| Order::Report { to, held }));
     }
 }
 

@@ -1,14 +1,16 @@
-//! How control and the dataplane come to hold the same configuration: one exchange, taken whole or refused.
+//! How control and the dataplane agree on one configuration: one exchange, taken by all lanes or
+//! refused.
 //!
-//! | module | whose |
+//! | module | owner |
 //! |---|---|
-//! | [`offerer`] | control's: what it holds, and what it offered |
-//! | [`joint`] | the host thread's: one exchange over the lanes, all or none |
-//! | [`slot`] | a lane's |
+//! | [`proposer`] | control: what it holds, and what it offered |
+//! | [`joint`] | the host thread: one exchange over the lanes, all or none |
+//! | [`slot`] | a lane |
 //!
-//! None of them has a clock, and none has a configuration: it is known here by its digest, and the programs around the machines have its text.
-//! Once the dataplane has the offer, nothing that control does or fails to do is waited for: the exchange ends by itself, taken or refused, and a
-//! control that comes later is told how.
+//! The state machines have no clock and no configuration. They know a configuration by its digest;
+//! the surrounding programs hold its text. Once the dataplane has the offer, it waits for nothing
+//! from control: the exchange ends by itself, taken or refused. A control that connects later
+//! receives the outcome.
 //!
 //! ```text
 //!  Offerer ── Offer ──► Joint ── Judge, Take ──► Slot, Slot, …    every lane is ready, or all undo
@@ -16,16 +18,17 @@
 //! ```
 
 pub mod joint;
-pub mod offerer;
+pub mod proposer;
 pub mod slot;
 
 pub use self::{
     joint::{Joint, Phase},
-    offerer::Offerer,
+    proposer::Proposer,
     slot::Slot,
 };
 
-/// Digest of a configuration's canonical text: its CRC-64/NVME. It tells texts apart and is no seal.
+/// Digest of a configuration's canonical text: its CRC-64/NVME. It distinguishes texts and is no
+/// MAC.
 #[must_use]
 pub fn digest(text: &[u8]) -> u64 {
     crate::wire::crc::of(text)
@@ -34,27 +37,29 @@ pub fn digest(text: &[u8]) -> u64 {
 /// A configuration in force.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Held {
-    /// The life of the dataplane: what an earlier life held is not held any more.
+    /// The dataplane's incarnation. A configuration that an earlier incarnation held is no longer
+    /// held.
     pub incarnation: u64,
-    /// Counts what was agreed on. 0: what the dataplane read at its start.
+    /// Number of the agreement. 0: the configuration that the dataplane read at its start.
     pub epoch: u64,
     /// Digest of the configuration's canonical text.
     pub digest: u64,
 }
 
-/// What control asks for.
+/// A configuration that control offers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Offer {
+pub struct Proposal {
     /// The epoch that both are to hold: later than any that control knows of.
     pub epoch: u64,
-    /// What control believes to be in force. A lane that holds something else refuses.
+    /// The configuration that control believes to be in force. A lane that holds another one
+    /// refuses.
     pub believes: Held,
-    /// Digest of what is wanted.
+    /// Digest of the wanted configuration.
     pub wants: u64,
 }
 
-impl Offer {
-    /// What is held once it is taken.
+impl Proposal {
+    /// The configuration that a lane holds after it took the offer.
     #[must_use]
     pub const fn held(&self) -> Held {
         Held {
@@ -64,7 +69,7 @@ impl Offer {
         }
     }
 
-    /// Whether it may be made to who holds `held`.
+    /// Whether the offer is valid for a dataplane or lane that holds `held`.
     ///
     /// # Errors
     /// [`Refusal::Stale`] or [`Refusal::NotLater`].
@@ -82,11 +87,12 @@ impl Offer {
 /// Why nothing was taken. The programs around have words for people beside it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Refusal {
-    /// Control believes what is not so: the dataplane lives anew, or somebody else agreed with it meanwhile.
+    /// Control's belief is out of date: the dataplane has a new incarnation, or another client
+    /// agreed with it meanwhile.
     Stale,
     /// The epoch is not later than the one in force.
     NotLater,
-    /// Another exchange is under way.
+    /// Another exchange is in flight.
     Busy,
     /// It cannot be applied to a dataplane that runs.
     Unready,
@@ -97,8 +103,8 @@ pub enum Refusal {
 /// How an exchange ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Verdict {
-    /// Every lane holds what was wanted.
+    /// Every lane holds the wanted configuration.
     Taken,
-    /// Every lane holds what it held.
+    /// Every lane holds its previous configuration.
     Refused(Refusal),
 }

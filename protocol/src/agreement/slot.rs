@@ -1,21 +1,23 @@
-//! What one lane holds, and what it is being asked to hold.
+//! The configuration that one lane holds, and the one that it is taking.
 
-use super::{Held, Offer, Refusal};
+use super::{Held, Proposal, Refusal};
 
-/// The slot of one lane. The lane does the work, in bounded steps at its loop boundary, and tells the slot.
+/// The slot of one lane. The lane does the work in bounded steps at its loop boundary, and reports
+/// to the slot.
 ///
 /// | stage | may go to |
 /// |---|---|
 /// | idle | taking |
-/// | taking | ready; undoing, if a step failed or it is told to |
+/// | taking | ready; undoing, if a step failed or the host thread orders it |
 /// | ready | idle, holding the new configuration; undoing |
 /// | undoing | idle, holding the old one |
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Slot {
     held: Held,
     stage: Stage,
-    /// Ports were given back to be opened again, for the offer with this epoch. They are put back before anything else may begin.
-    vacated: Option<u64>,
+    /// Ports were detached to be opened again, for the offer with this epoch. The lane puts them
+    /// back before anything else may begin.
+    detached_for: Option<u64>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -31,64 +33,66 @@ enum Stage {
         epoch: u64,
         digest: u64,
     },
-    /// What was changed is being changed back.
+    /// The lane reverts its changes.
     Undoing,
 }
 
 impl Slot {
-    /// The slot of a lane that holds `held` and is asked for nothing.
+    /// The slot of a lane that holds `held` and has no offer.
     #[must_use]
     pub const fn new(held: Held) -> Self {
         Self {
             held,
             stage: Stage::Idle,
-            vacated: None,
+            detached_for: None,
         }
     }
 
-    /// What the lane holds.
+    /// The configuration that the lane holds.
     #[must_use]
     pub const fn held(&self) -> Held {
         self.held
     }
 
-    /// Whether nothing is under way and no port is given back.
+    /// Whether nothing is in flight and no port is detached.
     #[must_use]
     pub const fn is_at_rest(&self) -> bool {
-        matches!(self.stage, Stage::Idle) && self.vacated.is_none()
+        matches!(self.stage, Stage::Idle) && self.detached_for.is_none()
     }
 
-    /// Whether `offer` is about what this lane holds. Changes nothing.
+    /// Checks whether `proposal` matches the configuration of this lane. Changes nothing.
     ///
     /// # Errors
-    /// Why the lane cannot take it.
-    pub fn judge(&self, offer: &Offer) -> Result<(), Refusal> {
-        let other = self.vacated.is_some_and(|epoch| epoch != offer.epoch);
+    /// The reason why the lane cannot take it.
+    pub fn judge(&self, proposal: &Proposal) -> Result<(), Refusal> {
+        let other = self
+            .detached_for
+            .is_some_and(|epoch| epoch != proposal.epoch);
         if other || self.stage != Stage::Idle {
             return Err(Refusal::Busy);
         }
-        offer.fits(&self.held)
+        proposal.fits(&self.held)
     }
 
     /// Judges, and notes that ports are given back.
     ///
     /// # Errors
     /// As [`Slot::judge`]; nothing is given back then.
-    pub fn vacate(&mut self, offer: &Offer) -> Result<(), Refusal> {
-        self.judge(offer)?;
-        self.vacated = Some(offer.epoch);
+    pub fn detach_ports(&mut self, proposal: &Proposal) -> Result<(), Refusal> {
+        self.judge(proposal)?;
+        self.detached_for = Some(proposal.epoch);
         Ok(())
     }
 
-    /// Begins to take. Judges anew, because commands came in between.
+    /// Begins to take. Judges again, because other commands may have been executed since.
     ///
     /// # Errors
     /// As [`Slot::judge`]; nothing has begun then.
-    pub fn take(&mut self, offer: &Offer) -> Result<(), Refusal> {
-        self.judge(offer)?;
+    pub fn take(&mut self, proposal: &Proposal) -> Result<(), Refusal> {
+        self.judge(proposal)?;
         self.stage = Stage::Taking {
-            epoch: offer.epoch,
-            digest: offer.wants,
+            epoch: proposal.epoch,
+            digest: proposal.wants,
         };
         Ok(())
     }
@@ -100,14 +104,15 @@ impl Slot {
         }
     }
 
-    /// A step of taking could not be done: what was done is to be undone, and the refusal told after that.
+    /// A step of taking failed: the lane must undo its changes, and then report the refusal.
     pub fn fail(&mut self) {
         if let Stage::Taking { .. } = self.stage {
             self.stage = Stage::Undoing;
         }
     }
 
-    /// Enters the epoch, which cannot fail. `false`: the lane is not ready for that epoch, and nothing has changed.
+    /// Enters the epoch, which cannot fail. Returns `false` without a change if the lane is not
+    /// ready for that epoch.
     pub fn settle(&mut self, epoch: u64) -> bool {
         let Stage::Ready {
             epoch: ready,
@@ -121,12 +126,12 @@ impl Slot {
         }
         self.held.epoch = epoch;
         self.held.digest = digest;
-        self.vacated = None;
+        self.detached_for = None;
         self.stage = Stage::Idle;
         true
     }
 
-    /// Begins to undo what was done for that epoch. `false`: there is nothing of it to undo.
+    /// Begins to undo the changes for that epoch. Returns `false` if there are none.
     pub fn undo(&mut self, epoch: u64) -> bool {
         let (Stage::Taking { epoch: of, .. } | Stage::Ready { epoch: of, .. }) = self.stage else {
             return false;
@@ -144,11 +149,12 @@ impl Slot {
         }
     }
 
-    /// The ports that were given back for that epoch are in their places again. `false`: none were, or the lane is changing others.
+    /// The ports detached for that epoch are attached again. Returns `false` if none were, or if
+    /// the lane is changing others.
     pub fn put_back(&mut self, epoch: u64) -> bool {
-        let back = self.vacated == Some(epoch) && self.stage == Stage::Idle;
+        let back = self.detached_for == Some(epoch) && self.stage == Stage::Idle;
         if back {
-            self.vacated = None;
+            self.detached_for = None;
         }
         back
     }
@@ -166,8 +172,8 @@ mod tests {
         digest: 0xa,
     };
 
-    fn offer(epoch: u64) -> Offer {
-        Offer {
+    fn proposal(epoch: u64) -> Proposal {
+        Proposal {
             epoch,
             believes: HELD,
             wants: 0xb,
@@ -176,7 +182,7 @@ mod tests {
 
     fn taking() -> Slot {
         let mut slot = Slot::new(HELD);
-        slot.take(&offer(4)).unwrap();
+        slot.take(&proposal(4)).unwrap();
         slot
     }
 
@@ -193,10 +199,10 @@ mod tests {
     }
 
     #[test]
-    fn what_is_believed_must_be_held_and_the_epoch_later() {
+    fn a_proposal_must_match_the_held_state_and_have_a_later_epoch() {
         let slot = Slot::new(HELD);
-        assert_eq!(slot.judge(&offer(4)), Ok(()));
-        assert_eq!(slot.judge(&offer(3)), Err(Refusal::NotLater));
+        assert_eq!(slot.judge(&proposal(4)), Ok(()));
+        assert_eq!(slot.judge(&proposal(3)), Err(Refusal::NotLater));
         for believes in [
             Held {
                 incarnation: 8,
@@ -208,24 +214,24 @@ mod tests {
                 ..HELD
             },
         ] {
-            let offer = Offer {
+            let proposal = Proposal {
                 believes,
-                ..offer(4)
+                ..proposal(4)
             };
             let mut slot = slot.clone();
-            assert_eq!(slot.take(&offer), Err(Refusal::Stale));
-            assert_eq!(slot.vacate(&offer), Err(Refusal::Stale));
+            assert_eq!(slot.take(&proposal), Err(Refusal::Stale));
+            assert_eq!(slot.detach_ports(&proposal), Err(Refusal::Stale));
             assert!(slot.is_at_rest());
         }
     }
 
     #[test]
-    fn nothing_begins_while_something_is_under_way() {
+    fn nothing_begins_while_an_exchange_is_in_flight() {
         for mut slot in [taking(), ready(), undoing()] {
             let before = slot.clone();
-            assert_eq!(slot.judge(&offer(4)), Err(Refusal::Busy));
-            assert_eq!(slot.vacate(&offer(4)), Err(Refusal::Busy));
-            assert_eq!(slot.take(&offer(5)), Err(Refusal::Busy));
+            assert_eq!(slot.judge(&proposal(4)), Err(Refusal::Busy));
+            assert_eq!(slot.detach_ports(&proposal(4)), Err(Refusal::Busy));
+            assert_eq!(slot.take(&proposal(5)), Err(Refusal::Busy));
             assert!(!slot.put_back(4));
             assert_eq!(slot, before);
             assert!(!slot.is_at_rest());
@@ -233,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn only_who_is_ready_for_it_enters_an_epoch() {
+    fn only_a_ready_slot_enters_an_epoch() {
         for mut slot in [Slot::new(HELD), taking(), undoing()] {
             assert!(!slot.settle(4));
             assert_eq!(slot.held(), HELD);
@@ -241,13 +247,13 @@ mod tests {
         let mut slot = ready();
         assert!(!slot.settle(5));
         assert!(slot.settle(4));
-        assert_eq!(slot.held(), offer(4).held());
+        assert_eq!(slot.held(), proposal(4).held());
         assert!(slot.is_at_rest());
         assert!(!slot.settle(4));
     }
 
     #[test]
-    fn what_is_undone_leaves_what_was_held() {
+    fn an_undone_exchange_leaves_the_held_state() {
         for mut slot in [taking(), ready()] {
             assert!(!slot.undo(5), "not of that epoch");
             assert!(slot.undo(4));
@@ -260,7 +266,7 @@ mod tests {
         }
         let mut slot = Slot::new(HELD);
         assert!(!slot.undo(4));
-        // Only who is taking can fail, and only who undoes has undone.
+        // Only a lane that is taking can fail, and only one that is undoing can finish undoing.
         let mut slot = ready();
         slot.fail();
         slot.undone();
@@ -268,23 +274,23 @@ mod tests {
     }
 
     #[test]
-    fn ports_that_were_given_back_keep_everything_else_waiting() {
+    fn detached_ports_block_every_other_exchange() {
         let mut slot = Slot::new(HELD);
         assert!(!slot.put_back(4));
-        slot.vacate(&offer(4)).unwrap();
+        slot.detach_ports(&proposal(4)).unwrap();
         assert!(!slot.is_at_rest());
-        assert_eq!(slot.take(&offer(5)), Err(Refusal::Busy));
+        assert_eq!(slot.take(&proposal(5)), Err(Refusal::Busy));
         assert!(!slot.put_back(5));
-        slot.take(&offer(4)).unwrap();
+        slot.take(&proposal(4)).unwrap();
         slot.fail();
         assert!(!slot.put_back(4), "not while it undoes");
         slot.undone();
         assert!(!slot.is_at_rest());
         assert!(slot.put_back(4));
         assert!(slot.is_at_rest());
-        // Who settles has them in their places.
-        slot.vacate(&offer(4)).unwrap();
-        slot.take(&offer(4)).unwrap();
+        // A lane that settles has its ports attached.
+        slot.detach_ports(&proposal(4)).unwrap();
+        slot.take(&proposal(4)).unwrap();
         slot.ready();
         assert!(slot.settle(4));
         assert!(slot.is_at_rest());

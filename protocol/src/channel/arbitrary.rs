@@ -1,7 +1,7 @@
-//! Channels with arbitrary contents, for the proof that paths find back from anywhere.
+//! Channels with arbitrary contents, for the proof that paths recover from any state.
 //!
-//! What lies in registers is drawn anew. What one structure says of another stays true, as it does in a program whose memory is its own: berths,
-//! ends and transits exist.
+//! The contents of registers are drawn at random. References between structures stay valid, as they
+//! do in a program that owns its memory: neighbor indexes, ends and transits exist.
 
 use fastrand::Rng;
 
@@ -12,13 +12,14 @@ use super::{
 };
 
 impl Channels {
-    /// Draws most of what is known of channels from `seed`. What waits to be passed on stays, for a cable carried it.
+    /// Draws most of the state of channels from `seed`. Frames that wait for forwarding stay,
+    /// because a cable carried them.
     ///
     /// May be called at any moment.
     pub(crate) fn scramble(&mut self, seed: u64) {
         let rng = &mut Rng::with_seed(seed);
-        let berths = self.sides.len() as u8;
-        if berths == 0 {
+        let neighbors = self.sides.len() as u8;
+        if neighbors == 0 {
             return;
         }
         let (ends, transits) = (self.ends.len() as u16, self.transits.len() as u16);
@@ -27,24 +28,27 @@ impl Channels {
             0 => rng.u8(..CHANNELS_MAX as u8),
             _ => rng.u8(..4),
         };
-        let spot = |rng: &mut Rng| Spot::new(rng.u8(..berths), number(rng), rng.bool());
-        for berth in 0..berths {
-            // One alone shows what many hide: most damage fails the link, and with it what else there is.
+        let spot = |rng: &mut Rng| Spot::new(rng.u8(..neighbors), number(rng), rng.bool());
+        for neighbor in 0..neighbors {
+            // Few channels reveal more than many: most damage fails the link, which hides all other
+            // damage.
             for _ in 0..rng.u8(..4) {
-                let at = Spot::new(berth, number(rng), rng.bool());
-                let side = &mut self.sides[usize::from(berth)];
+                let at = Spot::new(neighbor, number(rng), rng.bool());
+                let side = &mut self.sides[usize::from(neighbor)];
                 let channel = side.channel(at);
                 channel.stage = [
                     Stage::Free,
                     Stage::Opening,
-                    Stage::Asked,
+                    Stage::Requested,
                     Stage::Open,
-                    Stage::Closing { heard: rng.bool() },
+                    Stage::Closing {
+                        peer_closed: rng.bool(),
+                    },
                 ][rng.usize(..5)];
                 channel.far = match rng.u8(..3) {
                     0 if ends > 0 => Far::End(rng.u16(..ends)),
                     1 if transits > 0 => Far::Transit(rng.u16(..transits), rng.u8(..2)),
-                    _ => Far::Nobody,
+                    _ => Far::Nowhere,
                 };
                 channel.due = [
                     Due::Nothing,
@@ -60,7 +64,7 @@ impl Channels {
                     origin: rng.u64(..),
                 };
             }
-            let side = &mut self.sides[usize::from(berth)];
+            let side = &mut self.sides[usize::from(neighbor)];
             side.due ^= rng.u128(..) & rng.u128(..);
             side.waiting ^= rng.u128(..) & rng.u128(..);
             side.ends ^= rng.u128(..) & rng.u128(..);
@@ -70,7 +74,7 @@ impl Channels {
         for transit in &mut self.transits {
             if rng.bool() {
                 transit.legs = rng.bool().then(|| [spot(rng), spot(rng)]);
-                transit.silent_paces = rng.u32(..8);
+                transit.silent_ticks = rng.u32(..8);
                 transit.wanted = rng.bool();
             }
         }

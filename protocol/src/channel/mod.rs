@@ -1,42 +1,47 @@
-//! Channels: the way over several hops that a path takes, reserved hop by hop, with room for whatever may be under way on it.
+//! Channels: the route of a path over several hops, reserved hop by hop, with buffers for
+//! everything that may be in flight on it.
 //!
-//! [`Channels`] is what one node holds. A *channel* is a number on a link, given by whoever opened it. At each end of a path it leads to an
-//! *end*, which the node's virtual ports are; a node between joins two of them to a *transit*, passes whole frames of the path on, and keeps
-//! nothing of what they say. Links carry notes and frames once and in order, or fail. It has no clock; paces only count silence.
+//! [`Channels`] is the state of one node. A *channel* is a number on a link, assigned by the side
+//! that opened it. At each end of a path the channel leads to an *end*, which is a virtual port of
+//! the node. A node between joins two channels to a *transit*. It forwards whole frames of the path
+//! and keeps no state about their contents. Links carry control messages and frames exactly once
+//! and in order, or fail. The module has no clock: ticks only count silence.
 //!
 //! ```text
 //!  origin          transit            target
-//!    │── Open ────────►│                 │      the transit has a number on each link, and room, before anybody else is asked
+//!    │── Open ────────►│                 │      the transit first reserves numbers and buffers
 //!    │                 │── Open ────────►│      the target has an end
-//!    │                 │◄──────── Opened │      what the target says of the path follows
+//!    │                 │◄──────── Opened │      frames of the target follow
 //!    │◄──────── Opened │                 │
 //!    │◄══════ frames of the path ═══════►│
-//!    │── Close ───────►│── Close ───────►│      each says Close once; a number is free when both have
+//!    │── Close ───────►│── Close ───────►│      each side sends Close once; both free the number
 //!    │◄──────── Close ─│◄──────── Close ─│
-//!    │◄─────── Wanted ─│                 │      somebody else was refused: the origin gives the path back if nobody uses it
+//!    │◄─────── Wanted ─│                 │      another path was refused: close if idle
 //! ```
 //!
-//! | file | what |
+//! | file | content |
 //! |---|---|
-//! | `note` | what neighbours say to each other, as bytes |
+//! | `note` | control messages between neighbors, as bytes |
 //! | `table` | the channels of one link |
 //! | `transit` | the frames between two of them |
-//! | `hear` | what a neighbour says |
-//! | `share` | what one neighbour may take of the room |
-//! | `say` | the next note, and the next frame |
-//! | `sound` | what holds of channels, seen to at each pace |
+//! | `receive` | receiving from a neighbor |
+//! | `share` | limits on what one neighbor may reserve |
+//! | `send` | the next control message, and the next frame to send |
+//! | `sound` | the invariants of channels, checked at each tick |
 //!
-//! # Why nothing stays reserved
-//! Whoever gives up a channel says `Close`, and whoever hears it gives up the channel on the other side, if it is a transit's, and says `Close`
-//! too: so a `Close` reaches both ends. A link that fails ends all of its channels, at both of its ends, and is a `Close` for the rest of each
-//! path. A transit on which nothing passed for too long is given up as well: whatever else happened, its ends have. And what tables hold that
-//! nobody said is found at the next pace, or when a word has been waited for for too long (`sound`).
+//! # Why no reservation leaks
+//! A node that closes a channel sends `Close`. A transit that receives it also closes the channel
+//! on its other side and sends `Close` there, so a `Close` reaches both ends. A link that fails
+//! ends all of its channels at both of its ends, and acts as a `Close` for the rest of each path. A
+//! node also closes a transit on which nothing passed for too long: whatever else happened, its
+//! ends have closed. The check at each tick finds table contents that no message established, and
+//! replies that are overdue (`sound`).
 
 #[cfg(feature = "arbitrary-state")]
 mod arbitrary;
-mod hear;
 pub mod note;
-mod say;
+mod receive;
+mod send;
 mod share;
 mod sound;
 mod table;
@@ -45,19 +50,19 @@ mod transit;
 use alloc::{boxed::Box, vec, vec::Vec};
 use core::hash::{Hash, Hasher};
 
-pub use self::{
-    hear::{Lie, Passed},
-    say::Ready,
-    sound::Unsound,
-    table::{CHANNELS_MAX, Spot},
-    transit::TRANSIT_RECORDS_MAX,
-};
 use self::{
     note::{CloseReason, Open},
     table::{Due, Far, Side, Stage},
     transit::Transit,
 };
-use crate::tree::{BERTHS_MAX, Neighbors};
+pub use self::{
+    receive::{Lie, Passed},
+    send::Ready,
+    sound::Unsound,
+    table::{CHANNELS_MAX, Spot},
+    transit::TRANSIT_RECORDS_MAX,
+};
+use crate::tree::{Bundles, NEIGHBORS_MAX};
 
 /// Most ends of a node.
 pub const ENDS_MAX: u16 = 64;
@@ -68,23 +73,23 @@ pub type Ends = u64;
 /// Every counter counts up from the node's construction.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ChannelCounters {
-    /// Paths that this node opened and that came to be.
+    /// Paths that this node opened and that were established.
     pub opened: u64,
-    /// Paths that this node opened in vain.
+    /// Paths that this node opened and that were refused.
     pub refused: u64,
     /// Paths that ended here.
     pub accepted: u64,
-    /// Paths of others that came to lead through this node, as far as it is concerned.
+    /// Paths of others that this node joined as a transit.
     pub joined: u64,
     /// Paths of others that this node refused.
     pub declined: u64,
     /// Records of others that were taken to be passed on.
     pub taken_records: u64,
-    /// Those of them that were passed on.
+    /// Of these, records that were forwarded.
     pub passed_records: u64,
     /// Those that were dropped, because their path was over.
     pub dropped_records: u64,
-    /// Records that came on a channel that this side had closed already.
+    /// Records that arrived on a channel that this side had already closed.
     pub late_records: u64,
 }
 
@@ -93,38 +98,40 @@ impl Hash for ChannelCounters {
     fn hash<H: Hasher>(&self, _state: &mut H) {}
 }
 
-/// The channels of one node. One owner, one thread; plain data. Allocates in [`Channels::new`] and [`Channels::add_berth`] only.
+/// The channels of one node. One owner, one thread; plain data. Allocates only in [`Channels::new`]
+/// and [`Channels::add_neighbor`].
 #[derive(Debug, Clone, Hash)]
 pub struct Channels {
     sides: Vec<Side>,
     transits: Box<[Transit]>,
     /// The channel of each end.
     ends: Box<[Option<Spot>]>,
-    neighbors: Neighbors,
+    bundles: Bundles,
     counters: ChannelCounters,
 }
 
 impl Channels {
-    /// Room for `transits` paths of others, of 6 KiB each, and for `ends` own ones, [`ENDS_MAX`] at most.
+    /// Reserves `transits` paths of others, of 6 KiB each, and `ends` own paths, at most
+    /// [`ENDS_MAX`].
     #[must_use]
     pub fn new(transits: u16, ends: u16) -> Self {
         Self {
-            sides: Vec::with_capacity(BERTHS_MAX),
+            sides: Vec::with_capacity(NEIGHBORS_MAX),
             transits: (0..transits).map(|_| Transit::new()).collect(),
             ends: vec![None; usize::from(ends.min(ENDS_MAX))].into_boxed_slice(),
-            neighbors: Neighbors::NONE,
+            bundles: Bundles::NONE,
             counters: ChannelCounters::default(),
         }
     }
 
-    /// Makes room for the channels of one more berth.
-    pub fn add_berth(&mut self) {
-        if self.sides.len() < BERTHS_MAX {
+    /// Allocates the channels of one more neighbor index.
+    pub fn add_neighbor(&mut self) {
+        if self.sides.len() < NEIGHBORS_MAX {
             self.sides.push(Side::new());
         }
     }
 
-    /// What happened.
+    /// The counters.
     #[must_use]
     pub const fn counters(&self) -> ChannelCounters {
         self.counters
@@ -153,17 +160,18 @@ impl Channels {
         waiting.map(|waiting| waiting.len()).sum()
     }
 
-    /// Channels of which not both ends of the link have said that they are over.
+    /// Number of channels that have not been closed by both ends of the link.
     #[must_use]
     pub fn taken(&self) -> usize {
         self.sides.iter().map(|side| side.taken().count()).sum()
     }
 
-    /// Asks for a path from an end that has none to `target`, over the neighbour at `berth`. `false` where there is no number for it.
-    pub fn open(&mut self, end: u16, berth: u8, target: u64, origin: u64, hops: u8) -> bool {
+    /// Requests a path from an end that has none to `target`, over the neighbor with an index.
+    /// Returns `false` if no channel number is free.
+    pub fn open(&mut self, end: u16, neighbor: u8, target: u64, origin: u64, hops: u8) -> bool {
         // An end has one path; only in registers that hold anything there is another.
         self.close_end(end, CloseReason::Broken);
-        let Some(spot) = self.give_number(berth, Far::End(end), |channel| Open {
+        let Some(spot) = self.give_number(neighbor, Far::End(end), |channel| Open {
             hops_left: hops,
             channel,
             target,
@@ -176,10 +184,15 @@ impl Channels {
     }
 
     /// A channel that is opened here.
-    fn give_number(&mut self, berth: u8, far: Far, open: impl FnOnce(u8) -> Open) -> Option<Spot> {
-        let side = self.sides.get_mut(usize::from(berth))?;
+    fn give_number(
+        &mut self,
+        neighbor: u8,
+        far: Far,
+        open: impl FnOnce(u8) -> Open,
+    ) -> Option<Spot> {
+        let side = self.sides.get_mut(usize::from(neighbor))?;
         let number = side.free_number()?;
-        let spot = Spot::new(berth, number, true);
+        let spot = Spot::new(neighbor, number, true);
         let channel = side.channel(spot);
         channel.stage = Stage::Opening;
         channel.open = open(number);
@@ -188,25 +201,25 @@ impl Channels {
         Some(spot)
     }
 
-    /// The next path, behind that one, that was asked for and is not decided.
+    /// The next requested and undecided path after `last`.
     #[must_use]
     pub fn undecided_behind(&self, last: Option<Spot>) -> Option<(Spot, Open)> {
-        let first = last.map_or((0, 0), |last| (last.berth, last.place() + 1));
+        let first = last.map_or((0, 0), |last| (last.neighbor, last.place() + 1));
         let mut sides = self.sides.iter().zip(0..).skip(usize::from(first.0));
-        sides.find_map(|(side, berth)| {
-            let start = if berth == first.0 { first.1 } else { 0 };
+        sides.find_map(|(side, neighbor)| {
+            let start = if neighbor == first.0 { first.1 } else { 0 };
             let behind = side.undecided & u128::MAX.checked_shl(start as u32).unwrap_or(0);
             (behind != 0).then(|| {
-                let spot = Spot::at(berth, behind.trailing_zeros() as usize);
+                let spot = Spot::at(neighbor, behind.trailing_zeros() as usize);
                 (spot, side.seen(spot).open)
             })
         })
     }
 
-    /// The path that was asked for ends here, at an end that has none.
+    /// Accepts the requested path at an end that has none.
     pub fn accept(&mut self, spot: Spot, end: u16) {
         self.close_end(end, CloseReason::Broken);
-        let side = &mut self.sides[usize::from(spot.berth)];
+        let side = &mut self.sides[usize::from(spot.neighbor)];
         side.channel(spot).stage = Stage::Open;
         side.lead(spot, Far::End(end));
         side.set_due(spot, Due::Opened);
@@ -214,31 +227,33 @@ impl Channels {
         self.counters.accepted += 1;
     }
 
-    /// The path that was asked for goes on over the neighbour at `berth`.
+    /// Forwards the requested path over the neighbor with an index.
     ///
     /// # Errors
-    /// Why it does not: then it is refused. For want of room all who take some are asked to give it back, if nobody uses it.
-    pub fn pass_on(&mut self, spot: Spot, berth: u8) -> Result<(), CloseReason> {
-        if self.has_all_its_transits(spot.berth) {
-            self.ask_back_of(spot.berth);
+    /// The reason why it cannot: the caller then refuses the path. If no transit is free, all
+    /// origins that hold one are requested to close it if it is idle.
+    pub fn pass_on(&mut self, spot: Spot, neighbor: u8) -> Result<(), CloseReason> {
+        if self.has_used_transit_quota(spot.neighbor) {
+            self.request_release_by(spot.neighbor);
             return Err(CloseReason::NoRoom);
         }
-        let joined = self.join(spot, berth);
+        let joined = self.join(spot, neighbor);
         if joined == Err(CloseReason::NoRoom) {
             for index in 0..self.transits.len() {
-                self.ask_back(index);
+                self.request_release(index);
             }
         }
         joined
     }
 
-    /// Has the node that asked for the path of a transit know that its room is wanted: once between two paces.
-    fn ask_back(&mut self, index: usize) {
+    /// Requests the node that opened the path of a transit to close it if idle, at most once
+    /// between two ticks.
+    fn request_release(&mut self, index: usize) {
         let transit = &mut self.transits[index];
         let Some([back, _]) = transit.legs.filter(|_| !transit.wanted) else {
             return;
         };
-        let side = &mut self.sides[usize::from(back.berth)];
+        let side = &mut self.sides[usize::from(back.neighbor)];
         let channel = side.seen(back);
         if (channel.stage, channel.due) == (Stage::Open, Due::Nothing) && !back.is_own() {
             side.set_due(back, Due::Wanted);
@@ -246,35 +261,35 @@ impl Channels {
         }
     }
 
-    fn join(&mut self, spot: Spot, berth: u8) -> Result<(), CloseReason> {
-        let asked = self.sides[usize::from(spot.berth)].seen(spot).open;
+    fn join(&mut self, spot: Spot, neighbor: u8) -> Result<(), CloseReason> {
+        let requested = self.sides[usize::from(spot.neighbor)].seen(spot).open;
         let free = self
             .transits
             .iter()
             .position(|transit| transit.legs.is_none());
-        if berth == spot.berth {
-            return Err(CloseReason::NoWay);
+        if neighbor == spot.neighbor {
+            return Err(CloseReason::NoRoute);
         }
-        if asked.hops_left <= 1 {
+        if requested.hops_left <= 1 {
             return Err(CloseReason::TooFar);
         }
         let index = free.ok_or(CloseReason::NoRoom)?;
         let onward = self
-            .give_number(berth, Far::Transit(index as u16, 1), |channel| Open {
-                hops_left: asked.hops_left - 1,
+            .give_number(neighbor, Far::Transit(index as u16, 1), |channel| Open {
+                hops_left: requested.hops_left - 1,
                 channel,
-                ..asked
+                ..requested
             })
             .ok_or(CloseReason::NoRoom)?;
         let transit = &mut self.transits[index];
         transit.legs = Some([spot, onward]);
-        transit.silent_paces = 0;
-        self.sides[usize::from(spot.berth)].lead(spot, Far::Transit(index as u16, 0));
+        transit.silent_ticks = 0;
+        self.sides[usize::from(spot.neighbor)].lead(spot, Far::Transit(index as u16, 0));
         self.counters.joined += 1;
         Ok(())
     }
 
-    /// The path that was asked for is refused.
+    /// Refuses the requested path.
     pub fn refuse(&mut self, spot: Spot, why: CloseReason) {
         self.counters.declined += 1;
         self.close(spot, why);
@@ -287,26 +302,27 @@ impl Channels {
         }
     }
 
-    /// This side gives a channel up. What it leads to is not told.
+    /// Closes a channel from this side. Does not notify its end or transit.
     fn close(&mut self, spot: Spot, why: CloseReason) {
-        let side = &mut self.sides[usize::from(spot.berth)];
+        let side = &mut self.sides[usize::from(spot.neighbor)];
         let channel = side.seen(spot);
         match (channel.stage, channel.due) {
             (Stage::Free | Stage::Closing { .. }, _) => {}
-            // The neighbour has never heard of it.
+            // The neighbor has not received the `Open`.
             (Stage::Opening, Due::Open) => side.free(spot),
-            (Stage::Opening | Stage::Asked | Stage::Open, _) => {
+            (Stage::Opening | Stage::Requested | Stage::Open, _) => {
                 side.cut(spot);
-                side.channel(spot).stage = Stage::Closing { heard: false };
+                side.channel(spot).stage = Stage::Closing { peer_closed: false };
                 side.set_due(spot, Due::Close(why));
             }
         }
     }
 
-    /// What a channel leads to is over: tells the end, if that is one. A transit is free, and its other channel closed.
+    /// Releases the target of a channel: returns its end, or frees its transit and closes the other
+    /// channel.
     fn release(&mut self, spot: Spot, why: CloseReason) -> Option<u16> {
-        match self.sides[usize::from(spot.berth)].seen(spot).far {
-            Far::Nobody => None,
+        match self.sides[usize::from(spot.neighbor)].seen(spot).far {
+            Far::Nowhere => None,
             Far::End(end) => {
                 self.ends[usize::from(end)] = None;
                 Some(end)
@@ -322,19 +338,19 @@ impl Channels {
         }
     }
 
-    /// A link failed: its channels are no more. Returns the ends whose path that was.
-    pub fn on_down(&mut self, berth: u8) -> Ends {
+    /// A link failed: frees its channels. Returns the ends of their paths.
+    pub fn on_down(&mut self, neighbor: u8) -> Ends {
         let mut ends = 0;
-        if usize::from(berth) >= self.sides.len() {
+        if usize::from(neighbor) >= self.sides.len() {
             return ends;
         }
-        self.neighbors.leave(berth);
+        self.bundles.leave(neighbor);
         for place in 0..2 * CHANNELS_MAX {
-            let spot = Spot::at(berth, place);
+            let spot = Spot::at(neighbor, place);
             if let Some(end) = self.release(spot, CloseReason::Broken) {
                 ends |= 1 << end;
             }
-            self.sides[usize::from(berth)].free(spot);
+            self.sides[usize::from(neighbor)].free(spot);
         }
         ends
     }

@@ -1,19 +1,22 @@
-//! What neighbours say to each other about channels, and what stands before each frame that passes.
+//! Control messages about channels, and the header before each forwarded frame.
 //!
 //! ```text
-//!  Open     ├ 6 u8 ┼ hops left u8, not 0 ┼ channel u16 ┼ target u64 ┼ origin u64 ┤           20 bytes
-//!  Opened   ├ 7 u8 ┼ 0 u8 ┼ channel u16 ┤                                                 4 bytes
-//!  Close    ├ 8 u8 ┼ why u8 ┼ channel u16 ┼ 1: the speaker opened it, 0: the listener ┤      5 bytes
-//!  Wanted   ├ 14 u8 ┼ 0 u8 ┼ channel u16 ┤                                                4 bytes
+//!  Open     ├ 6 u8 ┼ hops left u8, not 0 ┼ channel u16 ┼ target u64 ┼ origin u64 ┤      20 bytes
+//!  Opened   ├ 7 u8 ┼ 0 u8 ┼ channel u16 ┤                                             4 bytes
+//!  Close    ├ 8 u8 ┼ why u8 ┼ channel u16 ┼ 1: the sender opened it, 0: the receiver ┤   5 bytes
+//!  Wanted   ├ 14 u8 ┼ 0 u8 ┼ channel u16 ┤                                            4 bytes
 //!
-//!  before a frame   ├ channel u16 ┼ flags u8 ┼ 0 u8 ┤    flags: 1 the speaker opened the channel, 2 to everybody
+//!  before a frame   ├ channel u16 ┼ flags u8 ┼ 0 u8 ┤
+//!  flags            1: the sender opened the channel, 2: broadcast
 //! ```
 //!
-//! Numbers are little-endian. `Open` needs no word for who opened the channel: the speaker. Nor do `Opened` and `Wanted`: the listener. The first four share
-//! their kinds with [the notes about trees](crate::tree::note). Decoding is exact: what no node writes is refused.
+//! Numbers are little-endian. The sender of `Open` is the opener of the channel; the receiver of
+//! `Opened` and `Wanted` is the opener. The four messages share one number space of kinds with [the
+//! control messages of trees](crate::tree::note). Decoding is exact: it refuses bytes that no node
+//! writes.
 
 use super::CHANNELS_MAX;
-use crate::tree::note::BadNote;
+use crate::tree::note::BadControlMessage;
 
 const OPEN: u8 = 6;
 const OPENED: u8 = 7;
@@ -21,7 +24,7 @@ const CLOSE: u8 = 8;
 const WANTED: u8 = 14;
 
 /// Most bytes of a note about channels.
-pub const CHANNEL_NOTE_BYTES_MAX: usize = OPEN_BYTES;
+pub const CHANNEL_MESSAGE_BYTES_MAX: usize = OPEN_BYTES;
 const OPEN_BYTES: usize = 20;
 const OPENED_BYTES: usize = 4;
 const WANTED_BYTES: usize = 4;
@@ -37,27 +40,27 @@ const TO_ALL: u8 = 2;
 #[repr(u8)]
 pub enum CloseReason {
     /// No way to the target is known.
-    NoWay = 1,
+    NoRoute = 1,
     /// A node on the way, or the target, has none to spare.
     NoRoom = 2,
     /// More hops than a path may have.
     TooFar = 3,
     /// A link on the way failed.
     Broken = 4,
-    /// Nothing was under way for a while, or a cable leads to the same node.
+    /// Nothing was in flight for a while, or a cable leads to the same node.
     Idle = 5,
     /// One end declared the path failed.
     Failed = 6,
     /// Nothing passed for too long.
     Silent = 7,
-    /// More was under way than has room, which no honest node sends.
+    /// More was in flight than the transit can buffer, which no correct node sends.
     Overrun = 8,
 }
 
 impl CloseReason {
     /// Every reason.
     pub const ALL: [Self; 8] = [
-        Self::NoWay,
+        Self::NoRoute,
         Self::NoRoom,
         Self::TooFar,
         Self::Broken,
@@ -71,7 +74,7 @@ impl CloseReason {
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
-            Self::NoWay => "no_way",
+            Self::NoRoute => "no_way",
             Self::NoRoom => "no_room",
             Self::TooFar => "too_far",
             Self::Broken => "broken",
@@ -87,7 +90,7 @@ impl CloseReason {
     }
 }
 
-/// A path is asked for.
+/// A request for a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Open {
     /// Cables that the path may still take, this one included: 1 at least.
@@ -96,18 +99,19 @@ pub struct Open {
     pub channel: u8,
     /// Address of the node at the far end. Not zero.
     pub target: u64,
-    /// GUID of the node that wants the path. Not zero.
+    /// GUID of the node that requests the path. Not zero.
     pub origin: u64,
 }
 
 /// A note about a channel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum ChannelNote {
-    /// Asks for a path.
+pub enum ChannelMessage {
+    /// Requests a path.
     Open(Open),
-    /// The path is there, as far as the target. Its channel here has this number, which the listener gave.
+    /// The path is established up to the target. Its channel on this link has this number, which
+    /// the receiver assigned.
     Opened(u8),
-    /// The channel ends. Its number is free when both ends have said so.
+    /// Closes the channel. Its number is free when both ends have sent this.
     Close {
         /// The number.
         channel: u8,
@@ -116,12 +120,13 @@ pub enum ChannelNote {
         /// Whether the speaker opened it, and gave the number.
         opener: bool,
     },
-    /// Somebody on the way of this path had to refuse another one for want of room: whoever asked for this one gives it back if nobody uses it.
-    /// Its channel here has this number, which the listener gave.
+    /// A node on this path refused another path for lack of resources: the origin of this path
+    /// closes it if it is idle. Its channel on this link has this number, which the receiver
+    /// assigned.
     Wanted(u8),
 }
 
-impl ChannelNote {
+impl ChannelMessage {
     /// Whether a note is about a channel, by its first byte.
     #[must_use]
     pub const fn is_one(note: &[u8]) -> bool {
@@ -139,7 +144,8 @@ impl ChannelNote {
         }
     }
 
-    /// Writes it to the start of `space`, of [`CHANNEL_NOTE_BYTES_MAX`] bytes at least, and returns its length.
+    /// Writes it to the start of `space`, of at least [`CHANNEL_MESSAGE_BYTES_MAX`] bytes, and
+    /// returns its length.
     pub fn write(&self, space: &mut [u8]) -> usize {
         let bytes = self.bytes();
         let space = &mut space[..bytes];
@@ -172,17 +178,18 @@ impl ChannelNote {
         bytes
     }
 
-    /// Reads a note that fills `bytes`.
+    /// Reads a control message that fills `bytes`.
     ///
     /// # Errors
-    /// [`BadNote`]: no node says it.
-    pub fn read(bytes: &[u8]) -> Result<Self, BadNote> {
-        let (&kind, _) = bytes.split_first().ok_or(BadNote::Kind)?;
+    /// [`BadControlMessage`]: no node writes it.
+    pub fn read(bytes: &[u8]) -> Result<Self, BadControlMessage> {
+        let (&kind, _) = bytes.split_first().ok_or(BadControlMessage::Kind)?;
         if !Self::is_one(bytes) {
-            return Err(BadNote::Kind);
+            return Err(BadControlMessage::Kind);
         }
-        let (&[_, second, low, high], rest) =
-            bytes.split_first_chunk::<4>().ok_or(BadNote::Length)?;
+        let (&[_, second, low, high], rest) = bytes
+            .split_first_chunk::<4>()
+            .ok_or(BadControlMessage::Length)?;
         let expected = match kind {
             OPEN => OPEN_BYTES,
             OPENED => OPENED_BYTES,
@@ -190,13 +197,15 @@ impl ChannelNote {
             _ => CLOSE_BYTES,
         };
         if bytes.len() != expected {
-            return Err(BadNote::Length);
+            return Err(BadControlMessage::Length);
         }
-        let channel = number(low, high).ok_or(BadNote::Reserved)?;
+        let channel = number(low, high).ok_or(BadControlMessage::Reserved)?;
         match (kind, rest) {
             (OPEN, _) => {
-                let (target, origin) = rest.split_first_chunk::<8>().ok_or(BadNote::Length)?;
-                let origin = origin.first_chunk::<8>().ok_or(BadNote::Length)?;
+                let (target, origin) = rest
+                    .split_first_chunk::<8>()
+                    .ok_or(BadControlMessage::Length)?;
+                let origin = origin.first_chunk::<8>().ok_or(BadControlMessage::Length)?;
                 let open = Open {
                     hops_left: second,
                     channel,
@@ -204,10 +213,10 @@ impl ChannelNote {
                     origin: u64::from_le_bytes(*origin),
                 };
                 if open.target == 0 || open.origin == 0 {
-                    return Err(BadNote::Nobody);
+                    return Err(BadControlMessage::ZeroGuid);
                 }
                 if second == 0 {
-                    return Err(BadNote::Reserved);
+                    return Err(BadControlMessage::Reserved);
                 }
                 Ok(Self::Open(open))
             }
@@ -215,27 +224,27 @@ impl ChannelNote {
             (WANTED, _) if second == 0 => Ok(Self::Wanted(channel)),
             (CLOSE, &[opener @ (0 | 1)]) => Ok(Self::Close {
                 channel,
-                why: CloseReason::from_byte(second).ok_or(BadNote::Reserved)?,
+                why: CloseReason::from_byte(second).ok_or(BadControlMessage::Reserved)?,
                 opener: opener == 1,
             }),
-            _ => Err(BadNote::Reserved),
+            _ => Err(BadControlMessage::Reserved),
         }
     }
 }
 
-/// What stands before a frame that passes.
+/// The header before a forwarded frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct PassHead {
     /// The number of the channel.
     pub channel: u8,
     /// Whether the speaker opened it.
     pub opener: bool,
-    /// Whether the frame is addressed to everybody on its cable, as handshakes are.
+    /// Whether the frame is a broadcast on its cable, as handshakes are.
     pub to_all: bool,
 }
 
 impl PassHead {
-    /// As it is said.
+    /// Encodes the header.
     #[must_use]
     pub fn to_bytes(self) -> [u8; PASS_HEAD_BYTES] {
         let flags = (u8::from(self.opener) * OPENER) | (u8::from(self.to_all) * TO_ALL);
@@ -243,7 +252,8 @@ impl PassHead {
         [low, high, flags, 0]
     }
 
-    /// Takes the head off what is said; the rest is the records. `None` when no node says it.
+    /// Splits the header off `payload`; the rest is the records. Returns `None` if no node writes
+    /// it.
     #[must_use]
     pub fn split(payload: &[u8]) -> Option<(Self, &[u8])> {
         let (&[low, high, flags, 0], rest) = payload.split_first_chunk::<PASS_HEAD_BYTES>()? else {
@@ -268,21 +278,21 @@ mod tests {
     use super::*;
     use proptest::{collection::vec, prelude::*};
 
-    fn notes() -> impl Strategy<Value = ChannelNote> {
+    fn messages() -> impl Strategy<Value = ChannelMessage> {
         let open = any::<(u8, u8, u64, u64)>().prop_map(|(hops, channel, target, origin)| {
-            ChannelNote::Open(Open {
+            ChannelMessage::Open(Open {
                 hops_left: hops.max(1),
                 channel: channel % CHANNELS_MAX as u8,
                 target: target.max(1),
                 origin: origin.max(1),
             })
         });
-        let opened = (0..CHANNELS_MAX as u8).prop_map(ChannelNote::Opened);
-        let wanted = (0..CHANNELS_MAX as u8).prop_map(ChannelNote::Wanted);
+        let opened = (0..CHANNELS_MAX as u8).prop_map(ChannelMessage::Opened);
+        let wanted = (0..CHANNELS_MAX as u8).prop_map(ChannelMessage::Wanted);
         let reasons = proptest::sample::select(&CloseReason::ALL[..]);
         let close =
             (0..CHANNELS_MAX as u8, reasons, any::<bool>()).prop_map(|(channel, why, opener)| {
-                ChannelNote::Close {
+                ChannelMessage::Close {
                     channel,
                     why,
                     opener,
@@ -293,31 +303,42 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_note_of_channels_reads_as_it_was_said(note in notes()) {
-            let mut space = [0xee; CHANNEL_NOTE_BYTES_MAX];
+        fn a_channel_message_reads_as_it_was_written(note in messages()) {
+            let mut space = [0xee; CHANNEL_MESSAGE_BYTES_MAX];
             let len = note.write(&mut space);
-            prop_assert!(ChannelNote::is_one(&space));
+            prop_assert!(ChannelMessage::is_one(&space));
             prop_assert_eq!(len, note.bytes());
-            prop_assert_eq!(ChannelNote::read(&space[..len]), Ok(note));
-            prop_assert_eq!(ChannelNote::read(&space[..len - 1]), Err(BadNote::Length));
+            prop_assert_eq!(ChannelMessage::read(&space[..len]), Ok(note));
+            prop_assert_eq!(
+                ChannelMessage::read(&space[..len - 1]),
+                Err(BadControlMessage::Length),
+            );
         }
 
-        // Whatever is taken for a note of channels is what a node would say, byte for byte.
+        // Any bytes that decode as a channel control message encode to the same bytes.
         #[test]
-        fn any_bytes_are_a_note_of_channels_or_none(kind in 0..16u8, rest in vec(prop_oneof![0..9u8, any::<u8>()], 0..24)) {
+        fn any_bytes_decode_to_an_encodable_channel_message_or_an_error(
+            kind in 0..16u8,
+            rest in vec(prop_oneof![0..9u8, any::<u8>()], 0..24),
+        ) {
             let bytes = [&[kind][..], &rest].concat();
-            if let Ok(note) = ChannelNote::read(&bytes) {
-                let mut space = [0xee; CHANNEL_NOTE_BYTES_MAX];
+            if let Ok(note) = ChannelMessage::read(&bytes) {
+                let mut space = [0xee; CHANNEL_MESSAGE_BYTES_MAX];
                 let len = note.write(&mut space);
                 prop_assert_eq!(&space[..len], &bytes[..]);
             }
         }
 
         #[test]
-        fn what_stands_before_a_frame_reads_as_it_was_said(channel in 0..CHANNELS_MAX as u8, opener: bool, to_all: bool, bytes in vec(any::<u8>(), 0..8)) {
+        fn the_head_of_a_passed_frame_reads_as_it_was_written(
+            channel in 0..CHANNELS_MAX as u8,
+            opener: bool,
+            to_all: bool,
+            bytes in vec(any::<u8>(), 0..8),
+        ) {
             let head = PassHead { channel, opener, to_all };
-            let said = [&head.to_bytes()[..], &bytes].concat();
-            prop_assert_eq!(PassHead::split(&said), Some((head, &bytes[..])));
+            let encoded = [&head.to_bytes()[..], &bytes].concat();
+            prop_assert_eq!(PassHead::split(&encoded), Some((head, &bytes[..])));
             if let Some((read, rest)) = PassHead::split(&bytes) {
                 prop_assert_eq!([&read.to_bytes()[..], rest].concat(), bytes);
             }
@@ -325,30 +346,39 @@ mod tests {
     }
 
     #[test]
-    fn what_no_node_says_of_channels_is_refused() {
-        let read = |bytes: &[u8]| ChannelNote::read(bytes).err();
-        assert_eq!(read(&[]), Some(BadNote::Kind));
-        assert_eq!(read(&[5; 20]), Some(BadNote::Kind));
+    fn channel_messages_that_no_node_sends_are_refused() {
+        let read = |bytes: &[u8]| ChannelMessage::read(bytes).err();
+        assert_eq!(read(&[]), Some(BadControlMessage::Kind));
+        assert_eq!(read(&[5; 20]), Some(BadControlMessage::Kind));
         let mut open = [0; OPEN_BYTES];
         (open[0], open[1], open[4], open[12]) = (OPEN, 3, 1, 1);
         assert_eq!(read(&open), None);
         for (at, value, error) in [
-            (1, 0, BadNote::Reserved),
-            (2, CHANNELS_MAX as u8, BadNote::Reserved),
-            (3, 1, BadNote::Reserved),
-            (4, 0, BadNote::Nobody),
-            (12, 0, BadNote::Nobody),
+            (1, 0, BadControlMessage::Reserved),
+            (2, CHANNELS_MAX as u8, BadControlMessage::Reserved),
+            (3, 1, BadControlMessage::Reserved),
+            (4, 0, BadControlMessage::ZeroGuid),
+            (12, 0, BadControlMessage::ZeroGuid),
         ] {
             let mut bad = open;
             bad[at] = value;
             assert_eq!(read(&bad), Some(error), "byte {at}");
         }
-        assert_eq!(read(&[OPENED, 1, 0, 0]), Some(BadNote::Reserved));
-        assert_eq!(read(&[WANTED, 1, 0, 0]), Some(BadNote::Reserved));
-        assert_eq!(read(&[WANTED, 0, 0, 0, 0]), Some(BadNote::Length));
-        assert_eq!(read(&[CLOSE, 0, 0, 0, 0]), Some(BadNote::Reserved));
-        assert_eq!(read(&[CLOSE, 9, 0, 0, 0]), Some(BadNote::Reserved));
-        assert_eq!(read(&[CLOSE, 1, 0, 0, 2]), Some(BadNote::Reserved));
+        assert_eq!(read(&[OPENED, 1, 0, 0]), Some(BadControlMessage::Reserved));
+        assert_eq!(read(&[WANTED, 1, 0, 0]), Some(BadControlMessage::Reserved));
+        assert_eq!(read(&[WANTED, 0, 0, 0, 0]), Some(BadControlMessage::Length));
+        assert_eq!(
+            read(&[CLOSE, 0, 0, 0, 0]),
+            Some(BadControlMessage::Reserved)
+        );
+        assert_eq!(
+            read(&[CLOSE, 9, 0, 0, 0]),
+            Some(BadControlMessage::Reserved)
+        );
+        assert_eq!(
+            read(&[CLOSE, 1, 0, 0, 2]),
+            Some(BadControlMessage::Reserved)
+        );
         assert_eq!(PassHead::split(&[0, 0, 4, 0]), None);
         assert_eq!(PassHead::split(&[0, 0, 0, 1]), None);
         assert_eq!(PassHead::split(&[CHANNELS_MAX as u8, 0, 0, 0]), None);

@@ -1,57 +1,57 @@
-//! What one neighbour may take of the room for paths.
+//! Limits on the transits and ends that one neighbor may use.
 //!
-//! Nobody else can see who uses a path, so a neighbour could keep all of them busy for ever. One
-//! has three quarters at most, over however many cables; the rest is for the others, and for the
-//! node itself.
+//! No other node can see which node uses a path, so a neighbor could keep all of them busy forever.
+//! One neighbor gets at most three quarters, over all its cables. The rest is for other neighbors
+//! and for the node itself.
 
 use super::{Channels, Spot};
-use crate::tree::Berths;
+use crate::tree::NeighborSet;
 
-/// Of so many places one is not for the same neighbour.
+/// Of so many places one is not for the same neighbor.
 const PLACES_PER_OTHER: usize = 4;
 
-/// Places that one neighbour may have.
+/// Places that one neighbor may have.
 const fn share(places: usize) -> usize {
     places - places / PLACES_PER_OTHER
 }
 
 impl Channels {
-    /// These are all the berths at which the same neighbour is: together they have one share.
-    pub fn are_of_one(&mut self, berths: Berths) {
-        self.neighbors.join(berths);
+    /// Declares that these are all the indexes of one neighbor. They share one limit.
+    pub fn set_bundle(&mut self, neighbors: NeighborSet) {
+        self.bundles.join(neighbors);
     }
 
-    /// Whether as many paths lead through this node for the neighbour at a berth as may.
+    /// Whether a neighbor uses its full share of the transits of this node.
     #[must_use]
-    pub fn has_all_its_transits(&self, berth: u8) -> bool {
-        let asked = self.transits.iter().filter_map(|transit| transit.legs);
-        let of_one = self.neighbors.berths_of(berth);
-        let asked = asked.filter(|[back, _]| of_one.contains(back.berth));
-        asked.count() >= share(self.transits.len())
+    pub fn has_used_transit_quota(&self, neighbor: u8) -> bool {
+        let requested = self.transits.iter().filter_map(|transit| transit.legs);
+        let bundle = self.bundles.bundle_of(neighbor);
+        let requested = requested.filter(|[back, _]| bundle.contains(back.neighbor));
+        requested.count() >= share(self.transits.len())
     }
 
-    /// Whether as many paths end at this node that the neighbour at a berth asked for as may.
+    /// Whether a neighbor uses its full share of the ends of this node.
     #[must_use]
-    pub fn has_all_its_ends(&self, berth: u8) -> bool {
-        let asked = |end: &u16| self.was_asked_for_by(*end, berth);
-        (0..self.ends.len() as u16).filter(asked).count() >= share(self.ends.len())
+    pub fn has_used_end_quota(&self, neighbor: u8) -> bool {
+        let requested = |end: &u16| self.was_requested_by(*end, neighbor);
+        (0..self.ends.len() as u16).filter(requested).count() >= share(self.ends.len())
     }
 
-    /// Whether the path of an end was asked for by the neighbour at a berth.
+    /// Whether a neighbor requested the path of an end.
     #[must_use]
-    pub fn was_asked_for_by(&self, end: u16, berth: u8) -> bool {
+    pub fn was_requested_by(&self, end: u16, neighbor: u8) -> bool {
         let spot = self.spot_of(end);
-        let of_one = self.neighbors.berths_of(berth);
-        spot.is_some_and(|spot| of_one.contains(spot.berth) && !spot.is_own())
+        let bundle = self.bundles.bundle_of(neighbor);
+        spot.is_some_and(|spot| bundle.contains(spot.neighbor) && !spot.is_own())
     }
 
-    /// Has the nodes that asked for paths over the neighbour at a berth know that their room is wanted.
-    pub(super) fn ask_back_of(&mut self, berth: u8) {
-        let of_one = self.neighbors.berths_of(berth);
+    /// Requests the nodes that opened paths over a neighbor to close them if idle.
+    pub(super) fn request_release_by(&mut self, neighbor: u8) {
+        let bundle = self.bundles.bundle_of(neighbor);
         for index in 0..self.transits.len() {
             let legs = self.transits[index].legs;
-            if legs.is_some_and(|[back, _]: [Spot; 2]| of_one.contains(back.berth)) {
-                self.ask_back(index);
+            if legs.is_some_and(|[back, _]: [Spot; 2]| bundle.contains(back.neighbor)) {
+                self.request_release(index);
             }
         }
     }

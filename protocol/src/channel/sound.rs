@@ -1,43 +1,46 @@
-//! What holds of channels between any two steps, seen to at each pace: registers that hold anything else come back from there.
+//! Invariants of channels between any two steps, checked and restored at each tick from arbitrary
+//! register contents.
 //!
-//! Two kinds of damage are told apart. What one node sees in its own tables it mends: a channel, an end and a transit that do not lead to each
-//! other are over. What the two ends of a link hold of a channel differs where one waits for a word that the other will never say: nobody
-//! who is sound lets wait for so long, so the link is failed, which ends all its channels at both ends.
+//! There are two kinds of damage. A node repairs damage that it sees in its own tables: it closes a
+//! channel, an end and a transit that do not refer to each other. If the two ends of a link
+//! disagree on a channel, one end waits for a message that the other never sends. No correct
+//! neighbor delays a message for so long, so this side fails the link, which ends all its channels
+//! at both ends.
 
 use super::{
     CHANNELS_MAX, Channels, Ends,
     note::CloseReason,
     table::{Due, Far, Spot, Stage},
 };
-use crate::tree::Berths;
+use crate::tree::NeighborSet;
 
-/// What a look at everything came to.
+/// Result of a check.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Unsound {
-    /// Ends whose path that was.
+    /// Ends whose path was closed.
     pub ends: Ends,
     /// Links to be declared failed.
-    pub berths: Berths,
+    pub neighbors: NeighborSet,
 }
 
 impl Channels {
-    /// A pace passed. A transit on which nothing came for more than `silent_paces_max` of them is given up; a word that was waited for twice as
-    /// long never comes.
-    pub fn on_pace(&mut self, silent_paces_max: u32) -> Unsound {
+    /// Processes a tick. Closes a transit on which nothing arrived for more than `silent_ticks_max`
+    /// ticks. A message that is overdue for twice as long fails its link.
+    pub fn on_tick(&mut self, silent_ticks_max: u32) -> Unsound {
         let mut unsound = Unsound::default();
         self.part_ends(&mut unsound);
-        self.part_transits(silent_paces_max);
-        let patience_paces = silent_paces_max.saturating_mul(2);
-        for berth in 0..self.sides.len() as u8 {
+        self.part_transits(silent_ticks_max);
+        let patience_ticks = silent_ticks_max.saturating_mul(2);
+        for neighbor in 0..self.sides.len() as u8 {
             for place in 0..2 * CHANNELS_MAX {
-                let spot = Spot::at(berth, place);
+                let spot = Spot::at(neighbor, place);
                 self.part_channel(spot, &mut unsound);
-                let side = &mut self.sides[usize::from(berth)];
-                if side.waits_in_vain(spot, patience_paces) {
-                    unsound.berths.insert(berth);
+                let side = &mut self.sides[usize::from(neighbor)];
+                if side.wait_expired(spot, patience_ticks) {
+                    unsound.neighbors.insert(neighbor);
                 }
             }
-            self.sides[usize::from(berth)].count_again();
+            self.sides[usize::from(neighbor)].recount();
         }
         unsound
     }
@@ -55,8 +58,8 @@ impl Channels {
         }
     }
 
-    /// A transit that somebody has joins two channels; one on which nothing came for too long is given up.
-    fn part_transits(&mut self, silent_paces_max: u32) {
+    /// A transit in use joins two channels. Closes a transit on which nothing arrived for too long.
+    fn part_transits(&mut self, silent_ticks_max: u32) {
         for index in 0..self.transits.len() as u16 {
             let transit = &mut self.transits[usize::from(index)];
             transit.wanted = false;
@@ -64,8 +67,8 @@ impl Channels {
                 self.counters.dropped_records += transit.clear();
                 continue;
             };
-            transit.silent_paces = transit.silent_paces.saturating_add(1);
-            let is_silent = transit.silent_paces > silent_paces_max;
+            transit.silent_ticks = transit.silent_ticks.saturating_add(1);
+            let is_silent = transit.silent_ticks > silent_ticks_max;
             let is_joined = legs[0] != legs[1]
                 && self.leads(legs[0], Far::Transit(index, 0))
                 && self.leads(legs[1], Far::Transit(index, 1));
@@ -73,7 +76,7 @@ impl Channels {
                 let waiting = &self.transits[usize::from(index)].waiting;
                 for (waiting, spot) in waiting.iter().zip(legs) {
                     if waiting.first().is_some() {
-                        self.sides[usize::from(spot.berth)].waiting |= spot.bit();
+                        self.sides[usize::from(spot.neighbor)].waiting |= spot.bit();
                     }
                 }
                 continue;
@@ -94,11 +97,12 @@ impl Channels {
         }
     }
 
-    /// A channel leads to an end or a transit that has it, unless it waits for a decision or is over.
+    /// A channel and its end or transit refer to each other, unless the channel is undecided or
+    /// closing.
     fn part_channel(&mut self, spot: Spot, unsound: &mut Unsound) {
-        let channel = *self.sides[usize::from(spot.berth)].seen(spot);
+        let channel = *self.sides[usize::from(spot.neighbor)].seen(spot);
         let is_mutual = match channel.far {
-            Far::Nobody => false,
+            Far::Nowhere => false,
             Far::End(end) => self.spot_of(end) == Some(spot),
             Far::Transit(index, leg) => self
                 .transits
@@ -108,37 +112,37 @@ impl Channels {
         };
         match channel.stage {
             Stage::Opening | Stage::Open if !is_mutual => self.close(spot, CloseReason::Broken),
-            Stage::Asked if channel.far != Far::Nobody && !is_mutual => {
+            Stage::Requested if channel.far != Far::Nowhere && !is_mutual => {
                 self.close(spot, CloseReason::Broken);
             }
-            Stage::Free | Stage::Closing { .. } if channel.far != Far::Nobody => {
+            Stage::Free | Stage::Closing { .. } if channel.far != Far::Nowhere => {
                 if let Far::End(end) = channel.far
                     && is_mutual
                 {
                     self.ends[usize::from(end)] = None;
                     unsound.ends |= 1 << end;
                 }
-                self.sides[usize::from(spot.berth)].cut(spot);
+                self.sides[usize::from(spot.neighbor)].cut(spot);
             }
             _ => {}
         }
-        let side = &mut self.sides[usize::from(spot.berth)];
+        let side = &mut self.sides[usize::from(spot.neighbor)];
         let channel = *side.seen(spot);
-        let says_what_it_is = match (channel.stage, channel.due) {
+        let is_consistent = match (channel.stage, channel.due) {
             (_, Due::Nothing) => true,
             (Stage::Opening, Due::Open) => spot.is_own() && channel.open.channel == spot.number(),
             (Stage::Open, Due::Opened | Due::Wanted) => !spot.is_own(),
             (Stage::Closing { .. }, Due::Close(_)) => true,
             _ => false,
         };
-        if !says_what_it_is {
-            unsound.berths.insert(spot.berth);
+        if !is_consistent {
+            unsound.neighbors.insert(spot.neighbor);
         }
     }
 
     /// Whether a channel leads there.
     fn leads(&self, spot: Spot, far: Far) -> bool {
-        let side = self.sides.get(usize::from(spot.berth));
+        let side = self.sides.get(usize::from(spot.neighbor));
         side.is_some_and(|side| side.seen(spot).far == far)
     }
 }

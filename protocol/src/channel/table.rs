@@ -8,26 +8,27 @@ use super::note::{CloseReason, Open};
 pub const CHANNELS_MAX: usize = 64;
 const OWN: u8 = CHANNELS_MAX as u8;
 
-/// Where a channel is in the tables of a node: the berth of the link, the number, and who gave it.
+/// Position of a channel in the tables of a node: the neighbor index of the link, the number, and
+/// the side that assigned it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Spot {
-    /// The berth.
-    pub berth: u8,
+    /// The neighbor index.
+    pub neighbor: u8,
     place: u8,
 }
 
 impl Spot {
-    /// The channel `number`, below [`CHANNELS_MAX`], that this node opened, if `own`, or else the neighbour.
-    pub(super) const fn new(berth: u8, number: u8, own: bool) -> Self {
+    /// The channel `number`, below [`CHANNELS_MAX`]. `own`: this node opened it, not the neighbor.
+    pub(super) const fn new(neighbor: u8, number: u8, own: bool) -> Self {
         Self {
-            berth,
+            neighbor,
             place: number | if own { OWN } else { 0 },
         }
     }
 
-    pub(super) const fn at(berth: u8, place: usize) -> Self {
+    pub(super) const fn at(neighbor: u8, place: usize) -> Self {
         Self {
-            berth,
+            neighbor,
             place: place as u8,
         }
     }
@@ -60,29 +61,29 @@ pub(super) enum Stage {
     Free,
     /// Opened here, towards the target. Nothing passes before the answer.
     Opening,
-    /// Opened by the neighbour, not answered.
-    Asked,
-    /// Whatever comes passes.
+    /// Opened by the neighbor, not answered.
+    Requested,
+    /// Frames pass.
     Open,
-    /// It ends here. The number is free when both ends have said so.
+    /// This side closed it. The number is free when both ends have sent `Close`.
     Closing {
-        /// The neighbour has.
-        heard: bool,
+        /// The neighbor has.
+        peer_closed: bool,
     },
 }
 
-/// What a channel leads to at this node.
+/// The target of a channel at this node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Far {
     /// Nothing: it is not decided yet, or over.
-    Nobody,
+    Nowhere,
     /// This end of a path.
     End(u16),
     /// Another channel, over this transit, of which this is the leg with that number.
     Transit(u16, u8),
 }
 
-/// What is to be said about a channel.
+/// The control message to send next about a channel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Due {
     Nothing,
@@ -97,14 +98,14 @@ pub(super) struct Channel {
     pub stage: Stage,
     pub far: Far,
     pub due: Due,
-    /// What was asked for.
+    /// The request.
     pub open: Open,
 }
 
 impl Channel {
     const FREE: Self = Self {
         stage: Stage::Free,
-        far: Far::Nobody,
+        far: Far::Nowhere,
         due: Due::Nothing,
         open: Open {
             hops_left: 0,
@@ -115,22 +116,22 @@ impl Channel {
     };
 }
 
-/// The channels of one berth.
+/// The channels of one neighbor index.
 #[derive(Debug, Clone, Hash)]
 pub(super) struct Side {
     channels: Box<[Channel]>,
-    /// Channels of which something is to be said.
+    /// Channels with a control message to send.
     pub due: u128,
     /// Channels on which frames wait to go out.
     pub waiting: u128,
     /// Channels that lead to an end here.
     pub ends: u128,
-    /// Asked for, and not decided.
+    /// Requested and undecided channels.
     pub undecided: u128,
-    /// Whose turn it is to pass something.
+    /// The channel that may send next.
     pub turn: u8,
-    /// Paces for which a word of the neighbour, or a decision, was waited for, by place.
-    waited_paces: Box<[u32]>,
+    /// Ticks without a reply of the neighbor, or without a decision, by table entry.
+    waited_ticks: Box<[u32]>,
 }
 
 impl Side {
@@ -142,7 +143,7 @@ impl Side {
             ends: 0,
             undecided: 0,
             turn: 0,
-            waited_paces: vec![0; 2 * CHANNELS_MAX].into_boxed_slice(),
+            waited_ticks: vec![0; 2 * CHANNELS_MAX].into_boxed_slice(),
         }
     }
 
@@ -167,7 +168,7 @@ impl Side {
         (0..self.channels.len()).filter(is_taken)
     }
 
-    /// There is something to be said, or nothing any more.
+    /// Sets or clears the control message to send.
     pub fn set_due(&mut self, spot: Spot, due: Due) {
         self.channel(spot).due = due;
         match due {
@@ -176,19 +177,19 @@ impl Side {
         }
     }
 
-    /// What the channel leads to.
+    /// Sets the target of the channel.
     pub fn lead(&mut self, spot: Spot, far: Far) {
         self.channel(spot).far = far;
         self.undecided &= !spot.bit();
         match far {
             Far::End(_) => self.ends |= spot.bit(),
-            Far::Nobody | Far::Transit(..) => self.ends &= !spot.bit(),
+            Far::Nowhere | Far::Transit(..) => self.ends &= !spot.bit(),
         }
     }
 
     /// The channel is no more, or leads nowhere any more.
     pub fn cut(&mut self, spot: Spot) {
-        self.lead(spot, Far::Nobody);
+        self.lead(spot, Far::Nowhere);
         self.waiting &= !spot.bit();
     }
 
@@ -197,23 +198,23 @@ impl Side {
         self.cut(spot);
         self.due &= !spot.bit();
         *self.channel(spot) = Channel::FREE;
-        self.waited_paces[spot.place()] = 0;
+        self.waited_ticks[spot.place()] = 0;
     }
 
-    /// A pace passed: whether a channel has waited for more than `patience_paces` of them.
-    pub fn waits_in_vain(&mut self, spot: Spot, patience_paces: u32) -> bool {
+    /// Processes a tick. Returns whether a channel has waited for more than `patience_ticks` ticks.
+    pub fn wait_expired(&mut self, spot: Spot, patience_ticks: u32) -> bool {
         let stage = self.seen(spot).stage;
-        let waited = &mut self.waited_paces[spot.place()];
+        let waited = &mut self.waited_ticks[spot.place()];
         *waited = match stage {
             Stage::Free | Stage::Open => 0,
-            Stage::Opening | Stage::Asked | Stage::Closing { .. } => waited.saturating_add(1),
+            Stage::Opening | Stage::Requested | Stage::Closing { .. } => waited.saturating_add(1),
         };
-        *waited > patience_paces
+        *waited > patience_ticks
     }
 
-    /// What is known of all channels together follows from each. Where something waits to be passed on the transits
-    /// know; too much said of that does no harm.
-    pub fn count_again(&mut self) {
+    /// Recomputes the bit sets from the channels. The transits maintain the set of waiting
+    /// channels; extra bits in it are harmless.
+    pub fn recount(&mut self) {
         (self.due, self.ends, self.undecided) = (0, 0, 0);
         for (channel, place) in self.channels.iter().zip(0..) {
             let bit = 1 << place;
@@ -223,7 +224,7 @@ impl Side {
             if matches!(channel.far, Far::End(_)) {
                 self.ends |= bit;
             }
-            if channel.stage == Stage::Asked && channel.far == Far::Nobody {
+            if channel.stage == Stage::Requested && channel.far == Far::Nowhere {
                 self.undecided |= bit;
             }
         }

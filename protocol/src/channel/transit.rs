@@ -1,14 +1,14 @@
-//! Two channels of a node that is neither end, and the frames between them.
+//! Transits: two channels of an intermediate node, and the frames between them.
 
 use alloc::collections::VecDeque;
 
 use super::Spot;
 use crate::wire::RecordBytes;
 
-/// Records that wait in one direction: what one end may have unreflected, and its handshakes.
+/// Most records that wait in one direction: the unreflected records of one end, and its handshakes.
 pub const TRANSIT_RECORDS_MAX: usize = 48;
 
-/// Frames that wait to go on, in the order in which they came.
+/// Frames that wait for forwarding, in order of arrival.
 #[derive(Debug, Clone, Hash)]
 pub(super) struct Waiting {
     records: VecDeque<RecordBytes>,
@@ -29,7 +29,7 @@ impl Waiting {
         }
     }
 
-    /// Takes a frame in; `false` where there is no room for it.
+    /// Appends a frame. Returns `false` if it does not fit.
     pub fn push(&mut self, to_all: bool, records: &[RecordBytes]) -> bool {
         if self.records.len() + records.len() > TRANSIT_RECORDS_MAX {
             return false;
@@ -47,7 +47,8 @@ impl Waiting {
         self.frames.front().map(|frame| usize::from(frame.records))
     }
 
-    /// Takes the first frame out, to the start of `space`; tells its records, and whether it goes to everybody.
+    /// Removes the first frame and writes its records to the start of `space`. Returns the number
+    /// of records and whether it is a broadcast.
     pub fn pop(&mut self, space: &mut [RecordBytes]) -> Option<(usize, bool)> {
         let frame = self.frames.pop_front()?;
         let records = usize::from(frame.records);
@@ -67,20 +68,20 @@ impl Waiting {
     }
 }
 
-/// See the module. The legs are missing while nobody has it.
+/// See the module. The legs are missing while the transit is free.
 #[derive(Debug, Clone, Hash)]
 pub(super) struct Transit {
     pub legs: Option<[Spot; 2]>,
-    /// What goes out on each leg.
+    /// Frames to send on each leg.
     pub waiting: [Waiting; 2],
-    /// Paces since something came.
-    pub silent_paces: u32,
-    /// It was asked back since the last pace.
+    /// Ticks since the last frame arrived.
+    pub silent_ticks: u32,
+    /// A `Wanted` was queued since the last tick.
     pub wanted: bool,
 }
 
 impl Transit {
-    /// Drops what waits; returns how many records that were.
+    /// Drops all waiting frames. Returns the number of records.
     pub fn clear(&mut self) -> u64 {
         let records = self
             .waiting
@@ -95,7 +96,7 @@ impl Transit {
         Self {
             legs: None,
             waiting: [Waiting::new(), Waiting::new()],
-            silent_paces: 0,
+            silent_ticks: 0,
             wanted: false,
         }
     }

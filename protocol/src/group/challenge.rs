@@ -1,17 +1,18 @@
-//! Challenges: how two stays learn the tokens that they show to each other.
+//! Challenges: how two incarnations exchange the tokens that they present to each other.
 //!
 //! ```text
-//! P ── challenge: grants g ────────────────► M   not proven: M only answers, to P's queue
+//! P ── challenge: grants g ────────────────► M   not proven: M only replies, to P's queue
 //! P ◄─ challenge: grants h, shows g ──────── M   only M's queue held g, so h is M's
 //! P ── any envelope: grants g, shows h ────► M   only P's queue held h, so P sent it
 //! ```
-//! A stay sends nothing else to a stay whose token it lacks, and takes nothing else without a token.
+//! An incarnation sends only challenges to an incarnation whose token it lacks. Without a token it
+//! accepts only challenges.
 
 use alloc::vec::Vec;
 
 use super::{
     Group,
-    contact::{Contact, Life, MEMBERS_MAX},
+    contact::{Contact, Incarnation, MEMBERS_MAX},
     pair::Pair,
     token::Token,
     wire::{Head, JOINERS_MAX, KNOWN_MAX},
@@ -21,7 +22,8 @@ use super::{
 const ANSWERS_MAX: usize = 2 * MEMBERS_MAX;
 /// Most of them for one node: a stranger there may send challenges too.
 const ANSWERS_OF_NODE_MAX: usize = 3;
-/// One answer is kept for each queue that is in a pair or in the book, whatever strangers ask.
+/// One answer is reserved for each queue that is in a pair or in the book, whatever unauthenticated
+/// senders request.
 const KEPT_MAX: usize = 2 * MEMBERS_MAX + JOINERS_MAX + KNOWN_MAX;
 
 /// Answers to challenges that showed no token: all that is stored of their senders.
@@ -35,22 +37,22 @@ struct Answer {
     to: Contact,
     /// The grant of the challenge, which the answer shows.
     token: Token,
-    under_way: bool,
+    in_flight: bool,
     /// In the place that is kept for its queue.
     is_kept: bool,
 }
 
 impl Answers {
-    /// With room for all.
+    /// Allocates for all answers.
     pub fn new() -> Self {
         Self {
             entries: Vec::with_capacity(ANSWERS_MAX + KEPT_MAX),
         }
     }
 
-    /// Adds an answer, if there is room. One place is kept for each queue that `is_known`.
+    /// Adds an answer if it fits. One entry is reserved for each queue that `is_known`.
     fn add(&mut self, to: Contact, token: Token, is_known: bool) {
-        let is_there = |one: &Answer| one.to == to && one.token == token && !one.under_way;
+        let is_there = |one: &Answer| one.to == to && one.token == token && !one.in_flight;
         if self.entries.iter().any(is_there) {
             return;
         }
@@ -67,7 +69,7 @@ impl Answers {
             self.entries.push(Answer {
                 to,
                 token,
-                under_way: false,
+                in_flight: false,
                 is_kept,
             });
         }
@@ -75,20 +77,22 @@ impl Answers {
 
     /// The next answer to be sent.
     pub fn next(&self) -> Option<(Contact, Token)> {
-        let due = self.entries.iter().find(|one| !one.under_way)?;
+        let due = self.entries.iter().find(|one| !one.in_flight)?;
         Some((due.to, due.token))
     }
 
     /// The next answer is sent.
-    pub fn say(&mut self) {
-        if let Some(due) = self.entries.iter_mut().find(|one| !one.under_way) {
-            due.under_way = true;
+    pub fn send(&mut self) {
+        if let Some(due) = self.entries.iter_mut().find(|one| !one.in_flight) {
+            due.in_flight = true;
         }
     }
 
     /// An answer ended. If it did not arrive, the challenge comes again.
-    pub fn on_end(&mut self, guid: u64, life: Life) {
-        let of = |one: &Answer| one.under_way && (one.to.guid, one.to.life) == (guid, life);
+    pub fn on_end(&mut self, guid: u64, incarnation: Incarnation) {
+        let of = |one: &Answer| {
+            one.in_flight && (one.to.guid, one.to.incarnation) == (guid, incarnation)
+        };
         if let Some(at) = self.entries.iter().position(of) {
             self.entries.remove(at);
         }
@@ -100,7 +104,7 @@ impl Group {
     pub(super) fn sender_of(&self, guid: u64, head: &Head) -> (Contact, bool) {
         let sender = Contact {
             guid,
-            life: head.life,
+            incarnation: head.incarnation,
             rkey: head.rkey,
         };
         let expected = self.config.secret.token_for(guid, head.rkey);
@@ -113,17 +117,19 @@ impl Group {
             return;
         }
         if is_proven {
-            self.note_token(sender, grant);
+            self.store_token(sender, grant);
             return;
         }
         let known = self.token_of(&sender);
-        // A stay grants one token to one queue: a stranger sent what grants another one.
+        // An incarnation grants one token to one queue. A different grant comes from an
+        // unauthenticated sender.
         if known.is_none_or(|token| token.is_none() || token == grant) {
             self.answers.add(sender, grant, known.is_some());
         }
     }
 
-    /// What is shown to a stay that is in a pair or in the book; `None` for any other.
+    /// The token to present to an incarnation that is in a pair or in the book; `None` for any
+    /// other.
     fn token_of(&mut self, sender: &Contact) -> Option<Token> {
         let of_sender = |pair: &&Pair| !pair.is_free() && pair.contact == *sender;
         let entry = self.book.of_node(sender.guid);
@@ -134,12 +140,12 @@ impl Group {
         tokens.max_by_key(|token| !token.is_none())
     }
 
-    /// Stores the token that a sender granted, whose identity is proven.
-    pub(super) fn note_token(&mut self, sender: Contact, grant: Token) {
+    /// Stores the token that an authenticated sender granted.
+    pub(super) fn store_token(&mut self, sender: Contact, grant: Token) {
         let of_sender = |pair: &&mut Pair| !pair.is_free() && pair.contact == sender;
         for pair in self.pairs.iter_mut().filter(of_sender) {
             pair.token = grant;
         }
-        self.book.note_token(sender, grant);
+        self.book.store_token(sender, grant);
     }
 }

@@ -1,9 +1,13 @@
 //! The end of a view: wedge, promise, propose, accept, decide.
 //!
-//! Each view has one decision, by single-decree Paxos among its voters: ballots are (number, rank of the leader), the value is a [`Proposal`]. A
-//! promise is made at once to whom the claims name as leader, without being asked: it only says what will not be accepted. The ballot's number
-//! is that of the attempt. Where somebody promised more, before it knew the same claims, the leader takes a greater number in the same attempt:
-//! in a new one claims would be said anew, and whoever knows only some of them might again promise too much, for ever.
+//! Each view has one decision, by single-decree Paxos among its voters. A ballot is (number, rank
+//! of the leader), the value is a [`Proposal`]. A member promises to the leader that the claims
+//! select without a request, because a promise only states which ballots it will not accept. The
+//! ballot's number is that of the attempt.
+//!
+//! A member may have promised a greater ballot before it knew the same claims. Then the leader
+//! takes a greater number within the same attempt. In a new attempt, claims would be sent again,
+//! and a member that knows only some of them could promise a greater ballot again, forever.
 
 use super::{
     Group, Phase, Stop,
@@ -15,17 +19,17 @@ use super::{
 /// The try to end a view.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub struct Trying {
-    /// By rank: whom each one accused last. The own one too.
+    /// By rank: the latest accusations of each member, including this one.
     pub claims: [Claim; MEMBERS_MAX],
-    /// Who is left out, by these.
+    /// Members that these claims exclude.
     pub suspects: Members,
-    /// Who is left is no quorum.
+    /// The remaining members are no quorum.
     pub minority: bool,
-    /// What was decided.
+    /// The decided proposal.
     pub decided: Option<Proposal>,
 }
 
-/// How the last view ended, for those who do not know.
+/// How the last view ended, for members that do not know.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub struct Ended {
     /// That view.
@@ -46,7 +50,7 @@ impl Ended {
 }
 
 impl Group {
-    /// Receives and delivers nothing more in this view, and says so.
+    /// Stops receiving and delivering in this view, and announces it.
     pub(super) fn wedge(&mut self) {
         self.phase = Phase::Wedged;
         self.table.row_mut(self.me).frontier.wedged = true;
@@ -55,8 +59,8 @@ impl Group {
         self.change_grew();
     }
 
-    /// A new attempt, because something happened that may let it succeed.
-    pub(super) fn try_again(&mut self) {
+    /// Starts a new attempt because an event occurred that may let it succeed.
+    pub(super) fn retry(&mut self) {
         self.begin_next_attempt();
         self.change_grew();
     }
@@ -71,7 +75,7 @@ impl Group {
     fn begin_attempt(&mut self, attempt: u32) {
         let members = self.unreached();
         let change = &mut self.table.row_mut(self.me).change;
-        // Who was silent in the whole attempt before is heard no more.
+        // Ignore claims of members that sent nothing in the whole previous attempt.
         for claim in &mut self.trying.claims {
             if claim.attempt < change.attempt {
                 *claim = Claim::default();
@@ -81,14 +85,14 @@ impl Group {
         self.trying.claims[self.me] = Claim { attempt, members };
     }
 
-    /// The greatest attempt that anybody said.
+    /// The greatest attempt that any member sent.
     fn attempts_seen(&self) -> u32 {
         let rows = self.table.rows().iter().map(|row| row.change.attempt);
         let claims = self.trying.claims.iter().map(|claim| claim.attempt);
         rows.chain(claims).max().unwrap_or(0)
     }
 
-    /// What a member says of the end of this view.
+    /// Processes a member's message about the end of this view.
     pub(super) fn take_change(
         &mut self,
         rank: usize,
@@ -110,7 +114,7 @@ impl Group {
                 members: claims[other],
             };
             let grew = self.trying.claims[other].merge(claim);
-            // Who is not left out says its claims to all by itself.
+            // A member that is not excluded sends its claims to all members itself.
             if grew && self.trying.suspects.contains(other) {
                 self.change_grew();
             }
@@ -120,10 +124,11 @@ impl Group {
         }
     }
 
-    /// Does all that follows from what is known of a view that is to end.
+    /// Takes all steps that follow from the known state of a view that must end.
     pub(super) fn pursue_change(&mut self) {
         let before = (self.table.row(self.me).change, self.trying.suspects);
-        // Each turn but the last one takes this member to a greater attempt or ballot. Two are enough if the others say nothing in between.
+        // Each iteration but the last raises this member's attempt or ballot. Two are enough if the
+        // others send nothing meanwhile.
         for _ in 0..4 {
             let change = self.table.row(self.me).change;
             self.take_step();
@@ -137,8 +142,9 @@ impl Group {
         if (self.table.row(self.me).change, self.trying.suspects) != before {
             self.change_grew();
         }
-        // Who is left out by the word of others hears of the decision only from those whom it reaches.
-        let left = self.view.everybody().without(self.trying.suspects);
+        // A member excluded by others' claims learns the decision only from members that it
+        // reaches.
+        let left = self.view.all_members().without(self.trying.suspects);
         let left = left.without(self.unreached());
         let minority = !left.is_quorum_of(self.view.voters);
         if self.view.number == 0 && !self.may_return().is_quorum_of(self.view.voters) {
@@ -148,7 +154,8 @@ impl Group {
         }
         if minority != self.trying.minority {
             self.trying.minority = minority;
-            // Nothing of a group that is still to be founded was told, and so nothing is stopped.
+            // The application has received no event of a group that is still being founded, so
+            // nothing stops.
             let stops = minority && self.view.number > 0;
             self.notices.stopped = stops.then_some(Stop::Minority {
                 reached: left,
@@ -171,10 +178,11 @@ impl Group {
         self.trying.suspects = left_out(&self.trying.claims, attempt, n);
 
         self.accept();
-        let left = self.view.everybody().without(self.trying.suspects);
+        let left = self.view.all_members().without(self.trying.suspects);
         let reached = left.without(unreached);
         if members != unreached && !reached.is_quorum_of(self.view.voters) {
-            // Somebody was accused who is reached again. Once for each of them: the claims of the new attempt are what is true now.
+            // An accused member is reached again. Once per member: the claims of the new attempt
+            // are current.
             self.begin_next_attempt();
             return;
         }
@@ -189,8 +197,9 @@ impl Group {
         self.find_decision();
     }
 
-    /// The ballot of whom the claims name as leader, where `left` are left: that of the attempt, or the greater one that
-    /// it took because one of these promised more.
+    /// The ballot of the leader that the claims select, where `left` is the set of remaining
+    /// members. It is the ballot of the attempt, or a greater one that the leader took because a
+    /// member promised more.
     fn ballot_of(&self, leader: usize, left: Members) -> Ballot {
         let first = Ballot::new(self.table.row(self.me).change.attempt, leader);
         let taken = self.table.row(leader).change.promised;
@@ -208,7 +217,7 @@ impl Group {
         ballot
     }
 
-    /// Accepts what a leader proposed, unless more was promised.
+    /// Accepts a leader's proposal unless a greater ballot was promised.
     fn accept(&mut self) {
         let rows = self.table.rows().iter().enumerate();
         let proposed = rows.filter_map(|(rank, row)| {
@@ -227,7 +236,7 @@ impl Group {
         }
     }
 
-    /// Proposes, once, when all who are left have promised and their rows are final.
+    /// Proposes once all remaining members have promised and their rows are final.
     fn propose(&mut self, ballot: Ballot, left: Members) {
         let own = self.table.row(self.me).change;
         let ready = |row: &Row| row.frontier.wedged && row.change.promised == ballot;
@@ -249,24 +258,28 @@ impl Group {
 
     fn fresh_proposal(&self, left: Members) -> Proposal {
         let leaving = self.table.ranks(|row| row.frontier.leaving);
-        let stay = left.without(leaving);
-        // Where nobody stays, what all who take part in this hold is delivered.
-        let counted = if stay.is_empty() { left } else { stay };
+        let survivors = left.without(leaving);
+        // If no member stays, all messages that every participant holds are delivered.
+        let counted = if survivors.is_empty() {
+            left
+        } else {
+            survivors
+        };
         let mut trim = [0; MEMBERS_MAX];
         for (sender, trim) in trim[..self.view.members.len()].iter_mut().enumerate() {
             let received = |rank: usize| self.table.row(rank).frontier.received[sender];
             *trim = counted.iter().map(received).min().unwrap_or(0);
         }
         let contact = |rank: usize| self.view.members.get(rank).copied();
-        let staying: Contacts = stay.iter().filter_map(contact).collect();
-        // Nobody comes before there is a group, or when the last one has gone.
-        let joiners = if self.view.number == 0 || stay.is_empty() {
+        let staying: Contacts = survivors.iter().filter_map(contact).collect();
+        // No member joins before the group exists, or after the last member has left.
+        let joiners = if self.view.number == 0 || survivors.is_empty() {
             Contacts::default()
         } else {
             self.joiners(&staying)
         };
         let mut voters = Members::NONE;
-        for (rank, old) in stay.iter().enumerate() {
+        for (rank, old) in survivors.iter().enumerate() {
             if self.table.row(old).frontier.has_state {
                 voters = voters.with(rank);
             }
@@ -275,14 +288,14 @@ impl Group {
             voters = Members::first(staying.len() + joiners.len());
         }
         Proposal {
-            stay,
+            survivors,
             voters,
             joiners,
             trim,
         }
     }
 
-    /// Counts who accepted what.
+    /// Counts the accepted ballots.
     fn find_decision(&mut self) {
         for rank in self.view.voters.iter() {
             let change = self.table.row(rank).change;
@@ -319,14 +332,15 @@ impl Group {
         }
         for pair in &mut self.pairs {
             if pair.leftover {
-                // Of the view before this one. Who still does not know is answered when it asks.
+                // A pair of the previous view. A member that still lacks the decision gets a reply
+                // to its query.
                 pair.free();
             }
             pair.owes_end = pair.rank.is_some() && !pair.gone;
         }
     }
 
-    /// What is said of the end of the view grew.
+    /// Queues the changed state of the end of the view for all members.
     pub(super) fn change_grew(&mut self) {
         for pair in &mut self.pairs {
             pair.change_is_news |= pair.rank.is_some();

@@ -1,7 +1,7 @@
-//! What a group is started with.
+//! Configuration of a group member.
 
 use super::{
-    contact::{Contact, Life, MEMBERS_MAX},
+    contact::{Contact, Incarnation, MEMBERS_MAX},
     token::Secret,
     wire::Terms,
 };
@@ -16,18 +16,20 @@ pub struct GroupConfig {
     pub me: Contact,
     /// The key of the tokens by which this member authenticates others.
     pub secret: Secret,
-    /// Former stay of the same application whose messages it asks about; `None` for none.
-    pub former: Option<Life>,
-    /// Members with which the group is founded, 1 to [`MEMBERS_MAX`](super::MEMBERS_MAX); 0 to join an existing one only.
+    /// Former incarnation of the same application whose messages it queries; `None` for none.
+    pub former: Option<Incarnation>,
+    /// Number of members that found the group, 1 to [`MEMBERS_MAX`](super::MEMBERS_MAX); 0 to only
+    /// join an existing one.
     pub founders: u8,
-    /// Most members that room is made for, 2 to [`MEMBERS_MAX`](super::MEMBERS_MAX).
+    /// Most members of the group, 2 to [`MEMBERS_MAX`](super::MEMBERS_MAX).
     pub members_max: u8,
-    /// Whether the application has no state that one who joins would need.
+    /// Whether the application has no state that a joining member needs.
     pub stateless: bool,
 }
 
 impl GroupConfig {
-    /// The same within the bounds: at least 2 members, at most [`MEMBERS_MAX`](super::MEMBERS_MAX), and no more founders than members.
+    /// Clamps to the bounds: 2 to [`MEMBERS_MAX`](super::MEMBERS_MAX) members, and no more founders
+    /// than members.
     #[must_use]
     pub(super) fn bounded(mut self) -> Self {
         self.members_max = self.members_max.clamp(2, MEMBERS_MAX as u8);
@@ -35,7 +37,7 @@ impl GroupConfig {
         self
     }
 
-    /// What all members must be agreed on.
+    /// The terms that all members must share.
     pub(super) const fn terms(&self) -> Terms {
         Terms {
             stateless: self.stateless,

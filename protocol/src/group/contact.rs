@@ -1,4 +1,4 @@
-//! Who belongs to a group: contacts, members and views.
+//! Contacts, members and views of a group.
 
 use core::{fmt, ops::Deref};
 
@@ -7,17 +7,19 @@ use crate::mix::mix;
 /// Most members of a group.
 pub const MEMBERS_MAX: usize = 32;
 
-/// One stay of one application in a group: drawn afresh with each join, so nothing of an earlier stay is believed.
+/// One incarnation of an application in a group. It is drawn at random for each join, so messages
+/// of an earlier incarnation are not accepted.
 ///
-/// Its upper half is a hash of the stay's queue, so nobody can claim the life of another queue.
+/// Its upper half is a hash of the incarnation's queue, so no sender can claim the incarnation of
+/// another queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
-pub struct Life(
-    /// As [`Life::of`] makes it; 0 for none.
+pub struct Incarnation(
+    /// A value from [`Incarnation::of`]; 0 for none.
     pub u64,
 );
 
-impl Life {
-    /// The life of a stay whose queue has the key `rkey` on the node `guid`. `random` is the lower
+impl Incarnation {
+    /// The incarnation whose queue has the key `rkey` on the node `guid`. `random` is the lower
     /// half.
     #[must_use]
     pub const fn of(guid: u64, rkey: u32, random: u32) -> Self {
@@ -26,15 +28,15 @@ impl Life {
         Self((queue as u64) << 32 | random as u64)
     }
 
-    /// Whether a stay with this queue can have this life.
+    /// Whether an incarnation with this queue can have this value.
     #[must_use]
     pub const fn is_of(self, guid: u64, rkey: u32) -> bool {
         self.0 != 0 && (self.0 >> 32) as u32 == hash_of_queue(guid, rkey)
     }
 }
 
-/// An application chooses neither its node nor a key: the daemon draws each key once. So it has one
-/// chance in 2^32, with each queue that it opens, to get the hash of another one.
+/// An application chooses neither its node nor its key: the daemon draws each key once. With each
+/// queue that it opens, it has one chance in 2^32 of the same hash as another queue.
 const fn hash_of_queue(guid: u64, rkey: u32) -> u32 {
     (mix(mix(guid) ^ rkey as u64) >> 32) as u32
 }
@@ -44,17 +46,17 @@ const fn hash_of_queue(guid: u64, rkey: u32) -> u32 {
 pub struct Contact {
     /// Its node.
     pub guid: u64,
-    /// This stay.
-    pub life: Life,
+    /// The incarnation.
+    pub incarnation: Incarnation,
     /// Key of its receive queue there.
     pub rkey: u32,
 }
 
 impl Contact {
-    /// Whether its life is one of its queue. Of a life that is not known, no.
+    /// Whether the incarnation matches the queue. Returns `false` for an unknown incarnation.
     #[must_use]
-    pub const fn owns_life(&self) -> bool {
-        self.life.is_of(self.guid, self.rkey)
+    pub const fn owns_incarnation(&self) -> bool {
+        self.incarnation.is_of(self.guid, self.rkey)
     }
 }
 
@@ -63,10 +65,10 @@ impl Contact {
 pub struct Members(u32);
 
 impl Members {
-    /// Nobody.
+    /// The empty set.
     pub const NONE: Self = Self(0);
 
-    /// Those whose bits are set.
+    /// The members whose bits are set.
     #[must_use]
     pub const fn from_bits(bits: u32) -> Self {
         Self(bits)
@@ -106,13 +108,13 @@ impl Members {
         Self(self.0 | 1 << rank)
     }
 
-    /// Those of either.
+    /// The members of either set.
     #[must_use]
     pub const fn union(self, other: Self) -> Self {
         Self(self.0 | other.0)
     }
 
-    /// Those of both.
+    /// The members of both sets.
     #[must_use]
     pub const fn and(self, other: Self) -> Self {
         Self(self.0 & other.0)
@@ -130,7 +132,7 @@ impl Members {
         self.0.count_ones() as usize
     }
 
-    /// Whether there is nobody.
+    /// Whether the set is empty.
     #[must_use]
     pub const fn is_empty(self) -> bool {
         self.0 == 0
@@ -151,8 +153,8 @@ impl Members {
         (0..MEMBERS_MAX).filter(move |&rank| self.contains(rank))
     }
 
-    /// Whether they are a quorum of `voters`: more than half of them, or half of them with the oldest one. Any two quorums of the same
-    /// voters have a member in common. Nobody is no quorum.
+    /// Whether they are a quorum of `voters`: more than half of them, or exactly half including the
+    /// oldest one. Any two quorums of the same voters share a member. The empty set is no quorum.
     #[must_use]
     pub const fn is_quorum_of(self, voters: Self) -> bool {
         let these = self.and(voters);
@@ -228,7 +230,7 @@ impl<const MAX: usize> fmt::Debug for Contacts<MAX> {
     }
 }
 
-/// A view: who belongs to the group. Ranks are in order of age, so rank 0 has been in longest.
+/// A view: the members of the group. Ranks are in order of age, so rank 0 is the oldest member.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct View {
     /// Which group: two that were founded under one name have different ones.
@@ -237,20 +239,22 @@ pub struct View {
     pub number: u64,
     /// By rank.
     pub members: Contacts,
-    /// Those who hold the application's state and count towards a quorum.
+    /// Members that hold the application's state and count towards a quorum.
     pub voters: Members,
 }
 
 impl View {
-    /// The rank of a life.
+    /// The rank of an incarnation.
     #[must_use]
-    pub fn rank_of(&self, life: Life) -> Option<usize> {
-        self.members.iter().position(|member| member.life == life)
+    pub fn rank_of(&self, incarnation: Incarnation) -> Option<usize> {
+        self.members
+            .iter()
+            .position(|member| member.incarnation == incarnation)
     }
 
     /// All its members.
     #[must_use]
-    pub fn everybody(&self) -> Members {
+    pub fn all_members(&self) -> Members {
         Members::first(self.members.len())
     }
 }
@@ -260,25 +264,25 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_life_is_of_one_queue() {
+    fn an_incarnation_belongs_to_one_queue() {
         for random in [0, 1, 7, u32::MAX] {
-            let life = Life::of(0x100, 7, random);
-            assert_ne!(life, Life(0));
-            assert_eq!(life.0 as u32, random);
-            assert!(life.is_of(0x100, 7));
+            let incarnation = Incarnation::of(0x100, 7, random);
+            assert_ne!(incarnation, Incarnation(0));
+            assert_eq!(incarnation.0 as u32, random);
+            assert!(incarnation.is_of(0x100, 7));
             for (guid, rkey) in [(0x101, 7), (0x100, 8), (7, 0x100), (0, 7), (0x100, 0)] {
-                assert!(!life.is_of(guid, rkey), "{guid:#x}, {rkey}");
+                assert!(!incarnation.is_of(guid, rkey), "{guid:#x}, {rkey}");
             }
         }
-        assert!(!Life(0).is_of(0x100, 7));
+        assert!(!Incarnation(0).is_of(0x100, 7));
     }
 
     #[test]
-    fn lives_of_many_queues_have_different_halves() {
-        // Nodes and keys that are close to each other, as those of a rack may be.
+    fn incarnations_of_many_queues_have_different_halves() {
+        // Adjacent node GUIDs and keys, as in one rack.
         let queues = (0..64).flat_map(|guid| (0..64).map(move |rkey| (guid, rkey)));
         let mut halves: alloc::vec::Vec<u64> = queues
-            .map(|(guid, rkey)| Life::of(guid, rkey, 0).0 >> 32)
+            .map(|(guid, rkey)| Incarnation::of(guid, rkey, 0).0 >> 32)
             .collect();
         halves.sort_unstable();
         halves.dedup();

@@ -1,32 +1,32 @@
-//! What a group tells: events, errors, how it stands.
+//! Events, errors and states of a group.
 
 use core::fmt;
 
 #[cfg(doc)]
 use super::{Group, MULTICAST_BYTES_MAX, STATE_BYTES_MAX};
 use super::{
-    contact::{Contact, Life, Members, View},
+    contact::{Contact, Incarnation, Members, View},
     wire::BadEnvelope,
 };
 #[cfg(doc)]
 use crate::verb::SEND_BYTES_MAX;
 
-/// What [`Group::on_end`] needs to know which envelope ended.
+/// Identifies an envelope for [`Group::on_end`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Ticket {
     pub(super) guid: u64,
-    pub(super) life: Life,
+    pub(super) incarnation: Incarnation,
     pub(super) number: u32,
-    /// What said it.
+    /// The sender of the envelope.
     pub(super) of: TicketOf,
 }
 
-/// What said an envelope.
+/// The sender of an envelope.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) enum TicketOf {
     /// The pair with a member.
     Pair,
-    /// The book, to one who is no member.
+    /// The book, to a node that is no member.
     Book,
     /// An answer to a challenge.
     Answer,
@@ -35,7 +35,7 @@ pub(super) enum TicketOf {
 /// An envelope on its way out. `ticket` comes back with [`Group::on_end`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Parcel {
-    /// To whose receive queue.
+    /// The receive queue of this contact.
     pub to: Contact,
     /// Its length in bytes, 1 to [`SEND_BYTES_MAX`].
     pub len: usize,
@@ -48,18 +48,18 @@ pub struct Parcel {
 pub enum End {
     /// It is in the receive queue.
     Done,
-    /// It is not, and might be if it were said again later.
+    /// It is not in the receive queue. A later retry may succeed.
     NotExecuted,
-    /// Nobody knows.
+    /// The outcome is unknown.
     Unclear,
-    /// There is no such queue any more: whoever had it is gone and does not return under this life.
+    /// The queue no longer exists: its owner is gone and does not return with this incarnation.
     Gone,
 }
 
 /// Why a multicast, or a piece of state, was not taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum MulticastError {
-    /// There is no room now. [`Group::holds_up`] says for whom it waits.
+    /// No space now. [`Group::laggard`] returns the members it waits for.
     Full,
     /// This member is stopped, or leaves.
     Stopped,
@@ -67,22 +67,22 @@ pub enum MulticastError {
     TooLong,
     /// No bytes.
     Empty,
-    /// Nobody waits for this state any more, or it was given to its end.
+    /// No member waits for this state any more, or the last piece was already given.
     NotWanted,
 }
 
-/// What this member is now.
+/// The current state of this member.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum GroupStanding {
     /// It has no view yet.
-    Seeking,
+    Searching,
     /// In a view, and delivers.
     Member,
     /// In a view that is being replaced.
     Changing,
-    /// In a view that is to be replaced, and those whom it reaches are no quorum.
+    /// In a view that must be replaced, but the members that it reaches are no quorum.
     Minority,
-    /// Out of the group, for good: [`Event::Stopped`] said why.
+    /// Out of the group permanently: [`Event::Stopped`] reported the reason.
     Stopped,
     /// It left.
     Left,
@@ -91,7 +91,7 @@ pub enum GroupStanding {
 impl GroupStanding {
     /// Each.
     pub const ALL: [Self; 6] = [
-        Self::Seeking,
+        Self::Searching,
         Self::Member,
         Self::Changing,
         Self::Minority,
@@ -99,11 +99,11 @@ impl GroupStanding {
         Self::Left,
     ];
 
-    /// What it is called where nodes are watched.
+    /// Name of the state in monitoring output.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
-            Self::Seeking => "seeking",
+            Self::Searching => "seeking",
             Self::Member => "member",
             Self::Changing => "changing",
             Self::Minority => "minority",
@@ -116,16 +116,18 @@ impl GroupStanding {
 /// Why nothing is delivered any more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Stop {
-    /// Those whom it reaches are no quorum of the view's voters. It goes on if they become one.
+    /// The members that it reaches are no quorum of the view's voters. Delivery continues if they
+    /// become one.
     Minority {
-        /// Who is left, with itself.
+        /// The remaining members, including itself.
         reached: Members,
-        /// Whose quorum it takes.
+        /// The voters of the view.
         voters: Members,
     },
-    /// The others went on without it. Join anew, with another life.
+    /// The other members continued without it. Join again with another incarnation.
     Excluded,
-    /// There is another group of this name, or others found one. Join anew, with another life.
+    /// There is another group of this name, or other nodes are founding one. Join again with
+    /// another incarnation.
     OtherGroup {
         /// That group; 0 while it is not founded.
         group: u64,
@@ -134,16 +136,16 @@ pub enum Stop {
     },
 }
 
-/// Something that the application is told, in one order with everything else.
+/// An event for the application. All events are in one order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Event<'a> {
     /// From now on these are the members.
     View(&'a View),
     /// A multicast. Every member of the view has it in its memory.
     Delivered {
-        /// Who sent it.
+        /// The sender.
         sender: Contact,
-        /// Its number among those of its sender's life, from 1.
+        /// Its number among the messages of its sender's incarnation, from 1.
         sequence: u64,
         /// Number of the view.
         view: u64,
@@ -159,56 +161,66 @@ pub enum Event<'a> {
         /// The position.
         position: u64,
     },
-    /// A member needs the application's state as it is now, from its beginning, whatever it was given before.
+    /// A member needs the application's current state, from its beginning, regardless of the pieces
+    /// it already received.
     StateWanted {
-        /// Who.
+        /// The member.
         to: Contact,
     },
-    /// A piece of the application's state, in order.
+    /// A piece of the application's state. Pieces arrive in order.
     State {
         /// Its bytes.
         data: &'a [u8],
         /// Whether it is the last one.
         last: bool,
-        /// Own messages up to this number were delivered before this member had the state: they are in it, and nothing more is told of them.
+        /// Own messages up to this number were delivered before this member had the state: the
+        /// state includes them, and no further event reports them.
         delivered_to: u64,
     },
-    /// Forget the pieces that came: they come anew.
+    /// Discard the received pieces: the state is sent again.
     StateVoid,
     /// Nothing is delivered from now on. Own messages from number `undelivered` on are in doubt.
     ///
-    /// But for a [`Stop::Minority`], which may end, the receive queue is to be given up once [`Group::poll_send`] has nothing more: whoever still
-    /// takes this life for a member learns from the refusal.
+    /// Except for [`Stop::Minority`], which may end, close the receive queue once
+    /// [`Group::poll_send`] returns nothing more. A node that still takes this incarnation for a
+    /// member learns from the refusal.
     Stopped {
         /// Why.
         why: Stop,
         /// Number of the first own message that was not delivered here.
         undelivered: u64,
     },
-    /// Of the former life that was asked about this many messages were delivered. Told if the group remembers it as a member.
-    Fate {
+    /// Number of delivered messages of the queried former incarnation. Reported if the group
+    /// remembers it as a member.
+    Outcome {
         /// How many.
         delivered_to: u64,
     },
-    /// It is out of the group, as it asked. The receive queue is to be given up.
+    /// It left the group as requested. Close the receive queue.
     Left,
 }
 
 impl fmt::Display for MulticastError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Full => "the group has no room for more now; cure: take events, and ask who holds it up",
-            Self::Stopped => "this member is out of the group, or leaves it; cure: join anew",
+            Self::Full => {
+                "the group has no room for more now; cure: take events, and query which \
+                           member delays it"
+            }
+            Self::Stopped => "this member is out of the group, or leaves it; cure: join again",
             Self::TooLong => "more bytes than one multicast or one piece of state has",
             Self::Empty => "a message without bytes",
-            Self::NotWanted => "nobody waits for this piece of state any more; cure: give it when it is wanted again",
+            Self::NotWanted => {
+                "no member waits for this piece of state any more; cure: give it \
+                                when it is requested again"
+            }
         })
     }
 }
 
 impl core::error::Error for MulticastError {}
 
-/// What happened since the beginning.
+/// Counters since the start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct GroupCounters {
     /// Own messages taken in.
@@ -221,13 +233,13 @@ pub struct GroupCounters {
     pub deliveries: u64,
     /// Views begun.
     pub views: u64,
-    /// Envelopes said, those said again among them.
-    pub envelopes_said: u64,
-    /// Envelopes said again because they did not arrive, or nobody knew.
-    pub envelopes_said_again: u64,
-    /// Envelopes that came and were taken.
+    /// Envelopes sent, including retransmissions.
+    pub envelopes_sent: u64,
+    /// Envelopes sent again because they did not arrive, or their outcome was unknown.
+    pub envelopes_resent: u64,
+    /// Envelopes received and accepted.
     pub envelopes_taken: u64,
-    /// Envelopes that came twice.
+    /// Envelopes received twice.
     pub duplicates: u64,
     /// Envelopes that were dropped, by [`BadEnvelope::index`].
     pub bad_envelopes: [u64; BadEnvelope::COUNT],

@@ -1,23 +1,24 @@
-//! Who can be reached, who says so of whom, and whom to follow.
+//! Reachability of members, the claims about it, and which claims count.
 
 use super::{
     Group, Phase,
-    contact::{Contact, Life, MEMBERS_MAX, Members},
+    contact::{Contact, Incarnation, MEMBERS_MAX, Members},
     pair::Pair,
     row::Row,
 };
 
-/// Whom a member accused last, as far as is known.
+/// The latest known accusations of one member.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Claim {
     /// In which attempt.
     pub attempt: u32,
-    /// Whom.
+    /// The accused members.
     pub members: Members,
 }
 
 impl Claim {
-    /// The later word counts; within one attempt those that were accused in either. `true` if it grew.
+    /// Merges: a later attempt replaces an earlier one; within one attempt, the accused members are
+    /// united. Returns `true` if it changed.
     pub fn merge(&mut self, other: Self) -> bool {
         let before = *self;
         if other.attempt > self.attempt {
@@ -29,10 +30,11 @@ impl Claim {
     }
 }
 
-/// Who is left out of `n` members in an attempt.
+/// Members, of `n`, that an attempt excludes.
 ///
-/// Claims of this attempt are known to all who are left. Claims of an earlier one may be those of a member that died, and
-/// only some received them: they count until all who are left have said theirs.
+/// All remaining members know the claims of this attempt. Claims of an earlier attempt may come
+/// from a member that died and reached only some members. They count until all remaining members
+/// have sent their claims of this attempt.
 pub fn left_out(claims: &[Claim; MEMBERS_MAX], attempt: u32, n: usize) -> Members {
     let current = claims.map(|claim| {
         if claim.attempt == attempt {
@@ -50,11 +52,12 @@ pub fn left_out(claims: &[Claim; MEMBERS_MAX], attempt: u32, n: usize) -> Member
     }
 }
 
-/// Who is left out, by the claims of all `n` members: the same for all who know the same claims.
+/// Members excluded by the claims of all `n` members: the same for all members that know the same
+/// claims.
 ///
-/// Those who are accused by fewest are heard first, of as many the lower rank, and the word of one who is left out by then does not count. So of
-/// two whose only path broke one stays; and of some who all reach each other and are more than half, none goes by the word of the others, who
-/// are accused by all of them.
+/// Claims count in order of fewest accusers, then lowest rank. Claims of an excluded member do not
+/// count. Thus one of two members whose only path broke stays. Of a majority that reach each other,
+/// none is excluded by the others, which all of them accuse.
 fn suspects(claims: &[Claim; MEMBERS_MAX], n: usize) -> Members {
     let mut accusers = [0u8; MEMBERS_MAX];
     for claim in &claims[..n] {
@@ -63,13 +66,13 @@ fn suspects(claims: &[Claim; MEMBERS_MAX], n: usize) -> Members {
         }
     }
     let mut suspects = Members::NONE;
-    let mut heard = Members::NONE;
+    let mut considered = Members::NONE;
     for _ in 0..n {
-        let next = (0..n).filter(|&rank| !heard.contains(rank));
+        let next = (0..n).filter(|&rank| !considered.contains(rank));
         let Some(next) = next.min_by_key(|&rank| accusers[rank]) else {
             break;
         };
-        heard = heard.with(next);
+        considered = considered.with(next);
         if !suspects.contains(next) {
             let accused = claims[next].members.without(Members::only(next));
             suspects = suspects.union(accused);
@@ -79,18 +82,19 @@ fn suspects(claims: &[Claim; MEMBERS_MAX], n: usize) -> Members {
 }
 
 impl Group {
-    /// Ranks of those who are gone, to whom no path leads, or whom the application suspects.
+    /// Ranks of members that are gone, unreachable, or suspected by the application.
     pub(super) fn unreached(&self) -> Members {
         self.ranks_of(|pair| !pair.is_reached() || pair.suspected)
     }
 
-    /// Ranks of all but those who are gone for good, or whom the application suspects, which is for good too.
+    /// Ranks of all members except those gone permanently and those suspected by the application,
+    /// which is permanent too.
     pub(super) fn may_return(&self) -> Members {
         let over = self.ranks_of(|pair| pair.gone || pair.suspected);
-        self.view.everybody().without(over)
+        self.view.all_members().without(over)
     }
 
-    /// Ranks of those of the view whose pairs are like that.
+    /// Ranks of the members of the view whose pairs match.
     fn ranks_of(&self, is_one: impl Fn(&Pair) -> bool) -> Members {
         let pairs = self.pairs.iter().filter(|pair| is_one(pair));
         pairs
@@ -98,8 +102,8 @@ impl Group {
             .fold(Members::NONE, Members::with)
     }
 
-    /// Whether its view can never end: those who may return are no quorum, and each of them is reached, so that none of
-    /// them knows a decision.
+    /// Whether its view can never end: the members that may return are no quorum, and all of them
+    /// are reached, so none of them knows a decision.
     pub(super) fn is_over_for_good(&self) -> bool {
         let returning = self.may_return();
         self.phase == Phase::Wedged
@@ -107,33 +111,37 @@ impl Group {
             && returning.and(self.ranks_of(|pair| pair.lost)).is_empty()
     }
 
-    /// Whether those whom it reaches know a decision if there is one: a quorum took part in that, and they are a quorum.
-    pub(super) fn reaches_who_decides(&self) -> bool {
-        let reached = self.view.everybody().without(self.unreached());
+    /// Whether the members that it reaches know the decision, if there is one. A quorum took part
+    /// in any decision, and they are a quorum.
+    pub(super) fn reaches_quorum(&self) -> bool {
+        let reached = self.view.all_members().without(self.unreached());
         reached.is_quorum_of(self.view.voters)
     }
 
-    /// Whether this member knows a reason to end the view. Somebody who leaves or has got the state is the business of the oldest voter.
+    /// Whether this member knows a reason to end the view. The oldest voter handles members that
+    /// leave or have received the state.
     pub(super) fn must_change(&self) -> bool {
-        let asked = |row: &Row| row.frontier.leaving;
+        let wants_to_leave = |row: &Row| row.frontier.leaving;
         let late = |row: &Row| row.frontier.has_state;
         !self.unreached().is_empty()
-            // The last ones who had the state left: nobody speaks for the group any more, and that is to be told.
+            // The last members with the state left: no voter remains, which must be reported.
             || self.view.voters.is_empty()
             || (self.view.voters.lowest() == Some(self.me)
-                && (!self.table.ranks(asked).is_empty()
+                && (!self.table.ranks(wants_to_leave).is_empty()
                     || !self.table.ranks(late).without(self.view.voters).is_empty()
                     || !self.joiners(&self.view.members).is_empty()))
     }
 
-    /// Whether this member waits for somebody on that node, in a view or while one is founded. Whether
-    /// a path leads there has to be told by [`Group::on_path`], or it may wait for ever.
+    /// Whether this member waits for a member on that node, in a view or while one is founded. The
+    /// caller must report with [`Group::on_path`] whether a path leads there; otherwise this member
+    /// may wait forever.
     #[must_use]
     pub fn needs_path(&self, guid: u64) -> bool {
         needs_path(&self.pairs, guid)
     }
 
-    /// The way to a node was lost or found: the link layer's word, and the only one that makes a member lost or reached again.
+    /// A path to a node was lost or found. Only this report of the link layer makes a member
+    /// unreachable or reached again.
     pub fn on_path(&mut self, guid: u64, up: bool) {
         let mut returned = false;
         for pair in &mut self.pairs {
@@ -145,29 +153,30 @@ impl Group {
         let pairs = &self.pairs;
         self.book.on_path(guid, up, |guid| needs_path(pairs, guid));
         if returned && self.phase == Phase::Wedged && self.trying.minority {
-            self.try_again();
+            self.retry();
         }
         self.settle();
     }
 
-    /// The application judges that a member holds everybody up: it is to go. It does not return under this life.
-    pub fn suspect(&mut self, member: Life) {
+    /// The application decides that a member delays the group: the member is excluded. It does not
+    /// return with this incarnation.
+    pub fn suspect(&mut self, member: Incarnation) {
         if let Some(at) = self.pair_of(member) {
             self.pairs[at].suspected = true;
         }
         self.settle();
     }
 
-    /// Somebody says in which group it is, or which one it founds; 0 for none.
-    pub(super) fn hear_of_its_group(&mut self, sender: Contact, group: u64) {
+    /// A sender reports the group that it is in or founds; 0 for none.
+    pub(super) fn on_group_of_sender(&mut self, sender: Contact, group: u64) {
         if group != 0 && group != self.view.group {
             self.is_elsewhere(sender);
         }
     }
 
-    /// A member is in another group, or founds one, by its own word: it is not in this one any more.
+    /// A member reports that it is in another group, or founds one: it is no longer in this one.
     pub(super) fn is_elsewhere(&mut self, sender: Contact) {
-        if let Some(at) = self.pair_of(sender.life) {
+        if let Some(at) = self.pair_of(sender.incarnation) {
             let pair = &mut self.pairs[at];
             pair.gone |= pair.rank.is_some() && pair.contact == sender;
         }
@@ -200,19 +209,19 @@ mod tests {
     }
 
     #[test]
-    fn whom_the_dead_accused_before_makes_no_difference() {
+    fn earlier_claims_of_the_dead_make_no_difference() {
         for claims in of_three() {
             for accused in 0..8 {
-                let mut heard = claims;
-                heard[3] = claim(1, accused);
-                let out = left_out(&heard, 2, 4);
+                let mut considered = claims;
+                considered[3] = claim(1, accused);
+                let out = left_out(&considered, 2, 4);
                 assert_eq!(out, left_out(&claims, 2, 4), "{claims:?}, {accused:b}");
             }
         }
     }
 
     #[test]
-    fn earlier_claims_count_until_all_who_are_left_spoke() {
+    fn earlier_claims_count_until_all_remaining_members_made_theirs() {
         let mut claims = [Claim::default(); MEMBERS_MAX];
         (claims[0], claims[1]) = (claim(2, 0), claim(1, 0b100));
         assert_eq!(left_out(&claims, 2, 3), Members::only(2));

@@ -13,11 +13,11 @@ use super::{
 pub struct Flow {
     /// Position of the batch that is next: round times members, plus rank.
     next: u64,
-    /// Bytes of it whose messages were delivered.
+    /// Bytes of that batch whose messages were delivered.
     offset: usize,
     /// The position of the last [`Event::Stable`].
-    stable_told: u64,
-    /// By rank: messages of each that were delivered, over its life.
+    stable_reported: u64,
+    /// By rank: delivered messages of each member, over its incarnation.
     pub delivered: [u64; MEMBERS_MAX],
 }
 
@@ -36,19 +36,20 @@ impl Flow {
     pub const fn begin(&mut self) {
         self.next = 0;
         self.offset = 0;
-        self.stable_told = 0;
+        self.stable_reported = 0;
     }
 }
 
 impl Group {
-    /// Whether a round can be closed: there is something for it, and everybody's application has taken what was in its place.
+    /// Whether a round can be closed: messages are pending, and every member's application has
+    /// taken the earlier batch in its buffer.
     pub(super) fn can_close_round(&self) -> bool {
         let own = self.table.row(self.me).frontier.rounds;
         let credit = self.table.taken_rounds().saturating_add(ROUNDS_OPEN);
         self.phase == Phase::Flowing && !self.pending.is_empty() && own < credit
     }
 
-    /// Closes a round with what is pending, as much as a batch holds.
+    /// Closes a round with the pending messages, as many as fit in a batch.
     pub(super) fn close_round(&mut self) {
         let (me, n) = (self.me, self.view.members.len());
         let batch = self.pending.front(batch_bytes_max(n));
@@ -64,7 +65,8 @@ impl Group {
         self.declare_null();
     }
 
-    /// Who has nothing to say in rounds in which others spoke says so: they would wait for it.
+    /// Declares null rounds if this member has nothing to send in rounds of others: they would wait
+    /// for it.
     pub(super) fn declare_null(&mut self) {
         let me = self.me;
         let until = self.table.rounds_max();
@@ -115,8 +117,8 @@ impl Group {
             if core::mem::take(&mut self.notices.view) {
                 return Some(Event::View(&self.view));
             }
-            if let Some(delivered_to) = self.notices.fate.take() {
-                return Some(Event::Fate { delivered_to });
+            if let Some(delivered_to) = self.notices.outcome.take() {
+                return Some(Event::Outcome { delivered_to });
             }
             if self.phase == Phase::Flowing
                 && let Some(rank) = self.transfer.next_wanted()
@@ -137,16 +139,16 @@ impl Group {
                 let undelivered = self.flow.delivered[self.me] + 1;
                 return Some(Event::Stopped { why, undelivered });
             }
-            if self.notices.left && !self.pairs.iter().any(|p| p.is_reached() && p.hears_end()) {
+            if self.notices.left && !self.pairs.iter().any(|p| p.is_reached() && p.awaits_end()) {
                 self.notices.left = false;
                 return Some(Event::Left);
             }
-            // Nobody is there to whom a batch would be said.
+            // There is no other member to send a batch to.
             while self.view.members.len() == 1 && self.can_close_round() {
                 self.close_round();
             }
             if let Some(found) = self.next_message() {
-                return self.tell(found);
+                return self.deliver(found);
             }
             let (phase, view) = (self.phase, self.view.number);
             self.settle();
@@ -156,7 +158,7 @@ impl Group {
         }
     }
 
-    fn tell(&mut self, found: Found) -> Option<Event<'_>> {
+    fn deliver(&mut self, found: Found) -> Option<Event<'_>> {
         self.counters.deliveries += 1;
         let batch = self.rounds.batch(found.rank, found.round);
         Some(Event::Delivered {
@@ -170,18 +172,19 @@ impl Group {
 
     fn next_stable(&mut self) -> Option<Event<'_>> {
         let position = self.table.taken();
-        if self.phase != Phase::Flowing || position <= self.flow.stable_told {
+        if self.phase != Phase::Flowing || position <= self.flow.stable_reported {
             return None;
         }
-        self.flow.stable_told = position;
+        self.flow.stable_reported = position;
         Some(Event::Stable {
             view: self.view.number,
             position,
         })
     }
 
-    /// Whether a batch can be delivered. While the view flows: every member holds it, or it is null: nobody can miss what is not there. When the
-    /// view has ended: it is within what was decided, or will never be delivered and is passed over.
+    /// Whether a batch can be delivered. While the view flows: every member holds the batch, or it
+    /// is null, so no member can lack it. After the view has ended: the batch is within the decided
+    /// trim, or it is skipped and never delivered.
     fn is_deliverable(&self, rank: usize, round: u64) -> bool {
         match (&self.phase, &self.trying.decided) {
             (Phase::Flowing, _) => {
@@ -190,7 +193,7 @@ impl Group {
                 self.table.is_held(rank, round) || null
             }
             (Phase::Ending, Some(decided)) => {
-                decided.stay.contains(self.me) && decided.trim.iter().any(|&trim| trim > round)
+                decided.survivors.contains(self.me) && decided.trim.iter().any(|&trim| trim > round)
             }
             _ => false,
         }
@@ -214,8 +217,8 @@ impl Group {
         })
     }
 
-    /// Asks to be let go once nothing of its own is left to deliver.
-    pub(super) fn ask_to_leave(&mut self) {
+    /// Requests to leave once all own messages are delivered.
+    pub(super) fn request_leave(&mut self) {
         let own = &self.table.row(self.me).frontier;
         let all = self.pending.is_empty() && self.flow.delivered[self.me] == self.accepted;
         if self.leaving && all && !own.leaving {
@@ -224,7 +227,7 @@ impl Group {
         }
     }
 
-    /// Goes on to the next message that every member holds.
+    /// Advances to the next message that every member holds.
     fn next_message(&mut self) -> Option<Found> {
         if !self.has_state {
             return None;

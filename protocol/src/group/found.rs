@@ -1,101 +1,105 @@
-//! Who is there under the group's name: gossip, founding, asking to join.
+//! Discovery under the group's name: gossip, founding, requests to join.
 //!
-//! Whoever is known gets a `hello`; a `hello` is answered by `known`, which names who else is known, members first. So knowledge passes from
-//! node to node. A hello to a member asks to be taken in, or, from a member that lost its quorum, whether others went on without it. Who knows enough founders begins the view that founds and tells it to them, so that each
-//! of them founds who knows one that knows all.
+//! Each known node gets a `hello`. The reply is `known`, which lists the other known nodes, members
+//! first. Knowledge thus passes from node to node. A hello to a member requests to join. A hello
+//! from a member that lost its quorum queries whether the others continued without it. A node that
+//! knows enough founders begins the founding view and sends it to them. Each founder that knows a
+//! node that knows all therefore founds.
 
 use alloc::vec::Vec;
 
 use super::{
     End, Group, GroupStanding, Phase, Stop,
-    contact::{Contact, Contacts, Life, MEMBERS_MAX, Members, View},
+    contact::{Contact, Contacts, Incarnation, MEMBERS_MAX, Members, View},
     pair::Pair,
     token::Token,
-    wire::{BadEnvelope, FATE_UNKNOWN, JOINERS_MAX, KNOWN_MAX, KnownContacts, Terms},
+    wire::{BadEnvelope, JOINERS_MAX, KNOWN_MAX, KnownContacts, OUTCOME_UNKNOWN, Terms},
 };
 
-/// Whom this member knows under the group's name, itself and the members of its view left out: one for each node.
+/// Nodes that this member knows under the group's name, one contact for each node. Excludes itself
+/// and the members of its view.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Book {
     entries: Vec<Entry>,
-    /// Nodes to which no path leads, in their order, also such as nobody is known on: a link layer
-    /// says it once, whoever comes there later.
+    /// Nodes without a path, sorted, including nodes with no known contact: the link layer reports
+    /// a path loss once, even if a contact appears there later.
     lost: Vec<u64>,
 }
 
-/// Nodes without a path that are remembered: there is room for those of all who are known and of all
-/// members, and as many again of members who went.
+/// Most remembered nodes without a path: one for each known node and each member, and as many again
+/// for members that left.
 const LOST_MAX: usize = KNOWN_MAX + 2 * MEMBERS_MAX;
 
-/// Most who have not shown yet that they are there, of whom others are believed that they are: who
-/// names nodes that do not exist leaves room for those that make themselves known.
+/// Most entries that only other nodes named and that have not authenticated. Names of nonexistent
+/// nodes thus leave entries for nodes that announce themselves.
 const UNSEEN_MAX: usize = KNOWN_MAX / 2;
 
-/// Somebody under the group's name.
+/// A contact under the group's name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Entry {
-    /// Where. The life is 0 until it is known.
+    /// The contact. The incarnation is 0 until it is known.
     pub contact: Contact,
-    /// As it says; as others say.
+    /// Its terms, as it sent them or as others reported them.
     pub terms: Terms,
-    /// Members with which it founds, if it has said so itself.
+    /// Number of members with which it founds, if it sent the number itself.
     pub founders: Option<u8>,
-    /// Others say that it is in a group.
+    /// Others report that it is in a group.
     pub is_member: bool,
-    /// It asked to be taken in.
-    pub asks: bool,
-    /// What is shown to it. Without a token it is sent nothing but a challenge.
+    /// It requested to join.
+    pub wants_to_join: bool,
+    /// The token to present to it. Without a token, only a challenge is sent to it.
     pub token: Token,
     challenge: Turn,
     hello: Turn,
     answer: Turn,
-    /// Something said to it has not ended.
-    under_way: bool,
+    /// An envelope to it is in flight.
+    in_flight: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 enum Turn {
     #[default]
-    Said,
+    Sent,
     Due,
     /// At the next tick.
     Later,
 }
 
-/// What a stranger is told.
+/// A message to a contact that is no member.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ToStranger {
+pub enum ToNonMember {
     Challenge,
     Hello,
     Known,
 }
 
 impl Entry {
-    /// Somebody of whom nothing else is known.
+    /// An entry of which only the contact is known.
     fn new(contact: Contact) -> Self {
         Self {
             contact,
             terms: Terms::default(),
             founders: None,
             is_member: false,
-            asks: false,
+            wants_to_join: false,
             token: Token::NONE,
             challenge: Turn::Due,
             hello: Turn::Due,
-            answer: Turn::Said,
-            under_way: false,
+            answer: Turn::Sent,
+            in_flight: false,
         }
     }
 
-    /// Whether it is of this stay. The life of a queue that was found by its name is not known.
+    /// Whether it is of this incarnation. The incarnation of a queue found by its name is unknown.
     pub fn is_of(&self, contact: &Contact) -> bool {
-        let life = self.contact.life;
-        self.contact.rkey == contact.rkey && (life == contact.life || life == Life(0))
+        let incarnation = self.contact.incarnation;
+        self.contact.rkey == contact.rkey
+            && (incarnation == contact.incarnation || incarnation == Incarnation(0))
     }
 }
 
 impl Book {
-    /// One with room for all that it may hold.
+    /// Allocates an empty book of full capacity.
     pub fn new() -> Self {
         Self {
             entries: Vec::with_capacity(KNOWN_MAX),
@@ -108,7 +112,7 @@ impl Book {
         self.lost.binary_search(&guid).is_ok()
     }
 
-    /// A path to a node came or went. Of members, whom `is_member` tells, it is never forgotten.
+    /// A path to a node came or went. The book never forgets a lost path to a member (`is_member`).
     pub fn on_path(&mut self, guid: u64, up: bool, is_member: impl Fn(u64) -> bool) {
         match self.lost.binary_search(&guid) {
             Ok(at) if up => {
@@ -116,7 +120,7 @@ impl Book {
             }
             Err(_) if !up => {
                 if self.lost.len() == LOST_MAX {
-                    // Of more than there is room for, those go on which nobody is known.
+                    // If the list is full, drop a node with no known contact.
                     let entries = &self.entries;
                     let is_kept = |guid: u64| {
                         is_member(guid) || entries.iter().any(|it| it.contact.guid == guid)
@@ -132,7 +136,7 @@ impl Book {
         }
     }
 
-    /// All who are in it.
+    /// All entries.
     pub fn entries(&self) -> &[Entry] {
         &self.entries
     }
@@ -149,7 +153,8 @@ impl Book {
             .find(|entry| entry.contact.guid == guid)
     }
 
-    /// The one on this contact's node, and whether it is new. `None` if there is no room.
+    /// The entry for this contact's node, and whether it is new. Returns `None` if the book is
+    /// full.
     fn learn(&mut self, contact: Contact) -> Option<(&mut Entry, bool)> {
         let known = self
             .entries
@@ -165,7 +170,7 @@ impl Book {
         Some((self.entries.last_mut()?, true))
     }
 
-    /// As [`Book::learn`], of somebody whom another one names.
+    /// Like [`Book::learn`], for a contact that another node named.
     fn learn_named(&mut self, contact: Contact) -> Option<(&mut Entry, bool)> {
         let unseen = self.entries.iter().filter(|entry| entry.token.is_none());
         let has_room = unseen.count() < UNSEEN_MAX;
@@ -175,25 +180,25 @@ impl Book {
             .flatten()
     }
 
-    /// Puts in who was in the group, and what is shown to it.
+    /// Adds a former member of the group, and the token to present to it.
     pub fn remember(&mut self, contact: Contact, token: Token, terms: Terms) {
         if let Some((entry, _)) = self.learn(contact) {
             (entry.contact, entry.token, entry.terms) = (contact, token, terms);
-            (entry.asks, entry.founders) = (false, None);
+            (entry.wants_to_join, entry.founders) = (false, None);
         }
     }
 
-    /// Takes out who is in the group now.
+    /// Removes a contact that is now in the group.
     pub fn forget(&mut self, contact: &Contact) {
         self.entries.retain(|entry| {
-            entry.contact.guid != contact.guid || entry.contact.life != contact.life
+            entry.contact.guid != contact.guid || entry.contact.incarnation != contact.incarnation
         });
     }
 
-    /// A tick: what was not answered is said again, if somebody still seeks.
-    pub fn on_tick(&mut self, seeks: bool) {
+    /// Processes a tick: resends unanswered messages if this member still searches for a group.
+    pub fn on_tick(&mut self, is_searching: bool) {
         for entry in &mut self.entries {
-            if seeks || entry.hello == Turn::Later {
+            if is_searching || entry.hello == Turn::Later {
                 entry.hello = Turn::Due;
             }
             if entry.answer == Turn::Later {
@@ -203,52 +208,53 @@ impl Book {
         }
     }
 
-    /// Who is told something next.
-    pub fn next(&self, seeks: bool) -> Option<(Contact, Token, ToStranger)> {
-        let free = |entry: &&Entry| !self.is_lost(entry.contact.guid) && !entry.under_way;
+    /// The next message to send, and its recipient.
+    pub fn next(&self, is_searching: bool) -> Option<(Contact, Token, ToNonMember)> {
+        let free = |entry: &&Entry| !self.is_lost(entry.contact.guid) && !entry.in_flight;
         self.entries.iter().filter(free).find_map(|entry| {
-            let said = if entry.answer == Turn::Due && entry.contact.life != Life(0) {
-                ToStranger::Known
-            } else if seeks && entry.hello == Turn::Due {
-                ToStranger::Hello
-            } else {
-                return None;
-            };
+            let outgoing =
+                if entry.answer == Turn::Due && entry.contact.incarnation != Incarnation(0) {
+                    ToNonMember::Known
+                } else if is_searching && entry.hello == Turn::Due {
+                    ToNonMember::Hello
+                } else {
+                    return None;
+                };
             match (entry.token.is_none(), entry.challenge) {
-                (false, _) => Some((entry.contact, entry.token, said)),
-                (true, Turn::Due) => Some((entry.contact, Token::NONE, ToStranger::Challenge)),
+                (false, _) => Some((entry.contact, entry.token, outgoing)),
+                (true, Turn::Due) => Some((entry.contact, Token::NONE, ToNonMember::Challenge)),
                 (true, _) => None,
             }
         })
     }
 
-    /// Somebody is told something.
-    pub fn say(&mut self, guid: u64, said: ToStranger) {
+    /// A message is sent to the contact on a node.
+    pub fn send(&mut self, guid: u64, outgoing: ToNonMember) {
         if let Some(entry) = self.of_node(guid) {
-            entry.under_way = true;
-            match said {
-                ToStranger::Challenge => entry.challenge = Turn::Said,
-                ToStranger::Hello => entry.hello = Turn::Said,
-                ToStranger::Known => entry.answer = Turn::Said,
+            entry.in_flight = true;
+            match outgoing {
+                ToNonMember::Challenge => entry.challenge = Turn::Sent,
+                ToNonMember::Hello => entry.hello = Turn::Sent,
+                ToNonMember::Known => entry.answer = Turn::Sent,
             }
         }
     }
 
-    /// Stores the token that a sender granted, whose identity is proven.
-    pub fn note_token(&mut self, sender: Contact, token: Token) {
+    /// Stores the token that an authenticated sender granted.
+    pub fn store_token(&mut self, sender: Contact, token: Token) {
         if let Some(entry) = self.of_node(sender.guid)
             && entry.is_of(&sender)
         {
-            (entry.contact.life, entry.token) = (sender.life, token);
+            (entry.contact.incarnation, entry.token) = (sender.incarnation, token);
         }
     }
 
-    /// What somebody was told ended.
-    pub fn on_end(&mut self, guid: u64, life: Life, end: End) {
+    /// A message to a contact ended.
+    pub fn on_end(&mut self, guid: u64, incarnation: Incarnation, end: End) {
         let Some(entry) = self.of_node(guid) else {
             return;
         };
-        entry.under_way = false;
+        entry.in_flight = false;
         match end {
             End::Done => {}
             End::NotExecuted | End::Unclear => {
@@ -257,7 +263,7 @@ impl Book {
                     entry.answer = Turn::Later;
                 }
             }
-            End::Gone if entry.contact.life == life => {
+            End::Gone if entry.contact.incarnation == incarnation => {
                 self.entries.retain(|entry| entry.contact.guid != guid);
             }
             End::Gone => {}
@@ -266,10 +272,10 @@ impl Book {
 }
 
 impl Group {
-    /// Somebody under the group's name was found: its queue's key on a node, with life 0 if that is not known. It gets to know of this one.
-    /// One with the life of another queue is ignored.
+    /// A queue under the group's name was found on a node; its incarnation is 0 if unknown. This
+    /// member announces itself to it. Ignores a contact with the incarnation of another queue.
     pub fn on_contact(&mut self, contact: Contact) {
-        if contact.life != Life(0) && !contact.owns_life() {
+        if contact.incarnation != Incarnation(0) && !contact.owns_incarnation() {
             return;
         }
         if contact.guid == self.config.me.guid || self.is_member(contact) || self.is_mate(contact) {
@@ -284,36 +290,39 @@ impl Group {
     }
 
     fn is_member(&self, contact: Contact) -> bool {
-        self.view.rank_of(contact.life).is_some()
+        self.view.rank_of(contact.incarnation).is_some()
     }
 
-    /// Whether a queue is that of a member of the view, whose life is not told with it.
+    /// Whether a queue is that of a member of the view, if the contact has no incarnation.
     fn is_mate(&self, contact: Contact) -> bool {
         let is_it = |member: &Contact| (member.guid, member.rkey) == (contact.guid, contact.rkey);
         self.view.number > 0 && self.view.members.iter().any(is_it)
     }
 
-    /// Whether it looks for others under the group's name: it has no group, or is in a view that lost its quorum. The others
-    /// may have gone on without it, for so long that nobody is left there who knows it: then it learns of that only by
-    /// asking. Those whom it reaches need not be asked: they report a decision, and if they are a quorum they know it.
-    /// The driver reports queues under the name meanwhile: [`Group::on_contact`].
+    /// Whether it searches for others under the group's name: it has no group, or is in a view that
+    /// lost its quorum. The others may have continued without it for so long that no remaining node
+    /// knows it. It then learns of that only by a query. The members that it reaches need no query:
+    /// they report a decision, and if they are a quorum they know it. Meanwhile the driver reports
+    /// queues under the name with [`Group::on_contact`].
     #[must_use]
-    pub fn looks(&self) -> bool {
-        self.seeks() || (self.standing() == GroupStanding::Minority && !self.reaches_who_decides())
+    pub fn is_discovering(&self) -> bool {
+        self.is_searching()
+            || (self.standing() == GroupStanding::Minority && !self.reaches_quorum())
     }
 
     /// Whether it looks for a group: it has none, or one that is still to be founded.
-    pub(super) const fn seeks(&self) -> bool {
+    pub(super) const fn is_searching(&self) -> bool {
         match self.phase {
-            Phase::Seeking => true,
+            Phase::Searching => true,
             Phase::Flowing | Phase::Wedged | Phase::Ending => self.view.number == 0,
             Phase::Stopped | Phase::Left => false,
         }
     }
 
-    /// Somebody makes itself known.
+    /// A node announces itself.
     ///
-    /// `lost`: it is in a view of its own, which lost its quorum, and asks whether the others went on. It is not to be taken in under that life.
+    /// `lost`: it is in a view of its own that lost its quorum, and queries whether the others
+    /// continued. Do not admit it with that incarnation.
     pub(super) fn take_hello(
         &mut self,
         (contact, token): (Contact, Token),
@@ -326,25 +335,25 @@ impl Group {
         }
         let in_view = self.view.number > 0;
         if !in_view {
-            // A founder that begins anew does not found under its old life. The old queue is asked, because
-            // another application of the node may have sent this hello.
+            // A restarted founder does not found with its old incarnation. The old queue gets a
+            // keepalive, because another application of the node may have sent this hello.
             let before =
                 |pair: &&mut Pair| pair.rank.is_some() && pair.contact.guid == contact.guid;
             if let Some(pair) = self.pairs.iter_mut().find(before) {
-                pair.ball_is_due = true;
+                pair.keepalive_is_due = true;
             }
         }
-        let excluded = self.is_excluded(contact.life);
+        let excluded = self.is_excluded(contact.incarnation);
         let fits = terms == self.config.terms() && !excluded && !lost;
-        let looks = self.looks();
+        let is_discovering = self.is_discovering();
         let Some((entry, _)) = self.book.learn(contact) else {
             return;
         };
         if entry.contact != contact {
-            // The node itself says so: what was there before is not any more.
+            // The node itself reports this contact: the previous one is gone.
             entry.contact = contact;
-            entry.under_way = false;
-            if looks {
+            entry.in_flight = false;
+            if is_discovering {
                 entry.hello = Turn::Due;
             }
         }
@@ -352,12 +361,12 @@ impl Group {
         entry.terms = terms;
         entry.founders = (!lost).then_some(founders);
         entry.is_member = false;
-        entry.asks = in_view && fits;
+        entry.wants_to_join = in_view && fits;
         entry.answer = Turn::Due;
         self.settle();
     }
 
-    /// Somebody says whom it knows.
+    /// A sender lists the nodes that it knows.
     pub(super) fn take_known(
         &mut self,
         (group, view): (u64, u64),
@@ -369,13 +378,13 @@ impl Group {
         let named = contacts
             .iter()
             .take(members)
-            .any(|(one, _)| one.life == me.life);
+            .any(|(one, _)| one.incarnation == me.incarnation);
         let other = members > 0 && group != self.view.group;
-        if excluded && (self.phase == Phase::Seeking || !other) {
+        if excluded && (self.phase == Phase::Searching || !other) {
             self.stop(Stop::Excluded);
             return;
         }
-        if self.phase == Phase::Seeking {
+        if self.phase == Phase::Searching {
             for (at, (contact, terms)) in contacts.iter().enumerate() {
                 if contact.guid == me.guid {
                     continue;
@@ -383,10 +392,11 @@ impl Group {
                 let Some((entry, is_new)) = self.book.learn_named(contact) else {
                     continue;
                 };
-                if is_new || (entry.contact.life == Life(0) && entry.is_of(&contact)) {
+                if is_new || (entry.contact.incarnation == Incarnation(0) && entry.is_of(&contact))
+                {
                     (entry.contact, entry.terms) = (contact, terms);
                 }
-                if entry.contact.life == contact.life {
+                if entry.contact.incarnation == contact.incarnation {
                     entry.is_member |= at < members;
                 }
             }
@@ -399,29 +409,32 @@ impl Group {
         }
     }
 
-    /// A life that is no member says something as if it were one: it is told whom it talks to.
-    pub(super) fn answer_stranger(&mut self, sender: Contact) {
+    /// A node that is no member sent a member's envelope: it receives the list of known nodes.
+    pub(super) fn answer_non_member(&mut self, sender: Contact) {
         if let Some(entry) = self.book.of_node(sender.guid)
             && entry.is_of(&sender)
         {
             // The queue was found by its name, and this is the first word from there.
-            entry.contact.life = sender.life;
+            entry.contact.incarnation = sender.incarnation;
             entry.answer = Turn::Due;
         }
     }
 
-    pub(super) fn is_excluded(&self, life: Life) -> bool {
-        self.fates.iter().any(|(fate, _)| *fate == life)
+    pub(super) fn is_excluded(&self, incarnation: Incarnation) -> bool {
+        self.outcomes
+            .iter()
+            .any(|(outcome, _)| *outcome == incarnation)
     }
 
-    /// Begins the view that founds, once enough are known who would: of more, those on the lowest GUIDs.
+    /// Begins the founding view once enough founders are known. If there are more, those with the
+    /// lowest GUIDs found.
     pub(super) fn try_to_found(&mut self) -> bool {
         let founders = self.config.founders;
-        if self.phase != Phase::Seeking || founders == 0 {
+        if self.phase != Phase::Searching || founders == 0 {
             return false;
         }
         let terms = self.config.terms();
-        // All are sorted before any is left out: two founders that know the same ones choose the same.
+        // Sort all before excluding any: two founders that know the same ones choose the same.
         let mut found = [Contact::default(); 1 + KNOWN_MAX];
         let mut count = 1;
         found[0] = self.config.me;
@@ -441,7 +454,9 @@ impl Group {
         let wanted = usize::from(founders);
         let mut members = Contacts::<MEMBERS_MAX>::default();
         for one in &found[..count] {
-            let is_taken = members.iter().any(|member| member.life == one.life);
+            let is_taken = members
+                .iter()
+                .any(|member| member.incarnation == one.incarnation);
             if members.len() < wanted && !is_taken {
                 members.push(*one);
             }
@@ -467,20 +482,22 @@ impl Group {
         true
     }
 
-    /// Contacts that asked and can be taken into a view in which `taken` stay.
+    /// Contacts that requested to join and fit in a view of the `staying` members.
     pub(super) fn joiners(&self, staying: &[Contact]) -> Contacts<JOINERS_MAX> {
         let room = usize::from(self.config.members_max).saturating_sub(staying.len());
         let mut joiners = [Contact::default(); JOINERS_MAX];
         let mut count = 0;
-        let asks = self
+        let wants_to_join = self
             .book
             .entries()
             .iter()
-            .filter(|entry| entry.asks && !self.book.is_lost(entry.contact.guid));
-        for entry in asks {
-            // A life is that of one member, whoever claims it as well.
-            let Contact { guid, life, .. } = entry.contact;
-            let is_taken = |one: &Contact| one.guid == guid || one.life == life;
+            .filter(|entry| entry.wants_to_join && !self.book.is_lost(entry.contact.guid));
+        for entry in wants_to_join {
+            // An incarnation belongs to one member, even if another contact claims it.
+            let Contact {
+                guid, incarnation, ..
+            } = entry.contact;
+            let is_taken = |one: &Contact| one.guid == guid || one.incarnation == incarnation;
             let mut others = staying.iter().chain(&joiners[..count]);
             if !others.any(is_taken) && count < room.min(JOINERS_MAX) {
                 joiners[count] = entry.contact;
@@ -491,7 +508,8 @@ impl Group {
         joiners[..count].iter().copied().collect()
     }
 
-    /// Writes whom this member knows into `room`: the members of its view first, and how many these are; then itself if it is in none.
+    /// Writes the contacts that this member knows into `room`: first the members of its view, whose
+    /// number it also returns. If it is in no view, its own contact comes first.
     pub(super) fn list_known(&self, room: &mut [(Contact, Terms); KNOWN_MAX]) -> (usize, u8) {
         let terms = self.config.terms();
         let in_view = self.view.number > 0;
@@ -501,7 +519,7 @@ impl Group {
             core::slice::from_ref(&self.config.me)
         };
         let others = self.book.entries().iter();
-        let others = others.filter(|entry| entry.contact.life != Life(0));
+        let others = others.filter(|entry| entry.contact.incarnation != Incarnation(0));
         let listed = members
             .iter()
             .map(|member| (*member, terms))
@@ -515,14 +533,15 @@ impl Group {
     }
 }
 
-/// Names a group: its name and who founded it. Lives are random numbers, so any mixing will do; this is FNV-1a.
+/// Identifies a group by its name and its founders. Incarnations are random numbers, so any mixing
+/// function suffices; this is FNV-1a.
 fn id_of(name: &str, members: &[Contact]) -> u64 {
     let mix = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
     let mut hash = name
         .bytes()
         .fold(0xcbf2_9ce4_8422_2325, |hash, byte| mix(hash, &byte));
     for member in members {
-        for word in [member.guid, member.life.0, u64::from(member.rkey)] {
+        for word in [member.guid, member.incarnation.0, u64::from(member.rkey)] {
             hash = word.to_le_bytes().iter().fold(hash, mix);
         }
     }
@@ -536,7 +555,7 @@ impl Group {
         &mut self,
         view: View,
         sequences: [u64; MEMBERS_MAX],
-        fates: impl Iterator<Item = (Life, u64)>,
+        outcomes: impl Iterator<Item = (Incarnation, u64)>,
     ) -> Result<(), BadEnvelope> {
         let me = view.members.iter().position(|one| *one == self.config.me);
         let me = me.ok_or(BadEnvelope::Violation)?;
@@ -547,12 +566,15 @@ impl Group {
             return Err(BadEnvelope::Violation);
         }
         self.has_state |= founds;
-        self.fates.clear();
-        self.fates.extend(fates);
+        self.outcomes.clear();
+        self.outcomes.extend(outcomes);
         let former = self.config.former;
-        let fate = self.fates.iter().find(|(life, _)| Some(*life) == former);
-        let known = fate.filter(|(_, delivered)| *delivered != FATE_UNKNOWN);
-        self.notices.fate = known.map(|(_, delivered)| *delivered);
+        let outcome = self
+            .outcomes
+            .iter()
+            .find(|(incarnation, _)| Some(*incarnation) == former);
+        let known = outcome.filter(|(_, delivered)| *delivered != OUTCOME_UNKNOWN);
+        self.notices.outcome = known.map(|(_, delivered)| *delivered);
         self.flow.delivered = sequences;
         let n = view.members.len();
         self.begin_view(view, me, n);
@@ -597,12 +619,16 @@ mod tests {
     }
 
     fn contact(guid: u64) -> Contact {
-        let (rkey, life) = (1, Life::of(guid, 1, 7));
-        Contact { guid, life, rkey }
+        let (rkey, incarnation) = (1, Incarnation::of(guid, 1, 7));
+        Contact {
+            guid,
+            incarnation,
+            rkey,
+        }
     }
 
     #[test]
-    fn nodes_that_somebody_names_leave_room_for_those_that_make_themselves_known() {
+    fn nodes_known_by_hearsay_leave_room_for_those_that_introduce_themselves() {
         let mut group = Group::new(GroupConfig {
             name: Name::new("rack").expect("a name"),
             me: contact(1),

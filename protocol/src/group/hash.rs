@@ -1,13 +1,15 @@
-//! What tells two members apart: all that decides how they go on. A model checker takes two with one hash for the same.
+//! Hash of a member over everything that decides its future. A model checker takes two members with
+//! the same hash for the same.
 
 use core::hash::{Hash, Hasher};
 
 use super::Group;
 
 impl Group {
-    /// All that decides how it goes on, but the answers to challenges, which a stranger may change.
+    /// Hashes everything that decides its future, except the answers to challenges, which an
+    /// unauthenticated sender may change.
     pub fn hash_but_answers<H: Hasher>(&self, state: &mut H) {
-        // Without `..`, so that whoever adds a field decides here whether it counts.
+        // No `..`: a new field must be included or excluded here explicitly.
         let Self {
             config,
             phase,
@@ -23,7 +25,7 @@ impl Group {
             next_pair,
             trying,
             ended,
-            fates,
+            outcomes,
             begun,
             book,
             answers: _,
@@ -34,7 +36,7 @@ impl Group {
         } = self;
         (config.me, phase, view, me, table, rounds, pending).hash(state);
         (accepted, has_state, flow, pairs, next_pair).hash(state);
-        (trying, ended, fates, begun, book, transfer).hash(state);
+        (trying, ended, outcomes, begun, book, transfer).hash(state);
         (leaving, notices).hash(state);
     }
 }

@@ -1,4 +1,5 @@
-//! From the decision to the next view: deliver what is left, take the rest back, begin anew.
+//! From the decision to the next view: delivers the rest, takes back undelivered batches, and
+//! begins the view.
 
 use super::{
     Group, Phase, Stop,
@@ -8,11 +9,12 @@ use super::{
     rounds::messages_of,
     row::Proposal,
     token::Token,
-    wire::{FATE_UNKNOWN, FATES_MAX},
+    wire::{OUTCOME_UNKNOWN, OUTCOMES_MAX},
 };
 
 impl Group {
-    /// Goes on to the next view, if all was delivered that comes before it, and the application knows of this one.
+    /// Begins the next view if all earlier messages were delivered and the application received the
+    /// event of this view.
     pub(super) fn install(&mut self) -> bool {
         let Some(proposal) = self.trying.decided else {
             return false;
@@ -20,8 +22,8 @@ impl Group {
         if self.notices.view {
             return false;
         }
-        if !proposal.stay.contains(self.me) {
-            self.end_stay();
+        if !proposal.survivors.contains(self.me) {
+            self.end_membership();
             return true;
         }
         if self.has_state && self.has_more(&proposal) {
@@ -30,27 +32,27 @@ impl Group {
         self.skip_rest(&proposal);
         self.take_back(proposal.trim[self.me]);
         let old = self.view;
-        let me = proposal.stay.iter().position(|rank| rank == self.me);
+        let me = proposal.survivors.iter().position(|rank| rank == self.me);
         let view = next_view(&old, &proposal);
-        self.note_fates(&proposal);
+        self.record_outcomes(&proposal);
         let mut delivered = [0; MEMBERS_MAX];
-        for (rank, old) in proposal.stay.iter().enumerate() {
+        for (rank, old) in proposal.survivors.iter().enumerate() {
             delivered[rank] = self.flow.delivered[old];
         }
         self.flow.delivered = delivered;
         for (rank, member) in old.members.iter().enumerate() {
-            if !proposal.stay.contains(rank) {
+            if !proposal.survivors.contains(rank) {
                 let pair = self.pairs.iter().find(|pair| pair.contact == *member);
                 let token = pair.map_or(Token::NONE, |pair| pair.token);
                 self.book.remember(*member, token, self.config.terms());
             }
         }
-        self.begin_view(view, me.unwrap_or(0), proposal.stay.len());
+        self.begin_view(view, me.unwrap_or(0), proposal.survivors.len());
         true
     }
 
     /// It is not in the next view.
-    fn end_stay(&mut self) {
+    fn end_membership(&mut self) {
         self.trying.decided = None;
         if self.table.row(self.me).frontier.leaving {
             self.phase = Phase::Left;
@@ -66,7 +68,8 @@ impl Group {
         self.notices.stopped = Some(why);
     }
 
-    /// Counts the messages that are delivered in this view, but not here, because the state is not here.
+    /// Counts messages that are delivered in this view but not by this member, which lacks the
+    /// state.
     fn skip_rest(&mut self, proposal: &Proposal) {
         if self.has_state {
             return;
@@ -78,7 +81,8 @@ impl Group {
         }
     }
 
-    /// Takes own batches back that are not delivered in this view: their messages come first in the next one, under the same numbers.
+    /// Takes back own batches that this view does not deliver. Their messages come first in the
+    /// next view, under the same numbers.
     fn take_back(&mut self, trim: u64) {
         let own = self.table.row(self.me).frontier.rounds;
         for round in (trim..own).rev() {
@@ -87,30 +91,32 @@ impl Group {
         }
     }
 
-    fn note_fates(&mut self, proposal: &Proposal) {
+    fn record_outcomes(&mut self, proposal: &Proposal) {
         for (rank, member) in self.view.members.iter().enumerate() {
-            if proposal.stay.contains(rank) {
+            if proposal.survivors.contains(rank) {
                 continue;
             }
-            if self.fates.len() == FATES_MAX {
-                self.fates.remove(0);
+            if self.outcomes.len() == OUTCOMES_MAX {
+                self.outcomes.remove(0);
             }
             let delivered = self.flow.delivered[rank];
             let spoke = |pair: &Pair| pair.rank == Some(rank) && pair.taken() > 0;
             let took_part = delivered > 0 || self.pairs.iter().any(spoke);
-            // Who was to found or was taken in, and never spoke, may be in another group by now, where more was delivered.
+            // A founder or joiner that never sent as a member may be in another group by now, where
+            // more was delivered.
             let delivered = if self.view.number > 0 && took_part {
                 delivered
             } else {
-                FATE_UNKNOWN
+                OUTCOME_UNKNOWN
             };
-            self.fates.push((member.life, delivered));
+            self.outcomes.push((member.incarnation, delivered));
         }
     }
 
-    /// Begins a view. Rows, batches and claims are new; pairs go on. Those from the rank `joined` on are new, to who is not new itself.
+    /// Begins a view. Rows, batches and claims are new; pairs continue. Members from rank `joined`
+    /// on are new to a member that is not new itself.
     pub(super) fn begin_view(&mut self, view: View, me: usize, joined: usize) {
-        self.notices.state_void |= self.transfer.is_partly_told() && !self.has_state;
+        self.notices.state_void |= self.transfer.is_partly_reported() && !self.has_state;
         (self.view, self.me, self.phase) = (view, me, Phase::Flowing);
         self.table.begin(view.members.len(), view.voters);
         self.rounds.clear();
@@ -119,30 +125,33 @@ impl Group {
         self.begun = self.flow.delivered;
         let gives = self.view.voters.lowest() == Some(me) && view.number > 0;
         let wanted = if gives {
-            view.everybody().without(view.voters)
+            view.all_members().without(view.voters)
         } else {
             Members::NONE
         };
         self.transfer.begin(wanted);
         for pair in &mut self.pairs {
-            let member = view.rank_of(pair.contact.life).filter(|_| !pair.is_free());
+            let member = view
+                .rank_of(pair.contact.incarnation)
+                .filter(|_| !pair.is_free());
             let is_it = |&rank: &usize| view.members[rank] == pair.contact;
-            let stays = member.filter(is_it);
+            let kept_rank = member.filter(is_it);
             if pair.is_ahead() {
-                match (member, stays) {
+                match (member, kept_rank) {
                     (_, Some(_)) => pair.adopt(view.group, view.number),
                     (Some(_), None) => pair.free(),
                     (None, None) if !pair.keeps_later(view.group, view.number) => pair.free(),
                     (None, None) => {}
                 }
             }
-            pair.leftover |= pair.rank.is_some() && stays.is_none();
-            pair.rank = stays;
+            pair.leftover |= pair.rank.is_some() && kept_rank.is_none();
+            pair.rank = kept_rank;
             pair.begin_view();
         }
         for (rank, member) in view.members.iter().enumerate() {
             if rank != me {
-                // Not every founder has heard of all others, and who has not can begin by the word of one who has.
+                // Not every founder knows all others. One that does not may begin on the message of
+                // one that does.
                 let is_new = rank >= joined && me < joined;
                 self.meet(rank, *member, is_new || view.number == 0);
                 if view.number > 0 {
@@ -182,7 +191,7 @@ impl Group {
         }
     }
 
-    /// Frees the pairs of those who did not stay and have nothing more to hear.
+    /// Frees the pairs of former members that need no further envelopes.
     pub(super) fn sweep_pairs(&mut self) {
         for pair in &mut self.pairs {
             if pair.leftover && (pair.gone || (pair.has_all() && !pair.owes_end)) {
@@ -194,12 +203,12 @@ impl Group {
 
 /// The view that a proposal makes of another one.
 fn next_view(old: &View, proposal: &Proposal) -> View {
-    let stay = proposal.stay.iter();
-    let stay = stay.filter_map(|rank| old.members.get(rank).copied());
+    let survivors = proposal.survivors.iter();
+    let survivors = survivors.filter_map(|rank| old.members.get(rank).copied());
     View {
         group: old.group,
         number: old.number + 1,
-        members: stay.chain(proposal.joiners.iter().copied()).collect(),
+        members: survivors.chain(proposal.joiners.iter().copied()).collect(),
         voters: proposal.voters,
     }
 }

@@ -1,8 +1,10 @@
-//! Groups: views, and multicasts in one order for all.
+//! Groups: views, and multicasts in one order for all members.
 //!
-//! A [`Group`] is one member: a pure machine without clock and I/O. Each member keeps a [table](row) with a row for each member, writes its own
-//! row only, and pushes it to the others as [envelopes](wire), which are `send` verbs into their receive queues. Multicasts travel in batches,
-//! whose order is (round, rank of the sender); one is delivered when the rows say that every member holds it.
+//! A [`Group`] is the state machine of one member, without clock and I/O. Each member keeps a
+//! [table](row) with a row for each member. It writes only its own row and pushes it to the others
+//! as [envelopes](wire), which are `send` verbs into their receive queues. Multicasts are sent in
+//! batches, ordered by (round, rank of the sender). A batch is delivered when the rows show that
+//! every member holds it.
 //!
 //! ```text
 //!  multicast ─► pending ─► batch of a round ─► envelope ─► poll_send
@@ -11,8 +13,9 @@
 //! ```
 //!
 //! # Guarantees
-//! Memory is allocated in [`Group::new`] only (a clone gets its own as it needs it). No input panics. What is kept is bounded: 64 rounds of 4 KiB of each
-//! member, 64 KiB of own messages, eight envelopes from and to each member.
+//! Only [`Group::new`] allocates memory (a clone allocates as it needs it). No input panics.
+//! Buffers are bounded: 64 rounds of 4 KiB of each member, 64 KiB of own messages, eight envelopes
+//! from and to each member.
 
 mod challenge;
 mod change;
@@ -42,7 +45,7 @@ use alloc::vec::Vec;
 use challenge::Answers;
 use change::{Ended, Trying};
 pub use config::GroupConfig;
-pub use contact::{Contact, Contacts, Life, MEMBERS_MAX, Members, View};
+pub use contact::{Contact, Contacts, Incarnation, MEMBERS_MAX, Members, View};
 use event::TicketOf;
 pub use event::{End, Event, GroupCounters, GroupStanding, MulticastError, Parcel, Stop, Ticket};
 use flow::Flow;
@@ -58,7 +61,7 @@ use table::Table;
 pub use tamper::Inside;
 pub use token::{Secret, Token};
 pub use wire::{BadEnvelope, MULTICAST_BYTES_MAX, STATE_BYTES_MAX};
-use wire::{FATES_MAX, JOINERS_MAX};
+use wire::{JOINERS_MAX, OUTCOMES_MAX};
 
 /// One member of a group: a pure machine.
 #[derive(Debug, Clone)]
@@ -77,59 +80,60 @@ pub struct Group {
     has_state: bool,
     flow: Flow,
     pairs: Vec<Pair>,
-    /// The pair that is asked next for something to say.
+    /// The pair that is checked next for an envelope to send.
     next_pair: usize,
     trying: Trying,
     ended: Ended,
-    /// What became of those who did not stay, the oldest first: how many messages of theirs were delivered.
-    fates: Vec<(Life, u64)>,
+    /// Former members, the oldest first, with the number of their delivered messages.
+    outcomes: Vec<(Incarnation, u64)>,
     /// By rank: messages of each that were delivered before this view.
     begun: [u64; MEMBERS_MAX],
     book: Book,
     answers: Answers,
     transfer: Transfer,
-    /// It was asked to leave.
+    /// The application requested to leave.
     leaving: bool,
     notices: Notices,
     counters: GroupCounters,
 }
 
-/// What it does.
+/// Phase of a member.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Phase {
     /// It is in no view.
-    Seeking,
+    Searching,
     /// Multicasts are delivered as they are held by all.
     Flowing,
     /// The view is to end.
     Wedged,
-    /// It was decided how: what is left is delivered.
+    /// The end of the view was decided: the rest is delivered.
     Ending,
-    /// Out of the group without having asked for it.
+    /// Out of the group without a request.
     Stopped,
-    /// Out of the group as it asked.
+    /// Out of the group as requested.
     Left,
 }
 
-/// What the application is to be told besides deliveries.
+/// Pending events for the application other than deliveries.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 struct Notices {
     view: bool,
-    fate: Option<u64>,
+    outcome: Option<u64>,
     state_void: bool,
     stopped: Option<Stop>,
     left: bool,
 }
 
 impl Group {
-    /// A member that is in no view yet. All memory is allocated here. What `config` says beyond its bounds is taken as the bound.
+    /// A member that is in no view yet. Allocates all memory. Clamps values of `config` to their
+    /// bounds.
     #[must_use]
     pub fn new(config: GroupConfig) -> Self {
         let config = config.bounded();
         let members_max = usize::from(config.members_max);
         Self {
             config,
-            phase: Phase::Seeking,
+            phase: Phase::Searching,
             view: View::default(),
             me: 0,
             table: Table::new(members_max),
@@ -144,7 +148,7 @@ impl Group {
             next_pair: 0,
             trying: Trying::default(),
             ended: Ended::default(),
-            fates: Vec::with_capacity(FATES_MAX),
+            outcomes: Vec::with_capacity(OUTCOMES_MAX),
             begun: [0; MEMBERS_MAX],
             book: Book::new(),
             answers: Answers::new(),
@@ -155,10 +159,11 @@ impl Group {
         }
     }
 
-    /// A member of a view on which all its members agree already, at its beginning: nothing was said in it. For who does not found.
+    /// A member at the beginning of a view that all its members already agree on, before any
+    /// envelope. For members that do not found.
     ///
-    /// `None` if `config.me` is not in the view, a member has the life of another queue, or the view
-    /// has more members than there is room for.
+    /// Returns `None` if `config.me` is not in the view, a member has the incarnation of another
+    /// queue, or the view exceeds `members_max`.
     #[must_use]
     pub fn with_view(config: GroupConfig, view: View) -> Option<Self> {
         let mut group = Self::new(config);
@@ -167,7 +172,7 @@ impl Group {
             .iter()
             .position(|member| *member == config.me)?;
         let fits = view.members.len() <= usize::from(group.config.members_max);
-        if !fits || !view.members.iter().all(Contact::owns_life) {
+        if !fits || !view.members.iter().all(Contact::owns_incarnation) {
             return None;
         }
         group.has_state |= view.voters.contains(me);
@@ -178,10 +183,10 @@ impl Group {
     /// An envelope ended. Each one of [`Group::poll_send`] ends once.
     pub fn on_end(&mut self, ticket: Ticket, end: End) {
         match ticket.of {
-            TicketOf::Book => self.book.on_end(ticket.guid, ticket.life, end),
-            TicketOf::Answer => self.answers.on_end(ticket.guid, ticket.life),
+            TicketOf::Book => self.book.on_end(ticket.guid, ticket.incarnation, end),
+            TicketOf::Answer => self.answers.on_end(ticket.guid, ticket.incarnation),
             TicketOf::Pair => {
-                if let Some(pair) = self.pair_of(ticket.life) {
+                if let Some(pair) = self.pair_of(ticket.incarnation) {
                     let pair = &mut self.pairs[pair];
                     pair.on_end(ticket.number, end);
                     pair.gone |= end == End::Gone;
@@ -191,24 +196,26 @@ impl Group {
         self.settle();
     }
 
-    /// A pace went by: something is said to the next member if nothing was since the last one. Decides nothing else.
+    /// Processes a tick: sends a keepalive to the next member if nothing else was sent to it since
+    /// the last tick. Decides nothing else.
     pub fn on_tick(&mut self) {
-        // Of those who are not left out the word counts, so each of them is asked after by one of them too.
-        let left = self.view.everybody().without(self.trying.suspects);
-        for ring in [self.view.everybody(), left] {
+        // Claims of members that are not excluded count, so one of them also sends a keepalive to
+        // each.
+        let left = self.view.all_members().without(self.trying.suspects);
+        for ring in [self.view.all_members(), left] {
             if let Some(next) = self.next_in_ring(ring) {
                 let pair = &mut self.pairs[next];
-                pair.ball_is_due |= pair.quiet;
+                pair.keepalive_is_due |= pair.idle;
             }
         }
         for pair in &mut self.pairs {
             if self.phase == Phase::Left {
-                pair.ball_is_due |= pair.owes_end;
+                pair.keepalive_is_due |= pair.owes_end;
             }
-            pair.quiet = true;
+            pair.idle = true;
             pair.on_tick();
         }
-        self.book.on_tick(self.looks());
+        self.book.on_tick(self.is_discovering());
         self.settle();
     }
 
@@ -222,10 +229,12 @@ impl Group {
             .find(|&pair| self.pairs[pair].is_reached())
     }
 
-    /// Multicasts 1 to [`MULTICAST_BYTES_MAX`] bytes. Returns the number of this message among those of this life, from 1.
+    /// Multicasts 1 to [`MULTICAST_BYTES_MAX`] bytes. Returns the number of this message within
+    /// this incarnation, from 1.
     ///
     /// # Errors
-    /// [`MulticastError::Full`], [`MulticastError::Stopped`], [`MulticastError::TooLong`], [`MulticastError::Empty`].
+    /// [`MulticastError::Full`], [`MulticastError::Stopped`], [`MulticastError::TooLong`],
+    /// [`MulticastError::Empty`].
     pub fn multicast(&mut self, data: &[u8]) -> Result<u64, MulticastError> {
         if data.is_empty() {
             return Err(MulticastError::Empty);
@@ -244,10 +253,11 @@ impl Group {
         Ok(self.accepted)
     }
 
-    /// Leaves once all own messages are delivered, and multicasts nothing more. [`Event::Left`] is the last event.
+    /// Leaves once all own messages are delivered, and accepts no more multicasts. [`Event::Left`]
+    /// is the last event.
     pub fn leave(&mut self) {
         self.leaving = true;
-        if self.phase == Phase::Seeking {
+        if self.phase == Phase::Searching {
             self.phase = Phase::Left;
             self.notices.left = true;
         }
@@ -260,22 +270,23 @@ impl Group {
         (self.view.number > 0).then_some(&self.view)
     }
 
-    /// What it is now.
+    /// The current state of this member.
     #[must_use]
     pub const fn standing(&self) -> GroupStanding {
         match self.phase {
-            _ if self.seeks() => GroupStanding::Seeking,
+            _ if self.is_searching() => GroupStanding::Searching,
             Phase::Wedged if self.trying.minority => GroupStanding::Minority,
             Phase::Flowing => GroupStanding::Member,
-            Phase::Seeking | Phase::Wedged | Phase::Ending => GroupStanding::Changing,
+            Phase::Searching | Phase::Wedged | Phase::Ending => GroupStanding::Changing,
             Phase::Stopped => GroupStanding::Stopped,
             Phase::Left => GroupStanding::Left,
         }
     }
 
-    /// For whose application the others wait: who has taken least, if not all took the same.
+    /// The member whose application the others wait for: the one that took the least, unless all
+    /// took the same.
     #[must_use]
-    pub fn holds_up(&self) -> Option<Contact> {
+    pub fn laggard(&self) -> Option<Contact> {
         let delivered = |rank: &usize| self.table.row(*rank).frontier.delivered;
         let ranks = 0..self.table.len();
         let least = ranks.clone().min_by_key(delivered)?;
@@ -286,7 +297,7 @@ impl Group {
             .flatten()
     }
 
-    /// What happened since the beginning.
+    /// The counters since the start.
     #[must_use]
     pub const fn counters(&self) -> &GroupCounters {
         &self.counters
@@ -305,9 +316,10 @@ impl Group {
         self.pending.len()
     }
 
-    fn pair_of(&self, life: Life) -> Option<usize> {
-        let of_life = |pair: &Pair| !pair.is_free() && pair.contact.life == life;
-        self.pairs.iter().position(of_life)
+    fn pair_of(&self, incarnation: Incarnation) -> Option<usize> {
+        let of_incarnation =
+            |pair: &Pair| !pair.is_free() && pair.contact.incarnation == incarnation;
+        self.pairs.iter().position(of_incarnation)
     }
 
     /// The own row grew.

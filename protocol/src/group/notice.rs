@@ -1,20 +1,21 @@
-//! What a member tells its own node of its stay, in words: for those who watch the node, not for other members.
+//! The status that a member reports to its own node as words, for monitoring. Other members do not
+//! read it.
 //!
-//! | word | what |
+//! | word | content |
 //! |---|---|
-//! | 0 | standing, from 1 (8 bits); members (8); length of the name (8); the rest 0. Nothing is told: 0 |
-//! | 1 | life |
-//! | 2 | which group |
+//! | 0 | standing, from 1 (8 bits); members (8); length of the name (8); the rest 0. No status: 0 |
+//! | 1 | incarnation |
+//! | 2 | the group |
 //! | 3 | number of the view, 0 without one |
 //! | 4 | voters, a bit for each rank |
-//! | 5 to 8 | the name, filled up with zeros |
-//! | 9 to 16 | multicasts, deliveries, views, envelopes said, said again, taken, duplicates, dropped |
+//! | 5 to 8 | the name, padded with zeros |
+//! | 9 to 16 | multicasts, deliveries, views, envelopes sent, resent, taken, duplicates, dropped |
 //! | 17 to 48 | GUIDs of the members, by rank |
-//! | 49 | of those dropped, the unproven |
+//! | 49 | dropped envelopes without a valid token |
 
 use alloc::vec::Vec;
 
-use super::{BadEnvelope, Group, GroupStanding, Life, MEMBERS_MAX, Members};
+use super::{BadEnvelope, Group, GroupStanding, Incarnation, MEMBERS_MAX, Members};
 use crate::Name;
 
 const NAME_WORD: usize = 5;
@@ -26,22 +27,22 @@ const UNPROVEN_WORD: usize = MEMBERS_WORD + MEMBERS_MAX;
 /// Words of a notice.
 pub const NOTICE_WORDS: usize = UNPROVEN_WORD + 1;
 
-/// One stay in a group, as its member tells it.
+/// Status of one incarnation in a group, as its member reports it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Notice {
     /// The group's name.
     pub name: Name,
     /// Which group: two that were founded under one name have different ones. 0 without a view.
     pub group: u64,
-    /// The stay.
-    pub life: Life,
-    /// What the member is.
+    /// The incarnation.
+    pub incarnation: Incarnation,
+    /// The state of the member.
     pub standing: GroupStanding,
     /// Number of the view; 0: it has none.
     pub view: u64,
     /// Nodes of the view's members, by rank, at most [`MEMBERS_MAX`].
     pub members: Vec<u64>,
-    /// Those of them who count towards a quorum.
+    /// Members that count towards a quorum.
     pub voters: Members,
     /// Own messages taken in.
     pub multicasts: u64,
@@ -49,29 +50,29 @@ pub struct Notice {
     pub deliveries: u64,
     /// Views begun.
     pub views: u64,
-    /// Envelopes said, those said again among them.
-    pub envelopes_said: u64,
-    /// Envelopes said again.
-    pub envelopes_said_again: u64,
+    /// Envelopes sent, including retransmissions.
+    pub envelopes_sent: u64,
+    /// Envelopes sent again.
+    pub envelopes_resent: u64,
     /// Envelopes taken.
     pub envelopes_taken: u64,
-    /// Envelopes that came twice.
+    /// Envelopes received twice.
     pub duplicates: u64,
-    /// Envelopes dropped, whatever the cause.
+    /// Envelopes dropped for any cause.
     pub dropped: u64,
-    /// Those of them without the token of the sender that they named.
+    /// Dropped envelopes without the token of the sender that they named.
     pub unproven: u64,
 }
 
 impl Notice {
-    /// What `group` tells, whose name is `name`, of the stay `life`.
+    /// The status of `group`, named `name`, for the incarnation `incarnation`.
     #[must_use]
-    pub fn of(group: &Group, name: Name, life: Life) -> Self {
+    pub fn of(group: &Group, name: Name, incarnation: Incarnation) -> Self {
         let (view, counters) = (group.view(), group.counters());
         Self {
             name,
             group: view.map_or(0, |view| view.group),
-            life,
+            incarnation,
             standing: group.standing(),
             view: view.map_or(0, |view| view.number),
             members: view.map_or_else(Vec::new, |view| {
@@ -81,8 +82,8 @@ impl Notice {
             multicasts: counters.multicasts,
             deliveries: counters.deliveries,
             views: counters.views,
-            envelopes_said: counters.envelopes_said,
-            envelopes_said_again: counters.envelopes_said_again,
+            envelopes_sent: counters.envelopes_sent,
+            envelopes_resent: counters.envelopes_resent,
             envelopes_taken: counters.envelopes_taken,
             duplicates: counters.duplicates,
             dropped: counters.bad_envelopes.iter().sum(),
@@ -101,7 +102,7 @@ impl Notice {
             .position(|&standing| standing == self.standing)
             .unwrap_or_default() as u64;
         words[0] = (standing + 1) | (members as u64) << 8 | (name.len() as u64) << 16;
-        words[1] = self.life.0;
+        words[1] = self.incarnation.0;
         words[2] = self.group;
         words[3] = self.view;
         words[4] = self.voters.bits().into();
@@ -114,8 +115,8 @@ impl Notice {
             self.multicasts,
             self.deliveries,
             self.views,
-            self.envelopes_said,
-            self.envelopes_said_again,
+            self.envelopes_sent,
+            self.envelopes_resent,
             self.envelopes_taken,
             self.duplicates,
             self.dropped,
@@ -125,7 +126,8 @@ impl Notice {
         words
     }
 
-    /// What `words` tell, which anybody may have written; `None` for what no member writes, nothing among it.
+    /// Decodes `words`, which come from an untrusted writer. Returns `None` for words that no
+    /// member writes, and for no status.
     #[must_use]
     pub fn from_words(words: &[u64; NOTICE_WORDS]) -> Option<Self> {
         let [standing, members, name_len, rest @ ..] = words[0].to_le_bytes();
@@ -143,8 +145,8 @@ impl Notice {
             multicasts,
             deliveries,
             views,
-            envelopes_said,
-            envelopes_said_again,
+            envelopes_sent,
+            envelopes_resent,
             envelopes_taken,
             duplicates,
             dropped,
@@ -152,7 +154,7 @@ impl Notice {
         Some(Self {
             name,
             group: words[2],
-            life: Life(words[1]),
+            incarnation: Incarnation(words[1]),
             standing: *standing,
             view: words[3],
             members: members.to_vec(),
@@ -160,8 +162,8 @@ impl Notice {
             multicasts,
             deliveries,
             views,
-            envelopes_said,
-            envelopes_said_again,
+            envelopes_sent,
+            envelopes_resent,
             envelopes_taken,
             duplicates,
             dropped,
@@ -178,7 +180,7 @@ mod tests {
         Notice {
             name: Name::new(name).expect("a name"),
             group: 3,
-            life: Life(u64::MAX),
+            incarnation: Incarnation(u64::MAX),
             standing: GroupStanding::Minority,
             view: 12,
             members: (0..members as u64).map(|rank| (rank << 40) | 7).collect(),
@@ -186,8 +188,8 @@ mod tests {
             multicasts: 1,
             deliveries: 2,
             views: 4,
-            envelopes_said: 5,
-            envelopes_said_again: 6,
+            envelopes_sent: 5,
+            envelopes_resent: 6,
             envelopes_taken: 7,
             duplicates: 8,
             dropped: 9,
@@ -196,26 +198,27 @@ mod tests {
     }
 
     #[test]
-    fn what_is_told_is_read() {
+    fn a_notice_reads_as_it_was_written() {
         let longest = "x".repeat(Name::BYTES_MAX);
         for (name, members) in [("a", 0), ("orders", 3), (longest.as_str(), MEMBERS_MAX)] {
             for standing in GroupStanding::ALL {
-                let told = Notice {
+                let notice = Notice {
                     standing,
                     ..sample(name, members)
                 };
-                assert_eq!(Notice::from_words(&told.to_words()), Some(told));
+                assert_eq!(Notice::from_words(&notice.to_words()), Some(notice));
             }
         }
     }
 
     #[test]
-    fn what_no_member_writes_is_nothing() {
+    fn words_that_no_member_writes_are_refused() {
         assert_eq!(Notice::from_words(&[0; NOTICE_WORDS]), None);
         assert_eq!(Notice::from_words(&[u64::MAX; NOTICE_WORDS]), None);
         let good = sample("orders", 2).to_words();
         for (at, word) in [
-            // A standing that there is none of, too many members, too long a name, no name, something behind it.
+            // A nonexistent standing, too many members, a name that is too long, no name, data
+            // after the name.
             (0, (good[0] & !0xff) | (GroupStanding::ALL.len() as u64 + 1)),
             (0, good[0] | (0xff << 8)),
             (0, good[0] | (0xff << 16)),

@@ -1,16 +1,18 @@
-//! One other member: envelopes between two lives, numbered in each direction through all views.
+//! One other member: envelopes between two incarnations, numbered in each direction across all
+//! views.
 //!
-//! `send` verbs that are open at the same time are in no order, so the receiver holds what came early; and an end may be unclear, so what
-//! came before is dropped. Of one to the other at most [`WINDOW`] are under way that it has not taken.
+//! Concurrent `send` verbs are unordered, so the receiver buffers early envelopes. The outcome of
+//! an envelope may be unknown, so the receiver drops duplicates. At most [`WINDOW`] envelopes in
+//! one direction are in flight and not yet taken.
 
 use alloc::vec::Vec;
 
 use super::{End, contact::Contact, token::Token, wire::BadEnvelope};
 use crate::verb::SEND_BYTES_MAX;
 
-/// Most envelopes under way to one member that it has not taken.
+/// Most envelopes in flight to one member that it has not taken.
 pub const WINDOW: usize = 8;
-/// Of them, most that bear a batch or a piece of state: a change always finds room.
+/// Of these, most that carry a batch or a piece of state. The rest is reserved for changes.
 pub const WINDOW_BULK: usize = 6;
 /// So many taken envelopes of a member are news for it.
 const TAKEN_IS_NEWS: u64 = WINDOW as u64 / 2;
@@ -18,21 +20,21 @@ const TAKEN_IS_NEWS: u64 = WINDOW as u64 / 2;
 /// One other member, or one that will be.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Pair {
-    /// Who.
+    /// The member's contact.
     pub contact: Contact,
     /// Its rank in the view, if it is in it.
     pub rank: Option<usize>,
-    /// The view that both were in first; what is of an earlier one is of an earlier pair.
+    /// The first view with both members. Envelopes of an earlier view belong to an earlier pair.
     pub since: u64,
-    /// It was a member and did not stay: it has still to hear how the view ended.
+    /// A former member: it still needs the end of the view.
     pub leftover: bool,
-    /// It does not return under this life.
+    /// It does not return with this incarnation.
     pub gone: bool,
     /// No path leads to its node.
     pub lost: bool,
-    /// The application wants it to go. It can be reached, and is told.
+    /// The application suspects it. It is reachable and still receives envelopes.
     pub suspected: bool,
-    /// What is shown to it. Without a token it is sent nothing but a challenge.
+    /// The token to present to it. Without a token, only a challenge is sent to it.
     pub token: Token,
     /// It is to be challenged, if its token is not known.
     challenge_is_due: bool,
@@ -48,57 +50,57 @@ pub struct Pair {
 
     /// Its envelopes that were taken.
     taken: u64,
-    /// As it was told.
-    told: u64,
+    /// Number of its taken envelopes, as last reported to it.
+    reported: u64,
     /// Its envelopes that were not taken, by number.
     early: [Vec<u8>; WINDOW],
 
-    /// Own rounds that were said to it in this view.
-    pub said_rounds: u64,
-    /// The own row grew since it was said to it.
+    /// Own rounds that were sent to it in this view.
+    pub sent_rounds: u64,
+    /// The own row grew since it was sent to it.
     pub row_is_news: bool,
-    /// What is said of the end of the view grew since.
+    /// The state of the end of the view grew since it was sent to it.
     pub change_is_news: bool,
-    /// It must be told the end of the last view before anything else.
+    /// The end of the last view must be sent to it before anything else.
     pub owes_end: bool,
-    /// It must be told the view first of all.
+    /// The view must be sent to it first.
     pub owes_welcome: bool,
-    /// Nothing but balls was said to it since the last tick.
-    pub quiet: bool,
-    /// Something outside of the order is to be said to it.
-    pub ball_is_due: bool,
-    /// Such an envelope is under way.
-    ball_under_way: bool,
+    /// Only keepalives were sent to it since the last tick.
+    pub idle: bool,
+    /// An unordered envelope must be sent to it.
+    pub keepalive_is_due: bool,
+    /// An unordered envelope is in flight.
+    keepalive_in_flight: bool,
     /// The last one perhaps did not arrive.
-    ball_is_lost: bool,
+    keepalive_is_lost: bool,
 }
 
-/// What an envelope bears that is said again if it did not arrive.
+/// Content of an envelope, which is sent again if the envelope did not arrive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
-pub enum What {
+pub enum Content {
     /// A row.
     #[default]
     Row,
     /// The batch of this round.
     Batch(u64),
-    /// What is said of the view's end.
+    /// The state of the view's end.
     Change,
     /// How the view ended.
     End,
-    /// The view, to one who joined.
+    /// The view, for a member that joined.
     Welcome,
     /// A piece of state, by its place.
     State(usize),
 }
 
-/// One envelope that was said.
+/// A sent envelope.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Sent {
-    /// What it bears.
-    pub what: What,
-    /// In which view it was said.
+    /// Its content.
+    pub content: Content,
+    /// The view in which it was sent.
     pub view: u64,
-    /// Own rounds that had been said with it and before it.
+    /// Own rounds sent up to and including this envelope.
     pub rounds: u64,
     progress: Progress,
 }
@@ -108,17 +110,17 @@ enum Progress {
     /// It ended, and is in the queue.
     #[default]
     Arrived,
-    UnderWay,
-    /// To be said again.
-    Again,
-    /// To be said again after the next tick.
+    InFlight,
+    /// To be sent again.
+    Resend,
+    /// To be sent again after the next tick.
     Refused,
 }
 
-/// Where an envelope that came stands.
+/// Position of a received envelope in the pair's order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Place {
-    /// It came before.
+    /// It was received before.
     Duplicate,
     /// It is the next one.
     Next,
@@ -127,7 +129,7 @@ pub enum Place {
 }
 
 impl Pair {
-    /// One that is free, with room for what comes early.
+    /// A free pair with buffers for early envelopes.
     pub fn with_room() -> Self {
         Self {
             early: [(); WINDOW].map(|()| Vec::with_capacity(SEND_BYTES_MAX)),
@@ -135,18 +137,18 @@ impl Pair {
         }
     }
 
-    /// Whether it is nobody's.
+    /// Whether the pair is free.
     pub fn is_free(&self) -> bool {
         self.contact == Contact::default()
     }
 
-    /// Makes it that of `contact`, from the view `since` on.
+    /// Assigns the pair to `contact`, from the view `since` on.
     pub fn begin(&mut self, contact: Contact, since: u64, lost: bool) {
         self.free();
         (self.contact, self.since, self.lost) = (contact, since, lost);
     }
 
-    /// Makes it nobody's.
+    /// Frees the pair.
     pub fn free(&mut self) {
         self.early.iter_mut().for_each(Vec::clear);
         let early = core::mem::take(&mut self.early);
@@ -171,27 +173,28 @@ impl Pair {
             acknowledged: 0,
             sent: [Sent::default(); WINDOW],
             taken: 0,
-            told: 0,
+            reported: 0,
             early: [const { Vec::new() }; WINDOW],
-            said_rounds: 0,
+            sent_rounds: 0,
             row_is_news: false,
             change_is_news: false,
             owes_end: false,
             owes_welcome: false,
             leftover: false,
-            quiet: true,
-            ball_is_due: false,
-            ball_under_way: false,
-            ball_is_lost: false,
+            idle: true,
+            keepalive_is_due: false,
+            keepalive_in_flight: false,
+            keepalive_is_lost: false,
         }
     }
 
-    /// Whether it is of one who is no member yet, as far as is known.
+    /// Whether it belongs to a node that is not yet known to be a member.
     pub fn is_ahead(&self) -> bool {
         !self.is_free() && self.rank.is_none() && !self.leftover
     }
 
-    /// It is the pair of this member of a view that begins. What came before it was a member is of no worth.
+    /// Makes it the pair of a member of the beginning view. Drops envelopes from before its
+    /// membership.
     pub fn adopt(&mut self, group: u64, view: u64) {
         self.since = view;
         for early in &mut self.early {
@@ -201,22 +204,22 @@ impl Pair {
         }
     }
 
-    /// Whether what is kept is of a later view of the group.
+    /// Whether a buffered envelope is of a later view of the group.
     pub fn keeps_later(&self, group: u64, view: u64) -> bool {
         let kept = self.early.iter().filter_map(|early| place_of(early));
         kept.into_iter()
             .any(|place| place.0 == group && place.1 > view)
     }
 
-    /// A view begins, in which nothing was said.
+    /// A view begins, in which nothing was sent.
     pub const fn begin_view(&mut self) {
         self.owes_welcome = false;
-        self.said_rounds = 0;
+        self.sent_rounds = 0;
         self.row_is_news = false;
         self.change_is_news = false;
     }
 
-    /// Whether it must be told the view, or the end of the last one.
+    /// Whether the view, or the end of the last one, must be sent to it.
     pub const fn owes_something(&self) -> bool {
         self.owes_end || self.owes_welcome
     }
@@ -228,108 +231,108 @@ impl Pair {
 
     // To it.
 
-    /// Whether there is room for an envelope that bears no batch and no state.
+    /// Whether a slot is free for an envelope without batch or state.
     pub const fn has_room(&self) -> bool {
         self.next - 1 - self.settled < WINDOW as u64
     }
 
-    /// Whether there is room for a row, beside which a change still finds some.
+    /// Whether a slot is free for a row, with one left for a change.
     pub const fn has_row_room(&self) -> bool {
         self.next - 1 - self.settled < WINDOW as u64 - 1
     }
 
-    /// Whether there is room for one that does.
+    /// Whether a slot is free for an envelope with a batch or state.
     pub fn has_bulk_room(&self) -> bool {
-        let bulk = |sent: &&Sent| matches!(sent.what, What::Batch(_) | What::State(_));
+        let bulk = |sent: &&Sent| matches!(sent.content, Content::Batch(_) | Content::State(_));
         self.has_room() && self.open().filter(bulk).count() < WINDOW_BULK
     }
 
-    /// Whether a row that bears nothing is under way.
-    pub fn has_row_under_way(&self) -> bool {
+    /// Whether a row without a batch is in flight.
+    pub fn has_row_in_flight(&self) -> bool {
         self.open()
-            .any(|sent| sent.what == What::Row && sent.progress != Progress::Arrived)
+            .any(|sent| sent.content == Content::Row && sent.progress != Progress::Arrived)
     }
 
-    /// Whether it is told right now how a view ended.
-    pub fn hears_end(&self) -> bool {
-        let end = |sent: &Sent| sent.what == What::End && sent.progress != Progress::Arrived;
+    /// Whether the end of a view is being sent to it.
+    pub fn awaits_end(&self) -> bool {
+        let end = |sent: &Sent| sent.content == Content::End && sent.progress != Progress::Arrived;
         self.owes_end || self.open().any(end)
     }
 
-    /// Whether an envelope with this may have to be said again.
-    pub fn bears(&self, what: What) -> bool {
+    /// Whether an envelope with this content may have to be sent again.
+    pub fn bears(&self, content: Content) -> bool {
         self.open()
-            .any(|sent| sent.what == what && sent.progress != Progress::Arrived)
+            .any(|sent| sent.content == content && sent.progress != Progress::Arrived)
     }
 
     fn open(&self) -> impl Iterator<Item = &Sent> {
         (self.settled + 1..self.next).map(|number| &self.sent[slot(number)])
     }
 
-    /// The first envelope that is to be said again.
-    pub fn again(&self) -> Option<u64> {
+    /// The first envelope to send again.
+    pub fn next_resend(&self) -> Option<u64> {
         (self.settled + 1..self.next)
-            .find(|&number| self.sent[slot(number)].progress == Progress::Again)
+            .find(|&number| self.sent[slot(number)].progress == Progress::Resend)
     }
 
-    /// What the envelope of this number, one in the window, bears.
+    /// The content of the envelope with this number, which must be in the window.
     pub const fn sent(&self, number: u64) -> Sent {
         self.sent[slot(number)]
     }
 
-    /// An envelope is said: a new one, or the one of `number` again. Returns its number.
-    pub fn say(&mut self, number: Option<u64>, what: What, view: u64, rounds: u64) -> u64 {
+    /// Records that an envelope is sent: a new one, or `number` again. Returns its number.
+    pub fn send(&mut self, number: Option<u64>, content: Content, view: u64, rounds: u64) -> u64 {
         let number = number.unwrap_or_else(|| {
-            self.told = self.taken;
+            self.reported = self.taken;
             self.next += 1;
             self.next - 1
         });
         self.sent[slot(number)] = Sent {
-            what,
+            content,
             view,
             rounds,
-            progress: Progress::UnderWay,
+            progress: Progress::InFlight,
         };
-        self.quiet = false;
+        self.idle = false;
         number
     }
 
     /// An envelope ended. `number` is the low half.
     pub fn on_end(&mut self, number: u32, end: End) {
         if number == 0 {
-            self.ball_under_way = false;
+            self.keepalive_in_flight = false;
             if end != End::Done {
-                // What it told may be unknown to the other: at the next tick it is said again.
-                self.ball_is_lost = true;
+                // The receiver may lack its content: send it again at the next tick.
+                self.keepalive_is_lost = true;
             }
             return;
         }
         let found = (self.settled + 1..self.next).find(|&open| open as u32 == number);
         let Some(number) = found else { return };
         let sent = &mut self.sent[slot(number)];
-        if sent.progress == Progress::UnderWay {
+        if sent.progress == Progress::InFlight {
             sent.progress = match end {
                 End::Done => Progress::Arrived,
                 End::NotExecuted => Progress::Refused,
-                End::Unclear => Progress::Again,
+                End::Unclear => Progress::Resend,
                 End::Gone => Progress::Refused,
             };
         }
         self.settle();
     }
 
-    /// A tick: what was refused or not answered is tried once more.
+    /// Processes a tick: retries envelopes that were refused or not answered.
     pub fn on_tick(&mut self) {
         self.challenge_is_due = self.token.is_none();
-        self.ball_is_due |= core::mem::take(&mut self.ball_is_lost);
+        self.keepalive_is_due |= core::mem::take(&mut self.keepalive_is_lost);
         for sent in &mut self.sent {
             if sent.progress == Progress::Refused {
-                sent.progress = Progress::Again;
+                sent.progress = Progress::Resend;
             }
         }
     }
 
-    /// It says how many envelopes it has taken: the low half.
+    /// It reports the number of envelopes it has taken: the low half.
     pub fn on_acknowledged(&mut self, low: u32) -> Result<(), BadEnvelope> {
         let more = low.wrapping_sub(self.acknowledged as u32);
         if more as i32 <= 0 {
@@ -344,11 +347,11 @@ impl Pair {
         Ok(())
     }
 
-    /// Gives the room of envelopes back that ended and were taken.
+    /// Frees the slots of envelopes that ended and were taken.
     fn settle(&mut self) {
         while self.settled < self.acknowledged {
             let sent = &mut self.sent[slot(self.settled + 1)];
-            if sent.progress == Progress::UnderWay {
+            if sent.progress == Progress::InFlight {
                 break;
             }
             *sent = Sent::default();
@@ -356,39 +359,41 @@ impl Pair {
         }
     }
 
-    /// Whether it has taken all that was said to it.
+    /// Whether it has taken every envelope sent to it.
     pub const fn has_all(&self) -> bool {
         self.acknowledged + 1 == self.next
     }
 
     // From it.
 
-    /// How many of its envelopes were taken, to be told to it: the low half.
+    /// Number of its envelopes that were taken, to report to it: the low half.
     pub const fn taken(&self) -> u32 {
         self.taken as u32
     }
 
-    /// Whether something is to be said outside of the order: a ball, or that so much was taken.
-    pub const fn has_ball(&self) -> bool {
-        (self.ball_is_due || self.taken - self.told >= TAKEN_IS_NEWS) && !self.ball_under_way
+    /// Whether an unordered envelope must be sent: a keepalive, or the acknowledgment of enough
+    /// envelopes.
+    pub const fn has_keepalive(&self) -> bool {
+        (self.keepalive_is_due || self.taken - self.reported >= TAKEN_IS_NEWS)
+            && !self.keepalive_in_flight
     }
 
     /// Whether it is to be challenged now.
     pub const fn has_challenge(&self) -> bool {
-        self.token.is_none() && self.challenge_is_due && !self.ball_under_way
+        self.token.is_none() && self.challenge_is_due && !self.keepalive_in_flight
     }
 
     /// It is challenged, outside of the order.
     pub const fn challenge(&mut self) {
         self.challenge_is_due = false;
-        self.ball_under_way = true;
+        self.keepalive_in_flight = true;
     }
 
-    /// It is told what was taken, outside of the order.
-    pub const fn tell_taken(&mut self) {
-        self.told = self.taken;
-        self.ball_is_due = false;
-        self.ball_under_way = true;
+    /// Records that the taken count is reported to it in an unordered envelope.
+    pub const fn report_taken(&mut self) {
+        self.reported = self.taken;
+        self.keepalive_is_due = false;
+        self.keepalive_in_flight = true;
     }
 
     /// Where an envelope of it stands.
@@ -405,7 +410,8 @@ impl Pair {
         }
     }
 
-    /// Keeps an envelope until it can be taken. Of two under one number that of the later view stays: the other one was said to who was here before.
+    /// Buffers an envelope until it can be taken. Of two with the same number, the one of the later
+    /// view stays: the other was sent to a previous member here.
     pub fn keep(&mut self, number: u32, bytes: &[u8]) {
         let early = &mut self.early[number as usize % WINDOW];
         let view = |bytes: &[u8]| place_of(bytes).map(|place| place.1);
@@ -432,7 +438,7 @@ impl Pair {
         self.taken += 1;
     }
 
-    /// Gives the room of an envelope that was taken back, whatever became of the pair.
+    /// Returns the buffer of a taken envelope, even if the pair was freed meanwhile.
     pub fn return_room(&mut self, place: usize, mut bytes: Vec<u8>) {
         bytes.clear();
         self.early[place] = bytes;

@@ -1,4 +1,4 @@
-//! Envelopes that come: each pair's are taken in order.
+//! Reception of envelopes: those of each pair are taken in order.
 
 use super::{
     Group, Phase, Stop,
@@ -8,12 +8,12 @@ use super::{
 };
 
 impl Group {
-    /// Takes an envelope from an application of the node `sender_guid`, if it shows the token of the
-    /// sender that it names.
+    /// Takes an envelope from an application of the node `sender_guid`, if it carries the token of
+    /// the sender that it names.
     ///
     /// # Errors
-    /// It is not one, its sender is not proven, or it breaks a bound. It was dropped and counted, and
-    /// evicts nobody.
+    /// It is no envelope, its sender is not authenticated, or it breaks a bound. It was dropped and
+    /// counted, and evicts no other state.
     pub fn on_envelope(&mut self, sender_guid: u64, bytes: &[u8]) -> Result<(), BadEnvelope> {
         let result =
             Envelope::decode(bytes).and_then(|envelope| self.admit(sender_guid, &envelope, bytes));
@@ -23,7 +23,7 @@ impl Group {
         result
     }
 
-    /// Takes an envelope whose sender is proven, or a challenge. Nothing else has an effect.
+    /// Takes an envelope of an authenticated sender, or a challenge. Nothing else has an effect.
     fn admit(
         &mut self,
         sender_guid: u64,
@@ -36,8 +36,8 @@ impl Group {
         if !is_proven && !is_challenge {
             return Err(BadEnvelope::Unproven);
         }
-        if !sender.owns_life() {
-            return Err(BadEnvelope::Life);
+        if !sender.owns_incarnation() {
+            return Err(BadEnvelope::Incarnation);
         }
         if is_challenge {
             self.take_challenge(sender, is_proven, head.grant);
@@ -60,7 +60,7 @@ impl Group {
     ) -> Result<(), BadEnvelope> {
         let head = &envelope.head;
         if matches!(self.phase, Phase::Stopped | Phase::Left) {
-            return self.hear_of_the_end(sender, envelope, bytes);
+            return self.receive_after_end(sender, envelope, bytes);
         }
         match envelope.body {
             Body::Hello {
@@ -72,7 +72,7 @@ impl Group {
                 if contact != sender {
                     return Err(BadEnvelope::Sender);
                 }
-                self.hear_of_its_group(sender, head.group);
+                self.on_group_of_sender(sender, head.group);
                 self.take_hello((sender, head.grant), terms, founders, head.view > 0);
                 return Ok(());
             }
@@ -84,25 +84,25 @@ impl Group {
                 if !self.believes(sender) {
                     return Err(BadEnvelope::Sender);
                 }
-                self.note_token(sender, head.grant);
-                self.hear_of_its_group(sender, head.group);
+                self.store_token(sender, head.grant);
+                self.on_group_of_sender(sender, head.group);
                 let of = (head.group, head.view);
                 self.take_known(of, (members, excluded), contacts);
                 return Ok(());
             }
             _ => {}
         }
-        let seeking = self.phase == Phase::Seeking;
-        if !seeking && head.group != self.view.group {
-            self.answer_stranger(sender);
+        let searching = self.phase == Phase::Searching;
+        if !searching && head.group != self.view.group {
+            self.answer_non_member(sender);
             self.is_elsewhere(sender);
             return Err(BadEnvelope::OtherGroup);
         }
-        let at = match self.pair_of(head.life) {
+        let at = match self.pair_of(head.incarnation) {
             Some(at) => at,
-            None if !seeking && head.view <= self.view.number => {
-                // One who was a member says what is worth nothing any more.
-                self.answer_stranger(sender);
+            None if !searching && head.view <= self.view.number => {
+                // An obsolete envelope of a former member.
+                self.answer_non_member(sender);
                 return Ok(());
             }
             None if head.number.is_none() => return Ok(()),
@@ -138,16 +138,18 @@ impl Group {
         Ok(())
     }
 
-    /// A member that is out still reports the end of its last view: acknowledgments make room for that, and who went on
-    /// knows it. One that left waits for both, so it goes on taking envelopes, which hold acknowledgments and fill windows.
-    fn hear_of_the_end(
+    /// A member that is out still reports the end of its last view. Acknowledgments free slots for
+    /// that report, and a member that continued knows the end already. A member that left waits for
+    /// both. It therefore continues to take envelopes, which carry acknowledgments and fill
+    /// windows.
+    fn receive_after_end(
         &mut self,
         sender: Contact,
         envelope: &Envelope<'_>,
         bytes: &[u8],
     ) -> Result<(), BadEnvelope> {
         let Envelope { head, body } = envelope;
-        let Some(at) = self.pair_of(head.life) else {
+        let Some(at) = self.pair_of(head.incarnation) else {
             return Ok(());
         };
         let pair = &mut self.pairs[at];
@@ -164,7 +166,8 @@ impl Group {
         }
     }
 
-    /// A pair for one who is no member yet, as far as is known here: what it says is kept until it is known. One for each node.
+    /// A pair for a node that is not yet known to be a member. Its envelopes are buffered until it
+    /// is. One for each node.
     fn pair_ahead(&mut self, sender: Contact) -> Option<usize> {
         let of_node = |pair: &Pair| pair.is_ahead() && pair.contact.guid == sender.guid;
         let before = self.pairs.iter().position(of_node);
@@ -174,13 +177,14 @@ impl Group {
         Some(at)
     }
 
-    /// Whether a stay is believed about the group: it was or is in a view with this member, or this
-    /// member looks for others and knows it.
+    /// Whether an incarnation is trusted about the group: it was or is in a view with this member,
+    /// or this member searches for others and knows it.
     fn believes(&mut self, sender: Contact) -> bool {
         let is_mate = |pair: &Pair| !pair.is_free() && !pair.is_ahead() && pair.contact == sender;
-        let looks = self.looks();
+        let is_discovering = self.is_discovering();
         let entry = self.book.of_node(sender.guid);
-        self.pairs.iter().any(is_mate) || (looks && entry.is_some_and(|entry| entry.is_of(&sender)))
+        self.pairs.iter().any(is_mate)
+            || (is_discovering && entry.is_some_and(|entry| entry.is_of(&sender)))
     }
 
     /// Whether an envelope that is next in its pair's order can be taken now.
@@ -188,7 +192,7 @@ impl Group {
         if self.phase == Phase::Left {
             return true;
         }
-        if self.phase == Phase::Seeking {
+        if self.phase == Phase::Searching {
             return matches!(envelope.body, Body::Welcome { .. });
         }
         let now = envelope.head.view == self.view.number;
@@ -209,16 +213,18 @@ impl Group {
             return Ok(());
         }
         let sender = pair.contact;
-        if self.phase == Phase::Seeking
+        if self.phase == Phase::Searching
             && let Body::Welcome {
                 contacts,
                 voters,
                 sequences,
-                fates,
+                outcomes,
             } = body
         {
             let from = contacts.get(usize::from(head.from.unwrap_or(u8::MAX)));
-            if from.is_none_or(|from| (from.guid, from.life) != (sender.guid, sender.life)) {
+            if from.is_none_or(|from| {
+                (from.guid, from.incarnation) != (sender.guid, sender.incarnation)
+            }) {
                 return Err(BadEnvelope::Violation);
             }
             let view = View {
@@ -227,7 +233,7 @@ impl Group {
                 members: *contacts,
                 voters: *voters,
             };
-            self.join(view, *sequences, fates.iter())?;
+            self.join(view, *sequences, outcomes.iter())?;
         }
         let pair = &self.pairs[at];
         let Some(rank) = pair.rank.filter(|_| head.view == self.view.number) else {
@@ -263,14 +269,14 @@ impl Group {
         }
     }
 
-    /// Does all that follows from what is known, until nothing more does.
+    /// Takes all steps that follow from the known state, until none is left.
     pub(super) fn settle(&mut self) {
         loop {
             while self.take_kept() {}
             match self.phase {
                 Phase::Flowing => {
                     self.declare_null();
-                    self.ask_to_leave();
+                    self.request_leave();
                     if !self.must_change() {
                         break;
                     }
@@ -287,7 +293,7 @@ impl Group {
                         break;
                     }
                 }
-                Phase::Seeking => {
+                Phase::Searching => {
                     if !self.try_to_found() {
                         break;
                     }
@@ -298,10 +304,12 @@ impl Group {
         self.sweep_pairs();
     }
 
-    /// Whether the next envelope of a member, which is of the view `view`, shows that the group went on without this one.
+    /// Whether the next envelope of a member, of the view `view`, proves that the group continued
+    /// without this member.
     ///
-    /// A member reports the end of its view before anything of the next one. If the next envelope is of a later view all the same, its sender
-    /// has ended that later view too, and remembers only that end. Nobody takes part in the end of a view that it has not begun.
+    /// A member reports the end of its view before anything of the next one. If its next envelope
+    /// is of a later view, its sender has ended that view too and remembers only that end. No
+    /// member takes part in the end of a view that it has not begun.
     fn was_left_behind(&self, at: usize, view: u64) -> bool {
         matches!(self.phase, Phase::Flowing | Phase::Wedged)
             && self.pairs[at].rank.is_some()

@@ -1,4 +1,4 @@
-//! Batches: those of each sender by round, and the own messages that are in none yet.
+//! Batches of each sender by round, and own messages that are in no batch yet.
 
 use alloc::vec::Vec;
 
@@ -16,7 +16,7 @@ pub const PENDING_BYTES_MAX: usize = 64 * 1024;
 
 const OPEN: usize = ROUNDS_OPEN as usize;
 
-/// The batches of a view that somebody may still need.
+/// The batches of a view that a member may still need.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Rounds {
     /// By rank, and by round modulo [`ROUNDS_OPEN`]. A null is empty.
@@ -24,7 +24,7 @@ pub struct Rounds {
 }
 
 impl Rounds {
-    /// Makes room for views of up to `members_max` members.
+    /// Allocates for views of up to `members_max` members.
     pub fn new(members_max: usize) -> Self {
         let room = || Vec::with_capacity(batch_bytes_max(1));
         Self {
@@ -37,7 +37,8 @@ impl Rounds {
         self.batches.get(place(rank, round)).map_or(&[], |b| b)
     }
 
-    /// Writes the batch of a sender's round over that of [`ROUNDS_OPEN`] rounds before.
+    /// Writes the batch of a sender's round. It replaces the batch of [`ROUNDS_OPEN`] rounds
+    /// before.
     pub fn set(&mut self, rank: usize, round: u64, bytes: &[u8]) {
         if let Some(batch) = self.batches.get_mut(place(rank, round)) {
             batch.clear();
@@ -78,7 +79,7 @@ pub fn messages_of(batch: &[u8]) -> u64 {
     count
 }
 
-/// Own messages that are in no batch, in order, written as batches are.
+/// Own messages that are in no batch, in order, in the format of a batch.
 #[derive(Debug, Clone)]
 pub struct Pending {
     /// Those before `head` went.
@@ -87,7 +88,7 @@ pub struct Pending {
 }
 
 impl Pending {
-    /// Room for what is taken, and for all open batches of a view that ended.
+    /// Allocates for accepted messages and for all open batches of a view that ended.
     pub fn new() -> Self {
         Self {
             bytes: Vec::with_capacity(PENDING_BYTES_MAX + OPEN * batch_bytes_max(1)),
@@ -104,7 +105,8 @@ impl Pending {
         self.len() == 0
     }
 
-    /// Appends a message of at most `u16::MAX` bytes. `false`, and nothing happens, if there is no room.
+    /// Appends a message of at most `u16::MAX` bytes. Returns `false` without a change if it does
+    /// not fit.
     pub fn push(&mut self, message: &[u8]) -> bool {
         let Ok(len) = u16::try_from(message.len()) else {
             return false;
@@ -120,7 +122,7 @@ impl Pending {
         true
     }
 
-    /// As many whole messages from the front as `bytes_max` has room for: one at least, if there is one.
+    /// The first whole messages that fit in `bytes_max` bytes: at least one, if there is one.
     pub fn front(&self, bytes_max: usize) -> &[u8] {
         let pending = &self.bytes[self.head..];
         let mut end = 0;
@@ -134,7 +136,7 @@ impl Pending {
         &pending[..end]
     }
 
-    /// Takes that many bytes off the front: what [`Pending::front`] showed.
+    /// Removes the first `len` bytes, which [`Pending::front`] returned.
     pub fn take(&mut self, len: usize) {
         self.head = (self.head + len).min(self.bytes.len());
         if self.is_empty() {
@@ -181,7 +183,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_put_back_comes_first_and_all_in_order() {
+    fn messages_put_back_come_first_and_stay_in_order() {
         let mut pending = Pending::new();
         for message in 0..100u8 {
             assert!(pending.push(&[message; 50]));
@@ -207,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn room_is_neither_lost_nor_made() {
+    fn the_free_room_is_conserved() {
         let mut pending = Pending::new();
         let capacity = pending.bytes.capacity();
         let mut taken = 0;

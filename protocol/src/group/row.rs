@@ -1,4 +1,5 @@
-//! What a member says of itself in one view. Fields only grow, so rows may come twice and in any order.
+//! The state that a member publishes about itself in one view. Fields only grow, so rows may arrive
+//! twice and in any order.
 
 use super::{
     contact::{Contacts, MEMBERS_MAX, Members},
@@ -10,20 +11,21 @@ use super::{
 pub struct Row {
     /// How far it is while the view flows.
     pub frontier: Frontier,
-    /// What it says of the end of the view.
+    /// Its state of the end of the view.
     pub change: Change,
 }
 
 /// How far a member is in a view. Every envelope to another member bears the sender's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Frontier {
-    /// Its batches of the rounds below this one are all said.
+    /// All its batches of the rounds below this one are sent.
     pub rounds: u64,
     /// Positions that its application has taken.
     pub delivered: u64,
-    /// By rank of the sender: it holds that one's batches of the rounds below this one. Final once it is wedged.
+    /// By rank of the sender: it holds that sender's batches of the rounds below this one. Final
+    /// once it is wedged.
     pub received: [u64; MEMBERS_MAX],
-    /// It wants to leave.
+    /// It requests to leave.
     pub leaving: bool,
     /// It has the application's state.
     pub has_state: bool,
@@ -31,12 +33,12 @@ pub struct Frontier {
     pub wedged: bool,
 }
 
-/// What a member says of the end of a view.
+/// A member's state of the end of a view.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Change {
     /// How often it was tried to end the view.
     pub attempt: u32,
-    /// Whom it accuses in this attempt.
+    /// The members that it accuses in this attempt.
     pub claims: Members,
     /// It accepts no proposal of a lesser ballot.
     pub promised: Ballot,
@@ -46,21 +48,22 @@ pub struct Change {
     pub proposal: Option<Proposal>,
 }
 
-/// A right to propose the next view: a number, at least that of the attempt, and the leader's rank. The default is none.
+/// A right to propose the next view: a number, at least that of the attempt, and the leader's rank.
+/// The default is none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub struct Ballot(
     /// `number << 8 | rank`.
     pub u64,
 );
 
-/// A next view, and what of this one is delivered before it.
+/// A next view, and the messages of this view that are delivered before it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Proposal {
-    /// Ranks in this view of those who stay.
-    pub stay: Members,
+    /// Ranks in this view of the members that stay.
+    pub survivors: Members,
     /// Ranks in the next view of its voters.
     pub voters: Members,
-    /// Who joins, in the order of their nodes' GUIDs.
+    /// The joining members, in the order of their nodes' GUIDs.
     pub joiners: Contacts<JOINERS_MAX>,
     /// By rank in this view: rounds of each sender that are delivered. 0 beyond the view's members.
     pub trim: [u64; MEMBERS_MAX],
@@ -91,7 +94,8 @@ impl Frontier {
 }
 
 impl Change {
-    /// Takes the greater of each field: claims of the greater attempt, of one attempt those of either. `true` if anything grew.
+    /// Takes the greater of each field. Claims of the greater attempt win; claims of one attempt
+    /// are united. Returns `true` if anything grew.
     pub fn merge(&mut self, other: &Self) -> bool {
         let before = (self.attempt, self.claims, self.promised, self.accepted);
         if other.attempt > self.attempt {
@@ -108,10 +112,10 @@ impl Change {
 }
 
 impl Ballot {
-    /// Of nobody.
+    /// No ballot.
     pub const NONE: Self = Self(0);
 
-    /// That of the leader of rank `rank` with a number, from 1.
+    /// The ballot `number`, from 1, of the leader of rank `rank`.
     #[must_use]
     pub const fn new(number: u32, rank: usize) -> Self {
         Self((number as u64) << 8 | (rank as u64 & 0xff))

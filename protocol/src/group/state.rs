@@ -1,11 +1,11 @@
-//! The application's state, from the oldest voter to who has none.
+//! Transfer of the application's state from the oldest voter to members without it.
 
 use alloc::vec::Vec;
 
 use super::{
     Group, MulticastError, Phase,
-    contact::{Life, MEMBERS_MAX, Members},
-    pair::{Pair, What},
+    contact::{Incarnation, MEMBERS_MAX, Members},
+    pair::{Content, Pair},
     wire::{BadEnvelope, STATE_BYTES_MAX},
 };
 
@@ -15,17 +15,18 @@ const PIECES: usize = 2;
 /// State that is given, or comes.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Transfer {
-    /// Given: by rank, [`PIECES`] of each. Of a member that has no state, those of its own rank are what came.
+    /// By rank, [`PIECES`] outgoing pieces for each member. In a member without the state, the
+    /// entries of its own rank are the received pieces.
     pieces: Vec<Piece>,
-    /// Who is to be told of as wanting it.
+    /// Members that need the state and that the application has not been notified of.
     wanted: Members,
-    /// Who was told of and has not got the last piece.
+    /// Members that the application was notified of and that have not received the last piece.
     giving: Members,
-    /// Bytes that were given to each, by rank; the own entry: that came.
+    /// Bytes given to each member, by rank; the own entry: bytes received.
     offsets: [u64; MEMBERS_MAX],
-    /// Pieces that came and those that were told, in all.
+    /// Total pieces received, and total pieces shown to the application.
     came: usize,
-    told: usize,
+    reported: usize,
     /// The piece that the application looks at.
     shown: bool,
 }
@@ -42,13 +43,13 @@ struct Piece {
 enum Stage {
     #[default]
     Free,
-    /// To be said, or to be told.
+    /// To be sent, or to be shown to the application.
     Ready,
-    Said,
+    Sent,
 }
 
 impl Transfer {
-    /// Makes room for views of up to `members_max` members.
+    /// Allocates for views of up to `members_max` members.
     pub fn new(members_max: usize) -> Self {
         let piece = || Piece {
             bytes: Vec::with_capacity(STATE_BYTES_MAX),
@@ -60,12 +61,12 @@ impl Transfer {
             giving: Members::NONE,
             offsets: [0; MEMBERS_MAX],
             came: 0,
-            told: 0,
+            reported: 0,
             shown: false,
         }
     }
 
-    /// A view begins, in which `wanted` are to get the state from this member.
+    /// A view begins, in which the `wanted` members get the state from this member.
     pub fn begin(&mut self, wanted: Members) {
         for piece in &mut self.pieces {
             piece.bytes.clear();
@@ -73,10 +74,11 @@ impl Transfer {
         }
         (self.wanted, self.giving) = (wanted, Members::NONE);
         self.offsets = [0; MEMBERS_MAX];
-        (self.came, self.told, self.shown) = (0, 0, false);
+        (self.came, self.reported, self.shown) = (0, 0, false);
     }
 
-    /// Who is to be told next as wanting the state. What is given from now on is given to it anew.
+    /// The next member to report as needing the state. From now on it is given the state from the
+    /// beginning.
     pub fn next_wanted(&mut self) -> Option<usize> {
         let rank = self.wanted.lowest()?;
         self.wanted = self.wanted.without(Members::only(rank));
@@ -84,12 +86,12 @@ impl Transfer {
         Some(rank)
     }
 
-    /// Whether the application was told of a part and not of the end.
-    pub const fn is_partly_told(&self) -> bool {
-        self.told > 0
+    /// Whether the application received a part of the state but not the end.
+    pub const fn is_partly_reported(&self) -> bool {
+        self.reported > 0
     }
 
-    /// A piece that is to be said to a member: of two the earlier one.
+    /// A piece to send to a member: the earlier one of two.
     pub fn ready(&self, rank: usize) -> Option<usize> {
         let own = rank * PIECES..(rank + 1) * PIECES;
         own.filter(|&at| {
@@ -100,9 +102,9 @@ impl Transfer {
         .min_by_key(|&at| (self.pieces[at].offset, self.pieces[at].last))
     }
 
-    /// A piece is said.
-    pub fn say(&mut self, at: usize) {
-        self.pieces[at].stage = Stage::Said;
+    /// Records that a piece is sent.
+    pub fn send(&mut self, at: usize) {
+        self.pieces[at].stage = Stage::Sent;
     }
 
     /// A piece: the bytes before it, whether it is the last, its bytes.
@@ -111,11 +113,11 @@ impl Transfer {
         (piece.offset, piece.last, &piece.bytes)
     }
 
-    /// Gives back what a member has taken.
-    fn free_said(&mut self, rank: usize, pair: &Pair) {
+    /// Frees the pieces that a member has taken.
+    fn free_sent(&mut self, rank: usize, pair: &Pair) {
         for at in rank * PIECES..(rank + 1) * PIECES {
             let piece = &mut self.pieces[at];
-            if piece.stage == Stage::Said && !pair.bears(What::State(at)) {
+            if piece.stage == Stage::Sent && !pair.bears(Content::State(at)) {
                 piece.stage = Stage::Free;
             }
         }
@@ -136,14 +138,22 @@ impl Transfer {
 }
 
 impl Group {
-    /// Gives 1 to [`STATE_BYTES_MAX`] bytes (0 are possible for the last piece) of the application's state to who wants it.
+    /// Gives 1 to [`STATE_BYTES_MAX`] bytes of the application's state to a member that needs it.
+    /// The last piece may have 0 bytes.
     ///
-    /// The state is that of the view's beginning: of the moment when [`super::Event::StateWanted`] was told, before the first delivery.
+    /// The state is that of the view's beginning: when [`super::Event::StateWanted`] was returned,
+    /// before the first delivery.
     ///
     /// # Errors
-    /// [`MulticastError::Full`]: later. [`MulticastError::NotWanted`]: the view ends, or it had the last piece. [`MulticastError::TooLong`],
-    /// [`MulticastError::Empty`].
-    pub fn give_state(&mut self, to: Life, bytes: &[u8], last: bool) -> Result<(), MulticastError> {
+    /// - [`MulticastError::Full`]: retry later.
+    /// - [`MulticastError::NotWanted`]: the view ends, or the member got the last piece.
+    /// - [`MulticastError::TooLong`] or [`MulticastError::Empty`].
+    pub fn send_snapshot(
+        &mut self,
+        to: Incarnation,
+        bytes: &[u8],
+        last: bool,
+    ) -> Result<(), MulticastError> {
         if bytes.len() > STATE_BYTES_MAX {
             return Err(MulticastError::TooLong);
         }
@@ -158,7 +168,7 @@ impl Group {
             return Err(MulticastError::NotWanted);
         };
         let transfer = &mut self.transfer;
-        transfer.free_said(rank, &self.pairs[pair]);
+        transfer.free_sent(rank, &self.pairs[pair]);
         let mut own = rank * PIECES..(rank + 1) * PIECES;
         let Some(free) = own.find(|&at| transfer.pieces[at].stage == Stage::Free) else {
             return Err(MulticastError::Full);
@@ -178,7 +188,7 @@ impl Group {
             || self.transfer.room_for_more(self.me).is_some()
     }
 
-    /// A piece came, in the pair's order.
+    /// Receives a piece, in the pair's order.
     pub(super) fn take_state(
         &mut self,
         rank: usize,
@@ -200,12 +210,13 @@ impl Group {
         Ok(())
     }
 
-    /// The application has seen the piece that was shown: its room is free, and after the last one it has the state.
+    /// The application has read the shown piece: frees its buffer. After the last piece, the
+    /// application has the state.
     pub(super) fn end_showing_state(&mut self) {
         if !core::mem::take(&mut self.transfer.shown) {
             return;
         }
-        let at = self.me * PIECES + (self.transfer.told - 1) % PIECES;
+        let at = self.me * PIECES + (self.transfer.reported - 1) % PIECES;
         self.transfer.pieces[at].stage = Stage::Free;
         if self.transfer.pieces[at].last && self.phase == Phase::Flowing {
             self.has_state = true;
@@ -218,11 +229,11 @@ impl Group {
     /// The next piece for the application, which looks at it until [`Group::end_showing_state`].
     pub(super) fn show_state(&mut self) -> Option<usize> {
         let transfer = &mut self.transfer;
-        if self.has_state || self.phase != Phase::Flowing || transfer.told == transfer.came {
+        if self.has_state || self.phase != Phase::Flowing || transfer.reported == transfer.came {
             return None;
         }
-        let at = self.me * PIECES + transfer.told % PIECES;
-        transfer.told += 1;
+        let at = self.me * PIECES + transfer.reported % PIECES;
+        transfer.reported += 1;
         transfer.shown = true;
         Some(at)
     }

@@ -1,4 +1,4 @@
-//! The rows of a view, and what they say together.
+//! The rows of a view, and values derived from all of them.
 
 use alloc::vec::Vec;
 
@@ -18,7 +18,7 @@ pub struct Table {
 }
 
 impl Table {
-    /// Makes room for views of up to `members_max` members.
+    /// Allocates for views of up to `members_max` members.
     pub fn new(members_max: usize) -> Self {
         Self {
             rows: Vec::with_capacity(members_max),
@@ -27,7 +27,7 @@ impl Table {
         }
     }
 
-    /// Begins anew with `n` rows that say nothing, but who has the state.
+    /// Restarts with `n` rows that are empty, except for the flag of members that have the state.
     pub fn begin(&mut self, n: usize, have_state: Members) {
         self.rows.clear();
         for rank in 0..n {
@@ -58,7 +58,7 @@ impl Table {
         &self.rows
     }
 
-    /// Those whose row is as `wanted`.
+    /// Ranks of the rows that match `wanted`.
     pub fn ranks(&self, wanted: impl Fn(&Row) -> bool) -> Members {
         let rows = self.rows.iter().enumerate();
         rows.filter(|(_, row)| wanted(row))
@@ -71,7 +71,7 @@ impl Table {
         &mut self.rows
     }
 
-    /// Finds anew what all rows say together.
+    /// Recomputes the values derived from all rows.
     pub fn refresh(&mut self) {
         let n = self.rows.len();
         for (sender, held) in self.held[..n].iter_mut().enumerate() {
@@ -97,7 +97,7 @@ impl Table {
         self.taken / (self.rows.len() as u64).max(1)
     }
 
-    /// The greatest round that somebody has said.
+    /// The greatest round that a member sent.
     pub fn rounds_max(&self) -> u64 {
         let rounds = self.rows.iter().map(|row| row.frontier.rounds);
         rounds.max().unwrap_or(0)

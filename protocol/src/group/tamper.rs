@@ -2,12 +2,12 @@
 
 use super::{
     Group, Phase, View,
-    contact::{Contact, Life, MEMBERS_MAX, Members},
+    contact::{Contact, Incarnation, MEMBERS_MAX, Members},
     row::Row,
     token::Token,
 };
 
-/// What a simulator may change in a member.
+/// State of a member that a simulator may change.
 #[derive(Debug)]
 pub struct Inside<'a> {
     /// The own rank.
@@ -16,14 +16,15 @@ pub struct Inside<'a> {
     pub view: &'a mut View,
     /// The rows of that view, by rank.
     pub rows: &'a mut [Row],
-    /// Whom each member accused last, by rank, as far as is known.
+    /// The latest known accusations of each member, by rank.
     pub claims: [Members; MEMBERS_MAX],
     /// Whether it holds the view for ended. Changes nothing where a view is being begun.
     pub wedged: bool,
 }
 
 impl Group {
-    /// Lets a simulator give the member each token that it lacks, as if all challenges were answered.
+    /// Gives the member each token that it lacks, as if all challenges were answered. For
+    /// simulators.
     pub fn acquaint(&mut self, token_of: impl Fn(Contact) -> Token) {
         for pair in &mut self.pairs {
             if !pair.is_free() && pair.token.is_none() {
@@ -37,14 +38,17 @@ impl Group {
         }
     }
 
-    /// Whether the member knows this stay under the group's name. Of a queue that was found no stay is known.
+    /// Whether the member knows this incarnation under the group's name. The incarnation of a queue
+    /// found by its name is unknown.
     #[must_use]
-    pub fn knows(&self, life: Life) -> bool {
+    pub fn knows(&self, incarnation: Incarnation) -> bool {
         let entries = self.book.entries();
-        entries.iter().any(|entry| entry.contact.life == life)
+        entries
+            .iter()
+            .any(|entry| entry.contact.incarnation == incarnation)
     }
 
-    /// Lets a simulator change the member, as one that is built wrong would have it.
+    /// Lets a simulator change the member into the state of a faulty implementation.
     pub fn tamper(&mut self, change: impl FnOnce(&mut Inside<'_>)) {
         let mut inside = Inside {
             me: self.me,

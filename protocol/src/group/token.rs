@@ -1,13 +1,15 @@
-//! Tokens: how a member knows that an envelope is from the stay that it names.
+//! Tokens authenticate the incarnation that an envelope names.
 //!
-//! The node of a sender is known, its application is not. So each envelope shows a token. Its receiver drew the token and
-//! sent it to the sender's queue alone. Only the owner of a queue reads it, and no key is given twice.
+//! The node of a sender is known, but its application is not. Each envelope therefore carries a
+//! token. Its receiver drew the token and sent it only to the sender's queue. Only the owner of a
+//! queue reads it, and no key is assigned twice.
 
 use core::fmt;
 
 use siphasher::sip::SipHasher24;
 
-/// The key of a stay's tokens: unpredictable, new for each stay, known to nobody else.
+/// The key of an incarnation's tokens: unpredictable, new for each incarnation, and known to no
+/// other process.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Secret(pub [u8; 16]);
 

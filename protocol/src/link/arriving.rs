@@ -5,12 +5,12 @@ use core::hash::{Hash, Hasher};
 
 use crate::wire::{message::Message, record::Header, slice::Kind};
 
-/// The message that is arriving, of which some fragments are here. What is left of it when the epoch ends never was.
+/// A partially received message. It is discarded if the epoch ends first.
 #[derive(Clone)]
 pub(crate) struct Arriving {
     bytes: Box<[u8]>,
     len: usize,
-    /// What the next fragment must be, while there is one to come.
+    /// The expected next fragment, if any.
     next: Option<Fragment>,
 }
 
@@ -22,7 +22,7 @@ struct Fragment {
     number: u8,
 }
 
-/// What a message brings.
+/// Result of a received message or fragment.
 pub(crate) enum Arrived {
     /// The rest is still to come.
     Part,
@@ -30,7 +30,8 @@ pub(crate) enum Arrived {
     Whole(usize),
 }
 
-/// No peer says that: another message before the rest of one, a fragment of nothing, or more than is taken.
+/// A protocol violation: another message before the rest of one, a fragment without a start, or
+/// more bytes than accepted.
 pub(crate) struct Disorder;
 
 impl Arriving {
@@ -43,14 +44,14 @@ impl Arriving {
         }
     }
 
-    /// Drops what is here.
+    /// Drops the partial message.
     pub const fn clear(&mut self) {
         self.next = None;
     }
 
-    /// Whether the rest of a message is to come, so that nothing else may but a ball.
+    /// Whether more fragments must follow. Until then only keepalives may arrive in between.
     #[inline]
-    pub const fn is_under_way(&self) -> bool {
+    pub const fn is_in_flight(&self) -> bool {
         self.next.is_some()
     }
 
@@ -88,7 +89,7 @@ impl Arriving {
     }
 }
 
-/// What is left of an earlier message is of no account.
+/// Excludes bytes left from an earlier message.
 impl Hash for Arriving {
     fn hash<H: Hasher>(&self, state: &mut H) {
         let Self { bytes, len, next } = self;

@@ -1,6 +1,7 @@
-//! Messages longer than a frame, and answers to resolutions, on their way out.
+//! Outgoing messages longer than a frame, and outgoing replies to resolution queries.
 //!
-//! Such a message is copied, so that whatever happens to its slot meanwhile, all fragments are of the same one.
+//! Such a message is copied: all fragments belong to the same message, whatever happens to its slot
+//! meanwhile.
 
 use alloc::{boxed::Box, vec};
 use core::hash::{Hash, Hasher};
@@ -8,7 +9,7 @@ use core::hash::{Hash, Hasher};
 use super::Part;
 use crate::wire::{
     FRAME_PAYLOAD_BYTES_MAX,
-    record::{NO_RIDER, Shape},
+    record::{NO_PIGGYBACK, Shape},
     slice::Kind,
 };
 
@@ -35,7 +36,8 @@ impl Departing {
         }
     }
 
-    /// Takes a message whose payload is `head` and behind it `tail`, which must fit. There must be none.
+    /// Loads a message with the payload `head` followed by `tail`, which must fit. No message may
+    /// be departing.
     #[cold]
     pub fn load(&mut self, kind: Kind, slot: u8, slot_sequence: u32, head: &[u8], tail: &[u8]) {
         let (start, rest) = self.bytes.split_at_mut(head.len());
@@ -47,14 +49,14 @@ impl Departing {
         self.message = Some((kind, slot, slot_sequence));
     }
 
-    /// Drops what is still to be written.
+    /// Drops the unwritten rest.
     pub const fn clear(&mut self) {
         self.message = None;
     }
 
     /// Whether something is still to be written.
     #[inline]
-    pub const fn is_under_way(&self) -> bool {
+    pub const fn is_in_flight(&self) -> bool {
         self.message.is_some()
     }
 
@@ -63,7 +65,8 @@ impl Departing {
         (self.len - self.written).min(FRAME_PAYLOAD_BYTES_MAX)
     }
 
-    /// The next part, without a rider; `None` when nothing is to be written.
+    /// The next part, without a piggybacked acknowledgment or commit; `None` if nothing is left to
+    /// write.
     pub fn next(&self) -> Option<Part<'_>> {
         let (kind, slot, slot_sequence) = self.message?;
         let bytes = self.next_bytes();
@@ -71,13 +74,14 @@ impl Departing {
             kind,
             slot,
             slot_sequence,
-            rider: NO_RIDER,
+            piggyback: NO_PIGGYBACK,
             shape: Shape::fragment(bytes, self.fragment, self.written + bytes < self.len),
             payload: &self.bytes[self.written..self.written + bytes],
         })
     }
 
-    /// Notes that the part that [`Departing::next`] gave was written. If that was the last one of the message, returns its kind and its slot.
+    /// Records that the part of [`Departing::next`] was written. Returns the kind and slot of the
+    /// message if that was its last part.
     pub fn advance(&mut self) -> Option<(Kind, u8)> {
         self.written += self.next_bytes();
         self.fragment += 1;
@@ -88,7 +92,7 @@ impl Departing {
     }
 }
 
-/// What is left of an earlier message is of no account.
+/// Excludes bytes left from an earlier message.
 impl Hash for Departing {
     fn hash<H: Hasher>(&self, state: &mut H) {
         let Self {

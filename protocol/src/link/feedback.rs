@@ -1,9 +1,10 @@
-//! Perfect information feedback: every record reflects the last one heard, and every reflection is compared with what
-//! was said.
+//! Perfect information feedback: every record reflects the last one received, and every reflection
+//! is compared with the records sent.
 //!
-//! The reflection also is the credit of the cable: at most so many records are under way unreflected as the receiver issued
-//! in its handshake, and again in each ball, so what is under way has room in its ring, and never so many that the eight bits of the liveness byte
-//! could name two records.
+//! Reflection also provides the credit of the cable. The receiver issues a number of records in its
+//! handshake and in each keepalive. At most that many records are in flight unreflected, so they
+//! fit in its ring. The number is so small that the eight bits of the liveness byte identify one
+//! record.
 
 use core::hash::{Hash, Hasher};
 
@@ -11,11 +12,11 @@ use crate::wire::{FRAME_RECORDS_MAX, record::Header, slice};
 
 /// Most records that a receiver may issue: so few that a liveness byte cannot name two records.
 pub(crate) const WINDOW_RECORDS_MAX: u16 = 250;
-/// Fewest that it may issue: a frame of messages must fit into what is left for them.
+/// Fewest records that it may issue: a frame of messages must fit in the share for messages.
 pub(crate) const WINDOW_RECORDS_MIN: u16 = 32;
 
-/// How many of the records that a receiver issued messages may take. The rest is for balls, because they carry the reflection
-/// that the peer may be waiting for.
+/// Number of issued records that messages may use. The rest is reserved for keepalives, because
+/// they carry the reflection that the peer may be waiting for.
 pub(crate) const fn message_window(window_records: u16) -> u32 {
     window_records as u32 * 192 / 250
 }
@@ -25,34 +26,36 @@ const _: () = assert!(
     "the longest message of one frame can be sent"
 );
 
-/// The peer reflects something that was never said, or no longer can be the last that it heard.
+/// The peer reflects a value that was never sent, or that can no longer be the last one it
+/// received.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ReflectionError;
 
-/// What was said and heard in one epoch.
+/// Records sent and received in one epoch.
 #[derive(Clone)]
 pub(crate) struct Feedback {
     /// Mine halves by the low eight bits of their record sequence.
-    said: [u32; 256],
-    /// Sequence of the next record to say.
+    sent: [u32; 256],
+    /// Sequence of the next record to send.
     next: u32,
-    /// Records that the peer is known to have heard: all before this sequence.
+    /// The peer is known to have received all records before this sequence.
     reflected: u32,
-    /// The peer reflected something in this epoch. The sequences wrap, so none of them can say so.
+    /// The peer reflected something in this epoch. Sequences wrap, so no sequence value can encode
+    /// this.
     reflected_anything: bool,
     /// The peer's last mine half; 0 for none.
-    heard: u32,
-    /// Sequence of the next record to hear.
+    received: u32,
+    /// Sequence of the next record to receive.
     expected: u32,
-    /// Sequence of the first record of the epoch, said or heard.
+    /// Sequence of the first record of the epoch, in both directions.
     first: u32,
-    /// Records that the receiver has room for.
+    /// Receive buffers of the peer, in records.
     window_records: u16,
-    /// Records heard since this side last said something.
+    /// Records received since this side last sent one.
     unreflected: u32,
 }
 
-/// What a record's sequence tells.
+/// Meaning of a record's sequence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Arrival {
     /// The next one.
@@ -64,14 +67,15 @@ pub(crate) enum Arrival {
 }
 
 impl Feedback {
-    /// Nothing said and nothing heard; both directions count from `first`. The receiver has room for `window_records`.
+    /// Nothing sent and nothing received; both directions count from `first`. The receiver has
+    /// buffers for `window_records`.
     pub const fn new(first: u32, window_records: u16) -> Self {
         Self {
-            said: [0; 256],
+            sent: [0; 256],
             next: first,
             reflected: first,
             reflected_anything: false,
-            heard: 0,
+            received: 0,
             expected: first,
             first,
             window_records,
@@ -79,75 +83,75 @@ impl Feedback {
         }
     }
 
-    /// The receiver has room for `window_records` from now on.
+    /// From now on the receiver has buffers for `window_records`.
     pub const fn set_window(&mut self, window_records: u16) {
         self.window_records = window_records;
     }
 
-    /// Sequence of the next record to say.
+    /// Sequence of the next record to send.
     #[inline]
     pub const fn next_sequence(&self) -> u32 {
         self.next
     }
 
-    /// What the next record reflects.
+    /// The value that the next record reflects.
     #[inline]
-    pub const fn heard(&self) -> u32 {
-        self.heard
+    pub const fn received(&self) -> u32 {
+        self.received
     }
 
-    /// Records heard that nothing said since reflects.
+    /// Received records that no sent record reflects yet.
     #[inline]
     pub const fn unreflected(&self) -> u32 {
         self.unreflected
     }
 
-    /// Whether anything was heard in this epoch.
-    pub const fn heard_anything(&self) -> bool {
-        self.heard != 0
+    /// Whether anything was received in this epoch.
+    pub const fn received_anything(&self) -> bool {
+        self.received != 0
     }
 
-    /// Whether the peer is known to have heard the record with this sequence.
+    /// Whether the peer is known to have received the record with this sequence.
     pub const fn is_reflected(&self, sequence: u32) -> bool {
         sequence.wrapping_sub(self.reflected).cast_signed() < 0
     }
 
-    /// Records that the receiver has room for.
+    /// Receive buffers of the peer, in records.
     pub const fn credit(&self) -> u32 {
         self.window_records as u32
     }
 
-    /// Records that are not known to have been heard.
+    /// Sent records that are not known to have been received.
     #[inline]
     pub const fn outstanding(&self) -> u32 {
         self.next.wrapping_sub(self.reflected)
     }
 
-    /// Whether `records` more may be under way.
+    /// Whether `records` more may be in flight.
     #[inline]
     pub const fn may_send(&self, records: usize) -> bool {
         self.outstanding() as usize + records <= message_window(self.window_records) as usize
     }
 
-    /// How many records of messages may be under way besides those that are.
+    /// How many more records of messages may be in flight.
     pub const fn room(&self) -> usize {
         message_window(self.window_records).saturating_sub(self.outstanding()) as usize
     }
 
-    /// Whether a ball may be under way.
-    pub const fn may_send_ball(&self) -> bool {
+    /// Whether one more keepalive may be in flight.
+    pub const fn may_send_keepalive(&self) -> bool {
         self.outstanding() < self.window_records as u32
     }
 
     /// Notes the mine half of the record just written.
     #[inline]
-    pub const fn said(&mut self, mine: u32) {
-        self.said[(self.next & 0xff) as usize] = mine;
+    pub const fn sent(&mut self, mine: u32) {
+        self.sent[(self.next & 0xff) as usize] = mine;
         self.next = self.next.wrapping_add(1);
         self.unreflected = 0;
     }
 
-    /// What the sequence of an arriving record tells.
+    /// Classifies the sequence of an arriving record.
     #[inline]
     pub const fn arrival(&self, record_sequence: u32) -> Arrival {
         match record_sequence.wrapping_sub(self.expected).cast_signed() {
@@ -157,21 +161,21 @@ impl Feedback {
         }
     }
 
-    /// Notes a message of `records` records that arrived in order and starts with `header`.
+    /// Records a message of `records` records that arrived in order and starts with `header`.
     #[inline]
     pub const fn accept(&mut self, header: &Header, records: usize) {
-        self.heard = header.mine_at(records - 1);
+        self.received = header.mine_at(records - 1);
         self.expected = header.record_sequence.wrapping_add(records as u32);
         self.unreflected = self.unreflected.saturating_add(records as u32);
     }
 
     #[cfg(feature = "arbitrary-state")]
     pub(crate) fn scramble(&mut self, draw: &mut crate::node::arbitrary::Draw) {
-        self.said.fill_with(|| draw.half());
+        self.sent.fill_with(|| draw.half());
         self.next = draw.sequence();
         self.reflected = draw.sequence();
         self.reflected_anything = draw.flag();
-        self.heard = draw.half();
+        self.received = draw.half();
         self.expected = draw.sequence();
         self.unreflected = draw.below(100);
         self.first = draw.sequence();
@@ -179,25 +183,26 @@ impl Feedback {
     }
 
     /// Records accepted in this epoch.
-    pub const fn records_heard(&self) -> u32 {
+    pub const fn records_received(&self) -> u32 {
         self.expected.wrapping_sub(self.first)
     }
 
-    /// Whether something was said that the peer is not known to have heard.
+    /// Whether a sent record is not known to have been received.
     pub const fn awaits_reflection(&self) -> bool {
         self.outstanding() > 0
     }
 
-    /// Whether something was said that the peer may not reflect by itself, who does so when it has heard a `part`th of what
-    /// messages may take.
+    /// Whether sent records await a reflection that the peer may not send by itself. The peer
+    /// reflects by itself after a `part`th of the records that messages may use.
     pub const fn awaits_reflection_unasked(&self, part: u32) -> bool {
         self.outstanding() > 0 && self.outstanding() < message_window(self.window_records) / part
     }
 
-    /// Compares what the peer reflects with what was said; tells whether it reflects something new.
+    /// Compares the peer's reflection with the records sent. Returns whether it reflects a new
+    /// record.
     ///
     /// # Errors
-    /// It is none of the records between the last one reflected and the last one said.
+    /// It is none of the records between the last one reflected and the last one sent.
     #[inline]
     pub fn check(&mut self, yours: u32) -> Result<bool, ReflectionError> {
         if yours == 0 {
@@ -216,7 +221,7 @@ impl Feedback {
             return Err(ReflectionError);
         }
         let named = earliest.wrapping_add(u32::from(ahead));
-        if self.said[(named & 0xff) as usize] != yours {
+        if self.sent[(named & 0xff) as usize] != yours {
             return Err(ReflectionError);
         }
         let before = core::mem::replace(&mut self.reflected, named.wrapping_add(1));
@@ -225,15 +230,15 @@ impl Feedback {
     }
 }
 
-/// Of what was said counts what the peer may still reflect.
+/// Of the sent values, only those that the peer may still reflect count.
 impl Hash for Feedback {
     fn hash<H: Hasher>(&self, state: &mut H) {
         let Self {
-            said,
+            sent,
             next,
             reflected,
             reflected_anything,
-            heard,
+            received,
             expected,
             first,
             window_records,
@@ -241,10 +246,10 @@ impl Hash for Feedback {
         } = self;
         let earliest = reflected.wrapping_sub(u32::from(*reflected_anything));
         for ahead in 0..next.wrapping_sub(earliest) {
-            said[(earliest.wrapping_add(ahead) & 0xff) as usize].hash(state);
+            sent[(earliest.wrapping_add(ahead) & 0xff) as usize].hash(state);
         }
         (next, reflected, reflected_anything).hash(state);
-        (heard, expected, unreflected).hash(state);
+        (received, expected, unreflected).hash(state);
         (first, window_records).hash(state);
     }
 }
@@ -254,21 +259,21 @@ mod tests {
     use super::*;
     use crate::wire::slice::Kind;
 
-    /// The record whose successor has the sequence 0 is reflected twice, and a reflection of nothing is no longer one.
+    /// The record before sequence 0 is reflected twice; a reflection of nothing is no longer valid.
     #[test]
     fn the_last_sequence_before_the_wrap_may_be_reflected_again() {
-        let mine = |sequence| slice::mine(Kind::Ball, sequence, 0);
+        let mine = |sequence| slice::mine(Kind::Keepalive, sequence, 0);
         let mut feedback = Feedback::new(u32::MAX - 1, WINDOW_RECORDS_MAX);
         assert_eq!(feedback.check(0), Ok(false));
         for sequence in [u32::MAX - 1, u32::MAX] {
-            feedback.said(mine(sequence));
+            feedback.sent(mine(sequence));
         }
         assert_eq!(feedback.check(0), Ok(false));
         assert_eq!(feedback.check(mine(u32::MAX)), Ok(true));
         assert_eq!(feedback.check(mine(u32::MAX)), Ok(false));
         assert_eq!(feedback.check(0), Err(ReflectionError));
         assert_eq!(feedback.check(mine(u32::MAX - 1)), Err(ReflectionError));
-        feedback.said(mine(0));
+        feedback.sent(mine(0));
         assert_eq!(feedback.check(mine(u32::MAX)), Ok(false));
         assert_eq!(feedback.check(mine(0)), Ok(true));
     }

@@ -1,10 +1,10 @@
 //! One end of one cable.
 
 pub(crate) mod arriving;
-pub(crate) mod ball;
 pub(crate) mod departing;
 pub(crate) mod feedback;
 pub(crate) mod handshake;
+pub(crate) mod keepalive;
 pub(crate) mod liveness;
 pub(crate) mod outbound;
 pub(crate) mod wiring;
@@ -28,13 +28,14 @@ use crate::{
     wire::{
         frame::FrameWriter,
         message::{self, records_for},
-        record::{Header, NO_RIDER, Shape},
+        record::{Header, NO_PIGGYBACK, Shape},
         slice::Kind,
     },
 };
 
-/// A ball goes out although nothing else does when this part of what the peer's messages may take was accepted and not
-/// yet reflected, so that an end that only listens never stalls one that only talks.
+/// Part of the records for the peer's messages that, accepted and not yet reflected, triggers a
+/// keepalive without other traffic. An end that only receives thus never stalls one that only
+/// sends.
 const REFLECT_PART: u32 = 3;
 /// Records accepted in an epoch that show it to be good for something although no exchange ended.
 const PROGRESS_RECORDS: u32 = 64;
@@ -62,7 +63,7 @@ impl LinkState {
     }
 }
 
-/// Who is at the other end, as its handshake said.
+/// The other end of the link, as its handshake reported it.
 #[derive(Debug, Clone, Copy, Hash)]
 pub(crate) struct Attachment {
     /// Index of the peer.
@@ -72,20 +73,20 @@ pub(crate) struct Attachment {
     /// The peer's index of its port.
     pub port: u16,
     pub mac: [u8; 6],
-    /// What tells the name that the peer said here from others.
+    /// Short hash that distinguishes the name that the peer sent here.
     pub name: u16,
     /// Slots that the peer has.
     pub slots: u8,
-    /// Slots that the peer lets this side use now.
+    /// Slots that this side may use now, granted by the peer.
     pub granted: u8,
-    /// Records that the peer has room for.
+    /// Receive buffers of the peer, in records.
     pub window_records: u16,
 }
 
 /// An answer to a resolution that waits for transmission.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Verdict {
-    /// The port of the initiator whose exchange is asked about.
+    /// The port of the initiator whose exchange is queried.
     pub port: u16,
     /// The epoch that it was open in.
     pub epoch: u32,
@@ -100,9 +101,9 @@ pub(crate) struct Link {
     pub port: u16,
     pub mac: [u8; 6],
     pub state: LinkState,
-    /// Slots that this side lets the peer use now.
+    /// Slots that the peer may use now, granted by this side.
     pub grant: u8,
-    /// Records that this side has room for.
+    /// Receive buffers of this side, in records.
     pub window_records: u16,
     /// The epoch in force, or proposed while in handshake.
     pub epoch: u32,
@@ -116,33 +117,36 @@ pub(crate) struct Link {
     pub commits: VecDeque<u8>,
     /// Slots of the peer whose message 2 of a 2PC is due.
     pub reflections: VecDeque<u8>,
-    /// Slots of the peer whose other answers are due.
+    /// Slots of the peer whose other replies are due.
     pub answers: VecDeque<u8>,
-    /// Slots of the peer whose other answers will be due once what they tell of is durable, in that order.
+    /// Slots of the peer whose other replies become due when their executions are durable, in that
+    /// order.
     pub withheld_answers: VecDeque<u8>,
-    /// Answers to resolutions due. The peer may have as many questions under way as it has slots here.
+    /// Due replies to resolution queries. The peer may have as many queries in flight as it has
+    /// slots here.
     pub verdicts: VecDeque<Verdict>,
-    /// Those that will be due once what they tell of is durable. They count as under way.
+    /// Replies that become due when their executions are durable. They count as in flight.
     pub withheld_verdicts: VecDeque<Verdict>,
     /// The one that is departing, if it is about an exchange over a path.
-    pub telling: Option<Verdict>,
-    /// Transactions being asked about on this link.
-    pub asked: Vec<Index>,
+    pub departing_verdict: Option<Verdict>,
+    /// Transactions being queried on this link.
+    pub queried: Vec<Index>,
     pub arriving: Arriving,
     pub departing: Departing,
-    /// Ticks since something was heard.
-    pub silent_paces: u32,
-    /// Something other than the ball and notes was sent since the last tick.
+    /// Ticks since the last reception.
+    pub keepalive_misses: u32,
+    /// A message other than keepalives and control messages was sent since the last tick.
     pub sent_since_tick: bool,
-    pub ball_due: bool,
-    /// The upper half of the peer's clock, as its last ball in this epoch said it.
-    pub era_heard: u32,
-    /// That of this side's clock, as the last ball in this epoch said it; 0 is known without one.
-    pub era_said: u32,
+    pub keepalive_due: bool,
+    /// Upper half of the peer's clock, from its last keepalive in this epoch.
+    pub received_era: u32,
+    /// Upper half of this side's clock, from its last keepalive in this epoch; 0 is known without
+    /// one.
+    pub sent_era: u32,
     /// Whether its round trips count against other links, and theirs against it.
     pub is_measured: bool,
-    /// Where trees know the neighbour, while the link is up and takes part in them.
-    pub berth: Option<u8>,
+    /// Where trees know the neighbor, while the link is up and takes part in them.
+    pub neighbor: Option<u8>,
     pub wiring: Wiring,
     pub counters: LinkCounters,
     /// Exchanges that had ended when the epoch in force began.
@@ -177,30 +181,31 @@ impl Link {
             withheld_answers: VecDeque::with_capacity(slots_len),
             verdicts: VecDeque::with_capacity(slots_len),
             withheld_verdicts: VecDeque::with_capacity(slots_len),
-            telling: None,
-            asked: Vec::with_capacity(slots_len),
+            departing_verdict: None,
+            queried: Vec::with_capacity(slots_len),
             arriving: Arriving::new(payload_bytes_max),
             departing: Departing::new(payload_bytes_max),
-            silent_paces: 0,
+            keepalive_misses: 0,
             sent_since_tick: false,
-            ball_due: false,
-            era_heard: 0,
-            era_said: 0,
+            keepalive_due: false,
+            received_era: 0,
+            sent_era: 0,
             is_measured: true,
-            berth: None,
+            neighbor: None,
             wiring: Wiring::new(),
             counters: LinkCounters::default(),
             ended_before_epoch: 0,
         }
     }
 
-    /// Slots that this side lets the peer use.
+    /// Most slots that this side lets the peer use.
     #[inline]
     pub fn slots(&self) -> u8 {
         self.outbound.slots()
     }
 
-    /// Enters an epoch: nothing was said and nothing heard in it. Its records count from `first_sequence`.
+    /// Enters an epoch in which nothing was sent or received. Its records count from
+    /// `first_sequence`.
     pub fn enter_epoch(&mut self, first_sequence: u32) {
         self.state = LinkState::Up;
         let (granted, window_records) = self
@@ -210,27 +215,28 @@ impl Link {
             });
         self.feedback = Feedback::new(first_sequence, window_records);
         self.liveness = Liveness::new(first_sequence);
-        self.silent_paces = 0;
+        self.keepalive_misses = 0;
         self.sent_since_tick = false;
-        self.ball_due = false;
-        self.era_heard = 0;
-        self.era_said = 0;
+        self.keepalive_due = false;
+        self.received_era = 0;
+        self.sent_era = 0;
         self.counters.ups += 1;
         self.ended_before_epoch = self.counters.exchanges_ended();
         self.outbound.enter_epoch(granted);
     }
 
-    /// Notes that the records of a message were accepted and what they reflect; tells whether that is something new.
+    /// Accepts the records of a message and what they reflect. Returns whether they reflect a new
+    /// record.
     ///
     /// # Errors
-    /// They reflect what was not said.
+    /// They reflect a record that was not sent.
     #[inline]
     pub fn accept(&mut self, header: &Header, records: usize) -> Result<bool, ReflectionError> {
-        self.silent_paces = 0;
+        self.keepalive_misses = 0;
         self.counters.rx_records += records as u64;
         self.feedback.accept(header, records);
         if self.feedback.unreflected() >= message_window(self.window_records) / REFLECT_PART {
-            self.ball_due = true;
+            self.keepalive_due = true;
         }
         self.feedback.check(header.yours)
     }
@@ -242,7 +248,8 @@ impl Link {
         records <= writer.room() && self.feedback.may_send(records)
     }
 
-    /// Writes one part; [`Self::may_send`] must have allowed it. Returns the sequence of its last record.
+    /// Writes one part, which [`Self::may_send`] must have allowed. Returns the sequence of its
+    /// last record.
     #[inline(never)]
     pub fn write(
         &mut self,
@@ -253,8 +260,9 @@ impl Link {
         self.write_here(writer, clock, part)
     }
 
-    /// As [`Self::write`], as a part of the caller: a message of one record is put together in registers. Through memory,
-    /// its bytes would be written one by one and read as words, and the processor would wait for that.
+    /// Like [`Self::write`], inlined into the caller: a message of one record is assembled in
+    /// registers. In memory, its bytes would be written one by one and read as words, and the
+    /// processor would stall.
     #[expect(
         clippy::inline_always,
         reason = "a tenth of the exchanges of a busy link"
@@ -269,34 +277,34 @@ impl Link {
         clock.tick();
         let header = Header {
             kind: part.kind,
-            yours: self.feedback.heard(),
+            yours: self.feedback.received(),
             epoch: self.epoch,
             record_sequence: self.feedback.next_sequence(),
             slot_sequence: part.slot_sequence,
             slot: part.slot,
-            rider: part.rider,
+            piggyback: part.piggyback,
             clock: clock.now() as u32,
             shape: part.shape,
         };
         message::write(&header, part.payload, writer);
         let records = usize::from(part.shape.records);
         for index in 0..records {
-            self.feedback.said(header.mine_at(index));
+            self.feedback.sent(header.mine_at(index));
         }
         self.counters.tx_records += records as u64;
-        // The ball itself does not count, or an idle link would bounce it at every other pace only. Nor does what is said of trees with
-        // each pace: the ball goes beside it, for it says what nothing else does.
-        if part.kind != Kind::Note {
-            self.sent_since_tick |= part.kind != Kind::Ball;
-            self.ball_due = false;
+        // Keepalives do not count, or an idle link would send one only every other tick. Nor do
+        // control messages: a keepalive goes with them, because only it carries its state.
+        if part.kind != Kind::ControlMessage {
+            self.sent_since_tick |= part.kind != Kind::Keepalive;
+            self.keepalive_due = false;
         }
         self.feedback.next_sequence().wrapping_sub(1)
     }
 
-    /// The next slot whose message 3 is due, or [`NO_RIDER`].
+    /// The next slot whose message 3 is due, or [`NO_PIGGYBACK`].
     #[inline]
     pub fn take_commit(&mut self) -> u8 {
-        self.commits.pop_front().unwrap_or(NO_RIDER)
+        self.commits.pop_front().unwrap_or(NO_PIGGYBACK)
     }
 
     /// The answer of a slot of the peer that was executed is due, at once or when it is durable.
@@ -309,7 +317,7 @@ impl Link {
         }
     }
 
-    /// Drops what waits for transmission, and what is here or written of a message in part.
+    /// Drops everything that waits for transmission, and partially received or written messages.
     pub fn clear(&mut self) {
         self.commits.clear();
         self.reflections.clear();
@@ -317,16 +325,16 @@ impl Link {
         self.withheld_answers.clear();
         self.verdicts.clear();
         self.withheld_verdicts.clear();
-        self.telling = None;
+        self.departing_verdict = None;
         self.arriving.clear();
         self.departing.clear();
-        self.ball_due = false;
+        self.keepalive_due = false;
     }
 
-    /// Whether what is blocked by the window would wait for a reflection that the peer does not owe: it heard too little
-    /// for that since it last spoke.
-    pub fn must_ask(&self) -> bool {
-        !self.liveness.asks() && self.feedback.awaits_reflection_unasked(REFLECT_PART)
+    /// Whether messages blocked by the window would wait for a reflection that the peer does not
+    /// owe: it received too little since it last sent.
+    pub fn must_ping(&self) -> bool {
+        !self.liveness.is_pinging() && self.feedback.awaits_reflection_unasked(REFLECT_PART)
     }
 
     /// Questions of the peer that are not answered.
@@ -337,21 +345,22 @@ impl Link {
     /// Whether an exchange or a question of this side waits for the peer.
     #[inline]
     pub fn is_open(&self) -> bool {
-        self.state == LinkState::Up && (self.outbound.busy() > 0 || !self.asked.is_empty())
+        self.state == LinkState::Up && (self.outbound.busy() > 0 || !self.queried.is_empty())
     }
 
-    /// Whether a handshake is under way whose loss is to be found out by the round trips of other links.
+    /// Whether a handshake is in progress whose loss is detected by round trips of other links.
     pub fn awaits_handshake(&self) -> bool {
         self.state == LinkState::Init && self.handshake.is_eager()
     }
 
-    /// Whether the epoch in force was good for something: an exchange ended, or some traffic passed.
+    /// Whether the epoch in force made progress: an exchange ended, or some traffic passed.
     pub fn has_progressed(&self) -> bool {
-        self.feedback.records_heard() >= PROGRESS_RECORDS
+        self.feedback.records_received() >= PROGRESS_RECORDS
             || self.counters.exchanges_ended() > self.ended_before_epoch
     }
 
-    /// Whether exchanges wait for this side: a ball says so, because the peer may then not conclude anything from it.
+    /// Whether exchanges wait for this side. A keepalive reports it, because the peer must then
+    /// draw no conclusion from the keepalive.
     #[inline]
     pub fn owes(&self) -> bool {
         !(self.commits.is_empty()
@@ -360,7 +369,7 @@ impl Link {
             && self.withheld_answers.is_empty()
             && self.verdicts.is_empty()
             && self.withheld_verdicts.is_empty())
-            || self.departing.is_under_way()
+            || self.departing.is_in_flight()
     }
 }
 
@@ -370,20 +379,20 @@ pub(crate) struct Part<'a> {
     pub kind: Kind,
     pub slot: u8,
     pub slot_sequence: u32,
-    pub rider: u8,
+    pub piggyback: u8,
     pub shape: Shape,
     pub payload: &'a [u8],
 }
 
 impl<'a> Part<'a> {
-    /// A whole message without a rider. It must fit a frame.
+    /// A whole message without a piggybacked acknowledgment or commit. It must fit a frame.
     #[inline]
     pub const fn whole(kind: Kind, slot: u8, slot_sequence: u32, payload: &'a [u8]) -> Self {
         Self {
             kind,
             slot,
             slot_sequence,
-            rider: NO_RIDER,
+            piggyback: NO_PIGGYBACK,
             shape: Shape::whole(payload.len()),
             payload,
         }

@@ -1,6 +1,7 @@
 //! The slots of the exchanges that this side starts on one link.
 //!
-//! Slots are the credit between the two ends: the peer grants how many may be used, each buys one exchange at a time.
+//! Slots are the credit between the two ends: the peer grants a number of slots, and each carries
+//! one exchange at a time.
 
 use alloc::{vec, vec::Vec};
 
@@ -23,7 +24,7 @@ pub(crate) enum Progress {
 
 #[cfg(feature = "arbitrary-state")]
 impl Progress {
-    /// Wherever an exchange that is open may stand.
+    /// Every state of an open exchange.
     pub const OPEN: [Self; 4] = [
         Self::Executing,
         Self::Tentative,
@@ -35,7 +36,7 @@ impl Progress {
 /// One slot.
 #[derive(Debug, Clone, Copy, Hash)]
 pub(crate) struct OutSlot {
-    /// Sequence of its last exchange. Goes on over epochs.
+    /// Sequence of its last exchange. It continues across epochs.
     pub sequence: u32,
     pub progress: Progress,
     /// The exchange, where there is one.
@@ -48,13 +49,14 @@ pub(crate) struct OutSlot {
 #[derive(Debug, Clone, Hash)]
 pub(crate) struct Outbound {
     slots: Vec<OutSlot>,
-    /// Slots that may be taken in this epoch. The last one released is taken first: it is in the cache at both ends.
+    /// Slots that may be taken in this epoch. The last one released is taken first, because it is
+    /// in the cache at both ends.
     free: Vec<u8>,
     granted: u8,
     open: u32,
-    /// Slots whose message 1 of a 2PC was sent and message 2 has not come.
+    /// Slots in which message 1 of a 2PC was sent and message 2 has not arrived.
     tentative: u32,
-    /// Exchanges under way in the epoch in force.
+    /// Exchanges in flight in the epoch in force.
     busy: u32,
 }
 
@@ -140,7 +142,7 @@ impl Outbound {
         self.open += 1;
     }
 
-    /// Exchanges that are under way in the epoch in force.
+    /// Exchanges in flight in the epoch in force.
     #[inline]
     pub const fn busy(&self) -> u32 {
         self.busy
@@ -155,8 +157,8 @@ impl Outbound {
         self.free.extend((0..self.granted).rev());
     }
 
-    /// The peer grants another number of slots. What is open goes on; slots that come within the grant are free if there is
-    /// no exchange in them.
+    /// The peer grants another number of slots. Open exchanges continue. Newly granted slots
+    /// without an exchange become free.
     pub fn set_grant(&mut self, granted: u8) {
         let before = self.granted;
         self.granted = granted.min(self.slots());
@@ -168,8 +170,8 @@ impl Outbound {
         }
     }
 
-    /// Keeps a free slot from being taken: an exchange of it with the peer of this epoch is unresolved, and what the
-    /// peer remembers of it must not be overwritten before it was asked.
+    /// Withholds a free slot: an exchange of it with the peer of this epoch is unresolved. The
+    /// peer's latch must not be overwritten before it was queried.
     pub fn withhold(&mut self, number: u8) {
         self.free.retain(|&free| free != number);
     }
@@ -203,7 +205,8 @@ impl Outbound {
         self.settle(number, true);
     }
 
-    /// Message 2 of a 2PC came for a slot: message 3 is due. `false` when it answers nothing.
+    /// Message 2 of a 2PC arrived for a slot: message 3 is due. Returns `false` if no exchange
+    /// expects it.
     #[inline]
     pub fn kept(&mut self, number: u8) -> bool {
         match self.slots.get_mut(usize::from(number)) {
@@ -233,18 +236,19 @@ impl Outbound {
         }
     }
 
-    /// Whether the next exchange of a 2PC had better wait, with `waiting` of them, although a slot is free.
+    /// Whether the next exchange of a 2PC should wait, with `waiting` of them queued, although a
+    /// slot is free.
     ///
-    /// With more to do than there are slots, half of the slots are at message 1 and half at message 3. So each request
-    /// finds a commit to carry along, and each reply a reflection. Were all of them at the same message, every message
-    /// would take a record of its own.
+    /// If more exchanges wait than there are slots, half of the slots are at message 1 and half at
+    /// message 3. Each request can then carry a commit, and each reply a reflection. If all were at
+    /// the same message, every message would need a record of its own.
     #[inline]
-    pub fn paces(&self, waiting: u32) -> bool {
+    pub fn holds_back(&self, waiting: u32) -> bool {
         waiting as usize > self.free.len() && self.tentative >= u32::from(self.granted.div_ceil(2))
     }
 
-    /// An unresolved exchange of a slot has ended. `withheld` tells whether the slot was kept for it in the epoch in
-    /// force.
+    /// An unresolved exchange of a slot has ended. `withheld`: the slot was withheld for it in the
+    /// epoch in force.
     #[inline]
     pub fn settle(&mut self, number: u8, withheld: bool) {
         self.open -= 1;

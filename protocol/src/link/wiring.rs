@@ -1,51 +1,52 @@
-//! What the handshakes on a cable show of how it is laid.
+//! Cabling faults that the handshakes on a cable reveal.
 
 use crate::LinkRefusal;
 
-/// Ports that are told from each other on one cable.
+/// Number of ports that are distinguished on one cable.
 const SOURCES_MAX: usize = 4;
-/// Paces after which what is echoed counts as old: whoever said it is not heard any more.
-const OLD_PACES: u8 = 2;
+/// Ticks after which an echoed handshake counts as old, because its sender is not received any
+/// more.
+const OLD_TICKS: u8 = 2;
 
-/// A port that says handshakes: the GUID of its node and its number there. Nobody has the GUID 0.
+/// A port that sends handshakes: the GUID of its node and its number there. No node has the GUID 0.
 type Source = (u64, u16);
 
-/// What was found wrong, and for how long.
+/// The faults that were found, and for how long.
 #[derive(Debug, Clone, Hash)]
 pub(crate) struct Wiring {
     refusal: Option<LinkRefusal>,
-    /// Paces since the refusal was found last.
-    refusal_paces: u32,
-    /// Paces in which each kind was found.
+    /// Ticks since the refusal was last found.
+    refusal_ticks: u32,
+    /// Ticks in which each kind was found.
     counts: [u8; LinkRefusal::KINDS],
     /// Bits of the kinds that were found since the last tick.
     found_since_tick: u8,
-    /// Paces since anything was found.
-    quiet_paces: u32,
-    /// A refusal began since the last tick: no more are told than there are paces.
-    told_since_tick: bool,
-    /// Who was heard, from `latest` backwards.
+    /// Ticks since any fault was found.
+    clean_ticks: u32,
+    /// A refusal began since the last tick: at most one is reported for each tick.
+    reported_since_tick: bool,
+    /// The received ports, from `latest` backwards.
     sources: [Source; SOURCES_MAX],
     latest: u8,
-    /// Bits of those in `sources` that hear this side.
+    /// Bits of the `sources` that receive this side.
     echoers: u8,
-    /// Paces since a handshake was heard, up to [`OLD_PACES`].
-    unheard_paces: u8,
+    /// Ticks since a handshake was received, up to [`OLD_TICKS`].
+    silent_ticks: u8,
 }
 
 impl Wiring {
     pub const fn new() -> Self {
         Self {
             refusal: None,
-            refusal_paces: 0,
+            refusal_ticks: 0,
             counts: [0; LinkRefusal::KINDS],
             found_since_tick: 0,
-            quiet_paces: 0,
-            told_since_tick: false,
+            clean_ticks: 0,
+            reported_since_tick: false,
             sources: [(0, 0); SOURCES_MAX],
             latest: 0,
             echoers: 0,
-            unheard_paces: 0,
+            silent_ticks: 0,
         }
     }
 
@@ -63,13 +64,13 @@ impl Wiring {
             7 => Some(LinkRefusal::NoRoom),
             _ => None,
         };
-        self.refusal_paces = draw.below(12);
+        self.refusal_ticks = draw.below(12);
         for count in &mut self.counts {
             *count = draw.below(4) as u8;
         }
         self.found_since_tick = draw.below(256) as u8;
-        self.quiet_paces = draw.below(12);
-        self.told_since_tick = draw.flag();
+        self.clean_ticks = draw.below(12);
+        self.reported_since_tick = draw.flag();
         for source in &mut self.sources {
             if draw.below(4) == 0 {
                 *source = (draw.long(), draw.below(4) as u16);
@@ -77,7 +78,7 @@ impl Wiring {
         }
         self.latest = draw.below(SOURCES_MAX as u32) as u8;
         self.echoers = draw.below(1 << SOURCES_MAX) as u8;
-        self.unheard_paces = draw.below(u32::from(OLD_PACES) + 1) as u8;
+        self.silent_ticks = draw.below(u32::from(OLD_TICKS) + 1) as u8;
     }
 
     /// Why the link does not come up, if it is known.
@@ -85,39 +86,41 @@ impl Wiring {
         self.refusal
     }
 
-    /// Whether no handshake may bring the link up, whoever says it: several ports are heard, and
-    /// more than one of them hears this side. Who is heard and hears nothing keeps no link from
-    /// coming up.
+    /// Whether no handshake may bring the link up, from any sender: several ports are received, and
+    /// more than one of them receives this side. A port that receives nothing cannot keep the link
+    /// down.
     pub const fn is_shared(&self) -> bool {
         matches!(self.refusal, Some(LinkRefusal::Shared)) && self.echoers.count_ones() > 1
     }
 
-    /// This was found. Tells whether it is now the reason for which the link does not come up, and was not before.
+    /// Records that a fault was found. Returns whether it has just become the reason why the link
+    /// does not come up.
     pub fn find(&mut self, why: LinkRefusal) -> bool {
         let kind = why.kind();
         if self.found_since_tick & 1 << kind == 0 {
             self.found_since_tick |= 1 << kind;
             self.counts[kind] = self.counts[kind].saturating_add(1);
         }
-        self.quiet_paces = 0;
+        self.clean_ticks = 0;
         if self.refusal == Some(why) {
-            self.refusal_paces = 0;
+            self.refusal_ticks = 0;
             return false;
         }
-        // What else is found on a cable that several share follows from that.
-        if self.counts[kind] < why.paces()
+        // Other faults on a shared cable follow from the sharing.
+        if self.counts[kind] < why.ticks()
             || matches!(self.refusal, Some(LinkRefusal::Shared))
-            || self.told_since_tick
+            || self.reported_since_tick
         {
             return false;
         }
         self.refusal = Some(why);
-        self.refusal_paces = 0;
-        self.told_since_tick = true;
+        self.refusal_ticks = 0;
+        self.reported_since_tick = true;
         true
     }
 
-    /// The peer hears this side, so the two halves of the cable are one. Tells whether that ends the refusal.
+    /// The peer receives this side, so both halves of the cable lead to the same port. Returns
+    /// whether that ends the refusal.
     pub const fn is_not_crossed(&mut self) -> bool {
         self.counts[LinkRefusal::Crossed(0).kind()] = 0;
         let ends = matches!(self.refusal, Some(LinkRefusal::Crossed(_)));
@@ -127,10 +130,10 @@ impl Wiring {
         ends
     }
 
-    /// A handshake came from this port of this node. Tells whether others were heard since the last
-    /// one of it: then there is more than one on this cable, while a cable that was moved has one
-    /// after the other. `hears` says whether it hears this side.
-    pub fn hear(&mut self, source: Source, hears: bool) -> bool {
+    /// A handshake arrived from this port of this node. Returns whether others were received since
+    /// its last one: then several ports share the cable. On a cable that was moved, one port
+    /// follows the other. `echoes`: the sender receives this side.
+    pub fn receive(&mut self, source: Source, echoes: bool) -> bool {
         let known = self.sources.iter().position(|known| *known == source);
         let others = known.is_some_and(|at| at != usize::from(self.latest));
         self.latest = known.unwrap_or_else(|| {
@@ -139,50 +142,51 @@ impl Wiring {
             self.echoers &= !(1 << next);
             next
         }) as u8;
-        self.echoers |= u8::from(hears) << self.latest;
+        self.echoers |= u8::from(echoes) << self.latest;
         others
     }
 
-    /// What a handshake said was taken for the peer's.
+    /// A handshake was accepted as the peer's.
     pub const fn heed(&mut self) {
-        self.unheard_paces = 0;
+        self.silent_ticks = 0;
     }
 
-    /// Whether what this side echoes was not said again for some paces.
+    /// Whether the handshake that this side echoes was not repeated for some ticks.
     pub const fn is_echo_old(&self) -> bool {
-        self.unheard_paces >= OLD_PACES
+        self.silent_ticks >= OLD_TICKS
     }
 
-    /// The link is up. Tells whether that ends a refusal. Only that others were heard counts on: on a cable that several share a link comes
-    /// up between.
+    /// The link is up. Returns whether that ends a refusal. Only the count of other received ports
+    /// continues, because on a shared cable a link may come up in between.
     pub const fn is_up(&mut self) -> bool {
         let shared = LinkRefusal::Shared.kind();
         let others = self.counts[shared];
         self.counts = [0; LinkRefusal::KINDS];
         self.counts[shared] = others;
-        self.unheard_paces = 0;
+        self.silent_ticks = 0;
         self.refusal.take().is_some()
     }
 
-    /// The carrier is gone, and with it whoever was there. Tells whether that ends a refusal.
+    /// The carrier is gone, and with it the other end. Returns whether that ends a refusal.
     pub const fn clear(&mut self) -> bool {
         let ends = self.refusal.is_some();
         *self = Self::new();
         ends
     }
 
-    /// A pace passed. Tells whether that ends the refusal: it was not found for more than `paces_max` paces.
-    pub fn tick(&mut self, paces_max: u32) -> bool {
+    /// Processes a tick. Returns whether that ends the refusal: it was not found for more than
+    /// `ticks_max` ticks.
+    pub fn tick(&mut self, ticks_max: u32) -> bool {
         self.found_since_tick = 0;
-        self.told_since_tick = false;
-        if self.unheard_paces < OLD_PACES {
-            self.unheard_paces += 1;
+        self.reported_since_tick = false;
+        if self.silent_ticks < OLD_TICKS {
+            self.silent_ticks += 1;
         }
         if self.counts != [0; LinkRefusal::KINDS] {
-            self.quiet_paces += 1;
-            if self.quiet_paces > paces_max {
+            self.clean_ticks += 1;
+            if self.clean_ticks > ticks_max {
                 self.counts = [0; LinkRefusal::KINDS];
-                self.quiet_paces = 0;
+                self.clean_ticks = 0;
                 self.sources = [(0, 0); SOURCES_MAX];
                 self.echoers = 0;
             }
@@ -190,8 +194,8 @@ impl Wiring {
         if self.refusal.is_none() {
             return false;
         }
-        self.refusal_paces += 1;
-        let ends = self.refusal_paces > paces_max;
+        self.refusal_ticks += 1;
+        let ends = self.refusal_ticks > ticks_max;
         if ends {
             self.refusal = None;
         }

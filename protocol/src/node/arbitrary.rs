@@ -1,7 +1,8 @@
-//! Registers with arbitrary contents, for the proof that a link finds back from anywhere.
+//! Registers with arbitrary contents, for the proof that a link recovers from any state.
 //!
-//! What lies in registers is drawn anew. What one structure says of another stays true, as it does in a program whose memory is its
-//! own: indices lead somewhere, a transaction is in one list, a slot with an exchange knows its transaction.
+//! The contents of registers are drawn at random. References between structures stay valid, as they
+//! do in a program that owns its memory: indexes are valid, a transaction is in one list, a slot
+//! with an exchange refers to its transaction.
 
 use alloc::vec::Vec;
 
@@ -12,7 +13,7 @@ use crate::{
     DownReason, ExchangeId, Host, Mode,
     latch::{Lost, Standing},
     link::{LinkState, Verdict, outbound::Progress},
-    transaction::{Asked, Unresolved},
+    transaction::{SentQuery, Unresolved},
     wire::slice::{self, Kind},
 };
 
@@ -36,7 +37,7 @@ impl Draw {
         self.rng.u64(..)
     }
 
-    /// A serial number: near to those of the other end, opposite to them, or anywhere.
+    /// A serial number: near those of the other end, opposite to them, or anywhere.
     pub fn sequence(&mut self) -> u32 {
         let near = self.common.wrapping_add(self.below(5)).wrapping_sub(2);
         match self.below(8) {
@@ -67,12 +68,13 @@ impl Draw {
 }
 
 impl Node {
-    /// Draws the registers of all links, of all that is known of the peers, and of the exchanges that wait for a link, from
-    /// `seed`. Serial numbers are often near to `common`. Carriers stay as they are; what the exchanges want, and how
-    /// it is told, too.
+    /// Draws from `seed` the registers of all links, of the peer tables, and of the exchanges that
+    /// wait for a link. Serial numbers are often near `common`. Carriers, the requests of exchanges
+    /// and their reporting do not change.
     ///
-    /// May be called at any moment. What is open stays open, at another point. What peers asked this node to keep is reversed at
-    /// `host`, and the tentative exchanges of peers that are drawn are told to it as admitted; one that it refuses is undone.
+    /// May be called at any moment. Open exchanges stay open, in another state. Exchanges that
+    /// peers had tentative here are reversed at `host`. Tentative exchanges of peers that are drawn
+    /// are admitted at `host`; one that it refuses is undone.
     pub fn scramble(&mut self, seed: u64, common: u32, host: &mut impl Host) {
         let mut draw = Draw {
             rng: Rng::with_seed(seed),
@@ -89,7 +91,8 @@ impl Node {
             peer.lost = draw.lost();
         }
         self.paths.scramble(draw);
-        // Of a path the way is drawn, and not what its link holds: that came over cables, whose links are sound when their channels are.
+        // For a path, scrambles the route and not the link: its state came over cables, whose links
+        // are sound if their channels are.
         for at in self.path_links..self.links.len() {
             if self.links[at].attachment.is_some() && draw.below(4) == 0 {
                 self.forget_peer(at, host);
@@ -98,9 +101,9 @@ impl Node {
             link.epoch = draw.sequence();
             link.handshake.scramble(draw);
             link.wiring.scramble(draw);
-            link.silent_paces = draw.below(self.config.silent_paces_max);
+            link.keepalive_misses = draw.below(self.config.keepalive_misses_max);
             link.sent_since_tick = draw.flag();
-            link.ball_due = draw.flag();
+            link.keepalive_due = draw.flag();
             if link.state == LinkState::Up {
                 self.scramble_epoch(at, draw);
             }
@@ -113,7 +116,7 @@ impl Node {
         self.scramble_fabric(draw);
     }
 
-    /// Draws what is known of paths alone, from `seed`: channels, transits and ends.
+    /// Draws only the state of paths from `seed`: channels, transits and ends.
     ///
     /// May be called at any moment.
     pub fn scramble_paths(&mut self, seed: u64) {
@@ -126,7 +129,8 @@ impl Node {
         }
     }
 
-    /// What is tentative in a latch is so at the host: none is drawn over.
+    /// Reverses all tentative latches at the host, where they are tentative too, before new ones
+    /// are drawn.
     fn reverse_all(&mut self, host: &mut impl Host) {
         let Self { peers, latches, .. } = self;
         for set in latches {
@@ -144,20 +148,21 @@ impl Node {
         }
     }
 
-    /// The link is in a handshake and was never up, as far as it knows. With something open on it, it failed.
+    /// Returns the link to a handshake, as if it had never been up. With anything open on it, the
+    /// link fails instead.
     fn forget_peer(&mut self, at: usize, host: &mut impl Host) {
         let Some(attachment) = self.links[at].attachment else {
             return;
         };
         let is_idle = self.links[at].outbound.busy() == 0
-            && self.links[at].asked.is_empty()
+            && self.links[at].queried.is_empty()
             && self.relays[at].is_idle();
         if !is_idle {
             self.take_down(at, DownReason::Violation, host);
             return;
         }
         self.detach(at);
-        self.unmoor(at, host);
+        self.detach_neighbor(at, host);
         self.links[at].clear();
         self.peers[attachment.peer].links_up -= 1;
         self.links[at].state = LinkState::Init;
@@ -209,8 +214,8 @@ impl Node {
                 epoch: draw.sequence(),
                 commit: draw.flag(),
             };
-            if let Some(asked) = &mut entry.asked {
-                asked.record_sequence = draw.sequence();
+            if let Some(queried) = &mut entry.queried {
+                queried.record_sequence = draw.sequence();
             }
             link.outbound.withhold(entry.slot);
             taken.push(entry.slot);
@@ -246,12 +251,12 @@ impl Node {
                 entry.in_doubt = draw.flag();
                 *in_doubt += u64::from(entry.in_doubt);
                 if draw.flag() {
-                    entry.asked = Some(Asked {
+                    entry.queried = Some(SentQuery {
                         link: at,
-                        place: link.asked.len(),
+                        place: link.queried.len(),
                         record_sequence: draw.sequence(),
                     });
-                    link.asked.push(transaction);
+                    link.queried.push(transaction);
                 } else {
                     peer.unresolved.push_back(transactions, transaction);
                 }

@@ -6,7 +6,7 @@ use crate::{
     event::DownReason,
     latch::{Latch, Standing},
     link::{
-        ball::Ball,
+        keepalive::Keepalive,
         outbound::{OutSlot, Progress},
     },
     wire::record::Header,
@@ -29,7 +29,7 @@ impl Node {
         }
     }
 
-    /// Message 2 of a 2PC for a slot: the peer keeps what it was sent.
+    /// Message 2 of a 2PC for a slot: the peer keeps the request.
     #[inline]
     pub(super) fn kept(&mut self, at: usize, number: u8) -> Result<(), DownReason> {
         let link = &mut self.links[at];
@@ -82,48 +82,54 @@ impl Node {
         Ok(())
     }
 
-    /// The ball. Its sender must be the one of the handshake, and if it owes nothing it must have answered everything
-    /// that it heard. `reflects` tells whether it reflects something new.
+    /// A keepalive. Its sender must be the one of the handshake. If it owes nothing, it must have
+    /// answered everything that it received. `reflects`: it reflects something new.
     ///
-    /// This is what brings a link back from *any* state of its two ends: an exchange that one end holds for open and
-    /// the other does not know of would otherwise wait for ever on a link that is up, or hold what it reserved.
-    pub(super) fn on_ball(
+    /// This recovers a link from *any* state of its two ends: otherwise an exchange that is open at
+    /// one end and unknown at the other would wait forever, or keep its reservations.
+    pub(super) fn on_keepalive(
         &mut self,
         at: usize,
         payload: &[u8],
         reflects: bool,
     ) -> Result<(), DownReason> {
-        let ball = Ball::read(payload).ok_or(DownReason::Violation)?;
+        let keepalive = Keepalive::read(payload).ok_or(DownReason::Violation)?;
         let attachment = self.links[at].attachment.ok_or(DownReason::Violation)?;
         let peer = &self.peers[attachment.peer];
-        // What the handshake said of it, if it was its own.
-        if (ball.guid, ball.port, ball.slots, ball.name)
-            != (
-                peer.guid,
-                attachment.port,
-                attachment.slots,
-                attachment.name,
-            )
-        {
+        // Must match the handshake, if that was its own.
+        if (
+            keepalive.guid,
+            keepalive.port,
+            keepalive.slots,
+            keepalive.name,
+        ) != (
+            peer.guid,
+            attachment.port,
+            attachment.slots,
+            attachment.name,
+        ) {
             return Err(DownReason::PeerMoved);
         }
-        if ball.incarnation != peer.incarnation {
+        if keepalive.incarnation != peer.incarnation {
             return Err(DownReason::PeerRestarted);
         }
-        if ball.grant != attachment.granted {
-            self.on_grant(at, attachment.peer, ball.grant);
+        if keepalive.grant != attachment.granted {
+            self.on_grant(at, attachment.peer, keepalive.grant);
         }
-        self.on_window(at, ball.window_records.into());
+        self.on_window(at, keepalive.window_records.into());
         let link = &mut self.links[at];
-        link.era_heard = ball.era;
-        if ball.asks {
+        link.received_era = keepalive.era;
+        if keepalive.expects_reply {
             link.liveness.answer();
         }
-        if !reflects && link.feedback.awaits_reflection() && link.liveness.unreflected_ball() {
+        if !reflects
+            && link.feedback.awaits_reflection()
+            && link.liveness.count_unreflected_keepalive()
+        {
             return Err(DownReason::Unreflected);
         }
-        // Of a message that is still departing the peer has heard a part at most.
-        if ball.owes || link.departing.is_under_way() {
+        // The peer has received at most a part of a message that is still departing.
+        if keepalive.owes || link.departing.is_in_flight() {
             return Ok(());
         }
         let waits = |slot: &OutSlot| {
@@ -132,12 +138,12 @@ impl Node {
                 Progress::Executing | Progress::Tentative | Progress::Committing
             ) && link.feedback.is_reflected(slot.record_sequence)
         };
-        let asks = |&transaction| {
-            let asked = self.transactions[transaction].asked;
-            asked.is_some_and(|asked| link.feedback.is_reflected(asked.record_sequence))
+        let expects_reply = |&transaction| {
+            let queried = self.transactions[transaction].queried;
+            queried.is_some_and(|queried| link.feedback.is_reflected(queried.record_sequence))
         };
         let relayed = |record| link.feedback.is_reflected(record);
-        // Who heard message 2 owes message 3, or sent it before.
+        // An initiator that received message 2 owes message 3, or has sent it.
         let is_kept = |(slot, latch): (usize, &Latch)| {
             latch.standing == Standing::Tentative && !link.reflections.contains(&(slot as u8))
         };
@@ -147,7 +153,7 @@ impl Node {
             return Err(DownReason::Unanswered);
         }
         if link.outbound.iter().any(waits)
-            || link.asked.iter().any(asks)
+            || link.queried.iter().any(expects_reply)
             || self.relays[at].waits().any(relayed)
         {
             return Err(DownReason::Unanswered);

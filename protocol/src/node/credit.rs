@@ -1,12 +1,13 @@
-//! What this node lets its neighbours have under way, and what they let it.
+//! Flow control: the credit that this node grants its neighbors, and that they grant it.
 
 use super::{LinkState, Node, far::PATH_WINDOW_RECORDS};
 use crate::link::feedback::{WINDOW_RECORDS_MAX, WINDOW_RECORDS_MIN};
 
 impl Node {
-    /// Lets the peer on `port` use `slots` slots from now on, at most [`super::NodeConfig::slots`], which it is at first.
-    /// With fewer the peer starts fewer exchanges, with none it starts none; what is open, or was under way before the peer
-    /// heard of it, is served. It holds until it is set again, for whoever is at the other end.
+    /// Grants the peer on `port` `slots` slots from now on, at most [`super::NodeConfig::slots`],
+    /// the initial grant. With fewer slots the peer starts fewer exchanges; with none it starts
+    /// none. Exchanges that are open, or were sent before the peer received the grant, are served.
+    /// The grant holds until it is set again, for any peer at the other end.
     pub fn set_grant(&mut self, port: u16, slots: u8) {
         let slots = slots.min(self.config.slots);
         if let Some(at) = self.link_of(port) {
@@ -20,18 +21,19 @@ impl Node {
         }
     }
 
-    /// Tells the node that the receive ring of `port` has room for `records` frames of its link; each holds one record at
-    /// least. A peer is told in the next handshake or ball, and has no more under way from then on. At most 250, which it is at
-    /// first, and 32 at least.
+    /// Sets the number of receive buffers: the receive ring of `port` holds `records` frames of its
+    /// link, and each frame has at least one record. The next handshake or keepalive reports it to
+    /// the peer, which keeps no more in flight from then on. Clamped to 32 to 250; initially 250.
     pub fn set_window(&mut self, port: u16, records: u16) {
         if let Some(at) = self.link_of(port) {
             self.links[at].window_records = records.clamp(WINDOW_RECORDS_MIN, WINDOW_RECORDS_MAX);
         }
     }
 
-    /// Sets, for all links and from now on, [`super::NodeConfig::silent_paces_max`] and [`super::NodeConfig::event_ratio`].
-    pub fn set_patience(&mut self, silent_paces_max: u32, event_ratio: u32) {
-        self.config.silent_paces_max = silent_paces_max.max(1);
+    /// Sets [`super::NodeConfig::keepalive_misses_max`] and [`super::NodeConfig::event_ratio`] for
+    /// all links, from now on.
+    pub fn set_patience(&mut self, keepalive_misses_max: u32, event_ratio: u32) {
+        self.config.keepalive_misses_max = keepalive_misses_max.max(1);
         self.config.event_ratio = event_ratio;
     }
 
@@ -49,7 +51,7 @@ impl Node {
         }
     }
 
-    /// The peer has room for so many records, whatever was heard of that before.
+    /// The peer reports its number of receive buffers, which replaces earlier reports.
     pub(super) fn on_window(&mut self, at: usize, window_records: u16) {
         let window_records = self.window_to(at, window_records);
         let link = &mut self.links[at];
@@ -59,7 +61,8 @@ impl Node {
         link.feedback.set_window(window_records);
     }
 
-    /// How many of the records that a peer has room for may be under way on a link. What a path has room for is the same all along it.
+    /// Number of the peer's receive buffers, in records, that may be in use on a link. The buffers
+    /// of a path are the same along its whole route.
     pub(super) fn window_to(&self, at: usize, window_records: u16) -> u16 {
         window_records.min(if self.is_path(at) {
             PATH_WINDOW_RECORDS
@@ -68,7 +71,7 @@ impl Node {
         })
     }
 
-    /// The slots of unresolved exchanges with this very peer stay unused.
+    /// Withholds the slots of unresolved exchanges with this peer.
     pub(super) fn withhold_unresolved(&mut self, at: usize, peer: usize) {
         let outbound = &mut self.links[at].outbound;
         self.transactions

@@ -1,16 +1,16 @@
-//! What may not be told before it is on disk.
+//! Outcomes that must not be reported before they are on disk.
 //!
-//! An exchange that the host executed with [`Execution::DurableAt`](crate::Execution::DurableAt) is latched as any other, so what was
-//! executed is never executed again. But every way by which a peer could learn of it waits: the answer on its own
-//! link, the answer to a question over another one, the answer that a neighbour is to pass on. A link that fails meanwhile forgets what it
-//! withheld; its peer asks, and waits again.
+//! An exchange that the host executed with [`Execution::DurableAt`](crate::Execution::DurableAt) is
+//! latched like any other, so it is never executed again. Every report to a peer waits: the reply
+//! on its own link, the reply to a query over another link, and the reply that a neighbor forwards.
+//! A link that fails meanwhile drops its withheld replies; its peer then queries, and waits again.
 
 use super::Node;
 use crate::link::Verdict;
 
 impl Node {
-    /// The host's journal is on disk up to `lsn`: what was executed up to there may be told. Numbers lower than one before
-    /// change nothing. Ask [`Node::has_work`] afterwards.
+    /// The host's journal is on disk up to `lsn`: executions up to there may be reported. A number
+    /// lower than an earlier one changes nothing. Call [`Node::has_work`] afterwards.
     pub fn on_durable(&mut self, lsn: u64) {
         if lsn <= self.durable {
             return;
@@ -29,7 +29,7 @@ impl Node {
             return;
         };
         let latches = &self.latches[attachment.set].latches;
-        // In the order of execution, so what stands behind one that waits does too.
+        // In the order of execution: entries behind a waiting one wait too.
         while let Some(&number) = link.withheld_answers.front()
             && !latches[usize::from(number)].is_withheld(self.durable)
         {
@@ -56,10 +56,10 @@ impl Node {
         }
     }
 
-    /// Whether the exchange of `peer` that is asked about was executed and may not be told of yet.
-    pub(super) fn is_withheld(&self, peer: usize, asked: Verdict) -> bool {
-        self.set_of(peer, asked.port)
-            .and_then(|set| self.latches[set].latches.get(usize::from(asked.slot)))
-            .is_some_and(|latch| latch.is_of(&asked) && latch.is_withheld(self.durable))
+    /// Whether the queried exchange of `peer` was executed and must not be reported yet.
+    pub(super) fn is_withheld(&self, peer: usize, queried: Verdict) -> bool {
+        self.set_of(peer, queried.port)
+            .and_then(|set| self.latches[set].latches.get(usize::from(queried.slot)))
+            .is_some_and(|latch| latch.is_of(&queried) && latch.is_withheld(self.durable))
     }
 }

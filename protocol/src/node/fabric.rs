@@ -1,7 +1,8 @@
-//! What a node knows beyond its neighbours, over its links: the trees, and the channels of paths.
+//! State of a node about the network beyond its neighbors: trees, and channels of paths.
 //!
-//! Trees know *berths*, and here each link that is up has one. Notes are messages of the link like all others: once and in order, or the link
-//! fails, and then both ends forget what the other one said.
+//! Trees use *neighbor indexes*; each link that is up has one. Control messages are ordinary
+//! messages of the link: they arrive exactly once and in order, or the link fails. Then both ends
+//! discard the state that they received from each other.
 
 use alloc::{vec, vec::Vec};
 use core::hash::{Hash, Hasher};
@@ -9,12 +10,12 @@ use core::hash::{Hash, Hasher};
 use super::{Node, far::End, transmit::Blocked};
 use crate::{
     Host, NodeEvent,
-    channel::{Channels, ENDS_MAX, note::ChannelNote},
+    channel::{Channels, ENDS_MAX, note::ChannelMessage},
     event::DownReason,
     link::{Attachment, Link, Part},
     tree::{
-        BERTHS_MAX, Berths, TreeCounters, TreeEvent, TreeView, Trees, TreesConfig, Watch,
-        note::{self, NOTE_BYTES_MAX},
+        NEIGHBORS_MAX, NeighborSet, TreeCounters, TreeEvent, TreeView, Trees, TreesConfig, Watch,
+        note::{self, CONTROL_MESSAGE_BYTES_MAX},
     },
     wire::{
         CONTINUATION_PAYLOAD_BYTES, RECORD_PAYLOAD_BYTES, frame::FrameWriter, message::records_for,
@@ -22,19 +23,23 @@ use crate::{
     },
 };
 
-/// Most records of notes, and of frames of paths, in a frame while exchanges wait, so that neither starves the other.
+/// Most records of control messages, and of path frames, in a frame while exchanges wait, so that
+/// neither starves the other.
 pub(super) const SHARED_RECORDS: usize = 12;
 
-/// What a node is told about the fabric.
+/// Configuration of a node's role in the fabric.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FabricConfig {
-    /// Whether the node roots a tree, so that all others know a way to it.
+    /// Whether the node roots a tree, so that all others know a route to it.
     pub roots: bool,
-    /// Most roots that it knows, itself included; 0 is taken for 1. Twice as many as nodes leave room
-    /// for all of them whatever one neighbour invents. Each takes about 200 bytes, and 32 for each link.
+    /// Most roots that it stores, itself included; 0 means 1. Twice the number of nodes leaves
+    /// entries for all of them, whatever roots one neighbor invents. Each takes about 200 bytes,
+    /// and 32 for each link.
     pub roots_max: u16,
-    /// Paths to nodes beyond its neighbours that it may have at once, opened by either side: [`ENDS_MAX`] at most, others are taken for that.
-    /// Each takes some [`NodeConfig::message_bytes_max`](super::NodeConfig::message_bytes_max) × 40 bytes, which are touched when used.
+    /// Most simultaneous paths to nodes beyond its neighbors, opened by either side; clamped to
+    /// [`ENDS_MAX`]. Each takes about
+    /// [`NodeConfig::message_bytes_max`](super::NodeConfig::message_bytes_max) × 40 bytes, which
+    /// are touched when used.
     pub paths: u16,
     /// Paths of others that may lead through it at once. Each takes 6 KiB.
     pub transits: u16,
@@ -54,31 +59,33 @@ impl Default for FabricConfig {
 
 /// Where the way to a node leads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct WayView {
+pub struct RouteView {
     /// The caller's index of the port.
     pub port: u16,
     /// Cables between this node and that one.
     pub hops: u16,
 }
 
-/// The trees of a node, and which link has which berth.
+/// The trees of a node, and the neighbor index of each link.
 #[derive(Clone)]
 pub(super) struct Fabric {
     pub trees: Trees,
     pub channels: Channels,
     /// The ends of paths, by their links.
     pub ends: Vec<End>,
-    /// The way to somebody is another one now, or there is one, or none: what waits for that has not been looked at yet.
+    /// The route to a node changed, appeared or vanished, and waiting requests have not been
+    /// checked since.
     pub turned: bool,
     /// An end has no path any more, likewise.
     pub freed: bool,
-    /// Counts the paces.
-    pub paces: u64,
-    links: [Option<usize>; BERTHS_MAX],
-    /// The record that carried the last advert to each berth, while it is not known to have been heard.
-    unheard: [Option<u32>; BERTHS_MAX],
-    /// The same of the last pace before which everything was heard.
-    marked: [Option<u32>; BERTHS_MAX],
+    /// Number of ticks.
+    pub ticks: u64,
+    links: [Option<usize>; NEIGHBORS_MAX],
+    /// By neighbor index: the record that carried the last advert, until it is known to be
+    /// received.
+    unconfirmed: [Option<u32>; NEIGHBORS_MAX],
+    /// The same for the last tick before which everything was received.
+    marked: [Option<u32>; NEIGHBORS_MAX],
 }
 
 #[cfg(feature = "arbitrary-state")]
@@ -100,7 +107,7 @@ impl Fabric {
         Self {
             trees: Trees::new(&TreesConfig {
                 guid: config.guid,
-                life: fold(config.incarnation),
+                incarnation: fold(config.incarnation),
                 name: config.name,
                 roots: fabric.roots,
                 roots_max: fabric.roots_max,
@@ -109,17 +116,18 @@ impl Fabric {
             ends: vec![End::default(); usize::from(fabric.paths.min(ENDS_MAX))],
             turned: false,
             freed: false,
-            paces: 0,
-            links: [None; BERTHS_MAX],
-            unheard: [None; BERTHS_MAX],
-            marked: [None; BERTHS_MAX],
+            ticks: 0,
+            links: [None; NEIGHBORS_MAX],
+            unconfirmed: [None; NEIGHBORS_MAX],
+            marked: [None; NEIGHBORS_MAX],
         }
     }
 
-    /// Makes room for one more link. Of more than [`BERTHS_MAX`] that are up at once some have no berth.
+    /// Allocates for one more link. If more than [`NEIGHBORS_MAX`] links are up at once, some have
+    /// no neighbor index.
     pub fn add_link(&mut self) {
-        self.trees.add_berth();
-        self.channels.add_berth();
+        self.trees.add_neighbor();
+        self.channels.add_neighbor();
     }
 }
 
@@ -131,13 +139,13 @@ impl Hash for Fabric {
             ends,
             turned,
             freed,
-            paces: _,
+            ticks: _,
             links,
-            unheard,
+            unconfirmed,
             marked,
         } = self;
         (trees, channels, ends, turned, freed).hash(state);
-        (links, unheard, marked).hash(state);
+        (links, unconfirmed, marked).hash(state);
     }
 }
 
@@ -147,20 +155,24 @@ const fn fold(incarnation: u64) -> u16 {
     (half ^ half >> 16) as u16
 }
 
-/// Tells the host what trees tell, with ports instead of berths.
-struct Teller<'a, H> {
+/// Forwards events of trees to the host, with ports instead of neighbor indexes.
+struct Reporter<'a, H> {
     turned: &'a mut bool,
-    berths: &'a [Option<usize>; BERTHS_MAX],
+    neighbors: &'a [Option<usize>; NEIGHBORS_MAX],
     links: &'a [Link],
     host: &'a mut H,
 }
 
-impl<H: Host> Watch for Teller<'_, H> {
+impl<H: Host> Watch for Reporter<'_, H> {
     fn on_tree(&mut self, event: TreeEvent) {
-        *self.turned |= matches!(event, TreeEvent::Hangs { .. } | TreeEvent::Lost { .. });
+        *self.turned |= matches!(event, TreeEvent::Attached { .. } | TreeEvent::Lost { .. });
         let event = match event {
-            TreeEvent::Hangs { root, berth, hops } => match self.berths[usize::from(berth)] {
-                Some(link) => NodeEvent::Hangs {
+            TreeEvent::Attached {
+                root,
+                neighbor,
+                hops,
+            } => match self.neighbors[usize::from(neighbor)] {
+                Some(link) => NodeEvent::Attached {
                     root,
                     port: self.links[link].port,
                     hops,
@@ -177,18 +189,19 @@ impl<H: Host> Watch for Teller<'_, H> {
 }
 
 impl Node {
-    /// Where the way to a node leads, by its address: its GUID, or up to 255 more, which are its lanes. `None` where there is none now, and to this
-    /// node itself.
+    /// The route to a node, by its address: its GUID, or up to 255 more, which are its lanes.
+    /// Returns `None` if there is none now, and for this node itself.
     #[must_use]
-    pub fn way(&self, address: u64) -> Option<WayView> {
-        let way = self.fabric.as_ref()?.trees.way(address)?;
-        Some(WayView {
-            port: self.port_at(way.berth)?,
-            hops: way.hops,
+    pub fn route(&self, address: u64) -> Option<RouteView> {
+        let route = self.fabric.as_ref()?.trees.route(address)?;
+        Some(RouteView {
+            port: self.port_at(route.neighbor)?,
+            hops: route.hops,
         })
     }
 
-    /// The trees that this node knows, its own included, by the GUIDs of their roots. None without [`super::NodeConfig::fabric`].
+    /// The trees that this node knows, its own included, in the order of their roots' GUIDs. Empty
+    /// without [`super::NodeConfig::fabric`].
     pub fn trees(&self) -> impl Iterator<Item = TreeView> {
         self.fabric.iter().flat_map(|fabric| fabric.trees.trees())
     }
@@ -200,7 +213,7 @@ impl Node {
         fabric.map_or(0, |fabric| fabric.trees.count())
     }
 
-    /// Bytes of what it knows of trees ([`Trees::state_bytes`]).
+    /// Bytes of its state of trees ([`Trees::state_bytes`]).
     #[must_use]
     pub fn tree_state_bytes(&self) -> usize {
         let fabric = self.fabric.as_ref();
@@ -219,7 +232,7 @@ impl Node {
         fabrics.flat_map(|fabric| fabric.trees.waiting_roots())
     }
 
-    /// What happened in all trees.
+    /// Counters of all trees.
     #[must_use]
     pub fn tree_counters(&self) -> TreeCounters {
         self.fabric
@@ -227,49 +240,49 @@ impl Node {
             .map_or_else(TreeCounters::default, |fabric| fabric.trees.counters())
     }
 
-    /// The port whose link has a berth of [`TreeView`]. `None` where no link has it.
+    /// The port whose link has a neighbor index of [`TreeView`]. Returns `None` if no link has it.
     #[must_use]
-    pub fn port_at(&self, berth: u8) -> Option<u16> {
-        self.link_at(berth).map(|link| self.links[link].port)
+    pub fn port_at(&self, neighbor: u8) -> Option<u16> {
+        self.link_at(neighbor).map(|link| self.links[link].port)
     }
 
-    /// The link that has a berth.
-    pub(super) fn link_at(&self, berth: u8) -> Option<usize> {
+    /// The link that has a neighbor index.
+    pub(super) fn link_at(&self, neighbor: u8) -> Option<usize> {
         let links = &self.fabric.as_ref()?.links;
-        *links.get(usize::from(berth))?
+        *links.get(usize::from(neighbor))?
     }
 
-    /// Draws what is known of trees and of paths; see [`Trees::scramble`].
+    /// Draws the state of trees and paths; see [`Trees::scramble`].
     #[cfg(feature = "arbitrary-state")]
     pub(super) fn scramble_fabric(&mut self, draw: &mut super::arbitrary::Draw) {
         if let Some(fabric) = &mut self.fabric {
             fabric.trees.scramble(draw.long());
             fabric.scramble_paths(draw, &self.peers);
-            for unheard in fabric.unheard.iter_mut().chain(&mut fabric.marked) {
-                *unheard = draw.flag().then(|| draw.sequence());
+            for unconfirmed in fabric.unconfirmed.iter_mut().chain(&mut fabric.marked) {
+                *unconfirmed = draw.flag().then(|| draw.sequence());
             }
         }
     }
 
-    /// Lets trees hear of something.
-    fn tell_trees<H: Host>(
+    /// Passes an event to the trees.
+    fn update_trees<H: Host>(
         &mut self,
         host: &mut H,
-        tell: impl FnOnce(&mut Trees, &mut Teller<'_, H>),
+        update: impl FnOnce(&mut Trees, &mut Reporter<'_, H>),
     ) {
         let Self { fabric, links, .. } = self;
         if let Some(Fabric {
             trees,
             turned,
-            links: berths,
+            links: neighbors,
             ..
         }) = fabric.as_deref_mut()
         {
-            tell(
+            update(
                 trees,
-                &mut Teller {
+                &mut Reporter {
                     turned,
-                    berths,
+                    neighbors,
                     links,
                     host,
                 },
@@ -277,151 +290,154 @@ impl Node {
         }
     }
 
-    /// A link came up: its neighbour gets a berth.
-    pub(super) fn moor(&mut self, at: usize, host: &mut impl Host) {
+    /// A link came up: its neighbor gets an index.
+    pub(super) fn attach_neighbor(&mut self, at: usize, host: &mut impl Host) {
         if self.is_path(at) {
             return;
         }
         let Some(fabric) = &mut self.fabric else {
             return;
         };
-        let Some(berth) = fabric.trees.free_berth() else {
-            host.tree_event(NodeEvent::NoBerth {
+        let Some(neighbor) = fabric.trees.free_neighbor_index() else {
+            host.tree_event(NodeEvent::NoNeighborIndex {
                 port: self.links[at].port,
             });
             return;
         };
-        fabric.links[usize::from(berth)] = Some(at);
-        fabric.unheard[usize::from(berth)] = None;
-        fabric.marked[usize::from(berth)] = None;
-        self.links[at].berth = Some(berth);
-        self.tell_trees(host, |trees, teller| trees.on_up(berth, teller));
-        self.join_berths(at);
+        fabric.links[usize::from(neighbor)] = Some(at);
+        fabric.unconfirmed[usize::from(neighbor)] = None;
+        fabric.marked[usize::from(neighbor)] = None;
+        self.links[at].neighbor = Some(neighbor);
+        self.update_trees(host, |trees, reporter| trees.on_up(neighbor, reporter));
+        self.update_bundle(at);
     }
 
-    /// Has the cables of one neighbor share what one may take. It is who it says it is.
-    fn join_berths(&mut self, at: usize) {
+    /// Makes all cables of one neighbor share one quota. The identity that the neighbor reports is
+    /// taken as it is.
+    fn update_bundle(&mut self, at: usize) {
         let Self { fabric, links, .. } = self;
         let Some(fabric) = fabric.as_deref_mut() else {
             return;
         };
         let peer_at = |link: usize| links[link].attachment.map(|attachment| attachment.peer);
-        let neighbor = peer_at(at);
-        let is_its = |link: &Option<usize>| link.is_some_and(|link| peer_at(link) == neighbor);
-        let berths = (0..).zip(&fabric.links).filter(|(_, link)| is_its(link));
-        let berths: Berths = berths.map(|(berth, _)| berth).collect();
-        fabric.trees.are_of_one(berths);
-        fabric.channels.are_of_one(berths);
+        let its_peer = peer_at(at);
+        let is_its = |link: &Option<usize>| link.is_some_and(|link| peer_at(link) == its_peer);
+        let neighbors = (0..).zip(&fabric.links).filter(|(_, link)| is_its(link));
+        let neighbors: NeighborSet = neighbors.map(|(neighbor, _)| neighbor).collect();
+        fabric.trees.set_bundle(neighbors);
+        fabric.channels.set_bundle(neighbors);
     }
 
-    /// A link failed: what its neighbour said is so no longer.
-    pub(super) fn unmoor(&mut self, at: usize, host: &mut impl Host) {
-        let Some(berth) = self.links[at].berth.take() else {
+    /// A link failed: state received from its neighbor is no longer valid.
+    pub(super) fn detach_neighbor(&mut self, at: usize, host: &mut impl Host) {
+        let Some(neighbor) = self.links[at].neighbor.take() else {
             return;
         };
-        self.tell_trees(host, |trees, teller| trees.on_down(berth, teller));
+        self.update_trees(host, |trees, reporter| trees.on_down(neighbor, reporter));
         if let Some(fabric) = &mut self.fabric {
-            fabric.links[usize::from(berth)] = None;
-            let ends = fabric.channels.on_down(berth);
+            fabric.links[usize::from(neighbor)] = None;
+            let ends = fabric.channels.on_down(neighbor);
             self.end_paths(ends, host);
         }
     }
 
-    /// The berth of a link on which something of trees or paths was said; `None` for one that has no part in them.
+    /// The neighbor index of a link on which a message about trees or paths arrived; `None` for a
+    /// link that takes no part in them.
     ///
     /// # Errors
-    /// The link is a path, over which no node says such a thing.
-    pub(super) fn berth_of(&self, at: usize) -> Result<Option<u8>, DownReason> {
-        let berth = self.links[at].berth;
-        if berth.is_none() && self.is_path(at) {
+    /// The link is a path, over which no node sends such a message.
+    pub(super) fn neighbor_of(&self, at: usize) -> Result<Option<u8>, DownReason> {
+        let neighbor = self.links[at].neighbor;
+        if neighbor.is_none() && self.is_path(at) {
             return Err(DownReason::Violation);
         }
-        Ok(berth)
+        Ok(neighbor)
     }
 
-    /// A neighbour says something of trees. Who has no part in them does not listen.
+    /// Processes a control message from a neighbor. A link that takes no part in trees ignores it.
     ///
     /// # Errors
-    /// No node says it.
+    /// No node sends it.
     #[cold]
-    pub(super) fn on_note(
+    pub(super) fn on_control_message(
         &mut self,
         at: usize,
         payload: &[u8],
         host: &mut impl Host,
     ) -> Result<(), DownReason> {
-        let Some(berth) = self.berth_of(at)? else {
+        let Some(neighbor) = self.neighbor_of(at)? else {
             return Ok(());
         };
-        if ChannelNote::is_one(payload) {
-            return self.on_channel_note(berth, payload, host);
+        if ChannelMessage::is_one(payload) {
+            return self.on_channel_message(neighbor, payload, host);
         }
         let mut result = Ok(());
-        self.tell_trees(host, |trees, teller| {
-            result = trees.on_note(berth, payload, teller);
+        self.update_trees(host, |trees, reporter| {
+            result = trees.on_control_message(neighbor, payload, reporter);
         });
-        self.count_refused_roots(berth);
+        self.count_refused_roots(neighbor);
         self.stir(host);
         result.map_err(|_| DownReason::Violation)
     }
 
-    /// A pace passed.
-    pub(super) fn pace_trees(&mut self, host: &mut impl Host) {
+    /// Processes a tick.
+    pub(super) fn tick_trees(&mut self, host: &mut impl Host) {
         let Some(fabric) = &mut self.fabric else {
             return;
         };
-        let mut heard = Berths::NONE;
-        for berth in 0..BERTHS_MAX {
-            let Some(link) = fabric.links[berth].map(|link| &self.links[link]) else {
+        let mut confirmed = NeighborSet::NONE;
+        for neighbor in 0..NEIGHBORS_MAX {
+            let Some(link) = fabric.links[neighbor].map(|link| &self.links[link]) else {
                 continue;
             };
-            let unheard = |record: &u32| !link.feedback.is_reflected(*record);
-            fabric.unheard[berth] = fabric.unheard[berth].filter(unheard);
-            fabric.marked[berth] = fabric.marked[berth].filter(unheard);
-            if fabric.marked[berth].is_none() {
-                heard.insert(berth as u8);
-                fabric.marked[berth] = fabric.unheard[berth];
+            let unconfirmed = |record: &u32| !link.feedback.is_reflected(*record);
+            fabric.unconfirmed[neighbor] = fabric.unconfirmed[neighbor].filter(unconfirmed);
+            fabric.marked[neighbor] = fabric.marked[neighbor].filter(unconfirmed);
+            if fabric.marked[neighbor].is_none() {
+                confirmed.insert(neighbor as u8);
+                fabric.marked[neighbor] = fabric.unconfirmed[neighbor];
             }
         }
-        self.tell_trees(host, |trees, teller| trees.on_tick(heard, teller));
-        for berth in 0..BERTHS_MAX as u8 {
-            self.count_refused_roots(berth);
+        self.update_trees(host, |trees, reporter| trees.on_tick(confirmed, reporter));
+        for neighbor in 0..NEIGHBORS_MAX as u8 {
+            self.count_refused_roots(neighbor);
         }
     }
 
-    /// What trees refused of what a neighbour announced is counted at its link.
-    fn count_refused_roots(&mut self, berth: u8) {
+    /// Adds the announced roots of a neighbor that trees refused to the counters of its link.
+    fn count_refused_roots(&mut self, neighbor: u8) {
         if let Some(fabric) = &mut self.fabric
-            && let Some(at) = fabric.links[usize::from(berth)]
+            && let Some(at) = fabric.links[usize::from(neighbor)]
         {
-            self.links[at].counters.drops.quota_roots += fabric.trees.take_refused(berth);
+            self.links[at].counters.drops.quota_roots += fabric.trees.take_refused(neighbor);
         }
     }
 
     /// Bytes of the first note or frame of a path that waits on a link, if one does.
     #[inline]
     pub(super) fn fabric_bytes(&self, link: &Link) -> Option<usize> {
-        // A link without a berth costs one look.
-        self.fabric_bytes_at(link.berth?)
+        // A link without a neighbor index costs one check.
+        self.fabric_bytes_at(link.neighbor?)
     }
 
     #[cold]
-    fn fabric_bytes_at(&self, berth: u8) -> Option<usize> {
+    fn fabric_bytes_at(&self, neighbor: u8) -> Option<usize> {
         let fabric = self.fabric.as_ref()?;
         #[cfg(feature = "arbitrary-state")]
         if self.lies.is_some() {
             return None;
         }
-        match fabric.channels.note(berth) {
+        match fabric.channels.note(neighbor) {
             Some(note) => Some(note.bytes()),
             None => fabric
                 .trees
-                .note_bytes(berth)
-                .or_else(|| self.pass_bytes(berth)),
+                .next_message_bytes(neighbor)
+                .or_else(|| self.pass_bytes(neighbor)),
         }
     }
 
-    /// Writes the notes and the frames of paths that wait on a link, as many as may go into this frame.
+    /// Writes the control messages and path frames that wait on a link, as many as may go into this
+    /// frame.
     #[inline]
     pub(super) fn write_fabric(
         &mut self,
@@ -429,8 +445,8 @@ impl Node {
         attachment: Attachment,
         writer: &mut FrameWriter<'_>,
     ) -> Result<(), Blocked> {
-        match self.links[at].berth {
-            Some(berth) => self.write_fabric_at(at, berth, attachment, writer),
+        match self.links[at].neighbor {
+            Some(neighbor) => self.write_fabric_at(at, neighbor, attachment, writer),
             None => Ok(()),
         }
     }
@@ -439,7 +455,7 @@ impl Node {
     fn write_fabric_at(
         &mut self,
         at: usize,
-        berth: u8,
+        neighbor: u8,
         attachment: Attachment,
         writer: &mut FrameWriter<'_>,
     ) -> Result<(), Blocked> {
@@ -449,15 +465,15 @@ impl Node {
         }
         let queue = &self.peers[attachment.peer].queue;
         let exchanges_wait = self.next_request(&self.links[at], queue).is_some();
-        self.write_channel_notes(at, berth, writer)?;
-        self.write_notes(at, berth, exchanges_wait, writer)?;
-        self.write_passes(at, berth, attachment, exchanges_wait, writer)
+        self.write_channel_messages(at, neighbor, writer)?;
+        self.write_control_messages(at, neighbor, exchanges_wait, writer)?;
+        self.write_passes(at, neighbor, attachment, exchanges_wait, writer)
     }
 
-    fn write_notes(
+    fn write_control_messages(
         &mut self,
         at: usize,
-        berth: u8,
+        neighbor: u8,
         exchanges_wait: bool,
         writer: &mut FrameWriter<'_>,
     ) -> Result<(), Blocked> {
@@ -475,8 +491,8 @@ impl Node {
         } else {
             usize::MAX
         };
-        let mut note = [0; NOTE_BYTES_MAX];
-        while let Some(bytes) = fabric.trees.note_bytes(berth) {
+        let mut note = [0; CONTROL_MESSAGE_BYTES_MAX];
+        while let Some(bytes) = fabric.trees.next_message_bytes(neighbor) {
             if !link.may_send(writer, bytes) {
                 return Err(Blocked);
             }
@@ -487,15 +503,15 @@ impl Node {
             let space = RECORD_PAYLOAD_BYTES + (records - 1) * CONTINUATION_PAYLOAD_BYTES;
             let Some(len) = fabric
                 .trees
-                .take_note(berth, &mut note[..space.min(NOTE_BYTES_MAX)])
+                .take_control_message(neighbor, &mut note[..space.min(CONTROL_MESSAGE_BYTES_MAX)])
             else {
                 continue;
             };
             shared -= records_for(len);
-            let part = Part::whole(Kind::Note, 0, 0, &note[..len]);
+            let part = Part::whole(Kind::ControlMessage, 0, 0, &note[..len]);
             let record = link.write(writer, clock, &part);
             if note::is_advert(&note[..len]) {
-                fabric.unheard[usize::from(berth)] = Some(record);
+                fabric.unconfirmed[usize::from(neighbor)] = Some(record);
             }
         }
         Ok(())

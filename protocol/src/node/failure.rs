@@ -1,4 +1,4 @@
-//! A link fails: what was open on it becomes unresolved.
+//! A link fails: the exchanges open on it become unresolved.
 
 use super::{LinkState, Node};
 use crate::{
@@ -13,18 +13,20 @@ use crate::{
 };
 
 impl Node {
-    /// Declares a link failed, if it is up, and tells the callers of the exchanges that cannot be resolved now.
+    /// Fails a link, if it is up, and notifies the callers of exchanges that cannot be resolved
+    /// now.
     #[cold]
     pub(super) fn fail(&mut self, link: usize, reason: DownReason, host: &mut impl Host) {
         if self.links[link].attachment.is_none() {
             return;
         }
         self.take_down(link, reason, host);
-        self.seek_paths(host);
+        self.search_paths(host);
         self.stir(host);
     }
 
-    /// Declares a link failed, if it is up: its epoch is over, and what was open on it waits to be asked about.
+    /// Fails a link, if it is up: its epoch ends, and the exchanges open on it wait for a
+    /// resolution query.
     pub(super) fn take_down(&mut self, at: usize, reason: DownReason, host: &mut impl Host) {
         let Some(attachment) = self.links[at].attachment else {
             return;
@@ -56,11 +58,11 @@ impl Node {
             peer.unresolved.push_back(transactions, slot.transaction);
             open += 1;
         }
-        for transaction in link.asked.drain(..) {
-            transactions[transaction].asked = None;
+        for transaction in link.queried.drain(..) {
+            transactions[transaction].queried = None;
             peer.unresolved.push_back(transactions, transaction);
         }
-        self.paths.fail(at, link.silent_paces);
+        self.paths.fail(at, link.keepalive_misses);
         link.clear();
         link.state = LinkState::Init;
         link.epoch = link.epoch.wrapping_add(1);
@@ -73,14 +75,14 @@ impl Node {
             open,
         });
         self.rest_paths(attachment.peer);
-        self.unmoor(at, host);
+        self.detach_neighbor(at, host);
         let progressed = self.links[at].has_progressed();
         self.lay_path(at, CloseReason::Failed, progressed);
     }
 
-    /// Reverses what the peer at the end of a link that failed had started and not committed. So nothing that the peer
-    /// left half done stays reserved, whether or not it ever returns; if it had heard message 2 it learns from the
-    /// resolution that it must apply the exchange afresh.
+    /// Reverses the exchanges that the peer of a failed link started and did not commit. No
+    /// reservation of an incomplete exchange remains, whether or not the peer returns. A peer that
+    /// received message 2 learns from the resolution that it must apply the exchange again.
     fn reverse_tentative(&mut self, attachment: Attachment, host: &mut impl Host) {
         let peer = self.peers[attachment.peer].guid;
         let set = &mut self.latches[attachment.set];
@@ -94,8 +96,8 @@ impl Node {
         }
     }
 
-    /// Tells the callers of a peer's unresolved exchanges, if no link leads to it.
-    pub(super) fn tell_doubt(&mut self, peer: usize, host: &mut impl Host) {
+    /// Notifies the callers of a peer's unresolved exchanges, if no link leads to it.
+    pub(super) fn report_doubt(&mut self, peer: usize, host: &mut impl Host) {
         if self.peers[peer].links_up > 0 {
             return;
         }
@@ -127,16 +129,17 @@ impl Node {
                         slot: transaction.slot,
                         sequence: unresolved.sequence,
                     };
-                    // It may have been applied afresh since its caller got a name for it.
+                    // It may have been applied again since its caller got an identifier.
                     let name = *transaction.name.get_or_insert(id);
                     host.in_doubt(transaction.token, &name);
                 }
             });
     }
 
-    /// Drops the unresolved exchanges with a peer whose ends nobody wants to know, if no link leads to it: the peer may
-    /// never return. Their slots need not be kept from the peer either, for the next request in a slot tells it that the
-    /// one before is over. As many as [`Self::orphans_max`] of those that have a name are kept for whoever asks.
+    /// Drops unresolved exchanges with a peer whose outcomes no caller needs, if no link leads to
+    /// the peer: it may never return. Their slots need not be withheld from the peer, because the
+    /// next request in a slot shows that the previous exchange has ended. Up to
+    /// [`Self::orphans_max`] exchanges with an identifier are kept for later queries.
     pub(super) fn drop_unwanted(&mut self, peer: usize) {
         let orphans_max = self.orphans_max();
         let Self {
@@ -197,8 +200,9 @@ impl Node {
         self.links[entry.link].outbound.release(entry.slot);
     }
 
-    /// Ends the claim of an unresolved exchange on its slot and returns the link that it was open on. The slot was kept
-    /// from the exchange's own peer only, so it is free already where another one is cabled.
+    /// Ends the claim of an unresolved exchange on its slot and returns the link that it was open
+    /// on. The slot was withheld only from the exchange's own peer, so it is already free where
+    /// another peer is cabled.
     pub(super) fn settle_slot(&mut self, transaction: Index) -> usize {
         let entry = &mut self.transactions[transaction];
         entry.unresolved = None;

@@ -1,14 +1,15 @@
-//! The first epochs of cables that are drawn: unknown to who hears nothing, and in order with each other.
+//! Random first epochs of cables: unknown to a node that receives nothing on the cable, and in a
+//! defined order.
 
 use crate::mix::{STEP, mix};
 
-/// Epochs are compared as serial numbers (RFC 1982), which have an order only while all lie within
-/// half of their circle. A cable that is moved takes over the later epoch of its new place each
-/// time, so first epochs lie within a quarter: 2^30 failures of a link later they are in order still.
+/// Epochs are compared as serial numbers (RFC 1982), which are ordered only within half of their
+/// circle. A cable that is moved adopts the later epoch of its new place each time. First epochs
+/// therefore lie within a quarter: they are still ordered after 2^30 failures of a link.
 const BITS: u32 = 30;
 
-/// How far the first epoch of the cable at `port` lies behind that of a cable that draws none: a mix
-/// of the seed and the port.
+/// Offset of the first epoch of the cable at `port` after that of a cable that draws none: a mix of
+/// the seed and the port.
 pub(super) const fn drawn_epoch(seed: u64, port: u16) -> u32 {
     let mixed = mix(seed.wrapping_add((port as u64).wrapping_mul(STEP)));
     mixed as u32 >> (u32::BITS - BITS)
@@ -22,14 +23,16 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// Whichever cables one is moved to, one after the other, where it comes is later than where it ever was.
+        /// Over any sequence of cables, the epoch after a move is later than all before.
         #[test]
-        fn a_cable_that_is_moved_never_comes_to_an_epoch_before_one_that_it_had(
+        fn a_moved_cable_never_returns_to_an_earlier_epoch(
             first in any::<u32>(),
             places in proptest::collection::vec(any::<(u64, u16)>(), 3..12),
             failures in 1..1u32 << 20,
         ) {
-            let drawn = places.iter().map(|&(seed, port)| first.wrapping_add(drawn_epoch(seed, port)));
+            let drawn = places.iter().map(
+                |&(seed, port)| first.wrapping_add(drawn_epoch(seed, port)),
+            );
             let mut had = Vec::new();
             let mut epoch = first;
             for place in drawn {

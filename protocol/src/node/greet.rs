@@ -1,4 +1,4 @@
-//! Handshakes: who is at the other end, and which epoch both ends hold.
+//! Handshakes: identify the other end, and agree on the epoch.
 
 use super::{LinkState, Node, far::PATH_PORTS};
 use crate::{
@@ -29,7 +29,7 @@ impl Node {
         }
         let state = self.links[link].state;
         if state != LinkState::Down && !self.is_path(link) {
-            self.look_at_cable(link, hello, host);
+            self.check_cable(link, hello, host);
         }
         if hello.guid == self.config.guid {
             self.links[link].counters.drops.own_guid += 1;
@@ -37,7 +37,7 @@ impl Node {
             return;
         }
         if state != LinkState::Down
-            && self.is_heard_by(hello)
+            && self.is_echoed_by(hello)
             && !self.links[link].handshake.may_come_from(hello.guid)
         {
             self.links[link].counters.drops.hasty_init += 1;
@@ -48,7 +48,7 @@ impl Node {
             LinkState::Init => self.agree(link, hello, source, host),
             LinkState::Up => match self.why_leave(link, hello) {
                 Some(reason) if !self.is_proven(link, reason, hello) => {
-                    // Whoever said it and is there will echo this.
+                    // A sender that is really there will echo this.
                     self.links[link].counters.drops.unproven_init += 1;
                     self.links[link].handshake.answer();
                 }
@@ -59,10 +59,11 @@ impl Node {
                         self.agree(link, hello, source, host);
                     }
                 }
-                // The peer missed the last handshake of this epoch, unless it spoke in the epoch already.
-                None if hello.asks
+                // The peer missed the last handshake of this epoch, unless it already sent in the
+                // epoch.
+                None if hello.expects_reply
                     && hello.epoch == self.links[link].epoch
-                    && !self.links[link].feedback.heard_anything() =>
+                    && !self.links[link].feedback.received_anything() =>
                 {
                     self.links[link].handshake.answer();
                 }
@@ -71,7 +72,8 @@ impl Node {
         }
     }
 
-    /// What a handshake on a link that is up says about the epoch in force; `None` if it may stay.
+    /// The reason to leave the epoch in force after a handshake on a link that is up; `None` to
+    /// stay.
     fn why_leave(&self, link: usize, hello: &Hello) -> Option<DownReason> {
         let attachment = self.links[link].attachment?;
         let peer = &self.peers[attachment.peer];
@@ -80,67 +82,68 @@ impl Node {
         } else if peer.incarnation != hello.incarnation {
             Some(DownReason::PeerRestarted)
         } else if is_later(hello.epoch, self.links[link].epoch) {
-            Some(DownReason::PeerReinitialised)
+            Some(DownReason::PeerReinitialized)
         } else {
             None
         }
     }
 
-    /// Whether whoever said this handshake heard one of this life of the node. Its incarnation is a
-    /// random number that only handshakes and balls say, so somebody who puts frames on a cable and
-    /// hears nothing there cannot say it.
-    pub(super) const fn is_heard_by(&self, hello: &Hello) -> bool {
-        matches!(hello.heard, Some((incarnation, _)) if incarnation == self.config.incarnation)
+    /// Whether the sender of this handshake received one of this incarnation of the node. The
+    /// incarnation is a random number that only handshakes and keepalives carry. A sender that
+    /// injects frames on a cable and receives nothing there cannot know it.
+    pub(super) const fn is_echoed_by(&self, hello: &Hello) -> bool {
+        matches!(hello.received, Some((incarnation, _)) if incarnation == self.config.incarnation)
     }
 
-    /// Whether a link that is up is to be left for what a handshake says. That somebody else is
-    /// there, or another life of the peer, is believed only of who echoes what this end says in the
-    /// epoch in force: the answer to any other handshake asks for that, and who is really there is
-    /// one round trip later. That the peer left the epoch says who knows its incarnation. Where no
-    /// stranger puts frames, over a path, nothing is asked.
+    /// Whether a handshake is enough evidence to leave a link that is up. A claim of another node,
+    /// or of another incarnation, must echo this end's handshake of the epoch in force. The answer
+    /// to other handshakes requests that echo, so the real peer needs one more round trip. A claim
+    /// that the peer left the epoch requires only its incarnation. A path requires no echo, because
+    /// no untrusted sender can inject frames.
     fn is_proven(&self, link: usize, reason: DownReason, hello: &Hello) -> bool {
-        reason == DownReason::PeerReinitialised
+        reason == DownReason::PeerReinitialized
             || self.is_path(link)
-            || hello.heard == Some((self.config.incarnation, self.links[link].epoch))
+            || hello.received == Some((self.config.incarnation, self.links[link].epoch))
     }
 
     /// Takes a step towards an epoch that both ends hold.
     ///
-    /// Nothing is believed before the peer echoes a proposal of *this* link: that proves that it lived when the proposal
-    /// was made. What is still under way from an earlier life of it cannot do that, because [`Self::void_agreements`]
-    /// makes new proposals on its other links whenever a new life is met.
+    /// Nothing is accepted before the peer echoes a proposal of *this* link, which proves that it
+    /// was running when the proposal was made. Frames in flight from an earlier incarnation cannot
+    /// do that, because [`Self::void_agreements`] makes new proposals on its other links whenever a
+    /// new incarnation is met.
     fn agree(&mut self, at: usize, hello: &Hello, source: Option<[u8; 6]>, host: &mut impl Host) {
-        self.paths.hear(at);
-        let is_heard = self.is_heard_by(hello);
+        self.paths.on_received(at);
+        let is_echoed = self.is_echoed_by(hello);
         let link = &mut self.links[at];
         if link.wiring.is_shared() {
             return;
         }
         if link.handshake.is_with_another(hello.guid) {
-            // Whoever it was may hold the epoch that was being agreed on.
+            // The previous node may hold the epoch under negotiation.
             link.epoch = link.epoch.wrapping_add(1);
             link.handshake.restart();
         }
-        link.handshake.identify(hello.guid, is_heard);
+        link.handshake.identify(hello.guid, is_echoed);
         if is_later(link.epoch, hello.epoch) {
-            // The peer is behind: tell it, and that it is heard, for one that is up with another
-            // life of this node must know.
-            link.handshake.note(hello);
+            // The peer is behind: send it the epoch and an echo, for a peer that is up with another
+            // incarnation of this node.
+            link.handshake.remember(hello);
             link.handshake.answer();
             return;
         }
-        // Whoever hears nothing here cannot have this end count on: epochs that are pushed far enough
-        // come round to where old ones look new. Who is there will hear this one and say it again.
-        if is_heard {
+        // A sender that receives nothing must not advance epochs: pushed far enough, they wrap and
+        // old ones look new. The real peer will receive this and send again.
+        if is_echoed {
             link.epoch = hello.epoch;
         }
         if self.is_refused(at, hello, host) {
             return;
         }
         let link = &mut self.links[at];
-        link.handshake.hear(hello, link.epoch);
+        link.handshake.on_received(hello, link.epoch);
         link.wiring.heed();
-        let echoed = hello.heard == Some((self.config.incarnation, link.epoch));
+        let echoed = hello.received == Some((self.config.incarnation, link.epoch));
         if !echoed || !link.handshake.proposed(link.epoch) {
             return;
         }
@@ -154,8 +157,8 @@ impl Node {
         };
         let is_met = known.is_some() && self.peers[peer].met;
         if !is_met || self.peers[peer].incarnation != hello.incarnation {
-            self.void_agreements(at, |heard, _| {
-                heard.is_none_or(|(guid, _)| guid == hello.guid)
+            self.void_agreements(at, |received, _| {
+                received.is_none_or(|(guid, _)| guid == hello.guid)
             });
         }
         if !is_met {
@@ -179,9 +182,9 @@ impl Node {
             peer_port: hello.port,
             epoch: hello.epoch,
         });
-        self.tell_paths(host);
-        self.moor(at, host);
-        // Whoever is there now may have a path to those who are not.
+        self.report_paths(host);
+        self.attach_neighbor(at, host);
+        // The new peer may have a path to nodes that are unreachable.
         self.forget_dead_ends(host);
         self.stir(host);
     }
@@ -194,8 +197,8 @@ impl Node {
         self.withhold_unresolved(at, peer);
     }
 
-    /// A peer lives anew, as its handshake proved: it forgot the exchanges that it started and the
-    /// outcomes of those that this side started.
+    /// A peer has a new incarnation, as its handshake proved. It forgot the exchanges that it
+    /// started and the outcomes of those that this side started.
     fn on_peer_restarted(&mut self, peer: usize, incarnation: u64, host: &mut impl Host) {
         for link in 0..self.links.len() {
             if self.links[link]
@@ -219,17 +222,18 @@ impl Node {
         }
     }
 
-    /// Starts the handshakes under way on the links other than `except` anew, if `concerns` accepts the GUID and the port last heard
-    /// there, and the epoch proposed. What a peer of another life, or one whose latches are about to go, or that went on elsewhere, says in an
-    /// epoch that was agreed on before must not find the link up afterwards.
+    /// Restarts the handshakes in progress on links other than `except`, if `concerns` accepts the
+    /// GUID and the port last received there, and the proposed epoch. Messages in an epoch agreed
+    /// on before must not find the link up after the peer restarted, continued elsewhere, or lost
+    /// its latches here.
     pub(super) fn void_agreements(
         &mut self,
         except: usize,
         concerns: impl Fn(Option<(u64, u16)>, u32) -> bool,
     ) {
         for (at, link) in self.links.iter_mut().enumerate() {
-            let heard = link.handshake.heard_from();
-            if at != except && link.state == LinkState::Init && concerns(heard, link.epoch) {
+            let received = link.handshake.received_from();
+            if at != except && link.state == LinkState::Init && concerns(received, link.epoch) {
                 link.epoch = link.epoch.wrapping_add(1);
                 link.handshake.restart();
             }

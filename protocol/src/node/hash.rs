@@ -1,4 +1,5 @@
-//! What tells two nodes apart: all that decides how they go on. A model checker takes two nodes with one hash for the same.
+//! Hash of a node over everything that decides its future. A model checker takes two nodes with the
+//! same hash for the same.
 
 use core::hash::{Hash, Hasher};
 
@@ -6,7 +7,7 @@ use super::Node;
 
 impl Hash for Node {
     fn hash<H: Hasher>(&self, state: &mut H) {
-        // Without `..`, so that whoever adds a field decides here whether it counts.
+        // No `..`: a new field must be included or excluded here explicitly.
         let Self {
             config,
             links,
@@ -36,7 +37,7 @@ impl Hash for Node {
         (in_doubt, round_trips, orphans, names, peers_lost, durable).hash(state);
         fabric.hash(state);
         for set in latches {
-            // Their order in time, which chooses the one to be replaced, and not how often any was taken.
+            // Their order in time, which selects the set to evict, and not the counts themselves.
             let earlier = latches.iter().filter(|other| other.taken_at < set.taken_at);
             (set, earlier.count()).hash(state);
         }

@@ -1,13 +1,15 @@
-//! A node that is about to end leaves nothing half done with those that it can reach.
+//! Graceful shutdown: a node leaves no exchange half done with reachable peers.
 //!
-//! Its neighbours start nothing new with it, for it grants them no slots any more; what they want of it waits with them, for its next life. What is open goes
-//! on to its end. A caller who gives a bounded time to that ends the rest as a crash would.
+//! It grants its neighbors no more slots, so they start nothing new with it. Their requests wait at
+//! their side for its next incarnation. Open exchanges run to their end. A caller that limits the
+//! time for this ends the rest like a crash.
 
 use super::{LinkState, Node};
 use crate::{Host, Outcome, Refusal, latch::Standing, link::Link};
 
 impl Node {
-    /// From now on no neighbour is granted a slot, nor is the far end of a path: what is open, or was under way before they heard of it, is served.
+    /// From now on grants no slot to any neighbor or far end of a path. Exchanges that are open, or
+    /// were sent before the peers received that, are served.
     pub fn leave(&mut self) {
         for link in &mut self.links {
             link.grant = 0;
@@ -17,14 +19,14 @@ impl Node {
         }
     }
 
-    /// Whether nothing is open with those that a link leads to, and nothing of this side's waits that could be sent to them now. What is in doubt
-    /// with the others does not count.
+    /// Whether no exchange with a linked peer is open, and no request of this side could be sent to
+    /// one now. Exchanges in doubt with other peers do not count.
     #[must_use]
     pub fn is_settled(&self) -> bool {
         !self.withholds_answers() && self.is_settled_but_for_withheld()
     }
 
-    /// Whether something that was executed waits for the host's journal before those that a link leads to are told.
+    /// Whether an outcome for a linked peer waits for the host's journal.
     #[must_use]
     pub fn withholds_answers(&self) -> bool {
         self.links.iter().any(|link| {
@@ -33,7 +35,8 @@ impl Node {
         })
     }
 
-    /// As [`Node::is_settled`], for a host whose journal says no more: what waits for that does not count.
+    /// Like [`Node::is_settled`], for a host whose journal makes no more progress: outcomes that
+    /// wait for it do not count.
     #[must_use]
     pub fn is_settled_but_for_withheld(&self) -> bool {
         self.links.iter().all(|link| self.is_link_settled(link))
@@ -47,23 +50,23 @@ impl Node {
             return true;
         };
         let latches = &self.latches[attachment.set].latches;
-        let is_said = link.commits.is_empty()
+        let is_all_sent = link.commits.is_empty()
             && link.reflections.is_empty()
             && link.answers.is_empty()
             && link.verdicts.is_empty()
-            && link.asked.is_empty()
-            && !link.departing.is_under_way();
+            && link.queried.is_empty()
+            && !link.departing.is_in_flight();
         let may_start = attachment.granted > 0 && !self.peers[attachment.peer].queue.is_empty();
         link.outbound.busy() == 0
-            && is_said
+            && is_all_sent
             && !may_start
             && !latches
                 .iter()
                 .any(|latch| latch.standing == Standing::Tentative)
     }
 
-    /// Ends what this side wanted and never sent, or had reversed: it was not executed and will not be, and its caller is told
-    /// [`Refusal::NoResources`].
+    /// Ends the exchanges of this side that were never sent, or were reversed. They were not
+    /// executed and will not be, and their callers receive [`Refusal::NoResources`].
     pub fn give_back(&mut self, host: &mut impl Host) {
         for peer in 0..self.peers.len() {
             while let Some(transaction) = self.peers[peer].queue.pop_front(&self.transactions) {

@@ -1,5 +1,5 @@
-//! A node that lies: it says what its program gives it, in place of what it would say of trees and
-//! paths. And one that shares nothing out. For simulations alone.
+//! Faulty nodes, for simulations only: a node that sends given messages in place of its own about
+//! trees and paths, and a node that enforces no quotas.
 
 use alloc::{collections::VecDeque, vec::Vec};
 
@@ -9,7 +9,7 @@ use crate::{
     wire::{FRAME_PAYLOAD_BYTES_MAX, frame::FrameWriter, message::records_for, slice::Kind},
 };
 
-/// A message, of whatever kind.
+/// A false message of any kind.
 #[derive(Debug, Clone)]
 struct Lie {
     kind: Kind,
@@ -18,13 +18,13 @@ struct Lie {
     payload: Vec<u8>,
 }
 
-/// What waits to be said, on whichever link has room first.
+/// Messages that wait for the first link with credit.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Lies(VecDeque<Lie>);
 
 impl Node {
-    /// Says this in the next frame with room, and from now on nothing of trees and paths by itself.
-    /// What is longer than a frame holds is left out.
+    /// Sends this in the next frame with space. From now on the node sends no messages of its own
+    /// about trees and paths. Drops a payload longer than a frame holds.
     pub fn lie(&mut self, kind: Kind, slot: u8, slot_sequence: u32, payload: &[u8]) {
         let lies = self.lies.get_or_insert_default();
         if payload.len() <= FRAME_PAYLOAD_BYTES_MAX {
@@ -37,19 +37,19 @@ impl Node {
         }
     }
 
-    /// Lies that wait to be said.
+    /// Number of messages that wait for transmission.
     #[must_use]
     pub fn waiting_lies(&self) -> usize {
         self.lies.as_ref().map_or(0, |lies| lies.0.len())
     }
 
-    /// Whether the first of them may be said on a link now.
+    /// Whether the first of them may be sent on a link now.
     pub(super) fn has_lies(&self, link: &Link) -> bool {
         let first = self.lies.as_ref().and_then(|lies| lies.0.front());
         first.is_some_and(|lie| link.feedback.may_send(records_for(lie.payload.len())))
     }
 
-    /// Whoever comes first takes all the room that there is, from now on.
+    /// Disables quotas: from now on the first requester takes all resources.
     pub fn share_nothing_out(&mut self) {
         if let Some(fabric) = &mut self.fabric {
             fabric.trees.share_nothing_out();

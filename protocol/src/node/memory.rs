@@ -1,7 +1,8 @@
-//! Latches: finding them, making room for others, and what is lost with them.
+//! Latches: lookup, eviction, and the record of what eviction loses.
 //!
-//! A set that makes room is not cabled, so nothing will be executed that was asked for in an epoch of it: a link that is about to come up in one begins
-//! its handshake anew ([`Node::void_agreements`]). What was executed is the matter of [`Lost`]: of that it may never be said that it never came.
+//! An evicted set is not cabled, so nothing requested in one of its epochs will be executed: a link
+//! about to come up in such an epoch restarts its handshake ([`Node::void_agreements`]). [`Lost`]
+//! covers exchanges that were executed: they must never be reported as never received.
 
 use core::ops::Range;
 
@@ -44,7 +45,7 @@ impl Node {
         epochs.reduce(later_of).unwrap_or_default()
     }
 
-    /// What is lost if nothing is known of whatever a peer did before now.
+    /// The loss if nothing is known of a peer's earlier exchanges.
     pub(super) fn everything(&self) -> Lost {
         Lost {
             cables: true,
@@ -52,9 +53,9 @@ impl Node {
         }
     }
 
-    /// Forgets what is known of a peer that leaves the table, for the sake of whoever is met on `link`.
+    /// Forgets a peer that leaves the table, for the peer met on `link`.
     pub(super) fn forget_peer_at(&mut self, at: usize, link: usize) {
-        // Whoever is met from now on may be this one.
+        // Any peer met from now on may be this one.
         let mut lost = self.peers[at].lost;
         if self.peers[at].has_lived_before() {
             lost = lost.and(self.everything());
@@ -75,18 +76,18 @@ impl Node {
         }
     }
 
-    /// What of a set may still be asked about, and is lost with it.
+    /// The part of a set that may still be queried and is lost with it.
     fn lost_with(&self, set: usize) -> Lost {
         let set = &self.latches[set];
         if set.is_far() {
-            // Of a link whose epoch is over nothing is told any more: see `detach`.
+            // No reply is sent on a link whose epoch has ended: see `detach`.
             let is_reflected = |link: usize, record| self.links[link].feedback.is_reflected(record);
             Lost {
                 cables: false,
-                paths: set.unlearnt_until(is_reflected),
+                paths: set.unlearned_until(is_reflected),
             }
         } else {
-            let is_used = |latch: &Latch| latch.standing != Standing::Virgin;
+            let is_used = |latch: &Latch| latch.standing != Standing::Empty;
             Lost {
                 cables: set.latches.iter().any(is_used),
                 paths: None,
@@ -116,7 +117,7 @@ impl Node {
         let path_sets = self.path_sets();
         let feedback = &self.links[link].feedback;
         let set = &mut self.latches[attachment.set];
-        set.note_learnt(|record| feedback.is_reflected(record));
+        set.record_learned(|record| feedback.is_reflected(record));
         set.link = None;
         set.latches.iter_mut().for_each(Latch::leave_epoch);
         for set in &mut self.latches[..path_sets] {
@@ -124,30 +125,31 @@ impl Node {
         }
     }
 
-    /// The latches of a port of a peer that asks on `link`, which need not be cabled. `None` when they had to make room for others, or
-    /// there is no room for them now: then nothing is known of the port.
+    /// The latches of a port of a peer that queries on `link`; the port need not be cabled. Returns
+    /// `None` if they were evicted, or if no set is available now: then nothing is known of the
+    /// port.
     pub(super) fn remembered_set(
         &mut self,
         link: usize,
         peer: usize,
-        asked: Verdict,
+        queried: Verdict,
     ) -> Option<usize> {
-        if let Some(set) = self.set_of(peer, asked.port) {
+        if let Some(set) = self.set_of(peer, queried.port) {
             return Some(set);
         }
-        if self.peers[peer].lost.covers(asked.port, asked.epoch) {
+        if self.peers[peer].lost.covers(queried.port, queried.epoch) {
             return None;
         }
-        // Who only asks takes nothing from others.
+        // A query takes no latches from others.
         let is_free = |&set: &usize| self.latches[set].owner.is_none();
-        let set = if asked.port >= PATH_PORTS {
+        let set = if queried.port >= PATH_PORTS {
             self.roomiest(link, true)
                 .filter(|&set| is_free(&set) || self.lost_with(set) == Lost::default())
         } else {
             (self.path_sets()..self.latches.len()).find(is_free)
         }?;
-        self.vacate(set, link);
-        self.take_set(set, peer, asked.port);
+        self.evict(set, link);
+        self.take_set(set, peer, queried.port);
         Some(set)
     }
 
@@ -167,14 +169,15 @@ impl Node {
         let set = self
             .roomiest(link, self.is_path(link))
             .unwrap_or_else(|| self.own_sets(link).start);
-        self.vacate(set, link);
+        self.evict(set, link);
         self.take_set(set, peer, port);
         set
     }
 
-    /// The set that had best make room for whoever is met on `link`: a free one, or one with which nothing is lost, or else the one that was not used for
-    /// longest. That one is taken from the link's own, so that a stranger who shows up on one cable under many names takes no
-    /// memory from the peers of the others; only when those were carried to other cables it is any.
+    /// The set to evict for the peer met on `link`: a free one, one that loses nothing, or else the
+    /// least recently used one. Own sets of the link come first: an unauthenticated neighbor with
+    /// many names on one cable takes no memory from peers of other cables. If all own sets were
+    /// moved to other cables, any set is taken.
     fn roomiest(&self, link: usize, is_far: bool) -> Option<usize> {
         let own = self.own_sets(link);
         let path_sets = self.path_sets();
@@ -196,8 +199,8 @@ impl Node {
             })
     }
 
-    /// A set makes room for whoever is met on `link`.
-    fn vacate(&mut self, set: usize, link: usize) {
+    /// Evicts a set for the peer met on `link`.
+    fn evict(&mut self, set: usize, link: usize) {
         let Some((loser, _)) = self.latches[set].owner else {
             return;
         };
@@ -213,10 +216,11 @@ impl Node {
         self.void_agreements_with(self.peers[loser].guid, link);
     }
 
-    /// Nothing that a node of which something is forgotten agreed on elsewhere comes up: see [`Node::void_agreements`].
+    /// Restarts the pending agreements of a node, of which latches are forgotten, on other links:
+    /// see [`Node::void_agreements`].
     fn void_agreements_with(&mut self, guid: u64, except: usize) {
-        self.void_agreements(except, |heard, _| {
-            heard.is_some_and(|(other, _)| other == guid)
+        self.void_agreements(except, |received, _| {
+            received.is_some_and(|(other, _)| other == guid)
         });
     }
 }

@@ -1,33 +1,32 @@
 //! All links of one lane, the peers behind them, and the exchanges with those.
 //!
-//! | file | what |
+//! | file | content |
 //! |---|---|
-//! | `receive` | a frame's way in: validation, order, dispatch |
-//! | `first_epoch` | where the epochs of cables begin that are drawn |
-//! | `greet` | handshakes: who is at the other end, which epoch |
-//! | `refuse` | what keeps a link from coming up although somebody answers |
+//! | `receive` | reception of a frame: validation, order, dispatch |
+//! | `first_epoch` | random first epochs of cables |
+//! | `greet` | handshakes: the other end, and the epoch |
+//! | `refuse` | faults that keep a link from coming up although another port answers |
 //! | `serve` | the responder's half of an exchange |
-//! | `durable` | what may not be told before it is on disk |
+//! | `durable` | outcomes that must not be reported before they are on disk |
 //! | `conclude` | the initiator's half of an exchange |
 //! | `watch` | which links still answer, measured by the others |
-//! | `path` | which nodes are reached, told when it changes |
-//! | `transmit` | what goes into the next frame |
-//! | `credit` | how much may be under way |
-//! | `failure` | a link fails: what was open becomes unresolved |
-//! | `resolve` | asking how an exchange ended, and answering |
-//! | `relay` | the same through a neighbour |
-//! | `fabric` | notes about trees, and the trees of the node |
-//! | `far` | exchanges with nodes beyond the neighbours, over paths |
-//! | `ask` | asking again for an exchange that was in doubt, by its name |
+//! | `path` | which nodes are reachable, reported on change |
+//! | `transmit` | contents of the next frame |
+//! | `credit` | how much may be in flight |
+//! | `failure` | a link fails: open exchanges become unresolved |
+//! | `resolve` | queries for the outcome of an exchange, and replies |
+//! | `relay` | the same through a neighbor |
+//! | `fabric` | control messages about trees, and the trees of the node |
+//! | `far` | exchanges with nodes beyond the neighbors, over paths |
+//! | `query` | queries for exchanges that were in doubt, by identifier |
 //! | `tables` | finding and replacing peers |
-//! | `memory` | latches: finding them, making room for others, and what is lost with them |
-//! | `leave` | coming to an end with nothing left half done |
-//! | `lie` | saying what is not so, for simulations |
-//! | `hash` | what tells two nodes apart, for model checkers |
+//! | `memory` | latches: lookup, eviction, and the record of what eviction loses |
+//! | `leave` | graceful shutdown |
+//! | `lie` | false messages, for simulations |
+//! | `hash` | hash of a node, for model checkers |
 
 #[cfg(feature = "arbitrary-state")]
 pub(crate) mod arbitrary;
-mod ask;
 mod conclude;
 mod credit;
 mod durable;
@@ -42,6 +41,7 @@ mod leave;
 mod lie;
 mod memory;
 mod path;
+mod query;
 mod receive;
 mod refuse;
 mod relay;
@@ -55,14 +55,14 @@ mod watch;
 use alloc::{boxed::Box, vec::Vec};
 use core::fmt;
 
-pub use self::{
-    ask::AskError,
-    fabric::{FabricConfig, WayView},
-    far::{PATH_PORTS, PathView},
-    view::{LinkView, PeerView},
-    watch::AskingBall,
-};
 use self::{fabric::Fabric, path::Paths, relay::Relays};
+pub use self::{
+    fabric::{FabricConfig, RouteView},
+    far::{PATH_PORTS, PathView},
+    query::QueryError,
+    view::{LinkView, PeerView},
+    watch::Ping,
+};
 pub use crate::link::LinkState;
 use crate::{
     Host, Moment, Name, Reply,
@@ -73,55 +73,58 @@ use crate::{
     names::{Answer, Names},
     peer::Peer,
     transaction::{Index, Pool},
-    tree::note::NOTE_BYTES_MAX,
+    tree::note::CONTROL_MESSAGE_BYTES_MAX,
     wire::{DEFAULT_ETHERTYPE, MAX_PAYLOAD_BYTES},
 };
 
-/// Latch sets of each link: one for whoever is cabled now, one for whoever was before.
+/// Latch sets of each link: one for the current peer, one for the previous.
 const SETS_PER_LINK: usize = 2;
 /// Peers for each link: the owners of its sets, and one with exchanges waiting for its return.
 const PEERS_PER_LINK: usize = SETS_PER_LINK + 1;
 
-/// Most exchanges whose names are kept when nobody waits for them any more: more than may be in doubt at once with one node that has a cable to this one, where
-/// paths take over from the cable (64 slots by default, and 8 for each path).
+/// Most exchanges whose identifiers are kept when no caller waits for them any more. It exceeds the
+/// exchanges in doubt at once with one cabled node, including those on paths that take over from
+/// the cable. A cable has 64 slots by default, a path 8.
 const NAMES_MAX: usize = 128;
 
-/// What a node is told about itself.
+/// Configuration of a node.
 #[derive(Debug, Clone, Copy)]
 pub struct NodeConfig {
-    /// The node's identity. Not zero, which means "nobody": a node with zero is heard by no peer.
+    /// The node's identity. Not zero, which means none: peers ignore a node with zero.
     pub guid: u64,
-    /// Random number of this life of the node. A different one tells the peers that everything was forgotten.
+    /// Random number of this incarnation of the node. A new number shows the peers that everything
+    /// was forgotten.
     pub incarnation: u64,
     /// Name for people.
     pub name: Name,
-    /// Exchanges that each peer may have open on each link, and this side too: 1 to 255; 0 is taken for 1.
+    /// Exchanges that each peer, and this side, may have open on each link: 1 to 255; 0 means 1.
     pub slots: u8,
-    /// Ticks without a word from the peer after which a link is declared dead; 0 is taken for 1.
-    pub silent_paces_max: u32,
-    /// Longest request and reply, in bytes: 1 to [`MAX_PAYLOAD_BYTES`], others are taken for the nearer bound.
+    /// Ticks without a message from the peer after which a link fails; 0 means 1.
+    pub keepalive_misses_max: u32,
+    /// Longest request and reply, in bytes; clamped to 1 to [`MAX_PAYLOAD_BYTES`].
     pub message_bytes_max: u16,
-    /// Round trips of another link, while the ball of a link with something open does not come back, after which that
-    /// link is declared dead; 0 for never.
+    /// Round trips of another link after which a link with open exchanges fails, if its ping does
+    /// not come back; 0 for never.
     pub event_ratio: u32,
     /// EtherType of link frames.
     pub ethertype: u16,
     /// Exchanges of this side that may be queued, open or unresolved at once, over all peers.
     pub transactions_max: usize,
-    /// Where epochs, records and the exchanges of a slot start to count. 0, which the wire demands of the records; any
-    /// other value only among nodes that all have it, which brings a simulation to the wrap of these counters.
+    /// Start value of epochs, records and the exchanges of a slot. The wire requires 0 for records.
+    /// Another value is valid only if all nodes have it, which brings a simulation to the wrap of
+    /// these counters.
     pub first_sequence: u32,
-    /// Random number, not told to anybody, by which the first epoch of each cable is drawn, so that
-    /// who cannot hear a cable does not know it: one of 2^30. 0 has epochs begin behind
-    /// `first_sequence`.
+    /// Secret random number from which the first epoch of each cable is drawn: one of 2^30, unknown
+    /// to a node that does not receive on the cable. With 0, epochs begin after `first_sequence`.
     pub epoch_seed: u64,
-    /// What it is told about the fabric beyond its neighbours; without it, it takes no part in trees.
+    /// Configuration of the fabric beyond its neighbors. Without it, the node takes no part in
+    /// trees.
     pub fabric: Option<FabricConfig>,
 }
 
 impl NodeConfig {
-    /// A configuration with the defaults: 64 slots, 10 silent paces, messages of [`MAX_PAYLOAD_BYTES`], 32 round trips,
-    /// [`DEFAULT_ETHERTYPE`], 1024 transactions, no fabric.
+    /// A configuration with the defaults: 64 slots, 10 silent ticks, messages of
+    /// [`MAX_PAYLOAD_BYTES`], 32 round trips, [`DEFAULT_ETHERTYPE`], 1024 transactions, no fabric.
     #[must_use]
     pub const fn new(guid: u64, incarnation: u64, name: Name) -> Self {
         Self {
@@ -129,7 +132,7 @@ impl NodeConfig {
             incarnation,
             name,
             slots: 64,
-            silent_paces_max: 10,
+            keepalive_misses_max: 10,
             message_bytes_max: MAX_PAYLOAD_BYTES as u16,
             event_ratio: 32,
             ethertype: DEFAULT_ETHERTYPE,
@@ -144,10 +147,11 @@ impl NodeConfig {
 /// How an exchange is made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Mode {
-    /// Two messages, one round trip: the peer executes at message 1. Exactly once; cannot be reversed by the peer.
+    /// Two messages, one round trip: the peer executes at message 1. Exactly once; the peer cannot
+    /// reverse it.
     OnePhase,
-    /// Four messages, two round trips: the peer keeps the request at message 1 and executes it at message 3. Exactly
-    /// once; until message 3 it is reversible without trace.
+    /// Four messages, two round trips: the peer keeps the request at message 1 and executes it at
+    /// message 3. Exactly once; reversible without trace until message 3.
     TwoPhase,
 }
 
@@ -156,7 +160,7 @@ pub enum Mode {
 pub enum AddLinkError {
     /// The port has a link already.
     PortTaken,
-    /// The number is one of those of paths: [`PATH_PORTS`] or higher.
+    /// The number is reserved for paths: [`PATH_PORTS`] or higher.
     PortOfPath,
 }
 
@@ -165,7 +169,7 @@ pub enum AddLinkError {
 pub enum SubmitError {
     /// No link ever led to a node with this GUID, and no way to it is known.
     NoSuchPeer,
-    /// As many exchanges as [`NodeConfig::transactions_max`] are queued, open or unresolved. Try later.
+    /// [`NodeConfig::transactions_max`] exchanges are queued, open or unresolved. Retry later.
     Full,
     /// The payload is longer than this node or the peer takes.
     TooLong {
@@ -178,45 +182,47 @@ pub enum SubmitError {
     Empty,
 }
 
-/// Exchanges whose names are kept when nobody waits for them any more.
+/// Most exchanges whose identifiers are kept when no caller waits for them any more.
 fn names_max(config: &NodeConfig) -> usize {
     (config.transactions_max / 4).min(NAMES_MAX)
 }
 
-/// All links of one lane. See the crate's page for a picture.
+/// All links of one lane. The crate documentation has a picture.
 ///
-/// One owner, one thread: it is `Send` and has no interior mutability. Plain data, which a model checker clones and hashes.
+/// One owner, one thread: it is `Send` and has no interior mutability. Plain data, which a model
+/// checker clones and hashes.
 #[derive(Clone)]
 pub struct Node {
     config: NodeConfig,
     links: Vec<Link>,
-    /// What each link passes on for resolution, by the link's index.
+    /// Resolution queries that each link forwards, by the link's index.
     relays: Vec<Relays>,
     peers: Vec<Peer>,
     latches: Vec<LatchSet>,
     transactions: Pool,
-    /// Transactions whose caller was told that they are in doubt.
+    /// Transactions whose caller was notified that they are in doubt.
     in_doubt: u64,
     /// Transactions that are kept only because they have a name, and how many these may be.
     orphans: u32,
     names_max: u32,
-    /// Exchanges that were in doubt, and who asks for them.
+    /// Exchanges that were in doubt, and queries for them.
     names: Names,
     /// Counts the times that a link took a latch set, to find the one not used for longest.
     takes: u64,
     /// A link made a round trip since the caller was last quiet.
     round_trips: bool,
-    /// What was lost with peers that had to make room in the table for others.
+    /// Losses of peers that were evicted from the table.
     peers_lost: Lost,
     /// Frames of ports without a link.
     frames_without_link: u64,
-    /// Counts what is said and heard in epochs and what is executed, and is never behind what was heard.
+    /// Counts sent and received messages of epochs and executions, and is never behind a received
+    /// clock.
     clock: Clock,
     /// Up to here the host's journal is on disk.
     durable: u64,
     /// Which peers are reached.
     paths: Paths,
-    /// What is beyond the neighbours.
+    /// The network beyond the neighbors.
     fabric: Option<Box<Fabric>>,
     /// Links that are ends of paths. They come first, for their number never changes.
     path_links: usize,
@@ -227,14 +233,15 @@ pub struct Node {
 }
 
 impl Node {
-    /// A node without links.
+    /// Creates a node without links.
     ///
-    /// Allocates [`NodeConfig::transactions_max`] × ([`NodeConfig::message_bytes_max`] + about 200) bytes.
+    /// Allocates [`NodeConfig::transactions_max`] × ([`NodeConfig::message_bytes_max`] + about 200)
+    /// bytes.
     #[must_use]
     pub fn new(config: NodeConfig) -> Self {
         let config = NodeConfig {
             slots: config.slots.max(1),
-            silent_paces_max: config.silent_paces_max.max(1),
+            keepalive_misses_max: config.keepalive_misses_max.max(1),
             message_bytes_max: config.message_bytes_max.clamp(1, MAX_PAYLOAD_BYTES as u16),
             ..config
         };
@@ -272,8 +279,8 @@ impl Node {
         node
     }
 
-    /// Adds the link of `port`, the caller's index of a port with the address `mac`. It is down until
-    /// [`Node::on_carrier`] says that there is a carrier. Allocates about [`NodeConfig::slots`] × 2 ×
+    /// Adds the link of `port`, the caller's index of a port with the address `mac`. It is down
+    /// until [`Node::on_carrier`] reports a carrier. Allocates about [`NodeConfig::slots`] × 2 ×
     /// [`NodeConfig::message_bytes_max`] bytes.
     ///
     /// # Errors
@@ -293,7 +300,7 @@ impl Node {
             self.config.slots,
             answer_bytes_max
                 .max(relay::RELAY_BYTES)
-                .max(NOTE_BYTES_MAX)
+                .max(CONTROL_MESSAGE_BYTES_MAX)
                 .max(pass_bytes_max),
             self.config.first_sequence,
         );
@@ -308,7 +315,7 @@ impl Node {
         Ok(())
     }
 
-    /// Takes in a link with what belongs to it.
+    /// Adds a link and its resources.
     fn make_link(&mut self, link: Link, relays: Relays, sets: usize) {
         let slots = link.slots();
         self.links.push(link);
@@ -325,24 +332,25 @@ impl Node {
         self.paths.grow(peers);
     }
 
-    /// The port has another address from now on: it was opened again. Handshakes tell the neighbour.
+    /// The port was opened again and has another address from now on. Handshakes report it to the
+    /// neighbor.
     pub fn set_address(&mut self, port: u16, mac: [u8; 6]) {
         if let Some(at) = self.link_of(port) {
             self.links[at].mac = mac;
         }
     }
 
-    /// The port's carrier came or went. Saying again what is already so does nothing.
+    /// The port's carrier came or went. Repeating the current state has no effect.
     pub fn on_carrier(&mut self, port: u16, up: bool, host: &mut impl Host) {
         let Some(link) = self.link_of(port) else {
             return;
         };
         match (self.links[link].state, up) {
             (LinkState::Down, true) => {
-                self.paths.hear(link);
+                self.paths.on_received(link);
                 let link = &mut self.links[link];
                 link.state = LinkState::Init;
-                // A carrier that returns paces itself.
+                // A returning carrier limits its own rate.
                 link.handshake.tick();
                 link.handshake.restart();
             }
@@ -361,23 +369,27 @@ impl Node {
             }
             (LinkState::Down, false) | (LinkState::Init | LinkState::Up, true) => {}
         }
-        self.tell_paths(host);
+        self.report_paths(host);
     }
 
-    /// The port could not transmit a frame that [`Node::poll_transmit`] gave out: on this cable that is a loss.
+    /// The port could not transmit a frame that [`Node::poll_transmit`] returned: on this cable
+    /// that is a loss.
     pub fn on_transmit_failed(&mut self, port: u16, host: &mut impl Host) {
         if let Some(link) = self.link_of(port) {
             self.fail(link, DownReason::TransmitFailed, host);
         }
     }
 
-    /// One pace passed. Re-sends handshakes, bounces the ball of links that are idle or have something open, and declares
-    /// dead those that were silent for too long. Nothing else depends on it: no exchange is ever re-sent.
+    /// Processes a tick. Resends handshakes, sends keepalives on links that are idle or have open
+    /// exchanges, and fails links that were silent for too long. Nothing else depends on it: no
+    /// exchange is ever resent.
     pub fn on_tick(&mut self, host: &mut impl Host) {
-        self.clock.pace();
+        self.clock.refill_allowance();
         self.count_silence();
         for at in self.path_links..self.links.len() {
-            let ended = self.links[at].wiring.tick(self.config.silent_paces_max / 2);
+            let ended = self.links[at]
+                .wiring
+                .tick(self.config.keepalive_misses_max / 2);
             self.refusal_over(at, ended, host);
             let link = &mut self.links[at];
             link.handshake.tick();
@@ -386,30 +398,32 @@ impl Node {
                 LinkState::Down => {}
                 LinkState::Init => link.handshake.due = true,
                 LinkState::Up => {
-                    link.silent_paces += 1;
-                    link.ball_due |= !link.sent_since_tick;
+                    link.keepalive_misses += 1;
+                    link.keepalive_due |= !link.sent_since_tick;
                     link.sent_since_tick = false;
-                    if link.silent_paces >= self.config.silent_paces_max {
+                    if link.keepalive_misses >= self.config.keepalive_misses_max {
                         self.fail(at, DownReason::PeerSilent, host);
                     }
                 }
             }
         }
-        self.pace_trees(host);
-        self.pace_paths(host);
+        self.tick_trees(host);
+        self.tick_paths(host);
         self.forget_dead_ends(host);
         let transactions = &self.transactions;
-        let lives = |name: &_| transactions.live().any(|entry| entry.name == Some(*name));
+        let is_live = |name: &_| transactions.live().any(|entry| entry.name == Some(*name));
         host.on_clock(self.clock.now());
-        self.names.tell(lives, host);
-        self.tell_paths(host);
+        self.names.report(is_live, host);
+        self.report_paths(host);
         self.on_quiet();
     }
 
-    /// Takes an exchange with the node whose GUID is `peer`: `payload` of 1 to
-    /// [`NodeConfig::message_bytes_max`] bytes, the smaller one of both nodes, goes to [`Host::execute`] there, and [`Host::complete`] tells `token` here how it ended. Exchanges that are open at the
-    /// same time are in no order. While no link to the peer is up it waits; where the node takes part in a fabric, a path to the peer is
-    /// asked for meanwhile, also to one that was never met, by its address.
+    /// Submits an exchange with the node whose GUID is `peer`. `payload` has 1 to
+    /// [`NodeConfig::message_bytes_max`] bytes, the smaller limit of both nodes. [`Host::execute`]
+    /// at the peer receives it, and [`Host::complete`] reports the outcome for `token` here.
+    /// Concurrent exchanges are unordered. The exchange waits while no link to the peer is up. A
+    /// node in a fabric requests a path to the peer meanwhile, also to a peer that it never met, by
+    /// its address.
     ///
     /// # Errors
     /// [`SubmitError`]; the exchange does not exist then.
@@ -426,7 +440,7 @@ impl Node {
         }
         let peer = match self.peer_of(peer) {
             Some(peer) => peer,
-            None => self.look_afar(peer)?,
+            None => self.find_far_peer(peer)?,
         };
         if self.room() == 0 {
             return Err(SubmitError::Full);
@@ -451,9 +465,9 @@ impl Node {
         Ok(())
     }
 
-    /// Nobody wants to know any more how the exchanges end whose token `filter` accepts, or waits for what was asked for
-    /// with such a token. Those that are not under way vanish; the others run to their end in silence. Those in doubt may
-    /// still be asked for with [`Node::ask`].
+    /// Cancels the reports for exchanges and queries whose token `filter` accepts. Exchanges that
+    /// are not in flight are dropped; the others complete without a report. Those in doubt may
+    /// still be queried with [`Node::query`].
     pub fn cancel_interest(&mut self, mut filter: impl FnMut(u64) -> bool) {
         self.names.cancel(&mut filter);
         for transaction in self
@@ -468,7 +482,7 @@ impl Node {
                 .queue
                 .retain(&mut self.transactions, |transaction| {
                     if let (false, Some(name)) = (transaction.wanted, &transaction.name) {
-                        // It waited to be applied afresh.
+                        // It waited to be applied again.
                         self.names.note(name, Answer::Undone);
                     }
                     transaction.wanted
@@ -477,7 +491,7 @@ impl Node {
         }
     }
 
-    /// Exchanges whose caller was told [`Host::in_doubt`] and not yet how they ended.
+    /// Exchanges whose caller received [`Host::in_doubt`] and no outcome yet.
     #[must_use]
     pub const fn in_doubt(&self) -> u64 {
         self.in_doubt
@@ -491,23 +505,24 @@ impl Node {
         self.transactions.free().saturating_sub(reserved)
     }
 
-    /// The clock of Lamport. Each message of an epoch that is sent or accepted makes it greater, and so does one with a
-    /// greater clock: what one node did before it said something has a smaller clock than what another did after it
-    /// heard that.
+    /// The Lamport clock. Each message of an epoch that is sent or accepted advances it, and so
+    /// does a message with a greater clock. An event of one node before it sent a message thus has
+    /// a smaller clock than an event of another node after it received that message.
     #[inline]
     #[must_use]
     pub const fn clock(&self) -> u64 {
         self.clock.now()
     }
 
-    /// The caller was told, by another way than the links of this node, of what happened at `clock`: what happens here from
-    /// now on comes after it.
+    /// The caller received news of an event at `clock` by another path than the links of this node.
+    /// All later events here are ordered after it.
     #[inline]
     pub fn observe(&mut self, clock: u64) {
         self.clock.observe(clock);
     }
 
-    /// The caller executes something itself, for an application of this node: its place among all that is executed here.
+    /// The caller executes something itself, for an application of this node. Returns its position
+    /// in the execution order of this node.
     #[inline]
     pub const fn execute_here(&mut self) -> Moment {
         self.clock.execute()
@@ -526,7 +541,8 @@ impl Node {
         self.frames_without_link
     }
 
-    /// Longest request to a peer and reply to it, in bytes: what both ends take.
+    /// Maximum length of a request to a peer and of its reply, in bytes: the smaller limit of both
+    /// ends.
     #[inline]
     fn message_bytes_max(&self, peer: usize) -> usize {
         let max = self.config.message_bytes_max;
@@ -546,7 +562,8 @@ impl Node {
         self.release(transaction, Answer::from(outcome), host);
     }
 
-    /// Gives back a transaction whose caller knows how it ended, or does not want to; others may ask.
+    /// Releases a transaction whose caller knows the outcome or does not need it. Others may still
+    /// query it.
     #[inline]
     fn release(&mut self, transaction: Index, answer: Answer<'_>, host: &mut impl Host) {
         self.clear_doubt(transaction);
@@ -587,7 +604,7 @@ impl fmt::Display for AddLinkError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::PortTaken => f.write_str("the port has a link already"),
-            Self::PortOfPath => f.write_str("the number is one of those of paths"),
+            Self::PortOfPath => f.write_str("the number is reserved for paths"),
         }
     }
 }
@@ -598,9 +615,9 @@ impl fmt::Display for SubmitError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NoSuchPeer => {
-                f.write_str("no link ever led to this node, and no way to it is known")
+                f.write_str("no link ever led to this node, and no path to it is known")
             }
-            Self::Full => f.write_str("as many exchanges are under way as there may be; try later"),
+            Self::Full => f.write_str("the maximum number of exchanges is in flight; try later"),
             Self::TooLong { len, max } => {
                 write!(f, "the payload has {len} bytes; the most is {max}")
             }

@@ -1,62 +1,66 @@
-//! Whether a path leads to a node, as the links say it.
+//! Whether a path leads to a node, derived from the state of the links.
 //!
-//! A node is reached from the moment on that a link to it is up, or that trees know a way to it, and lost when none is and none can be waited for: each link whose
-//! last handshake was with it has no carrier, or neither it nor its handshakes were answered for as long as a link that is up may
-//! be silent. In between nothing is told: a link that failed for a lost frame, and is up again after a round trip, never shows.
+//! A node is reached once a link to it is up or the trees have a path to it. A node is lost when
+//! neither holds and no link can still recover. A link cannot recover if it has no carrier, or if
+//! it received nothing, handshake replies included, for as long as an up link may be silent. Only
+//! links whose last handshake was with the node count. In between nothing is reported: a link that
+//! fails after a lost frame and is up again after a round trip causes no event.
 
 use alloc::vec::Vec;
 
 use super::{LinkState, Node};
 use crate::Host;
 
-/// Handshakes in vain after which a link that is not up is given up, if it was silent for long enough. One is said at each pace.
-const HANDSHAKES_IN_VAIN: u32 = 4;
+/// Unanswered handshakes after which a link that is not up is given up, if it was also silent for
+/// long enough. The link sends one per tick.
+const UNANSWERED_HANDSHAKES_MAX: u32 = 4;
 
-/// What has been told of paths, and what is going to change it.
+/// The path state that was reported, and the state that will change it.
 ///
-/// Nothing here decides what a node says or does, so two nodes that differ in it alone are the same to a model checker.
+/// It does not affect what a node sends or decides, so a model checker may treat nodes that differ
+/// only here as equal.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Paths {
     /// By link.
     silences: Vec<Silence>,
-    /// The program was told that the peer is reached, by peer.
+    /// By peer: whether the host was notified that the peer is reached.
     reached: Vec<bool>,
 }
 
-/// How long the other end of a link has said nothing, in paces. Means nothing while the link is up.
+/// How long the other end of a link has been silent, in ticks. Has no meaning while the link is up.
 #[derive(Debug, Clone, Copy, Default)]
 struct Silence {
     /// Since the last word, up or not.
-    paces: u32,
-    /// Since the link failed, or since the last handshake that was heard.
-    in_vain: u32,
+    ticks: u32,
+    /// Since the link failed, or since the last received handshake.
+    unanswered: u32,
 }
 
 impl Paths {
-    /// Room for one more link, and for so many peers.
+    /// Adds one more link, and grows to `peers` peers.
     pub fn grow(&mut self, peers: usize) {
         self.silences.push(Silence::default());
         self.reached.resize(peers, false);
     }
 
-    /// The link `at` failed after so many silent paces.
-    pub fn fail(&mut self, at: usize, silent_paces: u32) {
+    /// The link `at` failed after `keepalive_misses` missed keepalives.
+    pub fn fail(&mut self, at: usize, keepalive_misses: u32) {
         self.silences[at] = Silence {
-            paces: silent_paces,
-            in_vain: 0,
+            ticks: keepalive_misses,
+            unanswered: 0,
         };
     }
 
-    /// A handshake was heard on the link `at`, or its carrier returned.
-    pub fn hear(&mut self, at: usize) {
+    /// The link `at` received a handshake, or its carrier returned.
+    pub fn on_received(&mut self, at: usize) {
         self.silences[at] = Silence::default();
     }
 
     #[cfg(feature = "arbitrary-state")]
     pub fn scramble(&mut self, draw: &mut super::arbitrary::Draw) {
         for silence in &mut self.silences {
-            silence.paces = draw.below(20);
-            silence.in_vain = draw.below(2 * HANDSHAKES_IN_VAIN);
+            silence.ticks = draw.below(20);
+            silence.unanswered = draw.below(2 * UNANSWERED_HANDSHAKES_MAX);
         }
         for reached in &mut self.reached {
             *reached = draw.flag();
@@ -65,41 +69,43 @@ impl Paths {
 }
 
 impl Node {
-    /// Whether a path leads to the node `guid`, as [`Host::path`] told it last: `false` for one that was never met, `true` for
-    /// this one.
+    /// Whether a path leads to the node `guid`, as [`Host::path`] last reported. `false` for a node
+    /// that was never met, `true` for this node.
     #[must_use]
     pub fn has_path(&self, guid: u64) -> bool {
         guid == self.config.guid
             || self
                 .peer_of(guid)
-                .is_some_and(|peer| self.is_told_reached(peer))
+                .is_some_and(|peer| self.is_reported_reached(peer))
     }
 
-    /// Whether the program was told last that a peer is reached.
-    pub(super) fn is_told_reached(&self, peer: usize) -> bool {
+    /// Whether the last report to the host was that the peer is reached.
+    pub(super) fn is_reported_reached(&self, peer: usize) -> bool {
         self.paths.reached[peer]
     }
 
-    /// A pace passed: on links in a handshake the last one was in vain.
+    /// Handles a tick: on links in a handshake, the last one remained unanswered.
     pub(super) fn count_silence(&mut self) {
         for (link, silence) in self.links.iter().zip(&mut self.paths.silences) {
             if link.state == LinkState::Init {
-                silence.paces = silence.paces.saturating_add(1);
-                silence.in_vain = silence.in_vain.saturating_add(1);
+                silence.ticks = silence.ticks.saturating_add(1);
+                silence.unanswered = silence.unanswered.saturating_add(1);
             }
         }
     }
 
-    /// Tells of every peer that is reached now and was not, or the other way round.
-    pub(super) fn tell_paths(&mut self, host: &mut impl Host) {
+    /// Reports every peer whose reached state changed.
+    pub(super) fn report_paths(&mut self, host: &mut impl Host) {
         for peer in 0..self.peers.len() {
             let entry = &self.peers[peer];
             let guid = entry.guid;
-            // Of one that was forgotten nothing is told before somebody asks it for something.
+            // A forgotten peer causes no report before a caller requests something of it.
             let is_up =
-                entry.links_up > 0 || ((entry.met || entry.waits()) && self.way(guid).is_some());
+                entry.links_up > 0 || ((entry.met || entry.waits()) && self.route(guid).is_some());
             let was_reached = self.paths.reached[peer];
-            if is_up != was_reached && (is_up || (self.is_given_up(guid) && !self.seeks(guid))) {
+            if is_up != was_reached
+                && (is_up || (self.is_given_up(guid) && !self.is_searching(guid)))
+            {
                 self.paths.reached[peer] = is_up;
                 host.on_clock(self.clock.now());
                 host.path(guid, is_up);
@@ -107,7 +113,7 @@ impl Node {
         }
     }
 
-    /// The peer is about to leave the table: nobody will know more of it.
+    /// The peer is about to leave the table: report it as lost, because no later event will.
     pub(super) fn forget_path(&mut self, peer: usize, host: &mut impl Host) {
         if core::mem::take(&mut self.paths.reached[peer]) {
             host.on_clock(self.clock.now());
@@ -115,7 +121,7 @@ impl Node {
         }
     }
 
-    /// Whether none of the links on which the node spoke last may still be waited for. None of them is up.
+    /// Whether no link on which the node last sent can still recover. None of these links is up.
     fn is_given_up(&self, guid: u64) -> bool {
         self.links
             .iter()
@@ -123,8 +129,8 @@ impl Node {
             .filter(|(link, _)| link.handshake.guid == guid)
             .all(|(link, silence)| {
                 link.state == LinkState::Down
-                    || (silence.in_vain >= HANDSHAKES_IN_VAIN
-                        && silence.paces >= self.config.silent_paces_max)
+                    || (silence.unanswered >= UNANSWERED_HANDSHAKES_MAX
+                        && silence.ticks >= self.config.keepalive_misses_max)
             })
     }
 }

@@ -12,14 +12,14 @@ use crate::{
     wire::{
         frame::{self, FrameError},
         message::Message,
-        record::{Header, NO_RIDER, RecordError},
+        record::{Header, NO_PIGGYBACK, RecordError},
         slice::Kind,
     },
 };
 
 impl Node {
-    /// A whole Ethernet frame arrived on `port`. Any bytes may be given; those that are not a frame of the peer's are
-    /// counted and dropped.
+    /// Handles a whole Ethernet frame that arrived on `port`. Any bytes are allowed: the link
+    /// counts and drops bytes that are not a frame of the peer.
     #[inline]
     pub fn on_frame(&mut self, port: u16, frame: &[u8], host: &mut impl Host) {
         let Some(link) = self.link_of(port) else {
@@ -109,18 +109,18 @@ impl Node {
         let reflects = link
             .accept(header, records)
             .map_err(|_| DownReason::ReflectionMismatch)?;
-        // What happens from here on comes after what the peer did before it said this.
-        if !self.clock.hear(link.era_heard, header.clock) {
+        // All later events here are ordered after the peer's events before this message.
+        if !self.clock.receive(link.received_era, header.clock) {
             return Err(DownReason::ClockLeap);
         }
         if reflects && link.liveness.reflected(&link.feedback) {
             self.on_round_trip(at, host);
         }
-        if header.rider != NO_RIDER {
-            self.on_rider(at, header, host)?;
+        if header.piggyback != NO_PIGGYBACK {
+            self.on_piggyback(at, header, host)?;
         }
         let link = &mut self.links[at];
-        if (!link.arriving.is_under_way() || header.kind == Kind::Ball)
+        if (!link.arriving.is_in_flight() || header.kind == Kind::Keepalive)
             && header.shape.is_whole()
             && let Some(payload) = message.payload_in_place()
         {
@@ -138,9 +138,9 @@ impl Node {
         }
     }
 
-    /// What a record says for another slot than its own.
+    /// Handles the commit or acknowledgment that a record piggybacks for another slot.
     #[inline]
-    fn on_rider(
+    fn on_piggyback(
         &mut self,
         at: usize,
         header: &Header,
@@ -148,12 +148,12 @@ impl Node {
     ) -> Result<(), DownReason> {
         match header.kind {
             Kind::Request | Kind::Tentative | Kind::Commit | Kind::Resolve => {
-                self.commit_slot(at, header.rider, None, host)
+                self.commit_slot(at, header.piggyback, None, host)
             }
             Kind::Reflecting | Kind::Committed | Kind::Refused | Kind::Resolved | Kind::Relayed => {
-                self.kept(at, header.rider)
+                self.kept(at, header.piggyback)
             }
-            Kind::Ball | Kind::Init | Kind::Relay | Kind::Note | Kind::Pass => {
+            Kind::Keepalive | Kind::Init | Kind::Relay | Kind::ControlMessage | Kind::Pass => {
                 Err(DownReason::Violation)
             }
         }
@@ -180,9 +180,9 @@ impl Node {
             Kind::Resolved => self.on_resolved(at, header, payload, host),
             Kind::Relay => self.on_relay(at, header, payload, host),
             Kind::Relayed => self.on_relayed(at, header, payload, host),
-            Kind::Note => self.on_note(at, payload, host),
+            Kind::ControlMessage => self.on_control_message(at, payload, host),
             Kind::Pass => self.on_pass(at, payload, host),
-            Kind::Ball => self.on_ball(at, payload, reflects),
+            Kind::Keepalive => self.on_keepalive(at, payload, reflects),
             Kind::Init => Ok(()),
         }
     }

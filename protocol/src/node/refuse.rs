@@ -1,4 +1,5 @@
-//! Links that do not come up although somebody answers: what is found, told once when it begins and once when it is over.
+//! Links that do not come up although a peer answers. A finding is reported once when it begins and
+//! once when it is over.
 
 use super::{LinkState, Node};
 use crate::{
@@ -8,7 +9,8 @@ use crate::{
 };
 
 impl Node {
-    /// This keeps the link from coming up. Tells the host, if it was found often enough and was not told.
+    /// Records a reason that keeps the link from coming up. Reports it to the host if it was found
+    /// often enough and is not reported yet.
     #[cold]
     pub(super) fn found(&mut self, at: usize, why: LinkRefusal, host: &mut impl Host) {
         // A path has no cable to be laid wrong.
@@ -24,7 +26,7 @@ impl Node {
         }
     }
 
-    /// Tells the host that a refusal is over, if `ended`.
+    /// Notifies the host that a refusal is over, if `ended`.
     #[inline]
     pub(super) fn refusal_over(&self, at: usize, ended: bool, host: &mut impl Host) {
         if ended {
@@ -34,8 +36,9 @@ impl Node {
         }
     }
 
-    /// A handshake of this node's own GUID came back. Of another life of it, it was said by somebody else, unless it was under way when
-    /// this life began; then it does not come again.
+    /// A handshake with this node's own GUID came back. If its incarnation differs, another node
+    /// sent it, unless it was in flight when this incarnation began. In that case it does not
+    /// repeat.
     pub(super) fn found_itself(&mut self, at: usize, hello: &Hello, host: &mut impl Host) {
         let why = if hello.incarnation == self.config.incarnation {
             LinkRefusal::OwnPort(hello.port)
@@ -45,17 +48,17 @@ impl Node {
         self.found(at, why, host);
     }
 
-    /// What a handshake shows of the cable on which it came, whoever said it.
-    pub(super) fn look_at_cable(&mut self, at: usize, hello: &Hello, host: &mut impl Host) {
-        let hears_this = self.is_heard_by(hello);
+    /// Checks what a handshake of any sender shows about the cable on which it arrived.
+    pub(super) fn check_cable(&mut self, at: usize, hello: &Hello, host: &mut impl Host) {
+        let echoes_this = self.is_echoed_by(hello);
         let link = &mut self.links[at];
-        if link.wiring.hear((hello.guid, hello.port), hears_this) {
+        if link.wiring.receive((hello.guid, hello.port), echoes_this) {
             self.found(at, LinkRefusal::Shared, host);
         }
-        let Some((heard, _)) = hello.heard.filter(|_| hello.guid != self.config.guid) else {
+        let Some((received, _)) = hello.received.filter(|_| hello.guid != self.config.guid) else {
             return;
         };
-        if heard == self.config.incarnation {
+        if received == self.config.incarnation {
             let ended = self.links[at].wiring.is_not_crossed();
             self.refusal_over(at, ended, host);
         } else if !hello.echo_is_old {
@@ -63,19 +66,20 @@ impl Node {
         }
     }
 
-    /// Whether the handshake of a peer is not to be believed, though it may be sound: it is of a node that was displaced by another one
-    /// with its GUID, to which a link leads. It is not echoed, so that the link does not come up at the other end either.
+    /// Whether to refuse a handshake although it may be sound: another node with the same GUID
+    /// displaced its sender, and a link leads to that node. The handshake is not echoed, so the
+    /// link does not come up at the other end either.
     pub(super) fn is_refused(&mut self, at: usize, hello: &Hello, host: &mut impl Host) -> bool {
         let Some(peer) = self.peer_of(hello.guid) else {
             return false;
         };
         let known = &self.peers[peer];
-        // A link that was silent for long may be up with nobody any more.
-        let lively = self.config.silent_paces_max / 2;
+        // A link that was silent for long may be up without a peer.
+        let lively = self.config.keepalive_misses_max / 2;
         let leads_there = |link: &Link| {
             let attachment = link.attachment;
             attachment.is_some_and(|attachment| attachment.peer == peer)
-                && link.silent_paces <= lively
+                && link.keepalive_misses <= lively
         };
         if known.incarnation == hello.incarnation
             || !known.lived_before(hello.incarnation)
@@ -84,12 +88,12 @@ impl Node {
             return false;
         }
         let link = &mut self.links[at];
-        let echoed = hello.heard == Some((self.config.incarnation, link.epoch));
+        let echoed = hello.received == Some((self.config.incarnation, link.epoch));
         if echoed && link.handshake.proposed(link.epoch) {
-            // It lives, and no node returns to an earlier life.
+            // The sender is alive, and no node returns to an earlier incarnation.
             self.found(at, LinkRefusal::TwinGuid(hello.guid), host);
         } else {
-            // Said before that life ended, or by a twin: the echo tells.
+            // Sent before that incarnation ended, or by a twin: the echo decides which.
             link.handshake.answer();
         }
         true

@@ -1,21 +1,25 @@
-//! Resolution through a neighbour: where no link leads to the responder, a neighbour passes the question on.
+//! Resolution through a neighbor: where no link leads to the responder, a neighbor relays the
+//! query.
 //!
 //! ```text
-//!   A ─── Relay ──► C ─── Relay ──► B      A asks each neighbour in turn, each once in a pace.
-//!   A ◄─ Relayed ── C ◄─ Relayed ── B      C passes on what its neighbours ask themselves, and nothing else: one hop.
+//!   A ─── Relay ──► C ─── Relay ──► B      A queries each neighbor in turn, each once per tick.
+//!   A ◄─ Relayed ── C ◄─ Relayed ── B      C relays only queries of its neighbors: one hop.
 //! ```
 //!
-//! B latches its answer as if it had been asked over a link, so an exchange ends at most once whatever C makes of
-//! questions and answers, and however often they pass. C is believed about an exchange that ended. That one was *not*
-//! executed is asked again over the next link to B before it is applied afresh: nothing is executed twice on C's word.
+//! B latches its reply as if the query had arrived over a link. An exchange therefore ends at most
+//! once, whatever C does to queries and replies and however often they pass. A trusts C about an
+//! exchange that ended. If C reports an exchange as *not* executed, A queries it again over the
+//! next link to B before it resubmits it: nothing is executed twice because of C.
 //!
-//! At most [`RELAYS_MAX`] questions are under way in each direction of a link, each in a *place*, which is the slot in
-//! the header of both messages; the sequence there is a tag that tells questions of one place apart. A neighbour that
-//! has no place free towards B refuses at once. Nothing is sent again: a link that fails ends what passes over it, and
-//! that is answered with "no path".
+//! At most [`RELAYS_MAX`] queries are in flight in each direction of a link. Each takes a *table
+//! entry*, which is the slot in the header of both messages. The sequence in the header is a tag
+//! that distinguishes queries of one entry. A neighbor without a free entry towards B refuses at
+//! once. Nothing is retransmitted: a link that fails ends the queries relayed over it, and their
+//! reply is "no path".
 //!
 //! ```text
-//!  Relay    ├ origin u64 ┼ its incarnation u64 ┼ target u64 ┼ its incarnation u64 ┼ port u16 ┼ slot u8 ┼ commit u8 ┼ epoch u32 ┼ sequence u32 ┤
+//!  Relay    ├ origin u64 ┼ its incarnation u64 ┼ target u64 ┼ its incarnation u64 ┤
+//!           ├ port u16 ┼ slot u8 ┼ commit u8 ┼ epoch u32 ┼ sequence u32 ┤
 //!  Relayed  as the answer to a question over a link
 //! ```
 
@@ -24,7 +28,7 @@ use core::hash::{Hash, Hasher};
 
 use super::{
     Node,
-    resolve::{ANSWER_BYTES, Ending, Question, Said},
+    resolve::{ANSWER_BYTES, Ending, Question, ReceivedAnswer},
     transmit::Blocked,
 };
 use crate::{
@@ -37,16 +41,16 @@ use crate::{
     wire::{frame::FrameWriter, record::Header, slice::Kind},
 };
 
-/// Questions under way in each direction of a link.
+/// Queries in flight in each direction of a link.
 pub(super) const RELAYS_MAX: usize = 8;
-/// Those of them that one neighbor may have passed on while another one finds no place.
+/// Entries that one neighbor may take while another one finds none free.
 const RELAYS_OF_ONE: usize = 6;
-/// Paces for which that holds behind a question that found none.
-const CONTENDED_PACES: u8 = 4;
+/// Ticks for which that quota holds after a query found no free entry.
+const CONTENDED_TICKS: u8 = 4;
 /// Bytes of a question.
 pub(super) const RELAY_BYTES: usize = 44;
 
-/// A question and who asks whom.
+/// A query with its origin and its target.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 struct Relay {
     origin: u64,
@@ -72,7 +76,7 @@ impl Relay {
         bytes
     }
 
-    /// `None` when no node says it.
+    /// `None` for bytes that no node sends.
     fn read(payload: &[u8]) -> Option<Self> {
         let bytes: &[u8; RELAY_BYTES] = payload.try_into().ok()?;
         let number = |at: usize| Some(u64::from_le_bytes(*bytes[at..].first_chunk()?));
@@ -94,43 +98,43 @@ impl Relay {
     }
 }
 
-/// Who wants the answer to a question that goes out.
+/// The requester of a query that goes out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-enum Asker {
+enum Requester {
     /// This node, about an exchange that it started.
     Own(Index),
-    /// The neighbour at the end of another link, from this place of that link.
-    Neighbour { link: usize, place: usize },
-    /// Nobody any more. The place is free when the answer came.
-    Nobody,
+    /// The neighbor at the end of another link, from this place of that link.
+    Neighbor { link: usize, place: usize },
+    /// No requester any more. The entry becomes free when the reply arrives.
+    Abandoned,
 }
 
 /// A question that goes out on a link.
 #[derive(Debug, Clone, Copy, Hash)]
-struct Asked {
-    asker: Asker,
+struct OutgoingQuery {
+    requester: Requester,
     relay: Relay,
     tag: u32,
     /// The record that carried it, once it was sent.
     sent: Option<u32>,
 }
 
-/// Where the answer to a question that came in is.
+/// Where the reply to a received query is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Source {
     /// At the other end of another link.
     Elsewhere,
     /// In the latch of the exchange.
     Latch,
-    /// There too, and not to be told yet.
+    /// In the latch of the exchange too, but it must not be sent yet.
     Withheld,
     /// Here.
     Ending(Ending),
-    /// It came, and lies in the buffer of the place: so many bytes.
+    /// It arrived and is in the buffer of the entry, with this many bytes.
     Passed(usize),
 }
 
-/// A question that came in on a link and is not answered.
+/// A received query that is not answered yet.
 #[derive(Debug, Clone, Copy, Hash)]
 struct Taken {
     relay: Relay,
@@ -145,36 +149,37 @@ enum Due {
     Answer(usize),
 }
 
-/// What one link passes on.
+/// The queries that one link relays.
 #[derive(Clone)]
 pub(super) struct Relays {
-    asked: [Option<Asked>; RELAYS_MAX],
+    outgoing: [Option<OutgoingQuery>; RELAYS_MAX],
     taken: [Option<Taken>; RELAYS_MAX],
     /// Answers on their way, by place.
     passed: Payloads,
     due: VecDeque<Due>,
-    /// Peers, by index, to whom the neighbour here has no path, so far as it said since the last tick.
+    /// Peers, by index, to which the neighbor on this link has reported no path since the last
+    /// tick.
     dead_ends: Vec<bool>,
     next_tag: u32,
-    /// Paces for which no neighbor may have all places.
-    contended_paces: u8,
+    /// Ticks for which no neighbor may take all entries.
+    contended_ticks: u8,
 }
 
 impl Relays {
     /// Nothing passes. An answer may have up to `answer_bytes_max` bytes.
     pub fn new(answer_bytes_max: usize) -> Self {
         Self {
-            asked: [None; RELAYS_MAX],
+            outgoing: [None; RELAYS_MAX],
             taken: [None; RELAYS_MAX],
             passed: Payloads::new(RELAYS_MAX, answer_bytes_max),
             due: VecDeque::with_capacity(2 * RELAYS_MAX),
             dead_ends: Vec::new(),
             next_tag: 0,
-            contended_paces: 0,
+            contended_ticks: 0,
         }
     }
 
-    /// Makes room for so many peers.
+    /// Grows to `peers` peers.
     pub fn grow(&mut self, peers: usize) {
         self.dead_ends.resize(peers, false);
     }
@@ -187,43 +192,50 @@ impl Relays {
     /// Whether nothing passes.
     #[cfg(feature = "arbitrary-state")]
     pub fn is_idle(&self) -> bool {
-        self.asked.iter().all(Option::is_none) && self.taken.iter().all(Option::is_none)
+        self.outgoing.iter().all(Option::is_none) && self.taken.iter().all(Option::is_none)
     }
 
-    /// Whether questions of the neighbour wait for this side.
+    /// Whether questions of the neighbor wait for this side.
     pub fn owes(&self) -> bool {
         self.taken.iter().any(Option::is_some)
     }
 
     /// Records that carried questions which are not answered.
     pub fn waits(&self) -> impl Iterator<Item = u32> {
-        self.asked.iter().flatten().filter_map(|asked| asked.sent)
+        self.outgoing
+            .iter()
+            .flatten()
+            .filter_map(|outgoing| outgoing.sent)
     }
 
     fn free_place(&self) -> Option<usize> {
-        self.asked.iter().position(Option::is_none)
+        self.outgoing.iter().position(Option::is_none)
     }
 
-    /// A place for a question of a neighbor, to whom `is_its` of other links lead.
+    /// Finds an entry for a query of a neighbor. `is_its` selects the links to that neighbor.
     fn place_for(&mut self, is_its: impl Fn(usize) -> bool) -> Result<usize, Full> {
-        let is_of_one =
-            |asked: &&Asked| matches!(asked.asker, Asker::Neighbour { link, .. } if is_its(link));
-        let has_all = self.asked.iter().flatten().filter(is_of_one).count() >= RELAYS_OF_ONE;
+        let is_of_one = |outgoing: &&OutgoingQuery| {
+            matches!(
+                outgoing.requester,
+                Requester::Neighbor { link, .. } if is_its(link),
+            )
+        };
+        let has_all = self.outgoing.iter().flatten().filter(is_of_one).count() >= RELAYS_OF_ONE;
         match self.free_place() {
-            Some(_) if has_all && self.contended_paces > 0 => Err(Full::OfOne),
+            Some(_) if has_all && self.contended_ticks > 0 => Err(Full::OfOne),
             Some(place) => Ok(place),
             None => {
                 if !has_all {
-                    self.contended_paces = CONTENDED_PACES;
+                    self.contended_ticks = CONTENDED_TICKS;
                 }
                 Err(Full::OfAll)
             }
         }
     }
 
-    fn ask(&mut self, place: usize, asker: Asker, relay: Relay) {
-        self.asked[place] = Some(Asked {
-            asker,
+    fn query(&mut self, place: usize, requester: Requester, relay: Relay) {
+        self.outgoing[place] = Some(OutgoingQuery {
+            requester,
             relay,
             tag: self.next_tag,
             sent: None,
@@ -232,14 +244,14 @@ impl Relays {
         self.due.push_back(Due::Question(place));
     }
 
-    /// Nobody wants the answer of a place any more.
+    /// The reply of an entry has no requester any more.
     fn disown(&mut self, place: usize) {
-        let Some(asked) = &mut self.asked[place] else {
+        let Some(outgoing) = &mut self.outgoing[place] else {
             return;
         };
-        asked.asker = Asker::Nobody;
-        if asked.sent.is_none() {
-            self.asked[place] = None;
+        outgoing.requester = Requester::Abandoned;
+        if outgoing.sent.is_none() {
+            self.outgoing[place] = None;
             self.due.retain(|due| *due != Due::Question(place));
         }
     }
@@ -254,26 +266,26 @@ impl Relays {
 
     /// The link failed.
     fn clear(&mut self) {
-        self.asked = [None; RELAYS_MAX];
+        self.outgoing = [None; RELAYS_MAX];
         self.taken = [None; RELAYS_MAX];
         self.due.clear();
         self.dead_ends.fill(false);
     }
 }
 
-/// What is left of answers that were sent is of no account.
+/// Leftover bytes of replies that were sent do not count.
 impl Hash for Relays {
     fn hash<H: Hasher>(&self, state: &mut H) {
         let Self {
-            asked,
+            outgoing,
             taken,
             passed,
             due,
             dead_ends,
             next_tag,
-            contended_paces,
+            contended_ticks,
         } = self;
-        (asked, taken, due, dead_ends, next_tag, contended_paces).hash(state);
+        (outgoing, taken, due, dead_ends, next_tag, contended_ticks).hash(state);
         for (place, taken) in taken.iter().enumerate() {
             if let Some(Taken {
                 source: Source::Passed(bytes),
@@ -289,38 +301,38 @@ impl Hash for Relays {
 /// Why there is no place for a question.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Full {
-    /// Whoever asks has its share of them.
+    /// The requesting neighbor has used its quota.
     OfOne,
     /// All are taken.
     OfAll,
 }
 
 /// Where a question could go.
-enum Way {
+enum Route {
     /// Out on this link, in this place.
     Open(usize, usize),
-    /// As many questions are under way as may be.
+    /// The maximum number of queries is in flight.
     Busy,
-    /// No neighbour that may have a path is left to ask.
+    /// No neighbor that may have a path is left to query.
     None,
 }
 
 impl Node {
-    /// Asks the neighbours about what is unresolved with peers to whom no link leads, and tells those in doubt for whom
-    /// there is no neighbour to ask.
+    /// Queries the neighbors about unresolved exchanges with peers to which no link leads. Reports
+    /// exchanges as in doubt if there is no neighbor to query.
     #[cold]
-    pub(super) fn seek_paths(&mut self, host: &mut impl Host) {
+    pub(super) fn search_paths(&mut self, host: &mut impl Host) {
         for peer in 0..self.peers.len() {
             self.want_path(peer);
             while self.peers[peer].links_up == 0
                 && let Some(transaction) = self.peers[peer].unresolved.first()
             {
-                let (at, place) = match self.way_around(peer) {
-                    Way::Open(at, place) => (at, place),
-                    Way::Busy => break,
-                    Way::None => {
+                let (at, place) = match self.route_around(peer) {
+                    Route::Open(at, place) => (at, place),
+                    Route::Busy => break,
+                    Route::None => {
                         if !self.hopes_for_path(peer) {
-                            self.tell_doubt(peer, host);
+                            self.report_doubt(peer, host);
                         }
                         break;
                     }
@@ -336,12 +348,12 @@ impl Node {
                     target_incarnation: self.peers[peer].incarnation,
                     question,
                 };
-                self.relays[at].ask(place, Asker::Own(transaction), relay);
+                self.relays[at].query(place, Requester::Own(transaction), relay);
             }
         }
     }
 
-    fn way_around(&self, peer: usize) -> Way {
+    fn route_around(&self, peer: usize) -> Route {
         let mut busy = false;
         for (at, link) in self.links.iter().enumerate().skip(self.path_links) {
             let leads_to_another = link
@@ -352,37 +364,42 @@ impl Node {
                 continue;
             }
             match relays.free_place() {
-                Some(place) => return Way::Open(at, place),
+                Some(place) => return Route::Open(at, place),
                 None => busy = true,
             }
         }
-        if busy { Way::Busy } else { Way::None }
+        if busy { Route::Busy } else { Route::None }
     }
 
-    /// What the neighbours said of paths may be so no longer: they are asked again.
+    /// Earlier "no path" replies of neighbors may be outdated: queries them again.
     pub(super) fn forget_dead_ends(&mut self, host: &mut impl Host) {
         for relays in &mut self.relays {
-            relays.contended_paces = relays.contended_paces.saturating_sub(1);
+            relays.contended_ticks = relays.contended_ticks.saturating_sub(1);
         }
         let waits = |peer: &crate::peer::Peer| peer.links_up == 0 && !peer.unresolved.is_empty();
         if self.peers.iter().any(waits) {
             for relays in &mut self.relays {
                 relays.dead_ends.fill(false);
             }
-            self.seek_paths(host);
+            self.search_paths(host);
         }
     }
 
-    /// Whether a neighbour is asked about an exchange with a peer.
-    pub(super) fn is_asked_of_neighbours(&self, peer: usize) -> bool {
-        let is_of = |asked: &Asked| matches!(asked.asker, Asker::Own(at) if self.transactions[at].peer == peer);
+    /// Whether a neighbor is being queried about an exchange with a peer.
+    pub(super) fn is_queried_at_neighbors(&self, peer: usize) -> bool {
+        let is_of = |outgoing: &OutgoingQuery| {
+            matches!(
+                outgoing.requester,
+                Requester::Own(at) if self.transactions[at].peer == peer,
+            )
+        };
         self.relays
             .iter()
-            .any(|relays| relays.asked.iter().flatten().any(is_of))
+            .any(|relays| relays.outgoing.iter().flatten().any(is_of))
     }
 
-    /// A link to a peer came up, or the peer lives anew: what neighbours are asked about it, or said of it, is asked of
-    /// itself.
+    /// A link to a peer came up, or the peer has a new incarnation. Queries held by neighbors, and
+    /// their "undone" replies, are queried at the peer itself.
     pub(super) fn recall(&mut self, peer: usize) {
         let Self {
             relays,
@@ -396,10 +413,10 @@ impl Node {
         for relays in relays {
             relays.dead_ends[peer] = false;
             for place in 0..RELAYS_MAX {
-                if let Some(Asked {
-                    asker: Asker::Own(transaction),
+                if let Some(OutgoingQuery {
+                    requester: Requester::Own(transaction),
                     ..
-                }) = relays.asked[place]
+                }) = relays.outgoing[place]
                     && transactions[transaction].peer == peer
                 {
                     relays.disown(place);
@@ -412,28 +429,28 @@ impl Node {
         }
     }
 
-    /// A link failed: what passes over it cannot be answered any more.
+    /// A link failed: queries relayed over it can no longer be answered.
     pub(super) fn break_relays(&mut self, at: usize) {
         for place in 0..RELAYS_MAX {
-            match self.relays[at].asked[place].map(|asked| asked.asker) {
-                Some(Asker::Own(transaction)) => {
+            match self.relays[at].outgoing[place].map(|outgoing| outgoing.requester) {
+                Some(Requester::Own(transaction)) => {
                     let peer = self.transactions[transaction].peer;
                     self.peers[peer]
                         .unresolved
                         .push_back(&mut self.transactions, transaction);
                 }
-                Some(Asker::Neighbour { link, place }) => {
+                Some(Requester::Neighbor { link, place }) => {
                     self.relays[link].answer(place, Source::Ending(Ending::NoPath));
                 }
-                Some(Asker::Nobody) | None => {}
+                Some(Requester::Abandoned) | None => {}
             }
         }
         for relays in &mut self.relays {
             for place in 0..RELAYS_MAX {
-                if let Some(Asked {
-                    asker: Asker::Neighbour { link, .. },
+                if let Some(OutgoingQuery {
+                    requester: Requester::Neighbor { link, .. },
                     ..
-                }) = relays.asked[place]
+                }) = relays.outgoing[place]
                     && link == at
                 {
                     relays.disown(place);
@@ -443,7 +460,8 @@ impl Node {
         self.relays[at].clear();
     }
 
-    /// A neighbour asks: about an exchange that it started here or, through the sender, at another neighbour.
+    /// A neighbor relays a query about an exchange at this node, or queries an exchange of its own
+    /// at another neighbor through this node.
     #[cold]
     pub(super) fn on_relay(
         &mut self,
@@ -462,11 +480,11 @@ impl Node {
             return Err(DownReason::Violation);
         }
         let sender = &self.peers[attachment.peer];
-        let asks_itself =
+        let sender_is_origin =
             (relay.origin, relay.origin_incarnation) == (sender.guid, sender.incarnation);
         let source = if relay.target == self.config.guid {
             self.serve_relay(at, &relay, host)
-        } else if asks_itself && self.pass_on(at, place, relay) {
+        } else if sender_is_origin && self.pass_on(at, place, relay) {
             self.links[at].counters.relays_passed += 1;
             Source::Elsewhere
         } else {
@@ -489,13 +507,13 @@ impl Node {
         Ok(())
     }
 
-    /// Whether what a question of another node is about may not be told yet.
+    /// Whether the outcome that another node queries must not be sent yet.
     fn withholds(&self, relay: &Relay) -> bool {
         self.peer_of(relay.origin)
             .is_some_and(|peer| self.is_withheld(peer, relay.question.verdict))
     }
 
-    /// More is durable: answers what was withheld for that on the link `at`.
+    /// More data is durable: answers the queries on the link `at` that were withheld for it.
     pub(super) fn release_relayed(&mut self, at: usize) {
         for place in 0..RELAYS_MAX {
             if let Some(Taken {
@@ -510,10 +528,10 @@ impl Node {
         }
     }
 
-    /// Settles what another node asks about an exchange that it started here.
+    /// Settles an exchange that another node started here and now queries.
     fn serve_relay(&mut self, at: usize, relay: &Relay, host: &mut impl Host) -> Source {
         if relay.target_incarnation != self.config.incarnation {
-            // Whatever an earlier life knew is lost.
+            // The state of an earlier incarnation is lost.
             return Source::Ending(Ending::Forgotten);
         }
         match self
@@ -533,7 +551,8 @@ impl Node {
             {
                 Source::Ending(Ending::Forgotten)
             }
-            // This life of it was never met. If it is no invention, the two will meet.
+            // This incarnation of the origin was never met. If it is genuine, the two nodes will
+            // meet.
             _ => Source::Ending(Ending::NoPath),
         }
     }
@@ -553,23 +572,23 @@ impl Node {
                     .is_some_and(|attachment| attachment.peer == target)
         };
         let mut over_quota = false;
-        let asker = peer_at(from);
-        let way = (self.path_links..links.len())
+        let requester = peer_at(from);
+        let route = (self.path_links..links.len())
             .filter(leads_there)
             .find_map(|at| {
-                let place = relays[at].place_for(|link| peer_at(link) == asker);
+                let place = relays[at].place_for(|link| peer_at(link) == requester);
                 over_quota |= place == Err(Full::OfOne);
                 Some((at, place.ok()?))
             });
-        let Some((at, free)) = way else {
+        let Some((at, free)) = route else {
             self.links[from].counters.drops.quota_relays += u64::from(over_quota);
             return false;
         };
-        self.relays[at].ask(free, Asker::Neighbour { link: from, place }, relay);
+        self.relays[at].query(free, Requester::Neighbor { link: from, place }, relay);
         true
     }
 
-    /// A neighbour answers.
+    /// A neighbor answers.
     #[cold]
     pub(super) fn on_relayed(
         &mut self,
@@ -579,33 +598,41 @@ impl Node {
         host: &mut impl Host,
     ) -> Result<(), DownReason> {
         let place = usize::from(header.slot);
-        let asked = match self.relays[at].asked.get(place) {
-            Some(Some(asked)) if asked.sent.is_some() && asked.tag == header.slot_sequence => {
-                *asked
+        let outgoing = match self.relays[at].outgoing.get(place) {
+            Some(Some(outgoing))
+                if outgoing.sent.is_some() && outgoing.tag == header.slot_sequence =>
+            {
+                *outgoing
             }
             _ => return Err(DownReason::Violation),
         };
-        let said = self
+        let received_answer = self
             .read_answer(payload)
-            .filter(|said| said.port == asked.relay.question.verdict.port)
+            .filter(|received_answer| received_answer.port == outgoing.relay.question.verdict.port)
             .ok_or(DownReason::Violation)?;
-        self.relays[at].asked[place] = None;
-        match asked.asker {
-            Asker::Nobody => self.links[at].counters.drops.late += 1,
-            Asker::Neighbour { link, place } => {
+        self.relays[at].outgoing[place] = None;
+        match outgoing.requester {
+            Requester::Abandoned => self.links[at].counters.drops.late += 1,
+            Requester::Neighbor { link, place } => {
                 self.relays[link].passed.set(place, payload);
                 self.relays[link].answer(place, Source::Passed(payload.len()));
             }
-            Asker::Own(transaction) => self.learn(at, transaction, &said, host),
+            Requester::Own(transaction) => self.learn(at, transaction, &received_answer, host),
         }
-        self.seek_paths(host);
+        self.search_paths(host);
         Ok(())
     }
 
-    /// The neighbour at the end of the link `at` says how an exchange of this node ended.
-    fn learn(&mut self, at: usize, transaction: Index, said: &Said<'_>, host: &mut impl Host) {
+    /// The neighbor on the link `at` reports the outcome of an exchange of this node.
+    fn learn(
+        &mut self,
+        at: usize,
+        transaction: Index,
+        received_answer: &ReceivedAnswer<'_>,
+        host: &mut impl Host,
+    ) {
         let peer = self.transactions[transaction].peer;
-        match said.ending {
+        match received_answer.ending {
             Ending::NoPath => {
                 self.relays[at].dead_ends[peer] = true;
                 self.peers[peer]
@@ -614,15 +641,18 @@ impl Node {
                 return;
             }
             Ending::Undone | Ending::NeverSeen if self.transactions[transaction].wanted => {
-                // Nobody is in doubt any more. Applying it afresh needs a link to the peer, and the peer's own word.
+                // The doubt is over. A resubmission needs a link to the peer and a reply of the
+                // peer itself.
                 self.clear_doubt(transaction);
                 self.peers[peer]
                     .undone
                     .push_back(&mut self.transactions, transaction);
             }
-            Ending::Undone | Ending::NeverSeen => self.give_up(transaction, said.ending, host),
+            Ending::Undone | Ending::NeverSeen => {
+                self.give_up(transaction, received_answer.ending, host)
+            }
             Ending::Committed | Ending::Refused | Ending::Forgotten => {
-                self.resolve(transaction, said, host);
+                self.resolve(transaction, received_answer, host);
             }
         }
         self.links[at].counters.relayed += 1;
@@ -689,10 +719,10 @@ impl Node {
                     return Err(Blocked);
                 }
                 self.relays[at].due.pop_front();
-                if let Some(asked) = &mut self.relays[at].asked[place] {
-                    let bytes = asked.relay.to_bytes();
-                    let part = Part::whole(Kind::Relay, place as u8, asked.tag, &bytes);
-                    asked.sent = Some(self.links[at].write(writer, &mut self.clock, &part));
+                if let Some(outgoing) = &mut self.relays[at].outgoing[place] {
+                    let bytes = outgoing.relay.to_bytes();
+                    let part = Part::whole(Kind::Relay, place as u8, outgoing.tag, &bytes);
+                    outgoing.sent = Some(self.links[at].write(writer, &mut self.clock, &part));
                 }
                 Ok(())
             }
@@ -700,12 +730,13 @@ impl Node {
                 self.relays[at].due.pop_front();
                 if let Some(mut taken) = self.relays[at].taken[place].take() {
                     if taken.source == Source::Latch && self.withholds(&taken.relay) {
-                        // It was another exchange when it was asked about.
+                        // The latch held another exchange when the query arrived.
                         taken.source = Source::Withheld;
                         self.relays[at].taken[place] = Some(taken);
                         return Ok(());
                     }
-                    // Out of the link for as long as it takes the message from what else there is.
+                    // Taken out of the link, because loading the message borrows the rest of the
+                    // node.
                     let mut departing = core::mem::take(&mut self.links[at].departing);
                     let (head, tail) = self.relayed(at, place, &taken);
                     departing.load(Kind::Relayed, place as u8, taken.tag, &head, tail);
@@ -716,7 +747,7 @@ impl Node {
         }
     }
 
-    /// The answer to a question: its head, and what follows.
+    /// The reply to a query: its header and the bytes behind it.
     fn relayed(&self, at: usize, place: usize, taken: &Taken) -> ([u8; ANSWER_BYTES], &[u8]) {
         let verdict = taken.relay.question.verdict;
         let ending = match taken.source {
@@ -734,7 +765,7 @@ impl Node {
                 if bytes_max.is_some_and(|max| answer.1.len() <= max) {
                     return answer;
                 }
-                // Longer than the neighbour takes.
+                // Longer than the neighbor takes.
                 Ending::NoPath
             }
             Source::Ending(ending) => ending,
@@ -754,8 +785,8 @@ mod tests {
 
     const GUID_OF_TARGET: u64 = 10;
 
-    /// A node with a cable to whom the others ask for: `greedy` cables of one neighbor, and one of
-    /// another.
+    /// A node with a cable to the node that the others query. One neighbor has `greedy` cables,
+    /// another one has one.
     fn node_with(greedy: usize) -> Node {
         let name = Name::new("middle").unwrap();
         let mut node = Node::new(NodeConfig::new(1, 1, name));
@@ -782,7 +813,7 @@ mod tests {
     }
 
     #[test]
-    fn a_neighbor_that_asks_all_the_time_leaves_places_to_another() {
+    fn a_neighbor_that_queries_constantly_leaves_places_to_another() {
         let relay = Relay {
             origin: 1,
             origin_incarnation: 1,
@@ -802,17 +833,17 @@ mod tests {
             let (mut node, modest) = (node_with(cables), cables + 1);
             for place in 0..RELAYS_MAX {
                 let passes = node.pass_on(1 + place % cables, place, relay);
-                assert!(passes, "{cables}: nobody else asks");
+                assert!(passes, "{cables}: no other requester");
             }
             assert!(!node.pass_on(modest, 0, relay), "{cables}");
-            node.relays[0].asked[0] = None;
+            node.relays[0].outgoing[0] = None;
             for link in 1..=cables {
                 assert!(!node.pass_on(link, 0, relay), "{cables}: {link}");
                 assert_eq!(node.links[link].counters.drops.quota_relays, 1);
             }
             assert!(node.pass_on(modest, 0, relay), "{cables}");
-            node.relays[0].asked[0] = None;
-            node.relays[0].contended_paces = 0;
+            node.relays[0].outgoing[0] = None;
+            node.relays[0].contended_ticks = 0;
             assert!(node.pass_on(1, 0, relay), "{cables}");
         }
     }

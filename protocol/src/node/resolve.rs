@@ -1,9 +1,11 @@
-//! Resolution: after a link failed, the initiator asks over any link to the same peer how each open exchange ended.
+//! Resolution: after a link failed, the initiator queries the outcome of each open exchange over
+//! any link to the same peer.
 //!
-//! A question names the initiator's port, the epoch, the slot and its sequence. The responder *latches* its answer: what
-//! it called undone will never be executed, though the request itself may still be under way on the failed link. So a
-//! question may be asked again over any link, and needs no slot of its own. Where no link leads to the peer a neighbour
-//! is asked to pass it on ([`super::relay`]).
+//! A query names the initiator's port, the epoch, the slot and its sequence. The responder
+//! *latches* its reply: an exchange reported as undone is never executed, even if its request is
+//! still in flight on the failed link. A query may therefore be repeated over any link and needs no
+//! slot of its own. Where no link leads to the peer, a neighbor relays the query
+//! ([`super::relay`]).
 //!
 //! ```text
 //!  question  ├ port u16 ┼ commit u8 ┼ 0 ┼ epoch u32 ┤
@@ -36,10 +38,10 @@ pub(super) enum Ending {
     Refused = 2,
     /// The responder no longer knows, or holds another exchange for the slot.
     Forgotten = 3,
-    /// It never came: nothing was executed and nothing will be.
+    /// The request never arrived: nothing was executed and nothing will be.
     NeverSeen = 4,
-    /// The neighbour that was asked has no way to the responder now, or the responder does not know the initiator yet.
-    /// Tells nothing of the exchange.
+    /// The queried neighbor has no path to the responder now, or the responder does not know the
+    /// initiator yet. Gives no information about the exchange.
     NoPath = 5,
 }
 
@@ -57,17 +59,19 @@ impl Ending {
     }
 }
 
-/// What is asked about an exchange of a known initiator.
+/// A query about an exchange of a known initiator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct Question {
     /// The exchange.
     pub verdict: Verdict,
-    /// The initiator received message 2: the responder must commit what it still holds.
+    /// The initiator received message 2: the responder must commit the request if it still holds
+    /// it.
     pub commit: bool,
 }
 
 impl Question {
-    /// What [`Kind::Resolve`](crate::wire::slice::Kind::Resolve) says besides slot and sequence.
+    /// The payload of [`Kind::Resolve`](crate::wire::slice::Kind::Resolve): everything besides slot
+    /// and sequence.
     pub const fn to_bytes(self) -> [u8; QUESTION_BYTES] {
         let [low, high] = self.verdict.port.to_le_bytes();
         let [e0, e1, e2, e3] = self.verdict.epoch.to_le_bytes();
@@ -77,7 +81,7 @@ impl Question {
 
 /// An answer as it arrived.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Said<'a> {
+pub(super) struct ReceivedAnswer<'a> {
     pub port: u16,
     pub ending: Ending,
     pub refusal: u8,
@@ -86,7 +90,7 @@ pub(super) struct Said<'a> {
     pub reply: &'a [u8],
 }
 
-impl<'a> Said<'a> {
+impl<'a> ReceivedAnswer<'a> {
     fn read(payload: &'a [u8]) -> Option<Self> {
         let (&[port_low, port_high, ending, refusal, ref current @ ..], reply) =
             payload.split_first_chunk::<ANSWER_BYTES>()?;
@@ -125,7 +129,7 @@ impl Node {
             },
             commit: commit != 0,
         };
-        // As many questions may be under way as the peer has slots here.
+        // A peer may have as many queries in flight as it has slots here.
         if header.slot >= self.config.slots || self.links[at].questions() >= slots {
             return Err(DownReason::Violation);
         }
@@ -139,8 +143,8 @@ impl Node {
         Ok(())
     }
 
-    /// Settles the exchange of `peer` that a question of the link `at` names, for good: it is committed if that is the
-    /// question, or else will never be executed. The slot must exist.
+    /// Settles for good the exchange of `peer` that a query on the link `at` names. It is committed
+    /// if the query requests that, or else will never be executed. The slot must exist.
     pub(super) fn settle(
         &mut self,
         at: usize,
@@ -168,7 +172,8 @@ impl Node {
         };
         if !commit && latch.never_saw(&verdict) {
             if latch.standing == Standing::Tentative {
-                // Its initiator does not know of it any more, or it would not have used the slot again.
+                // The initiator no longer knows the earlier exchange, or it would not have reused
+                // the slot.
                 let id = latch.id(guid, verdict.port, verdict.slot);
                 host.reverse(&id, set.bytes(verdict.slot));
             }
@@ -176,7 +181,7 @@ impl Node {
             latch.sequence = verdict.sequence;
             latch.epoch = verdict.epoch;
             latch.standing = Standing::NeverSeen;
-            set.note_asked(verdict.slot);
+            set.record_query(verdict.slot);
         } else if latch.is_of(&verdict) {
             if latch.standing == Standing::Tentative {
                 let id = latch.id(guid, verdict.port, verdict.slot);
@@ -190,11 +195,11 @@ impl Node {
                     host.reverse(&id, set.bytes(verdict.slot));
                 }
             }
-            set.note_asked(verdict.slot);
+            set.record_query(verdict.slot);
         }
     }
 
-    /// What the answer to a question says before the reply, and the reply.
+    /// The header of the reply to a query, and the reply of the exchange.
     pub(super) fn answer(set: Option<&LatchSet>, verdict: Verdict) -> ([u8; ANSWER_BYTES], &[u8]) {
         let latch = set.and_then(|set| set.latches.get(usize::from(verdict.slot)));
         let (ending, refusal) = match latch {
@@ -203,7 +208,7 @@ impl Node {
                 Standing::Undone => (Ending::Undone, 0),
                 Standing::Committed { .. } => (Ending::Committed, 0),
                 Standing::Refused(refusal) => (Ending::Refused, refusal.to_byte()),
-                Standing::Virgin
+                Standing::Empty
                 | Standing::Forgotten
                 | Standing::ForgottenUntil
                 | Standing::Tentative => (Ending::Forgotten, 0),
@@ -234,7 +239,7 @@ impl Node {
         [low, high, ending as u8, refusal, c0, c1, c2, c3]
     }
 
-    /// An answer arrived: the exchange has ended, or starts afresh.
+    /// A reply arrived: the exchange has ended, or is resubmitted.
     #[cold]
     pub(super) fn on_resolved(
         &mut self,
@@ -243,41 +248,42 @@ impl Node {
         payload: &[u8],
         host: &mut impl Host,
     ) -> Result<(), DownReason> {
-        let said = self.read_answer(payload).ok_or(DownReason::Violation)?;
+        let received_answer = self.read_answer(payload).ok_or(DownReason::Violation)?;
         let (slot, sequence) = (header.slot, header.slot_sequence);
         let transaction = self
-            .asked(at, said.port, slot, sequence)
-            .filter(|_| said.ending != Ending::NoPath)
+            .queried(at, received_answer.port, slot, sequence)
+            .filter(|_| received_answer.ending != Ending::NoPath)
             .ok_or(DownReason::Violation)?;
         self.withdraw_question(transaction);
-        if said.ending == Ending::Forgotten {
-            // Exchanges of this slot must come after whatever the responder holds for it. Not while another peer is
-            // cabled there, who counts on the sequence to advance by one.
+        if received_answer.ending == Ending::Forgotten {
+            // New exchanges of this slot need a later sequence than the responder holds. Not while
+            // another peer is attached: it expects the sequence to advance by one.
             let entry = &self.transactions[transaction];
             let subject = &mut self.links[entry.link];
             let is_free = subject
                 .attachment
                 .is_none_or(|attachment| attachment.peer == entry.peer);
             if is_free {
-                subject.outbound.advance(slot, said.current);
+                subject.outbound.advance(slot, received_answer.current);
             }
         }
-        if matches!(said.ending, Ending::Undone | Ending::NeverSeen) {
-            self.apply_afresh(transaction, said.ending, host);
+        if matches!(received_answer.ending, Ending::Undone | Ending::NeverSeen) {
+            self.apply_again(transaction, received_answer.ending, host);
         } else {
-            self.resolve(transaction, &said, host);
+            self.resolve(transaction, &received_answer, host);
         }
         Ok(())
     }
 
-    /// `None` when no node says it.
-    pub(super) fn read_answer<'a>(&self, payload: &'a [u8]) -> Option<Said<'a>> {
-        Said::read(payload)
-            .filter(|said| said.reply.len() <= usize::from(self.config.message_bytes_max))
+    /// `None` for bytes that no node sends.
+    pub(super) fn read_answer<'a>(&self, payload: &'a [u8]) -> Option<ReceivedAnswer<'a>> {
+        ReceivedAnswer::read(payload).filter(|received_answer| {
+            received_answer.reply.len() <= usize::from(self.config.message_bytes_max)
+        })
     }
 
-    /// The responder says that it did not execute an exchange, and never will.
-    fn apply_afresh(&mut self, transaction: Index, ending: Ending, host: &mut impl Host) {
+    /// The responder reports that it did not execute an exchange and never will.
+    fn apply_again(&mut self, transaction: Index, ending: Ending, host: &mut impl Host) {
         if !self.transactions[transaction].wanted {
             self.give_up(transaction, ending, host);
             return;
@@ -285,7 +291,7 @@ impl Node {
         let link = self.settle_slot(transaction);
         self.links[link]
             .counters
-            .note_undone(ending == Ending::NeverSeen);
+            .count_undone(ending == Ending::NeverSeen);
         self.clear_doubt(transaction);
         // It is older than everything that was never sent.
         let peer = self.transactions[transaction].peer;
@@ -294,12 +300,12 @@ impl Node {
             .push_front(&mut self.transactions, transaction);
     }
 
-    /// An exchange that nobody waits for was not executed, so it has ended.
+    /// An exchange without a waiting caller was not executed, so it has ended.
     pub(super) fn give_up(&mut self, transaction: Index, ending: Ending, host: &mut impl Host) {
         let link = self.settle_slot(transaction);
         self.links[link]
             .counters
-            .note_undone(ending == Ending::NeverSeen);
+            .count_undone(ending == Ending::NeverSeen);
         let answer = if ending == Ending::NeverSeen {
             Answer::NeverSeen
         } else {
@@ -308,19 +314,24 @@ impl Node {
         self.release(transaction, answer, host);
     }
 
-    /// An exchange ended as the responder, or who asked it, says.
-    pub(super) fn resolve(&mut self, transaction: Index, said: &Said<'_>, host: &mut impl Host) {
+    /// Ends an exchange as reported by the responder, or by a neighbor that queried it.
+    pub(super) fn resolve(
+        &mut self,
+        transaction: Index,
+        received_answer: &ReceivedAnswer<'_>,
+        host: &mut impl Host,
+    ) {
         let link = self.settle_slot(transaction);
         let counters = &mut self.links[link].counters;
         counters.resolved += 1;
-        match said.ending {
+        match received_answer.ending {
             Ending::Committed => {
                 counters.committed += 1;
-                self.finish(transaction, Outcome::Committed(said.reply), host);
+                self.finish(transaction, Outcome::Committed(received_answer.reply), host);
             }
             Ending::Refused => {
                 counters.refused += 1;
-                let refusal = Refusal::from_byte(said.refusal);
+                let refusal = Refusal::from_byte(received_answer.refusal);
                 self.finish(transaction, Outcome::Refused(refusal), host);
             }
             _ => {
@@ -344,10 +355,10 @@ impl Node {
         })
     }
 
-    /// The transaction that was asked about on the link `at` and is named by the rest.
-    fn asked(&self, at: usize, port: u16, number: u8, sequence: u32) -> Option<Index> {
+    /// The transaction that was queried on the link `at` and has this port, slot and sequence.
+    fn queried(&self, at: usize, port: u16, number: u8, sequence: u32) -> Option<Index> {
         let link = self.any_link_of(port)?;
-        self.links[at].asked.iter().copied().find(|&transaction| {
+        self.links[at].queried.iter().copied().find(|&transaction| {
             let entry = &self.transactions[transaction];
             (entry.link, entry.slot) == (link, number)
                 && entry
@@ -356,17 +367,17 @@ impl Node {
         })
     }
 
-    /// Takes a transaction off the list of those being asked about.
+    /// Removes a transaction from the list of transactions being queried.
     fn withdraw_question(&mut self, transaction: Index) {
-        let Some(asked) = self.transactions[transaction].asked.take() else {
+        let Some(queried) = self.transactions[transaction].queried.take() else {
             return;
         };
-        let list = &mut self.links[asked.link].asked;
-        list.swap_remove(asked.place);
-        if let Some(&moved) = list.get(asked.place)
-            && let Some(moved) = &mut self.transactions[moved].asked
+        let list = &mut self.links[queried.link].queried;
+        list.swap_remove(queried.place);
+        if let Some(&moved) = list.get(queried.place)
+            && let Some(moved) = &mut self.transactions[moved].queried
         {
-            moved.place = asked.place;
+            moved.place = queried.place;
         }
     }
 }

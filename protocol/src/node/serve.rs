@@ -47,14 +47,14 @@ impl Node {
             && latch.epoch == link.epoch
             && matches!(latch.standing, Standing::Undone | Standing::NeverSeen)
         {
-            // The initiator saw the link fail before this side did, or before this side saw it come up, asked over another,
-            // and was told "undone". What it had sent before arrives now.
+            // The initiator saw the link fail before this side saw it fail or come up. It queried
+            // over another link and got "undone". Its earlier request arrives now.
             link.counters.drops.late += 1;
             return Ok(());
         }
-        // What else comes first in an epoch is new, whatever its number: what was sent before it is of another epoch. So slots
-        // that disagree, for whatever reason, find together. Then a slot serves one exchange at a time, and a tentative one
-        // is settled before its slot is used anew.
+        // The first message of an epoch is new, whatever its sequence, so disagreeing slots
+        // converge. A slot serves one exchange at a time, and a tentative one is settled before
+        // reuse.
         if latch.standing == Standing::Tentative
             || latch.used != Use::Unused && sequence != latch.sequence.wrapping_add(1)
         {
@@ -85,7 +85,7 @@ impl Node {
         Ok(())
     }
 
-    /// Message 3: execute what was kept.
+    /// Message 3: executes the kept request.
     #[inline]
     pub(super) fn on_commit(
         &mut self,
@@ -100,7 +100,8 @@ impl Node {
         self.commit_slot(at, header.slot, Some(header.slot_sequence), host)
     }
 
-    /// Message 3 for a slot. A rider does not say the sequence: it is the one that the slot stands at.
+    /// Message 3 for a slot. A piggybacked commit has no sequence: it applies to the current one of
+    /// the slot.
     #[inline]
     pub(super) fn commit_slot(
         &mut self,
@@ -126,7 +127,7 @@ impl Node {
             .latches
             .get_mut(usize::from(number))
             .ok_or(DownReason::Violation)?;
-        // A commit before message 2 left answers something that was never said.
+        // A commit before message 2 left confirms a message that was never sent.
         if sequence.is_some_and(|sequence| latch.sequence != sequence) || latch.answer_due {
             return Err(DownReason::Violation);
         }
@@ -141,7 +142,7 @@ impl Node {
                 link.answer(number, set, *durable);
                 Ok(())
             }
-            // The initiator saw the link fail before this side did and had it committed over another.
+            // The initiator saw the link fail first and committed the exchange over another link.
             Standing::Committed { two_phase: true } => {
                 link.counters.drops.late += 1;
                 Ok(())

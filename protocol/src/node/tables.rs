@@ -1,4 +1,4 @@
-//! Finding links and peers, and making room for new ones.
+//! Lookup of links and peers, and eviction that frees table entries for new ones.
 
 use core::ops::Range;
 
@@ -35,12 +35,13 @@ impl Node {
         self.peers.iter().position(|peer| peer.guid == guid)
     }
 
-    /// Takes the peer at the other end of `link` into the table. `None` when the table is full of peers that are cabled or
-    /// have exchanges waiting for their return.
+    /// Adds the peer at the other end of `link` to the table. `None` when the table is full of
+    /// peers that are attached or have exchanges waiting for their return.
     ///
-    /// If need be, an idle peer whose exchanges are still remembered makes room; a question of it about one of them will
-    /// be answered that nothing is known. Of those it is one that was met on this very link, if there is one, so that
-    /// strangers on one cable take no memory from the peers of the others, and the one not cabled for longest.
+    /// If necessary, evicts an idle peer whose exchanges are still remembered. A later query of
+    /// that peer gets the reply that nothing is known. A peer met on this very link goes first, so
+    /// unauthenticated neighbors on one cable take no memory from the peers of other cables. Of
+    /// those, the peer that was unattached for longest goes.
     pub(super) fn meet_peer(
         &mut self,
         link: usize,
@@ -62,7 +63,8 @@ impl Node {
         Some(at)
     }
 
-    /// The peer that may leave the table, if any may: of whom nothing is remembered, or only in the sets `own`, and that was not cabled for longest.
+    /// The peer to evict, if any may go: one that is remembered at most in the sets `own`, and that
+    /// was unattached for longest.
     fn longest_idle(&self, own: Range<usize>) -> Option<usize> {
         let order = |&at: &usize| {
             let mut of_others = false;
@@ -73,18 +75,19 @@ impl Node {
                     taken_at = taken_at.max(set.taken_at);
                 }
             }
-            // Those of whom nothing is remembered come first.
+            // Peers of which nothing is remembered come first.
             (of_others, taken_at)
         };
         (0..self.peers.len())
             .filter(|&at| {
-                self.peers[at].is_idle() && !self.is_asked_of_neighbours(at) && !self.is_cabled(at)
+                self.peers[at].is_idle() && !self.is_queried_at_neighbors(at) && !self.is_cabled(at)
             })
             .min_by_key(order)
     }
 
-    /// Takes a node into the table to whom no link was ever up. `None` when the table is full of others of whom something is known: then
-    /// [`Self::spare_peer`] has room at the next pace, if any of them may go.
+    /// Adds a node to which no link was ever up. `None` when the table is full of peers with known
+    /// state. In that case [`Self::spare_peer`] frees an entry at the next tick, if any peer may
+    /// go.
     pub(super) fn await_peer(&mut self, guid: u64, name: Name) -> Option<usize> {
         if self.has_room_for_peer() {
             self.peers.push(Peer::unmet(guid, name, self.peers_lost));
@@ -96,21 +99,22 @@ impl Node {
         Some(at)
     }
 
-    /// A peer of whom nothing is known that anybody waits for.
+    /// A peer without any state that is still needed.
     fn forgettable_peer(&self) -> Option<usize> {
         (0..self.peers.len()).find(|&at| {
             let peer = &self.peers[at];
             let remembered = |set: &LatchSet| set.owner.is_some_and(|(owner, _)| owner == at);
             peer.is_idle()
                 && peer.orphans == 0
-                && !self.is_told_reached(at)
-                && !self.is_asked_of_neighbours(at)
+                && !self.is_reported_reached(at)
+                && !self.is_queried_at_neighbors(at)
                 && !self.is_cabled(at)
                 && !self.latches.iter().any(remembered)
         })
     }
 
-    /// Sees to it that one more peer can be taken in without a word to the host: if need be, what is remembered of an idle one is forgotten.
+    /// Ensures that one more peer can be added without a call to the host. If necessary, forgets
+    /// the state of an idle peer.
     pub(super) fn spare_peer(&mut self, host: &mut impl Host) {
         if self.has_room_for_peer() || self.forgettable_peer().is_some() {
             return;
@@ -124,7 +128,7 @@ impl Node {
         }
     }
 
-    /// Whether there is room for one more peer.
+    /// Whether the table has space for one more peer.
     fn has_room_for_peer(&self) -> bool {
         self.peers.len() < PEERS_PER_LINK * self.links.len()
     }
@@ -137,10 +141,12 @@ impl Node {
         })
     }
 
-    /// Binds the link to the peer's port that said `hello`, together with the latches of that port.
+    /// Binds the link to the peer's port that sent `hello`, together with the latches of that port.
     ///
-    /// The port has left wherever else it was about to come up in an earlier epoch, and may be told from now on that what it said there never came. So
-    /// what is still under way from there must not find a link up: it could be a request of which that was said, whose latch is used anew since.
+    /// The port has left any other link on which it was about to come up in an earlier epoch. From
+    /// now on it may receive the report that its messages there never arrived. Such a message must
+    /// therefore not find a link up: it could be a request that was reported as never seen, whose
+    /// latch was reused since.
     pub(super) fn attach(
         &mut self,
         link: usize,
@@ -154,8 +160,8 @@ impl Node {
             // A port has one cable: the one where it was before is gone.
             self.fail(other, DownReason::PeerMoved, host);
         }
-        self.void_agreements(link, |heard, epoch| {
-            heard == Some((hello.guid, hello.port)) && !is_later(epoch, hello.epoch)
+        self.void_agreements(link, |received, epoch| {
+            received == Some((hello.guid, hello.port)) && !is_later(epoch, hello.epoch)
         });
         let set = known.unwrap_or_else(|| self.make_room(link, peer, hello.port));
         self.bind_set(set, link);

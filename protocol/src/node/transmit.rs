@@ -1,19 +1,22 @@
-//! What goes into the next frame.
+//! Selection of the messages of the next frame.
 //!
-//! In this order: a handshake, alone; the rest of a long message; answers; answers to resolutions; questions; what
-//! is passed on for neighbours; notes about trees and channels; frames of paths; new exchanges; the commits and reflections that found no record among all these to ride on; and if none of that, the
-//! ball when it is due. Everything waits in a queue, so an idle link costs a few comparisons.
+//! The order is: a handshake, alone; the rest of a long message; replies of exchanges; replies to
+//! queries; queries; relayed messages; control messages of trees and channels; frames of paths; new
+//! exchanges; commits and reflections that were not piggybacked on any of these; and otherwise the
+//! keepalive when it is due. Everything waits in a queue, so an idle link costs a few comparisons.
 
 use super::{LinkState, Mode, Node, PATH_PORTS, resolve};
 use crate::{
     latch::{LatchSet, Standing},
-    link::{Attachment, Link, Part, Verdict, ball::Ball, handshake::Hello, outbound::Progress},
-    transaction::{Asked, Index, List},
+    link::{
+        Attachment, Link, Part, Verdict, handshake::Hello, keepalive::Keepalive, outbound::Progress,
+    },
+    transaction::{Index, List, SentQuery},
     wire::{
         FRAME_PAYLOAD_BYTES_MAX,
         frame::{BROADCAST, FrameWriter},
         message::records_for,
-        record::NO_RIDER,
+        record::NO_PIGGYBACK,
         slice::Kind,
     },
 };
@@ -47,16 +50,16 @@ impl Node {
             return true;
         }
         let peer = &self.peers[attachment.peer];
-        // What is first in the order of `write_messages`, for nothing overtakes it. Of a longer message a frame's worth
-        // counts.
-        let first = if link.departing.is_under_way() {
+        // The first message in the order of `write_messages`: nothing overtakes it. A longer
+        // message counts as one frame.
+        let first = if link.departing.is_in_flight() {
             Some(link.departing.next_bytes())
         } else if let Some(&number) = link.answers.front() {
             Some(self.latches[attachment.set].latches[usize::from(number)].answer_bytes())
         } else if let Some(verdict) = link.verdicts.front() {
             let (head, reply) = Self::answer(self.verdict_set(attachment, *verdict), *verdict);
             Some(head.len() + reply.len())
-        } else if !peer.unresolved.is_empty() && Self::may_ask(link, attachment) {
+        } else if !peer.unresolved.is_empty() && Self::may_query(link, attachment) {
             Some(resolve::QUESTION_BYTES)
         } else if let Some(bytes) = self.relay_bytes(at) {
             Some(bytes)
@@ -71,11 +74,12 @@ impl Node {
         };
         first.is_some_and(|bytes| {
             let records = records_for(bytes.min(FRAME_PAYLOAD_BYTES_MAX));
-            link.feedback.may_send(records) || link.must_ask()
-        }) || ((link.ball_due || link.liveness.ball_due()) && link.feedback.may_send_ball())
+            link.feedback.may_send(records) || link.must_ping()
+        }) || ((link.keepalive_due || link.liveness.keepalive_due())
+            && link.feedback.may_send_keepalive())
     }
 
-    /// The latches that an answer to a resolution tells of.
+    /// The latches that a resolution reply is about.
     fn verdict_set(&self, attachment: Attachment, verdict: Verdict) -> Option<&LatchSet> {
         self.set_of(attachment.peer, verdict.port)
             .map(|set| &self.latches[set])
@@ -86,13 +90,13 @@ impl Node {
     pub(super) fn next_request(&self, link: &Link, queue: &List) -> Option<Index> {
         let transaction = queue.first().filter(|_| link.outbound.has_free())?;
         let waits = self.transactions[transaction].mode == Mode::TwoPhase
-            && link.outbound.paces(queue.len());
+            && link.outbound.holds_back(queue.len());
         (!waits).then_some(transaction)
     }
 
-    /// Writes one whole Ethernet frame for `port` into `frame`, which must have [`crate::FRAME_BYTES_MAX`] bytes at
-    /// least, and returns its length. Call it until it returns `None`. Each frame given out must be sent, once and in
-    /// order, or be reported by [`Node::on_transmit_failed`].
+    /// Writes one whole Ethernet frame for `port` into `frame` and returns its length. `frame` must
+    /// have at least [`crate::FRAME_BYTES_MAX`] bytes. Call it until it returns `None`. The caller
+    /// must send each frame once and in order, or report it with [`Node::on_transmit_failed`].
     #[inline]
     pub fn poll_transmit(&mut self, port: u16, frame: &mut [u8]) -> Option<usize> {
         let at = self.link_of(port)?;
@@ -115,14 +119,14 @@ impl Node {
             return None;
         } else {
             let attachment = link.attachment?;
-            if self.links[at].era_said == self.clock.era() || self.write_era(at, &mut writer) {
-                // Whatever is blocked stays where it is; nothing overtakes it.
+            if self.links[at].sent_era == self.clock.era() || self.write_era(at, &mut writer) {
+                // A blocked message stays in its queue, and nothing overtakes it.
                 let blocked = self.write_messages(at, attachment, &mut writer).is_err();
                 let link = &mut self.links[at];
-                if blocked && writer.records() == 0 && link.must_ask() {
-                    link.liveness.ask();
+                if blocked && writer.records() == 0 && link.must_ping() {
+                    link.liveness.ping();
                 }
-                self.write_ball(at, &mut writer);
+                self.write_keepalive(at, &mut writer);
             }
             attachment.mac
         };
@@ -160,20 +164,20 @@ impl Node {
             epoch: link.epoch,
             guid: self.config.guid,
             incarnation: self.config.incarnation,
-            heard: link.handshake.heard,
+            received: link.handshake.received,
             echo_is_old: link.wiring.is_echo_old(),
             port: link.port,
             slots: link.slots(),
             grant: link.grant,
             window_records: link.window_records,
-            asks: link.state != LinkState::Up,
+            expects_reply: link.state != LinkState::Up,
             name: self.config.name,
         }
         .write(writer);
         link.handshake.sent(link.epoch);
     }
 
-    /// What is left of a message that was loaded, with a rider on each of its fragments.
+    /// Writes the rest of a loaded message, with a piggybacked slot on each fragment.
     #[inline]
     pub(super) fn write_departing(
         &mut self,
@@ -181,7 +185,7 @@ impl Node {
         attachment: Attachment,
         writer: &mut FrameWriter<'_>,
     ) -> Result<(), Blocked> {
-        while self.links[at].departing.is_under_way() {
+        while self.links[at].departing.is_in_flight() {
             self.write_fragment(at, attachment, writer)?;
         }
         Ok(())
@@ -208,30 +212,30 @@ impl Node {
         let mut departing = core::mem::take(&mut link.departing);
         if let Some(mut part) = departing.next() {
             let is_request = matches!(part.kind, Kind::Request | Kind::Tentative);
-            part.rider = if is_request {
+            part.piggyback = if is_request {
                 link.take_commit()
             } else if part.kind == Kind::Pass {
-                NO_RIDER
+                NO_PIGGYBACK
             } else {
                 take_reflection(link, &mut latches[attachment.set])
             };
             let record_sequence = link.write(writer, clock, &part);
             if is_request {
-                link.outbound.committing(part.rider, record_sequence);
+                link.outbound.committing(part.piggyback, record_sequence);
                 link.outbound.sent(part.slot, record_sequence);
             }
         }
         let was = departing.advance();
         link.departing = departing;
         if let Some((kind, number)) = was {
-            self.note_departed(at, attachment, kind, number);
+            self.on_departed(at, attachment, kind, number);
         }
         Ok(())
     }
 
     /// The last fragment of a message was written.
     #[cold]
-    fn note_departed(&mut self, at: usize, attachment: Attachment, kind: Kind, number: u8) {
+    fn on_departed(&mut self, at: usize, attachment: Attachment, kind: Kind, number: u8) {
         let link = &mut self.links[at];
         let record = link.feedback.next_sequence().wrapping_sub(1);
         match kind {
@@ -239,14 +243,14 @@ impl Node {
                 let latches = &mut self.latches[attachment.set].latches;
                 if let Some(latch) = latches.get_mut(usize::from(number)) {
                     latch.answer_due = false;
-                    latch.said_in = record;
+                    latch.answer_record = record;
                 }
             }
             Kind::Resolved => {
-                if let Some(verdict) = link.telling.take()
+                if let Some(verdict) = link.departing_verdict.take()
                     && let Some(set) = self.set_of(attachment.peer, verdict.port)
                 {
-                    self.latches[set].note_told(&verdict, at, record);
+                    self.latches[set].record_answer(&verdict, at, record);
                 }
             }
             _ => {}
@@ -290,11 +294,11 @@ impl Node {
                     refusal = [reason.to_byte()];
                     (Kind::Refused, Some(&refusal[..]))
                 }
-                // Nobody listens here for it any longer.
+                // The initiator no longer expects it on this link.
                 Standing::Tentative
                 | Standing::Undone
                 | Standing::NeverSeen
-                | Standing::Virgin
+                | Standing::Empty
                 | Standing::Forgotten
                 | Standing::ForgottenUntil => {
                     latch.answer_due = false;
@@ -308,12 +312,12 @@ impl Node {
                 continue;
             }
             latch.answer_due = false;
-            // The peer hears all records of the message or none.
-            latch.said_in = link.feedback.next_sequence();
-            let rider = take_reflection(link, set);
+            // The peer receives all records of the message or none.
+            latch.answer_record = link.feedback.next_sequence();
+            let piggyback = take_reflection(link, set);
             let payload = payload.unwrap_or_else(|| set.bytes(number));
             let part = Part {
-                rider,
+                piggyback,
                 ..Part::whole(kind, number, sequence, payload)
             };
             link.write_here(writer, clock, &part);
@@ -330,14 +334,14 @@ impl Node {
     ) -> Result<(), Blocked> {
         while let Some(verdict) = self.links[at].verdicts.pop_front() {
             if self.is_withheld(attachment.peer, verdict) {
-                // It was another exchange when it was asked about.
+                // The latch held another exchange when the query arrived.
                 self.links[at].withheld_verdicts.push_back(verdict);
                 continue;
             }
             let set = self.set_of(attachment.peer, verdict.port);
             let (head, reply) = Self::answer(set.map(|set| &self.latches[set]), verdict);
             let link = &mut self.links[at];
-            link.telling = (verdict.port >= PATH_PORTS).then_some(verdict);
+            link.departing_verdict = (verdict.port >= PATH_PORTS).then_some(verdict);
             link.departing
                 .load(Kind::Resolved, verdict.slot, verdict.sequence, &head, reply);
             self.write_departing(at, attachment, writer)?;
@@ -345,8 +349,8 @@ impl Node {
         Ok(())
     }
 
-    fn may_ask(link: &Link, attachment: Attachment) -> bool {
-        link.asked.len() < usize::from(attachment.slots.min(link.slots()))
+    fn may_query(link: &Link, attachment: Attachment) -> bool {
+        link.queried.len() < usize::from(attachment.slots.min(link.slots()))
     }
 
     #[inline]
@@ -357,7 +361,7 @@ impl Node {
         writer: &mut FrameWriter<'_>,
     ) -> Result<(), Blocked> {
         while let Some(transaction) = self.peers[attachment.peer].unresolved.first() {
-            if !Self::may_ask(&self.links[at], attachment) {
+            if !Self::may_query(&self.links[at], attachment) {
                 return Ok(());
             }
             if !self.links[at].may_send(writer, resolve::QUESTION_BYTES) {
@@ -371,20 +375,20 @@ impl Node {
             };
             let bytes = question.to_bytes();
             let link = &mut self.links[at];
-            let rider = link.take_commit();
+            let piggyback = link.take_commit();
             let verdict = question.verdict;
             let part = Part {
-                rider,
+                piggyback,
                 ..Part::whole(Kind::Resolve, verdict.slot, verdict.sequence, &bytes)
             };
             let record_sequence = link.write(writer, &mut self.clock, &part);
-            link.outbound.committing(rider, record_sequence);
-            self.transactions[transaction].asked = Some(Asked {
+            link.outbound.committing(piggyback, record_sequence);
+            self.transactions[transaction].queried = Some(SentQuery {
                 link: at,
-                place: link.asked.len(),
+                place: link.queried.len(),
                 record_sequence,
             });
-            link.asked.push(transaction);
+            link.queried.push(transaction);
         }
         Ok(())
     }
@@ -428,19 +432,19 @@ impl Node {
                 self.write_departing(at, attachment, writer)?;
                 continue;
             }
-            let rider = link.take_commit();
+            let piggyback = link.take_commit();
             let part = Part {
-                rider,
+                piggyback,
                 ..Part::whole(kind, number, sequence, payload)
             };
             let record_sequence = link.write_here(writer, clock, &part);
-            link.outbound.committing(rider, record_sequence);
+            link.outbound.committing(piggyback, record_sequence);
             link.outbound.sent(number, record_sequence);
         }
         Ok(())
     }
 
-    /// Message 3 of the slots whose commits found nothing to ride on, two in each record.
+    /// Writes message 3 of the slots whose commits were not piggybacked, two in each record.
     #[inline]
     fn write_commits(&mut self, at: usize, writer: &mut FrameWriter<'_>) -> Result<(), Blocked> {
         let link = &mut self.links[at];
@@ -449,23 +453,23 @@ impl Node {
                 return Err(Blocked);
             }
             let number = link.take_commit();
-            let rider = link.take_commit();
+            let piggyback = link.take_commit();
             let sequence = link
                 .outbound
                 .get_mut(number)
                 .map_or(0, |slot| slot.sequence);
             let part = Part {
-                rider,
+                piggyback,
                 ..Part::whole(Kind::Commit, number, sequence, &[])
             };
             let record_sequence = link.write(writer, &mut self.clock, &part);
             link.outbound.committing(number, record_sequence);
-            link.outbound.committing(rider, record_sequence);
+            link.outbound.committing(piggyback, record_sequence);
         }
         Ok(())
     }
 
-    /// Message 2 of the slots whose reflections found nothing to ride on, two in each record.
+    /// Writes message 2 of the slots whose reflections were not piggybacked, two in each record.
     #[inline]
     fn write_reflections(
         &mut self,
@@ -484,9 +488,9 @@ impl Node {
                 return Ok(());
             };
             let sequence = latch.sequence;
-            let rider = take_reflection(link, set);
+            let piggyback = take_reflection(link, set);
             let part = Part {
-                rider,
+                piggyback,
                 ..Part::whole(Kind::Reflecting, number, sequence, &[])
             };
             link.write(writer, &mut self.clock, &part);
@@ -494,37 +498,37 @@ impl Node {
         Ok(())
     }
 
-    /// The ball, if it asks or was asked for; or if it is due and nothing but notes is said, for whatever is said reflects as
-    /// well as it does.
+    /// Writes the keepalive if it is a ping or a reply to one, or if it is due and only control
+    /// messages are sent. Any other message reflects as well as a keepalive.
     #[inline]
-    fn write_ball(&mut self, at: usize, writer: &mut FrameWriter<'_>) {
+    fn write_keepalive(&mut self, at: usize, writer: &mut FrameWriter<'_>) {
         let link = &self.links[at];
-        let due = link.liveness.ball_due() || link.ball_due;
+        let due = link.liveness.keepalive_due() || link.keepalive_due;
         if due {
-            self.write_ball_now(at, writer);
+            self.write_keepalive_now(at, writer);
         }
     }
 
-    /// Says the era of the clock before any message that counts in it; tells whether there was room. Where there is none to be said, the
-    /// era waits for the next.
+    /// Sends the era of the clock before any message that counts in it. Returns whether it was
+    /// sent. Without a message to send, the era waits for the next one.
     #[cold]
     fn write_era(&mut self, at: usize, writer: &mut FrameWriter<'_>) -> bool {
         if !self.has_work_at(at) {
             return false;
         }
-        self.write_ball_now(at, writer);
-        self.links[at].era_said == self.clock.era()
+        self.write_keepalive_now(at, writer);
+        self.links[at].sent_era == self.clock.era()
     }
 
-    fn write_ball_now(&mut self, at: usize, writer: &mut FrameWriter<'_>) {
+    fn write_keepalive_now(&mut self, at: usize, writer: &mut FrameWriter<'_>) {
         let link = &mut self.links[at];
-        if writer.room() == 0 || !link.feedback.may_send_ball() {
+        if writer.room() == 0 || !link.feedback.may_send_keepalive() {
             return;
         }
         let era = self.clock.era();
-        let ball = Ball {
+        let keepalive = Keepalive {
             owes: link.owes() || self.relays[at].owes(),
-            asks: link.liveness.ask_due(),
+            expects_reply: link.liveness.ping_due(),
             grant: link.grant,
             port: link.port,
             guid: self.config.guid,
@@ -534,19 +538,19 @@ impl Node {
             slots: link.slots(),
             name: self.config.name.mark(),
         };
-        let payload = ball.to_bytes();
+        let payload = keepalive.to_bytes();
         let sequence = link.write(
             writer,
             &mut self.clock,
-            &Part::whole(Kind::Ball, 0, 0, &payload),
+            &Part::whole(Kind::Keepalive, 0, 0, &payload),
         );
-        link.era_said = era;
-        link.liveness.said_ball(sequence);
+        link.sent_era = era;
+        link.liveness.keepalive_sent(sequence);
     }
 }
 
-/// The next slot of the peer whose message 2 is due, or [`NO_RIDER`]. Those that were settled over another link meanwhile
-/// are passed over: the initiator no longer listens here.
+/// The next slot of the peer whose message 2 is due, or [`NO_PIGGYBACK`]. Skips slots that were
+/// settled over another link meanwhile: the initiator no longer expects them here.
 #[inline]
 fn take_reflection(link: &mut Link, set: &mut LatchSet) -> u8 {
     while let Some(number) = link.reflections.pop_front() {
@@ -556,5 +560,5 @@ fn take_reflection(link: &mut Link, set: &mut LatchSet) -> u8 {
             return number;
         }
     }
-    NO_RIDER
+    NO_PIGGYBACK
 }

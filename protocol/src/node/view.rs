@@ -1,4 +1,4 @@
-//! What a node tells of itself.
+//! Read-only views of a node.
 
 use super::{LinkState, Node};
 use crate::{LinkCounters, LinkRefusal, Name, link::Link};
@@ -16,19 +16,19 @@ pub struct LinkView<'a> {
     pub peer_name: Option<&'a Name>,
     /// The peer's index of its port while the link is up.
     pub peer_port: Option<u16>,
-    /// Why the link does not come up although somebody answers.
+    /// Why the link does not come up although a peer answers.
     pub refusal: Option<LinkRefusal>,
     /// The epoch in force, or the proposed one while the link is not up.
     pub epoch: u32,
     /// Slots with an exchange that this side started, unresolved ones among them.
     pub open_transactions: u32,
-    /// Records that may be under way unreflected, as the peer issued.
+    /// Records that may be in flight and unreflected, as granted by the peer.
     pub credit_records: u32,
     /// Of those, how many are.
     pub unreflected_records: u32,
-    /// Ticks since anything was heard, while the link is up.
-    pub silent_paces: u32,
-    /// What it counted.
+    /// Ticks since the last frame was received, while the link is up.
+    pub keepalive_misses: u32,
+    /// Its counters.
     pub counters: &'a LinkCounters,
 }
 
@@ -37,7 +37,7 @@ pub struct LinkView<'a> {
 pub struct PeerView<'a> {
     /// Its GUID.
     pub guid: u64,
-    /// The random number of its present life.
+    /// The random number of its current incarnation.
     pub incarnation: u64,
     /// Its name.
     pub name: &'a Name,
@@ -45,7 +45,7 @@ pub struct PeerView<'a> {
     pub links_up: u32,
     /// Exchanges that wait for a link or a slot.
     pub queued: u32,
-    /// Exchanges of failed links that wait to be asked about, or asked about once more.
+    /// Exchanges of failed links that wait for their query, or for a second one.
     pub unresolved: u32,
 }
 
@@ -73,12 +73,12 @@ impl Node {
             open_transactions: link.outbound.open(),
             credit_records: link.feedback.credit(),
             unreflected_records: link.feedback.outstanding(),
-            silent_paces: link.silent_paces,
+            keepalive_misses: link.keepalive_misses,
             counters: &link.counters,
         }
     }
 
-    /// The peers that were heard of, in no particular order.
+    /// The known peers, in no particular order.
     pub fn peers(&self) -> impl Iterator<Item = PeerView<'_>> {
         self.peers.iter().map(|peer| PeerView {
             guid: peer.guid,

@@ -1,59 +1,61 @@
-//! Links on which something is open are watched: each by its own ball, and all by the round trips of the others.
+//! Liveness of links with open exchanges: each is monitored by its own keepalive, and all by the
+//! round trips of the others.
 
 use super::{LinkState, Node};
 use crate::{Host, event::DownReason};
 
-/// The ball of a link that asks, for a caller who wants to know how long it takes.
+/// The ping of a link, for a caller that measures its round trip.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct AskingBall {
-    /// The epoch in force. A ball of an earlier one never comes back.
+pub struct Ping {
+    /// The epoch in force. A ping of an earlier epoch never returns.
     pub epoch: u32,
-    /// The record that carried the ball; `None` when it has come back, or none is under way.
+    /// The record that carried the ping; `None` when it has returned or none is in flight.
     pub record: Option<u32>,
 }
 
 impl Node {
-    /// Whether round trips of the link on `port` count against the other links, and theirs against it; they do at first. A link in memory makes a
-    /// hundred of them in the time that a cable needs for one, and would have it declared dead.
+    /// Sets whether round trips of the link on `port` count against the other links, and theirs
+    /// against it. They do by default. A link in memory makes a hundred round trips while a cable
+    /// makes one, which would cause the cable to be declared dead.
     pub fn set_measured(&mut self, port: u16, is_measured: bool) {
         if let Some(at) = self.link_of(port) {
             self.links[at].is_measured = is_measured;
         }
     }
 
-    /// Has the link on `port` ask for the ball, if it is up and none is under way. Nothing depends on it: it is for a caller who wants to know how
-    /// long a round trip takes on a link where nothing else is said.
-    pub fn ask_for_ball(&mut self, port: u16) {
+    /// Sends a ping on the link on `port` if the link is up and no ping is in flight. The protocol
+    /// does not depend on it: it allows a caller to measure the round trip of an idle link.
+    pub fn ping(&mut self, port: u16) {
         if let Some(at) = self.link_of(port)
             && self.links[at].state == LinkState::Up
         {
-            self.links[at].liveness.ask();
+            self.links[at].liveness.ping();
         }
     }
 
-    /// The ball of the link on `port` that asks; `None` while the link is not up.
+    /// The ping of the link on `port`; `None` while the link is not up.
     #[must_use]
-    pub fn asking_ball(&self, port: u16) -> Option<AskingBall> {
+    pub fn pending_ping(&self, port: u16) -> Option<Ping> {
         let link = &self.links[self.link_of(port)?];
-        (link.state == LinkState::Up).then(|| AskingBall {
+        (link.state == LinkState::Up).then(|| Ping {
             epoch: link.epoch,
-            record: link.liveness.asked(),
+            record: link.liveness.ping_record(),
         })
     }
 
-    /// The caller has looked at every port for a while and heard nothing. Links on which something is open ask for the ball
-    /// now, and another one bounces it, so that there is something to compare with.
+    /// The caller has polled every port for a while and received nothing. Links with open exchanges
+    /// send a ping now. Another link sends one too, which provides round trips for comparison.
     ///
-    /// It is a hint and no clock: nothing is sent again and nothing is declared dead because of it. Ticks do the same at
-    /// their pace.
+    /// This is a hint and no clock: it causes no retransmission and declares no link dead. Ticks do
+    /// the same at their own rate.
     pub fn on_quiet(&mut self) {
         let mut waits = false;
         let mut waited = false;
         for link in &mut self.links[self.path_links..] {
             if link.is_open() {
                 waits |= self.config.event_ratio > 0 && link.is_measured;
-                waited |= link.liveness.asks();
-                link.liveness.ask();
+                waited |= link.liveness.is_pinging();
+                link.liveness.ping();
             }
             waits |= link.awaits_handshake();
         }
@@ -63,19 +65,19 @@ impl Node {
         }
     }
 
-    /// One more link bounces the ball, if there is one that does not.
+    /// Sends a ping on one more link that has none, if there is one.
     fn bounce_another(&mut self) {
-        if let Some(link) = self.links[self.path_links..]
-            .iter_mut()
-            .find(|link| link.state == LinkState::Up && link.is_measured && !link.liveness.asks())
-        {
-            link.liveness.ask();
+        if let Some(link) = self.links[self.path_links..].iter_mut().find(|link| {
+            link.state == LinkState::Up && link.is_measured && !link.liveness.is_pinging()
+        }) {
+            link.liveness.ping();
         }
     }
 
     /// A round trip of the link `at` ended: an event by which the others are measured.
     pub(super) fn on_round_trip(&mut self, at: usize, host: &mut impl Host) {
-        // Over a path they take longer: paths neither measure nor are measured, for they do not fail in silence.
+        // Round trips over a path take longer. Paths neither measure nor are measured: they do not
+        // fail in silence.
         if self.is_path(at) || !self.links[at].is_measured {
             return;
         }
@@ -84,20 +86,23 @@ impl Node {
         for other in (self.path_links..self.links.len()).filter(|&other| other != at) {
             let link = &mut self.links[other];
             if link.is_open() && link.is_measured {
-                if link.liveness.outpace(self.config.event_ratio) {
-                    self.fail(other, DownReason::Outpaced, host);
+                if link
+                    .liveness
+                    .count_other_round_trip(self.config.event_ratio)
+                {
+                    self.fail(other, DownReason::PeerRttExceeded, host);
                 } else {
-                    waits |= self.config.event_ratio > 0 && link.liveness.asks();
+                    waits |= self.config.event_ratio > 0 && link.liveness.is_pinging();
                 }
             }
             let link = &mut self.links[other];
             if link.awaits_handshake() {
-                link.handshake.outpace();
+                link.handshake.count_other_round_trip();
                 waits = true;
             }
         }
         if waits && self.links[at].state == LinkState::Up {
-            self.links[at].liveness.ask();
+            self.links[at].liveness.ping();
         }
     }
 }

@@ -6,21 +6,21 @@ use super::{
 };
 use crate::verb::{Comparison, Condition, MultiCommit, Order, Reply, Update};
 
-/// Tries at a word that somebody else changes in between, again and again, before the verb is given up.
+/// Attempts at a word that another writer changes again and again, before the verb is given up.
 const TRIES: usize = 128;
 
 /// How a change of one word went.
 enum Change {
-    /// Done; what the word held before.
+    /// Done, with the old word.
     Done(u64),
-    /// The condition was not met by what the word holds.
+    /// The word did not meet the condition; the word found.
     NotMet(u64),
     /// The owner changed the word at every try.
     Contended,
 }
 
-/// Does `task`, which was checked for this region, and writes the reply into `space`; gives the reply's length. `None` if
-/// the memory does not take the access after all, or `space` not the reply.
+/// Executes `task`, which was checked for this region. Writes the reply into `space` and returns
+/// its length. `None` if the memory refuses the access after all, or `space` is too short.
 pub(super) fn apply(
     memory: &mut impl Memory,
     task: &Task,
@@ -78,7 +78,7 @@ fn change_if(
         order,
     } = condition;
     if comparison == Comparison::Equal {
-        // What the word holds then is known before.
+        // If the word is equal, the new word follows from the comparand.
         let new = update.of(comparand, order);
         return Some(match memory.compare_exchange(offset, comparand, new)? {
             Ok(old) => Change::Done(old),
@@ -90,7 +90,7 @@ fn change_if(
     })
 }
 
-/// Changes the word to what `new` makes of it, in one step, unless that is `None`.
+/// Replaces the word by the result of `new` in one atomic step, unless that is `None`.
 fn exchange(
     memory: &mut impl Memory,
     offset: u64,
@@ -106,11 +106,12 @@ fn exchange(
             Err(found) => seen = found,
         }
     }
-    // Whoever changes the word all the time must not keep the others' verbs waiting.
+    // A writer that never stops must not delay the verbs of others.
     Some(Change::Contended)
 }
 
-/// Checks every word, then changes every word. Inner error: the first word that was not as expected, and what it was.
+/// Checks every word, then changes every word. Inner error: the index of the first unexpected word,
+/// and its value.
 fn commit(memory: &mut impl Memory, words: &MultiCommit<'_>) -> Option<Result<(), (u16, u64)>> {
     for (index, word) in (0..).zip(words.iter()) {
         let found = memory.load(u64::from(word.offset))?;
@@ -121,7 +122,8 @@ fn commit(memory: &mut impl Memory, words: &MultiCommit<'_>) -> Option<Result<()
     for (index, word) in (0_u16..).zip(words.iter()) {
         let offset = u64::from(word.offset);
         if let Err(found) = memory.compare_exchange(offset, word.expected, word.new)? {
-            // The owner wrote meanwhile. What was changed is put back unless the owner wrote there too.
+            // The owner wrote meanwhile. Restore the changed words, except where the owner wrote
+            // too.
             for done in words.iter().take(usize::from(index)) {
                 let _ = memory.compare_exchange(u64::from(done.offset), done.new, done.expected)?;
             }
@@ -150,7 +152,7 @@ mod tests {
         verb::{Request, Verb, Word},
     };
 
-    /// Memory whose owner does something before each compare-and-exchange.
+    /// Memory whose owner acts before each compare-and-exchange.
     struct Owned {
         words: Words,
         meddle: Box<dyn FnMut(&mut Words)>,
@@ -223,7 +225,7 @@ mod tests {
     };
 
     #[test]
-    fn a_change_that_the_owner_gets_ahead_of_is_tried_on_what_is_there_then() {
+    fn a_change_that_the_owner_overtakes_is_retried_on_the_new_value() {
         let mut writes = vec![20, 10].into_iter();
         let mut memory = meddled(move |words| {
             if let Some(value) = writes.next_back() {
@@ -235,7 +237,7 @@ mod tests {
             operand: 15,
             order: Order::Unsigned,
         };
-        // 30, then 10, then 20: the last is what the verb met.
+        // 30, then 10, then 20: the verb acts on the last one.
         assert_eq!(run(&mut memory, verb), (Status::Ok, Some(20)));
         assert_eq!(memory.load(0), Some(20));
 

@@ -17,24 +17,25 @@ use crate::{
     verb::{self, DecodeError, MultiCommit, RegionInfo, Request, VerbKind},
 };
 
-/// Words that exchanges may hold at a time, unless told otherwise.
+/// Default limit of words that exchanges may hold at a time.
 const RESERVED_WORDS_MAX: usize = 4096;
 
-/// The sender of what the node's own applications send.
+/// The sender of messages of the node's own applications.
 const OWN_NODE: u64 = 0;
 
 /// Executes verbs on the regions of one lane. Its methods for verbs never allocate.
 ///
-/// [`Engine::admit`], [`Engine::execute`] and [`Engine::reverse`] are what a [`crate::Host`] needs for verbs of peers;
-/// [`Engine::run`] is for those of the node's own applications.
+/// [`Engine::admit`], [`Engine::execute`] and [`Engine::reverse`] provide what a [`crate::Host`]
+/// needs for verbs of peers. [`Engine::run`] serves verbs of the node's own applications.
 #[derive(Debug, Clone)]
 pub struct Engine<M> {
     regions: Regions<M>,
     reservations: Reservations,
     counts: VerbCounts,
-    /// What was admitted in one phase and is executed next, so that it is read once and lets go of nothing.
+    /// The task that was admitted in one phase and is executed next. It is decoded once and
+    /// releases nothing.
     admitted: Option<Task>,
-    /// Key of the receive queue that got a message last, until that is told.
+    /// Key of the receive queue that last got a message, until it is reported.
     delivered: Option<u32>,
 }
 
@@ -71,7 +72,8 @@ impl<M: Memory> Engine<M> {
         self.regions.insert(region)
     }
 
-    /// Whether [`Engine::register`] would take it: for callers to whom its memory matters if not.
+    /// Whether [`Engine::register`] would accept the region, for callers that need its memory
+    /// otherwise.
     ///
     /// # Errors
     /// As [`Engine::register`].
@@ -103,7 +105,8 @@ impl<M: Memory> Engine<M> {
         Some(&self.regions.get(rkey)?.memory)
     }
 
-    /// The memory of the receive queue that the verb which was executed last appended a message to. Told once: its owner may sleep.
+    /// The memory of the receive queue to which the last executed verb appended a message. Returned
+    /// once. Its owner may sleep.
     #[inline]
     pub fn take_delivered(&mut self) -> Option<&M> {
         let rkey = self.delivered.take()?;
@@ -116,16 +119,18 @@ impl<M: Memory> Engine<M> {
         self.reservations.words()
     }
 
-    /// Whether `request` of the exchange `id` may be executed: it can be read, its region exists and grants the right, it lies
-    /// within it, and no open exchange holds a word that it touches in a way that does not go with it, or a receive queue has
-    /// room for its message. In [`Mode::TwoPhase`] it holds the words that it will change, or that room, from now on. A refusal is
-    /// counted.
+    /// Whether `request` of the exchange `id` may be executed. The request must decode, its region
+    /// must exist and grant the right, and the access must lie within the region. No open exchange
+    /// may hold a touched word in an incompatible mode. A receive queue must have space for the
+    /// message. In [`Mode::TwoPhase`] the exchange holds the words that it will change, or that
+    /// space, from now on. A refusal is counted.
     ///
-    /// As [`crate::Host::admit`]: what was admitted is executed or reversed later, under the same `id` and with the same
-    /// `request`, and in [`Mode::OnePhase`] executed at once.
+    /// As [`crate::Host::admit`]: the caller later executes or reverses each admitted exchange with
+    /// the same `id` and the same `request`. In [`Mode::OnePhase`] it executes the exchange at
+    /// once.
     ///
     /// # Errors
-    /// Why not.
+    /// The reason of the refusal.
     pub fn admit(&mut self, _id: &ExchangeId, mode: Mode, request: &[u8]) -> Result<(), Refusal> {
         let admitted = self.check(request).and_then(|task| {
             if mode == Mode::TwoPhase && task.action == Action::Send {
@@ -146,8 +151,8 @@ impl<M: Memory> Engine<M> {
         admitted.inspect_err(|&refusal| self.counts.count_refused(refusal))
     }
 
-    /// Executes the admitted `request` of the exchange `id` and writes its reply. A region that was withdrawn since is
-    /// answered as gone.
+    /// Executes the admitted `request` of the exchange `id` and writes its reply. If the region was
+    /// withdrawn since, the reply is "gone".
     pub fn execute(&mut self, id: &ExchangeId, request: &[u8], reply: &mut Reply) {
         match self.admitted.take() {
             Some(task) => self.apply(&task, request, id.peer, reply),
@@ -189,7 +194,8 @@ impl<M: Memory> Engine<M> {
         }
     }
 
-    /// Verbs executed, by verb. A conditional one counts as what it does if its condition is met.
+    /// Verbs executed, by verb. A conditional verb counts as the verb that it performs if its
+    /// condition is met.
     pub fn executed(&self) -> impl Iterator<Item = (VerbKind, u64)> {
         self.counts.executed()
     }
@@ -208,7 +214,7 @@ impl<M: Memory> Engine<M> {
         }
     }
 
-    /// As [`Engine::check`], for whatever it may be.
+    /// As [`Engine::check`], for any request.
     fn check_any(&self, request: &[u8]) -> Result<Task, Refusal> {
         let decoded = Request::decode(request).map_err(refusal_of)?;
         let task = Task::new(&decoded);
@@ -239,7 +245,8 @@ impl<M: Memory> Engine<M> {
         Ok(task)
     }
 
-    /// Whether the region of `task` is there, allows it, and has the place; gives its size in bytes.
+    /// Checks that the region of `task` exists, grants the right and contains the range. Returns
+    /// its size in bytes.
     #[inline]
     fn check_place(&self, task: &Task, request: &[u8]) -> Result<u64, Refusal> {
         let region = self.regions.get(task.rkey).ok_or(Refusal::UnknownRegion)?;
@@ -289,7 +296,7 @@ impl<M: Memory> Engine<M> {
         })
     }
 
-    /// Lets go of the words, or of the room, that `task` holds.
+    /// Releases the words or the queue space that `task` holds.
     fn release(&mut self, task: &Task, request: &[u8]) {
         if task.action == Action::Send
             && let Some(queue) = self.queue_mut(task.rkey)
@@ -312,7 +319,7 @@ impl<M: Memory> Engine<M> {
         self.regions.get_mut(rkey)?.queue.as_mut()
     }
 
-    /// Does what was checked, for the node `sender`.
+    /// Executes a checked task for the node `sender`.
     fn apply(&mut self, task: &Task, request: &[u8], sender: u64, reply: &mut Reply) {
         let Self { regions, .. } = self;
         let mut done = None;
@@ -381,7 +388,8 @@ const fn refusal_of(error: DecodeError) -> Refusal {
     }
 }
 
-/// Whether no word is named twice: "all as expected, then all changed" has no meaning for such a list.
+/// Whether no word is named twice: "all as expected, then all changed" has no meaning for such a
+/// list.
 fn are_distinct(words: &MultiCommit<'_>) -> bool {
     let offsets = || words.iter().map(|word| word.offset);
     // Most lists are sorted, and then one look at each is enough.

@@ -5,10 +5,12 @@ use alloc::{boxed::Box, vec};
 /// Bytes of a word.
 pub(super) const WORD_BYTES: u64 = 8;
 
-/// Memory that verbs act on: words of 8 bytes, little-endian where they are read or written as bytes.
+/// Memory that verbs act on: words of 8 bytes, little-endian where they are read or written as
+/// bytes.
 ///
-/// Others may change it between any two calls; each call on one word is one atomic step. An access that does not lie
-/// within, or one to a word at an offset that is not a multiple of 8, is `None` and changes nothing.
+/// Other threads and processes may change it between any two calls. Each call on one word is one
+/// atomic step. An access out of bounds, or to a word at an offset that is not a multiple of 8,
+/// returns `None` and changes nothing.
 pub trait Memory {
     /// Size in bytes, a multiple of 8. Never changes.
     fn size_bytes(&self) -> u64;
@@ -16,10 +18,11 @@ pub trait Memory {
     /// Reads a word.
     fn load(&self, offset: u64) -> Option<u64>;
 
-    /// Writes a word and returns what was there.
+    /// Writes a word and returns the old word.
     fn swap(&mut self, offset: u64, value: u64) -> Option<u64>;
 
-    /// Writes `new` if the word is `expected`. `Ok` with `expected` if so, else `Err` with what is there.
+    /// Writes `new` if the word equals `expected`. Returns `Ok` with `expected` on success, else
+    /// `Err` with the current word.
     fn compare_exchange(
         &mut self,
         offset: u64,
@@ -27,26 +30,28 @@ pub trait Memory {
         new: u64,
     ) -> Option<Result<u64, u64>>;
 
-    /// Adds `delta`, wrapping, and returns what was there.
+    /// Adds `delta`, wrapping, and returns the old word.
     fn fetch_add(&mut self, offset: u64, delta: u64) -> Option<u64>;
 
-    /// Ands `mask` and returns what was there.
+    /// Bitwise-ands `mask` and returns the old word.
     fn fetch_and(&mut self, offset: u64, mask: u64) -> Option<u64>;
 
-    /// Ors `mask` and returns what was there.
+    /// Bitwise-ors `mask` and returns the old word.
     fn fetch_or(&mut self, offset: u64, mask: u64) -> Option<u64>;
 
-    /// Xors `mask` and returns what was there.
+    /// Bitwise-xors `mask` and returns the old word.
     fn fetch_xor(&mut self, offset: u64, mask: u64) -> Option<u64>;
 
-    /// Copies the bytes from `offset` on into `target`. Each word is read at once; several words need not be.
+    /// Copies the bytes starting at `offset` into `target`. Each word is read in one step; several
+    /// words need not be.
     fn read(&self, offset: u64, target: &mut [u8]) -> Option<()>;
 
-    /// Copies `source` to `offset` on. Each whole word is written at once; several words need not be.
+    /// Copies `source` to the bytes starting at `offset`. Each whole word is written in one step;
+    /// several words need not be.
     fn write(&mut self, offset: u64, source: &[u8]) -> Option<()>;
 }
 
-/// Memory that nobody else has: for nodes that live in one program, as in a simulator.
+/// Unshared memory, for nodes in one program, as in a simulator.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Words(Box<[u8]>);
 

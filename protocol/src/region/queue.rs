@@ -1,17 +1,19 @@
-//! Receive queues: messages on their way from a lane to the owner of a region.
+//! Receive queues: rings of messages from a lane to the owner of a region.
 //!
 //! ```text
 //!    0  tail u64   bytes of messages that were committed: the lane writes it
 //!   64  head u64   bytes of messages that were taken: the owner writes it
-//!  128  ring       messages one behind the other, each from a multiple of 8 on; what does not fit before the end goes on at the start
+//!  128  ring       messages in order, each at a multiple of 8; they wrap at the end of the ring
 //!
 //!  message  ├ length u32 ┼ 0 u32 ┼ sender u64 ┼ count u64 ┼ clock u64 ┼ data… ┤
 //! ```
-//! Both cursors count from 0 and never wrap; where a byte lies is the remainder by the length of the ring. The sender is the GUID of the node
-//! that the message came from, 0 for an application of the own one; count and clock are the [`Moment`] at which it was committed.
+//! Both cursors count from 0 and never wrap. The position of a byte is its cursor modulo the length
+//! of the ring. The sender is the GUID of the node that sent the message, or 0 for a local
+//! application. Count and clock are the [`Moment`] at which the message was committed.
 //!
-//! A message is written whole before the tail tells of it. The lane believes its own tail alone, and the owner its own head. A head that
-//! the owner cannot have reached is no room, so that it harms nobody but who sends to it.
+//! A message is written whole before the tail covers it. The lane trusts only its own tail, and the
+//! owner only its own head. An impossible head counts as a full queue, so it affects only senders
+//! to this queue.
 
 use core::fmt;
 
@@ -24,12 +26,12 @@ const TAIL_AT: u64 = 0;
 pub const HEAD_AT: u64 = 64;
 /// Where the ring begins.
 pub const RING_AT: u64 = 128;
-/// What stands before the data of a message.
+/// Bytes of the header before the data of a message.
 const HEADER_BYTES: usize = 32;
 /// Messages begin at multiples of it.
 const ALIGNMENT_BYTES: u64 = 8;
 
-/// Smallest receive queue, in bytes: room for one message of 8 bytes.
+/// Smallest receive queue, in bytes: space for one message of 8 bytes.
 pub const QUEUE_BYTES_MIN: u64 = RING_AT + footprint_bytes(8);
 
 /// Bytes of the ring that a message of `len` bytes takes.
@@ -48,7 +50,8 @@ pub(super) struct Queue {
 }
 
 impl Queue {
-    /// Whether a message of `len` bytes fits beside those that were not taken and those for which room is kept.
+    /// Checks that a message of `len` bytes fits beside the messages not taken yet and the reserved
+    /// space.
     pub fn check_room(&self, memory: &impl Memory, len: usize) -> Result<(), Refusal> {
         let ring_bytes = ring_bytes(memory);
         let needed_bytes = footprint_bytes(len);
@@ -66,17 +69,18 @@ impl Queue {
         Ok(())
     }
 
-    /// Keeps room for a message of `len` bytes, which [`Queue::check_room`] has found.
+    /// Reserves space for a message of `len` bytes, which [`Queue::check_room`] has found.
     pub const fn reserve(&mut self, len: usize) {
         self.reserved_bytes += footprint_bytes(len);
     }
 
-    /// Gives the room for a message of `len` bytes back.
+    /// Releases the reserved space for a message of `len` bytes.
     pub const fn release(&mut self, len: usize) {
         self.reserved_bytes = self.reserved_bytes.saturating_sub(footprint_bytes(len));
     }
 
-    /// Appends a message for which there is room, then shows it. `None`, and nothing is shown, if the memory does not take it after all.
+    /// Appends a message for which there is space, then publishes it. Returns `None` and publishes
+    /// nothing if the memory refuses the access after all.
     pub fn append(
         &mut self,
         memory: &mut impl Memory,
@@ -115,7 +119,8 @@ fn write(memory: &mut impl Memory, at: u64, bytes: &[u8]) -> Option<()> {
     Some(())
 }
 
-/// Where `len` bytes from cursor `at` on lie: offset and length of what comes before the ring's end and of what goes on at its start.
+/// The location of `len` bytes from cursor `at`: offset and length of the part before the end of
+/// the ring and of the part at its start.
 const fn pieces(ring_bytes: u64, at: u64, len: usize) -> [(u64, usize); 2] {
     let start = at % ring_bytes;
     let until_end = ring_bytes - start;
@@ -127,8 +132,9 @@ const fn pieces(ring_bytes: u64, at: u64, len: usize) -> [(u64, usize); 2] {
     [(RING_AT + start, first), (RING_AT, len - first)]
 }
 
-/// The owner's end of a receive queue. Does not touch memory itself: the owner reads for it, and writes its [`Receiver::head`] to
-/// [`HEAD_AT`] when it has taken what it wants, so that the room can be used again.
+/// The owner's end of a receive queue. It does not access memory itself. The owner reads on its
+/// behalf, and writes [`Receiver::head`] to [`HEAD_AT`] after it has taken messages, which frees
+/// their space.
 #[derive(Debug, Clone)]
 pub struct Receiver {
     ring_bytes: u64,
@@ -138,7 +144,7 @@ pub struct Receiver {
 /// A message that was taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Received {
-    /// GUID of the node that it came from; 0 for an application of the own node.
+    /// GUID of the sending node; 0 for an application of the local node.
     pub sender: u64,
     /// When it was committed at the own node.
     pub moment: Moment,
@@ -146,20 +152,21 @@ pub struct Received {
     pub len: usize,
 }
 
-/// The queue holds what no lane wrote: something else wrote to its memory.
+/// The queue holds bytes that no lane wrote: something else wrote to its memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct QueueBroken;
 
 impl fmt::Display for QueueBroken {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the receive queue holds what no lane wrote into it")
+        f.write_str("the receive queue holds data that no lane wrote")
     }
 }
 
 impl core::error::Error for QueueBroken {}
 
 impl Receiver {
-    /// The owner's end of a queue of `size_bytes` bytes of which nothing was taken. `None` if no queue is as small as that.
+    /// The owner's end of a queue of `size_bytes` bytes from which nothing was taken. `None` if
+    /// `size_bytes` is too small for a queue.
     #[must_use]
     pub fn new(size_bytes: u64) -> Option<Self> {
         (size_bytes >= QUEUE_BYTES_MIN).then(|| Self {
@@ -174,8 +181,9 @@ impl Receiver {
         self.head
     }
 
-    /// Copies the oldest message to the start of `data`; `None` if there is none. `read` fills its second argument with the bytes at
-    /// the offset that is its first, each word of 8 bytes at once, or gives `None` where there are none.
+    /// Copies the oldest message to the start of `data`; `None` if there is none. `read` fills its
+    /// second argument with the bytes at the offset in its first argument. It reads each word of 8
+    /// bytes in one step, and returns `None` if the offset is out of bounds.
     ///
     /// # Errors
     /// The queue is broken. Nothing was taken.

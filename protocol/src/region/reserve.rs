@@ -1,8 +1,8 @@
-//! Words that belong to exchanges that are still open.
+//! Words that are reserved by open exchanges.
 //!
-//! A two-phase exchange holds the words that it will change from message 1 on, until it is executed or reversed. Nobody
-//! waits for a word: a verb that meets one held in a way that does not go with its own is refused as busy, at message 1,
-//! so there is no deadlock.
+//! A two-phase exchange holds the words that it will change from message 1 until it is executed or
+//! reversed. No verb waits for a word: a verb that meets a word held in an incompatible mode is
+//! refused as busy, at message 1. There is therefore no deadlock.
 
 use alloc::{boxed::Box, vec};
 
@@ -11,10 +11,11 @@ use crate::{
     verb::{Order, Update},
 };
 
-/// How an exchange holds a word. The same way goes with itself, but for [`Hold::Exclusive`].
+/// The mode in which an exchange holds a word. Equal modes are compatible, except
+/// [`Hold::Exclusive`].
 ///
-/// Two additions make the same word whatever their order, as do two minima; an addition and a minimum do not. What the
-/// verb answers is what the word held when it was executed.
+/// Two additions give the same word in either order, and so do two minima. An addition and a
+/// minimum do not. The verb returns the word found when it was executed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Hold {
     /// Alone.
@@ -34,7 +35,7 @@ pub(super) enum Hold {
 }
 
 impl Hold {
-    /// What an unconditional update needs.
+    /// The mode that an unconditional update needs.
     pub const fn of(update: Update, order: Order) -> Self {
         match update {
             Update::Write(_) | Update::Swap(_) => Self::Exclusive,
@@ -47,7 +48,7 @@ impl Hold {
         }
     }
 
-    fn goes_with(self, other: Self) -> bool {
+    fn commutes_with(self, other: Self) -> bool {
         self == other && self != Self::Exclusive
     }
 }
@@ -84,14 +85,14 @@ const FREE: Slot = Slot {
 /// The words held, in a table of fixed size: open addressing, linear probing, no tombstones.
 #[derive(Debug, Clone)]
 pub(super) struct Reservations {
-    /// A power of two, at least twice `words_max`, so that a search ends soon.
+    /// A power of two, at least twice `words_max`, which keeps searches short.
     slots: Box<[Slot]>,
     words: usize,
     words_max: usize,
 }
 
 impl Reservations {
-    /// Room for `words_max` words.
+    /// A table for `words_max` words.
     pub fn new(words_max: usize) -> Self {
         Self {
             slots: vec![FREE; (2 * words_max).next_power_of_two()].into_boxed_slice(),
@@ -105,16 +106,17 @@ impl Reservations {
         self.words
     }
 
-    /// Whether a verb that changes the word as `wanted` says may be executed now, and whether the word is held already.
+    /// Whether a verb that changes the word in the mode `wanted` may be executed now, and whether
+    /// the word is held already.
     pub fn try_change(&self, key: WordKey, wanted: Hold) -> Result<bool, Refusal> {
         match self.find(key) {
             Err(_) => Ok(false),
-            Ok(at) if self.slots[at].hold.goes_with(wanted) => Ok(true),
+            Ok(at) if self.slots[at].hold.commutes_with(wanted) => Ok(true),
             Ok(_) => Err(Refusal::Busy),
         }
     }
 
-    /// Whether the word may be read now: nobody holds it alone.
+    /// Whether the word may be read now: no exchange holds it exclusively.
     pub fn try_read(&self, key: WordKey) -> Result<(), Refusal> {
         match self.find(key) {
             Ok(at) if self.slots[at].hold == Hold::Exclusive => Err(Refusal::Busy),
@@ -122,12 +124,12 @@ impl Reservations {
         }
     }
 
-    /// Whether there is room for so many words more.
+    /// Whether there is space for `words` more words.
     pub const fn has_room(&self, words: usize) -> bool {
         words <= self.words_max - self.words
     }
 
-    /// Holds a word for one exchange, which [`Reservations::try_change`] allows and for which there is room.
+    /// Holds a word for one exchange. [`Reservations::try_change`] allows it, and there is space.
     pub fn hold(&mut self, key: WordKey, hold: Hold) {
         match self.find(key) {
             Ok(at) => self.slots[at].holders += 1,
@@ -142,7 +144,7 @@ impl Reservations {
         }
     }
 
-    /// One exchange lets go of a word. One that is not held went with its region.
+    /// One exchange releases a word. A word that is not held was removed with its region.
     pub fn release(&mut self, key: WordKey) {
         let Ok(at) = self.find(key) else { return };
         self.slots[at].holders -= 1;
@@ -151,12 +153,12 @@ impl Reservations {
         }
     }
 
-    /// Everybody lets go of the words of a region.
+    /// All exchanges release the words of a region.
     pub fn forget(&mut self, rkey: u32) {
         let mut at = 0;
         while self.words > 0 && at < self.slots.len() {
             if self.slots[at].holders > 0 && self.slots[at].key.rkey() == rkey {
-                // What lay behind may come to this place.
+                // A later entry may move to this slot.
                 self.remove(at);
             } else {
                 at += 1;
@@ -179,7 +181,7 @@ impl Reservations {
         }
     }
 
-    /// Frees a slot and moves up what was put behind it only because it was taken.
+    /// Frees a slot and moves up the entries that were displaced behind it.
     fn remove(&mut self, mut hole: usize) {
         self.words -= 1;
         let mut at = hole;
@@ -222,7 +224,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_the_same_commuting_change_goes_with_another() {
+    fn only_the_same_commuting_change_is_compatible() {
         let holds = [
             Hold::Exclusive,
             Hold::Add,
@@ -257,9 +259,12 @@ mod tests {
     }
 
     proptest! {
-        /// The table against a map, nearly full, so that runs of slots are long and wrap.
+        /// Compares the table with a map while nearly full, so that runs of slots are long and
+        /// wrap.
         #[test]
-        fn it_holds_what_a_map_would(steps in prop::collection::vec((0_u32..3, 0_u32..12, 0_u8..8), 1..400)) {
+        fn reservations_agree_with_a_map(
+            steps in prop::collection::vec((0_u32..3, 0_u32..12, 0_u8..8), 1..400),
+        ) {
             const WORDS_MAX: usize = 16;
             let mut table = Reservations::new(WORDS_MAX);
             let mut model: BTreeMap<(u32, u32), u32> = BTreeMap::new();
@@ -291,10 +296,15 @@ mod tests {
                     .map(|slot| (slot.key.0, slot.holders)).collect();
                 held.sort_unstable();
                 let expected: Vec<_> = model.iter()
-                    .map(|(&(rkey, word), &holders)| (WordKey::new(rkey, word).0, holders)).collect();
+                    .map(
+                        |(&(rkey, word), &holders)| (WordKey::new(rkey, word).0, holders),
+                    ).collect();
                 prop_assert_eq!(held, expected);
                 for &(rkey, word) in model.keys() {
-                    prop_assert_eq!(table.try_change(WordKey::new(rkey, word), Hold::Add), Ok(true));
+                    prop_assert_eq!(
+                        table.try_change(WordKey::new(rkey, word), Hold::Add),
+                        Ok(true),
+                    );
                 }
             }
         }

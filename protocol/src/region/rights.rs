@@ -1,6 +1,6 @@
-//! What verbs may do with a region.
+//! Access rights of a region.
 
-/// What verbs may do with a region.
+/// The operations that verbs may perform on a region.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Rights {
     /// `read` verbs.
@@ -30,7 +30,8 @@ impl Rights {
         send: true,
     };
 
-    /// The byte in a [`crate::verb::RegionInfo`]: bit 0 read, bit 1 write, bit 2 atomic, bit 3 send.
+    /// The byte in a [`crate::verb::RegionInfo`]: bit 0 read, bit 1 write, bit 2 atomic, bit 3
+    /// send.
     #[must_use]
     pub const fn to_byte(self) -> u8 {
         self.read as u8

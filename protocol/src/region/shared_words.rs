@@ -5,7 +5,8 @@ use core::cell::RefCell;
 
 use super::{Memory, Words};
 
-/// Memory that a lane and an application share where both live in one thread, as in a simulator: clones are the same words.
+/// Memory that a lane and an application share within one thread, as in a simulator. Clones refer
+/// to the same words.
 #[derive(Debug, Clone)]
 pub struct SharedWords(Rc<RefCell<Words>>);
 

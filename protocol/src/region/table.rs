@@ -13,12 +13,12 @@ use super::{
 pub struct Registration<M> {
     /// Name on the node.
     pub name: String,
-    /// The key that verbs must show. Names one region for good: a verb that was admitted for a region that went meanwhile
-    /// must not find another.
+    /// The key that verbs must present. It names one region for good: a verb that was admitted for
+    /// a region removed since must not find another one.
     pub rkey: u32,
-    /// What verbs may do with it.
+    /// The operations that verbs may perform on it.
     pub rights: Rights,
-    /// Who registered it: what [`super::Engine::remove_owner`] is told.
+    /// The registering owner, as passed to [`super::Engine::remove_owner`].
     pub owner: u64,
     /// The memory.
     pub memory: M,
@@ -33,7 +33,7 @@ pub enum RegisterError {
     KeyInUse,
     /// A receive queue would grant rights to its memory too.
     MixedRights,
-    /// A receive queue would have no room for any message.
+    /// A receive queue would have no space for any message.
     QueueTooSmall,
 }
 

@@ -1,4 +1,4 @@
-//! A request that was read once, without the bytes that it came in.
+//! A decoded request, without the bytes that it came in.
 
 use super::{Rights, memory::WORD_BYTES, reserve::Hold};
 use crate::verb::{
@@ -6,7 +6,7 @@ use crate::verb::{
     Verb, VerbKind,
 };
 
-/// What is to be done, where. Data, words to commit and names stay in the request.
+/// The operation and its location. Data, words to commit and names stay in the request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Task {
     pub kind: VerbKind,
@@ -15,7 +15,7 @@ pub(super) struct Task {
     pub action: Action,
 }
 
-/// What is to be done.
+/// The operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Action {
     /// So many bytes are read.
@@ -35,7 +35,7 @@ pub(super) enum Action {
 }
 
 impl Task {
-    /// What the bytes of a request ask for.
+    /// Decodes the bytes of a request.
     ///
     /// # Errors
     /// As [`Request::decode`].
@@ -47,8 +47,8 @@ impl Task {
         }
     }
 
-    /// As [`Task::read`] for the requests that a busy link carries: one operand for one word, without a condition. `None` for
-    /// every other and for what cannot be read.
+    /// As [`Task::read`] for the requests of a busy link: one operand for one word, without a
+    /// condition. `None` forevery other request and for bytes that do not decode.
     #[inline]
     pub fn read_update(request: &[u8]) -> Option<Self> {
         const BYTES: usize = REQUEST_HEADER_BYTES + WORD_BYTES as usize;
@@ -79,7 +79,7 @@ impl Task {
         })
     }
 
-    /// What `request` asks for.
+    /// The task of a decoded `request`.
     pub fn new(request: &Request<'_>) -> Self {
         let update = |update| Action::Update(update, Order::Unsigned);
         let action = match request.verb {
@@ -113,7 +113,8 @@ impl Task {
         }
     }
 
-    /// Whether `rights` allow it. A conditional write tells what the word held, so it needs the right of atomic verbs.
+    /// Whether `rights` allow it. A conditional write reveals the old word, so it needs the right
+    /// of atomic verbs.
     pub const fn is_allowed(&self, rights: Rights) -> bool {
         match self.action {
             Action::Read(_) => rights.read,
@@ -133,7 +134,7 @@ impl Task {
         }
     }
 
-    /// Bytes that it touches from its offset on; those of a multi-commit lie elsewhere.
+    /// Number of bytes that it touches from its offset. The bytes of a multi-commit lie elsewhere.
     pub const fn touched_bytes(&self, request: &[u8]) -> u64 {
         match self.action {
             Action::Read(len) => len as u64,
@@ -143,7 +144,7 @@ impl Task {
         }
     }
 
-    /// Calls `visit` with the number of each word that it touches, in order, until that fails.
+    /// Calls `visit` with the number of each touched word, in order, until a call fails.
     pub fn try_for_each_word<E>(
         &self,
         request: &[u8],
@@ -164,7 +165,7 @@ impl Task {
     }
 }
 
-/// What follows the header of a request that was decoded before.
+/// The bytes behind the header of a request that was decoded before.
 pub(super) fn operands(request: &[u8]) -> &[u8] {
     request.get(REQUEST_HEADER_BYTES..).unwrap_or_default()
 }
@@ -181,7 +182,7 @@ mod tests {
     use super::*;
     use proptest::{collection::vec, prelude::*};
 
-    /// Requests near those that are read the short way: of any verb, with each of their fields right or wrong.
+    /// Requests close to those of the fast path: of any verb, with each field valid or invalid.
     fn nearly_updates() -> impl Strategy<Value = Vec<u8>> {
         let code = prop_oneof![
             Just(VerbKind::FetchAdd as u8),
@@ -202,7 +203,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_short_way_reads_what_the_long_way_reads(request in nearly_updates()) {
+        fn the_short_path_reads_what_the_long_path_reads(request in nearly_updates()) {
             let decoded = Request::decode(&request).map(|request| Task::new(&request));
             if let Some(task) = Task::read_update(&request) {
                 prop_assert_eq!(decoded, Ok(task));
@@ -211,8 +212,15 @@ mod tests {
         }
 
         #[test]
-        fn additions_and_swaps_go_the_short_way(is_swap in any::<bool>(), rkey in any::<u32>(), word in 0..1_u32 << 29, operand in any::<u64>()) {
-            let verb = if is_swap { Verb::Swap { new: operand } } else { Verb::FetchAdd { delta: operand } };
+        fn additions_and_swaps_take_the_short_path(
+            is_swap in any::<bool>(),
+            rkey in any::<u32>(),
+            word in 0..1_u32 << 29,
+            operand in any::<u64>(),
+        ) {
+            let verb = if is_swap { Verb::Swap { new: operand } } else {
+                Verb::FetchAdd { delta: operand }
+            };
             let request = Request { rkey, offset: word * 8, verb };
             let mut bytes = [0; 20];
             prop_assert_eq!(request.encode(&mut bytes), Ok(20));

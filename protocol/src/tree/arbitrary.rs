@@ -1,14 +1,15 @@
-//! Tables with arbitrary contents, for the proof that trees find back from anywhere.
+//! Tables with arbitrary contents, for the proof that trees recover from any state.
 //!
-//! What lies in registers is drawn anew. What one structure says of another stays true, as it does in a program whose memory is its own: berths exist, trees
-//! are in the order of their roots, and who is at which berth is the links' to say.
+//! The contents of registers are drawn at random. References between structures stay valid, as in a
+//! program whose memory is private: neighbor indices exist, trees are sorted by their roots, and
+//! the links determine which neighbor has which index.
 
 use fastrand::Rng;
 
 use super::{
-    Berths, Label, Standing, Trees,
+    Label, NeighborSet, Standing, Trees,
     audit::Audit,
-    table::{Origin, Said, Table, Tree},
+    table::{Advertised, Origin, Table, Tree},
     waiting::Waiting,
 };
 
@@ -48,7 +49,8 @@ fn waiting(waiting: &mut Waiting, trees: &Table, rng: &mut Rng) {
 }
 
 impl Trees {
-    /// Draws everything that is known of trees, and what is under way to be said, from `seed`. Who is at which berth stays, and what roots are called.
+    /// Draws all state of trees, and all queued messages, from `seed`. The assignment of neighbor
+    /// indices and the names of roots stay.
     ///
     /// May be called at any moment.
     pub fn scramble(&mut self, seed: u64) {
@@ -58,8 +60,10 @@ impl Trees {
                 self.table.insert(root);
             }
         }
-        let berths = self.berths.len() as u8;
-        let some = |rng: &mut Rng| -> Berths { (0..berths).filter(|_| rng.u8(..4) == 0).collect() };
+        let neighbors = self.neighbors.len() as u8;
+        let some = |rng: &mut Rng| -> NeighborSet {
+            (0..neighbors).filter(|_| rng.u8(..4) == 0).collect()
+        };
         for at in self.table.places() {
             if !self.table.is_known(at) {
                 continue;
@@ -70,56 +74,56 @@ impl Trees {
                 name: tree.name,
                 label: label(rng),
                 wanted: label(rng),
-                sought: label(rng),
+                requested_bound: label(rng),
                 hops: hops(rng),
-                told_hops: hops(rng),
-                life: rng.u16(..3),
-                standing: [Standing::Hangs, Standing::Seeks, Standing::Lost][rng.usize(..3)],
-                parent: (berths > 0 && rng.bool()).then(|| rng.u8(..berths)),
-                seekers: some(rng),
+                advertised_hops: hops(rng),
+                incarnation: rng.u16(..3),
+                standing: [Standing::Attached, Standing::Searches, Standing::Lost][rng.usize(..3)],
+                parent: (neighbors > 0 && rng.bool()).then(|| rng.u8(..neighbors)),
+                searchers: some(rng),
                 denied: some(rng),
-                asked: some(rng),
-                unheard: some(rng),
+                requested: some(rng),
+                unconfirmed: some(rng),
                 written: some(rng),
                 turned_away: some(rng),
-                lost_paces: rng.u8(..),
+                lost_ticks: rng.u8(..),
                 origin: Origin {
-                    berth: rng.u8(..),
+                    neighbor: rng.u8(..),
                     ..tree.origin
                 },
             };
         }
-        for berth in self.up.iter() {
-            for said in self.table.said_by_mut(berth) {
-                let hangs = rng.bool();
-                *said = Said {
+        for neighbor in self.up.iter() {
+            for advertised in self.table.advertised_by_mut(neighbor) {
+                let attached = rng.bool();
+                *advertised = Advertised {
                     label: label(rng),
                     hops: hops(rng),
-                    life: rng.u16(..3),
-                    hangs,
-                    child: hangs && rng.bool(),
+                    incarnation: rng.u16(..3),
+                    attached,
+                    child: attached && rng.bool(),
                     stale: rng.bool(),
                 };
             }
-            let berth = &mut self.berths[usize::from(berth)];
+            let neighbor = &mut self.neighbors[usize::from(neighbor)];
             let trees = &self.table;
-            waiting(&mut berth.adverts, trees, rng);
-            waiting(&mut berth.denials, trees, rng);
-            waiting(&mut berth.names, trees, rng);
-            waiting(&mut berth.seeks, trees, rng);
-            berth.audit = Audit {
+            waiting(&mut neighbor.adverts, trees, rng);
+            waiting(&mut neighbor.denials, trees, rng);
+            waiting(&mut neighbor.names, trees, rng);
+            waiting(&mut neighbor.searches, trees, rng);
+            neighbor.audit = Audit {
                 digest_due: rng.bool(),
                 answers: rng.u8(..3),
-                tell_due: false,
-                asked: rng.u8(..3),
-                asked_last: rng.u8(..),
+                resync_due: false,
+                requested: rng.u8(..3),
+                requested_last: rng.u8(..),
                 left_out: rng.bool(),
             };
         }
         self.waves.scramble(rng);
         self.shares.scramble(rng);
-        self.full_told = rng.bool();
+        self.full_reported = rng.bool();
         self.nothing_to_forget = rng.bool();
-        self.paces = rng.u8(..);
+        self.ticks = rng.u8(..);
     }
 }

@@ -1,38 +1,40 @@
-//! What a node noted is what its neighbour says, and its own table makes sense: with each pace, so that trees find back from anything.
+//! Audit: with each tick it checks that the recorded state of each neighbor matches what the
+//! neighbor sends, and that the local table is consistent. Trees therefore recover from any state.
 //!
 //! ```text
-//!  a ─── Digest ──► b     how many trees a hangs in, and the sum of what it says of them to b
-//!  a ◄── Tell ───── b     it is not what b noted: everything once more
-//!  a ─── Advert… ─► b     what b noted and is not said again is no more, once the digest came that answers the question
+//!  a ─── Digest ──► b     number of trees that a is attached to, sum of its records for b
+//!  a ◄── Resync ─── b     it differs from the record of b: send everything again
+//!  a ─── Advert… ─► b     b drops its entries that are not repeated before the answering digest
 //!  a ─── Digest ──► b
 //! ```
 //!
-//! A digest is written when nothing else waits, and computed then. So it is about what was said before it on the link, and nothing else.
+//! A digest is computed and written when nothing else waits. It therefore covers exactly the
+//! messages sent before it on the link.
 
-use super::{Berths, Label, Standing, Trees, Watch, note::Digest, table::Said};
+use super::{Label, NeighborSet, Standing, Trees, Watch, note::Digest, table::Advertised};
 use crate::mix::mix;
 
-/// Paces between two questions to a neighbour of whom something was left out because there is no room for it.
-const LEFT_OUT_PACES: u8 = 64;
+/// Ticks between two requests to a neighbor some of whose trees were left out for lack of space.
+const LEFT_OUT_TICKS: u8 = 64;
 
-/// What is compared with one neighbour, and where that stands.
+/// The state of the comparison with one neighbor.
 #[derive(Debug, Clone, Default, Hash)]
 pub(super) struct Audit {
-    /// A digest is to be said.
+    /// A digest is due.
     pub digest_due: bool,
-    /// The number of the neighbour's question that the next digest answers; 0 for none.
+    /// The number of the neighbor's question that the next digest answers; 0 for none.
     pub answers: u8,
-    /// The neighbour is to be asked to say everything again.
-    pub tell_due: bool,
+    /// A request to the neighbor to send everything again is due.
+    pub resync_due: bool,
     /// The number of the question to it that is not answered; 0 for none.
-    pub asked: u8,
+    pub requested: u8,
     /// The number of the last question to it.
-    pub asked_last: u8,
-    /// Something that it says was left out, because there is no room.
+    pub requested_last: u8,
+    /// Some of its trees were left out for lack of space.
     pub left_out: bool,
 }
 
-/// What all that is said of trees comes to.
+/// The checksum over all adverts of a neighbor.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct Sum {
     items: u32,
@@ -40,13 +42,15 @@ struct Sum {
 }
 
 impl Sum {
-    /// Adds what is said of a tree. Only that somebody hangs counts, for of what is lost nothing need be known.
-    fn add(&mut self, root: u64, said: &Said) {
-        if !said.hangs {
+    /// Adds the advert of a tree. Only attached nodes count: an unreachable tree need not be known.
+    fn add(&mut self, root: u64, advertised: &Advertised) {
+        if !advertised.attached {
             return;
         }
-        let rest = u64::from(said.hops) << 32 | u64::from(said.life) << 8 | u64::from(said.child);
-        let words = [said.label.wave(), said.label.rank(), rest];
+        let rest = u64::from(advertised.hops) << 32
+            | u64::from(advertised.incarnation) << 8
+            | u64::from(advertised.child);
+        let words = [advertised.label.wave(), advertised.label.rank(), rest];
         let mixed = words
             .into_iter()
             .fold(mix(root), |sum, word| mix(sum ^ word));
@@ -56,32 +60,36 @@ impl Sum {
 }
 
 impl Trees {
-    /// What this node says to a neighbour.
-    fn sum_said_to(&self, berth: u8) -> Sum {
+    /// The checksum of what this node sends to a neighbor.
+    fn sum_sent_to(&self, neighbor: u8) -> Sum {
         let mut sum = Sum::default();
         for at in self.table.indices() {
-            sum.add(self.table.root(at), &Said::of(&self.advert_of(at, berth)));
+            sum.add(
+                self.table.root(at),
+                &Advertised::of(&self.advert_of(at, neighbor)),
+            );
         }
         sum
     }
 
-    /// What this node noted of what a neighbour said.
-    fn sum_said_by(&self, berth: u8) -> Sum {
+    /// The checksum of what this node recorded from a neighbor.
+    fn sum_received_from(&self, neighbor: u8) -> Sum {
         let mut sum = Sum::default();
         for at in self.table.indices() {
-            sum.add(self.table.root(at), self.said(at, berth));
+            sum.add(self.table.root(at), self.advertised(at, neighbor));
         }
         sum
     }
 
-    /// The digest of what was said to a neighbour, if it is due. Nothing else may wait for it.
-    pub(super) fn take_digest(&mut self, berth: u8) -> Option<Digest> {
-        let audit = &mut self.berths.get_mut(usize::from(berth))?.audit;
+    /// The digest of the adverts sent to a neighbor, if it is due. Nothing else may wait for that
+    /// neighbor.
+    pub(super) fn take_digest(&mut self, neighbor: u8) -> Option<Digest> {
+        let audit = &mut self.neighbors.get_mut(usize::from(neighbor))?.audit;
         if !core::mem::take(&mut audit.digest_due) {
             return None;
         }
         let answers = core::mem::take(&mut audit.answers);
-        let Sum { items, sum } = self.sum_said_to(berth);
+        let Sum { items, sum } = self.sum_sent_to(neighbor);
         Some(Digest {
             answers,
             items,
@@ -89,50 +97,53 @@ impl Trees {
         })
     }
 
-    /// A neighbour says what all that it said comes to.
-    pub(super) fn on_digest(&mut self, berth: u8, digest: &Digest, watch: &mut impl Watch) {
-        let audit = &mut self.berths[usize::from(berth)].audit;
+    /// A neighbor sends the digest of all that it sent.
+    pub(super) fn on_digest(&mut self, neighbor: u8, digest: &Digest, watch: &mut impl Watch) {
+        let audit = &mut self.neighbors[usize::from(neighbor)].audit;
         let is_answer = digest.answers != 0;
-        if is_answer && digest.answers == audit.asked {
-            audit.asked = 0;
-            self.drop_stale(berth, watch);
+        if is_answer && digest.answers == audit.requested {
+            audit.requested = 0;
+            self.drop_stale(neighbor, watch);
         }
-        let noted = self.sum_said_by(berth);
-        let is_same = (noted.items, noted.sum) == (digest.items, digest.sum);
-        // One question for each pace.
-        if is_same || is_answer || self.is_left_out(berth) {
+        let recorded = self.sum_received_from(neighbor);
+        let is_same = (recorded.items, recorded.sum) == (digest.items, digest.sum);
+        // One request per tick.
+        if is_same || is_answer || self.is_left_out(neighbor) {
             return;
         }
-        for said in self.table.said_by_mut(berth) {
-            said.stale = said.hangs;
+        for advertised in self.table.advertised_by_mut(neighbor) {
+            advertised.stale = advertised.attached;
         }
-        let audit = &mut self.berths[usize::from(berth)].audit;
-        audit.tell_due = true;
-        audit.asked = audit.asked_last.checked_add(1).unwrap_or(1);
-        audit.asked_last = audit.asked;
+        let audit = &mut self.neighbors[usize::from(neighbor)].audit;
+        audit.resync_due = true;
+        audit.requested = audit.requested_last.checked_add(1).unwrap_or(1);
+        audit.requested_last = audit.requested;
     }
 
-    /// Whether the difference is what there was no room for, and it is not yet time to ask again.
-    fn is_left_out(&self, berth: u8) -> bool {
-        let audit = &self.berths[usize::from(berth)].audit;
-        self.is_full() && audit.left_out && !self.paces.is_multiple_of(LEFT_OUT_PACES)
+    /// Whether the difference consists of trees without space, and the next request is not due yet.
+    fn is_left_out(&self, neighbor: u8) -> bool {
+        let audit = &self.neighbors[usize::from(neighbor)].audit;
+        self.is_full() && audit.left_out && !self.ticks.is_multiple_of(LEFT_OUT_TICKS)
     }
 
-    /// What a neighbour did not say again is no more.
-    fn drop_stale(&mut self, berth: u8, watch: &mut impl Watch) {
+    /// Drops the entries that a neighbor did not send again.
+    fn drop_stale(&mut self, neighbor: u8, watch: &mut impl Watch) {
         for at in self.table.places() {
-            let said = self.table.said_mut(at, berth);
-            if said.stale {
-                *said = Said::NOTHING;
+            let advertised = self.table.advertised_mut(at, neighbor);
+            if advertised.stale {
+                *advertised = Advertised::NOTHING;
                 self.settle(at, watch);
             }
         }
     }
 
-    /// A neighbour noted something else than was said: everything is said again, and then the digest.
-    pub(super) fn on_tell(&mut self, berth: u8, number: u8) {
-        let Self { table, berths, .. } = self;
-        let place = &mut berths[usize::from(berth)];
+    /// The records of a neighbor differ from what was sent: everything is sent again, then the
+    /// digest.
+    pub(super) fn on_resync(&mut self, neighbor: u8, number: u8) {
+        let Self {
+            table, neighbors, ..
+        } = self;
+        let place = &mut neighbors[usize::from(neighbor)];
         for at in table.indices() {
             if table[at].standing != Standing::Lost {
                 place.adverts.insert(at);
@@ -142,33 +153,34 @@ impl Trees {
         place.audit.digest_due = true;
     }
 
-    /// Brings a tree of another root that makes no sense to the nearest one that does. In one that does, nothing changes.
+    /// Corrects an inconsistent tree of another root to the nearest consistent state. A consistent
+    /// tree does not change.
     pub(super) fn mend(&mut self, at: usize, watch: &mut impl Watch) {
         let up = self.up;
-        for berth in up.iter() {
-            let said = self.table.said_mut(at, berth);
-            if said.hangs && !said.label.is_credible() {
-                *said = Said::NOTHING;
+        for neighbor in up.iter() {
+            let advertised = self.table.advertised_mut(at, neighbor);
+            if advertised.attached && !advertised.label.is_credible() {
+                *advertised = Advertised::NOTHING;
             }
         }
         let is_roomy = !self.is_full();
         let tree = &mut self.table[at];
         if tree.label != Label::FURTHEST && !tree.label.is_credible() {
-            // Nobody believes it.
+            // No neighbor accepts such a label.
             tree.label = Label::FURTHEST;
         }
-        tree.seekers = tree.seekers.and(up);
+        tree.searchers = tree.searchers.and(up);
         tree.denied = tree.denied.and(up);
-        tree.unheard = tree.unheard.and(up);
+        tree.unconfirmed = tree.unconfirmed.and(up);
         tree.written = tree.written.and(up);
         if is_roomy {
-            // Whoever was turned away says it again when it is asked.
-            tree.turned_away = Berths::NONE;
+            // An evicted neighbor sends it again on request.
+            tree.turned_away = NeighborSet::NONE;
         }
-        if tree.seekers.is_empty() {
+        if tree.searchers.is_empty() {
             tree.want_nothing();
         } else if !tree.is_wanted() || tree.wanted.wave() > Label::WAVE_MAX {
-            self.deny_seekers(at);
+            self.deny_searchers(at);
         }
         self.settle(at, watch);
     }
@@ -182,21 +194,21 @@ impl Trees {
         let root = if (1..=Label::WAVE_MAX).contains(&wave) {
             Label::of_root(wave)
         } else {
-            Label::of_root(super::root::first_wave(self.life))
+            Label::of_root(super::root::first_wave(self.incarnation))
         };
-        let life = self.life;
+        let incarnation = self.incarnation;
         let tree = &mut self.table[own];
         let changes = tree.label != root
-            || tree.life != life
-            || tree.standing != Standing::Hangs
-            || tree.told_hops != 0;
+            || tree.incarnation != incarnation
+            || tree.standing != Standing::Attached
+            || tree.advertised_hops != 0;
         tree.label = root;
-        tree.life = life;
-        tree.standing = Standing::Hangs;
+        tree.incarnation = incarnation;
+        tree.standing = Standing::Attached;
         tree.parent = None;
-        (tree.hops, tree.told_hops) = (0, 0);
+        (tree.hops, tree.advertised_hops) = (0, 0);
         tree.want_nothing();
-        (tree.denied, tree.asked) = (Berths::NONE, Berths::NONE);
+        (tree.denied, tree.requested) = (NeighborSet::NONE, NeighborSet::NONE);
         if changes {
             self.advert(own, self.up);
         }

@@ -2,10 +2,10 @@
 
 use core::fmt;
 
-/// How near a node is to a root. Whoever hangs on another node is further than that one, at every instant.
+/// How near a node is to a root. A node is always further than its parent.
 ///
-/// Labels of one tree are in a strict order without gaps that matter: between two of them there is nearly always room for
-/// another, so a node is put between two others without anybody behind it being told.
+/// The labels of one tree have a strict order. Between two labels there is nearly always space for
+/// another, so a node can move between two others without notice to the nodes behind it.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Label {
     /// Counted by the root alone. The later wave is the nearer one.
@@ -15,13 +15,15 @@ pub struct Label {
 }
 
 impl Label {
-    /// Of a node that never hung on anybody: every other is nearer.
+    /// The label of a node that was never attached: every other label is nearer.
     pub const FURTHEST: Self = Self::new(0, u64::MAX);
-    /// Between a parent and its child in a fresh wave: room for some dozens of repairs at one place before a wave must make more.
+    /// Distance between a parent and its child in a new wave: space for some dozens of repairs at
+    /// one position before a new wave is necessary.
     pub const HOP_RANKS: u64 = 1 << 32;
-    /// No rank is greater: 2^30 hops. What claims to be is not believed.
+    /// The maximum rank: 2^30 hops. A greater one is not accepted.
     pub const RANK_MAX: u64 = 1 << 62;
-    /// No root counts further. What claims to is not believed. At eight waves for each pace of 20 ms it lasts 11,000 years.
+    /// The maximum wave of a root. A greater one is not accepted. At eight waves per tick of 20 ms
+    /// it lasts 11,000 years.
     pub const WAVE_MAX: u64 = 1 << 47;
 
     /// The label with this wave and rank.
@@ -36,19 +38,19 @@ impl Label {
         Self::new(wave, 0)
     }
 
-    /// The wave: 1 to [`Label::WAVE_MAX`] in what a node says, 0 in [`Label::FURTHEST`].
+    /// The wave: 1 to [`Label::WAVE_MAX`] in a message, 0 in [`Label::FURTHEST`].
     #[must_use]
     pub const fn wave(self) -> u64 {
         self.wave
     }
 
-    /// The rank in the wave: up to [`Label::RANK_MAX`] in what a node says.
+    /// The rank in the wave: up to [`Label::RANK_MAX`] in a message.
     #[must_use]
     pub const fn rank(self) -> u64 {
         self.rank
     }
 
-    /// Whether a node could say it of itself.
+    /// Whether a node could have this label.
     #[must_use]
     pub const fn is_credible(self) -> bool {
         self.wave <= Self::WAVE_MAX && self.rank <= Self::RANK_MAX
@@ -72,8 +74,9 @@ impl Label {
         Self::new(self.wave, self.rank.saturating_add(Self::HOP_RANKS))
     }
 
-    /// A label behind this one and nearer than `bound`, which is further than this one: a quarter of the way, one rank at least, one
-    /// hop at most, because those who follow must find room behind it. Where `bound` is of an earlier wave: one hop behind. `None` when no
+    /// A label behind this one and nearer than `bound`, which is further than this one. It takes a
+    /// quarter of the distance, at least one rank and at most one hop, because later nodes need
+    /// space behind it. If `bound` is of an earlier wave, it is one hop behind. `None` when no
     /// number lies between.
     #[must_use]
     pub const fn between(self, bound: Self) -> Option<Self> {
@@ -83,11 +86,11 @@ impl Label {
         if bound.wave < self.wave {
             return Some(self.behind());
         }
-        let way = bound.rank - self.rank;
-        if way == 1 {
+        let gap = bound.rank - self.rank;
+        if gap == 1 {
             return None;
         }
-        let quarter = if way < 4 { 1 } else { way / 4 };
+        let quarter = if gap < 4 { 1 } else { gap / 4 };
         let step = if quarter < Self::HOP_RANKS {
             quarter
         } else {
@@ -96,7 +99,8 @@ impl Label {
         Some(Self::new(self.wave, self.rank + step))
     }
 
-    /// Nearer than everything of `wave` and of those before: what only the root can give, by a new wave.
+    /// Nearer than every label of `wave` and of earlier waves. Only the root can provide it, by a
+    /// new wave.
     #[must_use]
     pub const fn anew(wave: u64) -> Self {
         Self::new(wave + 1, u64::MAX)
@@ -145,8 +149,8 @@ mod tests {
         #[test]
         fn the_order_is_total_and_strict(a in labels(), b in labels(), c in labels()) {
             prop_assert!(!a.is_nearer(a));
-            let ways = [a.is_nearer(b), b.is_nearer(a), a == b];
-            prop_assert_eq!(ways.into_iter().filter(|&way| way).count(), 1);
+            let cases = [a.is_nearer(b), b.is_nearer(a), a == b];
+            prop_assert_eq!(cases.into_iter().filter(|&gap| gap).count(), 1);
             if a.is_nearer(b) && b.is_nearer(c) {
                 prop_assert!(a.is_nearer(c));
             }
@@ -154,7 +158,7 @@ mod tests {
         }
 
         #[test]
-        fn what_is_between_lies_between_and_is_missing_where_no_number_does(a in labels(), bound in labels()) {
+        fn between_returns_a_label_in_between_if_one_exists(a in labels(), bound in labels()) {
             prop_assume!(a.is_credible());
             match a.between(bound) {
                 Some(between) => {
@@ -164,7 +168,13 @@ mod tests {
                 }
                 None => {
                     let next = Label::new(a.wave, a.rank + 1);
-                    prop_assert!(!next.is_nearer(bound), "{:?} lies between {:?} and {:?}", next, a, bound);
+                    prop_assert!(
+                        !next.is_nearer(bound),
+                        "{:?} lies between {:?} and {:?}",
+                        next,
+                        a,
+                        bound,
+                    );
                 }
             }
         }
@@ -177,7 +187,7 @@ mod tests {
         }
 
         #[test]
-        fn a_wave_gives_what_no_rank_does(label in labels()) {
+        fn a_new_wave_makes_room_where_no_rank_does(label in labels()) {
             let bound = Label::anew(label.wave);
             prop_assert!(bound.is_nearer(label));
             prop_assert!(Label::of_root(bound.wave_before()).is_nearer(bound));
@@ -188,14 +198,14 @@ mod tests {
     }
 
     #[test]
-    fn whoever_never_hung_is_the_furthest() {
+    fn a_node_that_never_attached_is_the_furthest() {
         assert!(Label::of_root(0).is_nearer(Label::FURTHEST));
         assert!(Label::new(0, Label::RANK_MAX).is_nearer(Label::FURTHEST));
         assert!(!Label::FURTHEST.is_credible());
     }
 
-    /// How often a node can be put between a parent and what lies behind it, above one place or below it, before a wave is
-    /// needed.
+    /// How often a node fits between a parent and the next node, above or below one position,
+    /// before a new wave is needed.
     #[test]
     fn a_fresh_hop_has_room_for_dozens_of_repairs() {
         let root = Label::of_root(1);

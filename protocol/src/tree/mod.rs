@@ -1,108 +1,116 @@
-//! Trees: each node roots one, and all others know over which neighbour the way to it leads.
+//! Trees: each node is the root of one tree, and all other nodes know which neighbor leads to it.
 //!
-//! [`Trees`] is what one node knows. It hears [notes](note) of its neighbours and writes notes to them; links carry these once and in order
-//! or fail. It has no clock: paces only audit, and make ways shorter.
+//! [`Trees`] is the state of one node. It receives [control messages](note) from its neighbors and
+//! writes control messages to them. Links deliver these once and in order, or fail. It has no
+//! clock: ticks only audit and shorten paths.
 //!
 //! | file | what |
 //! |---|---|
 //! | `label` | how near a node is to a root |
-//! | `note` | what neighbours say to each other, as bytes |
-//! | `berths`, `waiting` | sets of neighbours; what waits to be said |
-//! | `table` | the known trees, and what the neighbours said of them |
-//! | `settle` | the one function that decides where a node hangs |
-//! | `seek` | to ask a neighbour to come nearer, to pass that on, to deny it |
+//! | `note` | encoding of the messages between neighbors |
+//! | `neighbors`, `waiting` | sets of neighbors; queues of outgoing messages |
+//! | `table` | the known trees, and the last adverts of the neighbors |
+//! | `settle` | the one function that selects the parent of a node |
+//! | `search` | requests to a neighbor to move nearer; forwarding and denial |
 //! | `share` | which trees give way when there are more than there is room for |
 //! | `root` | waves, which only the root begins |
-//! | `say` | the next note |
-//! | `pace` | what is done with each pace |
-//! | `audit` | comparing notes with each neighbour; the own table |
-//! | `view` | what may be seen of it |
+//! | `send` | the next outgoing message |
+//! | `tick` | the work of each tick |
+//! | `audit` | comparison with each neighbor; consistency of the local table |
+//! | `view` | read-only views |
 //!
 //! # Why there is no loop
-//! A node's [`Label`] only ever comes nearer, and the node takes or keeps as its parent only a neighbour whose label, as that neighbour
-//! said it last, is nearer than its own. What was said earlier is the label of now or one further. So along parents labels come nearer
-//! at every instant, whatever is under way, late or lost, and no way leads back to where it began. Between two labels there nearly always
-//! is room for another: a node whose parent is gone asks a neighbour to come nearer than it, and nobody behind it has to know.
+//! A node's [`Label`] only moves nearer. A node takes or keeps as its parent only a neighbor whose
+//! last advertised label is nearer than its own. An earlier advert shows the current label or one
+//! further. Along parents, labels therefore get nearer at every instant, whatever is in flight,
+//! late or lost, and no path leads back to its start. Between two labels there is nearly always
+//! space for another. A node that lost its parent requests a neighbor to move nearer than it, and
+//! the nodes behind it need no notice.
 //!
 //! # How a parent is replaced
-//! Where another neighbour is nearer, it is taken at once. Else the node [seeks](Standing::Seeks): it asks every neighbour that is not its
-//! child. Who is asked comes nearer, or asks its own parent first, so the question climbs to a node that can. Only when all have denied
-//! it, the node is [lost](Standing::Lost) and tells its neighbours; its children then do the same for themselves. Whoever denied says so
-//! again when it hangs anew or its parent moved, and that wakes those who gave up.
+//! If another neighbor is nearer, the node takes it at once. Otherwise the node
+//! [searches](Standing::Searches): it sends a request to every neighbor that is not its child. The
+//! neighbor moves nearer, or first sends a request to its own parent, so the request climbs to a
+//! node that can. Only when all have denied is the root [unreachable](Standing::Lost) for the node,
+//! and it notifies its neighbors. Its children then do the same. A neighbor that denied advertises
+//! again when it attaches again or its parent moved, and that wakes the nodes that gave up.
 
 #[cfg(feature = "arbitrary-state")]
 mod arbitrary;
 mod audit;
-mod berths;
+mod bundles;
 mod label;
 mod neighbors;
 pub mod note;
-mod pace;
 mod root;
-mod say;
-mod seek;
+mod search;
+mod send;
 mod settle;
 mod share;
 mod table;
+mod tick;
 mod view;
 mod waiting;
 
 use alloc::vec::Vec;
 
-pub(crate) use self::neighbors::Neighbors;
+pub(crate) use self::bundles::Bundles;
 pub use self::{
-    berths::{BERTHS_MAX, Berths},
     label::Label,
-    view::{TreeCounters, TreeView, Way},
+    neighbors::{NEIGHBORS_MAX, NeighborSet},
+    view::{Route, TreeCounters, TreeView},
 };
 use self::{
-    note::{BadNote, Item, Note},
+    note::{BadControlMessage, ControlMessage, Item},
     root::Waves,
     share::Shares,
-    table::{Berth, Said, Table},
+    table::{Advertised, NeighborEntry, Table},
 };
 use crate::Name;
 
-/// What the trees of a node are told about it.
+/// The configuration of the trees of a node.
 #[derive(Debug, Clone, Copy)]
 pub struct TreesConfig {
     /// The node's GUID. Not zero.
     pub guid: u64,
-    /// Low half of the node's incarnation: tells two nodes that say one GUID.
-    pub life: u16,
+    /// Low half of the node's incarnation. Distinguishes two nodes with the same GUID.
+    pub incarnation: u16,
     /// The node's name for people.
     pub name: Name,
-    /// Whether the node roots a tree, so that others know a way to it.
+    /// Whether the node is the root of a tree, which gives other nodes a path to it.
     pub roots: bool,
     /// Most trees that it knows, its own included; 0 is taken for 1.
     pub roots_max: u16,
 }
 
-/// Where a node stands in a tree.
+/// The state of a node in a tree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Standing {
     /// On a parent, or it is the root.
-    Hangs,
-    /// It has lost its parent and asks its neighbours. Nobody behind knows it yet.
-    Seeks,
-    /// Every neighbour was asked in vain, and all were told: no way to the root is known.
+    Attached,
+    /// Searching: it has lost its parent and sends requests to its neighbors. No node behind it
+    /// knows yet.
+    Searches,
+    /// Unreachable: it queried every neighbor without result and notified all of them. No path to
+    /// the root is known.
     Lost,
 }
 
-/// What happens to a tree that somebody may want to know.
+/// An event of a tree, for the host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TreeEvent {
-    /// The way to a root leads over this berth now.
-    Hangs {
+    /// The path to a root leads over this neighbor now.
+    Attached {
         /// GUID of the root.
         root: u64,
-        /// The berth of the neighbour.
-        berth: u8,
+        /// The neighbor index.
+        neighbor: u8,
         /// Cables between this node and the root.
         hops: u16,
     },
-    /// There is no way to this root: partitioned from it, as far as can be known here. May be early, while somebody else still seeks; then
-    /// [`TreeEvent::Hangs`] takes it back.
+    /// No path leads to this root: this node is partitioned from it, as far as it can know. The
+    /// event may be early, while another node still searches. In that case [`TreeEvent::Attached`]
+    /// revokes it.
     Lost {
         /// GUID of the root.
         root: u64,
@@ -114,18 +122,18 @@ pub enum TreeEvent {
         /// Its name.
         name: Name,
     },
-    /// A node that says this node's GUID roots a tree too.
+    /// Another node with this node's GUID roots a tree too.
     Twin,
-    /// There is no room for this root. Told once until one is forgotten.
+    /// There is no space for this root. Reported once until a tree is forgotten.
     Full {
         /// GUID of the root.
         root: u64,
     },
 }
 
-/// Who is told what happens to trees.
+/// The receiver of tree events.
 pub trait Watch {
-    /// Told from inside [`Trees`]' `on_…` methods, once for each change. Must not block.
+    /// Called from inside the `on_…` methods of [`Trees`], once for each change. Must not block.
     fn on_tree(&mut self, event: TreeEvent);
 }
 
@@ -135,27 +143,28 @@ impl<F: FnMut(TreeEvent)> Watch for F {
     }
 }
 
-/// The trees that one node knows. One owner, one thread; plain data. Allocates in [`Trees::new`] and [`Trees::add_berth`] only.
+/// The trees that one node knows. Plain data with one owner in one thread. Allocates in
+/// [`Trees::new`] and [`Trees::add_neighbor`] only.
 #[derive(Debug, Clone, Hash)]
 pub struct Trees {
     guid: u64,
-    life: u16,
+    incarnation: u16,
     /// The tree that this node roots.
     own: Option<usize>,
     table: Table,
-    berths: Vec<Berth>,
-    up: Berths,
+    neighbors: Vec<NeighborEntry>,
+    up: NeighborSet,
     waves: Waves,
     shares: Shares,
-    full_told: bool,
-    /// Whatever could be forgotten was since the last pace.
+    full_reported: bool,
+    /// All trees that could be forgotten were forgotten since the last tick.
     nothing_to_forget: bool,
-    paces: u8,
+    ticks: u8,
     counters: TreeCounters,
 }
 
 impl Trees {
-    /// The trees of a node without neighbours. Allocates about 180 bytes for each of
+    /// The trees of a node without neighbors. Allocates about 180 bytes for each of
     /// [`TreesConfig::roots_max`].
     #[must_use]
     pub fn new(config: &TreesConfig) -> Self {
@@ -164,156 +173,173 @@ impl Trees {
         let own = config.roots.then(|| table.insert(config.guid)).flatten();
         if let Some(own) = own {
             let tree = &mut table[own];
-            tree.label = Label::of_root(root::first_wave(config.life));
-            tree.standing = Standing::Hangs;
-            tree.life = config.life;
+            tree.label = Label::of_root(root::first_wave(config.incarnation));
+            tree.standing = Standing::Attached;
+            tree.incarnation = config.incarnation;
             tree.name = Some(config.name);
         }
         Self {
             guid: config.guid,
-            life: config.life,
+            incarnation: config.incarnation,
             own,
             table,
-            berths: Vec::with_capacity(BERTHS_MAX),
-            up: Berths::NONE,
+            neighbors: Vec::with_capacity(NEIGHBORS_MAX),
+            up: NeighborSet::NONE,
             waves: Waves::default(),
             shares,
-            full_told: false,
+            full_reported: false,
             nothing_to_forget: false,
-            paces: 0,
+            ticks: 0,
             counters: TreeCounters::default(),
         }
     }
 
-    /// Makes room for one more neighbour at a time: its berth, which nobody is at yet. `None` where there are [`BERTHS_MAX`]. Allocates
-    /// about 28 bytes for each of [`TreesConfig::roots_max`].
-    pub fn add_berth(&mut self) -> Option<u8> {
-        let berth = self.berths.len();
-        if berth >= BERTHS_MAX {
+    /// Adds capacity for one more neighbor and returns its neighbor index, which is unused at
+    /// first. `None` when there are [`NEIGHBORS_MAX`]. Allocates about 28 bytes for each of
+    /// [`TreesConfig::roots_max`].
+    pub fn add_neighbor(&mut self) -> Option<u8> {
+        let neighbor = self.neighbors.len();
+        if neighbor >= NEIGHBORS_MAX {
             return None;
         }
-        self.berths.push(Berth::new(self.table.capacity()));
-        self.table.add_berth();
-        Some(berth as u8)
+        self.neighbors
+            .push(NeighborEntry::new(self.table.capacity()));
+        self.table.add_neighbor();
+        Some(neighbor as u8)
     }
 
-    /// The lowest berth at which nobody is.
+    /// The lowest unused neighbor index.
     #[must_use]
-    pub fn free_berth(&self) -> Option<u8> {
-        (0..self.berths.len() as u8).find(|&berth| !self.up.contains(berth))
+    pub fn free_neighbor_index(&self) -> Option<u8> {
+        (0..self.neighbors.len() as u8).find(|&neighbor| !self.up.contains(neighbor))
     }
 
-    /// A link came up: somebody is at a berth of [`Trees::free_berth`], who was told nothing yet.
-    pub fn on_up(&mut self, berth: u8, watch: &mut impl Watch) {
-        if usize::from(berth) >= self.berths.len() {
+    /// A link came up: a neighbor that received nothing yet takes an index of
+    /// [`Trees::free_neighbor_index`].
+    pub fn on_up(&mut self, neighbor: u8, watch: &mut impl Watch) {
+        if usize::from(neighbor) >= self.neighbors.len() {
             return;
         }
-        self.on_down(berth, watch);
-        self.clear(berth);
-        self.up.insert(berth);
-        let Self { table, berths, .. } = self;
+        self.on_down(neighbor, watch);
+        self.clear(neighbor);
+        self.up.insert(neighbor);
+        let Self {
+            table, neighbors, ..
+        } = self;
         for at in table.indices() {
-            // Of what is lost there is nothing to say to somebody who was told nothing.
+            // A new neighbor needs no advert of an unreachable tree.
             if table[at].standing != Standing::Lost {
-                berths[usize::from(berth)].adverts.insert(at);
+                neighbors[usize::from(neighbor)].adverts.insert(at);
             }
         }
     }
 
-    /// A link failed: what its neighbour said is so no longer. Does nothing at a berth at which nobody is.
-    pub fn on_down(&mut self, berth: u8, watch: &mut impl Watch) {
-        if !self.up.contains(berth) {
+    /// A link failed: the adverts of its neighbor are void. Does nothing at an unused neighbor
+    /// index.
+    pub fn on_down(&mut self, neighbor: u8, watch: &mut impl Watch) {
+        if !self.up.contains(neighbor) {
             return;
         }
-        self.up.remove(berth);
-        self.part(berth);
-        self.clear(berth);
+        self.up.remove(neighbor);
+        self.part(neighbor);
+        self.clear(neighbor);
         for at in self.table.places() {
             if !self.table.is_known(at) {
                 continue;
             }
             let tree = &mut self.table[at];
-            tree.denied.remove(berth);
-            tree.asked.remove(berth);
-            tree.unheard.remove(berth);
-            tree.written.remove(berth);
-            tree.turned_away.remove(berth);
-            tree.seekers.remove(berth);
-            if tree.seekers.is_empty() {
+            tree.denied.remove(neighbor);
+            tree.requested.remove(neighbor);
+            tree.unconfirmed.remove(neighbor);
+            tree.written.remove(neighbor);
+            tree.turned_away.remove(neighbor);
+            tree.searchers.remove(neighbor);
+            if tree.searchers.is_empty() {
                 tree.want_nothing();
             }
             self.settle(at, watch);
         }
     }
 
-    /// Nothing was heard of a neighbour, and nothing waits for it.
-    fn clear(&mut self, berth: u8) {
-        self.berths[usize::from(berth)].clear();
+    /// Discards everything received from a neighbor and everything queued for it.
+    fn clear(&mut self, neighbor: u8) {
+        self.neighbors[usize::from(neighbor)].clear();
         self.table
-            .said_by_mut(berth)
-            .for_each(|said| *said = Said::NOTHING);
+            .advertised_by_mut(neighbor)
+            .for_each(|advertised| *advertised = Advertised::NOTHING);
     }
 
-    /// The neighbour at a berth says something. At a berth at which nobody is, nothing is heard.
+    /// Handles a control message of a neighbor. Ignores messages at an unused neighbor index.
     ///
     /// # Errors
-    /// No node says it, and nothing of it was heard: the link is to be declared failed.
-    pub fn on_note(
+    /// No node sends such a message. It has no effect, and the caller must declare the link failed.
+    pub fn on_control_message(
         &mut self,
-        berth: u8,
+        neighbor: u8,
         note: &[u8],
         watch: &mut impl Watch,
-    ) -> Result<(), BadNote> {
-        let note = Note::read(note)?;
-        if !self.up.contains(berth) {
+    ) -> Result<(), BadControlMessage> {
+        let note = ControlMessage::read(note)?;
+        if !self.up.contains(neighbor) {
             return Ok(());
         }
         match note {
-            Note::Advert(items) => {
+            ControlMessage::Advert(items) => {
                 self.fetch(items.clone());
-                items.for_each(|item| self.on_advert(berth, &item, watch));
+                items.for_each(|item| self.on_advert(neighbor, &item, watch));
             }
-            Note::Seek(items) => items.for_each(|item| self.on_seek(berth, &item, watch)),
-            Note::Denied(roots) => roots.for_each(|root| self.on_denied(berth, root, watch)),
-            Note::Digest(digest) => self.on_digest(berth, &digest, watch),
-            Note::Tell(number) => self.on_tell(berth, number),
-            Note::Called(names) => {
-                names.for_each(|(root, name)| self.on_called(berth, root, name, watch));
+            ControlMessage::Search(items) => {
+                items.for_each(|item| self.on_search(neighbor, &item, watch))
+            }
+            ControlMessage::Denied(roots) => {
+                roots.for_each(|root| self.on_denied(neighbor, root, watch))
+            }
+            ControlMessage::Digest(digest) => self.on_digest(neighbor, &digest, watch),
+            ControlMessage::Resync(number) => self.on_resync(neighbor, number),
+            ControlMessage::Called(names) => {
+                names.for_each(|(root, name)| self.on_called(neighbor, root, name, watch));
             }
         }
         Ok(())
     }
 
-    /// Reads what a note will change. A large table is not in the cache, and here nothing waits for
-    /// what was read before.
+    /// Reads the entries that a message will change. A large table is not in the cache, and these
+    /// reads do not depend on each other.
     fn fetch(&self, items: impl Iterator<Item = Item>) {
         let known = items.filter_map(|item| self.table.find(item.root));
         core::hint::black_box(known.fold(0, |all, at| {
             let tree = &self.table[at];
-            let said = self.up.iter().map(|berth| self.said(at, berth).hops);
-            all ^ tree.hops ^ u16::from(tree.lost_paces) ^ said.fold(0, |all, hops| all ^ hops)
+            let advertised = self
+                .up
+                .iter()
+                .map(|neighbor| self.advertised(at, neighbor).hops);
+            all ^ tree.hops
+                ^ u16::from(tree.lost_ticks)
+                ^ advertised.fold(0, |all, hops| all ^ hops)
         }));
     }
 
-    fn on_advert(&mut self, berth: u8, item: &Item, watch: &mut impl Watch) {
-        let said = Said::of(item);
+    fn on_advert(&mut self, neighbor: u8, item: &Item, watch: &mut impl Watch) {
+        let advertised = Advertised::of(item);
         let at = match self.table.find(item.root) {
             Some(at) => at,
-            None if said.hangs && item.root != self.guid => match self.take_in(berth, item.root) {
-                Some(at) => at,
-                None => return self.leave_out(berth, item.root, watch),
-            },
+            None if advertised.attached && item.root != self.guid => {
+                match self.take_in(neighbor, item.root) {
+                    Some(at) => at,
+                    None => return self.leave_out(neighbor, item.root, watch),
+                }
+            }
             None => return,
         };
         let is_full = self.is_full();
-        let place = &mut self.berths[usize::from(berth)];
-        if said.hangs && is_full && self.table[at].turned_away.contains(berth) {
+        let place = &mut self.neighbors[usize::from(neighbor)];
+        if advertised.attached && is_full && self.table[at].turned_away.contains(neighbor) {
             place.audit.left_out = true;
-            self.shares.refuse(berth);
+            self.shares.refuse(neighbor);
             return;
         }
-        *self.table.said_mut(at, berth) = said;
-        if said.child && item.nameless && self.table[at].name.is_some() {
+        *self.table.advertised_mut(at, neighbor) = advertised;
+        if advertised.child && item.nameless && self.table[at].name.is_some() {
             place.names.insert(at);
         }
         if self.own == Some(at) {
@@ -322,16 +348,16 @@ impl Trees {
         }
         let tree = &mut self.table[at];
         match tree.standing {
-            Standing::Hangs => {
-                if said.hangs && tree.parent == Some(berth) {
-                    // Its parent moved: whoever was denied may ask again.
-                    self.tell_denied_again(at);
+            Standing::Attached => {
+                if advertised.attached && tree.parent == Some(neighbor) {
+                    // Its parent moved: a denied neighbor may request again.
+                    self.advertise_again_to_denied(at);
                 }
             }
-            Standing::Seeks | Standing::Lost => {
-                if said.is_candidate() {
-                    tree.asked.insert(berth);
-                    place.seeks.insert(at);
+            Standing::Searches | Standing::Lost => {
+                if advertised.is_candidate() {
+                    tree.requested.insert(neighbor);
+                    place.searches.insert(at);
                 }
             }
         }
@@ -339,55 +365,55 @@ impl Trees {
     }
 
     /// Names come down the tree, so none goes round.
-    fn on_called(&mut self, berth: u8, root: u64, name: Name, watch: &mut impl Watch) {
+    fn on_called(&mut self, neighbor: u8, root: u64, name: Name, watch: &mut impl Watch) {
         let Some(at) = self.table.find(root) else {
             return;
         };
         let tree = &mut self.table[at];
-        if tree.parent != Some(berth) || tree.name == Some(name) {
+        if tree.parent != Some(neighbor) || tree.name == Some(name) {
             return;
         }
         tree.name = Some(name);
         for child in self.children_at(at).iter() {
-            self.berths[usize::from(child)].names.insert(at);
+            self.neighbors[usize::from(child)].names.insert(at);
         }
         watch.on_tree(TreeEvent::Called { root, name });
     }
 
-    fn leave_out(&mut self, berth: u8, root: u64, watch: &mut impl Watch) {
-        self.berths[usize::from(berth)].audit.left_out = true;
-        self.shares.refuse(berth);
-        if !self.full_told {
-            self.full_told = true;
+    fn leave_out(&mut self, neighbor: u8, root: u64, watch: &mut impl Watch) {
+        self.neighbors[usize::from(neighbor)].audit.left_out = true;
+        self.shares.refuse(neighbor);
+        if !self.full_reported {
+            self.full_reported = true;
             watch.on_tree(TreeEvent::Full { root });
         }
     }
 
-    /// Says to these neighbours where this node stands.
-    fn advert(&mut self, at: usize, berths: Berths) {
-        for berth in berths.and(self.up).iter() {
-            self.berths[usize::from(berth)].adverts.insert(at);
+    /// Queues an advert of this node's state for these neighbors.
+    fn advert(&mut self, at: usize, neighbors: NeighborSet) {
+        for neighbor in neighbors.and(self.up).iter() {
+            self.neighbors[usize::from(neighbor)].adverts.insert(at);
         }
     }
 
-    fn said(&self, at: usize, berth: u8) -> &Said {
-        self.table.said(at, berth)
+    fn advertised(&self, at: usize, neighbor: u8) -> &Advertised {
+        self.table.advertised(at, neighbor)
     }
 
-    /// Neighbours that say something of a tree for which `is` holds.
-    fn who(&self, at: usize, is: impl Fn(&Said) -> bool) -> Berths {
+    /// Neighbors whose last advert of a tree satisfies `is`.
+    fn neighbors_where(&self, at: usize, is: impl Fn(&Advertised) -> bool) -> NeighborSet {
         self.up
             .iter()
-            .filter(|&berth| is(self.said(at, berth)))
+            .filter(|&neighbor| is(self.advertised(at, neighbor)))
             .collect()
     }
 
-    /// Neighbours that may be asked to come nearer.
-    fn candidates(&self, at: usize) -> Berths {
-        self.who(at, Said::is_candidate)
+    /// Neighbors that may receive a request to move nearer.
+    fn candidates(&self, at: usize) -> NeighborSet {
+        self.neighbors_where(at, Advertised::is_candidate)
     }
 
-    fn children_at(&self, at: usize) -> Berths {
-        self.who(at, |said| said.child)
+    fn children_at(&self, at: usize) -> NeighborSet {
+        self.neighbors_where(at, |advertised| advertised.child)
     }
 }

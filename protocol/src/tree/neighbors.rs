@@ -1,73 +1,87 @@
-//! Which berths are of one neighbor.
+//! Sets of neighbor indices.
 
-use super::{BERTHS_MAX, Berths};
+/// Maximum number of neighbor indices of a node.
+pub const NEIGHBORS_MAX: usize = 16;
 
-/// For each berth those of the same neighbor. So one with several cables to a node has one share.
+/// A set of neighbor indices. A *neighbor index* is the number of a link that is up, by which trees
+/// identify the neighbor at its other end. It is below [`NEIGHBORS_MAX`].
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
-pub(crate) struct Neighbors([Berths; BERTHS_MAX]);
+pub struct NeighborSet(u16);
 
-impl Neighbors {
-    /// Each berth is of a neighbor of its own.
-    pub const NONE: Self = Self([Berths::NONE; BERTHS_MAX]);
+const _: () = assert!(NEIGHBORS_MAX == u16::BITS as usize);
 
-    /// The berths of the neighbor at one, which is among them.
-    pub fn berths_of(&self, berth: u8) -> Berths {
-        let joined = self.0.get(usize::from(berth)).copied();
-        let mut all = joined.unwrap_or_default();
-        all.insert(berth);
-        all
+impl NeighborSet {
+    /// The empty set.
+    pub const NONE: Self = Self(0);
+
+    /// Whether the set contains a neighbor index.
+    #[must_use]
+    pub const fn contains(self, neighbor: u8) -> bool {
+        (neighbor as usize) < NEIGHBORS_MAX && self.0 & 1 << neighbor != 0
     }
 
-    /// Of how many neighbors some berths are.
-    pub fn count(&self, berths: Berths) -> usize {
-        let mut left = berths;
-        let mut neighbors = 0;
-        while let Some(berth) = left.iter().next() {
-            left = left.without(self.berths_of(berth));
-            neighbors += 1;
-        }
-        neighbors
-    }
-
-    /// These are all the berths of one neighbor.
-    pub fn join(&mut self, berths: Berths) {
-        for berth in berths.iter() {
-            self.0[usize::from(berth)] = berths;
+    /// Adds a neighbor index. An invalid index is ignored.
+    pub const fn insert(&mut self, neighbor: u8) {
+        if (neighbor as usize) < NEIGHBORS_MAX {
+            self.0 |= 1 << neighbor;
         }
     }
 
-    /// Nobody is at a berth any more.
-    pub fn leave(&mut self, berth: u8) {
-        for berths in &mut self.0 {
-            berths.remove(berth);
+    /// Takes one out.
+    pub const fn remove(&mut self, neighbor: u8) {
+        if (neighbor as usize) < NEIGHBORS_MAX {
+            self.0 &= !(1 << neighbor);
         }
-        if let Some(berths) = self.0.get_mut(usize::from(berth)) {
-            *berths = Berths::NONE;
-        }
+    }
+
+    /// Whether there is none.
+    #[must_use]
+    pub const fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+
+    /// How many there are.
+    #[must_use]
+    pub const fn len(self) -> usize {
+        self.0.count_ones() as usize
+    }
+
+    /// Those that are in both.
+    #[must_use]
+    pub const fn and(self, other: Self) -> Self {
+        Self(self.0 & other.0)
+    }
+
+    /// Those that are in one of them.
+    #[must_use]
+    pub const fn or(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+
+    /// Those that are not in the other.
+    #[must_use]
+    pub const fn without(self, other: Self) -> Self {
+        Self(self.0 & !other.0)
+    }
+
+    /// Each, from the lowest.
+    pub fn iter(self) -> impl Iterator<Item = u8> {
+        let mut left = self.0;
+        core::iter::from_fn(move || {
+            let neighbor = left.trailing_zeros() as u8;
+            // Takes the lowest one out, and nothing where none is left.
+            left &= left.wrapping_sub(1);
+            (usize::from(neighbor) < NEIGHBORS_MAX).then_some(neighbor)
+        })
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn berths<const N: usize>(of: [u8; N]) -> Berths {
-        of.into_iter().collect()
-    }
-
-    /// Whoever comes to a berth that one of several cables had is nobody's but its own.
-    #[test]
-    fn a_berth_that_was_left_is_of_whoever_comes_there() {
-        let mut neighbors = Neighbors::NONE;
-        neighbors.join(berths([0, 3]));
-        neighbors.join(berths([0, 3, 5]));
-        for berth in [0, 3, 5] {
-            assert_eq!(neighbors.berths_of(berth), berths([0, 3, 5]));
-        }
-        assert_eq!(neighbors.count(berths([0, 1, 2, 3, 5])), 3);
-        neighbors.leave(0);
-        assert_eq!(neighbors.berths_of(0), berths([0]));
-        assert_eq!(neighbors.berths_of(3), berths([3, 5]));
-        assert_eq!(neighbors.count(berths([0, 3, 5])), 2);
+impl FromIterator<u8> for NeighborSet {
+    fn from_iter<I: IntoIterator<Item = u8>>(neighbors: I) -> Self {
+        let mut all = Self::NONE;
+        neighbors
+            .into_iter()
+            .for_each(|neighbor| all.insert(neighbor));
+        all
     }
 }

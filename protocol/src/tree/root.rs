@@ -1,33 +1,37 @@
 //! Waves, which only the root begins.
 //!
-//! A wave is nearer than all of before, so it makes room where ranks ran out, and it is what a root needs that forgot how far it had counted.
+//! A new wave is nearer than all earlier ones. It provides space where ranks ran out, and restores
+//! a root that lost its wave counter.
 
 use super::{Label, TreeEvent, Trees, Watch, note::Item};
 
-/// The first wave of a life. Two nodes with one GUID begin with different ones, so that the nodes between them hear which is later: in one wave
-/// each of the two would have its own half of the nodes, and nobody would be told.
-pub(super) const fn first_wave(life: u16) -> u64 {
-    1 + life as u64
+/// The first wave of an incarnation. Two nodes with one GUID begin with different waves, so the
+/// nodes between them see which is later. With equal waves each of the two would keep a part of the
+/// nodes, and no node would report it.
+pub(super) const fn first_wave(incarnation: u16) -> u64 {
+    1 + incarnation as u64
 }
 
-/// Most waves between two paces; the next one waits. From whatever tables, each node on a way may have a later wave than the one before it, and the root
-/// hears of one when the other has spread.
+/// Maximum number of waves between two ticks; the next one waits. From arbitrary tables, each node
+/// on a path may have a later wave than the one before it. The root learns of it when its own wave
+/// has spread.
 const WAVES_MAX: u8 = 8;
 
-/// Paces running in which another root of the same GUID is heard, after which it is a twin and not an earlier life of this node.
-const RIVAL_PACES: u8 = 3;
+/// Consecutive ticks with another root of the same GUID, after which it is a twin and not an
+/// earlier incarnation of this node.
+const RIVAL_TICKS: u8 = 3;
 
-/// What the root keeps of its waves.
+/// The wave state of the root.
 #[derive(Debug, Clone, Default, Hash)]
 pub(super) struct Waves {
-    /// How many were begun since the last pace.
+    /// Waves begun since the last tick.
     begun: u8,
     /// The wave that waits; 0 for none.
     due: u64,
-    /// Another root of this GUID was heard since the last pace.
-    rival_heard: bool,
-    /// Paces running with one.
-    rival_paces: u8,
+    /// An advert of another root with this GUID arrived since the last tick.
+    rival_seen: bool,
+    /// Consecutive ticks with one.
+    rival_ticks: u8,
 }
 
 impl Waves {
@@ -36,14 +40,14 @@ impl Waves {
         *self = Self {
             begun: rng.u8(..),
             due: rng.u64(..1 << 46),
-            rival_heard: rng.bool(),
-            rival_paces: rng.u8(..),
+            rival_seen: rng.bool(),
+            rival_ticks: rng.u8(..),
         };
     }
 }
 
 impl Trees {
-    /// A neighbour says something of the tree that this node roots.
+    /// A neighbor sends an advert of the tree that this node roots.
     pub(super) fn on_own(&mut self, item: &Item) {
         let Some(own) = self.own else {
             return;
@@ -53,14 +57,15 @@ impl Trees {
             return;
         }
         let mine = self.table[own].label.wave();
-        let is_rival = item.life != self.life && wave >= mine;
-        self.waves.rival_heard |= is_rival;
+        let is_rival = item.incarnation != self.incarnation && wave >= mine;
+        self.waves.rival_seen |= is_rival;
         if is_rival || wave > mine {
             self.rise(wave + 1);
         }
     }
 
-    /// Begins this wave, if it is a later one: now, or with the next pace if [`WAVES_MAX`] were begun since the last. Returns false where the counter is at its end.
+    /// Begins this wave if it is a later one: now, or with the next tick if [`WAVES_MAX`] were
+    /// begun since the last one. Returns `false` where the counter is at its end.
     pub(super) fn rise(&mut self, wave: u64) -> bool {
         let Some(own) = self.own else {
             return false;
@@ -82,18 +87,18 @@ impl Trees {
         true
     }
 
-    /// A pace passed at the root.
-    pub(super) fn pace_waves(&mut self, watch: &mut impl Watch) {
+    /// Handles a tick at the root.
+    pub(super) fn tick_waves(&mut self, watch: &mut impl Watch) {
         self.waves.begun = 0;
         let due = core::mem::take(&mut self.waves.due);
         self.rise(due);
-        if core::mem::take(&mut self.waves.rival_heard) {
-            self.waves.rival_paces = self.waves.rival_paces.saturating_add(1);
-            if self.waves.rival_paces == RIVAL_PACES {
+        if core::mem::take(&mut self.waves.rival_seen) {
+            self.waves.rival_ticks = self.waves.rival_ticks.saturating_add(1);
+            if self.waves.rival_ticks == RIVAL_TICKS {
                 watch.on_tree(TreeEvent::Twin);
             }
         } else {
-            self.waves.rival_paces = 0;
+            self.waves.rival_ticks = 0;
         }
     }
 }

@@ -1,55 +1,55 @@
-//! Which trees give way when neighbours announce more roots than there is room for.
+//! Which trees give way when neighbors announce more roots than there is space for.
 //!
-//! A node cannot tell a root that a neighbour invents from one that is far away. So nothing is
-//! refused while there is room, for the only neighbour may announce the whole fabric. In a full table
-//! a new root finds room if its neighbour has fewer trees here than another one: the neighbour with
-//! the most loses its newest. So one neighbour that invents roots keeps no more than others leave,
-//! over however many cables: what its berths take is counted together.
+//! A node cannot distinguish an invented root from a distant one. It therefore refuses nothing
+//! while there is space, because its only neighbor may announce the whole fabric. In a full table a
+//! new root gets a slot if its neighbor has fewer trees here than another one: the neighbor with
+//! the most loses its newest. A neighbor that invents roots therefore keeps no more than the others
+//! leave. All its cables count together.
 //!
-//! A tree that gives way is *turned away*: it is lost like one whose root is gone, told as lost, and
-//! forgotten when everybody has heard that. Until then the new one takes a spare place. A node that
-//! is nearer to the liar turns away earlier ([`patience_paces`]), so honest nodes behind it hear that
-//! roots are gone before they would choose among an honest neighbour's.
+//! A tree that gives way is *turned away*: it is treated and advertised as unreachable, and
+//! forgotten once all neighbors know that. Until then the new one takes a spare slot. A node nearer
+//! to the liar turns trees away earlier ([`patience_ticks`]). Honest nodes behind it learn that
+//! these roots are gone before they would evict roots of an honest neighbor.
 
 use core::{
     cmp::Reverse,
     hash::{Hash, Hasher},
 };
 
-use super::{BERTHS_MAX, Berths, Neighbors, Standing, Trees, Watch, table::Said};
+use super::{Bundles, NEIGHBORS_MAX, NeighborSet, Standing, Trees, Watch, table::Advertised};
 
 /// Spare places: one for so many that are configured, within these bounds.
 const TREES_PER_SPARE: u16 = 8;
 const SPARE_MIN: u16 = 2;
 const SPARE_MAX: u16 = 128;
-/// Most trees that are turned away at one pace.
+/// Maximum number of trees turned away per tick.
 const TURNED_AWAY_MAX: usize = 4;
-/// Paces that a node waits for each cable between it and the root: in that time a nearer node turns
-/// it away, and that is heard.
-const PACES_PER_HOP: u16 = 2;
-/// Cables of the longest path. What is farther cannot be used.
+/// Ticks that a node waits for each hop to the root. In that time a nearer node turns the tree
+/// away, and its advert arrives.
+const TICKS_PER_HOP: u16 = 2;
+/// Hops of the longest path. A farther root cannot be used.
 const HOPS_MAX: u16 = 64;
 
-/// What the neighbours take of the table.
+/// The share of each neighbor in the table.
 #[derive(Debug, Clone)]
 pub(super) struct Shares {
     /// Trees that a node keeps. In between there may be some more.
     roots_max: u16,
-    /// Trees for the sake of each berth: counted at each pace, and noted in between.
-    taken: [u16; BERTHS_MAX],
-    /// Those of them that do not go by themselves, at the last pace.
-    kept: [u16; BERTHS_MAX],
-    neighbors: Neighbors,
-    /// Refusals that were not asked for yet, by berth.
-    refused: [u32; BERTHS_MAX],
-    /// More trees than there may be, at the last pace, and the paces since that became no fewer.
+    /// Trees held for each neighbor index: counted at each tick, and updated in between.
+    taken: [u16; NEIGHBORS_MAX],
+    /// Those of them that do not expire by themselves, at the last tick.
+    kept: [u16; NEIGHBORS_MAX],
+    bundles: Bundles,
+    /// Refusals not collected yet, by neighbor index.
+    refused: [u32; NEIGHBORS_MAX],
+    /// Excess trees at the last tick, and the ticks since their number shrank.
     surplus: usize,
-    surplus_paces: u16,
-    /// Nobody gives way.
+    surplus_ticks: u16,
+    /// No tree gives way.
     is_off: bool,
 }
 
-/// Where there is room they decide nothing.
+/// While there is space, shares have no effect.
 impl Hash for Shares {
     fn hash<H: Hasher>(&self, _state: &mut H) {}
 }
@@ -58,12 +58,12 @@ impl Shares {
     pub const fn new(roots_max: u16) -> Self {
         Self {
             roots_max,
-            taken: [0; BERTHS_MAX],
-            kept: [0; BERTHS_MAX],
-            neighbors: Neighbors::NONE,
-            refused: [0; BERTHS_MAX],
+            taken: [0; NEIGHBORS_MAX],
+            kept: [0; NEIGHBORS_MAX],
+            bundles: Bundles::NONE,
+            refused: [0; NEIGHBORS_MAX],
             surplus: 0,
-            surplus_paces: 0,
+            surplus_ticks: 0,
             is_off: false,
         }
     }
@@ -74,7 +74,7 @@ impl Shares {
             *taken = rng.u16(..100);
         }
         self.surplus = rng.usize(..10);
-        self.surplus_paces = rng.u16(..);
+        self.surplus_ticks = rng.u16(..);
     }
 
     /// Trees that there must be places for.
@@ -83,73 +83,75 @@ impl Shares {
         self.roots_max.saturating_add(spare)
     }
 
-    /// Whether another tree may be taken in beside so many, whoever announces it.
+    /// Whether another tree of any neighbor fits beside `trees` trees.
     pub fn is_roomy(&self, trees: usize) -> bool {
         trees < usize::from(self.roots_max)
     }
 
-    /// Something that the neighbour at a berth announces is not taken.
-    pub const fn refuse(&mut self, berth: u8) {
-        let refused = &mut self.refused[berth as usize % BERTHS_MAX];
+    /// Counts a tree that this neighbor announces and that is not taken.
+    pub const fn refuse(&mut self, neighbor: u8) {
+        let refused = &mut self.refused[neighbor as usize % NEIGHBORS_MAX];
         *refused = refused.saturating_add(1);
     }
 
-    /// The sum of what the berths of the neighbor at one have.
-    fn sum(&self, of: &[u16; BERTHS_MAX], berth: u8) -> u32 {
-        let berths = self.neighbors.berths_of(berth).iter();
-        berths.map(|berth| u32::from(of[usize::from(berth)])).sum()
+    /// The sum over all indices of this neighbor.
+    fn sum(&self, of: &[u16; NEIGHBORS_MAX], neighbor: u8) -> u32 {
+        let neighbors = self.bundles.bundle_of(neighbor).iter();
+        neighbors
+            .map(|neighbor| u32::from(of[usize::from(neighbor)]))
+            .sum()
     }
 
-    /// The berths of the neighbor whose trees give way: the one that keeps the most.
-    fn greediest(&self) -> Berths {
-        let kept = |berth: &u8| (self.sum(&self.kept, *berth), Reverse(*berth));
-        let most = (0..BERTHS_MAX as u8).max_by_key(kept);
-        self.neighbors.berths_of(most.unwrap_or_default())
+    /// All indices of the neighbor whose trees give way: the one that keeps the most.
+    fn greediest(&self) -> NeighborSet {
+        let kept = |neighbor: &u8| (self.sum(&self.kept, *neighbor), Reverse(*neighbor));
+        let most = (0..NEIGHBORS_MAX as u8).max_by_key(kept);
+        self.bundles.bundle_of(most.unwrap_or_default())
     }
 
-    /// Notes how many trees are too many. Tells how many paces passed since they became no fewer.
-    fn note_surplus(&mut self, surplus: usize) -> u16 {
+    /// Records the number of excess trees. Returns the ticks since it last shrank.
+    fn record_surplus(&mut self, surplus: usize) -> u16 {
         let shrinks = surplus < self.surplus || surplus == 0;
         self.surplus = surplus;
-        self.surplus_paces = if shrinks {
+        self.surplus_ticks = if shrinks {
             0
         } else {
-            self.surplus_paces.saturating_add(1)
+            self.surplus_ticks.saturating_add(1)
         };
-        self.surplus_paces
+        self.surplus_ticks
     }
 }
 
-/// Paces for which a tree of so many hops may be one too many: more with each hop.
-const fn patience_paces(hops: u16) -> u16 {
+/// Ticks for which a tree at this distance may be in excess: more with each hop.
+const fn patience_ticks(hops: u16) -> u16 {
     if hops > HOPS_MAX {
         1
     } else {
-        PACES_PER_HOP * hops
+        TICKS_PER_HOP * hops
     }
 }
 
 impl Trees {
-    /// Whoever comes first takes all the room that there is: for mutants of simulations.
+    /// Gives all space to the first neighbor that takes it: for mutants of simulations.
     #[cfg(feature = "arbitrary-state")]
     pub const fn share_nothing_out(&mut self) {
         self.shares.is_off = true;
     }
 
-    /// These are all the berths at which the same neighbour is: together they have one share.
-    pub fn are_of_one(&mut self, berths: Berths) {
-        self.shares.neighbors.join(berths);
+    /// Declares that these are all the indices of one neighbor: together they have one share.
+    pub fn set_bundle(&mut self, neighbors: NeighborSet) {
+        self.shares.bundles.join(neighbors);
     }
 
-    /// Nobody is at a berth any more.
-    pub(super) fn part(&mut self, berth: u8) {
-        self.shares.neighbors.leave(berth);
+    /// A neighbor index is unused again.
+    pub(super) fn part(&mut self, neighbor: u8) {
+        self.shares.bundles.leave(neighbor);
     }
 
-    /// Trees that the neighbour at a berth announced and that were not taken in, or not kept, since
-    /// this was asked last.
-    pub fn take_refused(&mut self, berth: u8) -> u64 {
-        let refused = self.shares.refused.get_mut(usize::from(berth));
+    /// Number of trees that this neighbor announced and that were not taken in, or not kept, since
+    /// the last call.
+    pub fn take_refused(&mut self, neighbor: u8) -> u64 {
+        let refused = self.shares.refused.get_mut(usize::from(neighbor));
         refused.map_or(0, |refused| u64::from(core::mem::take(refused)))
     }
 
@@ -158,40 +160,41 @@ impl Trees {
         !self.shares.is_roomy(self.table.len())
     }
 
-    /// Takes in a tree that the neighbour at a berth announces. Where there is no room it takes the
-    /// place of one that is lost, or a spare one if another neighbour has more.
-    pub(super) fn take_in(&mut self, berth: u8, root: u64) -> Option<usize> {
+    /// Takes in a tree that this neighbor announces. Without space it takes the slot of an
+    /// unreachable tree, or a spare one if another neighbor has more.
+    pub(super) fn take_in(&mut self, neighbor: u8, root: u64) -> Option<usize> {
         if self.is_full() {
             self.make_room();
         }
-        if self.is_full() && !self.has_less(berth) {
+        if self.is_full() && !self.has_less(neighbor) {
             return None;
         }
         let at = self.table.insert(root)?;
-        self.table[at].origin.berth = berth;
-        self.shares.taken[usize::from(berth)] += 1;
+        self.table[at].origin.neighbor = neighbor;
+        self.shares.taken[usize::from(neighbor)] += 1;
         Some(at)
     }
 
-    /// Whether another neighbour has so much more than the one at a berth that it gives way to it.
-    fn has_less(&self, berth: u8) -> bool {
+    /// Whether another neighbor has so many more trees that it gives way to this one.
+    fn has_less(&self, neighbor: u8) -> bool {
         if self.shares.is_off {
             return false;
         }
-        let taken = |berth: u8| self.shares.sum(&self.shares.taken, berth);
-        let most = (0..BERTHS_MAX as u8).map(taken).max();
-        taken(berth) + 1 < most.unwrap_or_default()
+        let taken = |neighbor: u8| self.shares.sum(&self.shares.taken, neighbor);
+        let most = (0..NEIGHBORS_MAX as u8).map(taken).max();
+        taken(neighbor) + 1 < most.unwrap_or_default()
     }
 
-    /// The neighbour for whose sake a tree is there, and whether it does not go by itself: its
-    /// parent; else one whose word keeps it from being forgotten; else its last parent.
+    /// The neighbor for which a tree is held, and whether the tree does not expire by itself: its
+    /// parent; else a neighbor whose advert prevents the tree from being forgotten; else its last
+    /// parent.
     fn sponsor(&self, at: usize) -> Option<(u8, bool)> {
         if self.own == Some(at) {
             return None;
         }
         let tree = &self.table[at];
-        let last = tree.origin.berth;
-        let one_of = |among: Berths| match among.contains(last) {
+        let last = tree.origin.neighbor;
+        let one_of = |among: NeighborSet| match among.contains(last) {
             true => Some(last),
             false => among.iter().next(),
         };
@@ -200,30 +203,30 @@ impl Trees {
             .or_else(|| one_of(self.candidates(at)))
             .or_else(|| one_of(self.children_at(at)));
         match keeper {
-            Some(berth) => Some((berth, true)),
+            Some(neighbor) => Some((neighbor, true)),
             None => Some((last, false)),
         }
     }
 
-    /// A pace passed: counts what each neighbour takes, and turns away what is too much.
-    pub(super) fn pace_shares(&mut self, watch: &mut impl Watch) {
-        let (mut taken, mut kept) = ([0; BERTHS_MAX], [0; BERTHS_MAX]);
+    /// Handles a tick: counts the share of each neighbor and turns excess trees away.
+    pub(super) fn tick_shares(&mut self, watch: &mut impl Watch) {
+        let (mut taken, mut kept) = ([0; NEIGHBORS_MAX], [0; NEIGHBORS_MAX]);
         let mut kept_in_all = usize::from(self.own.is_some());
         for at in self.table.indices() {
-            if let Some((berth, is_kept)) = self.sponsor(at) {
-                taken[usize::from(berth) % BERTHS_MAX] += 1;
-                kept[usize::from(berth) % BERTHS_MAX] += u16::from(is_kept);
+            if let Some((neighbor, is_kept)) = self.sponsor(at) {
+                taken[usize::from(neighbor) % NEIGHBORS_MAX] += 1;
+                kept[usize::from(neighbor) % NEIGHBORS_MAX] += u16::from(is_kept);
                 kept_in_all += usize::from(is_kept);
             }
         }
         (self.shares.taken, self.shares.kept) = (taken, kept);
         let surplus = kept_in_all.saturating_sub(usize::from(self.shares.roots_max));
-        let paces = self.shares.note_surplus(surplus);
+        let ticks = self.shares.record_surplus(surplus);
         for _ in 0..surplus.min(TURNED_AWAY_MAX) {
             let greediest = self.shares.greediest();
             match self.least_entitled(greediest) {
-                Some((at, berth)) if paces >= patience_paces(self.table[at].hops) => {
-                    self.turn_away(at, berth, watch);
+                Some((at, neighbor)) if ticks >= patience_ticks(self.table[at].hops) => {
+                    self.turn_away(at, neighbor, watch);
                     // That it becomes less by this node's doing is no reason to wait.
                     self.shares.surplus -= 1;
                 }
@@ -232,40 +235,42 @@ impl Trees {
         }
     }
 
-    /// Of the trees that are there for the sake of a neighbour the one that gives way first: one of
-    /// which no other neighbour knows, not the neighbour's own, the newest. `of`: its berths.
-    fn least_entitled(&self, of: Berths) -> Option<(usize, u8)> {
+    /// The tree of a neighbor with the indices `of` that gives way first: preferably one that no
+    /// other neighbor knows, not the neighbor's own, the newest.
+    fn least_entitled(&self, of: NeighborSet) -> Option<(usize, u8)> {
         let sponsored = |at: usize| match self.sponsor(at) {
-            Some((berth, true)) if of.contains(berth) => Some((at, berth)),
+            Some((neighbor, true)) if of.contains(neighbor) => Some((at, neighbor)),
             _ => None,
         };
-        let order = |&(at, berth): &(usize, u8)| {
-            let attested = self.shares.neighbors.count(self.candidates(at));
-            let is_own = self.said(at, berth).hops == 0;
-            (attested, is_own, Reverse(self.table[at].origin.born))
+        let order = |&(at, neighbor): &(usize, u8)| {
+            let attested = self.shares.bundles.count(self.candidates(at));
+            let is_own = self.advertised(at, neighbor).hops == 0;
+            (attested, is_own, Reverse(self.table[at].origin.serial))
         };
         let all = self.table.indices().filter_map(sponsored);
         all.min_by_key(order)
     }
 
-    /// A tree has a parent again: whoever was turned away is asked for its word with its next digest.
-    pub(super) fn hear_all_again(&mut self, at: usize) {
+    /// A tree has a parent again: the next digest of an ignored neighbor triggers a request for its
+    /// advert.
+    pub(super) fn readmit_turned_away(&mut self, at: usize) {
         let turned_away = core::mem::take(&mut self.table[at].turned_away);
-        for berth in turned_away.iter() {
-            if let Some(place) = self.berths.get_mut(usize::from(berth)) {
+        for neighbor in turned_away.iter() {
+            if let Some(place) = self.neighbors.get_mut(usize::from(neighbor)) {
                 place.audit.left_out = false;
             }
         }
     }
 
-    /// No neighbour's word on a tree is taken any more, but that of children that it is lost.
+    /// Ignores all further adverts of a tree, except those of children that report it as
+    /// unreachable.
     fn turn_away(&mut self, at: usize, sponsor: u8, watch: &mut impl Watch) {
-        // Else the sponsor would say on its next cable what is not taken on this one.
-        let sponsors = self.shares.neighbors.berths_of(sponsor).and(self.up);
+        // Else the sponsor would announce on its next cable what is ignored on this one.
+        let sponsors = self.shares.bundles.bundle_of(sponsor).and(self.up);
         let turned_away = self.candidates(at).or(sponsors);
-        for berth in turned_away.iter() {
-            let place = &mut self.berths[usize::from(berth)];
-            *self.table.said_mut(at, berth) = Said::NOTHING;
+        for neighbor in turned_away.iter() {
+            let place = &mut self.neighbors[usize::from(neighbor)];
+            *self.table.advertised_mut(at, neighbor) = Advertised::NOTHING;
             place.audit.left_out = true;
         }
         self.shares.refuse(sponsor);

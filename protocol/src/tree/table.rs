@@ -1,55 +1,55 @@
-//! The trees that a node knows, by the GUIDs of their roots, and what the neighbours said of them.
+//! The trees that a node knows, by the GUIDs of their roots, and the last adverts of the neighbors.
 
 use alloc::{vec, vec::Vec};
 use core::hash::{Hash, Hasher};
 
-use super::{Berths, Label, Standing, audit::Audit, note::Item, waiting::Waiting};
+use super::{Label, NeighborSet, Standing, audit::Audit, note::Item, waiting::Waiting};
 use crate::Name;
 
-/// What a neighbour said last of a tree.
+/// The last advert of a tree by a neighbor.
 #[derive(Debug, Clone, Copy, Hash)]
-pub(super) struct Said {
+pub(super) struct Advertised {
     pub label: Label,
     pub hops: u16,
-    pub life: u16,
-    pub hangs: bool,
+    pub incarnation: u16,
+    pub attached: bool,
     /// This node is its parent.
     pub child: bool,
-    /// The neighbour was asked to say everything again, and did not say this again yet.
+    /// The neighbor was requested to send everything again, and has not repeated this advert yet.
     pub stale: bool,
 }
 
-impl Said {
+impl Advertised {
     pub const NOTHING: Self = Self {
         label: Label::FURTHEST,
         hops: 0,
-        life: 0,
-        hangs: false,
+        incarnation: 0,
+        attached: false,
         child: false,
         stale: false,
     };
 
-    /// What an item says. A label that no node has is not believed.
+    /// The content of an item. A label that no node can have is ignored.
     pub const fn of(item: &Item) -> Self {
-        let hangs = item.hangs && item.label.is_credible();
+        let attached = item.attached && item.label.is_credible();
         Self {
             label: item.label,
-            hops: if hangs { item.hops } else { 0 },
-            life: item.life,
-            hangs,
-            child: hangs && item.child,
+            hops: if attached { item.hops } else { 0 },
+            incarnation: item.incarnation,
+            attached,
+            child: attached && item.child,
             stale: false,
         }
     }
 
-    /// Whether a node with this label may hang on whoever said it.
+    /// Whether a node with this label may attach to the sender.
     pub const fn leads(&self, label: Label) -> bool {
-        self.hangs && self.label.is_nearer(label)
+        self.attached && self.label.is_nearer(label)
     }
 
-    /// Whether it is worth asking whoever said it to come nearer.
+    /// Whether a request to the sender to move nearer can have a result.
     pub const fn is_candidate(&self) -> bool {
-        self.hangs && !self.child
+        self.attached && !self.child
     }
 }
 
@@ -58,103 +58,108 @@ impl Said {
 pub(super) struct Tree {
     pub root: u64,
     pub label: Label,
-    /// The nearest label below which somebody behind asks to be brought; [`Label::FURTHEST`] for none.
+    /// The nearest label that a node behind this one requests as a bound; [`Label::FURTHEST`] for
+    /// none.
     pub wanted: Label,
-    /// What the parent was asked for because of it.
-    pub sought: Label,
+    /// The bound that was requested from the parent because of it.
+    pub requested_bound: Label,
     pub name: Option<Name>,
     pub hops: u16,
     /// Low half of the root's incarnation.
-    pub life: u16,
+    pub incarnation: u16,
     pub standing: Standing,
     pub parent: Option<u8>,
-    /// What was told of the hops. That there are more is told with the next pace.
-    pub told_hops: u16,
-    /// Berths whose neighbours wait for `wanted`.
-    pub seekers: Berths,
-    /// Berths whose neighbours were told "not now".
-    pub denied: Berths,
-    /// Berths whose neighbours this node asked and that did not answer.
-    pub asked: Berths,
-    /// Berths whose neighbours may not have heard that this node is lost.
-    pub unheard: Berths,
-    /// Berths to which that was written before the adverts that are being waited for.
-    pub written: Berths,
-    /// Berths whose word is not taken, because the tree made room for those of other neighbours.
-    pub turned_away: Berths,
-    pub lost_paces: u8,
+    /// The advertised number of hops. An increase is advertised with the next tick.
+    pub advertised_hops: u16,
+    /// Neighbor indices that wait for `wanted`.
+    pub searchers: NeighborSet,
+    /// Neighbor indices that received "not now".
+    pub denied: NeighborSet,
+    /// Neighbor indices that received a request and have not answered.
+    pub requested: NeighborSet,
+    /// Neighbor indices that may not know yet that this node is unreachable.
+    pub unconfirmed: NeighborSet,
+    /// Neighbor indices to which that was written before the adverts whose receipt is pending.
+    pub written: NeighborSet,
+    /// Neighbor indices whose adverts are ignored, because the tree gave way to trees of other
+    /// neighbors.
+    pub turned_away: NeighborSet,
+    pub lost_ticks: u8,
     pub origin: Origin,
 }
 
-/// Who brought a tree, and when. Only a full table makes a difference of it.
+/// Which neighbor brought a tree, and when. Matters only in a full table.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Origin {
-    /// The berth of its last parent, or of whoever announced it first.
-    pub berth: u8,
+    /// The neighbor index of its last parent, or of the neighbor that announced it first.
+    pub neighbor: u8,
     /// Counts the trees that were taken in: the later one has the greater number.
-    pub born: u64,
+    pub serial: u64,
 }
 
-/// Where there is room it decides nothing.
+/// While there is space, it has no effect.
 impl Hash for Origin {
     fn hash<H: Hasher>(&self, _state: &mut H) {}
 }
 
 impl Tree {
-    /// Nobody said anything of it yet.
-    pub const fn new(root: u64, born: u64) -> Self {
+    /// A tree without any advert.
+    pub const fn new(root: u64, serial: u64) -> Self {
         Self {
             root,
             label: Label::FURTHEST,
             wanted: Label::FURTHEST,
-            sought: Label::FURTHEST,
+            requested_bound: Label::FURTHEST,
             name: None,
             hops: 0,
-            life: 0,
+            incarnation: 0,
             standing: Standing::Lost,
             parent: None,
-            told_hops: 0,
-            seekers: Berths::NONE,
-            denied: Berths::NONE,
-            asked: Berths::NONE,
-            unheard: Berths::NONE,
-            written: Berths::NONE,
-            turned_away: Berths::NONE,
-            lost_paces: 0,
-            origin: Origin { berth: 0, born },
+            advertised_hops: 0,
+            searchers: NeighborSet::NONE,
+            denied: NeighborSet::NONE,
+            requested: NeighborSet::NONE,
+            unconfirmed: NeighborSet::NONE,
+            written: NeighborSet::NONE,
+            turned_away: NeighborSet::NONE,
+            lost_ticks: 0,
+            origin: Origin {
+                neighbor: 0,
+                serial,
+            },
         }
     }
 
-    /// Nobody waits for this node any more.
+    /// No neighbor waits for this node any more.
     pub const fn want_nothing(&mut self) {
-        self.seekers = Berths::NONE;
+        self.searchers = NeighborSet::NONE;
         self.wanted = Label::FURTHEST;
-        self.sought = Label::FURTHEST;
+        self.requested_bound = Label::FURTHEST;
     }
 
-    /// Whether somebody waits for this node to come nearer.
+    /// Whether a neighbor waits for this node to move nearer.
     pub fn is_wanted(&self) -> bool {
         self.wanted != Label::FURTHEST
     }
 }
 
-/// What there is for one neighbour. All is indexed by tree.
+/// The queues and the audit of one neighbor. All are indexed by tree.
 #[derive(Debug, Clone, Hash)]
-pub(super) struct Berth {
+pub(super) struct NeighborEntry {
     pub adverts: Waiting,
     pub denials: Waiting,
     pub names: Waiting,
-    pub seeks: Waiting,
+    pub searches: Waiting,
     pub audit: Audit,
 }
 
-impl Berth {
+impl NeighborEntry {
     pub fn new(trees: usize) -> Self {
         Self {
             adverts: Waiting::new(trees),
             denials: Waiting::new(trees),
             names: Waiting::new(trees),
-            seeks: Waiting::new(trees),
+            searches: Waiting::new(trees),
             audit: Audit::default(),
         }
     }
@@ -166,31 +171,32 @@ impl Berth {
             &mut self.adverts,
             &mut self.denials,
             &mut self.names,
-            &mut self.seeks,
+            &mut self.searches,
         ] {
             waiting.clear();
         }
     }
 
-    /// Whether something of a tree waits to be said.
+    /// Whether a message about a tree is queued.
     pub fn waits(&self, tree: usize) -> bool {
         let mut waiting = self.waiting().into_iter();
         waiting.any(|waiting| waiting.contains(tree))
     }
 
-    /// Whether nothing of any tree waits to be said.
+    /// Whether no message about any tree is queued.
     pub fn is_silent(&self) -> bool {
         let mut waiting = self.waiting().into_iter();
         waiting.all(Waiting::is_empty)
     }
 
     const fn waiting(&self) -> [&Waiting; 4] {
-        [&self.adverts, &self.denials, &self.names, &self.seeks]
+        [&self.adverts, &self.denials, &self.names, &self.searches]
     }
 }
 
-/// As [`slice::binary_search`]. It begins where the root is if GUIDs are spread evenly, as drawn ones are, and so looks at few lines of the cache. Of others
-/// it takes about twice as many steps as a binary search, at most.
+/// As [`slice::binary_search`]. It starts at the expected position of the root if GUIDs are spread
+/// evenly, as random ones are, and so touches few cache lines. For other GUIDs it takes at most
+/// about twice as many steps as a binary search.
 fn place_of(roots: &[u64], root: u64) -> Result<usize, usize> {
     let (Some(&first), Some(&last)) = (roots.first(), roots.last()) else {
         return Err(0);
@@ -204,7 +210,7 @@ fn place_of(roots: &[u64], root: u64) -> Result<usize, usize> {
     let share = u128::from(root - first) * (roots.len() - 1) as u128;
     let guess = (share / u128::from(last - first).max(1)) as usize;
     let mut step = 1;
-    // What is sought lies in `low..high`, or would.
+    // The root lies in `low..high`, if at all.
     let (low, high) = if roots[guess] <= root {
         let mut low = guess;
         while low + step < roots.len() && roots[low + step] <= root {
@@ -228,18 +234,21 @@ fn place_of(roots: &[u64], root: u64) -> Result<usize, usize> {
 #[derive(Debug, Clone, Hash)]
 pub(super) struct Table {
     trees: Vec<Tree>,
-    /// The GUIDs of the known roots, in order. Apart from the trees, for a search looks at nothing else of them.
+    /// The GUIDs of the known roots, sorted. Separate from the trees, because a search reads only
+    /// the GUIDs.
     roots: Vec<u64>,
     /// Indices of their trees, in the same order.
     order: Vec<u16>,
-    /// The GUIDs of the roots by the indices of their trees; 0, which no root has, for an index that was given back.
+    /// The GUIDs of the roots by the indices of their trees; 0, which no root has, for a released
+    /// index.
     guids: Vec<u64>,
     /// Indices that were given back.
     free: Vec<u16>,
-    /// What each neighbour said last of each tree. That of one tree lies together, because it is compared.
-    said: Vec<Said>,
-    /// How many neighbours there is room for.
-    berths: usize,
+    /// The last advert of each tree by each neighbor. Those of one tree are adjacent, because they
+    /// are compared.
+    advertised: Vec<Advertised>,
+    /// Number of neighbors for which there is space.
+    neighbors: usize,
     trees_max: usize,
     /// The latest one.
     last: Origin,
@@ -254,40 +263,46 @@ impl Table {
             order: Vec::with_capacity(trees_max),
             guids: Vec::with_capacity(trees_max),
             free: Vec::with_capacity(trees_max),
-            said: Vec::new(),
-            berths: 0,
+            advertised: Vec::new(),
+            neighbors: 0,
             trees_max,
-            last: Origin { berth: 0, born: 0 },
+            last: Origin {
+                neighbor: 0,
+                serial: 0,
+            },
         }
     }
 
-    /// Makes room for what one more neighbour says. Allocates.
-    pub fn add_berth(&mut self) {
-        let berths = self.berths + 1;
-        let mut said = vec![Said::NOTHING; self.trees_max * berths];
-        if self.berths > 0 {
-            for (row, old) in said.chunks_mut(berths).zip(self.said.chunks(self.berths)) {
-                row[..self.berths].copy_from_slice(old);
+    /// Adds space for the adverts of one more neighbor. Allocates.
+    pub fn add_neighbor(&mut self) {
+        let neighbors = self.neighbors + 1;
+        let mut advertised = vec![Advertised::NOTHING; self.trees_max * neighbors];
+        if self.neighbors > 0 {
+            for (row, old) in advertised
+                .chunks_mut(neighbors)
+                .zip(self.advertised.chunks(self.neighbors))
+            {
+                row[..self.neighbors].copy_from_slice(old);
             }
         }
-        (self.said, self.berths) = (said, berths);
+        (self.advertised, self.neighbors) = (advertised, neighbors);
     }
 
-    /// What the neighbour at a berth said last of a tree.
-    pub fn said(&self, at: usize, berth: u8) -> &Said {
-        &self.said[at * self.berths + usize::from(berth)]
+    /// The last advert of a tree by this neighbor.
+    pub fn advertised(&self, at: usize, neighbor: u8) -> &Advertised {
+        &self.advertised[at * self.neighbors + usize::from(neighbor)]
     }
 
     /// The same, to be changed.
-    pub fn said_mut(&mut self, at: usize, berth: u8) -> &mut Said {
-        &mut self.said[at * self.berths + usize::from(berth)]
+    pub fn advertised_mut(&mut self, at: usize, neighbor: u8) -> &mut Advertised {
+        &mut self.advertised[at * self.neighbors + usize::from(neighbor)]
     }
 
-    /// What a neighbour said of each known tree, to be changed.
-    pub fn said_by_mut(&mut self, berth: u8) -> impl Iterator<Item = &mut Said> {
-        let rows = self.said.chunks_mut(self.berths.max(1));
+    /// The adverts of each known tree by a neighbor, mutable.
+    pub fn advertised_by_mut(&mut self, neighbor: u8) -> impl Iterator<Item = &mut Advertised> {
+        let rows = self.advertised.chunks_mut(self.neighbors.max(1));
         let known = rows.zip(&self.guids).filter(|(_, guid)| **guid != 0);
-        known.filter_map(move |(row, _)| row.get_mut(usize::from(berth)))
+        known.filter_map(move |(row, _)| row.get_mut(usize::from(neighbor)))
     }
 
     /// How many are known.
@@ -295,7 +310,7 @@ impl Table {
         self.order.len()
     }
 
-    /// How many there is room for.
+    /// Maximum number of trees.
     pub const fn capacity(&self) -> usize {
         self.trees_max
     }
@@ -319,12 +334,14 @@ impl Table {
         self.order.iter().map(|&at| usize::from(at))
     }
 
-    /// Indices of the known ones in the order of memory, which is the quick way through a table that no cache holds.
+    /// Indices of the known trees in memory order: the fast path through a table that exceeds the
+    /// cache.
     pub fn indices(&self) -> impl Iterator<Item = usize> {
         self.places().filter(|&at| self.is_known(at))
     }
 
-    /// What indices there are, for walks in which trees are taken in or forgotten: [`Table::is_known`] says which of them are known.
+    /// All indices, for walks that take in or forget trees. [`Table::is_known`] selects the known
+    /// ones.
     pub const fn places(&self) -> core::ops::Range<usize> {
         0..self.guids.len()
     }
@@ -334,15 +351,15 @@ impl Table {
         self.guids[at] != 0
     }
 
-    /// The root of a tree, for walks that look at nothing else of it. 0 for an index that was given back.
+    /// The root of a tree, for walks that read nothing else of it. 0 for a released index.
     pub fn root(&self, at: usize) -> u64 {
         self.guids[at]
     }
 
-    /// Takes in a tree that is not known; `None` where there is no room.
+    /// Takes in an unknown tree; `None` without space.
     pub fn insert(&mut self, root: u64) -> Option<usize> {
         let place = place_of(&self.roots, root).err()?;
-        let tree = Tree::new(root, self.last.born);
+        let tree = Tree::new(root, self.last.serial);
         let at = match self.free.pop() {
             Some(at) => {
                 self.trees[usize::from(at)] = tree;
@@ -357,7 +374,7 @@ impl Table {
             None => return None,
         };
         self.roots.insert(place, root);
-        self.last.born += 1;
+        self.last.serial += 1;
         self.order.insert(place, at);
         Some(usize::from(at))
     }
@@ -367,7 +384,7 @@ impl Table {
         if let Ok(place) = place_of(&self.roots, self.trees[at].root) {
             self.roots.remove(place);
             self.guids[at] = 0;
-            self.said[at * self.berths..][..self.berths].fill(Said::NOTHING);
+            self.advertised[at * self.neighbors..][..self.neighbors].fill(Advertised::NOTHING);
             self.free.push(self.order.remove(place));
         }
     }
@@ -404,7 +421,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_root_has_the_place_that_a_binary_search_finds(
+        fn place_of_agrees_with_a_binary_search(
             mut roots in proptest::collection::vec(guids(), 0..80),
             others in proptest::collection::vec(guids(), 20),
         ) {

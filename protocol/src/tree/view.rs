@@ -1,20 +1,20 @@
-//! What may be seen of the trees of a node.
+//! Read-only views of the trees of a node.
 
 use core::hash::{Hash, Hasher};
 
 use super::{
-    Berths, Label, Standing, Trees,
-    table::{Berth, Said, Tree},
+    Label, NeighborSet, Standing, Trees,
+    table::{Advertised, NeighborEntry, Tree},
 };
 use crate::Name;
 
 /// The next hop to a root.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Way {
+pub struct Route {
     /// GUID of the root.
     pub root: u64,
-    /// The berth of the neighbour.
-    pub berth: u8,
+    /// The neighbor index.
+    pub neighbor: u8,
     /// Cables between this node and the root.
     pub hops: u16,
 }
@@ -24,27 +24,27 @@ pub struct Way {
 pub struct TreeView {
     /// GUID of the root.
     pub root: u64,
-    /// Its name, once it was told.
+    /// Its name, once received.
     pub name: Option<Name>,
     /// Where this node stands.
     pub standing: Standing,
     /// Cables between this node and the root; 0 at the root, and where this node is lost.
     pub hops: u16,
-    /// The berth of the parent, if there is one.
+    /// The neighbor index of the parent, if there is one.
     pub parent: Option<u8>,
     /// How near this node is.
     pub label: Label,
-    /// Berths of the neighbours that hang on this node.
-    pub children: Berths,
+    /// Indices of the neighbors that are attached to this node.
+    pub children: NeighborSet,
 }
 
-/// What happened in all trees of a node. Every counter counts up from the node's construction.
+/// Counters over all trees of a node. Every counter counts up from the node's construction.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct TreeCounters {
-    /// Times that a parent was lost and another neighbour taken at once.
+    /// Times that a parent was lost and another neighbor taken at once.
     pub repaired_at_once: u64,
-    /// Times that a neighbour came nearer because this node sought.
-    pub repaired_by_seeking: u64,
+    /// Times that a neighbor moved nearer on a request of this node.
+    pub repaired_by_search: u64,
     /// Times that there was no way to a root.
     pub lost: u64,
     /// Times that there was one again.
@@ -61,19 +61,20 @@ impl Hash for TreeCounters {
 }
 
 impl Trees {
-    /// The way to a node, by its address: the GUID of a root, or up to 255 more, which are its lanes. `None` where there is none now, and to this
-    /// node itself.
+    /// The path to a node, by its address: the GUID of a root, or up to 255 more, which are its
+    /// lanes. `None` if there is none now, and for this node itself.
     #[must_use]
-    pub fn way(&self, address: u64) -> Option<Way> {
+    pub fn route(&self, address: u64) -> Option<Route> {
         let tree = &self.table[self.address(address)?];
-        Some(Way {
+        Some(Route {
             root: tree.root,
-            berth: tree.parent?,
+            neighbor: tree.parent?,
             hops: tree.hops,
         })
     }
 
-    /// Where this node stands in the tree of a node, by its address; `None` where the tree is not known.
+    /// The state of this node in the tree of a node, by its address; `None` if the tree is not
+    /// known.
     #[must_use]
     pub fn standing(&self, address: u64) -> Option<Standing> {
         Some(self.table[self.address(address)?].standing)
@@ -84,16 +85,16 @@ impl Trees {
         (address - self.table[at].root <= u64::from(u8::MAX)).then_some(at)
     }
 
-    /// Whom a word of a root is passed on to, if it came from the parent.
+    /// The neighbors to which a message of a root is forwarded if it came from the parent.
     #[must_use]
-    pub fn children(&self, root: u64) -> Berths {
+    pub fn children(&self, root: u64) -> NeighborSet {
         let at = self.table.find(root);
-        at.map_or(Berths::NONE, |at| self.children_at(at))
+        at.map_or(NeighborSet::NONE, |at| self.children_at(at))
     }
 
-    /// Berths at which somebody is.
+    /// Neighbor indices in use.
     #[must_use]
-    pub const fn up(&self) -> Berths {
+    pub const fn up(&self) -> NeighborSet {
         self.up
     }
 
@@ -127,23 +128,27 @@ impl Trees {
         }
     }
 
-    /// Roots of which something waits to be sent to a neighbor, by their GUIDs. Every neighbor was sent the last word of all others.
+    /// Roots with queued messages to a neighbor, by their GUIDs. Of all other roots, every neighbor
+    /// was sent the latest state.
     pub fn waiting_roots(&self) -> impl Iterator<Item = u64> {
-        let is_any = !self.berths.iter().all(Berth::is_silent);
-        let waits = move |at: &usize| is_any && self.berths.iter().any(|berth| berth.waits(*at));
+        let is_any = !self.neighbors.iter().all(NeighborEntry::is_silent);
+        let waits =
+            move |at: &usize| is_any && self.neighbors.iter().any(|neighbor| neighbor.waits(*at));
         let waiting = self.table.in_order().filter(waits);
         waiting.map(|at| self.table[at].root)
     }
 
-    /// Bytes of what is known of the known trees: one entry for each, and one more and four bits for each neighbour that there is room for.
+    /// Bytes of state about the known trees: one entry for each tree, and for each neighbor index
+    /// one more entry and four bits.
     #[must_use]
     pub fn state_bytes(&self) -> usize {
         let trees = self.table.len();
         let waiting = (4 * trees).div_ceil(8);
-        trees * size_of::<Tree>() + self.berths.len() * (trees * size_of::<Said>() + waiting)
+        trees * size_of::<Tree>()
+            + self.neighbors.len() * (trees * size_of::<Advertised>() + waiting)
     }
 
-    /// What happened.
+    /// The counters.
     #[must_use]
     pub const fn counters(&self) -> TreeCounters {
         self.counters

@@ -1,4 +1,4 @@
-//! What waits to be said: one bit for each tree, so that nothing can pile up.
+//! Queues of outgoing messages: one bit for each tree, so that nothing can pile up.
 
 use alloc::{boxed::Box, vec};
 
@@ -9,7 +9,7 @@ const WORD: usize = u64::BITS as usize;
 pub(super) struct Waiting {
     words: Box<[u64]>,
     count: u32,
-    /// Where the walk goes on.
+    /// Where the walk continues.
     next: u32,
 }
 
@@ -54,7 +54,7 @@ impl Waiting {
             return None;
         }
         let start = self.next as usize / WORD;
-        // What of the first word lies before the start comes last.
+        // Bits of the first word below the start come last.
         let behind = u64::MAX << (self.next as usize % WORD);
         let words = self.words.len();
         for step in 0..=words {
@@ -95,7 +95,7 @@ mod tests {
         assert_eq!(
             rest,
             [64, 129, 5],
-            "whoever comes again waits for the others"
+            "an entry that is inserted again waits for the others"
         );
         assert!(waiting.is_empty());
         waiting.insert(129);

@@ -1,4 +1,5 @@
-//! The name of an exchange in doubt, as applications hold it, and the submission that asks for its end.
+//! The name of an exchange in doubt, as applications store it, and the submission that queries its
+//! outcome.
 //!
 //! ```text
 //!  ask   ├ user data u64 ┼ 0 u64 ┼ 3 u8 ┼ 0 ×7 ┼ name ┤
@@ -13,17 +14,19 @@ use super::{
 };
 use crate::ExchangeId;
 
-/// The mode byte of a submission that asks.
-const ASK: u8 = 3;
+/// The mode byte of a submission that is a query.
+const DOUBT_QUERY: u8 = 3;
 
-/// An exchange in doubt, as the daemon told its name to an application. May be kept outside the application's memory.
+/// The name of an exchange in doubt, as the daemon sent it to an application. May be stored outside
+/// the application's memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct ExchangeName {
     /// The exchange.
     pub id: ExchangeId,
-    /// The application's own; 0 as the daemon tells it, and the daemon does not look at it.
+    /// For use by the application. The daemon sends 0 and does not read it.
     pub note: u8,
-    /// By which the daemon knows, within its life, that it told this name to this user.
+    /// The token by which the daemon recognizes, within its incarnation, that it issued this name
+    /// to this user.
     pub seal: u32,
 }
 
@@ -64,28 +67,28 @@ impl ExchangeName {
     }
 }
 
-/// Asks what became of an exchange that was in doubt.
+/// Queries the outcome of an exchange that was in doubt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Ask {
+pub struct DoubtQuery {
     /// Returned in the completion; means nothing to the daemon.
     pub user_data: u64,
     /// The exchange.
     pub name: ExchangeName,
 }
 
-impl Ask {
+impl DoubtQuery {
     /// Its length, in bytes.
     pub const BYTES: usize = SUBMIT_HEADER_BYTES + ExchangeName::BYTES;
 
     /// Writes it to the start of `out` and returns its length.
     ///
     /// # Errors
-    /// `out` is shorter than [`Ask::BYTES`].
+    /// `out` is shorter than [`DoubtQuery::BYTES`].
     pub fn encode(&self, out: &mut [u8]) -> Result<usize, BufferTooShort> {
         let (header, name) = space(out, Self::BYTES)?.split_at_mut(SUBMIT_HEADER_BYTES);
         header.fill(0);
         header[0..8].copy_from_slice(&self.user_data.to_le_bytes());
-        header[16] = ASK;
+        header[16] = DOUBT_QUERY;
         name.copy_from_slice(&self.name.to_bytes());
         Ok(Self::BYTES)
     }
@@ -96,20 +99,20 @@ impl Ask {
 pub enum Submission<'a> {
     /// A verb.
     Verb(Submit<'a>),
-    /// What became of one.
-    Ask(Ask),
+    /// A query of the outcome of a verb.
+    DoubtQuery(DoubtQuery),
     /// Whether a path leads to a node.
     Watch(Watch),
 }
 
 impl<'a> Submission<'a> {
-    /// Reads a submission that fills `bytes`. The request of a verb is not decoded.
+    /// Decodes a submission that fills `bytes`. The request of a verb is not decoded.
     ///
     /// # Errors
-    /// [`EnvelopeError`] says what is wrong with it.
+    /// [`EnvelopeError`] if the bytes are not a submission.
     pub fn decode(bytes: &'a [u8]) -> Result<Self, EnvelopeError> {
         match bytes.get(16) {
-            Some(&ASK) => {}
+            Some(&DOUBT_QUERY) => {}
             Some(&watch::WATCH) => return Watch::decode(bytes).map(Self::Watch),
             _ => return Submit::decode(bytes).map(Self::Verb),
         }
@@ -120,7 +123,7 @@ impl<'a> Submission<'a> {
             return Err(EnvelopeError::Reserved);
         }
         let name = name.try_into().map_err(|_| EnvelopeError::Length)?;
-        Ok(Self::Ask(Ask {
+        Ok(Self::DoubtQuery(DoubtQuery {
             user_data: u64_at(bytes, 0),
             name: ExchangeName::from_bytes(name),
         }))
@@ -135,22 +138,25 @@ mod tests {
 
     proptest! {
         #[test]
-        fn an_ask_reads_as_it_was_written(user_data: u64, bytes: [u8; ExchangeName::BYTES]) {
+        fn a_doubt_query_reads_as_it_was_written(user_data: u64, bytes: [u8; ExchangeName::BYTES]) {
             let name = ExchangeName::from_bytes(&bytes);
             prop_assert_eq!(name.to_bytes(), bytes);
-            let ask = Ask { user_data, name };
-            let mut out = [0xee; Ask::BYTES + 1];
-            prop_assert_eq!(ask.encode(&mut out[..Ask::BYTES - 1]).is_err(), true);
-            prop_assert_eq!(ask.encode(&mut out), Ok(Ask::BYTES));
-            prop_assert_eq!(Submission::decode(&out[..Ask::BYTES]), Ok(Submission::Ask(ask)));
+            let query = DoubtQuery { user_data, name };
+            let mut out = [0xee; DoubtQuery::BYTES + 1];
+            prop_assert_eq!(query.encode(&mut out[..DoubtQuery::BYTES - 1]).is_err(), true);
+            prop_assert_eq!(query.encode(&mut out), Ok(DoubtQuery::BYTES));
+            prop_assert_eq!(
+                Submission::decode(&out[..DoubtQuery::BYTES]),
+                Ok(Submission::DoubtQuery(query)),
+            );
             prop_assert_eq!(Submission::decode(&out), Err(EnvelopeError::Length));
             for at in (8..16).chain(17..24) {
                 let mut reserved = out;
                 reserved[at] = 1;
-                let decoded = Submission::decode(&reserved[..Ask::BYTES]);
+                let decoded = Submission::decode(&reserved[..DoubtQuery::BYTES]);
                 prop_assert_eq!(decoded, Err(EnvelopeError::Reserved), "{}", at);
             }
-            prop_assert!(Submit::decode(&out[..Ask::BYTES]).is_err(), "no verb");
+            prop_assert!(Submit::decode(&out[..DoubtQuery::BYTES]).is_err(), "no verb");
         }
     }
 }

@@ -1,8 +1,9 @@
-//! What stands around a verb in an application's pipes, one message for each packet.
+//! The envelope of a verb in an application's pipes, one message in each packet.
 //!
 //! ```text
 //!  submit    ├ user data u64 ┼ target GUID u64 ┼ mode u8 ┼ 0 ×7 ┼ verb request… ┤
-//!  complete  ├ user data u64 ┼ outcome u8 ┼ refusal, or 1 for up, u8 ┼ 0 ×2 ┼ executor u64 ┼ count u64 ┼ clock u64 ┼ verb reply, or the name of an exchange in doubt… ┤
+//!  complete  ├ user data u64 ┼ outcome u8 ┼ refusal, or 1 for up, u8 ┼ 0 ×2 ┼
+//!            ├ executor u64 ┼ count u64 ┼ clock u64 ┼ verb reply, or exchange name… ┤
 //! ```
 
 use core::fmt;
@@ -20,15 +21,15 @@ const COMPLETION_HEADER_BYTES: usize = 36;
 pub const SUBMIT_BYTES_MAX: usize = SUBMIT_HEADER_BYTES + REQUEST_BYTES_MAX;
 /// Longest completion, in bytes.
 pub const COMPLETION_BYTES_MAX: usize = COMPLETION_HEADER_BYTES + REPLY_BYTES_MAX;
-/// Bytes of a completion that tells of doubt.
+/// Bytes of a completion that reports doubt.
 pub const IN_DOUBT_BYTES: usize = COMPLETION_HEADER_BYTES + ExchangeName::BYTES;
 
-/// What an application writes into its verb submission pipe.
+/// A message that an application writes into its verb submission pipe.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Submit<'a> {
     /// Returned in the completion; means nothing to the daemon.
     pub user_data: u64,
-    /// The node that is asked; 0 for the application's own.
+    /// The target node; 0 for the application's own node.
     pub target: u64,
     /// How the exchange is made.
     pub mode: Mode,
@@ -36,26 +37,26 @@ pub struct Submit<'a> {
     pub request: &'a [u8],
 }
 
-/// What the daemon writes into an application's verb completion pipe.
+/// A message that the daemon writes into an application's verb completion pipe.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Completion<'a> {
     /// From the submission; 0 where that could not be read.
     pub user_data: u64,
-    /// When it was told, and whom the verb was for.
-    pub told: Told,
+    /// When it was reported, and the target of the verb.
+    pub reported: ReportStamp,
     /// How the verb ended.
     pub outcome: CompletionOutcome<'a>,
 }
 
-/// What the node of the application knows of a completion's place among others. A committed one says in its reply when it was
-/// executed.
+/// The position of a completion among others, as the application's node knows it. The reply of a
+/// committed verb contains the moment of its execution.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Told {
-    /// The node that was asked; 0 where nobody was.
+pub struct ReportStamp {
+    /// The target node; 0 if there was none.
     pub executor: u64,
-    /// How many completions the lane had told its applications, this one included.
+    /// Number of completions that the lane had reported to its applications, including this one.
     pub count: u64,
-    /// The lane's clock of Lamport when it told it.
+    /// The lane's Lamport clock at the report.
     pub clock: u64,
 }
 
@@ -66,21 +67,23 @@ pub enum CompletionOutcome<'a> {
     Committed(&'a [u8]),
     /// Refused before it had any effect.
     Refused(Refusal),
-    /// The target lost its memory while the verb was open: it was executed at most once, and nobody can tell.
+    /// The target lost its memory while the verb was open: it was executed at most once, and the
+    /// outcome cannot be determined.
     PeerRestarted,
     /// No link ever led to the target.
     NoSuchPeer,
-    /// The outcome of this exchange cannot be learned now. A final completion with the same user data follows.
+    /// The outcome of this exchange is not available now. A final completion with the same user
+    /// data follows.
     InDoubt(ExchangeName),
     /// The submission could not be read; nothing was done.
     Malformed,
-    /// What was asked for was reversed: nothing was executed and nothing will be.
+    /// The queried exchange was reversed: nothing was executed and nothing will be.
     Undone,
-    /// What was asked for was never seen by the target: nothing was executed and nothing will be.
+    /// The target never saw the queried exchange: nothing was executed and nothing will be.
     NeverSeen,
-    /// Nobody can tell what became of what was asked for. It was executed at most once.
+    /// The outcome of the queried exchange cannot be determined. It was executed at most once.
     Forgotten,
-    /// What was watched for: the target is reached now, or lost.
+    /// The result of a watch: the target is reached now, or lost.
     Path {
         /// It is reached.
         up: bool,
@@ -123,8 +126,8 @@ impl<'a> Submit<'a> {
         SUBMIT_HEADER_BYTES + request.encoded_bytes()
     }
 
-    /// Writes a submission of `request` to the start of `out` and returns its length: as [`Submit::encode`] of the encoded
-    /// request, which is encoded where it is to be.
+    /// Writes a submission of `request` to the start of `out` and returns its length. Equals
+    /// [`Submit::encode`] of the encoded request, but encodes the request in place.
     ///
     /// # Errors
     /// `out` is shorter than [`Submit::encoded_bytes_of`].
@@ -142,10 +145,10 @@ impl<'a> Submit<'a> {
         Ok(needed)
     }
 
-    /// Reads a submission that fills `bytes`. The request is not decoded.
+    /// Decodes a submission that fills `bytes`. The request is not decoded.
     ///
     /// # Errors
-    /// [`EnvelopeError`] says what is wrong with it.
+    /// [`EnvelopeError`] if the bytes are not a submission.
     pub fn decode(bytes: &'a [u8]) -> Result<Self, EnvelopeError> {
         let (header, request) = bytes
             .split_at_checked(SUBMIT_HEADER_BYTES)
@@ -211,16 +214,16 @@ impl<'a> Completion<'a> {
         };
         header[8] = outcome;
         header[9] = refusal;
-        header[12..20].copy_from_slice(&self.told.executor.to_le_bytes());
-        header[20..28].copy_from_slice(&self.told.count.to_le_bytes());
-        header[28..36].copy_from_slice(&self.told.clock.to_le_bytes());
+        header[12..20].copy_from_slice(&self.reported.executor.to_le_bytes());
+        header[20..28].copy_from_slice(&self.reported.count.to_le_bytes());
+        header[28..36].copy_from_slice(&self.reported.clock.to_le_bytes());
         Ok(needed)
     }
 
-    /// Reads a completion that fills `bytes`. The reply is not decoded.
+    /// Decodes a completion that fills `bytes`. The reply is not decoded.
     ///
     /// # Errors
-    /// [`EnvelopeError`] says what is wrong with it.
+    /// [`EnvelopeError`] if the bytes are not a completion.
     pub fn decode(bytes: &'a [u8]) -> Result<Self, EnvelopeError> {
         let (header, reply) = bytes
             .split_at_checked(COMPLETION_HEADER_BYTES)
@@ -265,7 +268,7 @@ impl<'a> Completion<'a> {
         }
         Ok(Self {
             user_data: u64_at(header, 0),
-            told: Told {
+            reported: ReportStamp {
                 executor: u64_at(header, 12),
                 count: u64_at(header, 20),
                 clock: u64_at(header, 28),

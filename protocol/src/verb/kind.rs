@@ -22,7 +22,7 @@ pub enum VerbKind {
     FetchXor = 8,
     /// Writes words that all are as expected.
     MultiCommit = 9,
-    /// Answers what is registered under a name.
+    /// Returns the region that is registered under a name.
     Lookup = 10,
     /// Takes the smaller of two words.
     FetchMin = 11,

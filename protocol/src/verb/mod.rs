@@ -1,4 +1,4 @@
-//! Verbs: what one node asks of a region of another, as bytes in a request and its reply.
+//! Verbs: the operations of one node on a region of another, as bytes in a request and its reply.
 //!
 //! ```text
 //!  request  ├ op u8 ┼ flags u8 ┼ count u16 ┼ rkey u32 ┼ offset u32 ┼ operands… ┤
@@ -17,15 +17,17 @@
 //! | 10 | lookup | bytes | name |
 //! | 11, 12 | fetch and min, max | 0 | operand u64 |
 //! | 13 | send | bytes | message |
-//! | 2, 3, 5-8, 11, 12 on a condition | write, swap, fetch a word | 0 | comparand u64, operand u64 |
+//! | 2, 3, 5-8, 11, 12, conditional | write, swap, fetch a word | 0 | comparand u64, operand u64 |
 //!
 //! Count and clock of a reply are the [`Moment`](crate::Moment) at which the verb was executed.
 //!
-//! Every verb on one word fits the first record of a message, 12 + 16 bytes, and so does its reply, 20 + 8 bytes. An offset has 32 bits, because a region has at
-//! most 1 GiB. A compare-and-swap is a swap on the condition *eq*, which may be written either way.
+//! Every verb on one word fits the first record of a message, 12 + 16 bytes, and so does its reply,
+//! 20 + 8 bytes. An offset has 32 bits, because a region has at most 1 GiB. A compare-and-swap is a
+//! swap on the condition *eq*. Both encodings are valid.
 //!
-//! A request is decoded exactly: unknown flags, what an operation has no use for and is not zero, bytes behind the operands
-//! and offsets of words that are not a multiple of 8 are errors. Decoding arbitrary bytes never panics.
+//! A request is decoded exactly. Errors are: unknown flags, a nonzero field that the operation does
+//! not use, bytes behind the operands, and offsets of words that are not a multiple of 8. Decoding
+//! arbitrary bytes never panics.
 
 pub mod doubt;
 pub mod envelope;
@@ -45,11 +47,11 @@ pub use self::{
     update::{Comparison, Condition, Order, Update},
 };
 
-/// Most bytes that one `Read` may ask for.
+/// Maximum number of bytes that one `Read` may request.
 pub const READ_BYTES_MAX: usize = 512;
 /// Most bytes of one `Write`.
 pub const WRITE_BYTES_MAX: usize = 512;
-/// Most bytes of the message of one `Send`: as many as a request has room for.
+/// Maximum number of bytes in the message of one `Send`: as many as fit into a request.
 pub const SEND_BYTES_MAX: usize = crate::MAX_PAYLOAD_BYTES - request::HEADER_BYTES;
 /// Most words of one `MultiCommit`.
 pub const MULTI_COMMIT_WORDS_MAX: usize = 64;
@@ -61,7 +63,7 @@ const _: () = assert!(MULTI_COMMIT_WORDS_MAX * request::WORD_BYTES <= SEND_BYTES
 /// Longest reply, in bytes: to a `Read` of [`READ_BYTES_MAX`] bytes.
 pub const REPLY_BYTES_MAX: usize = reply::HEADER_BYTES + READ_BYTES_MAX;
 
-/// Longest request or reply, in bytes: what a node must take that serves verbs and nothing else
+/// Longest request or reply, in bytes: the minimum limit of a node that serves verbs only
 /// ([`crate::NodeConfig::message_bytes_max`]).
 pub const VERB_BYTES_MAX: usize = if REQUEST_BYTES_MAX > REPLY_BYTES_MAX {
     REQUEST_BYTES_MAX
@@ -71,7 +73,7 @@ pub const VERB_BYTES_MAX: usize = if REQUEST_BYTES_MAX > REPLY_BYTES_MAX {
 
 const _: () = assert!(VERB_BYTES_MAX <= crate::MAX_PAYLOAD_BYTES);
 
-/// The buffer is too short for what is to be encoded.
+/// The buffer is too short for the encoding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BufferTooShort {
     /// Bytes needed.

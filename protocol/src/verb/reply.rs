@@ -9,7 +9,7 @@ const CLOCK_AT: usize = 12;
 
 const NEVER: Moment = Moment { count: 0, clock: 0 };
 
-/// What executing a verb answered.
+/// The reply to an executed verb.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Reply<'a> {
     /// How it went.
@@ -18,9 +18,9 @@ pub struct Reply<'a> {
     pub index: u16,
     /// When it was executed at its node.
     pub moment: Moment,
-    /// The old word of an atomic, the first unexpected one of a `MultiCommit`, the bytes of a `Read`, the
-    /// [`RegionInfo`] of a `Lookup`; empty for a `Write`, a `Send`, a committed `MultiCommit`, [`Status::Gone`] and
-    /// [`Status::Contended`].
+    /// The old word of an atomic verb, the first unexpected word of a `MultiCommit`, the bytes of a
+    /// `Read`, or the [`RegionInfo`] of a `Lookup`. Empty for a `Write`, a `Send`, a committed
+    /// `MultiCommit`, [`Status::Gone`] and [`Status::Contended`].
     pub data: &'a [u8],
 }
 
@@ -34,12 +34,12 @@ pub enum Status {
     Mismatch = 1,
     /// The region was withdrawn between message 1 and message 3; nothing was done.
     Gone = 2,
-    /// The owner of the memory changed the word again and again while the verb tried to; nothing was done, and trying
-    /// later helps.
+    /// The owner of the memory changed the word at every attempt of the verb. Nothing was done, and
+    /// a later retry helps.
     Contended = 3,
 }
 
-/// What a `Lookup` answers.
+/// The result of a `Lookup`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RegionInfo {
     /// Size in bytes.
@@ -109,7 +109,7 @@ impl<'a> Reply<'a> {
         self.data.try_into().ok().map(u64::from_le_bytes)
     }
 
-    /// What a `Lookup` found, if the data is that.
+    /// The result of a `Lookup`, if the data is one.
     #[must_use]
     pub fn region(&self) -> Option<RegionInfo> {
         let bytes: &[u8; 16] = self.data.try_into().ok()?;
@@ -145,8 +145,8 @@ impl<'a> Reply<'a> {
         Ok(needed)
     }
 
-    /// Writes [`Reply::ok`] with the old word of an atomic to the start of `out` and returns its length; `None` if `out` is
-    /// too short.
+    /// Writes [`Reply::ok`] with the old word of an atomic verb to the start of `out` and returns
+    /// its length; `None` if `out` is too short.
     #[inline]
     pub(crate) fn encode_word(old: u64, out: &mut [u8]) -> Option<usize> {
         let reply: &mut [u8; HEADER_BYTES + 8] = out.first_chunk_mut()?;
@@ -157,8 +157,8 @@ impl<'a> Reply<'a> {
         Some(reply.len())
     }
 
-    /// Writes [`Reply::ok`] to the start of `out`, with `len` bytes that `read` puts where they are to be, and returns its
-    /// length. `None` if `out` is too short, or `read` gives that.
+    /// Writes [`Reply::ok`] to the start of `out`, with `len` bytes that `read` writes in place,
+    /// and returns its length. `None` if `out` is too short, or if `read` returns `None`.
     pub(crate) fn encode_read(
         out: &mut [u8],
         len: usize,
@@ -171,11 +171,13 @@ impl<'a> Reply<'a> {
         Some(needed)
     }
 
-    /// Reads a reply that fills `bytes`.
+    /// Decodes a reply that fills `bytes`.
     ///
     /// # Errors
-    /// [`DecodeError::Truncated`], [`DecodeError::UnknownStatus`], [`DecodeError::Reserved`] for an index where no word was
-    /// unexpected and for reserved bytes, [`DecodeError::Length`] for data of what was not done.
+    /// - [`DecodeError::Truncated`] and [`DecodeError::UnknownStatus`].
+    /// - [`DecodeError::Reserved`] for an index without an unexpected word, and for nonzero
+    ///   reserved bytes.
+    /// - [`DecodeError::Length`] for data of a verb that was not done.
     pub fn decode(bytes: &'a [u8]) -> Result<Self, DecodeError> {
         let (header, data) = bytes
             .split_at_checked(HEADER_BYTES)
@@ -206,7 +208,7 @@ impl<'a> Reply<'a> {
     }
 }
 
-/// Writes when the verb was executed into its encoded reply. What is shorter than one stays as it is.
+/// Writes the moment of execution into an encoded reply. Bytes shorter than a reply stay unchanged.
 pub(crate) fn write_moment(reply: &mut [u8], moment: Moment) {
     if let Some(header) = reply.first_chunk_mut::<HEADER_BYTES>() {
         header[COUNT_AT..CLOCK_AT].copy_from_slice(&moment.count.to_le_bytes());

@@ -10,24 +10,24 @@ use super::{
 pub(crate) const HEADER_BYTES: usize = 12;
 pub(super) const WORD_BYTES: usize = 20;
 
-/// The bits of the flags that say on what condition.
+/// The bits of the flags that select the condition.
 const CONDITION_BITS: u8 = 0x0f;
 /// The flag of words that are compared as signed numbers.
 const SIGNED: u8 = 0x10;
 
-/// What is asked of a region.
+/// A request to a region.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Request<'a> {
     /// Key of the region; 0 for [`Verb::Lookup`].
     pub rkey: u32,
-    /// Byte offset in the region; a multiple of 8 for verbs on a word, 0 for [`Verb::MultiCommit`], [`Verb::Lookup`] and
-    /// [`Verb::Send`].
+    /// Byte offset in the region; a multiple of 8 for verbs on a word, 0 for [`Verb::MultiCommit`],
+    /// [`Verb::Lookup`] and [`Verb::Send`].
     pub offset: u32,
-    /// What to do there.
+    /// The operation.
     pub verb: Verb<'a>,
 }
 
-/// What to do.
+/// An operation on a region.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verb<'a> {
     /// Answers the bytes. Torn between 64-bit words if others write meanwhile.
@@ -40,53 +40,53 @@ pub enum Verb<'a> {
         /// 1 to [`WRITE_BYTES_MAX`] bytes.
         data: &'a [u8],
     },
-    /// Writes the word, answers the old one.
+    /// Writes the word and returns the old one.
     Swap {
         /// The new word.
         new: u64,
     },
-    /// Writes the word if the old one is as expected; answers the old one.
+    /// Writes the word if the old one is as expected. Returns the old one.
     CompareAndSwap {
-        /// The old word that is expected.
+        /// The expected old word.
         expected: u64,
         /// The new word.
         new: u64,
     },
-    /// Adds, wrapping; answers the old word.
+    /// Adds, wrapping, and returns the old word.
     FetchAdd {
-        /// What to add.
+        /// The summand.
         delta: u64,
     },
-    /// Bitwise and; answers the old word.
+    /// Bitwise and; returns the old word.
     FetchAnd {
         /// The operand.
         mask: u64,
     },
-    /// Bitwise or; answers the old word.
+    /// Bitwise or; returns the old word.
     FetchOr {
         /// The operand.
         mask: u64,
     },
-    /// Bitwise exclusive or; answers the old word.
+    /// Bitwise exclusive or; returns the old word.
     FetchXor {
         /// The operand.
         mask: u64,
     },
-    /// Writes the operand if it is the smaller one; answers the old word.
+    /// Writes the operand if it is less than the old word. Returns the old word.
     FetchMin {
         /// The operand.
         operand: u64,
         /// How the two are compared.
         order: Order,
     },
-    /// Writes the operand if it is the greater one; answers the old word.
+    /// Writes the operand if it is greater than the old word. Returns the old word.
     FetchMax {
         /// The operand.
         operand: u64,
         /// How the two are compared.
         order: Order,
     },
-    /// Changes the word if the old one meets a condition; answers the old one.
+    /// Changes the word if the old one meets a condition. Returns the old one.
     Conditional {
         /// The condition.
         condition: Condition,
@@ -95,7 +95,7 @@ pub enum Verb<'a> {
     },
     /// Writes all words if all are as expected, else none; answers the first that was not.
     MultiCommit(MultiCommit<'a>),
-    /// Answers what is registered under a name.
+    /// Returns the region that is registered under a name.
     Lookup {
         /// 1 to [`LOOKUP_NAME_BYTES_MAX`] bytes of UTF-8.
         name: &'a str,
@@ -112,7 +112,7 @@ pub enum Verb<'a> {
 pub struct Word {
     /// Byte offset in the region, a multiple of 8.
     pub offset: u32,
-    /// The old word that is expected.
+    /// The expected old word.
     pub expected: u64,
     /// The new word.
     pub new: u64,
@@ -132,7 +132,8 @@ impl<'a> MultiCommit<'a> {
     /// Checks the words.
     ///
     /// # Errors
-    /// [`DecodeError::Length`] for none or too many of them, [`DecodeError::Misaligned`] for a bad offset.
+    /// [`DecodeError::Length`] for none or too many of them, [`DecodeError::Misaligned`] for a bad
+    /// offset.
     pub fn new(words: &'a [Word]) -> Result<Self, DecodeError> {
         Self(Words::Values(words)).checked()
     }
@@ -210,7 +211,7 @@ pub enum DecodeError {
         /// The offset.
         offset: u32,
     },
-    /// What the operation has no use for is not zero.
+    /// A field that the operation does not use is not zero.
     Reserved,
     /// A name that is not UTF-8.
     Name,
@@ -242,7 +243,7 @@ impl<'a> Request<'a> {
     /// Whether a peer of this version would decode it.
     ///
     /// # Errors
-    /// What [`Request::decode`] would say of it.
+    /// The error that [`Request::decode`] would return.
     pub fn check(&self) -> Result<(), DecodeError> {
         let within = |len: usize, max: usize| {
             if (1..=max).contains(&len) {
@@ -270,7 +271,8 @@ impl<'a> Request<'a> {
         }
     }
 
-    /// Writes the request to the start of `out` and returns its length. Does not [`Request::check`].
+    /// Writes the request to the start of `out` and returns its length. Does not call
+    /// [`Request::check`].
     ///
     /// # Errors
     /// `out` is shorter than [`Request::encoded_bytes`].
@@ -316,17 +318,18 @@ impl<'a> Request<'a> {
         }
         header[0] = self.verb.kind() as u8;
         header[1] = flags;
-        // A count that does not fit cannot pass `check`; the peer refuses what does not fit its length.
+        // An oversized count cannot pass `check`. The peer refuses a count that does not match the
+        // length.
         header[2..4].copy_from_slice(&u16::try_from(count).unwrap_or(u16::MAX).to_le_bytes());
         header[4..8].copy_from_slice(&self.rkey.to_le_bytes());
         header[8..12].copy_from_slice(&self.offset.to_le_bytes());
         Ok(needed)
     }
 
-    /// Reads a request that fills `bytes`.
+    /// Decodes a request that fills `bytes`.
     ///
     /// # Errors
-    /// [`DecodeError`] says what is wrong with it.
+    /// [`DecodeError`] if the bytes are not a request.
     pub fn decode(bytes: &'a [u8]) -> Result<Self, DecodeError> {
         let (header, operands) = bytes
             .split_first_chunk::<HEADER_BYTES>()
@@ -451,7 +454,8 @@ const fn order_flag(order: Order) -> u8 {
 }
 
 impl Verb<'_> {
-    /// Which verb it is. A conditional one is what it does if its condition is met.
+    /// The kind of the verb. A conditional verb has the kind of the verb that it performs if its
+    /// condition is met.
     #[must_use]
     pub const fn kind(&self) -> VerbKind {
         match self {

@@ -1,4 +1,4 @@
-//! Changes of a word, and conditions on what it held.
+//! Changes of a word, and conditions on its old value.
 
 use super::VerbKind;
 
@@ -11,7 +11,8 @@ pub enum Order {
     Signed,
 }
 
-/// How a word must stand to the comparand. The numbers are those on the wire, where 0 stands for no condition.
+/// How a word must compare to the comparand. The numbers are those on the wire, where 0 means no
+/// condition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Comparison {
@@ -27,12 +28,12 @@ pub enum Comparison {
     GreaterOrEqual = 5,
 }
 
-/// What a word must be for it to be changed.
+/// The condition under which a word is changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Condition {
     /// How it must stand to the comparand.
     pub comparison: Comparison,
-    /// What it is compared with.
+    /// The value to compare with.
     pub comparand: u64,
     /// How they are compared, and the operand of a minimum or maximum too.
     pub order: Order,
@@ -99,7 +100,7 @@ impl Condition {
 }
 
 impl Update {
-    /// What becomes of `word`.
+    /// The result of the update for the old value `word`.
     #[must_use]
     pub const fn of(self, word: u64, order: Order) -> u64 {
         match self {
@@ -165,7 +166,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn conditions_compare_as_their_order_says() {
+    fn conditions_compare_in_their_order() {
         const MINUS_ONE: u64 = u64::MAX;
         // Whether each comparison is met by a word that is less, the same, greater.
         let met = [
@@ -195,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn a_minimum_and_a_maximum_take_the_order_that_they_are_given() {
+    fn a_minimum_and_a_maximum_use_their_order() {
         let minus_one = u64::MAX;
         assert_eq!(Update::Min(3).of(minus_one, Order::Unsigned), 3);
         assert_eq!(Update::Min(3).of(minus_one, Order::Signed), minus_one);

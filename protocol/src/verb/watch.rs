@@ -14,14 +14,15 @@ use super::{
 /// The mode byte of a submission that watches.
 pub(super) const WATCH: u8 = 4;
 
-/// Asks to be told once the standing of the path to a node is another one than the application knows: at once, if it is so already.
+/// Requests a completion once the path state of a node differs from the state that the application
+/// knows. It completes at once if they differ already.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Watch {
     /// Returned in the completion; means nothing to the daemon.
     pub user_data: u64,
     /// The node; 0 for the application's own, which is always reached.
     pub target: u64,
-    /// What the application knows: that the node is reached, or lost.
+    /// The state that the application knows: whether the node is reached or lost.
     pub known_up: bool,
 }
 
@@ -43,10 +44,10 @@ impl Watch {
         Ok(Self::BYTES)
     }
 
-    /// Reads a submission that fills `bytes`.
+    /// Decodes a submission that fills `bytes`.
     ///
     /// # Errors
-    /// [`EnvelopeError`] says what is wrong with it.
+    /// [`EnvelopeError`] if the bytes are not a submission.
     pub fn decode(bytes: &[u8]) -> Result<Self, EnvelopeError> {
         let header: &[u8; Self::BYTES] = bytes.try_into().map_err(|_| EnvelopeError::Length)?;
         if header[16] != WATCH {

@@ -1,15 +1,16 @@
-//! One CRC-64/NVME for a whole frame, at its end: in slice 8 of the last record. Slice 8 of the others is zero.
+//! One CRC-64/NVME for a whole frame, at its end: in slice 8 of the last record. Slice 8 of the
+//! other records is zero.
 //!
-//! It covers the Ethernet header too: Ethernet's own check sequence is gone before a frame gets here, and the source address of
-//! a handshake is believed. It also depends on the number of records, so that a frame of which whole records are missing
-//! at the end is none.
+//! The CRC covers the Ethernet header too: Ethernet's own check sequence is removed before a frame
+//! arrives here, and a link trusts the source address of a handshake. The CRC also depends on the
+//! number of records, so a frame without some of its last records is invalid.
 
 use super::{ETHERNET_HEADER_BYTES, RECORD_BYTES};
 
 const CRC_BYTES: usize = 8;
 
-/// Completes a frame that has one record at least: clears slice 8 of each record and writes the CRC into the last. The
-/// frame ends with its last record.
+/// Completes a frame of at least one record: clears slice 8 of each record and writes the CRC into
+/// the last one. The frame ends with its last record.
 #[inline]
 pub(super) fn seal(frame: &mut [u8]) {
     let mask = length_mask(frame.len());
@@ -45,10 +46,12 @@ pub(super) fn fits(frame: &[u8]) -> bool {
             .all(|record| record.ends_with(&[0; CRC_BYTES]))
 }
 
-/// What the CRC of a frame of `frame_bytes` bytes is mixed with: something else for each number of records.
+/// The mask for the CRC of a frame of `frame_bytes` bytes: a different one for each number of
+/// records.
 #[inline]
 const fn length_mask(frame_bytes: usize) -> u64 {
-    // Multiples of an odd number with as many ones as zeros: any two of them differ, and in about half of the bits.
+    // Multiples of an odd number with as many ones as zeros: any two differ, in about half of their
+    // bits.
     ((frame_bytes / RECORD_BYTES) as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }
 
@@ -86,13 +89,13 @@ mod tests {
 
     #[test]
     fn the_polynomial_is_nvme() {
-        // Check value of CRC-64/NVME in the CRC RevEng catalogue.
+        // Check value of CRC-64/NVME in the CRC RevEng catalog.
         assert_eq!(crc64(b"123456789"), 0xae8b_1486_0a79_9888);
     }
 
     proptest! {
         #[test]
-        fn both_ways_to_compute_it_agree(bytes in vec(any::<u8>(), 0..=1500)) {
+        fn both_crc_implementations_agree(bytes in vec(any::<u8>(), 0..=1500)) {
             prop_assert_eq!(crc64(&bytes), table::crc64(&bytes));
         }
     }

@@ -6,7 +6,8 @@ use super::{
     ETHERNET_HEADER_BYTES, FRAME_BYTES_MAX, FRAME_RECORDS_MAX, RECORD_BYTES, RecordBytes, crc,
 };
 
-/// The address of everybody on the cable. Handshakes go there, for nobody knows the peer's address before.
+/// The broadcast address of the cable. Handshakes use it, because the address of the peer is not
+/// known before.
 pub const BROADCAST: [u8; 6] = [0xff; 6];
 
 /// Why a frame was discarded.
@@ -25,7 +26,7 @@ pub enum FrameError {
 /// The records of `frame`, whose CRC is valid: 1 to [`FRAME_RECORDS_MAX`] of them.
 ///
 /// # Errors
-/// [`FrameError`]; nothing of the frame may be used then.
+/// [`FrameError`]: no part of the frame may be used.
 #[inline]
 pub fn parse(frame: &[u8], ethertype: u16) -> Result<&[RecordBytes], FrameError> {
     if frame.len() < ETHERNET_HEADER_BYTES + RECORD_BYTES {
@@ -85,7 +86,8 @@ impl<'a> FrameWriter<'a> {
         self.records
     }
 
-    /// The place of the next record; `None` when the frame is full. Its slice 8 is not the caller's.
+    /// The bytes of the next record; `None` when the frame is full. The caller must not use slice
+    /// 8.
     #[inline]
     pub fn next_record(&mut self) -> Option<&mut RecordBytes> {
         let (records, _) = self.frame[ETHERNET_HEADER_BYTES..].as_chunks_mut::<RECORD_BYTES>();
@@ -107,7 +109,8 @@ impl<'a> FrameWriter<'a> {
     }
 }
 
-/// Completes a frame as its content is: [`FrameWriter`] does that by itself. For programs that make or mutate frames on purpose.
+/// Computes the CRC over the present content of a frame. [`FrameWriter`] does that by itself.
+/// Intended for programs that build or mutate frames on purpose.
 pub fn seal(frame: &mut [u8]) {
     crc::seal(frame);
 }

@@ -11,7 +11,7 @@ use super::{
 /// A message, or a fragment of one, in a frame.
 #[derive(Debug, Clone, Copy)]
 pub struct Message<'a> {
-    /// What its first record says.
+    /// The header in its first record.
     pub header: Header,
     records: &'a [RecordBytes],
 }
@@ -20,8 +20,8 @@ impl<'a> Message<'a> {
     /// The message at the start of `records`, and the records behind it.
     ///
     /// # Errors
-    /// [`RecordError::Malformed`] when the records do not make a message: one is missing, out of order or of another
-    /// message. [`RecordError::Version`] when one is of another version.
+    /// [`RecordError::Malformed`] when the records are not a message: one is missing, out of order
+    /// or of another message. [`RecordError::Version`] when one is of another version.
     #[expect(
         clippy::inline_always,
         reason = "a twentieth of the exchanges of a busy link: see `Header::read`"
@@ -73,7 +73,7 @@ impl<'a> Message<'a> {
         }
     }
 
-    /// Copies its payload to the start of `space` and returns it; `None` when there is not enough space.
+    /// Copies its payload to the start of `space` and returns it; `None` if `space` is too short.
     #[must_use]
     pub fn copy_payload<'b>(&self, space: &'b mut [u8]) -> Option<&'b [u8]> {
         let space = space.get_mut(..self.payload_bytes())?;
@@ -88,7 +88,8 @@ impl<'a> Message<'a> {
     }
 }
 
-/// Writes a message, or a fragment of one, of `payload`, whose length `header` says. There must be room for it.
+/// Writes a message, or a fragment of one, with `payload`, whose length is in `header`. The frame
+/// must have enough space.
 #[expect(
     clippy::inline_always,
     reason = "a twentieth of the exchanges of a busy link: see `Header::read`"

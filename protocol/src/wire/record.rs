@@ -6,8 +6,8 @@ use super::{
     slice::{self, Kind},
 };
 
-/// The rider of a record that speaks for no other slot. No slot has this number.
-pub const NO_RIDER: u8 = 255;
+/// The `piggyback` of a record without a piggybacked slot. No slot has this number.
+pub const NO_PIGGYBACK: u8 = 255;
 
 const PAYLOAD_AT: usize = 28;
 const CONTINUATION_PAYLOAD_AT: usize = 8;
@@ -19,9 +19,9 @@ const MORE: u8 = 0b1000_0000;
 /// Everything in the first record of a message but its payload and its check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Header {
-    /// What the message says.
+    /// The kind of the message.
     pub kind: Kind,
-    /// The peer's mine half, reflected; 0 when nothing was heard in this epoch.
+    /// The peer's mine half, reflected; 0 when nothing was received in this epoch.
     pub yours: u32,
     /// The epoch in force, or in a handshake the proposed one.
     pub epoch: u32,
@@ -31,8 +31,8 @@ pub struct Header {
     pub slot_sequence: u32,
     /// The slot. 0 where there is none.
     pub slot: u8,
-    /// The other slot that the record speaks for, or [`NO_RIDER`].
-    pub rider: u8,
+    /// The other slot that the record speaks for, or [`NO_PIGGYBACK`].
+    pub piggyback: u8,
     /// The sender's Lamport clock. 0 in a handshake.
     pub clock: u32,
     /// How the message lies in this frame.
@@ -44,7 +44,8 @@ pub struct Header {
 pub struct Shape {
     /// Records in this frame, 1 to 23.
     pub records: u8,
-    /// Bytes of payload in the last of them: 0 to 28 where it is the only one, else 1 to 48. The others are full.
+    /// Bytes of payload in the last of them: 0 to 28 if it is the only one, else 1 to 48. The
+    /// others are full.
     pub last_bytes: u8,
     /// Number of the fragment, 0 to 3.
     pub fragment: u8,
@@ -57,7 +58,7 @@ pub struct Shape {
 pub enum RecordError {
     /// It is of this other version.
     Version(u8),
-    /// No peer of this version says it: a field is outside its range or does not fit the rest.
+    /// No peer of this version sends it: a field is outside its range or contradicts the others.
     Malformed,
 }
 
@@ -113,7 +114,7 @@ impl Shape {
         self.records | self.fragment << FRAGMENT_SHIFT | if self.more { MORE } else { 0 }
     }
 
-    /// Reads the two bytes of a shape; `None` when nobody writes them.
+    /// Decodes the two bytes of a shape; `None` for bytes that no node writes.
     #[inline]
     const fn read(shape: u8, last_bytes: u8) -> Option<Self> {
         // Nearly all messages are whole in one record.
@@ -128,7 +129,7 @@ impl Shape {
         Self::read_any(shape, last_bytes)
     }
 
-    /// As [`Shape::read`], for whatever it may be.
+    /// As [`Shape::read`], for any shape.
     const fn read_any(shape: u8, last_bytes: u8) -> Option<Self> {
         let this = Self {
             records: shape & RECORDS,
@@ -136,7 +137,7 @@ impl Shape {
             fragment: shape >> FRAGMENT_SHIFT & FRAGMENT,
             more: shape & MORE != 0,
         };
-        let is_said = match this.records as usize {
+        let is_valid = match this.records as usize {
             0 => false,
             1 => {
                 last_bytes as usize <= RECORD_PAYLOAD_BYTES
@@ -151,7 +152,7 @@ impl Shape {
             }
             _ => false,
         };
-        if is_said { Some(this) } else { None }
+        if is_valid { Some(this) } else { None }
     }
 }
 
@@ -163,8 +164,8 @@ impl Header {
         slice::mine(self.kind, self.record_sequence, self.slot_sequence)
     }
 
-    /// The mine half of slice 1 of the record at `index` of the message. A handshake's records are not counted: all of
-    /// them have the sequence 0.
+    /// The mine half of slice 1 of the record at `index` of the message. The records of a handshake
+    /// are not counted: all of them have the sequence 0.
     #[inline]
     #[must_use]
     pub const fn mine_at(&self, index: usize) -> u32 {
@@ -176,8 +177,8 @@ impl Header {
         slice::mine(self.kind, sequence, self.slot_sequence)
     }
 
-    /// Writes the first record but for its check: header, the first [`RECORD_PAYLOAD_BYTES`] bytes of `payload` or all of
-    /// it, zeros behind. The check is written when the frame is finished.
+    /// Writes the first record without its check: the header, then up to [`RECORD_PAYLOAD_BYTES`]
+    /// bytes of `payload`, then zeros. The check is written when the frame is finished.
     #[expect(
         clippy::inline_always,
         reason = "a twentieth of the exchanges of a busy link: see `Header::read`"
@@ -185,24 +186,26 @@ impl Header {
     #[inline(always)]
     pub fn write(&self, payload: &[u8], record: &mut RecordBytes) {
         let (words, _) = record.as_chunks_mut::<8>();
-        // Whole words: this is the hottest store of the crate, and byte-wise it would cost twice as much.
+        // Whole words: this is the hottest store of the crate. Byte-wise stores would cost twice as
+        // much.
         words[0] = pair(self.mine(), self.yours);
         words[1] = pair(self.epoch, self.record_sequence);
         let Shape { last_bytes, .. } = self.shape;
-        let place = u32::from_le_bytes([self.slot, last_bytes, self.shape.to_byte(), self.rider]);
+        let place =
+            u32::from_le_bytes([self.slot, last_bytes, self.shape.to_byte(), self.piggyback]);
         words[2] = pair(self.slot_sequence, place);
         words[3] = pair(self.clock, 0);
         put::<PAYLOAD_AT, RECORD_PAYLOAD_BYTES>(record, payload);
     }
 
-    /// Reads the header of a record whose frame was found valid and that is the first of its message.
+    /// Decodes the header of a record that is the first of its message and whose frame is valid.
     ///
-    /// A part of the caller, so that the fields stay in registers: one that was stored byte by byte and is copied as words has the processor wait
-    /// until all of it is in the cache.
+    /// Inlined into the caller, so that the fields stay in registers. A header stored byte by byte
+    /// and copied as words stalls the processor until all of it is in the cache.
     ///
     /// # Errors
-    /// [`RecordError::Version`] when slice 1 names another version, [`RecordError::Malformed`] when a field is outside its
-    /// range or slice 1 does not fit the rest.
+    /// [`RecordError::Version`] when slice 1 names another version. [`RecordError::Malformed`] when
+    /// a field is outside its range or slice 1 contradicts the others.
     #[expect(
         clippy::inline_always,
         reason = "a twentieth of the exchanges of a busy link"
@@ -218,11 +221,13 @@ impl Header {
         let (epoch, record_sequence) = pair(1);
         let (slot_sequence, place) = pair(2);
         let (clock, _) = pair(3);
-        let [slot, last_bytes, shape, rider] = place.to_le_bytes();
+        let [slot, last_bytes, shape, piggyback] = place.to_le_bytes();
         let kind = slice::kind_of(half, record_sequence, slot_sequence)
             .ok_or_else(|| RecordError::of_half(half))?;
         let shape = Shape::read(shape, last_bytes).ok_or(RecordError::Malformed)?;
-        if (rider != NO_RIDER || !shape.is_whole()) && matches!(kind, Kind::Init | Kind::Ball) {
+        if (piggyback != NO_PIGGYBACK || !shape.is_whole())
+            && matches!(kind, Kind::Init | Kind::Keepalive)
+        {
             return Err(RecordError::Malformed);
         }
         Ok(Self {
@@ -232,7 +237,7 @@ impl Header {
             record_sequence,
             slot_sequence,
             slot,
-            rider,
+            piggyback,
             clock,
             shape,
         })
@@ -304,7 +309,7 @@ fn pair(low: u32, high: u32) -> [u8; 8] {
     (u64::from(low) | u64::from(high) << 32).to_le_bytes()
 }
 
-/// Copies the first `BYTES` bytes of `payload`, or all of it with zeros behind, to the field at `AT`.
+/// Copies up to `BYTES` bytes of `payload` to the field at `AT` and fills the rest with zeros.
 #[expect(
     clippy::inline_always,
     reason = "a twentieth of the exchanges of a busy link"
@@ -346,12 +351,12 @@ mod tests {
     /// Each length has one shape, each shape one length, and nothing else is read.
     #[test]
     fn a_length_has_one_shape() {
-        let mut said = 0;
+        let mut valid = 0;
         for fragment in 0..FRAGMENTS_MAX as u8 {
             for more in [false, true] {
                 for bytes in 0..=FRAME_PAYLOAD_BYTES_MAX {
                     let shape = Shape::fragment(bytes, fragment, more);
-                    let is_said = if more {
+                    let is_valid = if more {
                         bytes == FRAME_PAYLOAD_BYTES_MAX
                             && usize::from(fragment) < FRAGMENTS_MAX - 1
                     } else {
@@ -360,10 +365,10 @@ mod tests {
                     assert_eq!(shape.payload_bytes(), bytes);
                     assert_eq!(
                         Shape::read(shape.to_byte(), shape.last_bytes),
-                        is_said.then_some(shape),
+                        is_valid.then_some(shape),
                         "{bytes} bytes of fragment {fragment}"
                     );
-                    said += usize::from(is_said);
+                    valid += usize::from(is_valid);
                 }
             }
         }
@@ -373,6 +378,6 @@ mod tests {
                 Shape::read(shape, last_bytes).is_some()
             })
             .count();
-        assert_eq!(read, said);
+        assert_eq!(read, valid);
     }
 }

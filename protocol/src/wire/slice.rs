@@ -1,18 +1,18 @@
 //! Slice 1, the link's context: four bytes of mine and four of yours.
 //!
-//! The sender owns *mine*; *yours* reflects the mine of the last record that it accepted. Comparing the reflection with
-//! what was sent is perfect information feedback: "this is what I heard you say".
+//! The sender owns *mine*. *yours* reflects the mine of the last record that it accepted. The peer
+//! compares the reflection with what it sent: perfect information feedback.
 
 use super::VERSION;
 
-/// What a record says; low nibble of the state byte.
+/// The kind of a record; low nibble of the state byte.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Kind {
     /// Handshake of a new epoch.
     Init = 0,
-    /// The ball of an idle link: "I am here, and this is what I heard".
-    Ball = 1,
+    /// The keepalive of an idle link: "I am here, and this is what I received".
+    Keepalive = 1,
     /// 1PC message 1: execute this.
     Request = 2,
     /// 2PC message 1: keep this.
@@ -25,17 +25,19 @@ pub enum Kind {
     Committed = 6,
     /// Message 2, JAM: "I will not", with the reason. Ownership is back with the sender.
     Refused = 7,
-    /// Asks how an exchange of a failed link ended, or tells the peer to commit it.
+    /// Queries the outcome of an exchange of a failed link, or requests the peer to commit it.
     Resolve = 8,
     /// Answers [`Kind::Resolve`].
     Resolved = 9,
-    /// Asks a neighbour to ask one of its own how an exchange of a failed link ended.
+    /// Requests a neighbor to query one of its own neighbors about the outcome of an exchange of a
+    /// failed link.
     Relay = 10,
     /// Answers [`Kind::Relay`].
     Relayed = 11,
-    /// Says something of trees, or of channels: where the sender stands, or what it asks for.
-    Note = 12,
-    /// Bears a frame of a path between two other nodes, or of one that ends at either end of the link.
+    /// A control message of trees or channels: the sender's state, or a request.
+    ControlMessage = 12,
+    /// Carries a frame of a path between two other nodes, or of a path that ends at either end of
+    /// the link.
     Pass = 13,
 }
 
@@ -43,7 +45,7 @@ impl Kind {
     /// Every kind, by its number.
     pub const ALL: [Self; 14] = [
         Self::Init,
-        Self::Ball,
+        Self::Keepalive,
         Self::Request,
         Self::Tentative,
         Self::Reflecting,
@@ -54,7 +56,7 @@ impl Kind {
         Self::Resolved,
         Self::Relay,
         Self::Relayed,
-        Self::Note,
+        Self::ControlMessage,
         Self::Pass,
     ];
 
@@ -72,10 +74,11 @@ impl Kind {
     pub const fn opcode(self) -> Opcode {
         let protocol = match self {
             Self::Init => Protocol::Init,
-            Self::Ball => Protocol::Liveness,
+            Self::Keepalive => Protocol::Liveness,
             _ => Protocol::StateMachine,
         };
-        // A flow unit starts at the full depth of eight slices; an answer has counted it down to "complete".
+        // A flow unit starts at the full depth of eight slices; a reply has counted it down to
+        // "complete".
         let depth = match self {
             Self::Reflecting | Self::Committed | Self::Refused | Self::Resolved | Self::Relayed => {
                 Depth::Complete
@@ -96,14 +99,14 @@ impl Kind {
 pub enum Protocol {
     /// Handshake.
     Init = 0,
-    /// The ball.
+    /// The keepalive.
     Liveness = 1,
     /// Exchanges.
     StateMachine = 2,
 }
 
-/// How many slices are still to be acknowledged; two bits of the opcode. Records are whole here, so only both ends of
-/// the scale occur.
+/// How many slices are still to be acknowledged; two bits of the opcode. Records are whole here, so
+/// only both ends of the scale occur.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Depth {
@@ -113,8 +116,8 @@ pub enum Depth {
     Eight = 3,
 }
 
-/// The opcode byte, from its most significant bit: JAM 1, PROTOCOL 3, BEATS 2, SLICE 2. BEATS is always 0: each record
-/// is a flow unit of its own.
+/// The opcode byte, from its most significant bit: JAM 1, PROTOCOL 3, BEATS 2, SLICE 2. BEATS is
+/// always 0: each record is a flow unit of its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Opcode {
     /// The receiver refuses.
@@ -135,14 +138,15 @@ impl Opcode {
 
 /// The mine half of slice 1, as one little-endian number: opcode, liveness, state, transition.
 ///
-/// Never zero, because the state byte carries the version; zero in the yours half means "nothing heard yet".
+/// Never zero, because the state byte carries the version. Zero in the yours half means "nothing
+/// received yet".
 #[inline]
 #[must_use]
 pub const fn mine(kind: Kind, record_sequence: u32, slot_sequence: u32) -> u32 {
     HALVES[kind as usize] | (record_sequence & 0xff) << 8 | (slot_sequence & 0xff) << 24
 }
 
-/// The kind in a mine half, if the half is one that this version can say about a record with these sequences.
+/// The kind in a mine half, if this version can send that half in a record with these sequences.
 #[inline]
 #[must_use]
 pub const fn kind_of(half: u32, record_sequence: u32, slot_sequence: u32) -> Option<Kind> {
@@ -186,14 +190,14 @@ mod tests {
     #[expect(clippy::unusual_byte_groupings, reason = "the groups are the fields")]
     fn the_opcode_bits_lie_where_the_reference_puts_them() {
         assert_eq!(Kind::Init.opcode().to_byte(), 0b0_000_00_11);
-        assert_eq!(Kind::Ball.opcode().to_byte(), 0b0_001_00_11);
+        assert_eq!(Kind::Keepalive.opcode().to_byte(), 0b0_001_00_11);
         assert_eq!(Kind::Tentative.opcode().to_byte(), 0b0_010_00_11);
         assert_eq!(Kind::Committed.opcode().to_byte(), 0b0_010_00_00);
         assert_eq!(Kind::Refused.opcode().to_byte(), 0b1_010_00_00);
     }
 
     #[test]
-    fn a_mine_half_tells_its_kind_and_is_never_zero() {
+    fn a_mine_half_encodes_its_kind_and_is_never_zero() {
         for nibble in 0..16 {
             let Some(kind) = Kind::from_nibble(nibble) else {
                 continue;

@@ -1,19 +1,20 @@
-//! The end of a view: members that die, paths that break, and who goes on.
+//! The end of a view: members that stop, paths that break, and the members of the next view.
 
 use covalent_protocol::group::{End, Group, GroupStanding, WINDOW};
 use proptest::{collection::vec, prelude::*, sample::Index};
 
-use crate::rack::{Rack, Told, contact};
+use crate::rack::{Rack, Report, contact};
 
-/// A rack of `n` in which everybody multicasts and nothing has arrived but what `k` turns brought.
+/// A rack of `n` members that all multicast, in which only the envelopes of `turns` turns have
+/// arrived.
 fn busy(n: usize, turns: usize) -> Rack {
     let mut rack = Rack::of(n);
     for turn in 0..turns {
         for member in 0..n {
             assert!(rack.multicast(member));
         }
-        rack.gather();
-        for at in (0..rack.under_way.len()).rev() {
+        rack.collect_posted();
+        for at in (0..rack.in_flight.len()).rev() {
             if (at + turn) % 3 == 0 {
                 rack.deliver(at);
             }
@@ -23,10 +24,11 @@ fn busy(n: usize, turns: usize) -> Rack {
     rack
 }
 
-/// The victim stands still, and its queue takes all that fits, before it goes. Then nobody has more to say to it but a ball, and who says that is
-/// left out for what another one says of it.
+/// The victim stops, and its queue takes all that fits, before it is gone. Then the others have
+/// only a keepalive to send to it, and the member that sends it is left out because of another
+/// member's claim.
 #[test]
-fn who_is_gone_is_noticed_though_the_one_before_it_is_left_out() {
+fn a_gone_member_is_noticed_though_its_ring_predecessor_is_excluded() {
     let (accuser, before, victim) = (0, 2, 3);
     let mut rack = Rack::of(5);
     rack.rest();
@@ -35,12 +37,12 @@ fn who_is_gone_is_noticed_though_the_one_before_it_is_left_out() {
         for member in (0..5).filter(|&member| member != victim) {
             let _ = rack.multicast(member);
         }
-        rack.gather();
-        let under_way = std::mem::take(&mut rack.under_way);
-        let (to_it, others): (Vec<_>, Vec<_>) = under_way
+        rack.collect_posted();
+        let in_flight = std::mem::take(&mut rack.in_flight);
+        let (to_it, others): (Vec<_>, Vec<_>) = in_flight
             .into_iter()
             .partition(|posted| posted.to == victim);
-        rack.under_way = others;
+        rack.in_flight = others;
         for posted in to_it {
             kept += 1;
             rack.groups[posted.from].on_end(posted.ticket, End::Done);
@@ -67,27 +69,28 @@ fn who_is_gone_is_noticed_though_the_one_before_it_is_left_out() {
     }
 }
 
-/// Four members, of which 1 and 2 find all that they may say to each other still waiting in their queues when the view has ended: they hear of that from
-/// the others. `says` tells who has something to multicast, `why` gives them a reason to end the view. What waits is then taken.
-fn behind_full_windows(says: &[usize], why: impl Fn(&mut Rack)) -> Rack {
+/// Four members. For 1 and 2, everything that they may send to each other still waits in their
+/// queues when the view has ended. They learn of the end from the others. `sends` lists the members
+/// that multicast, `why` gives them a reason to end the view. The waiting envelopes are then taken.
+fn behind_full_windows(sends: &[usize], why: impl Fn(&mut Rack)) -> Rack {
     let between = [1, 2];
     let mut rack = Rack::of(4);
     rack.rest();
     let mut kept = Vec::new();
     let mut pass = |rack: &mut Rack| {
-        rack.gather();
-        for posted in std::mem::take(&mut rack.under_way) {
+        rack.collect_posted();
+        for posted in std::mem::take(&mut rack.in_flight) {
             if between.contains(&posted.from) && between.contains(&posted.to) {
                 rack.groups[posted.from].on_end(posted.ticket, End::Done);
                 kept.push(posted);
             } else {
-                rack.under_way.push(posted);
+                rack.in_flight.push(posted);
             }
         }
         rack.deliver_all();
     };
     for _ in 0..20 {
-        for &member in says {
+        for &member in sends {
             let _ = rack.multicast(member);
         }
         pass(&mut rack);
@@ -98,8 +101,8 @@ fn behind_full_windows(says: &[usize], why: impl Fn(&mut Rack)) -> Rack {
         (0..4).for_each(|member| rack.take_events(member));
     }
     for member in between {
-        let said = kept.iter().filter(|posted| posted.from == member);
-        assert_eq!(said.count(), WINDOW, "the window of {member} is full");
+        let sent = kept.iter().filter(|posted| posted.from == member);
+        assert_eq!(sent.count(), WINDOW, "the window of {member} is full");
     }
     for posted in kept {
         let guid = contact(posted.from).guid;
@@ -109,12 +112,13 @@ fn behind_full_windows(says: &[usize], why: impl Fn(&mut Rack)) -> Rack {
     rack
 }
 
-/// Each owes the other the end, and has no room for it before it hears what the other one took.
+/// Each owes the other the end of the view, and has no space for it before it learns what the other
+/// one took.
 #[test]
-fn two_behind_full_windows_tell_each_other_how_the_view_ended() {
+fn two_members_behind_full_windows_learn_how_the_view_ended() {
     let mut rack = behind_full_windows(&[0, 1, 2, 3], |rack| {
         rack.kill(3);
-        rack.groups[0].suspect(contact(3).life);
+        rack.groups[0].suspect(contact(3).incarnation);
     });
     for member in 0..3 {
         assert_eq!(rack.views(member).len(), 2, "{member} knows the end");
@@ -126,12 +130,12 @@ fn two_behind_full_windows_tell_each_other_how_the_view_ended() {
 
 /// It knows of no view that ended: an end of view 0 has no members, and is no envelope.
 #[test]
-fn whoever_is_put_out_of_its_first_view_says_nothing_again() {
+fn a_member_excluded_from_its_first_view_resends_nothing() {
     let mut rack = Rack::of(3);
     rack.rest();
     let _ = rack.multicast(1);
-    rack.gather_of(1);
-    let posted = std::mem::take(&mut rack.under_way);
+    rack.collect_posted_from(1);
+    let posted = std::mem::take(&mut rack.in_flight);
     assert!(posted.iter().any(|posted| posted.from == 1));
     let known = rack.known_of(contact(0), 1, true);
     rack.groups[1].on_envelope(contact(0).guid, &known).unwrap();
@@ -141,33 +145,36 @@ fn whoever_is_put_out_of_its_first_view_says_nothing_again() {
     }
     for _ in 0..3 {
         rack.groups[1].on_tick();
-        rack.gather_of(1);
-        assert!(rack.under_way.is_empty(), "{:?}", rack.under_way);
+        rack.collect_posted_from(1);
+        assert!(rack.in_flight.is_empty(), "{:?}", rack.in_flight);
     }
 }
 
-/// Whoever left stays until all have heard of the end.
+/// A member that left remains until all know of the end.
 #[test]
-fn who_leaves_behind_a_full_window_says_goodbye() {
+fn a_member_that_leaves_behind_a_full_window_reports_its_leave() {
     let mut rack = behind_full_windows(&[0, 1, 3], |rack| rack.groups[2].leave());
     assert_eq!(rack.groups[2].standing(), GroupStanding::Left);
-    let goodbye = Told::Other("Left".to_owned());
-    assert!(!rack.told[2].contains(&goodbye), "one has still to hear");
+    let goodbye = Report::Other("Left".to_owned());
+    assert!(
+        !rack.reports[2].contains(&goodbye),
+        "one has not received it yet"
+    );
     rack.settle();
-    assert!(rack.told[2].contains(&goodbye));
+    assert!(rack.reports[2].contains(&goodbye));
     rack.assert_sound();
     rack.assert_converged();
 }
 
 #[test]
-fn who_is_gone_is_left_out_in_two_round_trips() {
+fn a_gone_member_is_excluded_in_two_round_trips() {
     for n in 2..=8 {
         for victim in 0..n {
             let mut rack = Rack::of(n);
             rack.rest();
             rack.kill(victim);
             let finder = (victim + 1) % n;
-            rack.groups[finder].suspect(contact(victim).life);
+            rack.groups[finder].suspect(contact(victim).incarnation);
             if n == 2 && victim == 0 {
                 rack.rest();
                 assert_eq!(rack.groups[1].standing(), GroupStanding::Minority);
@@ -175,7 +182,7 @@ fn who_is_gone_is_left_out_in_two_round_trips() {
             }
             let mut halves = 0;
             while !(0..n).all(|index| rack.dead[index] || rack.views(index).len() == 2) {
-                rack.gather();
+                rack.collect_posted();
                 rack.deliver_all();
                 (0..n).for_each(|index| rack.take_events(index));
                 halves += 1;
@@ -192,31 +199,32 @@ fn who_is_gone_is_left_out_in_two_round_trips() {
     }
 }
 
-/// A member dies while another one's death is worked off, after each number of envelopes that it says.
+/// A member stops while the failure of another one is handled, after each number of envelopes that
+/// it sends.
 #[test]
-fn whoever_dies_at_whatever_step_the_others_agree() {
+fn the_others_agree_at_whatever_step_a_member_dies() {
     for turns in [0, 3] {
         for victim in 0..4 {
-            for says in 0..40 {
+            for sends in 0..40 {
                 let mut rack = busy(5, turns);
                 rack.kill(4);
-                rack.groups[victim].suspect(contact(4).life);
-                let mut left = says;
+                rack.groups[victim].suspect(contact(4).incarnation);
+                let mut left = sends;
                 for _ in 0..4000 {
                     (0..4).for_each(|index| rack.take_events(index));
-                    rack.gather();
+                    rack.collect_posted();
                     while left > 0
-                        && let Some(at) = rack.under_way.iter().position(|p| p.from == victim)
+                        && let Some(at) = rack.in_flight.iter().position(|p| p.from == victim)
                     {
                         rack.deliver(at);
                         left -= 1;
                     }
                     if left == 0 && !rack.dead[victim] {
-                        // What it said is there; the rest was never said.
-                        rack.under_way.retain(|posted| posted.from != victim);
+                        // Its sent envelopes have arrived; the rest was never sent.
+                        rack.in_flight.retain(|posted| posted.from != victim);
                         rack.kill(victim);
                     }
-                    if rack.under_way.is_empty() {
+                    if rack.in_flight.is_empty() {
                         break;
                     }
                     rack.deliver(0);
@@ -227,33 +235,33 @@ fn whoever_dies_at_whatever_step_the_others_agree() {
                 rack.assert_converged();
                 let alive = (0..4).find(|&index| index != victim).unwrap();
                 let view = rack.groups[alive].view().unwrap();
-                assert_eq!(view.members.len(), 3, "victim {victim} after {says}");
+                assert_eq!(view.members.len(), 3, "victim {victim} after {sends}");
             }
         }
     }
 }
 
 #[test]
-fn a_false_alarm_leaves_one_out_and_it_is_told() {
+fn a_false_suspicion_excludes_one_member_that_is_notified() {
     for accuser in 0..3 {
         for accused in (0..3).filter(|&accused| accused != accuser) {
             let mut rack = busy(3, 2);
-            rack.groups[accuser].suspect(contact(accused).life);
+            rack.groups[accuser].suspect(contact(accused).incarnation);
             rack.settle();
             rack.assert_sound();
             rack.assert_converged();
             assert_eq!(rack.groups[accused].standing(), GroupStanding::Stopped);
             assert_eq!(rack.groups[accuser].standing(), GroupStanding::Member);
-            let stopped = rack.told[accused]
-                .iter()
-                .any(|told| matches!(told, Told::Other(event) if event.contains("Excluded")));
-            assert!(stopped, "{:?}", rack.told[accused]);
+            let stopped = rack.reports[accused].iter().any(
+                |reports| matches!(reports, Report::Other(event) if event.contains("Excluded")),
+            );
+            assert!(stopped, "{:?}", rack.reports[accused]);
         }
     }
 }
 
 #[test]
-fn of_two_who_accuse_each_other_one_stays() {
+fn of_two_members_that_accuse_each_other_one_stays() {
     let mut rack = Rack::of(4);
     rack.rest();
     rack.cut(1, 3);
@@ -269,13 +277,13 @@ fn of_two_who_accuse_each_other_one_stays() {
 }
 
 #[test]
-fn the_word_of_the_dead_evicts_nobody_who_is_reached_by_more_than_half() {
-    // The oldest accuses the youngest, tells that to one member alone, and dies.
+fn claims_of_the_dead_evict_no_member_that_a_majority_reaches() {
+    // The oldest accuses the youngest, reports that to one member alone, and stops.
     let mut rack = Rack::of(3);
     rack.rest();
-    rack.groups[0].suspect(contact(2).life);
-    rack.gather();
-    rack.under_way.retain(|posted| posted.to == 1);
+    rack.groups[0].suspect(contact(2).incarnation);
+    rack.collect_posted();
+    rack.in_flight.retain(|posted| posted.to == 1);
     rack.deliver_all();
     rack.kill(0);
     rack.settle();
@@ -287,7 +295,7 @@ fn the_word_of_the_dead_evicts_nobody_who_is_reached_by_more_than_half() {
 }
 
 #[test]
-fn half_with_the_oldest_goes_on_and_the_other_half_says_that_it_stopped() {
+fn half_with_the_oldest_continues_and_the_other_half_reports_a_stop() {
     let mut rack = busy(4, 3);
     for one in [0, 1] {
         for other in [2, 3] {
@@ -303,14 +311,18 @@ fn half_with_the_oldest_goes_on_and_the_other_half_says_that_it_stopped() {
     }
     for index in [2, 3] {
         assert_eq!(rack.groups[index].standing(), GroupStanding::Minority);
-        let stopped =
-            |told: &&Told| matches!(told, Told::Other(event) if event.contains("Minority"));
-        assert_eq!(rack.told[index].iter().filter(stopped).count(), 1);
+        let stopped = |reports: &&Report| {
+            matches!(
+                reports,
+                Report::Other(event) if event.contains("Minority"),
+            )
+        };
+        assert_eq!(rack.reports[index].iter().filter(stopped).count(), 1);
     }
 }
 
 #[test]
-fn a_minority_goes_on_when_the_paths_return() {
+fn a_minority_continues_when_the_paths_return() {
     let mut rack = busy(3, 3);
     for one in 0..3 {
         for other in one + 1..3 {
@@ -336,7 +348,7 @@ fn a_minority_goes_on_when_the_paths_return() {
 }
 
 #[test]
-fn one_after_the_other_goes_and_the_last_one_is_told() {
+fn members_die_one_by_one_and_the_last_one_is_a_minority() {
     let mut rack = busy(5, 3);
     for victim in [4, 1, 3] {
         rack.kill(victim);
@@ -352,7 +364,7 @@ fn one_after_the_other_goes_and_the_last_one_is_told() {
 }
 
 #[test]
-fn who_leaves_has_all_its_messages_delivered_and_says_goodbye() {
+fn a_leaving_member_has_its_messages_delivered_and_reports_its_leave() {
     for n in 1..=4 {
         for leaver in 0..n {
             let mut rack = busy(n, 2);
@@ -361,11 +373,14 @@ fn who_leaves_has_all_its_messages_delivered_and_says_goodbye() {
             rack.settle();
             rack.assert_sound();
             assert_eq!(rack.groups[leaver].standing(), GroupStanding::Left);
-            assert_eq!(rack.told[leaver].last(), Some(&Told::Other("Left".into())));
+            assert_eq!(
+                rack.reports[leaver].last(),
+                Some(&Report::Other("Left".into()))
+            );
             for index in (0..n).filter(|&index| index != leaver) {
                 let view = rack.groups[index].view().unwrap();
                 assert_eq!(view.members.len(), n - 1, "leaver {leaver} of {n}");
-                let of_leaver = |told: &&(_, u64, _)| told.0 == contact(leaver).life;
+                let of_leaver = |reports: &&(_, u64, _)| reports.0 == contact(leaver).incarnation;
                 assert_eq!(rack.delivered(index).iter().filter(of_leaver).count(), 2);
             }
         }
@@ -380,44 +395,47 @@ fn who_leaves_has_all_its_messages_delivered_and_says_goodbye() {
     }
 }
 
-/// Sends what all members have to say, and has arrive only what `arrives` lets, until nothing of it is left.
+/// Sends the envelopes of all members and delivers only those that `arrives` selects, until none of
+/// them is left.
 fn deliver_some(rack: &mut Rack, arrives: impl Fn(usize, usize) -> bool) {
     for _ in 0..1000 {
-        rack.gather();
-        let mut posted = rack.under_way.iter();
+        rack.collect_posted();
+        let mut posted = rack.in_flight.iter();
         let Some(at) = posted.position(|posted| arrives(posted.from, posted.to)) else {
             return;
         };
         rack.deliver(at);
         (0..rack.groups.len()).for_each(|index| rack.take_events(index));
     }
-    panic!("they never come to rest");
+    panic!("they never become quiescent");
 }
 
-/// Five, of which the last one is dead, and the others know it and have told the oldest one so.
+/// Five members. The last one has stopped, and the others know it and have reported it to the
+/// oldest one.
 fn without_the_last() -> Rack {
     let mut rack = Rack::of(5);
     rack.rest();
     rack.kill(4);
-    (0..4).for_each(|index| rack.groups[index].suspect(contact(4).life));
+    (0..4).for_each(|index| rack.groups[index].suspect(contact(4).incarnation));
     rack
 }
 
 #[test]
-fn what_one_decided_who_died_is_what_the_others_go_on_with() {
+fn a_decision_of_a_member_that_died_binds_the_others() {
     let mut rack = without_the_last();
-    // The next leader hears nothing of the proposal; the two others accept it, and the oldest one decides, alone, and dies.
+    // The next leader receives nothing of the proposal. The two others accept it, and the oldest
+    // one decides alone and stops.
     while rack.views(0).len() < 2 {
-        rack.gather();
-        let mut posted = rack.under_way.iter();
+        rack.collect_posted();
+        let mut posted = rack.in_flight.iter();
         let arrives = posted.position(|p| p.to == 0 || (p.from == 0 && p.to != 1));
         rack.deliver(arrives.unwrap());
         rack.take_events(0);
     }
-    rack.under_way.retain(|posted| posted.from != 0);
+    rack.in_flight.retain(|posted| posted.from != 0);
     rack.kill(0);
-    (1..4).for_each(|index| rack.groups[index].suspect(contact(0).life));
-    // Those two do not hear from each other that they are enough; the next leader has to see it.
+    (1..4).for_each(|index| rack.groups[index].suspect(contact(0).incarnation));
+    // Those two do not learn from each other that they are enough; the next leader has to find out.
     deliver_some(&mut rack, |from, to| from == 1 || to == 1 || to == 0);
     rack.settle();
     rack.assert_sound();
@@ -426,17 +444,17 @@ fn what_one_decided_who_died_is_what_the_others_go_on_with() {
 }
 
 #[test]
-fn who_promised_does_not_accept_what_comes_late() {
+fn a_member_that_promised_accepts_no_earlier_ballot() {
     let mut rack = without_the_last();
-    // The oldest one proposes, and nobody hears it.
+    // The oldest one proposes, and no member receives it.
     deliver_some(&mut rack, |_, to| to == 0);
-    // The others promise to the next leader; only what it proposes is on its way.
-    (1..4).for_each(|index| rack.groups[index].suspect(contact(0).life));
+    // The others promise to the next leader; only its proposal is in flight.
+    (1..4).for_each(|index| rack.groups[index].suspect(contact(0).incarnation));
     deliver_some(&mut rack, |from, to| from > 1 && to == 1);
     for index in [2, 3] {
         assert_eq!(rack.views(index).len(), 1, "nothing is decided");
     }
-    // Now the late one comes to two of them, whose answers would be enough.
+    // Now the late proposal arrives at two of them, whose replies would be enough.
     deliver_some(&mut rack, |from, to| from == 0 && to > 1);
     deliver_some(&mut rack, |from, to| from > 1 && to == 0);
     deliver_some(&mut rack, |from, to| from > 0 && to > 0);
@@ -449,15 +467,16 @@ fn who_promised_does_not_accept_what_comes_late() {
 }
 
 #[test]
-fn whoever_was_taken_for_gone_leads_again_with_a_new_attempt() {
+fn a_leader_taken_for_gone_leads_again_with_a_new_attempt() {
     let mut rack = Rack::of(5);
     rack.rest();
-    // One does not reach the oldest, so the others promise to the next one. That one does not reach the first one then: the oldest leads again.
+    // Member 2 does not reach the oldest, so the others promise to the next one. Member 1 then does
+    // not reach member 2: the oldest leads again.
     rack.cut(0, 2);
     rack.notice(2);
-    rack.gather();
+    rack.collect_posted();
     rack.deliver_all();
-    rack.gather();
+    rack.collect_posted();
     rack.cut(1, 2);
     rack.notice(1);
     rack.settle();
@@ -465,11 +484,11 @@ fn whoever_was_taken_for_gone_leads_again_with_a_new_attempt() {
     for index in [0, 1, 3, 4] {
         let view = rack.groups[index].view().unwrap();
         assert_eq!(view.members.len(), 4, "at {index}");
-        assert_eq!(view.rank_of(contact(2).life), None);
+        assert_eq!(view.rank_of(contact(2).incarnation), None);
     }
 }
 
-/// What happens next in a drawn run.
+/// The next step of a random run.
 #[derive(Debug, Clone)]
 enum Step {
     Multicast(usize),
@@ -520,7 +539,7 @@ fn accusation() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// Has all of that happen. Returns how often somebody accused another.
+/// Executes all steps. Returns how often a member accused another.
 fn run(rack: &mut Rack, steps: Vec<Step>) -> u32 {
     let mut alarms = 0;
     for step in steps {
@@ -538,7 +557,7 @@ fn run(rack: &mut Rack, steps: Vec<Step>) -> u32 {
             Step::Notice(member) => rack.notice(member),
             Step::Suspect(one, other) => {
                 alarms += 1;
-                rack.groups[one].suspect(contact(other).life);
+                rack.groups[one].suspect(contact(other).incarnation);
             }
             Step::Leave(member) => rack.groups[member].leave(),
         }
@@ -552,7 +571,7 @@ proptest! {
 
     /// Leaders that each know something else outbid each other only until they know the same.
     #[test]
-    fn accusations_come_to_rest(steps in vec(accusation(), 1..60)) {
+    fn accusations_converge(steps in vec(accusation(), 1..60)) {
         let mut rack = Rack::of(N);
         run(&mut rack, steps);
         rack.settle();
@@ -564,7 +583,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(192))]
 
     #[test]
-    fn whatever_happens_there_is_one_history(steps in vec(step(), 1..250)) {
+    fn any_run_has_one_history(steps in vec(step(), 1..250)) {
         let mut rack = Rack::of(N);
         let alarms = run(&mut rack, steps);
         rack.cuts.clear();

@@ -23,7 +23,7 @@ fn any_two_quorums_of_the_same_voters_meet() {
 }
 
 #[test]
-fn either_part_or_the_other_goes_on_unless_votes_are_lost() {
+fn exactly_one_of_two_parts_is_a_quorum() {
     for voters in (1..256).map(Members::from_bits) {
         for part in (0..256).map(Members::from_bits) {
             let other = voters.without(part);
@@ -33,13 +33,13 @@ fn either_part_or_the_other_goes_on_unless_votes_are_lost() {
 }
 
 #[test]
-fn of_two_the_older_goes_on_alone() {
+fn of_two_members_the_older_is_a_quorum() {
     let both = Members::first(2);
     assert!(Members::only(0).is_quorum_of(both));
     assert!(!Members::only(1).is_quorum_of(both));
     assert!(!Members::NONE.is_quorum_of(both));
     assert!(!Members::NONE.is_quorum_of(Members::NONE));
-    // Who has no vote counts for nothing.
+    // A member without a vote does not count.
     assert!(!Members::from_bits(0b1110).is_quorum_of(Members::only(0)));
     assert_eq!(Members::first(32).len(), 32);
     assert!(!Members::first(32).contains(32));

@@ -1,24 +1,25 @@
-//! A view that flows: one order for all, whatever the verbs do, and bounds.
+//! A running view: one order for all, whatever the outcomes of the verbs, and bounds.
 
 use covalent_protocol::group::{
-    BadEnvelope, Contact, End, Life, MULTICAST_BYTES_MAX, MulticastError, PENDING_BYTES_MAX,
+    BadEnvelope, Contact, End, Incarnation, MULTICAST_BYTES_MAX, MulticastError, PENDING_BYTES_MAX,
     ROUNDS_OPEN, WINDOW,
     row::Frontier,
     wire::{Batch, Body, Envelope, Head},
 };
 use proptest::{collection::vec, prelude::*, sample::Index};
 
-use crate::rack::{Rack, Told, contact, secret};
+use crate::rack::{Rack, Report, contact, secret};
 
-/// All applications were told the same, each sender's messages in its order and once, `sent[i]` of the member `i`.
+/// All applications received the same: the messages of each sender in its order and once, `sent[i]`
+/// of the member `i`.
 fn assert_one_order(rack: &Rack, sent: &[u64]) {
     let first = rack.delivered(0);
     for index in 1..rack.groups.len() {
         assert_eq!(rack.delivered(index), first, "member {index}");
     }
     for (index, &sent) in sent.iter().enumerate() {
-        let life = contact(index).life;
-        let own = first.iter().filter(|(sender, ..)| *sender == life);
+        let incarnation = contact(index).incarnation;
+        let own = first.iter().filter(|(sender, ..)| *sender == incarnation);
         let sequences: Vec<u64> = own.map(|(_, sequence, _)| *sequence).collect();
         assert_eq!(sequences, (1..=sent).collect::<Vec<_>>(), "sender {index}");
     }
@@ -30,13 +31,13 @@ fn bytes_of(index: usize, sequence: u64, len: usize) -> Vec<u8> {
     bytes
 }
 
-/// What happens next in a drawn run.
+/// The next step of a random run.
 #[derive(Debug, Clone)]
 enum Step {
     Multicast(usize, usize),
-    /// Any envelope arrives, whichever came before.
+    /// Any envelope arrives, in any order.
     Arrive(Index),
-    /// It arrives and its end is unclear, so it is said again.
+    /// It arrives with an unclear outcome, so it is sent again.
     Twice(Index),
     /// It does not arrive.
     Lost(Index, bool),
@@ -59,7 +60,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(128))]
 
     #[test]
-    fn all_are_told_the_same_in_whatever_order_envelopes_come(steps in vec(step(), 1..300)) {
+    fn all_members_deliver_the_same_for_any_envelope_order(steps in vec(step(), 1..300)) {
         let mut rack = Rack::of(4);
         let mut sent = [0; 4];
         for step in steps {
@@ -72,19 +73,22 @@ proptest! {
                     }
                 }
                 Step::Arrive(_) | Step::Twice(_) | Step::Lost(..) => {
-                    rack.gather();
-                    if rack.under_way.is_empty() {
+                    rack.collect_posted();
+                    if rack.in_flight.is_empty() {
                         continue;
                     }
                     match step {
-                        Step::Arrive(at) => rack.deliver(at.index(rack.under_way.len())),
+                        Step::Arrive(at) => rack.deliver(at.index(rack.in_flight.len())),
                         Step::Twice(at) => {
-                            let posted = rack.under_way.remove(at.index(rack.under_way.len()));
-                            rack.groups[posted.to].on_envelope(contact(posted.from).guid, &posted.bytes).unwrap();
+                            let posted = rack.in_flight.remove(at.index(rack.in_flight.len()));
+                            rack.groups[posted.to].on_envelope(
+                                contact(posted.from).guid,
+                                &posted.bytes,
+                            ).unwrap();
                             rack.groups[posted.from].on_end(posted.ticket, End::Unclear);
                         }
                         Step::Lost(at, clear) => {
-                            let posted = rack.under_way.remove(at.index(rack.under_way.len()));
+                            let posted = rack.in_flight.remove(at.index(rack.in_flight.len()));
                             let end = if clear { End::NotExecuted } else { End::Unclear };
                             rack.groups[posted.from].on_end(posted.ticket, end);
                         }
@@ -95,15 +99,15 @@ proptest! {
                 Step::Tick(member) => rack.groups[member].on_tick(),
             }
         }
-        // What was refused is said again after a tick.
+        // A refused envelope is sent again after a tick.
         for _ in 0..3 {
             rack.rest();
             rack.groups.iter_mut().for_each(covalent_protocol::group::Group::on_tick);
         }
         rack.rest();
         assert_one_order(&rack, &sent);
-        for (life, sequence, data) in rack.delivered(0) {
-            let member = (life.0 as u32 - contact(0).life.0 as u32) as usize;
+        for (incarnation, sequence, data) in rack.delivered(0) {
+            let member = (incarnation.0 as u32 - contact(0).incarnation.0 as u32) as usize;
             prop_assert_eq!(&data, &bytes_of(member, sequence, data.len()));
         }
     }
@@ -116,10 +120,10 @@ fn a_lone_message_is_delivered_everywhere_after_one_exchange() {
             let mut rack = Rack::of(n);
             rack.rest();
             rack.groups[sender].multicast(b"alone").unwrap();
-            rack.gather();
-            assert_eq!(rack.under_way.len(), n - 1);
+            rack.collect_posted();
+            assert_eq!(rack.in_flight.len(), n - 1);
             rack.deliver_all();
-            rack.gather();
+            rack.collect_posted();
             rack.deliver_all();
             for index in 0..n {
                 rack.take_events(index);
@@ -130,16 +134,16 @@ fn a_lone_message_is_delivered_everywhere_after_one_exchange() {
                 );
             }
             rack.rest();
-            for told in &rack.told {
-                let stable = Told::Stable(1, n as u64);
-                assert_eq!(told.last(), Some(&stable), "all applications have it");
+            for reports in &rack.reports {
+                let stable = Report::Stable(1, n as u64);
+                assert_eq!(reports.last(), Some(&stable), "all applications have it");
             }
         }
     }
 }
 
 #[test]
-fn who_is_idle_says_a_ball_and_nothing_else() {
+fn an_idle_member_sends_keepalives_and_nothing_else() {
     let mut rack = Rack::of(4);
     rack.groups[2].multicast(b"before").unwrap();
     rack.rest();
@@ -154,7 +158,7 @@ fn who_is_idle_says_a_ball_and_nothing_else() {
         assert_eq!(rack.rest(), 4, "one for each member, and no answer");
     }
     for round in 0..4 {
-        // Who says something anyway says no ball.
+        // A member that sends anything else sends no keepalive.
         rack.groups[round].multicast(b"again").unwrap();
         rack.rest();
     }
@@ -162,7 +166,7 @@ fn who_is_idle_says_a_ball_and_nothing_else() {
 }
 
 #[test]
-fn who_says_nothing_is_no_obstacle() {
+fn a_member_that_sends_nothing_delays_no_delivery() {
     let mut rack = Rack::of(3);
     let mut sent = 0;
     for _ in 0..200 {
@@ -193,7 +197,7 @@ fn a_member_that_takes_nothing_fills_no_memory_and_holds_the_others_up() {
                 full += 1;
             }
         }
-        rack.gather();
+        rack.collect_posted();
         rack.deliver_all();
         for member in 0..n - 1 {
             rack.take_events(member);
@@ -205,17 +209,17 @@ fn a_member_that_takes_nothing_fills_no_memory_and_holds_the_others_up() {
     }
     assert!(full > 0);
     for group in &rack.groups {
-        assert_eq!(group.holds_up(), Some(contact(n - 1)));
+        assert_eq!(group.laggard(), Some(contact(n - 1)));
     }
-    rack.gather();
-    assert!(rack.under_way.is_empty(), "nothing more is said");
+    rack.collect_posted();
+    assert!(rack.in_flight.is_empty(), "nothing more is sent");
     rack.rest();
     assert_one_order(&rack, &sent);
-    assert_eq!(rack.groups[0].holds_up(), None);
+    assert_eq!(rack.groups[0].laggard(), None);
 }
 
 #[test]
-fn what_cannot_be_multicast_is_refused() {
+fn an_invalid_multicast_is_refused() {
     let mut rack = Rack::of(2);
     let group = &mut rack.groups[0];
     assert_eq!(group.multicast(&[]), Err(MulticastError::Empty));
@@ -244,7 +248,7 @@ fn forged(number: u32, rounds: u64, batch: &[u8]) -> Vec<u8> {
         number: Some(number),
         group: 99,
         view: 1,
-        life: contact(1).life,
+        incarnation: contact(1).incarnation,
         rkey: contact(1).rkey,
         token: secret(contact(0)).token_for(contact(1).guid, contact(1).rkey),
         grant: secret(contact(1)).token_for(contact(0).guid, contact(0).rkey),
@@ -263,25 +267,29 @@ fn forged(number: u32, rounds: u64, batch: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn who_breaks_a_bound_is_not_heard() {
+fn an_envelope_that_breaks_a_bound_is_dropped() {
     let message = [3, 0, 1, 2, 3];
-    let hear = |rack: &mut Rack, bytes: &[u8]| rack.groups[0].on_envelope(contact(1).guid, bytes);
+    let receive =
+        |rack: &mut Rack, bytes: &[u8]| rack.groups[0].on_envelope(contact(1).guid, bytes);
     let mut rack = Rack::of(2);
     let beyond = forged(1, ROUNDS_OPEN + 1, &message);
     assert_eq!(
-        hear(&mut rack, &beyond),
+        receive(&mut rack, &beyond),
         Err(BadEnvelope::Violation),
         "credit"
     );
     let mut rack = Rack::of(2);
-    assert_eq!(hear(&mut rack, &forged(1, ROUNDS_OPEN, &message)), Ok(()));
-    assert_eq!(hear(&mut rack, &forged(1, 1, &message)), Ok(()), "twice");
+    assert_eq!(
+        receive(&mut rack, &forged(1, ROUNDS_OPEN, &message)),
+        Ok(())
+    );
+    assert_eq!(receive(&mut rack, &forged(1, 1, &message)), Ok(()), "twice");
     assert_eq!(rack.groups[0].counters().duplicates, 1);
     let window = WINDOW as u32;
-    assert_eq!(hear(&mut rack, &forged(window + 1, 1, &message)), Ok(()));
+    assert_eq!(receive(&mut rack, &forged(window + 1, 1, &message)), Ok(()));
     let late = forged(window + 2, 1, &message);
     assert_eq!(
-        hear(&mut rack, &late),
+        receive(&mut rack, &late),
         Err(BadEnvelope::Violation),
         "window"
     );
@@ -292,39 +300,42 @@ fn who_breaks_a_bound_is_not_heard() {
     let mut taken = own.clone();
     taken[32] = 1;
     assert_eq!(
-        hear(&mut rack, &taken),
+        receive(&mut rack, &taken),
         Err(BadEnvelope::Violation),
-        "never said"
+        "never sent"
     );
     let mut other = own.clone();
     other[8] = 98;
     let mut rack = Rack::of(2);
-    assert_eq!(hear(&mut rack, &other), Err(BadEnvelope::OtherGroup));
-    let mut nobody = own;
-    let life = Life::of(contact(1).guid, contact(1).rkey, 5);
-    nobody[24..32].copy_from_slice(&life.0.to_le_bytes());
-    nobody[16] = 2;
+    assert_eq!(receive(&mut rack, &other), Err(BadEnvelope::OtherGroup));
+    let mut unknown = own;
+    let incarnation = Incarnation::of(contact(1).guid, contact(1).rkey, 5);
+    unknown[24..32].copy_from_slice(&incarnation.0.to_le_bytes());
+    unknown[16] = 2;
     assert_eq!(
-        hear(&mut rack, &nobody),
+        receive(&mut rack, &unknown),
         Ok(()),
-        "kept: its queue may be that of one who joins"
+        "kept: its queue may be that of a joining member"
     );
-    let mut heard = Ok(());
+    let mut result = Ok(());
     for guid in 1..64_u32 {
         let joiner = Contact {
             guid: u64::from(guid),
-            life: Life::of(guid.into(), 1, 5 + guid),
+            incarnation: Incarnation::of(guid.into(), 1, 5 + guid),
             rkey: 1,
         };
         let token = secret(contact(0)).token_for(joiner.guid, joiner.rkey);
-        nobody[24..32].copy_from_slice(&joiner.life.0.to_le_bytes());
-        nobody[40..48].copy_from_slice(&token.0.to_le_bytes());
-        nobody[56..60].copy_from_slice(&joiner.rkey.to_le_bytes());
-        heard = rack.groups[0].on_envelope(joiner.guid, &nobody);
-        assert!(guid > 1 || heard.is_ok(), "kept: it may be one who joins");
+        unknown[24..32].copy_from_slice(&joiner.incarnation.0.to_le_bytes());
+        unknown[40..48].copy_from_slice(&token.0.to_le_bytes());
+        unknown[56..60].copy_from_slice(&joiner.rkey.to_le_bytes());
+        result = rack.groups[0].on_envelope(joiner.guid, &unknown);
+        assert!(
+            guid > 1 || result.is_ok(),
+            "kept: it may be a joining member"
+        );
     }
     assert_eq!(
-        heard,
+        result,
         Err(BadEnvelope::NoRoom),
         "for so many there is no room"
     );

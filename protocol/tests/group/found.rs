@@ -1,11 +1,11 @@
-//! Founding, joining, state, and who comes back.
+//! Founding, joining, state transfer, and members that return.
 
 use covalent_protocol::group::{
-    BadEnvelope, Contact, GroupStanding, Life, MulticastError, STATE_BYTES_MAX,
+    BadEnvelope, Contact, GroupStanding, Incarnation, MulticastError, STATE_BYTES_MAX,
 };
 use proptest::{collection::vec, prelude::*, sample::Index};
 
-use crate::rack::{Rack, Told};
+use crate::rack::{Rack, Report};
 
 #[test]
 fn as_many_as_it_takes_found_a_group() {
@@ -18,7 +18,7 @@ fn as_many_as_it_takes_found_a_group() {
             assert_eq!(rack.groups[index].standing(), GroupStanding::Member);
             let view = rack.groups[index].view().unwrap();
             assert_eq!((view.number, view.members.len()), (1, founders));
-            assert_eq!(view.voters, view.everybody());
+            assert_eq!(view.voters, view.all_members());
             rack.groups[index].multicast(b"hello").unwrap();
         }
         rack.settle();
@@ -33,31 +33,32 @@ fn fewer_found_nothing() {
     rack.introduce_some(&[0, 1]);
     rack.settle();
     for group in &rack.groups {
-        assert_eq!(group.standing(), GroupStanding::Seeking);
+        assert_eq!(group.standing(), GroupStanding::Searching);
         assert_eq!(group.view(), None);
     }
 }
 
 #[test]
-fn a_founder_that_begins_anew_holds_nobody_up() {
-    // Envelopes between the second and the third are slow, so that the first one knows of three founders before they do; then the second dies.
+fn a_restarted_founder_delays_no_other_founder() {
+    // Envelopes between the second and the third are slow, so the first knows of three founders
+    // before they do. Then the second stops.
     let mut rack = Rack::founding(3, 3);
     rack.introduce();
     rack.cut(1, 2);
     for _ in 0..6 {
-        rack.gather();
+        rack.collect_posted();
         rack.deliver_all();
     }
     rack.kill(1);
     rack.cuts.clear();
-    rack.under_way.retain(|posted| posted.from != 1);
+    rack.in_flight.retain(|posted| posted.from != 1);
     rack.settle();
-    // The third was told by the first with whom it founds, and the two are more than half.
+    // The third learned the founders from the first, and the two are more than half.
     for index in [0, 2] {
         assert_eq!(rack.groups[index].standing(), GroupStanding::Member);
         assert_eq!(rack.groups[index].view().unwrap().members.len(), 2);
     }
-    let former = rack.life(1);
+    let former = rack.incarnation(1);
     rack.restart_with(1, Some(former), 3, 3);
     rack.introduce();
     rack.settle();
@@ -66,9 +67,10 @@ fn a_founder_that_begins_anew_holds_nobody_up() {
     assert_eq!(rack.groups[0].view().unwrap().members.len(), 3);
 }
 
-/// What a link layer says of a node holds for whoever comes there later: it says that once.
+/// A path report for a node also holds for a member that arrives there later, because the link
+/// layer reports it once.
 #[test]
-fn who_comes_where_no_path_leads_is_taken_in_once_one_does() {
+fn a_joiner_without_a_path_is_taken_in_once_there_is_one() {
     let mut rack = Rack::of(3);
     rack.settle();
     let node = rack.contact(2).guid;
@@ -76,10 +78,10 @@ fn who_comes_where_no_path_leads_is_taken_in_once_one_does() {
     rack.kill(2);
     rack.settle();
     assert_eq!(rack.groups[0].view().unwrap().members.len(), 2);
-    rack.restart(2, Some(rack.life(2)));
+    rack.restart(2, Some(rack.incarnation(2)));
     rack.introduce();
     rack.settle();
-    assert_eq!(rack.groups[2].standing(), GroupStanding::Seeking);
+    assert_eq!(rack.groups[2].standing(), GroupStanding::Searching);
     assert_eq!(rack.groups[0].view().unwrap().members.len(), 2);
     rack.groups[0].on_path(node, true);
     rack.settle();
@@ -89,30 +91,30 @@ fn who_comes_where_no_path_leads_is_taken_in_once_one_does() {
 }
 
 #[test]
-fn who_founds_and_reaches_too_few_goes_on_seeking() {
+fn a_founder_that_reaches_too_few_continues_to_search() {
     let mut rack = Rack::founding(3, 3);
     rack.introduce();
     let others = [1, 2].map(|index| rack.contact(index).guid);
     let needs_paths = |rack: &Rack| others.map(|guid| rack.groups[0].needs_path(guid));
-    assert_eq!(needs_paths(&rack), [false; 2], "they are strangers");
+    assert_eq!(needs_paths(&rack), [false; 2], "they are no members");
     for _ in 0..3 {
-        rack.gather();
+        rack.collect_posted();
         rack.deliver_all();
     }
     // It knows all of them and has begun to found, which waits for each.
-    assert_eq!(rack.groups[0].standing(), GroupStanding::Seeking);
+    assert_eq!(rack.groups[0].standing(), GroupStanding::Searching);
     assert_eq!(needs_paths(&rack), [true; 2]);
     rack.cut(0, 1);
     rack.cut(0, 2);
     rack.settle();
-    assert_eq!(rack.groups[0].standing(), GroupStanding::Seeking);
+    assert_eq!(rack.groups[0].standing(), GroupStanding::Searching);
     rack.take_events(0);
-    assert!(rack.told[0].is_empty(), "{:?}", rack.told[0]);
+    assert!(rack.reports[0].is_empty(), "{:?}", rack.reports[0]);
 }
 
 #[test]
 fn contacts_pass_from_one_to_the_other() {
-    // The first two know the third alone, and nobody looks up anybody else.
+    // The first three know the fourth alone, and no member looks up another one.
     let mut rack = Rack::founding(4, 4);
     for index in 0..3 {
         rack.meet(index, 3);
@@ -125,22 +127,22 @@ fn contacts_pass_from_one_to_the_other() {
 }
 
 #[test]
-fn a_founder_that_dies_meanwhile_is_no_obstacle() {
+fn a_founder_that_dies_during_founding_is_no_obstacle() {
     let mut left_out = false;
-    for says in 0..30 {
+    for sends in 0..30 {
         let mut rack = Rack::founding(3, 3);
         rack.introduce();
-        let mut left: u32 = says;
+        let mut left: u32 = sends;
         for _ in 0..400 {
-            rack.gather();
+            rack.collect_posted();
             if left == 0 && !rack.dead[1] {
-                rack.under_way.retain(|posted| posted.from != 1);
+                rack.in_flight.retain(|posted| posted.from != 1);
                 rack.kill(1);
             }
-            if rack.under_way.is_empty() {
+            if rack.in_flight.is_empty() {
                 break;
             }
-            if rack.under_way[0].from == 1 {
+            if rack.in_flight[0].from == 1 {
                 left = left.saturating_sub(1);
             }
             rack.deliver(0);
@@ -149,29 +151,39 @@ fn a_founder_that_dies_meanwhile_is_no_obstacle() {
         rack.settle();
         rack.assert_sound();
         let one = rack.groups[0].standing();
-        assert_eq!(one, rack.groups[2].standing(), "after {says}");
+        assert_eq!(one, rack.groups[2].standing(), "after {sends}");
         if one == GroupStanding::Member {
             assert_eq!(rack.groups[0].view().unwrap().members.len(), 2);
             let was_in_view = rack.views(0)[0].members.len() == 3;
-            let former = rack.life(1);
+            let former = rack.incarnation(1);
             rack.restart(1, Some(former));
             rack.introduce();
             rack.settle();
             rack.assert_converged();
-            // Who was in no view may have founded another group: this one does not know what became of its messages.
-            let fate = |told: &Told| matches!(told, Told::Other(text) if text.contains("Fate"));
-            assert_eq!(rack.told[1].iter().any(fate), was_in_view, "after {says}");
+            // A member of no view may have founded another group: this one does not know the
+            // outcome of its messages.
+            let outcome = |reports: &Report| {
+                matches!(
+                    reports,
+                    Report::Other(text) if text.contains("Outcome"),
+                )
+            };
+            assert_eq!(
+                rack.reports[1].iter().any(outcome),
+                was_in_view,
+                "after {sends}"
+            );
             left_out |= !was_in_view;
         } else {
             // It died before the others knew that it would found.
-            assert_eq!(one, GroupStanding::Seeking, "after {says}");
+            assert_eq!(one, GroupStanding::Searching, "after {sends}");
         }
     }
-    assert!(left_out, "somebody who was to found was in no view");
+    assert!(left_out, "a founder was in no view");
 }
 
 #[test]
-fn one_who_joins_gets_the_state_of_the_views_beginning_and_then_votes() {
+fn a_joiner_gets_the_state_of_the_start_of_the_view_and_then_votes() {
     for turns in [0, 1, 5] {
         let mut rack = Rack::founding(3, 2);
         rack.introduce_some(&[0, 1]);
@@ -180,13 +192,13 @@ fn one_who_joins_gets_the_state_of_the_views_beginning_and_then_votes() {
             rack.groups[turn % 2].multicast(&[turn as u8; 9]).unwrap();
         }
         for _ in 0..turns {
-            rack.gather();
+            rack.collect_posted();
             rack.deliver_all();
         }
         rack.meet(2, 1);
         for turn in 0..40 {
             let _ = rack.groups[turn % 2].multicast(&[turn as u8; 9]);
-            rack.gather();
+            rack.collect_posted();
             rack.deliver_all();
             (0..3).for_each(|index| rack.take_events(index));
         }
@@ -197,7 +209,7 @@ fn one_who_joins_gets_the_state_of_the_views_beginning_and_then_votes() {
         assert_eq!(view.members.len(), 3);
         assert_eq!(
             view.voters,
-            view.everybody(),
+            view.all_members(),
             "a view after it has the state"
         );
         assert_eq!(rack.states[2], rack.states[0]);
@@ -213,57 +225,61 @@ fn one_who_joins_gets_the_state_of_the_views_beginning_and_then_votes() {
 }
 
 #[test]
-fn state_is_given_in_pieces_and_its_room_is_bounded() {
+fn state_is_sent_in_pieces_within_bounded_memory() {
     let mut rack = Rack::founding(2, 1);
     rack.restart(1, None);
     rack.settle();
     rack.meet(1, 0);
     rack.gives_by_hand = true;
     rack.settle();
-    let to = rack.life(1);
-    let wanted = |told: &Told| matches!(told, Told::Other(event) if event.contains("StateWanted"));
-    assert!(rack.told[0].iter().any(wanted));
+    let to = rack.incarnation(1);
+    let wanted =
+        |reports: &Report| matches!(reports, Report::Other(event) if event.contains("StateWanted"));
+    assert!(rack.reports[0].iter().any(wanted));
     let group = &mut rack.groups[0];
     let longer = [0; STATE_BYTES_MAX + 1];
     assert_eq!(
-        group.give_state(to, &longer, false),
+        group.send_snapshot(to, &longer, false),
         Err(MulticastError::TooLong)
     );
-    assert_eq!(group.give_state(to, &[], false), Err(MulticastError::Empty));
     assert_eq!(
-        group.give_state(Life(5), &[1], false),
+        group.send_snapshot(to, &[], false),
+        Err(MulticastError::Empty)
+    );
+    assert_eq!(
+        group.send_snapshot(Incarnation(5), &[1], false),
         Err(MulticastError::NotWanted)
     );
-    let mut given = 0;
+    let mut bytes_sent = 0;
     for piece in 0..50u8 {
         while rack.groups[0]
-            .give_state(to, &[piece; STATE_BYTES_MAX], false)
+            .send_snapshot(to, &[piece; STATE_BYTES_MAX], false)
             .is_err()
         {
             rack.rest();
         }
-        given += STATE_BYTES_MAX;
+        bytes_sent += STATE_BYTES_MAX;
     }
-    while let Err(error) = rack.groups[0].give_state(to, &[], true) {
+    while let Err(error) = rack.groups[0].send_snapshot(to, &[], true) {
         assert_eq!(error, MulticastError::Full);
         rack.rest();
     }
     assert_eq!(
-        rack.groups[0].give_state(to, &[1], false),
+        rack.groups[0].send_snapshot(to, &[1], false),
         Err(MulticastError::NotWanted)
     );
     rack.settle();
     let mut pieces = 0u8;
     let mut bytes = 0;
-    for told in &rack.told[1] {
-        if let Told::State(data, last, _) = told {
+    for reports in &rack.reports[1] {
+        if let Report::State(data, last, _) = reports {
             bytes += data.len();
-            assert_eq!(*last, bytes == given && data.is_empty());
+            assert_eq!(*last, bytes == bytes_sent && data.is_empty());
             assert!(data.iter().all(|byte| *byte == pieces));
             pieces += 1;
         }
     }
-    assert_eq!((bytes, pieces), (given, 51));
+    assert_eq!((bytes, pieces), (bytes_sent, 51));
     assert_eq!(rack.groups[1].view().unwrap().voters.len(), 2);
 }
 
@@ -277,29 +293,29 @@ fn a_view_that_ends_before_the_state_was_there_begins_it_anew() {
     rack.gives_by_hand = true;
     rack.meet(3, 0);
     rack.settle();
-    let to = rack.life(3);
-    rack.groups[0].give_state(to, &[1; 100], false).unwrap();
+    let to = rack.incarnation(3);
+    rack.groups[0].send_snapshot(to, &[1; 100], false).unwrap();
     rack.groups[2].multicast(b"while").unwrap();
     rack.settle();
     assert!(
-        rack.told[3]
+        rack.reports[3]
             .iter()
-            .any(|told| matches!(told, Told::State(..)))
+            .any(|reports| matches!(reports, Report::State(..)))
     );
     rack.kill(0);
     rack.gives_by_hand = false;
     rack.settle();
     rack.assert_sound();
     rack.assert_converged();
-    let void = |told: &Told| matches!(told, Told::Other(event) if event == "StateVoid");
-    assert!(rack.told[3].iter().any(void));
+    let void = |reports: &Report| matches!(reports, Report::Other(event) if event == "StateVoid");
+    assert!(rack.reports[3].iter().any(void));
     assert_eq!(rack.states[3], rack.states[1]);
     let view = rack.groups[3].view().unwrap();
     assert_eq!((view.members.len(), view.voters.len()), (3, 3));
 }
 
 #[test]
-fn what_was_delivered_before_its_sender_had_the_state_is_told_with_it() {
+fn messages_delivered_before_the_sender_had_the_state_are_counted_with_it() {
     let mut rack = Rack::founding(4, 3);
     rack.introduce_some(&[0, 1, 2]);
     rack.settle();
@@ -310,25 +326,26 @@ fn what_was_delivered_before_its_sender_had_the_state_is_told_with_it() {
         rack.groups[3].multicast(b"early").unwrap();
         rack.settle();
     }
-    let own = rack.life(3);
-    let is_own = |told: &&Told| matches!(told, Told::Delivered { sender, .. } if *sender == own);
-    assert_eq!(rack.told[1].iter().filter(is_own).count(), 3);
+    let own = rack.incarnation(3);
+    let is_own =
+        |reports: &&Report| matches!(reports, Report::Delivered { sender, .. } if *sender == own);
+    assert_eq!(rack.reports[1].iter().filter(is_own).count(), 3);
     rack.kill(0);
     rack.gives_by_hand = false;
     rack.settle();
     rack.groups[3].multicast(b"late").unwrap();
     rack.settle();
     rack.assert_sound();
-    let within = rack.told[3].iter().filter_map(|told| match told {
-        Told::State(_, true, delivered_to) => Some(*delivered_to),
+    let within = rack.reports[3].iter().filter_map(|reports| match reports {
+        Report::State(_, true, delivered_to) => Some(*delivered_to),
         _ => None,
     });
     assert_eq!(within.collect::<Vec<_>>(), [3]);
-    assert_eq!(rack.told[3].iter().filter(is_own).count(), 1);
+    assert_eq!(rack.reports[3].iter().filter(is_own).count(), 1);
 }
 
 #[test]
-fn members_without_the_state_do_not_speak_for_the_group() {
+fn members_without_the_state_do_not_act_for_the_group() {
     let mut rack = Rack::founding(3, 1);
     rack.restart(1, None);
     rack.restart(2, None);
@@ -347,12 +364,12 @@ fn members_without_the_state_do_not_speak_for_the_group() {
 }
 
 #[test]
-fn who_was_left_out_comes_back_as_somebody_new_and_hears_its_fate() {
+fn an_excluded_member_rejoins_as_a_new_one_and_learns_its_outcome() {
     let mut rack = Rack::founding(3, 3);
     rack.introduce();
     rack.settle();
     for _ in 0..5 {
-        rack.groups[2].multicast(b"told").unwrap();
+        rack.groups[2].multicast(b"reported").unwrap();
     }
     rack.settle();
     for other in [0, 1] {
@@ -371,24 +388,24 @@ fn who_was_left_out_comes_back_as_somebody_new_and_hears_its_fate() {
     assert_eq!(rack.groups[2].standing(), GroupStanding::Stopped);
     let stopped = "Stopped { why: Excluded, undelivered: 6 }";
     assert!(
-        rack.told[2].contains(&Told::Other(stopped.into())),
+        rack.reports[2].contains(&Report::Other(stopped.into())),
         "{:?}",
-        rack.told[2]
+        rack.reports[2]
     );
-    let former = rack.life(2);
+    let former = rack.incarnation(2);
     rack.restart(2, Some(former));
     rack.meet(2, 0);
     rack.settle();
     rack.assert_sound();
     rack.assert_converged();
     assert_eq!(rack.groups[2].view().unwrap().members.len(), 3);
-    let fate = Told::Other("Fate { delivered_to: 5 }".into());
-    assert!(rack.told[2].contains(&fate), "{:?}", rack.told[2]);
+    let outcome = Report::Other("Outcome { delivered_to: 5 }".into());
+    assert!(rack.reports[2].contains(&outcome), "{:?}", rack.reports[2]);
     assert_eq!(rack.states[2], rack.states[0]);
 }
 
 #[test]
-fn who_missed_more_than_one_view_is_told_when_it_asks() {
+fn a_member_that_missed_several_views_learns_it_on_request() {
     let mut rack = Rack::founding(5, 5);
     rack.introduce();
     rack.settle();
@@ -410,7 +427,7 @@ fn who_missed_more_than_one_view_is_told_when_it_asks() {
 }
 
 #[test]
-fn who_meets_a_group_does_not_found_another_one() {
+fn a_founder_that_meets_a_group_founds_no_other() {
     let mut rack = Rack::founding(4, 3);
     rack.introduce_some(&[0, 1, 2]);
     rack.settle();
@@ -428,7 +445,7 @@ fn of_more_candidates_than_it_takes_some_found_and_the_others_join() {
     rack.introduce();
     rack.settle();
     for index in 0..5 {
-        // One who had founded with others by itself is told, and comes back.
+        // A member that had founded a group with others is notified, and returns.
         if rack.groups[index].standing() == GroupStanding::Stopped {
             rack.restart(index, None);
         }
@@ -443,53 +460,53 @@ fn of_more_candidates_than_it_takes_some_found_and_the_others_join() {
 }
 
 #[test]
-fn other_terms_are_told_and_not_taken_in() {
+fn a_joiner_with_other_terms_is_not_taken_in() {
     let mut rack = Rack::founding(2, 1);
     rack.settle();
     rack.restart_with(1, None, 0, 7);
     rack.meet(1, 0);
     rack.settle();
-    assert_eq!(rack.groups[1].standing(), GroupStanding::Seeking);
+    assert_eq!(rack.groups[1].standing(), GroupStanding::Searching);
     assert_eq!(rack.groups[0].view().unwrap().members.len(), 1);
 }
 
 #[test]
-fn a_stranger_ends_nobodys_stay() {
+fn a_non_member_ends_no_membership() {
     let mut rack = Rack::founding(2, 2);
     rack.introduce();
     rack.settle();
-    rack.gather();
-    // It owns a queue on another node or on that of a member, and shows the token of that queue.
+    rack.collect_posted();
+    // It owns a queue on another node or on a member's node, and presents the token of that queue.
     let member = rack.contact(0);
-    for (stranger, why) in [
+    for (non_member, why) in [
         (
             Contact {
                 guid: 0x999,
                 ..member
             },
-            BadEnvelope::Life,
+            BadEnvelope::Incarnation,
         ),
-        (Contact { rkey: 99, ..member }, BadEnvelope::Life),
+        (Contact { rkey: 99, ..member }, BadEnvelope::Incarnation),
         (
             Contact {
-                life: Life::of(member.guid, 99, 99),
+                incarnation: Incarnation::of(member.guid, 99, 99),
                 rkey: 99,
                 ..member
             },
             BadEnvelope::Sender,
         ),
     ] {
-        let known = rack.known_of(stranger, 1, true);
+        let known = rack.known_of(non_member, 1, true);
         assert_eq!(
-            rack.groups[1].on_envelope(stranger.guid, &known),
+            rack.groups[1].on_envelope(non_member.guid, &known),
             Err(why),
-            "{stranger:?}"
+            "{non_member:?}"
         );
     }
     assert_eq!(rack.groups[1].standing(), GroupStanding::Member);
 }
 
-/// What happens next in a drawn run.
+/// The next step of a random run.
 #[derive(Debug, Clone)]
 enum Step {
     Multicast(usize),
@@ -498,7 +515,7 @@ enum Step {
     Events(usize),
     Tick(usize),
     Kill(usize),
-    /// One that is dead or stopped begins anew.
+    /// A stopped member starts a new incarnation.
     Restart(usize),
     Cut(usize, usize),
     Mend(usize, usize),
@@ -530,7 +547,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(128))]
 
     #[test]
-    fn whoever_comes_and_goes_there_is_one_history(steps in vec(step(), 1..400)) {
+    fn members_that_come_and_go_see_one_history(steps in vec(step(), 1..400)) {
         let mut rack = Rack::founding(N, 3);
         rack.introduce();
         for step in steps {
@@ -544,13 +561,15 @@ proptest! {
                 Step::Tick(member) => rack.groups[member].on_tick(),
                 Step::Kill(member) => rack.kill(member),
                 Step::Restart(member) => {
-                    // Who leaves is there until it is told that it left.
-                    let left = rack.told[member].last() == Some(&Told::Other("Left".into()));
+                    // A leaving member is present until it is notified that it left.
+                    let left = rack.reports[member].last() == Some(&Report::Other("Left".into()));
                     let over = left || rack.groups[member].standing() == GroupStanding::Stopped;
                     if rack.dead[member] || over {
-                        let former = rack.life(member);
+                        let former = rack.incarnation(member);
                         rack.restart(member, Some(former));
-                        (0..N).filter(|&other| other != member).for_each(|other| rack.meet(member, other));
+                        (0..N).filter(|&other| other != member).for_each(
+                            |other| rack.meet(member, other),
+                        );
                     }
                 }
                 Step::Cut(one, other) => rack.cut(one, other),

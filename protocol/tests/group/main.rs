@@ -1,4 +1,4 @@
-//! Groups: what members say, and machines led by hand.
+//! Groups: envelopes of members, and state machines driven by hand.
 #![allow(clippy::unwrap_used)]
 
 mod change;

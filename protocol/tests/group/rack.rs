@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use covalent_protocol::{
     Name,
     group::{
-        Contact, End, Event, Group, GroupConfig, GroupStanding, Life, Members, MulticastError,
-        Secret, Ticket, View,
+        Contact, End, Event, Group, GroupConfig, GroupStanding, Incarnation, Members,
+        MulticastError, Secret, Ticket, View,
         row::Frontier,
         wire::{Body, Envelope, Head, KnownContacts},
     },
@@ -23,16 +23,16 @@ pub struct Posted {
     pub ticket: Ticket,
     /// Key of the queue that it goes to.
     rkey: u32,
-    /// Which stay of the sender said it.
-    stay: usize,
+    /// The number of the sender's incarnation.
+    incarnation_number: usize,
 }
 
-/// What an application was told, as the tests compare it.
+/// An event of an application, as the tests compare it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Told {
+pub enum Report {
     View(Box<View>),
     Delivered {
-        sender: Life,
+        sender: Incarnation,
         sequence: u64,
         view: u64,
         position: u64,
@@ -44,41 +44,41 @@ pub enum Told {
     Other(String),
 }
 
-/// Begins a message that tells its own number.
+/// The start of a message that contains its own number.
 const NUMBERED: u64 = 0x7265_626d_756e_2023;
 
-/// From the key of a stay's queue to that of the next one's.
+/// Distance between the queue keys of two successive incarnations.
 pub const NEXT_RKEY: u32 = 0x100;
 
 /// Group and view, position, sender and sequence of a message.
-type Place = ((u64, u64), u64, (Life, u64));
-/// What an application makes of the deliveries: their number and a hash.
+type Place = ((u64, u64), u64, (Incarnation, u64));
+/// The state of an application: the number of deliveries and a hash.
 pub type State = (u64, u64);
 
-/// Members of one group and what their applications were told.
+/// The members of one group and the events of their applications.
 #[derive(Debug, Clone)]
 pub struct Rack {
     pub groups: Vec<Group>,
-    pub told: Vec<Vec<Told>>,
-    pub under_way: Vec<Posted>,
+    pub reports: Vec<Vec<Report>>,
+    pub in_flight: Vec<Posted>,
     pub dead: Vec<bool>,
     /// Pairs without a path.
     pub cuts: BTreeSet<(usize, usize)>,
-    /// What each one knows of that.
+    /// Each member's knowledge of the paths.
     seen_up: Vec<Vec<bool>>,
     /// All are members from the first view on.
     fixed: bool,
     /// Where each one is reached now.
     contacts: Vec<Contact>,
-    /// Stays that are over.
-    past: Vec<(Contact, Vec<Told>)>,
+    /// Incarnations that are over.
+    past: Vec<(Contact, Vec<Report>)>,
     pub states: Vec<State>,
     /// The state after a message.
     after: BTreeMap<Place, State>,
-    gives: Vec<Vec<(Life, Vec<u8>)>>,
+    gives: Vec<Vec<(Incarnation, Vec<u8>)>>,
     comes: Vec<Vec<u8>>,
     in_group: Vec<u64>,
-    /// Who wants the state gets it from the test alone.
+    /// Only the test provides the state to members that request it.
     pub gives_by_hand: bool,
 }
 
@@ -87,15 +87,16 @@ pub fn contact(index: usize) -> Contact {
     let (guid, rkey) = (0x100 + index as u64, 7 + index as u32);
     Contact {
         guid,
-        life: Life::of(guid, rkey, 0x1000 + index as u32),
+        incarnation: Incarnation::of(guid, rkey, 0x1000 + index as u32),
         rkey,
     }
 }
 
-/// What a stay's tokens are drawn from.
+/// The secret from which the tokens of an incarnation are derived.
 pub fn secret(contact: Contact) -> Secret {
-    let [life, rkey] = [contact.life.0, u64::from(contact.rkey)].map(u64::to_le_bytes);
-    Secret([life, rkey].concat().try_into().unwrap())
+    let [incarnation, rkey] =
+        [contact.incarnation.0, u64::from(contact.rkey)].map(u64::to_le_bytes);
+    Secret([incarnation, rkey].concat().try_into().unwrap())
 }
 
 pub fn config(index: usize, members_max: u8) -> GroupConfig {
@@ -125,7 +126,7 @@ impl Rack {
         rack
     }
 
-    /// `n` that seek, of which `founders` are enough to found.
+    /// `n` members that search, of which `founders` are enough to found.
     pub fn founding(n: usize, founders: u8) -> Self {
         let seeker = |index| {
             Group::new(GroupConfig {
@@ -136,12 +137,12 @@ impl Rack {
         Self::with((0..n).map(seeker).collect(), false)
     }
 
-    /// All learn what they are to show to each other, and say nothing else.
+    /// All members obtain each other's tokens, and send nothing else.
     fn challenge(&mut self) {
-        self.gather();
-        while !self.under_way.is_empty() {
+        self.collect_posted();
+        while !self.in_flight.is_empty() {
             self.deliver_all();
-            self.gather();
+            self.collect_posted();
         }
     }
 
@@ -149,8 +150,8 @@ impl Rack {
         let n = groups.len();
         Self {
             groups,
-            told: vec![Vec::new(); n],
-            under_way: Vec::new(),
+            reports: vec![Vec::new(); n],
+            in_flight: Vec::new(),
             dead: vec![false; n],
             cuts: BTreeSet::new(),
             seen_up: vec![vec![true; n]; n],
@@ -166,14 +167,14 @@ impl Rack {
         }
     }
 
-    /// Takes what all members have to say.
-    pub fn gather(&mut self) {
+    /// Collects the outgoing envelopes of all members.
+    pub fn collect_posted(&mut self) {
         for from in 0..self.groups.len() {
-            self.gather_of(from);
+            self.collect_posted_from(from);
         }
     }
 
-    pub fn gather_of(&mut self, from: usize) {
+    pub fn collect_posted_from(&mut self, from: usize) {
         if self.dead[from] {
             return;
         }
@@ -181,70 +182,70 @@ impl Rack {
         loop {
             let news = self.groups[from].has_news();
             let parcel = self.groups[from].poll_send(&mut buffer);
-            assert_eq!(news, parcel.is_some(), "has_news tells what poll_send does");
+            assert_eq!(news, parcel.is_some(), "has_news agrees with poll_send");
             let Some(parcel) = parcel else { break };
             let to = (parcel.to.guid - 0x100) as usize;
-            self.under_way.push(Posted {
+            self.in_flight.push(Posted {
                 from,
                 to,
                 bytes: buffer[..parcel.len].to_vec(),
                 ticket: parcel.ticket,
                 rkey: parcel.to.rkey,
-                stay: self.stay(from),
+                incarnation_number: self.incarnation_number(from),
             });
         }
     }
 
-    /// The envelope at `at` reaches its queue, and is taken; of one who is dead there is none.
+    /// The envelope at `at` reaches its queue and is taken. A stopped member has no queue.
     pub fn deliver(&mut self, at: usize) {
-        let posted = self.under_way.remove(at);
+        let posted = self.in_flight.remove(at);
         let end = self.reach(&posted);
         self.end(&posted, end);
     }
 
-    /// Which stay of a member this is.
-    fn stay(&self, index: usize) -> usize {
-        (self.life(index).0 as u32 >> 16) as usize
+    /// The number of a member's incarnation.
+    fn incarnation_number(&self, index: usize) -> usize {
+        (self.incarnation(index).0 as u32 >> 16) as usize
     }
 
     fn reach(&mut self, posted: &Posted) -> End {
         let to = posted.to;
-        // As the library keeps a stay's queue.
+        // As the library keeps the queue of an incarnation.
         let over = match self.groups[to].standing() {
             GroupStanding::Stopped => !self.groups[to].has_news(),
-            GroupStanding::Left => self.told[to].contains(&Told::Other("Left".to_owned())),
+            GroupStanding::Left => self.reports[to].contains(&Report::Other("Left".to_owned())),
             _ => false,
         };
         if self.dead[to] || over || self.contacts[to].rkey != posted.rkey {
             return End::Gone;
         }
-        let heard = self.groups[to].on_envelope(contact(posted.from).guid, &posted.bytes);
+        let result = self.groups[to].on_envelope(contact(posted.from).guid, &posted.bytes);
         assert!(
-            !self.fixed || heard.is_ok(),
-            "{heard:?}, {} to {to}",
+            !self.fixed || result.is_ok(),
+            "{result:?}, {} to {to}",
             posted.from
         );
         End::Done
     }
 
     fn end(&mut self, posted: &Posted, end: End) {
-        if posted.stay == self.stay(posted.from) {
+        if posted.incarnation_number == self.incarnation_number(posted.from) {
             self.groups[posted.from].on_end(posted.ticket, end);
         }
     }
 
-    /// All that is under way arrives: half a round trip.
+    /// Delivers everything in flight: half a round trip.
     pub fn deliver_all(&mut self) {
         let mut kept = Vec::new();
-        for posted in core::mem::take(&mut self.under_way) {
+        for posted in core::mem::take(&mut self.in_flight) {
             if self.is_cut(posted.from, posted.to) {
                 kept.push(posted);
             } else {
-                self.under_way.push(posted);
+                self.in_flight.push(posted);
                 self.deliver(0);
             }
         }
-        self.under_way = kept;
+        self.in_flight = kept;
     }
 
     /// Takes the events of one application.
@@ -253,17 +254,17 @@ impl Rack {
             return;
         }
         while let Some(event) = self.groups[index].poll_event() {
-            let told = match event {
+            let reports = match event {
                 Event::View(view) => {
                     self.in_group[index] = view.group;
-                    Told::View(Box::new(*view))
+                    Report::View(Box::new(*view))
                 }
                 Event::StateWanted { to } if !self.gives_by_hand => {
                     let (count, hash) = self.states[index];
                     let bytes = [count.to_le_bytes(), hash.to_le_bytes()].concat();
-                    self.gives[index].retain(|(before, _)| *before != to.life);
-                    self.gives[index].push((to.life, bytes));
-                    Told::Other("StateWanted".into())
+                    self.gives[index].retain(|(before, _)| *before != to.incarnation);
+                    self.gives[index].push((to.incarnation, bytes));
+                    Report::Other("StateWanted".into())
                 }
                 Event::State {
                     data,
@@ -279,11 +280,11 @@ impl Rack {
                         self.states[index] =
                             (u64::from_le_bytes(*count), u64::from_le_bytes(*hash));
                     }
-                    Told::State(data.to_vec(), last, delivered_to)
+                    Report::State(data.to_vec(), last, delivered_to)
                 }
                 Event::StateVoid => {
                     self.comes[index].clear();
-                    Told::Other("StateVoid".into())
+                    Report::Other("StateVoid".into())
                 }
                 Event::Delivered {
                     sender,
@@ -300,7 +301,7 @@ impl Rack {
                         );
                     }
                     let (count, hash) = self.states[index];
-                    let hash = data.iter().fold(hash ^ sender.life.0, |hash, byte| {
+                    let hash = data.iter().fold(hash ^ sender.incarnation.0, |hash, byte| {
                         hash.wrapping_mul(31).wrapping_add(u64::from(*byte))
                     });
                     self.states[index] = (count + 1, hash);
@@ -308,35 +309,36 @@ impl Rack {
                         let place = (
                             (self.in_group[index], view),
                             position,
-                            (sender.life, sequence),
+                            (sender.incarnation, sequence),
                         );
                         let after = self.after.entry(place).or_insert((count + 1, hash));
                         assert_eq!(*after, (count + 1, hash), "the state at {index}");
                     }
-                    Told::Delivered {
-                        sender: sender.life,
+                    Report::Delivered {
+                        sender: sender.incarnation,
                         sequence,
                         view,
                         position,
                         data: data.to_vec(),
                     }
                 }
-                Event::Stable { view, position } => Told::Stable(view, position),
-                other => Told::Other(format!("{other:?}")),
+                Event::Stable { view, position } => Report::Stable(view, position),
+                other => Report::Other(format!("{other:?}")),
             };
-            self.told[index].push(told);
+            self.reports[index].push(reports);
         }
         self.give(index);
     }
 
-    /// Gives state to who wants it, eight bytes at a time, as far as there is room.
+    /// Provides the state to members that request it, eight bytes at a time, as far as there is
+    /// space.
     fn give(&mut self, index: usize) {
         let group = &mut self.groups[index];
         self.gives[index].retain_mut(|(to, bytes)| {
             loop {
                 let piece = bytes.len().min(8);
                 let last = bytes.is_empty();
-                match group.give_state(*to, &bytes[..piece], last) {
+                match group.send_snapshot(*to, &bytes[..piece], last) {
                     Ok(()) if last => return false,
                     Ok(()) => drop(bytes.drain(..piece)),
                     Err(error) => return error == MulticastError::Full,
@@ -345,8 +347,8 @@ impl Rack {
         });
     }
 
-    /// Begins a new stay of a member, with a queue of its own.
-    pub fn restart(&mut self, index: usize, former: Option<Life>) {
+    /// Starts a new incarnation of a member, with a queue of its own.
+    pub fn restart(&mut self, index: usize, former: Option<Incarnation>) {
         let n = self.groups.len() as u8;
         self.restart_with(index, former, 0, n.max(2));
     }
@@ -354,14 +356,14 @@ impl Rack {
     pub fn restart_with(
         &mut self,
         index: usize,
-        former: Option<Life>,
+        former: Option<Incarnation>,
         founders: u8,
         members_max: u8,
     ) {
         let before = self.contacts[index];
-        let random = before.life.0 as u32 + (1 << 16);
-        let life = Life::of(before.guid, before.rkey + NEXT_RKEY, random);
-        self.restart_as(index, life, |config| GroupConfig {
+        let random = before.incarnation.0 as u32 + (1 << 16);
+        let incarnation = Incarnation::of(before.guid, before.rkey + NEXT_RKEY, random);
+        self.restart_as(index, incarnation, |config| GroupConfig {
             former,
             founders,
             members_max,
@@ -369,21 +371,21 @@ impl Rack {
         });
     }
 
-    /// Begins a new stay of a member that claims to be `life`.
+    /// Starts a new incarnation of a member that claims to be `incarnation`.
     pub fn restart_as(
         &mut self,
         index: usize,
-        life: Life,
+        incarnation: Incarnation,
         adjust: impl FnOnce(GroupConfig) -> GroupConfig,
     ) {
         let before = self.contacts[index];
         let me = Contact {
-            life,
+            incarnation,
             rkey: before.rkey + NEXT_RKEY,
             ..before
         };
         self.past
-            .push((before, core::mem::take(&mut self.told[index])));
+            .push((before, core::mem::take(&mut self.reports[index])));
         let n = self.groups.len() as u8;
         self.groups[index] = Group::new(adjust(GroupConfig {
             me,
@@ -398,17 +400,17 @@ impl Rack {
         self.comes[index].clear();
     }
 
-    /// One finds the queue of another one by its name, and knows no life yet.
+    /// One member finds the queue of another one by its name, without knowledge of its incarnation.
     pub fn meet(&mut self, one: usize, other: usize) {
-        let life = Life(0);
+        let incarnation = Incarnation(0);
         let found = Contact {
-            life,
+            incarnation,
             ..self.contacts[other]
         };
         self.groups[one].on_contact(found);
     }
 
-    /// Everybody finds everybody.
+    /// All members find each other.
     pub fn introduce(&mut self) {
         let all: Vec<usize> = (0..self.groups.len()).collect();
         self.introduce_some(&all);
@@ -422,7 +424,8 @@ impl Rack {
         }
     }
 
-    /// A `known` of the stay `sender` to the member `to`, by which that one was excluded or not.
+    /// A `known` envelope of the incarnation `sender` to the member `to`, which reports whether
+    /// `to` was excluded.
     pub fn known_of(&self, sender: Contact, to: usize, excluded: bool) -> Vec<u8> {
         let view = self.groups[to].view().unwrap();
         let head = Head {
@@ -430,7 +433,7 @@ impl Rack {
             number: None,
             group: view.group,
             view: view.number,
-            life: sender.life,
+            incarnation: sender.incarnation,
             rkey: sender.rkey,
             token: secret(self.contacts[to]).token_for(sender.guid, sender.rkey),
             grant: secret(sender).token_for(contact(to).guid, self.contacts[to].rkey),
@@ -449,14 +452,15 @@ impl Rack {
         buffer[..len].to_vec()
     }
 
-    /// Until nothing is under way and nobody has anything to say. Returns how many envelopes that took.
+    /// Runs until nothing is in flight and no member has anything to send. Returns the number of
+    /// envelopes.
     pub fn rest(&mut self) -> usize {
         let mut envelopes = 0;
         for _ in 0..5_000 {
             for index in 0..self.groups.len() {
                 self.take_events(index);
             }
-            self.gather();
+            self.collect_posted();
             let open = self.deliverable().len();
             if open == 0 {
                 return envelopes;
@@ -464,10 +468,11 @@ impl Rack {
             envelopes += open;
             self.deliver_all();
         }
-        panic!("they never come to rest");
+        panic!("they never become quiescent");
     }
 
-    /// Multicasts the number that the message will have, if there is room. It is compared when it is delivered.
+    /// Multicasts the number that the message will have, if there is space. The delivery compares
+    /// it.
     pub fn multicast(&mut self, index: usize) -> bool {
         let number = self.groups[index].counters().multicasts + 1;
         let data = [
@@ -484,14 +489,14 @@ impl Rack {
         self.contacts[index]
     }
 
-    pub fn life(&self, index: usize) -> Life {
-        self.contacts[index].life
+    pub fn incarnation(&self, index: usize) -> Incarnation {
+        self.contacts[index].incarnation
     }
 
-    /// What was delivered to an application: senders, sequences, bytes.
-    pub fn delivered(&self, index: usize) -> Vec<(Life, u64, Vec<u8>)> {
-        let of = |told: &Told| match told {
-            Told::Delivered {
+    /// The deliveries to an application: senders, sequences, bytes.
+    pub fn delivered(&self, index: usize) -> Vec<(Incarnation, u64, Vec<u8>)> {
+        let of = |reports: &Report| match reports {
+            Report::Delivered {
                 sender,
                 sequence,
                 data,
@@ -499,17 +504,17 @@ impl Rack {
             } => Some((*sender, *sequence, data.clone())),
             _ => None,
         };
-        self.told[index].iter().filter_map(of).collect()
+        self.reports[index].iter().filter_map(of).collect()
     }
 }
 
 impl Rack {
-    /// A member dies. What it has posted may still arrive.
+    /// A member stops. Its posted envelopes may still arrive.
     pub fn kill(&mut self, index: usize) {
         self.dead[index] = true;
     }
 
-    /// The path between two members breaks, or comes back; each one sees it when it [`Rack::notice`]s.
+    /// The path between two members breaks, or returns. Each one sees it in [`Rack::notice`].
     pub fn cut(&mut self, one: usize, other: usize) {
         self.cuts.insert((one.min(other), one.max(other)));
     }
@@ -522,7 +527,7 @@ impl Rack {
         self.cuts.contains(&(one.min(other), one.max(other)))
     }
 
-    /// A member is told how its paths are.
+    /// Reports the state of its paths to a member.
     pub fn notice(&mut self, index: usize) {
         for other in (0..self.groups.len()).filter(|&other| other != index) {
             let up = !self.is_cut(index, other);
@@ -535,13 +540,13 @@ impl Rack {
 
     /// Places of the envelopes that can arrive.
     pub fn deliverable(&self) -> Vec<usize> {
-        let open = |at: &usize| !self.is_cut(self.under_way[*at].from, self.under_way[*at].to);
-        (0..self.under_way.len()).filter(open).collect()
+        let open = |at: &usize| !self.is_cut(self.in_flight[*at].from, self.in_flight[*at].to);
+        (0..self.in_flight.len()).filter(open).collect()
     }
 
     /// Some envelopes arrive, one after the other, each drawn of those that can.
     pub fn arrive(&mut self, which: &[Index]) {
-        self.gather();
+        self.collect_posted();
         for at in which {
             let open = self.deliverable();
             if !open.is_empty() {
@@ -550,12 +555,12 @@ impl Rack {
         }
     }
 
-    /// One of the envelopes that can arrives, and its sender is told that nobody knows.
+    /// One of the deliverable envelopes arrives, and its sender gets an unclear outcome.
     pub fn arrive_unclear(&mut self, which: Index) {
-        self.gather();
+        self.collect_posted();
         let open = self.deliverable();
         if !open.is_empty() {
-            let posted = self.under_way.remove(open[which.index(open.len())]);
+            let posted = self.in_flight.remove(open[which.index(open.len())]);
             self.reach(&posted);
             self.end(&posted, End::Unclear);
         }
@@ -574,58 +579,64 @@ impl Rack {
         self.rest();
     }
 
-    /// Views that an application was told of.
+    /// The views that an application received.
     pub fn views(&self, index: usize) -> Vec<View> {
-        let view = |told: &Told| match told {
-            Told::View(view) => Some(**view),
+        let view = |reports: &Report| match reports {
+            Report::View(view) => Some(**view),
             _ => None,
         };
-        self.told[index].iter().filter_map(view).collect()
+        self.reports[index].iter().filter_map(view).collect()
     }
 
-    /// What nobody may ever see: two views of one number, two orders, a message twice, and one that was delivered and did not stay with all.
+    /// Checks what must never happen: two views with one number, two orders, a duplicate message,
+    /// and a delivered message that is missing at a remaining member.
     pub fn assert_sound(&self) {
         let mut views: BTreeMap<(u64, u64), View> = BTreeMap::new();
-        let mut longest: BTreeMap<(u64, u64), Vec<&Told>> = BTreeMap::new();
-        let mut all: Vec<BTreeMap<(u64, u64), Vec<&Told>>> = Vec::new();
-        let now = self.contacts.iter().copied().zip(&self.told);
-        let stays = self.past.iter().map(|(contact, told)| (*contact, told));
-        for (index, (contact, told)) in now.chain(stays).enumerate() {
-            let mut of_view: BTreeMap<(u64, u64), Vec<&Told>> = BTreeMap::new();
+        let mut longest: BTreeMap<(u64, u64), Vec<&Report>> = BTreeMap::new();
+        let mut all: Vec<BTreeMap<(u64, u64), Vec<&Report>>> = Vec::new();
+        let now = self.contacts.iter().copied().zip(&self.reports);
+        let ended = self
+            .past
+            .iter()
+            .map(|(contact, reports)| (*contact, reports));
+        for (index, (contact, reports)) in now.chain(ended).enumerate() {
+            let mut of_view: BTreeMap<(u64, u64), Vec<&Report>> = BTreeMap::new();
             let mut last = 0;
             let mut group = 0;
-            let mut sequences: BTreeMap<Life, u64> = BTreeMap::new();
+            let mut sequences: BTreeMap<Incarnation, u64> = BTreeMap::new();
             let mut has_state = false;
             let mut without = BTreeSet::new();
-            for event in told {
+            for event in reports {
                 match event {
-                    Told::View(view) => {
+                    Report::View(view) => {
                         assert!(view.number > last, "views go on at {index}");
                         (group, last) = (view.group, view.number);
-                        assert!(view.rank_of(contact.life).is_some());
+                        assert!(view.rank_of(contact.incarnation).is_some());
                         let first = views.entry((group, last)).or_insert(**view);
                         assert_eq!(first, &**view, "one view of each number");
                         of_view.entry((group, last)).or_default();
-                        has_state |= view.voters.contains(view.rank_of(contact.life).unwrap());
+                        has_state |= view
+                            .voters
+                            .contains(view.rank_of(contact.incarnation).unwrap());
                         if !has_state {
                             without.insert((group, last));
                         }
                     }
-                    Told::Other(event) if event == "StateVoid" => {
+                    Report::Other(event) if event == "StateVoid" => {
                         has_state = false;
                         without.insert((group, last));
                     }
-                    Told::State(_, true, _) => {
+                    Report::State(_, true, _) => {
                         has_state = true;
                         without.remove(&(group, last));
                     }
-                    Told::Delivered {
+                    Report::Delivered {
                         sender,
                         sequence,
                         view,
                         ..
                     } => {
-                        assert_eq!(*view, last, "in the view that was told, at {index}");
+                        assert_eq!(*view, last, "in the reported view, at {index}");
                         if let Some(before) = sequences.insert(*sender, *sequence) {
                             assert_eq!(*sequence, before + 1, "of {sender:?} at {index}");
                         } else {
@@ -644,7 +655,7 @@ impl Rack {
                     longest.clone_from(delivered);
                 }
             }
-            // Who had no state in a view passed over what was delivered in it.
+            // A member without state in a view skipped the deliveries of that view.
             of_view.retain(|view, _| !without.contains(view));
             all.push(of_view);
         }
@@ -654,14 +665,15 @@ impl Rack {
                     assert_eq!(
                         delivered.len(),
                         longest[view].len(),
-                        "who goes on has all that anybody had of view {view:?}: {index}"
+                        "a continuing member has all messages of view {view:?}: {index}"
                     );
                 }
             }
         }
     }
 
-    /// With all paths there and nothing to do: who can go on does, together and with all that it has said.
+    /// With all paths up and no work left, the members that can continue do so, together and with
+    /// all messages that they sent.
     pub fn assert_converged(&self) {
         let n = self.groups.len();
         let alive = |index: &usize| !self.dead[*index];
@@ -681,11 +693,11 @@ impl Rack {
         };
         let members: Vec<usize> = (0..n)
             .filter(still)
-            .filter(|&index| view.rank_of(self.life(index)).is_some())
+            .filter(|&index| view.rank_of(self.incarnation(index)).is_some())
             .collect();
         let here = members
             .iter()
-            .filter_map(|&index| view.rank_of(self.life(index)))
+            .filter_map(|&index| view.rank_of(self.incarnation(index)))
             .fold(Members::NONE, Members::with);
         if !here.is_quorum_of(view.voters) {
             return;
@@ -694,40 +706,49 @@ impl Rack {
             let group = &self.groups[index];
             assert_eq!(group.standing(), GroupStanding::Member, "{index}");
             assert_eq!(group.view(), Some(&view), "{index}");
-            assert_eq!(group.pending_bytes(), 0, "all is said, {index}");
+            assert_eq!(group.pending_bytes(), 0, "all is sent, {index}");
         }
-        assert_eq!(here, view.everybody(), "nobody is in it who is dead");
+        assert_eq!(here, view.all_members(), "no dead member is in it");
         for index in (0..n).filter(alive) {
             assert_ne!(
                 self.groups[index].standing(),
-                GroupStanding::Seeking,
+                GroupStanding::Searching,
                 "{index}"
             );
         }
         let last = |index: &usize| {
-            let of_view = |told: &&Told| matches!(told, Told::Delivered { view: of, .. } if *of == view.number);
-            self.told[*index].iter().filter(of_view).count()
+            let of_view = |reports: &&Report| {
+                matches!(
+                    reports,
+                    Report::Delivered { view: of, .. } if *of == view.number,
+                )
+            };
+            self.reports[*index].iter().filter(of_view).count()
         };
         for index in &members {
             assert_eq!(last(index), last(&members[0]), "all is delivered to all");
         }
         for &index in &members {
-            let life = self.life(index);
+            let incarnation = self.incarnation(index);
             let has_state = view
-                .rank_of(life)
+                .rank_of(incarnation)
                 .is_some_and(|rank| view.voters.contains(rank));
-            let own = |told: &Told| match told {
-                Told::Delivered {
+            let own = |reports: &Report| match reports {
+                Report::Delivered {
                     sender, sequence, ..
-                } if *sender == life => Some(*sequence),
-                Told::State(_, _, own) => Some(*own),
+                } if *sender == incarnation => Some(*sequence),
+                Report::State(_, _, own) => Some(*own),
                 _ => None,
             };
-            let last = self.told[index].iter().filter_map(own).max().unwrap_or(0);
-            let asked = self.groups[index].counters().multicasts;
+            let last = self.reports[index]
+                .iter()
+                .filter_map(own)
+                .max()
+                .unwrap_or(0);
+            let multicasts_made = self.groups[index].counters().multicasts;
             assert!(
-                !has_state || last >= asked,
-                "{index} hears of {last} of its {asked}"
+                !has_state || last >= multicasts_made,
+                "{index} receives {last} of its {multicasts_made}"
             );
         }
     }

@@ -1,4 +1,4 @@
-//! Rows only grow, whatever comes twice or late.
+//! Rows only grow, with duplicate and late ones too.
 
 use covalent_protocol::group::{
     Members,
@@ -6,7 +6,7 @@ use covalent_protocol::group::{
 };
 use proptest::prelude::*;
 
-/// A row that a member might say: a ballot has one proposal.
+/// A row that a member might send: a ballot has one proposal.
 pub fn row() -> impl Strategy<Value = Row> {
     let frontier = (
         0..9u64,
@@ -45,7 +45,7 @@ fn ballot() -> impl Strategy<Value = Ballot> {
 
 fn proposal_of(ballot: Ballot) -> Proposal {
     Proposal {
-        stay: Members::from_bits(u32::try_from(ballot.0).unwrap()),
+        survivors: Members::from_bits(u32::try_from(ballot.0).unwrap()),
         ..Proposal::default()
     }
 }
@@ -64,16 +64,20 @@ proptest! {
         let both = merged(a, &b);
         prop_assert_eq!(merged(both, &b), both, "never goes back");
         let mut one = a;
-        prop_assert_eq!(one.merge(&b), both != a, "tells whether it grew");
+        prop_assert_eq!(one.merge(&b), both != a, "returns whether it grew");
     }
 
     #[test]
-    fn no_field_goes_back((a, b) in (row(), row())) {
+    fn no_field_decreases((a, b) in (row(), row())) {
         let both = merged(a, &b);
         for one in [a, b] {
             prop_assert!(both.frontier.rounds >= one.frontier.rounds);
             prop_assert!(both.frontier.delivered >= one.frontier.delivered);
-            prop_assert!(both.frontier.received.iter().zip(one.frontier.received).all(|(&after, before)| after >= before));
+            prop_assert!(
+                both.frontier.received.iter().zip(one.frontier.received).all(
+                    |(&after, before)| after >= before,
+                ),
+            );
             prop_assert!(both.frontier.wedged >= one.frontier.wedged);
             prop_assert!(both.frontier.leaving >= one.frontier.leaving);
             prop_assert!(both.frontier.has_state >= one.frontier.has_state);

@@ -6,10 +6,10 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use covalent_protocol::{
     Name,
     group::{
-        BadEnvelope, Contact, Contacts, Group, GroupConfig, GroupStanding, Life, Members, Notice,
-        Token, View,
+        BadEnvelope, Contact, Contacts, Group, GroupConfig, GroupStanding, Incarnation, Members,
+        Notice, Token, View,
         row::{Ballot, Change, Frontier, Proposal},
-        wire::{Batch, Body, Envelope, Fates, Head, KnownContacts, Terms},
+        wire::{Batch, Body, Envelope, Head, KnownContacts, Outcomes, Terms},
     },
     verb::SEND_BYTES_MAX,
 };
@@ -30,7 +30,7 @@ fn forgeries(sender: Contact, token: Token, number: u32, view: u64) -> Vec<Vec<u
         number: Some(number),
         group: 99,
         view,
-        life: sender.life,
+        incarnation: sender.incarnation,
         rkey: sender.rkey,
         token,
         grant: Token(7),
@@ -42,7 +42,7 @@ fn forgeries(sender: Contact, token: Token, number: u32, view: u64) -> Vec<Vec<u
             ..Frontier::default()
         },
     };
-    let stranger = Head {
+    let non_member = Head {
         from: None,
         number: None,
         members: 0,
@@ -54,7 +54,7 @@ fn forgeries(sender: Contact, token: Token, number: u32, view: u64) -> Vec<Vec<u
         accepted: Ballot::new(1, 1),
         promised: Ballot::new(1, 1),
         proposal: Some(Proposal {
-            stay: Members::only(1),
+            survivors: Members::only(1),
             voters: Members::first(1),
             joiners: Contacts::default(),
             trim: [0; 32],
@@ -68,9 +68,9 @@ fn forgeries(sender: Contact, token: Token, number: u32, view: u64) -> Vec<Vec<u
     let known = [(sender, terms)];
     let elsewhere = Head {
         group: 98,
-        ..stranger
+        ..non_member
     };
-    let ball = Head {
+    let keepalive = Head {
         number: None,
         ..ordered
     };
@@ -78,7 +78,7 @@ fn forgeries(sender: Contact, token: Token, number: u32, view: u64) -> Vec<Vec<u
     accuses[1] = Members::only(0);
     let bodies = [
         (ordered, Body::Flow(Batch::new(&[3, 0, 1, 2, 3]).unwrap())),
-        (ball, Body::Flow(Batch::default())),
+        (keepalive, Body::Flow(Batch::default())),
         (
             Head {
                 decided: true,
@@ -91,11 +91,11 @@ fn forgeries(sender: Contact, token: Token, number: u32, view: u64) -> Vec<Vec<u
             },
         ),
         (
-            stranger,
+            non_member,
             Body::Hello {
                 contact: sender,
                 terms,
-                former: Life(0),
+                former: Incarnation(0),
                 founders: 3,
             },
         ),
@@ -104,12 +104,12 @@ fn forgeries(sender: Contact, token: Token, number: u32, view: u64) -> Vec<Vec<u
             Body::Hello {
                 contact: sender,
                 terms,
-                former: Life(0),
+                former: Incarnation(0),
                 founders: 3,
             },
         ),
         (
-            stranger,
+            non_member,
             Body::Known {
                 members: 1,
                 excluded: true,
@@ -130,7 +130,7 @@ fn forgeries(sender: Contact, token: Token, number: u32, view: u64) -> Vec<Vec<u
                 contacts: members,
                 voters: Members::first(3),
                 sequences: [0; 32],
-                fates: Fates::new(&[]),
+                outcomes: Outcomes::new(&[]),
             },
         ),
         (
@@ -152,7 +152,7 @@ fn challenge(sender: Contact, token: Token, grant: Token) -> Vec<u8> {
         number: None,
         group: 0,
         view: 0,
-        life: sender.life,
+        incarnation: sender.incarnation,
         rkey: sender.rkey,
         token,
         grant,
@@ -170,7 +170,8 @@ fn tokens_of_others(sender: Contact, to: Contact) -> Vec<Token> {
     vec![
         Token::NONE,
         Token(0x5eed),
-        // What the member shows to a third one, a third one here, and the stranger for its own queue.
+        // The member's token for a third one, a token of a third one here, and the sender's token
+        // for its own queue.
         secret(third).token_for(sender.guid, sender.rkey),
         secret(to).token_for(third.guid, third.rkey),
         secret(to).token_for(sender.guid, sender.rkey + 50),
@@ -179,12 +180,12 @@ fn tokens_of_others(sender: Contact, to: Contact) -> Vec<Token> {
 }
 
 #[test]
-fn nothing_that_a_stranger_says_as_a_member_changes_anything() {
+fn nothing_that_a_non_member_sends_as_a_member_has_an_effect() {
     let mut rack = Rack::of(3);
     for index in 0..3 {
         rack.multicast(index);
     }
-    // At rest, with envelopes under way, and while the view ends.
+    // At rest, with envelopes in flight, and while the view ends.
     for stage in 0..3 {
         match stage {
             0 => {
@@ -192,11 +193,11 @@ fn nothing_that_a_stranger_says_as_a_member_changes_anything() {
             }
             1 => {
                 rack.multicast(1);
-                rack.gather();
+                rack.collect_posted();
             }
             _ => {
                 rack.kill(2);
-                let gone = rack.life(2);
+                let gone = rack.incarnation(2);
                 rack.groups[0].suspect(gone);
             }
         }
@@ -205,8 +206,8 @@ fn nothing_that_a_stranger_says_as_a_member_changes_anything() {
         for token in tokens_of_others(contact(1), contact(0)) {
             for number in 1..12 {
                 for bytes in forgeries(contact(1), token, number, 1) {
-                    let heard = rack.groups[0].on_envelope(contact(1).guid, &bytes);
-                    assert_eq!(heard, Err(BadEnvelope::Unproven), "stage {stage}");
+                    let result = rack.groups[0].on_envelope(contact(1).guid, &bytes);
+                    assert_eq!(result, Err(BadEnvelope::Unproven), "stage {stage}");
                     count += 1;
                 }
             }
@@ -215,8 +216,8 @@ fn nothing_that_a_stranger_says_as_a_member_changes_anything() {
         let counted = rack.groups[0].counters().bad_envelopes[BadEnvelope::Unproven.index()];
         assert_eq!(counted, (stage + 1) * count);
         let name = Name::new("rack").unwrap();
-        let notice = Notice::of(&rack.groups[0], name, contact(0).life);
-        assert_eq!(notice.unproven, counted, "the node is told of them apart");
+        let notice = Notice::of(&rack.groups[0], name, contact(0).incarnation);
+        assert_eq!(notice.unproven, counted, "the node counts them separately");
     }
     rack.settle();
     rack.assert_sound();
@@ -224,22 +225,22 @@ fn nothing_that_a_stranger_says_as_a_member_changes_anything() {
 }
 
 #[test]
-fn who_seeks_is_taken_into_no_group_by_a_stranger() {
+fn a_non_member_takes_no_searching_member_into_a_group() {
     let mut rack = Rack::founding(3, 0);
     rack.introduce();
     rack.settle();
     let before = digest(&rack.groups[0]);
     for token in tokens_of_others(contact(1), contact(0)) {
         for bytes in forgeries(contact(1), token, 1, 5) {
-            let heard = rack.groups[0].on_envelope(contact(1).guid, &bytes);
-            assert_eq!(heard, Err(BadEnvelope::Unproven));
+            let result = rack.groups[0].on_envelope(contact(1).guid, &bytes);
+            assert_eq!(result, Err(BadEnvelope::Unproven));
         }
     }
     assert_eq!(digest(&rack.groups[0]), before);
-    assert_eq!(rack.groups[0].standing(), GroupStanding::Seeking);
+    assert_eq!(rack.groups[0].standing(), GroupStanding::Searching);
 }
 
-/// What a member sends when it has just been challenged.
+/// The envelopes that a member sends right after a challenge.
 fn answers(group: &mut Group) -> Vec<(Contact, Vec<u8>)> {
     let mut buffer = [0; SEND_BYTES_MAX];
     let mut answers = Vec::new();
@@ -259,7 +260,7 @@ fn a_challenge_is_answered_to_the_queue_that_it_names() {
     let answers = answers(&mut rack.groups[0]);
     assert_eq!(answers.len(), 1);
     let (to, bytes) = &answers[0];
-    assert_eq!(*to, contact(1), "the stranger does not read it");
+    assert_eq!(*to, contact(1), "the non-member does not read it");
     let answer = Envelope::decode(bytes).unwrap();
     assert_eq!(answer.head.token, Token(5));
     let granted = secret(contact(0)).token_for(contact(1).guid, contact(1).rkey);
@@ -276,29 +277,30 @@ fn a_challenge_is_answered_to_the_queue_that_it_names() {
 }
 
 #[test]
-fn challenges_of_strangers_are_answered_some_at_a_time() {
+fn challenges_of_non_members_are_answered_some_at_a_time() {
     let mut rack = Rack::of(2);
     rack.rest();
     let group = &mut rack.groups[0];
     let mut count = 0;
     let mut challenge_of = |guid: u64, rkey: u32| {
-        let stranger = Contact {
+        let non_member = Contact {
             guid,
-            life: Life::of(guid, rkey, 3),
+            incarnation: Incarnation::of(guid, rkey, 3),
             rkey,
         };
-        let bytes = challenge(stranger, Token::NONE, Token(5));
+        let bytes = challenge(non_member, Token::NONE, Token(5));
         group.on_envelope(guid, &bytes).unwrap();
     };
     (1000..2000).for_each(|rkey| challenge_of(contact(1).guid, rkey));
     (0..1000).for_each(|guid| challenge_of(0x999 + guid, 1));
-    let to_strangers = answers(group);
-    let of_node = to_strangers
+    let to_non_members = answers(group);
+    let of_node = to_non_members
         .iter()
         .filter(|(to, _)| to.guid == contact(1).guid)
         .count();
-    assert_eq!((of_node, to_strangers.len()), (3, 64));
-    // None of them has ended. One place is kept for the member of the node, and no stranger takes it.
+    assert_eq!((of_node, to_non_members.len()), (3, 64));
+    // None of them has ended. One slot is reserved for the member of the node, and no untrusted
+    // sender takes it.
     for forged in 6..100 {
         let bytes = challenge(contact(1), Token::NONE, Token(forged));
         group.on_envelope(contact(1).guid, &bytes).unwrap();
@@ -320,20 +322,20 @@ fn challenges_of_strangers_are_answered_some_at_a_time() {
 }
 
 #[test]
-fn a_founder_that_was_found_by_name_is_answered_whatever_strangers_of_its_node_ask() {
+fn non_members_on_its_node_keep_no_founder_from_being_answered() {
     let mut group = Rack::founding(2, 2).groups.remove(0);
     for rkey in 1000..2000 {
-        let stranger = Contact {
-            life: Life::of(contact(1).guid, rkey, 3),
+        let non_member = Contact {
+            incarnation: Incarnation::of(contact(1).guid, rkey, 3),
             rkey,
             ..contact(1)
         };
-        let bytes = challenge(stranger, Token::NONE, Token(5));
-        group.on_envelope(stranger.guid, &bytes).unwrap();
+        let bytes = challenge(non_member, Token::NONE, Token(5));
+        group.on_envelope(non_member.guid, &bytes).unwrap();
     }
     assert_eq!(answers(&mut group).len(), 3);
     group.on_contact(Contact {
-        life: Life(0),
+        incarnation: Incarnation(0),
         ..contact(1)
     });
     let bytes = challenge(contact(1), Token::NONE, Token(6));
@@ -347,25 +349,25 @@ fn a_founder_that_was_found_by_name_is_answered_whatever_strangers_of_its_node_a
 }
 
 #[test]
-fn a_stranger_on_its_node_does_not_keep_a_joiner_out() {
+fn a_non_member_on_its_node_does_not_keep_a_joiner_out() {
     let mut rack = Rack::founding(3, 2);
     rack.introduce_some(&[0, 1]);
     rack.settle();
     rack.meet(2, 0);
     rack.meet(2, 1);
     for turn in 0..40 {
-        // Before and behind each word of the joiner: what it might say.
+        // Before and after each envelope of the joiner: a forgery of what it might send.
         for to in 0..2 {
             for bytes in forgeries(contact(2), Token(turn + 1), 1, 1) {
-                let heard = rack.groups[to].on_envelope(contact(2).guid, &bytes);
-                assert_eq!(heard, Err(BadEnvelope::Unproven));
+                let result = rack.groups[to].on_envelope(contact(2).guid, &bytes);
+                assert_eq!(result, Err(BadEnvelope::Unproven));
             }
             let forged = challenge(contact(2), Token::NONE, Token(turn + 9));
             rack.groups[to]
                 .on_envelope(contact(2).guid, &forged)
                 .unwrap();
         }
-        rack.gather();
+        rack.collect_posted();
         rack.deliver_all();
         for index in 0..3 {
             rack.take_events(index);
@@ -378,14 +380,15 @@ fn a_stranger_on_its_node_does_not_keep_a_joiner_out() {
 }
 
 #[test]
-fn a_life_is_that_of_one_member_whoever_claims_it() {
+fn an_incarnation_belongs_to_one_member_despite_other_claims() {
     let mut rack = Rack::founding(4, 2);
     rack.introduce_some(&[0, 1]);
     rack.settle();
-    // On the node 3 a stranger copies the life that the newcomer on the node 2 publishes, and asks first.
-    let life = Life::of(contact(2).guid, contact(2).rkey + NEXT_RKEY, 0x77);
+    // On node 3 an untrusted sender copies the incarnation published by the newcomer on node 2, and
+    // requests first.
+    let incarnation = Incarnation::of(contact(2).guid, contact(2).rkey + NEXT_RKEY, 0x77);
     for node in [3, 2] {
-        rack.restart_as(node, life, |config| config);
+        rack.restart_as(node, incarnation, |config| config);
         rack.meet(node, 0);
         rack.meet(node, 1);
         rack.settle();
@@ -395,8 +398,8 @@ fn a_life_is_that_of_one_member_whoever_claims_it() {
     for member in [0, 1, 2] {
         assert_eq!(rack.groups[member].view().unwrap().members[2..], [newcomer]);
     }
-    assert_eq!(rack.groups[3].standing(), GroupStanding::Seeking);
-    let refused = rack.groups[0].counters().bad_envelopes[BadEnvelope::Life.index()];
+    assert_eq!(rack.groups[3].standing(), GroupStanding::Searching);
+    let refused = rack.groups[0].counters().bad_envelopes[BadEnvelope::Incarnation.index()];
     assert!(refused > 0);
     // The stranger's end is none of the newcomer's.
     rack.kill(3);
@@ -405,9 +408,9 @@ fn a_life_is_that_of_one_member_whoever_claims_it() {
 }
 
 #[test]
-fn nobody_is_met_under_the_life_of_another_queue() {
+fn no_contact_has_the_incarnation_of_another_queue() {
     let copied = Contact {
-        life: contact(1).life,
+        incarnation: contact(1).incarnation,
         ..contact(2)
     };
     let mut group = Rack::founding(2, 2).groups.remove(0);
@@ -429,16 +432,16 @@ fn nobody_is_met_under_the_life_of_another_queue() {
 }
 
 #[test]
-fn a_stranger_that_copies_the_lives_of_founders_keeps_none_of_them_out() {
+fn a_non_member_that_copies_incarnations_keeps_no_founder_out() {
     let mut rack = Rack::founding(4, 3);
-    let (strangers, founders) = (0, 1..4);
+    let (non_members, founders) = (0, 1..4);
     for copied in founders.clone() {
-        let life = rack.life(copied);
-        rack.restart_as(strangers, life, |config| GroupConfig {
+        let incarnation = rack.incarnation(copied);
+        rack.restart_as(non_members, incarnation, |config| GroupConfig {
             founders: 3,
             ..config
         });
-        rack.introduce_some(&[strangers, copied]);
+        rack.introduce_some(&[non_members, copied]);
         rack.settle();
     }
     rack.introduce();
@@ -451,70 +454,70 @@ fn a_stranger_that_copies_the_lives_of_founders_keeps_none_of_them_out() {
 }
 
 #[test]
-fn founders_choose_the_lowest_of_all_whom_they_know() {
+fn founders_choose_the_lowest_guids_that_they_know() {
     let me = 40;
     let mut group = Rack::founding(1 + me, 3).groups.remove(me);
-    let mut hear = |sender: Contact, body: Body<'_>| {
-        let bytes = said_by(sender, contact(me), body);
+    let mut receive = |sender: Contact, body: Body<'_>| {
+        let bytes = envelope_from(sender, contact(me), body);
         group.on_envelope(sender.guid, &bytes).unwrap();
     };
     let hello_of = |index| hello_of(contact(index), (32, 3));
-    // While it hears of a member, it does not found.
-    hear(contact(41), hello_of(41));
+    // While it receives news of a member, it does not found.
+    receive(contact(41), hello_of(41));
     let member = [(contact(80), Terms::default())];
     let known = Body::Known {
         members: 1,
         excluded: false,
         contacts: KnownContacts::new(&member),
     };
-    hear(contact(41), known);
+    receive(contact(41), known);
     // As many as a group can have are above this one, and come before those below it.
     (42..72)
         .chain([1, 0])
-        .for_each(|index| hear(contact(index), hello_of(index)));
-    hear(contact(80), hello_of(80));
+        .for_each(|index| receive(contact(index), hello_of(index)));
+    receive(contact(80), hello_of(80));
     assert_eq!(group.counters().views, 1);
-    let mut told: Vec<Contact> = answers(&mut group)
+    let mut answered: Vec<Contact> = answers(&mut group)
         .into_iter()
         .filter(|(_, bytes)| matches!(Envelope::decode(bytes).unwrap().body, Body::Welcome { .. }))
         .map(|(to, _)| to)
         .collect();
-    told.sort_unstable();
-    assert_eq!(told, [contact(0), contact(1)]);
+    answered.sort_unstable();
+    assert_eq!(answered, [contact(0), contact(1)]);
 }
 
 #[test]
-fn a_founder_is_not_gone_because_another_application_of_its_node_says_hello() {
+fn a_hello_of_another_application_on_its_node_ends_no_founder() {
     let mut rack = Rack::founding(2, 2);
     rack.introduce();
-    let stranger = Contact {
-        life: Life::of(contact(1).guid, 99, 0x99),
+    let non_member = Contact {
+        incarnation: Incarnation::of(contact(1).guid, 99, 0x99),
         rkey: 99,
         ..contact(1)
     };
-    let mut said = 0;
+    let mut sent = 0;
     for _ in 0..20 {
         let group = &mut rack.groups[0];
         // It founds, and nothing is decided.
         if group.counters().views == 1 && group.view().is_none() {
-            let hello = hello(stranger, contact(0));
-            group.on_envelope(stranger.guid, &hello).unwrap();
-            said += 1;
+            let hello = hello(non_member, contact(0));
+            group.on_envelope(non_member.guid, &hello).unwrap();
+            sent += 1;
         }
-        rack.gather();
+        rack.collect_posted();
         rack.deliver_all();
         (0..2).for_each(|index| rack.take_events(index));
     }
-    assert!(said > 0);
+    assert!(sent > 0);
     rack.settle();
     rack.assert_sound();
     assert_eq!(rack.groups[0].standing(), GroupStanding::Member);
     assert_eq!(rack.views(0).last().unwrap().members[1], contact(1));
 }
 
-/// A stay that owns its queue says hello.
+/// The hello of an incarnation that owns its queue.
 fn hello(sender: Contact, to: Contact) -> Vec<u8> {
-    said_by(sender, to, hello_of(sender, (2, 0)))
+    envelope_from(sender, to, hello_of(sender, (2, 0)))
 }
 
 /// A hello with the most members and the founders of its sender.
@@ -525,19 +528,19 @@ fn hello_of(sender: Contact, (members_max, founders): (u8, u8)) -> Body<'static>
             stateless: false,
             members_max,
         },
-        former: Life(0),
+        former: Incarnation(0),
         founders,
     }
 }
 
-/// What a stay that owns its queue and is in no view says.
-fn said_by(sender: Contact, to: Contact, body: Body<'_>) -> Vec<u8> {
+/// An envelope of an incarnation that owns its queue and is in no view.
+fn envelope_from(sender: Contact, to: Contact, body: Body<'_>) -> Vec<u8> {
     let head = Head {
         from: None,
         number: None,
         group: 0,
         view: 0,
-        life: sender.life,
+        incarnation: sender.incarnation,
         rkey: sender.rkey,
         token: secret(to).token_for(sender.guid, sender.rkey),
         grant: Token(3),

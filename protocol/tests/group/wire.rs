@@ -1,20 +1,20 @@
-//! What members say is read back, and what cannot be said is not read.
+//! Envelopes decode to the encoded values, and bytes that cannot be sent do not decode.
 
 use covalent_protocol::{
     group::{
-        BadEnvelope, Contact, Contacts, Life, MEMBERS_MAX, MULTICAST_BYTES_MAX, Members,
+        BadEnvelope, Contact, Contacts, Incarnation, MEMBERS_MAX, MULTICAST_BYTES_MAX, Members,
         STATE_BYTES_MAX, Token,
         row::{Ballot, Change, Frontier, Proposal},
         wire::{
-            Batch, Body, Envelope, FATES_MAX, Fates, Head, JOINERS_MAX, KNOWN_MAX, KnownContacts,
-            Terms,
+            Batch, Body, Envelope, Head, JOINERS_MAX, KNOWN_MAX, KnownContacts, OUTCOMES_MAX,
+            Outcomes, Terms,
         },
     },
     verb::SEND_BYTES_MAX,
 };
 use proptest::{collection::vec, prelude::*};
 
-/// What an envelope is made of, owned.
+/// The parts of an envelope, owned.
 #[derive(Debug, Clone)]
 struct Parts {
     kind: u8,
@@ -25,7 +25,7 @@ struct Parts {
     columns: [u64; MEMBERS_MAX],
     flags: [bool; 6],
     contacts: Vec<(Contact, Terms)>,
-    fates: Vec<(Life, u64)>,
+    outcomes: Vec<(Incarnation, u64)>,
     bytes: Vec<u8>,
     messages: Vec<Vec<u8>>,
 }
@@ -38,9 +38,13 @@ fn parts() -> impl Strategy<Value = Parts> {
         any::<bool>(),
         0..=32u8,
     )
-        .prop_map(|(guid, life, rkey, stateless, members_max)| {
-            let life = Life::of(guid, rkey, life);
-            let contact = Contact { guid, life, rkey };
+        .prop_map(|(guid, incarnation, rkey, stateless, members_max)| {
+            let incarnation = Incarnation::of(guid, rkey, incarnation);
+            let contact = Contact {
+                guid,
+                incarnation,
+                rkey,
+            };
             let terms = Terms {
                 stateless,
                 members_max,
@@ -51,13 +55,13 @@ fn parts() -> impl Strategy<Value = Parts> {
     let numbers = (any::<[u32; 6]>(), any::<[u64; 6]>(), any::<[u64; 32]>());
     let lists = (
         vec(contact, MEMBERS_MAX..=KNOWN_MAX),
-        vec((1..u64::MAX, any::<u64>()), 0..=FATES_MAX),
+        vec((1..u64::MAX, any::<u64>()), 0..=OUTCOMES_MAX),
         vec(any::<u8>(), 1..200),
         vec(vec(any::<u8>(), 1..200), 0..12),
     );
     (shape, numbers, any::<[bool; 6]>(), lists).prop_map(
         |((kind, n, from), (words, longs, columns), flags, lists)| {
-            let (contacts, fates, bytes, messages) = lists;
+            let (contacts, outcomes, bytes, messages) = lists;
             Parts {
                 kind,
                 n,
@@ -67,9 +71,9 @@ fn parts() -> impl Strategy<Value = Parts> {
                 columns,
                 flags,
                 contacts,
-                fates: fates
+                outcomes: outcomes
                     .into_iter()
-                    .map(|(life, messages)| (Life(life), messages))
+                    .map(|(incarnation, messages)| (Incarnation(incarnation), messages))
                     .collect(),
                 bytes,
                 messages,
@@ -90,13 +94,13 @@ impl Parts {
     }
 
     fn head(&self) -> Head {
-        let stranger = matches!(self.kind, 3 | 4 | 7);
+        let non_member = matches!(self.kind, 3 | 4 | 7);
         let mut head = Head {
             from: None,
             number: None,
             group: self.longs[0],
             view: self.longs[1],
-            life: Life(self.longs[2].max(1)),
+            incarnation: Incarnation(self.longs[2].max(1)),
             rkey: self.words[5],
             token: Token(self.longs[4]),
             grant: Token(self.longs[5].max(1)),
@@ -105,7 +109,7 @@ impl Parts {
             decided: false,
             frontier: Frontier::default(),
         };
-        if !stranger {
+        if !non_member {
             head.from = Some(u8::try_from(self.from).unwrap());
             head.number = Some(self.words[0]);
             head.taken = self.words[1];
@@ -132,22 +136,22 @@ impl Parts {
     }
 
     fn proposal(&self) -> Proposal {
-        let stay = self.some(2, self.n);
+        let survivors = self.some(2, self.n);
         let joiners: Contacts<JOINERS_MAX> = self
             .contacts
             .iter()
             .map(|(contact, _)| *contact)
-            .take((MEMBERS_MAX - stay.len()).min(usize::from(self.bytes[0]) % 9))
+            .take((MEMBERS_MAX - survivors.len()).min(usize::from(self.bytes[0]) % 9))
             .collect();
         Proposal {
-            stay,
-            voters: self.some(3, stay.len() + joiners.len()),
+            survivors,
+            voters: self.some(3, survivors.len() + joiners.len()),
             joiners,
             trim: self.columns(),
         }
     }
 
-    /// Encodes an envelope of these parts, and what was encoded is read back as it was.
+    /// Encodes an envelope of these parts and checks that it decodes to them.
     fn check(&self) -> Vec<u8> {
         let mut head = self.head();
         let batch = self.batch();
@@ -190,11 +194,11 @@ impl Parts {
             }
             3 => {
                 let (contact, terms) = self.contacts[0];
-                (head.life, head.rkey) = (contact.life, contact.rkey);
+                (head.incarnation, head.rkey) = (contact.incarnation, contact.rkey);
                 Body::Hello {
                     contact,
                     terms,
-                    former: Life(self.longs[3]),
+                    former: Incarnation(self.longs[3]),
                     founders: (self.words[3] % 33) as u8,
                 }
             }
@@ -207,7 +211,7 @@ impl Parts {
                 contacts: self.contacts[..self.n].iter().map(|(c, _)| *c).collect(),
                 voters: self.some(2, self.n),
                 sequences: self.columns(),
-                fates: Fates::new(&self.fates),
+                outcomes: Outcomes::new(&self.outcomes),
             },
             7 => Body::Challenge,
             _ => Body::State {
@@ -228,7 +232,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(1024))]
 
     #[test]
-    fn what_is_written_is_read_back(parts in parts()) {
+    fn an_envelope_reads_as_it_was_written(parts in parts()) {
         let bytes = parts.check();
         // And nothing of it is left out, or added.
         let longer = [&bytes[..], &[0]].concat();
@@ -236,16 +240,20 @@ proptest! {
         prop_assert!(Envelope::decode(&bytes[..bytes.len() - 1]).is_err() || parts.kind == 6);
     }
 
-    /// One spelling for each meaning: what is read, written again, is the same bytes.
+    /// One encoding for each meaning: a decoded envelope encodes to the same bytes.
     #[test]
-    fn damaged_bytes_end_and_what_is_read_has_one_spelling(parts in parts(), at in any::<prop::sample::Index>(), bit in 0..8u32) {
+    fn damaged_bytes_are_refused_and_every_envelope_has_one_encoding(
+        parts in parts(),
+        at in any::<prop::sample::Index>(),
+        bit in 0..8u32,
+    ) {
         let mut bytes = parts.check();
         let at = at.index(bytes.len().min(700));
         bytes[at] ^= 1 << bit;
         if let Ok(envelope) = Envelope::decode(&bytes) {
-            let mut again = [0; SEND_BYTES_MAX];
-            let len = envelope.encode(&mut again);
-            prop_assert_eq!(&again[..len], &bytes[..]);
+            let mut encoded = [0; SEND_BYTES_MAX];
+            let len = envelope.encode(&mut encoded);
+            prop_assert_eq!(&encoded[..len], &bytes[..]);
         }
     }
 
@@ -261,7 +269,7 @@ proptest! {
     }
 }
 
-/// A short envelope of each kind, all of whose fields say nothing.
+/// A short envelope of each kind with all fields neutral.
 fn plain(kind: u8) -> Vec<u8> {
     Parts {
         kind,
@@ -274,14 +282,14 @@ fn plain(kind: u8) -> Vec<u8> {
         contacts: vec![
             (
                 Contact {
-                    life: Life::of(0, 0, 7),
+                    incarnation: Incarnation::of(0, 0, 7),
                     ..Contact::default()
                 },
                 Terms::default()
             );
             32
         ],
-        fates: vec![(Life(9), 3)],
+        outcomes: vec![(Incarnation(9), 3)],
         bytes: vec![1],
         messages: vec![vec![5; 3]],
     }
@@ -290,7 +298,8 @@ fn plain(kind: u8) -> Vec<u8> {
 
 #[test]
 fn every_reserved_byte_is_refused() {
-    // Places by kind; the head of the kinds of members has 96 bytes with two of them, a stranger's 80.
+    // Offsets by kind. The head of a member's kinds has 96 bytes with two members, a non-member's
+    // head 80.
     let places: [(u8, &[usize]); 7] = [
         (1, &[39, 60, 63]),
         (2, &[39, 96 + 41, 96 + 47]),
@@ -312,7 +321,7 @@ fn every_reserved_byte_is_refused() {
 }
 
 #[test]
-fn what_no_member_is_cannot_be_named() {
+fn envelopes_with_invalid_fields_are_refused() {
     let with = |kind, at: usize, value: u8| {
         let mut bytes = plain(kind);
         bytes[at] = value;
@@ -345,15 +354,16 @@ fn what_no_member_is_cannot_be_named() {
 }
 
 #[test]
-fn nobody_is_named_by_the_life_of_another_queue() {
-    // Places of a contact in each kind that has one: of its node, its life's upper half, its key.
+fn no_member_is_named_by_the_incarnation_of_another_queue() {
+    // Offsets of a contact in each kind that has one: its node, the upper half of its incarnation,
+    // its key.
     for (kind, contact) in [(3, 80), (4, 80 + 8), (5, 96 + 8), (5, 96 + 8 + 24)] {
         for at in [contact, contact + 12, contact + 16] {
             let mut bytes = plain(kind);
             bytes[at] ^= 1;
             assert_eq!(
                 Envelope::decode(&bytes),
-                Err(BadEnvelope::Life),
+                Err(BadEnvelope::Incarnation),
                 "kind {kind}, byte {at}"
             );
         }
@@ -396,7 +406,7 @@ fn the_longest_of_each_kind_fits_one_envelope() {
             (
                 Contact {
                     guid: 1,
-                    life: Life::of(1, 3, 7),
+                    incarnation: Incarnation::of(1, 3, 7),
                     rkey: 3
                 },
                 Terms {
@@ -406,7 +416,7 @@ fn the_longest_of_each_kind_fits_one_envelope() {
             );
             KNOWN_MAX
         ],
-        fates: vec![(Life(9), 3); FATES_MAX],
+        outcomes: vec![(Incarnation(9), 3); OUTCOMES_MAX],
         bytes: vec![8; STATE_BYTES_MAX],
         messages: vec![vec![5; MULTICAST_BYTES_MAX]],
     };

@@ -1,5 +1,6 @@
-//! A hop fails at every point of an exchange, at each hop, noticed by one end of the cable or by both: the exchange is executed once, and who
-//! waits is told so, over the other way or once there is one.
+//! A hop fails at every point of an exchange, at each hop, noticed by one end of the cable or by
+//! both. The exchange is executed once, and the waiting caller gets that outcome over the other
+//! path or once there is one.
 
 use covalent_protocol::Mode;
 
@@ -8,21 +9,21 @@ use crate::{
     rack::{Ended, Rack},
 };
 
-/// By whom a cut is noticed.
+/// Which end notices a cut.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Noticed {
     Both,
     First,
     Second,
-    /// Only silence tells.
-    Nobody,
+    /// Only silence reveals it.
+    Unnoticed,
 }
 
 const NOTICED: [Noticed; 4] = [
     Noticed::Both,
     Noticed::First,
     Noticed::Second,
-    Noticed::Nobody,
+    Noticed::Unnoticed,
 ];
 
 fn cut(rack: &mut Rack, cable: usize, noticed: Noticed) {
@@ -35,11 +36,12 @@ fn cut(rack: &mut Rack, cable: usize, noticed: Noticed) {
     }
 }
 
-/// Frames that a whole exchange takes until nothing moves, on a path that is not there yet and on one that is.
-fn steps(nodes: usize, cables: &[(usize, usize)], to: usize, warm: bool, mode: Mode) -> usize {
+/// The number of frames of a whole exchange until everything is at rest, on a new path or on an
+/// existing one.
+fn steps(nodes: usize, cables: &[(usize, usize)], to: usize, is_warm: bool, mode: Mode) -> usize {
     let mut rack = rack(nodes, cables);
-    warm_up(&mut rack, to, warm);
-    rack.ask(0, to, mode, b"once", 1);
+    warm_up(&mut rack, to, is_warm);
+    rack.start_exchange(0, to, mode, b"once", 1);
     let mut steps = 0;
     while rack.step() {
         steps += 1;
@@ -48,15 +50,15 @@ fn steps(nodes: usize, cables: &[(usize, usize)], to: usize, warm: bool, mode: M
     steps
 }
 
-fn warm_up(rack: &mut Rack, to: usize, warm: bool) {
-    if warm {
-        rack.ask(0, to, Mode::OnePhase, b"warm", 0);
+fn warm_up(rack: &mut Rack, to: usize, is_warm: bool) {
+    if is_warm {
+        rack.start_exchange(0, to, Mode::OnePhase, b"warm", 0);
         rack.settle();
     }
 }
 
 #[test]
-fn a_cut_is_survived_over_the_other_way() {
+fn a_cut_is_survived_over_the_other_route() {
     for nodes in 3..=6 {
         let cables = ring(nodes);
         let to = nodes / 2;
@@ -66,16 +68,16 @@ fn a_cut_is_survived_over_the_other_way() {
             (Mode::TwoPhase, false),
         ];
         // The longest way once, the shorter ones from the first note on too.
-        for (mode, warm) in kinds.into_iter().take(if nodes > 4 { 1 } else { 3 }) {
-            let steps = steps(nodes, &cables, to, warm, mode);
+        for (mode, is_warm) in kinds.into_iter().take(if nodes > 4 { 1 } else { 3 }) {
+            let steps = steps(nodes, &cables, to, is_warm, mode);
             // Where the way of the path leads: the first, the middle and the last hop.
             for cable in 0..to {
                 for noticed in NOTICED {
                     for step in 0..steps {
-                        let what = format!("{nodes} {mode:?} {warm} {cable} {noticed:?} {step}");
+                        let what = format!("{nodes} {mode:?} {is_warm} {cable} {noticed:?} {step}");
                         let mut rack = rack(nodes, &cables);
-                        warm_up(&mut rack, to, warm);
-                        rack.ask(0, to, mode, b"once", 1);
+                        warm_up(&mut rack, to, is_warm);
+                        rack.start_exchange(0, to, mode, b"once", 1);
                         (0..step).for_each(|_| assert!(rack.step()));
                         cut(&mut rack, cable, noticed);
                         rack.settle();
@@ -94,7 +96,7 @@ fn a_cut_is_survived_over_the_other_way() {
 }
 
 #[test]
-fn where_there_is_no_other_way_it_is_in_doubt_until_the_cable_is_mended() {
+fn without_another_route_it_is_in_doubt_until_the_cable_is_mended() {
     for mode in [Mode::OnePhase, Mode::TwoPhase] {
         let steps = steps(4, LINE_OF_4, 3, true, mode);
         let mut doubts = 0;
@@ -104,20 +106,20 @@ fn where_there_is_no_other_way_it_is_in_doubt_until_the_cable_is_mended() {
                     let what = format!("{mode:?} {cable} {noticed:?} {step}");
                     let mut rack = rack(4, LINE_OF_4);
                     warm_up(&mut rack, 3, true);
-                    rack.ask(0, 3, mode, b"once", 1);
+                    rack.start_exchange(0, 3, mode, b"once", 1);
                     (0..step).for_each(|_| assert!(rack.step()));
                     cut(&mut rack, cable, noticed);
                     rack.settle();
                     rack.run(20);
                     let executed = rack.times(3, b"once");
-                    let told = rack.hosts[0].in_doubt.contains(&1);
+                    let reported = rack.hosts[0].in_doubt.contains(&1);
                     match rack.end(0, 1) {
                         Some(Ended::Committed(_)) => assert_eq!(executed, 1, "{what}"),
                         Some(other) => panic!("{other:?}: {what}"),
                         // Sent, or never sent: then it waits, as for any peer that is not there.
-                        None => assert!(told || executed == 0, "{what}"),
+                        None => assert!(reported || executed == 0, "{what}"),
                     }
-                    doubts += usize::from(told);
+                    doubts += usize::from(reported);
                     assert_eq!(rack.hosts[3].admitted, [], "{what}: reversed");
                     for at in 0..4 {
                         assert_eq!(rack.nodes[at].channels(), 0, "{what}: {at}");
@@ -150,12 +152,15 @@ fn a_transit_may_restart_at_any_point() {
                         let what = format!("{nodes} {mode:?} {transit} {step} {loses_wires}");
                         let mut rack = rack(nodes, &cables);
                         warm_up(&mut rack, 3, true);
-                        rack.ask(0, 3, mode, b"once", 1);
+                        rack.start_exchange(0, 3, mode, b"once", 1);
                         (0..step).for_each(|_| assert!(rack.step()));
                         if loses_wires {
                             for cable in &mut rack.cables {
                                 if cable.ends.iter().any(|end| end.0 == transit) {
-                                    cable.under_way.iter_mut().for_each(|way| way.clear());
+                                    cable
+                                        .in_flight
+                                        .iter_mut()
+                                        .for_each(|direction| direction.clear());
                                 }
                             }
                         }
@@ -174,7 +179,8 @@ fn a_transit_may_restart_at_any_point() {
     }
 }
 
-/// Either end loses its memory: the far one tells that nobody can know, the near one has forgotten that it wanted anything.
+/// Either end loses its memory: the far one reports that the outcome is unknown, the near one has
+/// forgotten its requests.
 #[test]
 fn either_end_may_restart_at_any_point() {
     for mode in [Mode::OnePhase, Mode::TwoPhase] {
@@ -184,7 +190,7 @@ fn either_end_may_restart_at_any_point() {
                 let what = format!("{mode:?} {end} {step}");
                 let mut rack = rack(4, LINE_OF_4);
                 warm_up(&mut rack, 3, true);
-                rack.ask(0, 3, mode, b"once", 1);
+                rack.start_exchange(0, 3, mode, b"once", 1);
                 (0..step).for_each(|_| assert!(rack.step()));
                 rack.restart(end);
                 rack.settle();
@@ -198,7 +204,7 @@ fn either_end_may_restart_at_any_point() {
                 }
                 rack.idle();
                 rack.assert_at_rest();
-                rack.ask(0, 3, mode, b"again", 2);
+                rack.start_exchange(0, 3, mode, b"again", 2);
                 rack.settle();
                 assert_eq!(rack.times(3, b"again"), 1, "{what}");
             }
@@ -206,30 +212,32 @@ fn either_end_may_restart_at_any_point() {
     }
 }
 
-/// A hop fails at the initiator alone, with what it said under way: a node between stood still. It asks over the other way what became of it, hears that
-/// it never came, and asks afresh. Then the first way goes on.
+/// A hop fails at the initiator alone, with its request in flight, because a transit stood still.
+/// The initiator queries the outcome over the other path, gets the reply "never seen", and
+/// resubmits. Then the first path continues.
 #[test]
-fn what_a_path_held_back_is_not_executed_behind_the_word_that_it_never_came() {
+fn a_request_that_a_path_held_back_is_not_executed_after_never_seen() {
     let cables = ring(5);
     let mut overtaken = 0;
     for mode in [Mode::OnePhase, Mode::TwoPhase] {
-        // With ends that had more paths than those of the target, which it met before, an initiator comes up first.
-        for (earlier, warm) in [(false, false), (false, true), (true, false)] {
+        // An initiator that met the target before, with ends that had more paths than the target's,
+        // comes up first.
+        for (earlier, is_warm) in [(false, false), (false, true), (true, false)] {
             for step in 0.. {
-                let what = format!("{mode:?} {earlier} {warm} {step}");
+                let what = format!("{mode:?} {earlier} {is_warm} {step}");
                 let mut rack = rack(5, &cables);
                 if earlier {
                     warm_up(&mut rack, 2, true);
                     rack.idle();
                     warm_up(&mut rack, 3, true);
                 }
-                warm_up(&mut rack, 2, warm);
-                rack.ask(0, 2, mode, b"once", 1);
+                warm_up(&mut rack, 2, is_warm);
+                rack.start_exchange(0, 2, mode, b"once", 1);
                 if (0..step).any(|_| !rack.step()) {
                     break;
                 }
                 rack.send();
-                let held = std::mem::take(&mut rack.cables[0].under_way[1]);
+                let held = std::mem::take(&mut rack.cables[0].in_flight[1]);
                 rack.cut(0);
                 rack.carrier_at(0, 0, false);
                 rack.settle();

@@ -1,4 +1,4 @@
-//! A rack whose nodes ask each other for things, near and far.
+//! A rack whose nodes submit exchanges to each other, near and far.
 
 use covalent_protocol::{FabricConfig, LinkState, Mode, NodeConfig};
 
@@ -44,14 +44,21 @@ pub fn ring(nodes: usize) -> Vec<(usize, usize)> {
 }
 
 impl Rack {
-    pub fn ask(&mut self, from: usize, to: usize, mode: Mode, request: &[u8], token: u64) {
+    pub fn start_exchange(
+        &mut self,
+        from: usize,
+        to: usize,
+        mode: Mode,
+        request: &[u8],
+        token: u64,
+    ) {
         self.nodes[from]
             .submit(guid(to), mode, request, token)
             .unwrap();
     }
 
-    /// A pace of one node passes.
-    pub fn tick(&mut self, at: usize) {
+    /// One tick of one node.
+    pub fn tick_at(&mut self, at: usize) {
         self.nodes[at].on_tick(&mut self.hosts[at]);
     }
 
@@ -69,7 +76,7 @@ impl Rack {
         self.hosts[at].journal.iter().filter(is_it).count()
     }
 
-    /// Nothing is reserved for anybody, and nothing waits.
+    /// Nothing is reserved, and nothing waits.
     #[track_caller]
     pub fn assert_at_rest(&self) {
         for (at, node) in self.nodes.iter().enumerate() {

@@ -1,4 +1,5 @@
-//! Whatever the registers of channels and of ends of paths hold, what is asked for afterwards comes to its end, and nothing stays reserved.
+//! Whatever the registers of channels and path ends hold, later requests come to their end, and
+//! nothing stays reserved.
 
 use covalent_protocol::Mode;
 
@@ -7,9 +8,9 @@ use crate::{
     rack::Ended,
 };
 
-/// Paces in which everything that was drawn is gone: a word that never comes is waited for for 16 of them, twice the paces of silence twice, and
-/// what fails for that comes up again in a few.
-const PACES: usize = 30;
+/// Ticks after which all drawn state is gone. A message that never comes is awaited for 16 of them,
+/// twice the ticks of silence twice. A link that fails because of it comes up again within a few.
+const TICKS: usize = 30;
 
 #[test]
 fn paths_find_back_from_anywhere() {
@@ -21,7 +22,7 @@ fn paths_find_back_from_anywhere() {
         for seed in 0..120_u64 {
             let what = format!("{nodes} nodes, seed {seed}");
             let mut rack = rack(nodes, &cables);
-            rack.ask(0, to, Mode::OnePhase, b"before", 0);
+            rack.start_exchange(0, to, Mode::OnePhase, b"before", 0);
             (0..seed % 12).for_each(|_| {
                 rack.step();
             });
@@ -31,11 +32,11 @@ fn paths_find_back_from_anywhere() {
                     rack.nodes[at].scramble_paths(seed * 64 + at as u64);
                 }
             }
-            rack.run(PACES);
+            rack.run(TICKS);
             rack.is_sound = true;
-            rack.ask(0, to, Mode::TwoPhase, b"after", 1);
-            rack.ask(to, 0, Mode::OnePhase, b"back", 2);
-            rack.run(PACES);
+            rack.start_exchange(0, to, Mode::TwoPhase, b"after", 1);
+            rack.start_exchange(to, 0, Mode::OnePhase, b"back", 2);
+            rack.run(TICKS);
             assert_eq!(
                 rack.end(0, 1),
                 Some(&Ended::Committed(b"after".to_vec())),

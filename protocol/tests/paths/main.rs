@@ -1,4 +1,4 @@
-//! Exchanges with nodes beyond the neighbours, over paths.
+//! Exchanges with nodes beyond the neighbors, over paths.
 #![allow(clippy::unwrap_used)]
 
 mod cuts;

@@ -1,5 +1,6 @@
-//! What a node remembers of those that ask it over paths, when there are more of them than it has room for: nothing is executed twice, and nobody is told that a
-//! node has forgotten of which nothing had to be remembered.
+//! The memory of a node for peers that query it over paths, with more peers than it has space for.
+//! Nothing is executed twice, and no peer gets the reply "forgotten" if nothing had to be
+//! remembered for it.
 
 use covalent_protocol::{FabricConfig, Mode, NodeConfig};
 
@@ -27,11 +28,12 @@ fn star(nodes: usize) -> Vec<(usize, usize)> {
     (1..nodes).map(|leaf| (0, leaf)).collect()
 }
 
-/// A star whose node 1, with a single end, was asked by all others, one after the other: by more than it has latches for.
-fn asked_by_all(nodes: usize) -> Rack {
+/// A star whose node 1, with a single end, served all others one after the other: more than it has
+/// latches for.
+fn requested_by_all(nodes: usize) -> Rack {
     let mut rack = rack_of(nodes, &star(nodes), with_ends(1));
     for from in 2..nodes {
-        rack.ask(from, 1, MODES[from % 2], &[from as u8], 1);
+        rack.start_exchange(from, 1, MODES[from % 2], &[from as u8], 1);
         rack.settle();
         rack.run(4);
         assert_eq!(rack.times(1, &[from as u8]), 1, "{from}");
@@ -39,13 +41,14 @@ fn asked_by_all(nodes: usize) -> Rack {
     rack
 }
 
-/// The cable of `from` is cut at each point of an exchange with node 1, and mended. It has to end as if nothing had been.
+/// The cable of `from` is cut at each point of an exchange with node 1, and mended. The result must
+/// be the same as without the cut.
 #[track_caller]
-fn ends_well_wherever_it_is_cut(from: usize, before: impl Fn() -> Rack) {
+fn assert_any_cut_is_harmless(from: usize, before: impl Fn() -> Rack) {
     for mode in MODES {
         for step in 0.. {
             let mut rack = before();
-            rack.ask(from, 1, mode, b"once", 9);
+            rack.start_exchange(from, 1, mode, b"once", 9);
             if !(0..step).all(|_| rack.step()) {
                 assert!(step > 10, "{step}");
                 break;
@@ -64,24 +67,25 @@ fn ends_well_wherever_it_is_cut(from: usize, before: impl Fn() -> Rack) {
 }
 
 #[test]
-fn who_learnt_how_it_ended_makes_room_without_a_trace() {
-    ends_well_wherever_it_is_cut(2, || asked_by_all(9));
+fn a_latch_whose_initiator_learned_its_end_is_evicted_without_a_trace() {
+    assert_any_cut_is_harmless(2, || requested_by_all(9));
 }
 
 #[test]
-fn a_forgotten_peer_that_learnt_all_is_met_as_a_new_one() {
-    // More than a table of peers has room for: three for each cable and for each path.
-    ends_well_wherever_it_is_cut(2, || asked_by_all(12));
+fn a_forgotten_peer_that_learned_all_is_met_as_a_new_one() {
+    // More than the table of peers can hold: three for each cable and for each path.
+    assert_any_cut_is_harmless(2, || requested_by_all(12));
 }
 
-/// Exchanges whose answers nobody is known to have heard make room: what is lost is told, and later ones are none of them.
+/// Exchanges whose replies are not known to have arrived are evicted. Their loss is reported, and
+/// later exchanges do not count as lost.
 #[test]
-fn what_is_lost_of_paths_is_lost_up_to_an_epoch() {
+fn evicted_path_latches_are_unknown_up_to_an_epoch() {
     const LAST: usize = 9;
     let before = || {
         let mut rack = rack_of(LAST + 1, &star(LAST + 1), with_ends(1));
         for from in 2..=LAST {
-            rack.ask(from, 1, Mode::OnePhase, &[from as u8], 1);
+            rack.start_exchange(from, 1, Mode::OnePhase, &[from as u8], 1);
             while rack.times(1, &[from as u8]) == 0 {
                 assert!(rack.step());
             }
@@ -107,7 +111,7 @@ fn what_is_lost_of_paths_is_lost_up_to_an_epoch() {
         assert_eq!(rack.times(1, &[from as u8]), 1);
     }
     // The first one lost something. That is over.
-    ends_well_wherever_it_is_cut(2, || {
+    assert_any_cut_is_harmless(2, || {
         let mut rack = before();
         rack.plug(1);
         rack.settle();
@@ -117,12 +121,13 @@ fn what_is_lost_of_paths_is_lost_up_to_an_epoch() {
     });
 }
 
-/// Whoever may still ask is remembered for longer than those who need not, however long it was silent.
+/// A peer that may still query is remembered longer than peers that need not, however long it was
+/// silent.
 #[test]
-fn who_may_still_ask_is_remembered_before_those_who_learnt() {
+fn latches_that_may_be_queried_outlive_those_that_were_learned() {
     for mode in MODES {
         let mut rack = rack_of(7, &star(7), with_ends(1));
-        rack.ask(2, 1, mode, b"open", 1);
+        rack.start_exchange(2, 1, mode, b"open", 1);
         while rack.times(1, b"open") == 0 {
             assert!(rack.step());
         }
@@ -132,7 +137,7 @@ fn who_may_still_ask_is_remembered_before_those_who_learnt() {
         // With that one more than there are sets.
         for round in 0..2 {
             for from in 3..7 {
-                rack.ask(from, 1, mode, &[round, from as u8], 2 + u64::from(round));
+                rack.start_exchange(from, 1, mode, &[round, from as u8], 2 + u64::from(round));
                 rack.settle();
                 rack.run(4);
             }
@@ -146,12 +151,13 @@ fn who_may_still_ask_is_remembered_before_those_who_learnt() {
     }
 }
 
-/// Cables are cut and mended at random while everybody asks, with so little memory that latches make room all the time: nothing is done twice, and what is
-/// told as done was done.
+/// Cables are cut and mended at random while all nodes submit, with so little memory that latches
+/// are evicted all the time. Nothing is executed twice, and every exchange reported as executed was
+/// executed.
 #[test]
 fn nothing_is_done_twice_however_little_is_remembered() {
     let mut restarted = 0;
-    let mut asked = 0;
+    let mut requested = 0;
     for seed in 0..60 {
         let mut rng = fastrand::Rng::with_seed(seed);
         let nodes = rng.usize(5..9);
@@ -159,19 +165,19 @@ fn nothing_is_done_twice_however_little_is_remembered() {
         // Another way for some.
         cables.extend((2..nodes).step_by(2).map(|leaf| (leaf - 1, leaf)));
         let mut rack = rack_of(nodes, &cables, with_ends(rng.u16(1..3)));
-        let mut asks = vec![];
+        let mut requests = vec![];
         for _ in 0..rng.usize(20..60) {
             for _ in 0..rng.usize(0..3) {
                 let (from, to) = (rng.usize(1..nodes), rng.usize(1..nodes));
-                let request = (asks.len() as u32).to_le_bytes();
-                let token = asks.len() as u64;
+                let request = (requests.len() as u32).to_le_bytes();
+                let token = requests.len() as u64;
                 let mode = MODES[rng.usize(..2)];
                 if from != to
                     && rack.nodes[from]
                         .submit(guid(to), mode, &request, token)
                         .is_ok()
                 {
-                    asks.push((from, to));
+                    requests.push((from, to));
                 }
             }
             (0..rng.usize(0..60)).for_each(|_| {
@@ -198,17 +204,17 @@ fn nothing_is_done_twice_however_little_is_remembered() {
         }
         rack.settle();
         for _ in 0..400 {
-            if rack.hosts.iter().map(|host| host.completed).sum::<usize>() == asks.len() {
+            if rack.hosts.iter().map(|host| host.completed).sum::<usize>() == requests.len() {
                 break;
             }
-            // Not all at once, or those with one end might ask each other for ever.
+            // Not all at once, or nodes with one end might request paths from each other forever.
             let first = rng.usize(..nodes);
             for at in (first..nodes).chain(0..first) {
                 rack.nodes[at].on_tick(&mut rack.hosts[at]);
                 rack.settle();
             }
         }
-        for (token, &(from, to)) in asks.iter().enumerate() {
+        for (token, &(from, to)) in requests.iter().enumerate() {
             let done = rack.times(to, &(token as u32).to_le_bytes());
             match rack.end(from, token as u64) {
                 Some(Ended::Committed(_)) => assert_eq!(done, 1, "{token} of {seed}"),
@@ -219,20 +225,21 @@ fn nothing_is_done_twice_however_little_is_remembered() {
                 other => panic!("{other:?}: {token} of {seed}"),
             }
         }
-        asked += asks.len();
+        requested += requests.len();
         rack.idle();
         rack.assert_at_rest();
     }
-    assert!(restarted * 50 < asked, "{restarted} of {asked}");
+    assert!(restarted * 50 < requested, "{restarted} of {requested}");
 }
 
-/// A path to a node to which a cable leads is spare: no exchange begins on it, so no more are in doubt when both fail than a cable has slots.
+/// A path to a node with a direct cable is spare: no exchange begins on it. When both fail, no more
+/// exchanges are in doubt than a cable has slots.
 #[test]
 fn no_exchange_begins_on_a_path_beside_a_cable() {
     let mut rack = rack_of(3, &[(0, 1), (1, 2), (0, 2)], far_config);
     rack.pull(2);
     rack.settle();
-    rack.ask(0, 2, Mode::TwoPhase, b"far", 0);
+    rack.start_exchange(0, 2, Mode::TwoPhase, b"far", 0);
     rack.settle();
     rack.plug(2);
     rack.settle();
@@ -242,8 +249,8 @@ fn no_exchange_begins_on_a_path_beside_a_cable() {
         links.map(|link| link.open_transactions).sum::<u32>()
     };
     for token in 1..=12 {
-        rack.ask(0, 2, Mode::TwoPhase, &[token], token.into());
-        rack.ask(2, 0, Mode::TwoPhase, &[token], token.into());
+        rack.start_exchange(0, 2, Mode::TwoPhase, &[token], token.into());
+        rack.start_exchange(2, 0, Mode::TwoPhase, &[token], token.into());
     }
     for _ in 0..6 {
         assert!(rack.step());
@@ -251,7 +258,7 @@ fn no_exchange_begins_on_a_path_beside_a_cable() {
     }
     rack.pull(2);
     rack.send();
-    assert!(open_on_paths(&rack) > 0, "the cable is gone");
+    assert!(open_on_paths(&rack) > 0, "the cable is pulled");
     rack.settle();
     for token in 1..=12 {
         assert_eq!(rack.times(2, &[token]), 1);

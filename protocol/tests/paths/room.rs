@@ -1,4 +1,4 @@
-//! What is reserved, what is refused, and that all of it is given back.
+//! Reservations, refusals, and that all of it is released.
 
 use covalent_protocol::{FabricConfig, Mode, NodeConfig, SubmitError};
 
@@ -22,12 +22,13 @@ fn refused(rack: &Rack, at: usize) -> u64 {
     rack.nodes[at].channel_counters().refused
 }
 
-/// Whoever dies between any two notes of a path that is being reserved or given back, at each hop: nothing stays.
+/// Any node fails between any two control messages of a path that is being reserved or released, at
+/// each hop: nothing stays reserved.
 #[test]
-fn what_is_reserved_is_given_back_whoever_dies_when() {
+fn reservations_are_released_whichever_node_dies_when() {
     let whole = |rack: &mut Rack| {
         let mut steps = 0;
-        rack.ask(0, 3, Mode::OnePhase, b"x", 1);
+        rack.start_exchange(0, 3, Mode::OnePhase, b"x", 1);
         while rack.step() {
             steps += 1;
         }
@@ -37,7 +38,7 @@ fn what_is_reserved_is_given_back_whoever_dies_when() {
     for step in 0..steps {
         for victim in 0..4 {
             let mut rack = rack(4, LINE_OF_4);
-            rack.ask(0, 3, Mode::OnePhase, b"x", 1);
+            rack.start_exchange(0, 3, Mode::OnePhase, b"x", 1);
             (0..step).for_each(|_| assert!(rack.step()));
             // It is gone: all its cables are.
             for cable in 0..3 {
@@ -57,11 +58,11 @@ fn what_is_reserved_is_given_back_whoever_dies_when() {
 }
 
 #[test]
-fn a_node_without_room_to_pass_on_says_so() {
+fn a_node_without_a_free_transit_refuses_the_path() {
     let mut rack = rack_of(4, LINE_OF_4, |at| {
         with_room(4, if at == 1 { 0 } else { 4 })(at)
     });
-    rack.ask(0, 3, Mode::TwoPhase, b"x", 1);
+    rack.start_exchange(0, 3, Mode::TwoPhase, b"x", 1);
     rack.settle();
     assert_eq!(refused(&rack, 0), 1);
     assert_eq!(rack.nodes[1].channel_counters().declined, 1);
@@ -69,43 +70,43 @@ fn a_node_without_room_to_pass_on_says_so() {
     assert_eq!(
         refused(&rack, 0),
         4,
-        "asked again with each pace, and no more often"
+        "requested again at each tick, and no more often"
     );
-    // It was never sent, so nobody is in doubt; it waits.
+    // It was never sent, so it is not in doubt; it waits.
     assert_eq!(rack.hosts[0].in_doubt, [0; 0]);
     assert_eq!(rack.hosts[0].completed, 0);
     rack.nodes[0].cancel_interest(|_| true);
     rack.run(2);
     rack.assert_at_rest();
     // From elsewhere it is reached.
-    rack.ask(2, 0, Mode::OnePhase, b"y", 1);
+    rack.start_exchange(2, 0, Mode::OnePhase, b"y", 1);
     rack.settle();
     assert_eq!(rack.hosts[0].executed, 0, "only 1 leads there");
-    rack.ask(1, 3, Mode::OnePhase, b"z", 1);
+    rack.start_exchange(1, 3, Mode::OnePhase, b"z", 1);
     rack.settle();
     assert_eq!(rack.times(3, b"z"), 1, "its own paths are others");
 }
 
 #[test]
-fn a_node_without_an_end_to_spare_says_so() {
+fn a_node_without_a_spare_end_refuses_the_path() {
     let mut rack = rack_of(4, LINE_OF_4, |at| {
         with_room(if at == 3 { 0 } else { 4 }, 4)(at)
     });
-    rack.ask(0, 3, Mode::TwoPhase, b"x", 1);
+    rack.start_exchange(0, 3, Mode::TwoPhase, b"x", 1);
     rack.settle();
     assert_eq!(refused(&rack, 0), 1);
     assert_eq!(rack.nodes[3].channel_counters().declined, 1);
     assert_eq!(rack.nodes[1].transits() + rack.nodes[2].transits(), 0);
 }
 
-/// A node with one end talks to many, one after the other: who is idle makes room.
+/// A node with one end talks to many, one after the other: an idle path is released for the next.
 #[test]
 fn one_end_serves_many_in_turn() {
     let cables: Vec<(usize, usize)> = (1..6).map(|leaf| (0, leaf)).collect();
     let mut rack = rack_of(6, &cables, |at| with_room(1, 8)(at));
     for round in 0..3u8 {
         for to in 2..6 {
-            rack.ask(
+            rack.start_exchange(
                 1,
                 to,
                 Mode::TwoPhase,
@@ -124,9 +125,10 @@ fn one_end_serves_many_in_turn() {
     rack.assert_at_rest();
 }
 
-/// A node asks many more than its table has room for, one after the other: who is idle for longest is forgotten.
+/// A node submits to many more peers than its table holds, one after the other: the peer that was
+/// idle for longest is evicted.
 #[test]
-fn a_table_of_peers_is_no_bound_on_whom_a_node_may_ask() {
+fn a_full_peer_table_bounds_no_exchanges_with_far_nodes() {
     let cables: Vec<(usize, usize)> = (1..16).map(|leaf| (0, leaf)).collect();
     let mut rack = rack_of(16, &cables, |at| with_room(1, 8)(at));
     let mut waited = 0;
@@ -144,32 +146,33 @@ fn a_table_of_peers_is_no_bound_on_whom_a_node_may_ask() {
         assert_eq!(rack.times(to, &[to as u8]), 1, "{to}");
     }
     assert_eq!(rack.hosts[1].completed, 14);
-    let told = &rack.hosts[1].paths;
-    assert!(told.contains(&(guid(2), true)) && told.contains(&(guid(2), false)));
+    let reported = &rack.hosts[1].paths;
+    assert!(reported.contains(&(guid(2), true)) && reported.contains(&(guid(2), false)));
     rack.idle();
     rack.assert_at_rest();
 }
 
-/// All room to pass on is taken by paths that nobody uses: whoever asks for one gets it within a few paces, and not only when those are given back by themselves.
+/// Unused paths take all transit space. A new request gets a path within a few ticks, and not only
+/// when the unused ones expire by themselves.
 #[test]
-fn room_that_nobody_uses_is_asked_back() {
-    // 0 and 5 are reached over 1 and 2; 2 has room for one path.
+fn unused_room_is_requested_back() {
+    // 0 and 5 are reached over 1 and 2; 2 has space for one path.
     let cables = [(0, 1), (1, 2), (2, 3), (2, 4), (1, 5)];
     for (first, then) in [((0, 3), (4, 3)), ((3, 0), (5, 4)), ((4, 3), (0, 3))] {
         let mut rack = rack_of(6, &cables, |at| {
             with_room(4, if at == 2 { 1 } else { 4 })(at)
         });
-        rack.ask(first.0, first.1, Mode::TwoPhase, b"first", 1);
+        rack.start_exchange(first.0, first.1, Mode::TwoPhase, b"first", 1);
         rack.settle();
-        rack.ask(then.0, then.1, Mode::TwoPhase, b"then", 2);
+        rack.start_exchange(then.0, then.1, Mode::TwoPhase, b"then", 2);
         rack.settle();
         assert_eq!(rack.times(then.1, b"then"), 0);
         rack.run(5);
         assert_eq!(rack.times(then.1, b"then"), 1, "{first:?} {then:?}");
         // One that is used is not given back.
-        rack.ask(first.0, first.1, Mode::TwoPhase, b"waits", 3);
+        rack.start_exchange(first.0, first.1, Mode::TwoPhase, b"waits", 3);
         for round in 0..8u8 {
-            rack.ask(
+            rack.start_exchange(
                 then.0,
                 then.1,
                 Mode::OnePhase,
@@ -186,13 +189,14 @@ fn room_that_nobody_uses_is_asked_back() {
     }
 }
 
-/// More nodes ask one than it has ends: those who wait are served when others are idle.
+/// More nodes submit to one node than it has ends: the waiting ones are served when others are
+/// idle.
 #[test]
-fn one_end_is_asked_by_many() {
+fn one_end_serves_many_nodes_in_turn() {
     let cables: Vec<(usize, usize)> = (1..7).map(|leaf| (0, leaf)).collect();
     let mut rack = rack_of(7, &cables, |at| with_room(2, 8)(at));
     for from in 2..7 {
-        rack.ask(from, 1, Mode::TwoPhase, &[from as u8], 1);
+        rack.start_exchange(from, 1, Mode::TwoPhase, &[from as u8], 1);
     }
     rack.settle();
     rack.run(40);
@@ -204,10 +208,11 @@ fn one_end_is_asked_by_many() {
     rack.assert_at_rest();
 }
 
-/// Two nodes with one end each ask each other over one that has room for one path, and their paces pass at the same distance each time: whoever is heard first in the
-/// middle has it, and is not refused at the other end for what that one asks for in vain.
+/// Two nodes with one end each request paths to each other over a node with space for one path.
+/// Their ticks pass at the same distance each time. The first request at the middle gets the path,
+/// and the other end does not refuse it because of its own pending request.
 #[test]
-fn two_that_ask_each_other_with_one_end_each_do_not_refuse_each_other() {
+fn two_nodes_with_one_end_each_that_open_at_once_do_not_refuse() {
     for (one, middle, other) in [
         (0, 1, 2),
         (2, 1, 0),
@@ -224,15 +229,15 @@ fn two_that_ask_each_other_with_one_end_each_do_not_refuse_each_other() {
                     rack.fly();
                 }
             };
-            rack.ask(one, other, Mode::TwoPhase, b"there", 1);
+            rack.start_exchange(one, other, Mode::TwoPhase, b"there", 1);
             fly(&mut rack);
-            rack.ask(other, one, Mode::TwoPhase, b"back", 1);
+            rack.start_exchange(other, one, Mode::TwoPhase, b"back", 1);
             rack.settle();
             for _ in 0..4 {
-                rack.tick(one);
+                rack.tick_at(one);
                 fly(&mut rack);
-                rack.tick(middle);
-                rack.tick(other);
+                rack.tick_at(middle);
+                rack.tick_at(other);
                 rack.settle();
             }
             assert_eq!(rack.times(other, b"there"), 1, "{case}");
@@ -243,14 +248,14 @@ fn two_that_ask_each_other_with_one_end_each_do_not_refuse_each_other() {
     }
 }
 
-/// Nodes with one end each ask one another at the same time around a circle.
+/// Nodes with one end each submit to one another at the same time around a circle.
 #[test]
 fn a_circle_of_nodes_with_one_end_each_does_not_stand_still() {
     for around in [[0, 2, 4], [4, 2, 0]] {
         let mut rack = rack_of(6, &ring(6), with_room(1, 4));
         for (place, &from) in around.iter().enumerate() {
             let to = around[(place + 1) % 3];
-            rack.ask(from, to, Mode::TwoPhase, &[from as u8], 1);
+            rack.start_exchange(from, to, Mode::TwoPhase, &[from as u8], 1);
         }
         rack.run(20);
         for (place, &from) in around.iter().enumerate() {
@@ -264,13 +269,13 @@ fn a_circle_of_nodes_with_one_end_each_does_not_stand_still() {
 }
 
 #[test]
-fn what_is_too_far_is_refused() {
+fn a_path_that_is_too_long_is_refused() {
     let cables: Vec<(usize, usize)> = (0..65).map(|at| (at, at + 1)).collect();
     let mut rack = rack_of(66, &cables, with_room(2, 2));
-    let way = rack.nodes[0].way(guid(65)).unwrap();
-    assert_eq!(way.hops, 65);
-    rack.ask(0, 64, Mode::TwoPhase, b"near", 1);
-    rack.ask(0, 65, Mode::TwoPhase, b"far", 2);
+    let route = rack.nodes[0].route(guid(65)).unwrap();
+    assert_eq!(route.hops, 65);
+    rack.start_exchange(0, 64, Mode::TwoPhase, b"near", 1);
+    rack.start_exchange(0, 65, Mode::TwoPhase, b"far", 2);
     rack.settle();
     assert_eq!(rack.times(64, b"near"), 1);
     assert_eq!(rack.times(65, b"far"), 0);
@@ -284,19 +289,19 @@ fn a_cable_that_comes_up_takes_over_from_the_path() {
     let mut rack = rack_of(3, &[(0, 1), (1, 2), (0, 2)], far_config);
     rack.pull(2);
     rack.settle();
-    rack.ask(0, 2, Mode::TwoPhase, b"x", 1);
+    rack.start_exchange(0, 2, Mode::TwoPhase, b"x", 1);
     rack.settle();
     assert_eq!(rack.paths_up(0), 1);
     rack.plug(2);
     rack.settle();
     rack.run(4);
     rack.assert_at_rest();
-    rack.ask(0, 2, Mode::TwoPhase, b"y", 2);
+    rack.start_exchange(0, 2, Mode::TwoPhase, b"y", 2);
     rack.settle();
     assert_eq!(rack.times(2, b"y"), 1);
     rack.assert_at_rest();
-    // And back: what is open on the cable is asked about over a path.
-    rack.ask(0, 2, Mode::TwoPhase, b"z", 3);
+    // The reverse: an exchange open on the cable is queried over a path.
+    rack.start_exchange(0, 2, Mode::TwoPhase, b"z", 3);
     rack.send();
     rack.pull(2);
     rack.settle();
@@ -304,10 +309,10 @@ fn a_cable_that_comes_up_takes_over_from_the_path() {
     assert_eq!((rack.times(2, b"z"), rack.hosts[0].completed), (1, 3));
 }
 
-/// Many paths of one neighbour, all of them in use, leave room to another's.
+/// Many paths of one neighbor, all of them in use, leave space for those of another.
 #[test]
-fn one_neighbour_leaves_room_for_the_paths_of_another() {
-    // 0 asks 2 to 9 over 1, which has room for eight; 10 asks over 1 too.
+fn one_neighbor_leaves_room_for_the_paths_of_another() {
+    // 0 submits to 2 to 9 over 1, which has space for eight; 10 submits over 1 too.
     let cables: Vec<(usize, usize)> = [0]
         .into_iter()
         .chain(2..=10)
@@ -317,16 +322,16 @@ fn one_neighbour_leaves_room_for_the_paths_of_another() {
         with_room(16, if at == 1 { 8 } else { 4 })(at)
     });
     for to in 2..=9 {
-        rack.ask(0, to, Mode::TwoPhase, b"greedy", to as u64);
+        rack.start_exchange(0, to, Mode::TwoPhase, b"greedy", to as u64);
     }
     rack.settle();
     assert_eq!(rack.nodes[1].transits(), 6);
     let drops = |rack: &Rack| rack.nodes[1].links().next().unwrap().counters.drops;
     assert_eq!(drops(&rack).quota_transits, 2);
-    rack.ask(10, 2, Mode::TwoPhase, b"modest", 1);
+    rack.start_exchange(10, 2, Mode::TwoPhase, b"modest", 1);
     rack.settle();
     assert_eq!(rack.times(2, b"modest"), 1);
-    // What the first waits for comes when its own are given back.
+    // The first neighbor's waiting requests succeed when its own paths are released.
     rack.run(6);
     for to in 2..=9 {
         assert_eq!(rack.times(to, b"greedy"), 1, "{to}");
@@ -335,9 +340,9 @@ fn one_neighbour_leaves_room_for_the_paths_of_another() {
     rack.assert_at_rest();
 }
 
-/// So do those that it asks for over several cables.
+/// So do the paths that it requests over several cables.
 #[test]
-fn one_neighbour_with_many_cables_leaves_room_for_the_paths_of_another() {
+fn one_neighbor_with_many_cables_leaves_room_for_the_paths_of_another() {
     for parallel in [2, 4] {
         let mut cables = vec![(0, 1); parallel];
         cables.extend((2..=10).map(|leaf| (1, leaf)));
@@ -347,23 +352,23 @@ fn one_neighbour_with_many_cables_leaves_room_for_the_paths_of_another() {
         });
         rack.plug(cable_of(10));
         for number in 0..parallel {
-            // What comes over a cable with a lower number is heard first.
+            // Frames on a cable with a lower number are received first.
             rack.plug(parallel - 1 - number);
             rack.settle();
             let leaves = (2..=9).filter(|leaf| leaf % parallel == number);
             for to in leaves {
                 rack.plug(cable_of(to));
                 rack.settle();
-                rack.ask(0, to, Mode::TwoPhase, b"greedy", to as u64);
+                rack.start_exchange(0, to, Mode::TwoPhase, b"greedy", to as u64);
                 rack.settle();
             }
         }
         assert_eq!(rack.nodes[1].transits(), 6, "{parallel}");
         let over = rack.nodes[1].links().take(parallel);
         let over: u64 = over.map(|link| link.counters.drops.quota_transits).sum();
-        // Those that wait ask again when the next leaf comes.
+        // The waiting ones request again when the next leaf arrives.
         assert!(over >= 2, "{parallel}: {over}");
-        rack.ask(10, 2, Mode::TwoPhase, b"modest", 1);
+        rack.start_exchange(10, 2, Mode::TwoPhase, b"modest", 1);
         rack.settle();
         assert_eq!(rack.times(2, b"modest"), 1, "{parallel}");
         rack.run(6);
@@ -375,23 +380,23 @@ fn one_neighbour_with_many_cables_leaves_room_for_the_paths_of_another() {
     }
 }
 
-/// Many paths to a node over one neighbour leave ends to another's, and to the node itself.
+/// Many paths to a node over one neighbor leave ends to another's, and to the node itself.
 #[test]
-fn one_neighbour_leaves_ends_to_others() {
-    // 3 to 8 ask 0 over 1; 9 over 2; and 0 itself asks 9.
+fn one_neighbor_leaves_ends_to_others() {
+    // 3 to 8 submit to 0 over 1; 9 over 2; and 0 itself submits to 9.
     let mut cables = vec![(0, 1), (0, 2), (2, 9)];
     cables.extend((3..=8).map(|leaf| (1, leaf)));
     let mut rack = rack_of(10, &cables, |at| {
         with_room(if at == 0 { 4 } else { 8 }, 16)(at)
     });
     for from in 3..=8 {
-        rack.ask(from, 0, Mode::TwoPhase, b"greedy", 1);
+        rack.start_exchange(from, 0, Mode::TwoPhase, b"greedy", 1);
     }
     rack.settle();
     assert_eq!(rack.paths_up(0), 3);
     let drops = |rack: &Rack| rack.nodes[0].links().next().unwrap().counters.drops;
     assert_eq!(drops(&rack).quota_ends, 3);
-    rack.ask(9, 0, Mode::TwoPhase, b"modest", 1);
+    rack.start_exchange(9, 0, Mode::TwoPhase, b"modest", 1);
     rack.settle();
     assert_eq!(rack.times(0, b"modest"), 1);
     rack.run(12);
@@ -402,7 +407,7 @@ fn one_neighbour_leaves_ends_to_others() {
 
 /// So do those that lead there over several cables of one.
 #[test]
-fn one_neighbour_with_many_cables_leaves_ends_to_others() {
+fn one_neighbor_with_many_cables_leaves_ends_to_others() {
     for parallel in [2, 4] {
         let mut cables = vec![(0, 1); parallel];
         cables.extend([(0, 2), (2, 9)]);
@@ -412,11 +417,11 @@ fn one_neighbour_with_many_cables_leaves_ends_to_others() {
         });
         (parallel..cables.len()).for_each(|cable| rack.plug(cable));
         for number in 0..parallel {
-            // A path to a neighbour leads over its first link that is up.
+            // A path to a neighbor leads over its first link that is up.
             rack.plug(parallel - 1 - number);
             rack.settle();
             for from in (3..=8).filter(|from| from % parallel == number) {
-                rack.ask(from, 0, Mode::TwoPhase, b"greedy", 1);
+                rack.start_exchange(from, 0, Mode::TwoPhase, b"greedy", 1);
             }
             rack.settle();
         }
@@ -424,7 +429,7 @@ fn one_neighbour_with_many_cables_leaves_ends_to_others() {
         let over = rack.nodes[0].links().take(parallel);
         let over: u64 = over.map(|link| link.counters.drops.quota_ends).sum();
         assert_eq!(over, 3, "{parallel}");
-        rack.ask(9, 0, Mode::TwoPhase, b"modest", 1);
+        rack.start_exchange(9, 0, Mode::TwoPhase, b"modest", 1);
         rack.settle();
         assert_eq!(rack.times(0, b"modest"), 1, "{parallel}");
         rack.run(12);

@@ -9,7 +9,8 @@ use crate::{
 
 const MODES: [Mode; 2] = [Mode::OnePhase, Mode::TwoPhase];
 
-/// Lengths around those at which a message takes one record more, one frame more, or a frame of its own on the way.
+/// Lengths around those at which a message takes one more record, one more frame, or a frame of its
+/// own on the path.
 fn lengths() -> impl Iterator<Item = usize> {
     let around = [1, 28, 76, 700, 748, 980, 1028, 1084, 2168, 3252, BYTES_MAX];
     let near = around.into_iter().flat_map(|at| [at - 1, at, at + 1]);
@@ -26,7 +27,7 @@ fn every_kind_and_length_is_executed_once_at_the_far_end() {
                 token += 1;
                 let request: Vec<u8> = (0..bytes).map(|at| (at * 7 + bytes) as u8).collect();
                 let before = rack.hosts[to].executed;
-                rack.ask(0, to, mode, &request, token);
+                rack.start_exchange(0, to, mode, &request, token);
                 rack.settle();
                 assert_eq!(
                     rack.end(0, token),
@@ -36,7 +37,7 @@ fn every_kind_and_length_is_executed_once_at_the_far_end() {
                 assert_eq!(rack.hosts[to].executed, before + 1);
             }
         }
-        rack.ask(0, to, Mode::TwoPhase, REFUSED, 0);
+        rack.start_exchange(0, to, Mode::TwoPhase, REFUSED, 0);
         rack.settle();
         assert_eq!(rack.end(0, 0), Some(&Ended::Refused));
         for at in 0..nodes {
@@ -50,7 +51,7 @@ fn every_kind_and_length_is_executed_once_at_the_far_end() {
 }
 
 #[test]
-fn all_ask_all_at_once_in_rings() {
+fn all_nodes_of_a_ring_exchange_with_all_at_once() {
     for nodes in 3..=6 {
         let mut rack = rack(nodes, &ring(nodes));
         let mut token = 0;
@@ -60,7 +61,7 @@ fn all_ask_all_at_once_in_rings() {
                     token += 1;
                     let request =
                         [from as u8, to as u8, number, 0xaa].repeat(1 + 40 * number as usize);
-                    rack.ask(from, to, MODES[token as usize % 2], &request, token);
+                    rack.start_exchange(from, to, MODES[token as usize % 2], &request, token);
                 }
             }
         }
@@ -83,14 +84,15 @@ fn all_ask_all_at_once_in_rings() {
     }
 }
 
-/// The initiator's completion is the far end's own word: what a transit passed on counts for nothing before that.
+/// The initiator's completion is a reply of the far end itself: a forward by a transit does not
+/// count.
 #[test]
-fn nothing_is_told_before_the_far_end_has_committed() {
+fn nothing_is_reported_before_the_far_end_has_committed() {
     for mode in MODES {
         let mut rack = rack(4, LINE_OF_4);
-        rack.ask(0, 3, mode, b"first", 1);
+        rack.start_exchange(0, 3, mode, b"first", 1);
         rack.settle();
-        rack.ask(0, 3, mode, b"second", 2);
+        rack.start_exchange(0, 3, mode, b"second", 2);
         while rack.end(0, 2).is_none() {
             assert!(rack.fly());
             if rack.end(0, 2).is_some() {
@@ -102,12 +104,16 @@ fn nothing_is_told_before_the_far_end_has_committed() {
 }
 
 #[test]
-fn who_is_asked_afar_must_be_known() {
+fn a_far_target_must_be_known() {
     let mut rack = rack(3, LINE);
-    let mut ask = |guid| rack.nodes[0].submit(guid, Mode::OnePhase, b"x", 1);
-    assert_eq!(ask(guid(7)), Err(SubmitError::NoSuchPeer));
-    assert_eq!(ask(guid(0)), Err(SubmitError::NoSuchPeer), "itself");
-    assert_eq!(ask(guid(2)), Ok(()));
+    let mut start_exchange = |guid| rack.nodes[0].submit(guid, Mode::OnePhase, b"x", 1);
+    assert_eq!(start_exchange(guid(7)), Err(SubmitError::NoSuchPeer));
+    assert_eq!(
+        start_exchange(guid(0)),
+        Err(SubmitError::NoSuchPeer),
+        "itself"
+    );
+    assert_eq!(start_exchange(guid(2)), Ok(()));
     assert_eq!(
         rack.nodes[0].add_link(PATH_PORTS, [2; 6]),
         Err(covalent_protocol::AddLinkError::PortOfPath)

@@ -14,21 +14,21 @@ use covalent_protocol::{
     wire::{frame, message::Message, slice::Kind},
 };
 
-/// What a node was told, and what it executed.
+/// The events of a node, and the exchanges that it executed.
 #[derive(Default)]
-pub struct Told {
+pub struct HostRecord {
     pub links: Vec<LinkEvent>,
     pub trees: Vec<NodeEvent>,
     pub executed: usize,
     pub completed: usize,
-    /// Whose what was executed, in that order.
+    /// The executed payloads with their initiators, in order.
     pub journal: Vec<(u64, Vec<u8>)>,
-    /// What was admitted and is neither executed nor reversed.
+    /// Exchanges that were admitted and are neither executed nor reversed.
     pub admitted: Vec<ExchangeId>,
     /// How exchanges ended, by token.
     pub ended: Vec<(u64, Ended)>,
     pub in_doubt: Vec<u64>,
-    /// Which nodes were told to be reached, or lost.
+    /// Nodes that were reported as reached or lost.
     pub paths: Vec<(u64, bool)>,
 }
 
@@ -40,7 +40,7 @@ pub enum Ended {
     PeerRestarted,
 }
 
-impl Host for Told {
+impl Host for HostRecord {
     fn admit(&mut self, id: &ExchangeId, _: Mode, payload: &[u8]) -> Result<(), Refusal> {
         if payload == REFUSED {
             return Err(Refusal::NoResources);
@@ -89,8 +89,8 @@ impl Host for Told {
     }
 }
 
-impl Told {
-    /// What was admitted is executed or reversed, once.
+impl HostRecord {
+    /// An admitted exchange is executed or reversed, once.
     fn settle(&mut self, id: &ExchangeId) {
         let at = self.admitted.iter().position(|admitted| admitted == id);
         self.admitted
@@ -104,18 +104,18 @@ pub const REFUSED: &[u8] = b"refuse this";
 pub struct Cable {
     /// Node and port of both ends.
     pub ends: [(usize, u16); 2],
-    /// Frames under way, by the end that will hear them.
-    pub under_way: [VecDeque<Vec<u8>>; 2],
+    /// Frames in flight, by the receiving end.
+    pub in_flight: [VecDeque<Vec<u8>>; 2],
     pub cut: bool,
 }
 
 pub struct Rack {
     pub nodes: Vec<Node>,
-    pub hosts: Vec<Told>,
+    pub hosts: Vec<HostRecord>,
     pub cables: Vec<Cable>,
     configs: Vec<NodeConfig>,
-    lives: u64,
-    /// Whether registers hold what they should.
+    incarnations: u64,
+    /// Whether the registers hold valid state.
     pub is_sound: bool,
 }
 
@@ -123,7 +123,7 @@ pub fn config(at: usize) -> NodeConfig {
     let name = Name::new(&format!("n{at}")).unwrap();
     NodeConfig {
         slots: 4,
-        silent_paces_max: 4,
+        keepalive_misses_max: 4,
         message_bytes_max: 64,
         transactions_max: 64,
         fabric: Some(FabricConfig::default()),
@@ -140,7 +140,7 @@ impl Rack {
         Self::with(nodes, cables, |_| Some(FabricConfig::default()))
     }
 
-    /// All carriers up, nothing said yet.
+    /// All carriers up, nothing sent yet.
     pub fn with(
         nodes: usize,
         cables: &[(usize, usize)],
@@ -152,7 +152,7 @@ impl Rack {
         })
     }
 
-    /// Likewise, with all that a node is told.
+    /// Likewise, with the whole configuration of each node.
     pub fn configured(
         nodes: usize,
         cables: &[(usize, usize)],
@@ -163,8 +163,8 @@ impl Rack {
         let mut rack = Self {
             nodes: configs.iter().map(|config| Node::new(*config)).collect(),
             configs,
-            lives: 2000,
-            hosts: (0..nodes).map(|_| Told::default()).collect(),
+            incarnations: 2000,
+            hosts: (0..nodes).map(|_| HostRecord::default()).collect(),
             cables: vec![],
             is_sound: true,
         };
@@ -179,7 +179,7 @@ impl Rack {
             });
             rack.cables.push(Cable {
                 ends,
-                under_way: Default::default(),
+                in_flight: Default::default(),
                 cut: false,
             });
         }
@@ -195,8 +195,8 @@ impl Rack {
 
     /// A node loses its memory. Its carriers come back at once, where the cables are whole.
     pub fn restart(&mut self, at: usize) {
-        self.lives += 1;
-        self.configs[at].incarnation = self.lives;
+        self.incarnations += 1;
+        self.configs[at].incarnation = self.incarnations;
         self.nodes[at] = Node::new(self.configs[at]);
         self.hosts[at].admitted.clear();
         for cable in 0..self.cables.len() {
@@ -234,11 +234,11 @@ impl Rack {
         self.carrier_at(cable, 1, true);
     }
 
-    /// Everything on the cable is lost from now on. Nobody is told.
+    /// Everything on the cable is lost from now on. No node is notified.
     pub fn cut(&mut self, cable: usize) {
         let cable = &mut self.cables[cable];
         cable.cut = true;
-        cable.under_way.iter_mut().for_each(VecDeque::clear);
+        cable.in_flight.iter_mut().for_each(VecDeque::clear);
     }
 
     pub fn pull(&mut self, cable: usize) {
@@ -263,7 +263,7 @@ impl Rack {
         frames
     }
 
-    /// Sends what a caller would: where the node says that there is work.
+    /// Sends the frames of every node that reports work.
     pub fn send(&mut self) {
         for cable in 0..self.cables.len() {
             for side in [0, 1] {
@@ -271,7 +271,7 @@ impl Rack {
                 if self.nodes[at].has_work(port) {
                     let frames = self.frames(cable, side);
                     if !self.cables[cable].cut {
-                        self.cables[cable].under_way[1 - side].extend(frames);
+                        self.cables[cable].in_flight[1 - side].extend(frames);
                     }
                 }
             }
@@ -289,7 +289,7 @@ impl Rack {
         let mut moved = false;
         for cable in 0..self.cables.len() {
             for side in [0, 1] {
-                for frame in std::mem::take(&mut self.cables[cable].under_way[side]) {
+                for frame in std::mem::take(&mut self.cables[cable].in_flight[side]) {
                     moved = true;
                     self.inject(cable, side, &frame);
                 }
@@ -298,12 +298,12 @@ impl Rack {
         moved
     }
 
-    /// The first frame that is under way arrives, after all have sent what they have to say.
+    /// All nodes send everything, then the first frame in flight arrives.
     pub fn step(&mut self) -> bool {
         self.send();
         for cable in 0..self.cables.len() {
             for side in [0, 1] {
-                if let Some(frame) = self.cables[cable].under_way[side].pop_front() {
+                if let Some(frame) = self.cables[cable].in_flight[side].pop_front() {
                     self.inject(cable, side, &frame);
                     return true;
                 }
@@ -318,11 +318,11 @@ impl Rack {
                 return;
             }
         }
-        panic!("the rack never came to rest");
+        panic!("the rack never became quiescent");
     }
 
-    /// One pace, whatever is said in it.
-    pub fn pace(&mut self) {
+    /// One tick, with everything sent in it.
+    pub fn tick(&mut self) {
         for (node, host) in self.nodes.iter_mut().zip(&mut self.hosts) {
             node.on_tick(host);
         }
@@ -336,8 +336,8 @@ impl Rack {
         }
     }
 
-    pub fn run(&mut self, paces: usize) {
-        for _ in 0..paces {
+    pub fn run(&mut self, ticks: usize) {
+        for _ in 0..ticks {
             for (node, host) in self.nodes.iter_mut().zip(&mut self.hosts) {
                 node.on_tick(host);
             }
@@ -345,25 +345,25 @@ impl Rack {
         }
     }
 
-    pub fn assert_all_hang(&self) {
+    pub fn assert_all_attached(&self) {
         for (at, node) in self.nodes.iter().enumerate() {
             for root in 0..self.nodes.len() {
                 let tree = node.tree(guid(root));
                 let standing = tree.map(|tree| tree.standing);
-                assert_eq!(standing, Some(Standing::Hangs), "{at} to {root}");
+                assert_eq!(standing, Some(Standing::Attached), "{at} to {root}");
             }
         }
     }
 
     /// The nodes on the way from one to another.
-    pub fn way(&self, from: usize, to: usize) -> Vec<usize> {
+    pub fn route(&self, from: usize, to: usize) -> Vec<usize> {
         let mut nodes = vec![from];
         while let Some(&at) = nodes.last()
-            && let Some(way) = self.nodes[at].way(guid(to))
+            && let Some(route) = self.nodes[at].route(guid(to))
         {
             let ends = self.cables.iter().map(|cable| cable.ends);
-            let ends = ends.filter(|ends| ends.contains(&(at, way.port)));
-            let next = ends.flatten().find(|&end| end != (at, way.port)).unwrap();
+            let ends = ends.filter(|ends| ends.contains(&(at, route.port)));
+            let next = ends.flatten().find(|&end| end != (at, route.port)).unwrap();
             nodes.push(next.0);
             assert!(nodes.len() <= self.nodes.len(), "{nodes:?}");
         }

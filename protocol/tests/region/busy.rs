@@ -76,7 +76,7 @@ fn commuting() -> [Verb<'static>; 8] {
 }
 
 #[test]
-fn a_reversible_word_is_busy_to_everybody_and_free_after_either_end() {
+fn a_reversible_word_is_busy_to_all_and_free_after_either_end() {
     for held in exclusive() {
         for reversed in [false, true] {
             let engine = &mut engine(Rights::ALL, 8);
@@ -98,7 +98,7 @@ fn a_reversible_word_is_busy_to_everybody_and_free_after_either_end() {
             assert_eq!(open(engine, 2, 16, read), Err(Refusal::Busy));
             assert_eq!(refused(engine, Refusal::Busy), 3 * 13 + 3);
             assert_eq!(word(engine, 16), 0, "nothing is to be seen of it");
-            // Its neighbours are nobody's.
+            // The adjacent words are not held.
             assert!(run(engine, 8, SWAP).is_ok() && run(engine, 24, SWAP).is_ok());
             assert_eq!(engine.reserved_words(), 1);
             if reversed {
@@ -115,7 +115,7 @@ fn a_reversible_word_is_busy_to_everybody_and_free_after_either_end() {
 }
 
 #[test]
-fn the_same_commuting_verb_goes_with_itself_and_with_no_other() {
+fn a_commuting_verb_is_compatible_with_itself_and_no_other() {
     let verbs = commuting();
     for (at, held) in verbs.into_iter().enumerate() {
         for (other_at, other) in verbs.into_iter().enumerate() {
@@ -143,13 +143,13 @@ fn the_same_commuting_verb_goes_with_itself_and_with_no_other() {
                 "{held:?}, {other:?}"
             );
         }
-        // What it holds now is what was committed last.
+        // A read returns the last committed value.
         assert!(run(engine, 16, Verb::Read { len: 8 }).is_ok());
     }
 }
 
 #[test]
-fn additions_under_way_together_answer_what_the_word_held_when_each_was_executed() {
+fn concurrent_additions_return_the_value_at_their_own_execution() {
     let engine = &mut engine(Rights::ALL, 1);
     let request = open(engine, 1, 0, ADD).unwrap();
     for number in 2..=4 {
@@ -209,7 +209,7 @@ fn a_multi_commit_takes_all_its_words_or_none() {
 }
 
 #[test]
-fn beyond_what_fits_an_exchange_is_refused_whole() {
+fn an_exchange_beyond_the_reservations_is_refused_whole() {
     let mut engine = Engine::with_reserved_words(8);
     register(&mut engine, super::RKEY, Rights::ALL, 64);
     let engine = &mut engine;
@@ -221,7 +221,7 @@ fn beyond_what_fits_an_exchange_is_refused_whole() {
     assert_eq!(engine.reserved_words(), 6);
     let add = open(engine, 3, 48, ADD).unwrap();
     open(engine, 4, 56, ADD).unwrap();
-    // A word that is held already needs no room; one phase needs none at all.
+    // A word that is held already needs no space; one phase needs none at all.
     open(engine, 5, 48, ADD).unwrap();
     assert_eq!(open(engine, 6, 64, ADD), Err(Refusal::NoResources));
     assert!(run(engine, 64, ADD).is_ok());
@@ -234,7 +234,7 @@ fn beyond_what_fits_an_exchange_is_refused_whole() {
 }
 
 #[test]
-fn what_was_open_on_a_region_that_went_holds_nothing_of_another() {
+fn reservations_of_a_removed_region_hold_nothing_of_another() {
     let engine = &mut engine(Rights::ALL, 8);
     register(engine, 8, Rights::ALL, 8);
     let mut other = encode(0, SWAP);

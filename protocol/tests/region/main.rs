@@ -1,9 +1,9 @@
-//! The engine: what verbs do to a region, what is refused, and what is busy meanwhile.
+//! The engine: the effects of verbs on a region, refusals, and words that are busy meanwhile.
 #![allow(clippy::unwrap_used)]
 
 mod busy;
 mod messages;
-mod neighbours;
+mod neighbors;
 mod oracle;
 mod verbs;
 
@@ -57,7 +57,7 @@ fn encode(offset: u32, verb: Verb<'_>) -> Vec<u8> {
     bytes
 }
 
-/// What a verb answered.
+/// The reply to a verb.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Answer {
     status: Status,

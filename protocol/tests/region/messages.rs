@@ -1,4 +1,5 @@
-//! Receive queues: what is appended when, what is refused, and what an owner can do to its own memory.
+//! Receive queues: when messages are appended, what is refused, and what an owner can do to its own
+//! memory.
 
 use covalent_protocol::{
     ExchangeId, Mode, Moment, Refusal, Reply,
@@ -96,7 +97,7 @@ fn message(number: u32, len: usize) -> Vec<u8> {
 
 #[test]
 fn messages_of_every_length_arrive_whole_with_their_sender() {
-    // Of no length a multiple, so that messages go over the end at every place.
+    // Not a multiple of any length, so that messages wrap at every position.
     let mut bench = Bench::new(footprint_bytes(SEND_BYTES_MAX) + 24);
     for len in 1..=SEND_BYTES_MAX {
         let number = len as u32;
@@ -140,7 +141,7 @@ fn a_message_shows_at_commit_and_never_after_a_reversal() {
     assert_eq!(
         bench.run(3, b"no room"),
         Err(Refusal::QueueFull),
-        "what is open keeps its room"
+        "an open message keeps its room"
     );
     bench.engine.reverse(&exchange(2), &send(&undone));
     assert_eq!(bench.run(4, b"the room"), Ok(()));
@@ -183,14 +184,14 @@ fn a_full_queue_is_refused_with_its_own_reason_and_nothing_is_lost() {
 }
 
 #[test]
-fn what_the_queue_can_never_hold_is_out_of_bounds() {
+fn a_message_that_never_fits_the_queue_is_out_of_bounds() {
     let mut bench = Bench::new(footprint_bytes(16));
     assert_eq!(bench.run(1, &[1; 17]), Err(Refusal::OutOfBounds));
     assert_eq!(bench.run(2, &[1; 16]), Ok(()));
 }
 
 #[test]
-fn a_receive_queue_grants_nothing_else_and_has_room_for_a_message() {
+fn a_receive_queue_grants_only_sends_and_has_room_for_a_message() {
     let mut engine = Engine::new();
     let mut register = |rights, words| {
         let memory = SharedWords::new(words);
@@ -222,7 +223,7 @@ fn a_receive_queue_grants_nothing_else_and_has_room_for_a_message() {
 }
 
 #[test]
-fn who_has_got_a_message_is_told_once() {
+fn each_delivered_message_is_reported_once() {
     let mut bench = Bench::new(256);
     assert!(bench.engine.take_delivered().is_none());
     bench.admit(&exchange(1), Mode::TwoPhase, b"x").unwrap();
@@ -235,7 +236,7 @@ fn who_has_got_a_message_is_told_once() {
 }
 
 #[test]
-fn a_queue_that_went_between_admission_and_execution_is_gone() {
+fn a_queue_removed_between_admission_and_execution_is_gone() {
     for mode in [Mode::OnePhase, Mode::TwoPhase] {
         let mut bench = Bench::new(256);
         bench.admit(&exchange(1), mode, b"late").unwrap();
@@ -247,7 +248,7 @@ fn a_queue_that_went_between_admission_and_execution_is_gone() {
 }
 
 #[test]
-fn a_head_that_no_owner_can_have_reached_is_no_room() {
+fn an_impossible_head_gives_no_room() {
     let mut bench = Bench::new(512);
     bench.run(1, b"one").unwrap();
     for head in [1 << 63, u64::MAX, footprint_bytes(3) + 8] {
@@ -271,13 +272,13 @@ fn a_head_that_no_owner_can_have_reached_is_no_room() {
 }
 
 #[test]
-fn an_owner_sees_what_no_lane_wrote() {
+fn an_owner_detects_words_that_no_lane_wrote() {
     let full = || {
         let mut bench = Bench::new(512);
         bench.run(1, b"message").unwrap();
         bench
     };
-    // The word at an offset, and what it is overwritten with.
+    // The offset of a word, and its new value.
     for (offset, word) in [
         (0, 8),
         (0, 513),
@@ -298,8 +299,8 @@ fn an_owner_sees_what_no_lane_wrote() {
 
 #[derive(Debug, Clone)]
 enum Step {
-    /// An exchange of a peer is asked for.
-    Ask(Mode, usize),
+    /// A peer submits an exchange.
+    Request(Mode, usize),
     /// One that is open is executed, or reversed.
     Settle {
         which: prop::sample::Index,
@@ -315,7 +316,7 @@ fn step() -> impl Strategy<Value = Step> {
     let mode = prop_oneof![1 => Just(Mode::OnePhase), 2 => Just(Mode::TwoPhase)];
     let len = || prop_oneof![4 => 1..60_usize, 1 => 60..300_usize];
     prop_oneof![
-        4 => (mode, len()).prop_map(|(mode, len)| Step::Ask(mode, len)),
+        4 => (mode, len()).prop_map(|(mode, len)| Step::Request(mode, len)),
         3 => (any::<prop::sample::Index>(), prop::bool::weighted(0.7))
             .prop_map(|(which, executed)| Step::Settle { which, executed }),
         1 => len().prop_map(Step::Here),
@@ -324,11 +325,17 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 8 * ProptestConfig::default().cases, ..ProptestConfig::default() })]
+    #![proptest_config(
+        ProptestConfig { cases: 8 * ProptestConfig::default().cases, ..ProptestConfig::default() }
+    )]
 
-    /// The engine against a list: what is admitted, what is seen and in what order, after every step.
+    /// The engine against a list: what is admitted, and what is visible in which order, after every
+    /// step.
     #[test]
-    fn any_interleaving_is_a_list_of_what_was_committed(ring_words in 5_u64..80, steps in vec(step(), 1..120)) {
+    fn any_interleaving_is_a_list_of_the_committed_messages(
+        ring_words in 5_u64..80,
+        steps in vec(step(), 1..120),
+    ) {
         let ring_bytes = 8 * ring_words;
         let mut bench = Bench::new(ring_bytes);
         let mut waiting = std::collections::VecDeque::new();
@@ -336,7 +343,9 @@ proptest! {
         for (number, step) in (0..).zip(steps) {
             let id = exchange(number);
             let bytes = |data: &Vec<u8>| footprint_bytes(data.len());
-            let taken_bytes: u64 = waiting.iter().map(|message: &Message| bytes(&message.data)).sum();
+            let taken_bytes: u64 = waiting.iter().map(
+                |message: &Message| bytes(&message.data),
+            ).sum();
             let kept_bytes: u64 = open.iter().map(|(_, data)| bytes(data)).sum();
             let expected = |len| {
                 if footprint_bytes(len) > ring_bytes {
@@ -348,7 +357,7 @@ proptest! {
                 }
             };
             match step {
-                Step::Ask(mode, len) => {
+                Step::Request(mode, len) => {
                     let data = message(number, len);
                     let admitted = bench.admit(&id, mode, &data);
                     prop_assert_eq!(admitted, expected(len));
@@ -388,15 +397,18 @@ proptest! {
         for message in waiting {
             prop_assert_eq!(bench.take(), Ok(Some(message)));
         }
-        prop_assert_eq!(bench.take(), Ok(None), "nothing of what was reversed");
+        prop_assert_eq!(bench.take(), Ok(None), "nothing of the reversed messages");
         let longest = message(0, (ring_bytes - footprint_bytes(0)) as usize);
         prop_assert_eq!(bench.run(0, &longest), Ok(()), "at rest all the room is there");
     }
 
-    /// Whatever an owner writes into its memory: the lane neither panics nor keeps room for ever, and the owner's end neither panics nor
-    /// reads what is not there.
+    /// Arbitrary writes of an owner to its memory: the lane does not panic and does not keep space
+    /// forever. The owner's end does not panic and does not read invalid data.
     #[test]
-    fn a_hostile_owner_harms_itself(writes in vec((0..32_u64, prop_oneof![any::<u64>(), 0..300_u64]), 1..40), lens in vec(1..200_usize, 40)) {
+    fn a_hostile_owner_harms_itself(
+        writes in vec((0..32_u64, prop_oneof![any::<u64>(), 0..300_u64]), 1..40),
+        lens in vec(1..200_usize, 40),
+    ) {
         let mut bench = Bench::new(128);
         let mut committed_bytes = 0;
         for (number, ((word, value), len)) in (0..).zip(writes.into_iter().zip(lens)) {
@@ -414,6 +426,6 @@ proptest! {
             let _ = bench.take();
         }
         bench.memory.swap(HEAD_AT, committed_bytes);
-        prop_assert_eq!(bench.run(0, &[1; 96]), Ok(()), "an owner that comes to its senses has all its room");
+        prop_assert_eq!(bench.run(0, &[1; 96]), Ok(()), "an owner that recovers has all its room");
     }
 }

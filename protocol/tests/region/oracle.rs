@@ -1,9 +1,10 @@
 //! The engine against a model that executes one verb after the other on a plain list of words.
 //!
-//! Several initiators open exchanges, which are executed or reversed in any order, and applications of the own node come
-//! between. Whatever the order: what is admitted is what the model admits, the region is what the model's is after each
-//! step, so nothing shows before it is committed and nothing of what was reversed, and who holds words alone finds them
-//! as they were when it took them.
+//! Several initiators open exchanges, which are executed or reversed in any order. Applications of
+//! the local node submit verbs in between. In any order, the engine admits what the model admits,
+//! and the region equals the model's after each step. No effect is therefore visible before its
+//! commit, nor an effect of a reversed exchange. An exclusive holder finds its words as they were
+//! when it took them.
 
 use covalent_protocol::{
     ExchangeId, Mode, Refusal, Reply,
@@ -16,9 +17,9 @@ use super::{Answer, RKEY, encode, engine, exchange, execute};
 
 const WORDS: usize = 6;
 
-/// A verb that owns what it brings.
+/// A verb that owns its data.
 #[derive(Debug, Clone, PartialEq)]
-enum Asked {
+enum OwnedVerb {
     Read {
         at: usize,
         len: usize,
@@ -44,15 +45,15 @@ enum Asked {
 
 #[derive(Debug, Clone)]
 enum Step {
-    /// An exchange of a peer is asked for.
-    Ask(Mode, Asked),
+    /// A peer submits an exchange.
+    Request(Mode, OwnedVerb),
     /// One that is open is executed, or reversed.
     Settle {
         which: prop::sample::Index,
         executed: bool,
     },
-    /// An application of the own node asks.
-    Here(Asked),
+    /// An application of the local node submits a verb.
+    Here(OwnedVerb),
 }
 
 /// Values so few that comparisons are often met.
@@ -79,7 +80,7 @@ fn update() -> impl Strategy<Value = Update> {
     })
 }
 
-fn asked() -> impl Strategy<Value = Asked> {
+fn owned_verb() -> impl Strategy<Value = OwnedVerb> {
     let bytes = (0..8 * WORDS, 1..20_usize);
     let comparison = prop_oneof![
         Just(Comparison::Equal),
@@ -95,10 +96,14 @@ fn asked() -> impl Strategy<Value = Asked> {
             order,
         });
     prop_oneof![
-        2 => bytes.clone().prop_map(|(at, len)| Asked::Read { at, len: len.min(8 * WORDS - at) }),
+        2 => bytes.clone().prop_map(
+            |(at, len)| OwnedVerb::Read { at, len: len.min(8 * WORDS - at) },
+        ),
         2 => (bytes, value()).prop_map(|((at, len), value)| {
-            let data = value.to_le_bytes().into_iter().cycle().take(len.min(8 * WORDS - at)).collect();
-            Asked::Write { at, data }
+            let data = value.to_le_bytes().into_iter().cycle().take(
+                len.min(8 * WORDS - at),
+            ).collect();
+            OwnedVerb::Write { at, data }
         }),
         5 => (0..WORDS, update(), order()).prop_map(|(word, update, order)| {
             // Of the rest the wire knows no order.
@@ -106,17 +111,19 @@ fn asked() -> impl Strategy<Value = Asked> {
                 Update::Min(_) | Update::Max(_) => order,
                 _ => Order::Unsigned,
             };
-            Asked::Change { word, update, order }
+            OwnedVerb::Change { word, update, order }
         }),
-        3 => (0..WORDS, condition, update()).prop_map(|(word, condition, update)| Asked::ChangeIf { word, condition, update }),
+        3 => (0..WORDS, condition, update()).prop_map(
+            |(word, condition, update)| OwnedVerb::ChangeIf { word, condition, update },
+        ),
         3 => commit(),
     ]
 }
 
 /// A multi-commit of some words, in any order.
-fn commit() -> impl Strategy<Value = Asked> {
+fn commit() -> impl Strategy<Value = OwnedVerb> {
     let words = prop::sample::subsequence((0..WORDS).collect::<Vec<_>>(), 1..4).prop_shuffle();
-    (words, vec((value(), value()), 4)).prop_map(|(words, values)| Asked::Commit {
+    (words, vec((value(), value()), 4)).prop_map(|(words, values)| OwnedVerb::Commit {
         words: words
             .into_iter()
             .zip(values)
@@ -128,14 +135,14 @@ fn commit() -> impl Strategy<Value = Asked> {
 fn step() -> impl Strategy<Value = Step> {
     let mode = prop_oneof![1 => Just(Mode::OnePhase), 3 => Just(Mode::TwoPhase)];
     prop_oneof![
-        4 => (mode, asked()).prop_map(|(mode, asked)| Step::Ask(mode, asked)),
+        4 => (mode, owned_verb()).prop_map(|(mode, owned_verb)| Step::Request(mode, owned_verb)),
         3 => (any::<prop::sample::Index>(), prop::bool::weighted(0.7))
             .prop_map(|(which, executed)| Step::Settle { which, executed }),
-        1 => asked().prop_map(Step::Here),
+        1 => owned_verb().prop_map(Step::Here),
     ]
 }
 
-impl Asked {
+impl OwnedVerb {
     fn encoded(&self) -> Vec<u8> {
         let at = |word: &usize| 8 * *word as u32;
         match self {
@@ -202,8 +209,8 @@ impl Asked {
     }
 
     /// Whether it may be executed while `open` is reversible.
-    fn goes_with(&self, open: &Self) -> bool {
-        let reads = |asked: &Self| matches!(asked, Self::Read { .. });
+    fn commutes_with(&self, open: &Self) -> bool {
+        let reads = |owned_verb: &Self| matches!(owned_verb, Self::Read { .. });
         let apart = !self.words().iter().any(|word| open.words().contains(word));
         apart
             || reads(open)
@@ -293,58 +300,82 @@ fn bytes(words: &[u64; WORDS]) -> Vec<u8> {
 /// An exchange that may still be reversed.
 struct Open {
     id: ExchangeId,
-    asked: Asked,
+    owned_verb: OwnedVerb,
     /// The words that it touches, when it was admitted.
     seen: Vec<u64>,
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 8 * ProptestConfig::default().cases, ..ProptestConfig::default() })]
+    #![proptest_config(
+        ProptestConfig { cases: 8 * ProptestConfig::default().cases, ..ProptestConfig::default() }
+    )]
 
     #[test]
-    fn any_interleaving_is_some_order_of_what_was_committed(steps in vec(step(), 1..60)) {
+    fn any_interleaving_is_some_order_of_the_committed_verbs(steps in vec(step(), 1..60)) {
         let mut engine = engine(Rights::ALL, WORDS);
         let mut model = [0; WORDS];
         let mut open: Vec<Open> = Vec::new();
-        let seen = |asked: &Asked, model: &[u64; WORDS]| -> Vec<u64> {
-            asked.words().iter().map(|&word| model[word]).collect()
+        let seen = |owned_verb: &OwnedVerb, model: &[u64; WORDS]| -> Vec<u64> {
+            owned_verb.words().iter().map(|&word| model[word]).collect()
         };
         for (number, step) in (0..).zip(steps) {
             match step {
-                Step::Ask(mode, asked) => {
-                    let (id, request) = (exchange(number), asked.encoded());
-                    let is_free = open.iter().all(|open| asked.goes_with(&open.asked));
+                Step::Request(mode, owned_verb) => {
+                    let (id, request) = (exchange(number), owned_verb.encoded());
+                    let is_free = open.iter().all(
+                        |open| owned_verb.commutes_with(&open.owned_verb),
+                    );
                     let expected = if is_free { Ok(()) } else { Err(Refusal::Busy) };
-                    prop_assert_eq!(engine.admit(&id, mode, &request), expected, "{:?}", asked);
+                    prop_assert_eq!(
+                        engine.admit(&id, mode, &request),
+                        expected,
+                        "{:?}",
+                        owned_verb,
+                    );
                     match mode {
                         _ if !is_free => {}
                         Mode::OnePhase => {
-                            let expected = asked.apply(&mut model);
+                            let expected = owned_verb.apply(&mut model);
                             prop_assert_eq!(execute(&mut engine, &id, &request), expected);
                         }
-                        Mode::TwoPhase => open.push(Open { id, seen: seen(&asked, &model), asked }),
+                        Mode::TwoPhase => open.push(
+                            Open { id, seen: seen(&owned_verb, &model), owned_verb },
+                        ),
                     }
                 }
                 Step::Settle { which, executed } if !open.is_empty() => {
-                    let Open { id, asked, seen: before } = open.swap_remove(which.index(open.len()));
-                    let request = asked.encoded();
-                    let is_alone = asked.commutes().is_none() && !matches!(asked, Asked::Read { .. });
+                    let Open {
+                        id,
+                        owned_verb,
+                        seen: before,
+                    } = open.swap_remove(which.index(open.len()));
+                    let request = owned_verb.encoded();
+                    let is_alone = owned_verb.commutes().is_none() && !matches!(
+                        owned_verb,
+                        OwnedVerb::Read { .. },
+                    );
                     if is_alone {
-                        prop_assert_eq!(&seen(&asked, &model), &before, "others changed what it held alone");
+                        let now = seen(&owned_verb, &model);
+                        prop_assert_eq!(&now, &before, "others changed words that it held alone");
                     }
                     if executed {
-                        let expected = asked.apply(&mut model);
+                        let expected = owned_verb.apply(&mut model);
                         prop_assert_eq!(execute(&mut engine, &id, &request), expected);
                     } else {
                         engine.reverse(&id, &request);
                     }
                 }
                 Step::Settle { .. } => {}
-                Step::Here(asked) => {
+                Step::Here(owned_verb) => {
                     let mut reply = Reply::new();
-                    let ran = engine.run(&asked.encoded(), &mut reply).map(|()| Answer::of(&reply));
-                    let expected = if open.iter().all(|open| asked.goes_with(&open.asked)) {
-                        Ok(asked.apply(&mut model))
+                    let ran = engine.run(
+                        &owned_verb.encoded(),
+                        &mut reply,
+                    ).map(|()| Answer::of(&reply));
+                    let expected = if open.iter().all(
+                        |open| owned_verb.commutes_with(&open.owned_verb),
+                    ) {
+                        Ok(owned_verb.apply(&mut model))
                     } else {
                         Err(Refusal::Busy)
                     };
@@ -355,16 +386,19 @@ proptest! {
             engine.memory(RKEY).unwrap().read(0, &mut found).unwrap();
             prop_assert_eq!(&found, &bytes(&model));
             let held = (0..WORDS).filter(|word| open.iter().any(|open| {
-                !matches!(open.asked, Asked::Read { .. }) && open.asked.words().contains(word)
+                !matches!(
+                    open.owned_verb,
+                    OwnedVerb::Read { .. },
+                ) && open.owned_verb.words().contains(word)
             }));
             prop_assert_eq!(engine.reserved_words(), held.count());
         }
-        for Open { id, asked, .. } in open {
-            engine.reverse(&id, &asked.encoded());
+        for Open { id, owned_verb, .. } in open {
+            engine.reverse(&id, &owned_verb.encoded());
         }
-        prop_assert_eq!(engine.reserved_words(), 0, "at rest nobody holds anything");
+        prop_assert_eq!(engine.reserved_words(), 0, "nothing is held when idle");
         let mut found = vec![0; 8 * WORDS];
         engine.memory(RKEY).unwrap().read(0, &mut found).unwrap();
-        prop_assert_eq!(found, bytes(&model), "and nothing of what was reversed is left");
+        prop_assert_eq!(found, bytes(&model), "and nothing of the reversed verbs remains");
     }
 }

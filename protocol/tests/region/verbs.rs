@@ -17,7 +17,7 @@ use super::{
 const MINUS_ONE: u64 = u64::MAX;
 
 #[test]
-fn each_verb_does_what_it_says() {
+fn each_verb_has_its_specified_effect() {
     let engine = &mut engine(Rights::ALL, 8);
     let steps = [
         (Verb::Swap { new: 5 }, 0),
@@ -78,7 +78,7 @@ fn each_verb_does_what_it_says() {
 }
 
 #[test]
-fn a_conditional_verb_acts_only_on_what_meets_its_condition() {
+fn a_conditional_verb_acts_only_if_its_condition_holds() {
     let comparisons = [
         Comparison::Equal,
         Comparison::Less,
@@ -123,7 +123,7 @@ fn a_conditional_verb_acts_only_on_what_meets_its_condition() {
 }
 
 fn words(count: u32, unexpected: Option<u32>) -> Vec<Word> {
-    // Neither sorted nor all at one place.
+    // Neither sorted nor contiguous.
     (0..count)
         .map(|at| (at * 37) % 64)
         .map(|place| Word {
@@ -148,7 +148,7 @@ fn a_multi_commit_of_64_words_is_all_or_nothing() {
 }
 
 #[test]
-fn everything_wrong_has_its_own_reason_and_is_counted() {
+fn every_error_has_its_own_reason_and_is_counted() {
     let all = &mut engine(Rights::ALL, 8);
     let swap = |offset| encode(offset, Verb::Swap { new: 1 });
     let write = |offset| encode(offset, Verb::Write { data: &[1; 8] });
@@ -271,14 +271,18 @@ fn a_name_and_a_key_are_registered_once() {
 }
 
 #[test]
-fn a_region_that_went_between_admission_and_execution_is_gone() {
+fn a_region_removed_between_admission_and_execution_is_gone() {
     for mode in [Mode::OnePhase, Mode::TwoPhase] {
         let engine = &mut engine(Rights::ALL, 8);
         let (id, request) = (exchange(1), encode(0, Verb::Swap { new: 1 }));
         engine.admit(&id, mode, &request).unwrap();
         assert_eq!(engine.remove_owner(2).len(), 0);
         assert_eq!(engine.remove_owner(u64::from(RKEY)).len(), 1);
-        assert_eq!(engine.reserved_words(), 0, "what it held went with it");
+        assert_eq!(
+            engine.reserved_words(),
+            0,
+            "its reservations were removed with it"
+        );
         assert_eq!(execute(engine, &id, &request).status, Status::Gone);
         assert_eq!(executed(engine, VerbKind::Swap), 0);
     }
@@ -286,7 +290,11 @@ fn a_region_that_went_between_admission_and_execution_is_gone() {
 
 proptest! {
     #[test]
-    fn arbitrary_requests_never_panic(bytes in prop::collection::vec(any::<u8>(), 0..200), op in 0_u8..15, flags in 0_u8..32) {
+    fn arbitrary_requests_never_panic(
+        bytes in prop::collection::vec(any::<u8>(), 0..200),
+        op in 0_u8..15,
+        flags in 0_u8..32,
+    ) {
         let mut engine = engine(Rights::ALL, 8);
         let mut bytes = bytes;
         if bytes.len() >= 16 {

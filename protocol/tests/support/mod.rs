@@ -29,21 +29,22 @@ pub enum Ending {
 /// A program that keeps a journal.
 #[derive(Debug, Default)]
 pub struct Journal {
-    /// What was executed, with the peer that asked for it.
+    /// The executed payloads, with the peer that submitted each.
     pub executed: Vec<(u64, Vec<u8>)>,
-    /// What was reversed here, with the peer that had asked for it.
+    /// The payloads reversed here, with the peer that had submitted each.
     pub reversed: Vec<(u64, Vec<u8>)>,
-    /// What was admitted and neither executed nor reversed.
+    /// Exchanges that were admitted and neither executed nor reversed.
     pub admitted: Vec<ExchangeId>,
-    /// What ended, by token.
+    /// The ended exchanges, by token.
     pub completed: Vec<(u64, Ending)>,
     pub in_doubt: Vec<u64>,
     pub events: Vec<LinkEvent>,
-    /// Which nodes were told to be reached, or lost.
+    /// Nodes that were reported as reached or lost.
     pub paths: Vec<(u64, bool)>,
-    /// What to refuse everything with.
+    /// The refusal for all requests, if any.
     pub refuse: Option<Refusal>,
-    /// Whether what is executed must be on disk before it is told, and how much was executed so.
+    /// Whether an executed exchange must be on disk before it is reported, and the number of
+    /// exchanges executed so.
     pub durable: bool,
     pub last_lsn: u64,
     /// Bytes of each reply.
@@ -103,14 +104,14 @@ impl Host for Journal {
 }
 
 impl Journal {
-    /// What was admitted is executed or reversed, once.
+    /// An admitted exchange is executed or reversed, once.
     fn settle(&mut self, id: &ExchangeId) {
         let at = self.admitted.iter().position(|admitted| admitted == id);
         self.admitted
             .swap_remove(at.unwrap_or_else(|| panic!("{id:?} was not admitted, or settled")));
     }
 
-    /// The reply to a payload: its bytes, inverted and repeated to the length wanted.
+    /// The reply to a payload: its bytes, inverted and repeated to the requested length.
     pub fn reply_to(&self, payload: &[u8]) -> Vec<u8> {
         payload
             .iter()
@@ -130,7 +131,7 @@ impl Journal {
             .collect()
     }
 
-    /// What was told of refusals, in that order; nothing for one that was over.
+    /// The reported refusals, in order; `None` for one that was over.
     pub fn refusals(&self) -> Vec<Option<LinkRefusal>> {
         self.events
             .iter()
@@ -149,7 +150,7 @@ pub struct Side {
     pub host: Journal,
 }
 
-/// Two nodes and the frames under way on each cable, by receiving side.
+/// Two nodes and the frames in flight on each cable, by receiving side.
 pub struct Bench {
     pub sides: [Side; 2],
     pub cables: Vec<[VecDeque<Vec<u8>>; 2]>,
@@ -164,7 +165,7 @@ pub fn config(side: usize, incarnation: u64, slots: u8) -> NodeConfig {
     let name = Name::new(["a", "b"][side]).unwrap();
     NodeConfig {
         slots,
-        silent_paces_max: 4,
+        keepalive_misses_max: 4,
         transactions_max: 300,
         ..NodeConfig::new(GUIDS[side], incarnation, name)
     }
@@ -255,8 +256,8 @@ impl Bench {
         node.on_carrier(cable as u16, up, host);
     }
 
-    /// Records under way to a side.
-    pub fn records_under_way(&self, side: usize, cable: usize) -> usize {
+    /// Records in flight to a side.
+    pub fn records_in_flight(&self, side: usize, cable: usize) -> usize {
         self.cables[cable][side]
             .iter()
             .map(|frame| records(frame))
@@ -331,10 +332,10 @@ impl Bench {
                 return;
             }
         }
-        panic!("the bench never came to rest");
+        panic!("the bench never became quiescent");
     }
 
-    /// A few paces with everything delivered.
+    /// Passes `ticks` ticks with everything delivered.
     pub fn run(&mut self, ticks: usize) {
         for _ in 0..ticks {
             self.tick();
@@ -342,12 +343,12 @@ impl Bench {
         }
     }
 
-    /// Everything under way on a cable is lost.
+    /// Everything in flight on a cable is lost.
     pub fn lose(&mut self, cable: usize) {
         self.cables[cable].iter_mut().for_each(VecDeque::clear);
     }
 
-    /// The carrier goes away on both sides and everything under way is lost.
+    /// Both sides lose the carrier and everything in flight is lost.
     pub fn pull(&mut self, cable: usize) {
         self.lose(cable);
         self.cut[cable] = true;
@@ -376,8 +377,8 @@ impl Bench {
         }
     }
 
-    /// Kinds of the messages under way to a side.
-    pub fn under_way(&self, side: usize, cable: usize) -> Vec<Kind> {
+    /// Kinds of the messages in flight to a side.
+    pub fn in_flight(&self, side: usize, cable: usize) -> Vec<Kind> {
         self.cables[cable][side]
             .iter()
             .flat_map(|frame| kinds(frame))

@@ -7,7 +7,7 @@ use crate::mesh::Mesh;
 
 #[derive(Debug, Clone)]
 enum Step {
-    /// So many things are written or heard, in any order.
+    /// This many messages are written or received, in random order.
     Jog(u16),
     /// A link fails at one end.
     FailAt(Index, usize),
@@ -16,8 +16,8 @@ enum Step {
     Mend(Index),
     Restart(Index),
     Tick(Index),
-    /// So many that what is lost is forgotten, if all heard that it is.
-    Paces(Index),
+    /// Enough ticks to forget unreachable trees, if all neighbors know of it.
+    Ticks(Index),
     Settle,
 }
 
@@ -30,7 +30,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
             4 => any::<Index>().prop_map(Step::Mend),
             1 => any::<Index>().prop_map(Step::Restart),
             2 => any::<Index>().prop_map(Step::Tick),
-            1 => any::<Index>().prop_map(Step::Paces),
+            1 => any::<Index>().prop_map(Step::Ticks),
             1 => Just(Step::Settle),
         ],
         1..60,
@@ -71,7 +71,7 @@ fn run(nodes: usize, cables: &[(usize, usize)], steps: &[Step], seed: u64) {
     for cable in 0..cables.len() {
         mesh.mend(cable);
     }
-    let mut life = 1;
+    let mut incarnation = 1;
     for step in steps {
         match step {
             Step::Jog(times) => (0..*times).for_each(|_| mesh.jog(&mut rng)),
@@ -79,10 +79,10 @@ fn run(nodes: usize, cables: &[(usize, usize)], steps: &[Step], seed: u64) {
             Step::Fail(cable) => mesh.fail(cable.index(cables.len())),
             Step::Mend(cable) => mesh.mend(cable.index(cables.len())),
             Step::Restart(node) => {
-                life += 1;
+                incarnation += 1;
                 let node = node.index(nodes);
                 let up: Vec<usize> = mesh.cables_of(node);
-                mesh.restart(node, life);
+                mesh.restart(node, incarnation);
                 for cable in up {
                     if rng.bool() {
                         mesh.mend(cable);
@@ -90,7 +90,7 @@ fn run(nodes: usize, cables: &[(usize, usize)], steps: &[Step], seed: u64) {
                 }
             }
             Step::Tick(node) => mesh.tick_at(node.index(nodes)),
-            Step::Paces(node) => (0..250).for_each(|_| mesh.tick_at(node.index(nodes))),
+            Step::Ticks(node) => (0..250).for_each(|_| mesh.tick_at(node.index(nodes))),
             Step::Settle => mesh.settle(),
         }
     }
@@ -101,7 +101,7 @@ fn run(nodes: usize, cables: &[(usize, usize)], steps: &[Step], seed: u64) {
         }
     }
     mesh.settle();
-    // A second wave of a root within a pace waits for the next.
+    // A second wave of a root within a tick waits for the next tick.
     mesh.run(1);
     mesh.truth();
     mesh.run(nodes * 6 + 2);
@@ -109,7 +109,7 @@ fn run(nodes: usize, cables: &[(usize, usize)], steps: &[Step], seed: u64) {
     assert!(mesh.is_shortest());
     let before = mesh.news;
     mesh.run(2);
-    assert_eq!(mesh.news, before, "at rest nothing but digests is said");
+    assert_eq!(mesh.news, before, "when quiescent, only digests are sent");
     for cable in 0..cables.len() {
         mesh.mend(cable);
     }
@@ -120,9 +120,14 @@ fn run(nodes: usize, cables: &[(usize, usize)], steps: &[Step], seed: u64) {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 256, ..ProptestConfig::default() })]
 
-    /// At every instant no loop and labels in order; at rest everybody hangs who can, and who cannot knows it.
+    /// At every instant there is no loop and labels are in order. At rest, every node that can
+    /// attach is attached, and every other node knows that it cannot.
     #[test]
-    fn trees_hold_whatever_happens((nodes, cables) in graphs(), steps in steps(), seed: u64) {
+    fn trees_hold_their_invariants_in_any_run(
+        (nodes, cables) in graphs(),
+        steps in steps(),
+        seed: u64,
+    ) {
         run(nodes, &cables, &steps, seed);
     }
 }

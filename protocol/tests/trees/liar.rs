@@ -1,10 +1,10 @@
-//! A neighbour that announces roots that do not exist.
+//! A neighbor that announces roots that do not exist.
 
 use std::collections::VecDeque;
 
 use covalent_protocol::tree::{
     Label, Standing, TreeEvent,
-    note::{ITEMS_MAX, Item, NOTE_BYTES_MAX, Writer},
+    note::{CONTROL_MESSAGE_BYTES_MAX, ITEMS_MAX, Item, Writer},
 };
 
 use crate::mesh::{Mesh, config, grid, guid};
@@ -22,27 +22,27 @@ const fn invented(number: usize) -> u64 {
     (1 << 40) + ((number as u64) << 8)
 }
 
-/// Adverts of these roots: `hangs`, or lost.
-fn adverts(roots: impl Iterator<Item = u64>, hangs: bool, child: bool) -> Vec<Vec<u8>> {
+/// Adverts of these roots: attached if `attached`, else unreachable.
+fn adverts(roots: impl Iterator<Item = u64>, attached: bool, child: bool) -> Vec<Vec<u8>> {
     let rank = if child { Label::RANK_MAX } else { 0 };
-    ranked_adverts(roots, rank, hangs, child)
+    ranked_adverts(roots, rank, attached, child)
 }
 
 /// The same, with this rank.
 fn ranked_adverts(
     roots: impl Iterator<Item = u64>,
     rank: u64,
-    hangs: bool,
+    attached: bool,
     child: bool,
 ) -> Vec<Vec<u8>> {
     let roots: Vec<u64> = roots.collect();
     let note = |roots: &[u64]| {
-        let mut space = vec![0; NOTE_BYTES_MAX];
+        let mut space = vec![0; CONTROL_MESSAGE_BYTES_MAX];
         let mut writer = Writer::advert(&mut space);
         for &root in roots {
             writer.item(Item {
                 label: Label::new(1, rank),
-                hangs,
+                attached,
                 child,
                 ..Item::bound(root, Label::FURTHEST)
             });
@@ -86,20 +86,20 @@ impl Liar {
         }
     }
 
-    fn says(&mut self, notes: Vec<Vec<u8>>) {
-        self.says_on(0, notes);
+    fn send(&mut self, messages: Vec<Vec<u8>>) {
+        self.send_on(0, messages);
     }
 
     /// The same, on another of its cables.
-    fn says_on(&mut self, parallel: usize, notes: Vec<Vec<u8>>) {
+    fn send_on(&mut self, parallel: usize, messages: Vec<Vec<u8>>) {
         let lies = self.mesh.lies.get_mut(&(self.cable + parallel, 1)).unwrap();
-        lies.extend(notes);
+        lies.extend(messages);
     }
 
-    /// So many paces, with `lie` before each.
-    fn run(&mut self, paces: usize, mut lie: impl FnMut(usize) -> Vec<Vec<u8>>) {
-        for pace in 0..paces {
-            self.says(lie(pace));
+    /// Passes `ticks` ticks, with `lie` before each.
+    fn run(&mut self, ticks: usize, mut lie: impl FnMut(usize) -> Vec<Vec<u8>>) {
+        for tick in 0..ticks {
+            self.send(lie(tick));
             self.mesh.settle();
             self.mesh.run(1);
             for node in 0..self.honest {
@@ -113,7 +113,7 @@ impl Liar {
     fn locked_out(&self, nodes: usize) -> Vec<(usize, usize)> {
         let pairs = (0..nodes).flat_map(|from| (0..nodes).map(move |to| (from, to)));
         pairs
-            .filter(|&(from, to)| !self.mesh.hangs(from, to))
+            .filter(|&(from, to)| !self.mesh.attached(from, to))
             .collect()
     }
 
@@ -139,17 +139,17 @@ fn shapes() -> [(usize, Vec<(usize, usize)>); 4] {
 }
 
 #[test]
-fn invented_roots_lock_out_no_node_that_comes_later() {
+fn invented_roots_lock_out_no_later_node() {
     for (nodes, cables) in shapes() {
         for roots in [26, 10_000] {
             let mut liar = Liar::new(nodes, &cables);
             liar.run(3, |_| adverts((0..roots).map(invented), true, false));
-            // One cable after the other, so that most come to a full table.
+            // One cable after the other, so that most arrive at a full table.
             for cable in 0..cables.len() {
                 liar.mesh.mend(cable);
                 liar.run(2, |_| vec![]);
             }
-            // What waits for room asks for it every 64 paces.
+            // A tree that waits for space is requested every 64 ticks.
             for _ in 0..10 {
                 if !liar.locked_out(nodes).is_empty() {
                     liar.run(64, |_| vec![]);
@@ -170,8 +170,8 @@ fn invented_roots_displace_no_node_that_is_known() {
         }
         liar.run(2, |_| vec![]);
         liar.mesh.clear_events();
-        liar.run(50, |pace| {
-            let roots = 200 * pace..200 * (pace + 1);
+        liar.run(50, |tick| {
+            let roots = 200 * tick..200 * (tick + 1);
             adverts(roots.map(invented), true, false)
         });
         assert_eq!(liar.losses(), 0, "{nodes} nodes");
@@ -189,15 +189,15 @@ fn large() -> [(usize, Vec<(usize, usize)>); 2] {
     ]
 }
 
-/// Other roots on each cable take no more room than all of them on one.
+/// Different roots on each cable take no more space than all of them on one.
 #[test]
-fn roots_invented_on_many_cables_lock_out_no_node_that_comes_later() {
+fn roots_invented_on_many_cables_lock_out_no_later_node() {
     for (nodes, cables) in large() {
         for parallel in [2, 4] {
             let mut liar = Liar::cabled(nodes, &cables, parallel);
             for number in 0..parallel {
                 let roots = (200 * number..200 * (number + 1)).map(invented);
-                liar.says_on(number, adverts(roots, true, false));
+                liar.send_on(number, adverts(roots, true, false));
             }
             liar.run(3, |_| vec![]);
             for cable in 0..cables.len() {
@@ -212,19 +212,19 @@ fn roots_invented_on_many_cables_lock_out_no_node_that_comes_later() {
     }
 }
 
-/// What is turned away on one cable is not taken on the next.
+/// A tree that is turned away on one cable is not taken on the next.
 #[test]
-fn roots_that_change_cables_all_the_time_lock_nobody_out() {
+fn roots_that_constantly_change_cables_lock_no_node_out() {
     for (nodes, cables) in large() {
         for parallel in [2, 4] {
             let mut liar = Liar::cabled(nodes, &cables, parallel);
-            for pace in 0..700 {
+            for tick in 0..700 {
                 let roots = || (0..ROOTS_MAX).map(invented);
-                liar.says_on(pace % parallel, adverts(roots(), false, false));
-                liar.says_on((pace + 1) % parallel, adverts(roots(), true, false));
-                // One comes every other pace, to a full table.
-                if pace % 2 == 0 && (1..=cables.len()).contains(&(pace / 2)) {
-                    liar.mesh.mend(pace / 2 - 1);
+                liar.send_on(tick % parallel, adverts(roots(), false, false));
+                liar.send_on((tick + 1) % parallel, adverts(roots(), true, false));
+                // One node arrives every other tick, at a full table.
+                if tick % 2 == 0 && (1..=cables.len()).contains(&(tick / 2)) {
+                    liar.mesh.mend(tick / 2 - 1);
                 }
                 liar.run(1, |_| vec![]);
             }
@@ -234,11 +234,12 @@ fn roots_that_change_cables_all_the_time_lock_nobody_out() {
     }
 }
 
-/// A root that another neighbor knows too does not give way to what one says on all its cables.
+/// A root that another neighbor knows too does not give way to the adverts of one neighbor on all
+/// its cables.
 #[test]
-fn what_one_neighbor_says_on_many_cables_is_known_by_one() {
+fn roots_that_one_neighbor_announces_on_many_cables_count_once() {
     const FAR: usize = 2;
-    // The others come to a full table.
+    // The others arrive at a full table.
     let mut cables = vec![(0, 1), (1, FAR)];
     cables.extend((FAR + 1..9).map(|leaf| (0, leaf)));
     let mut liar = Liar::cabled(9, &cables, 4);
@@ -249,34 +250,34 @@ fn what_one_neighbor_says_on_many_cables_is_known_by_one() {
     let wave = liar.mesh.nodes[0].tree(guid(FAR)).unwrap().label.wave();
     let nearer = Item {
         label: Label::new(wave, 0),
-        life: 1,
-        hangs: true,
+        incarnation: 1,
+        attached: true,
         hops: 0,
         ..Item::bound(guid(FAR), Label::FURTHEST)
     };
-    let mut space = vec![0; NOTE_BYTES_MAX];
+    let mut space = vec![0; CONTROL_MESSAGE_BYTES_MAX];
     let mut writer = Writer::advert(&mut space);
     writer.item(nearer);
     let len = writer.finish().unwrap();
-    liar.says(vec![space[..len].to_vec()]);
+    liar.send(vec![space[..len].to_vec()]);
     liar.run(2, |_| vec![]);
     let parent = liar.mesh.nodes[0].tree(guid(FAR)).unwrap().parent;
-    assert_eq!(parent, Some(0), "the liar's first berth");
+    assert_eq!(parent, Some(0), "the liar's first neighbor index");
     liar.mesh.clear_events();
-    for pace in 0..100 {
+    for tick in 0..100 {
         for number in 0..4 {
-            liar.says_on(number, adverts((0..200).map(invented), true, false));
+            liar.send_on(number, adverts((0..200).map(invented), true, false));
         }
-        if (10..10 + cables.len() - 2).contains(&pace) {
-            liar.mesh.mend(pace - 8);
+        if (10..10 + cables.len() - 2).contains(&tick) {
+            liar.mesh.mend(tick - 8);
         }
         liar.run(1, |_| vec![]);
     }
-    assert!((3..9).all(|leaf| liar.mesh.hangs(0, leaf)));
+    assert!((3..9).all(|leaf| liar.mesh.attached(0, leaf)));
     assert_eq!(liar.losses(), 0);
 }
 
-/// None gives way to what is said on many cables.
+/// None gives way to adverts on many cables.
 #[test]
 fn roots_invented_on_many_cables_displace_no_node_that_is_known() {
     for (nodes, cables) in large() {
@@ -287,11 +288,11 @@ fn roots_invented_on_many_cables_displace_no_node_that_is_known() {
             }
             liar.run(2, |_| vec![]);
             liar.mesh.clear_events();
-            for pace in 0..100 {
+            for tick in 0..100 {
                 for number in 0..parallel {
-                    let first = 50 * (pace * parallel + number);
+                    let first = 50 * (tick * parallel + number);
                     let fresh = adverts((first..first + 50).map(invented), true, false);
-                    liar.says_on(number, fresh);
+                    liar.send_on(number, fresh);
                 }
                 liar.run(1, |_| vec![]);
             }
@@ -302,17 +303,17 @@ fn roots_invented_on_many_cables_displace_no_node_that_is_known() {
     }
 }
 
-/// Roots that are lost, or that the liar takes this node's way for, are room that it takes too.
+/// Unreachable roots, and roots to which the liar uses this node's path, count as its space too.
 #[test]
-fn roots_that_come_and_go_all_the_time_lock_nobody_out() {
+fn roots_that_constantly_come_and_go_lock_no_node_out() {
     for pinned in [false, true] {
         let (nodes, cables) = (8, grid(4, 2));
         let mut liar = Liar::new(nodes, &cables);
-        let mut churn = |pace: usize| {
-            let roots = || (150 * pace..150 * (pace + 1)).map(invented);
-            let mut notes = adverts(roots(), true, false);
-            notes.extend(adverts(roots(), pinned, pinned));
-            notes
+        let mut churn = |tick: usize| {
+            let roots = || (150 * tick..150 * (tick + 1)).map(invented);
+            let mut messages = adverts(roots(), true, false);
+            messages.extend(adverts(roots(), pinned, pinned));
+            messages
         };
         liar.run(20, &mut churn);
         for cable in 0..cables.len() {
@@ -324,13 +325,13 @@ fn roots_that_come_and_go_all_the_time_lock_nobody_out() {
     }
 }
 
-/// A liar that takes back the way to half of its roots, by what it says of them then.
+/// A liar that revokes the path to half of its roots, by its adverts at that time.
 fn roots_taken_back(by: impl Fn(std::ops::Range<usize>) -> Vec<Vec<u8>>) {
     // Node 1 alone is there when the liar fills the table, and all others come behind it.
     let cables: Vec<_> = (1..HONEST_MAX).map(|node| (node - 1, node)).collect();
     let mut liar = Liar::new(HONEST_MAX, &cables);
     liar.mesh.fail(liar.cable);
-    // So node 1 has the lower berth.
+    // Node 1 therefore has the lower neighbor index.
     liar.mesh.mend(0);
     liar.mesh.settle();
     liar.mesh.mend(liar.cable);
@@ -348,41 +349,42 @@ fn roots_taken_back(by: impl Fn(std::ops::Range<usize>) -> Vec<Vec<u8>>) {
     assert_eq!(liar.locked_out(HONEST_MAX), []);
 }
 
-/// A node that asks the liar for another way, which never answers, keeps the tree, and so do its
-/// children. The tree is the liar's share and not theirs.
+/// A node that requests another path from the liar, which never answers, keeps the tree, and so do
+/// its children. The tree counts against the liar and not against them.
 #[test]
-fn roots_that_a_node_seeks_are_the_share_of_the_neighbor_that_announced_them() {
+fn searched_roots_count_for_the_neighbor_that_announced_them() {
     roots_taken_back(|roots| {
         ranked_adverts(roots.map(invented), 9 * Label::HOP_RANKS, true, false)
     });
 }
 
-/// A root that is lost is not forgotten while a neighbor says that it hangs on this node.
+/// An unreachable root is not forgotten while a neighbor advertises that it is attached to this
+/// node.
 #[test]
 fn lost_roots_that_a_neighbor_keeps_from_being_forgotten_are_its_share() {
     roots_taken_back(|roots| adverts(roots.map(invented), true, true));
 }
 
-/// So labels stay in order: who hangs on this node has a label that is further than its own.
+/// Labels therefore stay in order: a node attached to this node has a label further than its own.
 #[test]
-fn a_lost_root_is_forgotten_only_when_no_neighbor_says_that_it_hangs() {
+fn a_lost_root_is_forgotten_only_when_no_neighbor_is_attached() {
     // More than those after which a lost tree is forgotten.
-    const PACES: usize = 260;
+    const TICKS: usize = 260;
     let mut liar = Liar::new(1, &[]);
     let root = || std::iter::once(invented(0));
     liar.run(1, |_| adverts(root(), true, false));
-    let hung = liar.mesh.nodes[0].tree(invented(0)).unwrap();
-    assert_eq!(hung.standing, Standing::Hangs);
+    let before = liar.mesh.nodes[0].tree(invented(0)).unwrap();
+    assert_eq!(before.standing, Standing::Attached);
     liar.run(1, |_| adverts(root(), true, true));
-    liar.run(PACES, |_| vec![]);
+    liar.run(TICKS, |_| vec![]);
     let lost = liar.mesh.nodes[0].tree(invented(0)).unwrap();
-    assert_eq!((lost.standing, lost.label), (Standing::Lost, hung.label));
+    assert_eq!((lost.standing, lost.label), (Standing::Lost, before.label));
     liar.run(1, |_| adverts(root(), false, false));
-    liar.run(PACES, |_| vec![]);
+    liar.run(TICKS, |_| vec![]);
     assert_eq!(liar.mesh.nodes[0].standing(invented(0)), None);
 }
 
-/// The only neighbour may announce the whole fabric.
+/// The only neighbor may announce the whole fabric.
 #[test]
 fn a_fabric_of_the_configured_size_meets_no_quota() {
     let cables: Vec<_> = (1..ROOTS_MAX).map(|node| (node - 1, node)).collect();
@@ -400,10 +402,10 @@ fn a_fabric_of_the_configured_size_meets_no_quota() {
     }
 }
 
-/// Who was turned away comes back when there is room.
+/// A tree that was turned away returns when there is space.
 #[test]
-fn what_made_room_is_taken_in_when_there_is_some_again() {
-    // A star of ten around node 0, and behind node 1 so many that not all have room.
+fn an_evicted_root_is_taken_in_when_there_is_room_again() {
+    // A star of ten around node 0, and behind node 1 more nodes than fit.
     let arms = 10;
     let mut cables: Vec<_> = (1..=arms).map(|arm| (0, arm)).collect();
     let first = arms + 1;
@@ -423,9 +425,9 @@ fn what_made_room_is_taken_in_when_there_is_some_again() {
     }
     mesh.run(2 * ROOTS_MAX + 20);
     for arm in 1..=arms {
-        assert!(mesh.hangs(0, arm), "{arm}");
+        assert!(mesh.attached(0, arm), "{arm}");
     }
-    let unknown = |mesh: &Mesh| (0..nodes).filter(|&node| !mesh.hangs(0, node)).count();
+    let unknown = |mesh: &Mesh| (0..nodes).filter(|&node| !mesh.attached(0, node)).count();
     assert!(
         (1..=nodes - ROOTS_MAX + 1).contains(&unknown(&mesh)),
         "{}",
@@ -436,7 +438,7 @@ fn what_made_room_is_taken_in_when_there_is_some_again() {
     mesh.run(40);
     let near = |node: usize| node + 20 < nodes;
     let missing: Vec<_> = (0..nodes)
-        .filter(|&node| near(node) && mesh.standing(0, node) != Some(Standing::Hangs))
+        .filter(|&node| near(node) && mesh.standing(0, node) != Some(Standing::Attached))
         .collect();
     assert_eq!(missing, []);
     assert_eq!(usize::from(config(0, 1).roots_max), ROOTS_MAX);

@@ -1,4 +1,4 @@
-//! Trees: machines joined by queues, whatever the graph, the order and the failures.
+//! Trees: state machines joined by queues, for any graph, order and failures.
 #![allow(clippy::unwrap_used, reason = "a test that finds nothing has failed")]
 
 mod drawn;

@@ -1,12 +1,12 @@
-//! Nodes that know nothing but trees, and the notes under way between them.
+//! Nodes that run trees only, and the control messages in flight between them.
 
 use std::collections::{BTreeMap, VecDeque};
 
 use covalent_protocol::{
     Name,
     tree::{
-        BERTHS_MAX, Berths, Label, Standing, TreeEvent, TreeView, Trees, TreesConfig,
-        note::{NOTE_BYTES_MAX, Note},
+        Label, NEIGHBORS_MAX, NeighborSet, Standing, TreeEvent, TreeView, Trees, TreesConfig,
+        note::{CONTROL_MESSAGE_BYTES_MAX, ControlMessage},
     },
 };
 use fastrand::Rng;
@@ -16,14 +16,15 @@ use fastrand::Rng;
 pub struct End {
     pub node: usize,
     /// Where the node has it, while its link is up.
-    pub berth: Option<u8>,
+    pub neighbor: Option<u8>,
 }
 
-/// A cable: notes arrive once and in order while both ends are up, or the link fails at both.
+/// A cable: control messages arrive once and in order while both ends are up, or the link fails at
+/// both.
 pub struct Cable {
     pub ends: [End; 2],
-    /// Notes under way, by the end that will hear them.
-    pub under_way: [VecDeque<Vec<u8>>; 2],
+    /// Control messages in flight, by the receiving end.
+    pub in_flight: [VecDeque<Vec<u8>>; 2],
 }
 
 pub struct Mesh {
@@ -32,15 +33,15 @@ pub struct Mesh {
     pub events: Vec<Vec<TreeEvent>>,
     /// The nearest label that each node had in each tree: it never has a further one.
     nearest: Vec<BTreeMap<u64, Label>>,
-    /// Which end of which cable each node has at each berth.
-    at_berth: Vec<[Option<(usize, usize)>; BERTHS_MAX]>,
-    /// Times that everything under way was delivered.
+    /// For each node and neighbor index: the cable and its end.
+    at_neighbor: Vec<[Option<(usize, usize)>; NEIGHBORS_MAX]>,
+    /// Number of times that everything in flight was delivered.
     pub flights: u32,
     /// Notes that were written, but for digests.
     pub news: u32,
     /// Whether it must hold now that there is no loop.
     pub is_checked: bool,
-    /// What ends of cables say that lie, by cable and side, in place of what their nodes would say.
+    /// Messages of lying cable ends, by cable and side, in place of those of their nodes.
     pub lies: BTreeMap<(usize, usize), VecDeque<Vec<u8>>>,
 }
 
@@ -52,20 +53,20 @@ pub const fn guid(node: usize) -> u64 {
     (node as u64 + 1) << 8
 }
 
-pub fn config(node: usize, life: u16) -> TreesConfig {
+pub fn config(node: usize, incarnation: u16) -> TreesConfig {
     TreesConfig {
         guid: guid(node),
-        life,
-        name: Name::new(&format!("n{node}.{life}")).unwrap(),
+        incarnation,
+        name: Name::new(&format!("n{node}.{incarnation}")).unwrap(),
         roots: true,
         roots_max: 64,
     }
 }
 
-fn machine(config: &TreesConfig, berths: usize) -> Trees {
+fn machine(config: &TreesConfig, neighbors: usize) -> Trees {
     let mut trees = Trees::new(config);
-    for berth in 0..berths {
-        assert_eq!(trees.add_berth(), Some(berth as u8));
+    for neighbor in 0..neighbors {
+        assert_eq!(trees.add_neighbor(), Some(neighbor as u8));
     }
     trees
 }
@@ -80,13 +81,16 @@ impl Mesh {
             cables: cables
                 .iter()
                 .map(|&(a, b)| Cable {
-                    ends: [a, b].map(|node| End { node, berth: None }),
-                    under_way: [VecDeque::new(), VecDeque::new()],
+                    ends: [a, b].map(|node| End {
+                        node,
+                        neighbor: None,
+                    }),
+                    in_flight: [VecDeque::new(), VecDeque::new()],
                 })
                 .collect(),
             events: vec![vec![]; nodes],
             nearest: vec![BTreeMap::new(); nodes],
-            at_berth: vec![[None; BERTHS_MAX]; nodes],
+            at_neighbor: vec![[None; NEIGHBORS_MAX]; nodes],
             flights: 0,
             news: 0,
             is_checked: true,
@@ -124,18 +128,18 @@ impl Mesh {
         self.cables[cable]
             .ends
             .iter()
-            .all(|end| end.berth.is_some())
+            .all(|end| end.neighbor.is_some())
     }
 
-    /// The link fails at one end. What that end said before may still arrive at the other one.
+    /// The link fails at one end. Earlier messages of that end may still arrive at the other one.
     pub fn fail_at(&mut self, cable: usize, side: usize) {
-        let Cable { ends, under_way } = &mut self.cables[cable];
-        under_way[side].clear();
-        if let Some(berth) = ends[side].berth.take() {
+        let Cable { ends, in_flight } = &mut self.cables[cable];
+        in_flight[side].clear();
+        if let Some(neighbor) = ends[side].neighbor.take() {
             let node = ends[side].node;
             let events = &mut self.events[node];
-            self.at_berth[node][usize::from(berth)] = None;
-            self.nodes[node].on_down(berth, &mut |event| events.push(event));
+            self.at_neighbor[node][usize::from(neighbor)] = None;
+            self.nodes[node].on_down(neighbor, &mut |event| events.push(event));
         }
         self.check();
     }
@@ -152,30 +156,30 @@ impl Mesh {
             let end = &mut self.cables[cable].ends[side];
             let events = &mut self.events[end.node];
             let trees = &mut self.nodes[end.node];
-            end.berth = trees.free_berth();
-            self.at_berth[end.node][usize::from(end.berth.unwrap())] = Some((cable, side));
-            trees.on_up(end.berth.unwrap(), &mut |event| events.push(event));
-            self.join_berths(cable, side);
+            end.neighbor = trees.free_neighbor_index();
+            self.at_neighbor[end.node][usize::from(end.neighbor.unwrap())] = Some((cable, side));
+            trees.on_up(end.neighbor.unwrap(), &mut |event| events.push(event));
+            self.update_bundle(cable, side);
         }
     }
 
-    /// The node at this end knows which of its cables lead to the same neighbour.
-    fn join_berths(&mut self, cable: usize, side: usize) {
-        let [node, neighbour] = [side, 1 - side].map(|at| self.cables[cable].ends[at].node);
+    /// The node at this end knows which of its cables lead to the same neighbor.
+    fn update_bundle(&mut self, cable: usize, side: usize) {
+        let [node, neighbor_node] = [side, 1 - side].map(|at| self.cables[cable].ends[at].node);
         let leads_there = |at: &Option<(usize, usize)>| {
-            at.is_some_and(|(cable, side)| self.cables[cable].ends[1 - side].node == neighbour)
+            at.is_some_and(|(cable, side)| self.cables[cable].ends[1 - side].node == neighbor_node)
         };
-        let berths = (0..).zip(&self.at_berth[node]);
-        let its = berths.filter(|(_, at)| leads_there(at));
-        self.nodes[node].are_of_one(its.map(|(berth, _)| berth).collect());
+        let neighbors = (0..).zip(&self.at_neighbor[node]);
+        let its = neighbors.filter(|(_, at)| leads_there(at));
+        self.nodes[node].set_bundle(its.map(|(neighbor, _)| neighbor).collect());
     }
 
     /// A node loses its memory. Its links fail at both ends.
-    pub fn restart(&mut self, node: usize, life: u16) {
-        self.restart_with(node, &config(node, life));
+    pub fn restart(&mut self, node: usize, incarnation: u16) {
+        self.restart_with(node, &config(node, incarnation));
     }
 
-    /// The same, as somebody else.
+    /// The same, with another identity.
     pub fn restart_with(&mut self, node: usize, config: &TreesConfig) {
         for cable in self.cables_of(node) {
             self.fail(cable);
@@ -192,41 +196,45 @@ impl Mesh {
 
     /// The end at `side` writes its next note, of `space` bytes at most.
     pub fn write(&mut self, cable: usize, side: usize, space: usize) -> bool {
-        let Cable { ends, under_way } = &mut self.cables[cable];
-        let Some(berth) = ends[side].berth else {
+        let Cable { ends, in_flight } = &mut self.cables[cable];
+        let Some(neighbor) = ends[side].neighbor else {
             return false;
         };
         if let Some(lies) = self.lies.get_mut(&(cable, side)) {
             let lie = lies.pop_front();
-            let says = lie.is_some();
-            under_way[1 - side].extend(lie);
-            return says;
+            let sends = lie.is_some();
+            in_flight[1 - side].extend(lie);
+            return sends;
         }
         let trees = &mut self.nodes[ends[side].node];
         let mut buffer = vec![0xee; space];
         let Some(len) = trees
-            .note_bytes(berth)
+            .next_message_bytes(neighbor)
             .filter(|&bytes| bytes <= space)
-            .and_then(|_| trees.take_note(berth, &mut buffer))
+            .and_then(|_| trees.take_control_message(neighbor, &mut buffer))
         else {
             return false;
         };
         buffer.truncate(len);
-        self.news += u32::from(!matches!(Note::read(&buffer), Ok(Note::Digest(_))));
-        under_way[1 - side].push_back(buffer);
+        self.news += u32::from(!matches!(
+            ControlMessage::read(&buffer),
+            Ok(ControlMessage::Digest(_))
+        ));
+        in_flight[1 - side].push_back(buffer);
         true
     }
 
-    /// The end at `side` hears the next note.
+    /// The end at `side` receives the next control message.
     pub fn deliver(&mut self, cable: usize, side: usize) -> bool {
-        let Cable { ends, under_way } = &mut self.cables[cable];
-        let (Some(note), Some(berth)) = (under_way[side].pop_front(), ends[side].berth) else {
+        let Cable { ends, in_flight } = &mut self.cables[cable];
+        let (Some(note), Some(neighbor)) = (in_flight[side].pop_front(), ends[side].neighbor)
+        else {
             return false;
         };
         let node = ends[side].node;
         let events = &mut self.events[node];
         self.nodes[node]
-            .on_note(berth, &note, &mut |event| events.push(event))
+            .on_control_message(neighbor, &note, &mut |event| events.push(event))
             .unwrap();
         if self.nodes.len() <= CHECKED_CLOSELY_MAX {
             self.check();
@@ -234,12 +242,13 @@ impl Mesh {
         true
     }
 
-    /// All write all that they have to say, and then all hear it. Tells whether there was anything.
+    /// All nodes write all their messages, then receive all of them. Returns whether there were
+    /// any.
     pub fn fly(&mut self) -> bool {
         let mut moved = false;
         for cable in 0..self.cables.len() {
             for side in [0, 1] {
-                while self.write(cable, side, NOTE_BYTES_MAX) {
+                while self.write(cable, side, CONTROL_MESSAGE_BYTES_MAX) {
                     moved = true;
                 }
             }
@@ -254,7 +263,7 @@ impl Mesh {
         moved
     }
 
-    /// Flies until there is nothing to say.
+    /// Flies until no message is left.
     pub fn settle(&mut self) {
         for _ in 0..1_000 {
             if !self.fly() {
@@ -262,30 +271,34 @@ impl Mesh {
             }
         }
         panic!(
-            "the mesh never comes to rest; in the next flights:\n{}",
+            "the mesh never becomes quiescent; in the next flights:\n{}",
             self.overheard(3)
         );
     }
 
-    /// What is said in so many flights.
+    /// The messages of `flights` flights, as text.
     fn overheard(&mut self, flights: usize) -> String {
         let mut text = String::new();
         for _ in 0..flights {
             for cable in 0..self.cables.len() {
                 for side in [0, 1] {
-                    while self.write(cable, side, NOTE_BYTES_MAX) {}
-                    for note in &self.cables[cable].under_way[1 - side] {
+                    while self.write(cable, side, CONTROL_MESSAGE_BYTES_MAX) {}
+                    for note in &self.cables[cable].in_flight[1 - side] {
                         let [from, to] =
                             [side, 1 - side].map(|at| self.cables[cable].ends[at].node);
-                        let said = match Note::read(note).unwrap() {
-                            Note::Advert(items) => format!("{:?}", items.collect::<Vec<_>>()),
-                            Note::Seek(items) => format!("seek {:?}", items.collect::<Vec<_>>()),
-                            Note::Denied(roots) => {
+                        let described = match ControlMessage::read(note).unwrap() {
+                            ControlMessage::Advert(items) => {
+                                format!("{:?}", items.collect::<Vec<_>>())
+                            }
+                            ControlMessage::Search(items) => {
+                                format!("search {:?}", items.collect::<Vec<_>>())
+                            }
+                            ControlMessage::Denied(roots) => {
                                 format!("denied {:x?}", roots.collect::<Vec<_>>())
                             }
                             other => format!("{other:?}"),
                         };
-                        text += &format!("{from} -> {to}: {said}\n");
+                        text += &format!("{from} -> {to}: {described}\n");
                     }
                 }
             }
@@ -305,41 +318,41 @@ impl Mesh {
         panic!("it is not so after 1000 flights");
     }
 
-    /// One random thing is written or heard.
+    /// Writes or receives one random message.
     pub fn jog(&mut self, rng: &mut Rng) {
         if self.cables.is_empty() {
             return;
         }
         let (cable, side) = (rng.usize(..self.cables.len()), rng.usize(..2));
         if rng.bool() {
-            let space = [28, 42, 100, NOTE_BYTES_MAX][rng.usize(..4)];
+            let space = [28, 42, 100, CONTROL_MESSAGE_BYTES_MAX][rng.usize(..4)];
             self.write(cable, side, space);
         } else {
             self.deliver(cable, side);
         }
     }
 
-    /// Berths of a node whose neighbours heard everything.
-    fn heard_all(&self, node: usize) -> Berths {
-        let heard = |cable: &usize| {
-            let Cable { ends, under_way } = &self.cables[*cable];
+    /// Indices of the neighbors that received everything from a node.
+    fn all_confirmed(&self, node: usize) -> NeighborSet {
+        let confirmed = |cable: &usize| {
+            let Cable { ends, in_flight } = &self.cables[*cable];
             let side = usize::from(ends[1].node == node);
-            (under_way[1 - side].is_empty() && ends[1 - side].berth.is_some())
-                .then_some(ends[side].berth)?
+            (in_flight[1 - side].is_empty() && ends[1 - side].neighbor.is_some())
+                .then_some(ends[side].neighbor)?
         };
-        self.cables_of(node).iter().filter_map(heard).collect()
+        self.cables_of(node).iter().filter_map(confirmed).collect()
     }
 
     pub fn tick_at(&mut self, node: usize) {
-        let heard_all = self.heard_all(node);
+        let all_confirmed = self.all_confirmed(node);
         let events = &mut self.events[node];
-        self.nodes[node].on_tick(heard_all, &mut |event| events.push(event));
+        self.nodes[node].on_tick(all_confirmed, &mut |event| events.push(event));
         self.check();
     }
 
-    /// So many paces at all nodes, each with everything delivered behind it.
-    pub fn run(&mut self, paces: usize) {
-        for _ in 0..paces {
+    /// Passes `ticks` ticks at all nodes, each with everything delivered after it.
+    pub fn run(&mut self, ticks: usize) {
+        for _ in 0..ticks {
             for node in 0..self.nodes.len() {
                 self.tick_at(node);
             }
@@ -355,30 +368,31 @@ impl Mesh {
         self.nodes[node].standing(guid(root))
     }
 
-    /// The node at the other end of a berth, if both ends hold the same epoch.
-    fn neighbour(&self, node: usize, berth: u8) -> Option<usize> {
-        let (cable, side) = self.at_berth[node][usize::from(berth)]?;
+    /// The node at the other end of a neighbor index, if both ends hold the same epoch.
+    fn neighbor_node(&self, node: usize, neighbor: u8) -> Option<usize> {
+        let (cable, side) = self.at_neighbor[node][usize::from(neighbor)]?;
         let other = self.cables[cable].ends[1 - side];
-        other.berth.map(|_| other.node)
+        other.neighbor.map(|_| other.node)
     }
 
     /// The parent of a node, over a link that is up at both ends.
     pub fn parent(&self, node: usize, root: usize) -> Option<usize> {
-        self.neighbour(node, self.tree(node, root)?.parent?)
+        self.neighbor_node(node, self.tree(node, root)?.parent?)
     }
 
-    pub fn hangs(&self, node: usize, root: usize) -> bool {
-        self.standing(node, root) == Some(Standing::Hangs)
+    pub fn attached(&self, node: usize, root: usize) -> bool {
+        self.standing(node, root) == Some(Standing::Attached)
     }
 
-    /// What must hold at every instant: labels come nearer along parents, so there is no loop; and no label becomes further.
+    /// The invariants at every instant: labels get nearer along parents, so there is no loop, and
+    /// no label gets further.
     fn check(&mut self) {
         if !self.is_checked {
             return;
         }
         for node in 0..self.nodes.len() {
             let trees = &self.nodes[node];
-            // Who forgot a tree begins anew.
+            // A node that forgot a tree starts over.
             self.nearest[node].retain(|&root, _| trees.standing(root).is_some());
             for tree in self.nodes[node].trees() {
                 let nearest = self.nearest[node].entry(tree.root).or_insert(tree.label);
@@ -403,7 +417,7 @@ impl Mesh {
         let parents: Vec<_> = trees
             .iter()
             .enumerate()
-            .map(|(node, tree)| self.neighbour(node, (*tree)?.parent?))
+            .map(|(node, tree)| self.neighbor_node(node, (*tree)?.parent?))
             .collect();
         for (node, parent) in parents.iter().enumerate() {
             let Some(parent) = *parent else {
@@ -413,10 +427,10 @@ impl Mesh {
             let in_order = matches!(labels, [Some(parent), Some(child)] if parent.is_nearer(child));
             assert!(
                 in_order,
-                "tree {root}: {node} hangs on {parent}: {labels:?}"
+                "tree {root}: {node} is attached to {parent}: {labels:?}"
             );
         }
-        // Who was met on the way from which node.
+        // For each node, the start of the walk that reached it.
         let mut met = vec![usize::MAX; parents.len()];
         for node in 0..parents.len() {
             let mut at = node;
@@ -461,14 +475,15 @@ impl Mesh {
         distances
     }
 
-    /// What must hold at rest: who is connected hangs, over parents that lead to the root and know it; who is not knows it.
+    /// The invariants at rest: a connected node is attached over parents that lead to the root and
+    /// know it, and a disconnected node knows that it is.
     pub fn truth(&self) {
         if let Some(fault) = self.find_fault() {
             panic!("{fault}");
         }
     }
 
-    /// What does not hold of that.
+    /// The first violation of them.
     pub fn find_fault(&self) -> Option<String> {
         (0..self.nodes.len()).find_map(|root| self.find_fault_of(root))
     }
@@ -478,16 +493,12 @@ impl Mesh {
             let standing = self.standing(node, root);
             if hops.is_none() {
                 if !matches!(standing, None | Some(Standing::Lost)) {
-                    return Some(format!(
-                        "{node} is cut off from {root} and says {standing:?}"
-                    ));
+                    return Some(format!("{node} is cut off from {root} and is {standing:?}"));
                 }
                 continue;
             }
-            if standing != Some(Standing::Hangs) {
-                return Some(format!(
-                    "{node} is connected to {root} and says {standing:?}"
-                ));
+            if standing != Some(Standing::Attached) {
+                return Some(format!("{node} is connected to {root} and is {standing:?}"));
             }
             let mut at = node;
             for _ in 0..self.nodes.len() {
@@ -498,13 +509,14 @@ impl Mesh {
             }
             let mask = self.nodes[node].children(guid(root));
             for child in 0..self.nodes.len() {
-                let says = self.parent(child, root) == Some(node);
+                let sends = self.parent(child, root) == Some(node);
                 let knows = mask
                     .iter()
-                    .any(|berth| self.neighbour(node, berth) == Some(child));
-                if says != knows {
+                    .any(|neighbor| self.neighbor_node(node, neighbor) == Some(child));
+                if sends != knows {
                     return Some(format!(
-                        "tree {root}: {child} is a child of {node}: {says}, and {node} knows it: {knows}"
+                        "tree {root}: {child} is a child of {node}: {sends}, and {node} knows it: \
+                         {knows}"
                     ));
                 }
             }
@@ -512,7 +524,7 @@ impl Mesh {
         None
     }
 
-    /// What must hold after some paces of rest: ways are shortest, and everybody's name is known.
+    /// The invariants after some ticks of rest: paths are shortest, and all names are known.
     pub fn is_shortest(&self) -> bool {
         (0..self.nodes.len()).all(|root| {
             self.distances(root)

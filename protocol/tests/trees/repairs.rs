@@ -1,4 +1,5 @@
-//! How far from the failure a repair reaches, and how many round trips it takes. A flight is half of one.
+//! How far from the failure a repair reaches, and how many round trips it takes. A flight is half
+//! of one.
 
 use covalent_protocol::tree::{Standing, TreeEvent};
 
@@ -7,7 +8,7 @@ use crate::mesh::{Mesh, grid, guid, torus};
 /// Trees in which a node took another parent, or lost it, by node.
 fn noticed(mesh: &Mesh, root: usize) -> Vec<usize> {
     let concerns = |event: &TreeEvent| match event {
-        TreeEvent::Hangs { root: of, .. } | TreeEvent::Lost { root: of } => *of == guid(root),
+        TreeEvent::Attached { root: of, .. } | TreeEvent::Lost { root: of } => *of == guid(root),
         TreeEvent::Called { .. } | TreeEvent::Twin | TreeEvent::Full { .. } => false,
     };
     (0..mesh.nodes.len())
@@ -24,25 +25,29 @@ fn a_triangle_is_repaired_in_one_round_trip() {
     mesh.fail(cable);
     assert_eq!(
         mesh.standing(b, a),
-        Some(Standing::Seeks),
+        Some(Standing::Searches),
         "c is as far as b"
     );
-    assert_eq!(mesh.flights_until(|mesh| mesh.hangs(b, a)), 2);
+    assert_eq!(mesh.flights_until(|mesh| mesh.attached(b, a)), 2);
     assert_eq!(mesh.parent(b, a), Some(c));
-    assert_eq!(mesh.tree(b, a).unwrap().label, before, "it came no nearer");
+    assert_eq!(
+        mesh.tree(b, a).unwrap().label,
+        before,
+        "it did not get nearer"
+    );
     mesh.settle();
     mesh.truth();
     assert_eq!(noticed(&mesh, a), [b]);
-    assert_eq!(mesh.nodes[b].counters().repaired_by_seeking, 1);
+    assert_eq!(mesh.nodes[b].counters().repaired_by_search, 1);
 }
 
 #[test]
-fn a_neighbour_that_is_nearer_is_taken_at_once() {
+fn a_neighbor_that_is_nearer_is_taken_at_once() {
     let mut mesh = Mesh::settled(4, &[(0, 1), (0, 2), (1, 3), (2, 3)]);
     let parent = mesh.parent(3, 0).unwrap();
     let cable = mesh.cable(parent, 3);
     mesh.fail(cable);
-    assert!(mesh.hangs(3, 0), "no round trip at all");
+    assert!(mesh.attached(3, 0), "no round trip at all");
     assert_eq!(mesh.parent(3, 0), Some(3 - parent));
     mesh.settle();
     mesh.truth();
@@ -51,10 +56,10 @@ fn a_neighbour_that_is_nearer_is_taken_at_once() {
     assert_eq!((counters.repaired_at_once, counters.lost), (1, 0));
 }
 
-/// The second trace of the design: who is behind the break hears nothing.
+/// The second trace of the design: nodes behind the break receive nothing.
 #[test]
 fn a_column_of_a_grid_is_repaired_in_two_round_trips() {
-    // The root is at (0, 0). The column x = 0 has its only neighbours in x = 1, which are one hop further.
+    // The root is at (0, 0). The only neighbors of column x = 0 are in x = 1, one hop further.
     let (width, height) = (2, 6);
     for k in 1..height - 1 {
         let mut mesh = Mesh::settled(width * height, &grid(width, height));
@@ -63,8 +68,8 @@ fn a_column_of_a_grid_is_repaired_in_two_round_trips() {
         let behind = mesh.tree(node + width, 0).unwrap();
         let cable = mesh.cable(node - width, node);
         mesh.fail(cable);
-        assert_eq!(mesh.standing(node, 0), Some(Standing::Seeks));
-        let flights = mesh.flights_until(|mesh| mesh.hangs(node, 0));
+        assert_eq!(mesh.standing(node, 0), Some(Standing::Searches));
+        let flights = mesh.flights_until(|mesh| mesh.attached(node, 0));
         assert!(flights <= 4, "{flights} at {k}");
         mesh.settle();
         mesh.truth();
@@ -74,8 +79,9 @@ fn a_column_of_a_grid_is_repaired_in_two_round_trips() {
     }
 }
 
-/// Each cable of a torus fails, one at a time in a settled tree: whoever has a neighbour that is not its child hangs again within two round trips, and
-/// nobody else notices. However many nodes there are.
+/// Each cable of a torus fails, one at a time in a settled tree. A node with a neighbor that is not
+/// its child is attached again within two round trips, and no other node notices, whatever the
+/// number of nodes.
 #[test]
 fn a_repair_is_local_whatever_the_size() {
     for (width, height) in [(3, 3), (4, 4), (6, 6)] {
@@ -100,7 +106,7 @@ fn a_repair_is_local_whatever_the_size() {
                 }
                 if flights == 4 {
                     for &(node, root, alone) in &broken {
-                        assert!(alone || mesh.hangs(node, root), "{node} to {root}");
+                        assert!(alone || mesh.attached(node, root), "{node} to {root}");
                     }
                 }
             }
@@ -116,9 +122,10 @@ fn a_repair_is_local_whatever_the_size() {
     }
 }
 
-/// The third trace: all neighbours of the node are its children, and the way out begins one level below it.
+/// The third trace: all neighbors of the node are its children, and the alternative path begins one
+/// level below it.
 #[test]
-fn a_way_out_below_the_children_is_found() {
+fn a_route_below_the_children_is_found() {
     let [a, b, c, d, e] = [0, 1, 2, 3, 4];
     let mut mesh = Mesh::settled(5, &[(a, b), (b, d), (d, e), (e, c), (c, a)]);
     let cable = mesh.cable(a, b);
@@ -126,19 +133,19 @@ fn a_way_out_below_the_children_is_found() {
     assert_eq!(
         mesh.standing(b, a),
         Some(Standing::Lost),
-        "nobody to be asked"
+        "no neighbor to query"
     );
-    let flights = mesh.flights_until(|mesh| mesh.hangs(b, a) && mesh.hangs(d, a));
+    let flights = mesh.flights_until(|mesh| mesh.attached(b, a) && mesh.attached(d, a));
     assert!(flights <= 2 * 9, "{flights} flights");
     mesh.settle();
     mesh.truth();
     assert_eq!(mesh.nodes[b].counters().found_again, 1);
-    assert_eq!(mesh.nodes[d].counters().repaired_by_seeking, 1);
+    assert_eq!(mesh.nodes[d].counters().repaired_by_search, 1);
 }
 
 /// The way out begins e levels below the break: nine round trips for each at the most.
 #[test]
-fn a_way_out_far_below_is_found_in_time_by_its_depth() {
+fn a_route_far_below_is_found_in_time_of_its_depth() {
     for levels in 1..=6usize {
         // A chain from the root, and beside it a second way from its end back to the root.
         let chain: Vec<usize> = (0..=levels + 1).collect();
@@ -152,7 +159,7 @@ fn a_way_out_far_below_is_found_in_time_by_its_depth() {
         let mut mesh = Mesh::settled(nodes, &cables);
         let cable = mesh.cable(0, 1);
         mesh.fail(cable);
-        let all = |mesh: &Mesh| chain.iter().all(|&node| mesh.hangs(node, 0));
+        let all = |mesh: &Mesh| chain.iter().all(|&node| mesh.attached(node, 0));
         let flights = mesh.flights_until(all);
         assert!(
             flights as usize <= 2 * 9 * (levels + 1),
@@ -164,7 +171,7 @@ fn a_way_out_far_below_is_found_in_time_by_its_depth() {
 }
 
 #[test]
-fn who_is_cut_off_is_told_all_of_them_and_told_when_it_is_over() {
+fn a_cut_off_node_reports_all_losses_and_their_end() {
     // Two triangles joined by one cable.
     let cables = [(0, 1), (1, 2), (2, 0), (3, 4), (4, 5), (5, 3), (2, 3)];
     let mut mesh = Mesh::settled(6, &cables);
@@ -177,10 +184,16 @@ fn who_is_cut_off_is_told_all_of_them_and_told_when_it_is_over() {
         for root in 0..6 {
             let (lost, last) = (
                 TreeEvent::Lost { root: guid(root) },
-                |event: &&TreeEvent| matches!(event, TreeEvent::Lost { root: of } | TreeEvent::Hangs { root: of, .. } if *of == guid(root)),
+                |event: &&TreeEvent| {
+                    matches!(
+                        event,
+                        TreeEvent::Lost { root: of } | TreeEvent::Attached { root: of, .. }
+                            if *of == guid(root),
+                    )
+                },
             );
-            let told = mesh.events[node].iter().rev().find(last) == Some(&lost);
-            assert_eq!(told, (node < 3) != (root < 3), "{node} of {root}");
+            let reported = mesh.events[node].iter().rev().find(last) == Some(&lost);
+            assert_eq!(reported, (node < 3) != (root < 3), "{node} of {root}");
         }
     }
     mesh.mend(6);
@@ -188,15 +201,20 @@ fn who_is_cut_off_is_told_all_of_them_and_told_when_it_is_over() {
     mesh.truth();
     for node in 0..6 {
         for root in (0..6).filter(|root| (node < 3) != (*root < 3)) {
-            let hangs = |event: &TreeEvent| matches!(event, TreeEvent::Hangs { root: of, .. } if *of == guid(root));
-            assert!(mesh.events[node].iter().any(hangs), "{node} to {root}");
+            let attached = |event: &TreeEvent| {
+                matches!(
+                    event,
+                    TreeEvent::Attached { root: of, .. } if *of == guid(root),
+                )
+            };
+            assert!(mesh.events[node].iter().any(attached), "{node} to {root}");
         }
     }
 }
 
-/// Nobody waits for whoever seeks: two that ask each other both find out.
+/// No node waits for a searching node: two that send requests to each other both find out.
 #[test]
-fn two_that_seek_at_each_other_are_told() {
+fn two_nodes_that_search_at_each_other_both_learn_of_the_loss() {
     let mut mesh = Mesh::settled(3, &[(0, 1), (0, 2), (1, 2)]);
     mesh.fail(0);
     mesh.fail(1);
@@ -207,11 +225,11 @@ fn two_that_seek_at_each_other_are_told() {
     mesh.mend(1);
     mesh.settle();
     mesh.truth();
-    assert!(mesh.hangs(1, 0) && mesh.hangs(2, 0));
+    assert!(mesh.attached(1, 0) && mesh.attached(2, 0));
 }
 
 #[test]
-fn ways_become_shortest_again_with_the_paces() {
+fn routes_become_shortest_again_with_ticks() {
     let mut mesh = Mesh::settled(16, &grid(4, 4));
     for cable in [0, 1, 5, 9, 14] {
         mesh.fail(cable);
@@ -228,5 +246,5 @@ fn ways_become_shortest_again_with_the_paces() {
     assert!(mesh.is_shortest());
     let before = mesh.news;
     mesh.run(2);
-    assert_eq!(mesh.news, before, "at rest nothing but digests is said");
+    assert_eq!(mesh.news, before, "when quiescent, only digests are sent");
 }

@@ -1,15 +1,15 @@
-//! What only roots do: waves, restarts, names, twins; and how many there may be.
+//! The functions of roots: waves, restarts, names, twins; and the limit on their number.
 
 use covalent_protocol::{
     Name,
-    tree::{Standing, TreeEvent, Trees, TreesConfig, note::BadNote},
+    tree::{Standing, TreeEvent, Trees, TreesConfig, note::BadControlMessage},
 };
 
 use crate::mesh::{Mesh, config, grid, guid, torus};
 
-/// Where ranks run out the root makes room with a new wave.
+/// Where ranks run out, the root provides space with a new wave.
 #[test]
-fn a_cable_that_flaps_costs_waves_and_never_a_way() {
+fn a_flapping_cable_costs_waves_and_never_a_route() {
     let mut mesh = Mesh::settled(3, &[(0, 1), (1, 2), (2, 0)]);
     for round in 0..200 {
         let cable = round % 2 * 2;
@@ -30,9 +30,9 @@ fn a_cable_that_flaps_costs_waves_and_never_a_way() {
 #[test]
 fn a_root_that_restarts_counts_on_and_is_no_twin() {
     let mut mesh = Mesh::settled(9, &torus(3, 3));
-    for life in [7, 3, 2, 9] {
+    for incarnation in [7, 3, 2, 9] {
         let before = mesh.tree(0, 4).unwrap().label.wave();
-        mesh.restart(4, life);
+        mesh.restart(4, incarnation);
         mesh.settle();
         mesh.truth();
         for cable in mesh.cables_of(4) {
@@ -42,13 +42,16 @@ fn a_root_that_restarts_counts_on_and_is_no_twin() {
         mesh.run(3);
         mesh.truth();
         let wave = mesh.tree(0, 4).unwrap().label.wave();
-        let first = 1 + u64::from(life);
-        assert!(wave >= before.max(first), "wave {wave} in life {life}");
+        let first = 1 + u64::from(incarnation);
+        assert!(
+            wave >= before.max(first),
+            "wave {wave} in incarnation {incarnation}"
+        );
         let waves = mesh.nodes[4].counters().waves;
         assert_eq!(waves > 0, before > first, "it began with {first}");
         for node in (0..9).filter(|&node| node != 4) {
             let called = mesh.tree(node, 4).unwrap().name.unwrap();
-            assert_eq!(called.as_str(), format!("n4.{life}"), "at {node}");
+            assert_eq!(called.as_str(), format!("n4.{incarnation}"), "at {node}");
         }
     }
     let twins = mesh
@@ -70,25 +73,25 @@ fn every_root_is_called_by_its_name_everywhere() {
         for root in 0..9 {
             let name = mesh.tree(node, root).unwrap().name.unwrap();
             assert_eq!(name.as_str(), format!("n{root}.1"));
-            let told = TreeEvent::Called {
+            let reported = TreeEvent::Called {
                 root: guid(root),
                 name,
             };
-            let times = mesh.events[node].iter().filter(|event| **event == told);
+            let times = mesh.events[node].iter().filter(|event| **event == reported);
             assert_eq!(times.count(), usize::from(node != root), "{node} of {root}");
         }
     }
 }
 
 #[test]
-fn two_roots_with_one_guid_are_told_of_each_other() {
+fn two_roots_with_one_guid_learn_of_each_other() {
     let mut mesh = Mesh::new(4, &[(0, 1), (1, 2), (2, 3)]);
     mesh.nodes[3] = {
         let mut trees = Trees::new(&TreesConfig {
             guid: guid(0),
             ..config(3, 9)
         });
-        trees.add_berth().unwrap();
+        trees.add_neighbor().unwrap();
         trees
     };
     for cable in 0..3 {
@@ -105,41 +108,41 @@ fn two_roots_with_one_guid_are_told_of_each_other() {
 }
 
 #[test]
-fn a_node_that_roots_nothing_hangs_on_the_others() {
+fn a_node_without_a_tree_attaches_to_the_others() {
     let mut mesh = Mesh::new(2, &[(0, 1)]);
     mesh.nodes[1] = {
         let mut trees = Trees::new(&TreesConfig {
             roots: false,
             ..config(1, 1)
         });
-        trees.add_berth().unwrap();
+        trees.add_neighbor().unwrap();
         trees
     };
     mesh.mend(0);
     mesh.settle();
-    assert_eq!(mesh.standing(1, 0), Some(Standing::Hangs));
+    assert_eq!(mesh.standing(1, 0), Some(Standing::Attached));
     assert_eq!(mesh.standing(0, 1), None);
     assert_eq!(mesh.standing(1, 1), None);
 }
 
 /// The lanes of a node have the addresses behind its own.
 #[test]
-fn a_way_leads_to_every_lane_of_a_root() {
+fn a_route_leads_to_every_lane_of_a_root() {
     let mesh = Mesh::settled(3, &[(0, 1), (1, 2)]);
     let trees = &mesh.nodes[2];
-    let way = trees.way(guid(0)).unwrap();
-    assert_eq!((way.root, way.hops), (guid(0), 2));
-    assert_eq!(trees.way(guid(0) + 255), Some(way));
-    assert_eq!(trees.way(guid(1) + 1).unwrap().root, guid(1));
-    assert_eq!(trees.way(guid(0) - 1), None);
-    assert_eq!(trees.way(guid(2)), None, "it is here");
-    assert_eq!(trees.way(u64::MAX), None);
+    let route = trees.route(guid(0)).unwrap();
+    assert_eq!((route.root, route.hops), (guid(0), 2));
+    assert_eq!(trees.route(guid(0) + 255), Some(route));
+    assert_eq!(trees.route(guid(1) + 1).unwrap().root, guid(1));
+    assert_eq!(trees.route(guid(0) - 1), None);
+    assert_eq!(trees.route(guid(2)), None, "it is here");
+    assert_eq!(trees.route(u64::MAX), None);
     assert_eq!(trees.standing(guid(2) + 256), None);
 }
 
-/// More roots than there is room for are left out, and told of once.
+/// Roots beyond the capacity are left out, and reported once.
 #[test]
-fn a_full_table_keeps_what_it_has() {
+fn a_full_table_keeps_its_trees() {
     let mut mesh = Mesh::new(6, &[(0, 1), (0, 2), (0, 3), (0, 4), (0, 5)]);
     mesh.nodes[0] = {
         let mut trees = Trees::new(&TreesConfig {
@@ -147,7 +150,7 @@ fn a_full_table_keeps_what_it_has() {
             ..config(0, 1)
         });
         for _ in 0..5 {
-            trees.add_berth().unwrap();
+            trees.add_neighbor().unwrap();
         }
         trees
     };
@@ -160,11 +163,11 @@ fn a_full_table_keeps_what_it_has() {
     let full = |event: &&TreeEvent| matches!(event, TreeEvent::Full { .. });
     assert_eq!(mesh.events[0].iter().filter(full).count(), 1);
     for root in 0..4 {
-        assert!(mesh.hangs(0, root));
+        assert!(mesh.attached(0, root));
     }
 }
 
-/// A tree whose root is gone for long is forgotten, and room is made so.
+/// A tree whose root is gone for long is forgotten, which frees its slot.
 #[test]
 fn a_root_that_is_gone_is_forgotten_and_may_return() {
     let mut mesh = Mesh::settled(4, &[(0, 1), (1, 2), (2, 3), (3, 1)]);
@@ -181,10 +184,10 @@ fn a_root_that_is_gone_is_forgotten_and_may_return() {
     mesh.mend(0);
     mesh.settle();
     mesh.truth();
-    assert!(mesh.hangs(3, 0));
+    assert!(mesh.attached(3, 0));
 }
 
-/// Two thousand roots come and go, and a table for a few has room for each.
+/// Two thousand roots come and go, and a table for a few has space for each.
 #[test]
 fn roots_that_come_and_go_leave_room() {
     let mut mesh = Mesh::settled(3, &[(0, 1), (1, 2)]);
@@ -198,15 +201,15 @@ fn roots_that_come_and_go_leave_room() {
     mesh.mend(1);
     for visitor in 0..2_000u64 {
         let guid = (1 << 32) + (visitor << 8);
-        let stranger = TreesConfig {
+        let newcomer = TreesConfig {
             guid,
             ..config(0, 1)
         };
-        mesh.restart_with(0, &stranger);
+        mesh.restart_with(0, &newcomer);
         mesh.mend(0);
         mesh.settle();
-        let hangs = mesh.nodes[2].standing(guid);
-        assert_eq!(hangs, Some(Standing::Hangs), "the visitor {visitor}");
+        let attached = mesh.nodes[2].standing(guid);
+        assert_eq!(attached, Some(Standing::Attached), "the visitor {visitor}");
         mesh.fail(0);
         mesh.settle();
         mesh.run(2);
@@ -215,29 +218,29 @@ fn roots_that_come_and_go_leave_room() {
 }
 
 #[test]
-fn what_no_node_says_is_refused_and_changes_nothing() {
+fn invalid_control_messages_are_refused_and_change_nothing() {
     let mut mesh = Mesh::settled(2, &[(0, 1)]);
     let before: Vec<_> = mesh.nodes[0].trees().collect();
     let mut silent = |event| panic!("{event:?}");
     for (note, error) in [
-        (&[][..], BadNote::Kind),
-        (&[77], BadNote::Kind),
-        (&[1, 0], BadNote::Length),
-        (&[3, 0, 0, 0, 0, 0, 0, 0, 0], BadNote::Nobody),
+        (&[][..], BadControlMessage::Kind),
+        (&[77], BadControlMessage::Kind),
+        (&[1, 0], BadControlMessage::Length),
+        (&[3, 0, 0, 0, 0, 0, 0, 0, 0], BadControlMessage::ZeroGuid),
     ] {
-        let said = mesh.nodes[0].on_note(0, note, &mut silent);
-        assert_eq!(said, Err(error));
+        let result = mesh.nodes[0].on_control_message(0, note, &mut silent);
+        assert_eq!(result, Err(error));
     }
     assert_eq!(mesh.nodes[0].trees().collect::<Vec<_>>(), before);
-    assert_eq!(mesh.nodes[0].note_bytes(0), None);
-    assert_eq!(mesh.nodes[0].note_bytes(200), None);
+    assert_eq!(mesh.nodes[0].next_message_bytes(0), None);
+    assert_eq!(mesh.nodes[0].next_message_bytes(200), None);
     let name = Name::new("x").unwrap();
     let mut space = [0; 64];
     let mut called = covalent_protocol::tree::note::Writer::called(&mut space);
     called.name(guid(0), &name);
     let len = called.finish().unwrap();
     mesh.nodes[0]
-        .on_note(0, &space[..len], &mut silent)
+        .on_control_message(0, &space[..len], &mut silent)
         .unwrap();
     assert_eq!(
         mesh.nodes[0].trees().collect::<Vec<_>>(),

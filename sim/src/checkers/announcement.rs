@@ -1,10 +1,10 @@
-//! A node that has a frame to send says so.
+//! Checks that a node reports pending work before it emits a frame.
 
 use super::{Checker, Scene, Verdict, forbid};
 use crate::fact::Fact;
 
-/// A node that gives out a frame had said before that it has work: a lane that sleeps when there is none must miss
-/// nothing.
+/// A node that emits a frame has reported pending work before. Otherwise a lane that sleeps without
+/// work would miss the frame.
 #[derive(Debug)]
 pub struct Announcement;
 
@@ -21,7 +21,7 @@ impl Checker for Announcement {
             return Ok(());
         };
         forbid(!announced, || {
-            format!("{from} had a frame to send but said that it had no work")
+            format!("{from} had a frame to send but reported that it had no work")
         })
     }
 }

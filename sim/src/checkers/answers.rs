@@ -1,4 +1,4 @@
-//! Who asks for an exchange by its name is told the truth, once.
+//! Checks the replies to queries by exchange name.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 
@@ -6,35 +6,41 @@ use covalent_protocol::{Answer, ExchangeId};
 
 use super::{Checker, Scene, Verdict, forbid};
 use crate::{
-    book::{Ended, Exchange, Life},
+    book::{Ended, Exchange, NodeIncarnation},
     fact::Fact,
     node_name,
 };
 
-/// Each question by a name is answered once, in the life in which it was asked, and not before whoever waits for the exchange is told how it ended. The
-/// answer is what that one was told. "Done" comes with the reply of the execution; "refused", "undone" and "never seen" are said of what was not executed and
-/// never is afterwards. All answers about one exchange are the same, but that it may be forgotten, and of the last ones that ended as many are kept as there is
-/// room for. At rest every question about a peer to which a cable leads is answered.
+/// Each query by name gets one reply, in the incarnation that sent the query. The reply does not
+/// precede the notification of a waiting initiator, and it matches the outcome in that
+/// notification.
 ///
-/// No name is given to two exchanges of a life. Only where registers held anything epochs may come again, and with them names: of such an exchange, of those
-/// of that time and of what is loose afterwards, any answer may come, once.
+/// "Committed" carries the reply of the execution. "Refused", "undone" and "never seen" are
+/// reported only for exchanges that are not executed and never will be. All replies about one
+/// exchange agree, except that it may be forgotten. A node keeps as many of the last outcomes as it
+/// has capacity for. At rest, every query about a cabled peer has a reply.
+///
+/// No name is given to two exchanges of one incarnation. After arbitrary registers, epochs may
+/// repeat, and names with them. An exchange with a repeated name, one of that time, or a loose one
+/// may get any reply, once.
 #[derive(Debug)]
 pub struct Answers {
-    /// Names that a node has room for.
+    /// Names that a node has capacity for.
     names_max: usize,
-    /// What was said of an exchange other than that it is forgotten.
-    said: HashMap<u64, How>,
-    /// Exchanges of which was said that they were not executed and never will be.
+    /// Reply reported about each exchange, other than forgotten.
+    reported: HashMap<u64, How>,
+    /// Exchanges that were reported as not executed for good.
     denied: HashSet<u64>,
-    /// Those whose ends were told last to each life, of those that have a name.
-    ended: HashMap<Life, VecDeque<u64>>,
-    /// Which exchange of a life has each name, and those whose name another one had before.
-    names: HashMap<(Life, ExchangeId), u64>,
+    /// Exchanges with a name whose outcomes each incarnation received last.
+    ended: HashMap<NodeIncarnation, VecDeque<u64>>,
+    /// Exchange of each name in an incarnation. `ambiguous` holds the exchanges that share a name
+    /// with another one.
+    names: HashMap<(NodeIncarnation, ExchangeId), u64>,
     ambiguous: HashSet<u64>,
     /// Registers held anything, somewhere.
     was_hit: bool,
-    /// Lives in which somebody went who waited: what ended for nobody takes room too.
-    unseen: HashSet<Life>,
+    /// Incarnations in which a waiter canceled: outcomes without a waiter take capacity too.
+    unseen: HashSet<NodeIncarnation>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,12 +51,12 @@ enum How {
 }
 
 impl Answers {
-    /// Nodes have room for `transactions_max` exchanges.
+    /// Creates the checker. Nodes have capacity for `transactions_max` exchanges.
     #[must_use]
     pub fn new(transactions_max: usize) -> Self {
         Self {
             names_max: (transactions_max / 4).min(64),
-            said: HashMap::new(),
+            reported: HashMap::new(),
             denied: HashSet::new(),
             ended: HashMap::new(),
             names: HashMap::new(),
@@ -60,23 +66,23 @@ impl Answers {
         }
     }
 
-    /// What is wrong with an answer.
+    /// Returns what is wrong with a reply, if anything.
     fn problem(
         &mut self,
-        by: Life,
+        by: NodeIncarnation,
         token: u64,
         exchange: &Exchange,
         answer: &Answer<'_>,
     ) -> Option<&'static str> {
-        if exchange.ended.is_none() && !exchange.cancelled {
-            return Some("before who waits for it was told how it ended");
+        if exchange.ended.is_none() && !exchange.canceled {
+            return Some("before the waiting caller received its outcome");
         }
         let how = match answer {
             Answer::Committed(reply) => {
                 match &exchange.executed {
-                    None => return Some("but nobody executed it"),
+                    None => return Some("but no node executed it"),
                     Some(execution) if execution.reply != *reply => {
-                        return Some("with a reply that was never given");
+                        return Some("with a reply that was never sent");
                     }
                     Some(_) => {}
                 }
@@ -107,10 +113,10 @@ impl Answers {
             Some(Ended::Restarted) => false,
         };
         if !fits {
-            return Some("but who waited for it was told something else");
+            return Some("but the waiting caller received another outcome");
         }
-        let before = *self.said.entry(token).or_insert(how);
-        (before != how).then_some("but before it was something else")
+        let before = *self.reported.entry(token).or_insert(how);
+        (before != how).then_some("but it had another outcome before")
     }
 
     /// Every question that can be answered is.
@@ -124,9 +130,9 @@ impl Answers {
                 .cables
                 .iter()
                 .any(|cable| *cable == ends || *cable == [ends[1], ends[0]]);
-            if question.is_open && is_cabled && scene.book.lives(question.by) {
+            if question.is_open && is_cabled && scene.book.is_current(question.by) {
                 return Err(format!(
-                    "question {number} of {} about exchange {} is not answered, at rest",
+                    "query {number} of {} about exchange {} has no reply, at rest",
                     node_name(question.by.node),
                     question.token
                 ));
@@ -150,13 +156,14 @@ impl Checker for Answers {
                 answer,
                 ..
             } => {
-                let Some(asked) = scene.book.question(*question) else {
-                    return Err(format!("{by} is told of a question that nobody asked"));
+                let Some(query) = scene.book.question(*question) else {
+                    return Err(format!("{by} is notified of a query that no caller sent"));
                 };
-                let again = !asked.is_open || asked.by != *by;
-                forbid(again, || {
+                let repeated = !query.is_open || query.by != *by;
+                forbid(repeated, || {
                     format!(
-                        "{by} is answered question {question} a second time, or in another life: {asked:?}"
+                        "{by} receives the reply to query {question} a second time, or in another \
+                         incarnation: {query:?}"
                     )
                 })?;
                 let Some(exchange) = scene.book.exchange(*token) else {
@@ -171,7 +178,8 @@ impl Checker for Answers {
                 }
                 match self.problem(*by, *token, exchange, answer) {
                     Some(problem) => Err(format!(
-                        "{by} is answered {answer:?} about exchange {token}, {problem}: {exchange:?}"
+                        "{by} receives the reply {answer:?} about exchange {token}, {problem}: \
+                         {exchange:?}"
                     )),
                     None => Ok(()),
                 }
@@ -188,14 +196,14 @@ impl Checker for Answers {
                     )
                 })
             }
-            Fact::DoubtedAgain { by, question } => {
-                let asked = scene.book.question(*question);
-                let fits = asked.is_some_and(|asked| asked.is_open && asked.by == *by);
+            Fact::QueryDoubted { by, question } => {
+                let query = scene.book.question(*question);
+                let fits = query.is_some_and(|query| query.is_open && query.by == *by);
                 forbid(!fits, || {
-                    format!("{by} is told that question {question} is in doubt: {asked:?}")
+                    format!("{by} is notified that query {question} is in doubt: {query:?}")
                 })
             }
-            Fact::Told { by, token, .. } => {
+            Fact::Reported { by, token, .. } => {
                 if scene
                     .book
                     .exchange(*token)
@@ -209,7 +217,7 @@ impl Checker for Answers {
                 }
                 Ok(())
             }
-            Fact::Cancelled { token } => {
+            Fact::Canceled { token } => {
                 if let Some(exchange) = scene.book.exchange(*token) {
                     self.unseen.insert(exchange.from);
                 }
@@ -217,14 +225,12 @@ impl Checker for Answers {
             }
             Fact::Executed { at, payload, .. } => match scene.book.of_request(payload) {
                 Some((token, _)) => forbid(self.denied.contains(&token), || {
-                    format!(
-                        "{at} executes exchange {token}, of which was said that it never would be"
-                    )
+                    format!("{at} executes exchange {token}, which was reported as never executed")
                 }),
                 None => Ok(()),
             },
             Fact::Scrambled { .. } => {
-                // What was said of the past does not bind what holds anything.
+                // Earlier reports do not bind a node with arbitrary registers.
                 self.denied.clear();
                 self.was_hit = true;
                 Ok(())

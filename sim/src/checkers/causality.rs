@@ -1,4 +1,4 @@
-//! What was known comes first.
+//! Checks that stamps respect causality.
 
 use std::collections::HashMap;
 
@@ -6,53 +6,65 @@ use covalent_protocol::{Answer, Moment, Outcome};
 
 use super::{Checker, Scene, Verdict, forbid};
 use crate::{
-    book::Life,
+    book::NodeIncarnation,
     fact::Fact,
     payload::{self, moment_of},
 };
 
-/// Completions are ordered without wall clocks: the stamp of an execution has a greater clock than that of any other that was known, through exchanges,
-/// to whoever asked for it when they did, or to whoever executed it; and the clock of who is told of an end is greater than all that it knows. The executions of
-/// one life are counted in their order, without a gap.
+/// Completions are ordered without wall clocks. The stamp of an execution has a greater clock than
+/// every execution known to the initiator at submission or to the responder. Knowledge spreads
+/// through exchanges. The clock of a node that receives an outcome is greater than all that it
+/// knows. The executions of one incarnation are numbered in order, without a gap.
 ///
-/// The stamps are those that the replies bear. While registers hold anything, what is heard may have been said by nobody: then only the order of the executions of one
-/// node is held against this. What somebody knew before it started again is not known to it.
+/// The checker takes the stamps from the replies. While registers are arbitrary, received data may
+/// have no sender. Then only the order of one node's executions is checked. Knowledge from before a
+/// restart does not count.
 #[derive(Debug, Default)]
 pub struct Causality {
-    /// The greatest clock among the executions that each life knows of.
-    known: HashMap<Life, u64>,
-    /// The same for whoever asked for an exchange, when it did, and for whoever refused one.
-    asked: HashMap<u64, u64>,
+    /// Greatest clock among the executions that each incarnation knows.
+    known: HashMap<NodeIncarnation, u64>,
+    /// The same by exchange: of the initiator at submission, and in `refused` of the node that
+    /// refused it.
+    requested: HashMap<u64, u64>,
     refused: HashMap<u64, u64>,
-    executed: HashMap<Life, Executed>,
+    executed: HashMap<NodeIncarnation, Executed>,
 }
 
-/// The executions of a life.
+/// Executions of an incarnation.
 #[derive(Debug, Default)]
 struct Executed {
     last: Moment,
-    /// Something was executed that nobody asked for: the next one is not the next number.
+    /// A request that no initiator sent was executed, so the next number may skip.
     gap: bool,
 }
 
 impl Causality {
-    fn known(&self, life: Life) -> u64 {
-        self.known.get(&life).copied().unwrap_or_default()
+    fn known(&self, node_incarnation: NodeIncarnation) -> u64 {
+        self.known
+            .get(&node_incarnation)
+            .copied()
+            .unwrap_or_default()
     }
 
-    fn learn(&mut self, life: Life, clock: u64) {
-        let known = self.known.entry(life).or_default();
+    fn learn(&mut self, node_incarnation: NodeIncarnation, clock: u64) {
+        let known = self.known.entry(node_incarnation).or_default();
         *known = clock.max(*known);
     }
 
-    fn execute(&mut self, at: Life, token: u64, now: Moment, scene: &Scene<'_>) -> Verdict {
+    fn execute(
+        &mut self,
+        at: NodeIncarnation,
+        token: u64,
+        now: Moment,
+        scene: &Scene<'_>,
+    ) -> Verdict {
         let mut known = self.known(at);
         let is_loose = scene
             .book
             .exchange(token)
             .is_some_and(|exchange| exchange.loose);
         if !scene.book.is_unsettled() && !is_loose {
-            known = known.max(self.asked.get(&token).copied().unwrap_or_default());
+            known = known.max(self.requested.get(&token).copied().unwrap_or_default());
         }
         self.learn(at, now.clock);
         let executed = self.executed.entry(at).or_default();
@@ -80,11 +92,11 @@ impl Causality {
         })
     }
 
-    /// Somebody is told of an end that was at `ended`, if there is a clock to tell. The end itself has a place of its own; an answer to who asks by
-    /// name need not.
-    fn tell(
+    /// Notes that `by` learns an outcome, which has the clock `ended` if it has one. An outcome
+    /// needs a clock of its own. The reply to a query by name need not have one.
+    fn on_report(
         &mut self,
-        by: Life,
+        by: NodeIncarnation,
         ended: Option<u64>,
         clock: u64,
         token: u64,
@@ -96,7 +108,8 @@ impl Causality {
         let known = self.known(by);
         forbid(clock < known + u64::from(is_end), || {
             format!(
-                "{by} is told of exchange {token} at clock {clock}, though it knows of one at {known}"
+                "{by} is notified of exchange {token} at clock {clock}, though it knows of one at \
+                 {known}"
             )
         })
     }
@@ -112,13 +125,13 @@ impl Checker for Causality {
     }
 
     fn see(&mut self, fact: &Fact<'_>, scene: &Scene<'_>) -> Verdict {
-        let can_tell = |token: u64| {
+        let is_checkable = |token: u64| {
             let exchange = scene.book.exchange(token);
             !scene.book.is_unsettled() && exchange.is_some_and(|exchange| !exchange.loose)
         };
         match fact {
-            Fact::Asked { token, exchange } => {
-                self.asked.insert(*token, self.known(exchange.from));
+            Fact::Requested { token, exchange } => {
+                self.requested.insert(*token, self.known(exchange.from));
                 Ok(())
             }
             Fact::Executed {
@@ -137,18 +150,18 @@ impl Checker for Causality {
                 }
                 Ok(())
             }
-            Fact::Told {
+            Fact::Reported {
                 by,
                 token,
                 outcome,
                 clock,
-            } if can_tell(*token) => {
+            } if is_checkable(*token) => {
                 let ended = match outcome {
                     Outcome::Committed(reply) => clock_of(reply),
                     Outcome::Refused(_) => self.refused.get(token).copied(),
                     Outcome::PeerRestarted => None,
                 };
-                self.tell(*by, ended, *clock, *token, true)
+                self.on_report(*by, ended, *clock, *token, true)
             }
             Fact::Answered {
                 by,
@@ -156,7 +169,9 @@ impl Checker for Causality {
                 answer: Answer::Committed(reply),
                 clock,
                 ..
-            } if can_tell(*token) => self.tell(*by, clock_of(reply), *clock, *token, false),
+            } if is_checkable(*token) => {
+                self.on_report(*by, clock_of(reply), *clock, *token, false)
+            }
             _ => Ok(()),
         }
     }

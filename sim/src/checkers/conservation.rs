@@ -1,4 +1,4 @@
-//! Money is neither made nor lost, and the books of both ends agree.
+//! Checks that transfers keep the sum, and that both ends agree on what was done.
 
 use std::collections::HashMap;
 
@@ -6,30 +6,31 @@ use covalent_protocol::Outcome;
 
 use super::{Checker, Scene, Verdict, forbid};
 use crate::{
-    ask::Ask,
-    book::{Ended, Life},
+    book::{Ended, NodeIncarnation},
     fact::Fact,
     model::{Answer, Model},
+    operation::Operation,
     payload,
     region::{self, ACCOUNTS, FIRST_ACCOUNT, OPENING_BALANCE},
 };
 
-/// The sum over a node's accounts is the same after every execution. At rest counter and accounts hold what initiators
-/// were told, and beyond that nothing but what somebody asked for who was told nothing.
+/// The sum over a node's accounts is the same after every execution. At rest, the counter and the
+/// accounts hold what was reported to initiators. Beyond that they hold only effects of submitted
+/// exchanges without a reported outcome.
 ///
-/// They are held against what was told, not against what was executed: this is what people see from outside.
+/// The checker compares with reported outcomes and not with executions: this is the external view.
 ///
-/// The sum is never another one. What was told while registers held anything does not count: the books begin anew when
-/// everything has come to its end behind that.
+/// The sum never changes, not even while registers are arbitrary. Outcomes that are reported then
+/// do not count: the accounting restarts at convergence.
 #[derive(Debug, Default)]
 pub struct Conservation {
-    /// What each node did since its memory began, by what was told.
-    told: HashMap<Life, Balance>,
-    /// What it held when its books began, if that was not at its beginning.
-    brought_forward: HashMap<Life, Balance>,
+    /// Net effect of the reported outcomes on each node since its memory began.
+    reported: HashMap<NodeIncarnation, Balance>,
+    /// Contents when the accounting restarted, if that was not at the beginning of its memory.
+    brought_forward: HashMap<NodeIncarnation, Balance>,
 }
 
-/// The counter, and what each account won or lost.
+/// The counter, and the net change of each account.
 #[derive(Debug, Clone, Copy)]
 struct Balance {
     counter: i128,
@@ -57,7 +58,7 @@ impl Balance {
         }
     }
 
-    /// What came to it since it was `before`.
+    /// Change since `before`.
     fn since(mut self, before: &Self) -> Self {
         self.counter -= before.counter;
         for (account, before) in self.accounts.iter_mut().zip(before.accounts) {
@@ -66,10 +67,10 @@ impl Balance {
         self
     }
 
-    fn add(&mut self, ask: &Ask) {
-        match ask {
-            Ask::Count { delta } => self.counter += i128::from(*delta),
-            Ask::Transfer(changes) => {
+    fn add(&mut self, operation: &Operation) {
+        match operation {
+            Operation::Count { delta } => self.counter += i128::from(*delta),
+            Operation::Transfer(changes) => {
                 for change in changes {
                     self.accounts[change.account] += i128::from(change.delta.cast_signed());
                 }
@@ -98,7 +99,7 @@ impl Checker for Conservation {
                     format!("the accounts of {at} hold {held} together, and held {opening}")
                 })
             }
-            Fact::Told {
+            Fact::Reported {
                 token,
                 outcome: Outcome::Committed(reply),
                 ..
@@ -111,19 +112,22 @@ impl Checker for Conservation {
                     && !exchange.loose
                     && let Some(execution) = &exchange.executed
                 {
-                    self.told
-                        .entry(scene.book.memory_of(execution.life))
+                    self.reported
+                        .entry(scene.book.memory_of(execution.node_incarnation))
                         .or_default()
-                        .add(&exchange.ask);
+                        .add(&exchange.operation);
                 }
                 Ok(())
             }
             Fact::Converged { .. } => {
-                self.told.clear();
+                self.reported.clear();
                 self.brought_forward = (0..scene.regions.len())
                     .map(|node| {
                         let held = Balance::of(&region::words(&scene.regions[node]));
-                        (scene.book.memory_of(scene.book.life(node)), held)
+                        (
+                            scene.book.memory_of(scene.book.node_incarnation(node)),
+                            held,
+                        )
                     })
                     .collect();
                 Ok(())
@@ -137,23 +141,23 @@ impl Checker for Conservation {
 }
 
 impl Conservation {
-    /// Holds the region of a node against what was told of its present life.
+    /// Compares the region of a node with the outcomes reported for its current memory.
     fn audit(&self, node: usize, scene: &Scene<'_>) -> Verdict {
-        let memory = scene.book.memory_of(scene.book.life(node));
-        let told = self.told.get(&memory).copied().unwrap_or_default();
-        // Each exchange of which nobody was told may have happened or not.
-        let (mut least, mut most) = (told, told);
-        let untold = (0..)
+        let memory = scene.book.memory_of(scene.book.node_incarnation(node));
+        let reported = self.reported.get(&memory).copied().unwrap_or_default();
+        // An exchange without a reported outcome may or may not have been executed.
+        let (mut least, mut most) = (reported, reported);
+        let unreported = (0..)
             .zip(scene.book.exchanges())
             .filter(|(token, exchange)| {
-                let is_untold = matches!(exchange.ended, None | Some(Ended::Restarted))
+                let is_unreported = matches!(exchange.ended, None | Some(Ended::Restarted))
                     && !scene.book.is_written_off(*token);
-                exchange.to.node == node && (is_untold || exchange.loose)
+                exchange.to.node == node && (is_unreported || exchange.loose)
             });
-        for (_, exchange) in untold {
-            match &exchange.ask {
-                Ask::Count { .. } => most.add(&exchange.ask),
-                Ask::Transfer(changes) => {
+        for (_, exchange) in unreported {
+            match &exchange.operation {
+                Operation::Count { .. } => most.add(&exchange.operation),
+                Operation::Transfer(changes) => {
                     for change in changes {
                         let delta = i128::from(change.delta.cast_signed());
                         let bound = if delta < 0 { &mut least } else { &mut most };
@@ -171,7 +175,7 @@ impl Conservation {
                 .all(|at| (least.accounts[at]..=most.accounts[at]).contains(&held.accounts[at]));
         forbid(!within, || {
             format!(
-                "node {} holds {held:?}, but by what was told between {least:?} and {most:?}",
+                "node {} holds {held:?}, but the reported outcomes allow {least:?} to {most:?}",
                 crate::node_name(node)
             )
         })

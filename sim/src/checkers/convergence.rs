@@ -1,11 +1,12 @@
-//! When faults stop, everything comes to its end.
+//! Checks that the world converges after the last fault.
 
 use super::{Checker, Scene, Verdict};
 use crate::fact::Fact;
 
-/// Within a stated number of paces of the last fault every link is up with the same epoch at both ends, every exchange
-/// that somebody waits for and that a path leads to has ended, and no slot, question or transaction is left over. The same from
-/// arbitrary registers and arbitrary records under way, within paces of its own.
+/// Within a stated number of ticks after the last fault, every link is up with the same epoch at
+/// both ends. Every exchange with a waiter and a path has ended. No slot, query or transaction is
+/// left over. The same holds after arbitrary registers and arbitrary frames in flight, within a
+/// bound of its own.
 #[derive(Debug)]
 pub struct Convergence;
 
@@ -26,7 +27,7 @@ impl Checker for Convergence {
                 paces,
                 ..
             } => Err(format!(
-                "no rest within {paces} paces of the last fault: {what}"
+                "no rest within {paces} ticks of the last fault: {what}"
             )),
             Fact::Rested {
                 paces, paces_max, ..
@@ -34,7 +35,7 @@ impl Checker for Convergence {
             | Fact::Converged {
                 paces, paces_max, ..
             } if paces > paces_max => Err(format!(
-                "rest came {paces} paces after the last fault; {paces_max} are stated"
+                "rest began {paces} ticks after the last fault; the limit is {paces_max}"
             )),
             _ => Ok(()),
         }

@@ -6,28 +6,30 @@ use covalent_protocol::{ExchangeId, Mode};
 
 use super::{Checker, Scene, Verdict, forbid};
 use crate::{
-    book::Life,
+    book::NodeIncarnation,
     fact::Fact,
     records::{self, Content},
 };
 
-/// How many of `window_records` messages may take. The rest is for balls, which carry the reflection that makes room again.
+/// Number of `window_records` that messages may use. Keepalives use the rest: they carry the
+/// reflection that frees the window.
 const fn message_window(window_records: usize) -> usize {
     window_records * 192 / 250
 }
 
-/// No more records of an epoch are under way in one direction of a cable than its receiver issued in its handshakes, and
-/// no message leaves when they are more than messages may take, however long that stands still. And no port of a peer has
-/// more requests kept than it was granted slots.
+/// The records of an epoch in flight in one direction never exceed what the receiver issued in its
+/// handshakes. No message leaves when the share of messages is exceeded, however long the direction
+/// stalls. No port of a peer has more requests kept than it was granted slots.
 ///
-/// While registers hold anything nobody knows how many records are under way; as soon as everything has come to its end behind that, every node does.
+/// While registers are arbitrary, no node knows how many records are in flight. From convergence
+/// on, every node does.
 #[derive(Debug)]
 pub struct Credit {
     slots: usize,
-    /// Records that each node said in its handshakes that it has room for, the same at every port.
+    /// Records that each node issued in its handshakes, the same at every port.
     issued: HashMap<usize, usize>,
     /// Slots of requests kept, by node, peer and the peer's port.
-    kept: HashMap<(Life, u64, u16), HashSet<u8>>,
+    kept: HashMap<(NodeIncarnation, u64, u16), HashSet<u8>>,
 }
 
 impl Credit {
@@ -41,7 +43,7 @@ impl Credit {
         }
     }
 
-    fn keep(&mut self, at: Life, id: &ExchangeId) -> Verdict {
+    fn keep(&mut self, at: NodeIncarnation, id: &ExchangeId) -> Verdict {
         let kept = self.kept.entry((at, id.peer, id.port)).or_default();
         let taken = !kept.insert(id.slot);
         forbid(taken || kept.len() > self.slots, || {
@@ -53,7 +55,7 @@ impl Credit {
         })
     }
 
-    fn settle(&mut self, at: Life, id: &ExchangeId) {
+    fn settle(&mut self, at: NodeIncarnation, id: &ExchangeId) {
         if let Some(kept) = self.kept.get_mut(&(at, id.peer, id.port)) {
             kept.remove(&id.slot);
         }
@@ -70,7 +72,7 @@ impl Checker for Credit {
             Fact::Sent {
                 from,
                 frame,
-                under_way,
+                in_flight,
                 ..
             } => {
                 let Some(content) = Content::of(frame) else {
@@ -84,17 +86,18 @@ impl Checker for Credit {
                 }
                 let far = scene.cables[from.cable][1 - from.end];
                 let window = self.issued.get(&far).copied().unwrap_or_default();
-                let messages_under_way = if content.balls < content.records {
+                let messages_in_flight = if content.keepalives < content.records {
                     // All of them were there when the last message was written.
-                    under_way.saturating_sub(content.balls)
+                    in_flight.saturating_sub(content.keepalives)
                 } else {
                     0
                 };
                 let most = message_window(window);
-                forbid(*under_way > window || messages_under_way > most, || {
+                forbid(*in_flight > window || messages_in_flight > most, || {
                     format!(
-                        "{under_way} records of epoch {} are under way from {from}, the last {} of them balls; there is room for {window}, and for {most} before a message",
-                        content.epoch, content.balls
+                        "{in_flight} records of epoch {} are in flight from {from}, the last {} of \
+                         them keepalives; the window is {window}, and {most} before a message",
+                        content.epoch, content.keepalives
                     )
                 })
             }
@@ -119,13 +122,13 @@ mod tests {
         DEFAULT_ETHERTYPE, FRAME_BYTES_MAX,
         wire::{
             frame::FrameWriter,
-            record::{Header, NO_RIDER, Shape},
+            record::{Header, NO_PIGGYBACK, Shape},
             slice::Kind,
         },
     };
 
     use super::*;
-    use crate::{book::Book, cable::Fate, fact::Place};
+    use crate::{book::Book, cable::FrameOutcome, fact::Place};
 
     fn frame(kinds: &[Kind]) -> Vec<u8> {
         let mut buffer = [0; FRAME_BYTES_MAX];
@@ -138,7 +141,7 @@ mod tests {
                 record_sequence: 0,
                 slot_sequence: 0,
                 slot: 0,
-                rider: NO_RIDER,
+                piggyback: NO_PIGGYBACK,
                 clock: 0,
                 shape: Shape::whole(0),
             };
@@ -149,16 +152,16 @@ mod tests {
     }
 
     #[test]
-    fn more_records_than_there_is_credit_for_are_found() {
+    fn records_beyond_the_credit_are_found() {
         let book = Book::new(2, &[]);
         let scene = Scene {
             book: &book,
             regions: &[],
             cables: &[[0, 1]],
             call: 0,
-            hearing: false,
+            receiving: false,
         };
-        let see = |issued: Option<usize>, kinds: &[Kind], under_way| {
+        let see = |issued: Option<usize>, kinds: &[Kind], in_flight| {
             let frame = frame(kinds);
             let fact = Fact::Sent {
                 from: Place {
@@ -168,27 +171,27 @@ mod tests {
                     port: 0,
                 },
                 frame: &frame,
-                fate: Fate::UnderWay,
-                under_way,
+                frame_outcome: FrameOutcome::InFlight,
+                in_flight,
                 announced: true,
             };
             let mut credit = Credit::new(1);
             credit.issued.extend(issued.map(|issued| (1, issued)));
             credit.see(&fact, &scene).is_ok()
         };
-        let (request, ball) = (Kind::Request, Kind::Ball);
+        let (request, keepalive) = (Kind::Request, Kind::Keepalive);
         for (window, messages) in [(250, 192), (32, 24)] {
             let issued = Some(window);
             assert!(see(issued, &[request], messages));
             assert!(!see(issued, &[request], messages + 1));
-            // A ball in the same frame comes behind what messages may take.
-            assert!(see(issued, &[request, ball], messages + 1));
-            assert!(!see(issued, &[request, ball], messages + 2));
-            assert!(!see(issued, &[ball, request], messages + 1));
-            assert!(see(issued, &[ball], window));
-            assert!(!see(issued, &[ball], window + 1));
+            // A keepalive in the same frame does not count against the share of messages.
+            assert!(see(issued, &[request, keepalive], messages + 1));
+            assert!(!see(issued, &[request, keepalive], messages + 2));
+            assert!(!see(issued, &[keepalive, request], messages + 1));
+            assert!(see(issued, &[keepalive], window));
+            assert!(!see(issued, &[keepalive], window + 1));
         }
-        assert!(!see(None, &[request], 1), "nobody issued anything");
+        assert!(!see(None, &[request], 1), "no credit was issued");
         assert!(see(None, &[Kind::Init], 1000), "handshakes need no credit");
     }
 
@@ -200,10 +203,10 @@ mod tests {
             regions: &[],
             cables: &[],
             call: 0,
-            hearing: true,
+            receiving: true,
         };
         let mut credit = Credit::new(1);
-        let at = book.life(1);
+        let at = book.node_incarnation(1);
         let id = |slot| ExchangeId {
             peer: 1,
             port: 0,

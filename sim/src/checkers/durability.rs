@@ -1,17 +1,18 @@
-//! What was acknowledged of a node with a journal is there when it starts again.
+//! Checks that acknowledged work of a node with a journal survives its restart.
 
 use std::collections::HashMap;
 
 use covalent_protocol::{Answer, Outcome};
 
 use super::{Checker, Scene, Verdict, forbid};
-use crate::{ask::Ask, fact::Fact, model::Model};
+use crate::{fact::Fact, model::Model, operation::Operation};
 
-/// When a node starts again with its journal, its memory is what the verbs that it executed made of it up to some moment, one after the other: no part
-/// of one, and nothing that nobody asked for. That moment is not before the execution of anything of which anybody was told, by whatever way, and nobody is told
-/// afterwards of what came behind it.
+/// After a restart with its journal, a node's memory is the result of a prefix of the verbs that it
+/// executed, in order. It holds no part of a verb, and nothing that no initiator requested. The
+/// prefix includes every execution that was reported to any initiator, by any path. No execution
+/// behind the prefix is reported afterwards.
 ///
-/// Nothing follows from what was told while registers hold anything. What memory is, does, then as ever.
+/// Reports made while registers are arbitrary imply nothing. The memory is a prefix even then.
 #[derive(Debug)]
 pub struct Durability {
     nodes: Vec<Option<Kept>>,
@@ -19,13 +20,13 @@ pub struct Durability {
     places: HashMap<u64, Place>,
 }
 
-/// What a node with a journal executed since it started.
+/// Verbs that a node with a journal executed since it started.
 #[derive(Debug, Default)]
 struct Kept {
-    /// What it held at its start.
+    /// Its memory at the start.
     before: Model,
-    executed: Vec<(u64, Ask)>,
-    /// So many of them must be there, for somebody knows of the last one.
+    executed: Vec<(u64, Operation)>,
+    /// Length of the prefix that must survive, because its last execution was reported.
     acknowledged: usize,
 }
 
@@ -33,14 +34,14 @@ struct Kept {
 enum Place {
     /// So many were executed at this node with it, since it started.
     At(usize, usize),
-    /// It is there for good, or was told of a memory that is gone with the disk.
+    /// The execution is durable, or belonged to a memory that is gone with its disk.
     Settled,
     /// It was not on disk when its node stopped.
     Lost(usize),
 }
 
 impl Durability {
-    /// The nodes that `durable` says have a journal.
+    /// Creates the checker. `durable` marks the nodes that have a journal.
     #[must_use]
     pub fn new(durable: &[bool]) -> Self {
         Self {
@@ -52,7 +53,7 @@ impl Durability {
         }
     }
 
-    fn tell(&mut self, token: u64, scene: &Scene<'_>) -> Verdict {
+    fn on_report(&mut self, token: u64, scene: &Scene<'_>) -> Verdict {
         let is_loose = scene
             .book
             .exchange(token)
@@ -68,7 +69,8 @@ impl Durability {
                 Ok(())
             }
             Some(&Place::Lost(node)) => Err(format!(
-                "exchange {token} is told as done, but was not in the journal of {} when that started again",
+                "exchange {token} is reported as done, but was not in the journal of {} at its \
+                 restart",
                 crate::node_name(node)
             )),
             Some(Place::Settled) | None => Ok(()),
@@ -81,10 +83,10 @@ impl Durability {
             return Err(format!("{} has no journal", crate::node_name(node)));
         };
         let mut model = kept.before.clone();
-        // The latest moment that fits: of two the words of which are the same it makes no difference.
+        // Take the latest match: prefixes that leave the same words are equivalent.
         let mut found = (model.words() == words).then_some(0);
-        for (count, (_, ask)) in (1..).zip(&kept.executed) {
-            model.apply(ask);
+        for (count, (_, operation)) in (1..).zip(&kept.executed) {
+            model.apply(operation);
             if model.words() == words {
                 found = Some(count);
             }
@@ -97,7 +99,7 @@ impl Durability {
             } else {
                 Place::Lost(node)
             };
-            // What was executed again since lies behind.
+            // Skip an exchange that was executed again later.
             if places.get(token) == Some(&Place::At(node, at + 1)) {
                 places.insert(*token, place);
             }
@@ -109,11 +111,13 @@ impl Durability {
         };
         forbid(there.is_none(), || match found {
             Some(found) => format!(
-                "{} starts again with the first {found} of {executed} that it executed, but {acknowledged} were acknowledged",
+                "{} restarts with the first {found} of its {executed} executions, but \
+                 {acknowledged} were acknowledged",
                 crate::node_name(node)
             ),
             None => format!(
-                "{} starts again with what no number of the {executed} that it executed, of which {acknowledged} were acknowledged, make of its memory",
+                "{} restarts with a memory that results from no prefix of its {executed} \
+                 executions, of which {acknowledged} were acknowledged",
                 crate::node_name(node)
             ),
         })
@@ -131,13 +135,13 @@ impl Checker for Durability {
                 if let Some(kept) = &mut self.nodes[at.node]
                     && let Some((token, exchange)) = scene.book.of_request(payload)
                 {
-                    kept.executed.push((token, exchange.ask.clone()));
+                    kept.executed.push((token, exchange.operation.clone()));
                     let place = Place::At(at.node, kept.executed.len());
                     self.places.insert(token, place);
                 }
                 Ok(())
             }
-            Fact::Told {
+            Fact::Reported {
                 token,
                 outcome: Outcome::Committed(_),
                 ..
@@ -146,11 +150,11 @@ impl Checker for Durability {
                 token,
                 answer: Answer::Committed(_),
                 ..
-            } => self.tell(*token, scene),
+            } => self.on_report(*token, scene),
             Fact::Restarted { node, words, .. } => self.restart(*node, *words),
             Fact::Crashed { node, .. } => {
                 if let Some(kept) = &mut self.nodes[*node] {
-                    // The disk is gone, and so is whatever it was to keep.
+                    // The disk is lost, with everything that it had to keep.
                     *kept = Kept::default();
                     let is_here = |place: &Place| matches!(place, Place::At(at, _) if at == node);
                     self.places

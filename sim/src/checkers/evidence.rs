@@ -5,27 +5,29 @@ use std::collections::{HashMap, HashSet};
 use covalent_protocol::{DownReason, LinkEvent};
 
 use super::{Checker, Scene, Verdict, forbid};
-use crate::{cable::Fate, fact::Fact, records::Content};
+use crate::{cable::FrameOutcome, fact::Fact, records::Content};
 
-/// A link fails by evidence only if there is some: in an epoch of which the cable lost nothing, and in which both ends live and stay, no
-/// sequence has a gap, no reflection differs, nothing owed stays unanswered and nobody breaks the protocol. Frames that
-/// arrive twice, late or as noise are no reason to fail, and nor is what an earlier epoch lost.
+/// A link fails by evidence only if there is some. Take an epoch in which the cable lost nothing
+/// and both ends kept their incarnation. In it, no sequence has a gap, no reflection differs,
+/// nothing owed stays unanswered, and neither end violates the protocol. Duplicate frames, late
+/// frames and noise are no reason to fail. Losses of an earlier epoch are none either.
 ///
-/// Where a liar asks how exchanges of others ended, in their names, their links may fail for what breaks the protocol or stays unanswered.
+/// If a lying neighbor queries outcomes in the names of other nodes, links of these nodes may fail
+/// by a violation or as unanswered.
 ///
-/// Silence is none of this: a pace may pass at one end more often than the other end has a turn.
+/// Silence is not covered: one end may tick more often than the other end runs.
 ///
-/// Epochs that begin while registers hold anything are left out; those that begin afterwards are not.
+/// Epochs that begin while registers are arbitrary are exempt. Later ones are not.
 #[derive(Debug, Default)]
 pub struct Evidence {
     /// The epoch that each end of each cable is up in.
     in_force: HashMap<(usize, usize), u32>,
-    /// Epochs of which a cable lost something, or in which an end did not stay.
+    /// Epochs in which a cable lost something or an end did not keep its state.
     injured: HashSet<(usize, u32)>,
 }
 
 impl Evidence {
-    /// The epoch that the ends of a cable are in, or the two that they are in, cannot be relied on any more.
+    /// Marks the current epochs at both ends of a cable as unreliable.
     fn injure(&mut self, cable: usize) {
         for end in [0, 1] {
             if let Some(&epoch) = self.in_force.get(&(cable, end)) {
@@ -43,8 +45,11 @@ impl Checker for Evidence {
     fn see(&mut self, fact: &Fact<'_>, scene: &Scene<'_>) -> Verdict {
         match fact {
             Fact::Sent {
-                from, fate, frame, ..
-            } if *fate != Fate::UnderWay => {
+                from,
+                frame_outcome,
+                frame,
+                ..
+            } if *frame_outcome != FrameOutcome::InFlight => {
                 if let Some(content) = Content::of(frame) {
                     self.injured.insert((from.cable, content.epoch));
                 }
@@ -53,7 +58,7 @@ impl Checker for Evidence {
                 cable, lost_epochs, ..
             } => {
                 self.injure(*cable);
-                // An epoch in force at neither end yet loses its handshake.
+                // The handshake of an epoch that is not yet in force at either end is lost too.
                 let lost = lost_epochs.iter().copied().flatten();
                 self.injured.extend(lost.map(|&epoch| (*cable, epoch)));
             }
@@ -88,12 +93,14 @@ impl Checker for Evidence {
                         | DownReason::Violation
                 );
                 let is_new = self.injured.insert((at.cable, epoch));
-                // Who asks in another's name ends what that one has open, which cannot go on then.
+                // A query in another node's name ends that node's open exchange, which then cannot
+                // proceed.
                 let ends_oddly = matches!(reason, DownReason::Violation | DownReason::Unanswered);
                 let is_lie = ends_oddly && scene.book.is_lied_to();
                 return forbid(evidence && is_new && !is_lie, || {
                     format!(
-                        "the link of {at} failed, {reason}, though its cable lost nothing of epoch {epoch}"
+                        "the link of {at} failed, {reason}, though its cable lost nothing of epoch \
+                         {epoch}"
                     )
                 });
             }

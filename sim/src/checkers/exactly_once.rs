@@ -3,10 +3,10 @@
 use super::{Checker, Scene, Verdict, forbid};
 use crate::fact::Fact;
 
-/// No exchange is executed twice, by no life of its peer.
+/// No exchange is executed twice, in any incarnation of its peer.
 ///
-/// While registers hold anything there is no telling what is new. Once everything has come to its end behind that, nothing is executed any more that
-/// was asked for before, but for what waits for a peer to which no cable led.
+/// While registers are arbitrary, the checker cannot know what is new. After convergence, no
+/// earlier exchange is executed, except one that waits for a peer that no cable reached.
 #[derive(Debug)]
 pub struct ExactlyOnce;
 
@@ -29,11 +29,11 @@ impl Checker for ExactlyOnce {
             Some((token, exchange)) => match &exchange.executed {
                 Some(before) => Err(format!(
                     "exchange {token} was executed by {} and again by {at}",
-                    before.life
+                    before.node_incarnation
                 )),
                 None => Ok(()),
             },
-            None => Err(format!("{at} executes what nobody asked for")),
+            None => Err(format!("{at} executes an exchange that no node requested")),
         }
     }
 }

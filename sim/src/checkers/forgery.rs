@@ -1,12 +1,12 @@
-//! Who puts frames on a cable and hears nothing takes no link down.
+//! Checks that a blind forger takes no link down.
 
 use covalent_protocol::LinkEvent;
 
 use super::{Checker, Scene, Verdict, forbid};
 use crate::fact::Fact;
 
-/// No frame of somebody who knows neither incarnations nor epochs takes a link down that is up. While registers hold anything they may hold what it
-/// guesses.
+/// No frame of a sender that knows neither incarnations nor epochs takes down a link that is up.
+/// While registers are arbitrary, they may hold the guessed values.
 #[derive(Debug, Default)]
 pub struct Forgery {
     /// The call that gives a node a forged frame.

@@ -1,10 +1,11 @@
-//! What arrives is what was sent.
+//! Checks that payloads arrive as they were sent.
 
 use super::{Checker, Scene, Verdict, forbid};
 use crate::fact::Fact;
 
-/// Every payload that reaches a program is, byte for byte, one that was sent to that node. (Replies are compared by
-/// [`super::ToldTruthfully`].) While registers hold anything a node may make something up.
+/// Every payload that reaches a program equals, byte for byte, one that was sent to that node.
+/// [`super::ReportedTruthfully`] compares the replies. While registers are arbitrary, a node may
+/// invent a payload.
 #[derive(Debug)]
 pub struct Integrity;
 
@@ -27,7 +28,10 @@ impl Checker for Integrity {
             exchange.to.node == at.node && exchange.request == payload
         });
         forbid(!sent, || {
-            format!("{at} was given {} bytes that nobody sent it", payload.len())
+            format!(
+                "{at} received {} bytes that no node sent to it",
+                payload.len()
+            )
         })
     }
 }

@@ -5,21 +5,23 @@ use std::collections::HashMap;
 use covalent_protocol::{ExchangeId, Mode};
 
 use super::{Checker, Scene, Verdict};
-use crate::{book::Life, fact::Fact, payload, region};
+use crate::{book::NodeIncarnation, fact::Fact, payload, region};
 
-/// A region changes in an execution and never else: not when a request is admitted, refused or reversed, and not between
-/// calls. A two-phase request is executed only after its node said something since it was admitted, for the initiator
-/// cannot commit what it was not told of.
-/// (While registers hold anything, the initiator may take itself for told. A neighbor that lies may
-/// have it committed in the initiator's name.)
+/// A region changes only in an execution. It does not change when a request is admitted, refused or
+/// reversed, and not between calls. A two-phase request is executed only after its node sent a
+/// frame since the admission: the initiator cannot commit a request before it learns of the
+/// admission.
+///
+/// There are two exceptions. While registers are arbitrary, the initiator may believe that it was
+/// notified. A lying neighbor may commit in the initiator's name.
 #[derive(Debug, Default)]
 pub struct Isolation {
     /// Writes to each node's region up to its last execution.
-    writes: HashMap<Life, u64>,
+    writes: HashMap<NodeIncarnation, u64>,
     /// The call in which each open two-phase request was admitted.
-    admitted: HashMap<(Life, ExchangeId), u64>,
+    admitted: HashMap<(NodeIncarnation, ExchangeId), u64>,
     /// The call before which each node last gave out a frame.
-    spoke: HashMap<Life, u64>,
+    sent: HashMap<NodeIncarnation, u64>,
 }
 
 impl Checker for Isolation {
@@ -64,10 +66,10 @@ impl Checker for Isolation {
                 let early = self
                     .admitted
                     .remove(&(*at, **id))
-                    .is_some_and(|call| self.spoke.get(at).is_none_or(|spoke| *spoke < call));
+                    .is_some_and(|call| self.sent.get(at).is_none_or(|sent| *sent < call));
                 if early {
                     return Err(format!(
-                        "{at} executes the two-phase request {} before it told anybody that it has it",
+                        "{at} executes the two-phase request {} before it acknowledged it",
                         described(payload)
                     ));
                 }
@@ -80,7 +82,8 @@ impl Checker for Isolation {
                 })
             }
             Fact::Sent { from, .. } => {
-                self.spoke.insert(scene.book.life(from.node), scene.call);
+                self.sent
+                    .insert(scene.book.node_incarnation(from.node), scene.call);
                 Ok(())
             }
             Fact::Rested { .. } => self.nothing_else_wrote(scene),
@@ -92,11 +95,11 @@ impl Checker for Isolation {
 impl Isolation {
     fn nothing_else_wrote(&self, scene: &Scene<'_>) -> Verdict {
         for (node, region) in scene.regions.iter().enumerate() {
-            let life = scene.book.life(node);
-            let known = self.writes.get(&life).copied().unwrap_or(0);
+            let node_incarnation = scene.book.node_incarnation(node);
+            let known = self.writes.get(&node_incarnation).copied().unwrap_or(0);
             if region::writes(region) != known {
                 return Err(format!(
-                    "the region of {life} was written after its last execution"
+                    "the region of {node_incarnation} was written after its last execution"
                 ));
             }
         }
@@ -104,7 +107,7 @@ impl Isolation {
     }
 }
 
-fn clean(at: Life, payload: &[u8], wrote: bool, when: &str) -> Verdict {
+fn clean(at: NodeIncarnation, payload: &[u8], wrote: bool, when: &str) -> Verdict {
     super::forbid(wrote, || {
         format!(
             "the region of {at} changed when request {} was {when}",

@@ -1,25 +1,25 @@
-//! One checker for each invariant. All of them see everything that happens in every world.
+//! One checker for each invariant. All checkers see all facts of every world.
 //!
 //! | checker | invariant |
 //! |---|---|
 //! | [`ExactlyOnce`] | no exchange is executed twice |
-//! | [`ToldOnce`] | its initiator is told once at most how it ended, in the life in which it asked, and only if it cares |
-//! | [`ToldTruthfully`] | "done" is told of what was executed, with the reply that it gave; "refused" of what was not and never will be; "forgotten" of peers that lost their memory; and nothing before word of the peer |
-//! | [`Integrity`] | every payload arrives as it was sent, at the one whom it was sent to |
-//! | [`Isolation`] | a region changes in an execution and never else; two-phase requests are executed after message 2 only |
-//! | [`Conservation`] | transfers keep the sum; what a region holds at rest is what initiators were told |
-//! | [`Serial`] | verbs do what an independent model of the region does, one after the other |
-//! | [`Reservation`] | what was admitted is executed or reversed, once, under the same name; nothing stays reserved behind a failed link or at rest |
-//! | [`Durability`] | what was acknowledged of a node with a journal is there when it starts again, no part of it and nothing else |
-//! | [`Credit`] | no more records are under way, and no more requests kept, than there is credit for |
-//! | [`Evidence`] | a link whose cable lost nothing of an epoch sees no evidence of loss in it |
-//! | [`Forgery`] | who puts frames on a cable and hears nothing there takes no link down |
-//! | [`Wiring`] | no link is refused, for every cable joins two ports |
-//! | [`Paths`] | a node is told to be reached while a link to it is up, and lost when none is and none is to be waited for |
-//! | [`Causality`] | what was known to whoever asked or executed has the smaller stamp |
-//! | [`Answers`] | who asks for an exchange by its name is told once how it ended, and nothing else |
-//! | [`Announcement`] | a node that has a frame to send says so |
-//! | [`Convergence`] | when faults stop, everything comes to its end within a stated number of paces |
+//! | [`ReportedOnce`] | an initiator gets an outcome at most once, in the same incarnation |
+//! | [`ReportedTruthfully`] | a reported outcome is true, final, and follows a frame of the peer |
+//! | [`Integrity`] | every payload arrives as it was sent, at its destination |
+//! | [`Isolation`] | a region changes only in an execution, in 2PC only after message 2 |
+//! | [`Conservation`] | transfers keep the sum, and a region at rest matches the reports |
+//! | [`Serial`] | verbs match an independent model of the region, one after the other |
+//! | [`Reservation`] | an admitted request is executed or reversed, once; nothing stays reserved |
+//! | [`Durability`] | acknowledged work of a node with a journal survives its restart |
+//! | [`Credit`] | the records in flight and the requests kept stay within the credit |
+//! | [`Evidence`] | a link sees no evidence of loss in an epoch without loss |
+//! | [`Forgery`] | a sender that receives nothing takes no link down |
+//! | [`Wiring`] | no link is refused, because every cable joins two ports |
+//! | [`Paths`] | a node is reported reached while a link to it is up, and else lost |
+//! | [`Causality`] | everything known to initiator or responder has the smaller stamp |
+//! | [`Answers`] | each query by name gets one reply, which is true |
+//! | [`Announcement`] | a node that has a frame to send reports it |
+//! | [`Convergence`] | after the last fault, everything completes within a number of ticks |
 
 mod announcement;
 mod answers;
@@ -34,10 +34,10 @@ mod forgery;
 mod integrity;
 mod isolation;
 mod paths;
+mod reported_once;
+mod reported_truthfully;
 mod reservation;
 mod serial;
-mod told_once;
-mod told_truthfully;
 mod wiring;
 
 use std::fmt;
@@ -46,18 +46,18 @@ pub use self::{
     announcement::Announcement, answers::Answers, causality::Causality, conservation::Conservation,
     convergence::Convergence, credit::Credit, durability::Durability, evidence::Evidence,
     exactly_once::ExactlyOnce, forgery::Forgery, integrity::Integrity, isolation::Isolation,
-    paths::Paths, reservation::Reservation, serial::Serial, told_once::ToldOnce,
-    told_truthfully::ToldTruthfully, wiring::Wiring,
+    paths::Paths, reported_once::ReportedOnce, reported_truthfully::ReportedTruthfully,
+    reservation::Reservation, serial::Serial, wiring::Wiring,
 };
 use crate::{book::Book, fact::Fact, plan::Plan, region::Region};
 
-/// What a checker says of a fact: nothing, or how it breaks the invariant.
+/// A checker's verdict on a fact: `Ok`, or how the fact breaks the invariant.
 pub type Verdict = Result<(), String>;
 
-/// What a checker may look at besides the fact itself.
+/// Context of a fact that a checker may inspect.
 #[derive(Debug, Clone, Copy)]
 pub struct Scene<'a> {
-    /// Everything asked so far. The fact at hand is not in it yet.
+    /// All exchanges so far, without the current fact.
     pub book: &'a Book,
     /// The nodes' regions, as they are now.
     pub regions: &'a [Region],
@@ -66,7 +66,7 @@ pub struct Scene<'a> {
     /// Counts the calls into nodes. All that happens in one call has one number.
     pub call: u64,
     /// The call gives a node a frame.
-    pub hearing: bool,
+    pub receiving: bool,
 }
 
 /// Watches one invariant.
@@ -86,8 +86,8 @@ pub trait Checker: fmt::Debug + Send {
 pub fn all(plan: &Plan) -> Vec<Box<dyn Checker>> {
     vec![
         Box::new(ExactlyOnce),
-        Box::new(ToldOnce),
-        Box::new(ToldTruthfully),
+        Box::new(ReportedOnce),
+        Box::new(ReportedTruthfully),
         Box::new(Integrity),
         Box::new(Isolation::default()),
         Box::new(Conservation::default()),

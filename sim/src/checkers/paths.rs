@@ -1,4 +1,4 @@
-//! Whether a node is reached is told as the links have it.
+//! Checks that path reports match the links.
 
 use std::collections::{HashMap, HashSet};
 
@@ -7,17 +7,19 @@ use covalent_protocol::{DownReason, LinkEvent};
 use super::{Checker, Scene, Verdict, forbid};
 use crate::fact::Fact;
 
-/// A node is told to be reached when a link to it is up, and lost when none is; in turn, and not in the very call in which its last link
-/// fails, but for a carrier. At rest whoever is at the other end of a link that is up is reached.
+/// A node is reported reached when a link to it is up, and lost when none is, alternately. It is
+/// not reported lost in the call in which its last link fails, except for a lost carrier. At rest,
+/// the peer of each link that is up is reported reached.
 ///
-/// A node whose registers held anything is left out until it starts anew.
+/// A node whose registers were arbitrary is exempt until it restarts.
 #[derive(Debug, Default)]
 pub struct Paths {
-    /// Who is at the other end of the links that are up, by node and port.
+    /// Peer of each link that is up, by node and port.
     up: HashMap<(usize, u16), u64>,
-    /// Who was told to be reached: node and peer.
+    /// Peers that are reported reached: node and peer.
     reached: HashSet<(usize, u64)>,
-    /// Links that failed for something else than their carrier, in the call of that number: node and peer.
+    /// Links that failed for another reason than their carrier, in the call of that number: node
+    /// and peer.
     failed: (u64, HashSet<(usize, u64)>),
     scrambled: HashSet<usize>,
 }
@@ -34,7 +36,7 @@ impl Paths {
             .any(|((at, _), of)| (*at, *of) == (node, peer))
     }
 
-    fn told(&mut self, node: usize, peer: u64, up: bool, call: u64) -> Verdict {
+    fn on_path(&mut self, node: usize, peer: u64, up: bool, call: u64) -> Verdict {
         let changes = if up {
             self.reached.insert((node, peer))
         } else {
@@ -42,14 +44,14 @@ impl Paths {
         };
         let what = if up { "reached" } else { "lost" };
         forbid(!changes, || {
-            format!("node {node} was told twice that {peer} is {what}")
+            format!("node {node} was notified twice that {peer} is {what}")
         })?;
         forbid(self.is_up(node, peer) != up, || {
-            format!("node {node} was told that {peer} is {what}, against its links")
+            format!("node {node} was notified that {peer} is {what}, against its links")
         })?;
         let at_once = self.failed.0 == call && self.failed.1.contains(&(node, peer));
         forbid(!up && at_once, || {
-            format!("node {node} was told that {peer} is lost because a link failed")
+            format!("node {node} was notified that {peer} is lost because a link failed")
         })
     }
 }
@@ -90,15 +92,17 @@ impl Checker for Paths {
                 }
             }
             Fact::Path { by, peer, up } if !self.scrambled.contains(&by.node) => {
-                return self.told(by.node, *peer, *up, scene.call);
+                return self.on_path(by.node, *peer, *up, scene.call);
             }
             Fact::Rested { .. } => {
                 let mut links = self.up.iter();
-                let untold = links.find(|((node, _), peer)| {
+                let unreported = links.find(|((node, _), peer)| {
                     !self.scrambled.contains(node) && !self.reached.contains(&(*node, **peer))
                 });
-                return forbid(untold.is_some(), || {
-                    format!("a link is up to a node that is not told to be reached: {untold:?}")
+                return forbid(unreported.is_some(), || {
+                    format!(
+                        "a link is up to a node that was not reported as reached: {unreported:?}"
+                    )
                 });
             }
             _ => {}

@@ -1,4 +1,4 @@
-//! What is admitted is executed or reversed, and until then holds its words.
+//! Checks that an admitted request is executed or reversed, and holds its words until then.
 
 use std::collections::{HashMap, HashSet};
 
@@ -6,26 +6,27 @@ use covalent_protocol::{ExchangeId, LinkEvent, Mode, Refusal};
 
 use super::{Checker, Scene, Verdict, forbid};
 use crate::{
-    ask::Ask,
-    book::Life,
+    book::NodeIncarnation,
     fact::Fact,
     hold::{Hold, touched},
     node_guid,
+    operation::Operation,
 };
 
-/// Everything that was admitted is executed or reversed, once, under the name under which it was admitted and with the
-/// same payload. No name is used twice. In 1PC it is executed at once. When a link fails nothing stays reserved for the
-/// peer that was at its other end, and at rest nothing is reserved at all.
+/// Every admitted request is executed or reversed, once, under the name of its admission and with
+/// the same payload. No name is used twice. A 1PC request is executed at once. When a link fails,
+/// nothing stays reserved for its peer. At rest, nothing is reserved at all.
 ///
-/// The words that are held are exactly those that open two-phase exchanges will change. A request is refused as busy
-/// if, and only if, it touches a word that is held in a way that does not go with it.
+/// The words held are exactly those that open two-phase exchanges will change. A request is refused
+/// as busy if and only if it touches a word with a conflicting hold.
 ///
-/// While registers hold anything, so do names: one may be used twice then. Everything else holds always.
+/// While registers are arbitrary, names are too: a name may be used twice then. Everything else
+/// always holds.
 #[derive(Debug, Default)]
 pub struct Reservation {
-    open: HashMap<(Life, ExchangeId), Open>,
-    /// Every name that was ever used, with the life of the initiator.
-    used: HashSet<(Life, Life, ExchangeId)>,
+    open: HashMap<(NodeIncarnation, ExchangeId), Open>,
+    /// Every name ever used, with the incarnations of the responder and the initiator.
+    used: HashSet<(NodeIncarnation, NodeIncarnation, ExchangeId)>,
 }
 
 #[derive(Debug)]
@@ -52,8 +53,8 @@ impl Checker for Reservation {
                 payload,
                 ..
             } => {
-                if let Some((token, asked)) = scene.book.of_request(payload)
-                    && let Some(word) = self.busy(*at, &asked.ask)
+                if let Some((token, requested)) = scene.book.of_request(payload)
+                    && let Some(word) = self.busy(*at, &requested.operation)
                 {
                     return Err(format!(
                         "{at} admits exchange {token} though another one holds word {word}"
@@ -62,7 +63,12 @@ impl Checker for Reservation {
                 let held = scene
                     .book
                     .of_request(payload)
-                    .map(|(_, asked)| (touched(&asked.ask), Hold::of(&asked.ask)))
+                    .map(|(_, requested)| {
+                        (
+                            touched(&requested.operation),
+                            Hold::of(&requested.operation),
+                        )
+                    })
                     .filter(|(_, hold)| *mode == Mode::TwoPhase && *hold != Hold::Read);
                 let (words, hold) = held.unwrap_or((Vec::new(), Hold::Read));
                 let open = Open {
@@ -73,11 +79,14 @@ impl Checker for Reservation {
                     hold,
                 };
                 let twice = self.open.insert((*at, **id), open).is_some();
-                let initiator = scene.book.of_request(payload).map(|(_, asked)| asked.from);
-                let again = initiator.is_some_and(|life| {
-                    !scene.book.is_unsettled() && !self.used.insert((*at, life, **id))
+                let initiator = scene
+                    .book
+                    .of_request(payload)
+                    .map(|(_, requested)| requested.from);
+                let repeated = initiator.is_some_and(|node_incarnation| {
+                    !scene.book.is_unsettled() && !self.used.insert((*at, node_incarnation, **id))
                 });
-                forbid(twice || again, || {
+                forbid(twice || repeated, || {
                     format!("{at} admits {id:?} under a name that was used before")
                 })?;
                 self.compare(*at, scene)
@@ -88,9 +97,11 @@ impl Checker for Reservation {
                 refusal: Refusal::Busy,
                 ..
             } => match scene.book.of_request(payload) {
-                Some((token, asked)) if self.busy(*at, &asked.ask).is_none() => Err(format!(
-                    "{at} refuses exchange {token} as busy, but no other one holds its words"
-                )),
+                Some((token, requested)) if self.busy(*at, &requested.operation).is_none() => {
+                    Err(format!(
+                        "{at} refuses exchange {token} as busy, but no other one holds its words"
+                    ))
+                }
                 _ => Ok(()),
             },
             Fact::Executed {
@@ -113,13 +124,14 @@ impl Checker for Reservation {
                 self.compare(*at, scene)
             }
             Fact::Crashed { node, .. } | Fact::Restarted { node, .. } => {
-                self.open.retain(|(life, _), _| life.node != *node);
+                self.open
+                    .retain(|(node_incarnation, _), _| node_incarnation.node != *node);
                 Ok(())
             }
             Fact::Link {
                 at,
                 event: LinkEvent::Down { .. },
-            } => self.nothing_left(scene.book.life(at.node), *at, scene),
+            } => self.nothing_left(scene.book.node_incarnation(at.node), *at, scene),
             Fact::Converged { .. } => {
                 // Numbers may come again that were used before they became arbitrary.
                 self.used.clear();
@@ -137,29 +149,32 @@ impl Reservation {
         match self.open.keys().next() {
             Some((at, id)) => Err(format!("{id:?} is still reserved at {at}, at rest")),
             None => (0..scene.regions.len())
-                .try_for_each(|node| self.compare(scene.book.life(node), scene)),
+                .try_for_each(|node| self.compare(scene.book.node_incarnation(node), scene)),
         }
     }
 
-    /// A word that `ask` touches and somebody else holds in a way that does not go with it.
-    fn busy(&self, at: Life, ask: &Ask) -> Option<usize> {
-        let wanted = Hold::of(ask);
-        touched(ask).into_iter().find(|word| {
+    /// Returns a word that `operation` touches and that another exchange holds in a conflicting
+    /// way.
+    fn busy(&self, at: NodeIncarnation, operation: &Operation) -> Option<usize> {
+        let wanted = Hold::of(operation);
+        touched(operation).into_iter().find(|word| {
             self.held(at)
                 .any(|open| open.words.contains(word) && !open.hold.lets(wanted))
         })
     }
 
     /// The exchanges that hold words of `at`.
-    fn held(&self, at: Life) -> impl Iterator<Item = &Open> {
+    fn held(&self, at: NodeIncarnation) -> impl Iterator<Item = &Open> {
         self.open
             .iter()
-            .filter(move |((life, _), open)| *life == at && !open.words.is_empty())
+            .filter(move |((node_incarnation, _), open)| {
+                *node_incarnation == at && !open.words.is_empty()
+            })
             .map(|(_, open)| open)
     }
 
     /// The engine holds the words of the exchanges that are open, and no others.
-    fn compare(&self, at: Life, scene: &Scene<'_>) -> Verdict {
+    fn compare(&self, at: NodeIncarnation, scene: &Scene<'_>) -> Verdict {
         let words: HashSet<usize> = self
             .held(at)
             .flat_map(|open| open.words.iter().copied())
@@ -175,7 +190,7 @@ impl Reservation {
 
     fn settle(
         &mut self,
-        at: Life,
+        at: NodeIncarnation,
         id: &ExchangeId,
         payload: &[u8],
         what: &str,
@@ -191,22 +206,29 @@ impl Reservation {
         }
     }
 
-    /// Nothing is reserved any more for what came over a cable whose link failed.
-    fn nothing_left(&self, life: Life, at: crate::fact::Place, scene: &Scene<'_>) -> Verdict {
+    /// Checks that nothing stays reserved for the peer of a failed link.
+    fn nothing_left(
+        &self,
+        node_incarnation: NodeIncarnation,
+        at: crate::fact::Place,
+        scene: &Scene<'_>,
+    ) -> Verdict {
         let far = scene.cables[at.cable][1 - at.end];
-        // Other cables may join the same two nodes, and their links may be up: only what this one left counts.
+        // Other cables may join the same two nodes, and their links may be up: check only if this
+        // is the only cable.
         let alone = scene
             .cables
             .iter()
-            .filter(|ends| ends.contains(&life.node) && ends.contains(&far))
+            .filter(|ends| ends.contains(&node_incarnation.node) && ends.contains(&far))
             .count()
             == 1;
-        let left = |(open_at, id): &&(Life, ExchangeId)| {
-            alone && *open_at == life && id.peer == node_guid(far)
+        let left = |(open_at, id): &&(NodeIncarnation, ExchangeId)| {
+            alone && *open_at == node_incarnation && id.peer == node_guid(far)
         };
         match self.open.keys().find(left) {
             Some((_, id)) => Err(format!(
-                "{id:?} is still reserved at {life}, whose only link to its initiator failed"
+                "{id:?} is still reserved at {node_incarnation}, whose only link to its initiator \
+                 failed"
             )),
             None => Ok(()),
         }

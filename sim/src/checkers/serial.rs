@@ -1,4 +1,4 @@
-//! Verbs do what they say, one after the other.
+//! Checks verbs against a model, one after the other.
 
 use std::collections::HashMap;
 
@@ -6,17 +6,18 @@ use covalent_protocol::Refusal;
 
 use super::{Checker, Scene, Verdict, forbid};
 use crate::{
-    book::Life,
+    book::NodeIncarnation,
     fact::Fact,
     model::{Answer, Model},
     payload, region,
 };
 
-/// Each verb is one step: with those before it, from whichever initiator over whichever link, it answers and leaves
-/// behind what an independent model of the region does. What cannot be executed is refused with the reason that fits.
+/// Each verb is one step. After the preceding verbs of all initiators and links, it returns and
+/// leaves what an independent model of the region computes. A verb that cannot be executed is
+/// refused with the matching reason.
 #[derive(Debug, Default)]
 pub struct Serial {
-    models: HashMap<Life, Model>,
+    models: HashMap<NodeIncarnation, Model>,
 }
 
 impl Checker for Serial {
@@ -27,7 +28,7 @@ impl Checker for Serial {
     fn see(&mut self, fact: &Fact<'_>, scene: &Scene<'_>) -> Verdict {
         match fact {
             Fact::Admitted { at, payload, .. } => match scene.book.of_request(payload) {
-                Some((token, exchange)) => match Model::refusal(&exchange.ask) {
+                Some((token, exchange)) => match Model::refusal(&exchange.operation) {
                     Some(refusal) => Err(format!(
                         "{at} admits exchange {token}, which it must refuse: {refusal}"
                     )),
@@ -43,24 +44,25 @@ impl Checker for Serial {
             } => match scene.book.of_request(payload) {
                 // Any node may be short of something.
                 Some((token, exchange)) if *refusal != Refusal::NoResources => {
-                    // Whether a word is busy, the reservations tell.
-                    let fitting = Model::refusal(&exchange.ask).unwrap_or(Refusal::Busy);
+                    // The reservation checker verifies whether a word is busy.
+                    let fitting = Model::refusal(&exchange.operation).unwrap_or(Refusal::Busy);
                     forbid(fitting != *refusal, || {
                         format!(
-                            "{at} refuses exchange {token}, {refusal}; the model says {fitting:?}"
+                            "{at} refuses exchange {token}, {refusal}; the model returns \
+                             {fitting:?}"
                         )
                     })
                 }
                 _ => Ok(()),
             },
             Fact::Restarted { node, words, .. } => {
-                // Whether that is what it must hold, the durability tells.
-                let Life { node, number } = scene.book.life(*node);
-                let life = Life {
+                // The durability checker verifies whether these are the right words.
+                let NodeIncarnation { node, number } = scene.book.node_incarnation(*node);
+                let node_incarnation = NodeIncarnation {
                     node,
                     number: number + 1,
                 };
-                self.models.insert(life, Model::of(*words));
+                self.models.insert(node_incarnation, Model::of(*words));
                 Ok(())
             }
             Fact::Executed {
@@ -72,16 +74,23 @@ impl Checker for Serial {
 }
 
 impl Serial {
-    fn execute(&mut self, at: Life, payload: &[u8], reply: &[u8], scene: &Scene<'_>) -> Verdict {
+    fn execute(
+        &mut self,
+        at: NodeIncarnation,
+        payload: &[u8],
+        reply: &[u8],
+        scene: &Scene<'_>,
+    ) -> Verdict {
         let Some((token, exchange)) = scene.book.of_request(payload) else {
             return Ok(());
         };
         let model = self.models.entry(at).or_default();
-        let expected = model.apply(&exchange.ask);
+        let expected = model.apply(&exchange.operation);
         let answer = payload::answer_of(reply).and_then(Answer::read);
         forbid(answer.as_ref() != Some(&expected), || {
             format!(
-                "{at} answers exchange {token} with {answer:?}; the model of its region says {expected:?}"
+                "{at} replies to exchange {token} with {answer:?}; the model of its region returns \
+                 {expected:?}"
             )
         })?;
         let words = region::words(&scene.regions[at.node]);

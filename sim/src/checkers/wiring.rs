@@ -1,23 +1,25 @@
-//! Nothing is told to be miswired where every cable joins two ports.
+//! Checks that no link is reported as miswired where every cable joins two ports.
 
 use covalent_protocol::{LinkEvent, LinkRefusal};
 
 use super::{Checker, Scene, Verdict, forbid};
-use crate::{book::Life, fact::Fact, incarnation, records};
+use crate::{book::NodeIncarnation, fact::Fact, incarnation, records};
 
-/// No link is refused, whatever its cable loses, damages, says twice or holds back, and whoever restarts: each cable joins two ports, each
-/// node has a GUID of its own, and all speak one version. But for a node that was cabled to more others than it can remember, and for a
-/// cable that was plugged so that both its ends are at one node.
+/// No link is refused, whatever its cable loses, damages, repeats or delays, and whichever node
+/// restarts. Each cable joins two ports, each node has its own GUID, and all nodes use one version.
+/// There are two exceptions: a node that was cabled to more peers than it can remember, and a cable
+/// with both ends at one node.
 ///
-/// While registers hold anything a node may believe anything of its cables; as soon as everything has come to its end behind that, it
-/// does not.
+/// While registers are arbitrary, a node may believe anything about its cables. From convergence on
+/// it does not.
 ///
-/// A node that restarted may be told that it is not heard: handshakes of its earlier life can be under way for longer than the paces after which
-/// that is told, and the other end answers them until they are through.
+/// A restarted node may be notified that its peer receives another port. Handshakes of its earlier
+/// incarnation can stay in flight for longer than the number of ticks after which that is reported.
+/// The peer answers them until all have arrived.
 #[derive(Debug, Default)]
 pub struct Wiring {
     moved: bool,
-    /// Somebody else put frames on a cable.
+    /// Another sender put frames on a cable.
     forged: bool,
     /// The incarnation that the last handshake which arrived anywhere echoes.
     echo: Option<u64>,
@@ -31,18 +33,22 @@ impl Checker for Wiring {
     fn see(&mut self, fact: &Fact<'_>, scene: &Scene<'_>) -> Verdict {
         match fact {
             Fact::Moved { .. } => self.moved = true,
-            // More than one port is heard then, and what it says of others is anything.
+            // The port then receives more than one sender, and forged frames make any claim about
+            // others.
             Fact::Forged { .. } => self.forged = true,
-            Fact::Heard { frame, .. } => self.echo = records::echo(frame),
+            Fact::Received { frame, .. } => self.echo = records::echo(frame),
             Fact::Link {
                 at,
                 event: LinkEvent::Refused { why, .. },
             } if !scene.book.is_unsettled() => {
                 let [one, other] = scene.cables[at.cable];
-                let life = scene.book.life(at.node);
+                let node_incarnation = scene.book.node_incarnation(at.node);
                 let is_earlier = |echo| {
-                    let mut earlier = (0..life.number).map(|number| Life { number, ..life });
-                    earlier.any(|life| incarnation(life) == echo)
+                    let mut earlier = (0..node_incarnation.number).map(|number| NodeIncarnation {
+                        number,
+                        ..node_incarnation
+                    });
+                    earlier.any(|node_incarnation| incarnation(node_incarnation) == echo)
                 };
                 let true_word = one == other
                     || self.forged

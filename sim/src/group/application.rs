@@ -1,6 +1,6 @@
-//! The application around a member: it asks, and makes a sum of what it is told.
+//! The application of a member: it requests messages and keeps a digest of what it receives.
 
-use covalent_protocol::group::Life;
+use covalent_protocol::group::Incarnation;
 
 use super::book::Digest;
 
@@ -14,7 +14,8 @@ pub fn write(message: u64, bytes: usize, into: &mut Vec<u8>) {
     into.extend(filler(message).take(bytes.saturating_sub(MESSAGE_BYTES_MIN)));
 }
 
-/// The number of a message, and whether its bytes are those of [`write()`] for a message of that length.
+/// Returns the number of a message, and whether its bytes equal those of [`write()`] for a message
+/// of that length.
 #[must_use]
 pub fn read(data: &[u8]) -> (u64, bool) {
     let Some((number, rest)) = data.split_first_chunk() else {
@@ -31,13 +32,13 @@ fn filler(number: u64) -> impl Iterator<Item = u8> {
 /// An application.
 #[derive(Debug, Clone, Default)]
 pub struct Application {
-    /// What it made of everything so far.
+    /// Digest of everything received so far.
     pub digest: Digest,
     /// It takes no events.
     pub sated: bool,
-    /// States that it gives: to whom, and what is left of it.
-    pub giving: Vec<(Life, Vec<u8>)>,
-    /// What it got of a state so far.
+    /// States in transfer: the receiver, and the bytes left.
+    pub giving: Vec<(Incarnation, Vec<u8>)>,
+    /// State bytes received so far.
     pub getting: Vec<u8>,
 }
 

@@ -1,22 +1,23 @@
-//! What is known to be true: who stayed, what was asked, and the order of each view as far as anybody was told it.
+//! The ground truth of a run: incarnations, requested messages, and the order of each view as far
+//! as any member delivered it.
 
 use std::collections::BTreeMap;
 
-use covalent_protocol::group::{Contact, Life, Members, Stop, View};
+use covalent_protocol::group::{Contact, Incarnation, Members, Stop, View};
 
 use super::{
     fact::Fact,
     keys::KeyMap,
-    said::{Proposal, Said},
+    sent::{Proposal, SentEnvelope},
 };
 
 /// A view of a group: the group, and the view's number.
 pub type ViewId = (u64, u64);
 
-/// A stay: its place in [`Book::stays`].
-pub type StayId = usize;
+/// An incarnation: its index in [`Book::stays`].
+pub type MembershipId = usize;
 
-/// What an application makes of what it is told: a count, and a sum that depends on the order.
+/// Digest of an application's deliveries: a count, and a sum that depends on the order.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Digest {
     /// Messages.
@@ -33,15 +34,15 @@ impl Digest {
     }
 }
 
-/// One stay of an application.
+/// One incarnation of an application.
 #[derive(Debug, Clone)]
-pub struct Stay {
+pub struct Membership {
     /// Where it runs.
     pub node: usize,
     /// Where it is reached.
     pub contact: Contact,
     /// It was not killed, and its node runs.
-    pub lives: bool,
+    pub is_alive: bool,
     /// The view that it installed last.
     pub view: Option<ViewId>,
     /// How many messages in the order of that view its application took.
@@ -51,24 +52,24 @@ pub struct Stay {
     /// The views that it installed.
     pub views: Vec<ViewId>,
     /// Own messages, in the order of their sequences.
-    pub asked: Vec<u64>,
-    /// It said that it is stopped: why, and from which own message on it is in doubt.
+    pub requested: Vec<u64>,
+    /// Its stop notification: the reason, and the first own message in doubt.
     pub stopped: Option<(Stop, u64)>,
     /// It left.
     pub left: bool,
-    /// Of whom its application said that they should go.
-    pub suspects: Vec<StayId>,
+    /// Members that its application requested to exclude.
+    pub suspects: Vec<MembershipId>,
     /// Members with which it founds; 0 if it only joins, or began with a view.
     pub founders: u8,
-    /// The stay before it, of whose messages it asks.
-    pub former: Option<Life>,
+    /// The previous incarnation, about whose messages it queries.
+    pub former: Option<Incarnation>,
 }
 
-impl Stay {
+impl Membership {
     /// Whether it is over for good.
     #[must_use]
     pub const fn is_over(&self) -> bool {
-        !self.lives
+        !self.is_alive
             || self.left
             || matches!(
                 self.stopped,
@@ -78,7 +79,7 @@ impl Stay {
 
     /// Whether it looks for a group.
     #[must_use]
-    pub const fn seeks(&self) -> bool {
+    pub const fn is_searching(&self) -> bool {
         !self.is_over() && self.view.is_none()
     }
 }
@@ -86,9 +87,9 @@ impl Stay {
 /// A message.
 #[derive(Debug, Clone, Copy)]
 pub struct Message {
-    /// Whose.
-    pub by: StayId,
-    /// Its number among those of the stay, from 1.
+    /// The sender.
+    pub by: MembershipId,
+    /// Its number among the messages of that incarnation, from 1.
     pub sequence: u64,
     /// Its length.
     pub bytes: usize,
@@ -100,30 +101,32 @@ pub struct Placed {
     /// Which.
     pub message: u64,
     /// Its sender.
-    pub sender: Life,
-    /// Its number among those of its sender.
+    pub sender: Incarnation,
+    /// Its number among its sender's messages.
     pub sequence: u64,
     /// The place of its batch.
     pub position: u64,
 }
 
-/// The order of a view, as far as somebody was told it.
+/// The order of a view, as far as any member delivered it.
 #[derive(Debug, Clone)]
 pub struct Order {
     /// The view.
     pub view: View,
-    /// What applications with the state had when it began, once one of them installed it.
+    /// Digest of the applications with the state at the start of the view. Set once one of them
+    /// installs it.
     pub begun: Option<Digest>,
-    /// Who installed it.
-    pub members: Vec<StayId>,
+    /// Incarnations that installed it.
+    pub members: Vec<MembershipId>,
     /// The messages.
     pub messages: Vec<Placed>,
-    /// How many of them belong to the view: known as soon as somebody installed the next.
+    /// Number of messages that belong to the view. Known as soon as a member installs the next
+    /// view.
     pub closed: Option<usize>,
 }
 
 impl Order {
-    /// What an application has that took the first `count` messages.
+    /// Returns the digest of an application that took the first `count` messages.
     #[must_use]
     pub fn digest(&self, count: usize) -> Digest {
         let mut digest = self.begun.unwrap_or_default();
@@ -144,40 +147,41 @@ impl Order {
 /// Everything that is known.
 #[derive(Debug, Default)]
 pub struct Book {
-    /// Everybody who ever began.
-    pub stays: Vec<Stay>,
-    /// What was asked, by the number that is in its first bytes.
+    /// All incarnations that ever began.
+    pub stays: Vec<Membership>,
+    /// Requested messages, by the number in their first bytes.
     pub messages: Vec<Message>,
-    /// The views that anybody installed.
+    /// Views that any member installed.
     pub orders: BTreeMap<ViewId, Order>,
     /// The last message of each sender in any order.
-    pub last: KeyMap<Life, u64>,
-    /// Who said in a view that it accepted the proposal of a ballot.
+    pub last: KeyMap<Incarnation, u64>,
+    /// For each ballot of a view, its proposal and the ranks that reported acceptance.
     accepted: KeyMap<ViewId, BTreeMap<u64, (Proposal, Members)>>,
 }
 
 impl Book {
-    /// The stay of a life.
+    /// Returns the incarnation with this identifier.
     #[must_use]
-    pub fn stay_of(&self, life: Life) -> Option<StayId> {
+    pub fn membership_of(&self, incarnation: Incarnation) -> Option<MembershipId> {
         let mut stays = self.stays.iter();
-        // Of one that began again under its old life the later one.
-        stays.rposition(|stay| stay.contact.life == life)
+        // If two incarnations share an identifier, take the later one.
+        stays.rposition(|membership| membership.contact.incarnation == incarnation)
     }
 
-    /// The order of the view that a stay is in.
+    /// Returns the order of the view that an incarnation is in.
     #[must_use]
-    pub fn order_of(&self, stay: StayId) -> Option<&Order> {
-        self.orders.get(&self.stays[stay].view?)
+    pub fn order_of(&self, membership: MembershipId) -> Option<&Order> {
+        self.orders.get(&self.stays[membership].view?)
     }
 
-    /// How many messages of a stay belong to the views before the one that it installed last.
+    /// Number of an incarnation's messages that belong to views before the one that it installed
+    /// last.
     #[must_use]
-    pub fn delivered_before(&self, stay: StayId) -> u64 {
-        let Some((group, number)) = self.stays[stay].view else {
+    pub fn delivered_before(&self, membership: MembershipId) -> u64 {
+        let Some((group, number)) = self.stays[membership].view else {
             return 0;
         };
-        let own = self.stays[stay].contact.life;
+        let own = self.stays[membership].contact.incarnation;
         let before = self.orders.range((group, 0)..(group, number));
         let counts = before.map(|(_, order)| {
             let closed = order.closed.unwrap_or(order.messages.len());
@@ -187,20 +191,23 @@ impl Book {
         counts.sum()
     }
 
-    /// The last view of a stay's group that somebody who lives installed.
+    /// Returns the view with the highest number that a running incarnation is in.
     #[must_use]
     pub fn newest(&self) -> Option<&Order> {
-        let living = self.stays.iter().filter(|stay| stay.lives);
-        let newest = living.filter_map(|stay| stay.view).max_by_key(|id| id.1)?;
+        let living = self.stays.iter().filter(|membership| membership.is_alive);
+        let newest = living
+            .filter_map(|membership| membership.view)
+            .max_by_key(|id| id.1)?;
         self.orders.get(&newest)
     }
 
-    /// The last view of each group that somebody who lives installed, the lowest group first.
+    /// Returns the last view of each group that a running incarnation is in, the lowest group
+    /// first.
     #[must_use]
     pub fn newest_of_each(&self) -> Vec<&Order> {
-        let living = self.stays.iter().filter(|stay| stay.lives);
+        let living = self.stays.iter().filter(|membership| membership.is_alive);
         let mut newest = BTreeMap::new();
-        for (group, number) in living.filter_map(|stay| stay.view) {
+        for (group, number) in living.filter_map(|membership| membership.view) {
             let last = newest.entry(group).or_insert(number);
             *last = number.max(*last);
         }
@@ -208,7 +215,8 @@ impl Book {
         orders.filter_map(|id| self.orders.get(&id)).collect()
     }
 
-    /// What a quorum of the voters of `view` said that it accepted, if `also` did too without having said so.
+    /// Returns the proposals that a quorum of the voters of `view` reported as accepted. `also`
+    /// counts as accepting, even if it has not reported so.
     pub fn decided<'a>(
         &'a self,
         view: &View,
@@ -233,22 +241,22 @@ impl Book {
                 contact,
                 founders,
                 former,
-            } => self.stays.push(Stay {
+            } => self.stays.push(Membership {
                 node: *node,
                 contact: **contact,
-                lives: true,
+                is_alive: true,
                 view: None,
                 taken: 0,
                 has_state: false,
                 views: Vec::new(),
-                asked: Vec::new(),
+                requested: Vec::new(),
                 stopped: None,
                 left: false,
                 suspects: Vec::new(),
                 founders: *founders,
                 former: *former,
             }),
-            Fact::Asked {
+            Fact::Requested {
                 by,
                 message,
                 sequence,
@@ -259,18 +267,18 @@ impl Book {
                     sequence: *sequence,
                     bytes: *bytes,
                 });
-                self.stays[*by].asked.push(*message);
+                self.stays[*by].requested.push(*message);
             }
-            Fact::Said { said, .. } => self.note_accepted(said),
+            Fact::SentEnvelope { sent, .. } => self.record_accepted(sent),
             Fact::View { by, view } => self.install(*by, view),
             Fact::Delivered { by, placed, .. } => {
-                let stay = &mut self.stays[*by];
-                if let Some(order) = stay.view.and_then(|id| self.orders.get_mut(&id)) {
-                    if stay.taken == order.messages.len() {
+                let membership = &mut self.stays[*by];
+                if let Some(order) = membership.view.and_then(|id| self.orders.get_mut(&id)) {
+                    if membership.taken == order.messages.len() {
                         order.messages.push(**placed);
                         self.last.insert(placed.sender, placed.sequence);
                     }
-                    stay.taken += 1;
+                    membership.taken += 1;
                 }
             }
             Fact::State { by, last: true, .. } => self.stays[*by].has_state = true,
@@ -283,32 +291,32 @@ impl Book {
                 self.stays[*by].stopped = Some((*why, *undelivered));
             }
             Fact::Left { by } => self.stays[*by].left = true,
-            Fact::Suspected { by, whom } => self.stays[*by].suspects.push(*whom),
-            Fact::Died { stay } => self.stays[*stay].lives = false,
+            Fact::Suspected { by, target } => self.stays[*by].suspects.push(*target),
+            Fact::Died { membership } => self.stays[*membership].is_alive = false,
             _ => {}
         }
     }
 
-    fn note_accepted(&mut self, said: &Said) {
-        let Some(change) = &said.row.change else {
+    fn record_accepted(&mut self, sent: &SentEnvelope) {
+        let Some(change) = &sent.row.change else {
             return;
         };
         let Some(proposal) = &change.proposal else {
             return;
         };
-        let ballots = self.accepted.entry((said.group, said.view)).or_default();
+        let ballots = self.accepted.entry((sent.group, sent.view)).or_default();
         let (_, ranks) = ballots
             .entry(change.accepted)
             .or_insert_with(|| (proposal.clone(), Members::NONE));
-        *ranks = ranks.with(usize::from(said.from));
+        *ranks = ranks.with(usize::from(sent.from));
     }
 
-    fn install(&mut self, by: StayId, view: &View) {
+    fn install(&mut self, by: MembershipId, view: &View) {
         let id = (view.group, view.number);
         let before = self.stays[by].view.filter(|before| before.0 == view.group);
         let (was, had_state) = (before, self.stays[by].has_state);
         let taken = self.stays[by].taken;
-        // Whoever had the state of the view before knows where that ended.
+        // A member that had the state of the previous view knows where that view ended.
         if let Some(order) = was.and_then(|was| self.orders.get_mut(&was))
             && had_state
         {
@@ -325,20 +333,20 @@ impl Book {
             messages: Vec::new(),
             closed: None,
         });
-        let stay = &mut self.stays[by];
+        let membership = &mut self.stays[by];
         let votes = view
-            .rank_of(stay.contact.life)
+            .rank_of(membership.contact.incarnation)
             .is_some_and(|rank| view.voters.contains(rank));
-        // Who founded the group has no view before and a vote, and nothing was before.
+        // A founder has a vote but no previous view, and no message precedes the group.
         let founded = was.is_none() && votes && view.number == 1;
-        stay.has_state |= founded;
+        membership.has_state |= founded;
         if order.begun.is_none() {
             order.begun = begun.or(founded.then(Digest::default));
         }
         order.members.push(by);
-        stay.view = Some(id);
-        stay.views.push(id);
-        stay.taken = 0;
-        stay.stopped = None;
+        membership.view = Some(id);
+        membership.views.push(id);
+        membership.taken = 0;
+        membership.stopped = None;
     }
 }

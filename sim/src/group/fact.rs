@@ -1,20 +1,20 @@
-//! What happens in a world, as checkers and traces are shown it.
+//! Events of a world, as checkers and traces see them.
 
 use std::fmt;
 
-use covalent_protocol::group::{BadEnvelope, Contact, End, Life, Stop, View};
+use covalent_protocol::group::{BadEnvelope, Contact, End, Incarnation, Stop, View};
 use serde::Serialize;
 
 use super::{
-    book::{Digest, Placed, StayId},
-    said::Said,
+    book::{Digest, MembershipId, Placed},
+    sent::SentEnvelope,
 };
 use crate::node_name;
 
 /// Something that happened.
 #[derive(Debug)]
 pub enum Fact<'a> {
-    /// An application began a stay. Its number is the next one.
+    /// An application began an incarnation, with the next number.
     Began {
         /// On this node.
         node: usize,
@@ -22,196 +22,196 @@ pub enum Fact<'a> {
         contact: &'a Contact,
         /// Members with which it founds; 0 if it only joins, or begins with a view.
         founders: u8,
-        /// The stay before it on this node, of whose messages it asks.
-        former: Option<Life>,
+        /// The previous incarnation on this node, about whose messages it queries.
+        former: Option<Incarnation>,
     },
     /// A multicast was taken in.
-    Asked {
-        /// By whom.
-        by: StayId,
-        /// Its number among those of the stay.
+    Requested {
+        /// The sender.
+        by: MembershipId,
+        /// Its number among the messages of that incarnation.
         sequence: u64,
         /// Its number among all.
         message: u64,
         /// Its length.
         bytes: usize,
     },
-    /// A multicast was refused for want of room.
+    /// A multicast was refused because the queue was full.
     Full {
-        /// Who asked.
-        by: StayId,
+        /// The sender.
+        by: MembershipId,
     },
     /// An envelope was posted.
-    Said {
-        /// By whom.
-        by: StayId,
-        /// To whom.
+    SentEnvelope {
+        /// The sender.
+        by: MembershipId,
+        /// The receiver.
         to: &'a Contact,
-        /// What it says.
-        said: &'a Said,
+        /// The decoded envelope.
+        sent: &'a SentEnvelope,
     },
-    /// What was posted cannot be read.
+    /// A posted envelope cannot be parsed.
     Garbled {
-        /// By whom.
-        by: StayId,
+        /// The sender.
+        by: MembershipId,
         /// Why.
         why: &'a str,
     },
     /// An envelope was taken out of a receive queue.
-    Heard {
-        /// By whom.
-        by: StayId,
-        /// Whose.
-        from: StayId,
-        /// What it says.
-        said: &'a Said,
-        /// What came of it.
+    Received {
+        /// The receiver.
+        by: MembershipId,
+        /// The sender.
+        from: MembershipId,
+        /// The decoded envelope.
+        sent: &'a SentEnvelope,
+        /// Result at the receiver.
         result: Result<(), BadEnvelope>,
     },
     /// An envelope that a stranger forged was taken out of a receive queue.
     Forged {
-        /// By whom.
-        by: StayId,
+        /// The receiver.
+        by: MembershipId,
         /// The node of the stranger.
         node: usize,
         /// Its kind, as far as it has one.
         kind: u8,
-        /// What came of it.
+        /// Result at the receiver.
         result: Result<(), BadEnvelope>,
         /// The receiver is not as it was before.
         moved: bool,
     },
     /// An envelope ended for its sender.
     Ended {
-        /// Whose.
-        by: StayId,
-        /// To whom.
+        /// The sender.
+        by: MembershipId,
+        /// The receiver.
         to: &'a Contact,
         /// How.
         how: End,
     },
     /// Bytes of envelopes with numbers in a receive queue, behind one more envelope.
     Queued {
-        /// Whose queue.
-        at: StayId,
+        /// Owner of the queue.
+        at: MembershipId,
         /// How many.
         bytes: usize,
     },
-    /// What a machine holds behind a turn.
+    /// Memory that a state machine holds after a turn.
     Holds {
-        /// Whose.
-        by: StayId,
+        /// Owner of the state machine.
+        by: MembershipId,
         /// Bytes of multicasts and envelopes.
         bytes: usize,
     },
-    /// The link layer said something of the way to a node.
+    /// The link layer reported the path to a node.
     Path {
-        /// To whom.
-        at: StayId,
+        /// The notified incarnation.
+        at: MembershipId,
         /// Of which node.
         about: usize,
         /// That there is one.
         up: bool,
     },
-    /// An application said of a member that it should go.
+    /// An application requested to exclude a member.
     Suspected {
         /// Which application.
-        by: StayId,
-        /// Whom.
-        whom: StayId,
+        by: MembershipId,
+        /// The member to exclude.
+        target: MembershipId,
     },
-    /// An application was told a view.
+    /// An application was notified of a view.
     View {
         /// Which application.
-        by: StayId,
+        by: MembershipId,
         /// The view.
         view: &'a View,
     },
-    /// An application was told a message.
+    /// An application received a message.
     Delivered {
         /// Which application.
-        by: StayId,
+        by: MembershipId,
         /// Which message, and where it lies.
         placed: &'a Placed,
-        /// The view that it was told to belong to.
+        /// View that the message was reported to belong to.
         view: u64,
-        /// Its bytes are those that were asked for.
+        /// The bytes equal those that were requested.
         whole: bool,
     },
-    /// An application was told what all have.
+    /// An application was notified of what all members have.
     Stable {
         /// Which application.
-        by: StayId,
+        by: MembershipId,
         /// In this view.
         view: u64,
         /// Everything below this position.
         position: u64,
     },
-    /// An application is asked for its state.
+    /// An application must provide its state.
     StateWanted {
         /// Which application.
-        by: StayId,
-        /// For whom.
+        by: MembershipId,
+        /// The receiver of the state.
         to: &'a Contact,
     },
     /// An application got a part of the state.
     State {
         /// Which application.
-        by: StayId,
+        by: MembershipId,
         /// The last one.
         last: bool,
-        /// What it has from it, if it was the last one: `None` for what is no state.
+        /// Digest of the state after its last part, or `None` if the bytes are no valid state.
         digest: Option<Digest>,
         /// Own messages that are in it.
         delivered_to: u64,
     },
-    /// What came of the state is void.
+    /// The state parts received so far are void.
     StateVoid {
         /// For this application.
-        by: StayId,
+        by: MembershipId,
     },
-    /// An application was told that nothing is delivered any more.
+    /// An application was notified that nothing is delivered any more.
     Stopped {
         /// Which application.
-        by: StayId,
+        by: MembershipId,
         /// Why.
         why: Stop,
         /// Own messages from this number on are in doubt.
         undelivered: u64,
     },
-    /// An application was told what became of the messages of its former stay.
-    Fate {
+    /// An application was notified of the outcome of its former incarnation's messages.
+    Outcome {
         /// Which application.
-        by: StayId,
+        by: MembershipId,
         /// So many were delivered.
         delivered_to: u64,
     },
-    /// An application said that it leaves.
+    /// An application requested to leave.
     Leaves {
         /// Which.
-        by: StayId,
+        by: MembershipId,
     },
     /// An application left.
     Left {
         /// Which.
-        by: StayId,
+        by: MembershipId,
     },
     /// An application died, alone or with its node.
     Died {
         /// Which.
-        stay: StayId,
+        membership: MembershipId,
     },
-    /// An application stands still, or goes on.
+    /// An application stalls or resumes.
     Halted {
         /// Which.
-        stay: StayId,
+        membership: MembershipId,
         /// It stands still.
         still: bool,
     },
     /// An application takes no events, or takes them again.
     Sated {
         /// Which.
-        stay: StayId,
+        membership: MembershipId,
         /// It takes none.
         sated: bool,
     },
@@ -229,43 +229,43 @@ pub enum Fact<'a> {
         /// It is cut.
         cut: bool,
     },
-    /// Nothing was done to the world for so long that everything has come to rest that can.
+    /// Nothing was done to the world for so long that everything able to come to rest has done so.
     Calm,
-    /// From now on nothing happens but paces.
+    /// From now on only ticks happen.
     Idle,
-    /// So many paces later.
+    /// The given number of ticks has passed.
     Rested {
-        /// Paces.
-        paces: u64,
+        /// Number of ticks.
+        ticks: u64,
     },
-    /// All faults are over, and everything has come to its end, or had the time for it.
+    /// All faults are over. Everything has completed, or had the time to.
     Over,
 }
 
-/// What a line of a trace is about.
+/// Topic of a line of a trace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Subject {
-    /// What applications ask and are told.
+    /// Requests and notifications of applications.
     Application,
     /// Envelopes.
     Envelope,
-    /// What the link layer says.
+    /// Reports of the link layer.
     Path,
-    /// What was done to the world.
+    /// Faults and repairs.
     Fault,
     /// The run itself.
     Run,
 }
 
 impl Fact<'_> {
-    /// What it is about.
+    /// Topic of the fact.
     #[must_use]
     pub const fn subject(&self) -> Subject {
         match self {
-            Self::Said { .. }
+            Self::SentEnvelope { .. }
             | Self::Garbled { .. }
-            | Self::Heard { .. }
+            | Self::Received { .. }
             | Self::Forged { .. }
             | Self::Ended { .. }
             | Self::Queued { .. }
@@ -291,32 +291,39 @@ impl fmt::Display for Fact<'_> {
                 founders,
                 ..
             } => {
-                write!(f, "{} begins a stay: {}", node_name(*node), life(contact))?;
+                write!(
+                    f,
+                    "{} begins an incarnation: {}",
+                    node_name(*node),
+                    incarnation(contact)
+                )?;
                 if *founders > 0 {
                     write!(f, ", to found with {founders}")?;
                 }
                 Ok(())
             }
-            Self::Asked {
+            Self::Requested {
                 by,
                 sequence,
                 message,
                 bytes,
             } => write!(
                 f,
-                "s{by} asks for message {message}: its {sequence}, {bytes} B"
+                "s{by} submits message {message}: its {sequence}, {bytes} B"
             ),
-            Self::Full { by } => write!(f, "s{by} is refused: no room"),
-            Self::Said { by, to, said } => write!(f, "s{by} says to {}: {said}", life(to)),
-            Self::Garbled { by, why } => write!(f, "s{by} says what cannot be read: {why}"),
-            Self::Heard {
+            Self::Full { by } => write!(f, "s{by} is refused: no space"),
+            Self::SentEnvelope { by, to, sent } => {
+                write!(f, "s{by} sends to {}: {sent}", incarnation(to))
+            }
+            Self::Garbled { by, why } => write!(f, "s{by} sends an invalid envelope: {why}"),
+            Self::Received {
                 by,
                 from,
-                said,
+                sent,
                 result,
             } => match result {
-                Ok(()) => write!(f, "s{by} hears of s{from}: {said}"),
-                Err(error) => write!(f, "s{by} hears of s{from}: {said}: {error:?}"),
+                Ok(()) => write!(f, "s{by} receives from s{from}: {sent}"),
+                Err(error) => write!(f, "s{by} receives from s{from}: {sent}: {error:?}"),
             },
             Self::Forged {
                 by,
@@ -327,30 +334,38 @@ impl fmt::Display for Fact<'_> {
             } => {
                 let node = node_name(*node);
                 let word = if *moved {
-                    "and is moved"
+                    "and changes"
                 } else {
-                    "and stays as it is"
+                    "and does not change"
                 };
                 write!(
                     f,
-                    "s{by} hears a stranger of {node}, kind {kind}: {result:?}, {word}"
+                    "s{by} receives from a non-member of {node}, kind {kind}: {result:?}, {word}"
                 )
             }
             Self::Ended { by, to, how } => {
-                write!(f, "s{by}: an envelope to {} ended: {how:?}", life(to))
+                write!(
+                    f,
+                    "s{by}: an envelope to {} ended: {how:?}",
+                    incarnation(to)
+                )
             }
             Self::Queued { at, bytes } => write!(f, "s{at} has {bytes} B in its queue"),
             Self::Holds { by, bytes } => write!(f, "s{by} holds {bytes} B"),
             Self::Path { at, about, up } => {
-                let word = if *up { "is there" } else { "is lost" };
-                write!(f, "s{at} is told: the way to {} {word}", node_name(*about))
-            }
-            Self::Suspected { by, whom } => write!(f, "s{by} says that s{whom} should go"),
-            Self::View { by, view } => {
-                let members: Vec<_> = view.members.iter().map(life).collect();
+                let word = if *up { "is up" } else { "is lost" };
                 write!(
                     f,
-                    "s{by} is told: view {} of {:x}: {}; voters {:?}",
+                    "s{at} is notified: the path to {} {word}",
+                    node_name(*about)
+                )
+            }
+            Self::Suspected { by, target } => write!(f, "s{by} accuses s{target}"),
+            Self::View { by, view } => {
+                let members: Vec<_> = view.members.iter().map(incarnation).collect();
+                write!(
+                    f,
+                    "s{by} is notified: view {} of {:x}: {}; voters {:?}",
                     view.number,
                     view.group,
                     members.join(" "),
@@ -361,14 +376,21 @@ impl fmt::Display for Fact<'_> {
                 by, placed, view, ..
             } => write!(
                 f,
-                "s{by} is told: message {} at {} of view {view}",
+                "s{by} is notified: message {} at {} of view {view}",
                 placed.message, placed.position
             ),
             Self::Stable { by, view, position } => {
-                write!(f, "s{by} is told: stable below {position} of view {view}")
+                write!(
+                    f,
+                    "s{by} is notified: stable below {position} of view {view}"
+                )
             }
             Self::StateWanted { by, to } => {
-                write!(f, "s{by} is told: {} wants the state", life(to))
+                write!(
+                    f,
+                    "s{by} is notified: {} requests the state",
+                    incarnation(to)
+                )
             }
             Self::State {
                 by,
@@ -379,37 +401,37 @@ impl fmt::Display for Fact<'_> {
                 let word = if *last { "the last part" } else { "a part" };
                 write!(
                     f,
-                    "s{by} is told: {word} of the state, with {delivered_to} of its own"
+                    "s{by} is notified: {word} of the state, with {delivered_to} of its own"
                 )
             }
-            Self::StateVoid { by } => write!(f, "s{by} is told: the state is void"),
+            Self::StateVoid { by } => write!(f, "s{by} is notified: the state is void"),
             Self::Stopped {
                 by,
                 why,
                 undelivered,
             } => write!(
                 f,
-                "s{by} is told: stopped, {why:?}; in doubt from its {undelivered} on"
+                "s{by} is notified: stopped, {why:?}; in doubt from its {undelivered} on"
             ),
-            Self::Fate { by, delivered_to } => {
+            Self::Outcome { by, delivered_to } => {
                 write!(
                     f,
-                    "s{by} is told: {delivered_to} of its former stay were delivered"
+                    "s{by} is notified: {delivered_to} of its former incarnation were delivered"
                 )
             }
-            Self::Leaves { by } => write!(f, "s{by} says that it leaves"),
-            Self::Left { by } => write!(f, "s{by} is told: left"),
-            Self::Died { stay } => write!(f, "s{stay} dies"),
-            Self::Halted { stay, still } => {
+            Self::Leaves { by } => write!(f, "s{by} announces that it leaves"),
+            Self::Left { by } => write!(f, "s{by} is notified: left"),
+            Self::Died { membership } => write!(f, "s{membership} dies"),
+            Self::Halted { membership, still } => {
                 write!(
                     f,
-                    "s{stay} {}",
-                    if *still { "stands still" } else { "goes on" }
+                    "s{membership} {}",
+                    if *still { "stalls" } else { "continues" }
                 )
             }
-            Self::Sated { stay, sated } => write!(
+            Self::Sated { membership, sated } => write!(
                 f,
-                "s{stay} takes {}",
+                "s{membership} takes {}",
                 if *sated { "no events" } else { "events again" }
             ),
             Self::Node { node, runs } => write!(
@@ -426,18 +448,18 @@ impl fmt::Display for Fact<'_> {
                 if *cut { "cut" } else { "whole" }
             ),
             Self::Calm => f.write_str("calm"),
-            Self::Idle => f.write_str("from now on nothing happens but paces"),
-            Self::Rested { paces } => write!(f, "{paces} paces went by"),
+            Self::Idle => f.write_str("from now on only ticks occur"),
+            Self::Rested { ticks } => write!(f, "{ticks} ticks passed"),
             Self::Over => f.write_str("the end"),
         }
     }
 }
 
-/// A stay, for people: its life.
-fn life(contact: &Contact) -> String {
+/// Formats an incarnation for display.
+fn incarnation(contact: &Contact) -> String {
     format!(
         "{}/{:x}",
         node_name(contact.guid as usize - 1),
-        contact.life.0
+        contact.incarnation.0
     )
 }

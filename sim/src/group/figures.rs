@@ -1,6 +1,8 @@
-//! How long a change of views takes: from the first evidence that somebody is gone until all who are left have the view without it.
+//! Measures a view change: from the first evidence that a member is gone until all remaining
+//! members have the view without it.
 //!
-//! A round trip is that of the two nodes farthest from each other. An application takes what is there in the unit in which it comes.
+//! A round trip is that of the two nodes farthest from each other. An application takes an event in
+//! the unit in which it arrives.
 
 use std::fmt;
 
@@ -12,20 +14,21 @@ use super::{
 };
 use crate::shape::{BadShape, Form, Shape, VALENCE_MAX};
 
-/// Round trips after which nobody waits any longer.
+/// Round trips after which a measurement gives up.
 const ROUND_TRIPS_MAX: u64 = 400;
 
-/// Round trips in a pace: an idle group finds out within one that an application died.
-const PACE_ROUND_TRIPS: u64 = 20;
+/// Round trips in a tick interval. An idle group detects within one interval that an application
+/// died.
+const TICK_ROUND_TRIPS: u64 = 20;
 
-/// How somebody goes.
+/// How a member fails.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Cause {
-    /// The application is killed: its daemon says so to whoever sends it something.
+    /// The application is killed. Its daemon reports that to every sender.
     Killed,
-    /// The node dies, and each link layer notices at its own time.
+    /// The node crashes, and each link layer detects it at its own time.
     Crashed,
-    /// The node dies, and one link layer alone notices: all others hear of it.
+    /// The node crashes, and only one link layer detects it. All others are informed.
     CrashedUnseen,
 }
 
@@ -44,19 +47,20 @@ impl Cause {
     }
 }
 
-/// What one change took.
+/// Cost of one view change.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Passage {
     /// Round trips from the first evidence to the last view.
     pub round_trips: f64,
-    /// Envelopes that each of those who are left said meanwhile, in the mean.
+    /// Mean number of envelopes that each remaining member sent meanwhile.
     pub envelopes: f64,
 }
 
-/// Lets the member of `rank` go, with messages under way if `load`, and waits for the view without it.
+/// Removes the member of `rank`, with messages in flight if `load`, and waits for the view without
+/// it.
 ///
 /// # Errors
-/// What was broken, or that there was no view.
+/// Returns the broken invariant, or that no view was installed.
 pub fn measure(
     seed: u64,
     shape: &Shape,
@@ -71,9 +75,9 @@ pub fn measure(
         if seed.is_multiple_of(2) { 1 } else { HOP_UNITS },
         HOP_UNITS,
     ];
-    plan.pace_round_trips = PACE_ROUND_TRIPS;
+    plan.tick_round_trips = TICK_ROUND_TRIPS;
     plan.messages_max = if load { 10_000 } else { 0 };
-    plan.ask_eighths = 4;
+    plan.request_eighths = 4;
     let nodes = shape.nodes;
     let mut world = World::led(plan, seed);
     let round_trip = world.round_trip_units();
@@ -84,12 +88,14 @@ pub fn measure(
         Cause::CrashedUnseen => world.crash_noticed_by(rank, (rank + rng.usize(1..nodes)) % nodes),
     }
     let limit = world.now() + ROUND_TRIPS_MAX * round_trip;
-    let went_on = |world: &World| {
+    let all_continue = |world: &World| {
         let mut stays = world.book().stays.iter().enumerate();
-        stays.all(|(stay, known)| stay == rank || known.view.is_some_and(|(_, number)| number > 1))
+        stays.all(|(membership, known)| {
+            membership == rank || known.view.is_some_and(|(_, number)| number > 1)
+        })
     };
     let mut envelopes = world.report().envelopes;
-    while !went_on(&world) {
+    while !all_continue(&world) {
         if world.now() > limit || world.violation().is_some() {
             let what = format!(
                 "{cause:?}, rank {rank} of {nodes}, load {load}: no view; {:?}",
@@ -121,10 +127,10 @@ pub fn shape_of(form: &Form, nodes: usize, seed: u64) -> Result<Shape, BadShape>
     form.shape(Some(nodes), VALENCE_MAX, &mut Rng::with_seed(seed))
 }
 
-/// One member after the other goes, with nothing else to say and with messages under way, so many times each.
+/// Removes each member in turn, once idle and once with messages in flight, `times` times each.
 ///
 /// # Errors
-/// What was broken, with the seed.
+/// Returns the failure with its seed.
 pub fn measure_all(shape: &Shape, cause: Cause, times: u64) -> Result<Passages, String> {
     let mut passages = Passages::default();
     for rank in 0..shape.nodes {
@@ -154,7 +160,7 @@ impl Passages {
         quantile(self.0.iter().map(|passage| passage.round_trips), hundredths)
     }
 
-    /// The same of the envelopes that each of those who were left said.
+    /// The same for the envelopes that each remaining member sent.
     #[must_use]
     pub fn envelopes(&self, hundredths: usize) -> f64 {
         quantile(self.0.iter().map(|passage| passage.envelopes), hundredths)
@@ -172,7 +178,8 @@ impl fmt::Display for Passages {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "evidence to view p50 {:.2}, most {:.2} round trips; envelopes of each member p50 {:.1}, most {:.1}",
+            "evidence to view p50 {:.2}, most {:.2} round trips; envelopes of each member p50 \
+             {:.1}, most {:.1}",
             self.round_trips(50),
             self.round_trips(100),
             self.envelopes(50),

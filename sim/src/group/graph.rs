@@ -1,4 +1,5 @@
-//! Nodes and cables as the link layer has them: who reaches whom over how many cables.
+//! Nodes and cables as the link layer sees them: which nodes reach each other, and over how many
+//! cables.
 
 use std::collections::VecDeque;
 
@@ -57,8 +58,8 @@ impl Graph {
     /// Cables of the longest of the shortest ways, 1 at least.
     #[must_use]
     pub fn diameter(&self) -> u8 {
-        let ways = self.hops.iter().filter(|hops| **hops != NONE);
-        ways.copied().max().unwrap_or(1).max(1)
+        let distances = self.hops.iter().filter(|hops| **hops != NONE);
+        distances.copied().max().unwrap_or(1).max(1)
     }
 
     /// Cuts a cable or mends it.
@@ -81,7 +82,7 @@ impl Graph {
         self.measure();
     }
 
-    /// A node dies or starts.
+    /// Marks a node as running or crashed.
     pub fn set_running(&mut self, node: usize, running: bool) {
         self.running[node] = running;
         self.measure();
@@ -124,7 +125,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ways_follow_cuts_and_nodes_that_die() {
+    fn paths_follow_cuts_and_dead_nodes() {
         let mut graph = Graph::new(4, vec![[0, 1], [1, 2], [2, 3], [3, 0]]);
         assert_eq!(graph.hops(0, 2), Some(2));
         assert_eq!(graph.diameter(), 2);

@@ -1,11 +1,11 @@
-//! Hashing of the keys of checkers: small numbers of the simulator's own, which no stranger chooses.
+//! Hashing of the checkers' keys: small numbers of the simulator's own, which no attacker chooses.
 
 use std::{
     collections::{HashMap, HashSet},
     hash::{BuildHasherDefault, Hasher},
 };
 
-/// A map whose keys are made of stays, views, lives and numbers.
+/// A map whose keys consist of incarnations, views and numbers.
 pub type KeyMap<K, V> = HashMap<K, V, BuildHasherDefault<KeyHasher>>;
 /// A set of such keys.
 pub type KeySet<K> = HashSet<K, BuildHasherDefault<KeyHasher>>;
@@ -60,11 +60,11 @@ mod tests {
         let hasher = BuildHasherDefault::<KeyHasher>::default();
         let mut low = KeySet::default();
         let mut whole = KeySet::default();
-        for stay in 0..16_usize {
+        for membership in 0..16_usize {
             for group in [0x67_u64, 0xca4f_a4ee_c474_16cc] {
                 for view in 0..16_u64 {
                     for rank in 0..8_u8 {
-                        let hash = hasher.hash_one((stay, (group, view), rank));
+                        let hash = hasher.hash_one((membership, (group, view), rank));
                         whole.insert(hash);
                         low.insert(hash & 0xfff);
                     }

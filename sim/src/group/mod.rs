@@ -1,8 +1,10 @@
-//! Groups: the production [`covalent_protocol::group::Group`] of each member, on a network that promises what verbs promise and no more.
+//! Groups: the production [`covalent_protocol::group::Group`] of each member, on a network with
+//! exactly the guarantees of verbs.
 //!
-//! Around each member is an application that asks, keeps a sum of what it is told, and may stand still, eat nothing or die. Envelopes take
-//! their time, overtake one another, come twice or end unclear; paths follow from a graph of cables, and each end notices at its own time.
-//! Every [`checkers`] sees every fact. In the end all faults stop, and then everything must come to its end.
+//! The application of each member sends messages and keeps a digest of what it receives. It may
+//! stall, take no events, or die. Envelopes take time, overtake one another, arrive twice or end
+//! unclear. Paths follow from a graph of cables, and each end detects changes at its own time. All
+//! [`checkers`] see all facts. At the end of a run all faults stop, and everything must complete.
 //!
 //! ```
 //! use covalent_sim::group::{Options, run};
@@ -12,20 +14,20 @@
 //! # Ok::<(), Box<covalent_sim::group::Failure>>(())
 //! ```
 //!
-//! What applications of real nodes were told is judged by the same checkers ([`witness::Witness::of_applications`]), those left out that look
-//! at what members say to each other.
+//! The same checkers judge applications of real nodes ([`witness::Witness::of_applications`]),
+//! except those that inspect the envelopes between members.
 //!
-//! | file | what |
+//! | file | contents |
 //! |---|---|
-//! | `options`, `plan` | what may be chosen, what a seed decides |
-//! | `mutant`, `lens`, `tamper` | what is built wrong |
-//! | `world` | members and nodes, and what may happen to them |
-//! | `graph`, `net`, `schedule` | paths, envelopes under way, time |
-//! | `keys` | hashing of what checkers remember by |
-//! | `application`, `said` | what is asked for, and what an envelope says |
-//! | `fact`, `book`, `witness`, `checkers` | what happened, what is true, who looks on, what must hold |
-//! | `report`, `figures` | what a run comes to, how long changes take |
-//! | `steps` | somebody dies at each step of a change |
+//! | `options`, `plan` | options of a run, and the choices of its seed |
+//! | `mutant`, `lens`, `tamper` | deliberate defects |
+//! | `world` | members and nodes, and their faults |
+//! | `graph`, `net`, `schedule` | paths, envelopes in flight, time |
+//! | `keys` | hashing of the checkers' keys |
+//! | `application`, `sent` | requested messages, and decoded envelopes |
+//! | `fact`, `book`, `witness`, `checkers` | events, ground truth, observer, invariants |
+//! | `report`, `figures` | results of a run, and the duration of changes |
+//! | `steps` | a member dies at each step of a change |
 
 pub mod application;
 pub mod book;
@@ -40,8 +42,8 @@ pub mod net;
 pub mod options;
 pub mod plan;
 pub mod report;
-pub mod said;
 mod schedule;
+pub mod sent;
 pub mod steps;
 mod tamper;
 pub mod witness;
@@ -57,10 +59,10 @@ pub use self::{
 };
 use crate::seeds::on_every_core;
 
-/// Runs every seed, and gives what they did together, as [`crate::run_seeds`] does.
+/// Runs every seed and returns the combined report, like [`crate::run_seeds`].
 ///
 /// # Errors
-/// The lowest seed that failed.
+/// Returns the failure of the lowest seed that failed.
 pub fn run_seeds(
     seeds: Range<u64>,
     options: &Options,

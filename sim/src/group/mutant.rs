@@ -1,4 +1,4 @@
-//! Ways to build it wrong. Each must be found by a checker: one that finds none of them proves nothing.
+//! Deliberate defects. A checker must find each of them: a checker that finds none proves nothing.
 
 use crate::named::named;
 
@@ -6,47 +6,50 @@ named! {
     "mutant of a group":
     /// Something broken on purpose.
     Mutant {
-        /// A member says that it holds what was said and has not arrived.
+        /// A member reports that it holds a batch that was sent and has not arrived.
         AcksBeforeHeld = "acks-before-held",
-        /// A batch behind skipped rounds is taken for that of the first of them.
+        /// A batch behind skipped rounds is taken for the batch of the first skipped round.
         SkipsNull = "skips-null",
-        /// A message is told as soon as a member holds all up to it itself.
+        /// A message is delivered as soon as the member itself holds all messages up to it.
         DeliversWhenReceived = "delivers-when-received",
-        /// What a quorum of those who stay holds is delivered, and not what all of them hold.
+        /// The batches that a quorum of the staying members holds are delivered, instead of those
+        /// that all of them hold.
         TrimsByQuorum = "trims-by-quorum",
-        /// What one of those who stay holds is delivered.
+        /// The batches that any one staying member holds are delivered.
         TakesMaxTrim = "takes-max-trim",
-        /// A member goes on telling messages when it holds the view for ended.
+        /// A member continues to deliver messages after it considers the view ended.
         KeepsDeliveringWedged = "keeps-delivering-wedged",
         /// A member takes batches in when it holds the view for ended.
         UnfreezesReceived = "unfreezes-received",
         /// Half of the voters are a quorum without the oldest too.
         AnyMajority = "any-majority",
-        /// A member accepts what is below its promise.
+        /// A member accepts a ballot below its promise.
         BreaksPromise = "breaks-promise",
-        /// A member tells nobody how the view ended.
+        /// A member does not report how the view ended.
         NoDecidedFirst = "no-decided-first",
-        /// In a new view a member says again what was delivered in the one before.
+        /// A member resends in a new view what was delivered in the previous one.
         ResendsDelivered = "resends-delivered",
-        /// A member believes of another the first accusation that it heard, and no later word.
+        /// A member believes the first claim that it receives from another member, and no later
+        /// one.
         FollowsFirstClaim = "follows-first-claim",
-        /// Whoever joins votes before it has the state.
+        /// A joiner votes before it has the state.
         JoinerVotes = "joiner-votes",
-        /// An application that begins anew is the same stay as before.
+        /// An application that begins again reuses its previous incarnation.
         RejoinsWithOldLife = "rejoins-with-old-life",
         /// Rounds are closed though not all applications took those before.
         NoCredit = "no-credit",
-        /// Whatever comes from a node is believed to be of whom it names.
+        /// An envelope from a node is attributed to the member that it names, without a check.
         TrustsStrangers = "trusts-strangers",
-        /// Whoever owns a queue is taken in under the life of another one.
+        /// The owner of a queue is admitted under the incarnation of another application.
         TakesCopiedLives = "takes-copied-lives",
-        /// Founders do not name the group that they are about to found to those who are not in it.
+        /// Founders do not name their future group to applications outside it.
         FoundsNameless = "founds-nameless",
-        /// Whoever is taken in by two groups does not answer the one that it is not in.
+        /// An application that two groups admit does not reply to the one that it is not in.
         SilentToOtherGroups = "silent-to-other-groups",
         /// A member does not learn from the end of a later view that it was left behind.
         WaitsForItsEnd = "waits-for-its-end",
-        /// Of a stay that never spoke it is told that nothing of it was delivered, whatever another group did.
-        TellsUnknownFates = "tells-unknown-fates",
+        /// Of an incarnation that never sent, it is reported that no message was delivered, even if
+        /// another group delivered some.
+        ReportsUnknownFates = "reports-unknown-fates",
     }
 }

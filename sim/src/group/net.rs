@@ -1,8 +1,9 @@
-//! What the verbs promise, and no more.
+//! The network between members, with exactly the guarantees of verbs.
 //!
-//! An envelope to a life whose node is reached is in its queue once after a while, and ends `Done` another while later. Those that are under way
-//! together come in any order. One may come twice, or end `Unclear` and have come or not, or be refused. Without a path it waits for one. To a life
-//! that is over it ends `Gone`. A queue that is full refuses it.
+//! An envelope to an incarnation on a reachable node arrives once in its queue after a delay, and
+//! ends `Done` after another delay. Envelopes in flight arrive in any order. One may arrive twice,
+//! may end `Unclear` whether it arrived or not, or may be refused. An envelope without a path waits
+//! for one. An envelope to an ended incarnation ends `Gone`. A full queue refuses the envelope.
 
 use std::rc::Rc;
 
@@ -10,49 +11,49 @@ use covalent_protocol::group::{Contact, End, Ticket, WINDOW};
 use fastrand::Rng;
 
 use super::{
-    book::StayId,
+    book::MembershipId,
     graph::Graph,
     plan::{EnvelopeFaults, Plan},
-    said::Said,
+    sent::SentEnvelope,
 };
 
-/// What an envelope takes in a receive queue, at most.
+/// Maximum bytes that an envelope takes in a receive queue.
 pub const ENVELOPE_BYTES: usize = 4_120;
-/// Room in a receive queue for strangers.
-const STRANGERS_BYTES: usize = 32 * 1024;
+/// Space in a receive queue for untrusted local users.
+const UNTRUSTED_BYTES: usize = 32 * 1024;
 
-/// The room of a receive queue among so many nodes.
+/// Bytes of a receive queue among `nodes` nodes.
 pub const fn queue_bytes(nodes: usize) -> usize {
-    nodes * WINDOW * ENVELOPE_BYTES + STRANGERS_BYTES
+    nodes * WINDOW * ENVELOPE_BYTES + UNTRUSTED_BYTES
 }
 
-/// An envelope under way.
+/// An envelope in flight.
 #[derive(Debug, Clone)]
 pub struct Envelope {
-    /// Whose.
-    pub from: StayId,
+    /// The sender.
+    pub from: MembershipId,
     /// Posted at this node.
     pub node: usize,
-    /// To whom.
+    /// The receiver.
     pub to: Contact,
-    /// For the machine; a copy that nobody knows of has none.
+    /// Ticket of the state machine. An unsolicited copy has none.
     pub ticket: Option<Ticket>,
-    /// What it says.
+    /// The encoded envelope.
     pub bytes: Vec<u8>,
     /// The same as checkers read it; `None` if they cannot.
-    pub said: Option<Rc<Said>>,
-    /// What is going to happen to it.
-    pub fate: Fate,
+    pub sent: Option<Rc<SentEnvelope>>,
+    /// Its future outcome.
+    pub outcome: EnvelopeOutcome,
     /// How it ended, once that is settled: the word of it is on its way back.
     pub ended: Option<End>,
 }
 
-/// What is going to happen to an envelope.
+/// Future outcome of an envelope.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Fate {
-    /// It arrives, and its sender is told.
+pub enum EnvelopeOutcome {
+    /// It arrives, and its sender is notified.
     Arrives,
-    /// It arrives or not, and nobody knows.
+    /// It arrives or not, and the sender does not learn which.
     Unclear {
         /// It does.
         arrives: bool,
@@ -61,10 +62,10 @@ pub enum Fate {
     Refused,
 }
 
-/// Everything under way.
+/// All envelopes in flight.
 #[derive(Debug, Default)]
 pub struct Net {
-    under_way: Vec<Option<Envelope>>,
+    in_flight: Vec<Option<Envelope>>,
     free: Vec<usize>,
     /// Those that wait for a path.
     waiting: Vec<usize>,
@@ -75,24 +76,24 @@ impl Net {
     pub fn post(&mut self, envelope: Envelope) -> usize {
         match self.free.pop() {
             Some(place) => {
-                self.under_way[place] = Some(envelope);
+                self.in_flight[place] = Some(envelope);
                 place
             }
             None => {
-                self.under_way.push(Some(envelope));
-                self.under_way.len() - 1
+                self.in_flight.push(Some(envelope));
+                self.in_flight.len() - 1
             }
         }
     }
 
     /// The envelope at a place, unless it is gone.
     pub fn get_mut(&mut self, place: usize) -> Option<&mut Envelope> {
-        self.under_way.get_mut(place)?.as_mut()
+        self.in_flight.get_mut(place)?.as_mut()
     }
 
     /// It is over with the envelope at a place.
     pub fn remove(&mut self, place: usize) -> Option<Envelope> {
-        let envelope = self.under_way.get_mut(place)?.take()?;
+        let envelope = self.in_flight.get_mut(place)?.take()?;
         self.free.push(place);
         Some(envelope)
     }
@@ -107,10 +108,10 @@ impl Net {
         std::mem::take(&mut self.waiting)
     }
 
-    /// A node died: of what its applications posted and what has not arrived each is lost or not.
+    /// Loses each envelope of a crashed node that has not arrived, with probability one half.
     pub fn lose_half_of(&mut self, node: usize, rng: &mut Rng) {
-        // A place whose envelope is lost is not given away: what is scheduled for it comes to nothing.
-        for envelope in &mut self.under_way {
+        // Keep the place of a lost envelope: events scheduled for it then have no effect.
+        for envelope in &mut self.in_flight {
             let lost = |envelope: &Envelope| envelope.node == node && envelope.ended.is_none();
             if envelope.as_ref().is_some_and(lost) && rng.bool() {
                 *envelope = None;
@@ -120,7 +121,7 @@ impl Net {
 }
 
 /// How long an envelope takes for one way over so many cables.
-pub fn way_units(plan: &Plan, hops: u8, rng: &mut Rng) -> u64 {
+pub fn path_units(plan: &Plan, hops: u8, rng: &mut Rng) -> u64 {
     let [least, most] = plan.hop_units;
     // A message to an application of the same node takes its time too.
     let hops = u64::from(hops.max(1));
@@ -129,31 +130,31 @@ pub fn way_units(plan: &Plan, hops: u8, rng: &mut Rng) -> u64 {
     if late { units * rng.u64(2..=8) } else { units }
 }
 
-/// What is going to happen to an envelope, and whether it comes twice.
-pub fn draw_fate(faults: &EnvelopeFaults, rng: &mut Rng) -> (Fate, bool) {
+/// Draws the outcome of an envelope, and whether it arrives twice.
+pub fn draw_outcome(faults: &EnvelopeFaults, rng: &mut Rng) -> (EnvelopeOutcome, bool) {
     let mut draw = |often: u32| often > 0 && rng.u32(..1000) < often;
     let (unclear, refused, twice) = (
         draw(faults.unclear),
         draw(faults.refused),
         draw(faults.duplicated),
     );
-    let fate = match (unclear, refused) {
-        (true, _) => Fate::Unclear {
+    let outcome = match (unclear, refused) {
+        (true, _) => EnvelopeOutcome::Unclear {
             arrives: rng.bool(),
         },
-        (false, true) => Fate::Refused,
-        (false, false) => Fate::Arrives,
+        (false, true) => EnvelopeOutcome::Refused,
+        (false, false) => EnvelopeOutcome::Arrives,
     };
-    (fate, twice && fate == Fate::Arrives)
+    (outcome, twice && outcome == EnvelopeOutcome::Arrives)
 }
 
 /// Cables of the way of an envelope, if there is one.
-pub fn way_of(graph: &Graph, envelope: &Envelope) -> Option<u8> {
+pub fn hops_of(graph: &Graph, envelope: &Envelope) -> Option<u8> {
     let to = node_of(&envelope.to);
     if graph.runs(envelope.node) {
         graph.hops(envelope.node, to)
     } else {
-        // What a node said before it died comes from anywhere.
+        // An envelope of a crashed node counts as one hop away.
         graph.hops(to, to).map(|_| 1)
     }
 }

@@ -1,4 +1,4 @@
-//! What may be chosen about a run; the seed decides the rest.
+//! Options of a run. The seed decides the rest.
 
 use std::ops::RangeInclusive;
 
@@ -11,18 +11,20 @@ use crate::{
 /// How many nodes a world may have. Each has one member at a time.
 pub const NODES: RangeInclusive<usize> = 2..=16;
 
-/// What a run is told. What it is not told, its seed decides.
+/// Options of a run. The seed decides those that are not set.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Options {
     /// Nodes, within [`NODES`].
     pub nodes: Option<usize>,
-    /// What is cabled to what.
+    /// Shape of the cabling.
     pub shape: Option<Form>,
-    /// Classes of faults that occur, each rarely or often. Without it a seed picks the classes as well.
+    /// Classes of faults that occur, each rarely or often. If unset, the seed picks the classes as
+    /// well.
     pub faults: Option<Faults>,
-    /// Faults in all, at most, besides those of envelopes. The seed decides on the same ones in the same order.
+    /// Maximum number of faults, besides those of envelopes. The seed decides on the same ones in
+    /// the same order.
     pub churn: Option<u32>,
-    /// What is broken on purpose, to see the checkers find it.
+    /// A deliberate defect, to verify that the checkers find it.
     pub mutant: Option<Mutant>,
 }
 
@@ -60,17 +62,17 @@ named! {
         Duplicate = "duplicate",
         /// Some envelopes end unclear: they arrived or did not.
         Unclear = "unclear",
-        /// Some envelopes are refused for want of room and did not arrive.
+        /// Some envelopes are refused because a queue is full, and did not arrive.
         Refuse = "refuse",
         /// A cable is cut, and mended later.
         Cut = "cut",
         /// All cables between two or three parts of the nodes are cut, and mended later.
         Partition = "partition",
-        /// An application is killed; its daemon goes on.
+        /// An application is killed. Its daemon continues.
         Kill = "kill",
-        /// A node dies, and all that runs there.
+        /// A node crashes with everything that runs there.
         Crash = "crash",
-        /// An application is killed between two of the envelopes that it says.
+        /// An application is killed between two of its envelopes.
         Midway = "midway",
         /// An application stands still for a while.
         Halt = "halt",
@@ -80,13 +82,15 @@ named! {
         Flap = "flap",
         /// An application takes no events for a while.
         Full = "full",
-        /// Applications start where none runs, and anew where one was left out; often the group is founded by those that are there first.
+        /// Applications start on nodes without one, and restart where one was excluded. Often the
+        /// first ones found the group.
         Join = "join",
-        /// An application says of a member that it should go.
+        /// An application requests to exclude a member.
         Suspect = "suspect",
         /// An application leaves.
         Leave = "leave",
-        /// A stranger on a node sends envelopes for a while in the name of members there and elsewhere.
+        /// An untrusted local user sends envelopes for a while in the names of local and remote
+        /// members.
         Forge = "forge",
     }
 }
@@ -99,7 +103,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_command_says_what_was_chosen() {
+    fn a_command_lists_the_chosen_options() {
         let options = Options {
             nodes: Some(5),
             shape: Some(Form::Ring),

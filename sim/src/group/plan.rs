@@ -1,59 +1,59 @@
-//! What a seed decides before anything happens.
+//! Choices that a seed makes before the run.
 
 use fastrand::Rng;
 
 use super::options::{Fault, Faults, NODES, Options};
 use crate::shape::{BadShape, Form, Shape, VALENCE_MAX};
 
-/// Nodes of a world that was not told how many.
+/// Nodes of a world, if the options do not set their number.
 const USUAL_NODES: std::ops::RangeInclusive<usize> = 3..=8;
 /// Most deeds of a run.
 const DEEDS_MAX: usize = 6;
 /// Most units of one way over one cable.
 pub const HOP_UNITS: u64 = 16;
 
-/// What is done to the world, and when.
+/// An action on the world, and its time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Deed {
     /// How long after the deed before.
     pub behind: Gap,
-    /// What.
+    /// Class of the fault.
     pub fault: Fault,
 }
 
-/// How long somebody waits before a deed.
+/// Delay before a deed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Gap {
     /// So many eighths of a round trip.
     Eighths(u64),
-    /// Until everything has come to rest that can.
+    /// Until everything able to come to rest has done so.
     Calm,
 }
 
-/// The shape of a world and what is going to happen in it.
+/// The shape of a world and its planned events.
 ///
-/// Every run has some classes of faults and not others: runs in which everything fails all the time never get far enough to meet the
-/// interesting states.
+/// Every run has some classes of faults and not others: runs in which everything fails all the time
+/// never reach the interesting states.
 #[derive(Debug, Clone)]
 pub struct Plan {
-    /// What is cabled to what.
+    /// Shape of the cabling.
     pub shape: Shape,
     /// Units of one way over one cable, from and to; the most is [`HOP_UNITS`].
     pub hop_units: [u64; 2],
-    /// Most units that an application takes until it looks at what happened.
+    /// Maximum units until an application processes its events.
     pub lag_units: u64,
-    /// Round trips in a pace.
-    pub pace_round_trips: u64,
-    /// What happens to envelopes, in thousandths.
+    /// Round trips in a tick interval.
+    pub tick_round_trips: u64,
+    /// Faults of envelopes, in thousandths.
     pub envelopes: EnvelopeFaults,
-    /// What is done.
+    /// Planned deeds.
     pub deeds: Vec<Deed>,
     /// The classes that `deeds` and `envelopes` were drawn from.
     pub faults: Faults,
-    /// Messages that all applications together ask for, at most.
+    /// Maximum messages that all applications together request.
     pub messages_max: u64,
     /// Eighths of a round trip between two turns of an application at asking, at most.
-    pub ask_eighths: u64,
+    pub request_eighths: u64,
     /// Most messages of one turn.
     pub burst_max: u64,
     /// Most bytes of a message.
@@ -62,7 +62,7 @@ pub struct Plan {
     pub founders: u8,
 }
 
-/// What happens to an envelope, in thousandths.
+/// Faults of an envelope, in thousandths.
 #[derive(Debug, Clone, Default)]
 pub struct EnvelopeFaults {
     /// It takes up to eight times as long.
@@ -71,12 +71,12 @@ pub struct EnvelopeFaults {
     pub duplicated: u32,
     /// It ends unclear.
     pub unclear: u32,
-    /// It is refused for want of room.
+    /// It is refused because a queue is full.
     pub refused: u32,
 }
 
 impl Plan {
-    /// The plan of a seed, within what the options leave open.
+    /// Draws the plan of a seed, within the options.
     ///
     /// # Errors
     /// There is no such shape.
@@ -104,7 +104,7 @@ impl Plan {
             return Err(BadShape::Nodes { found: shape.nodes });
         }
         let faults = options.faults.unwrap_or_else(|| {
-            // Drawn apart, so that a seed without a stranger is the world that it was before.
+            // Draw from a separate generator: a seed without a forger keeps its world.
             let forges = Rng::with_seed(!rng.clone().u64(..)).u8(..4) == 0;
             let classes: Vec<Fault> = Fault::ALL
                 .into_iter()
@@ -141,13 +141,13 @@ impl Plan {
         } else {
             0
         };
-        // So many batches that those who are said and not taken find their bound.
+        // So many batches that the number sent but not taken reaches its bound.
         let bulk = faults.has(Fault::Full) && rng.u8(..16) == 0;
         Ok(Self {
             shape,
             hop_units: [[1, HOP_UNITS / 2, HOP_UNITS][rng.usize(..3)], HOP_UNITS],
             lag_units: [0, 2, HOP_UNITS][rng.usize(..3)],
-            pace_round_trips: [2, 10, 50][rng.usize(..3)],
+            tick_round_trips: [2, 10, 50][rng.usize(..3)],
             envelopes,
             deeds,
             faults,
@@ -156,21 +156,21 @@ impl Plan {
             } else {
                 [0, 20, 100, 300][rng.usize(..4)]
             },
-            ask_eighths: if bulk { 1 } else { [1, 8, 40][rng.usize(..3)] },
+            request_eighths: if bulk { 1 } else { [1, 8, 40][rng.usize(..3)] },
             burst_max: if bulk { 1 } else { [1, 4, 30][rng.usize(..3)] },
             message_bytes_max: [32, 32, 300, 3_000][rng.usize(..4)],
             founders,
         })
     }
 
-    /// A world in which nothing happens but what its driver does: one way over a cable takes [`HOP_UNITS`] always.
+    /// A world in which only its driver acts. One hop over a cable always takes [`HOP_UNITS`].
     #[must_use]
     pub const fn led(shape: Shape) -> Self {
         Self {
             shape,
             hop_units: [HOP_UNITS; 2],
             lag_units: 0,
-            pace_round_trips: 100,
+            tick_round_trips: 100,
             envelopes: EnvelopeFaults {
                 late: 0,
                 duplicated: 0,
@@ -180,7 +180,7 @@ impl Plan {
             deeds: Vec::new(),
             faults: Faults::NONE,
             messages_max: 0,
-            ask_eighths: 1,
+            request_eighths: 1,
             burst_max: 1,
             message_bytes_max: 32,
             founders: 0,

@@ -1,4 +1,4 @@
-//! What a run comes to.
+//! Results of a run.
 
 use std::fmt;
 
@@ -10,17 +10,17 @@ use crate::report::report;
 
 report! {
     sum:
-    /// Stays that began.
+    /// Incarnations that began.
     stays,
     /// Multicasts taken in.
     asked,
-    /// Multicasts refused for want of room.
+    /// Multicasts refused because a queue was full.
     full,
-    /// Messages told to applications.
+    /// Messages delivered to applications.
     delivered,
-    /// Times that an application was told what is stable.
+    /// Stability notifications to applications.
     stable,
-    /// Envelopes said.
+    /// Envelopes sent.
     envelopes,
     /// Of these with a batch.
     batches,
@@ -28,23 +28,23 @@ report! {
     changes,
     /// Envelopes that were not taken.
     bad,
-    /// Views told to applications.
+    /// View notifications to applications.
     views,
-    /// Stays that were taken into a group, or founded one.
+    /// Incarnations that joined a group or founded one.
     taken_in,
-    /// States that came whole.
+    /// States that arrived complete.
     states,
-    /// Times that an application was told what became of its former messages.
+    /// Notifications to applications about the outcome of former messages.
     fates,
     /// Applications that left.
     left,
-    /// Times that an application was told that it is stopped.
+    /// Stop notifications to applications.
     stopped,
-    /// Paths that an end was told to be lost.
+    /// Paths reported lost to an end.
     lost,
     /// Applications that died.
     died,
-    /// Applications that stood still.
+    /// Applications that stalled.
     halted,
     /// Cables that were cut.
     cut,
@@ -54,7 +54,7 @@ report! {
     most:
     /// Most members of a view.
     members_most,
-    /// Round trips from the last fault until everything had come to its end; the most of several runs.
+    /// Round trips from the last fault until everything had completed; the maximum of several runs.
     round_trips_most,
 }
 
@@ -63,11 +63,11 @@ report! {
 pub struct Failure {
     /// The seed that replays it.
     pub seed: u64,
-    /// What was chosen.
+    /// Options of the run.
     pub options: Options,
-    /// What was broken.
+    /// The broken invariant.
     pub violation: Violation,
-    /// What happened; empty unless it was recorded.
+    /// Recorded events; empty unless recording was on.
     pub trace: Vec<Entry>,
 }
 

@@ -1,4 +1,4 @@
-//! What is going to happen, and when.
+//! Scheduled events, by time.
 
 use std::{cmp::Reverse, collections::BinaryHeap};
 
@@ -46,7 +46,7 @@ impl<T> Default for Schedule<T> {
 }
 
 impl<T> Schedule<T> {
-    /// Puts in what is going to happen at a time, in units.
+    /// Schedules an event at a time, in units.
     pub fn put(&mut self, at: u64, what: T) {
         self.heap.push(Reverse(Entry {
             at,
@@ -56,7 +56,7 @@ impl<T> Schedule<T> {
         self.entered += 1;
     }
 
-    /// Takes out what happens next, if that is not after `until`.
+    /// Removes the next event, if it is not after `until`.
     pub fn take(&mut self, until: u64) -> Option<(u64, T)> {
         if self.heap.peek()?.0.at > until {
             return None;
@@ -70,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_due_at_one_time_comes_in_the_order_of_putting_in() {
+    fn simultaneous_entries_come_out_in_insertion_order() {
         let mut schedule = Schedule::default();
         for (at, what) in [(5, 'c'), (3, 'a'), (3, 'b'), (9, 'd')] {
             schedule.put(at, what);

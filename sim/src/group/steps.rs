@@ -1,4 +1,5 @@
-//! Every step of a change: somebody goes, and somebody else dies behind each envelope that it says from then on.
+//! Every step of a view change: one member dies, and another dies behind each envelope that it
+//! sends from then on.
 
 use super::{
     plan::{HOP_UNITS, Plan},
@@ -6,45 +7,46 @@ use super::{
 };
 use crate::shape::Shape;
 
-/// Messages that each asks for before.
+/// Messages that each member requests before the change.
 const MESSAGES: usize = 2;
 
-/// One way to die in a change.
+/// One way to die during a change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Case {
     /// Members.
     pub members: usize,
-    /// Who dies first.
+    /// Member that dies first.
     pub first: usize,
-    /// Who dies in the change that follows.
+    /// Member that dies during the change that follows.
     pub second: usize,
     /// Behind so many envelopes.
     pub envelopes: u32,
-    /// What is drawn: how long everything takes.
+    /// Seed of the durations.
     pub seed: u64,
 }
 
-/// Takes a case to its end. Gives whether the second one died in it: else it had no more to say.
+/// Runs a case to its end. Returns whether the second member died. If not, it had no more envelopes
+/// to send.
 ///
 /// # Errors
-/// What was broken.
+/// Returns the broken invariant.
 pub fn walk(case: &Case) -> Result<bool, String> {
     let mut plan = Plan::led(Shape::full(case.members));
     plan.hop_units = [1, HOP_UNITS];
-    plan.pace_round_trips = 10;
+    plan.tick_round_trips = 10;
     let mut world = World::led(plan, case.seed);
     let round_trip = world.round_trip_units();
     world.run_until(4 * round_trip);
-    for stay in 0..case.members {
+    for membership in 0..case.members {
         for _ in 0..MESSAGES {
-            world.ask_for(stay, 40);
+            world.request_now(membership, 40);
         }
     }
     world.run_until(world.now() + round_trip / 4);
     world.crash(case.first);
     world.doom(case.second, case.envelopes);
     world.run_until(world.now() + 8 * round_trip);
-    let died = !world.lives(case.second);
+    let died = !world.is_alive(case.second);
     world
         .conclude()
         .map_err(|violation| format!("{case:?}: {}: {}", violation.checker, violation.what))?;

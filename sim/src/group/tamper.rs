@@ -1,4 +1,4 @@
-//! What a mutant makes of a member's machine around its calls.
+//! Changes to a member's state machine around its calls, for mutants.
 
 use covalent_protocol::{
     group::{
@@ -10,7 +10,7 @@ use covalent_protocol::{
 
 use super::{
     mutant::Mutant,
-    said::{Kind, Said},
+    sent::{Kind, SentEnvelope},
 };
 
 /// Gives a machine an input.
@@ -40,15 +40,15 @@ pub fn input<R>(
         Some(Mutant::TakesMaxTrim) => group.tamper(|inside| trim(inside, true, &saved)),
         Some(Mutant::JoinerVotes) => group.tamper(|inside| {
             if let Some(proposal) = proposed(inside, &saved) {
-                let all = proposal.stay.len() + proposal.joiners.len();
+                let all = proposal.survivors.len() + proposal.joiners.len();
                 proposal.voters = Members::first(all);
             }
         }),
         Some(Mutant::FollowsFirstClaim) => group.tamper(|inside| {
             if inside.view.number == saved.view {
-                for (rank, heard) in saved.claims.iter().enumerate() {
-                    if rank != inside.me && !heard.is_empty() {
-                        inside.claims[rank] = *heard;
+                for (rank, claim) in saved.claims.iter().enumerate() {
+                    if rank != inside.me && !claim.is_empty() {
+                        inside.claims[rank] = *claim;
                     }
                 }
             }
@@ -65,7 +65,7 @@ pub fn on_envelope(
     from: u64,
     bytes: &[u8],
 ) -> Result<(), BadEnvelope> {
-    if hears(mutant, group, bytes) {
+    if accepts(mutant, group, bytes) {
         input(mutant, group, |group| group.on_envelope(from, bytes))
     } else {
         Ok(())
@@ -73,16 +73,17 @@ pub fn on_envelope(
 }
 
 /// Whether a member takes an envelope at all.
-fn hears(mutant: Option<Mutant>, group: &Group, bytes: &[u8]) -> bool {
-    let (Some(mutant), Some(view), Ok(said)) = (mutant, group.view(), Said::read(bytes)) else {
+fn accepts(mutant: Option<Mutant>, group: &Group, bytes: &[u8]) -> bool {
+    let (Some(mutant), Some(view), Ok(sent)) = (mutant, group.view(), SentEnvelope::read(bytes))
+    else {
         return true;
     };
-    let is_of_group = said.group == view.group;
+    let is_of_group = sent.group == view.group;
     match mutant {
         Mutant::SilentToOtherGroups => {
-            is_of_group || matches!(said.kind, Kind::Hello | Kind::Known | Kind::Challenge)
+            is_of_group || matches!(sent.kind, Kind::Hello | Kind::Known | Kind::Challenge)
         }
-        Mutant::WaitsForItsEnd => !(is_of_group && said.decided && said.view > view.number),
+        Mutant::WaitsForItsEnd => !(is_of_group && sent.decided && sent.view > view.number),
         _ => true,
     }
 }
@@ -111,7 +112,7 @@ pub fn poll_send(
     parcel
 }
 
-/// Before a machine is asked for its events.
+/// Prepares a state machine before the application polls its events.
 pub fn before_events(mutant: Option<Mutant>, group: &mut Group) -> Saved {
     let saved = save(group);
     match mutant {
@@ -135,7 +136,8 @@ pub fn after_events(mutant: Option<Mutant>, group: &mut Group, saved: &Saved) {
         }),
         Some(Mutant::KeepsDeliveringWedged) => restore(group, saved, |_, _| {}),
         Some(Mutant::AnyMajority) => group.tamper(|inside| {
-            // Whoever is not the oldest does not count it where the voters are even in number.
+            // If the number of voters is even, every member but the oldest excludes the oldest from
+            // its count.
             let voters = inside.view.voters;
             if voters.len().is_multiple_of(2)
                 && let Some(oldest) = voters.lowest().filter(|oldest| *oldest != inside.me)
@@ -172,7 +174,7 @@ fn save(group: &mut Group) -> Saved {
     saved
 }
 
-/// Puts back into each row what it had, unless the view is another one.
+/// Restores each row with `put_back`, unless the view has changed.
 fn restore(group: &mut Group, saved: &Saved, put_back: impl Fn(&mut Row, &Row)) {
     group.tamper(|inside| {
         if inside.view.number == saved.view {
@@ -184,7 +186,7 @@ fn restore(group: &mut Group, saved: &Saved, put_back: impl Fn(&mut Row, &Row)) 
     });
 }
 
-/// What this member proposed in this call, of itself and not because it was accepted before.
+/// Returns what this member proposed in this call on its own, not because it was accepted before.
 fn proposed<'a>(inside: &'a mut Inside<'_>, saved: &Saved) -> Option<&'a mut Proposal> {
     let me = inside.me;
     let change = &mut inside.rows.get_mut(me)?.change;
@@ -194,7 +196,8 @@ fn proposed<'a>(inside: &'a mut Inside<'_>, saved: &Saved) -> Option<&'a mut Pro
     change.proposal.as_mut().filter(|_| leads && fresh)
 }
 
-/// Changes what was proposed in this call by whoever it is: rounds that the most of those who stay hold, or one of them.
+/// Changes the trim of a proposal of this call to the rounds that most staying members hold, or
+/// that one of them holds.
 fn trim(inside: &mut Inside<'_>, greatest: bool, saved: &Saved) {
     let received: Vec<_> = (inside.rows.iter())
         .map(|row| row.frontier.received)
@@ -203,8 +206,8 @@ fn trim(inside: &mut Inside<'_>, greatest: bool, saved: &Saved) {
         return;
     };
     for (sender, trim) in proposal.trim[..received.len()].iter_mut().enumerate() {
-        let stay = proposal.stay.iter();
-        let mut held: Vec<u64> = stay.map(|rank| received[rank][sender]).collect();
+        let survivors = proposal.survivors.iter();
+        let mut held: Vec<u64> = survivors.map(|rank| received[rank][sender]).collect();
         held.sort_unstable();
         let place = if greatest {
             held.len().saturating_sub(1)

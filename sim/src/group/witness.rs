@@ -9,7 +9,7 @@ use super::{
     fact::{Fact, Subject},
     graph::Graph,
     report::Report,
-    said::Kind,
+    sent::Kind,
 };
 
 /// A line of a trace.
@@ -17,9 +17,9 @@ use super::{
 pub struct Entry {
     /// When, in units.
     pub at: u64,
-    /// What it is about.
+    /// Topic of the entry.
     pub subject: Subject,
-    /// What happened.
+    /// Description of the event.
     pub text: String,
 }
 
@@ -28,7 +28,7 @@ pub struct Entry {
 pub struct Violation {
     /// The checker that saw it.
     pub checker: &'static str,
-    /// What it saw.
+    /// Description by the checker.
     pub what: String,
     /// When, in units.
     pub at: u64,
@@ -37,13 +37,13 @@ pub struct Violation {
 /// Sees everything.
 #[derive(Debug)]
 pub struct Witness {
-    /// What is known.
+    /// Ground truth of the run.
     pub book: Book,
-    /// What came of it in figures.
+    /// Figures of the run.
     pub report: Report,
     /// Time, in units.
     pub now: u64,
-    /// When somebody was first told that somebody is lost or gone.
+    /// Time of the first notification that a member is lost or gone.
     pub evidence_at: Option<u64>,
     checkers: Vec<Box<dyn Checker>>,
     violation: Option<Violation>,
@@ -57,7 +57,7 @@ impl Witness {
         Self::with(checkers::all(), record)
     }
 
-    /// Watches applications of which nothing else is known than what they ask and are told. Keeps no trace.
+    /// Watches applications of which only requests and notifications are known. Keeps no trace.
     #[must_use]
     pub fn of_applications() -> Self {
         Self::with(checkers::of_applications(), false)
@@ -75,13 +75,13 @@ impl Witness {
         }
     }
 
-    /// What was broken first.
+    /// Returns the first broken invariant.
     #[must_use]
     pub const fn violation(&self) -> Option<&Violation> {
         self.violation.as_ref()
     }
 
-    /// What happened, if it is recorded.
+    /// Returns the events, if they were recorded.
     #[must_use]
     pub fn into_trace(self) -> Vec<Entry> {
         self.trace.unwrap_or_default()
@@ -100,7 +100,7 @@ impl Witness {
             book: &self.book,
             graph,
         };
-        // The first one found is the violation: those behind it are of a world that is broken already.
+        // Keep the first violation: later ones come from a world that is already broken.
         for checker in &mut self.checkers {
             if let Err(what) = checker.see(fact, &scene)
                 && self.violation.is_none()
@@ -123,29 +123,30 @@ impl Witness {
         let report = &mut self.report;
         let count = match fact {
             Fact::Began { .. } => &mut report.stays,
-            Fact::Asked { .. } => &mut report.asked,
+            Fact::Requested { .. } => &mut report.asked,
             Fact::Full { .. } => &mut report.full,
-            Fact::Said { said, .. } => {
+            Fact::SentEnvelope { sent, .. } => {
                 report.envelopes += 1;
-                match said.kind {
+                match sent.kind {
                     Kind::Change => &mut report.changes,
-                    Kind::Flow if said.batch_bytes > 0 => &mut report.batches,
+                    Kind::Flow if sent.batch_bytes > 0 => &mut report.batches,
                     _ => return,
                 }
             }
-            // Where two groups of one name meet, that is said; and a stranger's word (from 255) may come when its stay is over.
-            Fact::Heard {
+            // Not counted: two groups of one name meet, or a non-member (from 255) sends after its
+            // incarnation ended.
+            Fact::Received {
                 result: Err(error),
-                said,
+                sent,
                 ..
             } if *error != BadEnvelope::OtherGroup
-                && !(*error == BadEnvelope::Sender && said.from == u8::MAX) =>
+                && !(*error == BadEnvelope::Sender && sent.from == u8::MAX) =>
             {
                 &mut report.bad
             }
             Fact::Path { up: false, .. } => &mut report.lost,
             Fact::State { last: true, .. } => &mut report.states,
-            Fact::Fate { .. } => &mut report.fates,
+            Fact::Outcome { .. } => &mut report.fates,
             Fact::Left { .. } => &mut report.left,
             Fact::View { by, view } => {
                 if self.book.stays[*by].view.is_none() {

@@ -1,4 +1,4 @@
-//! One run of one simulator, what it broke, and the cases that are smaller.
+//! One run of one simulator, what it broke, and smaller cases.
 
 use fastrand::Rng;
 
@@ -39,7 +39,7 @@ pub enum Case {
 pub struct Broken {
     /// Its checker, or `panic` and where.
     pub invariant: String,
-    /// What the checker saw.
+    /// Description by the checker.
     pub what: String,
 }
 
@@ -148,7 +148,8 @@ impl Case {
         })
     }
 
-    /// As many nodes, and the classes of faults that occur now. What a seed made of the rest, it makes anew.
+    /// Returns the case with `nodes` nodes and the classes of faults that occur now. The seed draws
+    /// the rest again.
     #[must_use]
     pub fn with_nodes(&self, nodes: usize) -> Option<Self> {
         let case = match self {
@@ -222,12 +223,12 @@ impl Case {
         case
     }
 
-    /// The case that a hunt makes of a link seed: most leave everything to the seed, and some have a
-    /// forger, which occurs only where it is named.
+    /// Returns the case for a link seed. Most leave everything to the seed. Some have a forger,
+    /// which occurs only where it is named.
     pub(super) fn links(seed: u64, mutant: Option<crate::Mutant>) -> Self {
         let mut rng = Rng::with_seed(seed);
         let faults = (rng.u8(..4) == 0).then(|| {
-            // Among arbitrary registers nobody forges, and a liar is hunted where it is named.
+            // A forger does not occur with arbitrary registers, and a liar only where it is named.
             let others = Fault::ALL
                 .iter()
                 .filter(|fault| !matches!(fault, Fault::Arbitrary | Fault::Lie));
@@ -284,7 +285,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_smaller_case_says_what_it_has() {
+    fn each_reduction_makes_a_case_smaller() {
         for case in [
             Case::links(7, None),
             Case::groups(7, None),

@@ -123,12 +123,12 @@ fn work(next: &dyn Fn() -> Option<Case>, sender: &Sender<Report>) {
             return;
         }
     }
-    // Without a receiver nobody counts.
+    // Without a receiver, the report is not needed.
     let _ = sender.send(Report::Idle);
 }
 
-/// Has panics of runs reported. A release build ends the process when the hook of a panic returns,
-/// so that of a run never does: its thread stays in it.
+/// Reports panics of runs. A release build ends the process when the panic hook returns, so the
+/// hook of a run never returns: its thread stays in it.
 fn report_panics() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {

@@ -1,11 +1,11 @@
-//! Hunting: fresh seeds of all simulators on all cores, and the smallest case of what they find.
+//! Hunting: fresh seeds of all simulators on all cores, and the smallest case of each finding.
 //!
-//! | file | what |
+//! | file | contents |
 //! |---|---|
-//! | `case` | one run of one simulator, what it broke, and the cases that are smaller |
-//! | `queue` | which case is next, so that each simulator has the same share of the cores |
+//! | `case` | one run of one simulator, what it broke, and smaller cases |
+//! | `queue` | choice of the next case, with equal shares of the cores for all simulators |
 //! | `crew` | threads that run cases; a panic ends one run and is a finding |
-//! | `search` | a hunt: it begins, is waited for, and sums up |
+//! | `search` | a hunt: start, wait, sum up |
 //! | `shrink` | fewer nodes, then fewer classes of faults, then fewer events |
 
 mod case;

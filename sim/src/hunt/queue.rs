@@ -1,14 +1,14 @@
-//! Which case is next, so that each simulator has the same share of the cores.
+//! Chooses the next case, so that each simulator has the same share of the cores.
 
 use std::{ops::Range, time::Duration};
 
 use super::case::{Case, Simulation};
 use crate::{Mutant, group, mesh, named::UnknownName};
 
-/// Nodes of a mesh, if nobody says how many.
+/// Nodes of a mesh, unless specified.
 pub const MESH_NODES: usize = 100;
 
-/// What a hunt makes of the seeds of a simulator.
+/// Kind of case that a hunt makes from the seeds of a simulator.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Kind {
     /// Worlds of links.
@@ -64,10 +64,10 @@ impl Kind {
     }
 }
 
-/// What a simulator had of a hunt.
+/// Share of a simulator in a hunt.
 #[derive(Debug, Clone)]
 pub struct Share {
-    /// What its seeds become.
+    /// Kind of its cases.
     pub kind: Kind,
     /// The seeds that were begun.
     pub seeds: Range<u64>,
@@ -151,7 +151,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn simulators_have_the_same_time_and_not_the_same_number_of_runs() {
+    fn simulators_share_time_equally_and_not_runs() {
         let kinds = Simulation::ALL.map(|simulation| Kind::of(simulation, &[], None));
         let kinds = kinds.into_iter().flatten().collect();
         let mut queue = Queue::new(kinds, 5, 1000);
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn what_takes_long_does_not_take_every_core_at_first() {
+    fn a_slow_simulator_does_not_take_every_core_at_first() {
         let kinds = Simulation::ALL.map(|simulation| Kind::of(simulation, &[], None));
         let mut queue = Queue::new(kinds.into_iter().flatten().collect(), 0, 1000);
         let mut meshes = 0;
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn a_simulator_has_no_more_runs_than_it_may() {
+    fn a_simulator_stays_within_its_number_of_runs() {
         let kinds = vec![Kind::Links(None), Kind::Groups(None)];
         let mut queue = Queue::new(kinds, 0, 3);
         assert_eq!(std::iter::from_fn(|| queue.next()).count(), 6);

@@ -17,7 +17,7 @@ use super::{
 pub struct Finding {
     /// The case.
     pub case: Case,
-    /// What it broke.
+    /// The broken invariant.
     pub broken: Broken,
     /// Runs of the hunt that broke the same.
     pub times: u64,
@@ -49,8 +49,8 @@ struct Shared {
 }
 
 impl Hunt {
-    /// Begins at the seed `base` of each simulator and has at most `runs_max` runs of each. Ends with
-    /// the first finding, if `stops_at_first`.
+    /// Starts at the seed `base` of each simulator and makes at most `runs_max` runs of each. Stops
+    /// at the first finding, if `stops_at_first`.
     #[must_use]
     pub fn start(kinds: Vec<Kind>, base: u64, runs_max: u64, stops_at_first: bool) -> Self {
         let shared = Arc::new(Mutex::new(Shared {
@@ -73,7 +73,7 @@ impl Hunt {
         }
     }
 
-    /// Takes in what ends within `wait`. Whether runs are in flight or to come.
+    /// Collects the runs that end within `wait`. Returns whether runs are in flight or pending.
     pub fn wait(&mut self, wait: Duration) -> bool {
         let until = Instant::now() + wait;
         loop {
@@ -117,13 +117,13 @@ impl Hunt {
         lock(&self.shared).queue.close();
     }
 
-    /// What each simulator had so far.
+    /// Returns the share of each simulator so far.
     #[must_use]
     pub fn shares(&self) -> Vec<Share> {
         lock(&self.shared).queue.shares().to_vec()
     }
 
-    /// What was found so far, each invariant of a simulator once.
+    /// Returns the findings so far, each invariant of a simulator once.
     #[must_use]
     pub fn findings(&self) -> &[Finding] {
         &self.findings
@@ -135,7 +135,7 @@ impl Hunt {
         self.start.elapsed()
     }
 
-    /// What is in flight, the longest first.
+    /// Returns the runs in flight, the longest first.
     #[must_use]
     pub fn unfinished(&self) -> Vec<Unfinished> {
         let shared = lock(&self.shared);
@@ -149,7 +149,7 @@ impl Hunt {
     }
 }
 
-/// Whoever panicked in a run held no lock.
+/// Locks `shared`. A run that panicked held no lock.
 fn lock(shared: &Mutex<Shared>) -> MutexGuard<'_, Shared> {
     shared.lock().unwrap_or_else(PoisonError::into_inner)
 }

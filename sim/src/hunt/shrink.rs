@@ -1,5 +1,5 @@
-//! Fewer nodes, then fewer classes of faults, then fewer events: the smallest case that still breaks
-//! the same invariant, as far as a bounded search finds it.
+//! Fewer nodes, then fewer classes of faults, then fewer events: the smallest case that still
+//! breaks the same invariant, as far as a bounded search finds it.
 
 use std::{
     sync::{
@@ -31,12 +31,12 @@ pub struct Bounds {
     pub seeds: u64,
 }
 
-/// What a search ended with.
+/// Result of a search.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Smallest {
     /// The smallest case that breaks the same invariant.
     pub case: Case,
-    /// What it breaks.
+    /// The broken invariant.
     pub broken: Broken,
     /// Its size.
     pub size: Size,
@@ -44,10 +44,10 @@ pub struct Smallest {
     pub runs: u64,
 }
 
-/// Looks for the smallest case. `go_on` is asked all the time and may end the search.
+/// Searches for the smallest case. `go_on` is called repeatedly and may end the search.
 ///
-/// Other options make another world of a seed, so each candidate is run under fresh seeds too. With
-/// fewer events a seed makes the same world, up to the last of them.
+/// Other options change the world of a seed, so each candidate also runs under fresh seeds. With
+/// fewer events a seed makes the same world, up to the last event.
 pub fn shrink(finding: &Finding, bounds: Bounds, go_on: &mut dyn FnMut() -> bool) -> Smallest {
     let size = finding.case.size().unwrap_or(Size {
         nodes: 0,
@@ -84,7 +84,7 @@ struct Search<'a> {
     until: Instant,
     /// The last seed that was tried.
     next_seed: u64,
-    /// Nobody waits for it any more.
+    /// No thread waits for it any more.
     ended: bool,
     go_on: &'a mut dyn FnMut() -> bool,
 }

@@ -17,8 +17,8 @@ use super::figures::MeshReport;
 /// Width and height, in pixels at its natural size.
 const PLOT_PX: (u32, u32) = (900, 960);
 const FONT: &str = "sans-serif";
-/// Colours that people with any colour vision tell apart (Okabe and Ito).
-const COLOUR: RGBColor = RGBColor(0, 114, 178);
+/// Colors that remain distinguishable with any color vision (Okabe and Ito).
+const COLOR: RGBColor = RGBColor(0, 114, 178);
 
 /// One of the figures.
 struct Figure {
@@ -56,7 +56,7 @@ const FIGURES: [Figure; 6] = [
 /// Draws reports of meshes of several sizes, smallest first, as SVG.
 ///
 /// # Errors
-/// What could not be drawn.
+/// Returns the drawing error.
 pub fn growth(reports: &[MeshReport]) -> Result<String, Box<dyn Error + Send + Sync>> {
     let mut svg = String::new();
     draw(reports, &mut svg).map_err(|problem| format!("drawing a plot: {problem}"))?;
@@ -100,11 +100,11 @@ fn draw_one(
         .label_style((FONT, 12))
         .axis_desc_style((FONT, 12))
         .draw()?;
-    chart.draw_series(LineSeries::new(points.to_vec(), COLOUR.stroke_width(2)))?;
+    chart.draw_series(LineSeries::new(points.to_vec(), COLOR.stroke_width(2)))?;
     chart.draw_series(
         points
             .iter()
-            .map(|point| Circle::new(*point, 3, COLOUR.filled())),
+            .map(|point| Circle::new(*point, 3, COLOR.filled())),
     )?;
     let style = (FONT, 11);
     chart.draw_series(

@@ -13,7 +13,8 @@ use crate::{
     shape::{BadShape, Shape},
 };
 
-/// Most nodes of a mesh in which a run waits until every way is a shortest one: it takes as many paces as the mesh is wide.
+/// Nodes of the largest mesh in which a run waits until every route is shortest: that takes as many
+/// ticks as the mesh is wide.
 const SHORTENED_MAX: usize = 128;
 
 /// The shape of a seed: a random one is another for each.
@@ -25,7 +26,7 @@ pub fn shape(seed: u64, options: &MeshOptions) -> Result<Shape, BadShape> {
     options.form.shape(options.nodes, options.valence, &mut rng)
 }
 
-/// Runs a seed to its end on a shape. With a `trace`, what happens is kept in it.
+/// Runs a seed to its end on a shape. `trace` records the events, if given.
 pub fn run(
     seed: u64,
     shape: Shape,
@@ -40,7 +41,7 @@ pub fn run(
     world.set_load(true);
     let end = world.schedule(plan);
     world.run_until(end);
-    // With what stands, and then with everything whole.
+    // First with the remaining faults, then with everything whole.
     world.rest();
     world.mend_everything();
     world.rest();
@@ -51,11 +52,12 @@ pub fn run(
     world.finish()
 }
 
-/// Runs every seed, each on its own shape, and gives what they did together. `progress` is called after each with the number of those
-/// done, and may break off: then those done are what counts.
+/// Runs every seed, each on its own shape, and returns the combined report. `progress` is called
+/// after each run with the number of finished runs. It may stop the loop: then the finished runs
+/// count.
 ///
 /// # Errors
-/// The lowest seed that failed.
+/// Returns the failure of the lowest seed that failed.
 pub fn run_seeds(
     seeds: Range<u64>,
     options: &MeshOptions,

@@ -1,4 +1,5 @@
-//! What a node asks another one for: a verb on what the applications there share, behind the token of whoever asks.
+//! A request from one node to another: a verb on the memory that the applications there share,
+//! behind the token of the initiator.
 //!
 //! ```text
 //!  request  ├ token u64 ┼ verb… ┤
@@ -12,9 +13,9 @@ use fastrand::Rng;
 
 use super::share::{COUNTER_AT, QUEUE_RKEY, RKEY, WORD_AT};
 
-/// Bytes of a request before its verb, and of a reply before what the engine says.
+/// Bytes of a request before its verb, and of a reply before the engine's part.
 const MARK_BYTES: usize = 8;
-/// Bytes of a request that no message takes: token, and what stands before the data of a verb.
+/// Bytes of a request besides the message: the token, and the verb up to its data.
 const BEFORE_DATA_BYTES: usize = MARK_BYTES + 12;
 /// Of so many messages one is long.
 const LONG_ONE_IN: u8 = 8;
@@ -27,11 +28,11 @@ pub enum Errand {
         /// How much.
         delta: u64,
     },
-    /// Swaps the word if it is as whoever asks saw it last.
+    /// Swaps the word if it still has the value that the initiator read last.
     Swap {
         /// As expected.
         expected: u64,
-        /// The new value, which nobody else writes.
+        /// The new value, which no other node writes.
         new: u64,
     },
     /// Sends a message, which begins with the token.
@@ -41,17 +42,18 @@ pub enum Errand {
     },
 }
 
-/// What a node answers.
+/// Answer of a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Answer {
     /// No other node answers with the same, and none does to another token.
     pub mark: u64,
-    /// What was found in the word; 0 of a message.
+    /// Value that was found in the word; 0 for a message.
     pub found: u64,
 }
 
 impl Errand {
-    /// Draws one. `seen` is what whoever asks saw in the word last, and `request_bytes_max` the longest request.
+    /// Draws an errand. `seen` is the value that the initiator last read in the word.
+    /// `request_bytes_max` is the longest request.
     pub(super) fn draw(rng: &mut Rng, token: u64, seen: u64, request_bytes_max: usize) -> Self {
         match rng.u8(..4) {
             0 | 1 => Self::Add {
@@ -113,7 +115,7 @@ pub(super) fn message(token: u64, bytes: usize) -> Vec<u8> {
     message
 }
 
-/// The token at the start of a request, or of a message; one that nobody has if there is none.
+/// Returns the token at the start of a request or a message, or an unused one if there is none.
 pub(super) fn token_of(bytes: &[u8]) -> u64 {
     bytes
         .first_chunk()
@@ -125,15 +127,15 @@ pub(super) fn verb_of(request: &[u8]) -> &[u8] {
     request.get(MARK_BYTES..).unwrap_or_default()
 }
 
-/// The reply with a mark before what the engine says.
-pub(super) fn reply(mark: u64, said: &[u8]) -> Vec<u8> {
-    [&mark.to_le_bytes(), said].concat()
+/// Builds a reply: the mark, then the engine's reply.
+pub(super) fn reply(mark: u64, body: &[u8]) -> Vec<u8> {
+    [&mark.to_le_bytes(), body].concat()
 }
 
-/// What a reply says.
+/// Decodes a reply.
 pub(super) fn answer_of(reply: &[u8]) -> Answer {
-    let said = verb::Reply::decode(verb_of(reply)).ok();
-    let found = said.and_then(|said| said.data.first_chunk().copied());
+    let body = verb::Reply::decode(verb_of(reply)).ok();
+    let found = body.and_then(|body| body.data.first_chunk().copied());
     Answer {
         mark: token_of(reply),
         found: found.map_or(0, u64::from_le_bytes),

@@ -8,14 +8,16 @@ use super::{
 };
 use crate::{named::named, seeds::on_every_core, shape::Shape};
 
-/// Round trips in a pace. No repair waits for one, but to see that what is silent is dead takes some.
-const PACE_RT: u32 = 20;
+/// Round trips in a tick interval. No repair waits for a tick, but the detection of a silent
+/// failure takes several.
+const TICK_RT: u32 = 20;
 
 named! {
     "list of cases":
     /// Which list of cases.
     Exhaustive {
-        /// Each of the 63 ways in which the cables of a triangle can fail together, at every moment that matters.
+        /// Each of the 63 ways in which the cables of a triangle can fail together, at every
+        /// relevant moment.
         Three = "three",
         /// Each cable and each node of a 4×4 grid, alone and in pairs.
         Sixteen = "sixteen",
@@ -41,7 +43,7 @@ impl Exhaustive {
         }
     }
 
-    /// What all of them are cabled as.
+    /// Shape of all cases of the list.
     #[must_use]
     pub fn shape(self) -> Shape {
         match self {
@@ -64,8 +66,8 @@ impl Exhaustive {
     }
 }
 
-/// Runs one case to its end: what happens is the list's, then everything comes to rest, is mended, and comes to rest again. With a `trace`,
-/// what happens is kept in it.
+/// Runs one case to its end: the events of the list, a rest, repairs, and a second rest. `trace`
+/// records the events, if given.
 pub fn run_case(
     list: Exhaustive,
     case: u64,
@@ -73,7 +75,7 @@ pub fn run_case(
     trace: Option<Trace>,
 ) -> (Result<MeshReport, Box<MeshFailure>>, Option<Trace>) {
     let options = &MeshOptions {
-        pace_rt: PACE_RT,
+        tick_rt: TICK_RT,
         ..options.clone()
     };
     let mut world =
@@ -88,11 +90,11 @@ pub fn run_case(
     world.finish()
 }
 
-/// Runs cases, and gives what they did together. `progress` is called after each with the number of those done, and may break off: then those
-/// done are what counts.
+/// Runs cases and returns the combined report. `progress` is called after each case with the number
+/// of finished cases. It may stop the loop: then the finished cases count.
 ///
 /// # Errors
-/// The lowest case that failed.
+/// Returns the failure of the lowest case that failed.
 pub fn run_cases(
     list: Exhaustive,
     cases: Range<u64>,

@@ -7,7 +7,7 @@ use covalent_protocol::{
 };
 
 use super::{
-    book::Told,
+    book::Reported,
     content::Content,
     errand::{Answer, Errand},
     fault::MeshFault,
@@ -31,24 +31,25 @@ pub enum MeshFact<'a> {
         /// The evidence.
         reason: DownReason,
     },
-    /// A node said something.
+    /// A node sent a frame.
     Sent {
         /// The end from which.
         from: Spot,
-        /// What is in the frame.
+        /// Contents of the frame.
         content: Content,
-        /// Units after which it arrives; `None` for what is lost at once.
+        /// Units until it arrives; `None` if it is lost at once.
         arrives_in: Option<u64>,
     },
     /// A node's way to a root leads over one of its cables now.
-    Hangs {
+    Attached {
         /// The node's end of the cable.
         at: Spot,
         /// The root.
         root: u16,
     },
-    /// A node's parent said that it knows no way any more, and the node looks for another.
-    Seeks {
+    /// A node's parent reported that it has no route any more, and the node searches for another
+    /// parent.
+    Searches {
         /// The node.
         node: u16,
         /// The root.
@@ -61,40 +62,41 @@ pub enum MeshFact<'a> {
         /// The root.
         root: u16,
     },
-    /// A node told of something that no mesh of honest nodes within its bounds gives reason for: a second root with its GUID, or no room.
+    /// A node reported an event that honest nodes within their bounds never cause: a second root
+    /// with its GUID, or no space.
     Complained {
         /// The node.
         node: u16,
-        /// What it told.
+        /// The reported event.
         event: NodeEvent,
     },
     /// A tree, as each node sees it.
     Tree {
         /// The root.
         root: u16,
-        /// By node. `None` for one that is off, or that never heard of the root.
+        /// By node. `None` for a node that is off, or that never learned of the root.
         views: &'a [Option<View>],
-        /// Whether everything has come to rest.
+        /// Whether everything is at rest.
         at_rest: bool,
     },
-    /// A node asks another one for something.
-    Asked {
-        /// What tells it from everything else that is asked for.
+    /// A node submits a request to another one.
+    Requested {
+        /// Unique token of the request.
         token: u64,
-        /// Who asks.
+        /// The initiator.
         from: u16,
-        /// Who is asked.
+        /// The responder.
         to: u16,
-        /// The life of `to` that `from` knows, or the one that began last if it knows none.
-        known_life: u32,
-        /// For what.
+        /// Incarnation of `to` that `from` knows, or the latest one if it knows none.
+        known_incarnation: u32,
+        /// The requested verb.
         errand: Errand,
     },
     /// It was executed.
     Executed {
-        /// What was asked for.
+        /// Token of the request.
         token: u64,
-        /// By whom.
+        /// The responder.
         at: u16,
         /// The answer.
         answer: Answer,
@@ -122,51 +124,52 @@ pub enum MeshFact<'a> {
         /// The evidence.
         reason: DownReason,
     },
-    /// Somebody looks at what a node holds.
-    Looked(&'a Counts),
-    /// Somebody is told how it ended.
-    Told {
-        /// What was asked for.
+    /// A sample of what a node holds.
+    Sampled(&'a Counts),
+    /// An initiator is notified of an outcome.
+    Reported {
+        /// Token of the request.
         token: u64,
-        /// By whom it was asked for.
+        /// The initiator.
         by: u16,
         /// How it ended.
-        how: Told,
+        how: Reported,
     },
-    /// Somebody is told that nobody knows how it ended for now.
+    /// An initiator is notified that the outcome is in doubt for now.
     Doubted {
-        /// What was asked for.
+        /// Token of the request.
         token: u64,
-        /// By whom it was asked for.
+        /// The initiator.
         by: u16,
     },
-    /// Somebody who was told so asks by name what became of it, and wants it no more if it was not executed.
+    /// An initiator in doubt queries the outcome by name, and no longer needs the request if it was
+    /// not executed.
     GaveUp {
-        /// What was asked for.
+        /// Token of the request.
         token: u64,
     },
     /// A fault, or its end.
     Fault(&'a MeshFault),
-    /// Everything is whole, has come to rest, ways are shortest, and paths that nobody uses had the time to be given back: until a fault or an
-    /// exchange nothing happens.
+    /// Everything is whole and at rest, routes are shortest, and unused paths had the time to be
+    /// released. Nothing happens until a fault or an exchange.
     Idle {
-        /// What each node counted.
+        /// Counters of each node.
         counts: &'a [Counts],
     },
     /// Everything came to rest, or did not.
     AtRest {
-        /// Paces since the last fault.
-        paces: u32,
+        /// Ticks since the last fault.
+        ticks: u32,
         /// Within so many it must.
-        paces_max: u32,
-        /// What has not come to its end.
+        ticks_max: u32,
+        /// Description of what has not completed.
         unfinished: Option<&'a str>,
-        /// What each node that is on counted.
+        /// Counters of each node that is on.
         counts: &'a [Counts],
     },
 }
 
-/// Where a node stands in a tree.
+/// Position of a node in a tree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct View {
     /// Where it stands.
@@ -177,16 +180,17 @@ pub struct View {
     pub hops: u16,
     /// How near it is.
     pub label: Label,
-    /// Ports to whom it passes on what comes from the root, one bit for each.
+    /// Ports to which it forwards messages of the root, one bit for each.
     pub children: u32,
 }
 
-/// What a node counted, over all its links and paths, since it started, and what it holds.
+/// Counters of a node since its start, over all its links and paths, and its resources.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Counts {
     /// The node.
     pub node: u16,
-    /// Entries in its tables of trees: each root that it knows, once and once for each of its ports.
+    /// Entries in its tree tables: one for each root that it knows, and one more for each of its
+    /// ports.
     pub tree_entries: u64,
     /// Bytes of these.
     pub tree_bytes: u64,
@@ -194,9 +198,10 @@ pub struct Counts {
     pub committed: u64,
     /// Exchanges of its peers that it executed, by its links' counters.
     pub executed: u64,
-    /// Exchanges that it started and that ended because the peer lost its memory, by its links' counters.
+    /// Exchanges that it started and that ended because the peer lost its memory, by its links'
+    /// counters.
     pub forgotten: u64,
-    /// Paths that end at it, or that it asked for.
+    /// Paths that end at it, or that it requested.
     pub paths: u64,
     /// Paths of others that lead through it, or are to.
     pub transits: u64,
@@ -206,7 +211,7 @@ pub struct Counts {
     pub channels: u64,
     /// Records of others that wait to be passed on.
     pub waiting_records: u64,
-    /// What happened to paths.
+    /// Counters of paths.
     pub passed: ChannelCounters,
     /// Words that exchanges with it hold.
     pub held_words: u64,

@@ -14,7 +14,7 @@ pub struct MeshFailure {
     pub replay: String,
     /// When, in units from the beginning.
     pub at_units: u64,
-    /// What was broken.
+    /// The broken invariant.
     pub violation: Violation,
 }
 

@@ -1,16 +1,16 @@
-//! What is done to a mesh.
+//! Faults of a mesh.
 
 use crate::shape::Shape;
 
 /// One fault, or its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MeshFault {
-    /// A cable loses everything towards the ends that are named, with what is under way. The ports at the ends that notice lose
-    /// their carrier.
+    /// A cable loses everything towards the named ends, including the frames in flight. The ports
+    /// at the ends that notice lose their carrier.
     Cut {
         /// The cable.
         cable: u16,
-        /// By the end that does not hear any more.
+        /// By the end that receives nothing any more.
         towards: [bool; 2],
         /// By the end.
         noticed: [bool; 2],
@@ -27,19 +27,19 @@ pub enum MeshFault {
         /// The cable.
         cable: u16,
     },
-    /// A node is off. Its neighbours' ports lose their carrier, if `noticed`.
+    /// A node is off. Its neighbors' ports lose their carrier, if `noticed`.
     Crash {
         /// The node.
         node: u16,
-        /// Whether carriers tell.
+        /// Whether carriers report it.
         noticed: bool,
     },
-    /// A node that is off starts, and knows nothing of what was.
+    /// A node that is off starts without any memory.
     Start {
         /// The node.
         node: u16,
     },
-    /// A node stands still. What arrives waits.
+    /// A node stalls. Arriving frames wait.
     Stall {
         /// The node.
         node: u16,
@@ -49,7 +49,7 @@ pub enum MeshFault {
 }
 
 impl MeshFault {
-    /// What happens, for people.
+    /// Describes the fault, for display.
     #[must_use]
     pub fn text(&self, shape: &Shape) -> String {
         let name = |node: u16| shape.node_name(usize::from(node));
@@ -67,13 +67,13 @@ impl MeshFault {
                     [false, true] => format!("towards {b}"),
                     [false, false] => "in no direction".to_owned(),
                 };
-                let who = match noticed {
+                let observers = match noticed {
                     [true, true] => "both notice".to_owned(),
                     [true, false] => format!("{a} notices"),
                     [false, true] => format!("{b} notices"),
-                    [false, false] => "nobody notices".to_owned(),
+                    [false, false] => "no end notices".to_owned(),
                 };
-                format!("the cable {a}-{b} is cut {how}; {who}")
+                format!("the cable {a}-{b} is cut {how}; {observers}")
             }
             Self::Loss { cable, thousandths } => {
                 let [a, b] = ends(cable);
@@ -87,13 +87,13 @@ impl MeshFault {
                 let how = if noticed {
                     ""
                 } else {
-                    ", and no carrier tells"
+                    ", and no carrier drops"
                 };
                 format!("{} crashes{how}", name(node))
             }
             Self::Start { node } => format!("{} starts", name(node)),
             Self::Stall { node, for_units } => format!(
-                "{} stands still for {} round trips",
+                "{} stalls for {} round trips",
                 name(node),
                 for_units as f64 / super::time::ROUND_TRIP_UNITS as f64
             ),

@@ -1,14 +1,14 @@
-//! What a run counts: round trips to settle, frames, and how things ended.
+//! Figures of a run: round trips to settle, frames, and outcomes.
 
 use covalent_protocol::tree::Standing;
 use serde::Serialize;
 
 use super::{
-    book::Told, content::FrameKind, fact::MeshFact, fault::MeshFault, scene::MeshScene,
+    book::Reported, content::FrameKind, fact::MeshFact, fault::MeshFault, scene::MeshScene,
     spread::Spread, time::ROUND_TRIP_UNITS,
 };
 
-/// What was counted so far.
+/// Figures so far.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Figures {
     /// Frames, by [`FrameKind`].
@@ -27,11 +27,11 @@ pub(super) struct Figures {
     forgotten: u64,
     doubted: u64,
     faults: u64,
-    /// Paces of the rest that took most of them.
+    /// Ticks of the rest that took most of them.
     paces_to_rest: u32,
     settled: Option<Settled>,
     adverts: u64,
-    seeks: u64,
+    searches: u64,
     denials: u64,
     lost: u64,
     local: Spread,
@@ -58,16 +58,16 @@ struct Settled {
 }
 
 impl Figures {
-    pub fn note(&mut self, fact: &MeshFact<'_>, scene: &MeshScene) {
+    pub fn record(&mut self, fact: &MeshFact<'_>, scene: &MeshScene) {
         match *fact {
             MeshFact::Sent { content, .. } => {
                 self.frames[content.kind as usize] += 1;
                 self.records += content.records as u64;
                 self.adverts += content.adverts;
-                self.seeks += content.seeks;
+                self.searches += content.searches;
                 self.denials += content.denials;
             }
-            MeshFact::Hangs { .. } => {
+            MeshFact::Attached { .. } => {
                 if let Some(fall) = scene.risen() {
                     let spread = if fall.bound_units.is_some() {
                         self.lost_early += u64::from(fall.lost);
@@ -88,7 +88,7 @@ impl Figures {
                 let shortest = scene.truth().hops_to(usize::from(root));
                 for (view, shortest) in views.iter().zip(shortest) {
                     if let Some(view) = view
-                        && view.standing == Standing::Hangs
+                        && view.standing == Standing::Attached
                         && shortest > 0
                     {
                         let stretch = f64::from(view.hops) / f64::from(shortest);
@@ -102,28 +102,30 @@ impl Figures {
             MeshFact::Down { .. } => self.failures += 1,
             MeshFact::PathUp { .. } => self.path_ups += 1,
             MeshFact::PathDown { .. } => self.path_failures += 1,
-            MeshFact::Asked { .. } => self.asked += 1,
-            MeshFact::Told { how, token, .. } => match how {
-                Told::Committed(_) => {
+            MeshFact::Requested { .. } => self.asked += 1,
+            MeshFact::Reported { how, token, .. } => match how {
+                Reported::Committed(_) => {
                     self.committed += 1;
-                    let ask = scene.book.ask(token);
-                    let is_far = ask.is_some_and(|ask| !scene.are_cabled(ask.from.0, ask.to.0));
+                    let request = scene.book.request(token);
+                    let is_far = request
+                        .is_some_and(|request| !scene.are_cabled(request.from.0, request.to.0));
                     self.committed_far += u64::from(is_far);
                 }
-                Told::Refused => self.refused += 1,
-                Told::NotExecuted => self.not_executed += 1,
-                Told::Restarted => {
+                Reported::Refused => self.refused += 1,
+                Reported::NotExecuted => self.not_executed += 1,
+                Reported::Restarted => {
                     self.restarted += 1;
-                    let ask = scene.book.ask(token);
-                    let lives = ask.is_some_and(|ask| scene.life(ask.to.0) == ask.to.1);
-                    self.forgotten += u64::from(lives);
+                    let request = scene.book.request(token);
+                    let is_same_incarnation = request
+                        .is_some_and(|request| scene.incarnation(request.to.0) == request.to.1);
+                    self.forgotten += u64::from(is_same_incarnation);
                 }
             },
             MeshFact::Doubted { .. } => self.doubted += 1,
             MeshFact::Fault(MeshFault::Mend { .. } | MeshFault::Start { .. }) => {}
             MeshFact::Fault(_) => self.faults += 1,
-            MeshFact::AtRest { paces, counts, .. } => {
-                self.paces_to_rest = self.paces_to_rest.max(paces);
+            MeshFact::AtRest { ticks, counts, .. } => {
+                self.paces_to_rest = self.paces_to_rest.max(ticks);
                 let frames = self.frames.iter().sum();
                 self.settled.get_or_insert(Settled {
                     units: scene.changed_units(),
@@ -137,14 +139,14 @@ impl Figures {
             | MeshFact::GaveUp { .. }
             | MeshFact::Tree { .. }
             | MeshFact::Idle { .. }
-            | MeshFact::Looked(_)
+            | MeshFact::Sampled(_)
             | MeshFact::Took { .. }
-            | MeshFact::Seeks { .. }
+            | MeshFact::Searches { .. }
             | MeshFact::Complained { .. } => {}
         }
     }
 
-    /// What they come to.
+    /// Converts the figures to a report.
     pub fn report(&self, scene: &MeshScene, fingerprint: u64) -> MeshReport {
         let settled = self.settled.unwrap_or_default();
         let nodes = scene.shape.nodes as u64;
@@ -161,7 +163,7 @@ impl Figures {
             paces_to_rest: u64::from(self.paces_to_rest),
             frames: self.frames.iter().sum(),
             records: self.records,
-            balls: self.frames[FrameKind::Ball as usize],
+            keepalives: self.frames[FrameKind::Keepalive as usize],
             handshakes: self.frames[FrameKind::Handshake as usize],
             exchanges: self.frames[FrameKind::Exchange as usize],
             questions: self.frames[FrameKind::Question as usize],
@@ -169,7 +171,7 @@ impl Figures {
             link_failures: self.failures,
             faults: self.faults,
             adverts: self.adverts,
-            seeks: self.seeks,
+            searches: self.searches,
             denials: self.denials,
             lost: self.lost,
             repairs_local: self.local.clone(),
@@ -193,7 +195,7 @@ impl Figures {
     }
 }
 
-/// What a run did, or several together: then what is measured is the most of all, and what is counted the sum.
+/// Figures of a run, or of several together: the maximum of measurements and the sum of counts.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct MeshReport {
     /// Runs.
@@ -202,7 +204,7 @@ pub struct MeshReport {
     pub nodes: u64,
     /// Cables.
     pub cables: u64,
-    /// Cables between the two nodes that are furthest from each other, as the mesh stood in the end.
+    /// Cables between the two nodes farthest from each other, in the final state of the mesh.
     pub diameter_hops: u64,
     /// Round trips of a link from nothing until everything had settled.
     pub settle_rt: f64,
@@ -210,76 +212,78 @@ pub struct MeshReport {
     pub settle_frames_per_node: f64,
     /// Adverts for each node until then.
     pub settle_adverts_per_node: f64,
-    /// Entries of each node in its tables of trees then, in the mean: each root, once and once for each of its ports.
+    /// Mean entries of a node in its tree tables then: one for each root, and one more for each of
+    /// its ports.
     pub tree_entries_per_node: f64,
     /// Bytes of these.
     pub tree_bytes_per_node: f64,
-    /// Paces from the last fault until rest.
+    /// Ticks from the last fault until rest.
     pub paces_to_rest: u64,
     /// Frames sent.
     pub frames: u64,
     /// Records in them.
     pub records: u64,
-    /// Frames with nothing but balls.
-    pub balls: u64,
+    /// Frames with only keepalives.
+    pub keepalives: u64,
     /// Frames with a handshake.
     pub handshakes: u64,
     /// Frames with requests or answers.
     pub exchanges: u64,
     /// Frames with questions about exchanges of failed links, or their answers.
     pub questions: u64,
-    /// Ends of links that came up.
+    /// Link ends that came up.
     pub link_ups: u64,
     /// Ends of links that failed.
     pub link_failures: u64,
     /// Faults, without repairs.
     pub faults: u64,
-    /// Adverts of a root to a neighbour.
+    /// Adverts of a root to a neighbor.
     pub adverts: u64,
-    /// Requests to a neighbour to come nearer to a root.
-    pub seeks: u64,
+    /// Requests to a neighbor to come nearer to a root.
+    pub searches: u64,
     /// Denials of such requests.
     pub denials: u64,
-    /// Times that a node told that there is no way to a root.
+    /// Times that a node reported a root unreachable.
     pub lost: u64,
-    /// From a parent's loss until a node hangs again, where a cable was cut, nothing else happened, and a neighbour hung that was not behind it.
+    /// From the loss of a parent until the node is attached again. A cable was cut, nothing else
+    /// happened, and an attached neighbor was not behind the node.
     pub repairs_local: Spread,
-    /// The same for all others who were not told lost.
+    /// The same for all other nodes that did not report the root unreachable.
     pub repairs_other: Spread,
-    /// The same for those who were, until they found a way again.
+    /// The same for nodes that did, until they found a route again.
     pub found_again: Spread,
-    /// Of the local repairs, those of nodes that told meanwhile that there is no way.
+    /// Number of local repairs in which the node reported the root unreachable meanwhile.
     pub lost_early: u64,
     /// Longest way at any rest, over the shortest one that there is.
     pub stretch: f64,
     /// The latest wave of any root.
     pub waves: u64,
-    /// Exchanges asked for.
+    /// Exchanges submitted.
     pub asked: u64,
-    /// Ends of paths that came up.
+    /// Path ends that came up.
     pub path_ups: u64,
     /// Ends of paths that failed, or were given back.
     pub path_failures: u64,
     /// Exchanges that committed.
     pub committed: u64,
-    /// Those of them with nodes that are no neighbours.
+    /// Of these, exchanges with nodes that are not neighbors.
     pub committed_far: u64,
     /// Exchanges that were refused.
     pub refused: u64,
-    /// Exchanges of which somebody who asked by name was told that they were not executed.
+    /// Exchanges that were reported as not executed to an initiator that queried by name.
     pub not_executed: u64,
     /// Exchanges whose peer restarted.
     pub restarted: u64,
-    /// Those of them whose peer lived all the time, and had forgotten them.
+    /// Of these, exchanges whose peer kept running and had forgotten them.
     pub forgotten: u64,
-    /// Exchanges of which somebody was told that they are in doubt.
+    /// Exchanges that were reported in doubt.
     pub doubted: u64,
     /// A 64-bit mix of everything that happened.
     pub fingerprint: u64,
 }
 
 impl MeshReport {
-    /// Adds what another run did.
+    /// Adds the figures of another run.
     pub fn add(&mut self, other: &Self) {
         let most = |a: f64, b: f64| a.max(b);
         *self = Self {
@@ -298,7 +302,7 @@ impl MeshReport {
             paces_to_rest: self.paces_to_rest.max(other.paces_to_rest),
             frames: self.frames + other.frames,
             records: self.records + other.records,
-            balls: self.balls + other.balls,
+            keepalives: self.keepalives + other.keepalives,
             handshakes: self.handshakes + other.handshakes,
             exchanges: self.exchanges + other.exchanges,
             questions: self.questions + other.questions,
@@ -306,7 +310,7 @@ impl MeshReport {
             link_failures: self.link_failures + other.link_failures,
             faults: self.faults + other.faults,
             adverts: self.adverts + other.adverts,
-            seeks: self.seeks + other.seeks,
+            searches: self.searches + other.searches,
             denials: self.denials + other.denials,
             lost: self.lost + other.lost,
             repairs_local: self.repairs_local.clone().and(&other.repairs_local),
@@ -325,7 +329,7 @@ impl MeshReport {
             restarted: self.restarted + other.restarted,
             forgotten: self.forgotten + other.forgotten,
             doubted: self.doubted + other.doubted,
-            // Whatever the order in which runs end.
+            // XOR does not depend on the order in which runs end.
             fingerprint: self.fingerprint ^ other.fingerprint,
         };
     }
@@ -356,7 +360,7 @@ impl MeshReport {
                 format!("{:.1}", self.tree_entries_per_node),
             ),
             ("bytes of these", format!("{:.0}", self.tree_bytes_per_node)),
-            count("paces from the last fault to rest", self.paces_to_rest),
+            count("ticks from the last fault to rest", self.paces_to_rest),
             count("faults", self.faults),
             (
                 "local repairs, in round trips",
@@ -371,44 +375,41 @@ impl MeshReport {
                 self.found_again.to_string(),
             ),
             (
-                "longest way over the shortest",
+                "longest route over the shortest",
                 format!("{:.2}", self.stretch),
             ),
             count(
-                "local repairs that were told lost meanwhile",
+                "local repairs reported as unreachable meanwhile",
                 self.lost_early,
             ),
             count("latest wave", self.waves),
             count("adverts", self.adverts),
-            count("seeks", self.seeks),
+            count("searches", self.searches),
             count("denials", self.denials),
-            count("told lost", self.lost),
+            count("reported unreachable", self.lost),
             count("ends of links that came up", self.link_ups),
             count("ends of links that failed", self.link_failures),
             count("frames", self.frames),
             count("records", self.records),
-            count("frames with balls alone", self.balls),
+            count("frames with keepalives only", self.keepalives),
             count("frames with a handshake", self.handshakes),
             count("frames with exchanges", self.exchanges),
-            count("frames with questions", self.questions),
+            count("frames with queries", self.questions),
             count("ends of paths that came up", self.path_ups),
             count(
                 "ends of paths that failed or were given back",
                 self.path_failures,
             ),
-            count("exchanges asked for", self.asked),
+            count("exchanges requested", self.asked),
             count("exchanges committed", self.committed),
-            count(
-                "those with nodes that are no neighbours",
-                self.committed_far,
-            ),
+            count("those with nodes that are no neighbors", self.committed_far),
             count("exchanges refused", self.refused),
             count(
-                "exchanges asked about by name that were not executed",
+                "exchanges queried by name that were not executed",
                 self.not_executed,
             ),
             count("exchanges whose peer restarted", self.restarted),
-            count("those whose peer lived and had forgotten", self.forgotten),
+            count("those whose live peer had forgotten them", self.forgotten),
             count("exchanges in doubt for a while", self.doubted),
         ]
     }

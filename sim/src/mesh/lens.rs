@@ -1,4 +1,5 @@
-//! A lens between a cable and a node: what a neighbour says of trees is heard otherwise. For mutants alone.
+//! A lens between a cable and a node: it changes the tree messages that a node receives. Only
+//! mutants use it.
 
 use std::collections::HashMap;
 
@@ -6,7 +7,7 @@ use covalent_protocol::{
     DEFAULT_ETHERTYPE, FRAME_BYTES_MAX, Node,
     tree::{
         Label, Standing,
-        note::{Item, NOTE_BYTES_MAX, Note, Writer},
+        note::{CONTROL_MESSAGE_BYTES_MAX, ControlMessage, Item, Writer},
     },
     wire::{
         ETHERNET_HEADER_BYTES,
@@ -19,21 +20,21 @@ use covalent_protocol::{
 use super::mutant::MeshMutant;
 use crate::shape::Spot;
 
-/// What is heard at each end of each cable.
+/// State of the lens at each end of each cable.
 #[derive(Debug, Default)]
 pub(super) struct Lens {
-    /// What was said last of each root, by who hears it.
-    said: HashMap<(Spot, u64), Item>,
+    /// Last item about each root, by receiving end.
+    last_items: HashMap<(Spot, u64), Item>,
 }
 
 impl Lens {
-    /// A link came up or failed: what was said over it is said anew.
+    /// Handles a link that came up or failed: items sent over it are sent again.
     pub fn forget(&mut self, at: Spot) {
-        self.said.retain(|(spot, _), _| *spot != at);
+        self.last_items.retain(|(spot, _), _| *spot != at);
     }
 
-    /// The frame as a node hears it. What is to vanish is said of the hearer's own root instead, of which nobody can tell it anything: so
-    /// lengths and records stay.
+    /// Changes a frame before a node receives it. An item to drop becomes one about the receiver's
+    /// own root, which the receiver ignores. So lengths and records stay the same.
     pub fn show(
         &mut self,
         mutant: MeshMutant,
@@ -55,9 +56,10 @@ impl Lens {
         {
             let mut space = vec![0; message.payload_bytes()];
             let payload = message.copy_payload(&mut space).unwrap_or_default();
-            let mut shown = [0; NOTE_BYTES_MAX];
+            let mut shown = [0; CONTROL_MESSAGE_BYTES_MAX];
             let payload = match message.header.kind {
-                Kind::Note => match self.note(mutant, at, own, node, payload, &mut shown) {
+                Kind::ControlMessage => match self.note(mutant, at, own, node, payload, &mut shown)
+                {
                     Some(len) => &shown[..len],
                     None => payload,
                 },
@@ -73,7 +75,7 @@ impl Lens {
         }
     }
 
-    /// A note as it is heard, if otherwise than it was said; its length stays.
+    /// Returns a control message as the node receives it, if it differs. Its length stays the same.
     fn note(
         &mut self,
         mutant: MeshMutant,
@@ -81,38 +83,38 @@ impl Lens {
         own: u64,
         node: &Node,
         payload: &[u8],
-        shown: &mut [u8; NOTE_BYTES_MAX],
+        shown: &mut [u8; CONTROL_MESSAGE_BYTES_MAX],
     ) -> Option<usize> {
         let nothing = Item {
             label: Label::of_root(1),
             ..Item::bound(own, Label::of_root(1))
         };
-        match (mutant, Note::read(payload).ok()?) {
-            (MeshMutant::DeafToDenied, Note::Denied(roots)) => {
+        match (mutant, ControlMessage::read(payload).ok()?) {
+            (MeshMutant::DeafToDenied, ControlMessage::Denied(roots)) => {
                 let mut writer = Writer::denied(&mut shown[..payload.len()]);
                 roots.for_each(|_| writer.root(own));
                 writer.finish()
             }
-            (_, Note::Advert(items)) => {
+            (_, ControlMessage::Advert(items)) => {
                 let mut writer = Writer::advert(&mut shown[..payload.len()]);
                 for mut item in items {
                     let tree = node.tree(item.root);
-                    let last = self.said.get(&(at, item.root)).copied();
+                    let last = self.last_items.get(&(at, item.root)).copied();
                     if mutant == MeshMutant::KeepsChildren
-                        && tree.is_some_and(|tree| tree.standing == Standing::Hangs)
+                        && tree.is_some_and(|tree| tree.standing == Standing::Attached)
                         && last.is_some_and(|last| last.child)
                     {
-                        item.child = item.hangs;
+                        item.child = item.attached;
                     }
-                    self.said.insert((at, item.root), item);
+                    self.last_items.insert((at, item.root), item);
                     let vanishes = match mutant {
-                        MeshMutant::DeafToLost => !item.hangs,
-                        MeshMutant::NeverSaysAgain => last == Some(item),
+                        MeshMutant::DeafToLost => !item.attached,
+                        MeshMutant::NeverRepeats => last == Some(item),
                         _ => false,
                     };
                     let label = tree.map(|tree| tree.label);
                     let nearer = label
-                        .filter(|_| mutant == MeshMutant::TakesAnybody && item.hangs)
+                        .filter(|_| mutant == MeshMutant::TakesAnybody && item.attached)
                         .filter(|label| label.rank() > 1 && label.is_credible())
                         .map(|label| Label::new(label.wave(), label.rank() / 2));
                     writer.item(match nearer {

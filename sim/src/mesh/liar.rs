@@ -1,19 +1,20 @@
-//! A neighbor that lies: a node beside the mesh, at the end of a cable of its own to one of its nodes.
+//! A lying neighbor: a node beside the mesh, at its own cable to one of the nodes.
 //!
-//! Its link is a production node's, so what it says arrives: in order, in the epoch, under the window.
-//! Of trees, paths and exchanges of others it says what is drawn here. It does not say that it has a
-//! way to a node of the mesh: of that a neighbor is believed, and may draw ways to itself.
+//! Its link is a production node's, so its frames arrive: in order, in the epoch, within the
+//! window. Its messages about trees, paths and exchanges of others are drawn here. It does not
+//! claim a route to a node of the mesh: nodes believe their neighbors about that, so a liar may
+//! attract routes.
 
 use covalent_protocol::{
     ExchangeId, Execution, FRAME_BYTES_MAX, FabricConfig, Host, LinkEvent, Mode, Name, Node,
     NodeConfig, Outcome, Refusal, Reply,
     channel::{
         CHANNELS_MAX,
-        note::{CHANNEL_NOTE_BYTES_MAX, ChannelNote, CloseReason, Open},
+        note::{CHANNEL_MESSAGE_BYTES_MAX, ChannelMessage, CloseReason, Open},
     },
     tree::{
         Label,
-        note::{Digest, ITEMS_MAX, Item, NOTE_BYTES_MAX, Writer, write_tell},
+        note::{CONTROL_MESSAGE_BYTES_MAX, Digest, ITEMS_MAX, Item, Writer, write_resync},
     },
     wire::slice::Kind,
 };
@@ -21,9 +22,9 @@ use fastrand::Rng;
 
 use super::{content::Content, program::guid, wire::Cable};
 
-/// GUIDs of nodes that do not exist begin here; that of the liar stands before them.
+/// GUIDs of nodes that do not exist start here. The liar's GUID precedes them.
 const INVENTED: u64 = 1 << 40;
-/// Lies that may wait for room.
+/// Maximum number of queued lies.
 const WAITING_MAX: usize = 64;
 /// Bytes of a question that is passed on.
 const RELAY_BYTES: usize = 44;
@@ -41,7 +42,7 @@ pub(super) struct Liar {
     invented: u64,
 }
 
-/// What others ask the liar for it does not do.
+/// Host of the liar: it executes no request of others.
 struct Deaf;
 
 impl Host for Deaf {
@@ -63,13 +64,13 @@ impl Host for Deaf {
 }
 
 impl Liar {
-    /// Beside a mesh of so many nodes, cabled to one of them. In half of the worlds it has announced
-    /// several times `roots_max` roots before anybody else has.
+    /// Creates a liar beside a mesh of `nodes` nodes, cabled to one of them. In half of the worlds
+    /// it announces several times `roots_max` roots before any other node announces one.
     pub fn new(nodes: usize, at: usize, roots_max: u16, message_bytes: u16, mut rng: Rng) -> Self {
         let name = Name::new("liar").unwrap_or_else(|error| unreachable!("{error}"));
         let mut node = Node::new(NodeConfig {
             slots: 2,
-            silent_paces_max: 4,
+            keepalive_misses_max: 4,
             message_bytes_max: message_bytes,
             fabric: Some(FabricConfig {
                 roots: false,
@@ -100,16 +101,16 @@ impl Liar {
     }
 
     /// A frame arrives.
-    pub fn hear(&mut self, frame: &[u8]) {
+    pub fn receive(&mut self, frame: &[u8]) {
         self.node.on_frame(0, frame, &mut Deaf);
     }
 
-    /// A pace passes.
-    pub fn pace(&mut self) {
+    /// Ticks the liar.
+    pub fn tick(&mut self) {
         self.node.on_tick(&mut Deaf);
     }
 
-    /// The frames that it says now, each with the units until it arrives.
+    /// Sends the pending frames. Returns the units until each arrives.
     pub fn frames(&mut self, now_units: u64) -> Vec<u64> {
         let mut buffer = [0; FRAME_BYTES_MAX];
         let mut arrivals = Vec::new();
@@ -121,8 +122,9 @@ impl Liar {
         arrivals
     }
 
-    /// Says something, unless much waits already. `life` tells in which life a node of the mesh is.
-    pub fn lie(&mut self, life: impl Fn(usize) -> u32) {
+    /// Queues a lie, unless many are queued already. `incarnation` returns the incarnation of a
+    /// node of the mesh.
+    pub fn lie(&mut self, incarnation: impl Fn(usize) -> u32) {
         if self.node.waiting_lies() >= WAITING_MAX {
             return;
         }
@@ -132,21 +134,21 @@ impl Liar {
                 self.announce(items);
             }
             4 => self.take_back(),
-            5 => self.seek(),
+            5 => self.search(),
             6 => self.deny(),
             7 => self.compare(),
             8 => self.name(),
-            9..12 => self.ask_for_path(),
+            9..12 => self.request_path(),
             12 => self.pass(),
-            13 => self.ask_about(life),
+            13 => self.query_about(incarnation),
             _ => self.babble(),
         }
     }
 
     fn note(&mut self, write: impl FnOnce(&mut Rng, &mut [u8]) -> Option<usize>) {
-        let mut space = [0; NOTE_BYTES_MAX];
+        let mut space = [0; CONTROL_MESSAGE_BYTES_MAX];
         if let Some(len) = write(&mut self.rng, &mut space) {
-            self.node.lie(Kind::Note, 0, 0, &space[..len]);
+            self.node.lie(Kind::ControlMessage, 0, 0, &space[..len]);
         }
     }
 
@@ -154,11 +156,11 @@ impl Liar {
     fn announce(&mut self, items: usize) {
         let first = self.invented;
         self.invented += items as u64;
-        let again = self.rng.u8(..4) == 0 && first > 0;
+        let repeats = self.rng.u8(..4) == 0 && first > 0;
         self.note(|rng, space| {
             let mut writer = Writer::advert(space);
             for item in 0..items as u64 {
-                let number = if again {
+                let number = if repeats {
                     rng.u64(..first)
                 } else {
                     first + item
@@ -167,8 +169,8 @@ impl Liar {
                 writer.item(Item {
                     label: label(rng),
                     hops: rng.u16(..70),
-                    life: rng.u16(..3),
-                    hangs: true,
+                    incarnation: rng.u16(..3),
+                    attached: true,
                     child,
                     nameless: child && rng.bool(),
                     ..Item::bound(invented(number), Label::FURTHEST)
@@ -187,7 +189,7 @@ impl Liar {
         }
     }
 
-    /// It has no way to these any more; and the node that hears it has a rival.
+    /// Reports some roots unreachable. For the receiving node's own root it claims a rival.
     fn take_back(&mut self) {
         let roots: Vec<u64> = (0..ITEMS_MAX).map(|_| self.some_root()).collect();
         let own = guid(self.at);
@@ -197,8 +199,8 @@ impl Liar {
                 let is_rival = root == own;
                 writer.item(Item {
                     label: label(rng),
-                    life: rng.u16(..3),
-                    hangs: is_rival,
+                    incarnation: rng.u16(..3),
+                    attached: is_rival,
                     ..Item::bound(root, Label::FURTHEST)
                 });
             }
@@ -206,10 +208,10 @@ impl Liar {
         });
     }
 
-    fn seek(&mut self) {
+    fn search(&mut self) {
         let root = self.some_root();
         self.note(|rng, space| {
-            let mut writer = Writer::seek(space);
+            let mut writer = Writer::search(space);
             writer.item(Item::bound(root, label(rng)));
             writer.finish()
         });
@@ -227,7 +229,7 @@ impl Liar {
     fn compare(&mut self) {
         self.note(|rng, space| {
             if rng.bool() {
-                return write_tell(rng.u8(1..), space);
+                return write_resync(rng.u8(1..), space);
             }
             let digest = Digest {
                 answers: rng.u8(..3),
@@ -248,26 +250,26 @@ impl Liar {
     }
 
     /// Paths for nodes that do not exist, and words about paths that may.
-    fn ask_for_path(&mut self) {
+    fn request_path(&mut self) {
         let target = self.some_root();
         self.note(|rng, space| {
             let channel = rng.u8(..CHANNELS_MAX as u8);
             let note = match rng.u8(..12) {
-                0 => ChannelNote::Opened(channel),
-                1 => ChannelNote::Wanted(channel),
-                2 => ChannelNote::Close {
+                0 => ChannelMessage::Opened(channel),
+                1 => ChannelMessage::Wanted(channel),
+                2 => ChannelMessage::Close {
                     channel,
                     why: CloseReason::ALL[rng.usize(..CloseReason::ALL.len())],
                     opener: rng.u8(..4) > 0,
                 },
-                _ => ChannelNote::Open(Open {
+                _ => ChannelMessage::Open(Open {
                     hops_left: rng.u8(1..=64),
                     channel,
                     target,
                     origin: invented(rng.u64(..1000)),
                 }),
             };
-            debug_assert!(space.len() >= CHANNEL_NOTE_BYTES_MAX);
+            debug_assert!(space.len() >= CHANNEL_MESSAGE_BYTES_MAX);
             Some(note.write(space))
         });
     }
@@ -281,15 +283,16 @@ impl Liar {
         self.node.lie(Kind::Pass, 0, 0, &payload);
     }
 
-    /// Asks how an exchange ended that two others may have: in the name of the one that started it.
-    fn ask_about(&mut self, life: impl Fn(usize) -> u32) {
+    /// Queries the outcome of an exchange that two other nodes may have, in the name of its
+    /// initiator.
+    fn query_about(&mut self, incarnation: impl Fn(usize) -> u32) {
         let [origin, target] = [(); 2].map(|()| self.rng.usize(..self.nodes));
         let target = if self.rng.bool() { self.at } else { target };
-        let incarnation = |node| u64::from(life(node)) << 32 | 1;
+        let incarnation_of = |node| u64::from(incarnation(node)) << 32 | 1;
         let mut payload = Vec::with_capacity(RELAY_BYTES);
         for node in [origin, target] {
             payload.extend(guid(node).to_le_bytes());
-            payload.extend(incarnation(node).to_le_bytes());
+            payload.extend(incarnation_of(node).to_le_bytes());
         }
         payload.extend(self.rng.u16(..4).to_le_bytes());
         payload.extend([self.rng.u8(..2), u8::from(self.rng.bool())]);

@@ -1,16 +1,17 @@
-//! What nodes ask of each other.
+//! Verbs that nodes request from each other.
 
 use crate::named::named;
 
 named! {
     "load of a mesh":
-    /// Who asks whom for verbs, all the time.
+    /// Which nodes request verbs from which, all the time.
     MeshLoad {
-        /// Nobody.
+        /// No node.
         None = "none",
-        /// Neighbours each other.
+        /// Neighbors each other.
         Verbs = "verbs",
-        /// Everybody anybody, over paths where no cable leads there: half of what is asked for is asked of a neighbour.
+        /// Each node from any other, over paths where no cable leads there. Half of the requests go
+        /// to a neighbor.
         Far = "far",
     }
 }

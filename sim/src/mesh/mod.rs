@@ -1,25 +1,25 @@
 //! Meshes: production nodes on cables with time, up to a thousand of them.
 //!
-//! | file | what |
+//! | file | contents |
 //! |---|---|
-//! | `options`, `plan`, `fault` | what may be chosen, what a seed makes of the rest, and what is done to a mesh |
-//! | `time`, `wire` | what happens when; cables with a delay |
-//! | `world/`, `program` | nodes and what is around them, run to a time or to rest |
-//! | `load`, `errand`, `share` | who asks whom, for what, and what the applications of a node share |
-//! | `room` | how much room nodes have for paths |
-//! | `truth` | what the graph says |
-//! | `fact`, `content`, `book`, `scene`, `witness` | everything that happens, as checkers, figures and trace are shown it |
+//! | `options`, `plan`, `fault` | options, choices of a seed, and faults of a mesh |
+//! | `time`, `wire` | scheduled events; cables with a delay |
+//! | `world/`, `program` | nodes and their environment, run to a time or to rest |
+//! | `load`, `errand`, `share` | requests, and the memory that the applications of a node share |
+//! | `room` | capacity of nodes for paths |
+//! | `truth` | properties of the graph |
+//! | `fact`, `content`, `book`, `scene`, `witness` | events for checkers, figures and trace |
 //! | [`checkers`] | one for each invariant |
 //! | `liar` | a node beside the mesh that lies |
-//! | `mutant`, `lens` | what is built wrong on purpose, and how notes are heard then |
-//! | `figures`, `spread`, `failure` | what a run comes to |
+//! | `mutant`, `lens` | deliberate defects, and the messages that they change |
+//! | `figures`, `spread`, `failure` | results of a run |
 //! | `churn` | a run: settle, faults, rest, all mended, rest |
-//! | `exhaustive`, `three`, `sixteen` | every failure mode of a triangle; every failure of a 4×4 grid, alone and in pairs |
-//! | `trace`, `page/` | what happened, and the page with its time-line |
-//! | `chart` | how figures grow with the mesh |
+//! | `exhaustive`, `three`, `sixteen` | triangle: every failure; 4×4 grid: single ones and pairs |
+//! | `trace`, `page/` | recorded events, and the page with their timeline |
+//! | `chart` | growth of the figures with the mesh |
 //!
-//! A round trip of a link takes [`ROUND_TRIP_UNITS`], and nothing else is a clock. The same seed and options on the same build are the
-//! same run, whether it is recorded or not.
+//! A round trip of a link takes [`ROUND_TRIP_UNITS`], and there is no other clock. The same seed
+//! and options on the same build are the same run, recorded or not.
 
 mod book;
 mod chart;
@@ -54,7 +54,7 @@ mod witness;
 mod world;
 
 pub use self::{
-    book::{Ask, Book, Told},
+    book::{Book, Reported, Request},
     chart::growth,
     churn::{run, run_seeds, shape},
     content::{Content, FrameKind},
@@ -68,10 +68,10 @@ pub use self::{
     mutant::MeshMutant,
     options::{FaultClass, MeshFaults, MeshOptions},
     page::{Title, page},
-    scene::{Fall, MeshScene, Way},
+    scene::{Fall, MeshScene, Route},
     spread::Spread,
     time::{FRAME_UNITS, ROUND_TRIP_UNITS},
     trace::{Arrow, CableChange, CapturedFrame, Mark, MarkKind, ParentChange, Trace},
-    truth::{NO_WAY, Truth},
+    truth::{Truth, UNREACHABLE},
     world::MeshWorld,
 };

@@ -1,4 +1,4 @@
-//! Ways to build it wrong. Each must be found by a checker: one that finds none of them proves nothing.
+//! Deliberate defects. A checker must find each of them: a checker that finds none proves nothing.
 
 use crate::named::named;
 
@@ -6,27 +6,27 @@ named! {
     "mutant of a mesh":
     /// Something broken on purpose.
     MeshMutant {
-        /// A program asks blindly once more when a link fails, and takes the first answer.
+        /// A program blindly submits once more when a link fails, and takes the first reply.
         RetriesBlindly = "retries-blindly",
-        /// A program takes what is in doubt for done.
+        /// A program takes an exchange in doubt for committed.
         GuessesInDoubt = "guesses-in-doubt",
-        /// A node starts again and does not say so: its incarnation is that of before.
+        /// A node restarts and does not report it: it keeps its incarnation.
         HidesRestarts = "hides-restarts",
-        /// A node says that it did what it was asked for, and does it not, now and then.
+        /// A node sometimes reports an execution that it did not perform.
         LosesUpdates = "loses-updates",
-        /// A node does not let go of the words of an exchange that is reversed.
+        /// A node does not release the words of a reversed exchange.
         KeepsWords = "keeps-words",
-        /// What a node hears of a tree is shown with a nearer label than it has.
+        /// A node receives tree items with a nearer label than their sender has.
         TakesAnybody = "takes-anybody",
-        /// A node does not hear that there is no way to a root.
+        /// A node does not receive reports that a root is unreachable.
         DeafToLost = "deaf-to-lost",
-        /// A node does not hear what its neighbour said of a tree before.
-        NeverSaysAgain = "never-says-again",
-        /// A node does not hear that a neighbour cannot come nearer.
+        /// A node does not receive a tree item that repeats its neighbor's last one.
+        NeverRepeats = "never-repeats",
+        /// A node does not receive denials of neighbors that cannot come nearer.
         DeafToDenied = "deaf-to-denied",
-        /// A node that hangs does not hear that a neighbour hangs on it no more.
+        /// An attached node does not receive that a neighbor is no longer its child.
         KeepsChildren = "keeps-children",
-        /// Whoever announces roots first takes all the room for them.
+        /// The node that announces roots first takes all the space for them.
         SharesNothing = "shares-nothing",
     }
 }
@@ -38,7 +38,7 @@ impl MeshMutant {
             self,
             Self::TakesAnybody
                 | Self::DeafToLost
-                | Self::NeverSaysAgain
+                | Self::NeverRepeats
                 | Self::DeafToDenied
                 | Self::KeepsChildren
         )

@@ -1,4 +1,4 @@
-//! What may be chosen about a run; the seed decides the rest.
+//! Options of a run. The seed decides the rest.
 
 use super::{load::MeshLoad, mutant::MeshMutant, time::ROUND_TRIP_UNITS};
 use crate::{
@@ -6,12 +6,12 @@ use crate::{
     shape::{Form, VALENCE},
 };
 
-/// What a run is told.
+/// Options of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MeshOptions {
-    /// What is cabled to what.
+    /// Shape of the cabling.
     pub form: Form,
-    /// Nodes, where the form does not say how many.
+    /// Number of nodes, if the form does not set it.
     pub nodes: Option<usize>,
     /// Most cables at a node: 2 to [`crate::shape::VALENCE_MAX`].
     pub valence: usize,
@@ -21,19 +21,20 @@ pub struct MeshOptions {
     pub churn: u32,
     /// Round trips of a link between two faults in the mean.
     pub every_rt: u32,
-    /// Who asks whom for verbs.
+    /// Which nodes request verbs from which.
     pub load: MeshLoad,
     /// By how much the delays of cables differ, in hundredths of the delay: 0 to 90.
     pub jitter_percent: u32,
-    /// Round trips of a link in a pace.
-    pub pace_rt: u32,
-    /// What is broken on purpose, to see the checkers find it.
+    /// Round trips of a link in a tick interval.
+    pub tick_rt: u32,
+    /// A deliberate defect, to verify that the checkers find it.
     pub mutant: Option<MeshMutant>,
 }
 
 impl MeshOptions {
-    /// Options with the defaults: a random shape of 12 nodes, 40 faults of all classes, one about every 60 round trips, verbs
-    /// between neighbours, no jitter, 100 round trips in a pace.
+    /// Options with the defaults: a random shape of 12 nodes, 40 faults of all classes, and one
+    /// fault about every 60 round trips. There are verbs between neighbors, no jitter, and 100
+    /// round trips in a tick interval.
     #[must_use]
     pub fn new() -> Self {
         Self {
@@ -45,15 +46,15 @@ impl MeshOptions {
             every_rt: 60,
             load: MeshLoad::Verbs,
             jitter_percent: 0,
-            pace_rt: 100,
+            tick_rt: 100,
             mutant: None,
         }
     }
 
-    /// Units in a pace.
+    /// Units in a tick interval.
     #[must_use]
-    pub fn pace_units(&self) -> u64 {
-        u64::from(self.pace_rt.max(1)) * ROUND_TRIP_UNITS
+    pub fn tick_units(&self) -> u64 {
+        u64::from(self.tick_rt.max(1)) * ROUND_TRIP_UNITS
     }
 
     /// The command that makes the run of `seed` again.
@@ -65,16 +66,16 @@ impl MeshOptions {
             command += &format!(" --nodes {nodes}");
         }
         command += &format!(" --seed {seed} --faults {}", self.faults);
-        let mut say = |name: &str, said: u32, usual: u32| {
-            if said != usual {
-                command += &format!(" --{name} {said}");
+        let mut add_flag = |name: &str, value: u32, usual: u32| {
+            if value != usual {
+                command += &format!(" --{name} {value}");
             }
         };
-        say("valence", self.valence as u32, usual.valence as u32);
-        say("churn", self.churn, usual.churn);
-        say("every", self.every_rt, usual.every_rt);
-        say("jitter", self.jitter_percent, usual.jitter_percent);
-        say("pace", self.pace_rt, usual.pace_rt);
+        add_flag("valence", self.valence as u32, usual.valence as u32);
+        add_flag("churn", self.churn, usual.churn);
+        add_flag("every", self.every_rt, usual.every_rt);
+        add_flag("jitter", self.jitter_percent, usual.jitter_percent);
+        add_flag("pace", self.tick_rt, usual.tick_rt);
         if self.load != usual.load {
             command += &format!(" --load {}", self.load);
         }
@@ -125,7 +126,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_command_says_what_was_chosen() {
+    fn a_command_lists_the_chosen_options() {
         let options = MeshOptions {
             form: Form::Torus(None),
             nodes: Some(100),
@@ -136,7 +137,8 @@ mod tests {
         };
         assert_eq!(
             options.command(3),
-            "covalent sim mesh --shape torus --nodes 100 --seed 3 --faults cut --churn 7 --load none"
+            "covalent sim mesh --shape torus --nodes 100 --seed 3 --faults cut --churn 7 --load \
+             none"
         );
         assert_eq!(
             MeshOptions::new().command(0),

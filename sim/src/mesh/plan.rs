@@ -11,15 +11,15 @@ use super::{
 };
 use crate::shape::Shape;
 
-/// Of so many faults one is not repaired before the world comes to rest.
+/// One in so many faults is not repaired before the world comes to rest.
 const STANDS_ONE_IN: u32 = 4;
-/// Draws of somebody to whom a fault may happen.
+/// Maximum draws of a target for a fault.
 const DRAWS_MAX: u32 = 20;
 
-/// What happens when, in units from the moment at which faults begin, in the order of time.
+/// Faults by time, in units from the start of the faults.
 pub(super) type Plan = Vec<(u64, MeshFault)>;
 
-/// What is being planned: nothing happens to what is broken already.
+/// The plan so far. No fault is planned for what is already broken.
 struct Planner<'a> {
     shape: &'a Shape,
     rng: &'a mut Rng,
@@ -51,7 +51,7 @@ pub(super) fn churn(shape: &Shape, options: &MeshOptions, rng: &mut Rng) -> Plan
         }
     }
     let mut plan = planner.plan;
-    // Stable: what happens together happens in the order in which it was drawn.
+    // Stable: simultaneous faults happen in the order in which they were drawn.
     plan.sort_by_key(|(at, _)| *at);
     plan
 }
@@ -199,7 +199,7 @@ mod tests {
     use crate::mesh::options::MeshFaults;
 
     #[test]
-    fn every_class_happens_and_nothing_is_broken_twice_or_mended_before() {
+    fn every_class_occurs_and_parts_break_and_mend_in_turn() {
         let shape = Shape::torus(5, 5);
         let options = MeshOptions {
             churn: 400,

@@ -1,4 +1,5 @@
-//! The program around a node of a mesh: it has the engine do what others ask for, and lets the witness see everything.
+//! The program of a mesh node: it runs the engine for the requests of others, and shows all events
+//! to the witness.
 
 use covalent_protocol::{
     Answer as NamedAnswer, ExchangeId, Execution, Host, LinkEvent, Mode, NodeEvent, Outcome,
@@ -6,7 +7,7 @@ use covalent_protocol::{
 };
 
 use super::{
-    book::Told,
+    book::Reported,
     errand::{self, Answer, Errand},
     fact::MeshFact,
     mutant::MeshMutant,
@@ -25,38 +26,38 @@ pub(super) struct Program<'a> {
     pub mutant: Option<MeshMutant>,
     /// Nodes of the mesh.
     pub nodes: usize,
-    /// What the program does when the call has returned.
-    pub afterwards: &'a mut Vec<Afterwards>,
+    /// Actions after the call has returned.
+    pub deferred: &'a mut Vec<Deferred>,
 }
 
-/// A mutant that loses some of what it is asked for loses one of so many.
+/// A mutant that loses executions loses one in so many.
 const LOST_ONE_IN: u64 = 16;
 
-/// What a program does when its node has returned.
+/// Action of a program after its node has returned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Afterwards {
-    /// It asks again for everything that is open: a link failed.
-    AskAgain,
-    /// It takes what is in doubt for done.
+pub(super) enum Deferred {
+    /// It submits everything again that is open, because a link failed.
+    Retry,
+    /// It takes an exchange in doubt for committed.
     Guess(u64),
-    /// It may give up what is in doubt, and ask by name what became of it.
+    /// It may give up an exchange in doubt and query the outcome by name.
     Doubt(u64, ExchangeId),
 }
 
-/// The mark of what a node answers to a token.
+/// Mark in a node's answer to a token.
 const fn mark(token: u64, node: u16) -> u64 {
     token << 16 | node as u64
 }
 
 impl Program<'_> {
-    /// What a reply says, of which the applications remember what the word was.
+    /// Decodes a reply. The applications remember the value of the word.
     fn learn(&mut self, token: u64, reply: &[u8]) -> Answer {
         let answer = errand::answer_of(reply);
-        if let Some(ask) = self.witness.scene.book.ask(token)
-            && let Errand::Swap { expected, new } = ask.errand
+        if let Some(request) = self.witness.scene.book.request(token)
+            && let Errand::Swap { expected, new } = request.errand
         {
             let swapped = answer.found == expected;
-            self.share.seen[usize::from(ask.to.0)] = if swapped { new } else { answer.found };
+            self.share.seen[usize::from(request.to.0)] = if swapped { new } else { answer.found };
         }
         answer
     }
@@ -81,14 +82,14 @@ impl Program<'_> {
 
     fn link_failed(&mut self) {
         if self.mutant == Some(MeshMutant::RetriesBlindly) {
-            self.afterwards.push(Afterwards::AskAgain);
+            self.deferred.push(Deferred::Retry);
         }
     }
 }
 
 impl Host for Program<'_> {
     fn admit(&mut self, id: &ExchangeId, mode: Mode, payload: &[u8]) -> Result<(), Refusal> {
-        // Whoever is not of the mesh asks for nothing that its programs understand.
+        // A node outside the mesh sends no request that this program supports.
         node_of_mesh(id.peer, self.nodes).ok_or(Refusal::NoResources)?;
         self.share.admit(id, mode, payload)
     }
@@ -119,11 +120,11 @@ impl Host for Program<'_> {
 
     fn complete(&mut self, token: u64, outcome: Outcome<'_>) {
         let how = match outcome {
-            Outcome::Committed(reply) => Told::Committed(self.learn(token, reply)),
-            Outcome::Refused(_) => Told::Refused,
-            Outcome::PeerRestarted => Told::Restarted,
+            Outcome::Committed(reply) => Reported::Committed(self.learn(token, reply)),
+            Outcome::Refused(_) => Reported::Refused,
+            Outcome::PeerRestarted => Reported::Restarted,
         };
-        self.witness.see(&MeshFact::Told {
+        self.witness.see(&MeshFact::Reported {
             token,
             by: self.node,
             how,
@@ -132,23 +133,23 @@ impl Host for Program<'_> {
 
     fn answered(&mut self, token: u64, answer: NamedAnswer<'_>) {
         let how = match answer {
-            NamedAnswer::Committed(reply) => Told::Committed(self.learn(token, reply)),
-            NamedAnswer::Refused(_) => Told::Refused,
-            NamedAnswer::Undone | NamedAnswer::NeverSeen => Told::NotExecuted,
+            NamedAnswer::Committed(reply) => Reported::Committed(self.learn(token, reply)),
+            NamedAnswer::Refused(_) => Reported::Refused,
+            NamedAnswer::Undone | NamedAnswer::NeverSeen => Reported::NotExecuted,
             // There are fewer names than are kept, so it is not the name that was forgotten.
-            NamedAnswer::Forgotten => Told::Restarted,
+            NamedAnswer::Forgotten => Reported::Restarted,
         };
         let by = self.node;
-        self.witness.see(&MeshFact::Told { token, by, how });
+        self.witness.see(&MeshFact::Reported { token, by, how });
     }
 
     fn in_doubt(&mut self, token: u64, id: &ExchangeId) {
         let by = self.node;
         self.witness.see(&MeshFact::Doubted { token, by });
         if self.mutant == Some(MeshMutant::GuessesInDoubt) {
-            self.afterwards.push(Afterwards::Guess(token));
+            self.deferred.push(Deferred::Guess(token));
         } else {
-            self.afterwards.push(Afterwards::Doubt(token, *id));
+            self.deferred.push(Deferred::Doubt(token, *id));
         }
     }
 
@@ -172,17 +173,18 @@ impl Host for Program<'_> {
                 self.witness.see(&MeshFact::Down { at, reason });
                 self.link_failed();
             }
-            // That none is refused where every cable joins two ports is what the checkers of the small world hold.
+            // The checkers of the link simulator verify that no link is refused where every cable
+            // joins two ports.
             LinkEvent::Refused { .. } | LinkEvent::RefusalOver { .. } => {}
         }
     }
 
     fn tree_event(&mut self, event: NodeEvent) {
         match event {
-            NodeEvent::Hangs { root, port, .. } => {
+            NodeEvent::Attached { root, port, .. } => {
                 let at = self.ports.get(usize::from(port)).copied();
                 if let (Some(at), Some(root)) = (at, node_of_mesh(root, self.nodes)) {
-                    self.witness.see(&MeshFact::Hangs { at, root });
+                    self.witness.see(&MeshFact::Attached { at, root });
                 }
             }
             NodeEvent::Lost { root } => {
@@ -192,7 +194,7 @@ impl Host for Program<'_> {
                 }
             }
             NodeEvent::Called { .. } => {}
-            NodeEvent::Twin | NodeEvent::Full { .. } | NodeEvent::NoBerth { .. } => {
+            NodeEvent::Twin | NodeEvent::Full { .. } | NodeEvent::NoNeighborIndex { .. } => {
                 self.witness.see(&MeshFact::Complained {
                     node: self.node,
                     event,

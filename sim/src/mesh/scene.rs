@@ -1,4 +1,5 @@
-//! How the mesh stands: what checkers may look at beside a fact. It is made of facts alone, and looks into no node.
+//! State of the mesh: context that checkers may inspect besides a fact. It is derived from facts
+//! alone and inspects no node.
 
 use std::{
     cell::OnceCell,
@@ -6,7 +7,7 @@ use std::{
 };
 
 use super::{
-    book::{Ask, Book, Told},
+    book::{Book, Reported, Request},
     fact::MeshFact,
     fault::MeshFault,
     time::ROUND_TRIP_UNITS,
@@ -14,25 +15,26 @@ use super::{
 };
 use crate::shape::{Shape, Spot};
 
-/// Round trips within which a node whose neighbours are not all its children hangs again, in a mesh that was not repaired before.
+/// Round trips within which a node is attached again, if not all neighbors are its children and the
+/// mesh had no repair before.
 const REPAIR_RT: u64 = 2;
 
-/// Trees of which all that a repair says to a neighbour fits the window of a link: a tree has an item
-/// of an advert and one of a seek, 40 items take 23 records, and messages may take 192 of up to 250
-/// records. 115 are taken by so many trees; of more that fall with one cable the rest may wait.
+/// Trees whose repair messages to a neighbor fit the window of a link. A tree has one item of an
+/// advert and one of a `Search`. 40 items take 23 records, and messages may take 192 of up to 250
+/// records. So many trees take 115 records. If more trees fail with one cable, the rest may wait.
 const TREES_PER_WINDOW: u64 = 100;
 
-/// Round trips after which everybody has heard of a way that changed.
+/// Round trips after which all nodes have learned of a changed route.
 const SETTLED_RT: u64 = 4;
 
-/// A node's way to a root, as it told of it last.
+/// A node's route to a root, as it last reported it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Way {
-    /// It never heard of the root.
+pub enum Route {
+    /// It never learned of the root.
     Unknown,
     /// It leads over this cable.
     Over(u16),
-    /// It led over a cable that failed, or to a neighbour that has none any more.
+    /// It led over a cable that failed, or to a neighbor that has no route any more.
     Fallen,
     /// There is none.
     Lost,
@@ -43,64 +45,65 @@ pub enum Way {
 pub struct Fall {
     /// When.
     pub at_units: u64,
-    /// Units within which it must hang again: it has a neighbour that hangs and is not behind it, and nothing else is being repaired.
+    /// Units within which it must be attached again. Set if an attached neighbor is not behind it
+    /// and nothing else is being repaired.
     pub bound_units: Option<u64>,
-    /// It told that there is no way.
+    /// It reported the root unreachable.
     pub lost: bool,
 }
 
 /// How the mesh stands when a fact has happened.
 #[derive(Debug)]
 pub struct MeshScene {
-    /// What is cabled to what.
+    /// Shape of the cabling.
     pub shape: Shape,
     /// Whether nodes reach others over paths.
     pub has_paths: bool,
-    /// Roots that a node may know, where somebody lies.
+    /// Roots that a node may know, in a world with a liar.
     pub lied_roots_max: Option<u64>,
     /// Units of a round trip of the slowest link.
     pub slowest_rt_units: u64,
     /// Units since the beginning.
     pub now_units: u64,
-    /// Everything asked for.
+    /// All requests.
     pub book: Book,
     /// The ends of cables at each node, by port.
     ports: Vec<Vec<Spot>>,
     /// The epoch that each end of each cable holds while its link is up there.
     links: Vec<[Option<u32>; 2]>,
-    /// Whether what is sent arrives, by cable and hearing end.
+    /// Whether frames arrive, by cable and receiving end.
     whole: Vec<[bool; 2]>,
     /// Cables that lose some of their frames.
     lossy: Vec<bool>,
-    /// Lives that each node has begun; the present one is the last of them.
-    lives: Vec<u32>,
+    /// Number of the current incarnation of each node.
+    incarnations: Vec<u32>,
     on: Vec<bool>,
-    /// What the graph says since the last fault, once somebody asked.
+    /// Properties of the graph since the last fault, computed on demand.
     truth: OnceCell<Truth>,
-    /// What each node was told in its present life: committed and restarted.
-    told: Vec<[u64; 2]>,
-    /// What each node executed in its present life.
+    /// Outcomes reported to each node in its current incarnation: committed and restarted.
+    reported: Vec<[u64; 2]>,
+    /// Executions of each node in its current incarnation.
     executed: Vec<u64>,
     /// Ways, by root and node.
-    ways: Vec<Way>,
-    /// Those that fell and do not hang again, by root and node.
+    routes: Vec<Route>,
+    /// Nodes that lost their parent and are not attached again, by root and node.
     falls: HashMap<(u16, u16), Fall>,
     /// The fall that this fact ends.
     risen: Option<Fall>,
-    /// How often somebody found another parent, by root: in all, and before the cable failed that [`Clean`] names.
+    /// Number of repairs by root: all, and those before the cable failed that [`Clean`] names.
     repairs: Vec<u64>,
     repairs_before: Vec<u64>,
-    /// What happened since the last rest.
+    /// Events since the last rest.
     clean: Clean,
-    /// Who hangs on another since that, by root and node.
+    /// Nodes that have another parent since then, by root and node.
     moved: HashSet<(u16, u16)>,
     /// When a way changed.
-    ways_changed_units: u64,
-    /// When something changed that is to come to an end: a link, or an exchange.
+    routes_changed_units: u64,
+    /// Time of the last change of something that must complete: a link, or an exchange.
     changed_units: u64,
 }
 
-/// What happened since the last rest.
+/// Events since the last rest.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Clean {
     /// Nothing.
@@ -125,19 +128,19 @@ impl MeshScene {
             links: vec![[None; 2]; cables],
             whole: vec![[true; 2]; cables],
             lossy: vec![false; cables],
-            lives: vec![0; nodes],
+            incarnations: vec![0; nodes],
             on: vec![true; nodes],
             truth: OnceCell::new(),
-            told: vec![[0; 2]; nodes],
+            reported: vec![[0; 2]; nodes],
             executed: vec![0; nodes],
-            ways: vec![Way::Unknown; nodes * nodes],
+            routes: vec![Route::Unknown; nodes * nodes],
             falls: HashMap::new(),
             risen: None,
             repairs: vec![0; nodes],
             repairs_before: vec![0; nodes],
             clean: Clean::No,
             moved: HashSet::new(),
-            ways_changed_units: 0,
+            routes_changed_units: 0,
             changed_units: 0,
         }
     }
@@ -173,31 +176,31 @@ impl MeshScene {
         self.on[node]
     }
 
-    /// The number of a node's present life.
+    /// Number of a node's current incarnation.
     #[must_use]
-    pub fn life(&self, node: u16) -> u32 {
-        self.lives[usize::from(node)]
+    pub fn incarnation(&self, node: u16) -> u32 {
+        self.incarnations[usize::from(node)]
     }
 
-    /// How often a node in its present life was told "committed", and "restarted".
+    /// Number of "committed" and of "restarted" reports to a node in its current incarnation.
     #[must_use]
-    pub fn told(&self, node: u16) -> [u64; 2] {
-        self.told[usize::from(node)]
+    pub fn reported(&self, node: u16) -> [u64; 2] {
+        self.reported[usize::from(node)]
     }
 
-    /// What a node executed in its present life.
+    /// Number of executions of a node in its current incarnation.
     #[must_use]
     pub fn executed(&self, node: u16) -> u64 {
         self.executed[usize::from(node)]
     }
 
-    /// When a link, or what somebody is told, changed last.
+    /// Time of the last change of a link or of a reported outcome.
     #[must_use]
     pub const fn changed_units(&self) -> u64 {
         self.changed_units
     }
 
-    /// What the graph says now.
+    /// Current properties of the graph.
     #[must_use]
     pub fn truth(&self) -> &Truth {
         let whole = |cable: usize| self.whole[cable] == [true; 2];
@@ -205,14 +208,15 @@ impl MeshScene {
             .get_or_init(|| Truth::new(&self.shape, |node| self.on[node], whole))
     }
 
-    /// A node's way to a root, as it told of it last.
+    /// Returns a node's route to a root, as it last reported it.
     #[must_use]
-    pub fn way(&self, root: u16, node: u16) -> Way {
-        self.ways[self.way_at(root, node)]
+    pub fn route(&self, root: u16, node: u16) -> Route {
+        self.routes[self.route_at(root, node)]
     }
 
-    fn way_at(&self, root: u16, node: u16) -> usize {
-        // A node that hears a note looks at many roots.
+    fn route_at(&self, root: u16, node: u16) -> usize {
+        // Roots of one node are adjacent: a node that receives a tree message looks at many of
+        // them.
         usize::from(node) * self.shape.nodes + usize::from(root)
     }
 
@@ -223,17 +227,18 @@ impl MeshScene {
         if a == node { b } else { a }
     }
 
-    /// A node's parent in a tree, if the link to it is up at both ends in one epoch: what it says along it is heard.
+    /// Returns a node's parent in a tree, if the link to it is up at both ends in one epoch. The
+    /// parent then receives the node's messages.
     #[must_use]
     pub fn live_parent(&self, root: u16, node: u16) -> Option<u16> {
-        let Way::Over(cable) = self.way(root, node) else {
+        let Route::Over(cable) = self.route(root, node) else {
             return None;
         };
         let [a, b] = self.links[usize::from(cable)];
         (a.is_some() && a == b).then(|| self.other(cable, node))
     }
 
-    /// Whether two nodes are neighbours, whatever their cables carry.
+    /// Whether two nodes are neighbors, even if their cables carry nothing.
     #[must_use]
     pub fn are_cabled(&self, a: u16, b: u16) -> bool {
         let mut cables = self.ports(a).iter().map(|spot| spot.cable);
@@ -252,8 +257,8 @@ impl MeshScene {
         self.shape.cables[usize::from(at.cable)][usize::from(at.end)]
     }
 
-    /// Takes in what happened.
-    pub(super) fn note(&mut self, fact: &MeshFact<'_>) {
+    /// Applies a fact.
+    pub(super) fn record(&mut self, fact: &MeshFact<'_>) {
         self.risen = None;
         match *fact {
             MeshFact::Up { at, epoch } => self.set_link(at, Some(epoch)),
@@ -261,77 +266,81 @@ impl MeshScene {
                 self.set_link(at, None);
                 self.fall(at);
             }
-            MeshFact::Hangs { at, root } => {
+            MeshFact::Attached { at, root } => {
                 let node = self.node_at(at);
-                let way = self.way_at(root, node);
-                let was = core::mem::replace(&mut self.ways[way], Way::Over(at.cable));
-                // Whoever had a way, or never heard of the root, did not fall.
-                if matches!(was, Way::Fallen | Way::Lost) {
+                let route = self.route_at(root, node);
+                let was = core::mem::replace(&mut self.routes[route], Route::Over(at.cable));
+                // A node that had a route, or never learned of the root, did not fall.
+                if matches!(was, Route::Fallen | Route::Lost) {
                     self.risen = self.falls.remove(&(root, node));
                 }
                 self.repairs[usize::from(root)] += u64::from(self.risen.is_some());
                 self.changed_units = self.now_units;
-                self.ways_changed_units = self.now_units;
+                self.routes_changed_units = self.now_units;
                 if matches!(self.clean, Clean::Failed(_)) {
                     self.moved.insert((root, node));
                 }
             }
-            MeshFact::Seeks { node, root } => self.fall_from(root, node, None),
+            MeshFact::Searches { node, root } => self.fall_from(root, node, None),
             MeshFact::Lost { node, root } => {
-                let way = self.way_at(root, node);
-                self.ways[way] = Way::Lost;
+                let route = self.route_at(root, node);
+                self.routes[route] = Route::Lost;
                 if let Some(fall) = self.falls.get_mut(&(root, node)) {
                     fall.lost = true;
                 }
                 self.changed_units = self.now_units;
             }
-            MeshFact::Asked {
+            MeshFact::Requested {
                 from,
                 to,
-                known_life,
+                known_incarnation,
                 errand,
                 ..
-            } => self.book.add(Ask {
-                from: (from, self.life(from)),
-                to: (to, known_life),
+            } => self.book.add(Request {
+                from: (from, self.incarnation(from)),
+                to: (to, known_incarnation),
                 errand,
-                asked_in: self.life(to),
+                requested_in: self.incarnation(to),
                 executed: 0,
                 answer: None,
-                told: None,
-                told_in: None,
+                reported: None,
+                reported_in: None,
                 doubted: false,
                 given_up: false,
             }),
             MeshFact::Executed { token, at, answer } => {
                 self.executed[usize::from(at)] += 1;
-                self.book.change(token, |ask| {
-                    ask.executed += 1;
-                    ask.answer.get_or_insert(answer);
+                self.book.change(token, |request| {
+                    request.executed += 1;
+                    request.answer.get_or_insert(answer);
                 });
             }
-            MeshFact::Told { token, by, how } => {
-                let told = &mut self.told[usize::from(by)];
+            MeshFact::Reported { token, by, how } => {
+                let reported = &mut self.reported[usize::from(by)];
                 match how {
-                    Told::Committed(_) => told[0] += 1,
-                    Told::Restarted => told[1] += 1,
-                    Told::Refused | Told::NotExecuted => {}
+                    Reported::Committed(_) => reported[0] += 1,
+                    Reported::Restarted => reported[1] += 1,
+                    Reported::Refused | Reported::NotExecuted => {}
                 }
-                let lives = &self.lives;
-                self.book.change(token, |ask| {
-                    ask.told = Some(how);
-                    ask.told_in = Some(lives[usize::from(ask.to.0)]);
+                let incarnations = &self.incarnations;
+                self.book.change(token, |request| {
+                    request.reported = Some(how);
+                    request.reported_in = Some(incarnations[usize::from(request.to.0)]);
                 });
                 self.changed_units = self.now_units;
             }
-            MeshFact::Doubted { token, .. } => self.book.change(token, |ask| ask.doubted = true),
-            MeshFact::GaveUp { token } => self.book.change(token, |ask| ask.given_up = true),
-            MeshFact::Fault(fault) => self.note_fault(fault),
+            MeshFact::Doubted { token, .. } => {
+                self.book.change(token, |request| request.doubted = true)
+            }
+            MeshFact::GaveUp { token } => {
+                self.book.change(token, |request| request.given_up = true)
+            }
+            MeshFact::Fault(fault) => self.record_fault(fault),
             MeshFact::AtRest {
                 unfinished: None, ..
             } => {
                 self.falls.clear();
-                // Where somebody lies more is going on than the next fault.
+                // With a liar, more is in progress than the next fault.
                 if self.lied_roots_max.is_none() {
                     self.clean = Clean::Settled;
                 }
@@ -340,7 +349,7 @@ impl MeshScene {
             | MeshFact::AtRest { .. }
             | MeshFact::Tree { .. }
             | MeshFact::Idle { .. }
-            | MeshFact::Looked(_)
+            | MeshFact::Sampled(_)
             | MeshFact::Took { .. }
             | MeshFact::PathUp { .. }
             | MeshFact::PathDown { .. }
@@ -353,11 +362,11 @@ impl MeshScene {
         self.changed_units = self.now_units;
     }
 
-    /// The link of a node failed: whatever way led over it leads nowhere.
+    /// Handles the failed link of a node: routes over it lead nowhere.
     fn fall(&mut self, at: Spot) {
         let node = self.node_at(at);
         let fallen: Vec<u16> = (0..self.shape.nodes as u16)
-            .filter(|root| self.way(*root, node) == Way::Over(at.cable))
+            .filter(|root| self.route(*root, node) == Route::Over(at.cable))
             .collect();
         let windows = fallen.len() as u64 / TREES_PER_WINDOW;
         for root in fallen {
@@ -376,23 +385,24 @@ impl MeshScene {
             lost: false,
         };
         self.falls.insert((root, node), fall);
-        let way = self.way_at(root, node);
-        self.ways[way] = Way::Fallen;
+        let route = self.route_at(root, node);
+        self.routes[route] = Route::Fallen;
     }
 
-    /// Whether a node that falls now has a neighbour that hangs as it did before the fault, and not behind this one.
+    /// Whether a node that falls now has a neighbor that is attached as it was before the fault,
+    /// and not behind this node.
     fn is_local(&self, root: u16, node: u16) -> bool {
         let Clean::Failed(failed) = self.clean else {
             return false;
         };
-        let hangs = |from: u16| {
+        let is_attached = |from: u16| {
             let mut at = from;
             for _ in 0..self.shape.nodes {
                 if at == root {
                     return true;
                 }
-                match self.way(root, at) {
-                    Way::Over(cable)
+                match self.route(root, at) {
+                    Route::Over(cable)
                         if at != node && cable != failed && !self.moved.contains(&(root, at)) =>
                     {
                         at = self.other(cable, at);
@@ -408,15 +418,15 @@ impl MeshScene {
                 let [a, b] = self.links[usize::from(*cable)];
                 a.is_some() && a == b && *cable != failed
             })
-            .any(|cable| hangs(self.other(cable, node)))
+            .any(|cable| is_attached(self.other(cable, node)))
     }
 
-    /// A cut after rest that both ends see at once leaves the mesh as it was but for its cable. Any other fault, and the end of one, does
-    /// not.
-    fn note_clean(&mut self, fault: &MeshFault) {
+    /// A cut after rest that both ends detect at once changes nothing in the mesh but its cable.
+    /// Any other fault, or the end of one, changes more.
+    fn update_clean(&mut self, fault: &MeshFault) {
         self.moved.clear();
-        // What changed a moment ago may not have been heard by everybody.
-        let is_old = self.now_units - self.ways_changed_units >= SETTLED_RT * ROUND_TRIP_UNITS;
+        // Some nodes may not have received a recent change.
+        let is_old = self.now_units - self.routes_changed_units >= SETTLED_RT * ROUND_TRIP_UNITS;
         let clean = match &self.clean {
             Clean::Settled if is_old => Clean::Settled,
             _ => Clean::No,
@@ -442,9 +452,9 @@ impl MeshScene {
         };
     }
 
-    fn note_fault(&mut self, fault: &MeshFault) {
+    fn record_fault(&mut self, fault: &MeshFault) {
         self.truth.take();
-        self.note_clean(fault);
+        self.update_clean(fault);
         match *fault {
             MeshFault::Cut { cable, towards, .. } => {
                 for (whole, cut) in self.whole[usize::from(cable)].iter_mut().zip(towards) {
@@ -459,12 +469,12 @@ impl MeshScene {
             MeshFault::Crash { node, .. } => {
                 let node = usize::from(node);
                 self.on[node] = false;
-                self.lives[node] += 1;
-                self.told[node] = [0; 2];
+                self.incarnations[node] += 1;
+                self.reported[node] = [0; 2];
                 self.executed[node] = 0;
                 for root in 0..self.shape.nodes {
-                    let way = self.way_at(root as u16, node as u16);
-                    self.ways[way] = Way::Unknown;
+                    let route = self.route_at(root as u16, node as u16);
+                    self.routes[route] = Route::Unknown;
                     self.falls.remove(&(root as u16, node as u16));
                 }
                 for (cable, ends) in self.shape.cables.iter().enumerate() {

@@ -1,4 +1,5 @@
-//! What the applications of a node share: the production verb engine on a counter, a word to swap, and a receive queue.
+//! Memory that the applications of a node share: the production verb engine on a counter, a word to
+//! swap, and a receive queue.
 
 use covalent_protocol::{
     ExchangeId, Mode, Refusal, Reply,
@@ -19,17 +20,17 @@ pub(super) const QUEUE_RKEY: u32 = 8;
 pub(super) const COUNTER_AT: u64 = 0;
 /// Where the word lies.
 pub(super) const WORD_AT: u64 = 8;
-/// Words of the receive queue: one that fills up between two paces now and then.
+/// Words of the receive queue, which sometimes fills up between two ticks.
 const QUEUE_WORDS: usize = 512;
 
-/// What they share, and what they know of others.
+/// Memory that they share, and their knowledge of others.
 #[derive(Debug)]
 pub(super) struct Share {
     engine: Engine<SharedWords>,
     bank: SharedWords,
     inbox: SharedWords,
     receiver: Receiver,
-    /// What was seen last in the word of each node.
+    /// Value last read in the word of each node.
     pub seen: Vec<u64>,
 }
 
@@ -108,7 +109,7 @@ impl Share {
         [COUNTER_AT, WORD_AT].map(|at| self.bank.load(at).unwrap_or(0))
     }
 
-    /// Makes the counter what it was. For mutants alone.
+    /// Resets the counter to an earlier value. Only mutants use it.
     pub fn set_counter(&mut self, value: u64) {
         self.bank.swap(COUNTER_AT, value);
     }

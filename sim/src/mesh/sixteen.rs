@@ -4,14 +4,15 @@ use super::{fault::MeshFault, time::ROUND_TRIP_UNITS, world::MeshWorld};
 
 /// Cables of the grid.
 const CABLES: u64 = 24;
-/// What can fail: a cable or a node.
+/// Parts that can fail: cables and nodes.
 const PARTS: u64 = CABLES + 16;
 /// Pairs of them.
 const PAIRS: u64 = PARTS * (PARTS - 1) / 2;
 /// Units between the two failures of a pair.
 const GAPS_UNITS: [u64; 3] = [0, ROUND_TRIP_UNITS / 2, 2 * ROUND_TRIP_UNITS];
 
-/// Each alone, seen by whoever is at it and by nobody; then the pairs, together and one behind the other.
+/// Number of cases: each part alone, detected by all nodes at it or by none, then the pairs,
+/// together and one after the other.
 pub(super) const fn cases() -> u64 {
     first_cases() + PAIRS * GAPS_UNITS.len() as u64
 }
@@ -49,7 +50,7 @@ const fn fails(part: u64, noticed: bool) -> MeshFault {
 pub(super) fn happen(number: u64, world: &mut MeshWorld) {
     world.rest();
     if number < first_cases() {
-        // Without verbs: nothing but the trees' own words shows what is silent.
+        // No verbs: only the messages of the trees reveal a silent part.
         world.fault(fails(number % PARTS, number < PARTS));
         return;
     }
@@ -70,7 +71,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_pair_comes_once() {
+    fn every_pair_occurs_once() {
         let pairs: HashSet<_> = (0..PAIRS).map(pair).collect();
         assert_eq!(pairs.len(), 780);
         let ordered = |[a, b]: &[u64; 2]| a < b && *b < PARTS;

@@ -30,7 +30,8 @@ impl Spread {
         self.0.values().sum()
     }
 
-    /// The round trips of a link within which it was done in `thousandths` of a thousand cases; 0 for none.
+    /// Round trips of a link that `thousandths` in a thousand cases did not exceed; 0 without any
+    /// case.
     #[must_use]
     pub fn within_rt(&self, thousandths: u64) -> f64 {
         let wanted = (self.count() * thousandths).div_ceil(1000);
@@ -70,7 +71,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_spread_tells_how_many_took_how_long() {
+    fn a_spread_counts_values_by_duration() {
         let mut spread = Spread::default();
         assert_eq!(spread.to_string(), "0: p50 0.0, p99 0.0, most 0.0");
         for units in [0, 32, 32, 64] {

@@ -1,28 +1,31 @@
-//! A triangle: 4³ − 1 = 63 ways in which its cables can fail together, each of them at every moment that matters.
+//! A triangle: 4³ − 1 = 63 ways in which its cables can fail together, each at every relevant
+//! moment.
 
 use super::{fault::MeshFault, time::ROUND_TRIP_UNITS, world::MeshWorld};
 use crate::shape::Spot;
 
-/// Each cable is whole, dead towards one end, towards the other, or towards both; that all are whole is no failure.
+/// Each cable is whole, dead towards one end, towards the other, or towards both. All cables whole
+/// is no failure.
 pub(super) const MODES: u64 = 4_u64.pow(3) - 1;
 /// Frames of the start behind each of which it happens.
 const START_FRAMES: u64 = 24;
 /// Frames of a repair behind each of which it happens.
 const REPAIR_FRAMES: u64 = 16;
-/// Frames of exchanges between all pairs behind each of which it happens: four messages of two exchanges in each direction of three cables.
+/// Frames of exchanges between all pairs, behind each of which the failure happens: four messages
+/// of two exchanges in each direction of three cables.
 const EXCHANGE_FRAMES: u64 = 24;
 /// Units within which those frames have come.
 const UNITS_MAX: u64 = 40 * ROUND_TRIP_UNITS;
 
 /// When it happens.
 enum Moment {
-    /// Before anything was said, or behind so many frames of the start.
+    /// Before any frame, or behind so many frames of the start.
     Start(u32),
     /// When everything is at rest.
     Settled,
     /// Behind so many frames that follow the failure of another cable, or of one of the same.
     Repair(u32),
-    /// Behind so many frames that follow when everybody asks everybody.
+    /// Behind so many frames after every node submits requests to every other node.
     Exchanges(u32),
 }
 
@@ -71,20 +74,20 @@ pub(super) fn happen(number: u64, world: &mut MeshWorld) {
             world.rest();
             for cable in 0..3 {
                 for end in [0, 1, 0, 1] {
-                    world.ask(Spot { cable, end });
+                    world.request(Spot { cable, end });
                 }
             }
             world.run_frames(frames, soon(world));
         }
     }
     for cable in 0..3 {
-        let way = mode >> (2 * cable) & 3;
-        let towards = [way & 1 != 0, way & 2 != 0];
-        if way != 0 {
+        let direction = mode >> (2 * cable) & 3;
+        let towards = [direction & 1 != 0, direction & 2 != 0];
+        if direction != 0 {
             world.fault(MeshFault::Cut {
                 cable,
                 towards,
-                // Who hears nothing any more has no light.
+                // An end that receives nothing has no light.
                 noticed: towards.map(|dead| dead && noticed),
             });
         }
@@ -98,7 +101,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_mode_comes_at_every_moment_noticed_and_not() {
+    fn cases_cover_every_mode_at_every_moment_noticed_and_not() {
         let all: HashSet<_> = (0..cases())
             .map(|number| {
                 let (mode, noticed, moment) = case(number);

@@ -1,66 +1,69 @@
-//! What is going to happen, in its order.
+//! Scheduled events, in order.
 //!
-//! Time counts in units, of which a round trip of a link takes [`ROUND_TRIP_UNITS`]. Nothing else is a clock here.
+//! Time counts in units: a round trip of a link takes [`ROUND_TRIP_UNITS`]. There is no other
+//! clock.
 
 use std::{
     cmp::Reverse,
     collections::{BinaryHeap, VecDeque},
 };
 
-/// Units that a frame is under way on a cable without jitter.
+/// Units that a frame is in flight on a cable without jitter.
 pub const FRAME_UNITS: u64 = 16;
-/// Units of one round trip of a link: a node answers in the unit in which it hears.
+/// Units of one round trip of a link: a node replies in the unit in which it receives.
 pub const ROUND_TRIP_UNITS: u64 = 2 * FRAME_UNITS;
 
 /// One thing that is going to happen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Event {
-    /// The frame that was sent first of those under way to an end of a cable arrives.
+    /// The oldest frame in flight to an end of a cable arrives.
     Arrive {
         /// The cable.
         cable: u16,
-        /// The end that hears it.
+        /// The receiving end.
         end: u8,
     },
-    /// A pace of a node passes.
-    Pace {
+    /// A node ticks.
+    Tick {
         /// The node.
         node: u16,
     },
-    /// A node may have heard nothing for a while.
+    /// A node may have received nothing for a while.
     Quiet {
         /// The node.
         node: u16,
     },
     /// The fault with this number of the plan happens.
     Fault(u32),
-    /// Somebody asks somebody for something.
-    Ask,
-    /// Somebody looks at the tree of a root.
-    Look,
-    /// The frame that was sent first of those under way on the liar's cable arrives.
+    /// Nodes submit requests.
+    Submit,
+    /// The tree of a root is checked.
+    Sample,
+    /// The oldest frame in flight on the liar's cable arrives.
     ArriveBeside {
-        /// Whether the liar hears it.
+        /// Whether the liar receives it.
         at_liar: bool,
     },
-    /// A pace of the liar passes.
-    PaceBeside,
-    /// The liar says something.
+    /// The liar ticks.
+    TickBeside,
+    /// The liar sends something.
     Lie,
 }
 
-/// Units ahead of now for which each has a queue of its own: frames and what waits for them are not further away.
+/// Units ahead of now that each have a queue of their own. Frames and their waits are not further
+/// ahead.
 const SOON_UNITS: u64 = 64;
 
-/// What is going to happen. Of two things at the same time the one that was scheduled first comes first.
+/// Scheduled events. Simultaneous events happen in the order in which they were scheduled.
 #[derive(Debug)]
 pub(super) struct Agenda {
-    /// When what was taken last happened. Nothing waits that is to happen before.
+    /// Time of the last event taken. No earlier event is pending.
     now_units: u64,
-    /// What was scheduled less than [`SOON_UNITS`] ahead, by its time modulo that. A heap of all frames under way in a large mesh would fit no cache.
+    /// Events less than [`SOON_UNITS`] ahead, by their time modulo that. A heap of all frames in
+    /// flight in a large mesh would fit no cache.
     soon: Vec<VecDeque<Event>>,
     soon_count: usize,
-    /// What was scheduled further ahead, so before anything of the same time that is soon.
+    /// Events scheduled further ahead, and thus before any event in `soon` of the same time.
     later: BinaryHeap<Reverse<(u64, u64, Event)>>,
     scheduled: u64,
 }
@@ -104,7 +107,7 @@ impl Agenda {
                 self.now_units = at;
                 return Some((at, event));
             }
-            // Where nothing is soon, nothing happens until what is later.
+            // If `soon` is empty, skip to the first later event.
             at = if self.soon_count > 0 { at + 1 } else { later? };
         }
         None
@@ -122,34 +125,34 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_scheduled_first_comes_first_of_what_happens_together() {
+    fn simultaneous_events_occur_in_scheduling_order() {
         let mut agenda = Agenda::default();
         let arrive = |cable| Event::Arrive { cable, end: 0 };
         agenda.add(7, arrive(9));
-        agenda.add(3, Event::Ask);
+        agenda.add(3, Event::Submit);
         agenda.add(7, arrive(1));
         assert_eq!(agenda.next(2), None);
-        assert_eq!(agenda.next(7), Some((3, Event::Ask)));
+        assert_eq!(agenda.next(7), Some((3, Event::Submit)));
         assert_eq!(agenda.next(7), Some((7, arrive(9))));
         assert_eq!(agenda.next(7), Some((7, arrive(1))));
         assert_eq!(agenda.next(u64::MAX), None);
     }
 
     #[test]
-    fn what_was_scheduled_far_ahead_comes_before_what_was_scheduled_for_then_later() {
+    fn events_scheduled_far_ahead_keep_their_order() {
         let mut agenda = Agenda::default();
         let arrive = |cable| Event::Arrive { cable, end: 0 };
         let far = 3 * SOON_UNITS + 5;
         agenda.add(far, arrive(1));
         agenda.add(far + 1, arrive(4));
         agenda.add(far, arrive(2));
-        agenda.add(far - 2, Event::Look);
+        agenda.add(far - 2, Event::Sample);
         assert_eq!(agenda.next(far - 3), None);
-        assert_eq!(agenda.next(far), Some((far - 2, Event::Look)));
+        assert_eq!(agenda.next(far), Some((far - 2, Event::Sample)));
         agenda.add(far, arrive(3));
-        agenda.add(far - 2, Event::Ask);
+        agenda.add(far - 2, Event::Submit);
         agenda.add(far + SOON_UNITS - 3, arrive(5));
-        assert_eq!(agenda.next(far), Some((far - 2, Event::Ask)));
+        assert_eq!(agenda.next(far), Some((far - 2, Event::Submit)));
         let mut next = || agenda.next(u64::MAX);
         for cable in [1, 2, 3] {
             assert_eq!(next(), Some((far, arrive(cable))));

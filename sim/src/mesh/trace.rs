@@ -1,11 +1,11 @@
-//! What happened, kept for a page.
+//! Recorded events, for a page.
 
 use super::{
-    book::Told,
+    book::Reported,
     content::FrameKind,
     fact::MeshFact,
     fault::MeshFault,
-    scene::{MeshScene, Way},
+    scene::{MeshScene, Route},
 };
 use crate::witness::Violation;
 
@@ -15,7 +15,7 @@ const KEPT_MAX: usize = 10_000;
 /// Most frames that are kept with their bytes: some hundred mebibytes.
 const CAPTURED_MAX: usize = 500_000;
 
-/// What a mark is about.
+/// Topic of a mark.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MarkKind {
     /// A fault, or its end.
@@ -25,12 +25,12 @@ pub enum MarkKind {
     /// A link failed at a node.
     Down,
     /// A node has another parent.
-    Hangs,
+    Attached,
     /// A node knows no way to a root.
     Lost,
     /// A path came up or failed at an end.
     Path,
-    /// A node was told how an exchange ended, otherwise than "committed".
+    /// A node was notified of an outcome other than "committed".
     Ended,
     /// An invariant was broken.
     Violation,
@@ -44,7 +44,7 @@ impl MarkKind {
             Self::Fault => "fault",
             Self::Up => "up",
             Self::Down => "down",
-            Self::Hangs => "hangs",
+            Self::Attached => "hangs",
             Self::Lost => "lost",
             Self::Path => "path",
             Self::Ended => "ended",
@@ -60,20 +60,20 @@ pub struct Mark {
     pub at_units: u64,
     /// At which node, if it was at one.
     pub node: Option<u16>,
-    /// What it is about.
+    /// Its topic.
     pub kind: MarkKind,
-    /// What happened.
+    /// Description of the event.
     pub text: String,
 }
 
 /// A frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Arrow {
-    /// What is in it.
+    /// Kind of its contents.
     pub kind: FrameKind,
-    /// Who sent it.
+    /// The sender.
     pub from: u16,
-    /// Who hears it.
+    /// The receiver.
     pub to: u16,
     /// When it was sent.
     pub sent_units: u64,
@@ -103,40 +103,41 @@ pub struct CableChange {
     pub ends_up: u8,
 }
 
-/// Whom a node hangs on from one moment on.
+/// Parent of a node from one moment on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ParentChange {
     /// When.
     pub at_units: u64,
-    /// Who.
+    /// The node.
     pub node: u16,
-    /// On whom; `None` for nobody.
+    /// The parent; `None` if it has none.
     pub parent: Option<u16>,
 }
 
-/// What happened.
+/// Recorded events.
 #[derive(Debug, Clone, Default)]
 pub struct Trace {
     /// In the order of time.
     pub marks: Vec<Mark>,
-    /// In the order in which they were sent. Balls alone are not kept.
+    /// In the order in which they were sent. Frames with only keepalives are not kept.
     pub arrows: Vec<Arrow>,
     /// In the order of time.
     pub cables: Vec<CableChange>,
     /// In the tree that is drawn, in the order of time.
     pub parents: Vec<ParentChange>,
-    /// The root of the tree that is drawn, and whose marks alone are kept; without it the tree of node 0, and all marks.
+    /// Root of the drawn tree, whose marks alone are kept. Without it, the tree of node 0 is drawn
+    /// and all marks are kept.
     pub root: Option<u16>,
-    /// What was not kept because there was too much, or because it was not asked for.
+    /// Number of events not kept, because there were too many or because they were not requested.
     pub left_out: u64,
-    /// What was put on cables, byte for byte, if it was asked for, in the order in which it was sent.
+    /// Frames sent on cables, byte for byte and in sending order, if requested.
     pub frames: Option<Vec<CapturedFrame>>,
-    /// Only what happens in this stretch is kept, in units, if one was asked for.
+    /// Range of time whose events are kept, in units, if requested.
     pub stretch_units: Option<[u64; 2]>,
 }
 
 impl Trace {
-    /// Keeps only what happens in a stretch of time, if one is named, and of trees only that of a root, if one is named.
+    /// Keeps only events in a range of time, if given, and of trees only that of a root, if given.
     #[must_use]
     pub fn of(stretch_units: Option<[u64; 2]>, root: Option<u16>) -> Self {
         Self {
@@ -146,7 +147,7 @@ impl Trace {
         }
     }
 
-    /// Keeps a frame that is put on a cable, if that was asked for.
+    /// Keeps a frame that is sent on a cable, if requested.
     pub(super) fn capture(&mut self, at_units: u64, cable: u16, frame: &[u8]) {
         let inside = self.is_inside(at_units);
         let Some(frames) = &mut self.frames else {
@@ -175,22 +176,22 @@ impl Trace {
         kept
     }
 
-    pub(super) fn note(&mut self, fact: &MeshFact<'_>, scene: &MeshScene) {
+    pub(super) fn record(&mut self, fact: &MeshFact<'_>, scene: &MeshScene) {
         let at_units = scene.now_units;
         let name = |node: u16| scene.shape.node_name(usize::from(node));
         let (node, kind, text) = match *fact {
             MeshFact::Up { at, epoch } => {
-                self.note_cable(usize::from(at.cable), scene);
+                self.record_cable(usize::from(at.cable), scene);
                 let [node, other] = both(at, scene);
                 let text = format!("the link to {} is up, epoch {epoch}", name(other));
                 (Some(node), MarkKind::Up, text)
             }
             MeshFact::Down { at, reason } => {
-                self.note_cable(usize::from(at.cable), scene);
+                self.record_cable(usize::from(at.cable), scene);
                 let [node, other] = both(at, scene);
                 let root = self.root.unwrap_or(0);
-                if scene.way(root, node) == Way::Fallen {
-                    self.note_parent(root, node, None, scene);
+                if scene.route(root, node) == Route::Fallen {
+                    self.record_parent(root, node, None, scene);
                 }
                 let text = format!("the link to {} failed: {reason}", name(other));
                 (Some(node), MarkKind::Down, text)
@@ -198,10 +199,10 @@ impl Trace {
             MeshFact::Fault(fault) => {
                 let node = match *fault {
                     MeshFault::Crash { node, .. } => {
-                        self.note_parent(self.root.unwrap_or(0), node, None, scene);
+                        self.record_parent(self.root.unwrap_or(0), node, None, scene);
                         for cable in 0..scene.shape.cables.len() {
                             if scene.shape.cables[cable].contains(&node) {
-                                self.note_cable(cable, scene);
+                                self.record_cable(cable, scene);
                             }
                         }
                         Some(node)
@@ -211,17 +212,17 @@ impl Trace {
                 };
                 (node, MarkKind::Fault, fault.text(&scene.shape))
             }
-            MeshFact::Told { by, how, token } => match how {
-                Told::Committed(_) => return,
-                Told::Refused => {
+            MeshFact::Reported { by, how, token } => match how {
+                Reported::Committed(_) => return,
+                Reported::Refused => {
                     let text = format!("exchange {token} is refused");
                     (Some(by), MarkKind::Ended, text)
                 }
-                Told::NotExecuted => {
+                Reported::NotExecuted => {
                     let text = format!("exchange {token} was not executed, and never will be");
                     (Some(by), MarkKind::Ended, text)
                 }
-                Told::Restarted => {
+                Reported::Restarted => {
                     let text = format!("exchange {token} ended: its peer restarted");
                     (Some(by), MarkKind::Ended, text)
                 }
@@ -235,7 +236,7 @@ impl Trace {
                 content,
                 arrives_in,
             } => {
-                if content.kind > FrameKind::Ball && self.keeps(at_units, self.arrows.len()) {
+                if content.kind > FrameKind::Keepalive && self.keeps(at_units, self.arrows.len()) {
                     let [from, to] = both(from, scene);
                     self.arrows.push(Arrow {
                         kind: content.kind,
@@ -247,29 +248,29 @@ impl Trace {
                 }
                 return;
             }
-            MeshFact::Hangs { at, root } => {
+            MeshFact::Attached { at, root } => {
                 let [node, parent] = both(at, scene);
-                self.note_parent(root, node, Some(parent), scene);
+                self.record_parent(root, node, Some(parent), scene);
                 if self.root.is_some_and(|chosen| chosen != root) {
                     return;
                 }
-                let text = format!("hangs on {} in the tree of {}", name(parent), name(root));
-                (Some(node), MarkKind::Hangs, text)
+                let text = format!("attaches to {} in the tree of {}", name(parent), name(root));
+                (Some(node), MarkKind::Attached, text)
             }
-            MeshFact::Seeks { node, root } => {
-                self.note_parent(root, node, None, scene);
+            MeshFact::Searches { node, root } => {
+                self.record_parent(root, node, None, scene);
                 if self.root.is_some_and(|chosen| chosen != root) {
                     return;
                 }
-                let text = format!("looks for another way to {}", name(root));
+                let text = format!("searches for another route to {}", name(root));
                 (Some(node), MarkKind::Lost, text)
             }
             MeshFact::Lost { node, root } => {
-                self.note_parent(root, node, None, scene);
+                self.record_parent(root, node, None, scene);
                 if self.root.is_some_and(|chosen| chosen != root) {
                     return;
                 }
-                let text = format!("knows no way to {}", name(root));
+                let text = format!("has no route to {}", name(root));
                 (Some(node), MarkKind::Lost, text)
             }
             MeshFact::PathUp { at, far } => {
@@ -277,18 +278,18 @@ impl Trace {
                 (Some(at), MarkKind::Path, text)
             }
             MeshFact::PathDown { at, port, reason } => {
-                let text = format!("the path at its end {port} is over: {reason}");
+                let text = format!("the path at its end {port} ended: {reason}");
                 (Some(at), MarkKind::Path, text)
             }
             MeshFact::Complained { node, event } => {
-                (Some(node), MarkKind::Lost, format!("tells {event:?}"))
+                (Some(node), MarkKind::Lost, format!("reports {event:?}"))
             }
-            MeshFact::Asked { .. }
+            MeshFact::Requested { .. }
             | MeshFact::GaveUp { .. }
             | MeshFact::Executed { .. }
             | MeshFact::AtRest { .. }
             | MeshFact::Idle { .. }
-            | MeshFact::Looked(_)
+            | MeshFact::Sampled(_)
             | MeshFact::Took { .. }
             | MeshFact::Tree { .. } => return,
         };
@@ -302,7 +303,7 @@ impl Trace {
         }
     }
 
-    fn note_parent(&mut self, root: u16, node: u16, parent: Option<u16>, scene: &MeshScene) {
+    fn record_parent(&mut self, root: u16, node: u16, parent: Option<u16>, scene: &MeshScene) {
         if root == self.root.unwrap_or(0) {
             self.parents.push(ParentChange {
                 at_units: scene.now_units,
@@ -312,7 +313,7 @@ impl Trace {
         }
     }
 
-    fn note_cable(&mut self, cable: usize, scene: &MeshScene) {
+    fn record_cable(&mut self, cable: usize, scene: &MeshScene) {
         self.cables.push(CableChange {
             at_units: scene.now_units,
             cable: cable as u16,
@@ -320,8 +321,8 @@ impl Trace {
         });
     }
 
-    /// An invariant was broken: that is kept, whatever else is.
-    pub(super) fn note_violation(&mut self, violation: &Violation, scene: &MeshScene) {
+    /// Keeps a broken invariant, whatever else is kept.
+    pub(super) fn record_violation(&mut self, violation: &Violation, scene: &MeshScene) {
         self.marks.push(Mark {
             at_units: scene.now_units,
             node: None,

@@ -10,27 +10,27 @@ use super::{content::Content, time::FRAME_UNITS};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Frame {
     pub bytes: Vec<u8>,
-    /// What its sender put into it.
+    /// Contents as its sender wrote them.
     pub content: Content,
 }
 
-/// A cable. What belongs to one direction is named by the end that hears it.
+/// A cable. Each direction is named after its receiving end.
 #[derive(Debug)]
 pub(super) struct Cable {
-    /// Units that a frame is under way.
+    /// Units that a frame is in flight.
     delay_units: u64,
-    /// Whether what is sent arrives.
+    /// Whether frames arrive.
     pub whole: [bool; 2],
     /// Whether the port at each end has a carrier, if both nodes are on.
     pub carrier: [bool; 2],
     /// Frames in a thousand that vanish.
     pub lost_thousandths: u32,
-    /// With the time at which each arrives. `None` for what was lost on its way.
-    under_way: [VecDeque<(u64, Option<Frame>)>; 2],
+    /// Frames with their arrival times. `None` for a frame that was lost in flight.
+    in_flight: [VecDeque<(u64, Option<Frame>)>; 2],
 }
 
 impl Cable {
-    /// A whole cable, whose delay differs from [`FRAME_UNITS`] by at most `jitter_percent` in a hundred of it.
+    /// A whole cable, whose delay differs from [`FRAME_UNITS`] by at most `jitter_percent` percent.
     pub fn new(jitter_percent: u32, rng: &mut Rng) -> Self {
         let most = FRAME_UNITS * u64::from(jitter_percent) / 100;
         Self {
@@ -40,7 +40,7 @@ impl Cable {
             whole: [true; 2],
             carrier: [true; 2],
             lost_thousandths: 0,
-            under_way: [VecDeque::new(), VecDeque::new()],
+            in_flight: [VecDeque::new(), VecDeque::new()],
         }
     }
 
@@ -64,19 +64,19 @@ impl Cable {
         }
         let bytes = bytes.to_vec();
         let arrives_units = now_units + self.delay_units;
-        self.under_way[to].push_back((arrives_units, Some(Frame { bytes, content })));
+        self.in_flight[to].push_back((arrives_units, Some(Frame { bytes, content })));
         Some(self.delay_units)
     }
 
     /// The frame that arrives at the end `to` now; `None` if it was lost on its way.
     pub fn take(&mut self, to: usize) -> Option<Frame> {
-        let (_, frame) = self.under_way[to].pop_front()?;
+        let (_, frame) = self.in_flight[to].pop_front()?;
         frame
     }
 
     /// Whether another frame arrives at the end `to` together with the one that was sent last.
-    pub fn comes_with_another(&self, to: usize) -> bool {
-        let mut latest = self.under_way[to].iter().rev().map(|(at, _)| at);
+    pub fn arrives_with_another(&self, to: usize) -> bool {
+        let mut latest = self.in_flight[to].iter().rev().map(|(at, _)| at);
         latest
             .next()
             .is_some_and(|last| latest.next() == Some(last))
@@ -84,28 +84,29 @@ impl Cable {
 
     /// Whether a frame has arrived at the end `to` by now.
     pub fn has_arrived(&self, to: usize, now_units: u64) -> bool {
-        let first = self.under_way[to].front();
+        let first = self.in_flight[to].front();
         first.is_some_and(|(arrives_units, _)| *arrives_units <= now_units)
     }
 
-    /// The next frame that has arrived at the end `to` by now, if there is one, as [`Cable::take`] gives it.
+    /// Returns the next frame that has arrived at the end `to` by now, if any, like
+    /// [`Cable::take`].
     pub fn take_arrived(&mut self, to: usize, now_units: u64) -> Option<Option<Frame>> {
         let arrived = self.has_arrived(to, now_units);
         arrived.then(|| self.take(to))
     }
 
-    /// Frames under way to either end.
-    pub fn under_way(&self) -> impl Iterator<Item = &Frame> {
-        let both = self.under_way.iter().flatten();
+    /// Frames in flight to either end.
+    pub fn in_flight(&self) -> impl Iterator<Item = &Frame> {
+        let both = self.in_flight.iter().flatten();
         both.filter_map(|(_, frame)| frame.as_ref())
     }
 
-    /// Loses what is sent from now on towards the ends that are named, and what is under way to them.
+    /// Drops frames sent from now on towards the named ends, and frames in flight to them.
     pub fn cut(&mut self, towards: [bool; 2]) {
         for end in [0, 1] {
             if towards[end] {
                 self.whole[end] = false;
-                self.under_way[end]
+                self.in_flight[end]
                     .iter_mut()
                     .for_each(|(_, frame)| *frame = None);
             }
@@ -118,7 +119,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_cut_loses_what_is_under_way_and_no_frame_comes_for_another() {
+    fn a_cut_loses_frames_in_flight_and_keeps_their_arrival_slots() {
         let mut rng = Rng::with_seed(1);
         let mut cable = Cable::new(0, &mut rng);
         let content = Content::of(&[]);
@@ -132,13 +133,16 @@ mod tests {
         cable.whole = [true; 2];
         assert_eq!(send(&mut cable, 1, 5), Some(FRAME_UNITS));
         // Each of those that were sent has its moment, the lost ones too.
-        let mut heard = |end| cable.take(end).map(|frame| frame.bytes);
-        assert_eq!([heard(1), heard(1), heard(1)], [None, None, Some(vec![5])]);
-        assert_eq!(heard(0), Some(vec![4]));
+        let mut receive = |end| cable.take(end).map(|frame| frame.bytes);
+        assert_eq!(
+            [receive(1), receive(1), receive(1)],
+            [None, None, Some(vec![5])]
+        );
+        assert_eq!(receive(0), Some(vec![4]));
     }
 
     #[test]
-    fn delays_differ_by_the_jitter_and_no_more() {
+    fn delays_differ_by_the_jitter_at_most() {
         let mut rng = Rng::with_seed(2);
         let mut delays: Vec<u64> = (0..200)
             .map(|_| Cable::new(25, &mut rng).delay_units)

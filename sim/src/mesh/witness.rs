@@ -38,8 +38,8 @@ impl Witness {
     pub fn see(&mut self, fact: &MeshFact<'_>) {
         self.facts = self.facts.wrapping_add(1);
         self.mix(self.scene.now_units);
-        self.scene.note(fact);
-        self.figures.note(fact, &self.scene);
+        self.scene.record(fact);
+        self.figures.record(fact, &self.scene);
         if self.violation.is_none() {
             let checkers = self.checkers.iter_mut();
             let mut broken = checkers.filter_map(|checker| {
@@ -52,22 +52,23 @@ impl Witness {
             });
             self.violation = broken.next();
             if let (Some(trace), Some(violation)) = (&mut self.trace, &self.violation) {
-                trace.note_violation(violation, &self.scene);
+                trace.record_violation(violation, &self.scene);
             }
         }
         if let Some(trace) = &mut self.trace {
-            trace.note(fact, &self.scene);
+            trace.record(fact, &self.scene);
         }
     }
 
-    /// What was broken first.
+    /// Returns the first broken invariant.
     pub const fn violation(&self) -> Option<&Violation> {
         self.violation.as_ref()
     }
 
     /// Mixes a number into the fingerprint.
     pub const fn mix(&mut self, number: u64) {
-        // The finish of SplitMix64: each bit of what came before and of the number changes about half of the bits.
+        // The finalizer of SplitMix64: each bit of the earlier state and of the number changes
+        // about half of the bits.
         let mut mixed = (self.fingerprint ^ number).wrapping_add(0x9e37_79b9_7f4a_7c15);
         mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);

@@ -9,24 +9,24 @@ use super::{FORMS, NODES_MAX, VALENCE_MAX};
 pub enum BadShape {
     /// It is none of the forms that there are.
     Unknown {
-        /// What was asked for.
+        /// The requested text.
         found: String,
     },
-    /// The form is known, and what stands behind the colon is none of its sizes.
+    /// The form is known, but the text behind the colon is none of its sizes.
     Size {
-        /// What was asked for.
+        /// The requested text.
         found: String,
         /// How it is written.
         written: &'static str,
     },
-    /// The sides of a grid or torus make another number of nodes than was asked for.
+    /// The sides of a grid or torus make another number of nodes than requested.
     Sides {
-        /// What was asked for.
+        /// The requested text.
         found: String,
-        /// Nodes that were asked for.
+        /// The requested number of nodes.
         nodes: usize,
     },
-    /// The form says nothing of how many nodes there are, and neither does anything else.
+    /// Neither the form nor another option sets the number of nodes.
     NoNodes,
     /// Too few nodes, or too many.
     Nodes {
@@ -48,7 +48,7 @@ pub enum BadShape {
         file: String,
         /// The line, counted from 1.
         line: usize,
-        /// What is wrong with it.
+        /// Description of the error.
         what: String,
     },
     /// A file cannot be read.
@@ -63,31 +63,33 @@ pub enum BadShape {
 impl fmt::Display for BadShape {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Unknown { found } => write!(
-                f,
-                "`{found}` is no shape and no file; cure: write {FORMS}"
-            ),
+            Self::Unknown { found } => {
+                write!(f, "`{found}` is no shape and no file; cure: write {FORMS}")
+            }
             Self::Size { found, written } => {
                 write!(f, "`{found}` is no size of a shape; cure: write {written}")
             }
             Self::Sides { found, nodes } => write!(
                 f,
-                "`{found}` does not have {nodes} nodes; cure: leave out the sides or the number of nodes"
+                "`{found}` does not have {nodes} nodes; cure: leave out the sides or the number of \
+                 nodes"
             ),
-            Self::NoNodes => f.write_str(
-                "the shape does not say how many nodes it has; cure: name their number with --nodes",
-            ),
+            Self::NoNodes => {
+                f.write_str("the shape has no number of nodes; cure: set it with --nodes")
+            }
             Self::Nodes { found } => write!(
                 f,
-                "a shape of {found} nodes; cure: ask for 2 to {NODES_MAX}"
+                "a shape of {found} nodes; cure: request 2 to {NODES_MAX}"
             ),
             Self::Valence { node, found, max } => write!(
                 f,
-                "node {node} has {found} cables, and may have {max}; cure: fewer of them, or --valence {VALENCE_MAX}"
+                "node {node} has {found} cables, and may have {max}; cure: fewer of them, or \
+                 --valence {VALENCE_MAX}"
             ),
             Self::Line { file, line, what } => write!(
                 f,
-                "{file}, line {line}: {what}; cure: write the names of two nodes, with space between"
+                "{file}, line {line}: {what}; cure: write the names of two nodes, with space \
+                 between"
             ),
             Self::File { file, why } => write!(
                 f,

@@ -1,4 +1,4 @@
-//! How a shape is asked for.
+//! How a shape is specified.
 
 use std::{fmt, fs, path::PathBuf, str::FromStr};
 
@@ -6,11 +6,12 @@ use fastrand::Rng;
 
 use super::{BadShape, DEGREE, NODES_MAX, Shape};
 
-/// How forms are written, for whoever asks for one.
-pub const FORMS: &str = "line, ring, chords:N, full, grid or grid:WxH, torus or torus:WxH, random or random:DEGREE, or the path of a file with a \
+/// Syntax of the forms, for display.
+pub const FORMS: &str = "line, ring, chords:N, full, grid or grid:WxH, torus or torus:WxH, random \
+    or random:DEGREE, or the path of a file with a \
                          cable in each line";
 
-/// What is asked for: a shape without its number of nodes, or a file.
+/// A specified shape without its number of nodes, or a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Form {
     /// [`Shape::line`].
@@ -32,10 +33,11 @@ pub enum Form {
 }
 
 impl Form {
-    /// The shape, of `nodes` nodes where the form does not say how many. `rng` draws a random one. Reads the file, if it is one.
+    /// Returns the shape, with `nodes` nodes if the form does not set their number. `rng` draws a
+    /// random shape. If the form is a file, reads it.
     ///
     /// # Errors
-    /// Why there is no such shape, or that a node of it has more cables than `valence`.
+    /// Returns why there is no such shape, or that a node of it has more cables than `valence`.
     pub fn shape(
         &self,
         nodes: Option<usize>,
@@ -89,7 +91,7 @@ impl Form {
     }
 }
 
-/// Two numbers whose product is `nodes`, as near to each other as can be.
+/// Returns two numbers whose product is `nodes`, as close to each other as possible.
 fn sides(nodes: usize) -> [usize; 2] {
     let width = (1..=nodes.isqrt())
         .rev()

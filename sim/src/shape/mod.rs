@@ -1,8 +1,8 @@
-//! What is cabled to what, in meshes of up to [`NODES_MAX`] nodes.
+//! Shapes of the cabling, in meshes of up to [`NODES_MAX`] nodes.
 //!
-//! | file | what |
+//! | file | contents |
 //! |---|---|
-//! | `form` | how a shape is asked for: `ring`, `chords:2`, `torus:25x40`, a file |
+//! | `form` | how a shape is specified: `ring`, `chords:2`, `torus:25x40`, a file |
 //! | `read` | a shape from a file |
 //! | `bad` | why there is no such shape |
 
@@ -23,21 +23,22 @@ pub const NODES_MAX: usize = 1000;
 pub const VALENCE: usize = 8;
 /// Most cables at one node that can be allowed.
 pub const VALENCE_MAX: usize = 16;
-/// Cables at a node of a random shape in the mean, unless another mean is asked for.
+/// Mean number of cables at a node of a random shape, unless specified.
 const DEGREE: usize = 4;
-/// Pairs of nodes that are drawn for one cable of a random shape. So many are without room only if hardly any has it.
+/// Pairs of nodes that are drawn for one cable of a random shape. So many fail only if hardly any
+/// node has a free port.
 const DRAWS_MAX: usize = 1000;
 
-/// What is cabled to what.
+/// Shape of the cabling.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Shape {
-    /// What it was asked for as.
+    /// Specification of the shape.
     pub name: String,
     /// Nodes, which are numbered from 0.
     pub nodes: usize,
     /// The two nodes of each cable.
     pub cables: Vec<[u16; 2]>,
-    /// Where a drawing has each node, x and y, if the shape says so.
+    /// Position of each node in a drawing, x and y, if the shape sets it.
     pub places: Option<Vec<[f32; 2]>>,
     /// Names of the nodes, if they have any but their numbers.
     names: Option<Vec<String>>,
@@ -71,8 +72,9 @@ impl Shape {
         Self::new("ring", nodes, cables, Some(circle(nodes)))
     }
 
-    /// A ring with cables across, evenly spread. Each joins a node to the one half a ring further: with 8 nodes and 2 chords these
-    /// are 0 to 4 and 2 to 6. A ring of fewer than four nodes has none, and no ring has more than one for two nodes.
+    /// A ring with cables across, evenly spread. Each joins a node to the one half a ring further:
+    /// with 8 nodes and 2 chords these are 0 to 4 and 2 to 6. A ring of fewer than four nodes has
+    /// no chord. No ring has more than one chord for two nodes.
     #[must_use]
     pub fn ring_with_chords(nodes: usize, chords: usize) -> Self {
         let mut shape = Self::ring(nodes);
@@ -104,7 +106,8 @@ impl Shape {
         )
     }
 
-    /// A grid whose rows and columns close to rings; one with fewer than three nodes stays open.
+    /// A grid whose rows and columns close to rings. A row or column with fewer than three nodes
+    /// stays open.
     #[must_use]
     pub fn torus(width: usize, height: usize) -> Self {
         let mut cables = grid_cables(width, height);
@@ -126,8 +129,9 @@ impl Shape {
         )
     }
 
-    /// A tree that `rng` grows, then cables more until a node has `degree` of them in the mean, as far as that is possible: no
-    /// node has more than `valence` (2 at least), and no two nodes have two.
+    /// A tree that `rng` grows, and then more cables until the mean number of cables at a node is
+    /// `degree`, as far as possible. No node has more cables than `valence` (2 at least), and no
+    /// two nodes share two cables.
     #[must_use]
     pub fn random(nodes: usize, degree: usize, valence: usize, rng: &mut Rng) -> Self {
         let mut taken = vec![0; nodes];
@@ -162,11 +166,12 @@ impl Shape {
         Self::new(&format!("random:{degree}"), nodes, cables, None)
     }
 
-    /// A shape from the text of a file called `name`: a cable in each line, the names of its two nodes with space between; what
-    /// stands behind `#` is a comment. Nodes are numbered as they are named first. Several cables may join two nodes.
+    /// Reads a shape from the text of a file called `name`. Each line holds a cable: the names of
+    /// its two nodes, separated by space. `#` starts a comment. Nodes are numbered by their first
+    /// mention. Several cables may join two nodes.
     ///
     /// # Errors
-    /// The line, and what is wrong with it.
+    /// Returns the line and its error.
     pub fn read(text: &str, name: &str) -> Result<Self, BadShape> {
         read::read(text, name)
     }
@@ -188,7 +193,8 @@ impl Shape {
         name.map_or_else(|| node.to_string(), Clone::clone)
     }
 
-    /// The ends of cables at each node, in the order of the cables: the place in it is the number of the node's port.
+    /// Returns the cable ends at each node, in the order of the cables. The index of an end is the
+    /// number of the node's port.
     #[must_use]
     pub fn ports(&self) -> Vec<Vec<Spot>> {
         let mut ports = vec![Vec::new(); self.nodes];
@@ -203,10 +209,11 @@ impl Shape {
         ports
     }
 
-    /// Checks that the shape has 2 to [`NODES_MAX`] nodes, and none of them more cables than `valence`.
+    /// Checks that the shape has 2 to [`NODES_MAX`] nodes, and that no node has more cables than
+    /// `valence`.
     ///
     /// # Errors
-    /// What there are too many of.
+    /// Returns the exceeded limit.
     pub fn check(&self, valence: usize) -> Result<(), BadShape> {
         if !(2..=NODES_MAX).contains(&self.nodes) {
             return Err(BadShape::Nodes { found: self.nodes });
@@ -338,7 +345,7 @@ mod tests {
             assert_eq!(shape.cables.len(), nodes * degree / 2);
             shape.check(VALENCE).unwrap();
         }
-        // As near to it as there is room.
+        // As close to the mean as the valence allows.
         let shape = Shape::random(100, 8, 4, &mut rng);
         assert!(shape.cables.len() > 190, "{}", shape.cables.len());
         shape.check(4).unwrap();

@@ -59,7 +59,8 @@ mod tests {
 
     #[test]
     fn a_file_names_a_cable_in_each_line() {
-        let text = "# a triangle, one side twice\nleft right\n\n right\ttop  # the second\ntop left\nleft top\n";
+        let text = "# a triangle, one side twice\nleft right\n\n right\ttop  # the second\ntop \
+            left\nleft top\n";
         let shape = Shape::read(text, "triangle").unwrap();
         assert_eq!(shape.nodes, 3);
         assert_eq!(shape.cables, [[0, 1], [1, 2], [2, 0], [0, 2]]);
@@ -69,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_cable_is_refused_with_its_line() {
+    fn a_line_that_is_no_cable_is_refused_with_its_number() {
         for (text, line, part) in [
             ("a b\nc\n", 2, "1 words"),
             ("a b c", 1, "3 words"),

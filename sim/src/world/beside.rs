@@ -1,21 +1,24 @@
 //! The liar beside the world, and its cable.
 
 use super::World;
-use crate::{book::Life, liar::Liar, mutant::Mutant};
+use crate::{book::NodeIncarnation, liar::Liar, mutant::Mutant};
 
 impl World {
     /// Cables a liar to some node.
     pub(super) fn add_liar(&mut self) {
         let at = self.rng.usize(..self.nodes.len());
         let port = self.ports_of(at).last().map_or(0, |port| port + 1);
-        let life = (self.options.mutant == Some(Mutant::TrustsAnyName))
-            .then(|| self.witness.book.life((at + 1) % self.nodes.len()));
-        self.liar = Some(Liar::new(at, port, &self.node_config(at), life));
-        self.witness.book.note_liar();
+        let node_incarnation = (self.options.mutant == Some(Mutant::TrustsAnyName)).then(|| {
+            self.witness
+                .book
+                .node_incarnation((at + 1) % self.nodes.len())
+        });
+        self.liar = Some(Liar::new(at, port, &self.node_config(at), node_incarnation));
+        self.witness.book.record_liar();
         self.plug_liar(at);
     }
 
-    /// A node begins a life: if it is the liar's neighbor it has a port more.
+    /// Handles a new incarnation of a node: the liar's neighbor gets an additional port.
     pub(super) fn plug_liar(&mut self, node: usize) {
         let Some(port) = self
             .liar
@@ -37,7 +40,7 @@ impl World {
         }
     }
 
-    /// The liar says something, or hears what its neighbor says, or a frame of it arrives.
+    /// The liar sends something, receives its neighbor's frames, or one of its frames arrives.
     pub(super) fn lie(&mut self) {
         let Some(mut liar) = self.liar.take() else {
             return;
@@ -45,10 +48,10 @@ impl World {
         let (at, port) = (liar.at, liar.port);
         match self.rng.u8(..8) {
             0..3 => {
-                let lives: Vec<Life> = (0..self.nodes.len())
-                    .map(|node| self.witness.book.life(node))
+                let node_incarnations: Vec<NodeIncarnation> = (0..self.nodes.len())
+                    .map(|node| self.witness.book.node_incarnation(node))
                     .collect();
-                liar.lie(&lives, self.plan.slots, &mut self.rng);
+                liar.lie(&node_incarnations, self.plan.slots, &mut self.rng);
                 liar.turn(false);
             }
             3 => liar.turn(true),

@@ -19,7 +19,7 @@ impl World {
         let weights = &self.plan.weights;
         let events: [(u32, Event); 21] = [
             (weights.submit, Self::submit_somewhere),
-            (weights.ask_again, Self::ask_again_somewhere),
+            (weights.query_outcome, Self::query_somewhere),
             (weights.transmit, Self::transmit_somewhere),
             (weights.deliver, Self::deliver_somewhere),
             (weights.tick, Self::tick_somewhere),
@@ -52,7 +52,8 @@ impl World {
 
     fn submit_somewhere(&mut self) {
         let from = self.rng.usize(..self.nodes.len());
-        // In a large world most others are no neighbours, and asking them comes to nothing.
+        // In a large world most other nodes are no neighbors, and requests to them are without
+        // result.
         let (cable, end) = self.some_end();
         let ends = self.cables[cable].ends.map(|end| end.node);
         let (from, to) = if self.rng.bool() {
@@ -62,26 +63,27 @@ impl World {
             (from, (from + further) % self.nodes.len())
         };
         if from != to && !self.stands_still(from) {
-            self.ask(from, to);
+            self.submit_random(from, to);
         }
     }
 
-    /// A program asks by name for one of the last exchanges that were in doubt.
-    fn ask_again_somewhere(&mut self) {
+    /// A program queries by name one of the last exchanges that were in doubt.
+    fn query_somewhere(&mut self) {
         let book = &self.witness.book;
         let first = book.next_token().saturating_sub(RECENT);
         let named: Vec<u64> = (first..book.next_token())
             .filter(|token| {
-                book.exchange(*token)
-                    .is_some_and(|exchange| exchange.name.is_some() && book.lives(exchange.from))
+                book.exchange(*token).is_some_and(|exchange| {
+                    exchange.name.is_some() && book.is_current(exchange.from)
+                })
             })
             .collect();
-        // Who asks for everything once more has no use for names.
+        // A program that submits everything again does not need names.
         if named.is_empty() || self.options.mutant == Some(Mutant::RetriesBlindly) {
             return;
         }
         let token = named[self.rng.usize(..named.len())];
-        self.ask_again(token);
+        self.query_outcome(token);
     }
 
     fn transmit_somewhere(&mut self) {
@@ -193,7 +195,7 @@ impl World {
         else {
             return;
         };
-        self.witness.see(Fact::Cancelled { token });
+        self.witness.see(Fact::Canceled { token });
         self.nodes[node].cancel_interest(|open| open == token);
     }
 
@@ -282,8 +284,8 @@ impl World {
         });
     }
 
-    /// Somebody who hears nothing says that somebody else is at the end of a cable, or anything in
-    /// an epoch that it guesses.
+    /// A sender that receives nothing claims that another node is at the end of a cable, or sends
+    /// anything in an epoch that it guesses.
     fn forge(&mut self) {
         let (cable, end) = self.some_end();
         let at = self.place(cable, end);
@@ -295,7 +297,8 @@ impl World {
         } else {
             self.rng.u64(100..)
         };
-        // Where a world begins to count it knows, as who reads this code knows of a node.
+        // The forger knows where a world begins to count, as every reader of this code does of a
+        // node.
         let first = self.plan.first_sequence.wrapping_add(2);
         let near = Near {
             common: [first, self.rng.u32(..)][self.rng.usize(..2)],

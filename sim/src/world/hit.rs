@@ -1,27 +1,31 @@
-//! Registers and records under way become anything, and everything comes to its end behind that.
+//! Registers and records in flight become arbitrary, and everything completes after that.
 
 use super::World;
-use crate::{arbitrary::Near, book::Life, cable::End, fact::Fact, incarnation, node_guid};
+use crate::{
+    arbitrary::Near, book::NodeIncarnation, cable::End, fact::Fact, incarnation, node_guid,
+};
 
 /// Most frames that are planted on a cable in one direction.
 const PLANTED_MAX: usize = 5;
-/// Most events until the faults stop for a while and everything comes to its end.
+/// Maximum events until the faults pause and everything completes.
 const UNSETTLED_EVENTS_MAX: u32 = 300;
-/// Paces to come to an end behind arbitrary registers, on top of those after which a silent link is dead.
-const PACES_TO_CONVERGE: u32 = 6;
-/// Paces at which everything must be at rest behind arbitrary registers: at the second in which a link is idle its ball goes, which shows what a handshake
-/// that nobody sent left.
-const CALM_PACES: u32 = 3;
+/// Ticks to converge from arbitrary registers, in addition to those after which a silent link is
+/// dead.
+const TICKS_TO_CONVERGE: u32 = 6;
+/// Ticks at which everything must be at rest after arbitrary registers. At the second tick of an
+/// idle link its keepalive is sent, which reveals the effect of a handshake that no node sent.
+const CALM_TICKS: u32 = 3;
 
 impl World {
-    /// The world begins from arbitrary registers: its nodes know each other, and have asked for something.
+    /// The world begins from arbitrary registers: its nodes know each other and have submitted
+    /// requests.
     pub(super) fn begin_arbitrary(&mut self) {
-        self.pass_paces(2);
+        self.pass_ticks(2);
         self.work();
         self.hit();
     }
 
-    /// The registers of some nodes become anything, and so do the records under way to them.
+    /// The registers of some nodes become arbitrary, and so do the records in flight to them.
     pub(super) fn hit(&mut self) {
         let all = self.rng.bool();
         let one = self.rng.usize(..self.nodes.len());
@@ -64,11 +68,17 @@ impl World {
     fn plant(&mut self, cable: usize, to: usize, common: u32) {
         let at = self.place(cable, to);
         let End { node: far, .. } = self.cables[cable].ends[1 - to];
-        let life = self.witness.book.life(far);
-        // And of one that nobody lives: that of the next is a random number, which nobody says before.
-        let lives = (0..=life.number).chain([u32::MAX]);
-        let incarnations: Vec<u64> = lives
-            .map(|number| incarnation(Life { number, ..life }))
+        let node_incarnation = self.witness.book.node_incarnation(far);
+        // Add an incarnation that no node has. The next real one is random, so no frame names it in
+        // advance.
+        let numbers = (0..=node_incarnation.number).chain([u32::MAX]);
+        let incarnations: Vec<u64> = numbers
+            .map(|number| {
+                incarnation(NodeIncarnation {
+                    number,
+                    ..node_incarnation
+                })
+            })
             .collect();
         for _ in 0..self.rng.usize(..=PLANTED_MAX) {
             let exchanges = self.witness.book.exchanges().iter();
@@ -90,20 +100,20 @@ impl World {
         }
     }
 
-    /// No fault for as long as it takes until everything has come to its end behind arbitrary registers. From then on
-    /// everything is promised again.
+    /// Pauses the faults until everything has completed after arbitrary registers. From then on all
+    /// guarantees hold again.
     pub(super) fn converge(&mut self) {
         self.unsettled_until = None;
         let often = self.plan.frames.clone();
         self.repair();
-        let (paces, unfinished) = self.settle(CALM_PACES);
+        let (paces, unfinished) = self.settle(CALM_TICKS);
         if self.witness.violation().is_some() {
             return;
         }
         self.report.paces_to_converge = self.report.paces_to_converge.max(u64::from(paces));
         self.witness.see(Fact::Converged {
             paces,
-            paces_max: PACES_TO_CONVERGE + self.plan.silent_paces_max,
+            paces_max: TICKS_TO_CONVERGE + self.plan.keepalive_misses_max,
             unfinished: unfinished.as_deref(),
         });
         self.plan.frames = often;

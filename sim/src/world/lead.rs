@@ -1,4 +1,4 @@
-//! What a driver does that leads a world by the hand.
+//! Operations for a driver that controls a world.
 
 use covalent_protocol::DownReason;
 use fastrand::Rng;
@@ -12,29 +12,29 @@ use crate::{
 };
 
 impl World {
-    /// A world in which nothing happens but what a driver does. No request is refused for want of room.
+    /// A world in which only its driver acts. No request is refused for lack of resources.
     pub(crate) fn led(plan: Plan, seed: u64) -> Self {
         let mut world = Self::with_plan(plan, Options::default(), Rng::with_seed(seed), false);
         world.refused = 0;
         world
     }
 
-    /// Everything that was asked, and what became of it.
+    /// Returns the record of all exchanges and their outcomes.
     pub(crate) const fn witness(&self) -> &Witness {
         &self.witness
     }
 
-    /// Lets paces pass, and carries every frame behind each of them.
-    pub(crate) fn pass_paces(&mut self, paces: u32) {
-        for _ in 0..paces {
+    /// Ticks all nodes `ticks` times, and delivers every frame after each tick.
+    pub(crate) fn pass_ticks(&mut self, ticks: u32) {
+        for _ in 0..ticks {
             for node in 0..self.nodes.len() {
                 self.tick(node);
             }
-            self.carry_everything();
+            self.deliver_everything();
         }
     }
 
-    /// A cable loses what is under way behind the first frame of each direction.
+    /// Drops the frames in flight behind the first one of each direction of a cable.
     pub(crate) fn lose_behind_first(&mut self, cable: usize) {
         self.cables[cable].lose_behind_first();
     }
@@ -44,7 +44,7 @@ impl World {
         self.witness.follow = true;
     }
 
-    /// By what evidence a node's link failed first, if it ever did.
+    /// Returns evidence by which a node's link failed, if it ever did.
     pub(crate) fn failed(&self, node: usize, port: u16) -> Option<DownReason> {
         let link = self.nodes[node].links().find(|link| link.port == port)?;
         DownReason::ALL
@@ -52,17 +52,18 @@ impl World {
             .find(|reason| link.counters.failures.get(*reason) > 0)
     }
 
-    /// What is under way now arrives; what it causes to be sent stays for later. Tells which nodes heard something.
-    pub(crate) fn deliver_what_is_under_way(&mut self) -> Vec<bool> {
-        let mut heard = vec![false; self.nodes.len()];
+    /// Delivers the frames in flight now. Frames that result from them stay for later. Returns
+    /// which nodes received something.
+    pub(crate) fn deliver_in_flight(&mut self) -> Vec<bool> {
+        let mut received = vec![false; self.nodes.len()];
         for cable in 0..self.cables.len() {
             for end in [0, 1] {
                 for _ in 0..self.cables[cable].len(end) {
-                    heard[self.cables[cable].ends[end].node] |= self.deliver(cable, end);
+                    received[self.cables[cable].ends[end].node] |= self.deliver(cable, end);
                 }
             }
         }
-        heard
+        received
     }
 
     /// Every port gives out all that it has.
@@ -74,7 +75,7 @@ impl World {
         }
     }
 
-    /// A node begins to write what it executed.
+    /// Starts to write what a node executed.
     pub(crate) fn submit_to_disk(&mut self, node: usize) {
         if let Some(journal) = &mut self.witness.journals[node] {
             journal.submit();
@@ -86,15 +87,15 @@ impl World {
         self.cables[cable].stalled_until[end] = u32::MAX;
     }
 
-    /// A cable delivers again what it held.
+    /// Resumes a held direction of a cable.
     pub(crate) fn release(&mut self, cable: usize, end: usize) {
         self.cables[cable].stalled_until[end] = 0;
     }
 
-    /// Repairs everything, lets it come to rest and tells what happened.
+    /// Repairs everything, waits for rest and returns the report.
     ///
     /// # Errors
-    /// What was broken first, now or before.
+    /// Returns the first broken invariant, now or before.
     pub(crate) fn conclude(&mut self) -> Result<Report, Violation> {
         if self.witness.violation().is_none() {
             self.come_to_rest(1);

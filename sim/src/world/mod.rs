@@ -1,13 +1,13 @@
-//! Nodes, cables and what may happen to them.
+//! Nodes, cables and their faults.
 //!
-//! | file | what |
+//! | file | contents |
 //! |---|---|
 //! | here | nodes and cables, and the steps that they take |
-//! | `lead` | what a driver does that leads a world by the hand |
+//! | `lead` | operations for a driver that controls a world |
 //! | `events` | one event after the other, as the plan weighs them |
-//! | `beside` | a liar at a cable of its own |
-//! | `hit` | registers and records under way become anything |
-//! | `rest` | the faults stop and everything comes to its end |
+//! | `beside` | a liar at its own cable |
+//! | `hit` | registers and records in flight become arbitrary |
+//! | `rest` | the faults stop and everything completes |
 
 mod beside;
 mod events;
@@ -19,19 +19,19 @@ use covalent_protocol::{FRAME_BYTES_MAX, Mode, Name, Node, NodeConfig, SubmitErr
 use fastrand::Rng;
 
 use crate::{
-    ask::Ask,
-    book::{Ended, Exchange, Life},
-    cable::{Cable, End, Fate},
+    book::{Ended, Exchange, NodeIncarnation},
+    cable::{Cable, End, FrameOutcome},
     fact::{Fact, Place},
     incarnation,
     journal::LastBatch,
     liar::Liar,
     mutant::Mutant,
     node_guid, node_name,
+    operation::Operation,
     options::Options,
     payload,
     plan::Plan,
-    program::{Afterwards, Program, QUESTION},
+    program::{Deferred, Program, QUESTION},
     records::Content,
     region,
     report::{Failure, Report},
@@ -41,7 +41,7 @@ use crate::{
 /// Requests in a thousand that a node refuses although it could serve them.
 const REFUSED: u32 = 31;
 
-/// Times that a world comes to rest when its faults have stopped.
+/// Times that a world comes to rest after its faults have stopped.
 const ROUNDS: u32 = 3;
 
 /// Nodes and cables.
@@ -60,7 +60,7 @@ pub struct World {
     swapped: bool,
     /// Until which event each node stands still.
     stalled_until: Vec<u32>,
-    /// When the faults stop for a while so that everything comes to its end behind arbitrary registers.
+    /// Step at which the faults pause, so that everything completes after arbitrary registers.
     unsettled_until: Option<u32>,
     /// Requests in a thousand that are refused.
     refused: u32,
@@ -70,7 +70,7 @@ pub struct World {
 /// Runs a seed to its end.
 ///
 /// # Errors
-/// What was broken, with the seed.
+/// Returns the broken invariant with the seed.
 pub fn run(seed: u64, options: &Options) -> Result<Report, Failure> {
     World::new(seed, options, false).run(seed).0
 }
@@ -136,14 +136,14 @@ impl World {
         world
     }
 
-    /// What the seed decided.
+    /// Returns the plan of the seed.
     #[must_use]
     pub const fn plan(&self) -> &Plan {
         &self.plan
     }
 
-    /// Lets everything happen that the plan says, then stops the faults and lets everything come to its end. Gives what
-    /// came of it under the name of `seed`, and the trace if it was recorded.
+    /// Executes the plan, then stops the faults and lets everything complete. Returns the result
+    /// under the name of `seed`, and the trace if it was recorded.
     pub fn run(mut self, seed: u64) -> (Result<Report, Failure>, Vec<Entry>) {
         if self.plan.arbitrary {
             self.begin_arbitrary();
@@ -179,9 +179,9 @@ impl World {
         (Ok(report), self.witness.into_trace())
     }
 
-    /// Has `from` ask `to` for something that the seed picks.
-    pub(crate) fn ask(&mut self, from: usize, to: usize) {
-        if from == 0 && !self.plan.hub_asks {
+    /// Submits a request that the seed picks from `from` to `to`.
+    pub(crate) fn submit_random(&mut self, from: usize, to: usize) {
+        if from == 0 && !self.plan.hub_initiates {
             return;
         }
         let mode = if self.rng.u8(..10) < self.plan.two_phase_in_ten {
@@ -192,57 +192,58 @@ impl World {
         let longest = self.plan.payload_bytes_max;
         let mut words = region::words(&self.witness.regions[to]);
         if self.rng.u8(..8) == 0 {
-            // The initiator's picture is an old one.
+            // The initiator's view of the region is outdated.
             words[region::FIRST_ACCOUNT..].rotate_left(1);
         }
-        let ask = Ask::draw(
+        let operation = Operation::draw(
             &mut self.rng,
             &words,
             longest.saturating_sub(payload::REQUEST_HEADER_BYTES),
         );
         let request_bytes = self.rng.usize(..=longest);
         let reply_bytes = self.rng.usize(..=longest);
-        self.submit(from, to, mode, ask, request_bytes, reply_bytes);
+        self.submit(from, to, mode, operation, request_bytes, reply_bytes);
     }
 
-    /// Has `from` ask `to` for `ask`, in messages of so many bytes, or more if they need more. Gives the token.
+    /// Submits `operation` from `from` to `to`, in messages of at least the given sizes, larger if
+    /// needed. Returns the token.
     pub(crate) fn submit(
         &mut self,
         from: usize,
         to: usize,
         mode: Mode,
-        ask: Ask,
+        operation: Operation,
         request_bytes: usize,
         reply_bytes: usize,
     ) -> Option<u64> {
         let token = self.witness.book.next_token();
-        let request = payload::request(token, &ask.encode(), request_bytes);
-        // Frames leave later, so nothing can be heard of it before it is in the book.
+        let request = payload::request(token, &operation.encode(), request_bytes);
+        // Frames leave later, so no frame about the exchange arrives before it is in the book.
         match self.nodes[from].submit(node_guid(to), mode, &request, token) {
             Ok(()) => {}
             Err(SubmitError::Full | SubmitError::NoSuchPeer) => return None,
             Err(error) => unreachable!("no request is longer than a node takes: {error}"),
         }
         let exchange = Exchange {
-            from: self.witness.book.life(from),
-            to: self.known_life(from, to),
+            from: self.witness.book.node_incarnation(from),
+            to: self.known_incarnation(from, to),
             mode,
-            ask,
+            operation,
             request,
             reply_bytes,
             executed: None,
             ended: None,
             sent_on: None,
             name: None,
-            cancelled: false,
+            canceled: false,
             loose: false,
         };
-        self.witness.see(Fact::Asked { token, exchange });
+        self.witness.see(Fact::Requested { token, exchange });
         Some(token)
     }
 
-    /// The program that asked for an exchange asks for it by its name.
-    pub(crate) fn ask_again(&mut self, token: u64) {
+    /// The program that submitted an exchange queries it by its name.
+    pub(crate) fn query_outcome(&mut self, token: u64) {
         let Some(exchange) = self.witness.book.exchange(token) else {
             return;
         };
@@ -251,17 +252,17 @@ impl World {
         };
         let question = self.witness.book.questions().len() as u64;
         self.report.asked_again += 1;
-        self.witness.see(Fact::AskedAgain {
+        self.witness.see(Fact::Queried {
             by,
             question,
             token,
         });
         let mut taken = true;
         self.with(by.node, |node, program| {
-            taken = node.ask(&name, QUESTION | question, program).is_ok();
+            taken = node.query(&name, QUESTION | question, program).is_ok();
         });
         if !taken {
-            self.witness.see(Fact::NotAsked { question });
+            self.witness.see(Fact::QueryRefused { question });
         }
     }
 
@@ -273,11 +274,11 @@ impl World {
             return false;
         };
         let frame = &self.buffer[..len];
-        let fate =
+        let frame_outcome =
             self.cables[cable].give(1 - end, frame.to_vec(), &self.plan.frames, &mut self.rng);
-        self.report.damaged += u64::from(fate != Fate::UnderWay);
-        let under_way = Content::of(frame).map_or(0, |content| {
-            self.cables[cable].records_under_way(1 - end, content.epoch)
+        self.report.damaged += u64::from(frame_outcome != FrameOutcome::InFlight);
+        let in_flight = Content::of(frame).map_or(0, |content| {
+            self.cables[cable].records_in_flight(1 - end, content.epoch)
         });
         self.witness.see(Fact::Sent {
             from: Place {
@@ -287,8 +288,8 @@ impl World {
                 port,
             },
             frame,
-            fate,
-            under_way,
+            frame_outcome,
+            in_flight,
             announced,
         });
         true
@@ -297,40 +298,41 @@ impl World {
     /// A frame arrives at an end of a cable.
     pub(crate) fn deliver(&mut self, cable: usize, end: usize) -> bool {
         let taken = self.cables[cable].take(end, &self.plan.frames, &mut self.rng);
-        let Some((frame, again)) = taken else {
+        let Some((frame, repeated)) = taken else {
             return false;
         };
         let at = self.place(cable, end);
         self.report.frames += 1;
-        self.witness.see(Fact::Heard {
+        self.witness.see(Fact::Received {
             at,
             frame: &frame,
-            again,
+            repeated,
         });
-        self.witness.hearing = true;
+        self.witness.receiving = true;
         self.with(at.node, |node, program| {
             node.on_frame(at.port, &frame, program);
         });
-        self.witness.hearing = false;
+        self.witness.receiving = false;
         true
     }
 
-    /// A node's pace passes.
+    /// Ticks a node.
     pub(crate) fn tick(&mut self, node: usize) {
         self.witness.see(Fact::Ticked { node });
         self.with(node, |node, program| node.on_tick(program));
     }
 
-    /// A node's lane heard nothing for a while, and tells it.
+    /// A node's lane received nothing for a while, and notifies the node.
     pub(crate) fn quiet(&mut self, node: usize) {
         self.witness.see(Fact::Quiet { node });
         self.with(node, |node, _| node.on_quiet());
     }
 
-    /// A cable loses everything from now on, towards the ends that `towards` names, and what is under way if `loses`.
+    /// A cable drops everything from now on towards the ends that `towards` names, and the frames
+    /// in flight if `loses`.
     pub(crate) fn cut(&mut self, cable: usize, towards: [bool; 2], loses: bool) {
         self.report.cuts += 1;
-        let epochs: Vec<u32> = self.cables[cable].epochs_under_way().collect();
+        let epochs: Vec<u32> = self.cables[cable].epochs_in_flight().collect();
         self.witness.see(Fact::Cut {
             cable,
             towards,
@@ -372,7 +374,7 @@ impl World {
         self.start(node, &at);
     }
 
-    /// A node with a journal starts again with what that has.
+    /// Restarts a node with its journal.
     pub(crate) fn restart(&mut self, node: usize, last: LastBatch) {
         let tears = self.options.mutant == Some(Mutant::TearsCommits);
         let Some(journal) = &mut self.witness.journals[node] else {
@@ -394,7 +396,8 @@ impl World {
         self.nodes[node].on_durable(durable);
     }
 
-    /// The disk of a node finishes what it writes, and begins to write what came since. Gives whether there was anything.
+    /// The disk of a node completes its write, and starts to write what was appended since. Returns
+    /// whether there was anything.
     pub(crate) fn sync(&mut self, node: usize) -> bool {
         let Some(journal) = &mut self.witness.journals[node] else {
             return false;
@@ -414,7 +417,7 @@ impl World {
         was_busy
     }
 
-    /// A node begins a life, at these cables.
+    /// Begins an incarnation of a node, at these cables.
     fn start(&mut self, node: usize, cables: &[usize]) {
         self.nodes[node] = self.make_node(node);
         self.plug_liar(node);
@@ -458,7 +461,7 @@ impl World {
 
     /// Calls a node with its program.
     fn with(&mut self, at: usize, call: impl FnOnce(&mut Node, &mut Program<'_>)) {
-        let mut afterwards = Vec::new();
+        let mut deferred = Vec::new();
         self.witness.call += 1;
         let mut program = Program {
             node: at,
@@ -468,20 +471,20 @@ impl World {
             mutant: self.options.mutant,
             clock: 0,
             refused: self.refused,
-            afterwards: &mut afterwards,
+            deferred: &mut deferred,
         };
         call(&mut self.nodes[at], &mut program);
-        for then in afterwards {
+        for then in deferred {
             match then {
-                Afterwards::LinkFailed => {
+                Deferred::LinkFailed => {
                     self.report.failures += 1;
                     if self.options.mutant == Some(Mutant::RetriesBlindly) {
                         self.retry_blindly(at);
                     }
                 }
-                Afterwards::Guess(token) => {
-                    let by = self.witness.book.life(at);
-                    self.witness.see(Fact::Told {
+                Deferred::Guess(token) => {
+                    let by = self.witness.book.node_incarnation(at);
+                    self.witness.see(Fact::Reported {
                         by,
                         token,
                         outcome: covalent_protocol::Outcome::Committed(&[]),
@@ -492,7 +495,7 @@ impl World {
         }
     }
 
-    /// What recovery must not be: everything open is given up and asked for again.
+    /// A wrong recovery: everything open is given up and submitted again.
     fn retry_blindly(&mut self, at: usize) {
         let book = &self.witness.book;
         let open: Vec<u64> = (0..)
@@ -504,13 +507,13 @@ impl World {
         for token in open {
             if let Some(exchange) = self.witness.book.exchange(token) {
                 let peer = node_guid(exchange.to.node);
-                // Where there is no room for it any more it is simply gone.
+                // If there is no space for it any more, it is dropped.
                 let _ = self.nodes[at].submit(peer, exchange.mode, &exchange.request, token);
             }
         }
     }
 
-    /// Adds up what a node counted, before it is gone.
+    /// Adds up a node's counters before it is gone.
     fn collect(&mut self, node: usize) {
         for link in self.nodes[node].links() {
             self.report.reversed += link.counters.reversed;
@@ -548,7 +551,7 @@ impl World {
 
     fn make_node(&mut self, at: usize) -> Node {
         let mut node = Node::new(self.node_config(at));
-        if self.life_that_is_said(at).number == 0 {
+        if self.announced_incarnation(at).number == 0 {
             node.observe(self.plan.clocks[at]);
         }
         for port in self.ports_of(at) {
@@ -559,23 +562,23 @@ impl World {
         node
     }
 
-    /// The life of which a node tells its peers.
-    fn life_that_is_said(&self, at: usize) -> Life {
+    /// Returns the incarnation that a node reports to its peers.
+    fn announced_incarnation(&self, at: usize) -> NodeIncarnation {
         match self.options.mutant {
-            Some(Mutant::HidesRestarts) => Life {
+            Some(Mutant::HidesRestarts) => NodeIncarnation {
                 node: at,
                 number: 0,
             },
-            _ => self.witness.book.life(at),
+            _ => self.witness.book.node_incarnation(at),
         }
     }
 
     fn node_config(&self, at: usize) -> NodeConfig {
-        let life = self.life_that_is_said(at);
+        let node_incarnation = self.announced_incarnation(at);
         let name = Name::new(node_name(at)).unwrap_or_else(|error| unreachable!("{error}"));
         NodeConfig {
             slots: self.plan.slots,
-            silent_paces_max: self.plan.silent_paces_max,
+            keepalive_misses_max: self.plan.keepalive_misses_max,
             transactions_max: self.plan.transactions_max,
             event_ratio: self.plan.event_ratio,
             message_bytes_max: self.plan.message_bytes_max(),
@@ -583,11 +586,11 @@ impl World {
             epoch_seed: if self.plan.weights.forge > 0
                 && self.options.mutant != Some(Mutant::GuessableEpochs)
             {
-                (node_guid(at) << 32 | u64::from(life.number)) ^ 0x5eed_5eed_5eed_5eed
+                (node_guid(at) << 32 | u64::from(node_incarnation.number)) ^ 0x5eed_5eed_5eed_5eed
             } else {
                 0
             },
-            ..NodeConfig::new(node_guid(at), incarnation(life), name)
+            ..NodeConfig::new(node_guid(at), incarnation(node_incarnation), name)
         }
     }
 
@@ -604,13 +607,13 @@ impl World {
         ports
     }
 
-    /// The life of the node `of` that the node `at` last shook hands with.
-    fn known_life(&self, at: usize, of: usize) -> Life {
+    /// Returns the incarnation of the node `of` in the last handshake with the node `at`.
+    fn known_incarnation(&self, at: usize, of: usize) -> NodeIncarnation {
         let incarnation = self.nodes[at]
             .peers()
             .find(|peer| peer.guid == node_guid(of))
             .map_or(0, |peer| peer.incarnation);
-        Life {
+        NodeIncarnation {
             node: of,
             number: (incarnation >> 32) as u32,
         }

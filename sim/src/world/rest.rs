@@ -1,20 +1,21 @@
-//! The faults stop and everything comes to its end.
+//! The faults stop and everything completes.
 
 use covalent_protocol::LinkState;
 
 use super::World;
-use crate::{book::Life, cable::End, fact::Fact, plan::FrameFaults};
+use crate::{book::NodeIncarnation, cable::End, fact::Fact, plan::FrameFaults};
 
-/// Paces within which a world comes to rest after the last fault.
-pub const PACES_TO_REST: u32 = 8;
-/// Paces after which nobody waits any longer.
-const PACES_MAX: u32 = 200;
-/// Frames between two paces beyond which the nodes are held to talk for ever.
-const FRAMES_PER_PACE_MAX: u32 = 20_000;
+/// Ticks within which a world comes to rest after the last fault.
+pub const TICKS_TO_REST: u32 = 8;
+/// Ticks after which a wait gives up.
+const TICKS_MAX: u32 = 200;
+/// Frames between two ticks beyond which the nodes are considered to send forever.
+const FRAMES_PER_TICK_MAX: u32 = 20_000;
 
 impl World {
-    /// Stops the faults and lets everything come to its end, `rounds` times, with work before each. Those behind the second
-    /// see a world that is whole, was at rest and has nothing but work: no link fails in it.
+    /// Stops the faults and lets everything complete, `rounds` times, with work before each. Rounds
+    /// after the second find a world that is whole, was at rest and has only work: no link fails in
+    /// them.
     pub(crate) fn come_to_rest(&mut self, rounds: u32) {
         self.witness.see(Fact::FaultsStopped);
         self.part_liar();
@@ -28,7 +29,7 @@ impl World {
             self.report.paces = self.report.paces.max(u64::from(paces));
             self.witness.see(Fact::Rested {
                 paces,
-                paces_max: PACES_TO_REST,
+                paces_max: TICKS_TO_REST,
                 unfinished: unfinished.as_deref(),
             });
             if self.witness.violation().is_some() {
@@ -40,7 +41,7 @@ impl World {
     /// Stops the faults and makes every cable whole.
     pub(super) fn repair(&mut self) {
         let frames = &mut self.plan.frames;
-        // What was broken on purpose stays so.
+        // Deliberate defects remain.
         *frames = FrameFaults {
             reordered: frames.reordered,
             forged: frames.forged,
@@ -56,20 +57,20 @@ impl World {
         }
     }
 
-    /// Those that are cabled ask each other for more than they have slots.
+    /// Cabled nodes submit to each other one request more than they have slots, five at most.
     pub(super) fn work(&mut self) {
         for cable in 0..self.cables.len() {
             let [a, b] = self.cables[cable].ends.map(|end| end.node);
             for _ in 0..=self.plan.slots.min(4) {
-                self.ask(a, b);
-                self.ask(b, a);
+                self.submit_random(a, b);
+                self.submit_random(b, a);
             }
         }
     }
 
-    /// Lets paces pass until everything is at rest at so many of them, one behind the other. Gives how many it took until it was, and
-    /// what has not come to its end.
-    pub(super) fn settle(&mut self, calm_paces: u32) -> (u32, Option<String>) {
+    /// Lets ticks pass until everything is at rest at `calm_ticks` consecutive ticks. Returns the
+    /// number of ticks until then, and what has not completed.
+    pub(super) fn settle(&mut self, calm_ticks: u32) -> (u32, Option<String>) {
         let mut paces = 0;
         let mut calm = 0;
         loop {
@@ -77,19 +78,19 @@ impl World {
                 self.tick(node);
             }
             paces += 1;
-            let talks = self.carry_everything();
+            let talks = self.deliver_everything();
             let unfinished = talks.or_else(|| self.unfinished());
             calm = if unfinished.is_none() { calm + 1 } else { 0 };
-            let is_over = paces == PACES_MAX || self.witness.violation().is_some();
-            if calm == calm_paces || is_over {
+            let is_over = paces == TICKS_MAX || self.witness.violation().is_some();
+            if calm == calm_ticks || is_over {
                 return (paces - calm.saturating_sub(1), unfinished);
             }
         }
     }
 
-    /// Carries every frame. Says so if they do not end.
-    pub(super) fn carry_everything(&mut self) -> Option<String> {
-        for _ in 0..FRAMES_PER_PACE_MAX {
+    /// Delivers every frame. Returns an error text if the frames do not end.
+    pub(super) fn deliver_everything(&mut self) -> Option<String> {
+        for _ in 0..FRAMES_PER_TICK_MAX {
             let mut moved = false;
             for cable in 0..self.cables.len() {
                 for end in [0, 1] {
@@ -106,11 +107,12 @@ impl World {
             }
         }
         Some(format!(
-            "more than {FRAMES_PER_PACE_MAX} rounds of frames between two paces"
+            "more than {FRAMES_PER_TICK_MAX} rounds of frames between two ticks"
         ))
     }
 
-    /// What has not come to its end: every link must be up, both ends must hold the same epoch, and nothing may be open.
+    /// Returns what has not completed: every link must be up, with the same epoch at both ends, and
+    /// nothing may be open.
     fn unfinished(&self) -> Option<String> {
         let link = |end: &End| {
             self.nodes[end.node]
@@ -138,7 +140,7 @@ impl World {
         };
         if let Some(node) = (0..self.nodes.len()).find(keeps) {
             return Some(format!(
-                "node {} keeps what it has not executed",
+                "node {} keeps a request that it has not executed",
                 crate::node_name(node)
             ));
         }
@@ -150,20 +152,21 @@ impl World {
         if let Some(token) = waits {
             return Some(format!("exchange {token} has not ended"));
         }
-        // Who asked for one that ended without a word to anybody is told at the next pace.
-        let asks = book.questions().iter().position(|question| {
-            let asked = book.exchange(question.token);
+        // A query about an exchange that ended without a report gets its reply at the next tick.
+        let unanswered = book.questions().iter().position(|question| {
+            let requested = book.exchange(question.token);
             question.is_open
-                && book.lives(question.by)
-                && asked.is_some_and(|exchange| {
+                && book.is_current(question.by)
+                && requested.is_some_and(|exchange| {
                     Self::cabled(&self.cables, exchange.from.node, exchange.to.node)
                 })
         });
-        asks.map(|number| format!("question {number} is not answered"))
+        unanswered.map(|number| format!("query {number} has no reply"))
     }
 
-    /// What is left at a node that must have come to its end. Only what nobody can bring to it stays: exchanges with peers to which no cable leads,
-    /// those that a caller waits for and those that are kept for their names. Each that was sent holds its slot.
+    /// Returns what is left over at a node where everything must have completed. Only exchanges
+    /// with peers that no cable reaches may remain, if a caller waits for them or they are kept for
+    /// their names. Each that was sent holds its slot.
     fn left_over(&self, at: usize) -> Option<String> {
         let node = &self.nodes[at];
         let name = crate::node_name(at);
@@ -184,14 +187,14 @@ impl World {
         }
         let book = &self.witness.book;
         let stranded = book.exchanges().iter().filter(|exchange| {
-            let Life { node, .. } = exchange.from;
+            let NodeIncarnation { node, .. } = exchange.from;
             node == at && !Self::cabled(&self.cables, at, exchange.to.node)
         });
         let (mut waiting, mut named) = (0, 0);
         for exchange in stranded {
             let is_named = exchange.name.is_some() && exchange.ended.is_none();
             waiting += usize::from(book.is_waited_for(exchange));
-            named += usize::from(is_named && exchange.cancelled && book.lives(exchange.from));
+            named += usize::from(is_named && exchange.canceled && book.is_current(exchange.from));
         }
         let open: u32 = node.links().map(|link| link.open_transactions).sum();
         let (open, room) = (open as usize, node.room() as usize);
@@ -202,7 +205,8 @@ impl World {
             && kept.is_some_and(|kept| kept <= named);
         (!adds_up).then(|| {
             format!(
-                "node {name} holds {queued} queued and {unresolved} unresolved exchanges, {open} slots and room for {room} \
+                "node {name} holds {queued} queued and {unresolved} unresolved exchanges, {open} \
+                 slots and room for {room} \
                  more; {waiting} wait for peers without a cable and {named} have names"
             )
         })
@@ -214,16 +218,17 @@ mod tests {
     use covalent_protocol::Mode;
 
     use super::*;
-    use crate::{ask::Ask, node_guid, plan::Plan};
+    use crate::{node_guid, operation::Operation, plan::Plan};
 
-    /// The first of two nodes asks one to which its cable leads for a while, and is in doubt when the cable is back. Gives the token.
+    /// The first of two nodes submits to one that its cable reaches for a while, and is in doubt
+    /// when the cable is back. Returns the token.
     fn strand(world: &mut World) -> u64 {
         world.swap();
-        world.pass_paces(3);
-        let token = world.submit(0, 3, Mode::TwoPhase, Ask::Count { delta: 1 }, 0, 0);
+        world.pass_ticks(3);
+        let token = world.submit(0, 3, Mode::TwoPhase, Operation::Count { delta: 1 }, 0, 0);
         while world.transmit(0, 0) {}
         world.swap();
-        world.pass_paces(3);
+        world.pass_ticks(3);
         token.expect("there is room")
     }
 
@@ -234,12 +239,12 @@ mod tests {
     }
 
     fn cancel(world: &mut World, token: u64) {
-        world.witness.see(Fact::Cancelled { token });
+        world.witness.see(Fact::Canceled { token });
         world.nodes[0].cancel_interest(|open| open == token);
     }
 
     #[test]
-    fn what_is_kept_for_its_name_may_stay_where_no_cable_leads() {
+    fn an_exchange_kept_for_its_name_may_remain_without_a_cable() {
         for is_waited_for in [true, false] {
             let mut world = world();
             let token = strand(&mut world);
@@ -251,12 +256,12 @@ mod tests {
                 .map(|link| link.open_transactions)
                 .sum();
             assert_eq!(open, 1, "it is kept");
-            world.conclude().expect("nobody can bring it to its end");
+            world.conclude().expect("no node can complete it");
         }
     }
 
     #[test]
-    fn what_nobody_knows_of_is_left_over_although_something_else_waits() {
+    fn an_unknown_exchange_is_left_over_even_if_others_wait() {
         for waits in [true, false] {
             let mut world = world();
             let token = strand(&mut world);

@@ -1,16 +1,16 @@
-//! Control, its connections, and what is under way on them.
+//! Control, its connections, and the datagrams in flight on them.
 
 use std::collections::VecDeque;
 
 use covalent_protocol::agreement::{
-    Held, Offer, Offerer, Refusal, Verdict,
-    joint::Input as Heard,
-    offerer::{Input, Note, Output, Why},
+    Held, Proposal, Proposer, Refusal, Verdict,
+    joint::Input as JointInput,
+    proposer::{Input, Output, Record, Why},
 };
 
 use super::{
     mutant::Mutant,
-    sight::Came,
+    sight::Observation,
     world::{Breach, STRANGE, World},
 };
 
@@ -18,14 +18,14 @@ use super::{
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct Control {
     /// The production machine.
-    pub offerer: Offerer,
-    /// Its connection, until it has heard that it ended.
+    pub proposer: Proposer,
+    /// Its connection, until it learns that the connection ended.
     pub connection: Option<usize>,
-    /// The first life of the dataplane that it was told of; 0 before that.
-    first_life: u64,
+    /// The first incarnation of the dataplane that was reported to it; 0 before that.
+    first_incarnation: u64,
 }
 
-/// A connection. What was sent before an end went is read by the other one all the same.
+/// A connection. Datagrams that were sent before one end closed are still read by the other end.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Connection {
     /// To the dataplane.
@@ -36,27 +36,27 @@ pub struct Connection {
     pub client_end: bool,
     /// The dataplane's end is open.
     pub dataplane_end: bool,
-    /// The client is a second one, which asks once and offers once.
+    /// The client is a second one, which queries once and offers once.
     pub strange: bool,
 }
 
 /// A datagram to the dataplane.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Up {
-    /// What is held?
-    Ask,
+    /// Queries the held configuration.
+    Query,
     /// An offer.
-    Offer(Offer),
+    Proposal(Proposal),
 }
 
 /// A datagram to a client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Down {
-    /// What is held.
-    Tell(Held),
-    /// How an offer ended.
+    /// The held configuration.
+    Report(Held),
+    /// The outcome of an offer.
     Reply(Verdict, Held),
-    /// The dataplane ends in order.
+    /// The dataplane shuts down gracefully.
     Leave,
 }
 
@@ -80,13 +80,13 @@ impl World {
         if let Some(control) = &mut self.control {
             control.connection = Some(number);
         }
-        self.tell_control(mutant, Input::Connected);
+        self.control_input(mutant, Input::Connected);
     }
 
-    /// A second client connects and asks.
+    /// A second client connects and sends a query.
     pub fn intrude(&mut self) {
         let mut connection = Connection::new(true);
-        connection.up.push_back(Up::Ask);
+        connection.up.push_back(Up::Query);
         self.connections.push(connection);
     }
 
@@ -97,34 +97,34 @@ impl World {
         connection.down.clear();
     }
 
-    /// Control hears something.
-    pub fn tell_control(&mut self, mutant: Mutant, input: Input) {
+    /// Control receives an input.
+    pub fn control_input(&mut self, mutant: Mutant, input: Input) {
         let Some(control) = &mut self.control else {
             return;
         };
         let mut outputs = Vec::new();
-        let unanswered = control.offerer.unanswered();
-        control.offerer.on(input, &mut outputs);
+        let unanswered = control.proposer.unanswered();
+        control.proposer.on(input, &mut outputs);
         for output in outputs {
-            self.obey(mutant, output, unanswered.map(|(offer, _)| offer));
+            self.obey(mutant, output, unanswered.map(|(proposal, _)| proposal));
         }
     }
 
-    /// `answered`: the offer that was unanswered until now.
-    fn obey(&mut self, mutant: Mutant, output: Output, answered: Option<Offer>) {
+    /// `answered`: the offer that had no reply until now.
+    fn obey(&mut self, mutant: Mutant, output: Output, answered: Option<Proposal>) {
         let datagram = match output {
-            Output::Ask => Up::Ask,
-            Output::Send(mut offer) => {
-                let agreed = self.control.as_ref().and_then(|it| it.offerer.agreed());
+            Output::Query => Up::Query,
+            Output::Send(mut proposal) => {
+                let agreed = self.control.as_ref().and_then(|it| it.proposer.agreed());
                 if let Some(agreed) = agreed
                     && mutant == Mutant::SameEpoch
-                    && agreed.incarnation != offer.believes.incarnation
+                    && agreed.incarnation != proposal.believes.incarnation
                 {
-                    offer.epoch = agreed.epoch;
+                    proposal.epoch = agreed.epoch;
                 }
-                Up::Offer(offer)
+                Up::Proposal(proposal)
             }
-            Output::Note(note) => return self.noted(note, answered),
+            Output::Record(record) => return self.on_record(record, answered),
         };
         let connection = self.control.as_ref().and_then(|control| control.connection);
         if let Some(at) = connection {
@@ -132,72 +132,74 @@ impl World {
         }
     }
 
-    fn noted(&mut self, note: Note, answered: Option<Offer>) {
-        let lives = self.partner_lives();
-        let left_a_trace = answered.is_some_and(|offer| {
-            let held = offer.held();
-            let of_this_life = lives && self.lives == held.incarnation;
+    fn on_record(&mut self, record: Record, answered: Option<Proposal>) {
+        let is_alive = self.is_partner_alive();
+        let left_a_trace = answered.is_some_and(|proposal| {
+            let held = proposal.held();
+            let of_this_incarnation = is_alive && self.incarnations == held.incarnation;
             let was_held = self.meanings.get(&(held.incarnation, held.epoch)) == Some(&held.digest);
-            // What was taken may have been replaced by a second client since.
-            of_this_life && was_held && (self.spent.strangers == 0 || self.lanes_hold(&held))
+            // A second client may have replaced the taken configuration since.
+            of_this_incarnation
+                && was_held
+                && (self.spent.untrusted_users == 0 || self.lanes_hold(&held))
         });
-        match note {
-            Note::Adopted(_) => self.came_by(Came::Adopted),
-            Note::Taken(held, why) => {
+        match record {
+            Record::Adopted(_) => self.observed(Observation::Adopted),
+            Record::Taken(held, why) => {
                 // A second client may have agreed on something else since.
-                if lives && self.spent.strangers == 0 && !self.lanes_hold(&held) {
-                    self.breaches.note(Breach::Untrue);
+                if is_alive && self.spent.untrusted_users == 0 && !self.lanes_hold(&held) {
+                    self.breaches.record(Breach::Untrue);
                 }
                 if why == Why::Reopen {
-                    self.came_by(Came::Reopened);
+                    self.observed(Observation::Reopened);
                 }
                 if why == Why::Reinstate {
-                    self.came_by(if self.spent.appearances > 0 {
-                        Came::ReinstatedLate
+                    self.observed(if self.spent.appearances > 0 {
+                        Observation::ReinstatedLate
                     } else {
-                        Came::Reinstated
+                        Observation::Reinstated
                     });
-                    let known = self.control.as_ref().map_or(0, |it| it.first_life);
+                    let known = self.control.as_ref().map_or(0, |it| it.first_incarnation);
                     let earlier = self.meanings.range((known, 0)..(held.incarnation, 0));
-                    let comes_late = earlier.map(|(&(_, epoch), _)| epoch).max() < Some(held.epoch);
-                    if !comes_late && self.spent.strangers == 0 {
-                        self.breaches.note(Breach::Meaning);
+                    let is_late = earlier.map(|(&(_, epoch), _)| epoch).max() < Some(held.epoch);
+                    if !is_late && self.spent.untrusted_users == 0 {
+                        self.breaches.record(Breach::Meaning);
                     }
                 }
             }
-            Note::Refused(refusal, _) => {
+            Record::Refused(refusal, _) => {
                 if refusal == Refusal::Stale {
-                    self.came_by(Came::Overtaken);
+                    self.observed(Observation::Overtaken);
                 }
                 if left_a_trace {
-                    self.breaches.note(Breach::Untrue);
+                    self.breaches.record(Breach::Untrue);
                 }
             }
-            Note::NotTaken(_) => {
+            Record::NotTaken(_) => {
                 if left_a_trace {
-                    self.breaches.note(Breach::Untrue);
+                    self.breaches.record(Breach::Untrue);
                 }
             }
-            Note::NoDataplane | Note::Lost => {}
+            Record::NoDataplane | Record::Lost => {}
         }
     }
 
     /// A client reads the next datagram of its connection, or that there will be none.
-    pub fn client_hears(&mut self, mutant: Mutant, number: usize) {
+    pub fn client_receives(&mut self, mutant: Mutant, number: usize) {
         let connection = &mut self.connections[number];
-        let Some(heard) = connection.down.pop_front() else {
+        let Some(received) = connection.down.pop_front() else {
             connection.client_end = false;
             if !connection.strange {
                 if let Some(control) = &mut self.control {
                     control.connection = None;
                 }
-                self.tell_control(mutant, Input::Lost);
+                self.control_input(mutant, Input::Lost);
             }
             return;
         };
         if connection.strange {
-            match heard {
-                Down::Tell(held) => connection.up.push_back(Up::Offer(Offer {
+            match received {
+                Down::Report(held) => connection.up.push_back(Up::Proposal(Proposal {
                     epoch: held.epoch + 1,
                     believes: held,
                     wants: STRANGE,
@@ -206,40 +208,44 @@ impl World {
             }
             return;
         }
-        match heard {
-            Down::Tell(held) => {
-                if let Some(control) = self.control.as_mut().filter(|it| it.first_life == 0) {
-                    control.first_life = held.incarnation;
+        match received {
+            Down::Report(held) => {
+                if let Some(control) = self.control.as_mut().filter(|it| it.first_incarnation == 0)
+                {
+                    control.first_incarnation = held.incarnation;
                 }
-                let held = self.as_control_hears(mutant, held);
-                let unanswered = self.control.as_ref().and_then(|it| it.offerer.unanswered());
-                if let Some((offer, _)) = unanswered {
-                    self.came_by(if offer.held() == held {
-                        Came::ResolvedTaken
+                let held = self.as_control_receives(mutant, held);
+                let unanswered = self
+                    .control
+                    .as_ref()
+                    .and_then(|it| it.proposer.unanswered());
+                if let Some((proposal, _)) = unanswered {
+                    self.observed(if proposal.held() == held {
+                        Observation::ResolvedTaken
                     } else {
-                        Came::ResolvedNotTaken
+                        Observation::ResolvedNotTaken
                     });
                 }
-                self.tell_control(mutant, Input::Told(held));
+                self.control_input(mutant, Input::Report(held));
             }
             Down::Reply(verdict, held) => {
-                self.tell_control(mutant, Input::Answered { verdict, held });
+                self.control_input(mutant, Input::Answered { verdict, held });
             }
             Down::Leave => {
-                self.came_by(Came::TookLeave);
-                self.tell_control(mutant, Input::TookLeave);
+                self.observed(Observation::TookLeave);
+                self.control_input(mutant, Input::TookLeave);
             }
         }
     }
 
-    fn as_control_hears(&self, mutant: Mutant, mut held: Held) -> Held {
-        let offerer = self.control.as_ref().map(|it| &it.offerer);
-        let agreed = offerer.and_then(|it| it.agreed());
-        let unanswered = offerer.and_then(|it| it.unanswered());
-        if let (Mutant::ReopensByText, Some((offer, Why::Reopen))) = (mutant, unanswered)
-            && (held.incarnation, held.digest) == (offer.believes.incarnation, offer.wants)
+    fn as_control_receives(&self, mutant: Mutant, mut held: Held) -> Held {
+        let proposer = self.control.as_ref().map(|it| &it.proposer);
+        let agreed = proposer.and_then(|it| it.agreed());
+        let unanswered = proposer.and_then(|it| it.unanswered());
+        if let (Mutant::ReopensByText, Some((proposal, Why::Reopen))) = (mutant, unanswered)
+            && (held.incarnation, held.digest) == (proposal.believes.incarnation, proposal.wants)
         {
-            return offer.held();
+            return proposal.held();
         }
         match (mutant, agreed) {
             (Mutant::ControlFromFile, None) => held.digest = self.file,
@@ -250,20 +256,22 @@ impl World {
     }
 
     /// The host thread reads the next datagram of a connection, or that there will be none.
-    pub fn dataplane_hears(&mut self, mutant: Mutant, number: usize) {
+    pub fn dataplane_receives(&mut self, mutant: Mutant, number: usize) {
         let from = number as u64;
-        let Some(heard) = self.connections[number].up.pop_front() else {
+        let Some(received) = self.connections[number].up.pop_front() else {
             self.connections[number].dataplane_end = false;
             if let Some(dataplane) = &mut self.dataplane
                 && mutant == Mutant::GivesUp
             {
                 dataplane.give_up(from);
             }
-            return self.host_hears(mutant, Heard::Gone { from });
+            return self.host_receives(mutant, JointInput::Gone { from });
         };
-        match heard {
-            Up::Ask => self.host_hears(mutant, Heard::Asked { from }),
-            Up::Offer(offer) => self.host_hears(mutant, Heard::Offered { from, offer }),
+        match received {
+            Up::Query => self.host_receives(mutant, JointInput::Queried { from }),
+            Up::Proposal(proposal) => {
+                self.host_receives(mutant, JointInput::Proposed { from, proposal })
+            }
         }
     }
 }

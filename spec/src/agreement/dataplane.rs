@@ -3,36 +3,36 @@
 use std::collections::VecDeque;
 
 use covalent_protocol::agreement::{
-    Held, Joint, Offer, Refusal, Slot, Verdict,
+    Held, Joint, Proposal, Refusal, Slot, Verdict,
     joint::{Input, Order, Step},
 };
 
 use super::{
     control::Down,
     mutant::Mutant,
-    sight::Came,
+    sight::Observation,
     world::{Breach, World},
 };
 
 /// Lanes of the dataplane.
 pub const LANES: u32 = 2;
-/// Parts of what a lane applies; it changes one in a step.
+/// Parts of the configuration that a lane applies. It changes one part in a step.
 pub const PARTS: usize = 2;
 
-/// A dataplane that lives.
+/// A running dataplane.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Dataplane {
     /// The production machine.
     pub joint: Joint,
-    /// Who offered what is open, as the world knows it.
-    pub offered_by: Option<u64>,
-    /// What it believed, before a mutant changed it.
+    /// The client that sent the open offer, as the world knows it.
+    pub proposed_by: Option<u64>,
+    /// The configuration that the offer believed to be in force, before a mutant changed it.
     believed: Held,
-    /// "Taken" was said before it was so: [`Mutant::RepliesWhenReady`].
-    said_early: bool,
+    /// The host thread has replied "taken" too early: [`Mutant::RepliesWhenReady`].
+    replied_early: bool,
     /// Its lanes.
     pub lanes: Vec<Lane>,
-    /// What the opener is doing.
+    /// The current job of the opener.
     pub job: Option<Job>,
 }
 
@@ -41,22 +41,23 @@ pub struct Dataplane {
 pub struct Lane {
     /// The production machine.
     pub slot: Slot,
-    /// What it really does with packets.
+    /// The configuration that it applies to packets.
     pub applied: [u64; PARTS],
-    /// What it is told.
+    /// Steps that the host thread ordered.
     pub mailbox: VecDeque<Step>,
-    /// What is under way on it.
+    /// The work in progress.
     pub doing: Option<Doing>,
-    /// What the host thread has not read yet.
+    /// Replies that the host thread has not read yet.
     pub answers: VecDeque<bool>,
-    /// What it is taking, or has taken and not settled, believed what it does not hold.
+    /// The offer that it is taking, or has taken and not settled, believed a configuration that the
+    /// lane does not hold.
     was_stale: bool,
 }
 
-/// Under way on a lane, one part in each step.
+/// Work in progress on a lane, one part in each step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Doing {
-    /// So many parts are as wanted.
+    /// The wanted configuration, and the number of parts that match it.
     Taking(u64, usize),
     /// So many parts are to be changed back. `refused`: because one could not be done.
     Undoing {
@@ -67,12 +68,12 @@ pub enum Doing {
     },
 }
 
-/// What the opener is doing.
+/// A job of the opener.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Job {
     /// Compares and opens.
     Prepare,
-    /// Closes, and opens what comes in its place.
+    /// Closes ports, and opens their successors.
     Open,
     /// Opens as it was.
     Restore,
@@ -92,17 +93,17 @@ impl Dataplane {
         };
         Self {
             joint: Joint::new(held, LANES),
-            offered_by: None,
+            proposed_by: None,
             believed: held,
-            said_early: false,
+            replied_early: false,
             lanes: (0..LANES).map(|_| lane()).collect(),
             job: None,
         }
     }
 
-    /// What [`Mutant::GivesUp`] does.
+    /// The effect of [`Mutant::GivesUp`].
     pub fn give_up(&mut self, from: u64) {
-        if self.offered_by == Some(from) && self.joint.phase().is_some() {
+        if self.proposed_by == Some(from) && self.joint.phase().is_some() {
             self.joint = Joint::new(self.joint.held(), LANES);
             self.job = None;
         }
@@ -110,9 +111,9 @@ impl Dataplane {
 }
 
 impl Lane {
-    /// Whether it does with packets exactly what it holds.
+    /// Whether it applies exactly the configuration that it holds to packets.
     #[must_use]
-    pub fn applies_what_it_holds(&self) -> bool {
+    pub fn has_applied_held(&self) -> bool {
         self.applied == [self.slot.held().digest; PARTS]
     }
 
@@ -131,27 +132,32 @@ impl Lane {
         }
     }
 
-    /// The offer that it is shown: as it is, but for [`Mutant::BelievesNothing`].
-    fn as_shown(&self, mutant: Mutant, mut offer: Offer) -> Offer {
+    /// Returns the offer that the lane receives: unchanged, except for [`Mutant::BelievesNothing`].
+    fn as_judged(&self, mutant: Mutant, mut proposal: Proposal) -> Proposal {
         if mutant == Mutant::BelievesNothing {
             let held = self.slot.held();
-            offer.believes = held;
-            offer.epoch = offer.epoch.max(held.epoch + 1);
+            proposal.believes = held;
+            proposal.epoch = proposal.epoch.max(held.epoch + 1);
         }
-        offer
+        proposal
     }
 
-    /// Takes what waits in the mailbox. Whether it settled.
+    /// Executes a step from the mailbox. Returns whether the lane settled.
     fn obey(&mut self, mutant: Mutant, step: Step, believed: &Held, fails: bool) -> bool {
-        let went_well = match step {
-            Step::Judge(offer) => !fails && self.slot.judge(&self.as_shown(mutant, offer)).is_ok(),
-            Step::Vacate(offer) => self.slot.vacate(&self.as_shown(mutant, offer)).is_ok(),
-            Step::Take(offer) => {
+        let succeeded = match step {
+            Step::Judge(proposal) => {
+                !fails && self.slot.judge(&self.as_judged(mutant, proposal)).is_ok()
+            }
+            Step::DetachPorts(proposal) => self
+                .slot
+                .detach_ports(&self.as_judged(mutant, proposal))
+                .is_ok(),
+            Step::Take(proposal) => {
                 let is_stale = *believed != self.slot.held();
-                let shown = self.as_shown(mutant, offer);
+                let shown = self.as_judged(mutant, proposal);
                 if self.slot.take(&shown).is_ok() {
                     self.was_stale = is_stale;
-                    self.doing = Some(Doing::Taking(offer.wants, 0));
+                    self.doing = Some(Doing::Taking(proposal.wants, 0));
                     return false;
                 }
                 false
@@ -173,7 +179,7 @@ impl Lane {
             }
             Step::PutBack(epoch) => self.slot.put_back(epoch),
         };
-        self.answers.push_back(went_well);
+        self.answers.push_back(succeeded);
         false
     }
 
@@ -228,21 +234,21 @@ impl World {
             let held = lane.slot.held();
             let key = (held.incarnation, held.epoch);
             if lane.was_stale {
-                self.breaches.note(Breach::Stale);
+                self.breaches.record(Breach::Stale);
             }
             let first = *self.meanings.entry(key).or_insert(held.digest);
             let later = self.meanings.range((key.0, key.1 + 1)..(key.0 + 1, 0));
             if first != held.digest || later.count() > 0 {
-                self.breaches.note(Breach::Meaning);
+                self.breaches.record(Breach::Meaning);
             }
         }
     }
 
     /// The opener ends its job.
-    pub fn opener_ends(&mut self, mutant: Mutant, well: bool, vacates: bool) {
+    pub fn opener_ends(&mut self, mutant: Mutant, well: bool, detaches_ports: bool) {
         let job = self.dataplane.as_mut().and_then(|it| it.job.take());
         let input = match (job, well) {
-            (Some(Job::Prepare), true) => Input::Prepared { vacates },
+            (Some(Job::Prepare), true) => Input::Prepared { detaches_ports },
             (Some(Job::Prepare), false) => Input::Unprepared,
             (Some(Job::Open), true) => Input::Opened,
             (Some(Job::Open), false) => Input::Unopened,
@@ -250,11 +256,11 @@ impl World {
             (None, _) => return,
         };
         match input {
-            Input::Unprepared => self.came_by(Came::Unprepared),
-            Input::Restored => self.came_by(Came::Restored),
+            Input::Unprepared => self.observed(Observation::Unprepared),
+            Input::Restored => self.observed(Observation::Restored),
             _ => {}
         }
-        self.host_hears(mutant, input);
+        self.host_receives(mutant, input);
     }
 
     /// The host thread reads a lane's answer.
@@ -263,49 +269,49 @@ impl World {
             .dataplane
             .as_mut()
             .map(|it| &mut it.lanes[lane].answers);
-        if let Some(went_well) = answers.and_then(VecDeque::pop_front) {
+        if let Some(succeeded) = answers.and_then(VecDeque::pop_front) {
             let lane = lane as u32;
-            self.host_hears(mutant, Input::Answered { lane, went_well });
+            self.host_receives(mutant, Input::Answered { lane, succeeded });
         }
     }
 
-    /// The host thread hears something.
-    pub fn host_hears(&mut self, mutant: Mutant, input: Input) {
+    /// The host thread receives an input.
+    pub fn host_receives(&mut self, mutant: Mutant, input: Input) {
         let Some(dataplane) = &mut self.dataplane else {
             return;
         };
         let mut orders = Vec::new();
         let was_open = dataplane.joint.phase().is_some();
         match input {
-            Input::Asked { from } if was_open && mutant == Mutant::AnswersInTheMiddle => {
+            Input::Queried { from } if was_open && mutant == Mutant::AnswersInTheMiddle => {
                 let held = dataplane.joint.held();
                 self.connections[from as usize]
                     .down
-                    .push_back(Down::Tell(held));
+                    .push_back(Down::Report(held));
             }
-            Input::Offered { from, mut offer } => {
-                let believed = offer.believes;
+            Input::Proposed { from, mut proposal } => {
+                let believed = proposal.believes;
                 if matches!(mutant, Mutant::NoPartner | Mutant::BelievesNothing) && !was_open {
-                    // Whoever comes is a partner.
-                    dataplane.joint.on(Input::Asked { from }, &mut Vec::new());
+                    // Every client counts as a partner.
+                    dataplane.joint.on(Input::Queried { from }, &mut Vec::new());
                 }
                 if mutant == Mutant::BelievesNothing {
-                    offer.believes = dataplane.joint.held();
-                    offer.epoch = offer.epoch.max(offer.believes.epoch + 1);
+                    proposal.believes = dataplane.joint.held();
+                    proposal.epoch = proposal.epoch.max(proposal.believes.epoch + 1);
                     dataplane
                         .joint
-                        .on(Input::Offered { from, offer }, &mut orders);
+                        .on(Input::Proposed { from, proposal }, &mut orders);
                 } else {
                     dataplane.joint.on(input, &mut orders);
                 }
                 if !was_open && dataplane.joint.phase().is_some() {
-                    dataplane.offered_by = Some(from);
+                    dataplane.proposed_by = Some(from);
                     dataplane.believed = believed;
                 }
             }
             _ => {}
         }
-        if !matches!(input, Input::Offered { .. }) {
+        if !matches!(input, Input::Proposed { .. }) {
             dataplane.joint.on(input, &mut orders);
         }
         let is_open = dataplane.joint.phase().is_some();
@@ -323,17 +329,17 @@ impl World {
             return;
         };
         let held = dataplane.joint.held();
-        let as_held = |lane: &Lane| lane.slot.held() == held && lane.applies_what_it_holds();
+        let as_held = |lane: &Lane| lane.slot.held() == held && lane.has_applied_held();
         let entered = orders.iter().any(|order| matches!(order, Order::Enter(_)));
         let left_a_trace = !entered && !dataplane.lanes.iter().all(as_held);
         if left_a_trace {
-            self.breaches.note(Breach::Trace);
+            self.breaches.record(Breach::Trace);
         }
         let undone = orders.iter().any(|order| matches!(order, Order::Resume));
-        self.came_by(match (entered, undone) {
-            (true, _) => Came::Taken,
-            (false, true) => Came::Undone,
-            (false, false) => Came::Refused,
+        self.observed(match (entered, undone) {
+            (true, _) => Observation::Taken,
+            (false, true) => Observation::Undone,
+            (false, false) => Observation::Refused,
         });
     }
 
@@ -349,32 +355,33 @@ impl World {
                 dataplane.lanes[lane as usize].mailbox.push_back(step);
                 if let Step::Settle(epoch) = step
                     && mutant == Mutant::RepliesWhenReady
-                    && !dataplane.said_early
+                    && !dataplane.replied_early
                 {
-                    dataplane.said_early = true;
-                    self.say_taken_early(epoch);
+                    dataplane.replied_early = true;
+                    self.reply_taken_early(epoch);
                 }
             }
-            Order::Tell { to, held } => self.say(to, Down::Tell(held)),
+            Order::Report { to, held } => self.send(to, Down::Report(held)),
             Order::Reply { to, verdict, held } => {
-                if std::mem::take(&mut dataplane.said_early) {
+                if std::mem::take(&mut dataplane.replied_early) {
                     return;
                 }
                 if verdict == Verdict::Refused(Refusal::Stale) {
-                    self.came_by(Came::Stale);
+                    self.observed(Observation::Stale);
                 }
-                self.say(to, Down::Reply(verdict, held));
+                self.send(to, Down::Reply(verdict, held));
             }
-            // Nothing but agreements goes through the mailboxes of this world, and the offer is all that there is of a configuration.
+            // The mailboxes of this world carry only agreements, and the offer is the whole
+            // configuration.
             Order::Pause | Order::Resume | Order::Enter(_) | Order::DropUnused => {}
         }
     }
 
-    fn say_taken_early(&mut self, epoch: u64) {
+    fn reply_taken_early(&mut self, epoch: u64) {
         let Some(dataplane) = &self.dataplane else {
             return;
         };
-        let Some(to) = dataplane.offered_by else {
+        let Some(to) = dataplane.proposed_by else {
             return;
         };
         let digest = dataplane.lanes[0].applied[0];
@@ -383,11 +390,11 @@ impl World {
             digest,
             ..dataplane.joint.held()
         };
-        self.say(to, Down::Reply(Verdict::Taken, held));
+        self.send(to, Down::Reply(Verdict::Taken, held));
     }
 
-    /// Puts a datagram into a connection, if somebody is at its other end.
-    fn say(&mut self, to: u64, datagram: Down) {
+    /// Puts a datagram into a connection, if the client's end is open.
+    fn send(&mut self, to: u64, datagram: Down) {
         let connection = &mut self.connections[to as usize];
         if connection.client_end {
             connection.down.push_back(datagram);

@@ -1,4 +1,4 @@
-//! What must hold in every state.
+//! The invariants of every state.
 
 use stateright::Property;
 
@@ -9,21 +9,21 @@ use super::{
     world::{Breach, World},
 };
 
-/// What control noted as agreed, every lane holds.
+/// Every lane holds the configuration that control recorded as agreed.
 pub const SAME_EPOCH: &str = "same epoch";
-/// An epoch of a life has one digest, and epochs grow.
+/// An epoch of an incarnation has one digest, and epochs increase.
 pub const ONE_MEANING: &str = "one meaning";
 /// While no exchange is open all lanes hold and apply the same.
 pub const WHOLE_OR_NOT: &str = "whole or not";
-/// After a refusal every lane holds and applies what it did before.
+/// After a refusal every lane holds and applies the same configuration as before.
 pub const REFUSED_MEANS_UNCHANGED: &str = "refused means unchanged";
-/// No lane settles an offer that believed what it did not hold.
+/// No lane settles an offer that believed a configuration that the lane does not hold.
 pub const NO_STALE_TAKING: &str = "no stale taking";
 /// An exchange ends without control.
-pub const NOBODY_WAITS: &str = "nobody waits for the dead";
-/// Who is told "taken" finds it held, who is told "refused" does not.
-pub const TOLD_TRUTHFULLY: &str = "told truthfully";
-/// From every state all come to hold the same, and after a death what was agreed.
+pub const NO_WAIT_FOR_THE_DEAD: &str = "exchanges end without control";
+/// After the reply "taken" the configuration is held. After "refused" it is not.
+pub const REPORTED_TRUTHFULLY: &str = "truthful replies";
+/// From every state all reach the same configuration, and after a death the agreed one.
 pub const ENDS_AGREED: &str = "every run ends agreed";
 
 /// All of them.
@@ -45,10 +45,10 @@ pub fn all() -> Vec<Property<Search>> {
         Property::always(NO_STALE_TAKING, |search: &Search, world: &World| {
             search.holds(4, || !world.breaches.has(Breach::Stale))
         }),
-        Property::always(NOBODY_WAITS, |search: &Search, world: &World| {
+        Property::always(NO_WAIT_FOR_THE_DEAD, |search: &Search, world: &World| {
             search.holds(5, || rest::exchanges_end(&search.scenario, world))
         }),
-        Property::always(TOLD_TRUTHFULLY, |search: &Search, world: &World| {
+        Property::always(REPORTED_TRUTHFULLY, |search: &Search, world: &World| {
             search.holds(6, || !world.breaches.has(Breach::Untrue))
         }),
         Property::always(ENDS_AGREED, |search: &Search, world: &World| {
@@ -59,17 +59,17 @@ pub fn all() -> Vec<Property<Search>> {
 
 /// A second client may have agreed on something else since.
 fn same_epoch(world: &World) -> bool {
-    let offerer = world.control.as_ref().map(|control| &control.offerer);
-    let noted = offerer.filter(|offerer| offerer.is_agreed());
-    let held = noted.and_then(|offerer| offerer.agreed());
-    let connected = world.partner_lives() && world.spent.strangers == 0;
+    let proposer = world.control.as_ref().map(|control| &control.proposer);
+    let settled = proposer.filter(|proposer| proposer.is_agreed());
+    let held = settled.and_then(|proposer| proposer.agreed());
+    let connected = world.is_partner_alive() && world.spent.untrusted_users == 0;
     held.is_none_or(|held| !connected || world.lanes_hold(&held))
 }
 
 fn whole_or_not(world: &World) -> bool {
     world.dataplane.as_ref().is_none_or(|dataplane| {
         let held = dataplane.joint.held();
-        let as_held = |lane: &Lane| lane.slot.held() == held && lane.applies_what_it_holds();
+        let as_held = |lane: &Lane| lane.slot.held() == held && lane.has_applied_held();
         dataplane.joint.phase().is_some() || dataplane.lanes.iter().all(as_held)
     })
 }

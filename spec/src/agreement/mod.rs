@@ -1,22 +1,23 @@
-//! Every run, within small bounds, of how control and the dataplane agree.
+//! Every run, within small bounds, of the agreement between control and the dataplane.
 //!
-//! The production machines of [`covalent_protocol::agreement`] are taken as they are: control's offerer, the host thread's joint, the slots of two
-//! lanes. What is played around them is what does the work: connections, mailboxes, an opener, and lanes whose configuration is two rules.
+//! The search uses the production state machines of [`covalent_protocol::agreement`] unchanged:
+//! control's offerer, the host thread's joint, and the slots of two lanes. It models their
+//! surroundings: connections, mailboxes, an opener, and lanes whose configuration is two rules.
 //!
 //! | module | what |
 //! |---|---|
-//! | [`scenario`] | how often what may happen |
+//! | [`scenario`] | how often each event may happen |
 //! | [`world`] | a state |
-//! | [`control`] | control, its connections, and what is under way on them |
+//! | [`control`] | control, its connections, and the datagrams in flight on them |
 //! | [`dataplane`] | the host thread, the lanes and the opener |
-//! | [`step`] | what may happen next |
-//! | [`invariant`] | what must hold in every state |
+//! | [`step`] | the possible next steps |
+//! | [`invariant`] | the invariants of every state |
 //! | [`rest`] | the fair runs that every state must have |
-//! | [`sight`] | what a search must come by |
-//! | [`mutant`] | ways to build it wrong, each of which must be found |
-//! | [`catalogue`] | what is checked |
+//! | [`sight`] | the events that a search must reach |
+//! | [`mutant`] | deliberate defects, each of which must be found |
+//! | [`catalog`] | the scenarios to check |
 
-pub mod catalogue;
+pub mod catalog;
 pub mod control;
 pub mod dataplane;
 pub mod invariant;

@@ -1,27 +1,27 @@
 //! Ways to build it wrong. They are built around the machines, not in them.
 
-/// What is wrong.
+/// The deliberate defect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mutant {
     /// Nothing.
     None,
-    /// The host thread says "taken" when every lane is ready, before they settle.
+    /// The host thread replies "taken" when every lane is ready, before they settle.
     RepliesWhenReady,
-    /// Neither joint nor lanes compare what control believes, and whoever comes may offer.
+    /// Neither the joint nor the lanes check control's belief, and any client may offer.
     BelievesNothing,
-    /// Control does not look at the life of the dataplane.
+    /// Control ignores the incarnation of the dataplane.
     NoIncarnation,
-    /// The host thread drops an exchange when its client hangs up.
+    /// The host thread drops an exchange when its client disconnects.
     GivesUp,
     /// Lanes that are ready do not undo when another one refused.
     NoUndo,
-    /// A control that starts takes the file for what is in force.
+    /// A control that starts assumes that the file is in force.
     ControlFromFile,
     /// Control reinstates under the epoch that was agreed.
     SameEpoch,
-    /// Who asks while an exchange is open is told at once.
+    /// A query during an open exchange gets its reply at once.
     AnswersInTheMiddle,
-    /// Offers are taken of whoever comes.
+    /// Offers are accepted from any client.
     NoPartner,
     /// Control takes the text in force for a proof that its ports were opened again.
     ReopensByText,

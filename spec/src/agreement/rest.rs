@@ -1,13 +1,15 @@
-//! The fair runs that every state must have: nothing more goes wrong, and what can be done is done.
+//! The fair runs that every state must have: nothing more goes wrong, and every possible step is
+//! taken.
 
-use covalent_protocol::agreement::offerer::Why;
+use covalent_protocol::agreement::proposer::Why;
 
 use super::{scenario::Scenario, step::Step, world::World};
 
 /// Steps after which all must be done. The longest run of one exchange has some forty.
 const STEPS_MAX: usize = 400;
 
-/// Whether opener, lanes and host thread bring what is under way to an end, though nobody reads or sends anything.
+/// Whether opener, lanes and host thread complete the exchange in flight, although no client reads
+/// or sends anything.
 #[must_use]
 pub fn exchanges_end(scenario: &Scenario, world: &World) -> bool {
     let mut world = world.clone();
@@ -21,7 +23,8 @@ pub fn exchanges_end(scenario: &Scenario, world: &World) -> bool {
     })
 }
 
-/// Whether control and all lanes come to hold the same; and what that is, if the dataplane died and control did not.
+/// Whether control and all lanes reach the same configuration: one of the expected ones, if the
+/// dataplane died and control did not.
 #[must_use]
 pub fn ends_agreed(scenario: &Scenario, world: &World) -> bool {
     let may_be = may_be(world);
@@ -33,29 +36,30 @@ pub fn ends_agreed(scenario: &Scenario, world: &World) -> bool {
     let (Some(control), Some(dataplane)) = (&world.control, &world.dataplane) else {
         return false;
     };
-    let Some(agreed) = control.offerer.agreed() else {
+    let Some(agreed) = control.proposer.agreed() else {
         return false;
     };
-    let strange = world.spent.strangers > 0;
+    let strange = world.spent.untrusted_users > 0;
     let mut lanes = dataplane.lanes.iter();
-    control.offerer.is_agreed()
+    control.proposer.is_agreed()
         && (strange || lanes.all(|lane| lane.slot.held() == agreed))
         && (strange || may_be.is_none_or(|digests| digests.contains(&agreed.digest)))
 }
 
-/// The digests of which one must be in force in the end; `None`: any, for control knows of none, or the dataplane took leave.
+/// Returns the digests of which one must be in force at the end. `None`: any, because control knows
+/// none, or because the dataplane shut down gracefully.
 fn may_be(world: &World) -> Option<Vec<u64>> {
-    let offerer = &world.control.as_ref()?.offerer;
-    let agreed = offerer.agreed()?;
+    let proposer = &world.control.as_ref()?.proposer;
+    let agreed = proposer.agreed()?;
     if world.spent.leaves > 0 {
         return None;
     }
     let mut digests = vec![agreed.digest];
-    if let Some((offer, why)) = offerer.unanswered() {
-        digests.push(offer.wants);
+    if let Some((proposal, why)) = proposer.unanswered() {
+        digests.push(proposal.wants);
         if why == Why::Reinstate {
             // It may have been refused already.
-            digests.push(offer.believes.digest);
+            digests.push(proposal.believes.digest);
         }
     }
     Some(digests)
@@ -65,7 +69,9 @@ fn may_be(world: &World) -> Option<Vec<u64>> {
 fn work(world: &World) -> Option<Step> {
     let dataplane = world.dataplane.as_ref()?;
     if dataplane.job.is_some() {
-        return Some(Step::OpenerEnds { vacates: false });
+        return Some(Step::OpenerEnds {
+            detaches_ports: false,
+        });
     }
     let lanes = || dataplane.lanes.iter();
     let works = lanes().position(|lane| lane.has_work());
@@ -88,10 +94,10 @@ fn next(world: &World) -> Option<Step> {
     }
     for (number, connection) in world.connections.iter().enumerate() {
         if connection.dataplane_end && (!connection.up.is_empty() || !connection.client_end) {
-            return Some(Step::DataplaneHears(number));
+            return Some(Step::DataplaneReceives(number));
         }
         if connection.client_end && (!connection.down.is_empty() || !connection.dataplane_end) {
-            return Some(Step::ClientHears(number));
+            return Some(Step::ClientReceives(number));
         }
     }
     control.connection.is_none().then_some(Step::Connect)

@@ -1,42 +1,43 @@
-//! How often what may happen.
+//! How often each event may happen.
 
 use super::mutant::Mutant;
 
 /// How often something of each kind may happen, or has happened.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub struct Budget {
-    /// Somebody edits the file and wishes for it.
+    /// The file is edited, and control is to put it in force.
     pub wishes: u8,
     /// Control dies.
     pub control_deaths: u8,
     /// The dataplane dies.
     pub dataplane_deaths: u8,
-    /// The dataplane is stopped in order.
+    /// The dataplane shuts down gracefully.
     pub leaves: u8,
-    /// A connection breaks while both live.
+    /// A connection breaks while both ends run.
     pub breaks: u8,
-    /// The opener or a lane cannot do what it is told.
+    /// The opener or a lane cannot execute its order.
     pub failures: u8,
     /// Ports are to be opened again.
     pub reopens: u8,
-    /// Something appears for which what could not be reinstated may have waited.
+    /// Something appears for which a failed reinstatement may have waited.
     pub appearances: u8,
-    /// A second client asks and offers.
-    pub strangers: u8,
+    /// A second client sends a query and an offer.
+    pub untrusted_users: u8,
 }
 
-/// What is searched.
+/// A scenario to search.
 #[derive(Debug, Clone)]
 pub struct Scenario {
     /// Its name.
     pub name: &'static str,
-    /// How often what may happen.
+    /// How often each event may happen.
     pub budget: Budget,
     /// Whether exchanges may have ports given back, closed and opened.
-    pub vacates: bool,
-    /// What is built wrong.
+    pub detaches_ports: bool,
+    /// The deliberate defect.
     pub mutant: Mutant,
-    /// Invariants that are not looked at: what looks ahead finds many a mutant before it does anything.
+    /// Invariants that are not checked. An invariant that looks ahead finds many mutants before
+    /// they do anything.
     pub excused: Vec<&'static str>,
 }
 
@@ -47,7 +48,7 @@ impl Scenario {
         Self {
             name,
             budget,
-            vacates: false,
+            detaches_ports: false,
             mutant: Mutant::None,
             excused: Vec::new(),
         }

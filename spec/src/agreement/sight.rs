@@ -1,10 +1,10 @@
-//! What a search must come by, or it shows nothing about it.
+//! The events that a search must reach. Otherwise it shows nothing about them.
 
 use super::world::World;
 
-/// Something that came by.
+/// An event that occurred.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Came {
+pub enum Observation {
     /// An exchange was taken.
     Taken,
     /// One was refused before any lane began.
@@ -13,55 +13,73 @@ pub enum Came {
     Unprepared,
     /// One was undone.
     Undone,
-    /// Ports were given back and came back as they were.
+    /// Ports were detached and restored as they were.
     Restored,
     /// An offer was refused as stale.
     Stale,
-    /// Control heard that it was overtaken.
+    /// Control learned that it was overtaken.
     Overtaken,
-    /// Control adopted what the dataplane held.
+    /// Control adopted the configuration that the dataplane held.
     Adopted,
-    /// The dataplane got back what was agreed.
+    /// The agreed configuration was reinstated in the dataplane.
     Reinstated,
-    /// An offer whose answer was lost had been taken.
+    /// An offer whose reply was lost had been taken.
     ResolvedTaken,
-    /// An offer whose answer was lost had not been taken.
+    /// An offer whose reply was lost had not been taken.
     ResolvedNotTaken,
     /// The dataplane took leave.
     TookLeave,
     /// Ports were opened again.
     Reopened,
-    /// What could not be reinstated was, later.
+    /// A configuration that could not be reinstated was reinstated later.
     ReinstatedLate,
 }
 
 /// All of them.
-pub const ALL: &[(Came, &str)] = &[
-    (Came::Taken, "an exchange was taken"),
+pub const ALL: &[(Observation, &str)] = &[
+    (Observation::Taken, "an exchange was taken"),
     (
-        Came::Refused,
+        Observation::Refused,
         "an exchange was refused before any lane began",
     ),
-    (Came::Unprepared, "an exchange was refused by the opener"),
-    (Came::Undone, "an exchange was undone"),
-    (Came::Restored, "ports that were given back came back"),
-    (Came::Stale, "an offer was refused as stale"),
-    (Came::Overtaken, "control heard that it was overtaken"),
-    (Came::Adopted, "control adopted what was held"),
-    (Came::Reinstated, "what was agreed was reinstated"),
-    (Came::ResolvedTaken, "an unanswered offer had been taken"),
     (
-        Came::ResolvedNotTaken,
+        Observation::Unprepared,
+        "an exchange was refused by the opener",
+    ),
+    (Observation::Undone, "an exchange was undone"),
+    (Observation::Restored, "released ports were returned"),
+    (Observation::Stale, "an offer was refused as stale"),
+    (
+        Observation::Overtaken,
+        "control learned that it was overtaken",
+    ),
+    (
+        Observation::Adopted,
+        "control adopted the held configuration",
+    ),
+    (
+        Observation::Reinstated,
+        "the agreed configuration was reinstated",
+    ),
+    (
+        Observation::ResolvedTaken,
+        "an unanswered offer had been taken",
+    ),
+    (
+        Observation::ResolvedNotTaken,
         "an unanswered offer had not been taken",
     ),
-    (Came::TookLeave, "the dataplane took leave"),
-    (Came::Reopened, "ports were opened again"),
-    (Came::ReinstatedLate, "what was owed was reinstated"),
+    (Observation::TookLeave, "the dataplane left gracefully"),
+    (Observation::Reopened, "ports were opened again"),
+    (
+        Observation::ReinstatedLate,
+        "an owed configuration was reinstated",
+    ),
 ];
 
 impl World {
-    /// Notes that it came by.
-    pub fn came_by(&mut self, came: Came) {
-        self.came_by |= 1 << came as u32;
+    /// Records that the event occurred.
+    pub fn observed(&mut self, observation: Observation) {
+        self.observed |= 1 << observation as u32;
     }
 }

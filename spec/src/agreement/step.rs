@@ -1,11 +1,11 @@
-//! What may happen next, and what it does.
+//! The possible next steps, and their effects.
 
 use std::sync::{
     Arc,
     atomic::{AtomicU32, Ordering},
 };
 
-use covalent_protocol::agreement::offerer::Input;
+use covalent_protocol::agreement::proposer::Input;
 use stateright::{Model, Property};
 
 use super::{
@@ -29,13 +29,13 @@ pub enum Step {
     StartDataplane,
     /// It is killed.
     KillDataplane,
-    /// It is stopped in order.
+    /// It shuts down gracefully.
     StopDataplane,
     /// Control connects.
     Connect,
     /// Its connection breaks.
     Break,
-    /// A second client connects and asks.
+    /// A second client connects and sends a query.
     Intrude,
     /// The file is edited, and control is to have it in force.
     Wish(u64),
@@ -44,10 +44,10 @@ pub enum Step {
     /// Something appears.
     Appear,
     /// A client reads from its connection.
-    ClientHears(usize),
+    ClientReceives(usize),
     /// The host thread reads from a connection.
-    DataplaneHears(usize),
-    /// The host thread reads what a lane answered.
+    DataplaneReceives(usize),
+    /// The host thread reads a lane's reply.
     HostReads(usize),
     /// A lane does the next thing.
     LaneWorks(usize),
@@ -56,7 +56,7 @@ pub enum Step {
     /// The opener has done its job; whether ports are to be given back for it.
     OpenerEnds {
         /// They are.
-        vacates: bool,
+        detaches_ports: bool,
     },
     /// The opener could not do its job.
     OpenerFails,
@@ -64,11 +64,11 @@ pub enum Step {
 
 /// The search through a scenario.
 pub struct Search {
-    /// What is searched.
+    /// The scenario to search.
     pub scenario: Scenario,
     /// The invariants found broken, a bit for each.
     broken: AtomicU32,
-    /// What was seen, a bit for each of [`sight::ALL`].
+    /// The events that occurred, a bit for each of [`sight::ALL`].
     seen: Arc<AtomicU32>,
 }
 
@@ -89,7 +89,8 @@ pub fn explore(scenario: Scenario) -> Explored<Step> {
 }
 
 impl Search {
-    /// Whether the invariant with this number holds, or was found broken already: the first run that breaks it is the one to be shown.
+    /// Whether the invariant with this number holds, or is already broken. Only the first run that
+    /// breaks it is reported.
     pub(super) fn holds(&self, invariant: u32, holds: impl FnOnce() -> bool) -> bool {
         let bit = 1 << invariant;
         holds() || self.broken.fetch_or(bit, Ordering::Relaxed) & bit != 0
@@ -119,14 +120,14 @@ impl Model for Search {
                     steps.push(Step::Connect);
                 }
                 // Elsewhere the wish is refused at once, and nothing comes of it.
-                if control.offerer.is_agreed() && spent.wishes < budget.wishes {
+                if control.proposer.is_agreed() && spent.wishes < budget.wishes {
                     steps.extend(EDITED.map(Step::Wish));
                 }
-                if control.offerer.is_agreed() && spent.reopens < budget.reopens {
+                if control.proposer.is_agreed() && spent.reopens < budget.reopens {
                     steps.push(Step::Reopen);
                 }
-                if control.offerer.is_agreed()
-                    && control.offerer.owed().is_some()
+                if control.proposer.is_agreed()
+                    && control.proposer.owed().is_some()
                     && spent.appearances < budget.appearances
                 {
                     steps.push(Step::Appear);
@@ -139,13 +140,13 @@ impl Model for Search {
                 && (!connection.down.is_empty()
                     || ended(connection.dataplane_end, connection.down.is_empty()))
             {
-                steps.push(Step::ClientHears(number));
+                steps.push(Step::ClientReceives(number));
             }
             if connection.dataplane_end
                 && (!connection.up.is_empty()
                     || ended(connection.client_end, connection.up.is_empty()))
             {
-                steps.push(Step::DataplaneHears(number));
+                steps.push(Step::DataplaneReceives(number));
             }
         }
         let Some(dataplane) = &world.dataplane else {
@@ -157,14 +158,18 @@ impl Model for Search {
         if spent.leaves < budget.leaves {
             steps.push(Step::StopDataplane);
         }
-        if spent.strangers < budget.strangers {
+        if spent.untrusted_users < budget.untrusted_users {
             steps.push(Step::Intrude);
         }
         let may_fail = spent.failures < budget.failures;
         if let Some(job) = dataplane.job {
-            steps.push(Step::OpenerEnds { vacates: false });
-            if job == Job::Prepare && self.scenario.vacates {
-                steps.push(Step::OpenerEnds { vacates: true });
+            steps.push(Step::OpenerEnds {
+                detaches_ports: false,
+            });
+            if job == Job::Prepare && self.scenario.detaches_ports {
+                steps.push(Step::OpenerEnds {
+                    detaches_ports: true,
+                });
             }
             if job != Job::Restore && may_fail {
                 steps.push(Step::OpenerFails);
@@ -186,8 +191,8 @@ impl Model for Search {
     fn next_state(&self, world: &World, step: Step) -> Option<World> {
         let mut next = world.clone();
         next.step(&self.scenario, step);
-        self.seen.fetch_or(next.came_by, Ordering::Relaxed);
-        next.came_by = 0;
+        self.seen.fetch_or(next.observed, Ordering::Relaxed);
+        next.observed = 0;
         Some(next)
     }
 
@@ -233,35 +238,35 @@ impl World {
                 let control = self.control.as_mut();
                 if let Some(number) = control.and_then(|it| it.connection.take()) {
                     self.close(number);
-                    self.tell_control(mutant, Input::Lost);
+                    self.control_input(mutant, Input::Lost);
                 }
             }
             Step::Intrude => {
-                self.spent.strangers += 1;
+                self.spent.untrusted_users += 1;
                 self.intrude();
             }
             Step::Wish(wants) => {
                 self.spent.wishes += 1;
                 self.file = wants;
-                self.tell_control(mutant, Input::Wished { wants });
+                self.control_input(mutant, Input::Wished { wants });
             }
             Step::Reopen => {
                 self.spent.reopens += 1;
-                self.tell_control(mutant, Input::Reopen);
+                self.control_input(mutant, Input::Reopen);
             }
             Step::Appear => {
                 self.spent.appearances += 1;
-                self.tell_control(mutant, Input::Appeared);
+                self.control_input(mutant, Input::Appeared);
             }
-            Step::ClientHears(number) => self.client_hears(mutant, number),
-            Step::DataplaneHears(number) => self.dataplane_hears(mutant, number),
+            Step::ClientReceives(number) => self.client_receives(mutant, number),
+            Step::DataplaneReceives(number) => self.dataplane_receives(mutant, number),
             Step::HostReads(lane) => self.host_reads(mutant, lane),
             Step::LaneWorks(lane) => self.lane_works(mutant, lane, false),
             Step::LaneFails(lane) => {
                 self.spent.failures += 1;
                 self.lane_works(mutant, lane, true);
             }
-            Step::OpenerEnds { vacates } => self.opener_ends(mutant, true, vacates),
+            Step::OpenerEnds { detaches_ports } => self.opener_ends(mutant, true, detaches_ports),
             Step::OpenerFails => {
                 self.spent.failures += 1;
                 self.opener_ends(mutant, false, false);
@@ -269,7 +274,7 @@ impl World {
         }
     }
 
-    /// Nobody reads what it was sent any more.
+    /// Datagrams to the dataplane are lost.
     fn end_dataplane(&mut self) {
         self.dataplane = None;
         for connection in &mut self.connections {

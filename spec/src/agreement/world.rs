@@ -10,11 +10,11 @@ use super::{
     scenario::Budget,
 };
 
-/// What the file says first.
+/// The initial configuration in the file.
 pub const FILE: u64 = 0xf;
-/// What it is edited to.
+/// The configurations that an edit puts into the file.
 pub const EDITED: [u64; 2] = [0xa, 0xb];
-/// What a second client offers.
+/// The configuration that a second client offers.
 pub const STRANGE: u64 = 0xc;
 
 /// Invariants that are looked at when something happens, and not in each state. A bit for each.
@@ -28,15 +28,15 @@ pub enum Breach {
     Meaning,
     /// A refusal left a trace.
     Trace,
-    /// A lane settled an offer that believed what it did not hold.
+    /// A lane settled an offer that believed a configuration that the lane does not hold.
     Stale,
-    /// Somebody was told what is not so.
+    /// A client received a false report.
     Untrue,
 }
 
 impl Breaches {
     /// Notes that one happened.
-    pub fn note(&mut self, breach: Breach) {
+    pub fn record(&mut self, breach: Breach) {
         self.0 |= 1 << breach as u8;
     }
 
@@ -50,28 +50,29 @@ impl Breaches {
 /// A state of the search.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct World {
-    /// The control process, if it lives.
+    /// The control process, if it runs.
     pub control: Option<Control>,
     /// Every connection that was made, by its number.
     pub connections: Vec<Connection>,
-    /// The dataplane, if it lives.
+    /// The dataplane, if it runs.
     pub dataplane: Option<Dataplane>,
-    /// What the file says.
+    /// The configuration in the file.
     pub file: u64,
-    /// Lives that the dataplane had or has.
-    pub lives: u64,
-    /// What happened so far.
+    /// Number of incarnations of the dataplane, including the current one.
+    pub incarnations: u64,
+    /// The events so far.
     pub spent: Budget,
-    /// Every digest that a lane held, by life and epoch.
+    /// Every digest that a lane held, by incarnation and epoch.
     pub meanings: BTreeMap<(u64, u64), u64>,
-    /// What was found broken.
+    /// The violations found.
     pub breaches: Breaches,
-    /// What came by in a step, for [`super::sight`], a bit for each. The search looks at it and forgets it.
-    pub came_by: u32,
+    /// The events of a step, for [`super::sight`], a bit for each. The search reads and clears
+    /// them.
+    pub observed: u32,
 }
 
 impl World {
-    /// Nobody lives yet.
+    /// No process runs yet.
     #[must_use]
     pub fn new() -> Self {
         Self {
@@ -79,19 +80,19 @@ impl World {
             connections: Vec::new(),
             dataplane: None,
             file: FILE,
-            lives: 0,
+            incarnations: 0,
             spent: Budget::default(),
             meanings: BTreeMap::new(),
             breaches: Breaches::default(),
-            came_by: 0,
+            observed: 0,
         }
     }
 
-    /// The dataplane starts, with what the file says.
+    /// The dataplane starts with the configuration in the file.
     pub fn start_dataplane(&mut self) {
-        self.lives += 1;
+        self.incarnations += 1;
         let held = Held {
-            incarnation: self.lives,
+            incarnation: self.incarnations,
             epoch: 0,
             digest: self.file,
         };
@@ -99,19 +100,20 @@ impl World {
         self.dataplane = Some(Dataplane::new(held));
     }
 
-    /// Whether the dataplane that control speaks to lives.
+    /// Whether the dataplane at the other end of control's connection runs.
     #[must_use]
-    pub fn partner_lives(&self) -> bool {
+    pub fn is_partner_alive(&self) -> bool {
         let connection = self.control.as_ref().and_then(|control| control.connection);
         connection.is_some_and(|at| self.connections[at].dataplane_end)
     }
 
-    /// Whether every lane of the life of `held` holds exactly that. True if that life is over.
+    /// Whether every lane of the incarnation of `held` holds exactly that configuration. True if
+    /// that incarnation is over.
     #[must_use]
     pub fn lanes_hold(&self, held: &Held) -> bool {
         let lanes = self.dataplane.iter().flat_map(|dataplane| &dataplane.lanes);
-        let mut of_that_life = lanes.filter(|_| self.lives == held.incarnation);
-        of_that_life.all(|lane| lane.slot.held() == *held)
+        let mut of_that_incarnation = lanes.filter(|_| self.incarnations == held.incarnation);
+        of_that_incarnation.all(|lane| lane.slot.held() == *held)
     }
 }
 

@@ -1,4 +1,4 @@
-//! What must hold in every state.
+//! The invariants of every state.
 
 use std::collections::BTreeSet;
 
@@ -8,22 +8,24 @@ use stateright::Property;
 use super::{
     rest,
     step::Search,
-    world::{Told, World},
+    world::{Reported, World},
 };
 
 /// Views of one number are equal, and each member is in its own.
 pub const ONE_VIEW: &str = "one view of a number";
 /// Of two members' messages of a view one is the beginning of the other's.
 pub const TOTAL_ORDER: &str = "total order";
-/// What anybody was told in a view is told to all who went on from it, and to these nothing more.
+/// Every member that continued from a view delivered all messages that any member delivered in it,
+/// and no others.
 pub const ALL_OR_NONE: &str = "all or none";
 /// Each message at most once, and of each sender without a gap.
 pub const EXACTLY_ONCE: &str = "messages once";
-/// Where nothing is left to happen but what goes wrong, members with a quorum are in one view with
-/// all messages delivered, and others report that they have none.
+/// If nothing is left to happen except faults, members with a quorum are in one view with all
+/// messages delivered. The others report that they have no quorum.
 pub const ENDS: &str = "every run ends in a view or stopped";
 
-/// Where nothing is left to happen but ticks, members say keepalives only, and nobody answers who lost its quorum.
+/// If nothing is left to happen except ticks, members send only keepalives. No member replies to
+/// one that lost its quorum.
 pub const QUIET: &str = "an idle group is quiet";
 
 /// All of them.
@@ -55,21 +57,21 @@ pub fn all() -> Vec<Property<Search>> {
     ]
 }
 
-fn told(world: &World) -> impl Iterator<Item = &Told> {
-    world.sides.iter().map(|side| &side.told)
+fn reported(world: &World) -> impl Iterator<Item = &Reported> {
+    world.sides.iter().map(|side| &side.reported)
 }
 
 /// Each two of them, both ways.
-fn each_two(world: &World) -> impl Iterator<Item = (&Told, &Told)> {
-    told(world).flat_map(|a| told(world).map(move |b| (a, b)))
+fn each_two(world: &World) -> impl Iterator<Item = (&Reported, &Reported)> {
+    reported(world).flat_map(|a| reported(world).map(move |b| (a, b)))
 }
 
 fn one_view(world: &World) -> bool {
-    let rising = |told: &Told| {
-        let numbers: Vec<u64> = told.views.iter().map(|view| view.number).collect();
+    let rising = |reported: &Reported| {
+        let numbers: Vec<u64> = reported.views.iter().map(|view| view.number).collect();
         numbers.is_sorted_by(|a, b| a < b)
     };
-    told(world).all(rising)
+    reported(world).all(rising)
         && each_two(world).all(|(a, b)| {
             let same = |view: &View| {
                 let mut others = b.views.iter();
@@ -80,10 +82,10 @@ fn one_view(world: &World) -> bool {
                 .all(|view| same(view).is_none_or(|other| other == view))
         })
         && (0..world.sides.len()).all(|member| {
-            let views = &world.sides[member].told.views;
+            let views = &world.sides[member].reported.views;
             views
                 .iter()
-                .all(|view| view.rank_of(super::world::life(member)).is_some())
+                .all(|view| view.rank_of(super::world::incarnation(member)).is_some())
         })
 }
 
@@ -99,18 +101,21 @@ fn total_order(world: &World) -> bool {
 fn all_or_none(world: &World) -> bool {
     each_two(world).all(|(a, b)| {
         // `b` went on from every view but its last.
-        let went_on = b.views.iter().take(b.views.len().saturating_sub(1));
-        went_on
+        let continued = b.views.iter().take(b.views.len().saturating_sub(1));
+        continued
             .into_iter()
             .all(|view| a.of_view(view.number).count() <= b.of_view(view.number).count())
     })
 }
 
 fn exactly_once(world: &World) -> bool {
-    told(world).all(|told| {
+    reported(world).all(|reported| {
         (0..world.sides.len()).all(|sender| {
-            let life = super::world::life(sender).0;
-            let messages = told.messages.iter().filter(|(_, by, ..)| *by == life);
+            let incarnation = super::world::incarnation(sender).0;
+            let messages = reported
+                .messages
+                .iter()
+                .filter(|(_, by, ..)| *by == incarnation);
             let mut words = BTreeSet::new();
             messages.zip(1..).all(|((_, _, sequence, word), expected)| {
                 *sequence == expected && words.insert(word)

@@ -1,48 +1,51 @@
-//! Ways to build it wrong. Each stands around the production machine and not in it, and each must be found.
+//! Deliberate defects. Each surrounds the production state machine and does not change it. The
+//! search must find each.
 
 use covalent_protocol::group::{
     Contacts, End, Group, GroupStanding, Inside, MEMBERS_MAX, Members, Ticket, View,
     row::{Ballot, Proposal},
 };
 
-use super::said::{
-    Kind, group_of, is_end, is_ordered, kind_of, leave_group_out, life_of, make_keepalive,
-    speaks_as_member, view_of,
+use super::sent::{
+    Kind, group_of, incarnation_of, is_end, is_from_member, is_ordered, kind_of, leave_group_out,
+    make_keepalive, view_of,
 };
 
-/// What is built wrong.
+/// The deliberate defect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Mutant {
     /// Nothing.
     None,
-    /// What one of those who stay holds is delivered, and not what all of them hold.
+    /// Members deliver the messages that one of the staying members holds, not only those that all
+    /// of them hold.
     TakesMaxTrim,
-    /// A member reports that it holds what another one holds.
+    /// A member reports that it holds the messages that another one holds.
     AcksBeforeHeld,
-    /// A leader lets each member say again what was delivered in the view that ends.
+    /// A leader lets each member resend the messages that were delivered in the ending view.
     ResendsDelivered,
     /// A leader makes a proposal of its own, whatever was accepted before.
     ForgetsAccepted,
     /// Half of the voters are a quorum without the oldest too.
     AnyMajority,
-    /// Who left asks after nobody to whom it owes the end of the view.
+    /// A member that left does not query the members to which it owes the end of the view.
     LeftIsSilent,
-    /// Who left takes no envelope: of one that comes only the acknowledgment counts.
+    /// A member that left accepts no envelope: only the acknowledgment in it counts.
     LeftTakesNothing,
-    /// Who has no quorum does not hear that there is another group of its name.
+    /// A member without a quorum does not notice another group of its name.
     DeafToOtherGroups,
-    /// Whoever joins is told of a view before those who stay are told that it was decided.
+    /// A joiner learns of a view before the staying members learn that it was decided.
     WelcomesFirst,
-    /// Who has no quorum asks nobody outside of its view.
-    AsksNobody,
+    /// A member without a quorum queries no node outside its view.
+    QueriesNone,
     /// That no path leads to a node where no member is, is forgotten.
     ForgetsPaths,
     /// A member does not learn from the end of a later view that it was left behind.
     WaitsForItsEnd,
-    /// Founders do not name the group that they are about to found to those who are not in it.
+    /// Founders do not name the group that they are about to found to nodes that are not in it.
     FoundsNameless,
-    /// Who is taken in by two groups does not answer the one that it is not in, if it found its queue only.
-    AnswersKnownStays,
+    /// A member that two groups admit does not reply to the group that it is not in, if it found
+    /// only that group's queue.
+    RepliesToKnownMembers,
 }
 
 impl Mutant {
@@ -61,7 +64,7 @@ impl Mutant {
     }
 
     /// An envelope arrives at a machine. Gives whether it is given to it.
-    pub fn hears(self, group: &Group, bytes: &mut Vec<u8>) -> bool {
+    pub fn receives(self, group: &Group, bytes: &mut Vec<u8>) -> bool {
         let standing = group.standing();
         match self {
             Self::LeftTakesNothing if standing == GroupStanding::Left && is_ordered(bytes) => {
@@ -73,11 +76,12 @@ impl Mutant {
                     |view: &View| group_of(bytes) == view.group && view_of(bytes) > view.number;
                 !(is_end(bytes) && group.view().is_some_and(of_later))
             }
-            Self::AnswersKnownStays if speaks_as_member(bytes) => {
-                let life = life_of(bytes);
-                let is_stranger =
-                    |view: &View| view.group != group_of(bytes) && view.rank_of(life).is_none();
-                group.knows(life) || !group.view().is_some_and(is_stranger)
+            Self::RepliesToKnownMembers if is_from_member(bytes) => {
+                let incarnation = incarnation_of(bytes);
+                let is_non_member = |view: &View| {
+                    view.group != group_of(bytes) && view.rank_of(incarnation).is_none()
+                };
+                group.knows(incarnation) || !group.view().is_some_and(is_non_member)
             }
             Self::DeafToOtherGroups if standing == GroupStanding::Minority => {
                 let of_other = |view: &View| view.group != group_of(bytes);
@@ -87,18 +91,19 @@ impl Mutant {
         }
     }
 
-    /// A link layer says something of a node. Gives whether the machine is told.
+    /// A link layer reports the state of a path. Returns whether the state machine receives the
+    /// report.
     pub fn heeds_path(self, group: &Group, guid: u64) -> bool {
         let has_member = |view: &View| view.members.iter().any(|member| member.guid == guid);
         self != Self::ForgetsPaths || group.view().is_some_and(has_member)
     }
 
-    /// A machine says an envelope. Gives whether it goes out.
-    pub fn says(self, group: &mut Group, ticket: Ticket, bytes: &mut [u8]) -> bool {
+    /// A state machine sends an envelope. Returns whether it goes out.
+    pub fn sends(self, group: &mut Group, ticket: Ticket, bytes: &mut [u8]) -> bool {
         match self {
             Self::FoundsNameless if view_of(bytes) == 0 => leave_group_out(bytes),
             Self::WelcomesFirst if is_end(bytes) => group.on_end(ticket, End::Done),
-            Self::AsksNobody
+            Self::QueriesNone
                 if kind_of(bytes) == Kind::Hello && group.standing() == GroupStanding::Minority =>
             {
                 group.on_end(ticket, End::Done);
@@ -109,7 +114,7 @@ impl Mutant {
         true
     }
 
-    /// A machine has said and told all that it had.
+    /// A state machine has sent its envelopes and reported its events.
     pub fn rest(self, group: &mut Group) {
         if self == Self::AnyMajority {
             group.tamper(|inside| {
@@ -129,7 +134,7 @@ fn accepted(inside: &Inside<'_>) -> Ballot {
     own.map_or(Ballot::NONE, |row| row.change.accepted)
 }
 
-/// Changes what a member just proposed.
+/// Raises the trim of a member's new proposal to the maximum that the staying members hold.
 fn take_max(inside: &mut Inside<'_>) {
     let me = inside.me;
     let change = inside.rows[me].change;
@@ -137,14 +142,14 @@ fn take_max(inside: &mut Inside<'_>) {
         return;
     };
     for sender in 0..inside.rows.len() {
-        let stay = proposal.stay.iter();
-        let held = stay.map(|rank| inside.rows[rank].frontier.received[sender]);
+        let survivors = proposal.survivors.iter();
+        let held = survivors.map(|rank| inside.rows[rank].frontier.received[sender]);
         proposal.trim[sender] = held.max().unwrap_or(0);
     }
     inside.rows[me].change.proposal = Some(proposal);
 }
 
-/// Changes what a member just proposed.
+/// Sets the trim of a member's new proposal to 0.
 fn trim_nothing(inside: &mut Inside<'_>) {
     let change = &mut inside.rows[inside.me].change;
     if let Some(proposal) = change.proposal.as_mut()
@@ -154,7 +159,7 @@ fn trim_nothing(inside: &mut Inside<'_>) {
     }
 }
 
-/// Puts into a member's row what it knows that others hold.
+/// Sets a member's row to what it knows that others hold.
 fn ack_before_held(inside: &mut Inside<'_>) {
     for sender in 0..inside.rows.len() {
         let held = inside.rows.iter().map(|row| row.frontier.received[sender]);
@@ -163,7 +168,8 @@ fn ack_before_held(inside: &mut Inside<'_>) {
     }
 }
 
-/// Proposes what those who promised make of it now, where a member was to propose what was accepted before.
+/// Replaces an accepted proposal, which the leader had to repeat, by a new one from the rows of the
+/// members that promised.
 fn forget_accepted(inside: &mut Inside<'_>) {
     let ballot = accepted(inside);
     if ballot.leader() != inside.me {
@@ -172,13 +178,13 @@ fn forget_accepted(inside: &mut Inside<'_>) {
     let promised = |rank: &usize| inside.rows[*rank].change.promised == ballot;
     let left: Vec<usize> = (0..inside.rows.len()).filter(promised).collect();
     let mut fresh = Proposal {
-        stay: Members::NONE,
+        survivors: Members::NONE,
         voters: Members::NONE,
         joiners: Contacts::default(),
         trim: [0; MEMBERS_MAX],
     };
     for (place, rank) in left.iter().enumerate() {
-        fresh.stay = fresh.stay.with(*rank);
+        fresh.survivors = fresh.survivors.with(*rank);
         if inside.rows[*rank].frontier.has_state {
             fresh.voters = fresh.voters.with(place);
         }

@@ -1,13 +1,14 @@
-//! What a check of groups is about.
+//! The subject of a check of groups.
 
 use super::mutant::Mutant;
 
-/// How often what may happen that nobody asked for. Each is a bound of the search.
+/// How often each spontaneous event may happen. Each count is a bound of the search.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Budget {
     /// Members that die, of any rank and at any step.
     pub deaths: u8,
-    /// Times that some link layer holds a way for lost that is there. It finds it again, or the run ends with that.
+    /// Times that a link layer considers an existing path lost. It finds the path again, or the run
+    /// ends in this state.
     pub accusations: u8,
     /// Times that the nodes are divided.
     pub divisions: u8,
@@ -18,16 +19,20 @@ pub struct Budget {
 /// How envelopes arrive.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Arrival {
-    /// Those of one way do not wait for those of another, up to [`Scenario::reorder`] each. A node dies with its member:
-    /// what is said to it ends nowhere, and the others learn of it from their link layers.
+    /// Envelopes of one path do not wait for those of another, up to [`Scenario::reorder`] on each.
+    /// A node dies with its member: envelopes to it are lost, and the others learn of the death
+    /// from their link layers.
     Free,
-    /// In the order in which all of them were said. A member dies alone: what is said to it ends [`End::Gone`].
+    /// Envelopes arrive in the order in which all of them were sent. A member dies alone: envelopes
+    /// to it end as [`End::Gone`].
     ///
     /// [`End::Gone`]: covalent_protocol::group::End::Gone
     InOrder {
-        /// But those of these ways: each arrives when it likes, behind those before it.
+        /// Except those of these paths: each arrives at any time, after the earlier ones of its
+        /// path.
         slow: Vec<[usize; 2]>,
-        /// But the first one of each of these ways: it arrives when nothing else is under way, or later.
+        /// Except the first one of each of these paths: it arrives when nothing else is in flight,
+        /// or later.
         held: Vec<[usize; 2]>,
     },
 }
@@ -43,21 +48,22 @@ pub struct Scenario {
     pub in_view: usize,
     /// So many of these, the last ones, are in a view of another group of the name.
     pub in_other: usize,
-    /// Members with which those who begin found a group; 0 if they only join one.
+    /// Number of members with which new members found a group; 0 if they only join one.
     pub founders: u8,
-    /// Whether there is no state, so that whoever joins votes at once.
+    /// Whether there is no state, so that a joiner votes at once.
     pub stateless: bool,
-    /// Who leaves, each once and when it likes.
+    /// Members that leave, each once and at any time.
     pub leavers: Vec<usize>,
-    /// Which application says of which other one that it should go, each once and when it likes.
+    /// Pairs of members: the application of the first one suspects the second one, once and at any
+    /// time.
     pub suspicions: Vec<[usize; 2]>,
-    /// Whether members begin, leave, die and are suspected only where nothing is under way.
+    /// Whether members begin, leave, die and are suspected only if nothing is in flight.
     pub unhurried: bool,
     /// How envelopes arrive.
     pub arrival: Arrival,
-    /// Who asks for a message, one after the other; of one member several.
-    pub asks: Vec<usize>,
-    /// What may happen besides.
+    /// Members that multicast a message. One member may multicast several, one after the other.
+    pub multicasts: Vec<usize>,
+    /// Bounds of the other events.
     pub budget: Budget,
     /// The parts that nodes may be divided into, by node.
     pub divisions: Vec<Vec<u8>>,
@@ -65,18 +71,20 @@ pub struct Scenario {
     pub mended: bool,
     /// Whether the nodes are divided at the start, into the first of the divisions.
     pub divided: bool,
-    /// Envelopes of one to another that may arrive next: 1 for the order in which they were said.
+    /// Number of envelopes on a path of which any may arrive next. 1: they arrive in the order in
+    /// which they were sent.
     pub reorder: usize,
-    /// Who may die, by rank; empty for anybody.
+    /// Members that may die, by rank. Empty: any member.
     pub mortal: Vec<usize>,
-    /// Which link layers may take a way for lost that is there, and to whom.
+    /// Pairs of members: the link layer of the first one may consider the existing path to the
+    /// second one lost.
     pub doubters: Vec<[usize; 2]>,
-    /// What is built wrong.
+    /// The deliberate defect.
     pub mutant: Mutant,
 }
 
 impl Scenario {
-    /// Members that say nothing and whom nothing befalls.
+    /// Members that send nothing, without faults.
     #[must_use]
     pub const fn new(name: &'static str, members: usize) -> Self {
         Self {
@@ -90,7 +98,7 @@ impl Scenario {
             suspicions: Vec::new(),
             unhurried: false,
             arrival: Arrival::Free,
-            asks: Vec::new(),
+            multicasts: Vec::new(),
             budget: Budget {
                 deaths: 0,
                 accusations: 0,
@@ -107,7 +115,7 @@ impl Scenario {
         }
     }
 
-    /// Whether a member dies alone, and what is said to it ends as gone.
+    /// Whether a member dies alone, and envelopes to it end as gone.
     #[must_use]
     pub const fn members_die_alone(&self) -> bool {
         matches!(self.arrival, Arrival::InOrder { .. })
@@ -115,16 +123,16 @@ impl Scenario {
 
     /// Whether envelopes of a way arrive when they like.
     #[must_use]
-    pub fn is_slow(&self, way: [usize; 2]) -> bool {
+    pub fn is_slow(&self, path: [usize; 2]) -> bool {
         match &self.arrival {
             Arrival::Free => true,
-            Arrival::InOrder { slow, .. } => slow.contains(&way),
+            Arrival::InOrder { slow, .. } => slow.contains(&path),
         }
     }
 
     /// Whether the first envelope of a way is held back.
     #[must_use]
-    pub fn is_held(&self, way: [usize; 2]) -> bool {
-        matches!(&self.arrival, Arrival::InOrder { held, .. } if held.contains(&way))
+    pub fn is_held(&self, path: [usize; 2]) -> bool {
+        matches!(&self.arrival, Arrival::InOrder { held, .. } if held.contains(&path))
     }
 }

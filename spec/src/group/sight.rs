@@ -1,12 +1,12 @@
-//! What a search must come by, or it shows nothing about it.
+//! The events that a search must reach. Otherwise it shows nothing about them.
 
 use covalent_protocol::group::{GroupStanding, View};
 
-use super::world::{Side, World, life};
+use super::world::{Side, World, incarnation};
 
 /// Something that happens in a state, or happened on the way to it.
 pub struct Sight {
-    /// What.
+    /// Its name.
     pub name: &'static str,
     happened: fn(&World) -> bool,
 }
@@ -21,73 +21,80 @@ impl Sight {
 
 /// All of them.
 pub const ALL: &[Sight] = &[
-    sight("a message was told to all", |world| {
-        let first = world.sides.first().map(|side| &side.told.messages);
+    sight("a message was delivered to all", |world| {
+        let first = world.sides.first().map(|side| &side.reported.messages);
         first.is_some_and(|first| {
-            !first.is_empty() && world.sides.iter().all(|side| side.told.messages == *first)
+            !first.is_empty()
+                && world
+                    .sides
+                    .iter()
+                    .all(|side| side.reported.messages == *first)
         })
     }),
     sight(
-        "somebody died with a message that all others have",
+        "a member died with a message that all others have",
         |world| {
             let died = |side: &&_| -> bool {
                 let side: &std::sync::Arc<super::world::Side> = side;
-                side.group.is_none() && !side.told.messages.is_empty()
+                side.group.is_none() && !side.reported.messages.is_empty()
             };
             world.sides.iter().filter(died).count() > 0
         },
     ),
     sight("a view without the oldest began", |world| {
-        views(world, |view| view.rank_of(life(0)).is_none())
+        views(world, |view| view.rank_of(incarnation(0)).is_none())
     }),
     sight("a second change began from a view of a change", |world| {
         views(world, |view| view.number >= 3)
     }),
-    sight("half with the oldest went on", |world| {
+    sight("the half with the oldest continued", |world| {
         world.sides.iter().any(|side| {
-            let mut views = side.told.views.windows(2);
+            let mut views = side.reported.views.windows(2);
             views.any(|two| 2 * two[1].members.len() == two[0].voters.len())
         })
     }),
-    sight("a minority said that it stopped", |world| {
+    sight("a minority reported that it stopped", |world| {
         let mut sides = world.sides.iter();
-        sides.any(|side| side.group.is_some() && side.told.stopped && !side.told.excluded)
+        sides.any(|side| side.group.is_some() && side.reported.stopped && !side.reported.excluded)
     }),
-    sight("a group took somebody in", |world| {
+    sight("a group admitted a member", |world| {
         let first = world.scenario.in_view;
         first > 0
             && world.sides[first..]
                 .iter()
-                .any(|side| !side.told.views.is_empty())
+                .any(|side| !side.reported.views.is_empty())
     }),
     sight("two groups of one name were founded", |world| {
         let first = |view: &View| world.sides.iter().any(|side| is_other(side, view));
         views(world, first)
     }),
-    sight("two groups took the same one in", |world| {
+    sight("two groups admitted the same member", |world| {
         (0..world.sides.len()).any(|member| is_in_two(world, member))
     }),
-    sight("somebody left and knows it", |world| {
-        world.sides.iter().any(|side| side.told.left)
-    }),
-    sight("one that left still waits, and somebody died", |world| {
-        world.scenario.members_die_alone()
-            && world.spent.deaths > 0
-            && world.sides.iter().any(|side| {
-                let group = side.group.as_ref();
-                group.is_some_and(|group| group.standing() == GroupStanding::Left)
-            })
+    sight("a member left and knows it", |world| {
+        world.sides.iter().any(|side| side.reported.left)
     }),
     sight(
-        "somebody is two views behind, and was taken into the one between",
+        "a member that left still waits, and another one died",
+        |world| {
+            world.scenario.members_die_alone()
+                && world.spent.deaths > 0
+                && world.sides.iter().any(|side| {
+                    let group = side.group.as_ref();
+                    group.is_some_and(|group| group.standing() == GroupStanding::Left)
+                })
+        },
+    ),
+    sight(
+        "a member is two views behind, and was admitted to the one between",
         |world| {
             let mut sides = world.sides.iter().zip(0..);
             sides.any(|(side, member)| is_two_behind(world, side, member))
         },
     ),
-    sight("somebody who lives was left out and knows it", |world| {
+    sight("a live member was left out and knows it", |world| {
         let mut sides = world.sides.iter();
-        sides.any(|side| side.group.is_some() && side.told.excluded)
+        sides.any(|side| side.group.is_some() && side.reported.excluded)
     }),
 ];
 
@@ -98,31 +105,31 @@ const fn sight(name: &'static str, happened: fn(&World) -> bool) -> Sight {
 /// Whether members of two groups are in a view with this one, which is in one of them.
 fn is_in_two(world: &World, member: usize) -> bool {
     let living = world.sides.iter().filter(|side| side.group.is_some());
-    let now = living.filter_map(|side| side.told.views.last());
-    let mut with = now.filter(|view| view.rank_of(life(member)).is_some());
+    let now = living.filter_map(|side| side.reported.views.last());
+    let mut with = now.filter(|view| view.rank_of(incarnation(member)).is_some());
     let first = with.next();
     world.is_member(member) && first.is_some_and(|first| with.any(|view| view.group != first.group))
 }
 
 fn is_two_behind(world: &World, side: &Side, member: usize) -> bool {
-    let Some(own) = side.told.views.last() else {
+    let Some(own) = side.reported.views.last() else {
         return false;
     };
     let is_later = |view: &View, by| view.group == own.group && view.number == own.number + by;
     side.group.is_some()
-        && !side.told.excluded
+        && !side.reported.excluded
         && views(world, |view| is_later(view, 2))
         && views(world, |view| {
-            is_later(view, 1) && view.rank_of(life(member)).is_some()
+            is_later(view, 1) && view.rank_of(incarnation(member)).is_some()
         })
 }
 
 fn is_other(side: &Side, view: &View) -> bool {
-    let own = side.told.views.last();
+    let own = side.reported.views.last();
     own.is_some_and(|own| own.group != view.group)
 }
 
 fn views(world: &World, wanted: impl Fn(&View) -> bool) -> bool {
-    let mut views = world.sides.iter().flat_map(|side| &side.told.views);
+    let mut views = world.sides.iter().flat_map(|side| &side.reported.views);
     views.any(wanted)
 }

@@ -1,4 +1,4 @@
-//! What may happen next, and what it does.
+//! The possible next steps, and their effects.
 
 use std::sync::{
     Arc,
@@ -13,38 +13,38 @@ use super::{
     invariant,
     scenario::Scenario,
     sight,
-    world::{Held, World, life},
+    world::{Held, World, incarnation},
 };
 
 /// One thing that happens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Step {
-    /// The next one of [`Scenario::asks`] that is a member's asks.
-    Ask {
+    /// A member multicasts its next message of [`Scenario::multicasts`].
+    Multicast {
         /// Its place among them.
-        ask: usize,
+        request: usize,
     },
     /// An envelope arrives.
     Deliver {
-        /// Whose.
+        /// The sender.
         from: usize,
-        /// To whom.
+        /// The receiver.
         to: usize,
         /// How many it overtakes.
         place: usize,
     },
     /// The envelope that was held back arrives.
     Release {
-        /// Whose.
+        /// The sender.
         from: usize,
-        /// To whom.
+        /// The receiver.
         to: usize,
     },
     /// A member dies.
     Die {
         /// Which.
         member: usize,
-        /// What it said and has not arrived is lost.
+        /// Its envelopes in flight are lost.
         mute: bool,
     },
     /// A member that was in no view at the start begins.
@@ -52,37 +52,37 @@ pub enum Step {
         /// Which.
         member: usize,
     },
-    /// The next one of [`Scenario::leavers`] is asked to leave.
+    /// A member of [`Scenario::leavers`] is requested to leave.
     Leave {
         /// Its place among them.
         leaver: usize,
     },
-    /// An application says of another one that it should go.
+    /// An application suspects another member.
     Suspect {
         /// The place among [`Scenario::suspicions`].
         suspicion: usize,
     },
-    /// A tick of everybody, where nothing is under way.
+    /// A tick of all members, if nothing is in flight.
     Tick,
-    /// A link layer says what stands.
-    Tell {
-        /// Whose.
+    /// A link layer reports the state of a path.
+    ReportPath {
+        /// The node of the link layer.
         at: usize,
-        /// Of whom.
+        /// The other end of the path.
         about: usize,
     },
     /// A link layer takes a way for lost that is there.
     Accuse {
-        /// Whose.
+        /// The node of the link layer.
         at: usize,
-        /// To whom.
+        /// The other end of the path.
         about: usize,
     },
     /// It finds it again.
     Believe {
-        /// Whose.
+        /// The node of the link layer.
         at: usize,
-        /// To whom.
+        /// The other end of the path.
         about: usize,
     },
     /// The nodes are divided.
@@ -96,7 +96,7 @@ pub enum Step {
 
 impl Step {
     /// Whether it is something that goes wrong. It may happen, and a run may end without it.
-    const fn goes_wrong(&self) -> bool {
+    const fn is_fault(&self) -> bool {
         matches!(
             self,
             Self::Die { .. } | Self::Accuse { .. } | Self::Divide { .. }
@@ -106,16 +106,16 @@ impl Step {
 
 /// The search through a scenario.
 pub struct Search {
-    /// What is searched.
+    /// The scenario to search.
     pub scenario: Scenario,
     /// The invariants found broken, a bit for each.
     broken: AtomicU32,
-    /// What was seen, a bit for each of [`sight::ALL`].
+    /// The events that occurred, a bit for each of [`sight::ALL`].
     seen: Arc<AtomicU32>,
 }
 
 impl Search {
-    /// A search, and where it notes what it sees.
+    /// Returns a search, and the bits in which it records the sights.
     #[must_use]
     pub fn new(scenario: Scenario) -> (Self, Arc<AtomicU32>) {
         let seen = Arc::new(AtomicU32::new(0));
@@ -127,29 +127,30 @@ impl Search {
         (search, seen)
     }
 
-    /// Whether the invariant with this number holds, or was found broken already: the first run that breaks it is the one to be shown.
+    /// Whether the invariant with this number holds, or is already broken. Only the first run that
+    /// breaks it is reported.
     pub fn holds(&self, invariant: u32, holds: impl FnOnce() -> bool) -> bool {
         let bit = 1 << invariant;
         holds() || self.broken.fetch_or(bit, Ordering::Relaxed) & bit != 0
     }
 
-    /// What may happen next.
+    /// Returns the possible next steps.
     #[must_use]
     pub fn steps(&self, world: &World) -> Vec<Step> {
         let Scenario { budget, .. } = &self.scenario;
         let members = self.scenario.members;
         let mut steps = Vec::new();
-        for (ask, &member) in self.scenario.asks.iter().enumerate() {
+        for (request, &member) in self.scenario.multicasts.iter().enumerate() {
             // Of one member in their order.
-            let first = |&(other, by): &(usize, &usize)| *by == member && !world.asked[other];
-            let next = self.scenario.asks.iter().enumerate().find(first);
-            if world.lives(member) && next.is_some_and(|(next, _)| next == ask) {
-                steps.push(Step::Ask { ask });
+            let first = |&(other, by): &(usize, &usize)| *by == member && !world.requested[other];
+            let next = self.scenario.multicasts.iter().enumerate().find(first);
+            if world.is_alive(member) && next.is_some_and(|(next, _)| next == request) {
+                steps.push(Step::Multicast { request });
             }
         }
         let alone = self.scenario.members_die_alone();
-        // What members asked for comes first: then their windows are as the scenario wants them.
-        let all_asked = world.asked.iter().all(|asked| *asked);
+        // Members multicast their messages first: then their windows are as the scenario requires.
+        let all_requested = world.requested.iter().all(|requested| *requested);
         let arriving = self.arriving(world);
         if alone && !arriving.is_empty() {
             // An application takes its time.
@@ -158,18 +159,18 @@ impl Search {
         for member in 0..members {
             let mortal = self.scenario.mortal.is_empty() || self.scenario.mortal.contains(&member);
             let may_now = arriving.is_empty() || !self.scenario.unhurried;
-            let waits = alone && !(all_asked && may_now);
+            let waits = alone && !(all_requested && may_now);
             let may_die = mortal && !waits && world.spent.deaths < budget.deaths;
-            if may_die && world.lives(member) {
+            if may_die && world.is_alive(member) {
                 let mute = false;
                 steps.push(Step::Die { member, mute });
             }
-            // Also where it is out already: its node dies.
-            let mut ways = member * members..(member + 1) * members;
-            let said = |way: usize| {
-                !world.under_way[way].is_empty() || matches!(world.held[way], Held::Envelope(_))
+            // This includes a member that is out already: its node dies.
+            let mut paths = member * members..(member + 1) * members;
+            let sent = |path: usize| {
+                !world.in_flight[path].is_empty() || matches!(world.held[path], Held::Envelope(_))
             };
-            if may_die && alone && ways.any(said) {
+            if may_die && alone && paths.any(sent) {
                 let mute = true;
                 steps.push(Step::Die { member, mute });
             }
@@ -178,7 +179,7 @@ impl Search {
             self.of_themselves(world, &mut steps);
         }
         let mut quiet = arriving.is_empty();
-        if quiet && all_asked {
+        if quiet && all_requested {
             let before = steps.len();
             steps.extend(self.held(world));
             quiet = steps.len() == before;
@@ -187,27 +188,27 @@ impl Search {
         let before = steps.len();
         for (at, about) in pairs(members) {
             let place = at * members + about;
-            let under_way = &world.under_way[place];
-            // Whoever died said what is under way before.
-            let arrives = world.lives(about) && world.part[at] == world.part[about];
+            let in_flight = &world.in_flight[place];
+            // A dead member sent its envelopes in flight before it died.
+            let arrives = world.is_alive(about) && world.part[at] == world.part[about];
             if arrives && !alone {
-                let places = under_way.len().min(self.scenario.reorder);
+                let places = in_flight.len().min(self.scenario.reorder);
                 steps.extend((0..places).map(|place| Step::Deliver {
                     from: at,
                     to: about,
                     place,
                 }));
             }
-            if !world.lives(at) {
+            if !world.is_alive(at) {
                 continue;
             }
-            if world.told[place] != world.stands(at, about) {
-                steps.push(Step::Tell { at, about });
+            if world.reported[place] != world.stands(at, about) {
+                steps.push(Step::ReportPath { at, about });
             }
             if world.accused[place] {
                 steps.push(Step::Believe { at, about });
             } else if self.scenario.doubters.contains(&[at, about])
-                && world.is_way(at, about)
+                && world.is_path(at, about)
                 && world.spent.accusations < budget.accusations
             {
                 steps.push(Step::Accuse { at, about });
@@ -215,7 +216,7 @@ impl Search {
         }
         let unaware = steps[before..]
             .iter()
-            .any(|step| matches!(step, Step::Tell { .. }));
+            .any(|step| matches!(step, Step::ReportPath { .. }));
         let divided = world.part.iter().any(|part| *part != 0);
         if divided && self.scenario.mended {
             steps.push(Step::Mend);
@@ -224,37 +225,37 @@ impl Search {
             let divisions = 0..self.scenario.divisions.len();
             steps.extend(divisions.map(|division| Step::Divide { division }));
         }
-        // Members that do not hurry have done by then what they do of themselves.
+        // By then, unhurried members have taken their spontaneous steps.
         let may_tick = alone && quiet && !unaware && world.spent.ticks < budget.ticks;
-        let is_idle = steps.iter().all(Step::goes_wrong);
+        let is_idle = steps.iter().all(Step::is_fault);
         if may_tick && (is_idle || !self.scenario.unhurried) {
             steps.push(Step::Tick);
         }
         steps
     }
 
-    /// Whether nothing is left to happen but what goes wrong. The run may end here.
+    /// Whether nothing is left to happen except faults. The run may end here.
     #[must_use]
     pub fn is_at_rest(&self, world: &World) -> bool {
         world.spent.ticks == self.scenario.budget.ticks
-            && self.steps(world).iter().all(Step::goes_wrong)
+            && self.steps(world).iter().all(Step::is_fault)
     }
 
-    /// Envelopes that may arrive next where a member dies alone.
+    /// Returns the envelopes that may arrive next, if members die alone.
     fn arriving(&self, world: &World) -> Vec<Step> {
         let members = self.scenario.members;
         let mut steps = Vec::new();
-        if let Some(way) = world.next_way() {
-            let (from, to) = (way / members, way % members);
+        if let Some(path) = world.next_path() {
+            let (from, to) = (path / members, path % members);
             steps.push(Step::Deliver { from, to, place: 0 });
         }
         if !self.scenario.members_die_alone() {
             return steps;
         }
         for (from, to) in pairs(members) {
-            let way = from * members + to;
+            let path = from * members + to;
             if self.scenario.is_slow([from, to]) && world.part[from] == world.part[to] {
-                let places = world.under_way[way].len().min(self.scenario.reorder);
+                let places = world.in_flight[path].len().min(self.scenario.reorder);
                 steps.extend((0..places).map(|place| Step::Deliver { from, to, place }));
             }
         }
@@ -269,7 +270,7 @@ impl Search {
             .map(|(from, to)| Step::Release { from, to })
     }
 
-    /// What members do of themselves.
+    /// Adds the spontaneous steps of members.
     fn of_themselves(&self, world: &World, steps: &mut Vec<Step>) {
         let unbegun = (0..self.scenario.members).filter(|&member| !world.began[member]);
         let at_once = if self.scenario.unhurried {
@@ -278,20 +279,20 @@ impl Search {
             usize::MAX
         };
         steps.extend(unbegun.take(at_once).map(|member| Step::Begin { member }));
-        let all_asked = world.asked.iter().all(|asked| *asked);
+        let all_requested = world.requested.iter().all(|requested| *requested);
         for (leaver, &member) in self.scenario.leavers.iter().enumerate() {
-            if all_asked && !world.leaves[leaver] && world.is_member(member) {
+            if all_requested && !world.leaves[leaver] && world.is_member(member) {
                 steps.push(Step::Leave { leaver });
             }
         }
-        for (suspicion, &[by, whom]) in self.scenario.suspicions.iter().enumerate() {
-            if all_asked && !world.suspected[suspicion] && world.is_with(by, whom) {
+        for (suspicion, &[by, target]) in self.scenario.suspicions.iter().enumerate() {
+            if all_requested && !world.suspected[suspicion] && world.is_with(by, target) {
                 steps.push(Step::Suspect { suspicion });
             }
         }
     }
 
-    fn look(&self, world: &World) {
+    fn record_sights(&self, world: &World) {
         let seen = self.seen.load(Ordering::Relaxed);
         for (bit, sight) in sight::ALL.iter().enumerate() {
             if seen >> bit & 1 == 0 && sight.is_seen(world) {
@@ -316,7 +317,7 @@ impl Model for Search {
     }
 
     fn actions(&self, world: &World, steps: &mut Vec<Step>) {
-        self.look(world);
+        self.record_sights(world);
         steps.extend(self.steps(world));
     }
 
@@ -325,20 +326,20 @@ impl Model for Search {
         let mut next = world.clone();
         if !matches!(
             step,
-            Step::Tick | Step::Deliver { .. } | Step::Release { .. } | Step::Tell { .. }
+            Step::Tick | Step::Deliver { .. } | Step::Release { .. } | Step::ReportPath { .. }
         ) {
             next.spent.ticks = 0;
         }
         match step {
-            Step::Ask { ask } => {
-                next.asked[ask] = true;
-                let member = self.scenario.asks[ask];
+            Step::Multicast { request } => {
+                next.requested[request] = true;
+                let member = self.scenario.multicasts[request];
                 let mut taken = false;
                 next.input(member, |group| {
-                    taken = group.multicast(&[ask as u8 + 1]).is_ok();
+                    taken = group.multicast(&[request as u8 + 1]).is_ok();
                 });
                 if taken {
-                    Arc::make_mut(&mut next.sides[member]).told.asked += 1;
+                    Arc::make_mut(&mut next.sides[member]).reported.requested += 1;
                 }
             }
             Step::Deliver { from, to, place } => next.deliver(from, to, place),
@@ -354,25 +355,25 @@ impl Model for Search {
             }
             Step::Suspect { suspicion } => {
                 next.suspected[suspicion] = true;
-                let [by, whom] = self.scenario.suspicions[suspicion];
-                next.input(by, |group| group.suspect(life(whom)));
+                let [by, target] = self.scenario.suspicions[suspicion];
+                next.input(by, |group| group.suspect(incarnation(target)));
             }
             Step::Tick => {
                 next.spent.ticks += 1;
                 next.tick();
             }
-            Step::Tell { at, about } => next.tell(at, about),
+            Step::ReportPath { at, about } => next.report_path(at, about),
             Step::Accuse { at, about } => {
                 next.spent.accusations += 1;
                 next.accused[at * members + about] = true;
-                next.tell(at, about);
+                next.report_path(at, about);
             }
             Step::Believe { at, about } => {
                 let place = at * members + about;
                 next.accused[place] = false;
                 // Nothing is news where the other one died meanwhile.
-                if next.told[place] != next.stands(at, about) {
-                    next.tell(at, about);
+                if next.reported[place] != next.stands(at, about) {
+                    next.report_path(at, about);
                 }
             }
             Step::Divide { division } => {

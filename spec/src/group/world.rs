@@ -1,4 +1,4 @@
-//! A state: members, what they were told, envelopes under way.
+//! A state: members, their events, envelopes in flight.
 
 use std::{
     collections::VecDeque,
@@ -9,26 +9,27 @@ use std::{
 use covalent_protocol::{
     Name,
     group::{
-        Contact, Contacts, End, Event, Group, GroupConfig, GroupStanding, Life, Members, Secret,
-        Ticket, View,
+        Contact, Contacts, End, Event, Group, GroupConfig, GroupStanding, Incarnation, Members,
+        Secret, Ticket, View,
     },
     verb::SEND_BYTES_MAX,
 };
 
 use super::{
     mutant::Mutant,
-    said::{Kind, kind_of},
     scenario::{Budget, Scenario},
+    sent::{Kind, kind_of},
 };
 
-/// What one member was told and asked. What it hashes decides how it goes on, or whether an invariant holds.
+/// The events and the multicasts of one member. Everything in its hash affects its further course,
+/// or whether an invariant holds.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
-pub struct Told {
+pub struct Reported {
     /// Views, in their order.
     pub views: Vec<View>,
-    /// Messages: the view's number, the sender's life, its number and what it says.
+    /// Messages: the view's number, the sender's incarnation, the message's number and its content.
     pub messages: Vec<(u64, u64, u64, u8)>,
-    /// How many of them had been told when each view began.
+    /// Number of delivered messages when each view began.
     pub begun: Vec<usize>,
     /// It is stopped.
     pub stopped: bool,
@@ -36,59 +37,60 @@ pub struct Told {
     pub excluded: bool,
     /// It left.
     pub left: bool,
-    /// Messages that it asked for and that were taken.
-    pub asked: u64,
+    /// Messages that it multicast and that were accepted.
+    pub requested: u64,
 }
 
 /// A member.
 #[derive(Clone, Hash)]
 pub struct Side {
-    /// The production machine; none once it is dead.
+    /// The production state machine; `None` once it is dead.
     pub group: Option<Group>,
     /// Its application.
-    pub told: Told,
+    pub reported: Reported,
 }
 
-/// An envelope under way.
+/// An envelope in flight.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Envelope {
-    /// What its sender is told with.
+    /// The ticket that notifies its sender.
     pub ticket: Ticket,
-    /// What it says.
+    /// Its contents.
     pub bytes: Vec<u8>,
 }
 
 /// A state of the search.
 #[derive(Clone)]
 pub struct World {
-    /// By rank in the first view. Shared with the states before and after in which nothing happens to them.
+    /// By rank in the first view. Shared with the states before and after in which nothing happens
+    /// to them.
     pub sides: Vec<Arc<Side>>,
-    /// From each to each other, `members · members`, in the order in which they were said.
-    pub under_way: Vec<Vec<Arc<Envelope>>>,
+    /// From each member to each other, `members · members`, in the order in which they were sent.
+    pub in_flight: Vec<Vec<Arc<Envelope>>>,
     /// The part of each node.
     pub part: Vec<u8>,
-    /// What each was told of the way to each other.
-    pub told: Vec<bool>,
+    /// The state of the path to each other member, as reported to each member.
+    pub reported: Vec<bool>,
     /// Ways that are held for lost and are there.
     pub accused: Vec<bool>,
-    /// What went wrong so far.
+    /// The faults so far.
     pub spent: Budget,
-    /// Who of [`Scenario::asks`] asked.
-    pub asked: Vec<bool>,
-    /// Who began, or was in the view at the start.
+    /// Which of [`Scenario::multicasts`] happened.
+    pub requested: Vec<bool>,
+    /// Members that began, or were in the view at the start.
     pub began: Vec<bool>,
-    /// Who of [`Scenario::leavers`] was asked to leave.
+    /// Which of [`Scenario::leavers`] were requested to leave.
     pub leaves: Vec<bool>,
-    /// Which of [`Scenario::suspicions`] were said.
+    /// Which of [`Scenario::suspicions`] happened.
     pub suspected: Vec<bool>,
-    /// Ways, in the order in which envelopes were said on them, where that is the order in which they arrive.
+    /// Paths in the order in which envelopes were sent on them, if envelopes arrive in that order.
     pub turn: VecDeque<usize>,
     /// By way: the first envelope, if it is held back.
     pub held: Vec<Held>,
-    /// What is checked.
+    /// The scenario.
     pub scenario: Arc<Scenario>,
-    /// Kinds of what is said, by whom, while somebody listens.
-    pub heard: Option<Vec<(usize, Kind)>>,
+    /// Sender and kind of each envelope, while they are recorded.
+    pub recorded: Option<Vec<(usize, Kind)>>,
 }
 
 /// The first envelope of a way that is held back.
@@ -97,16 +99,16 @@ pub enum Held {
     /// Nothing is held back on this way any more, or ever.
     #[default]
     Nothing,
-    /// It was not said yet.
+    /// It was not sent yet.
     Awaited,
-    /// It is under way.
+    /// It is in flight.
     Envelope(Arc<Envelope>),
 }
 
 impl Hash for World {
     fn hash<H: Hasher>(&self, state: &mut H) {
-        (&self.sides, &self.under_way, &self.part).hash(state);
-        (&self.told, &self.accused, self.spent, &self.asked).hash(state);
+        (&self.sides, &self.in_flight, &self.part).hash(state);
+        (&self.reported, &self.accused, self.spent, &self.requested).hash(state);
         (&self.began, &self.leaves, &self.suspected).hash(state);
         (&self.turn, &self.held).hash(state);
     }
@@ -133,21 +135,21 @@ pub const fn guid(member: usize) -> u64 {
     0xa + member as u64
 }
 
-/// The stay of a member.
+/// Returns the incarnation of a member.
 #[must_use]
-pub const fn life(member: usize) -> Life {
-    Life::of(guid(member), RKEY, 1 + member as u32)
+pub const fn incarnation(member: usize) -> Incarnation {
+    Incarnation::of(guid(member), RKEY, 1 + member as u32)
 }
 
-/// What a member's tokens are drawn from.
+/// Returns the secret from which a member derives its tokens.
 fn secret(guid: u64) -> Secret {
     Secret([guid as u8; 16])
 }
 
-const fn contact(member: usize, life: Life) -> Contact {
+const fn contact(member: usize, incarnation: Incarnation) -> Contact {
     Contact {
         guid: guid(member),
-        life,
+        incarnation,
         rkey: RKEY,
     }
 }
@@ -157,7 +159,7 @@ fn group(scenario: &Scenario, member: usize) -> Option<Group> {
     let is_in_view = member < scenario.in_view;
     let config = GroupConfig {
         name: Name::new("g").unwrap_or_else(|_| unreachable!()),
-        me: contact(member, life(member)),
+        me: contact(member, incarnation(member)),
         secret: secret(guid(member)),
         former: None,
         founders: if is_in_view { 0 } else { scenario.founders },
@@ -174,7 +176,7 @@ fn group(scenario: &Scenario, member: usize) -> Option<Group> {
         (8, others..scenario.in_view)
     };
     let members: Contacts = members
-        .map(|member| contact(member, life(member)))
+        .map(|member| contact(member, incarnation(member)))
         .collect();
     let view = View {
         group,
@@ -194,23 +196,23 @@ impl World {
             let begins = member < scenario.in_view;
             Arc::new(Side {
                 group: group(scenario, member).filter(|_| begins),
-                told: Told::default(),
+                reported: Reported::default(),
             })
         };
-        let ways = (0..members * members).map(|way| [way / members, way % members]);
-        let held = ways.map(|way| match scenario.is_held(way) {
+        let paths = (0..members * members).map(|path| [path / members, path % members]);
+        let held = paths.map(|path| match scenario.is_held(path) {
             true => Held::Awaited,
             false => Held::Nothing,
         });
         let part = scenario.divisions.first().filter(|_| scenario.divided);
         let mut world = Self {
             sides: (0..members).map(side).collect(),
-            under_way: vec![Vec::new(); members * members],
+            in_flight: vec![Vec::new(); members * members],
             part: part.cloned().unwrap_or_else(|| vec![0; members]),
-            told: vec![true; members * members],
+            reported: vec![true; members * members],
             accused: vec![false; members * members],
             spent: Budget::default(),
-            asked: vec![false; scenario.asks.len()],
+            requested: vec![false; scenario.multicasts.len()],
             began: (0..members)
                 .map(|member| member < scenario.in_view)
                 .collect(),
@@ -219,7 +221,7 @@ impl World {
             turn: VecDeque::new(),
             held: held.collect(),
             scenario: Arc::new(scenario.clone()),
-            heard: None,
+            recorded: None,
         };
         for member in 0..scenario.in_view {
             world.input(member, |_| {});
@@ -227,39 +229,39 @@ impl World {
         world
     }
 
-    /// Whether a member lives.
+    /// Whether a member is alive.
     #[must_use]
-    pub fn lives(&self, member: usize) -> bool {
+    pub fn is_alive(&self, member: usize) -> bool {
         self.sides[member].group.is_some()
     }
 
-    /// Whether a member lives and is in a view.
+    /// Whether a member is alive and in a view.
     #[must_use]
     pub fn is_member(&self, member: usize) -> bool {
-        self.lives(member) && !self.sides[member].told.views.is_empty()
+        self.is_alive(member) && !self.sides[member].reported.views.is_empty()
     }
 
-    /// Whether a member lives and the view that it is in has another one.
+    /// Whether a member is alive and its view contains another one.
     #[must_use]
     pub fn is_with(&self, member: usize, other: usize) -> bool {
-        let view = self.sides[member].told.views.last();
-        self.lives(member) && view.is_some_and(|view| view.rank_of(life(other)).is_some())
+        let view = self.sides[member].reported.views.last();
+        self.is_alive(member) && view.is_some_and(|view| view.rank_of(incarnation(other)).is_some())
     }
 
     /// Whether there is a way from one to another.
     #[must_use]
-    pub fn is_way(&self, from: usize, to: usize) -> bool {
-        let there = self.lives(to) || self.scenario.members_die_alone();
+    pub fn is_path(&self, from: usize, to: usize) -> bool {
+        let there = self.is_alive(to) || self.scenario.members_die_alone();
         there && self.part[from] == self.part[to]
     }
 
     /// Whether a link layer holds a way for there.
     #[must_use]
     pub fn stands(&self, at: usize, about: usize) -> bool {
-        self.is_way(at, about) && !self.accused[at * self.sides.len() + about]
+        self.is_path(at, about) && !self.accused[at * self.sides.len() + about]
     }
 
-    /// Something happens to a member; it says all that it has to say, and tells all that it has to tell.
+    /// A member receives an input. It then sends all its envelopes and reports all its events.
     pub fn input(&mut self, member: usize, happens: impl FnOnce(&mut Group)) {
         let members = self.sides.len();
         let mutant = self.scenario.mutant;
@@ -269,7 +271,7 @@ impl World {
         // Challenges only cost time, and are not searched.
         group.acquaint(|other| secret(other.guid).token_for(guid(member), 1));
         let mut buffer = [0; SEND_BYTES_MAX];
-        let mut said = Vec::new();
+        let mut sent = Vec::new();
         loop {
             let mut idle = true;
             while let Some(parcel) = group.poll_send(&mut buffer) {
@@ -277,54 +279,54 @@ impl World {
                 let to = (parcel.to.guid - guid(0)) as usize;
                 let mut bytes = buffer[..parcel.len].to_vec();
                 let ticket = parcel.ticket;
-                if mutant.says(group, ticket, &mut bytes) {
-                    said.push((to, Arc::new(Envelope { ticket, bytes })));
+                if mutant.sends(group, ticket, &mut bytes) {
+                    sent.push((to, Arc::new(Envelope { ticket, bytes })));
                 }
             }
-            for (to, envelope) in said.drain(..) {
-                if let Some(heard) = &mut self.heard {
-                    heard.push((member, kind_of(&envelope.bytes)));
+            for (to, envelope) in sent.drain(..) {
+                if let Some(recorded) = &mut self.recorded {
+                    recorded.push((member, kind_of(&envelope.bytes)));
                 }
-                let way = member * members + to;
-                if self.held[way] == Held::Awaited {
-                    self.held[way] = Held::Envelope(envelope);
+                let path = member * members + to;
+                if self.held[path] == Held::Awaited {
+                    self.held[path] = Held::Envelope(envelope);
                     continue;
                 }
                 if !self.scenario.is_slow([member, to]) {
-                    self.turn.push_back(way);
+                    self.turn.push_back(path);
                 }
-                self.under_way[way].push(envelope);
+                self.in_flight[path].push(envelope);
             }
             let mut wants = None;
             while let Some(event) = group.poll_event() {
                 idle = false;
-                side.told.take(&event);
+                side.reported.take(&event);
                 if let Event::StateWanted { to } = event {
-                    wants = Some(to.life);
+                    wants = Some(to.incarnation);
                     break;
                 }
             }
             if let Some(to) = wants {
-                // It may be wanted no more by the time that it is given.
-                let _ = group.give_state(to, &[1], true);
+                // The joiner may no longer need the state by then.
+                let _ = group.send_snapshot(to, &[1], true);
             }
             if idle {
                 break;
             }
         }
         mutant.rest(group);
-        if self.scenario.members_die_alone() && (side.told.excluded || side.told.left) {
+        if self.scenario.members_die_alone() && (side.reported.excluded || side.reported.left) {
             // Its queue is given up.
             side.group = None;
         }
     }
 
-    /// The envelope at a place under way arrives, and its sender hears that it did.
+    /// The envelope at position `place` in flight arrives, and its sender is notified.
     pub fn deliver(&mut self, from: usize, to: usize, place: usize) {
-        let way = from * self.sides.len() + to;
-        let envelope = self.under_way[way].remove(place);
+        let path = from * self.sides.len() + to;
+        let envelope = self.in_flight[path].remove(place);
         if !self.scenario.is_slow([from, to])
-            && let Some(at) = self.turn.iter().position(|&next| next == way)
+            && let Some(at) = self.turn.iter().position(|&next| next == path)
         {
             self.turn.remove(at);
         }
@@ -333,21 +335,21 @@ impl World {
 
     /// The envelope that was held back arrives.
     pub fn release(&mut self, from: usize, to: usize) {
-        let way = from * self.sides.len() + to;
-        if let Held::Envelope(envelope) = std::mem::take(&mut self.held[way]) {
+        let path = from * self.sides.len() + to;
+        if let Held::Envelope(envelope) = std::mem::take(&mut self.held[path]) {
             self.arrive(from, to, &envelope);
         }
     }
 
     fn arrive(&mut self, from: usize, to: usize, envelope: &Envelope) {
-        if !self.lives(to) {
+        if !self.is_alive(to) {
             return self.input(from, |group| group.on_end(envelope.ticket, End::Gone));
         }
         let mutant = self.scenario.mutant;
         let mut bytes = envelope.bytes.clone();
         self.input(to, |group| {
-            if mutant.hears(group, &mut bytes) {
-                // What is wrong with it is counted, and shows in what must hold.
+            if mutant.receives(group, &mut bytes) {
+                // Errors are counted, and show in the invariants.
                 let _ = group.on_envelope(guid(from), &bytes);
             }
         });
@@ -361,7 +363,7 @@ impl World {
         Arc::make_mut(&mut self.sides[member]).group = group;
         for about in (0..self.sides.len()).filter(|&about| about != member) {
             let up = self.stands(member, about);
-            self.told[member * self.sides.len() + about] = up;
+            self.reported[member * self.sides.len() + about] = up;
             if !up {
                 self.input(member, |group| group.on_path(guid(about), false));
             }
@@ -376,18 +378,18 @@ impl World {
     fn found(&self, member: usize) -> Vec<Contact> {
         let others = (0..self.sides.len()).filter(|&other| other != member);
         others
-            .filter(|&other| self.lives(other) && self.is_way(member, other))
-            .map(|other| contact(other, Life(0)))
+            .filter(|&other| self.is_alive(other) && self.is_path(member, other))
+            .map(|other| contact(other, Incarnation(0)))
             .collect()
     }
 
-    /// A tick of everybody.
+    /// A tick of all members.
     pub fn tick(&mut self) {
         for member in 0..self.sides.len() {
             let found = self.found(member);
             let mutant = self.scenario.mutant;
             self.input(member, |group| {
-                if group.looks() {
+                if group.is_discovering() {
                     found.iter().for_each(|found| group.on_contact(*found));
                 }
                 if mutant != Mutant::LeftIsSilent || group.standing() != GroupStanding::Left {
@@ -397,26 +399,27 @@ impl World {
         }
     }
 
-    /// The way whose envelope arrives next, where they arrive in the order in which they were said.
+    /// Returns the path whose envelope arrives next, if envelopes arrive in the order in which they
+    /// were sent.
     #[must_use]
-    pub fn next_way(&self) -> Option<usize> {
+    pub fn next_path(&self) -> Option<usize> {
         let members = self.sides.len();
-        let arrives = |way: &&usize| self.part[*way / members] == self.part[*way % members];
+        let arrives = |path: &&usize| self.part[*path / members] == self.part[*path % members];
         self.turn.iter().find(arrives).copied()
     }
 
-    /// Everything that is under way in order arrives.
+    /// Delivers all envelopes that are in flight in order.
     pub fn drain(&mut self) {
-        while let Some(way) = self.next_way() {
-            self.deliver(way / self.sides.len(), way % self.sides.len(), 0);
+        while let Some(path) = self.next_path() {
+            self.deliver(path / self.sides.len(), path % self.sides.len(), 0);
         }
     }
 
-    /// A link layer says what stands.
-    pub fn tell(&mut self, at: usize, about: usize) {
+    /// A link layer reports the state of a path.
+    pub fn report_path(&mut self, at: usize, about: usize) {
         let up = self.stands(at, about);
         let place = at * self.sides.len() + about;
-        self.told[place] = up;
+        self.reported[place] = up;
         let mutant = self.scenario.mutant;
         self.input(at, |group| {
             if mutant.heeds_path(group, guid(about)) {
@@ -425,28 +428,28 @@ impl World {
         });
     }
 
-    /// A member dies. `mute`: what it said and has not arrived is lost.
+    /// A member dies. `mute`: its envelopes in flight are lost.
     pub fn die(&mut self, member: usize, mute: bool) {
         Arc::make_mut(&mut self.sides[member]).group = None;
         let members = self.sides.len();
         if mute {
-            for way in member * members..(member + 1) * members {
-                self.under_way[way].clear();
-                self.held[way] = Held::Nothing;
+            for path in member * members..(member + 1) * members {
+                self.in_flight[path].clear();
+                self.held[path] = Held::Nothing;
             }
-            self.turn.retain(|way| way / members != member);
+            self.turn.retain(|path| path / members != member);
         }
         if self.scenario.members_die_alone() {
             return;
         }
-        // Nobody takes what is said to it.
+        // Envelopes to it are lost.
         for from in 0..self.sides.len() {
-            self.under_way[from * self.told.len().isqrt() + member].clear();
+            self.in_flight[from * self.reported.len().isqrt() + member].clear();
         }
     }
 }
 
-impl Told {
+impl Reported {
     fn take(&mut self, event: &Event<'_>) {
         match event {
             Event::View(view) => {
@@ -462,7 +465,8 @@ impl Told {
                 ..
             } => {
                 let word = data.first().copied().unwrap_or(0);
-                self.messages.push((*view, sender.life.0, *sequence, word));
+                self.messages
+                    .push((*view, sender.incarnation.0, *sequence, word));
             }
             Event::Left => self.left = true,
             Event::Stopped { why, .. } => {

@@ -1,4 +1,4 @@
-//! What must hold in every state.
+//! The invariants of every state.
 
 use stateright::Property;
 
@@ -8,10 +8,12 @@ use super::{step::Search, world::World};
 pub const ACYCLIC: &str = "no loop of parents";
 /// A label comes only nearer, and a parent's is nearer than the node's own.
 pub const ORDER: &str = "labels in order";
-/// Where nothing is left to happen, who is connected with the root hangs, and who is not knows it.
-pub const ENDS: &str = "every run ends with all in the tree who can be";
-/// Where nothing is left to happen, a node keeps a neighbor for its child exactly if that one hangs on it.
-pub const ONE_PARENT: &str = "every run ends with each known to its parent and to nobody else";
+/// If nothing is left to happen, every node that is connected with the root is attached, and every
+/// other node knows that it is not.
+pub const ENDS: &str = "every run ends with all connected nodes in the tree";
+/// If nothing is left to happen, a node keeps a neighbor as its child exactly if that neighbor is
+/// attached to it.
+pub const ONE_PARENT: &str = "every run ends with each node known to its parent alone";
 
 /// All of them. From a table that holds anything only how runs end is promised.
 #[must_use]
@@ -44,7 +46,7 @@ fn is_acyclic(search: &Search, world: &World) -> bool {
     let nodes = world.nodes.len();
     (0..nodes).all(|node| {
         let mut at = node;
-        // Who comes to its end in fewer steps than there are nodes is in no loop.
+        // A chain of parents that ends in fewer steps than there are nodes has no loop.
         (0..nodes).any(|_| match world.live_parent(&search.scenario, at) {
             Some(parent) => {
                 at = parent;
@@ -61,7 +63,7 @@ fn is_in_order(search: &Search, world: &World) -> bool {
         let labels = parent.and_then(|parent| Some((world.view(parent)?, world.view(node)?)));
         labels.is_none_or(|(parent, own)| parent.label.is_nearer(own.label))
     };
-    !world.went_back && (0..world.nodes.len()).all(nearer)
+    !world.went_backward && (0..world.nodes.len()).all(nearer)
 }
 
 fn has_ended(search: &Search, world: &World) -> bool {
@@ -86,7 +88,7 @@ fn has_ended(search: &Search, world: &World) -> bool {
     };
     (0..world.nodes.len()).all(|node| {
         if connected[node] {
-            world.hangs(node) && leads_home(node)
+            world.attached(node) && leads_home(node)
         } else {
             use covalent_protocol::tree::Standing;
             let view = world.view(node);
@@ -98,8 +100,8 @@ fn has_ended(search: &Search, world: &World) -> bool {
 fn is_known_to_parent(search: &Search, world: &World) -> bool {
     (0..world.nodes.len()).all(|node| {
         let kept = world.live_children(&search.scenario, node);
-        let hang = (0..world.nodes.len())
+        let attached_children = (0..world.nodes.len())
             .filter(|&other| world.live_parent(&search.scenario, other) == Some(node));
-        kept.into_iter().eq(hang)
+        kept.into_iter().eq(attached_children)
     })
 }

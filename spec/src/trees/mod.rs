@@ -1,20 +1,21 @@
 //! Every run, within small bounds, of the production trees.
 //!
-//! Nodes are joined by links that carry notes once and in order. A link fails at one end first and at the other later, with what is under way lost
-//! to the one and arriving at the other, and comes up again the same way. One root is followed. No pace goes by but in scenarios that are about
-//! paces: so nothing that is found to end waits for one.
+//! Nodes are joined by links that carry control messages once and in order. A link fails at one end
+//! first and at the other end later. Control messages in flight to the first end are lost; those to
+//! the other end arrive. The link comes up again in the same way. One root is followed. Ticks pass
+//! only in scenarios that are about ticks, so no end that is found depends on a tick.
 //!
 //! | module | what |
 //! |---|---|
-//! | [`scenario`] | what is cabled to what, how often what may go wrong |
-//! | [`world`] | a state: nodes, links, notes under way |
-//! | [`step`] | what may happen next, and what it does |
-//! | [`invariant`] | what must hold in every state |
-//! | [`sight`] | what a search must come by, or it shows nothing about it |
-//! | [`mutant`] | ways to build it wrong, each of which must be found |
-//! | [`catalogue`] | the scenarios that are checked |
+//! | [`scenario`] | the cables, how often each fault may happen |
+//! | [`world`] | a state: nodes, links, control messages in flight |
+//! | [`step`] | the possible next steps, and their effects |
+//! | [`invariant`] | the invariants of every state |
+//! | [`sight`] | the events that a search must reach, or it shows nothing about them |
+//! | [`mutant`] | deliberate defects, each of which must be found |
+//! | [`catalog`] | the scenarios to check |
 
-pub mod catalogue;
+pub mod catalog;
 pub mod invariant;
 pub mod mutant;
 pub mod scenario;

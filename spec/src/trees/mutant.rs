@@ -1,61 +1,66 @@
-//! Ways to build it wrong: a lens on what is heard. Each must be found.
+//! Deliberate defects: a lens on received control messages. The search must find each.
 
 use covalent_protocol::tree::{
     Label, Trees,
-    note::{Item, NOTE_BYTES_MAX, Note, Writer},
+    note::{CONTROL_MESSAGE_BYTES_MAX, ControlMessage, Item, Writer},
 };
 
-/// What is built wrong.
+/// The deliberate defect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Mutant {
     /// Nothing.
     None,
-    /// What is heard of a neighbour is nearer than it is.
-    TakesAnybody,
-    /// What is heard of a neighbour that hangs on the hearer is nearer than it is.
+    /// The label that a neighbor sends appears nearer than it is.
+    AcceptsAnyParent,
+    /// The label that a neighbor sends appears nearer than it is, if the neighbor is attached to
+    /// the receiver.
     TakesChildren,
-    /// Nobody hears what a neighbour said before: that it was denied and may ask again.
-    NeverSaysAgain,
-    /// Nobody hears that a neighbour cannot come nearer.
+    /// A node ignores a repeated advert of a neighbor: it was denied and may request again.
+    NeverResends,
+    /// A node ignores that a neighbor cannot come nearer.
     DeafToDenied,
-    /// Nobody hears that a neighbor hangs on another now.
+    /// A node ignores that a neighbor is now attached to another one.
     KeepsChildren,
-    /// Nobody compares what was said with what was noted.
+    /// No node compares the sent state with the recorded state.
     NoDigest,
 }
 
 impl Mutant {
-    /// A note as a node hears it that heard `last` of the same neighbour; empty if it does not.
+    /// Returns a control message as a node receives it that received `last` of the same neighbor
+    /// before. Empty: the node does not receive it.
     #[must_use]
-    pub fn hear(self, node: &Trees, last: Option<Item>, bytes: &[u8]) -> Vec<u8> {
-        let Ok(note) = Note::read(bytes) else {
+    pub fn receive(self, node: &Trees, last: Option<Item>, bytes: &[u8]) -> Vec<u8> {
+        let Ok(note) = ControlMessage::read(bytes) else {
             return bytes.to_vec();
         };
         let vanishes = match (self, note) {
-            (Self::DeafToDenied, Note::Denied(_)) | (Self::NoDigest, Note::Digest(_)) => true,
-            (Self::NeverSaysAgain, Note::Advert(mut items)) => items.all(|item| last == Some(item)),
+            (Self::DeafToDenied, ControlMessage::Denied(_))
+            | (Self::NoDigest, ControlMessage::Digest(_)) => true,
+            (Self::NeverResends, ControlMessage::Advert(mut items)) => {
+                items.all(|item| last == Some(item))
+            }
             _ => false,
         };
         if vanishes {
             return Vec::new();
         }
         let was_child = last.is_some_and(|last| last.child);
-        match Note::read(bytes) {
-            Ok(Note::Advert(items))
+        match ControlMessage::read(bytes) {
+            Ok(ControlMessage::Advert(items))
                 if matches!(
                     self,
-                    Self::TakesAnybody | Self::TakesChildren | Self::KeepsChildren
+                    Self::AcceptsAnyParent | Self::TakesChildren | Self::KeepsChildren
                 ) =>
             {
-                let mut space = [0; NOTE_BYTES_MAX];
+                let mut space = [0; CONTROL_MESSAGE_BYTES_MAX];
                 let mut writer = Writer::advert(&mut space);
                 items.for_each(|item| {
                     writer.item(match self {
-                        Self::TakesAnybody => nearer(node, item),
+                        Self::AcceptsAnyParent => nearer(node, item),
                         Self::TakesChildren if item.child || was_child => nearer(node, item),
                         Self::TakesChildren => item,
                         _ => Item {
-                            child: item.hangs && (item.child || was_child),
+                            child: item.attached && (item.child || was_child),
                             ..item
                         },
                     });
@@ -68,10 +73,10 @@ impl Mutant {
     }
 }
 
-/// What is said of a tree, as if it came from one that is nearer than the hearer.
+/// Returns an item of a tree as if its sender were nearer than the receiver.
 fn nearer(node: &Trees, item: Item) -> Item {
     let label = node.tree(item.root).map(|tree| tree.label);
-    let label = label.filter(|label| item.hangs && label.rank() > 1 && label.is_credible());
+    let label = label.filter(|label| item.attached && label.rank() > 1 && label.is_credible());
     label.map_or(item, |label| Item {
         label: Label::new(label.wave(), label.rank() / 2),
         child: false,

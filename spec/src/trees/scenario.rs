@@ -1,16 +1,16 @@
-//! What a check of trees is about.
+//! The subject of a check of trees.
 
 use super::mutant::Mutant;
 
-/// How often what may happen that nobody asked for. Each is a bound of the search.
+/// How often each spontaneous event may happen. Each count is a bound of the search.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Budget {
     /// Links that fail, any of them at any step.
     pub cuts: u8,
     /// Links that come up again.
     pub mends: u8,
-    /// Paces of each node, when nothing else is left to happen.
-    pub paces: u8,
+    /// Ticks of each node, if nothing else is left to happen.
+    pub ticks: u8,
 }
 
 /// A check. The root is node 0.
@@ -20,11 +20,11 @@ pub struct Scenario {
     pub name: &'static str,
     /// The nodes at the ends of each cable.
     pub cables: Vec<[usize; 2]>,
-    /// What may happen.
+    /// Bounds of the events.
     pub budget: Budget,
-    /// A node, and how many ways there are of what its table holds at the start instead of what it should.
+    /// A node whose table holds something wrong at the start, and the number of variants.
     pub garbage: Option<(usize, u64)>,
-    /// What is built wrong.
+    /// The deliberate defect.
     pub mutant: Mutant,
 }
 

@@ -1,12 +1,12 @@
-//! What a search must come by, or it shows nothing about it.
+//! The events that a search must reach. Otherwise it shows nothing about them.
 
-use covalent_protocol::tree::{Standing, note::Note};
+use covalent_protocol::tree::{Standing, note::ControlMessage};
 
 use super::world::World;
 
 /// Something that happens in a state, or happened on the way to it.
 pub struct Sight {
-    /// What.
+    /// Its name.
     pub name: &'static str,
     happened: fn(&World) -> bool,
 }
@@ -21,23 +21,23 @@ impl Sight {
 
 /// All of them.
 pub const ALL: &[Sight] = &[
-    sight("a neighbour was taken at once", |world| {
+    sight("a neighbor was taken at once", |world| {
         let mut nodes = world.nodes.iter();
         nodes.any(|node| node.counters().repaired_at_once > 0)
     }),
-    sight("a neighbour came nearer because it was asked", |world| {
+    sight("a neighbor moved nearer because of a search", |world| {
         let mut nodes = world.nodes.iter();
-        nodes.any(|node| node.counters().repaired_by_seeking > 0)
+        nodes.any(|node| node.counters().repaired_by_search > 0)
     }),
-    sight("somebody was denied", |world| {
-        let mut notes = world.links.iter().flatten().flat_map(|end| &end.coming);
-        notes.any(|note| matches!(Note::read(note), Ok(Note::Denied(_))))
+    sight("a search was denied", |world| {
+        let mut messages = world.links.iter().flatten().flat_map(|end| &end.coming);
+        messages.any(|note| matches!(ControlMessage::read(note), Ok(ControlMessage::Denied(_))))
     }),
-    sight("somebody was cut off and knows it", |world| {
+    sight("a node was disconnected and knows it", |world| {
         let mut views = (0..world.nodes.len()).filter_map(|node| world.view(node));
         views.any(|view| view.standing == Standing::Lost)
     }),
-    sight("somebody who was lost came back", |world| {
+    sight("an unreachable node came back", |world| {
         let mut nodes = world.nodes.iter();
         nodes.any(|node| node.counters().found_again > 0)
     }),
@@ -45,9 +45,9 @@ pub const ALL: &[Sight] = &[
         let mut links = world.links.iter();
         links.any(|[a, b]| a.up.is_some() != b.up.is_some())
     }),
-    sight("somebody was asked to say everything again", |world| {
-        let mut notes = world.links.iter().flatten().flat_map(|end| &end.coming);
-        notes.any(|note| matches!(Note::read(note), Ok(Note::Tell(_))))
+    sight("a node was requested to send everything again", |world| {
+        let mut messages = world.links.iter().flatten().flat_map(|end| &end.coming);
+        messages.any(|note| matches!(ControlMessage::read(note), Ok(ControlMessage::Resync(_))))
     }),
 ];
 

@@ -1,4 +1,4 @@
-//! What may happen next, and what it does.
+//! The possible next steps, and their effects.
 
 use std::sync::{
     Arc,
@@ -13,14 +13,14 @@ use super::{invariant, scenario::Scenario, sight, world::World};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Step {
     /// A node writes its next note.
-    Say {
+    Send {
         /// Onto this cable.
         cable: usize,
         /// At this end.
         end: usize,
     },
     /// A node takes the next note.
-    Hear {
+    Receive {
         /// From this cable.
         cable: usize,
         /// At this end.
@@ -40,8 +40,8 @@ pub enum Step {
         /// The end.
         end: usize,
     },
-    /// A pace goes by, when nothing else happens.
-    Pace {
+    /// A tick, if nothing else happens.
+    Tick {
         /// At this node.
         node: usize,
     },
@@ -49,16 +49,16 @@ pub enum Step {
 
 /// The search through a scenario.
 pub struct Search {
-    /// What is searched.
+    /// The scenario to search.
     pub scenario: Scenario,
     /// The invariants found broken, a bit for each.
     broken: AtomicU32,
-    /// What was seen, a bit for each of [`sight::ALL`].
+    /// The events that occurred, a bit for each of [`sight::ALL`].
     seen: Arc<AtomicU32>,
 }
 
 impl Search {
-    /// A search, and where it notes what it sees.
+    /// Returns a search, and the bits in which it records the sights.
     #[must_use]
     pub fn new(scenario: Scenario) -> (Self, Arc<AtomicU32>) {
         let seen = Arc::new(AtomicU32::new(0));
@@ -70,41 +70,42 @@ impl Search {
         (search, seen)
     }
 
-    /// Whether the invariant with this number holds, or was found broken already: the first run that breaks it is the one to be shown.
+    /// Whether the invariant with this number holds, or is already broken. Only the first run that
+    /// breaks it is reported.
     pub fn holds(&self, invariant: u32, holds: impl FnOnce() -> bool) -> bool {
         let bit = 1 << invariant;
         holds() || self.broken.fetch_or(bit, Ordering::Relaxed) & bit != 0
     }
 
-    /// What may happen next, but that links fail and come up.
+    /// Returns the possible next steps, except for new failures and new recoveries of links.
     #[must_use]
     pub fn consequences(&self, world: &World) -> Vec<Step> {
         let mut steps = Vec::new();
         for (cable, end) in self.ends() {
-            if world.can_hear(cable, end) {
-                steps.push(Step::Hear { cable, end });
+            if world.can_receive(cable, end) {
+                steps.push(Step::Receive { cable, end });
             }
-            if world.can_say(&self.scenario, cable, end) {
-                steps.push(Step::Say { cable, end });
+            if world.can_send(&self.scenario, cable, end) {
+                steps.push(Step::Send { cable, end });
             }
             let [here, there] = [end, 1 - end].map(|end| world.links[cable][end].up);
             match (here, there) {
                 // The other end failed, and this one finds out.
-                (Some(_), None) if !world.comes_up[cable] => {
+                (Some(_), None) if !world.is_coming_up[cable] => {
                     steps.push(Step::Fail { cable, end });
                 }
-                (None, Some(_)) if world.comes_up[cable] => {
+                (None, Some(_)) if world.is_coming_up[cable] => {
                     steps.push(Step::ComeUp { cable, end });
                 }
                 _ => {}
             }
         }
-        let paces = self.scenario.budget.paces;
+        let ticks = self.scenario.budget.ticks;
         if steps.is_empty()
-            && let Some(least) = world.paces.iter().min().filter(|least| **least < paces)
+            && let Some(least) = world.ticks.iter().min().filter(|least| **least < ticks)
         {
-            let nodes = (0..world.paces.len()).filter(|node| world.paces[*node] == *least);
-            steps.extend(nodes.map(|node| Step::Pace { node }));
+            let nodes = (0..world.ticks.len()).filter(|node| world.ticks[*node] == *least);
+            steps.extend(nodes.map(|node| Step::Tick { node }));
         }
         steps
     }
@@ -128,7 +129,7 @@ impl Search {
         (0..self.scenario.cables.len()).flat_map(|cable| [(cable, 0), (cable, 1)])
     }
 
-    fn look(&self, world: &World) {
+    fn record_sights(&self, world: &World) {
         let seen = self.seen.load(Ordering::Relaxed);
         for (bit, sight) in sight::ALL.iter().enumerate() {
             if seen >> bit & 1 == 0 && sight.is_seen(world) {
@@ -147,7 +148,7 @@ impl Model for Search {
     }
 
     fn actions(&self, world: &World, steps: &mut Vec<Step>) {
-        self.look(world);
+        self.record_sights(world);
         steps.extend(self.steps(world));
     }
 
@@ -155,8 +156,8 @@ impl Model for Search {
         let scenario = &self.scenario;
         let mut next = world.clone();
         match step {
-            Step::Say { cable, end } => next.say(scenario, cable, end),
-            Step::Hear { cable, end } => next.hear(scenario, cable, end),
+            Step::Send { cable, end } => next.send(scenario, cable, end),
+            Step::Receive { cable, end } => next.receive(scenario, cable, end),
             Step::Fail { cable, end } => {
                 if world.is_whole(cable) {
                     next.spent.cuts += 1;
@@ -169,7 +170,7 @@ impl Model for Search {
                 }
                 next.come_up(scenario, cable, end);
             }
-            Step::Pace { node } => next.pace(node),
+            Step::Tick { node } => next.tick(node),
         }
         Some(next)
     }

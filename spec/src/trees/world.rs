@@ -1,4 +1,4 @@
-//! A state: nodes, links, notes under way.
+//! A state: nodes, links, control messages in flight.
 
 use std::{
     collections::VecDeque,
@@ -9,8 +9,8 @@ use std::{
 use covalent_protocol::{
     Name,
     tree::{
-        Berths, Standing, TreeEvent, TreeView, Trees, TreesConfig,
-        note::{Item, NOTE_BYTES_MAX, Note},
+        NeighborSet, Standing, TreeEvent, TreeView, Trees, TreesConfig,
+        note::{CONTROL_MESSAGE_BYTES_MAX, ControlMessage, Item},
     },
 };
 
@@ -19,63 +19,64 @@ use super::{
     scenario::{Budget, Scenario},
 };
 
-/// Notes under way in one direction before the next one is written.
-const UNDER_WAY_MAX: usize = 2;
+/// Control messages in flight in one direction before the next one is written.
+const IN_FLIGHT_MAX: usize = 2;
 
 /// One end of a link.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct End {
     /// The epoch in which it is up here; `None` while it is down.
     pub up: Option<u8>,
-    /// Notes under way to this end.
+    /// Control messages in flight to this end.
     pub coming: VecDeque<Arc<[u8]>>,
-    /// What was heard last of the tree, for mutants.
-    last: Option<Heard>,
+    /// The item of the tree that was received last, for mutants.
+    last: Option<ReceivedItem>,
 }
 
-/// An item that was heard.
+/// A received item.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Heard(Item);
+struct ReceivedItem(Item);
 
-impl Hash for Heard {
+impl Hash for ReceivedItem {
     fn hash<H: Hasher>(&self, state: &mut H) {
         let Item {
             root,
             label,
             hops,
-            life,
-            hangs,
+            incarnation,
+            attached,
             child,
             nameless,
         } = self.0;
-        (root, label, hops, life, hangs, child, nameless).hash(state);
+        (root, label, hops, incarnation, attached, child, nameless).hash(state);
     }
 }
 
 /// A state of the search.
 #[derive(Clone)]
 pub struct World {
-    /// The production machines. Shared with the states before and after in which nothing happens to them.
+    /// The production state machines. Shared with the states before and after in which nothing
+    /// happens to them.
     pub nodes: Vec<Arc<Trees>>,
     /// Both ends of each cable.
     pub links: Vec<[End; 2]>,
     /// The epoch that each cable had last.
     pub epochs: Vec<u8>,
     /// Of each cable: one end of it begins an epoch, and the other one will; it did not fail there.
-    pub comes_up: Vec<bool>,
-    /// What went wrong so far.
+    pub is_coming_up: Vec<bool>,
+    /// The faults so far.
     pub spent: Budget,
-    /// Paces of each node.
-    pub paces: Vec<u8>,
+    /// Ticks of each node.
+    pub ticks: Vec<u8>,
     /// A label went back.
-    pub went_back: bool,
+    pub went_backward: bool,
     mutant: Mutant,
 }
 
 impl Hash for World {
     fn hash<H: Hasher>(&self, state: &mut H) {
-        (&self.nodes, &self.links, &self.epochs, &self.comes_up).hash(state);
-        (self.spent, &self.paces, self.went_back).hash(state);
+        (&self.nodes, &self.links, &self.epochs, &self.is_coming_up).hash(state);
+        (self.spent, &self.ticks, self.went_backward).hash(state);
     }
 }
 
@@ -99,8 +100,8 @@ const fn guid(node: usize) -> u64 {
 /// The root that is followed.
 pub const ROOT: u64 = guid(0);
 
-/// The berth of an end at its node: its place among the cables of the node.
-fn berth(scenario: &Scenario, cable: usize, end: usize) -> u8 {
+/// Returns the neighbor index of an end at its node: its position among the cables of the node.
+fn neighbor_index(scenario: &Scenario, cable: usize, end: usize) -> u8 {
     let node = scenario.cables[cable][end];
     let before = scenario.cables[..cable].iter();
     before.filter(|ends| ends.contains(&node)).count() as u8
@@ -109,13 +110,13 @@ fn berth(scenario: &Scenario, cable: usize, end: usize) -> u8 {
 fn trees(scenario: &Scenario, node: usize) -> Trees {
     let mut trees = Trees::new(&TreesConfig {
         guid: guid(node),
-        life: 1,
+        incarnation: 1,
         name: Name::new("n").unwrap_or_else(|_| unreachable!("it is one")),
         roots: node == 0,
         roots_max: 4,
     });
     for _ in scenario.cables.iter().filter(|ends| ends.contains(&node)) {
-        trees.add_berth();
+        trees.add_neighbor();
     }
     trees
 }
@@ -130,31 +131,31 @@ impl World {
                 .collect(),
             links: vec![<[End; 2]>::default(); scenario.cables.len()],
             epochs: vec![0; scenario.cables.len()],
-            comes_up: vec![false; scenario.cables.len()],
+            is_coming_up: vec![false; scenario.cables.len()],
             spent: Budget::default(),
-            paces: vec![0; scenario.nodes()],
-            went_back: false,
+            ticks: vec![0; scenario.nodes()],
+            went_backward: false,
             mutant: Mutant::None,
         };
         for cable in 0..scenario.cables.len() {
             world.come_up(scenario, cable, 0);
             world.come_up(scenario, cable, 1);
         }
-        // Settling is what happens in one order here, and in all orders later.
-        while let Some((cable, end)) = world.any_note(scenario) {
+        // Settling takes the steps in one order here. The search takes them in all orders later.
+        while let Some((cable, end)) = world.any_message(scenario) {
             if world.links[cable][end].coming.is_empty() {
-                world.say(scenario, cable, 1 - end);
+                world.send(scenario, cable, 1 - end);
             } else {
-                world.hear(scenario, cable, end);
+                world.receive(scenario, cable, end);
             }
         }
         // Of a mutant that is no mistake of settling.
         world.mutant = scenario.mutant;
-        world.went_back = false;
-        let Some((node, ways)) = scenario.garbage else {
+        world.went_backward = false;
+        let Some((node, variants)) = scenario.garbage else {
             return vec![world];
         };
-        (0..ways)
+        (0..variants)
             .map(|seed| {
                 let mut start = world.clone();
                 Arc::make_mut(&mut start.nodes[node]).scramble(seed);
@@ -163,41 +164,43 @@ impl World {
             .collect()
     }
 
-    /// An end to which a note is under way, or would be.
-    fn any_note(&self, scenario: &Scenario) -> Option<(usize, usize)> {
+    /// Returns an end to which a control message is in flight, or would be.
+    fn any_message(&self, scenario: &Scenario) -> Option<(usize, usize)> {
         let ends = (0..self.links.len()).flat_map(|cable| [(cable, 0), (cable, 1)]);
         let mut ends = ends;
         ends.find(|&(cable, end)| {
-            self.can_hear(cable, end) || self.can_say(scenario, cable, 1 - end)
+            self.can_receive(cable, end) || self.can_send(scenario, cable, 1 - end)
         })
     }
 
     /// Whether a note can be taken at an end.
     #[must_use]
-    pub fn can_hear(&self, cable: usize, end: usize) -> bool {
+    pub fn can_receive(&self, cable: usize, end: usize) -> bool {
         let end = &self.links[cable][end];
         end.up.is_some() && !end.coming.is_empty()
     }
 
-    /// Whether the node at an end has something to say there, and there is room for it.
+    /// Whether the node at an end has a control message to send there, and there is space for it.
     #[must_use]
-    pub fn can_say(&self, scenario: &Scenario, cable: usize, end: usize) -> bool {
+    pub fn can_send(&self, scenario: &Scenario, cable: usize, end: usize) -> bool {
         let [here, there] = [&self.links[cable][end], &self.links[cable][1 - end]];
         let node = scenario.cables[cable][end];
-        let waits = || self.nodes[node].note_bytes(berth(scenario, cable, end));
-        here.up.is_some() && there.coming.len() < UNDER_WAY_MAX && waits().is_some()
+        let waits = || self.nodes[node].next_message_bytes(neighbor_index(scenario, cable, end));
+        here.up.is_some() && there.coming.len() < IN_FLIGHT_MAX && waits().is_some()
     }
 
     /// The node at an end writes its next note there.
-    pub fn say(&mut self, scenario: &Scenario, cable: usize, end: usize) {
+    pub fn send(&mut self, scenario: &Scenario, cable: usize, end: usize) {
         let node = scenario.cables[cable][end];
-        let mut space = [0; NOTE_BYTES_MAX];
+        let mut space = [0; CONTROL_MESSAGE_BYTES_MAX];
         let trees = Arc::make_mut(&mut self.nodes[node]);
-        let Some(len) = trees.take_note(berth(scenario, cable, end), &mut space) else {
+        let Some(len) =
+            trees.take_control_message(neighbor_index(scenario, cable, end), &mut space)
+        else {
             return;
         };
         let [here, there] = [end, 1 - end].map(|end| self.links[cable][end].up);
-        // What is said in an epoch that the other end has left goes nowhere.
+        // A control message of an epoch that the other end has left is lost.
         if there.is_none_or(|there| Some(there) == here) && here == Some(self.epochs[cable]) {
             let note = space[..len].into();
             self.links[cable][1 - end].coming.push_back(note);
@@ -205,40 +208,42 @@ impl World {
     }
 
     /// The node at an end takes the next note.
-    pub fn hear(&mut self, scenario: &Scenario, cable: usize, end: usize) {
+    pub fn receive(&mut self, scenario: &Scenario, cable: usize, end: usize) {
         let node = scenario.cables[cable][end];
         let place = &mut self.links[cable][end];
         let Some(note) = place.coming.pop_front() else {
             return;
         };
-        let last = place.last.map(|heard| heard.0);
-        let heard = self.mutant.hear(&self.nodes[node], last, &note);
+        let last = place.last.map(|received| received.0);
+        let received = self.mutant.receive(&self.nodes[node], last, &note);
         if self.mutant != Mutant::None
-            && let Ok(Note::Advert(items)) = Note::read(&heard)
+            && let Ok(ControlMessage::Advert(items)) = ControlMessage::read(&received)
         {
-            place.last = items.last().map(Heard);
+            place.last = items.last().map(ReceivedItem);
         }
-        if !heard.is_empty() {
+        if !received.is_empty() {
             self.input(node, |trees| {
-                // Whoever is honest says nothing that cannot be read.
-                let berth = berth(scenario, cable, end);
-                let _ = trees.on_note(berth, &heard, &mut |_: TreeEvent| {});
+                // An honest node sends nothing unreadable.
+                let neighbor_index = neighbor_index(scenario, cable, end);
+                let _ = trees.on_control_message(neighbor_index, &received, &mut |_: TreeEvent| {});
             });
         }
     }
 
-    /// A link fails at an end, and what is under way to it is lost.
+    /// A link fails at an end, and the control messages in flight to it are lost.
     pub fn fail(&mut self, scenario: &Scenario, cable: usize, end: usize) {
         self.links[cable][end] = End::default();
         let node = scenario.cables[cable][end];
-        let berth = berth(scenario, cable, end);
-        self.input(node, |trees| trees.on_down(berth, &mut |_: TreeEvent| {}));
+        let neighbor_index = neighbor_index(scenario, cable, end);
+        self.input(node, |trees| {
+            trees.on_down(neighbor_index, &mut |_: TreeEvent| {})
+        });
     }
 
     /// A link comes up at an end: the first one begins an epoch.
     pub fn come_up(&mut self, scenario: &Scenario, cable: usize, end: usize) {
-        self.comes_up[cable] = self.links[cable][1 - end].up.is_none();
-        if self.comes_up[cable] {
+        self.is_coming_up[cable] = self.links[cable][1 - end].up.is_none();
+        if self.is_coming_up[cable] {
             self.epochs[cable] += 1;
             for end in &mut self.links[cable] {
                 end.coming.clear();
@@ -246,16 +251,18 @@ impl World {
         }
         self.links[cable][end].up = Some(self.epochs[cable]);
         let node = scenario.cables[cable][end];
-        let berth = berth(scenario, cable, end);
-        self.input(node, |trees| trees.on_up(berth, &mut |_: TreeEvent| {}));
+        let neighbor_index = neighbor_index(scenario, cable, end);
+        self.input(node, |trees| {
+            trees.on_up(neighbor_index, &mut |_: TreeEvent| {})
+        });
     }
 
-    /// A pace goes by at a node, while nothing is under way.
-    pub fn pace(&mut self, node: usize) {
-        self.paces[node] += 1;
+    /// A tick of a node, while nothing is in flight.
+    pub fn tick(&mut self, node: usize) {
+        self.ticks[node] += 1;
         self.input(node, |trees| {
-            let heard: Berths = trees.up();
-            trees.on_tick(heard, &mut |_: TreeEvent| {});
+            let received: NeighborSet = trees.up();
+            trees.on_tick(received, &mut |_: TreeEvent| {});
         });
     }
 
@@ -265,7 +272,7 @@ impl World {
         happens(trees);
         let after = trees.tree(ROOT).map(|tree| tree.label);
         if let (Some(before), Some(after)) = (before, after) {
-            self.went_back |= before.is_nearer(after);
+            self.went_backward |= before.is_nearer(after);
         }
     }
 
@@ -275,11 +282,11 @@ impl World {
         self.nodes[node].tree(ROOT)
     }
 
-    /// Whether a node hangs.
+    /// Whether a node is attached.
     #[must_use]
-    pub fn hangs(&self, node: usize) -> bool {
+    pub fn attached(&self, node: usize) -> bool {
         let view = self.view(node);
-        view.is_some_and(|view| view.standing == Standing::Hangs)
+        view.is_some_and(|view| view.standing == Standing::Attached)
     }
 
     /// Whether a cable is up at both ends in one epoch.
@@ -294,24 +301,26 @@ impl World {
     pub fn live_parent(&self, scenario: &Scenario, node: usize) -> Option<usize> {
         let parent = self.view(node)?.parent?;
         let mut neighbors = self.live_neighbors(scenario, node);
-        let (_, parent) = neighbors.find(|(berth, _)| *berth == parent)?;
+        let (_, parent) = neighbors.find(|(neighbor_index, _)| *neighbor_index == parent)?;
         Some(parent)
     }
 
-    /// Whom a node keeps for its children, in order, of those to whom the link is up at both ends.
+    /// Returns the neighbors that a node keeps as its children, in order, among those whose link is
+    /// up at both ends.
     #[must_use]
     pub fn live_children(&self, scenario: &Scenario, node: usize) -> Vec<usize> {
         let Some(view) = self.view(node) else {
             return Vec::new();
         };
         let neighbors = self.live_neighbors(scenario, node);
-        let children = neighbors.filter(|(berth, _)| view.children.contains(*berth));
+        let children =
+            neighbors.filter(|(neighbor_index, _)| view.children.contains(*neighbor_index));
         let mut children: Vec<usize> = children.map(|(_, neighbor)| neighbor).collect();
         children.sort_unstable();
         children
     }
 
-    /// The neighbors of a node to whom the link is up at both ends, with their berths.
+    /// Returns the neighbors of a node whose link is up at both ends, with their neighbor indices.
     fn live_neighbors<'a>(
         &'a self,
         scenario: &'a Scenario,
@@ -321,7 +330,7 @@ impl World {
         cables.filter_map(move |cable| {
             let ends = &scenario.cables[cable];
             let end = ends.iter().position(|at| *at == node)?;
-            Some((berth(scenario, cable, end), ends[1 - end]))
+            Some((neighbor_index(scenario, cable, end), ends[1 - end]))
         })
     }
 }

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //
-// A room in which everybody reads the same lines in the same order, those from before included.
+// A chat room: all members print the same lines in the same order, including lines from before they
+// joined.
 //
-//   chat SOCKET FOUNDERS   joins the group "c-chat", or founds it with FOUNDERS others (0: only joins); multicasts each line of its standard input, prints
-//                          what all say, and leaves at the end of the input
+//   chat SOCKET FOUNDERS   joins the group "c-chat", or founds it with FOUNDERS others (0: only
+//                          joins). Multicasts each line of standard input, prints the lines of all
+//                          members, and leaves at the end of the input.
 
 #define _POSIX_C_SOURCE 200809L // for poll
 
@@ -21,12 +23,12 @@
 static uint8_t *room;
 static size_t room_bytes;
 
-// A state that is being given: one at a time is enough for a room like this, for whoever comes meanwhile asks again.
+// The state transfer in progress. One at a time is enough: another new member requests it again.
 static uint8_t *given;
 static size_t given_bytes, given_done;
 static uint64_t given_to;
 
-// Ends the program with the library's own words if a call failed.
+// Exits with the library's error message if a call failed.
 static void check(int status, const char *what) {
     if (status < 0) {
         fprintf(stderr, "chat: %s: %s: %s\n", what, covalent_status_name(status), covalent_last_error());
@@ -34,8 +36,8 @@ static void check(int status, const char *what) {
     }
 }
 
-// The bytes of an event are good until the next one only: they are copied.
-static void hear(const uint8_t *data, size_t length) {
+// Copies the bytes of an event, which are valid only until the next event.
+static void print_message(const uint8_t *data, size_t length) {
     if (length == 0) {
         return;
     }
@@ -67,7 +69,7 @@ static void begin_to_give(uint64_t to) {
 }
 
 // ANCHOR: give
-// Gives as many pieces as there is room for now.
+// Sends as many parts of the state as there is room for now.
 static void go_on_giving(covalent_group group) {
     while (given != NULL) {
         size_t length = given_bytes - given_done;
@@ -79,7 +81,7 @@ static void go_on_giving(covalent_group group) {
         if (status == COVALENT_FULL) {
             return;
         }
-        if (status != COVALENT_STOPPED) { // else nobody waits for it any more
+        if (status != COVALENT_STOPPED) { // else no member waits for it any more
             check(status, "give the state");
         }
         given_done += length;
@@ -91,21 +93,21 @@ static void go_on_giving(covalent_group group) {
 }
 // ANCHOR_END: give
 
-// Reads what is there of the standard input and multicasts its whole lines. False at its end.
-static bool say(covalent_group group) {
+// Reads the available standard input and multicasts its complete lines. False at the end.
+static bool multicast_line(covalent_group group) {
     static char line[1024];
     static size_t length;
     struct pollfd input = {.fd = STDIN_FILENO, .events = POLLIN};
     for (;;) {
         char *end = memchr(line, '\n', length);
         if (end == NULL && length == sizeof line) {
-            end = line + length - 1; // a line that long is cut
+            end = line + length - 1; // split a longer line
         }
         if (end != NULL) {
             const size_t bytes = (size_t)(end - line) + 1;
             const int status = covalent_group_multicast(group, (const uint8_t *)line, bytes, NULL);
             if (status == COVALENT_FULL) {
-                return true; // events make room; the line is still here
+                return true; // retry after the next event; the line stays buffered
             }
             check(status, "multicast");
             length -= bytes;
@@ -138,7 +140,7 @@ int main(int argc, char **argv) {
     check(covalent_group_join(device, verbs, "c-chat", &options, &group), "join");
     bool is_in = false, leaves = false;
     for (;;) {
-        if (is_in && !leaves && !say(group)) {
+        if (is_in && !leaves && !multicast_line(group)) {
             check(covalent_group_leave(group), "leave");
             leaves = true;
         }
@@ -146,7 +148,7 @@ int main(int argc, char **argv) {
         covalent_group_event event;
         const int status = covalent_group_next(group, 5000000, &event);
         if (status == COVALENT_DEADLINE) {
-            continue; // the standard input may have more
+            continue; // check standard input again
         }
         check(status, "take an event");
         // ANCHOR: events
@@ -161,7 +163,7 @@ int main(int argc, char **argv) {
         }
         case COVALENT_GROUP_DELIVERED:
         case COVALENT_GROUP_STATE:
-            hear(event.data, event.length_bytes);
+            print_message(event.data, event.length_bytes);
             break;
         case COVALENT_GROUP_STATE_WANTED:
             begin_to_give(event.sender_life);
@@ -171,7 +173,7 @@ int main(int argc, char **argv) {
             break;
         case COVALENT_GROUP_STOPPED:
             if (event.why != COVALENT_STOP_MINORITY) {
-                // The others went on: their room is the one that counts.
+                // The other members continued without this one: take their state.
                 room_bytes = 0;
                 check(covalent_group_rejoin(group), "join again");
                 is_in = false;

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //
-// A counter on one node, counted up by another.
+// A counter on one node, incremented by another.
 //
-//   counter host SOCKET            registers the region "c-counter" and waits until stdin closes; prints the counter
-//   counter client SOCKET NODE N   adds 1 to it N times, 16 at a time; then takes and gives back a lock, and commits two words at once
+//   counter host SOCKET            registers the region "c-counter", waits until stdin closes, and
+//                                  prints the counter
+//   counter client SOCKET NODE N   adds 1 to it N times, 16 at a time. Then takes and releases a
+//                                  lock, and commits two words atomically.
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -20,7 +22,7 @@
 
 static const int64_t SECOND_NS = 1000000000;
 
-// Ends the program with the library's own words if a call failed.
+// Exits with the library's error message if a call failed.
 static void check(int status, const char *what) {
     if (status < 0) {
         fprintf(stderr, "counter: %s: %s: %s\n", what, covalent_status_name(status), covalent_last_error());
@@ -56,7 +58,8 @@ static int host(const char *socket_path) {
 // ANCHOR_END: host
 
 // ANCHOR: take
-// Takes completions until there is room for another verb, or until none is under way; returns how many came.
+// Takes up to AT_A_TIME completions, after a wait if none is there. Returns the number of final
+// ones.
 static uint64_t take(covalent_verb_queue queue, char *seen, uint64_t count) {
     covalent_completion completions[AT_A_TIME];
     size_t taken = 0;
@@ -65,10 +68,10 @@ static uint64_t take(covalent_verb_queue queue, char *seen, uint64_t count) {
     for (size_t i = 0; i < taken; i++) {
         const covalent_completion *completion = &completions[i];
         if (completion->outcome == COVALENT_OUTCOME_IN_DOUBT) {
-            continue; // another completion follows
+            continue; // the final completion follows
         }
-        expect(completion->outcome == COVALENT_OUTCOME_OLD, "an addition tells what the counter held");
-        expect(completion->user_data < count && !seen[completion->user_data], "each completion comes once");
+        expect(completion->outcome == COVALENT_OUTCOME_OLD, "an addition returns the old value of the counter");
+        expect(completion->user_data < count && !seen[completion->user_data], "each completion arrives once");
         seen[completion->user_data] = 1;
         final++;
     }
@@ -87,7 +90,7 @@ static int client(const char *socket_path, const char *node, uint64_t count) {
 
 // ANCHOR_END: client
     // ANCHOR: post
-    // Asynchronous: as many as the queue takes.
+    // Asynchronous: as many verbs as the queue accepts.
     covalent_verb add = {.kind = COVALENT_FETCH_ADD, .offset_bytes = COUNTER_OFFSET, .operand = 1};
     char *seen = calloc(count, 1);
     expect(seen != NULL, "there is memory");
@@ -108,7 +111,7 @@ static int client(const char *socket_path, const char *node, uint64_t count) {
     free(seen);
 
     // ANCHOR: words
-    // Blocking: a lock, held while a pair of words is committed.
+    // Blocking: a lock, held during the commit of a pair of words.
     uint64_t found = 0;
     int status = covalent_compare_and_swap(queue, &region, LOCK_OFFSET, 0, 77, 20 * SECOND_NS, &found);
     check(status, "take the lock");
@@ -123,7 +126,7 @@ static int client(const char *socket_path, const char *node, uint64_t count) {
     check(covalent_multi_commit(queue, &region, pair, 2, 20 * SECOND_NS, NULL, NULL), "commit");
     uint32_t index = 9;
     status = covalent_multi_commit(queue, &region, pair, 2, 20 * SECOND_NS, &index, &found);
-    expect(status == COVALENT_MISMATCH && index == 0 && found == 5, "a commit that comes late changes nothing");
+    expect(status == COVALENT_MISMATCH && index == 0 && found == 5, "a late commit changes nothing");
     uint8_t bytes[16];
     check(covalent_read(queue, &region, PAIR_OFFSET, bytes, sizeof bytes, 20 * SECOND_NS), "read");
     expect(bytes[0] == 5 && bytes[8] == 6, "both words are there");

@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //
-// Lines of text over UDP, read without gaps.
+// Lines of text over UDP, read as one contiguous stream.
 //
-//   logs read SOCKET PORT N    prints the first N lines that arrive on UDP port 514, whatever datagrams they came in
-//   logs send SOCKET PORT      sends its standard input to that port, cut into datagrams without regard to lines
+//   logs read SOCKET PORT N    prints the first N lines that arrive on UDP port 514, regardless of
+//                              datagram boundaries
+//   logs send SOCKET PORT      sends standard input to that port, split into datagrams regardless
+//                              of line boundaries
 //
-// A line longer than LINE_BYTES_MAX is left out and counted: what sends lines without end must not stop the reader.
+// A line longer than LINE_BYTES_MAX is skipped and counted, so that an endless line cannot stop the
+// reader.
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -30,7 +33,7 @@ static void check(int status, const char *what) {
     }
 }
 
-// The lane that owns a port, for a device must live on it.
+// The lane that owns a port. A device must attach to that lane.
 static uint32_t lane_of(const char *socket_path, const char *name) {
     covalent_device device;
     check(covalent_device_attach(socket_path, "logs", 0, &device), "attach");
@@ -48,16 +51,17 @@ static uint32_t lane_of(const char *socket_path, const char *name) {
     exit(2);
 }
 
-// What the reader knows between two looks at the pipe.
+// State of the reader between two receives.
 struct reader {
     unsigned long printed;
     unsigned long too_long;
-    // Within a line that is too long: what comes up to its end is left out.
+    // Inside a line that is too long: bytes up to its end are skipped.
     int skipping;
 };
 
 // ANCHOR: lines
-// Prints the whole lines that bytes begin with, up to `count` in all; returns how many bytes are done with.
+// Prints the complete lines at the start of `data`, up to `count` in all. Returns the bytes
+// consumed.
 static size_t print_lines(struct reader *reader, unsigned long count, const uint8_t *data, size_t length) {
     size_t done = 0;
     while (reader->printed < count) {
@@ -67,7 +71,7 @@ static size_t print_lines(struct reader *reader, unsigned long count, const uint
             break;
         }
         if (line.state == COVALENT_MESSAGE_BROKEN) {
-            // None of the bytes looked at is its end.
+            // No examined byte ends the line.
             reader->too_long += !reader->skipping;
             reader->skipping = 1;
             done += (size_t)line.claimed_bytes;
@@ -102,7 +106,7 @@ static int read_lines(const char *socket_path, const char *port, unsigned long c
         size_t length = 0;
         check(covalent_byte_pipe_recv(pipe, looked_at, 20 * SECOND_NS, &data, &length), "receive");
         size_t done = print_lines(&reader, count, data, length);
-        // What is left is the beginning of a line: wait for more than that.
+        // The rest is the beginning of a line: wait for more bytes than that.
         looked_at = length - done;
         check(covalent_byte_pipe_free(pipe, done), "free");
     }
@@ -122,10 +126,10 @@ static void put_u16(uint8_t *at, unsigned value) {
     at[1] = (uint8_t)value;
 }
 
-// Writes Ethernet, IPv4 and UDP headers before a payload; the checksum of UDP may be left out over IPv4.
+// Writes Ethernet, IPv4 and UDP headers. The UDP checksum is optional over IPv4 and stays 0.
 static void write_headers(uint8_t *frame, size_t payload_bytes) {
     static const uint8_t FIXED[HEADER_BYTES] = {
-        0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 2, 0, 0, 0, 0, 1, 0x08, 0x00, // to all, from a local address, IPv4
+        0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 2, 0, 0, 0, 0, 1, 0x08, 0x00, // broadcast, IPv4
         0x45, 0, 0, 0, 0, 0, 0x40, 0, 64, 17, 0, 0, 192, 0, 2, 1, 192, 0, 2, 2,
     };
     memcpy(frame, FIXED, sizeof FIXED);
@@ -146,14 +150,14 @@ static int send_input(const char *socket_path, const char *port) {
     check(covalent_device_attach(socket_path, "logs send", lane_of(socket_path, port), &device), "attach");
     covalent_tx_pipe pipe;
     check(covalent_tx_pipe_open(device, PIPE_BYTES, port, &pipe), "open");
-    // Nobody is served by a burst that the reader has no room for.
+    // Limit the rate, so that a burst does not overflow the reader's pipe.
     const covalent_pipe_tuning pace = {.rate_unit = COVALENT_RATE_PACKETS, .rate_per_second = 20000, .burst_us = 1000};
     check(covalent_tx_pipe_tune(pipe, &pace), "tune");
     uint8_t payload[PAYLOAD_BYTES];
     size_t length;
     while ((length = fread(payload, 1, sizeof payload, stdin)) > 0) {
         size_t frame_bytes = HEADER_BYTES + length < FRAME_BYTES_MIN ? FRAME_BYTES_MIN : HEADER_BYTES + length;
-        // Written where it is sent from.
+        // Build the frame in place, in the pipe.
         uint8_t *frame = NULL;
         int status = covalent_tx_pipe_reserve(pipe, frame_bytes, &frame);
         if (status == COVALENT_FULL) {

@@ -2,8 +2,10 @@
 //
 // Lines of text, sent as messages from one node to another.
 //
-//   messages recv SOCKET N      registers the receive queue "c-messages", takes N messages and prints them
-//   messages send SOCKET NODE   sends each line of its standard input to that queue; prints how often it was full
+//   messages recv SOCKET N      registers the receive queue "c-messages", receives N messages and
+//                               prints them
+//   messages send SOCKET NODE   sends each line of standard input to that queue, and prints how
+//                               often it was full
 
 #define _POSIX_C_SOURCE 200809L // for nanosleep
 
@@ -15,12 +17,12 @@
 
 #include "covalent.h"
 
-// A small queue, so that senders see it full: four messages of a hundred bytes.
+// A small queue that senders can fill: four messages of a hundred bytes.
 #define QUEUE_BYTES 544
 
 static const int64_t SECOND_NS = 1000000000;
 
-// Ends the program with the library's own words if a call failed.
+// Exits with the library's error message if a call failed.
 static void check(int status, const char *what) {
     if (status < 0) {
         fprintf(stderr, "messages: %s: %s: %s\n", what, covalent_status_name(status), covalent_last_error());
@@ -39,7 +41,7 @@ static int receive(const char *socket_path, uint64_t count) {
     for (uint64_t taken = 0; taken < count; taken++) {
         covalent_received message;
         check(covalent_receive_queue_recv(queue, 20 * SECOND_NS, &message), "receive");
-        // The bytes are good until the queue's next call.
+        // The bytes are valid until the queue's next call.
         fwrite(message.data, 1, message.length_bytes, stdout);
         putchar('\n');
     }
@@ -62,15 +64,15 @@ static int transmit(const char *socket_path, const char *node) {
     while (fgets(line, sizeof line, stdin) != NULL) {
         const size_t length = strcspn(line, "\n");
         if (length == 0) {
-            continue; // there is no empty message
+            continue; // messages cannot be empty
         }
         for (;;) {
             const int status = covalent_send(verbs, &queue, (const uint8_t *)line, (uint32_t)length, 20 * SECOND_NS);
             if (status != COVALENT_FULL) {
-                check(status, "send"); // once this is done, the message is there
+                check(status, "send"); // on success the message is in the queue
                 break;
             }
-            // Nothing was lost: the line is still here.
+            // The queue is full and nothing was sent: retry the same line.
             full++;
             nanosleep(&(struct timespec){.tv_nsec = 100000}, NULL);
         }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //
-// Frames out and back.
+// Frames sent and echoed.
 //
-//   ping echo SOCKET PORT N    sends N frames of EtherType 0x88b6 back from where they lie
-//   ping send SOCKET PORT N    sends N frames, 32 at a time, and checks what comes back
+//   ping echo SOCKET PORT N    sends N frames of EtherType 0x88b6 back, without a copy
+//   ping send SOCKET PORT N    sends N frames, 32 at a time, and checks the returned frames
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -32,7 +32,7 @@ static void expect(int holds, const char *what) {
 }
 
 // ANCHOR: attach
-// The lane that owns a port, for a device must live on it.
+// The lane that owns a port. A device must attach to that lane.
 static uint32_t lane_of(const char *socket_path, const char *name) {
     covalent_device device;
     check(covalent_device_attach(socket_path, "ping", 0, &device), "attach");
@@ -69,10 +69,10 @@ static int echo(const char *socket_path, const char *port, unsigned long count) 
         for (size_t i = 0; i < received; i++) {
             packets[i].data[FRAME_BYTES - 1] ^= 0xff;
         }
-        check(covalent_rx_tx_pipe_send_told(pipe), "send back");
+        check(covalent_rx_tx_pipe_send_received(pipe), "send back");
         seen += received;
     }
-    // Until stdin closes, so that the last frames are on the wire before the pipe goes.
+    // Wait until stdin closes, so that the last frames are sent before the pipe closes.
     while (getchar() != EOF) {
     }
     check(covalent_rx_tx_pipe_close(pipe), "close the pipe");
@@ -121,7 +121,7 @@ static int send_all(const char *socket_path, const char *port, unsigned long cou
                 expect(memcmp(packets[i].data, frame, sizeof frame) == 0, "in order, and changed by the echo only");
                 frame[FRAME_BYTES - 1] = 0;
             }
-            check(covalent_rx_pipe_free_told(rx), "free");
+            check(covalent_rx_pipe_free_received(rx), "free");
         }
     }
     expect(covalent_tx_pipe_send(tx, frame, 13, 0) == COVALENT_RUNT, "a runt is refused");

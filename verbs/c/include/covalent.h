@@ -2,29 +2,43 @@
 //
 // libcovalent: pipes, regions and atomic verbs of a Covalent node, for C.
 //
-//   covalent_device      one thread's attachment to the node's daemon; everything else is opened through it
-//   covalent_rx_pipe     receives frames, read where they lie       covalent_tx_pipe     sends frames
-//   covalent_rx_tx_pipe  receives frames and sends them back from where they lie
-//   covalent_byte_pipe   receives what UDP datagrams carry, without gaps; covalent_next_delimited and its like find the messages
-//   covalent_region      memory of one's own that verbs of any node act on
-//   covalent_verb_queue  verbs on regions of this and other nodes: post and poll, or wait (covalent_fetch_add, ...)
-//   covalent_receive_queue  messages that verbs of any node send to it (covalent_send), whole and in one order
-//   covalent_group       multicasts that all members of a group deliver in one order, and views, which tell who they are
+//   covalent_device         Attachment of one thread to the node's daemon. All other handles are
+//                           opened through it.
+//   covalent_rx_pipe        Receives frames without a copy.
+//   covalent_tx_pipe        Sends frames.
+//   covalent_rx_tx_pipe     Receives frames and sends them back without a copy.
+//   covalent_byte_pipe      Receives the payloads of UDP datagrams as one contiguous stream.
+//                           covalent_next_delimited and similar functions find the messages in it.
+//   covalent_region         Memory of the application that verbs of any node access.
+//   covalent_verb_queue     Verbs on regions of this node and other nodes: asynchronous (post and
+//                           poll) or blocking (covalent_fetch_add, ...).
+//   covalent_receive_queue  Receives messages that verbs of any node send (covalent_send), complete
+//                           and in one order.
+//   covalent_group          Multicasts that all members of a group deliver in the same order, and
+//                           views, which list the members.
 //
-// Every function but covalent_last_error, covalent_last_in_doubt, covalent_status_name and covalent_stamp_order returns a covalent_status as an int: 0 (or COVALENT_MISMATCH) when it did what it says, less than 0 when not;
-// covalent_last_error() then says why in words. Handles are small values: copy them freely. A zero, closed or foreign one, or one of another
-// thread, is COVALENT_INVALID. So is a null pointer where none is allowed, and text that is not UTF-8.
+// Status. Every function except covalent_last_error, covalent_last_in_doubt, covalent_status_name
+// and covalent_stamp_order returns a covalent_status as an int: 0 (or COVALENT_MISMATCH) on
+// success, a negative value on failure. After a failure covalent_last_error() returns the message.
 //
-// Words are uint64_t in the machine's byte order; they are little-endian on the wire and in regions that are read or written as bytes.
-// Frames and datagrams are bytes as on the wire. Lengths, sizes and offsets are in bytes, timeouts in nanoseconds. All other numbers are in the
-// machine's byte order, unless a call says otherwise.
+// Handles. They are small values that may be copied freely. A handle that is zero, closed, foreign
+// or of another thread gives COVALENT_INVALID. So does a null pointer where none is allowed, and
+// text that is not UTF-8.
 //
-// A device, its pipes and its queue are used only on the thread that attached; another one's handle is COVALENT_INVALID there. Regions, framings and
-// covalent_status_name are for every thread; covalent_last_error and covalent_last_in_doubt tell of the calling one.
+// Units. Lengths, sizes and offsets are in bytes, timeouts in nanoseconds. Words are uint64_t in
+// the machine's byte order. They are little-endian on the wire, and in regions that are read or
+// written as bytes. Frames and datagrams are bytes as on the wire. All other numbers are in the
+// machine's byte order, unless a function states otherwise.
 //
-// They belong to the process that attached. After fork(2) every call of the child on them is COVALENT_FORKED and closing them does nothing, also when it
-// exits: the parent's stay as they are. The child may attach for itself. A program that becomes a daemon by forking attaches afterwards: when the process that
-// attached ends, the node's daemon takes everything back, whoever else lives.
+// Threads. A device, its pipes and its queue may be used only on the thread that attached. On other
+// threads their handles give COVALENT_INVALID. Regions, framings and covalent_status_name may be
+// used on every thread. covalent_last_error and covalent_last_in_doubt refer to the calling thread.
+//
+// Processes. Handles belong to the process that attached. After fork(2) every call of the child on
+// them returns COVALENT_FORKED. Closing them in the child, explicitly or at exit, does nothing: the
+// parent's handles stay valid. The child may attach on its own. A program that daemonizes by
+// forking must attach afterwards: when the process that attached exits, the node's daemon releases
+// all its resources, even if a child still runs.
 //
 // Link with -lcovalent. Generated by cbindgen: do not edit.
 
@@ -35,7 +49,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-// Room for the longest name of a node or port and its closing zero, in bytes.
+// Size of a buffer for the longest name of a node or port with its terminating NUL, in bytes.
 #define COVALENT_NAME_ROOM_BYTES 33
 
 // Every frame that no other match takes.
@@ -53,13 +67,14 @@
 // Everything sent to the address `dst` and `dst_port`.
 #define COVALENT_MATCH_DESTINATION 4
 
-// What `src` and `src_port` send to `dst` and `dst_port`.
+// Packets from `src` and `src_port` to `dst` and `dst_port`.
 #define COVALENT_MATCH_FIVE_TUPLE 5
 
-// Every frame whose outermost tag bears the VLAN id `vlan`.
+// Every frame whose outermost tag has the VLAN id `vlan`.
 #define COVALENT_MATCH_VLAN 6
 
-// Pipes share a match by flow: the Toeplitz hash of receive-side scaling chooses the pipe, so that a flow stays in one pipe, in order.
+// Pipes share a match by flow. The Toeplitz hash of receive-side scaling selects the pipe, so a
+// flow stays in one pipe and in order.
 #define COVALENT_SPREAD_HASH 1
 
 // Pipes share a match one frame after the other, in turn.
@@ -77,7 +92,8 @@
 // Packets each second.
 #define COVALENT_RATE_PACKETS 1
 
-// Bits of packets each second, from the destination address to the last byte of payload: without preamble, check sequence and gap.
+// Bits of packets per second, from the destination address to the last byte of payload: without
+// preamble, check sequence and gap.
 #define COVALENT_RATE_BITS 2
 
 // The most significant byte first: network byte order.
@@ -98,7 +114,8 @@
 // Others may use atomic verbs on the region.
 #define COVALENT_RIGHT_ATOMIC 4
 
-// Others may send messages to the region, which is a receive queue: told of regions, not given to covalent_region_register.
+// Verbs may send messages to the region, which is a receive queue. Regions report this right.
+// covalent_region_register does not take it.
 #define COVALENT_RIGHT_SEND 8
 
 // Most bytes of one read or write.
@@ -116,7 +133,8 @@
 // One round trip: the other node executes when the request arrives. Exactly once.
 #define COVALENT_ONE_PHASE 1
 
-// Two round trips: until the other node knows that this one knows that it has the request, a cut leaves no trace anywhere. Exactly once.
+// Two round trips, executed exactly once. A cut leaves no trace on any node until the responder
+// knows that the initiator knows that the responder has the request.
 #define COVALENT_TWO_PHASE 2
 
 // Reads `length_bytes` bytes.
@@ -125,31 +143,34 @@
 // Writes `length_bytes` bytes from `data`.
 #define COVALENT_WRITE 2
 
-// Puts `operand` in a word and tells what it held.
+// Sets a word to `operand` and returns its previous value.
 #define COVALENT_SWAP 3
 
 // Puts `operand` in a word if it holds `expected`.
 #define COVALENT_COMPARE_AND_SWAP 4
 
-// Adds `operand` to a word, wrapping, and tells what it held.
+// Adds `operand` to a word, wrapping, and returns its previous value.
 #define COVALENT_FETCH_ADD 5
 
-// Ands a word with `operand` and tells what it held.
+// Performs a bitwise AND of a word with `operand` and returns the word's previous value.
 #define COVALENT_FETCH_AND 6
 
-// Ors a word with `operand` and tells what it held.
+// Performs a bitwise OR of a word with `operand` and returns the word's previous value.
 #define COVALENT_FETCH_OR 7
 
-// Exclusive-ors a word with `operand` and tells what it held.
+// Performs a bitwise XOR of a word with `operand` and returns the word's previous value.
 #define COVALENT_FETCH_XOR 8
 
-// Compares the `words_count` words at `words` and sets them all only if all hold what is expected.
+// Compares the `words_count` words at `words` and sets all of them only if each holds its expected
+// value.
 #define COVALENT_MULTI_COMMIT 9
 
-// Puts the smaller of a word and `operand` in the word, compared as `order` says, and tells what it held.
+// Sets a word to the minimum of the word and `operand` and returns its previous value. `order`
+// selects the comparison.
 #define COVALENT_FETCH_MIN 10
 
-// Puts the greater of a word and `operand` in the word, compared as `order` says, and tells what it held.
+// Sets a word to the maximum of the word and `operand` and returns its previous value. `order`
+// selects the comparison.
 #define COVALENT_FETCH_MAX 11
 
 // Sends a message of `length_bytes` bytes from `data` to a receive queue.
@@ -188,7 +209,7 @@
 // Most bytes of one piece of state.
 #define COVALENT_STATE_BYTES_MAX 3732
 
-// What bytes begin with.
+// State of the message at the start of a buffer.
 enum covalent_message_state
 #if defined(__cplusplus) || __STDC_VERSION__ >= 202311L
   : uint32_t
@@ -209,7 +230,7 @@ typedef uint32_t covalent_message_state;
 #endif // __STDC_VERSION__ >= 202311L
 #endif // __cplusplus
 
-// What covalent_stamp_order says of two stamps.
+// Result of covalent_stamp_order.
 enum covalent_order
 #if defined(__cplusplus) || __STDC_VERSION__ >= 202311L
   : int32_t
@@ -232,35 +253,38 @@ typedef int32_t covalent_order;
 #endif // __STDC_VERSION__ >= 202311L
 #endif // __cplusplus
 
-// What became of a verb.
+// Outcome of a verb.
 enum covalent_outcome
 #if defined(__cplusplus) || __STDC_VERSION__ >= 202311L
   : uint32_t
 #endif // defined(__cplusplus) || __STDC_VERSION__ >= 202311L
  {
-    // It was executed and has nothing to tell.
+    // The verb was executed and returned no data.
     COVALENT_OUTCOME_DONE = 0,
-    // It was executed; `value` is what the word held before.
+    // The verb was executed. `value` is the word's previous value.
     COVALENT_OUTCOME_OLD = 1,
     // It was executed; `data` holds `data_length_bytes` bytes.
     COVALENT_OUTCOME_DATA = 2,
-    // It was executed and changed nothing: word `index` held `value`, which was not expected or not what the condition wants.
+    // The verb was executed and changed nothing: word `index` held `value`, which was not the
+    // expected value or did not meet the condition.
     COVALENT_OUTCOME_MISMATCH = 3,
     // It was not executed, for the reason in `refusal`.
     COVALENT_OUTCOME_REFUSED = 4,
-    // The other node lost its memory of it, almost always because it started afresh; whether it was executed is unknown.
+    // The other node lost its record of the verb, almost always because it restarted. Whether the
+    // verb was executed is unknown.
     COVALENT_OUTCOME_PEER_RESTARTED = 5,
     // It was not executed: no such node.
     COVALENT_OUTCOME_NO_SUCH_NODE = 6,
     // It was not executed: the daemon could not read it.
     COVALENT_OUTCOME_MALFORMED = 7,
-    // Not final: no path leads to the other node now. Another completion with the same id follows; `name` is for covalent_verb_queue_ask, later or from another program.
+    // Not final: no path leads to the other node now. Another completion with the same id follows.
+    // `name` is for covalent_verb_queue_ask, later or from another program.
     COVALENT_OUTCOME_IN_DOUBT = 8,
-    // What was asked for was not executed and will not be: the other node reversed it.
+    // The queried verb was not executed and will not be: the other node reversed it.
     COVALENT_OUTCOME_UNDONE = 9,
-    // What was asked for was not executed and will not be: it never reached the other node.
+    // The queried verb was not executed and will not be: it never reached the other node.
     COVALENT_OUTCOME_NEVER_SEEN = 10,
-    // Nobody can tell what became of what was asked for. It was executed at most once.
+    // The outcome of the verb is unknown. It was executed at most once.
     COVALENT_OUTCOME_FORGOTTEN = 11,
 };
 #ifndef __cplusplus
@@ -279,7 +303,7 @@ enum covalent_refusal
  {
     // It was not refused.
     COVALENT_REFUSAL_NONE = 0,
-    // No room at the other node now; trying later helps.
+    // The other node has no room now. A later retry may succeed.
     COVALENT_REFUSAL_NO_RESOURCES = 1,
     // It makes no sense.
     COVALENT_REFUSAL_BAD_REQUEST = 2,
@@ -299,9 +323,9 @@ enum covalent_refusal
     COVALENT_REFUSAL_BAD_LENGTH = 9,
     // A multi-commit names a word twice.
     COVALENT_REFUSAL_DUPLICATE = 10,
-    // The receive queue has no room for the message now; trying later helps.
+    // The receive queue has no room for the message now. A later retry may succeed.
     COVALENT_REFUSAL_QUEUE_FULL = 11,
-    // The region is durable and the journal of its node has failed. Nothing helps but to mend that node.
+    // The region is durable, and the journal of its node failed. The node must be repaired.
     COVALENT_REFUSAL_JOURNAL_FAILED = 12,
 };
 #ifndef __cplusplus
@@ -312,7 +336,7 @@ typedef uint32_t covalent_refusal;
 #endif // __STDC_VERSION__ >= 202311L
 #endif // __cplusplus
 
-// What an event is.
+// Kind of an event.
 enum covalent_group_event_kind
 #if defined(__cplusplus) || __STDC_VERSION__ >= 202311L
   : uint32_t
@@ -322,21 +346,25 @@ enum covalent_group_event_kind
     COVALENT_GROUP_NONE = 0,
     // From now on there are other members: covalent_group_members. `view` is its number.
     COVALENT_GROUP_VIEW = 1,
-    // A multicast: `data`, `sender_guid`, `sender_life`, its `sequence` among those of this sender from 1, and its `position` in `view`.
+    // A multicast: `data`, `sender_guid`, `sender_life`, its `sequence` number for this sender,
+    // from 1, and its `position` in `view`.
     COVALENT_GROUP_DELIVERED = 2,
     // Every member's program has taken all multicasts below `position` in `view`.
     COVALENT_GROUP_STABLE = 3,
-    // The member `sender_life` needs the state as it is now, from its beginning: covalent_group_give_state.
+    // The member `sender_life` needs the current state, from its beginning: call
+    // covalent_group_give_state.
     COVALENT_GROUP_STATE_WANTED = 4,
-    // A piece of the state: `data`, which may be empty, and whether it is the `last`. Own multicasts up to number `sequence` are in it and are not delivered here.
+    // A piece of the state: `data`, which may be empty, and whether it is the `last`. It contains
+    // the own multicasts up to number `sequence`, which are not delivered here.
     COVALENT_GROUP_STATE = 5,
-    // Forget the pieces that came: they come anew.
+    // Discard the pieces received so far. All pieces will be sent again.
     COVALENT_GROUP_STATE_VOID = 6,
-    // Nothing is delivered from now on; `why` says the reason. Own multicasts from number `sequence` on are in doubt.
+    // Delivery stopped, for the reason in `why`. Own multicasts from number `sequence` on are in
+    // doubt.
     COVALENT_GROUP_STOPPED = 7,
-    // Of the former stay that was asked about, the multicasts up to number `sequence` were delivered.
+    // The multicasts of the queried earlier incarnation up to number `sequence` were delivered.
     COVALENT_GROUP_FATE = 8,
-    // It is out of the group, as it asked.
+    // This member left the group, as requested.
     COVALENT_GROUP_LEFT = 9,
 };
 #ifndef __cplusplus
@@ -353,9 +381,9 @@ enum covalent_group_stop
   : uint32_t
 #endif // defined(__cplusplus) || __STDC_VERSION__ >= 202311L
  {
-    // It goes on.
+    // Delivery continues.
     COVALENT_STOP_NONE = 0,
-    // Those whom it reaches are no quorum. It goes on if they become one.
+    // The reachable members are no quorum. Delivery continues if they become one.
     COVALENT_STOP_MINORITY = 1,
     // The others went on without it: covalent_group_rejoin.
     COVALENT_STOP_EXCLUDED = 2,
@@ -370,8 +398,8 @@ typedef uint32_t covalent_group_stop;
 #endif // __STDC_VERSION__ >= 202311L
 #endif // __cplusplus
 
-// How a call ended. Every function returns one of these as an `int32_t`: 0 or more when it did what it says, less when not. Unless said otherwise a
-// call that fails has changed nothing.
+// Result of a call. Every function returns one of these as an `int32_t`: 0 or more if the call
+// succeeded, less than 0 if it failed. Unless documented otherwise, a failed call changed nothing.
 enum covalent_status
 #if defined(__cplusplus) || __STDC_VERSION__ >= 202311L
   : int32_t
@@ -379,47 +407,57 @@ enum covalent_status
  {
     // Done.
     COVALENT_OK = 0,
-    // Executed, and nothing was changed, because a word did not hold what was expected.
+    // The verb was executed and changed nothing, because a word did not hold the expected value.
     COVALENT_MISMATCH = 1,
-    // An argument is wrong: a null pointer, a handle that names nothing here, text that is not UTF-8, a number out of range.
+    // An argument is wrong: a null pointer, an invalid handle, text that is not UTF-8, or a number
+    // out of range.
     COVALENT_INVALID = -1,
     // No daemon answers at the socket.
     COVALENT_UNREACHABLE = -2,
-    // The daemon is gone, or another node answers at its socket since, which the error text tells. Close everything and attach again; or have the device find it again by itself:
-    // covalent_device_set_reconnect.
+    // The daemon is gone, or another node now answers at its socket, which the error text reports.
+    // Close everything and attach again. covalent_device_set_reconnect makes the device reconnect
+    // by itself.
     COVALENT_DAEMON_GONE = -3,
-    // The daemon and this library are more than one release apart, or the daemon's memory is laid out in another way than this library knows.
+    // The daemon and this library are more than one release apart, or the layout of the daemon's
+    // memory is unknown to this library.
     COVALENT_VERSION = -4,
-    // The daemon refused; the error text says why.
+    // The daemon refused. The error text contains the reason.
     COVALENT_REFUSED = -5,
-    // The time ran out first; nothing is under way.
+    // The timeout passed first. Nothing is in flight.
     COVALENT_DEADLINE = -6,
-    // The time ran out while a verb was under way: it may or may not have been executed. Its completion comes later; covalent_last_in_doubt tells its
-    // id. It has no name for covalent_verb_queue_ask: that comes with a completion in doubt alone, when no path is left.
+    // The timeout passed while a verb was in flight: it may or may not have been executed. Its
+    // completion arrives later. covalent_last_in_doubt returns its id. It has no name for
+    // covalent_verb_queue_ask: only a completion in doubt carries one, when no path is left.
     COVALENT_IN_DOUBT = -7,
-    // No room in the pipe, in the queue or in the group; of covalent_send, in its own queue of verbs or in the receive queue, which the error text tells.
+    // No room in the pipe, the queue or the group. For covalent_send, no room in its own verb
+    // queue or in the receive queue, which the error text reports.
     COVALENT_FULL = -8,
     // A frame longer than the port carries, or a message longer than its framing allows.
     COVALENT_TOO_LONG = -9,
     // A frame shorter than an Ethernet header.
     COVALENT_RUNT = -10,
-    // The verb was not executed; the error text says why.
+    // The verb was not executed. The error text contains the reason.
     COVALENT_VERB_REFUSED = -11,
-    // The other node lost its memory of the verb, almost always because it started afresh; whether it was executed is unknown.
+    // The other node lost its record of the verb, almost always because it restarted. Whether the
+    // verb was executed is unknown.
     COVALENT_PEER_RESTARTED = -12,
     // No such node is known.
     COVALENT_NO_SUCH_NODE = -13,
-    // The daemon sent what this library cannot understand. Close everything.
+    // The daemon sent data that this library cannot decode. Close everything.
     COVALENT_UNINTELLIGIBLE = -14,
-    // The operating system refused something; the error text says what.
+    // The operating system refused something. The error text contains the details.
     COVALENT_SYSTEM = -15,
-    // More bytes were asked for than the pipe ever holds at a time: open a larger one, or free what is held.
+    // The caller requested more bytes than the pipe can ever hold at a time. Open a larger pipe,
+    // or free held data.
     COVALENT_PIPE_TOO_SMALL = -16,
-    // This member is out of the group, or leaves it; or nobody waits for this piece of state any more.
+    // This member is out of the group or is leaving it, or no member waits for this piece of state
+    // any more.
     COVALENT_STOPPED = -17,
-    // The own daemon ended while a verb was under way, without a word of how it ended: it was executed at most once.
+    // The local daemon stopped while a verb was in flight and did not report its outcome. The verb
+    // was executed at most once.
     COVALENT_FORGOTTEN = -18,
-    // This process was forked from the one that attached. Nothing was done; attach in this process for its own.
+    // This process was forked from the process that attached. The call did nothing. Attach again
+    // in this process.
     COVALENT_FORKED = -19,
 };
 #ifndef __cplusplus
@@ -430,8 +468,8 @@ typedef int32_t covalent_status;
 #endif // __STDC_VERSION__ >= 202311L
 #endif // __cplusplus
 
-// An attachment to a node's daemon. It and what is opened through it are used only on the thread that attached; a program of several threads attaches in
-// each. Zero names nothing.
+// An attachment to a node's daemon. Use it, and everything opened through it, only on the thread
+// that attached. A program with several threads attaches in each. A zero handle is invalid.
 typedef struct covalent_device {
     // Opaque.
     uint64_t handle;
@@ -441,21 +479,26 @@ typedef struct covalent_device {
 typedef struct covalent_reconnection {
     // From the moment in which the device noticed until everything was open again, in nanoseconds.
     uint64_t gap_ns;
-    // 1: the daemon said goodbye, and everything that it had taken had ended, and was told. 0: it was killed, or could not end everything.
+    // 1: the daemon shut down gracefully. Everything that it had accepted was completed and
+    // reported. 0: it was killed, or could not complete everything.
     uint32_t in_order;
 } covalent_reconnection;
 
-// What became of what lay in pipes and queues when daemons ended, over all reconnections. Each object counts when it is used next.
+// Frames, bytes, messages and verbs that were carried over or lost when daemons stopped, over all
+// reconnections. Each object adds its numbers when it is used next.
 typedef struct covalent_carried {
-    // Frames that the old daemon had not taken, put into the new pipe. One that was killed may have sent the first of them.
+    // Frames that the old daemon had not taken, put into the new pipe. A killed daemon may have
+    // sent the first of them.
     uint64_t frames;
-    // Frames that were lost: confirmed and still held, to be sent back in place, or not received through too many restarts.
+    // Frames that were lost: confirmed and still held, waiting to be sent back in place, or not
+    // received through too many restarts.
     uint64_t frames_lost;
-    // Bytes of a message without its end, those that were confirmed and still held, and those that were not received through too many restarts.
+    // Bytes that were lost: of a message without its end, confirmed and still held, or not
+    // received through too many restarts.
     uint64_t bytes_lost;
     // Messages of receive queues that were not received through too many restarts.
     uint64_t messages_lost;
-    // Verbs that the old daemon had not taken, posted again.
+    // Verbs that the old daemon had not taken and that were posted again.
     uint64_t verbs;
     // Verbs that ended as COVALENT_OUTCOME_FORGOTTEN.
     uint64_t verbs_forgotten;
@@ -483,19 +526,22 @@ typedef struct covalent_port {
     char name[COVALENT_NAME_ROOM_BYTES];
 } covalent_port;
 
-// A pipe that receives packets: bytes as they were on the wire (network byte order), each packet at the next multiple of 64 bytes. Every call with it is for its device's thread only. Zero names nothing.
+// A pipe that receives packets as they were on the wire (network byte order), each at the next
+// multiple of 64 bytes. Use it only on its device's thread. A zero handle is invalid.
 //
-// A packet is first received (covalent_rx_pipe_recv tells it, and tells it again: it only looks), then confirmed if it is to be kept while others are received
-// (covalent_rx_pipe_held tells it), and freed.
+// covalent_rx_pipe_recv only looks: it returns the same packets again until they are confirmed or
+// freed. Confirm a packet to keep it while receiving others: covalent_rx_pipe_held then returns
+// it. Free it at the end.
 typedef struct covalent_rx_pipe {
     // Opaque.
     uint64_t handle;
 } covalent_rx_pipe;
 
-// Which frames a pipe receives. Where several apply, the most specific one does: five-tuple, destination, port, longest prefix, VLAN, EtherType, any. Zeroed
-// memory is COVALENT_MATCH_ANY.
+// The frames that a pipe receives. If several matches apply, the most specific one wins:
+// five-tuple, destination, port, longest prefix, VLAN, EtherType, any. Zeroed memory is
+// COVALENT_MATCH_ANY.
 typedef struct covalent_match {
-    // One of COVALENT_MATCH_…; it says which of the fields below count.
+    // One of COVALENT_MATCH_…. It selects the fields below that apply.
     uint32_t kind;
     // COVALENT_TCP or COVALENT_UDP, where ports count.
     uint32_t transport;
@@ -513,7 +559,8 @@ typedef struct covalent_match {
     uint16_t vlan;
 } covalent_match;
 
-// A received packet: one Ethernet frame without FCS, in network byte order, where it lies in its pipe. It stays there until it is freed.
+// A received packet in its pipe: one Ethernet frame without FCS, in network byte order. It stays
+// there until it is freed.
 typedef struct covalent_packet {
     // Its bytes.
     const uint8_t *data;
@@ -521,8 +568,10 @@ typedef struct covalent_packet {
     size_t length_bytes;
 } covalent_packet;
 
-// What a pipe did so far. Every counter only grows. They are read without asking the daemon, also when it is gone: each is whole and as recent as the lane's last round
-// (its pass over all that it owns) in which it served this pipe, and two of them may be of different moments.
+// Counters of a pipe. A counter never decreases. Reading them sends no request to the daemon, and
+// also works when the daemon is gone. Each value is consistent and as recent as the lane's last
+// round that served this pipe. A round is the lane's pass over everything that it owns. Two values
+// may be from different moments.
 typedef struct covalent_pipe_counters {
     // Packets placed for this application; datagrams in a byte pipe.
     uint64_t rx_packets;
@@ -546,51 +595,58 @@ typedef struct covalent_pipe_counters {
     uint64_t head_updates;
     // Frames for a byte pipe that carry no bytes for it; dropped.
     uint64_t no_payload;
-    // Packets too short for the stamp that this application asked for; they pass without it.
+    // Packets too short for the stamp that this application requested. They pass without it.
     uint64_t unstamped;
-    // Frames that the ports of this pipe lost since it was opened, before their pipe was known: the
-    // losses of such a port count for each of its pipes. As of some moment within the last seconds.
+    // Frames that this pipe's ports lost since it was opened, before their pipe was known. A loss
+    // of a port counts for each of the port's pipes. The value may be some seconds old.
     uint64_t port_lost;
-    // Packets that found the TX pipe full: refused, or made to wait. Counted by the library itself, at once.
+    // Packets that found the TX pipe full and were refused or had to wait. The library itself
+    // counts them, at once.
     uint64_t tx_full;
 } covalent_pipe_counters;
 
-// What is set for a pipe, as a whole. Zeroed memory is what a pipe begins with: no limit, no stamp.
+// All settings of a pipe. Zeroed memory is the initial state of a pipe: no limit, no stamp.
 //
-// The stamp is CLOCK_MONOTONIC of the node in nanoseconds, an unsigned number of 8 bytes in network byte order, read for each packet: an arriving one's when it is placed
-// in the pipe, a sent one's when it goes to the port. A packet too short for it passes unstamped and is counted in the daemon's
-// status and on /metrics, not in covalent_pipe_counters.
+// The stamp is CLOCK_MONOTONIC of the node in nanoseconds, an unsigned number of 8 bytes in
+// network byte order. The lane reads the clock for each packet: when it places an arriving packet
+// in the pipe, and when a sent packet goes to the port. A packet too short for the stamp passes
+// unstamped. It is counted as `unstamped` in covalent_pipe_counters, in the daemon's status and on
+// /metrics.
 typedef struct covalent_pipe_tuning {
     // The most that is sent, 1 to 10^13; counts unless `rate_unit` is COVALENT_RATE_NONE.
     uint64_t rate_per_second;
     // One of COVALENT_RATE_….
     uint32_t rate_unit;
-    // After a pause, or when the lane was late, what the rate allows in this many microseconds may be sent at once, and always one packet: 0 to 1000000. Below some
-    // 100 a lane that sleeps between packets cannot keep up with the rate.
+    // Burst, in microseconds of the rate, 0 to 1000000. After a pause, or if the lane was late,
+    // this much may be sent at once, and always one packet. Below about 100, a lane that sleeps
+    // between packets cannot reach the rate.
     uint32_t burst_us;
     // 1 for a time stamp in each packet, 0 for none.
     uint32_t stamp;
-    // Byte of the packet at which it is written over what stands there.
+    // Offset in the packet, in bytes, at which the stamp overwrites the contents.
     uint32_t stamp_at_bytes;
 } covalent_pipe_tuning;
 
-// A pipe that sends packets on a port, in the order in which they are put in. Every call with it is for its device's thread only. Frames are bytes as
-// they go on the wire (network byte order). Zero names nothing.
+// A pipe that sends packets on a port, in the order in which they are put in. Frames are bytes as
+// on the wire (network byte order). Use it only on its device's thread. A zero handle is invalid.
 typedef struct covalent_tx_pipe {
     // Opaque.
     uint64_t handle;
 } covalent_tx_pipe;
 
-// A pipe that receives packets from a port and sends them back on it from where they lie, without a copy by the application; the lane copies them to
-// the port. Bytes are as on the wire (network byte order). Every call with it is for its device's thread only. Zero names nothing.
+// A pipe that receives packets from a port and sends them back on it in place, without a copy by
+// the application. The lane copies them to the port. Bytes are as on the wire (network byte
+// order). Use it only on its device's thread. A zero handle is invalid.
 //
-// Unlike a covalent_rx_pipe it has nothing to confirm: packets go back in the order in which they came, so one that is held holds up all behind it.
+// Unlike covalent_rx_pipe, it has no confirm: packets are sent back in the order of arrival, so a
+// held packet would block all packets behind it.
 typedef struct covalent_rx_tx_pipe {
     // Opaque.
     uint64_t handle;
 } covalent_rx_tx_pipe;
 
-// A received packet that may be changed where it lies, until it is sent or discarded: one Ethernet frame without FCS, in network byte order. Its length stays.
+// A received packet that may be changed in place until it is sent or discarded: one Ethernet frame
+// without FCS, in network byte order. Its length is fixed.
 typedef struct covalent_packet_mut {
     // Its bytes.
     uint8_t *data;
@@ -598,69 +654,85 @@ typedef struct covalent_packet_mut {
     size_t length_bytes;
 } covalent_packet_mut;
 
-// A pipe that receives what UDP datagrams carry: payload after payload, without headers and gaps, in the order of arrival. Every call with it is for its device's thread only. Zero
-// names nothing.
+// A pipe that receives the payloads of UDP datagrams, concatenated in the order of arrival,
+// without headers and gaps. Use it only on its device's thread. A zero handle is invalid.
 //
-// Where a message ends is told by a framing (covalent_next_delimited and its like), not by the datagrams: a sender may put several into one, or one into several. Bytes
-// are as they were in the datagrams; a framing says which byte order a length has. Sources are not told apart: bind a pipe for each whose messages must not mix. A frame that carries no whole datagram is dropped and
-// counted in the daemon's status and on /metrics, not in covalent_pipe_counters.
+// A framing (covalent_next_delimited and similar) finds the end of a message, not the datagrams. A
+// sender may put several messages into one datagram, or one message into several. The bytes are
+// those of the datagrams. The framing defines the byte order of a length.
+//
+// The pipe does not separate sources: bind one pipe for each source whose messages must not mix.
+// The lane drops a frame that carries no whole datagram. It counts the frame as `no_payload` in
+// covalent_pipe_counters, in the daemon's status and on /metrics.
 typedef struct covalent_byte_pipe {
     // Opaque.
     uint64_t handle;
 } covalent_byte_pipe;
 
-// The message that bytes begin with. What does not count is 0.
+// The message at the start of a buffer. Fields that do not apply are 0.
 typedef struct covalent_message {
     // Which of the fields below count.
     covalent_message_state state;
-    // COVALENT_MESSAGE_WHOLE: where it begins, without what frames it, in bytes from the data's start.
+    // COVALENT_MESSAGE_WHOLE: where the message begins, without its framing, in bytes from the
+    // data's start.
     size_t offset_bytes;
-    // COVALENT_MESSAGE_WHOLE: its length, without what frames it; may be 0.
+    // COVALENT_MESSAGE_WHOLE: length of the message, without its framing. May be 0.
     size_t length_bytes;
     // COVALENT_MESSAGE_WHOLE: bytes from the data's start to the next message, at least 1.
     size_t total_bytes;
-    // COVALENT_MESSAGE_PART: how many bytes must be there, from the data's start, before another look is worthwhile; more than were shown.
+    // COVALENT_MESSAGE_PART: bytes needed, from the data's start, before another call is useful.
+    // More than were passed.
     size_t needs_bytes;
-    // COVALENT_MESSAGE_BROKEN: the length that the message claims, or how many bytes were seen without an end. More than is allowed.
+    // COVALENT_MESSAGE_BROKEN: the length that the message claims, or the number of bytes without
+    // an end. More than the limit.
     uint64_t claimed_bytes;
 } covalent_message;
 
-// Memory that this application registered and that verbs of any node act on. Unlike other handles it may be used on every thread. Words are in the machine's
-// byte order; offsets are in bytes, those of words multiples of 8. Every access is atomic for each word and sequentially consistent. Zero names nothing.
+// Memory that this application registered and that verbs of any node access. Unlike other handles,
+// it may be used on every thread. Words are in the machine's byte order. Offsets are in bytes,
+// those of words multiples of 8. Every access is atomic for each word and sequentially consistent.
+// A zero handle is invalid.
 typedef struct covalent_region {
     // Opaque.
     uint64_t handle;
 } covalent_region;
 
-// The place of a completion among those of all nodes, told without comparing wall clocks: for covalent_stamp_order.
+// The position of a completion among those of all nodes, for covalent_stamp_order. It does not
+// depend on wall clocks.
 typedef struct covalent_stamp {
-    // The identity of the node that was asked; 0 where nobody could be.
+    // Identity of the node that the verb addressed. 0 if no node could be addressed.
     uint64_t executor;
-    // The number of the execution among all of that node, from 1; 0 if it was not executed, or this is not known.
+    // Number of the execution among all executions of that node, from 1. 0 if the verb was not
+    // executed, or if this is unknown.
     uint64_t executor_count;
-    // The number of the completion among all that the own node has told its applications.
+    // Number of the completion among all that the local node has reported to its applications.
     uint64_t initiator_count;
-    // The clock of Lamport: that of the executor when it executed the verb; of what was not executed, or is in doubt, that of the own node when it said so.
+    // Lamport clock. It is the executor's clock when it executed the verb. For a verb that was not
+    // executed or is in doubt, it is the local node's clock when it reported that.
     uint64_t lamport;
 } covalent_stamp;
 
-// A queue of verbs: post them with a number of one's own, and take completions that bear it; or use the calls that wait. Every call with it is for its device's thread only.
-// Words are in the machine's byte order; read and written as bytes they are little-endian. Zero names nothing.
+// A queue of verbs. Post verbs with a number of your own (`user_data`), and take completions that
+// carry it. Or use the blocking calls. Use it only on its device's thread. Words are in the
+// machine's byte order. Read and written as bytes, they are little-endian. A zero handle is
+// invalid.
 typedef struct covalent_verb_queue {
     // Opaque.
     uint64_t handle;
 } covalent_verb_queue;
 
-// A region of some node, as verbs name it: plain data, to be copied, kept and used on any thread; numbers are in the machine's byte order. Filled by covalent_verb_queue_open_region, or by hand from a key that came some
-// other way. The node that executes a verb checks key, bounds and rights each time.
+// A region of some node, as verbs name it. It is plain data that may be copied, stored and used on
+// any thread. Numbers are in the machine's byte order. covalent_verb_queue_open_region fills it,
+// or the application does, from a key that it received by other means. The node that executes a
+// verb checks key, bounds and rights each time.
 typedef struct covalent_remote_region {
     // The node that has it; 0 for the own node.
     uint64_t node_guid;
-    // Its size in bytes, as told when it was opened.
+    // Size in bytes when the region was opened.
     uint64_t size_bytes;
     // The key that verbs show.
     uint32_t rkey;
-    // What it grants, a sum of COVALENT_RIGHT_…, as told when it was opened.
+    // Rights that it granted when it was opened, a sum of COVALENT_RIGHT_….
     uint32_t rights;
 } covalent_remote_region;
 
@@ -668,23 +740,26 @@ typedef struct covalent_remote_region {
 typedef struct covalent_commit_word {
     // Where it lies in the region, in bytes; a multiple of 8.
     uint64_t offset_bytes;
-    // What it must hold.
+    // Value that the word must hold.
     uint64_t expected;
     // Its value afterwards.
     uint64_t desired;
 } covalent_commit_word;
 
-// What to do with a region.
+// An operation on a region.
 typedef struct covalent_verb {
-    // One of COVALENT_READ to COVALENT_SEND; it says which of the fields below count.
+    // One of COVALENT_READ to COVALENT_SEND. It selects the fields below that apply.
     uint32_t kind;
-    // How much to read or write, 1 to COVALENT_DATA_BYTES_MAX, or to send, 1 to COVALENT_MESSAGE_BYTES_MAX.
+    // Bytes to read or write, 1 to COVALENT_DATA_BYTES_MAX, or to send, 1 to
+    // COVALENT_MESSAGE_BYTES_MAX.
     uint32_t length_bytes;
-    // Where, in bytes from the region's start; for atomic verbs a multiple of 8. A message has no place.
+    // Offset in bytes from the region's start. A multiple of 8 for atomic verbs. Not used for a
+    // message.
     uint64_t offset_bytes;
     // The operand of an atomic verb, and of a write on a condition, which writes one word.
     uint64_t operand;
-    // What the word must hold for a compare-and-swap, and what it is compared with on a condition.
+    // Value that the word must hold for a compare-and-swap. With a condition, the value that the
+    // word is compared with.
     uint64_t expected;
     // The bytes to write or send.
     const uint8_t *data;
@@ -692,9 +767,11 @@ typedef struct covalent_verb {
     const struct covalent_commit_word *words;
     // How many, 1 to COVALENT_COMMIT_WORDS_MAX.
     size_t words_count;
-    // On what condition a word is written, swapped or fetched: one of COVALENT_ALWAYS to COVALENT_IF_GREATER_OR_EQUAL. Zero for the other verbs.
+    // Condition for a write, swap or fetch of one word: one of COVALENT_ALWAYS to
+    // COVALENT_IF_GREATER_OR_EQUAL. Zero for the other verbs.
     uint32_t condition;
-    // COVALENT_UNSIGNED or COVALENT_SIGNED: how a condition, a minimum and a maximum compare words. Zero for the other verbs.
+    // COVALENT_UNSIGNED or COVALENT_SIGNED: how a condition, a minimum and a maximum compare
+    // words. Zero for the other verbs.
     uint32_t order;
 } covalent_verb;
 
@@ -702,7 +779,7 @@ typedef struct covalent_verb {
 typedef struct covalent_post {
     // The region that it is for.
     const struct covalent_remote_region *region;
-    // What to do there.
+    // The operation on that region.
     const struct covalent_verb *verb;
     // Comes back in its completions.
     uint64_t user_data;
@@ -710,7 +787,8 @@ typedef struct covalent_post {
     uint32_t mode;
 } covalent_post;
 
-// The name of a verb in doubt. May be written down; good for as long as the node's daemon lives, for programs of the same user.
+// The name of a verb in doubt. It may be stored. It is valid while the node's daemon runs, for
+// programs of the same user.
 typedef struct covalent_exchange {
     // Opaque.
     uint8_t bytes[COVALENT_EXCHANGE_BYTES];
@@ -718,15 +796,15 @@ typedef struct covalent_exchange {
 
 // One completion.
 typedef struct covalent_completion {
-    // What was given to covalent_verb_queue_post.
+    // The value that was passed to covalent_verb_queue_post.
     uint64_t user_data;
     // The verb's id.
     uint64_t id;
-    // What became of it.
+    // The outcome.
     covalent_outcome outcome;
     // Why it was refused, if it was.
     covalent_refusal refusal;
-    // What a word held.
+    // Value of a word.
     uint64_t value;
     // Which word of a multi-commit mismatched, from 0.
     uint32_t index;
@@ -734,62 +812,70 @@ typedef struct covalent_completion {
     uint32_t data_length_bytes;
     // They.
     uint8_t data[COVALENT_DATA_BYTES_MAX];
-    // By what to ask for a verb in doubt; zeros for others.
+    // The name for querying a verb in doubt. Zeros for other verbs.
     struct covalent_exchange name;
     // Its place among the completions of all nodes.
     struct covalent_stamp stamp;
 } covalent_completion;
 
-// A queue of messages that verbs of any node send to this application (covalent_send, COVALENT_SEND). Each comes exactly once and whole, when its verb is executed at
-// this node, and in the order of these executions; one of a verb that was undone never comes. Every call with it is for its device's thread only. Zero names nothing.
+// A queue of messages that verbs of any node send to this application (covalent_send,
+// COVALENT_SEND). Each message arrives exactly once and whole, when its verb is executed at this
+// node. Messages have the order of these executions. A message of an undone verb never arrives.
+// Use the queue only on its device's thread. A zero handle is invalid.
 //
-// Receiving is reading memory: no system call, until one wants to sleep.
+// Receiving reads memory. It makes no system call unless it has to sleep.
 typedef struct covalent_receive_queue {
     // Opaque.
     uint64_t handle;
 } covalent_receive_queue;
 
-// A message, and where it came from.
+// A message and its origin.
 typedef struct covalent_received {
-    // What was sent; good until the queue's next call. Null if there is no message.
+    // The message's bytes, valid until the queue's next call. Null if there is no message.
     const uint8_t *data;
     // How many bytes, 1 to COVALENT_MESSAGE_BYTES_MAX; 0 if there is no message.
     size_t length_bytes;
-    // The identity of the node that it came from, which may be the own one.
+    // Identity of the node that sent it, which may be the local node.
     uint64_t sender_guid;
-    // When its verb was executed here, as its sender is told it too. It numbers no completion.
+    // When its verb was executed here. The sender receives the same stamp. It numbers no
+    // completion.
     struct covalent_stamp stamp;
 } covalent_received;
 
-// How a group is joined. Zeroed memory joins a group of up to 8 members that have state, with a pace of 20 ms.
+// Options for joining a group. Zeroed memory joins a group of up to 8 members that have state,
+// with a tick of 20 ms.
 typedef struct covalent_group_options {
-    // With how many members the group is founded if there is none; 0 waits for one to join. The same number at all who may found it: that of all of
-    // them.
+    // Number of members that found the group if there is none. 0 waits for a group to join. All
+    // possible founders give the same number: the count of all of them.
     uint8_t founders;
-    // For how many members there is room, 2 to COVALENT_GROUP_MEMBERS_MAX, the same at all; 0 is 8.
+    // Maximum number of members, 2 to COVALENT_GROUP_MEMBERS_MAX. 0 is 8. All members give the
+    // same number.
     uint8_t members_max;
-    // 1: the members' programs have no state that one who joins would need. The same at all.
+    // 1: the members' programs have no state that a joining member needs. All members give the
+    // same value.
     uint8_t stateless;
     // 0.
     uint8_t reserved[5];
-    // An earlier stay whose multicasts are asked about (COVALENT_GROUP_FATE); 0 for none.
+    // An earlier incarnation whose multicasts are queried (COVALENT_GROUP_FATE). 0 for none.
     uint64_t former_life;
-    // How often something is said in an idle group, 1 ms to 1 s; 0 is 20 ms. Nobody is ever taken for dead because it passed.
+    // Tick of an idle group: the interval at which it sends something. 1 ms to 1 s. 0 is 20 ms. A
+    // member is never declared failed because this time passed.
     uint64_t pace_ns;
 } covalent_group_options;
 
-// A stay in a group: multicasts that all members deliver in one order, and views, which tell who the members are. Every call with it is for its device's thread only. Zero names
-// nothing.
+// One incarnation of a group member. All members deliver multicasts in one order, and receive
+// views, which list the members. Use it only on its device's thread. A zero handle is invalid.
 //
-// Nothing happens but inside covalent_group_next: a program that does not call it often holds the whole group up.
+// All work is done inside covalent_group_next. A program that does not call it often delays the
+// whole group.
 typedef struct covalent_group {
     // Opaque.
     uint64_t handle;
 } covalent_group;
 
-// Something that a member is told, in one order with everything else. Fields that the kind does not name are 0.
+// An event of a group. All events have one order. Fields that the kind does not name are 0.
 typedef struct covalent_group_event {
-    // What it is.
+    // The kind.
     covalent_group_event_kind kind;
     // Of COVALENT_GROUP_STOPPED.
     covalent_group_stop why;
@@ -797,11 +883,11 @@ typedef struct covalent_group_event {
     uint64_t view;
     // Place of a batch in the view's order, from 0.
     uint64_t position;
-    // Number of a multicast among those of its sender's stay, from 1.
+    // Number of a multicast among those of its sender's incarnation, from 1.
     uint64_t sequence;
     // A member's node.
     uint64_t sender_guid;
-    // A member's stay.
+    // A member's incarnation.
     uint64_t sender_life;
     // Bytes; good until the group's next call of covalent_group_next. Null if there are none.
     const uint8_t *data;
@@ -817,7 +903,7 @@ typedef struct covalent_group_event {
 typedef struct covalent_group_member {
     // Its node.
     uint64_t node_guid;
-    // Its stay: a random number.
+    // Its incarnation: a random number.
     uint64_t life;
     // 1: it has the state, and counts towards a quorum.
     uint8_t votes;
@@ -829,94 +915,103 @@ typedef struct covalent_group_member {
 extern "C" {
 #endif // __cplusplus
 
-// What the last call of this thread that failed says for people: what happened, to what, and what to do. Never null; empty before the first failure. The
-// text stays valid until the next call of this thread that fails.
+// Returns the text of this thread's last failure for a human reader: what happened, to which
+// object, and what to do. Never null. Empty before the first failure. The text stays valid until
+// this thread's next failed call.
 const char *covalent_last_error(void);
 
 // The id of the verb that the last COVALENT_IN_DOUBT of this thread was about; 0 before the first.
 uint64_t covalent_last_in_doubt(void);
 
-// A status's name, for logs: `COVALENT_FULL`. Never null; `unknown` for a number that is no status.
+// Returns a status's name, for logs: `COVALENT_FULL`. Never null. `unknown` for a number that is
+// no status.
 const char *covalent_status_name(int32_t status);
 
-// Attaches to the daemon that listens at `socket_path`, on its lane `lane` (0 is the first; pipes live on the lane that owns their port). `program` is what this
-// application calls itself, at most 64 bytes, for people. COVALENT_DEADLINE when the daemon does not answer within 10 seconds.
+// Attaches to the daemon that listens at `socket_path`, on its lane `lane` (0 is the first). A
+// pipe needs a device on the lane that owns its port. `program` is a name of this application for
+// operators, at most 64 bytes. Returns COVALENT_DEADLINE if the daemon does not reply within 10
+// seconds.
 //
 // # Safety
-// Text ends in a zero; `device` may be written.
-int covalent_device_attach(const char *socket_path,
-                           const char *program,
-                           uint32_t lane,
-                           struct covalent_device *device);
+// `socket_path` and `program` are NUL-terminated strings. `device` is valid for writes.
+int covalent_device_attach(const char *socket_path, const char *program, uint32_t lane, struct covalent_device *device);
 
-// Closes a device. The attachment ends when everything that was opened through it is closed too, or the thread ends.
+// Closes a device. The attachment ends once everything opened through it is closed too, or when
+// the thread exits.
 int covalent_device_close(struct covalent_device device);
 
-// Asks whether the daemon still lives: COVALENT_DAEMON_GONE if not. Does not wait.
+// Checks whether the daemon is running. Returns COVALENT_DAEMON_GONE if not. Does not wait.
 int covalent_device_check_alive(struct covalent_device device);
 
-// Sets how long calls of this device that ask the daemon for something (those that open, close, bind, unbind and tune) wait for its answer before they end with
-// COVALENT_DEADLINE: 10 seconds unless set. `timeout_ns`: negative waits for ever, 0 is COVALENT_INVALID.
-int covalent_device_set_request_timeout(struct covalent_device device,
-                                        int64_t timeout_ns);
+// Sets how long this device's requests to the daemon wait for the reply: calls that open, close,
+// bind, unbind and tune. They return COVALENT_DEADLINE after that time. The default is 10 seconds.
+// A negative `timeout_ns` waits forever. 0 is COVALENT_INVALID.
+int covalent_device_set_request_timeout(struct covalent_device device, int64_t timeout_ns);
 
-// Has a device find its daemon again when that is gone, for so long; 0 or less, as at first, has every call end with COVALENT_DAEMON_GONE at once. Call it right after
-// attaching.
+// Makes a device reconnect to its daemon and wait up to `patience_ns` for it. 0 or less disables
+// this, which is the default: every call then returns COVALENT_DAEMON_GONE at once. Call it right
+// after attaching.
 //
-// From then on a call that finds the daemon gone does not return before the daemon is back, or the time is over, whatever its own timeout. The device attaches
-// again, registers its regions under their keys with what they hold, and opens its pipes, under their numbers, with bindings and tuning; then the call goes on, and covalent_device_next_reconnection tells of
-// it. What had arrived is received first, and what was not taken goes to the new daemon; a verb of which nobody can tell how it ended is COVALENT_OUTCOME_FORGOTTEN, or
-// COVALENT_FORGOTTEN of a call that waits. A device with a group does not find its daemon again.
-int covalent_device_set_reconnect(struct covalent_device device,
-                                  int64_t patience_ns);
+// With reconnection, a call that finds the daemon gone returns only after the daemon is back or
+// the time is over, whatever its own timeout. The device attaches again and registers its regions
+// under their keys, with their contents. It opens its pipes under their numbers, with bindings and
+// tuning. Then the call continues, and covalent_device_next_reconnection reports the reconnection.
+//
+// Data that had arrived is received first. Data that the old daemon had not taken goes to the new
+// daemon. A verb with an unknown outcome completes as COVALENT_OUTCOME_FORGOTTEN, and a call that
+// waits for it returns COVALENT_FORGOTTEN. A device with a group does not reconnect.
+int covalent_device_set_reconnect(struct covalent_device device, int64_t patience_ns);
 
-// Tells of the oldest reconnection that was not told; COVALENT_DEADLINE if there is none. Does not wait.
+// Returns the oldest reconnection that was not reported yet, or COVALENT_DEADLINE if there is
+// none. Does not wait.
 //
 // # Safety
-// `reconnection` may be written.
+// `reconnection` is valid for writes.
 int covalent_device_next_reconnection(struct covalent_device device, struct covalent_reconnection *reconnection);
 
-// Tells what became of what lay in pipes and queues, over all reconnections.
+// Returns the totals of data and verbs that were carried over or lost, over all reconnections.
 //
 // # Safety
-// `carried` may be written.
+// `carried` is valid for writes.
 int covalent_device_carried(struct covalent_device device, struct covalent_carried *carried);
 
-// Tells the node that a device is attached to.
+// Returns the node that a device is attached to.
 //
 // # Safety
-// `node` may be written.
+// `node` is valid for writes.
 int covalent_device_node(struct covalent_device device, struct covalent_node *node);
 
-// Tells the address of the lane that a device lives on: where verbs from other nodes reach the regions that it registers. On lane 0 it is
-// `covalent_node.guid`.
+// Returns the address of a device's lane. Verbs from other nodes use it to reach the regions that
+// the device registers. On lane 0 it is `covalent_node.guid`.
 //
 // # Safety
-// `address` may be written.
-int covalent_device_address(struct covalent_device device,
-                            uint64_t *address);
+// `address` is valid for writes.
+int covalent_device_address(struct covalent_device device, uint64_t *address);
 
-// Tells one of the node's ports, 0 to `covalent_node.ports` - 1.
+// Returns one of the node's ports, 0 to `covalent_node.ports` - 1.
 //
 // # Safety
-// `port` may be written.
+// `port` is valid for writes.
 int covalent_device_port(struct covalent_device device, uint32_t index, struct covalent_port *port);
 
-// Waits until packets arrive in any pipe of the device and tells that pipe's number (covalent_rx_pipe_number and its like). Receive until the pipe is empty, then call
-// again. `timeout_ns`: 0 does not wait, negative waits for ever; COVALENT_DEADLINE when there was nothing in time.
+// Waits until packets arrive in any pipe of the device and returns that pipe's number
+// (covalent_rx_pipe_number and similar). Receive until the pipe is empty, then call again.
+// `timeout_ns`: 0 does not wait, a negative value waits forever. Returns COVALENT_DEADLINE if
+// nothing arrives in time.
 //
 // # Safety
-// `pipe_number` may be written.
-int covalent_device_next_rx_pipe(struct covalent_device device,
-                                 int64_t timeout_ns,
-                                 uint32_t *pipe_number);
+// `pipe_number` is valid for writes.
+int covalent_device_next_rx_pipe(struct covalent_device device, int64_t timeout_ns, uint32_t *pipe_number);
 
-// Opens a pipe that receives what arrives on `port`, or on every port of the device's lane if `port` is null: nothing until it is bound. `capacity_bytes` is
-// a power of two, 64 KiB to 1 GiB; the default session_memory_max_mib admits 128 MiB. When the pipe is full, further packets are dropped and counted (`full`); a
-// slow reader disturbs nobody else.
+// Opens a pipe for the packets that arrive on `port`, or on every port of the device's lane if
+// `port` is null. It receives nothing until it is bound.
+//
+// `capacity_bytes` is a power of two, 64 KiB to 1 GiB. The default session_memory_max_mib allows
+// 128 MiB. If the pipe is full, the lane drops further packets and counts them (`full`). A slow
+// reader does not affect other pipes.
 //
 // # Safety
-// `port` is null or text that ends in a zero; `pipe` may be written.
+// `port` is null or a NUL-terminated string. `pipe` is valid for writes.
 int covalent_rx_pipe_open(struct covalent_device device,
                           uint64_t capacity_bytes,
                           const char *port,
@@ -925,38 +1020,42 @@ int covalent_rx_pipe_open(struct covalent_device device,
 // Closes a pipe. Its packets are gone: their pointers must not be used any more.
 int covalent_rx_pipe_close(struct covalent_rx_pipe pipe);
 
-// Tells the size of the pages that the pipe's packets lie in: 4096 or 2097152 bytes.
+// Returns the size of the pages of the pipe's memory: 4096 or 2097152 bytes.
 //
 // # Safety
-// `page_bytes` may be written.
+// `page_bytes` is valid for writes.
 int covalent_rx_pipe_page_bytes(struct covalent_rx_pipe pipe, uint64_t *page_bytes);
 
-// Tells the pipe's number, as covalent_device_next_rx_pipe does.
+// Returns the pipe's number, as covalent_device_next_rx_pipe does.
 //
 // # Safety
-// `number` may be written.
+// `number` is valid for writes.
 int covalent_rx_pipe_number(struct covalent_rx_pipe pipe, uint32_t *number);
 
-// Asks for the frames that `match` describes. Several bindings add up, at most 4096 in a session. COVALENT_REFUSED when they belong to another pipe.
+// Binds the pipe to the frames that `match` describes. Several bindings add up, at most 4096 in a
+// session. Returns COVALENT_REFUSED if the frames belong to another pipe.
 //
 // # Safety
-// `match` points to a match whose texts end in a zero.
-int covalent_rx_pipe_bind(struct covalent_rx_pipe pipe,
-                          const struct covalent_match *match);
+// `match` points to a match whose strings are NUL-terminated.
+int covalent_rx_pipe_bind(struct covalent_rx_pipe pipe, const struct covalent_match *match);
 
-// Asks for a share of the frames that `match` describes, beside every other pipe that is bound to the same match with the same `spread`, one of
-// COVALENT_SPREAD_…: a set of pipes. With COVALENT_MATCH_ANY it is a fallback set, which gets what nothing else matches.
+// Binds the pipe to a share of the frames that `match` describes. It shares them with every other
+// pipe that is bound to the same match with the same `spread`, one of COVALENT_SPREAD_…: these
+// pipes are a set. With COVALENT_MATCH_ANY it is a fallback set, which receives the frames that no
+// other match takes.
 //
-// The pipes may belong to several devices, threads and applications of one user, on the lane of the port, and come and go while packets flow: when one
-// is unbound or closed, or its application ends, the others take its share. Under COVALENT_SPREAD_HASH only its own flows move then, and when one joins
-// only the flows that it takes over. A full pipe drops its share; it does not spill into the others. COVALENT_REFUSED when a pipe has the match
-// alone, when its set has another spread or belongs to another user or has 256 pipes, or when this pipe is in it already.
+// The pipes may belong to several devices, threads and applications of one user, on the lane of
+// the port. Pipes may join and leave while packets flow. If a pipe is unbound or closed, or its
+// application exits, the others take over its share. Under COVALENT_SPREAD_HASH only the flows of
+// that pipe move then. If a pipe joins, only the flows that it takes over move.
+//
+// A full pipe drops its share, which does not spill into the others. Returns COVALENT_REFUSED if a
+// pipe has the match alone, or if this pipe is in the set already. Also if the set has another
+// spread, belongs to another user or has 256 pipes.
 //
 // # Safety
 // As covalent_rx_pipe_bind.
-int covalent_rx_pipe_bind_spread(struct covalent_rx_pipe pipe,
-                                 const struct covalent_match *match,
-                                 uint32_t spread);
+int covalent_rx_pipe_bind_spread(struct covalent_rx_pipe pipe, const struct covalent_match *match, uint32_t spread);
 
 // Takes back a binding.
 //
@@ -964,37 +1063,41 @@ int covalent_rx_pipe_bind_spread(struct covalent_rx_pipe pipe,
 // As covalent_rx_pipe_bind.
 int covalent_rx_pipe_unbind(struct covalent_rx_pipe pipe, const struct covalent_match *match);
 
-// Tells the packets that lie in the pipe and were not confirmed, oldest first, up to `capacity` of them. They stay, and are told again, until
-// covalent_rx_pipe_free, covalent_rx_pipe_free_told or covalent_rx_pipe_confirm.
+// Returns the unconfirmed packets in the pipe, oldest first, up to `capacity` of them. They stay
+// in the pipe, and later calls return them again, until covalent_rx_pipe_free,
+// covalent_rx_pipe_free_received or covalent_rx_pipe_confirm.
 //
-// `timeout_ns`: 0 does not wait, and then `count` may be 0; negative waits for ever; else COVALENT_DEADLINE when there was nothing in time.
+// `timeout_ns`: 0 does not wait, and `count` may then be 0. A negative value waits forever.
+// Otherwise the call returns COVALENT_DEADLINE if no packet arrives in time.
 //
 // # Safety
-// `packets` may be written `capacity` times, `count` once.
+// `packets` is valid for writes of `capacity` elements, and `count` for writes.
 int covalent_rx_pipe_recv(struct covalent_rx_pipe pipe,
                           int64_t timeout_ns,
                           struct covalent_packet *packets,
                           size_t capacity,
                           size_t *count);
 
-// Frees the oldest `packets` of the packets that were not confirmed, or all if there are fewer (SIZE_MAX: all that are there, Ensō's `clear`), and with them all that were confirmed. Their pointers must not be
-// used any more. Of 0 nothing is freed.
-int covalent_rx_pipe_free(struct covalent_rx_pipe pipe,
-                          size_t packets);
+// Frees the oldest `packets` of the unconfirmed packets, or all if there are fewer. SIZE_MAX frees
+// all packets in the pipe (`clear` in Ensō). Also frees all confirmed packets. Pointers to freed
+// packets are invalid. If `packets` is 0, the call frees nothing.
+int covalent_rx_pipe_free(struct covalent_rx_pipe pipe, size_t packets);
 
-// Frees what the last covalent_rx_pipe_recv told, as far as that was neither freed nor confirmed since, and with it all that was confirmed before. The pointers must not be used any
-// more. Where that call told nothing, nothing is freed.
+// Frees the packets that the last covalent_rx_pipe_recv returned, unless they were freed or
+// confirmed since. Also frees all packets confirmed before. Pointers to freed packets are invalid.
+// If that call returned no packet, this one frees nothing. Does not wait.
 //
-// covalent_rx_pipe_free walks over the packets once more to find where the last one ends; this call remembers it. Prefer it in a loop that uses up all
-// that it is told. Used on the device's thread only, as every call on a pipe. Does not wait.
-int covalent_rx_pipe_free_told(struct covalent_rx_pipe pipe);
+// Prefer it in a loop that consumes all returned packets. covalent_rx_pipe_free walks over the
+// packets again to find the end of the last one. This call remembers that position. As every call
+// on a pipe, use it only on the device's thread.
+int covalent_rx_pipe_free_received(struct covalent_rx_pipe pipe);
 
-// Takes the oldest `packets` of the packets that were not confirmed, or all if there are fewer, as received without freeing them: covalent_rx_pipe_recv tells them no
-// more, covalent_rx_pipe_held does, and their pointers stay good.
-int covalent_rx_pipe_confirm(struct covalent_rx_pipe pipe,
-                             size_t packets);
+// Confirms the oldest `packets` of the unconfirmed packets, or all if there are fewer, without
+// freeing them. covalent_rx_pipe_recv no longer returns confirmed packets. covalent_rx_pipe_held
+// does. Pointers to them stay valid.
+int covalent_rx_pipe_confirm(struct covalent_rx_pipe pipe, size_t packets);
 
-// Tells the packets that were confirmed and not freed, oldest first, up to `capacity` of them.
+// Returns the packets that were confirmed and not freed, oldest first, up to `capacity` of them.
 //
 // # Safety
 // As covalent_rx_pipe_recv.
@@ -1003,109 +1106,114 @@ int covalent_rx_pipe_held(struct covalent_rx_pipe pipe,
                           size_t capacity,
                           size_t *count);
 
-// Frees the oldest `packets` of the packets that were confirmed, or all if there are fewer. Their pointers must not be used any more.
-int covalent_rx_pipe_free_held(struct covalent_rx_pipe pipe,
-                               size_t packets);
+// Frees the oldest `packets` of the confirmed packets, or all if there are fewer. Pointers to
+// freed packets are invalid.
+int covalent_rx_pipe_free_held(struct covalent_rx_pipe pipe, size_t packets);
 
-// Asks for the pipe's next notification now, while other pipes are worked on, so that covalent_device_next_rx_pipe finds it sooner. Freeing and receiving need no such
-// call, and nothing is lost without it. Does not wait.
+// Requests the pipe's next notification now, while the application works on other pipes, so that
+// covalent_device_next_rx_pipe finds it sooner. Freeing and receiving do not need this call, and
+// nothing is lost without it. Does not wait.
 int covalent_rx_pipe_prefetch(struct covalent_rx_pipe pipe);
 
-// Tells what the pipe did so far.
+// Returns the pipe's counters.
 //
 // # Safety
-// `counters` may be written.
+// `counters` is valid for writes.
 int covalent_rx_pipe_counters(struct covalent_rx_pipe pipe, struct covalent_pipe_counters *counters);
 
-// Sets where the time of arrival is written in the pipe's packets; those that lie in it stay as they are. COVALENT_REFUSED if no packet is long enough for the stamp, and
-// for a rate limit: this pipe sends nothing.
+// Sets where the lane writes the time of arrival in the pipe's packets. Packets already in the
+// pipe do not change. Returns COVALENT_REFUSED if no packet is long enough for the stamp, and for
+// a rate limit: this pipe sends nothing.
 //
 // # Safety
-// `tuning` points to a tuning.
-int covalent_rx_pipe_tune(struct covalent_rx_pipe pipe,
-                          const struct covalent_pipe_tuning *tuning);
+// `tuning` points to a covalent_pipe_tuning.
+int covalent_rx_pipe_tune(struct covalent_rx_pipe pipe, const struct covalent_pipe_tuning *tuning);
 
-// Opens a pipe that sends on `port`. `capacity_bytes` is a power of two, 64 KiB to 1 GiB; the default session_memory_max_mib admits 128 MiB.
+// Opens a pipe that sends on `port`. `capacity_bytes` is a power of two, 64 KiB to 1 GiB. The
+// default session_memory_max_mib allows 128 MiB.
 //
 // # Safety
-// `port` is text that ends in a zero; `pipe` may be written.
+// `port` is a NUL-terminated string. `pipe` is valid for writes.
 int covalent_tx_pipe_open(struct covalent_device device,
                           uint64_t capacity_bytes,
                           const char *port,
                           struct covalent_tx_pipe *pipe);
 
-// Closes a pipe. What is not on the wire by then may not get there: covalent_tx_pipe_flush waits for it.
+// Closes a pipe. Packets that are not on the wire yet may be lost: covalent_tx_pipe_flush waits
+// for them.
 int covalent_tx_pipe_close(struct covalent_tx_pipe pipe);
 
-// Tells the size of the pages that the pipe's packets lie in: 4096 or 2097152 bytes.
+// Returns the size of the pages of the pipe's memory: 4096 or 2097152 bytes.
 //
 // # Safety
-// `page_bytes` may be written.
+// `page_bytes` is valid for writes.
 int covalent_tx_pipe_page_bytes(struct covalent_tx_pipe pipe, uint64_t *page_bytes);
 
-// Tells the longest frame that the port carries, in bytes without FCS.
+// Returns the length of the longest frame that the port carries, in bytes without FCS.
 //
 // # Safety
-// `frame_bytes_max` may be written.
+// `frame_bytes_max` is valid for writes.
 int covalent_tx_pipe_frame_bytes_max(struct covalent_tx_pipe pipe, size_t *frame_bytes_max);
 
-// Copies a frame into the pipe, without FCS and in network byte order. The lane sees it after covalent_tx_pipe_publish: push a burst, then publish once. Does
-// not wait: COVALENT_FULL when there is no room, COVALENT_TOO_LONG and COVALENT_RUNT when there never is.
+// Copies a frame into the pipe, without FCS and in network byte order. The lane sees it after
+// covalent_tx_pipe_publish: push a burst, then publish once. Does not wait. Returns COVALENT_FULL
+// if there is no room now, and COVALENT_TOO_LONG or COVALENT_RUNT if the frame can never be sent.
 //
 // # Safety
 // `data` points to `length_bytes` bytes.
-int covalent_tx_pipe_push(struct covalent_tx_pipe pipe,
-                          const uint8_t *data,
-                          size_t length_bytes);
+int covalent_tx_pipe_push(struct covalent_tx_pipe pipe, const uint8_t *data, size_t length_bytes);
 
-// Makes room for a frame of `length_bytes`, to be written at `data`, in the pipe, without a copy by the application (the lane copies it to the port); then
-// covalent_tx_pipe_commit. The bytes found there are
-// unspecified. One frame at a time: another reserve, push or send takes the room back, also if it fails. Statuses as for covalent_tx_pipe_push.
+// Reserves room in the pipe for a frame of `length_bytes`. Write the frame at `data`, then call
+// covalent_tx_pipe_commit. The application makes no copy. The lane copies the frame to the port.
+// The initial contents of the room are unspecified.
+//
+// Only one frame can be reserved at a time: another reserve, push or send cancels the reservation,
+// even if it fails. Returns the same statuses as covalent_tx_pipe_push.
 //
 // # Safety
-// `data` may be written.
-int covalent_tx_pipe_reserve(struct covalent_tx_pipe pipe,
-                             size_t length_bytes,
-                             uint8_t **data);
+// `data` is valid for writes.
+int covalent_tx_pipe_reserve(struct covalent_tx_pipe pipe, size_t length_bytes, uint8_t **data);
 
-// Puts in the frame that was written where covalent_tx_pipe_reserve said. Its pointer must not be used any more. The lane sees it after covalent_tx_pipe_publish.
-// COVALENT_INVALID when nothing is reserved.
+// Puts in the frame that was written at the pointer from covalent_tx_pipe_reserve. The pointer is
+// invalid afterwards. The lane sees the frame after covalent_tx_pipe_publish. Returns
+// COVALENT_INVALID if nothing is reserved.
 int covalent_tx_pipe_commit(struct covalent_tx_pipe pipe);
 
 // Shows everything pushed so far to the lane, which sends it.
 int covalent_tx_pipe_publish(struct covalent_tx_pipe pipe);
 
-// Sends one frame: push and publish, waiting for room. `timeout_ns`: 0 does not wait (COVALENT_FULL), negative waits for ever; COVALENT_DEADLINE when there was
-// no room in time.
+// Sends one frame: push and publish, waiting for room. `timeout_ns`: 0 does not wait
+// (COVALENT_FULL), a negative value waits forever. Returns COVALENT_DEADLINE if there is no room
+// in time.
 //
 // # Safety
 // As covalent_tx_pipe_push.
-int covalent_tx_pipe_send(struct covalent_tx_pipe pipe,
-                          const uint8_t *data,
-                          size_t length_bytes,
-                          int64_t timeout_ns);
+int covalent_tx_pipe_send(struct covalent_tx_pipe pipe, const uint8_t *data, size_t length_bytes, int64_t timeout_ns);
 
-// Waits until everything is with the port. `timeout_ns` as everywhere; COVALENT_DEADLINE when it was not in time.
+// Waits until all packets are with the port. A negative `timeout_ns` waits forever. Returns
+// COVALENT_DEADLINE if the packets are not with the port in time.
 int covalent_tx_pipe_flush(struct covalent_tx_pipe pipe, int64_t timeout_ns);
 
-// Tells what the pipe did so far.
+// Returns the pipe's counters.
 //
 // # Safety
-// `counters` may be written.
+// `counters` is valid for writes.
 int covalent_tx_pipe_counters(struct covalent_tx_pipe pipe, struct covalent_pipe_counters *counters);
 
-// Sets how fast the pipe's packets are sent, and where the time at which they are is written. Holds for packets that lie in the pipe already. COVALENT_REFUSED if a
-// number is out of range, or no packet is long enough for the stamp.
+// Sets how fast the pipe's packets are sent, and where the lane writes the time of sending.
+// Applies to packets already in the pipe too. Returns COVALENT_REFUSED if a number is out of
+// range, or if no packet is long enough for the stamp.
 //
 // # Safety
-// `tuning` points to a tuning.
-int covalent_tx_pipe_tune(struct covalent_tx_pipe pipe,
-                          const struct covalent_pipe_tuning *tuning);
+// `tuning` points to a covalent_pipe_tuning.
+int covalent_tx_pipe_tune(struct covalent_tx_pipe pipe, const struct covalent_pipe_tuning *tuning);
 
-// Opens a pipe that receives from `port` and sends back on it: nothing until it is bound. `capacity_bytes` is a power of two, 64 KiB to 1 GiB; the default session_memory_max_mib admits 128 MiB.
+// Opens a pipe that receives from `port` and sends back on it. It receives nothing until it is
+// bound. `capacity_bytes` is a power of two, 64 KiB to 1 GiB. The default session_memory_max_mib
+// allows 128 MiB.
 //
 // # Safety
-// `port` is text that ends in a zero; `pipe` may be written.
+// `port` is a NUL-terminated string. `pipe` is valid for writes.
 int covalent_rx_tx_pipe_open(struct covalent_device device,
                              uint64_t capacity_bytes,
                              const char *port,
@@ -1114,25 +1222,27 @@ int covalent_rx_tx_pipe_open(struct covalent_device device,
 // Closes a pipe. Its packets are gone: their pointers must not be used any more.
 int covalent_rx_tx_pipe_close(struct covalent_rx_tx_pipe pipe);
 
-// Tells the size of the pages that the pipe's packets lie in: 4096 or 2097152 bytes.
+// Returns the size of the pages of the pipe's memory: 4096 or 2097152 bytes.
 //
 // # Safety
-// `page_bytes` may be written.
+// `page_bytes` is valid for writes.
 int covalent_rx_tx_pipe_page_bytes(struct covalent_rx_tx_pipe pipe, uint64_t *page_bytes);
 
-// Tells the pipe's number, as covalent_device_next_rx_pipe does.
+// Returns the pipe's number, as covalent_device_next_rx_pipe does.
 //
 // # Safety
-// `number` may be written.
+// `number` is valid for writes.
 int covalent_rx_tx_pipe_number(struct covalent_rx_tx_pipe pipe, uint32_t *number);
 
-// Asks for the frames that `match` describes, as far as they arrive on the pipe's port. Several bindings add up.
+// Binds the pipe to the frames that `match` describes and that arrive on the pipe's port. Several
+// bindings add up.
 //
 // # Safety
-// `match` points to a match whose texts end in a zero.
+// `match` points to a match whose strings are NUL-terminated.
 int covalent_rx_tx_pipe_bind(struct covalent_rx_tx_pipe pipe, const struct covalent_match *match);
 
-// Asks for a share of the frames that `match` describes, as far as they arrive on the pipe's port: as covalent_rx_pipe_bind_spread.
+// Binds the pipe to a share of the frames that `match` describes and that arrive on the pipe's
+// port, as covalent_rx_pipe_bind_spread.
 //
 // # Safety
 // As covalent_rx_tx_pipe_bind.
@@ -1146,55 +1256,65 @@ int covalent_rx_tx_pipe_bind_spread(struct covalent_rx_tx_pipe pipe,
 // As covalent_rx_tx_pipe_bind.
 int covalent_rx_tx_pipe_unbind(struct covalent_rx_tx_pipe pipe, const struct covalent_match *match);
 
-// Tells the packets that lie in the pipe, oldest first, up to `capacity` of them. They may be changed where they lie. They stay, and are told again, until
-// covalent_rx_tx_pipe_send, covalent_rx_tx_pipe_send_told or covalent_rx_tx_pipe_discard. `timeout_ns` as in covalent_rx_pipe_recv.
+// Returns the packets in the pipe, oldest first, up to `capacity` of them. They may be changed in
+// place. They stay in the pipe, and later calls return them again, until covalent_rx_tx_pipe_send,
+// covalent_rx_tx_pipe_send_received or covalent_rx_tx_pipe_discard. `timeout_ns` is as in
+// covalent_rx_pipe_recv.
 //
 // # Safety
-// `packets` may be written `capacity` times, `count` once.
+// `packets` is valid for writes of `capacity` elements, and `count` for writes.
 int covalent_rx_tx_pipe_recv(struct covalent_rx_tx_pipe pipe,
                              int64_t timeout_ns,
                              struct covalent_packet_mut *packets,
                              size_t capacity,
                              size_t *count);
 
-// Sends back the oldest `packets` packets as they are now, or all if there are fewer. Their pointers must not be used any more.
-int covalent_rx_tx_pipe_send(struct covalent_rx_tx_pipe pipe,
-                             size_t packets);
+// Sends back the oldest `packets` packets with their current contents, or all if there are fewer.
+// Pointers to them are invalid afterwards.
+int covalent_rx_tx_pipe_send(struct covalent_rx_tx_pipe pipe, size_t packets);
 
-// Sends back what the last covalent_rx_tx_pipe_recv told, as it is now and as far as it was neither sent nor discarded since. The pointers must not be used any more. Where
-// that call told nothing, nothing is sent.
+// Sends back the packets that the last covalent_rx_tx_pipe_recv returned, with their current
+// contents, unless they were sent or discarded since. Pointers to them are invalid afterwards. If
+// that call returned no packet, this one sends nothing. Does not wait.
 //
-// covalent_rx_tx_pipe_send walks over the packets once more to find where the last one ends; this call remembers it. Prefer it in a loop that sends back all
-// that it is told. Used on the device's thread only, as every call on a pipe. Does not wait.
-int covalent_rx_tx_pipe_send_told(struct covalent_rx_tx_pipe pipe);
+// Prefer it in a loop that sends back all returned packets. covalent_rx_tx_pipe_send walks over
+// the packets again to find the end of the last one. This call remembers that position. As every
+// call on a pipe, use it only on the device's thread.
+int covalent_rx_tx_pipe_send_received(struct covalent_rx_tx_pipe pipe);
 
-// Gives back the oldest `packets` packets without sending them, or all if there are fewer (SIZE_MAX: all that are there, Ensō's `clear`). Their pointers must not be used any more.
-int covalent_rx_tx_pipe_discard(struct covalent_rx_tx_pipe pipe,
-                                size_t packets);
+// Gives back the oldest `packets` packets without sending them, or all if there are fewer.
+// SIZE_MAX gives back all packets in the pipe (`clear` in Ensō). Pointers to them are invalid
+// afterwards.
+int covalent_rx_tx_pipe_discard(struct covalent_rx_tx_pipe pipe, size_t packets);
 
-// Asks for the pipe's next notification now, while other pipes are worked on, so that covalent_device_next_rx_pipe finds it sooner. Sending and receiving need no such call,
-// and nothing is lost without it. Does not wait.
+// Requests the pipe's next notification now, while the application works on other pipes, so that
+// covalent_device_next_rx_pipe finds it sooner. Sending and receiving do not need this call, and
+// nothing is lost without it. Does not wait.
 int covalent_rx_tx_pipe_prefetch(struct covalent_rx_tx_pipe pipe);
 
-// Tells what the pipe did so far.
+// Returns the pipe's counters.
 //
 // # Safety
-// `counters` may be written.
+// `counters` is valid for writes.
 int covalent_rx_tx_pipe_counters(struct covalent_rx_tx_pipe pipe, struct covalent_pipe_counters *counters);
 
-// Sets how fast the pipe's packets are sent back, and where the time of their arrival is written. COVALENT_REFUSED if a number is out of range, or no packet is long
-// enough for the stamp.
+// Sets how fast the pipe's packets are sent back, and where the lane writes the time of their
+// arrival. Returns COVALENT_REFUSED if a number is out of range, or if no packet is long enough
+// for the stamp.
 //
 // # Safety
-// `tuning` points to a tuning.
-int covalent_rx_tx_pipe_tune(struct covalent_rx_tx_pipe pipe,
-                             const struct covalent_pipe_tuning *tuning);
+// `tuning` points to a covalent_pipe_tuning.
+int covalent_rx_tx_pipe_tune(struct covalent_rx_tx_pipe pipe, const struct covalent_pipe_tuning *tuning);
 
-// Opens a pipe that receives what arrives on `port`, or on every port of the device's lane if `port` is null: nothing until it is bound. `capacity_bytes` is
-// a power of two, 64 KiB to 1 GiB; the default session_memory_max_mib admits 128 MiB; 64 bytes less can be used. A datagram goes in whole or, when the pipe is full, not at all, and is counted; a slow reader disturbs nobody else.
+// Opens a pipe for the datagrams that arrive on `port`, or on every port of the device's lane if
+// `port` is null. It receives nothing until it is bound.
+//
+// `capacity_bytes` is a power of two, 64 KiB to 1 GiB. 64 bytes of it are not usable. The default
+// session_memory_max_mib allows 128 MiB. A datagram enters the pipe whole. If the pipe is full,
+// the lane drops the datagram and counts it. A slow reader does not affect other pipes.
 //
 // # Safety
-// `port` is null or text that ends in a zero; `pipe` may be written.
+// `port` is null or a NUL-terminated string. `pipe` is valid for writes.
 int covalent_byte_pipe_open(struct covalent_device device,
                             uint64_t capacity_bytes,
                             const char *port,
@@ -1203,24 +1323,24 @@ int covalent_byte_pipe_open(struct covalent_device device,
 // Closes a pipe. Its bytes are gone: pointers to them must not be used any more.
 int covalent_byte_pipe_close(struct covalent_byte_pipe pipe);
 
-// Tells the size of the pages that the pipe's bytes lie in: 4096 or 2097152 bytes.
+// Returns the size of the pages of the pipe's memory: 4096 or 2097152 bytes.
 //
 // # Safety
-// `page_bytes` may be written.
+// `page_bytes` is valid for writes.
 int covalent_byte_pipe_page_bytes(struct covalent_byte_pipe pipe, uint64_t *page_bytes);
 
-// Tells the pipe's number, as covalent_device_next_rx_pipe does.
+// Returns the pipe's number, as covalent_device_next_rx_pipe does.
 //
 // # Safety
-// `number` may be written.
+// `number` is valid for writes.
 int covalent_byte_pipe_number(struct covalent_byte_pipe pipe, uint32_t *number);
 
-// Asks for what the frames carry that `match` describes. Several bindings add up. COVALENT_REFUSED when they belong to another pipe.
+// Binds the pipe to the payloads of the frames that `match` describes. Several bindings add up.
+// Returns COVALENT_REFUSED if the frames belong to another pipe.
 //
 // # Safety
-// `match` points to a match whose texts end in a zero.
-int covalent_byte_pipe_bind(struct covalent_byte_pipe pipe,
-                            const struct covalent_match *match);
+// `match` points to a match whose strings are NUL-terminated.
+int covalent_byte_pipe_bind(struct covalent_byte_pipe pipe, const struct covalent_match *match);
 
 // As covalent_rx_pipe_bind_spread.
 //
@@ -1228,69 +1348,82 @@ int covalent_byte_pipe_bind(struct covalent_byte_pipe pipe,
 // As covalent_byte_pipe_bind.
 int covalent_byte_pipe_bind_spread(struct covalent_byte_pipe pipe, const struct covalent_match *match, uint32_t spread);
 
-// Takes back a binding. Bytes that lie in the pipe stay there.
+// Removes a binding. Bytes already in the pipe stay there.
 //
 // # Safety
 // As covalent_byte_pipe_bind.
 int covalent_byte_pipe_unbind(struct covalent_byte_pipe pipe, const struct covalent_match *match);
 
-// Tells all bytes that have arrived and were neither confirmed nor freed, contiguous and oldest first, once there are more than `more_than_bytes` of them: 0, or how many
-// were looked at without finding a whole message. They stay where they are, and are told again, until they are freed.
-// After a reconnection what the daemon before left is told first and alone; once it was told and nothing of it was freed or confirmed, and bytes of the next daemon lie there, it is given up and counted: the
-// beginning of a message whose end never comes. Pointers to it, and to what was confirmed then, end with the call that tells the next daemon's bytes.
+// Returns all bytes that arrived and were neither confirmed nor freed, contiguous and oldest
+// first, once there are more than `more_than_bytes` of them. Pass 0, or the number of bytes that
+// were examined without finding a whole message. The bytes stay in place, and later calls return
+// them again, until they are freed.
 //
-// `timeout_ns`: 0 does not wait, and then `length_bytes` may be 0 (and `data` null): there were not more; negative waits for ever; else COVALENT_DEADLINE when there were not more in
-// time. COVALENT_PIPE_TOO_SMALL when the pipe never holds more. Keep a framing's limit at least one datagram below the pipe's size, or what is missing of a message may never fit.
+// `timeout_ns`: 0 does not wait, and `length_bytes` may then be 0 and `data` null. A negative
+// value waits forever. Otherwise the call returns COVALENT_DEADLINE if there are not more bytes in
+// time. Returns COVALENT_PIPE_TOO_SMALL if the pipe can never hold more. Keep the limit of a
+// framing at least one datagram below the pipe's size. Otherwise the rest of a message may never
+// fit.
+//
+// After a reconnection, the call first returns only the bytes that arrived from the previous
+// daemon. If the application then frees and confirms none of them, and bytes from the next daemon
+// are present, a later call discards and counts the old bytes. They are the start of a message
+// whose end never arrives. Pointers to them, and to the bytes confirmed then, are valid until the
+// call that returns the next daemon's bytes.
 //
 // # Safety
-// `data` and `length_bytes` may be written.
+// `data` and `length_bytes` are valid for writes.
 int covalent_byte_pipe_recv(struct covalent_byte_pipe pipe,
                             size_t more_than_bytes,
                             int64_t timeout_ns,
                             const uint8_t **data,
                             size_t *length_bytes);
 
-// Frees the oldest `bytes` of the bytes that were not confirmed, or all if there are fewer, and with them all that were confirmed. Pointers to them must not be used any
-// more. Of 0 nothing is freed.
-int covalent_byte_pipe_free(struct covalent_byte_pipe pipe,
-                            size_t bytes);
+// Frees the oldest `bytes` of the unconfirmed bytes, or all if there are fewer. Also frees all
+// confirmed bytes. Pointers to freed bytes are invalid. If `bytes` is 0, the call frees nothing.
+int covalent_byte_pipe_free(struct covalent_byte_pipe pipe, size_t bytes);
 
-// Takes the oldest `bytes` of the bytes that were not confirmed, or all if there are fewer, as received without freeing them: covalent_byte_pipe_recv tells them no more,
-// covalent_byte_pipe_held does, and pointers to them stay good.
-int covalent_byte_pipe_confirm(struct covalent_byte_pipe pipe,
-                               size_t bytes);
+// Confirms the oldest `bytes` of the unconfirmed bytes, or all if there are fewer, without freeing
+// them. covalent_byte_pipe_recv no longer returns confirmed bytes. covalent_byte_pipe_held does.
+// Pointers to them stay valid.
+int covalent_byte_pipe_confirm(struct covalent_byte_pipe pipe, size_t bytes);
 
-// Tells the bytes that were confirmed and not freed, contiguous and oldest first. Of none `data` is null.
+// Returns the bytes that were confirmed and not freed, contiguous and oldest first. If there are
+// none, `data` is null.
 //
 // # Safety
 // As covalent_byte_pipe_recv.
 int covalent_byte_pipe_held(struct covalent_byte_pipe pipe, const uint8_t **data, size_t *length_bytes);
 
-// Frees the oldest `bytes` of the bytes that were confirmed, or all if there are fewer. Pointers to them must not be used any more.
-int covalent_byte_pipe_free_held(struct covalent_byte_pipe pipe,
-                                 size_t bytes);
+// Frees the oldest `bytes` of the confirmed bytes, or all if there are fewer. Pointers to freed
+// bytes are invalid.
+int covalent_byte_pipe_free_held(struct covalent_byte_pipe pipe, size_t bytes);
 
 // As covalent_rx_pipe_prefetch.
 int covalent_byte_pipe_prefetch(struct covalent_byte_pipe pipe);
 
-// Tells what the pipe did so far. Its packets are datagrams.
+// Returns the pipe's counters. Its packets are datagrams.
 //
 // # Safety
-// `counters` may be written.
+// `counters` is valid for writes.
 int covalent_byte_pipe_counters(struct covalent_byte_pipe pipe, struct covalent_pipe_counters *counters);
 
-// Looks at the first message of `data`, in which every message has `message_bytes` bytes, 1 or more. Needs no pipe, keeps nothing, and may be called on any thread;
-// so may all that follow. They answer COVALENT_OK whatever lies there: `message` tells. Of no bytes the answer is COVALENT_MESSAGE_PART.
+// Finds the first message of `data` if every message has `message_bytes` bytes, 1 or more. If
+// `data` is empty, the result is COVALENT_MESSAGE_PART.
+//
+// This function and the following ones need no pipe, keep no state, and may be called on any
+// thread. They return COVALENT_OK for any data, with the result in `message`.
 //
 // # Safety
-// `data` points to `length_bytes` bytes; `message` may be written.
+// `data` points to `length_bytes` bytes. `message` is valid for writes.
 int covalent_next_fixed_size(const uint8_t *data,
                              size_t length_bytes,
                              size_t message_bytes,
                              struct covalent_message *message);
 
-// Looks at the first message of `data`, in which each message follows its length: an unsigned number of `width_bytes` bytes (2, 4 or 8), COVALENT_BIG_ENDIAN or
-// COVALENT_LITTLE_ENDIAN, that does not count itself. A length of more than `limit_bytes` is COVALENT_MESSAGE_BROKEN.
+// Finds the first message of `data` if each message follows its length. The length is an unsigned
+// number of `width_bytes` bytes (2, 4 or 8), COVALENT_BIG_ENDIAN or COVALENT_LITTLE_ENDIAN, and
+// does not include itself. A length of more than `limit_bytes` is COVALENT_MESSAGE_BROKEN.
 //
 // # Safety
 // As covalent_next_fixed_size.
@@ -1301,8 +1434,10 @@ int covalent_next_length_prefixed(const uint8_t *data,
                                   size_t limit_bytes,
                                   struct covalent_message *message);
 
-// Looks at the first message of `data`, in which each message ends with the byte `delimiter`, which is in none of them. No end within `limit_bytes` bytes is
-// COVALENT_MESSAGE_BROKEN. Each look searches from the start, so prefix the length of messages much longer than what arrives at a time.
+// Finds the first message of `data` if each message ends with the byte `delimiter`, which no
+// message contains. No end within `limit_bytes` bytes is COVALENT_MESSAGE_BROKEN. Each call
+// searches from the start. Prefer length prefixes if messages are much longer than the data that
+// arrives at a time.
 //
 // # Safety
 // As covalent_next_fixed_size.
@@ -1312,33 +1447,43 @@ int covalent_next_delimited(const uint8_t *data,
                             size_t limit_bytes,
                             struct covalent_message *message);
 
-// Tells what a sender puts before a message of `message_bytes` bytes so that covalent_next_length_prefixed, called with the same numbers, finds it: `width_bytes` bytes.
-// COVALENT_TOO_LONG when the message is longer than `limit_bytes`, or than such a number can say.
+// Returns the prefix that a sender puts before a message of `message_bytes` bytes: `width_bytes`
+// bytes. covalent_next_length_prefixed with the same arguments finds the message. Returns
+// COVALENT_TOO_LONG if the message is longer than `limit_bytes`, or than a number of that width
+// can encode.
 //
 // # Safety
-// `prefix` may be written `width_bytes` times; COVALENT_PREFIX_BYTES_MAX are always enough.
+// `prefix` is valid for writes of `width_bytes` bytes. COVALENT_PREFIX_BYTES_MAX bytes are always
+// enough.
 int covalent_length_prefix(size_t message_bytes,
                            uint32_t width_bytes,
                            uint32_t byte_order,
                            size_t limit_bytes,
                            uint8_t *prefix);
 
-// Registers memory, all zero, under a name that is unique on the node (1 to 32 bytes). `size_bytes` is a multiple of 8, at most 1 GiB; `rights` is a sum of
-// COVALENT_RIGHT_READ, COVALENT_RIGHT_WRITE and COVALENT_RIGHT_ATOMIC. It stays registered until the device is closed with all that was opened through it.
+// Registers zeroed memory under a name that is unique on the node (1 to 32 bytes). `size_bytes` is
+// a multiple of 8, at most 1 GiB. `rights` is a sum of COVALENT_RIGHT_READ, COVALENT_RIGHT_WRITE
+// and COVALENT_RIGHT_ATOMIC. The region stays registered until the device and everything opened
+// through it are closed.
 //
 // # Safety
-// `name` is text that ends in a zero; `region` may be written.
+// `name` is a NUL-terminated string. `region` is valid for writes.
 int covalent_region_register(struct covalent_device device,
                              const char *name,
                              uint64_t size_bytes,
                              uint32_t rights,
                              struct covalent_region *region);
 
-// As covalent_region_register, for a durable region: a verb on it is acknowledged only once what it did is on the disk of its node. It outlives this
-// application, the daemon and the machine: registered again by the same user, under the same name, with the same size and on the same lane, it holds what verbs
-// left there. What is stored by covalent_region_store and its like is in no journal: after any restart of the daemon, also one in order that the device lives
-// through, the word may be back at what the last verb left in it. It lasts until covalent_region_delete. COVALENT_REFUSED
-// by a daemon without a journal.
+// As covalent_region_register, for a durable region. A verb on it is acknowledged only after its
+// effect is on the disk of its node. Returns COVALENT_REFUSED if the daemon has no journal.
+//
+// The region outlives this application, the daemon and a reboot of the machine. If the same user
+// registers it again under the same name, with the same size and on the same lane, it holds the
+// data that verbs left. It exists until covalent_region_delete.
+//
+// The journal does not contain stores by covalent_region_store and similar calls. After any
+// restart of the daemon, the word may be back at the value that the last verb left. This includes
+// a graceful shutdown that the device survives.
 //
 // # Safety
 // As covalent_region_register.
@@ -1348,21 +1493,22 @@ int covalent_region_register_durable(struct covalent_device device,
                                      uint32_t rights,
                                      struct covalent_region *region);
 
-// Deletes a durable region of this user: what it holds is gone, and its name and its room in the journal are free. COVALENT_REFUSED if another application
-// has it registered, or it is another user's. If this device has, it is an ordinary region from then on.
+// Deletes a durable region of this user with its contents, and frees its name and its space in the
+// journal. If this device has it registered, it is an ordinary region from then on. Returns
+// COVALENT_REFUSED if another application has it registered, or if it belongs to another user.
 //
 // # Safety
-// `name` is text that ends in a zero.
-int covalent_region_delete(struct covalent_device device,
-                           const char *name);
+// `name` is a NUL-terminated string.
+int covalent_region_delete(struct covalent_device device, const char *name);
 
-// Closes this application's view of a region. Verbs go on acting on it as long as it is registered.
+// Closes this application's view of a region. While the region is registered, verbs still access
+// it.
 int covalent_region_close(struct covalent_region region);
 
-// Tells the key that verbs show.
+// Returns the key that verbs present.
 //
 // # Safety
-// `rkey` may be written.
+// `rkey` is valid for writes.
 int covalent_region_rkey(struct covalent_region region, uint32_t *rkey);
 
 // Reads a word.
@@ -1374,22 +1520,23 @@ int covalent_region_load(struct covalent_region region, uint64_t offset_bytes, u
 // Writes a word.
 int covalent_region_store(struct covalent_region region, uint64_t offset_bytes, uint64_t word);
 
-// Writes a word and tells what it held.
+// Writes a word and returns its previous value in `old`.
 //
 // # Safety
-// `old` may be written.
+// `old` is valid for writes.
 int covalent_region_swap(struct covalent_region region, uint64_t offset_bytes, uint64_t word, uint64_t *old);
 
-// Adds to a word, wrapping, and tells what it held.
+// Adds to a word, wrapping, and returns its previous value in `old`.
 //
 // # Safety
-// `old` may be written.
+// `old` is valid for writes.
 int covalent_region_fetch_add(struct covalent_region region, uint64_t offset_bytes, uint64_t delta, uint64_t *old);
 
-// Writes `word` if the word holds `expected`, else COVALENT_MISMATCH; tells what it held either way.
+// Writes `word` if the word holds `expected`. Otherwise returns COVALENT_MISMATCH. `found`
+// receives the word's previous value in both cases.
 //
 // # Safety
-// `found` may be written.
+// `found` is valid for writes.
 int covalent_region_compare_and_swap(struct covalent_region region,
                                      uint64_t offset_bytes,
                                      uint64_t expected,
@@ -1399,7 +1546,7 @@ int covalent_region_compare_and_swap(struct covalent_region region,
 // Reads bytes; no alignment needed.
 //
 // # Safety
-// `data` may be written `length_bytes` times and is initialised.
+// `data` may be written `length_bytes` times and is initialized.
 int covalent_region_read(struct covalent_region region, uint64_t offset_bytes, uint8_t *data, size_t length_bytes);
 
 // Writes bytes; no alignment needed.
@@ -1411,49 +1558,59 @@ int covalent_region_write(struct covalent_region region,
                           const uint8_t *data,
                           size_t length_bytes);
 
-// Orders two completions in agreement with cause and effect: if one may have been known to whoever asked for the other, it comes before. Executions of one node are in
-// the order in which they were executed. Of two that knew nothing of each other, on different nodes, any answer but COVALENT_ORDER_SAME may be given: that
-// they were concurrent cannot be told.
-covalent_order covalent_stamp_order(struct covalent_stamp first,
-                                    struct covalent_stamp second);
+// Orders two completions consistently with causality. If the first may have been known to the
+// program that requested the second, it comes before. Executions of one node have the order in
+// which they were executed.
+//
+// Two completions on different nodes may be unrelated. Their result may then be any but
+// COVALENT_ORDER_SAME: the stamps cannot show that they were concurrent.
+covalent_order covalent_stamp_order(struct covalent_stamp first, struct covalent_stamp second);
 
-// Opens the device's verb queue with room for `depth` verbs under way, 1 to 16384. One at a time in each device.
+// Opens the device's verb queue with room for `depth` verbs in flight, 1 to 16384. A device has at
+// most one open verb queue.
 //
 // # Safety
-// `queue` may be written.
+// `queue` is valid for writes.
 int covalent_verb_queue_open(struct covalent_device device, uint32_t depth, struct covalent_verb_queue *queue);
 
-// Closes a queue. Verbs under way still end at the other node, but nobody is told how.
+// Closes a queue. Verbs in flight still complete at the other node, but their outcome is not
+// reported.
 int covalent_verb_queue_close(struct covalent_verb_queue queue);
 
-// Tells how many verbs are under way, those included whose completion waits to be taken.
+// Returns the number of verbs in flight, including those whose completion waits to be taken.
 //
 // # Safety
-// `outstanding` may be written.
+// `outstanding` is valid for writes.
 int covalent_verb_queue_outstanding(struct covalent_verb_queue queue, size_t *outstanding);
 
-// Tells the stamp of the completion that was handed out last; after a blocking call that of its verb.
+// Returns the stamp of the completion that was returned last. After a blocking call this is the
+// stamp of its verb.
 //
 // # Safety
-// `stamp` may be written.
+// `stamp` is valid for writes.
 int covalent_verb_queue_last_stamp(struct covalent_verb_queue queue, struct covalent_stamp *stamp);
 
-// Looks a region up by its name on a node: the neighbour or own node named `node`, or the own one if `node` is null. `timeout_ns`: negative waits for ever;
-// COVALENT_DEADLINE when there was no answer in time.
+// Looks up a region by its name on a node: the neighbor or local node named `node`, or the local
+// node if `node` is null. A negative `timeout_ns` waits forever. Returns COVALENT_DEADLINE if no
+// reply arrives in time.
 //
 // # Safety
-// `node` is null or text that ends in a zero, `name` such text; `region` may be written.
+// `node` is null or a NUL-terminated string. `name` is a NUL-terminated string. `region` is valid
+// for writes.
 int covalent_verb_queue_open_region(struct covalent_verb_queue queue,
                                     const char *node,
                                     const char *name,
                                     int64_t timeout_ns,
                                     struct covalent_remote_region *region);
 
-// Posts a verb and tells its id (`id` may be null). `mode` is COVALENT_ONE_PHASE or COVALENT_TWO_PHASE; `user_data` comes back in the completions. What the verb
-// points to is copied. Does not wait: COVALENT_FULL when no more can be under way; take completions then.
+// Posts a verb and returns its id in `id`, which may be null. `mode` is COVALENT_ONE_PHASE or
+// COVALENT_TWO_PHASE. The completions carry `user_data`. The call copies the data that the verb
+// points to. Does not wait: if no more verbs can be in flight, it returns COVALENT_FULL. Take
+// completions then.
 //
 // # Safety
-// `region` and `verb` point to such, and what the verb points to is as long as it says; `id` is null or may be written.
+// `region` points to a covalent_remote_region, and `verb` to a covalent_verb. The verb's pointers
+// point to memory of the length that it states. `id` is null or valid for writes.
 int covalent_verb_queue_post(struct covalent_verb_queue queue,
                              const struct covalent_remote_region *region,
                              const struct covalent_verb *verb,
@@ -1461,84 +1618,105 @@ int covalent_verb_queue_post(struct covalent_verb_queue queue,
                              uint64_t user_data,
                              uint64_t *id);
 
-// Posts `count` verbs, in order, and tells the lane of all of them at once, by one doorbell. `posted` tells how many were posted: all, or those before the first
-// that could not be; if not even the first could be, the status says why, as that of covalent_verb_queue_post. `ids` is null or gets the id of each that was.
+// Posts `count` verbs in order and notifies the lane of all of them with one doorbell. `posted`
+// receives the number of posted verbs: all, or those before the first that could not be posted. If
+// the first one could not be posted, the call returns the same status as covalent_verb_queue_post.
+// `ids` is null or receives the id of each posted verb.
 //
 // # Safety
-// `posts` points to `count` of them, and each to what covalent_verb_queue_post wants; `ids` is null or may be written `count` times, `posted` once.
+// `posts` points to `count` elements, and each element to the same objects as for
+// covalent_verb_queue_post. `ids` is null or valid for writes of `count` elements. `posted` is
+// valid for writes.
 int covalent_verb_queue_post_batch(struct covalent_verb_queue queue,
                                    const struct covalent_post *posts,
                                    size_t count,
                                    uint64_t *ids,
                                    size_t *posted);
 
-// Asks what became of a verb that was in doubt, by the name in its completion, also of one that another program of the same user posted, and tells the id of the
-// asking (`id` may be null), with which it is waited for or polled as a verb is. The completion says what that of the verb would have, or that the verb was undone or
-// never seen, which both mean that it was not executed, or that it is forgotten. Does not wait: COVALENT_FULL as when posting.
+// Queries the outcome of a verb in doubt by the name from its completion. Another program of the
+// same user may have posted the verb. `id` receives the id of the query and may be null. Wait for
+// the query or poll it as a verb.
+//
+// The completion has the outcome that the verb's completion would have. Otherwise it reports that
+// the verb was undone or never seen, or is forgotten. Undone and never seen mean that the verb was
+// not executed. Does not wait: returns COVALENT_FULL as for posting.
 //
 // # Safety
-// `name` points to a name; `id` is null or may be written.
+// `name` points to a covalent_exchange. `id` is null or valid for writes.
 int covalent_verb_queue_ask(struct covalent_verb_queue queue,
                             const struct covalent_exchange *name,
                             uint64_t user_data,
                             uint64_t *id);
 
-// Takes completions, up to `capacity` of them. `timeout_ns`: 0 does not wait, and then `count` may be 0, as it is when nothing is under way; negative waits
-// for ever; else COVALENT_DEADLINE when there was none in time. A completion with COVALENT_OUTCOME_IN_DOUBT is followed by another one for the same verb.
+// Takes completions, up to `capacity` of them. `timeout_ns`: 0 does not wait, and `count` may then
+// be 0. `count` is also 0 if no verb is in flight. A negative value waits forever. Otherwise the
+// call returns COVALENT_DEADLINE if there is no completion in time. After a completion with
+// COVALENT_OUTCOME_IN_DOUBT, another one for the same verb follows.
 //
 // # Safety
-// `completions` may be written `capacity` times, `count` once.
+// `completions` is valid for writes of `capacity` elements, and `count` for writes.
 int covalent_verb_queue_poll(struct covalent_verb_queue queue,
                              int64_t timeout_ns,
                              struct covalent_completion *completions,
                              size_t capacity,
                              size_t *count);
 
-// Waits for the end of one verb and takes its final completion; those of others are kept for covalent_verb_queue_poll. COVALENT_IN_DOUBT when it has not ended in time: it
-// is still under way.
+// Waits until one verb completes and takes its final completion. Completions of other verbs are
+// kept for covalent_verb_queue_poll. Returns COVALENT_IN_DOUBT if the verb does not complete in
+// time: it is still in flight.
 //
 // # Safety
-// `completion` may be written.
+// `completion` is valid for writes.
 int covalent_verb_queue_wait(struct covalent_verb_queue queue,
                              uint64_t id,
                              int64_t timeout_ns,
                              struct covalent_completion *completion);
 
-// Registers a queue under a name that is unique on the node (1 to 32 bytes), by which covalent_verb_queue_open_region finds it. Messages that wait have
-// `capacity_bytes` together: a multiple of 8, 40 to 1 GiB less 128 bytes; each takes 32 bytes more than its length, up to the next multiple of 8. What does not fit is
-// refused to its sender (COVALENT_REFUSAL_QUEUE_FULL). It stays registered until the device is closed with all that was opened through it.
+// Registers a queue under a name that is unique on the node (1 to 32 bytes).
+// covalent_verb_queue_open_region finds it by this name. It stays registered until the device and
+// everything opened through it are closed.
+//
+// `capacity_bytes` limits the messages that wait together. It is a multiple of 8, 40 to 1 GiB less
+// 128 bytes. Each message takes 32 bytes more than its length, rounded up to a multiple of 8. A
+// message that does not fit is refused, and its sender receives COVALENT_REFUSAL_QUEUE_FULL.
 //
 // # Safety
-// `name` is text that ends in a zero; `queue` may be written.
+// `name` is a NUL-terminated string. `queue` is valid for writes.
 int covalent_receive_queue_open(struct covalent_device device,
                                 const char *name,
                                 uint64_t capacity_bytes,
                                 struct covalent_receive_queue *queue);
 
-// Closes this application's end of a queue. Messages go on coming, until the queue is full, as long as it is registered.
+// Closes this application's end of a queue. While the queue is registered, messages still arrive
+// until it is full.
 int covalent_receive_queue_close(struct covalent_receive_queue queue);
 
-// Tells the key that verbs show.
+// Returns the key that verbs present.
 //
 // # Safety
-// `rkey` may be written.
+// `rkey` is valid for writes.
 int covalent_receive_queue_rkey(struct covalent_receive_queue queue, uint32_t *rkey);
 
-// Takes the oldest message. `timeout_ns`: 0 does not wait, and then `length_bytes` may be 0 (and `data` null): there was none; negative waits for ever; else
-// COVALENT_DEADLINE when none came in time.
+// Takes the oldest message. `timeout_ns`: 0 does not wait, and `length_bytes` may then be 0 and
+// `data` null. A negative value waits forever. Otherwise the call returns COVALENT_DEADLINE if no
+// message arrives in time.
 //
 // # Safety
-// `message` may be written.
+// `message` is valid for writes.
 int covalent_receive_queue_recv(struct covalent_receive_queue queue,
                                 int64_t timeout_ns,
                                 struct covalent_received *message);
 
-// Adds to a word, wrapping, in two phases; tells what it held. Waits for it: `timeout_ns` negative for ever; COVALENT_DEADLINE when the verb could not be posted
-// in time, COVALENT_IN_DOUBT when it was posted and has not ended in time. Refused because an exchange that is still open holds its word, it is posted again and
-// again; COVALENT_VERB_REFUSED when that was so to the end. So do all that follow.
+// Adds to a word in two phases, wrapping, and returns its previous value in `old`. Waits for
+// completion.
+//
+// A negative `timeout_ns` waits forever. Returns COVALENT_DEADLINE if the verb could not be posted
+// in time. Returns COVALENT_IN_DOUBT if it was posted and did not complete in time. If an open
+// exchange holds the word, the verb is refused, and the call posts it again until the timeout
+// passes. It then returns COVALENT_VERB_REFUSED. The calls that follow behave in the same way.
 //
 // # Safety
-// `region` points to such; `old` may be written.
+// `region` points to a covalent_remote_region. `old` is valid for writes.
 int covalent_fetch_add(struct covalent_verb_queue queue,
                        const struct covalent_remote_region *region,
                        uint64_t offset_bytes,
@@ -1546,7 +1724,7 @@ int covalent_fetch_add(struct covalent_verb_queue queue,
                        int64_t timeout_ns,
                        uint64_t *old);
 
-// Ands a word with a mask; tells what it held.
+// Performs a bitwise AND of a word with a mask and returns the word's previous value in `old`.
 //
 // # Safety
 // As covalent_fetch_add.
@@ -1557,7 +1735,7 @@ int covalent_fetch_and(struct covalent_verb_queue queue,
                        int64_t timeout_ns,
                        uint64_t *old);
 
-// Ors a word with a mask; tells what it held.
+// Performs a bitwise OR of a word with a mask and returns the word's previous value in `old`.
 //
 // # Safety
 // As covalent_fetch_add.
@@ -1568,7 +1746,7 @@ int covalent_fetch_or(struct covalent_verb_queue queue,
                       int64_t timeout_ns,
                       uint64_t *old);
 
-// Exclusive-ors a word with a mask; tells what it held.
+// Performs a bitwise XOR of a word with a mask and returns the word's previous value in `old`.
 //
 // # Safety
 // As covalent_fetch_add.
@@ -1579,7 +1757,7 @@ int covalent_fetch_xor(struct covalent_verb_queue queue,
                        int64_t timeout_ns,
                        uint64_t *old);
 
-// Writes a word; tells what it held.
+// Writes a word and returns its previous value in `old`.
 //
 // # Safety
 // As covalent_fetch_add.
@@ -1590,10 +1768,11 @@ int covalent_swap(struct covalent_verb_queue queue,
                   int64_t timeout_ns,
                   uint64_t *old);
 
-// Writes `desired` if the word holds `expected`, else COVALENT_MISMATCH; tells what it held either way.
+// Writes `desired` if the word holds `expected`. Otherwise returns COVALENT_MISMATCH. `found`
+// receives the word's previous value in both cases.
 //
 // # Safety
-// `region` points to such; `found` may be written.
+// `region` points to a covalent_remote_region. `found` is valid for writes.
 int covalent_compare_and_swap(struct covalent_verb_queue queue,
                               const struct covalent_remote_region *region,
                               uint64_t offset_bytes,
@@ -1602,7 +1781,8 @@ int covalent_compare_and_swap(struct covalent_verb_queue queue,
                               int64_t timeout_ns,
                               uint64_t *found);
 
-// Puts the smaller of a word and `operand` in the word, compared as `order` (COVALENT_UNSIGNED, COVALENT_SIGNED) says; tells what it held.
+// Sets a word to the minimum of the word and `operand` and returns its previous value in `old`.
+// `order` (COVALENT_UNSIGNED, COVALENT_SIGNED) selects the comparison.
 //
 // # Safety
 // As covalent_fetch_add.
@@ -1614,7 +1794,8 @@ int covalent_fetch_min(struct covalent_verb_queue queue,
                        int64_t timeout_ns,
                        uint64_t *old);
 
-// Puts the greater of a word and `operand` in the word, compared as `order` says; tells what it held.
+// Sets a word to the maximum of the word and `operand` and returns its previous value in `old`.
+// `order` selects the comparison.
 //
 // # Safety
 // As covalent_fetch_add.
@@ -1626,11 +1807,15 @@ int covalent_fetch_max(struct covalent_verb_queue queue,
                        int64_t timeout_ns,
                        uint64_t *old);
 
-// Applies the change `kind` (COVALENT_WRITE, COVALENT_SWAP, COVALENT_FETCH_ADD…) with `operand` to a word if the word compares with `comparand` as
-// `comparison` (COVALENT_IF_EQUAL…) says, signed or unsigned as `order` says; else COVALENT_MISMATCH. `found` gets what the word held either way.
+// Applies the update `kind` (COVALENT_WRITE, COVALENT_SWAP, COVALENT_FETCH_ADD…) with `operand` to
+// a word if the word meets a condition. Otherwise returns COVALENT_MISMATCH.
+//
+// The condition compares the word with `comparand`. `comparison` (COVALENT_IF_EQUAL…) selects the
+// operator, and `order` a signed or unsigned comparison. `found` receives the word's previous
+// value in both cases.
 //
 // # Safety
-// `region` points to such; `found` may be written.
+// `region` points to a covalent_remote_region. `found` is valid for writes.
 int covalent_update_if(struct covalent_verb_queue queue,
                        const struct covalent_remote_region *region,
                        uint64_t offset_bytes,
@@ -1642,11 +1827,13 @@ int covalent_update_if(struct covalent_verb_queue queue,
                        int64_t timeout_ns,
                        uint64_t *found);
 
-// Compares 1 to COVALENT_COMMIT_WORDS_MAX words and sets them all only if all hold what is expected, else COVALENT_MISMATCH; then `index` and `found` tell the
-// first that did not (either may be null).
+// Compares 1 to COVALENT_COMMIT_WORDS_MAX words and sets all of them only if each holds its
+// expected value. Otherwise returns COVALENT_MISMATCH, and `index` and `found` receive the first
+// word that differs and its value. Either may be null.
 //
 // # Safety
-// `region` points to such, `words` to `words_count` words; `index` and `found` are null or may be written.
+// `region` points to a covalent_remote_region, and `words` to `words_count` words. `index` and
+// `found` are null or valid for writes.
 int covalent_multi_commit(struct covalent_verb_queue queue,
                           const struct covalent_remote_region *region,
                           const struct covalent_commit_word *words,
@@ -1658,7 +1845,7 @@ int covalent_multi_commit(struct covalent_verb_queue queue,
 // Reads 1 to COVALENT_DATA_BYTES_MAX bytes.
 //
 // # Safety
-// `region` points to such; `data` may be written `length_bytes` times and is initialised.
+// `region` points to such; `data` may be written `length_bytes` times and is initialized.
 int covalent_read(struct covalent_verb_queue queue,
                   const struct covalent_remote_region *region,
                   uint64_t offset_bytes,
@@ -1677,92 +1864,107 @@ int covalent_write(struct covalent_verb_queue queue,
                    uint32_t length_bytes,
                    int64_t timeout_ns);
 
-// Sends a message of 1 to COVALENT_MESSAGE_BYTES_MAX bytes to a receive queue. It is there when this returns COVALENT_OK. A full queue is not waited for:
-// COVALENT_FULL, and the message is still the caller's.
+// Sends a message of 1 to COVALENT_MESSAGE_BYTES_MAX bytes to a receive queue. If the call returns
+// COVALENT_OK, the message is in the queue. The call does not wait for a full queue: it returns
+// COVALENT_FULL, and the message was not sent.
 //
 // # Safety
-// `region` points to such, `data` to `length_bytes` bytes.
+// `region` points to a covalent_remote_region, and `data` to `length_bytes` bytes.
 int covalent_send(struct covalent_verb_queue queue,
                   const struct covalent_remote_region *region,
                   const uint8_t *data,
                   uint32_t length_bytes,
                   int64_t timeout_ns);
 
-// Begins a stay in the group `name` (1 to 30 letters, digits, `-`, `_` and `.`): joins it where it runs, or founds it with others. Returns at once; the first
-// COVALENT_GROUP_VIEW tells that it is in. `verbs` is the device's verb queue, through which the group's verbs go; keep it open, with room for 10 verbs for each member
-// and 16 more. COVALENT_REFUSED when another program of this node is in the group.
+// Joins the group `name`, or founds it with others, as a new incarnation. `name` is 1 to 30
+// letters, digits, `-`, `_` and `.`. Returns at once. The first COVALENT_GROUP_VIEW reports that
+// this member is in the group.
+//
+// `verbs` is the device's verb queue, which carries the group's verbs. Keep it open. Its depth is
+// at least 10 for each member, plus 16. Returns COVALENT_REFUSED if another program of this node
+// is in the group.
 //
 // # Safety
-// `name` is text that ends in a zero, `options` points to such; `group` may be written.
+// `name` is a NUL-terminated string. `options` points to a covalent_group_options. `group` is
+// valid for writes.
 int covalent_group_join(struct covalent_device device,
                         struct covalent_verb_queue verbs,
                         const char *name,
                         const struct covalent_group_options *options,
                         struct covalent_group *group);
 
-// Begins a new stay in place of one that was left out, or is given up. It has another life and none of the state, and is told what became of the multicasts of the one before
-// (COVALENT_GROUP_FATE). If it fails, the group is good for nothing but to be closed.
+// Starts a new incarnation in place of one that was excluded or is given up. The new incarnation
+// has another number and no state. It receives the outcome of its predecessor's multicasts
+// (COVALENT_GROUP_FATE). If the call fails, the group can only be closed.
 int covalent_group_rejoin(struct covalent_group group);
 
-// Ends a stay at once: the others find it gone. covalent_group_leave is the polite end.
+// Ends this member's incarnation at once: the other members detect that it is gone. To leave
+// gracefully, use covalent_group_leave.
 int covalent_group_close(struct covalent_group group);
 
-// Multicasts 1 to COVALENT_MULTICAST_BYTES_MAX bytes and tells their number among the own ones, from 1 (`sequence` may be null). Does not wait, and sends nothing by itself: the next
-// covalent_group_next does, also one that does not wait. COVALENT_FULL when there is no room now: take events. COVALENT_STOPPED after COVALENT_GROUP_STOPPED and
-// covalent_group_leave.
+// Multicasts 1 to COVALENT_MULTICAST_BYTES_MAX bytes. `sequence` receives the number of this
+// multicast among the own ones, from 1, and may be null.
+//
+// Does not wait and sends nothing by itself: the next covalent_group_next sends, even with a
+// timeout of 0. Returns COVALENT_FULL if there is no room now: take events first. Returns
+// COVALENT_STOPPED after COVALENT_GROUP_STOPPED and covalent_group_leave.
 //
 // # Safety
-// `data` points to so many bytes; `sequence` is null or may be written.
-int covalent_group_multicast(struct covalent_group group,
-                             const uint8_t *data,
-                             size_t length_bytes,
-                             uint64_t *sequence);
+// `data` points to `length_bytes` bytes. `sequence` is null or valid for writes.
+int covalent_group_multicast(struct covalent_group group, const uint8_t *data, size_t length_bytes, uint64_t *sequence);
 
-// Takes the next event. `timeout_ns`: 0 does not wait, and then it may be COVALENT_GROUP_NONE; negative waits for ever; else COVALENT_DEADLINE when none came in time.
+// Takes the next event. `timeout_ns`: 0 does not wait, and the event may be COVALENT_GROUP_NONE. A
+// negative value waits forever. Otherwise the call returns COVALENT_DEADLINE if no event arrives
+// in time.
 //
 // # Safety
-// `event` may be written.
-int covalent_group_next(struct covalent_group group,
-                        int64_t timeout_ns,
-                        struct covalent_group_event *event);
+// `event` is valid for writes.
+int covalent_group_next(struct covalent_group group, int64_t timeout_ns, struct covalent_group_event *event);
 
-// Gives a piece of the state to the member that wants it (COVALENT_GROUP_STATE_WANTED): 1 to COVALENT_STATE_BYTES_MAX bytes, none are possible if it is the `last` (0 or 1). All pieces are of the state as it was when it was wanted. Does not wait: COVALENT_FULL when two pieces are on their way; take events, then go on. COVALENT_STOPPED when nobody waits for
-// this state any more: forget what is left of it.
+// Gives a piece of the state to the member that needs it (COVALENT_GROUP_STATE_WANTED): 1 to
+// COVALENT_STATE_BYTES_MAX bytes, or 0 bytes if it is the `last` (0 or 1). All pieces belong to
+// the state at the moment of that event.
+//
+// Does not wait. Returns COVALENT_FULL if two pieces are in flight: take events, then continue.
+// Returns COVALENT_STOPPED if no member waits for this state any more: discard the rest of it.
 //
 // # Safety
-// `data` points to so many bytes.
+// `data` points to `length_bytes` bytes.
 int covalent_group_give_state(struct covalent_group group,
                               uint64_t to_life,
                               const uint8_t *data,
                               size_t length_bytes,
                               int last);
 
-// Tells who belongs to the view that this member is in, the oldest first, as many as there is room for; `count` gets how many they are, 0 before the first view, and `view` its number (it may
-// be null).
+// Returns the members of the current view, oldest first, up to `capacity` of them. `count`
+// receives the number of members, 0 before the first view. `view` receives the view's number and
+// may be null.
 //
 // # Safety
-// `members` may be written `capacity` times, `count` once; `view` is null or may be written.
+// `members` is valid for writes of `capacity` elements, and `count` for writes. `view` is null or
+// valid for writes.
 int covalent_group_members(struct covalent_group group,
                            struct covalent_group_member *members,
                            size_t capacity,
                            size_t *count,
                            uint64_t *view);
 
-// Tells by which number the others know this stay.
+// Returns the number by which the other members identify this incarnation.
 //
 // # Safety
-// `life` may be written.
+// `life` is valid for writes.
 int covalent_group_life(struct covalent_group group, uint64_t *life);
 
-// Tells for whose program the others wait: the life of the member that has taken least; 0 if all took the same.
+// Returns the member whose program the other members wait for: the incarnation that has taken the
+// least. 0 if all have taken the same.
 //
 // # Safety
-// `life` may be written.
+// `life` is valid for writes.
 int covalent_group_holds_up(struct covalent_group group, uint64_t *life);
 
-// Judges that a member holds everybody up: it is put out, by a change of view like any other. Without a quorum nothing comes of it.
-int covalent_group_suspect(struct covalent_group group,
-                           uint64_t life);
+// Suspects a member of blocking the group. A view change excludes it. Without a quorum the call
+// has no effect.
+int covalent_group_suspect(struct covalent_group group, uint64_t life);
 
 // Leaves once all own multicasts are delivered: go on taking events until COVALENT_GROUP_LEFT.
 int covalent_group_leave(struct covalent_group group);

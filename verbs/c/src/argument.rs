@@ -1,4 +1,5 @@
-//! What C programs pass: pointers are checked for null and alignment, text for UTF-8; what they point to cannot be checked.
+//! Arguments of C programs: checks pointers for null and alignment, and text for UTF-8. The memory
+//! behind a pointer cannot be checked.
 
 use std::{
     ffi::{CStr, c_char},
@@ -8,12 +9,13 @@ use std::{
 
 use crate::status::{Result, invalid};
 
-/// Where a result goes. The memory need not be initialised.
+/// Where a result goes. The memory need not be initialized.
 pub(crate) struct Out<T>(NonNull<T>);
 
 impl<T> Out<T> {
     /// # Safety
-    /// A pointer that is not null points to memory for a `T` that this call may write and nobody else uses meanwhile.
+    /// A non-null pointer points to memory for a `T`. This call may write it, and no other code
+    /// uses it meanwhile.
     pub(crate) unsafe fn new(pointer: *mut T, name: &str) -> Result<Self> {
         Ok(Self(checked(pointer, name)?))
     }
@@ -31,8 +33,9 @@ impl<T> Out<T> {
     }
 
     pub(crate) fn set(&mut self, value: T) {
-        // SAFETY: `new`'s caller vouches for the memory; null and misaligned pointers were refused. The old content is not dropped, for it may
-        // be no `T`; the types written this way own nothing.
+        // SAFETY: `new`'s caller vouches for the memory. `new` rejected null and misaligned
+        // pointers. The old content may not be a `T`, so it is not dropped. The types written this
+        // way own nothing.
         unsafe { self.0.as_ptr().write(value) }
     }
 }
@@ -45,7 +48,8 @@ pub(crate) struct Outs<T> {
 
 impl<T> Outs<T> {
     /// # Safety
-    /// As [`Out::new`], for `capacity` values one after the other. Of none the pointer may be anything.
+    /// As [`Out::new`], for `capacity` consecutive values. If `capacity` is 0, the pointer may have
+    /// any value.
     pub(crate) unsafe fn new(pointer: *mut T, capacity: usize, name: &str) -> Result<Self> {
         if capacity == 0 {
             return Ok(Self {
@@ -67,7 +71,8 @@ impl<T> Outs<T> {
     /// Writes one place; beyond the capacity nothing happens.
     pub(crate) fn set(&mut self, place: usize, value: T) {
         if place < self.capacity {
-            // SAFETY: within the `capacity` places that `new`'s caller vouches for; else as in `Out::set`.
+            // SAFETY: `place < capacity`, and `new`'s caller vouches for `capacity` values.
+            // Otherwise as in `Out::set`.
             unsafe { self.start.add(place).write(value) }
         }
     }
@@ -83,24 +88,25 @@ pub(crate) unsafe fn value<T: Copy>(pointer: *const T, name: &str) -> Result<T> 
     Ok(unsafe { pointer.read() })
 }
 
-/// Several values. Of none the pointer may be anything.
+/// Several values. If `count` is 0, the pointer may have any value.
 ///
 /// # Safety
-/// Else it points to `count` valid values one after the other, which stay as they are for `'a`.
+/// Otherwise it points to `count` valid consecutive values, which do not change for `'a`.
 pub(crate) unsafe fn values<'a, T>(pointer: *const T, count: usize, name: &str) -> Result<&'a [T]> {
     if count == 0 {
         return Ok(&[]);
     }
     check_length::<T>(count, name)?;
     let pointer = checked(pointer.cast_mut(), name)?;
-    // SAFETY: not null, aligned, no longer than half the address space, and valid by the caller's word.
+    // SAFETY: the pointer is not null and is aligned, and the length fits into `isize` (checked
+    // above). The caller guarantees that the values are valid.
     Ok(unsafe { slice::from_raw_parts(pointer.as_ptr(), count) })
 }
 
-/// Bytes to be written. Of none the pointer may be anything.
+/// Writable bytes. If `count` is 0, the pointer may have any value.
 ///
 /// # Safety
-/// Else it points to `count` initialised bytes that nobody else uses for `'a`.
+/// Otherwise it points to `count` initialized bytes that no other code uses for `'a`.
 pub(crate) unsafe fn bytes_mut<'a>(
     pointer: *mut u8,
     count: usize,
@@ -111,14 +117,14 @@ pub(crate) unsafe fn bytes_mut<'a>(
     }
     check_length::<u8>(count, name)?;
     let pointer = checked(pointer, name)?;
-    // SAFETY: as in `values`, and nobody else's for `'a` by the caller's word.
+    // SAFETY: as in `values`. The caller guarantees exclusive access for `'a`.
     Ok(unsafe { slice::from_raw_parts_mut(pointer.as_ptr(), count) })
 }
 
 /// Text.
 ///
 /// # Safety
-/// A pointer that is not null points to bytes that end in a zero and stay as they are for `'a`.
+/// A non-null pointer points to a NUL-terminated string that does not change for `'a`.
 pub(crate) unsafe fn text<'a>(pointer: *const c_char, name: &str) -> Result<&'a str> {
     let pointer = checked(pointer.cast_mut(), name)?;
     // SAFETY: not null, and ends in a zero by the caller's word.

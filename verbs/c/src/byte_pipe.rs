@@ -18,12 +18,16 @@ use crate::{
     timeout::Timeout,
 };
 
-/// A pipe that receives what UDP datagrams carry: payload after payload, without headers and gaps, in the order of arrival. Every call with it is for its device's thread only. Zero
-/// names nothing.
+/// A pipe that receives the payloads of UDP datagrams, concatenated in the order of arrival,
+/// without headers and gaps. Use it only on its device's thread. A zero handle is invalid.
 ///
-/// Where a message ends is told by a framing (covalent_next_delimited and its like), not by the datagrams: a sender may put several into one, or one into several. Bytes
-/// are as they were in the datagrams; a framing says which byte order a length has. Sources are not told apart: bind a pipe for each whose messages must not mix. A frame that carries no whole datagram is dropped and
-/// counted in the daemon's status and on /metrics, not in covalent_pipe_counters.
+/// A framing (covalent_next_delimited and similar) finds the end of a message, not the datagrams. A
+/// sender may put several messages into one datagram, or one message into several. The bytes are
+/// those of the datagrams. The framing defines the byte order of a length.
+///
+/// The pipe does not separate sources: bind one pipe for each source whose messages must not mix.
+/// The lane drops a frame that carries no whole datagram. It counts the frame as `no_payload` in
+/// covalent_pipe_counters, in the daemon's status and on /metrics.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct covalent_byte_pipe {
@@ -32,7 +36,9 @@ pub struct covalent_byte_pipe {
 }
 
 thread_local! {
-    static PIPES: RefCell<Table<Held<BytePipe<'static>>>> = RefCell::new(Table::new(Kind::BytePipe, this_thread()));
+    static PIPES: RefCell<Table<Held<BytePipe<'static>>>> = RefCell::new(
+        Table::new(Kind::BytePipe, this_thread()),
+    );
 }
 
 fn with<T>(
@@ -42,11 +48,15 @@ fn with<T>(
     PIPES.with_borrow_mut(|pipes| body(pipes.get(pipe.handle)?.get()))
 }
 
-/// Opens a pipe that receives what arrives on `port`, or on every port of the device's lane if `port` is null: nothing until it is bound. `capacity_bytes` is
-/// a power of two, 64 KiB to 1 GiB; the default session_memory_max_mib admits 128 MiB; 64 bytes less can be used. A datagram goes in whole or, when the pipe is full, not at all, and is counted; a slow reader disturbs nobody else.
+/// Opens a pipe for the datagrams that arrive on `port`, or on every port of the device's lane if
+/// `port` is null. It receives nothing until it is bound.
+///
+/// `capacity_bytes` is a power of two, 64 KiB to 1 GiB. 64 bytes of it are not usable. The default
+/// session_memory_max_mib allows 128 MiB. A datagram enters the pipe whole. If the pipe is full,
+/// the lane drops the datagram and counts it. A slow reader does not affect other pipes.
 ///
 /// # Safety
-/// `port` is null or text that ends in a zero; `pipe` may be written.
+/// `port` is null or a NUL-terminated string. `pipe` is valid for writes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn covalent_byte_pipe_open(
     device: covalent_device,
@@ -78,10 +88,10 @@ pub extern "C" fn covalent_byte_pipe_close(pipe: covalent_byte_pipe) -> c_int {
     })
 }
 
-/// Tells the size of the pages that the pipe's bytes lie in: 4096 or 2097152 bytes.
+/// Returns the size of the pages of the pipe's memory: 4096 or 2097152 bytes.
 ///
 /// # Safety
-/// `page_bytes` may be written.
+/// `page_bytes` is valid for writes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn covalent_byte_pipe_page_bytes(
     pipe: covalent_byte_pipe,
@@ -95,10 +105,10 @@ pub unsafe extern "C" fn covalent_byte_pipe_page_bytes(
     })
 }
 
-/// Tells the pipe's number, as covalent_device_next_rx_pipe does.
+/// Returns the pipe's number, as covalent_device_next_rx_pipe does.
 ///
 /// # Safety
-/// `number` may be written.
+/// `number` is valid for writes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn covalent_byte_pipe_number(
     pipe: covalent_byte_pipe,
@@ -112,10 +122,11 @@ pub unsafe extern "C" fn covalent_byte_pipe_number(
     })
 }
 
-/// Asks for what the frames carry that `match` describes. Several bindings add up. COVALENT_REFUSED when they belong to another pipe.
+/// Binds the pipe to the payloads of the frames that `match` describes. Several bindings add up.
+/// Returns COVALENT_REFUSED if the frames belong to another pipe.
 ///
 /// # Safety
-/// `match` points to a match whose texts end in a zero.
+/// `match` points to a match whose strings are NUL-terminated.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn covalent_byte_pipe_bind(
     pipe: covalent_byte_pipe,
@@ -146,7 +157,7 @@ pub unsafe extern "C" fn covalent_byte_pipe_bind_spread(
     })
 }
 
-/// Takes back a binding. Bytes that lie in the pipe stay there.
+/// Removes a binding. Bytes already in the pipe stay there.
 ///
 /// # Safety
 /// As covalent_byte_pipe_bind.
@@ -162,16 +173,25 @@ pub unsafe extern "C" fn covalent_byte_pipe_unbind(
     })
 }
 
-/// Tells all bytes that have arrived and were neither confirmed nor freed, contiguous and oldest first, once there are more than `more_than_bytes` of them: 0, or how many
-/// were looked at without finding a whole message. They stay where they are, and are told again, until they are freed.
-/// After a reconnection what the daemon before left is told first and alone; once it was told and nothing of it was freed or confirmed, and bytes of the next daemon lie there, it is given up and counted: the
-/// beginning of a message whose end never comes. Pointers to it, and to what was confirmed then, end with the call that tells the next daemon's bytes.
+/// Returns all bytes that arrived and were neither confirmed nor freed, contiguous and oldest
+/// first, once there are more than `more_than_bytes` of them. Pass 0, or the number of bytes that
+/// were examined without finding a whole message. The bytes stay in place, and later calls return
+/// them again, until they are freed.
 ///
-/// `timeout_ns`: 0 does not wait, and then `length_bytes` may be 0 (and `data` null): there were not more; negative waits for ever; else COVALENT_DEADLINE when there were not more in
-/// time. COVALENT_PIPE_TOO_SMALL when the pipe never holds more. Keep a framing's limit at least one datagram below the pipe's size, or what is missing of a message may never fit.
+/// `timeout_ns`: 0 does not wait, and `length_bytes` may then be 0 and `data` null. A negative
+/// value waits forever. Otherwise the call returns COVALENT_DEADLINE if there are not more bytes in
+/// time. Returns COVALENT_PIPE_TOO_SMALL if the pipe can never hold more. Keep the limit of a
+/// framing at least one datagram below the pipe's size. Otherwise the rest of a message may never
+/// fit.
+///
+/// After a reconnection, the call first returns only the bytes that arrived from the previous
+/// daemon. If the application then frees and confirms none of them, and bytes from the next daemon
+/// are present, a later call discards and counts the old bytes. They are the start of a message
+/// whose end never arrives. Pointers to them, and to the bytes confirmed then, are valid until the
+/// call that returns the next daemon's bytes.
 ///
 /// # Safety
-/// `data` and `length_bytes` may be written.
+/// `data` and `length_bytes` are valid for writes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn covalent_byte_pipe_recv(
     pipe: covalent_byte_pipe,
@@ -195,15 +215,16 @@ pub unsafe extern "C" fn covalent_byte_pipe_recv(
                 }
                 Timeout::Forever => pipe.recv_more_than(more_than_bytes)?,
             };
-            // The batch is dropped here, which keeps all bytes where they are, mapped and unchanged until they are freed.
+            // Dropping the batch here keeps all bytes in place, mapped and unchanged, until they
+            // are freed.
             out.set(batch.bytes());
             Ok(())
         })
     })
 }
 
-/// Frees the oldest `bytes` of the bytes that were not confirmed, or all if there are fewer, and with them all that were confirmed. Pointers to them must not be used any
-/// more. Of 0 nothing is freed.
+/// Frees the oldest `bytes` of the unconfirmed bytes, or all if there are fewer. Also frees all
+/// confirmed bytes. Pointers to freed bytes are invalid. If `bytes` is 0, the call frees nothing.
 #[unsafe(no_mangle)]
 pub extern "C" fn covalent_byte_pipe_free(pipe: covalent_byte_pipe, bytes: usize) -> c_int {
     call(|| {
@@ -218,8 +239,9 @@ pub extern "C" fn covalent_byte_pipe_free(pipe: covalent_byte_pipe, bytes: usize
     })
 }
 
-/// Takes the oldest `bytes` of the bytes that were not confirmed, or all if there are fewer, as received without freeing them: covalent_byte_pipe_recv tells them no more,
-/// covalent_byte_pipe_held does, and pointers to them stay good.
+/// Confirms the oldest `bytes` of the unconfirmed bytes, or all if there are fewer, without freeing
+/// them. covalent_byte_pipe_recv no longer returns confirmed bytes. covalent_byte_pipe_held does.
+/// Pointers to them stay valid.
 #[unsafe(no_mangle)]
 pub extern "C" fn covalent_byte_pipe_confirm(pipe: covalent_byte_pipe, bytes: usize) -> c_int {
     call(|| {
@@ -232,7 +254,8 @@ pub extern "C" fn covalent_byte_pipe_confirm(pipe: covalent_byte_pipe, bytes: us
     })
 }
 
-/// Tells the bytes that were confirmed and not freed, contiguous and oldest first. Of none `data` is null.
+/// Returns the bytes that were confirmed and not freed, contiguous and oldest first. If there are
+/// none, `data` is null.
 ///
 /// # Safety
 /// As covalent_byte_pipe_recv.
@@ -253,7 +276,8 @@ pub unsafe extern "C" fn covalent_byte_pipe_held(
     })
 }
 
-/// Frees the oldest `bytes` of the bytes that were confirmed, or all if there are fewer. Pointers to them must not be used any more.
+/// Frees the oldest `bytes` of the confirmed bytes, or all if there are fewer. Pointers to freed
+/// bytes are invalid.
 #[unsafe(no_mangle)]
 pub extern "C" fn covalent_byte_pipe_free_held(pipe: covalent_byte_pipe, bytes: usize) -> c_int {
     call(|| {
@@ -270,10 +294,10 @@ pub extern "C" fn covalent_byte_pipe_prefetch(pipe: covalent_byte_pipe) -> c_int
     call(|| with(pipe, |pipe| Ok(pipe.prefetch()?)))
 }
 
-/// Tells what the pipe did so far. Its packets are datagrams.
+/// Returns the pipe's counters. Its packets are datagrams.
 ///
 /// # Safety
-/// `counters` may be written.
+/// `counters` is valid for writes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn covalent_byte_pipe_counters(
     pipe: covalent_byte_pipe,
@@ -287,7 +311,7 @@ pub unsafe extern "C" fn covalent_byte_pipe_counters(
     })
 }
 
-/// Where bytes are told.
+/// Where a byte range is returned to the caller.
 struct Bytes {
     data: Out<*const u8>,
     length_bytes: Out<usize>,

@@ -31,10 +31,10 @@ unsafe fn execute(
     })
 }
 
-/// A verb that tells what its word held.
+/// Executes a verb that returns the previous value of its word.
 ///
 /// # Safety
-/// `region` points to such; `old` may be written.
+/// `region` points to a covalent_remote_region. `old` is valid for writes.
 unsafe fn word(
     queue: covalent_verb_queue,
     region: *const covalent_remote_region,
@@ -46,10 +46,10 @@ unsafe fn word(
     unsafe { word_of(queue, region, timeout_ns, old, || Ok(verb)) }
 }
 
-/// As [`word`], of a verb whose arguments are looked at first.
+/// As [`word`], for a verb whose arguments are checked first.
 ///
 /// # Safety
-/// `region` points to such; `old` may be written.
+/// `region` points to a covalent_remote_region. `old` is valid for writes.
 unsafe fn word_of<'a>(
     queue: covalent_verb_queue,
     region: *const covalent_remote_region,
@@ -83,12 +83,16 @@ fn unexpected(outcome: &Outcome) -> crate::status::Failure {
     Error::Unintelligible(format!("{outcome:?} in answer to a verb")).into()
 }
 
-/// Adds to a word, wrapping, in two phases; tells what it held. Waits for it: `timeout_ns` negative for ever; COVALENT_DEADLINE when the verb could not be posted
-/// in time, COVALENT_IN_DOUBT when it was posted and has not ended in time. Refused because an exchange that is still open holds its word, it is posted again and
-/// again; COVALENT_VERB_REFUSED when that was so to the end. So do all that follow.
+/// Adds to a word in two phases, wrapping, and returns its previous value in `old`. Waits for
+/// completion.
+///
+/// A negative `timeout_ns` waits forever. Returns COVALENT_DEADLINE if the verb could not be posted
+/// in time. Returns COVALENT_IN_DOUBT if it was posted and did not complete in time. If an open
+/// exchange holds the word, the verb is refused, and the call posts it again until the timeout
+/// passes. It then returns COVALENT_VERB_REFUSED. The calls that follow behave in the same way.
 ///
 /// # Safety
-/// `region` points to such; `old` may be written.
+/// `region` points to a covalent_remote_region. `old` is valid for writes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn covalent_fetch_add(
     queue: covalent_verb_queue,
@@ -113,7 +117,7 @@ pub unsafe extern "C" fn covalent_fetch_add(
     }
 }
 
-/// Ands a word with a mask; tells what it held.
+/// Performs a bitwise AND of a word with a mask and returns the word's previous value in `old`.
 ///
 /// # Safety
 /// As covalent_fetch_add.
@@ -138,7 +142,7 @@ pub unsafe extern "C" fn covalent_fetch_and(
     }
 }
 
-/// Ors a word with a mask; tells what it held.
+/// Performs a bitwise OR of a word with a mask and returns the word's previous value in `old`.
 ///
 /// # Safety
 /// As covalent_fetch_add.
@@ -163,7 +167,7 @@ pub unsafe extern "C" fn covalent_fetch_or(
     }
 }
 
-/// Exclusive-ors a word with a mask; tells what it held.
+/// Performs a bitwise XOR of a word with a mask and returns the word's previous value in `old`.
 ///
 /// # Safety
 /// As covalent_fetch_add.
@@ -188,7 +192,7 @@ pub unsafe extern "C" fn covalent_fetch_xor(
     }
 }
 
-/// Writes a word; tells what it held.
+/// Writes a word and returns its previous value in `old`.
 ///
 /// # Safety
 /// As covalent_fetch_add.
@@ -216,10 +220,11 @@ pub unsafe extern "C" fn covalent_swap(
     }
 }
 
-/// Writes `desired` if the word holds `expected`, else COVALENT_MISMATCH; tells what it held either way.
+/// Writes `desired` if the word holds `expected`. Otherwise returns COVALENT_MISMATCH. `found`
+/// receives the word's previous value in both cases.
 ///
 /// # Safety
-/// `region` points to such; `found` may be written.
+/// `region` points to a covalent_remote_region. `found` is valid for writes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn covalent_compare_and_swap(
     queue: covalent_verb_queue,
@@ -239,7 +244,8 @@ pub unsafe extern "C" fn covalent_compare_and_swap(
     unsafe { word(queue, region, verb, timeout_ns, found) }
 }
 
-/// Puts the smaller of a word and `operand` in the word, compared as `order` (COVALENT_UNSIGNED, COVALENT_SIGNED) says; tells what it held.
+/// Sets a word to the minimum of the word and `operand` and returns its previous value in `old`.
+/// `order` (COVALENT_UNSIGNED, COVALENT_SIGNED) selects the comparison.
 ///
 /// # Safety
 /// As covalent_fetch_add.
@@ -265,7 +271,8 @@ pub unsafe extern "C" fn covalent_fetch_min(
     }
 }
 
-/// Puts the greater of a word and `operand` in the word, compared as `order` says; tells what it held.
+/// Sets a word to the maximum of the word and `operand` and returns its previous value in `old`.
+/// `order` selects the comparison.
 ///
 /// # Safety
 /// As covalent_fetch_add.
@@ -291,11 +298,15 @@ pub unsafe extern "C" fn covalent_fetch_max(
     }
 }
 
-/// Applies the change `kind` (COVALENT_WRITE, COVALENT_SWAP, COVALENT_FETCH_ADD…) with `operand` to a word if the word compares with `comparand` as
-/// `comparison` (COVALENT_IF_EQUAL…) says, signed or unsigned as `order` says; else COVALENT_MISMATCH. `found` gets what the word held either way.
+/// Applies the update `kind` (COVALENT_WRITE, COVALENT_SWAP, COVALENT_FETCH_ADD…) with `operand` to
+/// a word if the word meets a condition. Otherwise returns COVALENT_MISMATCH.
+///
+/// The condition compares the word with `comparand`. `comparison` (COVALENT_IF_EQUAL…) selects the
+/// operator, and `order` a signed or unsigned comparison. `found` receives the word's previous
+/// value in both cases.
 ///
 /// # Safety
-/// `region` points to such; `found` may be written.
+/// `region` points to a covalent_remote_region. `found` is valid for writes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn covalent_update_if(
     queue: covalent_verb_queue,
@@ -321,11 +332,13 @@ pub unsafe extern "C" fn covalent_update_if(
     }
 }
 
-/// Compares 1 to COVALENT_COMMIT_WORDS_MAX words and sets them all only if all hold what is expected, else COVALENT_MISMATCH; then `index` and `found` tell the
-/// first that did not (either may be null).
+/// Compares 1 to COVALENT_COMMIT_WORDS_MAX words and sets all of them only if each holds its
+/// expected value. Otherwise returns COVALENT_MISMATCH, and `index` and `found` receive the first
+/// word that differs and its value. Either may be null.
 ///
 /// # Safety
-/// `region` points to such, `words` to `words_count` words; `index` and `found` are null or may be written.
+/// `region` points to a covalent_remote_region, and `words` to `words_count` words. `index` and
+/// `found` are null or valid for writes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn covalent_multi_commit(
     queue: covalent_verb_queue,
@@ -365,7 +378,7 @@ pub unsafe extern "C" fn covalent_multi_commit(
 /// Reads 1 to COVALENT_DATA_BYTES_MAX bytes.
 ///
 /// # Safety
-/// `region` points to such; `data` may be written `length_bytes` times and is initialised.
+/// `region` points to such; `data` may be written `length_bytes` times and is initialized.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn covalent_read(
     queue: covalent_verb_queue,
@@ -418,11 +431,12 @@ pub unsafe extern "C" fn covalent_write(
     }
 }
 
-/// Sends a message of 1 to COVALENT_MESSAGE_BYTES_MAX bytes to a receive queue. It is there when this returns COVALENT_OK. A full queue is not waited for:
-/// COVALENT_FULL, and the message is still the caller's.
+/// Sends a message of 1 to COVALENT_MESSAGE_BYTES_MAX bytes to a receive queue. If the call returns
+/// COVALENT_OK, the message is in the queue. The call does not wait for a full queue: it returns
+/// COVALENT_FULL, and the message was not sent.
 ///
 /// # Safety
-/// `region` points to such, `data` to `length_bytes` bytes.
+/// `region` points to a covalent_remote_region, and `data` to `length_bytes` bytes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn covalent_send(
     queue: covalent_verb_queue,

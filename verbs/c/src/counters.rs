@@ -1,9 +1,11 @@
-//! What a pipe did so far.
+//! Counters of a pipe.
 
 use covalent_verbs::PipeCounters;
 
-/// What a pipe did so far. Every counter only grows. They are read without asking the daemon, also when it is gone: each is whole and as recent as the lane's last round
-/// (its pass over all that it owns) in which it served this pipe, and two of them may be of different moments.
+/// Counters of a pipe. A counter never decreases. Reading them sends no request to the daemon, and
+/// also works when the daemon is gone. Each value is consistent and as recent as the lane's last
+/// round that served this pipe. A round is the lane's pass over everything that it owns. Two values
+/// may be from different moments.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct covalent_pipe_counters {
@@ -29,12 +31,13 @@ pub struct covalent_pipe_counters {
     pub head_updates: u64,
     /// Frames for a byte pipe that carry no bytes for it; dropped.
     pub no_payload: u64,
-    /// Packets too short for the stamp that this application asked for; they pass without it.
+    /// Packets too short for the stamp that this application requested. They pass without it.
     pub unstamped: u64,
-    /// Frames that the ports of this pipe lost since it was opened, before their pipe was known: the
-    /// losses of such a port count for each of its pipes. As of some moment within the last seconds.
+    /// Frames that this pipe's ports lost since it was opened, before their pipe was known. A loss
+    /// of a port counts for each of the port's pipes. The value may be some seconds old.
     pub port_lost: u64,
-    /// Packets that found the TX pipe full: refused, or made to wait. Counted by the library itself, at once.
+    /// Packets that found the TX pipe full and were refused or had to wait. The library itself
+    /// counts them, at once.
     pub tx_full: u64,
 }
 

@@ -16,11 +16,11 @@ use crate::{
     timeout::Timeout,
 };
 
-/// Room for the longest name of a node or port and its closing zero, in bytes.
+/// Size of a buffer for the longest name of a node or port with its terminating NUL, in bytes.
 pub const COVALENT_NAME_ROOM_BYTES: usize = 33;
 
-/// An attachment to a node's daemon. It and what is opened through it are used only on the thread that attached; a program of several threads attaches in
-/// each. Zero names nothing.
+/// An attachment to a node's daemon. Use it, and everything opened through it, only on the thread
+/// that attached. A program with several threads attaches in each. A zero handle is invalid.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct covalent_device {
@@ -55,7 +55,9 @@ pub struct covalent_port {
 }
 
 thread_local! {
-    static DEVICES: RefCell<Table<Rc<Device>>> = RefCell::new(Table::new(Kind::Device, this_thread()));
+    static DEVICES: RefCell<Table<Rc<Device>>> = RefCell::new(
+        Table::new(Kind::Device, this_thread()),
+    );
 }
 
 /// The device that a handle names.
@@ -63,11 +65,13 @@ pub(crate) fn device(device: covalent_device) -> Result<Rc<Device>> {
     DEVICES.with_borrow_mut(|devices| devices.get(device.handle).cloned())
 }
 
-/// Attaches to the daemon that listens at `socket_path`, on its lane `lane` (0 is the first; pipes live on the lane that owns their port). `program` is what this
-/// application calls itself, at most 64 bytes, for people. COVALENT_DEADLINE when the daemon does not answer within 10 seconds.
+/// Attaches to the daemon that listens at `socket_path`, on its lane `lane` (0 is the first). A
+/// pipe needs a device on the lane that owns its port. `program` is a name of this application for
+/// operators, at most 64 bytes. Returns COVALENT_DEADLINE if the daemon does not reply within 10
+/// seconds.
 ///
 /// # Safety
-/// Text ends in a zero; `device` may be written.
+/// `socket_path` and `program` are NUL-terminated strings. `device` is valid for writes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn covalent_device_attach(
     socket_path: *const c_char,
@@ -91,7 +95,8 @@ pub unsafe extern "C" fn covalent_device_attach(
     })
 }
 
-/// Closes a device. The attachment ends when everything that was opened through it is closed too, or the thread ends.
+/// Closes a device. The attachment ends once everything opened through it is closed too, or when
+/// the thread exits.
 #[unsafe(no_mangle)]
 pub extern "C" fn covalent_device_close(device: covalent_device) -> c_int {
     call(|| {
@@ -102,14 +107,15 @@ pub extern "C" fn covalent_device_close(device: covalent_device) -> c_int {
     })
 }
 
-/// Asks whether the daemon still lives: COVALENT_DAEMON_GONE if not. Does not wait.
+/// Checks whether the daemon is running. Returns COVALENT_DAEMON_GONE if not. Does not wait.
 #[unsafe(no_mangle)]
 pub extern "C" fn covalent_device_check_alive(device: covalent_device) -> c_int {
-    call(|| Ok(self::device(device)?.check_alive()?))
+    call(|| Ok(self::device(device)?.check_connection()?))
 }
 
-/// Sets how long calls of this device that ask the daemon for something (those that open, close, bind, unbind and tune) wait for its answer before they end with
-/// COVALENT_DEADLINE: 10 seconds unless set. `timeout_ns`: negative waits for ever, 0 is COVALENT_INVALID.
+/// Sets how long this device's requests to the daemon wait for the reply: calls that open, close,
+/// bind, unbind and tune. They return COVALENT_DEADLINE after that time. The default is 10 seconds.
+/// A negative `timeout_ns` waits forever. 0 is COVALENT_INVALID.
 #[unsafe(no_mangle)]
 pub extern "C" fn covalent_device_set_request_timeout(
     device: covalent_device,
@@ -137,35 +143,45 @@ pub extern "C" fn covalent_device_set_request_timeout(
 pub struct covalent_reconnection {
     /// From the moment in which the device noticed until everything was open again, in nanoseconds.
     pub gap_ns: u64,
-    /// 1: the daemon said goodbye, and everything that it had taken had ended, and was told. 0: it was killed, or could not end everything.
+    /// 1: the daemon shut down gracefully. Everything that it had accepted was completed and
+    /// reported. 0: it was killed, or could not complete everything.
     pub in_order: u32,
 }
 
-/// What became of what lay in pipes and queues when daemons ended, over all reconnections. Each object counts when it is used next.
+/// Frames, bytes, messages and verbs that were carried over or lost when daemons stopped, over all
+/// reconnections. Each object adds its numbers when it is used next.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct covalent_carried {
-    /// Frames that the old daemon had not taken, put into the new pipe. One that was killed may have sent the first of them.
+    /// Frames that the old daemon had not taken, put into the new pipe. A killed daemon may have
+    /// sent the first of them.
     pub frames: u64,
-    /// Frames that were lost: confirmed and still held, to be sent back in place, or not received through too many restarts.
+    /// Frames that were lost: confirmed and still held, waiting to be sent back in place, or not
+    /// received through too many restarts.
     pub frames_lost: u64,
-    /// Bytes of a message without its end, those that were confirmed and still held, and those that were not received through too many restarts.
+    /// Bytes that were lost: of a message without its end, confirmed and still held, or not
+    /// received through too many restarts.
     pub bytes_lost: u64,
     /// Messages of receive queues that were not received through too many restarts.
     pub messages_lost: u64,
-    /// Verbs that the old daemon had not taken, posted again.
+    /// Verbs that the old daemon had not taken and that were posted again.
     pub verbs: u64,
     /// Verbs that ended as COVALENT_OUTCOME_FORGOTTEN.
     pub verbs_forgotten: u64,
 }
 
-/// Has a device find its daemon again when that is gone, for so long; 0 or less, as at first, has every call end with COVALENT_DAEMON_GONE at once. Call it right after
-/// attaching.
+/// Makes a device reconnect to its daemon and wait up to `patience_ns` for it. 0 or less disables
+/// this, which is the default: every call then returns COVALENT_DAEMON_GONE at once. Call it right
+/// after attaching.
 ///
-/// From then on a call that finds the daemon gone does not return before the daemon is back, or the time is over, whatever its own timeout. The device attaches
-/// again, registers its regions under their keys with what they hold, and opens its pipes, under their numbers, with bindings and tuning; then the call goes on, and covalent_device_next_reconnection tells of
-/// it. What had arrived is received first, and what was not taken goes to the new daemon; a verb of which nobody can tell how it ended is COVALENT_OUTCOME_FORGOTTEN, or
-/// COVALENT_FORGOTTEN of a call that waits. A device with a group does not find its daemon again.
+/// With reconnection, a call that finds the daemon gone returns only after the daemon is back or
+/// the time is over, whatever its own timeout. The device attaches again and registers its regions
+/// under their keys, with their contents. It opens its pipes under their numbers, with bindings and
+/// tuning. Then the call continues, and covalent_device_next_reconnection reports the reconnection.
+///
+/// Data that had arrived is received first. Data that the old daemon had not taken goes to the new
+/// daemon. A verb with an unknown outcome completes as COVALENT_OUTCOME_FORGOTTEN, and a call that
+/// waits for it returns COVALENT_FORGOTTEN. A device with a group does not reconnect.
 #[unsafe(no_mangle)]
 pub extern "C" fn covalent_device_set_reconnect(
     device: covalent_device,
@@ -178,10 +194,11 @@ pub extern "C" fn covalent_device_set_reconnect(
     })
 }
 
-/// Tells of the oldest reconnection that was not told; COVALENT_DEADLINE if there is none. Does not wait.
+/// Returns the oldest reconnection that was not reported yet, or COVALENT_DEADLINE if there is
+/// none. Does not wait.
 ///
 /// # Safety
-/// `reconnection` may be written.
+/// `reconnection` is valid for writes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn covalent_device_next_reconnection(
     device: covalent_device,
@@ -190,24 +207,24 @@ pub unsafe extern "C" fn covalent_device_next_reconnection(
     call(|| {
         // SAFETY: the caller's word.
         let mut out = unsafe { Out::new(reconnection, "reconnection")? };
-        let told =
+        let found =
             self::device(device)?
                 .next_reconnection()
                 .ok_or(covalent_verbs::Error::Deadline {
                     what: "the daemon was found again",
                 })?;
         out.set(covalent_reconnection {
-            gap_ns: u64::try_from(told.gap.as_nanos()).unwrap_or(u64::MAX),
-            in_order: told.in_order.into(),
+            gap_ns: u64::try_from(found.gap.as_nanos()).unwrap_or(u64::MAX),
+            in_order: found.in_order.into(),
         });
         Ok(())
     })
 }
 
-/// Tells what became of what lay in pipes and queues, over all reconnections.
+/// Returns the totals of data and verbs that were carried over or lost, over all reconnections.
 ///
 /// # Safety
-/// `carried` may be written.
+/// `carried` is valid for writes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn covalent_device_carried(
     device: covalent_device,
@@ -216,23 +233,23 @@ pub unsafe extern "C" fn covalent_device_carried(
     call(|| {
         // SAFETY: the caller's word.
         let mut out = unsafe { Out::new(carried, "carried")? };
-        let told = self::device(device)?.carried();
+        let found = self::device(device)?.carried();
         out.set(covalent_carried {
-            frames: told.frames,
-            frames_lost: told.frames_lost,
-            bytes_lost: told.bytes_lost,
-            messages_lost: told.messages_lost,
-            verbs: told.verbs,
-            verbs_forgotten: told.verbs_forgotten,
+            frames: found.frames,
+            frames_lost: found.frames_lost,
+            bytes_lost: found.bytes_lost,
+            messages_lost: found.messages_lost,
+            verbs: found.verbs,
+            verbs_forgotten: found.verbs_forgotten,
         });
         Ok(())
     })
 }
 
-/// Tells the node that a device is attached to.
+/// Returns the node that a device is attached to.
 ///
 /// # Safety
-/// `node` may be written.
+/// `node` is valid for writes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn covalent_device_node(
     device: covalent_device,
@@ -253,11 +270,11 @@ pub unsafe extern "C" fn covalent_device_node(
     })
 }
 
-/// Tells the address of the lane that a device lives on: where verbs from other nodes reach the regions that it registers. On lane 0 it is
-/// `covalent_node.guid`.
+/// Returns the address of a device's lane. Verbs from other nodes use it to reach the regions that
+/// the device registers. On lane 0 it is `covalent_node.guid`.
 ///
 /// # Safety
-/// `address` may be written.
+/// `address` is valid for writes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn covalent_device_address(
     device: covalent_device,
@@ -271,10 +288,10 @@ pub unsafe extern "C" fn covalent_device_address(
     })
 }
 
-/// Tells one of the node's ports, 0 to `covalent_node.ports` - 1.
+/// Returns one of the node's ports, 0 to `covalent_node.ports` - 1.
 ///
 /// # Safety
-/// `port` may be written.
+/// `port` is valid for writes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn covalent_device_port(
     device: covalent_device,
@@ -298,11 +315,13 @@ pub unsafe extern "C" fn covalent_device_port(
     })
 }
 
-/// Waits until packets arrive in any pipe of the device and tells that pipe's number (covalent_rx_pipe_number and its like). Receive until the pipe is empty, then call
-/// again. `timeout_ns`: 0 does not wait, negative waits for ever; COVALENT_DEADLINE when there was nothing in time.
+/// Waits until packets arrive in any pipe of the device and returns that pipe's number
+/// (covalent_rx_pipe_number and similar). Receive until the pipe is empty, then call again.
+/// `timeout_ns`: 0 does not wait, a negative value waits forever. Returns COVALENT_DEADLINE if
+/// nothing arrives in time.
 ///
 /// # Safety
-/// `pipe_number` may be written.
+/// `pipe_number` is valid for writes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn covalent_device_next_rx_pipe(
     device: covalent_device,

@@ -9,7 +9,8 @@ use crate::{
     status::{Failure, Result, invalid},
 };
 
-/// A received packet: one Ethernet frame without FCS, in network byte order, where it lies in its pipe. It stays there until it is freed.
+/// A received packet in its pipe: one Ethernet frame without FCS, in network byte order. It stays
+/// there until it is freed.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct covalent_packet {
@@ -19,7 +20,8 @@ pub struct covalent_packet {
     pub length_bytes: usize,
 }
 
-/// A received packet that may be changed where it lies, until it is sent or discarded: one Ethernet frame without FCS, in network byte order. Its length stays.
+/// A received packet that may be changed in place until it is sent or discarded: one Ethernet frame
+/// without FCS, in network byte order. Its length is fixed.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct covalent_packet_mut {
@@ -39,12 +41,13 @@ pub const COVALENT_MATCH_PREFIX: u32 = 2;
 pub const COVALENT_MATCH_PORT: u32 = 3;
 /// Everything sent to the address `dst` and `dst_port`.
 pub const COVALENT_MATCH_DESTINATION: u32 = 4;
-/// What `src` and `src_port` send to `dst` and `dst_port`.
+/// Packets from `src` and `src_port` to `dst` and `dst_port`.
 pub const COVALENT_MATCH_FIVE_TUPLE: u32 = 5;
-/// Every frame whose outermost tag bears the VLAN id `vlan`.
+/// Every frame whose outermost tag has the VLAN id `vlan`.
 pub const COVALENT_MATCH_VLAN: u32 = 6;
 
-/// Pipes share a match by flow: the Toeplitz hash of receive-side scaling chooses the pipe, so that a flow stays in one pipe, in order.
+/// Pipes share a match by flow. The Toeplitz hash of receive-side scaling selects the pipe, so a
+/// flow stays in one pipe and in order.
 pub const COVALENT_SPREAD_HASH: u32 = 1;
 /// Pipes share a match one frame after the other, in turn.
 pub const COVALENT_SPREAD_ROUND_ROBIN: u32 = 2;
@@ -54,12 +57,13 @@ pub const COVALENT_TCP: u32 = 6;
 /// UDP.
 pub const COVALENT_UDP: u32 = 17;
 
-/// Which frames a pipe receives. Where several apply, the most specific one does: five-tuple, destination, port, longest prefix, VLAN, EtherType, any. Zeroed
-/// memory is COVALENT_MATCH_ANY.
+/// The frames that a pipe receives. If several matches apply, the most specific one wins:
+/// five-tuple, destination, port, longest prefix, VLAN, EtherType, any. Zeroed memory is
+/// COVALENT_MATCH_ANY.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct covalent_match {
-    /// One of COVALENT_MATCH_…; it says which of the fields below count.
+    /// One of COVALENT_MATCH_…. It selects the fields below that apply.
     pub kind: u32,
     /// COVALENT_TCP or COVALENT_UDP, where ports count.
     pub transport: u32,
@@ -77,10 +81,10 @@ pub struct covalent_match {
     pub vlan: u16,
 }
 
-/// The match that C means.
+/// Converts a C match.
 ///
 /// # Safety
-/// A pointer that is not null points to a match whose texts, as far as they count, end in a zero.
+/// A non-null pointer points to a match. The strings of the fields that apply are NUL-terminated.
 pub(crate) unsafe fn matches(matches: *const covalent_match) -> Result<Match> {
     // SAFETY: the caller's word.
     let wanted = unsafe { value(matches, "match")? };

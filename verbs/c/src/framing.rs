@@ -19,7 +19,7 @@ pub const COVALENT_LITTLE_ENDIAN: u32 = 2;
 /// Most bytes that go before a message.
 pub const COVALENT_PREFIX_BYTES_MAX: usize = 8;
 
-/// What bytes begin with.
+/// State of the message at the start of a buffer.
 #[repr(u32)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum covalent_message_state {
@@ -33,21 +33,24 @@ pub enum covalent_message_state {
 
 use covalent_message_state::*;
 
-/// The message that bytes begin with. What does not count is 0.
+/// The message at the start of a buffer. Fields that do not apply are 0.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct covalent_message {
     /// Which of the fields below count.
     pub state: covalent_message_state,
-    /// COVALENT_MESSAGE_WHOLE: where it begins, without what frames it, in bytes from the data's start.
+    /// COVALENT_MESSAGE_WHOLE: where the message begins, without its framing, in bytes from the
+    /// data's start.
     pub offset_bytes: usize,
-    /// COVALENT_MESSAGE_WHOLE: its length, without what frames it; may be 0.
+    /// COVALENT_MESSAGE_WHOLE: length of the message, without its framing. May be 0.
     pub length_bytes: usize,
     /// COVALENT_MESSAGE_WHOLE: bytes from the data's start to the next message, at least 1.
     pub total_bytes: usize,
-    /// COVALENT_MESSAGE_PART: how many bytes must be there, from the data's start, before another look is worthwhile; more than were shown.
+    /// COVALENT_MESSAGE_PART: bytes needed, from the data's start, before another call is useful.
+    /// More than were passed.
     pub needs_bytes: usize,
-    /// COVALENT_MESSAGE_BROKEN: the length that the message claims, or how many bytes were seen without an end. More than is allowed.
+    /// COVALENT_MESSAGE_BROKEN: the length that the message claims, or the number of bytes without
+    /// an end. More than the limit.
     pub claimed_bytes: u64,
 }
 
@@ -83,11 +86,14 @@ impl From<Frame> for covalent_message {
     }
 }
 
-/// Looks at the first message of `data`, in which every message has `message_bytes` bytes, 1 or more. Needs no pipe, keeps nothing, and may be called on any thread;
-/// so may all that follow. They answer COVALENT_OK whatever lies there: `message` tells. Of no bytes the answer is COVALENT_MESSAGE_PART.
+/// Finds the first message of `data` if every message has `message_bytes` bytes, 1 or more. If
+/// `data` is empty, the result is COVALENT_MESSAGE_PART.
+///
+/// This function and the following ones need no pipe, keep no state, and may be called on any
+/// thread. They return COVALENT_OK for any data, with the result in `message`.
 ///
 /// # Safety
-/// `data` points to `length_bytes` bytes; `message` may be written.
+/// `data` points to `length_bytes` bytes. `message` is valid for writes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn covalent_next_fixed_size(
     data: *const u8,
@@ -103,8 +109,9 @@ pub unsafe extern "C" fn covalent_next_fixed_size(
     }
 }
 
-/// Looks at the first message of `data`, in which each message follows its length: an unsigned number of `width_bytes` bytes (2, 4 or 8), COVALENT_BIG_ENDIAN or
-/// COVALENT_LITTLE_ENDIAN, that does not count itself. A length of more than `limit_bytes` is COVALENT_MESSAGE_BROKEN.
+/// Finds the first message of `data` if each message follows its length. The length is an unsigned
+/// number of `width_bytes` bytes (2, 4 or 8), COVALENT_BIG_ENDIAN or COVALENT_LITTLE_ENDIAN, and
+/// does not include itself. A length of more than `limit_bytes` is COVALENT_MESSAGE_BROKEN.
 ///
 /// # Safety
 /// As covalent_next_fixed_size.
@@ -125,8 +132,10 @@ pub unsafe extern "C" fn covalent_next_length_prefixed(
     }
 }
 
-/// Looks at the first message of `data`, in which each message ends with the byte `delimiter`, which is in none of them. No end within `limit_bytes` bytes is
-/// COVALENT_MESSAGE_BROKEN. Each look searches from the start, so prefix the length of messages much longer than what arrives at a time.
+/// Finds the first message of `data` if each message ends with the byte `delimiter`, which no
+/// message contains. No end within `limit_bytes` bytes is COVALENT_MESSAGE_BROKEN. Each call
+/// searches from the start. Prefer length prefixes if messages are much longer than the data that
+/// arrives at a time.
 ///
 /// # Safety
 /// As covalent_next_fixed_size.
@@ -146,11 +155,14 @@ pub unsafe extern "C" fn covalent_next_delimited(
     }
 }
 
-/// Tells what a sender puts before a message of `message_bytes` bytes so that covalent_next_length_prefixed, called with the same numbers, finds it: `width_bytes` bytes.
-/// COVALENT_TOO_LONG when the message is longer than `limit_bytes`, or than such a number can say.
+/// Returns the prefix that a sender puts before a message of `message_bytes` bytes: `width_bytes`
+/// bytes. covalent_next_length_prefixed with the same arguments finds the message. Returns
+/// COVALENT_TOO_LONG if the message is longer than `limit_bytes`, or than a number of that width
+/// can encode.
 ///
 /// # Safety
-/// `prefix` may be written `width_bytes` times; COVALENT_PREFIX_BYTES_MAX are always enough.
+/// `prefix` is valid for writes of `width_bytes` bytes. COVALENT_PREFIX_BYTES_MAX bytes are always
+/// enough.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn covalent_length_prefix(
     message_bytes: usize,
@@ -163,15 +175,15 @@ pub unsafe extern "C" fn covalent_length_prefix(
         let framing = length_prefixed(width_bytes, byte_order, limit_bytes)?;
         // SAFETY: the caller's word; the width was checked.
         let mut out = unsafe { Outs::new(prefix, width_bytes as usize, "prefix")? };
-        let told: Prefix = framing.prefix(message_bytes).map_err(too_long)?;
-        for (place, byte) in told.as_bytes().iter().enumerate() {
+        let encoded: Prefix = framing.prefix(message_bytes).map_err(too_long)?;
+        for (place, byte) in encoded.as_bytes().iter().enumerate() {
             out.set(place, *byte);
         }
         Ok(())
     })
 }
 
-/// Looks at what `data` begins with.
+/// Finds the message at the start of `data`.
 ///
 /// # Safety
 /// As covalent_next_fixed_size.

@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use covalent_verbs::{Group, GroupEvent, GroupOptions, Life, Stop};
+use covalent_verbs::{Group, GroupEvent, GroupOptions, Incarnation, Stop};
 
 use crate::{
     argument::{Out, Outs, text, value, values},
@@ -32,10 +32,11 @@ const _: () = assert!(
         && COVALENT_STATE_BYTES_MAX == covalent_verbs::STATE_BYTES_MAX
 );
 
-/// A stay in a group: multicasts that all members deliver in one order, and views, which tell who the members are. Every call with it is for its device's thread only. Zero names
-/// nothing.
+/// One incarnation of a group member. All members deliver multicasts in one order, and receive
+/// views, which list the members. Use it only on its device's thread. A zero handle is invalid.
 ///
-/// Nothing happens but inside covalent_group_next: a program that does not call it often holds the whole group up.
+/// All work is done inside covalent_group_next. A program that does not call it often delays the
+/// whole group.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct covalent_group {
@@ -43,22 +44,26 @@ pub struct covalent_group {
     pub handle: u64,
 }
 
-/// How a group is joined. Zeroed memory joins a group of up to 8 members that have state, with a pace of 20 ms.
+/// Options for joining a group. Zeroed memory joins a group of up to 8 members that have state,
+/// with a tick of 20 ms.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct covalent_group_options {
-    /// With how many members the group is founded if there is none; 0 waits for one to join. The same number at all who may found it: that of all of
-    /// them.
+    /// Number of members that found the group if there is none. 0 waits for a group to join. All
+    /// possible founders give the same number: the count of all of them.
     pub founders: u8,
-    /// For how many members there is room, 2 to COVALENT_GROUP_MEMBERS_MAX, the same at all; 0 is 8.
+    /// Maximum number of members, 2 to COVALENT_GROUP_MEMBERS_MAX. 0 is 8. All members give the
+    /// same number.
     pub members_max: u8,
-    /// 1: the members' programs have no state that one who joins would need. The same at all.
+    /// 1: the members' programs have no state that a joining member needs. All members give the
+    /// same value.
     pub stateless: u8,
     /// 0.
     pub reserved: [u8; 5],
-    /// An earlier stay whose multicasts are asked about (COVALENT_GROUP_FATE); 0 for none.
+    /// An earlier incarnation whose multicasts are queried (COVALENT_GROUP_FATE). 0 for none.
     pub former_life: u64,
-    /// How often something is said in an idle group, 1 ms to 1 s; 0 is 20 ms. Nobody is ever taken for dead because it passed.
+    /// Tick of an idle group: the interval at which it sends something. 1 ms to 1 s. 0 is 20 ms. A
+    /// member is never declared failed because this time passed.
     pub pace_ns: u64,
 }
 
@@ -68,7 +73,7 @@ pub struct covalent_group_options {
 pub struct covalent_group_member {
     /// Its node.
     pub node_guid: u64,
-    /// Its stay: a random number.
+    /// Its incarnation: a random number.
     pub life: u64,
     /// 1: it has the state, and counts towards a quorum.
     pub votes: u8,
@@ -76,7 +81,7 @@ pub struct covalent_group_member {
     pub reserved: [u8; 7],
 }
 
-/// What an event is.
+/// Kind of an event.
 #[repr(u32)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum covalent_group_event_kind {
@@ -84,21 +89,25 @@ pub enum covalent_group_event_kind {
     COVALENT_GROUP_NONE = 0,
     /// From now on there are other members: covalent_group_members. `view` is its number.
     COVALENT_GROUP_VIEW = 1,
-    /// A multicast: `data`, `sender_guid`, `sender_life`, its `sequence` among those of this sender from 1, and its `position` in `view`.
+    /// A multicast: `data`, `sender_guid`, `sender_life`, its `sequence` number for this sender,
+    /// from 1, and its `position` in `view`.
     COVALENT_GROUP_DELIVERED = 2,
     /// Every member's program has taken all multicasts below `position` in `view`.
     COVALENT_GROUP_STABLE = 3,
-    /// The member `sender_life` needs the state as it is now, from its beginning: covalent_group_give_state.
+    /// The member `sender_life` needs the current state, from its beginning: call
+    /// covalent_group_give_state.
     COVALENT_GROUP_STATE_WANTED = 4,
-    /// A piece of the state: `data`, which may be empty, and whether it is the `last`. Own multicasts up to number `sequence` are in it and are not delivered here.
+    /// A piece of the state: `data`, which may be empty, and whether it is the `last`. It contains
+    /// the own multicasts up to number `sequence`, which are not delivered here.
     COVALENT_GROUP_STATE = 5,
-    /// Forget the pieces that came: they come anew.
+    /// Discard the pieces received so far. All pieces will be sent again.
     COVALENT_GROUP_STATE_VOID = 6,
-    /// Nothing is delivered from now on; `why` says the reason. Own multicasts from number `sequence` on are in doubt.
+    /// Delivery stopped, for the reason in `why`. Own multicasts from number `sequence` on are in
+    /// doubt.
     COVALENT_GROUP_STOPPED = 7,
-    /// Of the former stay that was asked about, the multicasts up to number `sequence` were delivered.
+    /// The multicasts of the queried earlier incarnation up to number `sequence` were delivered.
     COVALENT_GROUP_FATE = 8,
-    /// It is out of the group, as it asked.
+    /// This member left the group, as requested.
     COVALENT_GROUP_LEFT = 9,
 }
 
@@ -106,9 +115,9 @@ pub enum covalent_group_event_kind {
 #[repr(u32)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum covalent_group_stop {
-    /// It goes on.
+    /// Delivery continues.
     COVALENT_STOP_NONE = 0,
-    /// Those whom it reaches are no quorum. It goes on if they become one.
+    /// The reachable members are no quorum. Delivery continues if they become one.
     COVALENT_STOP_MINORITY = 1,
     /// The others went on without it: covalent_group_rejoin.
     COVALENT_STOP_EXCLUDED = 2,
@@ -116,11 +125,11 @@ pub enum covalent_group_stop {
     COVALENT_STOP_OTHER_GROUP = 3,
 }
 
-/// Something that a member is told, in one order with everything else. Fields that the kind does not name are 0.
+/// An event of a group. All events have one order. Fields that the kind does not name are 0.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct covalent_group_event {
-    /// What it is.
+    /// The kind.
     pub kind: covalent_group_event_kind,
     /// Of COVALENT_GROUP_STOPPED.
     pub why: covalent_group_stop,
@@ -128,11 +137,11 @@ pub struct covalent_group_event {
     pub view: u64,
     /// Place of a batch in the view's order, from 0.
     pub position: u64,
-    /// Number of a multicast among those of its sender's stay, from 1.
+    /// Number of a multicast among those of its sender's incarnation, from 1.
     pub sequence: u64,
     /// A member's node.
     pub sender_guid: u64,
-    /// A member's stay.
+    /// A member's incarnation.
     pub sender_life: u64,
     /// Bytes; good until the group's next call of covalent_group_next. Null if there are none.
     pub data: *const u8,
@@ -193,7 +202,7 @@ impl From<GroupEvent<'_>> for covalent_group_event {
                 position,
                 sequence,
                 sender_guid: sender.guid,
-                sender_life: sender.life.0,
+                sender_life: sender.incarnation.0,
                 ..Self::of(COVALENT_GROUP_DELIVERED)
             }
             .with_data(data),
@@ -204,7 +213,7 @@ impl From<GroupEvent<'_>> for covalent_group_event {
             },
             GroupEvent::StateWanted { to } => Self {
                 sender_guid: to.guid,
-                sender_life: to.life.0,
+                sender_life: to.incarnation.0,
                 ..Self::of(COVALENT_GROUP_STATE_WANTED)
             },
             GroupEvent::State {
@@ -227,7 +236,7 @@ impl From<GroupEvent<'_>> for covalent_group_event {
                 sequence: undelivered,
                 ..Self::of(COVALENT_GROUP_STOPPED)
             },
-            GroupEvent::Fate { delivered_to } => Self {
+            GroupEvent::Outcome { delivered_to } => Self {
                 sequence: delivered_to,
                 ..Self::of(COVALENT_GROUP_FATE)
             },
@@ -236,18 +245,21 @@ impl From<GroupEvent<'_>> for covalent_group_event {
     }
 }
 
-/// A stay, and the queue that its verbs go through. `None`: a new stay could not be begun.
-struct Stay {
+/// An incarnation of a member, and the queue for its verbs. `None`: a new incarnation could not be
+/// started.
+struct Membership {
     group: Held<Option<Group<'static>>>,
     verbs: covalent_verb_queue,
 }
 
 thread_local! {
-    static GROUPS: RefCell<Table<Stay>> = RefCell::new(Table::new(Kind::Group, this_thread()));
+    static GROUPS: RefCell<Table<Membership>> = RefCell::new(
+        Table::new(Kind::Group, this_thread()),
+    );
 }
 
 fn over() -> Failure {
-    invalid("the group could not be joined anew: close it, and join it again")
+    invalid("the group could not be joined again: close it, and join it again")
 }
 
 fn with<T>(
@@ -255,9 +267,9 @@ fn with<T>(
     body: impl FnOnce(&mut Group<'static>, covalent_verb_queue) -> Result<T>,
 ) -> Result<T> {
     GROUPS.with_borrow_mut(|groups| {
-        let stay = groups.get(group.handle)?;
-        let verbs = stay.verbs;
-        body(stay.group.get().as_mut().ok_or_else(over)?, verbs)
+        let membership = groups.get(group.handle)?;
+        let verbs = membership.verbs;
+        body(membership.group.get().as_mut().ok_or_else(over)?, verbs)
     })
 }
 
@@ -274,20 +286,25 @@ fn options(given: &covalent_group_options) -> Result<GroupOptions> {
         options = options.members_max(given.members_max);
     }
     if given.former_life != 0 {
-        options = options.former(Life(given.former_life));
+        options = options.former(Incarnation(given.former_life));
     }
     if given.pace_ns != 0 {
-        options = options.pace(Duration::from_nanos(given.pace_ns));
+        options = options.tick_interval(Duration::from_nanos(given.pace_ns));
     }
     Ok(options)
 }
 
-/// Begins a stay in the group `name` (1 to 30 letters, digits, `-`, `_` and `.`): joins it where it runs, or founds it with others. Returns at once; the first
-/// COVALENT_GROUP_VIEW tells that it is in. `verbs` is the device's verb queue, through which the group's verbs go; keep it open, with room for 10 verbs for each member
-/// and 16 more. COVALENT_REFUSED when another program of this node is in the group.
+/// Joins the group `name`, or founds it with others, as a new incarnation. `name` is 1 to 30
+/// letters, digits, `-`, `_` and `.`. Returns at once. The first COVALENT_GROUP_VIEW reports that
+/// this member is in the group.
+///
+/// `verbs` is the device's verb queue, which carries the group's verbs. Keep it open. Its depth is
+/// at least 10 for each member, plus 16. Returns COVALENT_REFUSED if another program of this node
+/// is in the group.
 ///
 /// # Safety
-/// `name` is text that ends in a zero, `options` points to such; `group` may be written.
+/// `name` is a NUL-terminated string. `options` points to a covalent_group_options. `group` is
+/// valid for writes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn covalent_group_join(
     device: covalent_device,
@@ -309,27 +326,29 @@ pub unsafe extern "C" fn covalent_group_join(
         verb_queue::with(verbs, |_| Ok(()))?;
         let device = self::device(device)?;
         let group = Held::open(&device, |device| device.group(name, options).map(Some))?;
-        let handle = GROUPS.with_borrow_mut(|groups| groups.insert(Stay { group, verbs }))?;
+        let handle = GROUPS.with_borrow_mut(|groups| groups.insert(Membership { group, verbs }))?;
         out.set(covalent_group { handle });
         Ok(())
     })
 }
 
-/// Begins a new stay in place of one that was left out, or is given up. It has another life and none of the state, and is told what became of the multicasts of the one before
-/// (COVALENT_GROUP_FATE). If it fails, the group is good for nothing but to be closed.
+/// Starts a new incarnation in place of one that was excluded or is given up. The new incarnation
+/// has another number and no state. It receives the outcome of its predecessor's multicasts
+/// (COVALENT_GROUP_FATE). If the call fails, the group can only be closed.
 #[unsafe(no_mangle)]
 pub extern "C" fn covalent_group_rejoin(group: covalent_group) -> c_int {
     call(|| {
         GROUPS.with_borrow_mut(|groups| {
             let place = groups.get(group.handle)?.group.get();
-            let stay = place.take().ok_or_else(over)?;
-            *place = Some(stay.rejoin()?);
+            let membership = place.take().ok_or_else(over)?;
+            *place = Some(membership.rejoin()?);
             Ok(())
         })
     })
 }
 
-/// Ends a stay at once: the others find it gone. covalent_group_leave is the polite end.
+/// Ends this member's incarnation at once: the other members detect that it is gone. To leave
+/// gracefully, use covalent_group_leave.
 #[unsafe(no_mangle)]
 pub extern "C" fn covalent_group_close(group: covalent_group) -> c_int {
     call(|| {
@@ -339,12 +358,15 @@ pub extern "C" fn covalent_group_close(group: covalent_group) -> c_int {
     })
 }
 
-/// Multicasts 1 to COVALENT_MULTICAST_BYTES_MAX bytes and tells their number among the own ones, from 1 (`sequence` may be null). Does not wait, and sends nothing by itself: the next
-/// covalent_group_next does, also one that does not wait. COVALENT_FULL when there is no room now: take events. COVALENT_STOPPED after COVALENT_GROUP_STOPPED and
-/// covalent_group_leave.
+/// Multicasts 1 to COVALENT_MULTICAST_BYTES_MAX bytes. `sequence` receives the number of this
+/// multicast among the own ones, from 1, and may be null.
+///
+/// Does not wait and sends nothing by itself: the next covalent_group_next sends, even with a
+/// timeout of 0. Returns COVALENT_FULL if there is no room now: take events first. Returns
+/// COVALENT_STOPPED after COVALENT_GROUP_STOPPED and covalent_group_leave.
 ///
 /// # Safety
-/// `data` points to so many bytes; `sequence` is null or may be written.
+/// `data` points to `length_bytes` bytes. `sequence` is null or valid for writes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn covalent_group_multicast(
     group: covalent_group,
@@ -368,10 +390,12 @@ pub unsafe extern "C" fn covalent_group_multicast(
     })
 }
 
-/// Takes the next event. `timeout_ns`: 0 does not wait, and then it may be COVALENT_GROUP_NONE; negative waits for ever; else COVALENT_DEADLINE when none came in time.
+/// Takes the next event. `timeout_ns`: 0 does not wait, and the event may be COVALENT_GROUP_NONE. A
+/// negative value waits forever. Otherwise the call returns COVALENT_DEADLINE if no event arrives
+/// in time.
 ///
 /// # Safety
-/// `event` may be written.
+/// `event` is valid for writes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn covalent_group_next(
     group: covalent_group,
@@ -400,11 +424,15 @@ pub unsafe extern "C" fn covalent_group_next(
     })
 }
 
-/// Gives a piece of the state to the member that wants it (COVALENT_GROUP_STATE_WANTED): 1 to COVALENT_STATE_BYTES_MAX bytes, none are possible if it is the `last` (0 or 1). All pieces are of the state as it was when it was wanted. Does not wait: COVALENT_FULL when two pieces are on their way; take events, then go on. COVALENT_STOPPED when nobody waits for
-/// this state any more: forget what is left of it.
+/// Gives a piece of the state to the member that needs it (COVALENT_GROUP_STATE_WANTED): 1 to
+/// COVALENT_STATE_BYTES_MAX bytes, or 0 bytes if it is the `last` (0 or 1). All pieces belong to
+/// the state at the moment of that event.
+///
+/// Does not wait. Returns COVALENT_FULL if two pieces are in flight: take events, then continue.
+/// Returns COVALENT_STOPPED if no member waits for this state any more: discard the rest of it.
 ///
 /// # Safety
-/// `data` points to so many bytes.
+/// `data` points to `length_bytes` bytes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn covalent_group_give_state(
     group: covalent_group,
@@ -420,16 +448,18 @@ pub unsafe extern "C" fn covalent_group_give_state(
             return Err(invalid(format!("last is {last}: expected 0 or 1")));
         }
         with(group, |group, _| {
-            Ok(group.give_state(Life(to_life), data, last == 1)?)
+            Ok(group.send_snapshot(Incarnation(to_life), data, last == 1)?)
         })
     })
 }
 
-/// Tells who belongs to the view that this member is in, the oldest first, as many as there is room for; `count` gets how many they are, 0 before the first view, and `view` its number (it may
-/// be null).
+/// Returns the members of the current view, oldest first, up to `capacity` of them. `count`
+/// receives the number of members, 0 before the first view. `view` receives the view's number and
+/// may be null.
 ///
 /// # Safety
-/// `members` may be written `capacity` times, `count` once; `view` is null or may be written.
+/// `members` is valid for writes of `capacity` elements, and `count` for writes. `view` is null or
+/// valid for writes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn covalent_group_members(
     group: covalent_group,
@@ -454,7 +484,7 @@ pub unsafe extern "C" fn covalent_group_members(
                     rank,
                     covalent_group_member {
                         node_guid: member.guid,
-                        life: member.life.0,
+                        life: member.incarnation.0,
                         votes: u8::from(view.voters.contains(rank)),
                         reserved: [0; 7],
                     },
@@ -469,41 +499,43 @@ pub unsafe extern "C" fn covalent_group_members(
     })
 }
 
-/// Tells by which number the others know this stay.
+/// Returns the number by which the other members identify this incarnation.
 ///
 /// # Safety
-/// `life` may be written.
+/// `life` is valid for writes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn covalent_group_life(group: covalent_group, life: *mut u64) -> c_int {
     call(|| {
         // SAFETY: the caller's word.
         let mut out = unsafe { Out::new(life, "life")? };
-        out.set(with(group, |group, _| Ok(group.life().0))?);
+        out.set(with(group, |group, _| Ok(group.incarnation().0))?);
         Ok(())
     })
 }
 
-/// Tells for whose program the others wait: the life of the member that has taken least; 0 if all took the same.
+/// Returns the member whose program the other members wait for: the incarnation that has taken the
+/// least. 0 if all have taken the same.
 ///
 /// # Safety
-/// `life` may be written.
+/// `life` is valid for writes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn covalent_group_holds_up(group: covalent_group, life: *mut u64) -> c_int {
     call(|| {
         // SAFETY: the caller's word.
         let mut out = unsafe { Out::new(life, "life")? };
-        let slow = with(group, |group, _| Ok(group.holds_up()))?;
-        out.set(slow.map_or(0, |member| member.life.0));
+        let slow = with(group, |group, _| Ok(group.laggard()))?;
+        out.set(slow.map_or(0, |member| member.incarnation.0));
         Ok(())
     })
 }
 
-/// Judges that a member holds everybody up: it is put out, by a change of view like any other. Without a quorum nothing comes of it.
+/// Suspects a member of blocking the group. A view change excludes it. Without a quorum the call
+/// has no effect.
 #[unsafe(no_mangle)]
 pub extern "C" fn covalent_group_suspect(group: covalent_group, life: u64) -> c_int {
     call(|| {
         with(group, |group, _| {
-            group.suspect(Life(life));
+            group.suspect(Incarnation(life));
             Ok(())
         })
     })

@@ -1,10 +1,10 @@
 //! Handles: numbers that name objects of one kind on one thread.
 //!
-//! | bits | what |
+//! | bits | content |
 //! |---|---|
 //! | 60..64 | kind of object, 1 to 15 |
-//! | 40..60 | the thread whose table it is in; 0 for what all threads share |
-//! | 24..40 | generation of the table's entry, so that a closed handle does not name its successor |
+//! | 40..60 | the thread whose table it is in; 0 for objects that all threads share |
+//! | 24..40 | generation of the entry: a closed handle does not name its successor |
 //! | 0..24 | index of the entry |
 //!
 //! No handle is 0, so zeroed memory names nothing.
@@ -58,7 +58,8 @@ pub(crate) fn this_thread() -> u64 {
         static NUMBER: Cell<u64> = const { Cell::new(0) };
     }
     if NUMBER.get() == 0 {
-        // A program that has made a million threads sees numbers again. By then the others' handles are long closed.
+        // Numbers repeat after about a million threads. By then the earlier threads' handles are
+        // long closed.
         let count = LAST.fetch_add(1, Ordering::Relaxed);
         NUMBER.set(count % (low_bits(THREAD_BITS)) + 1);
     }
@@ -129,7 +130,7 @@ impl<T> Table<T> {
     }
 
     /// As [`Table::get`], to look only.
-    pub(crate) fn look(&self, handle: u64) -> Result<&T> {
+    pub(crate) fn get_shared(&self, handle: u64) -> Result<&T> {
         let (index, generation) = self.place(handle)?;
         match self.entries.get(index) {
             Some(Entry {
@@ -205,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn handles_of_other_kinds_threads_and_nobody_are_refused() {
+    fn handles_of_other_kinds_other_threads_and_of_none_are_refused() {
         let mut table = Table::new(Kind::RxPipe, 3);
         let mut other_kind = Table::new(Kind::TxPipe, 3);
         let mut other_thread = Table::new(Kind::RxPipe, 4);
@@ -220,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn threads_have_numbers_of_their_own() {
+    fn threads_have_distinct_numbers() {
         let here = this_thread();
         assert_eq!(here, this_thread());
         let there = std::thread::spawn(this_thread).join();

@@ -6,8 +6,9 @@ use covalent_verbs::Device;
 
 use crate::status::Result;
 
-/// An object that borrows a device, and the device. C has no lifetimes, so the borrow is held up by counting: the device goes when its own handle and those of
-/// all objects opened through it are closed.
+/// An object that borrows a device, and the device. C has no lifetimes, so a reference count keeps
+/// the borrow valid. The device is dropped once its own handle and all objects opened through it
+/// are closed.
 pub(crate) struct Held<T> {
     // Dropped first: it borrows the device.
     object: T,
@@ -21,8 +22,9 @@ impl<T> Held<T> {
         open: impl FnOnce(&'static Device) -> covalent_verbs::Result<T>,
     ) -> Result<Self> {
         let device = Rc::clone(device);
-        // SAFETY: the `Rc` keeps the device where it is for as long as this `Held` lives, and `object`, the only place where `open` may keep
-        // the borrow, is a field that is dropped before it and is lent out only for shorter than `self` lives.
+        // SAFETY: the `Rc` keeps the device in place while this `Held` exists. `open` may keep the
+        // borrow only in `object`. `object` is a field that is dropped before the `Rc`, and it is
+        // lent out only for less than the lifetime of `self`.
         let borrowed: &'static Device = unsafe { &*Rc::as_ptr(&device) };
         let object = open(borrowed)?;
         Ok(Self {

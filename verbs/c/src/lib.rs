@@ -1,8 +1,12 @@
-//! libcovalent: the verbs library for C. `include/covalent.h`, generated from this crate, is its manual.
+//! libcovalent: the verbs library for C. `include/covalent.h`, generated from this crate, is its
+//! manual.
 //!
-//! One file for each C object. Handles are numbers, not addresses: they name an entry of a table of the calling thread, so a wrong, stale or foreign one is an error
-//! and never an access. `unsafe` is only at the edge: reading what C pointers point to, writing results through them, and letting an object's
-//! lifetime end with its handle ([`held`]).
+//! Each C object has its own file. Handles are numbers, not addresses: they name an entry of a
+//! table of the calling thread. A wrong, stale or foreign handle is therefore an error and never a
+//! memory access.
+//!
+//! `unsafe` occurs only at the boundary: to read memory behind C pointers, to write results through
+//! them, and to tie an object's lifetime to its handle ([`held`]).
 #![allow(non_camel_case_types, reason = "names as C programs see them")]
 
 mod argument;

@@ -18,10 +18,12 @@ use crate::{
     verb::covalent_stamp,
 };
 
-/// A queue of messages that verbs of any node send to this application (covalent_send, COVALENT_SEND). Each comes exactly once and whole, when its verb is executed at
-/// this node, and in the order of these executions; one of a verb that was undone never comes. Every call with it is for its device's thread only. Zero names nothing.
+/// A queue of messages that verbs of any node send to this application (covalent_send,
+/// COVALENT_SEND). Each message arrives exactly once and whole, when its verb is executed at this
+/// node. Messages have the order of these executions. A message of an undone verb never arrives.
+/// Use the queue only on its device's thread. A zero handle is invalid.
 ///
-/// Receiving is reading memory: no system call, until one wants to sleep.
+/// Receiving reads memory. It makes no system call unless it has to sleep.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct covalent_receive_queue {
@@ -29,17 +31,18 @@ pub struct covalent_receive_queue {
     pub handle: u64,
 }
 
-/// A message, and where it came from.
+/// A message and its origin.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct covalent_received {
-    /// What was sent; good until the queue's next call. Null if there is no message.
+    /// The message's bytes, valid until the queue's next call. Null if there is no message.
     pub data: *const u8,
     /// How many bytes, 1 to COVALENT_MESSAGE_BYTES_MAX; 0 if there is no message.
     pub length_bytes: usize,
-    /// The identity of the node that it came from, which may be the own one.
+    /// Identity of the node that sent it, which may be the local node.
     pub sender_guid: u64,
-    /// When its verb was executed here, as its sender is told it too. It numbers no completion.
+    /// When its verb was executed here. The sender receives the same stamp. It numbers no
+    /// completion.
     pub stamp: covalent_stamp,
 }
 
@@ -69,7 +72,9 @@ impl From<Message<'_>> for covalent_received {
 }
 
 thread_local! {
-    static QUEUES: RefCell<Table<Held<ReceiveQueue<'static>>>> = RefCell::new(Table::new(Kind::ReceiveQueue, this_thread()));
+    static QUEUES: RefCell<Table<Held<ReceiveQueue<'static>>>> = RefCell::new(
+        Table::new(Kind::ReceiveQueue, this_thread()),
+    );
 }
 
 fn with<T>(
@@ -79,12 +84,16 @@ fn with<T>(
     QUEUES.with_borrow_mut(|queues| body(queues.get(queue.handle)?.get()))
 }
 
-/// Registers a queue under a name that is unique on the node (1 to 32 bytes), by which covalent_verb_queue_open_region finds it. Messages that wait have
-/// `capacity_bytes` together: a multiple of 8, 40 to 1 GiB less 128 bytes; each takes 32 bytes more than its length, up to the next multiple of 8. What does not fit is
-/// refused to its sender (COVALENT_REFUSAL_QUEUE_FULL). It stays registered until the device is closed with all that was opened through it.
+/// Registers a queue under a name that is unique on the node (1 to 32 bytes).
+/// covalent_verb_queue_open_region finds it by this name. It stays registered until the device and
+/// everything opened through it are closed.
+///
+/// `capacity_bytes` limits the messages that wait together. It is a multiple of 8, 40 to 1 GiB less
+/// 128 bytes. Each message takes 32 bytes more than its length, rounded up to a multiple of 8. A
+/// message that does not fit is refused, and its sender receives COVALENT_REFUSAL_QUEUE_FULL.
 ///
 /// # Safety
-/// `name` is text that ends in a zero; `queue` may be written.
+/// `name` is a NUL-terminated string. `queue` is valid for writes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn covalent_receive_queue_open(
     device: covalent_device,
@@ -103,7 +112,8 @@ pub unsafe extern "C" fn covalent_receive_queue_open(
     })
 }
 
-/// Closes this application's end of a queue. Messages go on coming, until the queue is full, as long as it is registered.
+/// Closes this application's end of a queue. While the queue is registered, messages still arrive
+/// until it is full.
 #[unsafe(no_mangle)]
 pub extern "C" fn covalent_receive_queue_close(queue: covalent_receive_queue) -> c_int {
     call(|| {
@@ -113,10 +123,10 @@ pub extern "C" fn covalent_receive_queue_close(queue: covalent_receive_queue) ->
     })
 }
 
-/// Tells the key that verbs show.
+/// Returns the key that verbs present.
 ///
 /// # Safety
-/// `rkey` may be written.
+/// `rkey` is valid for writes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn covalent_receive_queue_rkey(
     queue: covalent_receive_queue,
@@ -130,11 +140,12 @@ pub unsafe extern "C" fn covalent_receive_queue_rkey(
     })
 }
 
-/// Takes the oldest message. `timeout_ns`: 0 does not wait, and then `length_bytes` may be 0 (and `data` null): there was none; negative waits for ever; else
-/// COVALENT_DEADLINE when none came in time.
+/// Takes the oldest message. `timeout_ns`: 0 does not wait, and `length_bytes` may then be 0 and
+/// `data` null. A negative value waits forever. Otherwise the call returns COVALENT_DEADLINE if no
+/// message arrives in time.
 ///
 /// # Safety
-/// `message` may be written.
+/// `message` is valid for writes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn covalent_receive_queue_recv(
     queue: covalent_receive_queue,

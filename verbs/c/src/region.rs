@@ -20,11 +20,14 @@ pub const COVALENT_RIGHT_READ: u32 = 1;
 pub const COVALENT_RIGHT_WRITE: u32 = 2;
 /// Others may use atomic verbs on the region.
 pub const COVALENT_RIGHT_ATOMIC: u32 = 4;
-/// Others may send messages to the region, which is a receive queue: told of regions, not given to covalent_region_register.
+/// Verbs may send messages to the region, which is a receive queue. Regions report this right.
+/// covalent_region_register does not take it.
 pub const COVALENT_RIGHT_SEND: u32 = 8;
 
-/// Memory that this application registered and that verbs of any node act on. Unlike other handles it may be used on every thread. Words are in the machine's
-/// byte order; offsets are in bytes, those of words multiples of 8. Every access is atomic for each word and sequentially consistent. Zero names nothing.
+/// Memory that this application registered and that verbs of any node access. Unlike other handles,
+/// it may be used on every thread. Words are in the machine's byte order. Offsets are in bytes,
+/// those of words multiples of 8. Every access is atomic for each word and sequentially consistent.
+/// A zero handle is invalid.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct covalent_region {
@@ -39,15 +42,17 @@ fn region(region: covalent_region) -> Result<Arc<Region>> {
     REGIONS
         .read()
         .unwrap_or_else(PoisonError::into_inner)
-        .look(region.handle)
+        .get_shared(region.handle)
         .cloned()
 }
 
-/// Registers memory, all zero, under a name that is unique on the node (1 to 32 bytes). `size_bytes` is a multiple of 8, at most 1 GiB; `rights` is a sum of
-/// COVALENT_RIGHT_READ, COVALENT_RIGHT_WRITE and COVALENT_RIGHT_ATOMIC. It stays registered until the device is closed with all that was opened through it.
+/// Registers zeroed memory under a name that is unique on the node (1 to 32 bytes). `size_bytes` is
+/// a multiple of 8, at most 1 GiB. `rights` is a sum of COVALENT_RIGHT_READ, COVALENT_RIGHT_WRITE
+/// and COVALENT_RIGHT_ATOMIC. The region stays registered until the device and everything opened
+/// through it are closed.
 ///
 /// # Safety
-/// `name` is text that ends in a zero; `region` may be written.
+/// `name` is a NUL-terminated string. `region` is valid for writes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn covalent_region_register(
     device: covalent_device,
@@ -60,11 +65,16 @@ pub unsafe extern "C" fn covalent_region_register(
     call(|| unsafe { register(device, name, size_bytes, rights, false, region) })
 }
 
-/// As covalent_region_register, for a durable region: a verb on it is acknowledged only once what it did is on the disk of its node. It outlives this
-/// application, the daemon and the machine: registered again by the same user, under the same name, with the same size and on the same lane, it holds what verbs
-/// left there. What is stored by covalent_region_store and its like is in no journal: after any restart of the daemon, also one in order that the device lives
-/// through, the word may be back at what the last verb left in it. It lasts until covalent_region_delete. COVALENT_REFUSED
-/// by a daemon without a journal.
+/// As covalent_region_register, for a durable region. A verb on it is acknowledged only after its
+/// effect is on the disk of its node. Returns COVALENT_REFUSED if the daemon has no journal.
+///
+/// The region outlives this application, the daemon and a reboot of the machine. If the same user
+/// registers it again under the same name, with the same size and on the same lane, it holds the
+/// data that verbs left. It exists until covalent_region_delete.
+///
+/// The journal does not contain stores by covalent_region_store and similar calls. After any
+/// restart of the daemon, the word may be back at the value that the last verb left. This includes
+/// a graceful shutdown that the device survives.
 ///
 /// # Safety
 /// As covalent_region_register.
@@ -102,11 +112,12 @@ unsafe fn register(
     Ok(())
 }
 
-/// Deletes a durable region of this user: what it holds is gone, and its name and its room in the journal are free. COVALENT_REFUSED if another application
-/// has it registered, or it is another user's. If this device has, it is an ordinary region from then on.
+/// Deletes a durable region of this user with its contents, and frees its name and its space in the
+/// journal. If this device has it registered, it is an ordinary region from then on. Returns
+/// COVALENT_REFUSED if another application has it registered, or if it belongs to another user.
 ///
 /// # Safety
-/// `name` is text that ends in a zero.
+/// `name` is a NUL-terminated string.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn covalent_region_delete(
     device: covalent_device,
@@ -119,7 +130,8 @@ pub unsafe extern "C" fn covalent_region_delete(
     })
 }
 
-/// Closes this application's view of a region. Verbs go on acting on it as long as it is registered.
+/// Closes this application's view of a region. While the region is registered, verbs still access
+/// it.
 #[unsafe(no_mangle)]
 pub extern "C" fn covalent_region_close(region: covalent_region) -> c_int {
     call(|| {
@@ -132,10 +144,10 @@ pub extern "C" fn covalent_region_close(region: covalent_region) -> c_int {
     })
 }
 
-/// Tells the key that verbs show.
+/// Returns the key that verbs present.
 ///
 /// # Safety
-/// `rkey` may be written.
+/// `rkey` is valid for writes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn covalent_region_rkey(region: covalent_region, rkey: *mut u32) -> c_int {
     call(|| {
@@ -174,10 +186,10 @@ pub extern "C" fn covalent_region_store(
     call(|| Ok(self::region(region)?.store(offset_bytes, word)?))
 }
 
-/// Writes a word and tells what it held.
+/// Writes a word and returns its previous value in `old`.
 ///
 /// # Safety
-/// `old` may be written.
+/// `old` is valid for writes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn covalent_region_swap(
     region: covalent_region,
@@ -193,10 +205,10 @@ pub unsafe extern "C" fn covalent_region_swap(
     })
 }
 
-/// Adds to a word, wrapping, and tells what it held.
+/// Adds to a word, wrapping, and returns its previous value in `old`.
 ///
 /// # Safety
-/// `old` may be written.
+/// `old` is valid for writes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn covalent_region_fetch_add(
     region: covalent_region,
@@ -212,10 +224,11 @@ pub unsafe extern "C" fn covalent_region_fetch_add(
     })
 }
 
-/// Writes `word` if the word holds `expected`, else COVALENT_MISMATCH; tells what it held either way.
+/// Writes `word` if the word holds `expected`. Otherwise returns COVALENT_MISMATCH. `found`
+/// receives the word's previous value in both cases.
 ///
 /// # Safety
-/// `found` may be written.
+/// `found` is valid for writes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn covalent_region_compare_and_swap(
     region: covalent_region,
@@ -243,7 +256,7 @@ pub unsafe extern "C" fn covalent_region_compare_and_swap(
 /// Reads bytes; no alignment needed.
 ///
 /// # Safety
-/// `data` may be written `length_bytes` times and is initialised.
+/// `data` may be written `length_bytes` times and is initialized.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn covalent_region_read(
     region: covalent_region,
@@ -279,7 +292,8 @@ pub unsafe extern "C" fn covalent_region_write(
 fn rights_of(rights: u32) -> Result<Rights> {
     if rights & !(COVALENT_RIGHT_READ | COVALENT_RIGHT_WRITE | COVALENT_RIGHT_ATOMIC) != 0 {
         return Err(invalid(format!(
-            "rights {rights:#x} are no sum of COVALENT_RIGHT_READ, COVALENT_RIGHT_WRITE and COVALENT_RIGHT_ATOMIC"
+            "rights {rights:#x} are no sum of COVALENT_RIGHT_READ, COVALENT_RIGHT_WRITE and \
+             COVALENT_RIGHT_ATOMIC"
         )));
     }
     Ok(Rights {
@@ -308,7 +322,7 @@ pub(crate) const fn rights_bits(rights: Rights) -> u32 {
     bits
 }
 
-/// For a region that came as C has it; bits that mean nothing are ignored.
+/// Rights of a region that C passed in. Unknown bits are ignored.
 pub(crate) const fn rights_from_bits(bits: u32) -> Rights {
     Rights {
         read: bits & COVALENT_RIGHT_READ != 0,

@@ -8,18 +8,20 @@ use crate::{
     status::Result,
 };
 
-/// A region of some node, as verbs name it: plain data, to be copied, kept and used on any thread; numbers are in the machine's byte order. Filled by covalent_verb_queue_open_region, or by hand from a key that came some
-/// other way. The node that executes a verb checks key, bounds and rights each time.
+/// A region of some node, as verbs name it. It is plain data that may be copied, stored and used on
+/// any thread. Numbers are in the machine's byte order. covalent_verb_queue_open_region fills it,
+/// or the application does, from a key that it received by other means. The node that executes a
+/// verb checks key, bounds and rights each time.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct covalent_remote_region {
     /// The node that has it; 0 for the own node.
     pub node_guid: u64,
-    /// Its size in bytes, as told when it was opened.
+    /// Size in bytes when the region was opened.
     pub size_bytes: u64,
     /// The key that verbs show.
     pub rkey: u32,
-    /// What it grants, a sum of COVALENT_RIGHT_…, as told when it was opened.
+    /// Rights that it granted when it was opened, a sum of COVALENT_RIGHT_….
     pub rights: u32,
 }
 

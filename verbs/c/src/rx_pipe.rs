@@ -19,10 +19,12 @@ use crate::{
     tuning::{covalent_pipe_tuning, tuning},
 };
 
-/// A pipe that receives packets: bytes as they were on the wire (network byte order), each packet at the next multiple of 64 bytes. Every call with it is for its device's thread only. Zero names nothing.
+/// A pipe that receives packets as they were on the wire (network byte order), each at the next
+/// multiple of 64 bytes. Use it only on its device's thread. A zero handle is invalid.
 ///
-/// A packet is first received (covalent_rx_pipe_recv tells it, and tells it again: it only looks), then confirmed if it is to be kept while others are received
-/// (covalent_rx_pipe_held tells it), and freed.
+/// covalent_rx_pipe_recv only looks: it returns the same packets again until they are confirmed or
+/// freed. Confirm a packet to keep it while receiving others: covalent_rx_pipe_held then returns
+/// it. Free it at the end.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct covalent_rx_pipe {
@@ -32,8 +34,8 @@ pub struct covalent_rx_pipe {
 
 struct Pipe {
     rx: Held<RxPipe<'static>>,
-    /// The place behind what `covalent_rx_pipe_recv` told last.
-    told: Option<Position>,
+    /// Position after the packets that `covalent_rx_pipe_recv` returned last.
+    returned: Option<Position>,
 }
 
 thread_local! {
@@ -47,12 +49,15 @@ fn with<T>(
     PIPES.with_borrow_mut(|pipes| body(pipes.get(pipe.handle)?.rx.get()))
 }
 
-/// Opens a pipe that receives what arrives on `port`, or on every port of the device's lane if `port` is null: nothing until it is bound. `capacity_bytes` is
-/// a power of two, 64 KiB to 1 GiB; the default session_memory_max_mib admits 128 MiB. When the pipe is full, further packets are dropped and counted (`full`); a
-/// slow reader disturbs nobody else.
+/// Opens a pipe for the packets that arrive on `port`, or on every port of the device's lane if
+/// `port` is null. It receives nothing until it is bound.
+///
+/// `capacity_bytes` is a power of two, 64 KiB to 1 GiB. The default session_memory_max_mib allows
+/// 128 MiB. If the pipe is full, the lane drops further packets and counts them (`full`). A slow
+/// reader does not affect other pipes.
 ///
 /// # Safety
-/// `port` is null or text that ends in a zero; `pipe` may be written.
+/// `port` is null or a NUL-terminated string. `pipe` is valid for writes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn covalent_rx_pipe_open(
     device: covalent_device,
@@ -69,7 +74,7 @@ pub unsafe extern "C" fn covalent_rx_pipe_open(
                 Some(port) => device.rx_pipe_on(capacity_bytes, port),
                 None => device.rx_pipe(capacity_bytes),
             })?,
-            told: None,
+            returned: None,
         };
         let handle = PIPES.with_borrow_mut(|pipes| pipes.insert(opened))?;
         out.set(covalent_rx_pipe { handle });
@@ -87,10 +92,10 @@ pub extern "C" fn covalent_rx_pipe_close(pipe: covalent_rx_pipe) -> c_int {
     })
 }
 
-/// Tells the size of the pages that the pipe's packets lie in: 4096 or 2097152 bytes.
+/// Returns the size of the pages of the pipe's memory: 4096 or 2097152 bytes.
 ///
 /// # Safety
-/// `page_bytes` may be written.
+/// `page_bytes` is valid for writes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn covalent_rx_pipe_page_bytes(
     pipe: covalent_rx_pipe,
@@ -104,10 +109,10 @@ pub unsafe extern "C" fn covalent_rx_pipe_page_bytes(
     })
 }
 
-/// Tells the pipe's number, as covalent_device_next_rx_pipe does.
+/// Returns the pipe's number, as covalent_device_next_rx_pipe does.
 ///
 /// # Safety
-/// `number` may be written.
+/// `number` is valid for writes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn covalent_rx_pipe_number(
     pipe: covalent_rx_pipe,
@@ -121,10 +126,11 @@ pub unsafe extern "C" fn covalent_rx_pipe_number(
     })
 }
 
-/// Asks for the frames that `match` describes. Several bindings add up, at most 4096 in a session. COVALENT_REFUSED when they belong to another pipe.
+/// Binds the pipe to the frames that `match` describes. Several bindings add up, at most 4096 in a
+/// session. Returns COVALENT_REFUSED if the frames belong to another pipe.
 ///
 /// # Safety
-/// `match` points to a match whose texts end in a zero.
+/// `match` points to a match whose strings are NUL-terminated.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn covalent_rx_pipe_bind(
     pipe: covalent_rx_pipe,
@@ -137,13 +143,19 @@ pub unsafe extern "C" fn covalent_rx_pipe_bind(
     })
 }
 
-/// Asks for a share of the frames that `match` describes, beside every other pipe that is bound to the same match with the same `spread`, one of
-/// COVALENT_SPREAD_…: a set of pipes. With COVALENT_MATCH_ANY it is a fallback set, which gets what nothing else matches.
+/// Binds the pipe to a share of the frames that `match` describes. It shares them with every other
+/// pipe that is bound to the same match with the same `spread`, one of COVALENT_SPREAD_…: these
+/// pipes are a set. With COVALENT_MATCH_ANY it is a fallback set, which receives the frames that no
+/// other match takes.
 ///
-/// The pipes may belong to several devices, threads and applications of one user, on the lane of the port, and come and go while packets flow: when one
-/// is unbound or closed, or its application ends, the others take its share. Under COVALENT_SPREAD_HASH only its own flows move then, and when one joins
-/// only the flows that it takes over. A full pipe drops its share; it does not spill into the others. COVALENT_REFUSED when a pipe has the match
-/// alone, when its set has another spread or belongs to another user or has 256 pipes, or when this pipe is in it already.
+/// The pipes may belong to several devices, threads and applications of one user, on the lane of
+/// the port. Pipes may join and leave while packets flow. If a pipe is unbound or closed, or its
+/// application exits, the others take over its share. Under COVALENT_SPREAD_HASH only the flows of
+/// that pipe move then. If a pipe joins, only the flows that it takes over move.
+///
+/// A full pipe drops its share, which does not spill into the others. Returns COVALENT_REFUSED if a
+/// pipe has the match alone, or if this pipe is in the set already. Also if the set has another
+/// spread, belongs to another user or has 256 pipes.
 ///
 /// # Safety
 /// As covalent_rx_pipe_bind.
@@ -177,13 +189,15 @@ pub unsafe extern "C" fn covalent_rx_pipe_unbind(
     })
 }
 
-/// Tells the packets that lie in the pipe and were not confirmed, oldest first, up to `capacity` of them. They stay, and are told again, until
-/// covalent_rx_pipe_free, covalent_rx_pipe_free_told or covalent_rx_pipe_confirm.
+/// Returns the unconfirmed packets in the pipe, oldest first, up to `capacity` of them. They stay
+/// in the pipe, and later calls return them again, until covalent_rx_pipe_free,
+/// covalent_rx_pipe_free_received or covalent_rx_pipe_confirm.
 ///
-/// `timeout_ns`: 0 does not wait, and then `count` may be 0; negative waits for ever; else COVALENT_DEADLINE when there was nothing in time.
+/// `timeout_ns`: 0 does not wait, and `count` may then be 0. A negative value waits forever.
+/// Otherwise the call returns COVALENT_DEADLINE if no packet arrives in time.
 ///
 /// # Safety
-/// `packets` may be written `capacity` times, `count` once.
+/// `packets` is valid for writes of `capacity` elements, and `count` for writes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn covalent_rx_pipe_recv(
     pipe: covalent_rx_pipe,
@@ -202,8 +216,8 @@ pub unsafe extern "C" fn covalent_rx_pipe_recv(
         };
         count.set(0);
         PIPES.with_borrow_mut(|pipes| {
-            let Pipe { rx, told } = pipes.get(pipe.handle)?;
-            *told = None;
+            let Pipe { rx, returned } = pipes.get(pipe.handle)?;
+            *returned = None;
             let pipe = rx.get();
             let batch = match Timeout::new(timeout_ns) {
                 Timeout::None => match pipe.recv()? {
@@ -214,16 +228,17 @@ pub unsafe extern "C" fn covalent_rx_pipe_recv(
                 Timeout::Forever => pipe.recv_blocking()?,
             };
             let mut left = batch.iter();
-            count.set(tell(&mut left, &mut packets));
-            *told = Some(left.position());
+            count.set(write_packets(&mut left, &mut packets));
+            *returned = Some(left.position());
             batch.keep();
             Ok(())
         })
     })
 }
 
-/// Frees the oldest `packets` of the packets that were not confirmed, or all if there are fewer (SIZE_MAX: all that are there, Ensō's `clear`), and with them all that were confirmed. Their pointers must not be
-/// used any more. Of 0 nothing is freed.
+/// Frees the oldest `packets` of the unconfirmed packets, or all if there are fewer. SIZE_MAX frees
+/// all packets in the pipe (`clear` in Ensō). Also frees all confirmed packets. Pointers to freed
+/// packets are invalid. If `packets` is 0, the call frees nothing.
 #[unsafe(no_mangle)]
 pub extern "C" fn covalent_rx_pipe_free(pipe: covalent_rx_pipe, packets: usize) -> c_int {
     call(|| {
@@ -238,17 +253,19 @@ pub extern "C" fn covalent_rx_pipe_free(pipe: covalent_rx_pipe, packets: usize) 
     })
 }
 
-/// Frees what the last covalent_rx_pipe_recv told, as far as that was neither freed nor confirmed since, and with it all that was confirmed before. The pointers must not be used any
-/// more. Where that call told nothing, nothing is freed.
+/// Frees the packets that the last covalent_rx_pipe_recv returned, unless they were freed or
+/// confirmed since. Also frees all packets confirmed before. Pointers to freed packets are invalid.
+/// If that call returned no packet, this one frees nothing. Does not wait.
 ///
-/// covalent_rx_pipe_free walks over the packets once more to find where the last one ends; this call remembers it. Prefer it in a loop that uses up all
-/// that it is told. Used on the device's thread only, as every call on a pipe. Does not wait.
+/// Prefer it in a loop that consumes all returned packets. covalent_rx_pipe_free walks over the
+/// packets again to find the end of the last one. This call remembers that position. As every call
+/// on a pipe, use it only on the device's thread.
 #[unsafe(no_mangle)]
-pub extern "C" fn covalent_rx_pipe_free_told(pipe: covalent_rx_pipe) -> c_int {
+pub extern "C" fn covalent_rx_pipe_free_received(pipe: covalent_rx_pipe) -> c_int {
     call(|| {
         PIPES.with_borrow_mut(|pipes| {
-            let Pipe { rx, told } = pipes.get(pipe.handle)?;
-            if let Some(position) = told.take()
+            let Pipe { rx, returned } = pipes.get(pipe.handle)?;
+            if let Some(position) = returned.take()
                 && let Some(batch) = rx.get().recv().or_else(none_if_gone)?
             {
                 batch.free_to(position);
@@ -258,8 +275,9 @@ pub extern "C" fn covalent_rx_pipe_free_told(pipe: covalent_rx_pipe) -> c_int {
     })
 }
 
-/// Takes the oldest `packets` of the packets that were not confirmed, or all if there are fewer, as received without freeing them: covalent_rx_pipe_recv tells them no
-/// more, covalent_rx_pipe_held does, and their pointers stay good.
+/// Confirms the oldest `packets` of the unconfirmed packets, or all if there are fewer, without
+/// freeing them. covalent_rx_pipe_recv no longer returns confirmed packets. covalent_rx_pipe_held
+/// does. Pointers to them stay valid.
 #[unsafe(no_mangle)]
 pub extern "C" fn covalent_rx_pipe_confirm(pipe: covalent_rx_pipe, packets: usize) -> c_int {
     call(|| {
@@ -272,7 +290,7 @@ pub extern "C" fn covalent_rx_pipe_confirm(pipe: covalent_rx_pipe, packets: usiz
     })
 }
 
-/// Tells the packets that were confirmed and not freed, oldest first, up to `capacity` of them.
+/// Returns the packets that were confirmed and not freed, oldest first, up to `capacity` of them.
 ///
 /// # Safety
 /// As covalent_rx_pipe_recv.
@@ -293,13 +311,14 @@ pub unsafe extern "C" fn covalent_rx_pipe_held(
         };
         count.set(0);
         with(pipe, |pipe| {
-            count.set(tell(&mut pipe.held(), &mut packets));
+            count.set(write_packets(&mut pipe.held(), &mut packets));
             Ok(())
         })
     })
 }
 
-/// Frees the oldest `packets` of the packets that were confirmed, or all if there are fewer. Their pointers must not be used any more.
+/// Frees the oldest `packets` of the confirmed packets, or all if there are fewer. Pointers to
+/// freed packets are invalid.
 #[unsafe(no_mangle)]
 pub extern "C" fn covalent_rx_pipe_free_held(pipe: covalent_rx_pipe, packets: usize) -> c_int {
     call(|| {
@@ -310,17 +329,18 @@ pub extern "C" fn covalent_rx_pipe_free_held(pipe: covalent_rx_pipe, packets: us
     })
 }
 
-/// Asks for the pipe's next notification now, while other pipes are worked on, so that covalent_device_next_rx_pipe finds it sooner. Freeing and receiving need no such
-/// call, and nothing is lost without it. Does not wait.
+/// Requests the pipe's next notification now, while the application works on other pipes, so that
+/// covalent_device_next_rx_pipe finds it sooner. Freeing and receiving do not need this call, and
+/// nothing is lost without it. Does not wait.
 #[unsafe(no_mangle)]
 pub extern "C" fn covalent_rx_pipe_prefetch(pipe: covalent_rx_pipe) -> c_int {
     call(|| with(pipe, |pipe| Ok(pipe.prefetch()?)))
 }
 
-/// Tells what the pipe did so far.
+/// Returns the pipe's counters.
 ///
 /// # Safety
-/// `counters` may be written.
+/// `counters` is valid for writes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn covalent_rx_pipe_counters(
     pipe: covalent_rx_pipe,
@@ -334,11 +354,12 @@ pub unsafe extern "C" fn covalent_rx_pipe_counters(
     })
 }
 
-/// Sets where the time of arrival is written in the pipe's packets; those that lie in it stay as they are. COVALENT_REFUSED if no packet is long enough for the stamp, and
-/// for a rate limit: this pipe sends nothing.
+/// Sets where the lane writes the time of arrival in the pipe's packets. Packets already in the
+/// pipe do not change. Returns COVALENT_REFUSED if no packet is long enough for the stamp, and for
+/// a rate limit: this pipe sends nothing.
 ///
 /// # Safety
-/// `tuning` points to a tuning.
+/// `tuning` points to a covalent_pipe_tuning.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn covalent_rx_pipe_tune(
     pipe: covalent_rx_pipe,
@@ -351,18 +372,19 @@ pub unsafe extern "C" fn covalent_rx_pipe_tune(
     })
 }
 
-/// Tells packets, as many as there is room for; returns how many. What lies in a pipe stays mapped and unchanged until it is freed.
-fn tell(packets: &mut Packets<'_>, room: &mut Outs<covalent_packet>) -> usize {
-    let mut told = 0;
+/// Writes packets to `room`, as many as fit, and returns how many. A packet in a pipe stays mapped
+/// and unchanged until it is freed.
+fn write_packets(packets: &mut Packets<'_>, room: &mut Outs<covalent_packet>) -> usize {
+    let mut returned = 0;
     for packet in packets.take(room.capacity()) {
         room.set(
-            told,
+            returned,
             covalent_packet {
                 data: packet.as_ptr(),
                 length_bytes: packet.len(),
             },
         );
-        told += 1;
+        returned += 1;
     }
-    told
+    returned
 }

@@ -19,10 +19,12 @@ use crate::{
     tuning::{covalent_pipe_tuning, tuning},
 };
 
-/// A pipe that receives packets from a port and sends them back on it from where they lie, without a copy by the application; the lane copies them to
-/// the port. Bytes are as on the wire (network byte order). Every call with it is for its device's thread only. Zero names nothing.
+/// A pipe that receives packets from a port and sends them back on it in place, without a copy by
+/// the application. The lane copies them to the port. Bytes are as on the wire (network byte
+/// order). Use it only on its device's thread. A zero handle is invalid.
 ///
-/// Unlike a covalent_rx_pipe it has nothing to confirm: packets go back in the order in which they came, so one that is held holds up all behind it.
+/// Unlike covalent_rx_pipe, it has no confirm: packets are sent back in the order of arrival, so a
+/// held packet would block all packets behind it.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct covalent_rx_tx_pipe {
@@ -32,8 +34,8 @@ pub struct covalent_rx_tx_pipe {
 
 struct Pipe {
     rx_tx: Held<RxTxPipe<'static>>,
-    /// The place behind what `covalent_rx_tx_pipe_recv` told last.
-    told: Option<Position>,
+    /// Position after the packets that `covalent_rx_tx_pipe_recv` returned last.
+    returned: Option<Position>,
 }
 
 thread_local! {
@@ -47,10 +49,12 @@ fn with<T>(
     PIPES.with_borrow_mut(|pipes| body(pipes.get(pipe.handle)?.rx_tx.get()))
 }
 
-/// Opens a pipe that receives from `port` and sends back on it: nothing until it is bound. `capacity_bytes` is a power of two, 64 KiB to 1 GiB; the default session_memory_max_mib admits 128 MiB.
+/// Opens a pipe that receives from `port` and sends back on it. It receives nothing until it is
+/// bound. `capacity_bytes` is a power of two, 64 KiB to 1 GiB. The default session_memory_max_mib
+/// allows 128 MiB.
 ///
 /// # Safety
-/// `port` is text that ends in a zero; `pipe` may be written.
+/// `port` is a NUL-terminated string. `pipe` is valid for writes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn covalent_rx_tx_pipe_open(
     device: covalent_device,
@@ -64,7 +68,7 @@ pub unsafe extern "C" fn covalent_rx_tx_pipe_open(
         let device = self::device(device)?;
         let opened = Pipe {
             rx_tx: Held::open(&device, |device| device.rx_tx_pipe(capacity_bytes, port))?,
-            told: None,
+            returned: None,
         };
         let handle = PIPES.with_borrow_mut(|pipes| pipes.insert(opened))?;
         out.set(covalent_rx_tx_pipe { handle });
@@ -82,10 +86,10 @@ pub extern "C" fn covalent_rx_tx_pipe_close(pipe: covalent_rx_tx_pipe) -> c_int 
     })
 }
 
-/// Tells the size of the pages that the pipe's packets lie in: 4096 or 2097152 bytes.
+/// Returns the size of the pages of the pipe's memory: 4096 or 2097152 bytes.
 ///
 /// # Safety
-/// `page_bytes` may be written.
+/// `page_bytes` is valid for writes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn covalent_rx_tx_pipe_page_bytes(
     pipe: covalent_rx_tx_pipe,
@@ -99,10 +103,10 @@ pub unsafe extern "C" fn covalent_rx_tx_pipe_page_bytes(
     })
 }
 
-/// Tells the pipe's number, as covalent_device_next_rx_pipe does.
+/// Returns the pipe's number, as covalent_device_next_rx_pipe does.
 ///
 /// # Safety
-/// `number` may be written.
+/// `number` is valid for writes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn covalent_rx_tx_pipe_number(
     pipe: covalent_rx_tx_pipe,
@@ -116,10 +120,11 @@ pub unsafe extern "C" fn covalent_rx_tx_pipe_number(
     })
 }
 
-/// Asks for the frames that `match` describes, as far as they arrive on the pipe's port. Several bindings add up.
+/// Binds the pipe to the frames that `match` describes and that arrive on the pipe's port. Several
+/// bindings add up.
 ///
 /// # Safety
-/// `match` points to a match whose texts end in a zero.
+/// `match` points to a match whose strings are NUL-terminated.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn covalent_rx_tx_pipe_bind(
     pipe: covalent_rx_tx_pipe,
@@ -132,7 +137,8 @@ pub unsafe extern "C" fn covalent_rx_tx_pipe_bind(
     })
 }
 
-/// Asks for a share of the frames that `match` describes, as far as they arrive on the pipe's port: as covalent_rx_pipe_bind_spread.
+/// Binds the pipe to a share of the frames that `match` describes and that arrive on the pipe's
+/// port, as covalent_rx_pipe_bind_spread.
 ///
 /// # Safety
 /// As covalent_rx_tx_pipe_bind.
@@ -166,11 +172,13 @@ pub unsafe extern "C" fn covalent_rx_tx_pipe_unbind(
     })
 }
 
-/// Tells the packets that lie in the pipe, oldest first, up to `capacity` of them. They may be changed where they lie. They stay, and are told again, until
-/// covalent_rx_tx_pipe_send, covalent_rx_tx_pipe_send_told or covalent_rx_tx_pipe_discard. `timeout_ns` as in covalent_rx_pipe_recv.
+/// Returns the packets in the pipe, oldest first, up to `capacity` of them. They may be changed in
+/// place. They stay in the pipe, and later calls return them again, until covalent_rx_tx_pipe_send,
+/// covalent_rx_tx_pipe_send_received or covalent_rx_tx_pipe_discard. `timeout_ns` is as in
+/// covalent_rx_pipe_recv.
 ///
 /// # Safety
-/// `packets` may be written `capacity` times, `count` once.
+/// `packets` is valid for writes of `capacity` elements, and `count` for writes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn covalent_rx_tx_pipe_recv(
     pipe: covalent_rx_tx_pipe,
@@ -191,7 +199,7 @@ pub unsafe extern "C" fn covalent_rx_tx_pipe_recv(
         PIPES.with_borrow_mut(|pipes| {
             let Pipe {
                 rx_tx,
-                told: position,
+                returned: position,
             } = pipes.get(pipe.handle)?;
             *position = None;
             let pipe = rx_tx.get();
@@ -203,44 +211,48 @@ pub unsafe extern "C" fn covalent_rx_tx_pipe_recv(
                 Timeout::Until(deadline) => pipe.recv_deadline(deadline)?,
                 Timeout::Forever => pipe.recv_blocking()?,
             };
-            let mut told = 0;
-            while told < packets.capacity()
+            let mut returned = 0;
+            while returned < packets.capacity()
                 && let Some(mut packet) = batch.next_packet()
             {
                 packets.set(
-                    told,
+                    returned,
                     covalent_packet_mut {
                         data: packet.as_mut_ptr(),
                         length_bytes: packet.len(),
                     },
                 );
-                told += 1;
+                returned += 1;
             }
             *position = Some(batch.position());
-            // The batch is dropped here, which leaves all packets where they are, mapped and this application's.
-            count.set(told);
+            // Dropping the batch here keeps all packets in place, mapped and owned by this
+            // application.
+            count.set(returned);
             Ok(())
         })
     })
 }
 
-/// Sends back the oldest `packets` packets as they are now, or all if there are fewer. Their pointers must not be used any more.
+/// Sends back the oldest `packets` packets with their current contents, or all if there are fewer.
+/// Pointers to them are invalid afterwards.
 #[unsafe(no_mangle)]
 pub extern "C" fn covalent_rx_tx_pipe_send(pipe: covalent_rx_tx_pipe, packets: usize) -> c_int {
     give(pipe, packets, |batch, packets| batch.send(packets))
 }
 
-/// Sends back what the last covalent_rx_tx_pipe_recv told, as it is now and as far as it was neither sent nor discarded since. The pointers must not be used any more. Where
-/// that call told nothing, nothing is sent.
+/// Sends back the packets that the last covalent_rx_tx_pipe_recv returned, with their current
+/// contents, unless they were sent or discarded since. Pointers to them are invalid afterwards. If
+/// that call returned no packet, this one sends nothing. Does not wait.
 ///
-/// covalent_rx_tx_pipe_send walks over the packets once more to find where the last one ends; this call remembers it. Prefer it in a loop that sends back all
-/// that it is told. Used on the device's thread only, as every call on a pipe. Does not wait.
+/// Prefer it in a loop that sends back all returned packets. covalent_rx_tx_pipe_send walks over
+/// the packets again to find the end of the last one. This call remembers that position. As every
+/// call on a pipe, use it only on the device's thread.
 #[unsafe(no_mangle)]
-pub extern "C" fn covalent_rx_tx_pipe_send_told(pipe: covalent_rx_tx_pipe) -> c_int {
+pub extern "C" fn covalent_rx_tx_pipe_send_received(pipe: covalent_rx_tx_pipe) -> c_int {
     call(|| {
         PIPES.with_borrow_mut(|pipes| {
-            let Pipe { rx_tx, told } = pipes.get(pipe.handle)?;
-            if let Some(position) = told.take()
+            let Pipe { rx_tx, returned } = pipes.get(pipe.handle)?;
+            if let Some(position) = returned.take()
                 && let Some(batch) = rx_tx.get().recv()?
             {
                 batch.send_before(position)?;
@@ -250,23 +262,26 @@ pub extern "C" fn covalent_rx_tx_pipe_send_told(pipe: covalent_rx_tx_pipe) -> c_
     })
 }
 
-/// Gives back the oldest `packets` packets without sending them, or all if there are fewer (SIZE_MAX: all that are there, Ensō's `clear`). Their pointers must not be used any more.
+/// Gives back the oldest `packets` packets without sending them, or all if there are fewer.
+/// SIZE_MAX gives back all packets in the pipe (`clear` in Ensō). Pointers to them are invalid
+/// afterwards.
 #[unsafe(no_mangle)]
 pub extern "C" fn covalent_rx_tx_pipe_discard(pipe: covalent_rx_tx_pipe, packets: usize) -> c_int {
     give(pipe, packets, |batch, packets| batch.discard(packets))
 }
 
-/// Asks for the pipe's next notification now, while other pipes are worked on, so that covalent_device_next_rx_pipe finds it sooner. Sending and receiving need no such call,
-/// and nothing is lost without it. Does not wait.
+/// Requests the pipe's next notification now, while the application works on other pipes, so that
+/// covalent_device_next_rx_pipe finds it sooner. Sending and receiving do not need this call, and
+/// nothing is lost without it. Does not wait.
 #[unsafe(no_mangle)]
 pub extern "C" fn covalent_rx_tx_pipe_prefetch(pipe: covalent_rx_tx_pipe) -> c_int {
     call(|| with(pipe, |pipe| Ok(pipe.prefetch()?)))
 }
 
-/// Tells what the pipe did so far.
+/// Returns the pipe's counters.
 ///
 /// # Safety
-/// `counters` may be written.
+/// `counters` is valid for writes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn covalent_rx_tx_pipe_counters(
     pipe: covalent_rx_tx_pipe,
@@ -280,11 +295,12 @@ pub unsafe extern "C" fn covalent_rx_tx_pipe_counters(
     })
 }
 
-/// Sets how fast the pipe's packets are sent back, and where the time of their arrival is written. COVALENT_REFUSED if a number is out of range, or no packet is long
-/// enough for the stamp.
+/// Sets how fast the pipe's packets are sent back, and where the lane writes the time of their
+/// arrival. Returns COVALENT_REFUSED if a number is out of range, or if no packet is long enough
+/// for the stamp.
 ///
 /// # Safety
-/// `tuning` points to a tuning.
+/// `tuning` points to a covalent_pipe_tuning.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn covalent_rx_tx_pipe_tune(
     pipe: covalent_rx_tx_pipe,

@@ -7,54 +7,64 @@ use std::{
 
 use covalent_verbs::{Error, Refusal, SendRefusal};
 
-/// How a call ended. Every function returns one of these as an `int32_t`: 0 or more when it did what it says, less when not. Unless said otherwise a
-/// call that fails has changed nothing.
+/// Result of a call. Every function returns one of these as an `int32_t`: 0 or more if the call
+/// succeeded, less than 0 if it failed. Unless documented otherwise, a failed call changed nothing.
 #[repr(i32)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum covalent_status {
     /// Done.
     COVALENT_OK = 0,
-    /// Executed, and nothing was changed, because a word did not hold what was expected.
+    /// The verb was executed and changed nothing, because a word did not hold the expected value.
     COVALENT_MISMATCH = 1,
-    /// An argument is wrong: a null pointer, a handle that names nothing here, text that is not UTF-8, a number out of range.
+    /// An argument is wrong: a null pointer, an invalid handle, text that is not UTF-8, or a number
+    /// out of range.
     COVALENT_INVALID = -1,
     /// No daemon answers at the socket.
     COVALENT_UNREACHABLE = -2,
-    /// The daemon is gone, or another node answers at its socket since, which the error text tells. Close everything and attach again; or have the device find it again by itself:
-    /// covalent_device_set_reconnect.
+    /// The daemon is gone, or another node now answers at its socket, which the error text reports.
+    /// Close everything and attach again. covalent_device_set_reconnect makes the device reconnect
+    /// by itself.
     COVALENT_DAEMON_GONE = -3,
-    /// The daemon and this library are more than one release apart, or the daemon's memory is laid out in another way than this library knows.
+    /// The daemon and this library are more than one release apart, or the layout of the daemon's
+    /// memory is unknown to this library.
     COVALENT_VERSION = -4,
-    /// The daemon refused; the error text says why.
+    /// The daemon refused. The error text contains the reason.
     COVALENT_REFUSED = -5,
-    /// The time ran out first; nothing is under way.
+    /// The timeout passed first. Nothing is in flight.
     COVALENT_DEADLINE = -6,
-    /// The time ran out while a verb was under way: it may or may not have been executed. Its completion comes later; covalent_last_in_doubt tells its
-    /// id. It has no name for covalent_verb_queue_ask: that comes with a completion in doubt alone, when no path is left.
+    /// The timeout passed while a verb was in flight: it may or may not have been executed. Its
+    /// completion arrives later. covalent_last_in_doubt returns its id. It has no name for
+    /// covalent_verb_queue_ask: only a completion in doubt carries one, when no path is left.
     COVALENT_IN_DOUBT = -7,
-    /// No room in the pipe, in the queue or in the group; of covalent_send, in its own queue of verbs or in the receive queue, which the error text tells.
+    /// No room in the pipe, the queue or the group. For covalent_send, no room in its own verb
+    /// queue or in the receive queue, which the error text reports.
     COVALENT_FULL = -8,
     /// A frame longer than the port carries, or a message longer than its framing allows.
     COVALENT_TOO_LONG = -9,
     /// A frame shorter than an Ethernet header.
     COVALENT_RUNT = -10,
-    /// The verb was not executed; the error text says why.
+    /// The verb was not executed. The error text contains the reason.
     COVALENT_VERB_REFUSED = -11,
-    /// The other node lost its memory of the verb, almost always because it started afresh; whether it was executed is unknown.
+    /// The other node lost its record of the verb, almost always because it restarted. Whether the
+    /// verb was executed is unknown.
     COVALENT_PEER_RESTARTED = -12,
     /// No such node is known.
     COVALENT_NO_SUCH_NODE = -13,
-    /// The daemon sent what this library cannot understand. Close everything.
+    /// The daemon sent data that this library cannot decode. Close everything.
     COVALENT_UNINTELLIGIBLE = -14,
-    /// The operating system refused something; the error text says what.
+    /// The operating system refused something. The error text contains the details.
     COVALENT_SYSTEM = -15,
-    /// More bytes were asked for than the pipe ever holds at a time: open a larger one, or free what is held.
+    /// The caller requested more bytes than the pipe can ever hold at a time. Open a larger pipe,
+    /// or free held data.
     COVALENT_PIPE_TOO_SMALL = -16,
-    /// This member is out of the group, or leaves it; or nobody waits for this piece of state any more.
+    /// This member is out of the group or is leaving it, or no member waits for this piece of state
+    /// any more.
     COVALENT_STOPPED = -17,
-    /// The own daemon ended while a verb was under way, without a word of how it ended: it was executed at most once.
+    /// The local daemon stopped while a verb was in flight and did not report its outcome. The verb
+    /// was executed at most once.
     COVALENT_FORGOTTEN = -18,
-    /// This process was forked from the one that attached. Nothing was done; attach in this process for its own.
+    /// This process was forked from the process that attached. The call did nothing. Attach again
+    /// in this process.
     COVALENT_FORKED = -19,
 }
 
@@ -146,8 +156,9 @@ impl From<Error> for Failure {
     }
 }
 
-/// What the last call of this thread that failed says for people: what happened, to what, and what to do. Never null; empty before the first failure. The
-/// text stays valid until the next call of this thread that fails.
+/// Returns the text of this thread's last failure for a human reader: what happened, to which
+/// object, and what to do. Never null. Empty before the first failure. The text stays valid until
+/// this thread's next failed call.
 #[unsafe(no_mangle)]
 pub extern "C" fn covalent_last_error() -> *const c_char {
     LAST_ERROR.with_borrow(|text| text.as_ptr())
@@ -159,7 +170,8 @@ pub extern "C" fn covalent_last_in_doubt() -> u64 {
     LAST_IN_DOUBT.get()
 }
 
-/// A status's name, for logs: `COVALENT_FULL`. Never null; `unknown` for a number that is no status.
+/// Returns a status's name, for logs: `COVALENT_FULL`. Never null. `unknown` for a number that is
+/// no status.
 #[unsafe(no_mangle)]
 pub extern "C" fn covalent_status_name(status: i32) -> *const c_char {
     let named = NAMES.iter().find(|(known, _)| *known as i32 == status);

@@ -1,4 +1,4 @@
-//! How long to wait, as C programs say it.
+//! Timeouts as C programs pass them.
 
 use std::time::{Duration, Instant};
 

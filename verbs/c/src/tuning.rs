@@ -11,14 +11,17 @@ use crate::{
 pub const COVALENT_RATE_NONE: u32 = 0;
 /// Packets each second.
 pub const COVALENT_RATE_PACKETS: u32 = 1;
-/// Bits of packets each second, from the destination address to the last byte of payload: without preamble, check sequence and gap.
+/// Bits of packets per second, from the destination address to the last byte of payload: without
+/// preamble, check sequence and gap.
 pub const COVALENT_RATE_BITS: u32 = 2;
 
-/// What is set for a pipe, as a whole. Zeroed memory is what a pipe begins with: no limit, no stamp.
+/// All settings of a pipe. Zeroed memory is the initial state of a pipe: no limit, no stamp.
 ///
-/// The stamp is CLOCK_MONOTONIC of the node in nanoseconds, an unsigned number of 8 bytes in network byte order, read for each packet: an arriving one's when it is placed
-/// in the pipe, a sent one's when it goes to the port. A packet too short for it passes unstamped and is counted in the daemon's
-/// status and on /metrics, not in covalent_pipe_counters.
+/// The stamp is CLOCK_MONOTONIC of the node in nanoseconds, an unsigned number of 8 bytes in
+/// network byte order. The lane reads the clock for each packet: when it places an arriving packet
+/// in the pipe, and when a sent packet goes to the port. A packet too short for the stamp passes
+/// unstamped. It is counted as `unstamped` in covalent_pipe_counters, in the daemon's status and on
+/// /metrics.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct covalent_pipe_tuning {
@@ -26,12 +29,13 @@ pub struct covalent_pipe_tuning {
     pub rate_per_second: u64,
     /// One of COVALENT_RATE_….
     pub rate_unit: u32,
-    /// After a pause, or when the lane was late, what the rate allows in this many microseconds may be sent at once, and always one packet: 0 to 1000000. Below some
-    /// 100 a lane that sleeps between packets cannot keep up with the rate.
+    /// Burst, in microseconds of the rate, 0 to 1000000. After a pause, or if the lane was late,
+    /// this much may be sent at once, and always one packet. Below about 100, a lane that sleeps
+    /// between packets cannot reach the rate.
     pub burst_us: u32,
     /// 1 for a time stamp in each packet, 0 for none.
     pub stamp: u32,
-    /// Byte of the packet at which it is written over what stands there.
+    /// Offset in the packet, in bytes, at which the stamp overwrites the contents.
     pub stamp_at_bytes: u32,
 }
 

@@ -18,8 +18,8 @@ use crate::{
     tuning::{covalent_pipe_tuning, tuning},
 };
 
-/// A pipe that sends packets on a port, in the order in which they are put in. Every call with it is for its device's thread only. Frames are bytes as
-/// they go on the wire (network byte order). Zero names nothing.
+/// A pipe that sends packets on a port, in the order in which they are put in. Frames are bytes as
+/// on the wire (network byte order). Use it only on its device's thread. A zero handle is invalid.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct covalent_tx_pipe {
@@ -27,7 +27,7 @@ pub struct covalent_tx_pipe {
     pub handle: u64,
 }
 
-/// A pipe, and what was reserved in it.
+/// A pipe, and its reservation.
 struct Pipe {
     tx: Held<TxPipe<'static>>,
     /// Length of the frame that is being written in place.
@@ -45,7 +45,7 @@ fn with<T>(
     PIPES.with_borrow_mut(|pipes| body(pipes.get(pipe.handle)?.tx.get()))
 }
 
-/// As [`with`], for what may put a frame in where room is reserved: from then on none is.
+/// As [`with`], for calls that may put a frame into the reserved room. The reservation ends.
 fn put<T>(
     pipe: covalent_tx_pipe,
     body: impl FnOnce(&mut TxPipe<'static>) -> Result<T>,
@@ -57,10 +57,11 @@ fn put<T>(
     })
 }
 
-/// Opens a pipe that sends on `port`. `capacity_bytes` is a power of two, 64 KiB to 1 GiB; the default session_memory_max_mib admits 128 MiB.
+/// Opens a pipe that sends on `port`. `capacity_bytes` is a power of two, 64 KiB to 1 GiB. The
+/// default session_memory_max_mib allows 128 MiB.
 ///
 /// # Safety
-/// `port` is text that ends in a zero; `pipe` may be written.
+/// `port` is a NUL-terminated string. `pipe` is valid for writes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn covalent_tx_pipe_open(
     device: covalent_device,
@@ -82,7 +83,8 @@ pub unsafe extern "C" fn covalent_tx_pipe_open(
     })
 }
 
-/// Closes a pipe. What is not on the wire by then may not get there: covalent_tx_pipe_flush waits for it.
+/// Closes a pipe. Packets that are not on the wire yet may be lost: covalent_tx_pipe_flush waits
+/// for them.
 #[unsafe(no_mangle)]
 pub extern "C" fn covalent_tx_pipe_close(pipe: covalent_tx_pipe) -> c_int {
     call(|| {
@@ -92,10 +94,10 @@ pub extern "C" fn covalent_tx_pipe_close(pipe: covalent_tx_pipe) -> c_int {
     })
 }
 
-/// Tells the size of the pages that the pipe's packets lie in: 4096 or 2097152 bytes.
+/// Returns the size of the pages of the pipe's memory: 4096 or 2097152 bytes.
 ///
 /// # Safety
-/// `page_bytes` may be written.
+/// `page_bytes` is valid for writes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn covalent_tx_pipe_page_bytes(
     pipe: covalent_tx_pipe,
@@ -109,10 +111,10 @@ pub unsafe extern "C" fn covalent_tx_pipe_page_bytes(
     })
 }
 
-/// Tells the longest frame that the port carries, in bytes without FCS.
+/// Returns the length of the longest frame that the port carries, in bytes without FCS.
 ///
 /// # Safety
-/// `frame_bytes_max` may be written.
+/// `frame_bytes_max` is valid for writes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn covalent_tx_pipe_frame_bytes_max(
     pipe: covalent_tx_pipe,
@@ -126,8 +128,9 @@ pub unsafe extern "C" fn covalent_tx_pipe_frame_bytes_max(
     })
 }
 
-/// Copies a frame into the pipe, without FCS and in network byte order. The lane sees it after covalent_tx_pipe_publish: push a burst, then publish once. Does
-/// not wait: COVALENT_FULL when there is no room, COVALENT_TOO_LONG and COVALENT_RUNT when there never is.
+/// Copies a frame into the pipe, without FCS and in network byte order. The lane sees it after
+/// covalent_tx_pipe_publish: push a burst, then publish once. Does not wait. Returns COVALENT_FULL
+/// if there is no room now, and COVALENT_TOO_LONG or COVALENT_RUNT if the frame can never be sent.
 ///
 /// # Safety
 /// `data` points to `length_bytes` bytes.
@@ -144,12 +147,15 @@ pub unsafe extern "C" fn covalent_tx_pipe_push(
     })
 }
 
-/// Makes room for a frame of `length_bytes`, to be written at `data`, in the pipe, without a copy by the application (the lane copies it to the port); then
-/// covalent_tx_pipe_commit. The bytes found there are
-/// unspecified. One frame at a time: another reserve, push or send takes the room back, also if it fails. Statuses as for covalent_tx_pipe_push.
+/// Reserves room in the pipe for a frame of `length_bytes`. Write the frame at `data`, then call
+/// covalent_tx_pipe_commit. The application makes no copy. The lane copies the frame to the port.
+/// The initial contents of the room are unspecified.
+///
+/// Only one frame can be reserved at a time: another reserve, push or send cancels the reservation,
+/// even if it fails. Returns the same statuses as covalent_tx_pipe_push.
 ///
 /// # Safety
-/// `data` may be written.
+/// `data` is valid for writes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn covalent_tx_pipe_reserve(
     pipe: covalent_tx_pipe,
@@ -162,7 +168,8 @@ pub unsafe extern "C" fn covalent_tx_pipe_reserve(
         PIPES.with_borrow_mut(|pipes| {
             let pipe = pipes.get(pipe.handle)?;
             pipe.reserved_bytes = None;
-            // The reservation is dropped here, which takes nothing: the room stays mapped and this application's until something is put there.
+            // Dropping the reservation here takes nothing. The room stays mapped and owned by this
+            // application until a frame is put in.
             out.set(pipe.tx.get().reserve(length_bytes)?.as_mut_ptr());
             pipe.reserved_bytes = Some(length_bytes);
             Ok(())
@@ -170,8 +177,9 @@ pub unsafe extern "C" fn covalent_tx_pipe_reserve(
     })
 }
 
-/// Puts in the frame that was written where covalent_tx_pipe_reserve said. Its pointer must not be used any more. The lane sees it after covalent_tx_pipe_publish.
-/// COVALENT_INVALID when nothing is reserved.
+/// Puts in the frame that was written at the pointer from covalent_tx_pipe_reserve. The pointer is
+/// invalid afterwards. The lane sees the frame after covalent_tx_pipe_publish. Returns
+/// COVALENT_INVALID if nothing is reserved.
 #[unsafe(no_mangle)]
 pub extern "C" fn covalent_tx_pipe_commit(pipe: covalent_tx_pipe) -> c_int {
     call(|| {
@@ -180,7 +188,7 @@ pub extern "C" fn covalent_tx_pipe_commit(pipe: covalent_tx_pipe) -> c_int {
             let Some(length_bytes) = pipe.reserved_bytes.take() else {
                 return Err(invalid("nothing is reserved in the TX pipe"));
             };
-            // The same room again: nothing was put in since, and room does not shrink.
+            // This is the same room: nothing was put in since, and the free room does not shrink.
             pipe.tx.get().reserve(length_bytes)?.commit();
             Ok(())
         })
@@ -193,8 +201,9 @@ pub extern "C" fn covalent_tx_pipe_publish(pipe: covalent_tx_pipe) -> c_int {
     call(|| with(pipe, |pipe| Ok(pipe.publish()?)))
 }
 
-/// Sends one frame: push and publish, waiting for room. `timeout_ns`: 0 does not wait (COVALENT_FULL), negative waits for ever; COVALENT_DEADLINE when there was
-/// no room in time.
+/// Sends one frame: push and publish, waiting for room. `timeout_ns`: 0 does not wait
+/// (COVALENT_FULL), a negative value waits forever. Returns COVALENT_DEADLINE if there is no room
+/// in time.
 ///
 /// # Safety
 /// As covalent_tx_pipe_push.
@@ -216,7 +225,8 @@ pub unsafe extern "C" fn covalent_tx_pipe_send(
     })
 }
 
-/// Waits until everything is with the port. `timeout_ns` as everywhere; COVALENT_DEADLINE when it was not in time.
+/// Waits until all packets are with the port. A negative `timeout_ns` waits forever. Returns
+/// COVALENT_DEADLINE if the packets are not with the port in time.
 #[unsafe(no_mangle)]
 pub extern "C" fn covalent_tx_pipe_flush(pipe: covalent_tx_pipe, timeout_ns: i64) -> c_int {
     call(|| {
@@ -227,10 +237,10 @@ pub extern "C" fn covalent_tx_pipe_flush(pipe: covalent_tx_pipe, timeout_ns: i64
     })
 }
 
-/// Tells what the pipe did so far.
+/// Returns the pipe's counters.
 ///
 /// # Safety
-/// `counters` may be written.
+/// `counters` is valid for writes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn covalent_tx_pipe_counters(
     pipe: covalent_tx_pipe,
@@ -244,11 +254,12 @@ pub unsafe extern "C" fn covalent_tx_pipe_counters(
     })
 }
 
-/// Sets how fast the pipe's packets are sent, and where the time at which they are is written. Holds for packets that lie in the pipe already. COVALENT_REFUSED if a
-/// number is out of range, or no packet is long enough for the stamp.
+/// Sets how fast the pipe's packets are sent, and where the lane writes the time of sending.
+/// Applies to packets already in the pipe too. Returns COVALENT_REFUSED if a number is out of
+/// range, or if no packet is long enough for the stamp.
 ///
 /// # Safety
-/// `tuning` points to a tuning.
+/// `tuning` points to a covalent_pipe_tuning.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn covalent_tx_pipe_tune(
     pipe: covalent_tx_pipe,

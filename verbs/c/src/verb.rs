@@ -32,31 +32,35 @@ const _: () = assert!(
 
 /// One round trip: the other node executes when the request arrives. Exactly once.
 pub const COVALENT_ONE_PHASE: u32 = 1;
-/// Two round trips: until the other node knows that this one knows that it has the request, a cut leaves no trace anywhere. Exactly once.
+/// Two round trips, executed exactly once. A cut leaves no trace on any node until the responder
+/// knows that the initiator knows that the responder has the request.
 pub const COVALENT_TWO_PHASE: u32 = 2;
 
 /// Reads `length_bytes` bytes.
 pub const COVALENT_READ: u32 = 1;
 /// Writes `length_bytes` bytes from `data`.
 pub const COVALENT_WRITE: u32 = 2;
-/// Puts `operand` in a word and tells what it held.
+/// Sets a word to `operand` and returns its previous value.
 pub const COVALENT_SWAP: u32 = 3;
 /// Puts `operand` in a word if it holds `expected`.
 pub const COVALENT_COMPARE_AND_SWAP: u32 = 4;
-/// Adds `operand` to a word, wrapping, and tells what it held.
+/// Adds `operand` to a word, wrapping, and returns its previous value.
 pub const COVALENT_FETCH_ADD: u32 = 5;
-/// Ands a word with `operand` and tells what it held.
+/// Performs a bitwise AND of a word with `operand` and returns the word's previous value.
 pub const COVALENT_FETCH_AND: u32 = 6;
-/// Ors a word with `operand` and tells what it held.
+/// Performs a bitwise OR of a word with `operand` and returns the word's previous value.
 pub const COVALENT_FETCH_OR: u32 = 7;
-/// Exclusive-ors a word with `operand` and tells what it held.
+/// Performs a bitwise XOR of a word with `operand` and returns the word's previous value.
 pub const COVALENT_FETCH_XOR: u32 = 8;
-/// Compares the `words_count` words at `words` and sets them all only if all hold what is expected.
+/// Compares the `words_count` words at `words` and sets all of them only if each holds its expected
+/// value.
 pub const COVALENT_MULTI_COMMIT: u32 = 9;
 
-/// Puts the smaller of a word and `operand` in the word, compared as `order` says, and tells what it held.
+/// Sets a word to the minimum of the word and `operand` and returns its previous value. `order`
+/// selects the comparison.
 pub const COVALENT_FETCH_MIN: u32 = 10;
-/// Puts the greater of a word and `operand` in the word, compared as `order` says, and tells what it held.
+/// Sets a word to the maximum of the word and `operand` and returns its previous value. `order`
+/// selects the comparison.
 pub const COVALENT_FETCH_MAX: u32 = 11;
 /// Sends a message of `length_bytes` bytes from `data` to a receive queue.
 pub const COVALENT_SEND: u32 = 12;
@@ -85,13 +89,13 @@ pub const COVALENT_SIGNED: u32 = 1;
 pub struct covalent_commit_word {
     /// Where it lies in the region, in bytes; a multiple of 8.
     pub offset_bytes: u64,
-    /// What it must hold.
+    /// Value that the word must hold.
     pub expected: u64,
     /// Its value afterwards.
     pub desired: u64,
 }
 
-// The library's words, so that those of C need not be copied.
+// Same layout as the library's words: C words need no copy.
 const _: () = assert!(
     size_of::<covalent_commit_word>() == size_of::<CommitWord>()
         && align_of::<covalent_commit_word>() == align_of::<CommitWord>()
@@ -100,19 +104,22 @@ const _: () = assert!(
         && offset_of!(covalent_commit_word, desired) == offset_of!(CommitWord, new)
 );
 
-/// What to do with a region.
+/// An operation on a region.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct covalent_verb {
-    /// One of COVALENT_READ to COVALENT_SEND; it says which of the fields below count.
+    /// One of COVALENT_READ to COVALENT_SEND. It selects the fields below that apply.
     pub kind: u32,
-    /// How much to read or write, 1 to COVALENT_DATA_BYTES_MAX, or to send, 1 to COVALENT_MESSAGE_BYTES_MAX.
+    /// Bytes to read or write, 1 to COVALENT_DATA_BYTES_MAX, or to send, 1 to
+    /// COVALENT_MESSAGE_BYTES_MAX.
     pub length_bytes: u32,
-    /// Where, in bytes from the region's start; for atomic verbs a multiple of 8. A message has no place.
+    /// Offset in bytes from the region's start. A multiple of 8 for atomic verbs. Not used for a
+    /// message.
     pub offset_bytes: u64,
     /// The operand of an atomic verb, and of a write on a condition, which writes one word.
     pub operand: u64,
-    /// What the word must hold for a compare-and-swap, and what it is compared with on a condition.
+    /// Value that the word must hold for a compare-and-swap. With a condition, the value that the
+    /// word is compared with.
     pub expected: u64,
     /// The bytes to write or send.
     pub data: *const u8,
@@ -120,39 +127,44 @@ pub struct covalent_verb {
     pub words: *const covalent_commit_word,
     /// How many, 1 to COVALENT_COMMIT_WORDS_MAX.
     pub words_count: usize,
-    /// On what condition a word is written, swapped or fetched: one of COVALENT_ALWAYS to COVALENT_IF_GREATER_OR_EQUAL. Zero for the other verbs.
+    /// Condition for a write, swap or fetch of one word: one of COVALENT_ALWAYS to
+    /// COVALENT_IF_GREATER_OR_EQUAL. Zero for the other verbs.
     pub condition: u32,
-    /// COVALENT_UNSIGNED or COVALENT_SIGNED: how a condition, a minimum and a maximum compare words. Zero for the other verbs.
+    /// COVALENT_UNSIGNED or COVALENT_SIGNED: how a condition, a minimum and a maximum compare
+    /// words. Zero for the other verbs.
     pub order: u32,
 }
 
-/// What became of a verb.
+/// Outcome of a verb.
 #[repr(u32)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum covalent_outcome {
-    /// It was executed and has nothing to tell.
+    /// The verb was executed and returned no data.
     COVALENT_OUTCOME_DONE = 0,
-    /// It was executed; `value` is what the word held before.
+    /// The verb was executed. `value` is the word's previous value.
     COVALENT_OUTCOME_OLD = 1,
     /// It was executed; `data` holds `data_length_bytes` bytes.
     COVALENT_OUTCOME_DATA = 2,
-    /// It was executed and changed nothing: word `index` held `value`, which was not expected or not what the condition wants.
+    /// The verb was executed and changed nothing: word `index` held `value`, which was not the
+    /// expected value or did not meet the condition.
     COVALENT_OUTCOME_MISMATCH = 3,
     /// It was not executed, for the reason in `refusal`.
     COVALENT_OUTCOME_REFUSED = 4,
-    /// The other node lost its memory of it, almost always because it started afresh; whether it was executed is unknown.
+    /// The other node lost its record of the verb, almost always because it restarted. Whether the
+    /// verb was executed is unknown.
     COVALENT_OUTCOME_PEER_RESTARTED = 5,
     /// It was not executed: no such node.
     COVALENT_OUTCOME_NO_SUCH_NODE = 6,
     /// It was not executed: the daemon could not read it.
     COVALENT_OUTCOME_MALFORMED = 7,
-    /// Not final: no path leads to the other node now. Another completion with the same id follows; `name` is for covalent_verb_queue_ask, later or from another program.
+    /// Not final: no path leads to the other node now. Another completion with the same id follows.
+    /// `name` is for covalent_verb_queue_ask, later or from another program.
     COVALENT_OUTCOME_IN_DOUBT = 8,
-    /// What was asked for was not executed and will not be: the other node reversed it.
+    /// The queried verb was not executed and will not be: the other node reversed it.
     COVALENT_OUTCOME_UNDONE = 9,
-    /// What was asked for was not executed and will not be: it never reached the other node.
+    /// The queried verb was not executed and will not be: it never reached the other node.
     COVALENT_OUTCOME_NEVER_SEEN = 10,
-    /// Nobody can tell what became of what was asked for. It was executed at most once.
+    /// The outcome of the verb is unknown. It was executed at most once.
     COVALENT_OUTCOME_FORGOTTEN = 11,
 }
 
@@ -162,7 +174,7 @@ pub enum covalent_outcome {
 pub enum covalent_refusal {
     /// It was not refused.
     COVALENT_REFUSAL_NONE = 0,
-    /// No room at the other node now; trying later helps.
+    /// The other node has no room now. A later retry may succeed.
     COVALENT_REFUSAL_NO_RESOURCES = 1,
     /// It makes no sense.
     COVALENT_REFUSAL_BAD_REQUEST = 2,
@@ -182,13 +194,14 @@ pub enum covalent_refusal {
     COVALENT_REFUSAL_BAD_LENGTH = 9,
     /// A multi-commit names a word twice.
     COVALENT_REFUSAL_DUPLICATE = 10,
-    /// The receive queue has no room for the message now; trying later helps.
+    /// The receive queue has no room for the message now. A later retry may succeed.
     COVALENT_REFUSAL_QUEUE_FULL = 11,
-    /// The region is durable and the journal of its node has failed. Nothing helps but to mend that node.
+    /// The region is durable, and the journal of its node failed. The node must be repaired.
     COVALENT_REFUSAL_JOURNAL_FAILED = 12,
 }
 
-/// The name of a verb in doubt. May be written down; good for as long as the node's daemon lives, for programs of the same user.
+/// The name of a verb in doubt. It may be stored. It is valid while the node's daemon runs, for
+/// programs of the same user.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct covalent_exchange {
@@ -196,17 +209,20 @@ pub struct covalent_exchange {
     pub bytes: [u8; COVALENT_EXCHANGE_BYTES],
 }
 
-/// The place of a completion among those of all nodes, told without comparing wall clocks: for covalent_stamp_order.
+/// The position of a completion among those of all nodes, for covalent_stamp_order. It does not
+/// depend on wall clocks.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct covalent_stamp {
-    /// The identity of the node that was asked; 0 where nobody could be.
+    /// Identity of the node that the verb addressed. 0 if no node could be addressed.
     pub executor: u64,
-    /// The number of the execution among all of that node, from 1; 0 if it was not executed, or this is not known.
+    /// Number of the execution among all executions of that node, from 1. 0 if the verb was not
+    /// executed, or if this is unknown.
     pub executor_count: u64,
-    /// The number of the completion among all that the own node has told its applications.
+    /// Number of the completion among all that the local node has reported to its applications.
     pub initiator_count: u64,
-    /// The clock of Lamport: that of the executor when it executed the verb; of what was not executed, or is in doubt, that of the own node when it said so.
+    /// Lamport clock. It is the executor's clock when it executed the verb. For a verb that was not
+    /// executed or is in doubt, it is the local node's clock when it reported that.
     pub lamport: u64,
 }
 
@@ -232,7 +248,7 @@ impl From<covalent_stamp> for Stamp {
     }
 }
 
-/// What covalent_stamp_order says of two stamps.
+/// Result of covalent_stamp_order.
 #[repr(i32)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum covalent_order {
@@ -246,9 +262,12 @@ pub enum covalent_order {
     COVALENT_ORDER_NONE = 2,
 }
 
-/// Orders two completions in agreement with cause and effect: if one may have been known to whoever asked for the other, it comes before. Executions of one node are in
-/// the order in which they were executed. Of two that knew nothing of each other, on different nodes, any answer but COVALENT_ORDER_SAME may be given: that
-/// they were concurrent cannot be told.
+/// Orders two completions consistently with causality. If the first may have been known to the
+/// program that requested the second, it comes before. Executions of one node have the order in
+/// which they were executed.
+///
+/// Two completions on different nodes may be unrelated. Their result may then be any but
+/// COVALENT_ORDER_SAME: the stamps cannot show that they were concurrent.
 #[unsafe(no_mangle)]
 pub extern "C" fn covalent_stamp_order(
     first: covalent_stamp,
@@ -266,15 +285,15 @@ pub extern "C" fn covalent_stamp_order(
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct covalent_completion {
-    /// What was given to covalent_verb_queue_post.
+    /// The value that was passed to covalent_verb_queue_post.
     pub user_data: u64,
     /// The verb's id.
     pub id: u64,
-    /// What became of it.
+    /// The outcome.
     pub outcome: covalent_outcome,
     /// Why it was refused, if it was.
     pub refusal: covalent_refusal,
-    /// What a word held.
+    /// Value of a word.
     pub value: u64,
     /// Which word of a multi-commit mismatched, from 0.
     pub index: u32,
@@ -282,7 +301,7 @@ pub struct covalent_completion {
     pub data_length_bytes: u32,
     /// They.
     pub data: [u8; COVALENT_DATA_BYTES_MAX],
-    /// By what to ask for a verb in doubt; zeros for others.
+    /// The name for querying a verb in doubt. Zeros for other verbs.
     pub name: covalent_exchange,
     /// Its place among the completions of all nodes.
     pub stamp: covalent_stamp,
@@ -291,7 +310,7 @@ pub struct covalent_completion {
 impl covalent_completion {
     pub(crate) fn new(completion: &Completion) -> Self {
         use covalent_outcome::*;
-        let mut told = Self {
+        let mut converted = Self {
             user_data: completion.user_data,
             id: completion.id.number(),
             outcome: COVALENT_OUTCOME_DONE,
@@ -305,39 +324,39 @@ impl covalent_completion {
             },
             stamp: completion.stamp.into(),
         };
-        told.outcome = match &completion.outcome {
+        converted.outcome = match &completion.outcome {
             Outcome::Done => COVALENT_OUTCOME_DONE,
             Outcome::Old(old) => {
-                told.value = *old;
+                converted.value = *old;
                 COVALENT_OUTCOME_OLD
             }
             Outcome::Data(data) => {
                 let length = data.len().min(COVALENT_DATA_BYTES_MAX);
-                told.data[..length].copy_from_slice(&data[..length]);
-                told.data_length_bytes = length as u32;
+                converted.data[..length].copy_from_slice(&data[..length]);
+                converted.data_length_bytes = length as u32;
                 COVALENT_OUTCOME_DATA
             }
             Outcome::Mismatch { index, found } => {
-                told.index = u32::from(*index);
-                told.value = *found;
+                converted.index = u32::from(*index);
+                converted.value = *found;
                 COVALENT_OUTCOME_MISMATCH
             }
             Outcome::Refused(refusal) => {
-                told.refusal = refusal_of(*refusal);
+                converted.refusal = refusal_of(*refusal);
                 COVALENT_OUTCOME_REFUSED
             }
             Outcome::PeerRestarted => COVALENT_OUTCOME_PEER_RESTARTED,
             Outcome::NoSuchPeer => COVALENT_OUTCOME_NO_SUCH_NODE,
             Outcome::Malformed => COVALENT_OUTCOME_MALFORMED,
             Outcome::InDoubt(name) => {
-                told.name.bytes = name.to_bytes();
+                converted.name.bytes = name.to_bytes();
                 COVALENT_OUTCOME_IN_DOUBT
             }
             Outcome::Undone => COVALENT_OUTCOME_UNDONE,
             Outcome::NeverSeen => COVALENT_OUTCOME_NEVER_SEEN,
             Outcome::Forgotten => COVALENT_OUTCOME_FORGOTTEN,
         };
-        told
+        converted
     }
 }
 
@@ -359,10 +378,11 @@ const fn refusal_of(refusal: Refusal) -> covalent_refusal {
     }
 }
 
-/// The verb that C means.
+/// Converts a C verb.
 ///
 /// # Safety
-/// `data` and `words`, as far as they count, are as long as the verb says and stay for `'a`.
+/// `data` and `words`, if the verb uses them, have the length that the verb states and stay valid
+/// for `'a`.
 pub(crate) unsafe fn verb<'a>(wanted: covalent_verb) -> Result<Verb<'a>> {
     let covalent_verb {
         kind,
@@ -486,10 +506,10 @@ pub(crate) fn order(order: u32) -> Result<Order> {
     }
 }
 
-/// The words that C means.
+/// Converts the words of a C multi-commit.
 ///
 /// # Safety
-/// The pointer points to `count` words, which stay for `'a`.
+/// The pointer points to `count` words, which stay valid for `'a`.
 pub(crate) unsafe fn commit_words<'a>(
     words: *const covalent_commit_word,
     count: usize,

@@ -18,8 +18,10 @@ use crate::{
     verb::{covalent_completion, covalent_exchange, covalent_stamp, covalent_verb, mode, verb},
 };
 
-/// A queue of verbs: post them with a number of one's own, and take completions that bear it; or use the calls that wait. Every call with it is for its device's thread only.
-/// Words are in the machine's byte order; read and written as bytes they are little-endian. Zero names nothing.
+/// A queue of verbs. Post verbs with a number of your own (`user_data`), and take completions that
+/// carry it. Or use the blocking calls. Use it only on its device's thread. Words are in the
+/// machine's byte order. Read and written as bytes, they are little-endian. A zero handle is
+/// invalid.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct covalent_verb_queue {
@@ -27,7 +29,7 @@ pub struct covalent_verb_queue {
     pub handle: u64,
 }
 
-/// A queue, and room for completions on their way to C.
+/// A queue, and a buffer for completions to be converted to C.
 struct Queue {
     verbs: Held<Verbs<'static>>,
     completions: Vec<Completion>,
@@ -47,10 +49,11 @@ pub(crate) fn with<T>(
     QUEUES.with_borrow_mut(|queues| body(queues.get(queue.handle)?.verbs.get()))
 }
 
-/// Opens the device's verb queue with room for `depth` verbs under way, 1 to 16384. One at a time in each device.
+/// Opens the device's verb queue with room for `depth` verbs in flight, 1 to 16384. A device has at
+/// most one open verb queue.
 ///
 /// # Safety
-/// `queue` may be written.
+/// `queue` is valid for writes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn covalent_verb_queue_open(
     device: covalent_device,
@@ -72,7 +75,8 @@ pub unsafe extern "C" fn covalent_verb_queue_open(
     })
 }
 
-/// Closes a queue. Verbs under way still end at the other node, but nobody is told how.
+/// Closes a queue. Verbs in flight still complete at the other node, but their outcome is not
+/// reported.
 #[unsafe(no_mangle)]
 pub extern "C" fn covalent_verb_queue_close(queue: covalent_verb_queue) -> c_int {
     call(|| {
@@ -82,10 +86,10 @@ pub extern "C" fn covalent_verb_queue_close(queue: covalent_verb_queue) -> c_int
     })
 }
 
-/// Tells how many verbs are under way, those included whose completion waits to be taken.
+/// Returns the number of verbs in flight, including those whose completion waits to be taken.
 ///
 /// # Safety
-/// `outstanding` may be written.
+/// `outstanding` is valid for writes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn covalent_verb_queue_outstanding(
     queue: covalent_verb_queue,
@@ -99,10 +103,11 @@ pub unsafe extern "C" fn covalent_verb_queue_outstanding(
     })
 }
 
-/// Tells the stamp of the completion that was handed out last; after a blocking call that of its verb.
+/// Returns the stamp of the completion that was returned last. After a blocking call this is the
+/// stamp of its verb.
 ///
 /// # Safety
-/// `stamp` may be written.
+/// `stamp` is valid for writes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn covalent_verb_queue_last_stamp(
     queue: covalent_verb_queue,
@@ -116,11 +121,13 @@ pub unsafe extern "C" fn covalent_verb_queue_last_stamp(
     })
 }
 
-/// Looks a region up by its name on a node: the neighbour or own node named `node`, or the own one if `node` is null. `timeout_ns`: negative waits for ever;
-/// COVALENT_DEADLINE when there was no answer in time.
+/// Looks up a region by its name on a node: the neighbor or local node named `node`, or the local
+/// node if `node` is null. A negative `timeout_ns` waits forever. Returns COVALENT_DEADLINE if no
+/// reply arrives in time.
 ///
 /// # Safety
-/// `node` is null or text that ends in a zero, `name` such text; `region` may be written.
+/// `node` is null or a NUL-terminated string. `name` is a NUL-terminated string. `region` is valid
+/// for writes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn covalent_verb_queue_open_region(
     queue: covalent_verb_queue,
@@ -148,11 +155,14 @@ pub unsafe extern "C" fn covalent_verb_queue_open_region(
     })
 }
 
-/// Posts a verb and tells its id (`id` may be null). `mode` is COVALENT_ONE_PHASE or COVALENT_TWO_PHASE; `user_data` comes back in the completions. What the verb
-/// points to is copied. Does not wait: COVALENT_FULL when no more can be under way; take completions then.
+/// Posts a verb and returns its id in `id`, which may be null. `mode` is COVALENT_ONE_PHASE or
+/// COVALENT_TWO_PHASE. The completions carry `user_data`. The call copies the data that the verb
+/// points to. Does not wait: if no more verbs can be in flight, it returns COVALENT_FULL. Take
+/// completions then.
 ///
 /// # Safety
-/// `region` and `verb` point to such, and what the verb points to is as long as it says; `id` is null or may be written.
+/// `region` points to a covalent_remote_region, and `verb` to a covalent_verb. The verb's pointers
+/// point to memory of the length that it states. `id` is null or valid for writes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn covalent_verb_queue_post(
     queue: covalent_verb_queue,
@@ -184,7 +194,7 @@ pub unsafe extern "C" fn covalent_verb_queue_post(
 pub struct covalent_post {
     /// The region that it is for.
     pub region: *const covalent_remote_region,
-    /// What to do there.
+    /// The operation on that region.
     pub verb: *const covalent_verb,
     /// Comes back in its completions.
     pub user_data: u64,
@@ -192,11 +202,15 @@ pub struct covalent_post {
     pub mode: u32,
 }
 
-/// Posts `count` verbs, in order, and tells the lane of all of them at once, by one doorbell. `posted` tells how many were posted: all, or those before the first
-/// that could not be; if not even the first could be, the status says why, as that of covalent_verb_queue_post. `ids` is null or gets the id of each that was.
+/// Posts `count` verbs in order and notifies the lane of all of them with one doorbell. `posted`
+/// receives the number of posted verbs: all, or those before the first that could not be posted. If
+/// the first one could not be posted, the call returns the same status as covalent_verb_queue_post.
+/// `ids` is null or receives the id of each posted verb.
 ///
 /// # Safety
-/// `posts` points to `count` of them, and each to what covalent_verb_queue_post wants; `ids` is null or may be written `count` times, `posted` once.
+/// `posts` points to `count` elements, and each element to the same objects as for
+/// covalent_verb_queue_post. `ids` is null or valid for writes of `count` elements. `posted` is
+/// valid for writes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn covalent_verb_queue_post_batch(
     queue: covalent_verb_queue,
@@ -237,19 +251,23 @@ pub unsafe extern "C" fn covalent_verb_queue_post_batch(
 /// Posts one verb of a batch.
 ///
 /// # Safety
-/// It points to what covalent_verb_queue_post wants.
+/// `post` points to the same objects as for covalent_verb_queue_post.
 unsafe fn put(batch: &mut Batch<'_, '_>, post: &covalent_post) -> Result<VerbId> {
     // SAFETY: the caller's word, for both.
     let (region, verb) = unsafe { (remote(post.region)?, self::verb(value(post.verb, "verb")?)?) };
     Ok(batch.post(&region, verb, self::mode(post.mode)?, post.user_data)?)
 }
 
-/// Asks what became of a verb that was in doubt, by the name in its completion, also of one that another program of the same user posted, and tells the id of the
-/// asking (`id` may be null), with which it is waited for or polled as a verb is. The completion says what that of the verb would have, or that the verb was undone or
-/// never seen, which both mean that it was not executed, or that it is forgotten. Does not wait: COVALENT_FULL as when posting.
+/// Queries the outcome of a verb in doubt by the name from its completion. Another program of the
+/// same user may have posted the verb. `id` receives the id of the query and may be null. Wait for
+/// the query or poll it as a verb.
+///
+/// The completion has the outcome that the verb's completion would have. Otherwise it reports that
+/// the verb was undone or never seen, or is forgotten. Undone and never seen mean that the verb was
+/// not executed. Does not wait: returns COVALENT_FULL as for posting.
 ///
 /// # Safety
-/// `name` points to a name; `id` is null or may be written.
+/// `name` points to a covalent_exchange. `id` is null or valid for writes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn covalent_verb_queue_ask(
     queue: covalent_verb_queue,
@@ -261,19 +279,21 @@ pub unsafe extern "C" fn covalent_verb_queue_ask(
         // SAFETY: the caller's word, for both.
         let (name, out) = unsafe { (value(name, "name")?, Out::optional(id, "id")?) };
         let name = InDoubtId::from_bytes(&name.bytes);
-        let asked = with(queue, |verbs| Ok(verbs.ask(&name, user_data)?))?;
+        let query_id = with(queue, |verbs| Ok(verbs.query_in_doubt(&name, user_data)?))?;
         if let Some(mut out) = out {
-            out.set(asked.number());
+            out.set(query_id.number());
         }
         Ok(())
     })
 }
 
-/// Takes completions, up to `capacity` of them. `timeout_ns`: 0 does not wait, and then `count` may be 0, as it is when nothing is under way; negative waits
-/// for ever; else COVALENT_DEADLINE when there was none in time. A completion with COVALENT_OUTCOME_IN_DOUBT is followed by another one for the same verb.
+/// Takes completions, up to `capacity` of them. `timeout_ns`: 0 does not wait, and `count` may then
+/// be 0. `count` is also 0 if no verb is in flight. A negative value waits forever. Otherwise the
+/// call returns COVALENT_DEADLINE if there is no completion in time. After a completion with
+/// COVALENT_OUTCOME_IN_DOUBT, another one for the same verb follows.
 ///
 /// # Safety
-/// `completions` may be written `capacity` times, `count` once.
+/// `completions` is valid for writes of `capacity` elements, and `count` for writes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn covalent_verb_queue_poll(
     queue: covalent_verb_queue,
@@ -293,23 +313,24 @@ pub unsafe extern "C" fn covalent_verb_queue_poll(
         count.set(0);
         QUEUES.with_borrow_mut(|queues| {
             let Queue { verbs, completions } = queues.get(queue.handle)?;
-            let mut told = 0;
-            while told < out.capacity() {
-                let room = completions.len().min(out.capacity() - told);
+            let mut written = 0;
+            while written < out.capacity() {
+                let room = completions.len().min(out.capacity() - written);
                 let room = &mut completions[..room];
                 let taken = match Timeout::new(timeout_ns) {
                     // Only the first burst is waited for.
-                    _ if told > 0 => verbs.get().poll(room)?,
+                    _ if written > 0 => verbs.get().poll(room)?,
                     Timeout::None => verbs.get().poll(room)?,
                     Timeout::Until(deadline) => verbs.get().poll_deadline(room, deadline)?,
                     Timeout::Forever => verbs.get().poll_blocking(room)?,
                 };
                 for completion in &room[..taken] {
-                    out.set(told, covalent_completion::new(completion));
-                    told += 1;
+                    out.set(written, covalent_completion::new(completion));
+                    written += 1;
                 }
-                // Told as it stands, so that nothing taken is lost if the next burst fails.
-                count.set(told);
+                // Update `count` after each burst, so that completions already taken are not lost
+                // if the next burst fails.
+                count.set(written);
                 if taken < room.len() {
                     break;
                 }
@@ -319,11 +340,12 @@ pub unsafe extern "C" fn covalent_verb_queue_poll(
     })
 }
 
-/// Waits for the end of one verb and takes its final completion; those of others are kept for covalent_verb_queue_poll. COVALENT_IN_DOUBT when it has not ended in time: it
-/// is still under way.
+/// Waits until one verb completes and takes its final completion. Completions of other verbs are
+/// kept for covalent_verb_queue_poll. Returns COVALENT_IN_DOUBT if the verb does not complete in
+/// time: it is still in flight.
 ///
 /// # Safety
-/// `completion` may be written.
+/// `completion` is valid for writes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn covalent_verb_queue_wait(
     queue: covalent_verb_queue,

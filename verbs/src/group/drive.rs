@@ -1,4 +1,5 @@
-//! What a group does inside its calls: takes envelopes and completions in, says what there is to say.
+//! Work that a group does inside its calls: takes in envelopes and completions, and sends pending
+//! messages.
 
 use std::time::Instant;
 
@@ -19,50 +20,52 @@ use crate::{
 const MESSAGES_AT_A_TIME: usize = 64;
 
 impl Group<'_> {
-    /// Does what there is to do. Does not block.
+    /// Does all pending work. Does not block.
     pub(super) fn drive(&mut self, verbs: &mut Verbs<'_>) -> Result<()> {
         self.receive()?;
         self.collect(verbs)?;
         let now = Instant::now();
         let ticks = now >= self.next_tick;
         if ticks {
-            self.next_tick = now + self.options.pace;
+            self.next_tick = now + self.options.tick_interval;
             self.machine.on_tick();
         }
         self.notice(ticks);
-        let looking = self.machine.looks() && self.look(verbs, now)?;
-        let said = self.say(verbs)?;
+        let searching = self.machine.is_discovering() && self.discover(verbs, now)?;
+        let sent = self.send_envelopes(verbs)?;
         let watching = self.watch(verbs, now)?;
-        if said || looking || watching {
+        if sent || searching || watching {
             verbs.ring()?;
         }
         if self.is_over() {
-            // Whoever still takes this stay for a member learns from the refusal.
+            // Members that still count this incarnation learn from the refusal.
             self.queue = None;
         }
         Ok(())
     }
 
-    /// Tells the own node what this member is: at each pace, and when that or the view changes.
+    /// Publishes this member's standing to the local node: at each tick, and when the standing or
+    /// the view changes.
     fn notice(&mut self, ticks: bool) {
         let view = self.machine.view().map_or(0, |view| view.number);
         let now = Some((self.machine.standing(), view));
         if ticks || self.noticed != now {
             self.noticed = now;
-            let notice = Notice::of(&self.machine, self.name, self.life);
-            self.device.tell_of_group(self.number, &notice.to_words());
+            let notice = Notice::of(&self.machine, self.name, self.incarnation);
+            self.device
+                .publish_group_notice(self.number, &notice.to_words());
         }
     }
 
     fn receive(&mut self) -> Result<()> {
         for _ in 0..MESSAGES_AT_A_TIME {
             let Some(queue) = &mut self.queue else {
-                return self.device.check_alive_sometimes();
+                return self.device.check_connection_if_due();
             };
             let Some(message) = queue.recv()? else {
                 break;
             };
-            // What is no envelope was counted by the machine; anybody may have sent it.
+            // The state machine counted invalid envelopes. Any application may have sent them.
             let _ = self
                 .machine
                 .on_envelope(message.sender.bits(), message.data);
@@ -73,32 +76,34 @@ impl Group<'_> {
     fn collect(&mut self, verbs: &mut Verbs<'_>) -> Result<()> {
         while let Some((user_data, ended)) = verbs.take_of(Owner(self.number))? {
             match (self.errands.remove(user_data), ended) {
-                // That no path leads to the node is told by its watch: it alone tells when one does again.
+                // The node's watch reports that no path leads to the node. Only the watch reports
+                // when one returns.
                 (Some(Errand::Envelope { ticket }), Ended::Verb(outcome)) => {
                     self.machine.on_end(ticket, end_of(&outcome));
                 }
-                (Some(Errand::Look { guid }), Ended::Verb(outcome)) => {
-                    self.looked(guid, &outcome);
+                (Some(Errand::Lookup { guid }), Ended::Verb(outcome)) => {
+                    self.on_lookup(guid, &outcome);
                 }
                 (Some(Errand::Watch { guid }), Ended::Path { up }) => {
-                    self.paths.told(guid, up);
+                    self.paths.reported(guid, up);
                     self.machine.on_path(guid, up);
                 }
                 (Some(Errand::Watch { guid }), Ended::Verb(_)) => {
                     self.paths.end(guid);
-                    self.watch_again = Instant::now() + self.options.pace;
+                    self.next_watch = Instant::now() + self.options.tick_interval;
                 }
-                // The daemon ended something in a way in which it cannot end, or what was never begun.
+                // The daemon sent an impossible completion, or one of a verb that was never posted:
+                // ignore it.
                 _ => {}
             }
         }
         Ok(())
     }
 
-    /// Puts watches under way for nodes that have none.
+    /// Posts watches for nodes that have none in flight.
     fn watch(&mut self, verbs: &mut Verbs<'_>, now: Instant) -> Result<bool> {
         let mut begun = false;
-        while now >= self.watch_again
+        while now >= self.next_watch
             && let Some((guid, known_up)) = self.paths.next_idle()
             && verbs.has_room()
         {
@@ -110,8 +115,9 @@ impl Group<'_> {
         Ok(begun)
     }
 
-    /// The path to a node to which something is said is watched. Of strangers, who can be many, only as
-    /// many as there can be members.
+    /// Watches the path to a node that this member sends to. There may be many nodes of
+    /// non-members, so at most `members_max` nodes are watched unless the state machine needs the
+    /// path.
     fn watch_node(&mut self, guid: u64) {
         if self.machine.needs_path(guid) || self.paths.len() < usize::from(self.options.members_max)
         {
@@ -123,14 +129,14 @@ impl Group<'_> {
     fn is_over(&self) -> bool {
         match self.machine.standing() {
             GroupStanding::Stopped => !self.machine.has_news(),
-            GroupStanding::Left => self.told.has_left(),
+            GroupStanding::Left => self.reported.has_left(),
             _ => false,
         }
     }
 
-    /// Puts what the machine has to say into the pipe.
-    fn say(&mut self, verbs: &mut Verbs<'_>) -> Result<bool> {
-        let mut said = false;
+    /// Puts the state machine's pending envelopes into the pipe.
+    fn send_envelopes(&mut self, verbs: &mut Verbs<'_>) -> Result<bool> {
+        let mut sent = false;
         while verbs.has_room()
             && let Some(parcel) = self.machine.poll_send(&mut self.envelope)
         {
@@ -139,22 +145,23 @@ impl Group<'_> {
             let user_data = self.errands.insert(Errand::Envelope { ticket });
             let data = &self.envelope[..parcel.len];
             verbs.put_send(Owner(self.number), to.guid, to.rkey, data, user_data)?;
-            said = true;
+            sent = true;
         }
-        Ok(said)
+        Ok(sent)
     }
 }
 
-/// What the end of a verb says of an envelope.
+/// Converts a verb's outcome to that of its envelope.
 const fn end_of(outcome: &Outcome) -> End {
     match outcome {
         Outcome::Done => End::Done,
-        // The queue is not there any more, or no longer the one that was meant: keys are never given twice.
+        // The queue is gone, or is not the intended one any more: keys are never reused.
         Outcome::Refused(Refusal::UnknownRegion | Refusal::NoRight | Refusal::OutOfBounds) => {
             End::Gone
         }
         Outcome::Refused(_) | Outcome::NoSuchPeer | Outcome::Malformed => End::NotExecuted,
-        // A daemon that forgot an envelope may have started afresh or only have made room: the refusal of the next one tells.
+        // A daemon that forgot an envelope may have restarted or only made room. The refusal of the
+        // next envelope shows which.
         _ => End::Unclear,
     }
 }
@@ -164,7 +171,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_definite_word_of_the_other_daemon_says_that_a_member_is_gone() {
+    fn only_a_definite_refusal_means_that_a_member_is_gone() {
         for refusal in Refusal::ALL {
             let is_gone = matches!(
                 refusal,

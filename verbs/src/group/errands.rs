@@ -1,17 +1,17 @@
-//! What a group has under way in the verb queue.
+//! Verbs and watches that a group has in flight in the verb queue.
 
 use covalent_protocol::group::Ticket;
 
-/// What something under way is for.
+/// Purpose of something in flight.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Errand {
     /// An envelope.
     Envelope {
-        /// What the machine knows it by.
+        /// Its identifier in the state machine.
         ticket: Ticket,
     },
     /// A look for a member.
-    Look {
+    Lookup {
         /// On which node.
         guid: u64,
     },
@@ -22,7 +22,7 @@ pub(super) enum Errand {
     },
 }
 
-/// What is under way, by the user data of its completion.
+/// Everything in flight, by the user data of its completion.
 #[derive(Debug, Default)]
 pub(super) struct Errands {
     entries: Vec<Option<Errand>>,
@@ -40,7 +40,7 @@ impl Errands {
         self.entries.len() as u64 - 1
     }
 
-    /// Takes out what ended.
+    /// Removes a completed entry.
     pub(super) fn remove(&mut self, user_data: u64) -> Option<Errand> {
         let errand = self.entries.get_mut(usize::try_from(user_data).ok()?)?;
         let errand = errand.take()?;
@@ -54,7 +54,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_ends_once_and_its_place_is_used_again() {
+    fn each_errand_ends_once_and_its_place_is_reused() {
         let mut errands = Errands::default();
         let first = errands.insert(Errand::Watch { guid: 1 });
         let second = errands.insert(Errand::Watch { guid: 2 });

@@ -1,11 +1,11 @@
-//! What a group's machine told last, kept where the caller may look at it.
+//! The last event of a group's state machine, kept for the caller to borrow.
 
 use covalent_protocol::{
     group::{Contact, Event, Group as Machine, Stop, View},
     verb::SEND_BYTES_MAX,
 };
 
-/// An event whose bytes lie in [`Told::data`], and whose view in [`Told::view`].
+/// An event whose bytes are in [`Reported::data`], and whose view is in [`Reported::view`].
 #[derive(Debug, Clone, Copy)]
 enum Kind {
     View,
@@ -33,22 +33,22 @@ enum Kind {
         why: Stop,
         undelivered: u64,
     },
-    Fate {
+    Outcome {
         delivered_to: u64,
     },
     Left,
 }
 
-/// The event that was told last.
+/// The last event.
 #[derive(Debug)]
-pub(super) struct Told {
+pub(super) struct Reported {
     kind: Option<Kind>,
     view: View,
     data: Box<[u8; SEND_BYTES_MAX]>,
 }
 
-impl Told {
-    /// Nothing was told.
+impl Reported {
+    /// No event yet.
     pub(super) fn new() -> Self {
         Self {
             kind: None,
@@ -96,7 +96,7 @@ impl Told {
             },
             Some(Event::StateVoid) => Kind::StateVoid,
             Some(Event::Stopped { why, undelivered }) => Kind::Stopped { why, undelivered },
-            Some(Event::Fate { delivered_to }) => Kind::Fate { delivered_to },
+            Some(Event::Outcome { delivered_to }) => Kind::Outcome { delivered_to },
             Some(Event::Left) => Kind::Left,
         };
         self.kind = Some(kind);
@@ -138,7 +138,7 @@ impl Told {
             },
             Kind::StateVoid => Event::StateVoid,
             Kind::Stopped { why, undelivered } => Event::Stopped { why, undelivered },
-            Kind::Fate { delivered_to } => Event::Fate { delivered_to },
+            Kind::Outcome { delivered_to } => Event::Outcome { delivered_to },
             Kind::Left => Event::Left,
         })
     }

@@ -1,13 +1,13 @@
 //! Groups: views, and multicasts that all members deliver in one order.
 
+mod builder;
+mod discovery;
 mod drive;
 mod errands;
 mod event;
-mod look;
 mod options;
 mod paths;
 mod queue;
-mod seat;
 
 use std::{fmt, ptr, time::Instant};
 
@@ -16,14 +16,16 @@ use covalent_pipe::session::{NOTICE_WORDS, NOTICES};
 use covalent_protocol::{
     Name,
     group::{
-        self, Contact, Group as Machine, GroupCounters, GroupStanding, Life, MULTICAST_BYTES_MAX,
-        MulticastError, STATE_BYTES_MAX, View,
+        self, Contact, Group as Machine, GroupCounters, GroupStanding, Incarnation,
+        MULTICAST_BYTES_MAX, MulticastError, STATE_BYTES_MAX, View,
     },
     verb::SEND_BYTES_MAX,
 };
 
-use self::{errands::Errands, event::Told, look::Looks, paths::WatchedPaths, queue::StayQueue};
-pub use self::{options::GroupOptions, seat::GroupSeat};
+pub use self::{builder::GroupBuilder, options::GroupOptions};
+use self::{
+    discovery::Lookups, errands::Errands, event::Reported, paths::WatchedPaths, queue::MemberQueue,
+};
 use crate::{
     device::{Device, Stage},
     error::{Error, Result},
@@ -38,26 +40,38 @@ use covalent_protocol::group::Stop;
 pub const GROUPS_MAX: usize = 7;
 const _: () = assert!(GROUPS_MAX == NOTICES && NOTICE_WORDS == group::NOTICE_WORDS);
 
-/// A stay in a group: multicasts that all members deliver in one order, and views, which tell who the members are.
+/// One incarnation of a group member. All members deliver multicasts in one order, and receive
+/// views, which list the members.
 ///
-/// It looks for the group by name and joins it, or founds it with others ([`Device::group`], [`GroupOptions::founders`]); or it begins with
-/// all its members known ([`Device::group_seat`]). Members that die, leave or are cut off are left out by a change of view.
+/// The member searches for the group by name and joins it, or founds it with others
+/// ([`Device::group`], [`GroupOptions::founders`]). Alternatively, the group starts with all its
+/// members known ([`Device::group_builder`]). A view change excludes members that fail, leave or
+/// are cut off.
 ///
-/// What was delivered anywhere is delivered by all who stay, in the same order, and each message once. Who is cut off with less than half of a view's members, or with half of them and
-/// not the oldest (the first one in the view), stops and says so. When it reaches the others again it is told that they went on without it
-/// ([`Stop::Excluded`]): [`Group::rejoin`].
+/// A multicast that any member delivers is delivered by all members that remain, in the same order
+/// and exactly once. A member that is cut off with less than half of a view's members stops and
+/// reports this. So does a member that is cut off with half of them, but without the oldest (the
+/// first one in the view). When it reaches the others again, it learns that they continued without
+/// it ([`Stop::Excluded`]). Then use [`Group::rejoin`].
 ///
 /// # The application's state
-/// Who joins has none. The oldest member is told so, [`GroupEvent::StateWanted`], before the first message of that view: it
-/// gives its state of this very moment in pieces ([`Group::give_state`]), and may go on taking events between them. The other gets them as [`GroupEvent::State`], then
-/// every message from the beginning of that view on. What it multicasts before is delivered like everything else; if the view ends before it has the state, some of
-/// that is in the state already, and is not delivered here: the pieces say up to which number.
-/// [`GroupEvent::StateVoid`] voids the pieces that came: they come anew. A group whose members all have nothing to give is [`GroupOptions::stateless`].
+/// A joining member has no state. The oldest member receives [`GroupEvent::StateWanted`] before the
+/// first message of that view. It gives its state of that moment in pieces
+/// ([`Group::send_snapshot`]), and may take events between them.
+///
+/// The joining member receives the pieces as [`GroupEvent::State`], then every message from the
+/// beginning of that view. Messages that it multicasts before are delivered as usual. If the view
+/// ends before it has the state, the state may already contain some of these messages. They are not
+/// delivered here. The pieces contain the number of the last one.
+///
+/// [`GroupEvent::StateVoid`] invalidates the pieces received so far: they are sent again. If the
+/// members of a group have no state to give, use [`GroupOptions::stateless`].
 ///
 /// # Threads
-/// For its device's thread. Nothing happens but inside [`Group::poll`] and [`Group::next`]: an application that does not call them often
-/// holds the whole group up, and nobody puts it out for that but [`Group::suspect`]. When it is dropped, or its process ends, the others find its receive queue gone and leave it
-/// out. [`Group::leave`] is the polite end.
+/// Use it only on its device's thread. All work is done inside [`Group::poll`] and [`Group::next`].
+/// An application that does not call them often delays the whole group. Only [`Group::suspect`]
+/// excludes a member for that. When a group is dropped, or its process exits, the others find its
+/// receive queue gone and exclude the member. To leave gracefully, use [`Group::leave`].
 ///
 /// # Examples
 /// ```no_run
@@ -71,11 +85,13 @@ const _: () = assert!(GROUPS_MAX == NOTICES && NOTICE_WORDS == group::NOTICE_WOR
 /// let mut orders = Vec::new();
 /// loop {
 ///     match group.next(&mut verbs)? {
-///         GroupEvent::View(view) => println!("view {}: {} members", view.number, view.members.len()),
+///         GroupEvent::View(view) => {
+///             println!("view {}: {} members", view.number, view.members.len());
+///         }
 ///         GroupEvent::Delivered { data, .. } => orders.extend_from_slice(data),
 ///         GroupEvent::StateWanted { to } => {
 ///             // All that fits into one piece; more of it as room comes.
-///             group.give_state(to.life, &orders, true)?;
+///             group.send_snapshot(to.incarnation, &orders, true)?;
 ///         }
 ///         GroupEvent::State { data, .. } => orders.extend_from_slice(data),
 ///         GroupEvent::StateVoid => orders.clear(),
@@ -87,35 +103,40 @@ const _: () = assert!(GROUPS_MAX == NOTICES && NOTICE_WORDS == group::NOTICE_WOR
 /// ```
 pub struct Group<'d> {
     device: &'d Device,
-    /// By which completions are told apart.
+    /// Identifies the group's completions.
     number: u32,
     name: Name,
     queue_name: String,
     options: GroupOptions,
-    /// `None` once the stay is over.
-    queue: Option<StayQueue<'d>>,
+    /// `None` once the incarnation has ended.
+    queue: Option<MemberQueue<'d>>,
     machine: Box<Machine>,
-    life: Life,
+    incarnation: Incarnation,
     errands: Errands,
     paths: WatchedPaths,
-    looks: Looks,
-    /// No watch is put under way before.
-    watch_again: Instant,
+    lookups: Lookups,
+    /// No watch is posted before this time.
+    next_watch: Instant,
     next_tick: Instant,
     /// Where envelopes are put together.
     envelope: Box<[u8; SEND_BYTES_MAX]>,
-    told: Told,
-    /// What its node was told last that it is, and in which view.
+    reported: Reported,
+    /// The standing and the view that were last published to the local node.
     noticed: Option<(GroupStanding, u64)>,
 }
 
 impl Group<'_> {
-    /// Multicasts 1 to [`MULTICAST_BYTES_MAX`] bytes. Does not block, and sends nothing by itself: the next [`Group::poll`] or
-    /// [`Group::next`] does, with what else has gathered. Returns the number of this message among the own ones, from 1.
+    /// Multicasts 1 to [`MULTICAST_BYTES_MAX`] bytes. Returns the number of this message among the
+    /// own ones, from 1. Does not block and sends nothing by itself: the next [`Group::poll`] or
+    /// [`Group::next`] sends all messages collected so far.
     ///
     /// # Errors
-    /// [`Error::GroupFull`] when there is no room now: take events; [`Group::holds_up`] says who is slow. [`Error::GroupStopped`] after [`GroupEvent::Stopped`] and
-    /// [`Group::leave`]. [`Error::Invalid`] for none or too many bytes. Nothing is sent then.
+    /// - [`Error::GroupFull`] if there is no room now: take events. [`Group::laggard`] returns the
+    ///   slow member.
+    /// - [`Error::GroupStopped`] after [`GroupEvent::Stopped`] and [`Group::leave`].
+    /// - [`Error::Invalid`] for zero or too many bytes.
+    ///
+    /// On an error nothing is sent.
     pub fn multicast(&mut self, data: &[u8]) -> Result<u64> {
         self.device.check_own()?;
         self.machine
@@ -123,18 +144,21 @@ impl Group<'_> {
             .map_err(|error| self.refused(error, data.len()))
     }
 
-    /// The next event, if there is one. Does not block; sends what there is to say. `verbs` is the device's.
+    /// Returns the next event, if there is one. Does not block. Sends pending messages. `verbs` is
+    /// the device's verb queue.
     ///
     /// # Errors
-    /// [`Error::DaemonGone`]: this member is gone, for the others too. [`Error::Invalid`] for a verb queue of another device, or one that is not as deep as
-    /// this group needs; [`Error::Unintelligible`].
+    /// - [`Error::DaemonGone`]: this member is gone, for the others too.
+    /// - [`Error::Invalid`] for a verb queue of another device, or with less depth than this group
+    ///   needs.
+    /// - [`Error::Unintelligible`].
     pub fn poll(&mut self, verbs: &mut Verbs<'_>) -> Result<Option<GroupEvent<'_>>> {
         self.check(verbs)?;
         self.drive(verbs)?;
         if !self.take_event() {
             return Ok(None);
         }
-        Ok(self.told.event())
+        Ok(self.reported.event())
     }
 
     /// Waits for the next event.
@@ -159,11 +183,12 @@ impl Group<'_> {
         self.last_event()
     }
 
-    /// Waits for the next event, or until `also` says that something else came that the caller waits for: then it is `None`. `also` is called again and again, and
-    /// before this thread sleeps; what wakes the device wakes it: its messages, pipes and completions.
+    /// Waits for the next event, or until `also` returns `true` because another awaited event
+    /// arrived. The result is then `None`. The call runs `also` repeatedly, and before this thread
+    /// sleeps. Messages, pipes and completions of the device wake it.
     ///
     /// # Errors
-    /// As [`Group::poll`], [`Error::Deadline`] if there is one, and what `also` gives.
+    /// As [`Group::poll`]. [`Error::Deadline`] if there is a deadline, and the errors of `also`.
     pub fn next_unless(
         &mut self,
         verbs: &mut Verbs<'_>,
@@ -171,50 +196,56 @@ impl Group<'_> {
         mut also: impl FnMut() -> Result<bool>,
     ) -> Result<Option<GroupEvent<'_>>> {
         if self.wait(verbs, deadline, &mut also)? {
-            Ok(self.told.event())
+            Ok(self.reported.event())
         } else {
             Ok(None)
         }
     }
 
-    /// Gives a piece of the application's state to who wants it ([`GroupEvent::StateWanted`]): 1 to [`STATE_BYTES_MAX`] bytes, 0 are possible for the last one.
-    /// Does not block; the next [`Group::poll`] or [`Group::next`] sends it.
+    /// Gives a piece of the application's state to the member that needs it
+    /// ([`GroupEvent::StateWanted`]): 1 to [`STATE_BYTES_MAX`] bytes. The last piece may have 0
+    /// bytes. Does not block. The next [`Group::poll`] or [`Group::next`] sends it.
     ///
-    /// All pieces are of the state as it was when it was wanted, whatever was delivered since.
+    /// All pieces belong to the state at the moment of that event, whatever was delivered since.
     ///
     /// # Errors
-    /// [`Error::GroupFull`]: two pieces are on their way; take events, then go on. [`Error::StateUnwanted`]: the view ended, or the last piece was given; forget what is
-    /// left. [`Error::Invalid`] for none or too many bytes.
-    pub fn give_state(&mut self, to: Life, bytes: &[u8], last: bool) -> Result<()> {
+    /// - [`Error::GroupFull`]: two pieces are in flight. Take events, then continue.
+    /// - [`Error::StateUnwanted`]: the view ended, or the last piece was given. Discard the rest.
+    /// - [`Error::Invalid`] for zero or too many bytes.
+    pub fn send_snapshot(&mut self, to: Incarnation, bytes: &[u8], last: bool) -> Result<()> {
         self.machine
-            .give_state(to, bytes, last)
+            .send_snapshot(to, bytes, last)
             .map_err(|error| self.refused(error, bytes.len()))
     }
 
-    /// Looks for the group on this node too. Neighbours are always looked at, and who is found names whom it knows.
-    pub fn look_at(&mut self, node: Guid) {
+    /// Also searches for the group on this node. Neighbors are always searched, and each member
+    /// found names the members that it knows.
+    pub fn add_seed(&mut self, node: Guid) {
         if node != self.device.address() {
-            self.looks.name(node.bits());
+            self.lookups.name(node.bits());
         }
     }
 
-    /// Begins a new stay in place of this one, which was left out or is given up: with another life, nothing of the application's state, and a
-    /// [`GroupEvent::Fate`] that tells what became of this stay's multicasts. Who was in a group only joins it again, and founds none.
+    /// Starts a new incarnation in place of this one, which was excluded or is given up. The new
+    /// incarnation has another number and none of the application's state. A
+    /// [`GroupEvent::Outcome`] reports the outcome of this incarnation's multicasts. A member that
+    /// was in a group only joins it again, and founds none.
     ///
     /// # Errors
     /// As [`Device::group`].
     pub fn rejoin(self) -> Result<Self> {
         let (device, name) = (self.device, self.name);
-        let mut options = self.options.former(self.life);
+        let mut options = self.options.former(self.incarnation);
         if self.machine.view().is_some() {
             options = options.founders(0);
         }
         drop(self);
-        GroupSeat::take_named(device, name, options)?.join()
+        GroupBuilder::take_named(device, name, options)?.join()
     }
 
-    /// Judges that a member holds everybody up: it is put out, by a change of view like any other. Without a quorum nothing comes of it.
-    pub fn suspect(&mut self, member: Life) {
+    /// Suspects a member of blocking the group. A view change excludes it. Without a quorum the
+    /// call has no effect.
+    pub fn suspect(&mut self, member: Incarnation) {
         self.machine.suspect(member);
     }
 
@@ -229,7 +260,7 @@ impl Group<'_> {
         self.machine.view()
     }
 
-    /// What this member is now.
+    /// Returns this member's current standing.
     #[must_use]
     pub fn standing(&self) -> GroupStanding {
         self.machine.standing()
@@ -237,17 +268,18 @@ impl Group<'_> {
 
     /// By which the others know this member.
     #[must_use]
-    pub const fn life(&self) -> Life {
-        self.life
+    pub const fn incarnation(&self) -> Incarnation {
+        self.incarnation
     }
 
-    /// For whose application the others wait: who has taken least, if not all took the same.
+    /// Returns the member whose application the others wait for: the one that has taken the least.
+    /// `None` if all have taken the same.
     #[must_use]
-    pub fn holds_up(&self) -> Option<Contact> {
-        self.machine.holds_up()
+    pub fn laggard(&self) -> Option<Contact> {
+        self.machine.laggard()
     }
 
-    /// What this member has counted.
+    /// Returns this member's counters.
     #[must_use]
     pub fn counters(&self) -> &GroupCounters {
         self.machine.counters()
@@ -272,7 +304,7 @@ impl Group<'_> {
             let mut is_event = false;
             let next_tick = self.next_tick;
             let until = deadline.map_or(next_tick, |deadline| deadline.min(next_tick));
-            let waited = device.wait("the group had news", Some(until), |stage| {
+            let waited = device.wait("the group had an event", Some(until), |stage| {
                 self.drive(verbs)?;
                 is_event = self.take_event();
                 if is_event || also()? {
@@ -293,12 +325,12 @@ impl Group<'_> {
     }
 
     fn take_event(&mut self) -> bool {
-        self.told.take(&mut self.machine)
+        self.reported.take(&mut self.machine)
     }
 
     fn last_event(&self) -> Result<GroupEvent<'_>> {
-        self.told.event().ok_or(Error::Deadline {
-            what: "the group had news",
+        self.reported.event().ok_or(Error::Deadline {
+            what: "the group had an event",
         })
     }
 
@@ -312,7 +344,8 @@ impl Group<'_> {
         let needed = self.options.verbs_max();
         if verbs.depth() < needed {
             return Err(Error::Invalid(format!(
-                "group `{}`: a verb queue of depth {} for up to {} members: open one of {needed} at least, with `Device::verbs_with_depth`",
+                "group `{}`: a verb queue of depth {} is too short for up to {} members: open one \
+                 of at least {needed}, with `Device::verbs_with_depth`",
                 self.name,
                 verbs.depth(),
                 self.options.members_max
@@ -328,7 +361,8 @@ impl Group<'_> {
             MulticastError::Stopped => Error::GroupStopped { group },
             MulticastError::NotWanted => Error::StateUnwanted { group },
             MulticastError::TooLong | MulticastError::Empty => Error::Invalid(format!(
-                "{len} bytes for group `{group}`: expected 1 to {MULTICAST_BYTES_MAX} of a message, 1 to {STATE_BYTES_MAX} of a piece of state"
+                "{len} bytes for group `{group}`: expected 1 to {MULTICAST_BYTES_MAX} of a \
+                 message, 1 to {STATE_BYTES_MAX} of a piece of state"
             )),
         }
     }
@@ -344,7 +378,7 @@ impl fmt::Debug for Group<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Group")
             .field("name", &self.name)
-            .field("life", &self.life)
+            .field("life", &self.incarnation)
             .field("standing", &self.standing())
             .finish_non_exhaustive()
     }

@@ -6,19 +6,19 @@ struct Watched {
     guid: u64,
     /// As far as is known it is reached.
     known_up: bool,
-    under_way: bool,
+    in_flight: bool,
 }
 
 /// The nodes that are watched.
 #[derive(Debug)]
 pub(super) struct WatchedPaths {
     nodes: Vec<Watched>,
-    /// Those whose watch is not under way.
+    /// Number of nodes without a watch in flight.
     idle: usize,
 }
 
 impl WatchedPaths {
-    /// Watches nothing yet. At first nothing says that a node is not reached.
+    /// Watches nothing yet. A node initially counts as reachable.
     pub(super) const fn new() -> Self {
         Self {
             nodes: Vec::new(),
@@ -32,7 +32,7 @@ impl WatchedPaths {
             self.nodes.push(Watched {
                 guid,
                 known_up: true,
-                under_way: false,
+                in_flight: false,
             });
             self.idle += 1;
         }
@@ -43,39 +43,39 @@ impl WatchedPaths {
         self.nodes.len()
     }
 
-    /// The next node whose watch is to be put under way, and what is known of it.
+    /// Returns the next node that needs a watch, and its known state.
     pub(super) fn next_idle(&self) -> Option<(u64, bool)> {
         if self.idle == 0 {
             return None;
         }
-        let node = self.nodes.iter().find(|node| !node.under_way)?;
+        let node = self.nodes.iter().find(|node| !node.in_flight)?;
         Some((node.guid, node.known_up))
     }
 
-    /// A node's watch is under way.
+    /// Records that a node's watch is in flight.
     pub(super) fn begin(&mut self, guid: u64) {
         if let Some(node) = self.of(guid)
-            && !node.under_way
+            && !node.in_flight
         {
-            node.under_way = true;
+            node.in_flight = true;
             self.idle -= 1;
         }
     }
 
-    /// A node's watch told that it is reached, or lost.
-    pub(super) fn told(&mut self, guid: u64, up: bool) {
+    /// Records that a node's watch reported the node as reachable or unreachable.
+    pub(super) fn reported(&mut self, guid: u64, up: bool) {
         self.end(guid);
         if let Some(node) = self.of(guid) {
             node.known_up = up;
         }
     }
 
-    /// A node's watch ended and told nothing: another one may be put under way.
+    /// Records that a node's watch completed without a report: another one may be posted.
     pub(super) fn end(&mut self, guid: u64) {
         if let Some(node) = self.of(guid)
-            && node.under_way
+            && node.in_flight
         {
-            node.under_way = false;
+            node.in_flight = false;
             self.idle += 1;
         }
     }
@@ -90,7 +90,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_node_has_one_watch_under_way_and_it_knows_what_was_told() {
+    fn a_node_has_one_watch_in_flight_with_the_last_reported_state() {
         let mut paths = WatchedPaths::new();
         paths.add(7);
         paths.add(7);
@@ -98,7 +98,7 @@ mod tests {
         assert_eq!(paths.next_idle(), Some((7, true)));
         paths.begin(7);
         assert_eq!(paths.next_idle(), None);
-        paths.told(7, false);
+        paths.reported(7, false);
         assert_eq!(paths.next_idle(), Some((7, false)));
         paths.begin(7);
         paths.end(7);

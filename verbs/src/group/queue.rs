@@ -1,4 +1,5 @@
-//! The receive queue of a stay: given up with it, so that whoever still takes the stay for a member is refused.
+//! The receive queue of an incarnation. It is withdrawn with the incarnation, so that members that
+//! still count it are refused.
 
 use covalent_protocol::Name;
 
@@ -8,16 +9,16 @@ use crate::{
     receive::{Message, ReceiveQueue},
 };
 
-/// What stands before a group's name in that of its members' receive queues.
+/// Prefix of the group's name in the name of its members' receive queues.
 const QUEUE_PREFIX: &str = "g.";
 
-/// The receive queue of one stay.
-pub(super) struct StayQueue<'d> {
+/// The receive queue of one incarnation.
+pub(super) struct MemberQueue<'d> {
     device: &'d Device,
     queue: ReceiveQueue<'d>,
 }
 
-impl<'d> StayQueue<'d> {
+impl<'d> MemberQueue<'d> {
     pub(super) fn open(device: &'d Device, name: &str, capacity_bytes: u64) -> Result<Self> {
         let queue = device.receive_queue(name, capacity_bytes)?;
         Ok(Self { device, queue })
@@ -32,7 +33,7 @@ impl<'d> StayQueue<'d> {
     }
 }
 
-impl Drop for StayQueue<'_> {
+impl Drop for MemberQueue<'_> {
     fn drop(&mut self) {
         self.device.withdraw(self.queue.rkey());
     }
@@ -44,7 +45,7 @@ pub(super) fn queue_name(name: Name) -> String {
 }
 
 /// # Errors
-/// [`Error::Invalid`] for what is no name of a group.
+/// [`Error::Invalid`] if `name` is not a valid group name.
 pub(super) fn group_name(name: &str) -> Result<Name> {
     let longest = Name::BYTES_MAX - QUEUE_PREFIX.len();
     let checked = Name::new(name).ok().filter(|_| name.len() <= longest);

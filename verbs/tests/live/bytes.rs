@@ -1,4 +1,4 @@
-//! What datagrams carry, through pipes of bytes; and packets that are held.
+//! Payloads of datagrams through byte pipes, and held packets.
 
 use std::{
     thread,
@@ -45,9 +45,9 @@ fn send(tx: &mut TxPipe<'_>, payload: &[u8]) {
 /// Receives `count` lines, waiting for the rest of one that is not whole.
 fn lines(pipe: &mut BytePipe<'_>, count: usize) -> Vec<String> {
     let mut lines = Vec::new();
-    let mut looked_at = 0;
+    let mut seen_bytes = 0;
     while lines.len() < count {
-        let batch = pipe.recv_more_than_deadline(looked_at, soon()).unwrap();
+        let batch = pipe.recv_more_than_deadline(seen_bytes, soon()).unwrap();
         let mut messages = batch.messages(Delimited::new(b'\n', 1000));
         lines.extend(
             messages
@@ -56,7 +56,7 @@ fn lines(pipe: &mut BytePipe<'_>, count: usize) -> Vec<String> {
         );
         assert_eq!(messages.error(), None);
         let consumed = messages.consumed_bytes();
-        looked_at = batch.bytes().len() - consumed;
+        seen_bytes = batch.bytes().len() - consumed;
         batch.free(consumed);
     }
     lines
@@ -66,7 +66,7 @@ fn lines(pipe: &mut BytePipe<'_>, count: usize) -> Vec<String> {
 fn lines_arrive_whole_however_the_datagrams_cut_them() {
     let nodes = Nodes::start(&["p0"]);
     let (a, b) = (nodes.attach("a"), nodes.attach("b"));
-    // Large enough for all of it, so that a reader that is kept from running loses nothing.
+    // Large enough for all data: a delayed reader loses nothing.
     let mut pipe = b.byte_pipe(1 << 20).unwrap();
     pipe.bind(&to_port()).unwrap();
     let expected: Vec<String> = (0..3000)
@@ -97,9 +97,9 @@ fn lines_arrive_whole_however_the_datagrams_cut_them() {
     assert_eq!(pipe.counters().full, 0);
 }
 
-/// A program that waits for its pipes to be named, and takes the whole lines of what is there.
+/// A program that waits for its pipes with `next_rx_pipe` and takes the whole lines in them.
 #[test]
-fn the_beginning_of_a_line_does_not_hide_what_the_next_daemon_brings() {
+fn a_partial_line_does_not_hide_data_of_the_next_daemon() {
     let mut nodes = Nodes::start(&["p0"]);
     let (a, b) = (nodes.attach("a"), nodes.attach("b"));
     b.set_reconnect(Some(PATIENCE));
@@ -125,9 +125,10 @@ fn the_beginning_of_a_line_does_not_hide_what_the_next_daemon_brings() {
     }
     assert_eq!(seen, ["one"]);
     nodes.stop("b");
-    nodes.start_again("b");
-    b.check_alive().unwrap();
-    // It is named for what was left, looks at it once more, and is named for nothing that it has seen.
+    nodes.respawn("b");
+    b.check_connection().unwrap();
+    // `next_rx_pipe` returns the pipe once for the old data. After the program has seen the data,
+    // it does not.
     b.next_rx_pipe_deadline(soon()).unwrap();
     assert_eq!(take(&mut pipe), [] as [&str; 0]);
     let shortly = Instant::now() + Duration::from_millis(50);
@@ -138,10 +139,10 @@ fn the_beginning_of_a_line_does_not_hide_what_the_next_daemon_brings() {
     assert_eq!(b.carried().bytes_lost, 0);
     let mut sent = 0;
     eventually("lines arrive again", || {
-        // The cable takes a moment until it carries again, and what is sent before is lost.
+        // The cable needs a moment after the restart. Data sent before is lost.
         send(&mut tx, b"two\n");
         sent += 1;
-        // It is not named again and again for what it leaves.
+        // The unconsumed rest does not make `poll_rx_pipe` return the pipe repeatedly.
         let mut named = 0;
         while b.poll_rx_pipe().unwrap().is_some() {
             named += 1;
@@ -155,7 +156,7 @@ fn the_beginning_of_a_line_does_not_hide_what_the_next_daemon_brings() {
 }
 
 #[test]
-fn numbers_and_prefixed_messages_are_told_apart() {
+fn numbers_and_prefixed_messages_are_distinguished() {
     let nodes = Nodes::start(&["p0"]);
     let (a, b) = (nodes.attach("a"), nodes.attach("b"));
     let mut pipe = b.byte_pipe_on(PIPE_BYTES, "p0").unwrap();
@@ -183,7 +184,7 @@ fn numbers_and_prefixed_messages_are_told_apart() {
 }
 
 #[test]
-fn what_is_no_datagram_is_counted_and_leaves_no_bytes() {
+fn frames_without_a_datagram_are_counted_and_leave_no_bytes() {
     let nodes = Nodes::start(&["p0"]);
     let (a, b) = (nodes.attach("a"), nodes.attach("b"));
     let mut pipe = b.byte_pipe(PIPE_BYTES).unwrap();
@@ -207,9 +208,10 @@ fn what_is_no_datagram_is_counted_and_leaves_no_bytes() {
     assert_eq!(pipe.counters().no_payload, 3);
 }
 
-/// Sleeping for more than was looked at costs one doorbell and not one for each look: else the reader would never sleep.
+/// Sleeping for more bytes than were examined costs one doorbell, not one for each look: otherwise
+/// the reader would never sleep.
 #[test]
-fn a_reader_that_waits_for_the_rest_sleeps() {
+fn a_reader_that_waits_for_more_bytes_sleeps() {
     let nodes = Nodes::start(&["p0"]);
     let (a, b) = (nodes.attach("a"), nodes.attach("b"));
     let mut pipe = b.byte_pipe(PIPE_BYTES).unwrap();
@@ -247,7 +249,8 @@ fn a_reader_that_waits_for_the_rest_sleeps() {
     assert_eq!(packets.held().count(), 0, "freed with the batch behind it");
 }
 
-/// One call waits for two pipes that each hold the beginning of a line, and packets that are kept: it sleeps, and what comes wakes it.
+/// One call waits for two pipes that each hold the start of a line, and for held packets. It
+/// sleeps, and arriving data wakes it.
 #[test]
 fn beginnings_of_messages_are_no_news_and_their_ends_are() {
     let nodes = Nodes::start(&["p0"]);
@@ -276,8 +279,8 @@ fn beginnings_of_messages_are_no_news_and_their_ends_are() {
                 .unwrap();
         }
         tx.send_deadline(&frame, soon()).unwrap();
-        let (mut looked_at, mut kept) = ([0; 2], 0);
-        while looked_at != [10; 2] || kept <= round {
+        let (mut seen_bytes, mut kept) = ([0; 2], 0);
+        while seen_bytes != [10; 2] || kept <= round {
             let ready = b.next_rx_pipe_deadline(soon()).unwrap();
             if ready == packets.id() {
                 kept = packets
@@ -289,7 +292,7 @@ fn beginnings_of_messages_are_no_news_and_their_ends_are() {
             let place = usize::from(ready == pipes[1].id());
             if let Some(batch) = pipes[place].recv().unwrap() {
                 assert_eq!(batch.messages(Delimited::new(b'\n', 100)).count(), 0);
-                looked_at[place] = batch.bytes().len();
+                seen_bytes[place] = batch.bytes().len();
             }
         }
         let rung = |pipes: &[BytePipe<'_>]| {
@@ -302,7 +305,7 @@ fn beginnings_of_messages_are_no_news_and_their_ends_are() {
         let pause = Instant::now() + Duration::from_millis(5);
         let error = b.next_rx_pipe_deadline(pause).unwrap_err();
         assert!(matches!(error, Error::Deadline { .. }), "{error}");
-        assert!(rung(&pipes) - before <= 4, "no doorbell for what was seen");
+        assert!(rung(&pipes) - before <= 4, "no doorbell for seen data");
         for (place, port) in [PORT, PORT + 1].into_iter().enumerate() {
             tx.send_deadline(&datagram_to(port, b"ne\n"), soon())
                 .unwrap();
@@ -315,7 +318,7 @@ fn beginnings_of_messages_are_no_news_and_their_ends_are() {
 }
 
 #[test]
-fn what_a_pipe_of_bytes_cannot_do_is_refused() {
+fn impossible_calls_on_a_byte_pipe_are_refused() {
     let nodes = Nodes::start(&["p0"]);
     let b = nodes.attach("b");
     let mut pipe = b.byte_pipe(PIPE_BYTES).unwrap();
@@ -344,9 +347,9 @@ fn what_a_pipe_of_bytes_cannot_do_is_refused() {
     assert!(error.to_string().contains("sends nothing"), "{error}");
 }
 
-/// A prefetch asks again for a notification of what lies in the pipe already.
+/// A prefetch requests a notification of packets that are in the pipe already.
 #[test]
-fn a_prefetched_pipe_is_news_again() {
+fn a_prefetched_pipe_is_reported_again() {
     let nodes = Nodes::start(&["p0"]);
     let (a, b) = (nodes.attach("a"), nodes.attach("b"));
     let mut pipe = b.rx_pipe(PIPE_BYTES).unwrap();
@@ -357,7 +360,7 @@ fn a_prefetched_pipe_is_news_again() {
     // Not received: no news of its own accord.
     assert_eq!(b.poll_rx_pipe().unwrap(), None);
     pipe.prefetch().unwrap();
-    eventually("the lane tells again", || {
+    eventually("the lane notifies again", || {
         b.poll_rx_pipe().unwrap() == Some(pipe.id())
     });
     pipe.recv().unwrap().unwrap().free_all();
@@ -365,7 +368,7 @@ fn a_prefetched_pipe_is_news_again() {
     let deadline = Instant::now() + Duration::from_millis(20);
     assert!(
         b.next_rx_pipe_deadline(deadline).is_err(),
-        "there is nothing to tell of"
+        "there is nothing to notify of"
     );
     drop(pipe);
     let mut echo = b.rx_tx_pipe(PIPE_BYTES, "p0").unwrap();
@@ -374,7 +377,7 @@ fn a_prefetched_pipe_is_news_again() {
     assert_eq!(b.next_rx_pipe_deadline(soon()).unwrap(), echo.id());
     assert_eq!(b.poll_rx_pipe().unwrap(), None);
     echo.prefetch().unwrap();
-    eventually("the lane tells again", || {
+    eventually("the lane notifies again", || {
         b.poll_rx_pipe().unwrap() == Some(echo.id())
     });
 }

@@ -1,4 +1,4 @@
-//! What ends badly: no daemon, a daemon that ends under its applications, an application that goes.
+//! Failures: no daemon, a daemon that stops while applications use it, an application that exits.
 
 use std::{
     io::ErrorKind,
@@ -14,7 +14,8 @@ use covalent_verbs::{
 
 use crate::nodes::{Nodes, eventually, soon};
 
-/// Within this a call that waits must notice that the daemon is gone. It takes microseconds; the machine may be busy.
+/// Limit within which a waiting call must detect that the daemon is gone. It takes microseconds,
+/// but the machine may be busy.
 const PROMPT: Duration = Duration::from_secs(5);
 
 fn is_gone<T: std::fmt::Debug>(result: Result<T, Error>) {
@@ -34,7 +35,8 @@ fn without_a_daemon_the_error_names_the_socket() {
     );
 }
 
-/// A daemon that is stopped: its socket is there, and nobody answers or, once enough wait, accepts.
+/// A stopped daemon: its socket exists, but no connection gets a reply. Once enough connections
+/// wait, none is accepted.
 #[test]
 fn attaching_ends_with_its_deadline() {
     let directory = tempfile::tempdir().unwrap();
@@ -159,7 +161,7 @@ fn a_subscriber_sees_events_and_the_daemons_end() {
     assert!(next(&mut client, soon()).unwrap().contains("Attached"));
     // Events that come while a reply is awaited are kept.
     drop(device);
-    eventually("the session is gone", || {
+    eventually("the session has ended", || {
         client.status().unwrap().sessions == 0
     });
     assert!(next(&mut client, soon()).unwrap().contains("Detached"));
@@ -172,7 +174,7 @@ fn a_subscriber_sees_events_and_the_daemons_end() {
 }
 
 #[test]
-fn every_call_fails_after_the_daemons_end_and_none_hangs() {
+fn every_call_fails_after_the_daemons_end_and_none_blocks() {
     let mut nodes = Nodes::start(&["p0"]);
     let device = nodes.attach("b");
     let region = device.register_region("own", 64, Rights::ALL).unwrap();
@@ -223,7 +225,7 @@ fn every_call_fails_after_the_daemons_end_and_none_hangs() {
     is_gone(device.next_rx_pipe_deadline(soon()));
     is_gone(tx.flush_deadline(soon()));
     is_gone(device.status());
-    is_gone(device.check_alive());
+    is_gone(device.check_connection());
     is_gone(rx.bind(&Match::Any));
     is_gone(device.rx_pipe(1 << 16).map(drop));
     is_gone(device.register_region("other", 64, Rights::ALL).map(drop));
@@ -233,7 +235,7 @@ fn every_call_fails_after_the_daemons_end_and_none_hangs() {
 }
 
 #[test]
-fn what_is_dropped_is_reclaimed() {
+fn resources_of_dropped_objects_are_reclaimed() {
     let nodes = Nodes::start(&["p0"]);
     let mut watcher = Client::connect(nodes.socket("b"), "test").unwrap();
     let device = nodes.attach("b");
@@ -247,12 +249,12 @@ fn what_is_dropped_is_reclaimed() {
     assert_eq!(watcher.status().unwrap().pipes.len(), 3);
     drop(pipe);
     drop(verbs);
-    eventually("pipes are gone", || {
+    eventually("pipes are closed", || {
         watcher.status().unwrap().pipes.is_empty()
     });
     drop(device.verbs().unwrap());
     drop(device);
-    eventually("the session is gone", || {
+    eventually("the session has ended", || {
         let status = watcher.status().unwrap();
         status.sessions == 0 && status.regions.is_empty()
     });

@@ -1,4 +1,4 @@
-//! Applications whose system calls fail, each in a process of its own.
+//! Applications whose system calls fail, each in its own process.
 
 use std::{
     env, fs,
@@ -41,7 +41,7 @@ fn run(role: &str, nodes: Option<&Nodes>) {
 }
 
 #[test]
-fn an_application_without_descriptors_is_told_and_goes_on_when_it_has_some() {
+fn an_application_without_descriptors_gets_an_error_and_can_continue() {
     let nodes = Nodes::start(&["p0"]);
     run("faults::without_descriptors", Some(&nodes));
 }
@@ -67,7 +67,7 @@ fn without_descriptors() {
                 matches!(&error, Error::System { .. }) && error.to_string().contains("ulimit -n"),
                 "{error}"
             );
-            // What is open stays, and replies are those of their requests.
+            // Open objects stay, and each reply belongs to its request.
             assert_eq!(device.status().unwrap().pipes.len(), 1);
         }
         setrlimit(Resource::RLIMIT_NOFILE, usual, most).unwrap();
@@ -81,7 +81,8 @@ fn a_storm_of_signals_costs_nothing_but_time() {
     run("faults::in_a_storm", None);
 }
 
-/// Not a test: a process with two daemons and an application, each of whose threads is interrupted all the time.
+/// Not a test: a process with two daemons and an application. Signals interrupt all of its threads
+/// continuously.
 #[test]
 #[ignore = "the process of a test"]
 fn in_a_storm() {
@@ -91,12 +92,13 @@ fn in_a_storm() {
     let nodes = Nodes::start(&["p0"]);
     let until = Instant::now() + STORM;
     let own = std::process::id();
-    // SAFETY: asks for this thread's number.
+    // SAFETY: `gettid` only returns this thread's number.
     let storms = unsafe { libc::syscall(libc::SYS_gettid) }.to_string();
     let storm = thread::spawn(move || {
         let mut signals = 0_u64;
         while Instant::now() < until {
-            // Daemons and applications leave SIGURG alone or, with daemons in this process, handle it.
+            // Daemons and applications ignore SIGURG. A process with daemons in it handles the
+            // signal.
             for task in fs::read_dir("/proc/self/task").unwrap().flatten() {
                 let task = task.file_name().into_string().unwrap();
                 if task == storms {
@@ -104,7 +106,8 @@ fn in_a_storm() {
                     signals += 1;
                 }
                 let tid: libc::c_long = task.parse().unwrap();
-                // SAFETY: sends a signal that is handled to a thread of this process, or to none if it has ended.
+                // SAFETY: sends a handled signal to a thread of this process, or to none if the
+                // thread has exited.
                 unsafe { libc::syscall(libc::SYS_tgkill, own, tid, libc::SIGURG) };
             }
             thread::sleep(BETWEEN);

@@ -40,7 +40,8 @@ fn a_child_can_use_nothing_and_takes_nothing_when_it_drops_it() {
     from.send(&FRAME).unwrap();
     let batch = pipe.recv_blocking().unwrap();
     let socket = nodes.socket("a");
-    // SAFETY: the child uses the library's calls and the allocator, whose locks the C library looks after, and ends by `_exit`.
+    // SAFETY: the child uses the library's calls and the allocator, and exits by `_exit`. The C
+    // library keeps the allocator's locks usable across the fork.
     match unsafe { fork() }.unwrap() {
         ForkResult::Child => {
             let add = Verb::FetchAdd {
@@ -49,7 +50,7 @@ fn a_child_can_use_nothing_and_takes_nothing_when_it_drops_it() {
             };
             let checks = [
                 is_forked(a.status()),
-                is_forked(a.check_alive()),
+                is_forked(a.check_connection()),
                 is_forked(a.poll_rx_pipe()),
                 is_forked(a.rx_pipe(1 << 16)),
                 is_forked(tx.push(&FRAME)),
@@ -92,7 +93,7 @@ fn a_child_can_use_nothing_and_takes_nothing_when_it_drops_it() {
     assert!(queue.recv().unwrap().is_none());
 }
 
-/// Not a test: a process that attaches, forks, and waits for the end of its input, as its child does.
+/// Not a test: a process that attaches and forks. It and its child wait for the end of its input.
 #[test]
 #[ignore = "the process of a test"]
 fn parent() {
@@ -114,7 +115,7 @@ fn parent() {
 }
 
 #[test]
-fn the_session_ends_with_the_process_that_attached_though_its_child_lives() {
+fn the_session_ends_with_its_process_although_a_child_lives() {
     let nodes = Nodes::start(&["p0"]);
     let mut process = Command::new(env::current_exe().unwrap())
         .args(["--exact", "fork::parent", "--ignored", "--nocapture"])
@@ -124,9 +125,9 @@ fn the_session_ends_with_the_process_that_attached_though_its_child_lives() {
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    let told = BufReader::new(process.stderr.take().unwrap());
-    let mut told = told.lines().map_while(Result::ok);
-    assert!(told.any(|line| line.contains("attached")));
+    let output_lines = BufReader::new(process.stderr.take().unwrap());
+    let mut output_lines = output_lines.lines().map_while(Result::ok);
+    assert!(output_lines.any(|line| line.contains("attached")));
     let input = process.stdin.take();
     let mut client = Client::connect(nodes.socket("a"), "test").unwrap();
     assert_eq!(client.status().unwrap().sessions, 1);

@@ -23,8 +23,8 @@ use covalent_protocol::{
     verb::SEND_BYTES_MAX,
 };
 use covalent_verbs::{
-    Contact, Device, Error, Group, GroupEvent, GroupOptions, GroupSeat, GroupStanding, Guid, Life,
-    MULTICAST_BYTES_MAX, Mode, Outcome, Rights, Stop, Target, Verb, Verbs,
+    Contact, Device, Error, Group, GroupBuilder, GroupEvent, GroupOptions, GroupStanding, Guid,
+    Incarnation, MULTICAST_BYTES_MAX, Mode, Outcome, Rights, Stop, Target, Verb, Verbs,
 };
 use nix::{
     fcntl::{FcntlArg, FdFlag, fcntl},
@@ -40,33 +40,39 @@ const NAMES: [&str; 3] = ["a", "b", "c"];
 
 /// Links are given up after a second of silence: a machine that has much to do is no evidence here.
 fn triangle() -> Triangle {
-    Triangle::start_with("silent_paces_max = 200\n")
+    Triangle::start_with("keepalive_misses_max = 200\n")
 }
 
-/// What a member was told.
+/// Events of a member.
 #[derive(Debug, Default)]
 struct Log {
     /// Number and members of each view.
-    views: Vec<(u64, Vec<Life>)>,
+    views: Vec<(u64, Vec<Incarnation>)>,
     /// Sender, its number, the bytes.
-    delivered: Vec<(Life, u64, Vec<u8>)>,
+    delivered: Vec<(Incarnation, u64, Vec<u8>)>,
     stopped: Vec<Stop>,
     left: bool,
 }
 
 impl Log {
-    fn note(&mut self, event: &GroupEvent<'_>) {
+    fn record(&mut self, event: &GroupEvent<'_>) {
         match *event {
             GroupEvent::View(view) => {
-                let lives = view.members.iter().map(|member| member.life).collect();
-                self.views.push((view.number, lives));
+                let incarnations = view
+                    .members
+                    .iter()
+                    .map(|member| member.incarnation)
+                    .collect();
+                self.views.push((view.number, incarnations));
             }
             GroupEvent::Delivered {
                 sender,
                 sequence,
                 data,
                 ..
-            } => self.delivered.push((sender.life, sequence, data.to_vec())),
+            } => self
+                .delivered
+                .push((sender.incarnation, sequence, data.to_vec())),
             GroupEvent::Stopped { why, .. } => self.stopped.push(why),
             GroupEvent::Left => self.left = true,
             _ => {}
@@ -74,7 +80,9 @@ impl Log {
     }
 
     fn members(&self) -> usize {
-        self.views.last().map_or(0, |(_, lives)| lives.len())
+        self.views
+            .last()
+            .map_or(0, |(_, incarnations)| incarnations.len())
     }
 }
 
@@ -88,33 +96,33 @@ struct Member<'d> {
 impl Member<'_> {
     fn turn(&mut self) {
         while let Some(event) = self.group.poll(&mut self.verbs).unwrap() {
-            self.log.note(&event);
+            self.log.record(&event);
         }
     }
 }
 
 fn begin<'d>(devices: &'d [Device; 3], name: &str) -> Vec<Member<'d>> {
-    let seats = devices.each_ref().map(|device| seat(device, name));
-    let contacts = seats.each_ref().map(GroupSeat::contact);
-    let members = seats.into_iter().zip(devices);
+    let builders = devices.each_ref().map(|device| builder(device, name));
+    let contacts = builders.each_ref().map(GroupBuilder::contact);
+    let members = builders.into_iter().zip(devices);
     members
-        .map(|(seat, device)| member(seat, device, &contacts))
+        .map(|(builder, device)| member(builder, device, &contacts))
         .collect()
 }
 
-fn seat<'d>(device: &'d Device, name: &str) -> GroupSeat<'d> {
-    device.group_seat(name, GroupOptions::new()).unwrap()
+fn builder<'d>(device: &'d Device, name: &str) -> GroupBuilder<'d> {
+    device.group_builder(name, GroupOptions::new()).unwrap()
 }
 
-fn member<'d>(seat: GroupSeat<'d>, device: &'d Device, contacts: &[Contact]) -> Member<'d> {
+fn member<'d>(builder: GroupBuilder<'d>, device: &'d Device, contacts: &[Contact]) -> Member<'d> {
     Member {
         verbs: device.verbs().unwrap(),
-        group: seat.begin(contacts).unwrap(),
+        group: builder.begin(contacts).unwrap(),
         log: Log::default(),
     }
 }
 
-/// Gives everybody turns until `enough`.
+/// Drives all members in turn until `enough` returns true.
 fn turn_until(members: &mut [Member<'_>], what: &str, enough: impl Fn(&[Member<'_>]) -> bool) {
     let deadline = Instant::now() + PATIENCE;
     while !enough(members) {
@@ -152,16 +160,16 @@ fn all_members_deliver_everything_once_and_in_one_order() {
     const EACH: usize = 400;
     let triangle = triangle();
     let contacts = Mutex::new(Vec::new());
-    let told = Barrier::new(3);
+    let reported = Barrier::new(3);
     let done = AtomicUsize::new(0);
     let run = |at: usize| {
         let device = triangle.attach(NAMES[at]);
         let mut verbs = device.verbs().unwrap();
-        let seat = device.group_seat("orders", GroupOptions::new()).unwrap();
-        contacts.lock().unwrap().push(seat.contact());
-        told.wait();
+        let builder = device.group_builder("orders", GroupOptions::new()).unwrap();
+        contacts.lock().unwrap().push(builder.contact());
+        reported.wait();
         let all = contacts.lock().unwrap().clone();
-        let mut group = seat.begin(&all).unwrap();
+        let mut group = builder.begin(&all).unwrap();
         let mut log = Log::default();
         let mut sent = 0;
         while log.delivered.len() < 3 * EACH {
@@ -175,7 +183,7 @@ fn all_members_deliver_everything_once_and_in_one_order() {
                     Err(error) => panic!("{error}"),
                 }
             }
-            log.note(&group.next_deadline(&mut verbs, soon()).unwrap());
+            log.record(&group.next_deadline(&mut verbs, soon()).unwrap());
         }
         // The others may lack a row of this one still.
         done.fetch_add(1, Ordering::SeqCst);
@@ -183,7 +191,7 @@ fn all_members_deliver_everything_once_and_in_one_order() {
             let all_done = || Ok(done.load(Ordering::SeqCst) == 3);
             let event = group.next_unless(&mut verbs, Some(soon()), all_done);
             if let Some(event) = event.unwrap() {
-                log.note(&event);
+                log.record(&event);
             }
         }
         log
@@ -215,7 +223,8 @@ fn all_members_deliver_everything_once_and_in_one_order() {
     }
 }
 
-/// A member whose application takes nothing holds the others up: they are told that there is no room, and nothing is lost.
+/// A member whose application takes nothing blocks the others: they get the error that there is no
+/// room, and nothing is lost.
 #[test]
 fn a_member_that_stands_still_holds_the_others_up_and_loses_nothing() {
     let triangle = triangle();
@@ -246,7 +255,8 @@ fn a_member_that_stands_still_holds_the_others_up_and_loses_nothing() {
     });
 }
 
-/// The applications' own verbs go through the same queue, and each is told of its own.
+/// The application's own verbs go through the same queue. Application and group each receive their
+/// own completions.
 #[test]
 fn a_group_and_its_application_share_the_verb_queue() {
     const EACH: u64 = 300;
@@ -282,7 +292,8 @@ fn a_group_and_its_application_share_the_verb_queue() {
             for completion in &completions[..taken] {
                 match completion.outcome {
                     Outcome::Old(_) => seen.push(completion.user_data),
-                    // A link may fail on a machine that stands still for a while; the end comes after it.
+                    // A link may fail on a machine that stalls for a while. The final completion
+                    // follows.
                     Outcome::InDoubt(_) => {}
                     _ => panic!("{completion:?}"),
                 }
@@ -318,15 +329,19 @@ fn an_application_that_ends_is_left_out_and_the_others_go_on() {
         let triangle = triangle();
         let devices = [triangle.attach("a"), triangle.attach("b")];
         let last = triangle.attach("c");
-        let its_seat = seat(&last, "orders");
-        let seats = devices.each_ref().map(|device| seat(device, "orders"));
-        let contacts = [its_seat.contact(), seats[0].contact(), seats[1].contact()];
-        let mut members: Vec<_> = seats
+        let its_builder = builder(&last, "orders");
+        let builders = devices.each_ref().map(|device| builder(device, "orders"));
+        let contacts = [
+            its_builder.contact(),
+            builders[0].contact(),
+            builders[1].contact(),
+        ];
+        let mut members: Vec<_> = builders
             .into_iter()
             .zip(&devices)
-            .map(|(seat, device)| member(seat, device, &contacts))
+            .map(|(builder, device)| member(builder, device, &contacts))
             .collect();
-        let mut other = member(its_seat, &last, &contacts);
+        let mut other = member(its_builder, &last, &contacts);
         if busy {
             for number in 0..50 {
                 multicast(&mut members[0], &message(0, number));
@@ -341,14 +356,18 @@ fn an_application_that_ends_is_left_out_and_the_others_go_on() {
             members.iter().all(|member| member.log.members() == 2)
         });
         multicast(&mut members[1], b"after");
-        // What the first one had said before is delivered too, before or behind.
-        let own = members[0].group.life();
+        // Earlier messages of the first member are delivered too, before or after this one.
+        let own = members[0].group.incarnation();
         let before = if busy { 50 } else { 0 };
         turn_until(&mut members, "they go on", |members| {
             let has_all = |member: &Member<'_>| {
                 let delivered = &member.log.delivered;
                 delivered.iter().any(|(.., data)| data == b"after")
-                    && delivered.iter().filter(|(life, ..)| *life == own).count() == before
+                    && delivered
+                        .iter()
+                        .filter(|(incarnation, ..)| *incarnation == own)
+                        .count()
+                        == before
             };
             members.iter().all(has_all)
         });
@@ -357,7 +376,7 @@ fn an_application_that_ends_is_left_out_and_the_others_go_on() {
 }
 
 #[test]
-fn who_leaves_is_told_so_when_all_that_it_said_is_delivered() {
+fn a_leaving_member_gets_left_after_its_messages_are_delivered() {
     let triangle = triangle();
     let devices = NAMES.map(|name| triangle.attach(name));
     let mut members = begin(&devices, "orders");
@@ -395,7 +414,7 @@ fn a_node_that_dies_is_left_out() {
     assert_same(&members);
     let deadline = soon();
     let error = loop {
-        assert!(Instant::now() < deadline, "it was not told");
+        assert!(Instant::now() < deadline, "it was not notified");
         if let Err(error) = dead.group.poll(&mut dead.verbs) {
             break error;
         }
@@ -403,9 +422,10 @@ fn a_node_that_dies_is_left_out() {
     assert!(matches!(error, Error::DaemonGone { .. }), "{error}");
 }
 
-/// Both cables of c are pulled: it stops and says so, the others go on. When they are plugged again it learns that it was left out.
+/// Both cables of c are pulled: c stops and reports it, and the others continue. After they are
+/// plugged again, c learns that it was excluded.
 #[test]
-fn who_is_cut_off_stops_and_the_others_go_on() {
+fn a_member_that_is_cut_off_stops_and_the_others_continue() {
     let triangle = triangle();
     let devices = NAMES.map(|name| triangle.attach(name));
     let mut members = begin(&devices, "orders");
@@ -416,20 +436,20 @@ fn who_is_cut_off_stops_and_the_others_go_on() {
     for cable in ["ac", "cb"] {
         triangle.set_port("c", cable, false);
     }
-    let gone = members[2].group.life();
+    let gone = members[2].group.incarnation();
     let own_voice = members[2].log.views[0]
         .1
         .iter()
-        .position(|life| *life == gone)
+        .position(|incarnation| *incarnation == gone)
         .unwrap();
     multicast(&mut members[2], b"alone");
     turn_until(&mut members, "it stopped, and they went on", |members| {
-        members[2]
-            .log
-            .stopped
-            .iter()
-            .any(|why| matches!(why, Stop::Minority { reached, .. } if reached.len() == 1 && reached.contains(own_voice)))
-            && members[..2].iter().all(|member| member.log.members() == 2)
+        members[2].log.stopped.iter().any(|why| {
+            matches!(
+                why,
+                Stop::Minority { reached, .. } if reached.len() == 1 && reached.contains(own_voice),
+            )
+        }) && members[..2].iter().all(|member| member.log.members() == 2)
     });
     multicast(&mut members[1], b"after");
     turn_until(&mut members, "they have it", |members| {
@@ -453,9 +473,9 @@ fn who_is_cut_off_stops_and_the_others_go_on() {
     assert_eq!(members[2].log.delivered.len(), 1);
 }
 
-/// Whoever is on the nodes may send to the queues: garbage, and envelopes that were heard before.
+/// Any application on the nodes may send to the queues: garbage, and replayed envelopes.
 #[test]
-fn garbage_in_the_queues_harms_nobody() {
+fn garbage_in_the_queues_does_no_harm() {
     let triangle = triangle();
     let devices = NAMES.map(|name| triangle.attach(name));
     let mut members = begin(&devices, "orders");
@@ -475,7 +495,7 @@ fn garbage_in_the_queues_harms_nobody() {
                 *kind = (number / 2 % 8) as u8;
             }
         }
-        // A full queue refuses the stranger, and has room for members.
+        // A full queue refuses non-members and still has room for members.
         accepted += u64::from(verbs.send(&queue, &garbage).is_ok());
         multicast(&mut members[number as usize % 3], &number.to_le_bytes());
         members.iter_mut().for_each(Member::turn);
@@ -496,7 +516,8 @@ const SOCKET: &str = "COVALENT_TEST_SOCKET";
 /// Rounds in which it forges an envelope of each kind for each other member.
 const FORGERIES: u32 = 40;
 
-/// Not a test: a process of another user on a member's node, which sends envelopes in that member's name.
+/// Not a test: a process of another user on a member's node. It sends envelopes in that member's
+/// name.
 #[test]
 #[ignore = "the process of a test"]
 fn stranger() {
@@ -505,23 +526,23 @@ fn stranger() {
     };
     let device = Device::attach(PathBuf::from(socket), "stranger").unwrap();
     let mut verbs = device.verbs().unwrap();
-    let told = device.status().unwrap().groups.remove(0);
+    let reported = device.status().unwrap().groups.remove(0);
     let own = verbs.open_region(Target::Local, "g.orders").unwrap();
-    let rank = told
+    let rank = reported
         .members
         .iter()
         .position(|&node| node == device.address());
     let as_member = Head {
         from: Some(rank.unwrap() as u8),
         number: None,
-        group: told.id.0,
-        view: told.view,
-        life: Life(told.stay.0),
+        group: reported.id.0,
+        view: reported.view,
+        incarnation: Incarnation(reported.stay.0),
         rkey: own.rkey(),
         token: Token::NONE,
         grant: Token(7),
         taken: 0,
-        members: told.members.len() as u8,
+        members: reported.members.len() as u8,
         decided: false,
         frontier: Frontier::default(),
     };
@@ -532,7 +553,7 @@ fn stranger() {
     for round in 0..FORGERIES {
         for queue in &queues {
             for envelope in forgeries(&as_member, device.address(), round) {
-                // A queue that is full refuses. Challenges are taken from anybody.
+                // A full queue refuses. Challenges are accepted from any sender.
                 let is_challenge = envelope[1] == 7;
                 accepted += u64::from(verbs.send(queue, &envelope).is_ok() && !is_challenge);
             }
@@ -556,7 +577,7 @@ fn forgeries(as_member: &Head, node: Guid, round: u32) -> Vec<Vec<u8>> {
     };
     let contact = Contact {
         guid: node.bits(),
-        life: as_member.life,
+        incarnation: as_member.incarnation,
         rkey: as_member.rkey,
     };
     let known = |group, members, excluded| {
@@ -591,7 +612,7 @@ fn forgeries(as_member: &Head, node: Guid, round: u32) -> Vec<Vec<u8>> {
             Body::Hello {
                 contact,
                 terms: Terms::default(),
-                former: Life(0),
+                former: Incarnation(0),
                 founders: 3,
             },
         ),
@@ -634,24 +655,25 @@ fn start_stranger(socket: PathBuf, group: Option<&nix::unistd::Group>) -> Child 
         .unwrap()
 }
 
-/// It knows all that is published. Whatever it sends in the member's name is dropped and counted.
+/// The process has all published data. Everything that it sends in the member's name is dropped and
+/// counted.
 #[test]
-fn a_strangers_process_on_a_members_node_speaks_for_nobody() {
+fn a_strangers_process_on_a_members_node_cannot_forge_envelopes() {
     let is_root = geteuid().is_root();
-    let nobody = is_root.then(|| nix::unistd::Group::from_gid(Gid::from_raw(65_534)));
-    let nobody = nobody.and_then(|group| group.ok().flatten());
-    let group = nobody.as_ref().map_or("", |group| &group.name);
-    let triangle = Triangle::start_for(group, "silent_paces_max = 200\n");
+    let unprivileged = is_root.then(|| nix::unistd::Group::from_gid(Gid::from_raw(65_534)));
+    let unprivileged = unprivileged.and_then(|group| group.ok().flatten());
+    let group = unprivileged.as_ref().map_or("", |group| &group.name);
+    let triangle = Triangle::start_for(group, "keepalive_misses_max = 200\n");
     let devices = NAMES.map(|name| triangle.attach(name));
     let mut members = begin(&devices, "orders");
     multicast(&mut members[0], b"before");
     turn_until(&mut members, "all have it", |members| {
         members.iter().all(|member| member.log.delivered.len() == 1)
     });
-    turn_until(&mut members, "the node tells of its member", |_| {
+    turn_until(&mut members, "the node reports its member", |_| {
         devices[1].status().unwrap().groups[0].view == 1
     });
-    let mut process = start_stranger(triangle.socket("b"), nobody.as_ref());
+    let mut process = start_stranger(triangle.socket("b"), unprivileged.as_ref());
     let mut sent = 0;
     let status = loop {
         if sent < 100 {
@@ -663,14 +685,14 @@ fn a_strangers_process_on_a_members_node_speaks_for_nobody() {
             break status;
         }
     };
-    let mut told = String::new();
+    let mut reported = String::new();
     let mut errors = process.stderr.take().unwrap();
-    errors.read_to_string(&mut told).unwrap();
-    assert!(status.success(), "{told}");
-    let forged: u64 = told
+    errors.read_to_string(&mut reported).unwrap();
+    assert!(status.success(), "{reported}");
+    let forged: u64 = reported
         .lines()
         .find_map(|line| line.split_once("forged ")?.1.parse().ok())
-        .unwrap_or_else(|| panic!("{told}"));
+        .unwrap_or_else(|| panic!("{reported}"));
     turn_until(&mut members, "everything is delivered", |members| {
         (members.iter()).all(|member| member.log.delivered.len() == sent + 1)
     });
@@ -683,27 +705,29 @@ fn a_strangers_process_on_a_members_node_speaks_for_nobody() {
     assert_eq!(unproven(&members[1]), 0);
     assert_same(&members);
     for member in &members {
-        assert_eq!(member.log.views.len(), 1, "nobody was put out");
+        assert_eq!(member.log.views.len(), 1, "no member was removed");
         assert_eq!(member.log.stopped, []);
         assert_eq!(member.group.standing(), GroupStanding::Member);
     }
 }
 
 #[test]
-fn what_cannot_be_is_refused_with_the_cure() {
+fn impossible_groups_are_refused_with_the_cure() {
     let triangle = triangle();
     let device = triangle.attach("a");
     let other = triangle.attach("a");
     for name in ["", "no spaces", &"x".repeat(31)] {
-        let error = device.group_seat(name, GroupOptions::new()).unwrap_err();
+        let error = device.group_builder(name, GroupOptions::new()).unwrap_err();
         assert!(matches!(error, Error::Invalid(_)), "{error}");
     }
-    let seat = device.group_seat("orders", GroupOptions::new()).unwrap();
-    let taken = other.group_seat("orders", GroupOptions::new()).unwrap_err();
+    let builder = device.group_builder("orders", GroupOptions::new()).unwrap();
+    let taken = other
+        .group_builder("orders", GroupOptions::new())
+        .unwrap_err();
     assert!(taken.to_string().contains("g.orders"), "{taken}");
-    let contact = seat.contact();
+    let contact = builder.contact();
     assert_eq!(contact.guid, device.address().bits());
-    let mut group = seat.begin(&[contact]).unwrap();
+    let mut group = builder.begin(&[contact]).unwrap();
     let mut verbs = other.verbs().unwrap();
     let error = group.poll(&mut verbs).unwrap_err();
     assert!(error.to_string().contains("another device"), "{error}");
@@ -714,19 +738,19 @@ fn what_cannot_be_is_refused_with_the_cure() {
         let error = group.multicast(&vec![0; bad]).unwrap_err();
         assert!(matches!(error, Error::Invalid(_)), "{error}");
     }
-    // Alone it needs nobody.
+    // A single member needs no other.
     drop(shallow);
     let mut verbs = device.verbs().unwrap();
     group.multicast(b"x").unwrap();
     let mut log = Log::default();
     while log.delivered.is_empty() {
-        log.note(&group.next_deadline(&mut verbs, soon()).unwrap());
+        log.record(&group.next_deadline(&mut verbs, soon()).unwrap());
     }
     assert_eq!(log.members(), 1);
     let soon_over = Instant::now() + Duration::from_millis(30);
     loop {
         match group.next_deadline(&mut verbs, soon_over) {
-            Ok(event) => log.note(&event),
+            Ok(event) => log.record(&event),
             Err(error) => {
                 assert!(matches!(error, Error::Deadline { .. }), "{error}");
                 break;
@@ -735,8 +759,9 @@ fn what_cannot_be_is_refused_with_the_cure() {
     }
 }
 
-/// What each node tells of the group, by its member's word: standing, view and the nodes of its members.
-fn told(devices: &[Device; 3]) -> Vec<Vec<(String, u64, Vec<Guid>)>> {
+/// Status of the group on each node, as published by its member: standing, view and the nodes of
+/// its members.
+fn reported(devices: &[Device; 3]) -> Vec<Vec<(String, u64, Vec<Guid>)>> {
     devices
         .iter()
         .map(|device| {
@@ -753,10 +778,10 @@ fn told(devices: &[Device; 3]) -> Vec<Vec<(String, u64, Vec<Guid>)>> {
 }
 
 #[test]
-fn a_node_tells_of_its_members_views_and_of_none_that_is_gone() {
+fn a_node_reports_the_views_of_its_current_members() {
     let triangle = triangle();
     let devices = NAMES.map(|name| triangle.attach(name));
-    assert_eq!(told(&devices), [[], [], []]);
+    assert_eq!(reported(&devices), [[], [], []]);
     let mut members = begin(&devices, "orders");
     members[1].group.multicast(b"counted").unwrap();
     turn_until(&mut members, "all have delivered", |members| {
@@ -765,23 +790,23 @@ fn a_node_tells_of_its_members_views_and_of_none_that_is_gone() {
     let mut nodes = devices.each_ref().map(Device::address);
     nodes.sort_unstable();
     let in_view = |view, nodes: &[Guid]| vec![("member".to_owned(), view, nodes.to_vec())];
-    turn_until(&mut members, "all tell of the first view", |_| {
-        told(&devices) == vec![in_view(1, &nodes); 3]
+    turn_until(&mut members, "all report the first view", |_| {
+        reported(&devices) == vec![in_view(1, &nodes); 3]
     });
-    turn_until(&mut members, "what was delivered is told", |_| {
+    turn_until(&mut members, "the deliveries are reported", |_| {
         devices.iter().enumerate().all(|(at, device)| {
             let stay = device.status().unwrap().groups.remove(0);
             (stay.multicasts, stay.deliveries) == (u64::from(at == 1), 1)
         })
     });
     drop(members.pop());
-    assert_eq!(told(&devices)[2], [], "its stay is over");
+    assert_eq!(reported(&devices)[2], [], "its membership has ended");
     let rest: Vec<Guid> = (nodes.iter().copied())
         .filter(|&node| node != devices[2].address())
         .collect();
-    turn_until(&mut members, "both tell of the next view", |_| {
-        told(&devices) == [in_view(2, &rest), in_view(2, &rest), vec![]]
+    turn_until(&mut members, "both report the next view", |_| {
+        reported(&devices) == [in_view(2, &rest), in_view(2, &rest), vec![]]
     });
     drop(members);
-    assert_eq!(told(&devices), [[], [], []]);
+    assert_eq!(reported(&devices), [[], [], []]);
 }

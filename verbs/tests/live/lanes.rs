@@ -1,4 +1,5 @@
-//! A node of two lanes and a neighbour with a link to each: every lane has an address and a name of its own.
+//! A node with two lanes and a neighbor with a link to each: every lane has its own address and
+//! name.
 
 use covalent_dataplane::Daemon;
 use covalent_verbs::{Client, Device, Rights, Target, Verb};
@@ -61,7 +62,7 @@ fn each_lane_is_reached_by_its_address_and_by_its_name() {
                 .unwrap();
         }
     }
-    // Another lane of the same node is a neighbour, over the cable in memory between the two.
+    // Another lane of the same node is a neighbor, over the cable in memory between the two.
     let mut client = Client::connect(socket("b"), "test").unwrap();
     eventually("the lanes are joined", || {
         let links = client.status().unwrap().links;

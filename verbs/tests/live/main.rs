@@ -1,4 +1,5 @@
-//! The library against running daemons: nodes in this process, joined by in-memory cables. Needs no privilege.
+//! Tests of the library with running daemons: nodes in this process connected by in-memory cables.
+//! They need no privilege.
 #![allow(clippy::unwrap_used)]
 
 mod bytes;
@@ -13,12 +14,12 @@ mod nodes;
 mod pipes;
 mod queue;
 mod regions;
+mod rejoins;
 mod restarts;
 mod scale;
 mod sets;
 mod stamps;
 mod stand_in;
-mod stays;
 mod triangle;
 mod tuning;
 mod verbs;

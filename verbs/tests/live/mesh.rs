@@ -18,8 +18,8 @@ pub struct Mesh {
 }
 
 impl Mesh {
-    /// Starts `count` of them and waits until all links are up. Links are given up after a second of silence: a machine that has much to do is no
-    /// evidence here.
+    /// Starts `count` nodes and waits until all links are up. Links are declared down after a
+    /// second of silence: a busy machine must not cause that.
     pub fn start(count: usize) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let mut mesh = Self {
@@ -35,7 +35,7 @@ impl Mesh {
     pub fn start_one(&mut self, at: usize) {
         let cables = cables_of(at, self.daemons.len());
         let cables: Vec<&str> = cables.iter().map(String::as_str).collect();
-        let more = "silent_paces_max = 200\n";
+        let more = "keepalive_misses_max = 200\n";
         let config = config(&self.directory, NAMES[at], &cables, more);
         self.daemons[at] = Some(start_when_free(&config));
     }

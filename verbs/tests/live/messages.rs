@@ -30,7 +30,7 @@ fn message(number: u64, len: usize) -> Vec<u8> {
     message
 }
 
-/// Its length, of 8 bytes at least so that its number is whole.
+/// Length of a message, at least 8 bytes so that its number is complete.
 fn length(number: u64) -> usize {
     8 + (number as usize * 379) % (SEND_BYTES_MAX - 7)
 }
@@ -54,7 +54,7 @@ fn refused(result: Result<(), Error>) -> Refusal {
 }
 
 #[test]
-fn messages_of_every_size_come_whole_with_sender_and_stamp() {
+fn messages_of_every_size_arrive_whole_with_sender_and_stamp() {
     let nodes = Nodes::start(&["p0"]);
     let (a, b) = (nodes.attach("a"), nodes.attach("b"));
     let mut queue = b.receive_queue("orders", CAPACITY_BYTES).unwrap();
@@ -127,7 +127,7 @@ fn a_full_queue_refuses_and_nothing_is_lost() {
             assert_eq!(refused(outcome.map(drop)), Refusal::QueueFull);
         }
         for number in 0..3 {
-            let received = queue.recv().unwrap().expect("what was sent");
+            let received = queue.recv().unwrap().expect("the sent message");
             assert_eq!(received.data, (3 * round + number).to_le_bytes());
         }
         assert_eq!(queue.recv().unwrap(), None);
@@ -263,8 +263,8 @@ fn a_receiver_that_waits_sleeps_until_its_deadline_or_a_message() {
     }
 }
 
-/// Sends `count` messages with as many under way as fit, again whenever the queue is full, and returns the numbers in the order in which
-/// they were told to be done.
+/// Sends `count` messages with as many in flight as fit, and retries when the queue is full.
+/// Returns the numbers in the order of completion.
 fn send_all(device: &Device, target: Target<'_>, first: u64, count: u64) -> Vec<(u64, u64)> {
     let mut verbs = device.verbs_with_depth(32).unwrap();
     let queue = verbs.open_region(target, "queue").unwrap();
@@ -311,7 +311,7 @@ fn receive_all(queue: &mut ReceiveQueue<'_>, count: u64) -> Vec<(u64, u64, Guid)
         .collect()
 }
 
-/// Says that it is over when it is dropped, by a panic too.
+/// Sets the flag when it is dropped, also by a panic.
 struct Over<'a>(&'a AtomicBool);
 
 impl Drop for Over<'_> {
@@ -320,9 +320,10 @@ impl Drop for Over<'_> {
     }
 }
 
-/// Neighbours on two links and an application of the own node send into one small queue, while links are cut again and again.
+/// Neighbors on two links and an application of the same node send to one small queue, while links
+/// are cut repeatedly.
 #[test]
-fn senders_on_several_links_through_cuts_are_each_heard_exactly_once() {
+fn messages_over_several_links_and_cuts_arrive_exactly_once() {
     const EACH: u64 = 4000;
     let nodes = Triangle::start();
     let receiver = nodes.attach("b");
@@ -332,7 +333,7 @@ fn senders_on_several_links_through_cuts_are_each_heard_exactly_once() {
     let own = receiver.node().guid;
     let guids = [0, 1, 2].map(|at: usize| senders[at].node().guid);
     let is_over = AtomicBool::new(false);
-    let (told, heard) = thread::scope(|scope| {
+    let (sent_stamps, arrived) = thread::scope(|scope| {
         let sending: Vec<_> = (0..)
             .zip(senders)
             .map(|(at, device)| {
@@ -354,41 +355,47 @@ fn senders_on_several_links_through_cuts_are_each_heard_exactly_once() {
             cuts
         });
         let _over = Over(&is_over);
-        let heard = receive_all(&mut queue, 3 * EACH);
-        let told: Vec<_> = sending.into_iter().map(|it| it.join().unwrap()).collect();
+        let arrived = receive_all(&mut queue, 3 * EACH);
+        let sent_stamps: Vec<_> = sending.into_iter().map(|it| it.join().unwrap()).collect();
         is_over.store(true, Memory::Relaxed);
         let cuts: u32 = cutting.join().unwrap();
         assert!(cuts >= 4, "{cuts} cuts");
-        (told, heard)
+        (sent_stamps, arrived)
     });
     assert_eq!(queue.recv().unwrap(), None, "nothing twice");
     assert!(
-        heard.is_sorted_by_key(|&(count, ..)| count),
+        arrived.is_sorted_by_key(|&(count, ..)| count),
         "in the order of their commits"
     );
-    let by_count: BTreeMap<_, _> = heard
+    let by_count: BTreeMap<_, _> = arrived
         .iter()
         .map(|&(count, number, sender)| (count, (number, sender)))
         .collect();
-    let mut numbers: Vec<_> = heard.iter().map(|&(_, number, _)| number).collect();
+    let mut numbers: Vec<_> = arrived.iter().map(|&(_, number, _)| number).collect();
     numbers.sort_unstable();
     assert_eq!(numbers, (0..3 * EACH).collect::<Vec<_>>(), "exactly once");
-    for (guid, told) in guids.iter().zip(&told) {
-        for (count, number) in told {
-            assert_eq!(by_count[count], (*number, *guid), "as its sender was told");
+    for (guid, sent_stamps) in guids.iter().zip(&sent_stamps) {
+        for (count, number) in sent_stamps {
+            assert_eq!(
+                by_count[count],
+                (*number, *guid),
+                "as reported to its sender"
+            );
         }
     }
 }
 
-/// A sender that dies with messages under way, and a cable that is pulled: what is told to be undone never comes.
+/// A sender that exits with messages in flight, and a pulled cable: a message reported as undone
+/// never arrives.
 #[test]
-fn what_was_undone_leaves_no_trace() {
+fn an_undone_message_never_arrives() {
     let nodes = Triangle::start();
     let receiver = nodes.attach("b");
     let mut queue = receiver.receive_queue("queue", 1 << 20).unwrap();
-    let (asked, mut undone) = (Cell::new(0), 0);
-    // On a busy machine all is told before the cable is pulled, now and then in all of the first rounds.
-    for round in (0..100).take_while(|round| *round < 8 || asked.get() == 0) {
+    let (queried, mut undone) = (Cell::new(0), 0);
+    // On a busy machine all verbs sometimes complete before the cable is pulled, in all of the
+    // first rounds.
+    for round in (0..100).take_while(|round| *round < 8 || queried.get() == 0) {
         let device = nodes.attach("a");
         // Deep enough for the pipe of requests to hold all.
         let mut verbs = device.verbs_with_depth(4096).unwrap();
@@ -405,7 +412,8 @@ fn what_was_undone_leaves_no_trace() {
         let mut names = Vec::new();
         let mut expected = Vec::new();
         let mut completions = vec![Completion::default(); 64];
-        // Nothing comes over a cable any more; what came is told soon, on a machine that stands still now and then too.
+        // No data arrives over a cable any more. Completions of earlier data follow soon, unless
+        // the machine stalls.
         let pause = Duration::from_millis(400);
         while let Ok(taken @ 1..) = verbs.poll_deadline(&mut completions, Instant::now() + pause) {
             for completion in &completions[..taken] {
@@ -423,7 +431,7 @@ fn what_was_undone_leaves_no_trace() {
         let device = nodes.attach("a");
         let mut verbs = device.verbs().unwrap();
         for (number, name) in &names {
-            let id = verbs.ask(name, *number).unwrap();
+            let id = verbs.query_in_doubt(name, *number).unwrap();
             loop {
                 let completion = verbs.wait_deadline(id, soon()).unwrap();
                 match completion.outcome {
@@ -439,17 +447,17 @@ fn what_was_undone_leaves_no_trace() {
         for node in ["a", "b", "c"] {
             nodes.await_links(node, &["up", "up"]);
         }
-        let mut heard = Vec::new();
+        let mut arrived = Vec::new();
         while let Some(message) = queue.recv().unwrap() {
-            heard.push(number_of(message.data));
+            arrived.push(number_of(message.data));
         }
-        heard.sort_unstable();
+        arrived.sort_unstable();
         expected.sort_unstable();
-        assert_eq!(heard, expected, "round {round}");
-        asked.set(asked.get() + names.len());
+        assert_eq!(arrived, expected, "round {round}");
+        queried.set(queried.get() + names.len());
     }
     assert!(
-        asked.get() > 0,
-        "no cut met a message under way; {undone} were undone"
+        queried.get() > 0,
+        "no cut hit a message in flight; {undone} were undone"
     );
 }

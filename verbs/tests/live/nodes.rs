@@ -10,10 +10,10 @@ use covalent_dataplane::Daemon;
 use covalent_verbs::{Client, Device};
 use tempfile::TempDir;
 
-/// How long a test waits for something that must happen: far beyond what it takes.
+/// How long a test waits for a required event: far longer than it takes.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Two running nodes, and where they live. They end with this.
+/// Two running nodes and their directory. Dropping this stops them.
 pub struct Nodes {
     a: Option<Daemon>,
     b: Option<Daemon>,
@@ -59,7 +59,7 @@ impl Nodes {
     }
 
     /// Starts a node's daemon that was ended.
-    pub fn start_again(&mut self, name: &str) {
+    pub fn respawn(&mut self, name: &str) {
         let cables: Vec<&str> = self.cables.iter().map(String::as_str).collect();
         let config = config(&self.directory, name, &cables, &self.more);
         *self.daemon(name) = Some(start_when_free(&config));
@@ -73,7 +73,7 @@ impl Nodes {
         }
     }
 
-    /// Has a node whose daemon was ended be another one: who it was is in its state.
+    /// Gives a node with a stopped daemon a new identity: the old one is in its state directory.
     pub fn forget(&self, name: &str) {
         let state = self.directory.path().join(format!("{name}-state"));
         std::fs::remove_dir_all(state).unwrap();
@@ -98,7 +98,7 @@ impl Nodes {
     }
 }
 
-/// The configuration of a node that lives in `directory` and has these cables.
+/// The configuration of a node with its files in `directory` and these cables.
 pub fn config(directory: &TempDir, name: &str, cables: &[&str], more: &str) -> Config {
     config_for("", directory, name, cables, more)
 }
@@ -113,12 +113,14 @@ pub fn config_for(
 ) -> Config {
     let at = directory.path().display();
     let mut text = format!(
-        "[node]\ngroup = \"{group}\"\nname = \"{name}\"\nruntime_dir = \"{at}/{name}\"\nstate_dir = \"{at}/{name}-state\"\n\
-         [link]\nidle_pace_ms = 5\n{more}\n"
+        "[node]\ngroup = \"{group}\"\nname = \"{name}\"\nruntime_dir = \"{at}/{name}\"\nstate_dir \
+         = \"{at}/{name}-state\"\n\
+         [link]\nidle_tick_ms = 5\n{more}\n"
     );
     for cable in cables {
         text += &format!(
-            "[[port]]\nname = \"{cable}\"\nkind = \"cable\"\npath = \"{at}/{cable}\"\nring_slots = 1024\n"
+            "[[port]]\nname = \"{cable}\"\nkind = \"cable\"\npath = \"{at}/{cable}\"\nring_slots = \
+             1024\n"
         );
     }
     Config::parse(&text, "test").unwrap()
@@ -129,8 +131,8 @@ pub fn soon() -> Instant {
     Instant::now() + PATIENCE
 }
 
-/// Starts a daemon where one may have ended a moment ago. A process that another test starts has copies of all descriptors for an instant, and with them the
-/// locks of a daemon that has ended here.
+/// Starts a daemon right after another one may have stopped. A process that another test spawns has
+/// copies of all descriptors for an instant, and with them the locks of a daemon that stopped here.
 pub fn start_when_free(config: &Config) -> Daemon {
     let deadline = soon();
     loop {

@@ -57,7 +57,7 @@ fn frames_of_every_length_arrive_unchanged_and_in_order() {
 }
 
 #[test]
-fn what_cannot_be_sent_is_refused_with_its_cause_and_changes_nothing() {
+fn an_invalid_packet_is_refused_with_its_cause_and_changes_nothing() {
     let nodes = Nodes::start(&["p0"]);
     let (a, b) = (nodes.attach("a"), nodes.attach("b"));
     let mut rx = b.rx_pipe(PIPE_BYTES).unwrap();
@@ -66,13 +66,21 @@ fn what_cannot_be_sent_is_refused_with_its_cause_and_changes_nothing() {
     let max = tx.frame_bytes_max();
     let too_long = tx.send(&vec![0; max + 1]).unwrap_err();
     assert!(
-        matches!(too_long, Error::Send(SendRefusal::TooLong { len_bytes, max_bytes }) if len_bytes == max + 1 && max_bytes == max),
+        matches!(
+            too_long,
+            Error::Send(
+                SendRefusal::TooLong { len_bytes, max_bytes },
+            ) if len_bytes == max + 1 && max_bytes == max,
+        ),
         "{too_long}"
     );
     for length in [0, 13] {
         let runt = tx.send(&vec![0; length]).unwrap_err();
         assert!(
-            matches!(runt, Error::Send(SendRefusal::Runt { len_bytes, min_bytes: 14 }) if len_bytes == length),
+            matches!(
+                runt,
+                Error::Send(SendRefusal::Runt { len_bytes, min_bytes: 14 }) if len_bytes == length,
+            ),
             "{runt}"
         );
         assert!(matches!(
@@ -101,7 +109,7 @@ fn a_full_pipe_refuses_waits_and_recovers() {
     let mut rx = b.rx_pipe(1 << 20).unwrap();
     rx.bind(&Match::Any).unwrap();
     let mut tx = a.tx_pipe(64 * 1024, "p0").unwrap();
-    // Pushed and not published: the lane does not see them, so nothing makes room.
+    // Pushed and not published: the lane does not see these packets, so they make no room.
     let mut pushed = 0;
     let full = loop {
         match tx.push(&frame(pushed, 128)) {
@@ -113,7 +121,7 @@ fn a_full_pipe_refuses_waits_and_recovers() {
     assert_eq!(u64::from(pushed), (64 * 1024 - 64) / 128);
     assert!(tx.reserve(128).is_err());
     assert_eq!(tx.counters().tx_full, 2);
-    // Waiting for room publishes what is there.
+    // Waiting for room publishes the pushed packets.
     tx.send_deadline(&frame(pushed, 128), soon()).unwrap();
     let frames = receive(&mut rx, pushed as usize + 1);
     assert!(
@@ -137,7 +145,7 @@ fn a_full_pipe_refuses_waits_and_recovers() {
 }
 
 #[test]
-fn the_status_tells_the_pages_that_pipes_lie_in() {
+fn the_status_reports_the_page_sizes_of_pipes() {
     for (wanted, most) in [("auto", 2 << 20), ("never", 4096)] {
         let more = format!("[dataplane]\nhuge_pages = \"{wanted}\"\n");
         let nodes = Nodes::start_with(&["p0"], &more);
@@ -202,13 +210,13 @@ fn batches_are_freed_in_part_kept_or_freed_when_dropped() {
 }
 
 #[test]
-fn what_was_walked_over_is_freed_without_another_walk() {
+fn packets_iterated_once_are_freed_without_another_iteration() {
     let nodes = Nodes::start(&["p0"]);
     let (a, b) = (nodes.attach("a"), nodes.attach("b"));
     let mut rx = b.rx_pipe(64 * 1024).unwrap();
     rx.bind(&Match::Any).unwrap();
     let mut tx = a.tx_pipe(PIPE_BYTES, "p0").unwrap();
-    // More than the ring holds, so that what is not freed shows.
+    // More than the ring holds, so that a missing free is detected.
     let mut next = 0;
     for sent in (0..2000).step_by(50) {
         for number in sent..sent + 50 {
@@ -231,7 +239,7 @@ fn what_was_walked_over_is_freed_without_another_walk() {
 }
 
 #[test]
-fn what_was_taken_goes_back_at_once_or_from_a_later_batch() {
+fn taken_packets_are_sent_back_at_once_or_from_a_later_batch() {
     let nodes = Nodes::start(&["p0"]);
     let (a, b) = (nodes.attach("a"), nodes.attach("b"));
     let mut back = a.rx_pipe_on(PIPE_BYTES, "p0").unwrap();
@@ -313,7 +321,7 @@ fn frames_are_changed_and_sent_back_in_place() {
 }
 
 #[test]
-fn a_dropped_in_place_batch_is_received_again() {
+fn an_in_place_batch_that_is_dropped_is_received_again() {
     let nodes = Nodes::start(&["p0"]);
     let (a, b) = (nodes.attach("a"), nodes.attach("b"));
     let mut echo = b.rx_tx_pipe(PIPE_BYTES, "p0").unwrap();
@@ -400,7 +408,7 @@ fn one_call_waits_for_many_pipes() {
 }
 
 #[test]
-fn a_match_belongs_to_one_pipe_until_it_is_given_back() {
+fn a_match_belongs_to_one_pipe_until_it_is_released() {
     let nodes = Nodes::start(&["p0"]);
     let b = nodes.attach("b");
     let other = nodes.attach("b");
@@ -409,7 +417,13 @@ fn a_match_belongs_to_one_pipe_until_it_is_given_back() {
     first.bind(&Match::Any).unwrap();
     let error = second.bind(&Match::Any).unwrap_err();
     assert!(
-        matches!(&error, Error::Refused { request, reason } if request.contains("any frame") && !reason.is_empty()),
+        matches!(
+            &error,
+            Error::Refused {
+                request,
+                reason,
+            } if request.contains("any frame") && !reason.is_empty(),
+        ),
         "{error}"
     );
     first.unbind(&Match::Any).unwrap();
@@ -418,7 +432,7 @@ fn a_match_belongs_to_one_pipe_until_it_is_given_back() {
         first.unbind(&Match::Any),
         Err(Error::Refused { .. })
     ));
-    // A dropped pipe gives back what it was bound to.
+    // Dropping a pipe removes its bindings.
     drop(second);
     first.bind(&Match::Any).unwrap();
 }
@@ -450,7 +464,7 @@ fn a_slow_reader_hurts_only_itself() {
     let dropped: u64 = pipe.drops.values().sum();
     assert_eq!(dropped + pipe.rx_packets, 600);
     assert!(dropped >= 500, "{dropped}");
-    // What fitted is there, unharmed.
+    // Packets that fit are in the pipe, intact.
     assert_eq!(receive(&mut full, pipe.rx_packets as usize)[0], flood);
 }
 
@@ -461,7 +475,7 @@ fn two_applications_send_and_receive_at_once() {
     thread::scope(|scope| {
         for ethertype in [0x9a00u16, 0x9a01] {
             let nodes = &nodes;
-            // Channels, so that one side's failure ends the other.
+            // Channels, so that a failure of one side stops the other.
             let (bound, is_bound) = mpsc::channel();
             let (done, is_done) = mpsc::channel::<()>();
             scope.spawn(move || {
@@ -489,7 +503,7 @@ fn two_applications_send_and_receive_at_once() {
     });
 }
 
-/// Sends `count` frames, 64 under way at a time, and checks that each comes back in its turn.
+/// Sends `count` frames, 64 in flight at a time, and checks that each comes back in order.
 fn ping(device: &Device, ethertype: u16, count: u32) {
     let mut rx = device.rx_pipe_on(1 << 20, "p0").unwrap();
     rx.bind(&Match::EtherType { ethertype }).unwrap();

@@ -67,7 +67,7 @@ fn every_completion_bears_its_own_user_data() {
 }
 
 #[test]
-fn no_more_than_the_depth_is_under_way() {
+fn no_more_verbs_than_the_depth_are_in_flight() {
     let nodes = Nodes::start(&["p0"]);
     let (device, host) = (nodes.attach("a"), nodes.attach("b"));
     let own = host.register_region("counter", 8, Rights::ALL).unwrap();
@@ -89,7 +89,7 @@ fn no_more_than_the_depth_is_under_way() {
         ),
         "{error}"
     );
-    // Ended is not enough: only what was taken makes room, so completions cannot pile up either.
+    // Only taken completions make room, not arrived ones, so completions cannot pile up either.
     eventually("all are executed", || own.load(0).unwrap() == 4);
     assert!(verbs.post(&counter, ADD, Mode::TwoPhase, 4).is_err());
     assert_eq!(take(&mut verbs, 4).len(), 4);
@@ -150,7 +150,7 @@ fn blocking_calls_leave_the_completions_of_others_for_poll() {
     assert_eq!(
         verbs.poll_blocking(&mut completions).unwrap(),
         0,
-        "nothing is under way, so there is nothing to wait for"
+        "nothing is in flight, so there is nothing to wait for"
     );
     assert!(matches!(
         verbs.wait(VerbId::from_number(77)),
@@ -179,7 +179,7 @@ fn two_clients_on_both_nodes_count_exactly() {
     assert_eq!(own.load(0).unwrap(), 2000);
 }
 
-/// A queue with one verb whose outcome nobody can know: the only cable is pulled.
+/// A queue with one verb of unknown outcome: the only cable is pulled.
 fn doubted(nodes: &Nodes, verbs: &mut Verbs<'_>, counter: &RemoteRegion) -> VerbId {
     nodes.set_port("p0", false);
     let before = Instant::now();
@@ -263,9 +263,9 @@ fn verbs_survive_a_cut_of_one_of_two_cables() {
                 .cloned(),
         );
     }
-    let under_way = verbs.outstanding();
+    let in_flight = verbs.outstanding();
     seen.extend(
-        take(&mut verbs, under_way)
+        take(&mut verbs, in_flight)
             .into_iter()
             .filter(|completion| completion.outcome.is_final()),
     );
@@ -284,7 +284,7 @@ fn verbs_survive_a_cut_of_one_of_two_cables() {
 }
 
 #[test]
-fn no_wake_up_is_lost_when_everybody_sleeps_each_time() {
+fn no_wake_up_is_lost_when_client_and_lanes_sleep_each_time() {
     let nodes = Nodes::start_with(&["p0"], "[dataplane]\nidle = \"interrupt\"\n");
     let (device, host) = (nodes.attach("a"), nodes.attach("b"));
     let own = host.register_region("counter", 8, Rights::ALL).unwrap();
@@ -339,11 +339,15 @@ fn a_batch_rings_once() {
             .post(&counter, ADD, Mode::OnePhase, user_data)
             .unwrap();
     }
-    assert_eq!(device.doorbells() - before, 32, "by itself each rings");
+    assert_eq!(
+        device.doorbells() - before,
+        32,
+        "without a batch, each rings"
+    );
     take(&mut verbs, 32);
     assert_eq!(own.load(0).unwrap(), 96);
 
-    // What does not fit is not in the batch; what was posted before it is.
+    // Verbs that do not fit are not in the batch. Verbs posted before are.
     let mut batch = verbs.batch();
     let posted = (0..70)
         .take_while(|&user_data| batch.post(&counter, ADD, Mode::OnePhase, user_data).is_ok())
@@ -355,7 +359,7 @@ fn a_batch_rings_once() {
 }
 
 #[test]
-fn what_is_busy_is_told_to_those_who_poll_and_tried_again_for_those_who_wait() {
+fn busy_is_returned_to_pollers_and_retried_for_waiters() {
     const EACH: u64 = 300;
     let nodes = Nodes::start(&["p0"]);
     let host = nodes.attach("b");
@@ -368,14 +372,19 @@ fn what_is_busy_is_told_to_those_who_poll_and_tried_again_for_those_who_wait() {
     let device = nodes.attach("a");
     let mut verbs = device.verbs().unwrap();
     let counter = verbs.open_region(Target::Name("b"), "counter").unwrap();
-    // In one frame: the first holds the word while the others ask for it.
+    // All in one frame: the first verb holds the word while the others request it.
     let mut batch = verbs.batch();
     for _ in 0..16 {
         batch.post(&counter, swap(0), Mode::TwoPhase, 0).unwrap();
     }
     batch.ring().unwrap();
     let ended = take(&mut verbs, 16);
-    let count = |outcome: &Outcome| ended.iter().filter(|told| told.outcome == *outcome).count();
+    let count = |outcome: &Outcome| {
+        ended
+            .iter()
+            .filter(|entry| entry.outcome == *outcome)
+            .count()
+    };
     assert_eq!(count(&Outcome::Old(0)), 1);
     assert!(count(&Outcome::Refused(Refusal::Busy)) > 0, "{ended:?}");
     assert_eq!(own.load(0).unwrap(), 1);

@@ -52,7 +52,7 @@ fn a_region_is_shared_between_threads() {
 }
 
 #[test]
-fn what_cannot_be_registered_is_refused_with_its_reason() {
+fn an_invalid_registration_is_refused_with_its_reason() {
     let nodes = Nodes::start(&["p0"]);
     let device = nodes.attach("b");
     let _region = device.register_region("taken", 64, Rights::ALL).unwrap();
@@ -80,19 +80,19 @@ fn what_cannot_be_registered_is_refused_with_its_reason() {
 }
 
 #[test]
-fn a_durable_region_holds_what_verbs_did_before_a_restart() {
+fn a_durable_region_keeps_the_effects_of_verbs_over_a_restart() {
     let directory = tempfile::tempdir().unwrap();
     let at = directory.path().display();
     let journal = format!("[journal]\ndirectory = \"{at}/journal\"\nfile_mib = 1");
     let config = config(&directory, "a", &["p0"], &journal);
-    for life in 0..3 {
+    for generation in 0..3 {
         let daemon = Daemon::start(config.clone()).unwrap();
         let device = Device::attach(config.socket_path(), "test").unwrap();
         let options = RegionOptions::new(Rights::ALL).durable(true);
         let region = device
             .register_region_with("ledger", 4096, options)
             .unwrap();
-        assert_eq!(region.load(8).unwrap(), 100 * life);
+        assert_eq!(region.load(8).unwrap(), 100 * generation);
         let mut verbs = device.verbs().unwrap();
         let ledger = verbs.open_region(Target::Local, "ledger").unwrap();
         for _ in 0..100 {

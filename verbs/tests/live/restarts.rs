@@ -1,4 +1,4 @@
-//! Daemons that are restarted in order under applications that find them again.
+//! Daemons that shut down gracefully and restart while applications reconnect to them.
 
 use std::{
     sync::{
@@ -17,7 +17,7 @@ use covalent_verbs::{
 
 use crate::nodes::{Nodes, PATIENCE, eventually, soon};
 
-/// An EtherType that nobody else uses.
+/// An EtherType that nothing else uses.
 const TYPE: Match = Match::EtherType { ethertype: 0x88b6 };
 
 /// A device that finds its daemon again.
@@ -40,11 +40,11 @@ fn number(frame: &[u8]) -> u32 {
 }
 
 #[test]
-fn pipes_are_open_again_with_their_bindings_and_what_lay_in_them() {
+fn pipes_are_reopened_with_their_bindings_and_contents() {
     let mut nodes = Nodes::start(&["p0"]);
     let (a, b) = (attach(&nodes, "a"), attach(&nodes, "b"));
     let mut out = a.tx_pipe(1 << 16, "p0").unwrap();
-    // So that numbers have a hole, which they keep.
+    // Leaves a hole in the pipe numbers, which must stay the same.
     let first = b.rx_pipe(1 << 16).unwrap();
     let mut rx = b.rx_pipe(1 << 16).unwrap();
     let id = rx.id();
@@ -54,23 +54,27 @@ fn pipes_are_open_again_with_their_bindings_and_what_lay_in_them() {
     assert_eq!(b.next_rx_pipe_deadline(soon()).unwrap(), id);
     // It lies there unread.
     nodes.stop("b");
-    nodes.start_again("b");
+    nodes.respawn("b");
     let taken = |rx: &mut covalent_verbs::RxPipe<'_>| {
         let batch = rx.recv_deadline(soon()).unwrap();
         let numbers: Vec<u32> = batch.iter().map(number).collect();
         batch.free_all();
         numbers
     };
-    assert_eq!(taken(&mut rx), [0], "what had arrived is received first");
-    assert_eq!(b.next_reconnection(), None, "nobody has noticed yet");
-    b.check_alive().unwrap();
+    assert_eq!(
+        taken(&mut rx),
+        [0],
+        "data that had arrived is received first"
+    );
+    assert_eq!(b.next_reconnection(), None, "it is not noticed yet");
+    b.check_connection().unwrap();
     let reconnection = b.next_reconnection().expect("it has noticed");
     assert!(reconnection.in_order, "{reconnection:?}");
     assert_eq!(b.next_reconnection(), None);
     assert_eq!(rx.id(), id);
     let mut next = 1;
     let mut seen = Vec::new();
-    // The cable takes a moment until it carries again, and what is sent before is lost.
+    // The cable needs a moment after the restart. Frames sent before are lost.
     eventually("frames arrive again", || {
         out.send(&frame(next)).unwrap();
         next += 1;
@@ -99,7 +103,7 @@ fn frames_that_were_not_taken_are_sent_by_the_next_daemon_once_and_in_order() {
         out.send(&frame(number)).unwrap();
     }
     nodes.stop("a");
-    nodes.start_again("a");
+    nodes.respawn("a");
     out.flush_deadline(soon()).unwrap();
     assert_eq!(a.carried().frames, u64::from(FRAMES));
     assert!(a.next_reconnection().unwrap().in_order);
@@ -121,7 +125,7 @@ fn without_patience_a_device_ends_with_its_daemon_and_with_too_little_too() {
     for device in [&plain, &hasty] {
         assert!(matches!(device.status(), Err(Error::DaemonGone { .. })));
     }
-    nodes.start_again("b");
+    nodes.respawn("b");
     for device in [&plain, &hasty] {
         assert!(matches!(device.status(), Err(Error::DaemonGone { .. })));
         assert_eq!(device.next_reconnection(), None);
@@ -129,7 +133,7 @@ fn without_patience_a_device_ends_with_its_daemon_and_with_too_little_too() {
 }
 
 #[test]
-fn verbs_wait_for_links_that_take_long_to_come_up_after_a_restart() {
+fn verbs_wait_for_links_that_come_up_late_after_a_restart() {
     let mut nodes = Nodes::start(&["p0"]);
     let (a, b) = (attach(&nodes, "a"), attach(&nodes, "b"));
     let counter = b.register_region("counter", 64, Rights::ALL).unwrap();
@@ -137,25 +141,25 @@ fn verbs_wait_for_links_that_take_long_to_come_up_after_a_restart() {
     let region = verbs.open_region(Target::Name("b"), "counter").unwrap();
     nodes.stop("a");
     nodes.stop("b");
-    nodes.start_again("a");
+    nodes.respawn("a");
     let one = Verb::FetchAdd {
         offset_bytes: 0,
         delta: 1,
     };
     verbs.post(&region, one, Mode::TwoPhase, 7).unwrap();
     let mut completions = vec![Completion::default(); 16];
-    // As a network card that looks for its carrier, or a neighbour that boots.
+    // As a network card that looks for its carrier, or a neighbor that boots.
     let soon_up = Instant::now() + Duration::from_millis(2_500);
     let taken = verbs.poll_deadline(&mut completions, soon_up);
     assert!(
         matches!(taken, Ok(0) | Err(Error::Deadline { .. })),
         "{taken:?} {completions:?}"
     );
-    nodes.start_again("b");
-    b.check_alive().unwrap();
+    nodes.respawn("b");
+    b.check_connection().unwrap();
     let taken = verbs.poll_deadline(&mut completions, soon()).unwrap();
     let outcome = &completions[taken - 1].outcome;
-    // Unknown if it came before the region was registered again.
+    // Unknown if the verb arrived before the region was registered again.
     assert!(
         matches!(
             outcome,
@@ -166,9 +170,10 @@ fn verbs_wait_for_links_that_take_long_to_come_up_after_a_restart() {
     assert!(counter.load(0).unwrap() <= 1);
 }
 
-/// Whoever holds the socket lets everybody in, and nobody answers: systemd, while the daemon does not come up.
+/// The socket's holder accepts connections, and nothing replies: as systemd does while the daemon
+/// does not start.
 #[test]
-fn a_daemon_that_nobody_answers_for_is_gone_when_patience_is_over() {
+fn a_daemon_that_never_answers_is_gone_after_the_patience() {
     const PATIENCE: Duration = Duration::from_secs(2);
     let mut nodes = Nodes::start(&["p0"]);
     let device = nodes.attach("b");
@@ -186,13 +191,13 @@ fn a_daemon_that_nobody_answers_for_is_gone_when_patience_is_over() {
 }
 
 #[test]
-fn another_node_at_the_socket_is_told_and_not_used() {
+fn another_node_at_the_socket_is_reported_and_not_used() {
     let mut nodes = Nodes::start(&["p0"]);
     let device = attach(&nodes, "b");
     let former = device.node().guid.to_string();
     nodes.stop("b");
     nodes.forget("b");
-    nodes.start_again("b");
+    nodes.respawn("b");
     let error = device.status().unwrap_err();
     assert!(matches!(error, Error::AnotherNode { .. }), "{error}");
     let text = error.to_string();
@@ -206,16 +211,18 @@ fn another_node_at_the_socket_is_told_and_not_used() {
     assert_eq!(device.next_reconnection(), None);
 }
 
-/// Has the device find its daemon `b` once more, without a look at anything that is open through it.
+/// Restarts daemon `b` and makes the device reconnect once, without using any object that is open
+/// through it.
 fn restart_under(nodes: &mut Nodes, device: &Device) {
     nodes.stop("b");
-    nodes.start_again("b");
-    device.check_alive().unwrap();
+    nodes.respawn("b");
+    device.check_connection().unwrap();
     let reconnection = device.next_reconnection().expect("it has noticed");
     assert!(reconnection.in_order, "{reconnection:?}");
 }
 
-/// Sends a message to a queue until that takes it: it may not be registered again yet, and its node not be reached.
+/// Sends a message to a queue until the queue accepts it. The queue may not be registered again
+/// yet, and its node may be unreachable.
 fn deliver(verbs: &mut Verbs<'_>, queue: &RemoteRegion, message: &[u8]) {
     eventually("it is delivered", || {
         match verbs.send_deadline(queue, message, soon()) {
@@ -227,28 +234,28 @@ fn deliver(verbs: &mut Verbs<'_>, queue: &RemoteRegion, message: &[u8]) {
 }
 
 #[test]
-fn messages_of_every_life_are_received_in_their_order_however_late() {
+fn messages_of_every_generation_are_received_in_order_at_any_time() {
     let mut nodes = Nodes::start(&["p0"]);
     let b = attach(&nodes, "b");
     let mut queue = b.receive_queue("orders", 1 << 16).unwrap();
     let a = nodes.attach("a");
     let mut verbs = a.verbs().unwrap();
     let orders = verbs.open_region(Target::Name("b"), "orders").unwrap();
-    for life in 0..3_u8 {
-        if life > 0 {
+    for generation in 0..3_u8 {
+        if generation > 0 {
             restart_under(&mut nodes, &b);
         }
         for number in 0..5 {
-            deliver(&mut verbs, &orders, &[life, number]);
+            deliver(&mut verbs, &orders, &[generation, number]);
         }
     }
-    // The last one has ended too, and nobody has noticed.
+    // The last daemon has stopped too, unnoticed.
     nodes.stop("b");
-    nodes.start_again("b");
-    for life in 0..3 {
+    nodes.respawn("b");
+    for generation in 0..3 {
         for number in 0..5 {
             let message = queue.recv().unwrap().expect("it was acknowledged");
-            assert_eq!(message.data, [life, number]);
+            assert_eq!(message.data, [generation, number]);
         }
     }
     assert_eq!(queue.recv().unwrap(), None);
@@ -258,7 +265,7 @@ fn messages_of_every_life_are_received_in_their_order_however_late() {
 }
 
 #[test]
-fn who_receives_nothing_through_too_many_restarts_is_told_how_much_is_lost() {
+fn unread_messages_of_too_many_restarts_are_counted_as_lost() {
     const RESTARTS: u8 = 7;
     let mut nodes = Nodes::start(&["p0"]);
     let b = attach(&nodes, "b");
@@ -266,30 +273,30 @@ fn who_receives_nothing_through_too_many_restarts_is_told_how_much_is_lost() {
     let a = nodes.attach("a");
     let mut verbs = a.verbs().unwrap();
     let orders = verbs.open_region(Target::Name("b"), "orders").unwrap();
-    for life in 0..=RESTARTS {
-        if life > 0 {
+    for generation in 0..=RESTARTS {
+        if generation > 0 {
             restart_under(&mut nodes, &b);
         }
-        // Of one in which nothing came nothing is kept.
-        if life != 3 {
-            deliver(&mut verbs, &orders, &[life, 0]);
-            deliver(&mut verbs, &orders, &[life, 1]);
+        // Memory of an incarnation without messages is not kept.
+        if generation != 3 {
+            deliver(&mut verbs, &orders, &[generation, 0]);
+            deliver(&mut verbs, &orders, &[generation, 1]);
         }
     }
-    let mut lives = Vec::new();
+    let mut generations = Vec::new();
     while let Some(message) = queue.recv().unwrap() {
-        lives.push(message.data[0]);
-        assert_eq!(message.data[1], (lives.len() as u8 + 1) % 2);
+        generations.push(message.data[0]);
+        assert_eq!(message.data[1], (generations.len() as u8 + 1) % 2);
     }
-    lives.dedup();
-    assert_eq!(lives, [0, 2, 4, 5, 6, 7]);
+    generations.dedup();
+    assert_eq!(generations, [0, 2, 4, 5, 6, 7]);
     assert_eq!(b.carried().messages_lost, 2);
 }
 
-/// Sends numbered frames, counted on from `next`, until the pipe's daemon has put `count` more into it.
+/// Sends numbered frames, starting at `next`, until the pipe's daemon has put `count` more into it.
 fn fill(out: &mut TxPipe<'_>, arrived: impl Fn() -> u64, next: &mut u32, count: u64) {
     let wanted = arrived() + count;
-    // The cable takes a moment until it carries again, and what is sent before is lost.
+    // The cable needs a moment after the restart. Frames sent before are lost.
     eventually("frames arrive", || {
         if arrived() < wanted {
             out.send(&frame(*next)).unwrap();
@@ -300,9 +307,10 @@ fn fill(out: &mut TxPipe<'_>, arrived: impl Fn() -> u64, next: &mut u32, count: 
     });
 }
 
-/// Frames come in three lives, of which the last ends too, and `take` gets them: once for each time that the pipe is named, as a program does that serves many pipes in turn. It tells the
-/// numbers of those that it took.
-fn frames_of_every_life(take: impl Fn(RxBatch<'_>) -> Vec<u32>) {
+/// Frames arrive in three daemon incarnations, and the last one stops too. `take` receives them
+/// once each time that `next_rx_pipe` returns the pipe, as a program with many pipes does. It
+/// returns the numbers of the frames that it took.
+fn frames_of_every_generation(take: impl Fn(RxBatch<'_>) -> Vec<u32>) {
     let mut nodes = Nodes::start(&["p0"]);
     let (a, b) = (attach(&nodes, "a"), attach(&nodes, "b"));
     let mut out = a.tx_pipe(1 << 16, "p0").unwrap();
@@ -310,14 +318,14 @@ fn frames_of_every_life(take: impl Fn(RxBatch<'_>) -> Vec<u32>) {
     rx.bind(&TYPE).unwrap();
     let id = rx.id();
     let socket = nodes.socket("b");
-    // What the daemon of this life has put into the pipe.
+    // Number of packets that the daemon of this incarnation has put into the pipe.
     let arrived = || {
         let status = Client::connect(&socket, "test").unwrap().status().unwrap();
         status.pipes.iter().map(|pipe| pipe.rx_packets).sum()
     };
     let (mut next, mut begins) = (0, Vec::new());
-    for life in 0..3 {
-        if life > 0 {
+    for generation in 0..3 {
+        if generation > 0 {
             restart_under(&mut nodes, &b);
         }
         begins.push(next);
@@ -333,30 +341,33 @@ fn frames_of_every_life(take: impl Fn(RxBatch<'_>) -> Vec<u32>) {
         }
     }
     assert!(seen.is_sorted_by(|a, b| a < b), "{seen:?}");
-    for (life, begin) in begins.iter().enumerate() {
-        let end = begins.get(life + 1).copied().unwrap_or(next);
+    for (generation, begin) in begins.iter().enumerate() {
+        let end = begins.get(generation + 1).copied().unwrap_or(next);
         let of_it = seen.iter().filter(|number| (*begin..end).contains(number));
-        assert!(of_it.count() >= 4, "life {life} of {begins:?}: {seen:?}");
+        assert!(
+            of_it.count() >= 4,
+            "incarnation {generation} of {begins:?}: {seen:?}"
+        );
     }
     assert_eq!(rx.recv().unwrap().map(drop), None);
     assert_eq!(b.carried().frames_lost, 0);
 }
 
 #[test]
-fn frames_of_every_life_are_received_in_their_order_however_late() {
-    frames_of_every_life(|batch| batch.iter().map(number).collect());
+fn frames_of_every_generation_are_received_in_order_at_any_time() {
+    frames_of_every_generation(|batch| batch.iter().map(number).collect());
 }
 
 #[test]
-fn a_pipe_is_named_until_nothing_of_any_life_is_left_in_it() {
-    frames_of_every_life(|batch| {
+fn a_pipe_is_reported_until_all_its_generations_are_empty() {
+    frames_of_every_generation(|batch| {
         let first = batch.iter().map(number).next();
         batch.free(1);
         first.into_iter().collect()
     });
 }
 
-/// What became of the additions of one client.
+/// Outcomes of one client's additions.
 #[derive(Debug, Default)]
 struct Tally {
     done: u64,
@@ -378,8 +389,8 @@ impl Tally {
     }
 }
 
-/// Adds one to the first word again and again, sixteen at a time, until `end`, and waits for all of them.
-/// Counts in `done` what all clients have added so far.
+/// Adds one to the first word repeatedly, sixteen at a time, until `end`, and waits for all of
+/// them. Counts in `done` the additions of all clients so far.
 fn add(verbs: &mut Verbs<'_>, region: &RemoteRegion, end: &AtomicBool, done: &AtomicU64) -> Tally {
     let one = Verb::FetchAdd {
         offset_bytes: 0,
@@ -430,7 +441,7 @@ fn additions_are_exact_through_restarts_of_both_nodes_under_load() {
             (tally, device.carried(), restarts)
         })
     };
-    // Who hosts the counter does nothing else, and looks after its daemon.
+    // The host of the counter only checks its daemon.
     let host = {
         let (socket, hosted, end) = (nodes.socket("b"), hosted.clone(), end.clone());
         thread::spawn(move || {
@@ -441,7 +452,7 @@ fn additions_are_exact_through_restarts_of_both_nodes_under_load() {
                 .unwrap();
             hosted.store(true, Ordering::Release);
             while !end.load(Ordering::Acquire) || Arc::strong_count(&end) > 2 {
-                device.check_alive().unwrap();
+                device.check_connection().unwrap();
                 thread::sleep(Duration::from_micros(200));
             }
             counter.load(0).unwrap()
@@ -457,7 +468,7 @@ fn additions_are_exact_through_restarts_of_both_nodes_under_load() {
         thread::sleep(Duration::from_micros(pause));
         let name = if round % 2 == 0 { "b" } else { "a" };
         nodes.stop(name);
-        nodes.start_again(name);
+        nodes.respawn(name);
     }
     eventually("enough is added", || {
         done.load(Ordering::Acquire) > DONE_MIN
@@ -471,7 +482,7 @@ fn additions_are_exact_through_restarts_of_both_nodes_under_load() {
             carried.verbs_forgotten,
             tally.unknown.min(carried.verbs_forgotten)
         );
-        // Who was not through with one restart when the next began lived through both at once.
+        // A client that was still handling one restart when the next began survived both as one.
         assert!((1..=5).contains(&restarts.len()), "{restarts:?}");
         in_order &= restarts.iter().all(|restart| restart.in_order);
         all.done += tally.done;
@@ -484,22 +495,22 @@ fn additions_are_exact_through_restarts_of_both_nodes_under_load() {
         (all.done..=all.done + all.unknown).contains(&word),
         "{word} were added: {all:?}"
     );
-    // An end that a machine without time did not let finish within its second is none in order.
+    // A shutdown that a busy machine does not let finish within its second is not graceful.
     assert!(
         all.unknown == 0 || !in_order,
-        "in order nothing is left in doubt: {all:?}"
+        "a graceful shutdown leaves nothing in doubt: {all:?}"
     );
 }
 
 #[test]
-fn messages_come_once_through_restarts_of_the_receiver() {
+fn messages_arrive_once_through_restarts_of_the_receiver() {
     const MESSAGES: u64 = 2_000;
     let mut nodes = Nodes::start(&["p0"]);
     let b = attach(&nodes, "b");
     let mut queue = b.receive_queue("orders", 1 << 16).unwrap();
     let socket = nodes.socket("a");
     let sent = Arc::new(AtomicU64::new(0));
-    let told = sent.clone();
+    let progress = sent.clone();
     let sender = thread::spawn(move || {
         let device = Device::attach(socket, "sender").unwrap();
         device.set_reconnect(Some(PATIENCE));
@@ -514,14 +525,14 @@ fn messages_come_once_through_restarts_of_the_receiver() {
                     Err(error) => panic!("{error}"),
                 }
             }
-            told.store(message + 1, Ordering::Release);
+            progress.store(message + 1, Ordering::Release);
         }
     });
     let mut restarts = 0;
     for expected in 0..MESSAGES {
         if expected % 400 == 200 {
             nodes.stop("b");
-            nodes.start_again("b");
+            nodes.respawn("b");
             restarts += 1;
         }
         let message = queue.recv_deadline(soon()).unwrap();

@@ -10,7 +10,7 @@ use crate::nodes::{Nodes, soon};
 const PIPE_BYTES: u64 = 64 * 1024;
 const FIRST_PORT: u16 = 10_000;
 
-/// Port `number` is that of pipe `number`; the payload says so too, with a count.
+/// The port `number` belongs to pipe `number`. The payload contains it too, with a count.
 fn frame(number: u16, count: u32) -> Vec<u8> {
     let mut frame = Vec::new();
     PacketBuilder::ethernet2([2; 6], [4; 6])
@@ -26,7 +26,7 @@ fn frame(number: u16, count: u32) -> Vec<u8> {
 }
 
 /// The pipe and the count that a frame was made for.
-fn told_by(frame: &[u8]) -> (u16, u32) {
+fn payload_of(frame: &[u8]) -> (u16, u32) {
     let payload = &frame[42..];
     (
         u16::from_be_bytes([payload[0], payload[1]]),
@@ -44,7 +44,7 @@ fn bound(device: &Device, number: u16) -> RxPipe<'_> {
     pipe
 }
 
-/// Sends `rounds` frames to each of `pipes` pipes, one after the other, no faster than they are taken.
+/// Sends `rounds` frames to each of `pipes` pipes in turn, no faster than they are taken.
 fn send_to_all(tx: &mut TxPipe<'_>, pipes: u16, rounds: u32) {
     for count in 0..rounds {
         for number in 0..pipes {
@@ -54,7 +54,8 @@ fn send_to_all(tx: &mut TxPipe<'_>, pipes: u16, rounds: u32) {
     }
 }
 
-/// 1 to 4096 pipes of one application on one lane: each gets its own packets, all of them, in order, and is told of.
+/// 1 to 4096 pipes of one application on one lane: each receives all of its own packets, in order,
+/// and is notified.
 #[test]
 fn thousands_of_pipes_each_get_their_own() {
     const ROUNDS: u32 = 3;
@@ -71,7 +72,7 @@ fn thousands_of_pipes_each_get_their_own() {
         }
         let mut counts = vec![0; pipes.len()];
         for round in 0..ROUNDS {
-            // A round is at most what a pipe holds, so nothing can be lost, however slow the receiver.
+            // A round is at most what a pipe holds, so a slow receiver loses nothing.
             for number in 0..wanted {
                 tx.send_deadline(&frame(number, round), soon()).unwrap();
             }
@@ -79,11 +80,11 @@ fn thousands_of_pipes_each_get_their_own() {
             let mut left = pipes.len();
             while left > 0 {
                 let ready = b.next_rx_pipe_deadline(soon()).unwrap();
-                // The pipes were opened in order, so their numbers are their places.
+                // The pipes were opened in order, so their numbers are their indices.
                 let place = ready.number() as usize;
                 while let Some(batch) = pipes[place].recv().unwrap() {
                     for packet in &batch {
-                        assert_eq!(told_by(packet), (place as u16, counts[place]));
+                        assert_eq!(payload_of(packet), (place as u16, counts[place]));
                         counts[place] += 1;
                         left -= 1;
                     }
@@ -123,7 +124,10 @@ fn attachments_do_not_disturb_each_other() {
                     let place = usize::from(id == pipes[1].id());
                     while let Some(batch) = pipes[place].recv().unwrap() {
                         for packet in &batch {
-                            assert_eq!(told_by(packet), (2 * thread + place as u16, counts[place]));
+                            assert_eq!(
+                                payload_of(packet),
+                                (2 * thread + place as u16, counts[place])
+                            );
                             counts[place] += 1;
                         }
                     }
@@ -133,7 +137,7 @@ fn attachments_do_not_disturb_each_other() {
         let a = nodes.attach("a");
         let mut tx = a.tx_pipe(PIPE_BYTES, "p0").unwrap();
         ready.wait();
-        // 200 packets of 64 bytes fit into each pipe, so even a thread that never gets a turn loses none.
+        // 200 packets of 64 bytes fit into each pipe, so even a starved thread loses none.
         send_to_all(&mut tx, 2 * THREADS, ROUNDS);
     });
 }

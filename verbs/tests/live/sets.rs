@@ -19,7 +19,7 @@ fn frame(flow: u8, number: u8) -> Vec<u8> {
 }
 
 #[test]
-fn two_threads_share_what_nobody_else_has_and_each_flow_is_in_one_pipe() {
+fn two_threads_share_unclaimed_frames_with_each_flow_in_one_pipe() {
     let nodes = Nodes::start(&["p0"]);
     let a = nodes.attach("a");
     let mut tx = a.tx_pipe(PIPE_BYTES, "p0").unwrap();
@@ -41,7 +41,7 @@ fn two_threads_share_what_nobody_else_has_and_each_flow_is_in_one_pipe() {
                         come.send((packet[11], (worker, packet[14]))).unwrap();
                     }
                 }
-                panic!("the last frame did not come");
+                panic!("the last frame did not arrive");
             });
         }
         for _ in 0..2 {
@@ -80,7 +80,7 @@ fn two_threads_share_what_nobody_else_has_and_each_flow_is_in_one_pipe() {
 }
 
 #[test]
-fn a_set_takes_turns_until_its_pipes_are_dropped_and_refuses_who_does_not_fit() {
+fn a_set_alternates_between_its_pipes_and_refuses_incompatible_ones() {
     let nodes = Nodes::start(&["p0"]);
     let (a, b) = (nodes.attach("a"), nodes.attach("b"));
     let mut tx = a.tx_pipe(PIPE_BYTES, "p0").unwrap();

@@ -1,4 +1,4 @@
-//! Stamps: the order of what several nodes executed.
+//! Stamps: the order of executions on several nodes.
 
 use std::{
     cmp::Ordering,
@@ -26,7 +26,7 @@ fn run(verbs: &mut Verbs<'_>, region: &RemoteRegion, verb: Verb<'_>, mode: Mode)
 }
 
 #[test]
-fn whoever_knows_of_a_completion_comes_after_it_on_every_node() {
+fn stamps_order_a_verb_after_every_completion_it_knows() {
     let nodes = Nodes::start(&["p0"]);
     let [a, b] = ["a", "b"].map(|name| nodes.attach(name));
     let _regions = [&a, &b].map(|device| device.register_region("log", 64, Rights::ALL).unwrap());
@@ -35,23 +35,25 @@ fn whoever_knows_of_a_completion_comes_after_it_on_every_node() {
     let mut before: Option<Stamp> = None;
     let mut counts = [[0; 2]; 2];
     for turn in 0..200 {
-        // Who asks, whom, and how: one program after the other, each told of the last one's end.
-        let (asker, asked, mode) = (turn % 2, turn / 2 % 2, turn / 4 % 2);
+        // The initiator, the target and the mode of this turn. Each program acts after it learned
+        // of the last completion.
+        let (initiator, requested, mode) = (turn % 2, turn / 2 % 2, turn / 4 % 2);
         let mode = [Mode::OnePhase, Mode::TwoPhase][mode];
-        let asker_verbs = &mut verbs[asker];
-        let region = asker_verbs
-            .open_region_deadline(Target::Guid(guids[asked]), "log", soon())
+        let initiator_verbs = &mut verbs[initiator];
+        let region = initiator_verbs
+            .open_region_deadline(Target::Guid(guids[requested]), "log", soon())
             .unwrap();
-        // That the other program's verb has ended is learned from the memory of its own node, through a verb.
-        let node = ["a", "b"][1 - asker];
-        let there = asker_verbs
+        // The program learns from the memory of the other program's node, through a verb, that its
+        // verb has completed.
+        let node = ["a", "b"][1 - initiator];
+        let there = initiator_verbs
             .open_region_deadline(Target::Name(node), "log", soon())
             .unwrap();
-        run(asker_verbs, &there, ADD, Mode::OnePhase);
-        let completion = run(asker_verbs, &region, ADD, mode);
+        run(initiator_verbs, &there, ADD, Mode::OnePhase);
+        let completion = run(initiator_verbs, &region, ADD, mode);
         assert!(matches!(completion.outcome, Outcome::Old(_)));
         let stamp = completion.stamp;
-        assert_eq!(stamp.executor, Some(guids[asked]));
+        assert_eq!(stamp.executor, Some(guids[requested]));
         if let Some(before) = before.replace(stamp) {
             assert_eq!(
                 before.order(&stamp),
@@ -61,15 +63,15 @@ fn whoever_knows_of_a_completion_comes_after_it_on_every_node() {
         }
         let [by_executor, by_initiator] = &mut counts;
         for (count, now) in [
-            (&mut by_executor[asked], stamp.executor_count),
-            (&mut by_initiator[asker], stamp.initiator_count),
+            (&mut by_executor[requested], stamp.executor_count),
+            (&mut by_initiator[initiator], stamp.initiator_count),
         ] {
             assert!(now > *count, "{now} after {count}");
             *count = now;
         }
     }
 
-    // What is refused has no number, and a place all the same.
+    // A refused verb has no number, but has a position.
     let wrong = RemoteRegion::from_key(Some(guids[1]), 1, 64, Rights::ALL);
     let refused = run(&mut verbs[0], &wrong, ADD, Mode::TwoPhase);
     assert_eq!(refused.outcome, Outcome::Refused(Refusal::UnknownRegion));
@@ -87,25 +89,26 @@ fn whoever_knows_of_a_completion_comes_after_it_on_every_node() {
 }
 
 #[test]
-fn what_one_node_executed_is_counted_in_its_order_whoever_asked_and_through_cuts() {
+fn executor_counts_follow_execution_order_for_all_clients_and_cuts() {
     const EACH: u64 = 300;
     const CLIENTS: [&str; 3] = ["a", "b", "a"];
     let nodes = Nodes::start(&["p0", "p1"]);
     let keeper = nodes.attach("b");
     let _region = keeper.register_region("log", 64, Rights::ALL).unwrap();
-    // While no link is up a node knows no other one by its name: nothing is cut before all have asked.
-    let asked = Arc::new(Barrier::new(CLIENTS.len() + 1));
+    // While no link is up, a node knows no other node by name: cut nothing before all clients have
+    // looked up theirs.
+    let requested = Arc::new(Barrier::new(CLIENTS.len() + 1));
     let clients: Vec<_> = CLIENTS
         .iter()
         .map(|name| {
-            let (device, asked) = (nodes.socket(name), Arc::clone(&asked));
+            let (device, requested) = (nodes.socket(name), Arc::clone(&requested));
             thread::spawn(move || {
                 let device = covalent_verbs::Device::attach(device, "test").unwrap();
                 let mut verbs = device.verbs().unwrap();
                 let log = verbs
                     .open_region_deadline(Target::Name("b"), "log", soon())
                     .unwrap();
-                asked.wait();
+                requested.wait();
                 let mut taken = Vec::new();
                 let mut completions = vec![Completion::default(); 16];
                 let (mut posted, mut ended) = (0, 0);
@@ -127,7 +130,7 @@ fn what_one_node_executed_is_counted_in_its_order_whoever_asked_and_through_cuts
             })
         })
         .collect();
-    asked.wait();
+    requested.wait();
     for turn in 0..10 {
         let port = ["p0", "p1"][turn % 2];
         nodes.set_port(port, false);
@@ -142,7 +145,7 @@ fn what_one_node_executed_is_counted_in_its_order_whoever_asked_and_through_cuts
         all.extend(taken);
     }
     assert_eq!(all.len() as u64, 3 * EACH);
-    // What the word held before tells the order in which the additions were executed.
+    // The word's previous value gives the order in which the additions were executed.
     all.sort_by_key(|(old, _)| *old);
     for pair in all.windows(2) {
         let [(_, one), (_, next)] = [pair[0], pair[1]];

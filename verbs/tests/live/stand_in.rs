@@ -1,4 +1,4 @@
-//! A daemon that refuses every verb for want of room: a real one does that for a while only.
+//! A daemon that refuses every verb for lack of room. A real one does so only temporarily.
 
 use std::{
     os::fd::{AsFd, BorrowedFd},
@@ -24,7 +24,7 @@ use covalent_pipe::{
     seqpacket::{Connection, Listener, SeqpacketError},
     session::{NicSession, SessionMemory},
 };
-use covalent_protocol::verb::envelope::{Completion, CompletionOutcome, Submit, Told};
+use covalent_protocol::verb::envelope::{Completion, CompletionOutcome, ReportStamp, Submit};
 use covalent_verbs::{Device, Error, Refusal, RemoteRegion, Rights};
 
 use crate::nodes::PATIENCE;
@@ -35,7 +35,7 @@ const SLOTS: u32 = 16;
 /// Between two looks at everything.
 const PAUSE: Duration = Duration::from_micros(20);
 
-/// What is open for the one application.
+/// The open objects of the one application.
 struct StandIn {
     connection: Connection,
     session: NicSession,
@@ -47,7 +47,7 @@ struct StandIn {
 }
 
 impl StandIn {
-    /// Serves whoever connects first to `listener`, until that hangs up.
+    /// Serves the first connection to `listener` until the peer closes it.
     fn serve(listener: &Listener, refused: Arc<AtomicU64>) {
         let connection = listener.accept().unwrap();
         connection.set_nonblocking(true).unwrap();
@@ -146,7 +146,7 @@ impl StandIn {
             for &user_data in &refused {
                 let completion = Completion {
                     user_data,
-                    told: Told::default(),
+                    reported: ReportStamp::default(),
                     outcome: CompletionOutcome::Refused(Refusal::NoResources),
                 };
                 let mut encoded = vec![0; completion.encoded_bytes()];
@@ -183,19 +183,20 @@ fn add(socket: &Path, reconnect: Option<Duration>) -> Result<u64, Error> {
     verbs.fetch_add(&word, 0, 1)
 }
 
-/// Who is to find his daemon again waits out the end of one, which gives verbs back like that, but not for ever.
+/// A device that reconnects waits while a stopping daemon gives verbs back in this way, but not
+/// forever.
 #[test]
-fn who_is_refused_for_want_of_room_again_and_again_is_told_at_last() {
+fn a_verb_refused_for_lack_of_space_too_often_is_reported() {
     let directory = tempfile::tempdir().unwrap();
     let socket = directory.path().join("covalentd.sock");
     let mut refusals = Vec::new();
     for reconnect in [None, Some(PATIENCE)] {
         let listener = Listener::bind(&socket).unwrap();
         let refused = Arc::new(AtomicU64::new(0));
-        let (told, ended) = mpsc::channel();
+        let (reported, ended) = mpsc::channel();
         let application = {
             let socket = socket.clone();
-            move || told.send(add(&socket, reconnect))
+            move || reported.send(add(&socket, reconnect))
         };
         let daemon = {
             let refused = refused.clone();

@@ -1,4 +1,5 @@
-//! Three nodes, each cabled to both others: verbs from `a` to `b`, whose cable is pulled, end by way of `c`.
+//! Three nodes, each cabled to both others: verbs from `a` to `b`, whose cable is pulled, complete
+//! through `c`.
 
 use covalent_dataplane::Daemon;
 use std::{
@@ -23,7 +24,7 @@ const ADD: Verb<'_> = Verb::FetchAdd {
 const BATCH: u64 = 48;
 
 /// Exchanges that one user may wait for by their names here: half of the places.
-const ASKS: usize = 32;
+const QUERIES: usize = 32;
 
 pub struct Triangle {
     /// Of a, b and c.
@@ -86,7 +87,7 @@ impl Triangle {
 
     pub fn await_links(&self, node: &str, states: &[&str]) {
         let mut client = self.client(node);
-        eventually("the links stand as wanted", || {
+        eventually("the links have the expected states", || {
             let links = client.status().unwrap().links;
             links
                 .iter()
@@ -109,8 +110,9 @@ fn post(verbs: &mut Verbs<'_>, counter: &RemoteRegion, round: u64) {
     }
 }
 
-/// Takes what comes until nothing has come for a while: of a verb that was never sent nothing is told while no path is left.
-fn take_what_comes(verbs: &mut Verbs<'_>, taken: &mut Vec<Completion>) {
+/// Takes completions until none has arrived for a while. A verb that was never sent has no
+/// completion while no path is left.
+fn drain_completions(verbs: &mut Verbs<'_>, taken: &mut Vec<Completion>) {
     let mut completions = vec![Completion::default(); 16];
     let pause = Duration::from_millis(150);
     while let Ok(came @ 1..) = verbs.poll_deadline(&mut completions, Instant::now() + pause) {
@@ -123,10 +125,13 @@ fn is_end(completion: &Completion) -> bool {
 }
 
 fn ended(completions: &[Completion]) -> usize {
-    completions.iter().filter(|told| is_end(told)).count()
+    completions
+        .iter()
+        .filter(|answered| is_end(answered))
+        .count()
 }
 
-/// Takes what comes until it is `enough`.
+/// Takes completions until `enough` returns true.
 fn take_until(
     verbs: &mut Verbs<'_>,
     taken: &mut Vec<Completion>,
@@ -136,13 +141,13 @@ fn take_until(
     while !enough(taken) {
         let came = verbs
             .poll_deadline(&mut completions, soon())
-            .unwrap_or_else(|error| panic!("{error}, and {} came", taken.len()));
+            .unwrap_or_else(|error| panic!("{error}, and {} arrived", taken.len()));
         taken.extend_from_slice(&completions[..came]);
     }
 }
 
 #[test]
-fn what_was_executed_is_learned_over_the_neighbour() {
+fn an_executed_verb_is_learned_over_the_neighbor() {
     let nodes = Triangle::start();
     let (device, host) = (nodes.attach("a"), nodes.attach("b"));
     let own = host.register_region("counter", 8, Rights::ALL).unwrap();
@@ -153,7 +158,7 @@ fn what_was_executed_is_learned_over_the_neighbour() {
         post(&mut verbs, &counter, round);
         nodes.set_port("a", "ab", false);
         nodes.await_links("a", &["down", "up"]);
-        // No link leads to b, and yet what it executed is known here, to the last one.
+        // No link leads to b, but every execution there is known here.
         take_until(&mut verbs, &mut taken, |known| {
             known.len() as u64 == own.load(0).unwrap()
         });
@@ -161,7 +166,7 @@ fn what_was_executed_is_learned_over_the_neighbour() {
             taken
                 .iter()
                 .all(|completion| matches!(completion.outcome, Outcome::Old(_))),
-            "nobody was in doubt"
+            "nothing was in doubt"
         );
         nodes.set_port("a", "ab", true);
         take_until(&mut verbs, &mut taken, |known| {
@@ -180,14 +185,14 @@ fn what_was_executed_is_learned_over_the_neighbour() {
 }
 
 #[test]
-fn another_program_asks_for_what_a_dead_one_left_in_doubt() {
+fn another_program_queries_verbs_left_in_doubt_by_a_dead_one() {
     let nodes = Triangle::start();
     let host = nodes.attach("b");
     let own = host.register_region("counter", 8, Rights::ALL).unwrap();
-    let (mut asked, mut executed) = (0, 0);
-    // Eight times, and on until a cut met a verb under way.
+    let (mut queried, mut executed) = (0, 0);
+    // Eight rounds, then more until a cut met a verb in flight.
     for round in 0..40 {
-        if round >= 8 && asked > 0 {
+        if round >= 8 && queried > 0 {
             break;
         }
         let before = own.load(0).unwrap();
@@ -202,7 +207,7 @@ fn another_program_asks_for_what_a_dead_one_left_in_doubt() {
         nodes.set_port("a", "ab", false);
         nodes.await_links("a", &["down", "up"]);
         let mut taken = Vec::new();
-        take_what_comes(&mut verbs, &mut taken);
+        drain_completions(&mut verbs, &mut taken);
         let is_name = |completion: &Completion| match completion.outcome {
             Outcome::InDoubt(name) => Some(name.to_bytes()),
             _ => None,
@@ -215,23 +220,33 @@ fn another_program_asks_for_what_a_dead_one_left_in_doubt() {
         let device = nodes.attach("a");
         let mut verbs = device.verbs().unwrap();
         let mut answers = Vec::new();
-        let (first, rest) = names.split_at(names.len().min(ASKS));
+        let (first, rest) = names.split_at(names.len().min(QUERIES));
         for name in first {
-            verbs.ask(&InDoubtId::from_bytes(name), 7).unwrap();
+            verbs
+                .query_in_doubt(&InDoubtId::from_bytes(name), 7)
+                .unwrap();
         }
-        take_until(&mut verbs, &mut answers, |told| told.len() == first.len());
+        take_until(&mut verbs, &mut answers, |answered| {
+            answered.len() == first.len()
+        });
         for answer in &answers {
             assert!(matches!(answer.outcome, Outcome::InDoubt(_)), "{answer:?}");
         }
         answers.clear();
-        // The path that returns is the one over the neighbour.
+        // The path that returns is the one over the neighbor.
         nodes.set_port("c", "cb", true);
-        take_until(&mut verbs, &mut answers, |told| ended(told) == first.len());
+        take_until(&mut verbs, &mut answers, |answered| {
+            ended(answered) == first.len()
+        });
         for name in rest {
-            verbs.ask(&InDoubtId::from_bytes(name), 7).unwrap();
+            verbs
+                .query_in_doubt(&InDoubtId::from_bytes(name), 7)
+                .unwrap();
         }
-        // Who asks before the question over the neighbour is answered is told twice.
-        take_until(&mut verbs, &mut answers, |told| ended(told) == names.len());
+        // A query posted before the query over the neighbor is answered receives two completions.
+        take_until(&mut verbs, &mut answers, |answered| {
+            ended(answered) == names.len()
+        });
         answers.retain(is_end);
         let mut done = 0;
         for answer in answers {
@@ -242,7 +257,7 @@ fn another_program_asks_for_what_a_dead_one_left_in_doubt() {
             }
         }
         assert_eq!(own.load(0).unwrap() - before, known + done, "round {round}");
-        asked += names.len() as u64;
+        queried += names.len() as u64;
         executed += done;
         nodes.set_port("a", "ab", true);
         for node in ["a", "b", "c"] {
@@ -251,22 +266,28 @@ fn another_program_asks_for_what_a_dead_one_left_in_doubt() {
         assert_eq!(own.load(0).unwrap() - before, known + done, "nothing later");
     }
     assert!(
-        asked > 0,
-        "no cut met a verb under way; {executed} were executed"
+        queried > 0,
+        "no cut hit a verb in flight; {executed} were executed"
     );
 }
 
 #[test]
-fn nobody_asks_for_what_was_not_told_to_him() {
+fn a_forged_name_of_a_verb_in_doubt_is_forgotten() {
     let nodes = Triangle::start();
     let device = nodes.attach("a");
     let mut verbs = device.verbs().unwrap();
     let mut name = [0; InDoubtId::BYTES];
     name[11] = 1;
-    let id = verbs.ask(&InDoubtId::from_bytes(&name), 0).unwrap();
+    let id = verbs
+        .query_in_doubt(&InDoubtId::from_bytes(&name), 0)
+        .unwrap();
     let completion = verbs.wait_deadline(id, soon()).unwrap();
     assert_eq!(completion.outcome, Outcome::Forgotten);
     name[11] = 9;
-    assert!(verbs.ask(&InDoubtId::from_bytes(&name), 0).is_err());
+    assert!(
+        verbs
+            .query_in_doubt(&InDoubtId::from_bytes(&name), 0)
+            .is_err()
+    );
     assert_eq!(verbs.outstanding(), 0);
 }

@@ -33,7 +33,7 @@ fn stamp(at_bytes: u32) -> PipeTuning {
 }
 
 #[test]
-fn a_pipe_is_never_faster_than_asked_and_holds_up_nobody() {
+fn a_pipe_never_exceeds_its_rate_and_delays_no_other() {
     let nodes = Nodes::start(&["p0"]);
     let (a, b) = (nodes.attach("a"), nodes.attach("b"));
     let mut rx = b.rx_pipe(PIPE_BYTES).unwrap();
@@ -52,7 +52,7 @@ fn a_pipe_is_never_faster_than_asked_and_holds_up_nobody() {
         for _ in 0..200 {
             free.push(&[2; 100]).unwrap();
         }
-        // The two side by side, so that nothing comes between them.
+        // Publish both together, so that nothing comes between them.
         paced.publish().unwrap();
         free.publish().unwrap();
         let mut order = Vec::new();
@@ -103,7 +103,7 @@ fn a_limit_is_changed_and_lifted_while_packets_wait() {
 }
 
 #[test]
-fn stamps_tell_when_a_packet_left_and_when_it_came() {
+fn stamps_record_when_a_packet_left_and_arrived() {
     let nodes = Nodes::start(&["p0"]);
     let (a, b) = (nodes.attach("a"), nodes.attach("b"));
     let mut rx = b.rx_pipe(PIPE_BYTES).unwrap();
@@ -133,7 +133,7 @@ fn stamps_tell_when_a_packet_left_and_when_it_came() {
                 .all(|&byte| byte == 7)
         );
     }
-    // Each end stamps what is long enough for its own stamp.
+    // Each end stamps the packets that are long enough for its own stamp.
     assert_ne!(got[2][20..28], [7; 8]);
     assert_eq!(got[2][28..], [7; 7]);
     assert_eq!(got[3], [7; 27]);
@@ -152,12 +152,12 @@ fn stamps_tell_when_a_packet_left_and_when_it_came() {
     assert_eq!(
         (tx.counters().unstamped, rx.counters().unstamped),
         (2, 3),
-        "what the daemon says is also in memory"
+        "the daemon's counts are also in memory"
     );
 }
 
 #[test]
-fn what_cannot_be_is_refused() {
+fn impossible_tunings_are_refused() {
     let nodes = Nodes::start(&["p0"]);
     let a = nodes.attach("a");
     let mut tx = a.tx_pipe(PIPE_BYTES, "p0").unwrap();

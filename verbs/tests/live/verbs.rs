@@ -67,7 +67,7 @@ fn comparing_verbs(verbs: &mut Verbs<'_>, remote: &RemoteRegion, own: &Region, a
     assert_eq!(done.unwrap(), Err(0xf1));
 }
 
-/// All verbs of one client on a region that nobody else uses.
+/// Runs every verb on a region that no other client uses.
 fn all_verbs(verbs: &mut Verbs<'_>, remote: &RemoteRegion, own: &Region) {
     assert_eq!(remote.size_bytes(), own.size_bytes());
     assert_eq!(remote.rights(), Rights::ALL);
@@ -198,7 +198,7 @@ fn on_another_node() {
         remote
     );
     all_verbs(&mut verbs, &remote, &own);
-    // Both ways of travelling.
+    // Both ways of traveling.
     for mode in [Mode::OnePhase, Mode::TwoPhase] {
         let id = verbs
             .post(
@@ -226,7 +226,7 @@ fn refused(result: covalent_verbs::Result<u64>) -> Refusal {
     }
 }
 
-/// What the executing node refuses. Nothing of it changes anything, and the queue goes on.
+/// Refusals by the executing node. None of them changes anything, and the queue still works.
 fn refusals(device: &Device, target: Target<'_>, own: &Region, read_only: &Region) {
     let mut verbs = device.verbs().unwrap();
     let good = verbs.open_region(target, own.name()).unwrap();
@@ -270,9 +270,9 @@ fn refusals(device: &Device, target: Target<'_>, own: &Region, read_only: &Regio
         "{error}"
     );
 
-    let looked_at = verbs.open_region(target, read_only.name()).unwrap();
+    let read_only_region = verbs.open_region(target, read_only.name()).unwrap();
     assert_eq!(
-        looked_at.rights(),
+        read_only_region.rights(),
         Rights {
             read: true,
             write: false,
@@ -280,15 +280,18 @@ fn refusals(device: &Device, target: Target<'_>, own: &Region, read_only: &Regio
             send: false
         }
     );
-    assert_eq!(*verbs.read(&looked_at, 0, 8).unwrap(), [0; 8]);
-    assert_eq!(refused(verbs.fetch_add(&looked_at, 0, 1)), Refusal::NoRight);
-    let error = verbs.write(&looked_at, 0, &[1]).unwrap_err();
+    assert_eq!(*verbs.read(&read_only_region, 0, 8).unwrap(), [0; 8]);
+    assert_eq!(
+        refused(verbs.fetch_add(&read_only_region, 0, 1)),
+        Refusal::NoRight
+    );
+    let error = verbs.write(&read_only_region, 0, &[1]).unwrap_err();
     assert!(
         matches!(error, Error::VerbRefused(Refusal::NoRight)),
         "{error}"
     );
 
-    let error = verbs.open_region(target, "nobody's").unwrap_err();
+    let error = verbs.open_region(target, "absent").unwrap_err();
     assert!(
         matches!(error, Error::VerbRefused(Refusal::UnknownRegion)),
         "{error}"
@@ -312,15 +315,15 @@ fn the_executing_node_refuses_bad_keys_bounds_and_rights() {
         let own = host
             .register_region(&format!("own{number}"), 64, Rights::ALL)
             .unwrap();
-        let looked_at = host
+        let read_only_region = host
             .register_region(&format!("looked-at{number}"), 64, read_only)
             .unwrap();
-        refusals(&a, target, &own, &looked_at);
+        refusals(&a, target, &own, &read_only_region);
     }
 }
 
 #[test]
-fn what_no_node_would_execute_is_not_posted() {
+fn a_verb_that_no_node_would_execute_is_not_posted() {
     let nodes = Nodes::start(&["p0"]);
     let device = nodes.attach("a");
     let _region = device.register_region("own", 4096, Rights::ALL).unwrap();
@@ -381,7 +384,7 @@ fn what_no_node_would_execute_is_not_posted() {
 }
 
 #[test]
-fn nodes_that_nobody_knows_are_named() {
+fn unknown_nodes_are_named() {
     let nodes = Nodes::start(&["p0"]);
     let device = nodes.attach("a");
     let mut verbs = device.verbs().unwrap();
@@ -391,14 +394,16 @@ fn nodes_that_nobody_knows_are_named() {
         "{error}"
     );
     // Asking for the node is a part of the call, and ends with its deadline.
-    eventually("an answer comes too late", || {
+    eventually("an answer arrives too late", || {
         let late = verbs.open_region_deadline(Target::Name("c"), "bank", Instant::now());
         matches!(late, Err(Error::Deadline { .. }))
     });
-    let nobody = Guid::new(0xdead).unwrap();
-    let error = verbs.open_region(Target::Guid(nobody), "bank").unwrap_err();
+    let unknown = Guid::new(0xdead).unwrap();
+    let error = verbs
+        .open_region(Target::Guid(unknown), "bank")
+        .unwrap_err();
     assert!(matches!(error, Error::NoSuchPeer), "{error}");
-    // The queue goes on.
+    // The queue still works.
     let mut completions = [Completion::default()];
     assert_eq!(verbs.poll(&mut completions).unwrap(), 0);
 }

@@ -1,4 +1,5 @@
-//! The library at the socket of a daemon of the release before, of the next one, and of others. A thread plays the daemon, in its words.
+//! The library at the socket of a daemon of the previous release, of the next one, and of others. A
+//! thread acts as the daemon with its literal messages.
 
 use std::{path::Path, thread, time::Duration};
 
@@ -11,34 +12,38 @@ use crate::nodes::PATIENCE;
 /// How a daemon of version 5 refuses a greeting that it does not know.
 const REFUSAL_OF_5: &str = r#"{"reply":"refused","reason":"not a message that this side knows: unknown field `oldest`, expected `version` or `program` (are both sides of the same version?); speak JSON as in covalent-api, version 5"}"#;
 
-/// The next datagram as text; `None` once the library has hung up.
-fn heard(connection: &Connection) -> Option<String> {
-    assert!(connection.wait(Some(PATIENCE)).unwrap(), "nothing is asked");
+/// Returns the next datagram as text. `None` once the library has closed the connection.
+fn receive_text(connection: &Connection) -> Option<String> {
+    assert!(
+        connection.wait(Some(PATIENCE)).unwrap(),
+        "no request arrives"
+    );
     let mut buffer = vec![0; MAX_DATAGRAM_BYTES];
     let (length, _) = connection.recv(&mut buffer).ok()?;
     Some(String::from_utf8(buffer[..length].to_vec()).unwrap())
 }
 
-/// Answers the requests of one connection in turn, then hangs up. Gives the requests.
+/// Replies to the requests of one connection in turn, then closes it. Returns the requests.
 fn play(listener: &Listener, answers: &[&str]) -> Vec<String> {
     let connection = listener.accept().unwrap();
-    let asked = answers.iter().map_while(|answer| {
-        let asked = heard(&connection)?;
+    let requests = answers.iter().map_while(|answer| {
+        let requests = receive_text(&connection)?;
         connection.send(answer.as_bytes(), &[]).unwrap();
-        Some(asked)
+        Some(requests)
     });
-    asked.collect()
+    requests.collect()
 }
 
-/// Connects to a daemon that gives these answers on each of its connections, and gives what it was asked.
+/// Connects to a daemon that sends these replies on each of its connections. Returns the result and
+/// the requests.
 fn meet<R>(connections: &[&[&str]], program: impl FnOnce(&Path) -> R) -> (R, Vec<Vec<String>>) {
     let directory = tempfile::tempdir().unwrap();
     let socket = directory.path().join("covalentd.sock");
     let listener = Listener::bind(&socket).unwrap();
     thread::scope(|scope| {
         let daemon = scope.spawn(|| {
-            let asked = connections.iter().map(|answers| play(&listener, answers));
-            asked.collect::<Vec<_>>()
+            let requests = connections.iter().map(|answers| play(&listener, answers));
+            requests.collect::<Vec<_>>()
         });
         let result = program(&socket);
         (result, daemon.join().unwrap())
@@ -62,15 +67,15 @@ fn apart(error: Error) -> String {
 fn a_daemon_of_version_5_is_greeted_as_version_5_does() {
     let welcome = welcome(5, "");
     let connections: [&[&str]; 2] = [&[REFUSAL_OF_5], &[&welcome, r#"{"reply":"done"}"#]];
-    let (client, asked) = meet(&connections, |socket| {
+    let (client, requests) = meet(&connections, |socket| {
         let mut client = Client::connect(socket, "p").unwrap();
         client.subscribe().unwrap();
         client
     });
     assert_eq!(client.node().name, "a");
-    let Versions { oldest, newest } = Versions::SPOKEN;
+    let Versions { oldest, newest } = Versions::SUPPORTED;
     assert_eq!(
-        asked,
+        requests,
         [
             vec![format!(
                 r#"{{"request":"hello","version":{newest},"oldest":{oldest},"program":"p"}}"#
@@ -85,19 +90,19 @@ fn a_daemon_of_version_5_is_greeted_as_version_5_does() {
 
 #[test]
 fn a_daemon_of_the_next_release_is_understood() {
-    let Versions { newest, .. } = Versions::SPOKEN;
+    let Versions { newest, .. } = Versions::SUPPORTED;
     let speaks = format!(
-        r#","colour":"red","speaks":{{"oldest":{newest},"newest":{}}}"#,
+        r#","color":"red","speaks":{{"oldest":{newest},"newest":{}}}"#,
         newest + 1
     );
     let welcome = welcome(newest, &speaks);
     let events =
-        r#"{"reply":"event","sequence":1,"realtime_ns":2,"event":"node_painted","colour":{"r":1}}"#;
-    let connections: [&[&str]; 1] = [&[&welcome, r#"{"reply":"done","colour":"red"}"#, events]];
+        r#"{"reply":"event","sequence":1,"realtime_ns":2,"event":"node_painted","color":{"r":1}}"#;
+    let connections: [&[&str]; 1] = [&[&welcome, r#"{"reply":"done","color":"red"}"#, events]];
     let (event, _) = meet(&connections, |socket| {
         let mut client = Client::connect(socket, "p").unwrap();
         client.subscribe().unwrap();
-        // The daemon that is played says the event in answer to something.
+        // The simulated daemon sends the event only as a reply to a request.
         client.set_request_timeout(Duration::from_millis(200));
         assert!(matches!(
             client.set_port("p0", true),
@@ -109,8 +114,8 @@ fn a_daemon_of_the_next_release_is_understood() {
 }
 
 #[test]
-fn a_daemon_more_than_one_release_away_is_told_with_both_ranges() {
-    let spoken = Versions::SPOKEN.to_string();
+fn a_daemon_more_than_one_release_away_is_refused_with_both_ranges() {
+    let spoken = Versions::SUPPORTED.to_string();
     let refusal = r#"{"reply":"refused","reason":"no","speaks":{"oldest":8,"newest":9}}"#;
     let connections: [&[&str]; 1] = [&[refusal]];
     let (error, _) = meet(&connections, |socket| {
@@ -133,7 +138,7 @@ fn a_daemon_more_than_one_release_away_is_told_with_both_ranges() {
 }
 
 #[test]
-fn another_refusal_is_told_and_not_tried_again() {
+fn another_refusal_is_reported_and_not_retried() {
     let refusal = r#"{"reply":"refused","reason":"user 1000 may not attach"}"#;
     let connections: [&[&str]; 1] = [&[refusal]];
     let (error, _) = meet(&connections, |socket| {

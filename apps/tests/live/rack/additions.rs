@@ -1,7 +1,8 @@
-//! Applications on four nodes add to counters two and three hops away, while cables are cut and nodes are killed at random.
+//! Applications on four nodes add to counters two and three hops away, while cables are cut and
+//! nodes are killed at random.
 //!
-//! In the end one node is dead and all cables are whole: every survivor knows which others can be reached, and each counter is what the
-//! applications were told.
+//! In the end one node is dead and all cables are intact. Every survivor knows which nodes are
+//! reachable, and each counter matches the completions of the applications.
 
 use std::{
     array,
@@ -21,16 +22,16 @@ use crate::{
     seeds::{lasts, seed},
 };
 
-/// Who adds to whose counter: no two of them are neighbours.
+/// Each adding node and the node of its counter. They are never neighbors.
 pub(super) const LOADS: [(usize, usize); 4] = [(0, 4), (4, 2), (2, 6), (6, 0)];
 
-/// Those whose daemons may die: they have no counters.
+/// The nodes whose daemons may die: they have no counters.
 pub(super) const MORTAL: [usize; 4] = [1, 3, 5, 7];
 
 const USUAL: Duration = Duration::from_secs(5);
 
-/// Additions that each application has under way.
-const UNDER_WAY: u64 = 8;
+/// Additions in flight of each application.
+const IN_FLIGHT_MAX: u64 = 8;
 
 /// An application that adds, and the owner of the counter.
 pub(super) struct Pair {
@@ -52,7 +53,7 @@ pub(super) struct Load<'d> {
 }
 
 #[test]
-fn eight_nodes_agree_on_who_is_there_and_lose_and_double_nothing() {
+fn eight_nodes_agree_on_reachability_and_lose_or_double_nothing() {
     on_a_rack(|programs| {
         let directory = tempfile::tempdir().unwrap();
         let mut noise = Noise::new(seed());
@@ -85,13 +86,13 @@ fn eight_nodes_agree_on_who_is_there_and_lose_and_double_nothing() {
         let additions = finish(&rack, loads);
         for at in (0..NODES).filter(|&at| at != dead) {
             assert_eq!(rack.status(at).verbs.in_doubt, 0, "at node {at}");
-            assert!(rack.tells_of(at, NODES - 2), "control of node {at}");
+            assert!(rack.reports_reached(at, NODES - 2), "control of node {at}");
         }
         eprintln!("{cuts} cuts, {kills} kills, {additions} additions over two and three hops");
     });
 }
 
-/// Lets applications go on for some milliseconds.
+/// Runs the applications for some milliseconds.
 pub(super) fn go_on(loads: &mut [Load<'_>], milliseconds: u64) {
     let end = Instant::now() + Duration::from_millis(milliseconds);
     loop {
@@ -113,18 +114,23 @@ pub(super) fn pairs(rack: &Rack) -> [Pair; LOADS.len()] {
     })
 }
 
-/// What they do.
+/// The loads of the applications.
 pub(super) fn loads(pairs: &[Pair; LOADS.len()]) -> [Load<'_>; LOADS.len()] {
     array::from_fn(|at| Load::new(&pairs[at]))
 }
 
-/// Waits for all that is under way, and compares each counter, and what its daemon tells that it executed, with what the applications were
-/// told. Returns how many additions there were.
+/// Waits for all additions in flight. Compares each counter, and the number of executed additions
+/// that its daemon reports, with the completions of the applications. Returns the number of
+/// additions.
 pub(super) fn finish(rack: &Rack, loads: [Load<'_>; LOADS.len()]) -> u64 {
     let finished = loads.into_iter().map(|mut load| {
         let posted = load.finish();
         let executed = rack.status(load.to).verbs.executed;
-        assert_eq!(executed["fetch_add"], posted, "told by node {}", load.to);
+        assert_eq!(
+            executed["fetch_add"], posted,
+            "reported by node {}",
+            load.to
+        );
         posted
     });
     finished.sum()
@@ -147,12 +153,12 @@ impl<'d> Load<'d> {
         }
     }
 
-    /// Takes what has ended, and posts more if asked to.
+    /// Takes completions, and posts more additions if `posts`.
     fn turn(&mut self, posts: bool) {
         let taken = self.verbs.poll(&mut self.completions).unwrap();
         for completion in &self.completions[..taken] {
             match completion.outcome {
-                Outcome::Old(old) => assert!(self.seen.insert(old), "an old value came twice"),
+                Outcome::Old(old) => assert!(self.seen.insert(old), "an old value repeats"),
                 Outcome::InDoubt(_) => {}
                 _ => panic!("{completion:?}"),
             }
@@ -161,7 +167,7 @@ impl<'d> Load<'d> {
             offset_bytes: 0,
             delta: 1,
         };
-        while posts && self.posted - (self.seen.len() as u64) < UNDER_WAY {
+        while posts && self.posted - (self.seen.len() as u64) < IN_FLIGHT_MAX {
             let mode = [Mode::OnePhase, Mode::TwoPhase][(self.posted % 2) as usize];
             match self.verbs.post(&self.counter, add, mode, self.posted) {
                 Ok(_) => self.posted += 1,
@@ -171,7 +177,8 @@ impl<'d> Load<'d> {
         }
     }
 
-    /// Waits for all that is under way, and compares the counter with what was told. Returns how many additions there were.
+    /// Waits for all additions in flight, and compares the counter with the completions. Returns
+    /// the number of additions.
     fn finish(&mut self) -> u64 {
         eventually("every addition ends", || {
             self.turn(false);

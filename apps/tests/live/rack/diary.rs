@@ -1,5 +1,6 @@
-//! What a member writes down: everything that it asks and is told, each before anything that follows from it is sent. So in the order of
-//! their instants the lines of all members are a course that things may have taken, whoever is killed when.
+//! The diary of a member: all its calls and events, each written before any consequence of it is
+//! sent. In time order, the lines of all members form a possible course of events, whichever
+//! process is killed.
 
 use std::{
     fs::{self, File, OpenOptions},
@@ -18,25 +19,25 @@ use serde::{Deserialize, Serialize};
 pub struct Line {
     /// When, by the machine's monotonic clock.
     pub at_ns: u64,
-    /// What.
-    pub note: Note,
+    /// The entry.
+    pub record: Record,
 }
 
-/// What an application makes of what it was told: how many messages, and a mix of them.
+/// State that an application computes from its messages: their number, and a mix of them.
 pub type Made = (u64, u64);
 
-/// Something that a member asked or was told.
+/// A call or an event of a member.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub enum Note {
-    /// It begins a stay.
+pub enum Record {
+    /// An incarnation begins.
     Began {
         guid: u64,
-        life: u64,
+        incarnation: u64,
         founders: u8,
         former: Option<u64>,
     },
     /// It multicast a message.
-    Asked {
+    Requested {
         number: u64,
         sequence: u64,
         bytes: usize,
@@ -44,12 +45,12 @@ pub enum Note {
     View {
         group: u64,
         number: u64,
-        /// Address, life and key of each.
+        /// Address, incarnation and key of each.
         members: Vec<(u64, u64, u32)>,
         voters: u32,
     },
     Delivered {
-        /// As its bytes say.
+        /// The number in its bytes.
         number: u64,
         bytes: usize,
         /// Its bytes are those that this number has.
@@ -70,7 +71,7 @@ pub enum Note {
     },
     State {
         last: bool,
-        /// What came, at the last piece.
+        /// The state that arrived, at the last piece.
         made: Option<Made>,
         /// Own messages that are in it.
         delivered_to: u64,
@@ -80,10 +81,10 @@ pub enum Note {
         why: Why,
         undelivered: u64,
     },
-    Fate {
+    Outcome {
         delivered_to: u64,
     },
-    /// The stay ends here, and this is what the group counted, and what the application has.
+    /// The incarnation ends here, with the group's counters and the application's state.
     Ended {
         counted: Counted,
         made: Made,
@@ -105,7 +106,8 @@ pub enum Why {
 pub struct Counted {
     pub multicasts: u64,
     pub deliveries: u64,
-    /// Those that were begun: the first one of who founds is never told, and the last one not yet.
+    /// Views that began. The group never reports a founder's first view, and has not reported the
+    /// last one yet.
     pub views: u64,
 }
 
@@ -119,12 +121,12 @@ impl From<&GroupCounters> for Counted {
     }
 }
 
-/// What a digest is in a diary.
+/// A digest in the form of a diary.
 pub const fn made(digest: Digest) -> Made {
     (digest.count, digest.mix)
 }
 
-/// A diary that is written. What was written stays, also if the writer is killed.
+/// A diary that is being written. Written lines persist even if the writer is killed.
 pub struct Diary(File);
 
 impl Diary {
@@ -133,10 +135,10 @@ impl Diary {
         Self(file.expect("room on the disk"))
     }
 
-    pub fn write(&mut self, note: Note) {
+    pub fn write(&mut self, record: Record) {
         let line = Line {
             at_ns: now_ns(),
-            note,
+            record,
         };
         let mut bytes = serde_json::to_vec(&line).expect("plain data");
         bytes.push(b'\n');
@@ -145,11 +147,11 @@ impl Diary {
     }
 }
 
-/// The life of the last stay in a diary.
-pub fn last_life(path: &Path) -> Option<u64> {
+/// Returns the last incarnation in a diary.
+pub fn last_incarnation(path: &Path) -> Option<u64> {
     let text = fs::read_to_string(path).ok()?;
-    text.lines().rev().find_map(|line| match read(line).note {
-        Note::Began { life, .. } => Some(life),
+    text.lines().rev().find_map(|line| match read(line).record {
+        Record::Began { incarnation, .. } => Some(incarnation),
         _ => None,
     })
 }

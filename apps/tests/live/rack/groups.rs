@@ -1,9 +1,11 @@
-//! A member of one group on each of the eight nodes, over up to four hops, while cables are cut, the rack is split, and nodes, daemons and
-//! applications are killed at random.
+//! Each of the eight nodes has a member of one group, over up to four hops. Cables are cut, the
+//! rack is split, and nodes, daemons and applications are killed at random.
 //!
-//! What the members wrote down is judged by the checkers of simulated groups: all who survive install the same views and deliver the same in the
-//! same order, each message once; who joins gets the state; who is cut off with too few is told nothing; and what each one's own messages came to is
-//! what it is told. Beside them applications add to far counters, as in [`super::additions`].
+//! The checkers of simulated groups judge the members' diaries. All survivors install the same
+//! views and deliver the same messages in the same order, each once. A joining member receives the
+//! state. A member without a quorum delivers nothing. The group reports the true outcome of each
+//! member's own messages. At the same time applications add to far counters, as in
+//! [`super::additions`].
 
 use std::{
     collections::BTreeMap,
@@ -16,7 +18,7 @@ use covalent_sim::group::graph::Graph;
 use super::{
     CABLES, NODES, Programs, Rack,
     additions::{LOADS, Load, MORTAL, finish, go_on, loads, pairs},
-    diary::{Diary, Line, Note, Reader, Why, now_ns},
+    diary::{Diary, Line, Reader, Record, Why, now_ns},
     judge::{Alone, judge},
     member::Member,
     on_a_rack,
@@ -29,7 +31,7 @@ use crate::{
 
 const USUAL: Duration = Duration::from_secs(6);
 
-/// What is done to the rack.
+/// The disturbances of the rack.
 const DEEDS: [Deed; 5] = [
     Deed::Cut,
     Deed::Split,
@@ -46,13 +48,13 @@ enum Deed {
     Split,
     /// A node's daemon, control and member.
     KillNode,
-    /// A node's daemon and control, whose member attaches to the next one.
+    /// A node's daemon and control. Its member attaches to the next daemon.
     KillDaemon,
-    /// A member alone, that of any node.
+    /// Only a member, on any node.
     KillMember,
 }
 
-/// A node's member, and what it has written down.
+/// A node's member and its diary.
 struct Seat {
     guid: u64,
     diary: PathBuf,
@@ -62,10 +64,10 @@ struct Seat {
     seen: Seen,
 }
 
-/// What a member has said of the stay that it is in.
+/// The state that a member has reported in its current incarnation.
 #[derive(Debug, Default, Clone)]
 struct Seen {
-    life: Option<u64>,
+    incarnation: Option<u64>,
     /// Group and number.
     view: Option<(u64, u64)>,
     /// Addresses, the oldest first.
@@ -73,9 +75,9 @@ struct Seen {
     /// All of them vote.
     all_vote: bool,
     stopped: Option<Why>,
-    asked: u64,
-    /// Own messages that were delivered, here or to those who gave the state.
-    heard: u64,
+    own_sent: u64,
+    /// Own messages that were delivered, here or to the members that gave the state.
+    own_delivered: u64,
     /// Messages delivered in this view.
     delivered: u64,
     ended: bool,
@@ -90,12 +92,12 @@ struct Crowd<'d> {
     alone: Vec<Alone>,
     done: [u32; DEEDS.len()],
     /// Splits of which one side went on.
-    went_on: u32,
-    /// Splits in the midst of a change that nobody asked for.
+    continued: u32,
+    /// Splits during a view change that the test did not cause.
     unclear: u32,
     began: Instant,
-    /// Everything was delivered to all who live, and is judged as it was then: from the moment in which the first one stands still, a path that fails
-    /// leaves whoever still goes on without the others' answers.
+    /// All messages are delivered to all survivors, and the judge uses this state. Once the first
+    /// member stands still, a path failure leaves the others without its replies.
     is_settled: bool,
     /// The nodes of the members of each view, by group and number.
     views: BTreeMap<(u64, u64), Vec<u64>>,
@@ -114,10 +116,10 @@ fn survive(programs: &Programs) {
     let pairs = pairs(&rack);
     let loads = loads(&pairs);
     let mut crowd = Crowd::new(rack, directory.path(), loads, noise);
-    crowd.await_in(&crowd.everybody());
+    crowd.await_in(&crowd.all_nodes());
     let end = Instant::now() + lasts(USUAL);
     while Instant::now() < end || crowd.done.contains(&0) {
-        // Each kind once, whatever is drawn.
+        // Every kind occurs, whatever is drawn.
         let kind = match crowd.done.iter().position(|&count| count == 0) {
             Some(kind) if crowd.noise.below(2) == 0 => kind,
             _ => crowd.noise.below(2 * DEEDS.len() as u64) as usize,
@@ -132,16 +134,16 @@ fn survive(programs: &Programs) {
 }
 
 impl Seen {
-    fn note(&mut self, note: &Note) {
-        match *note {
-            Note::Began { life, .. } => {
+    fn record(&mut self, record: &Record) {
+        match *record {
+            Record::Began { incarnation, .. } => {
                 *self = Self {
-                    life: Some(life),
+                    incarnation: Some(incarnation),
                     ..Self::default()
                 };
             }
-            Note::Asked { .. } => self.asked += 1,
-            Note::View {
+            Record::Requested { .. } => self.own_sent += 1,
+            Record::View {
                 group,
                 number,
                 ref members,
@@ -153,22 +155,24 @@ impl Seen {
                 self.stopped = None;
                 self.delivered = 0;
             }
-            Note::Delivered { sender, .. } => {
+            Record::Delivered { sender, .. } => {
                 self.delivered += 1;
-                self.heard += u64::from(Some(sender) == self.life);
+                self.own_delivered += u64::from(Some(sender) == self.incarnation);
             }
-            Note::Stopped { why, .. } => self.stopped = Some(why),
-            Note::Ended { .. } => self.ended = true,
-            Note::Died => *self = Self::default(),
-            Note::State { delivered_to, .. } => self.heard = self.heard.max(delivered_to),
-            Note::Stable { .. }
-            | Note::StateWanted { .. }
-            | Note::StateVoid
-            | Note::Fate { .. } => {}
+            Record::Stopped { why, .. } => self.stopped = Some(why),
+            Record::Ended { .. } => self.ended = true,
+            Record::Died => *self = Self::default(),
+            Record::State { delivered_to, .. } => {
+                self.own_delivered = self.own_delivered.max(delivered_to)
+            }
+            Record::Stable { .. }
+            | Record::StateWanted { .. }
+            | Record::StateVoid
+            | Record::Outcome { .. } => {}
         }
     }
 
-    /// Whether it delivers nothing: it seeks, or has no quorum.
+    /// Whether it delivers nothing: it is searching for a group, or has no quorum.
     const fn waits(&self) -> bool {
         self.view.is_none() || self.stopped.is_some()
     }
@@ -194,7 +198,7 @@ impl<'d> Crowd<'d> {
             noise,
             alone: Vec::new(),
             done: [0; DEEDS.len()],
-            went_on: 0,
+            continued: 0,
             unclear: 0,
             began: Instant::now(),
             is_settled: false,
@@ -202,7 +206,7 @@ impl<'d> Crowd<'d> {
         }
     }
 
-    fn everybody(&self) -> Vec<usize> {
+    fn all_nodes(&self) -> Vec<usize> {
         (0..self.seats.len()).collect()
     }
 
@@ -210,22 +214,22 @@ impl<'d> Crowd<'d> {
         go_on(&mut self.loads, milliseconds);
     }
 
-    /// Reads what the members have written since.
-    fn hear(&mut self) {
+    /// Reads the new lines of the members.
+    fn read_diaries(&mut self) {
         for seat in &mut self.seats {
             let lines = seat.reader.more();
             for line in lines {
-                let counts = matches!(line.note, Note::Ended { .. }) && !seat.seen.ended;
+                let counts = matches!(line.record, Record::Ended { .. }) && !seat.seen.ended;
                 if self.is_settled && !counts {
                     continue;
                 }
-                seat.seen.note(&line.note);
-                if let Note::View {
+                seat.seen.record(&line.record);
+                if let Record::View {
                     group,
                     number,
                     ref members,
                     ..
-                } = line.note
+                } = line.record
                 {
                     let nodes = members.iter().map(|member| member.0);
                     self.views
@@ -237,8 +241,8 @@ impl<'d> Crowd<'d> {
         }
     }
 
-    /// Whether behind a view there is one that no split into these parts explains: a busy machine lets a path fail by itself, and what a split then
-    /// meets is a change of which a part knows and another one does not.
+    /// Whether a later view exists that no split into these parts explains. On a busy machine a
+    /// path fails by itself; a split then meets a view change that only one part knows.
     fn is_strange(&self, view: (u64, u64), parts: &[Vec<usize>]) -> bool {
         let (group, number) = view;
         let mut later = self.views.range((group, number + 1)..=(group, u64::MAX));
@@ -252,15 +256,15 @@ impl<'d> Crowd<'d> {
     }
 
     /// Waits until something is so, while the applications go on.
-    fn await_that(&mut self, what: &str, is_so: impl Fn(&Self) -> bool) {
+    fn await_condition(&mut self, what: &str, is_so: impl Fn(&Self) -> bool) {
         let deadline = Instant::now() + PATIENCE;
         loop {
-            self.hear();
+            self.read_diaries();
             if is_so(self) {
                 return;
             }
             if Instant::now() >= deadline {
-                let told: Vec<String> = (self.seats.iter().enumerate())
+                let seen_by_node: Vec<String> = (self.seats.iter().enumerate())
                     .map(|(at, seat)| format!("n{at} {:x}: {:x?}", seat.guid, seat.seen))
                     .collect();
                 for at in 0..NODES {
@@ -269,7 +273,7 @@ impl<'d> Crowd<'d> {
                         eprintln!("n{at}: {status}");
                     }
                 }
-                panic!("waited too long until {what}:\n{}", told.join("\n"));
+                panic!("waited too long until {what}:\n{}", seen_by_node.join("\n"));
             }
             self.go_on(2);
         }
@@ -291,14 +295,14 @@ impl<'d> Crowd<'d> {
 
     fn await_in(&mut self, nodes: &[usize]) {
         let what = format!("{nodes:?} are in one view");
-        self.await_that(&what, |crowd| crowd.are_in(nodes));
+        self.await_condition(&what, |crowd| crowd.are_in(nodes));
     }
 
     fn do_deed(&mut self, deed: Deed) {
         eprintln!("{} {deed:?}", self.began.elapsed().as_millis());
         if deed != Deed::Cut {
-            // Whoever is dead or cut off takes its vote along: one after the other.
-            self.await_in(&self.everybody());
+            // A dead or isolated member takes its vote along: one deed at a time.
+            self.await_in(&self.all_nodes());
         }
         match deed {
             Deed::Cut => {
@@ -339,7 +343,7 @@ impl<'d> Crowd<'d> {
         cut.iter().for_each(|&cable| self.rack.set(cable, "up"));
     }
 
-    /// Kills what the deed says, cuts cables beside it or not, and starts it again.
+    /// Kills the processes of `deed`, cuts cables too or not, and restarts the processes.
     fn kill(&mut self, at: usize, deed: Deed) {
         eprintln!("{} n{at}", self.began.elapsed().as_millis());
         let others: Vec<usize> = (0..NODES).filter(|&other| other != at).collect();
@@ -366,16 +370,17 @@ impl<'d> Crowd<'d> {
             let seat = &mut self.seats[at];
             seat.member = Some(Member::start(self.rack.socket(at), &seat.diary, seed));
         }
-        self.await_in(&self.everybody());
+        self.await_in(&self.all_nodes());
     }
 
     fn kill_member(&mut self, at: usize) {
         let seat = &mut self.seats[at];
         seat.member.take().expect("it lives").kill();
-        Diary::open(&seat.diary).write(Note::Died);
+        Diary::open(&seat.diary).write(Record::Died);
     }
 
-    /// Cuts all cables between some nodes and the others. Who is left with too few waits and is told nothing; of the others all go on.
+    /// Cuts all cables between some nodes and the others. Members without a quorum wait and deliver
+    /// nothing; all others continue.
     fn split(&mut self) {
         let Some(before) = self.seats[0].seen.view else {
             return;
@@ -398,10 +403,10 @@ impl<'d> Crowd<'d> {
         let waits =
             |crowd: &Self, part: &[usize]| part.iter().all(|&at| crowd.seats[at].seen.waits());
         for part in &parts {
-            let what = format!("those who cannot go on know it, and the others go on: {part:?}");
-            self.await_that(&what, |crowd| match part.len() {
+            let what = format!("parts without a quorum report it, the others continue: {part:?}");
+            self.await_condition(&what, |crowd| match part.len() {
                 _ if crowd.is_strange(before, &parts) => crowd.are_in(part) || waits(crowd, part),
-                // More than half of those who were in.
+                // More than half of the former members.
                 5.. => crowd.are_in(part),
                 // Half, with the oldest or without.
                 4 => crowd.are_in(part) || waits(crowd, part),
@@ -413,7 +418,7 @@ impl<'d> Crowd<'d> {
         let from_ns = now_ns();
         for part in &parts {
             if self.are_in(part) {
-                self.went_on += 1;
+                self.continued += 1;
                 self.await_progress(part);
             }
         }
@@ -421,7 +426,7 @@ impl<'d> Crowd<'d> {
         self.go_on(pause);
         let to_ns = now_ns();
         self.mend(&cut);
-        // Of a half it is told only by those who are in it that it was the wrong one.
+        // Only the members of a half report whether it has the quorum, so halves do not count here.
         let alone = parts.iter().filter(|part| part.len() < 4 && !is_strange);
         let alone = alone.flatten();
         let alone = alone.map(|&node| Alone {
@@ -430,10 +435,10 @@ impl<'d> Crowd<'d> {
             to_ns,
         });
         self.alone.extend(alone);
-        self.await_in(&self.everybody());
+        self.await_in(&self.all_nodes());
     }
 
-    /// Neighbours on the ring, or anybody.
+    /// Draws neighbors on the ring, or any nodes.
     fn draw_side(&mut self) -> Vec<u8> {
         if self.noise.below(3) > 0 {
             let (first, count) = (self.noise.below(8), 1 + self.noise.below(4));
@@ -444,18 +449,22 @@ impl<'d> Crowd<'d> {
         (0..NODES).map(|_| self.noise.below(2) as u8).collect()
     }
 
-    /// Waits until each of them has heard of one more own message.
+    /// Waits until each of them has delivered one more own message.
     fn await_progress(&mut self, part: &[usize]) {
-        let before: Vec<u64> = part.iter().map(|&at| self.seats[at].seen.heard).collect();
-        self.await_that("those who go on are told more", |crowd| {
-            let now = part.iter().map(|&at| crowd.seats[at].seen.heard);
+        let before: Vec<u64> = part
+            .iter()
+            .map(|&at| self.seats[at].seen.own_delivered)
+            .collect();
+        self.await_condition("the continuing members receive more messages", |crowd| {
+            let now = part.iter().map(|&at| crowd.seats[at].seen.own_delivered);
             now.zip(&before).all(|(now, before)| now > *before)
         });
     }
 
-    /// One dies for good, the others say no more; then what they wrote down is judged.
+    /// One node dies for good, and the others multicast nothing more. Then the judge checks the
+    /// diaries.
     fn finish(mut self) {
-        self.await_in(&self.everybody());
+        self.await_in(&self.all_nodes());
         let dead = MORTAL[self.noise.below(MORTAL.len() as u64) as usize];
         self.rack.kill(dead);
         self.kill_member(dead);
@@ -466,16 +475,17 @@ impl<'d> Crowd<'d> {
                 .filter_map(|seat| seat.member.as_mut())
                 .for_each(order);
         };
-        members(&mut self, Member::say_no_more);
-        self.await_that("everything is delivered to all who live", |crowd| {
+        members(&mut self, Member::stop_sending);
+        self.await_condition("every message is delivered to all live members", |crowd| {
             let first = &crowd.seats[rest[0]].seen;
-            let has_all =
-                |seen: &Seen| seen.heard == seen.asked && seen.delivered == first.delivered;
+            let has_all = |seen: &Seen| {
+                seen.own_delivered == seen.own_sent && seen.delivered == first.delivered
+            };
             crowd.are_in(&rest) && rest.iter().all(|&at| has_all(&crowd.seats[at].seen))
         });
         self.is_settled = true;
-        members(&mut self, Member::stand_still);
-        self.await_that("they have written down what they counted", |crowd| {
+        members(&mut self, Member::stall);
+        self.await_condition("the members have written their counts", |crowd| {
             rest.iter().all(|&at| crowd.seats[at].seen.ended)
         });
         let members = self.seats.iter_mut();
@@ -490,8 +500,9 @@ impl<'d> Crowd<'d> {
         let diaries: Vec<Vec<Line>> = self.seats.into_iter().map(|seat| seat.lines).collect();
         let report = judge(&diaries, &self.alone).unwrap_or_else(|why| panic!("{why}"));
         eprintln!(
-            "{:?} of {DEEDS:?}; in {} splits somebody went on, {} met a change; {additions} additions; {report:?}",
-            self.done, self.went_on, self.unclear
+            "{:?} of {DEEDS:?}; in {} splits a part continued, {} overlapped a change; {additions} \
+             additions; {report:?}",
+            self.done, self.continued, self.unclear
         );
         assert!(
             report.delivered > 0 && report.states > 0 && report.fates > 0,

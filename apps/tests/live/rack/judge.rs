@@ -1,22 +1,22 @@
-//! Judges what members wrote down, with the checkers of simulated groups.
+//! Judges the members' diaries with the checkers of simulated groups.
 
 use std::collections::HashMap;
 
 use covalent_sim::group::{
-    book::{Digest, Placed, StayId},
+    book::{Digest, MembershipId, Placed},
     fact::Fact,
     graph::Graph,
     report::Report,
     witness::Witness,
 };
-use covalent_verbs::{Contact, Life, Members, Stop, View};
+use covalent_verbs::{Contact, Incarnation, Members, Stop, View};
 
-use super::diary::{Counted, Line, Made, Note, Why};
+use super::diary::{Counted, Line, Made, Record, Why};
 
-/// Lines that are told with what is wrong.
-const LINES_TOLD: usize = 60;
+/// Lines that are printed with a violation.
+const LINES_SHOWN: usize = 60;
 
-/// While this lasted a node reached no quorum, and had said that it stopped.
+/// During this time a node reached no quorum, and had reported that it stopped.
 #[derive(Debug, Clone, Copy)]
 pub struct Alone {
     pub node: usize,
@@ -24,10 +24,10 @@ pub struct Alone {
     pub to_ns: u64,
 }
 
-/// Judges the diaries of all nodes, by node. Gives what happened in all.
+/// Judges the diaries of all nodes, by node. Returns the totals.
 ///
 /// # Errors
-/// What is wrong, and what happened right before.
+/// The violation, and the lines before it.
 pub fn judge(diaries: &[Vec<Line>], alone: &[Alone]) -> Result<Report, String> {
     let mut lines: Vec<(usize, &Line)> = diaries
         .iter()
@@ -37,13 +37,14 @@ pub fn judge(diaries: &[Vec<Line>], alone: &[Alone]) -> Result<Report, String> {
     lines.sort_by_key(|(_, line)| line.at_ns);
     let mut court = Court::new(diaries.len());
     for (at, &(node, line)) in lines.iter().enumerate() {
-        let heard = not_alone(node, line, alone).and_then(|()| court.hear(node, &line.note));
-        heard.map_err(|why| {
-            let before = &lines[at.saturating_sub(LINES_TOLD)..=at];
-            let told = before
+        let result =
+            not_alone(node, line, alone).and_then(|()| court.on_record(node, &line.record));
+        result.map_err(|why| {
+            let before = &lines[at.saturating_sub(LINES_SHOWN)..=at];
+            let reported = before
                 .iter()
                 .map(|(node, line)| format!("n{node} {line:?}"));
-            format!("{}\n{why}", told.collect::<Vec<_>>().join("\n"))
+            format!("{}\n{why}", reported.collect::<Vec<_>>().join("\n"))
         })?;
     }
     court.see(&Fact::Over)?;
@@ -51,13 +52,15 @@ pub fn judge(diaries: &[Vec<Line>], alone: &[Alone]) -> Result<Report, String> {
     Ok(court.witness.report)
 }
 
-/// Who reaches no quorum is told no message.
+/// A member without a quorum delivers no message.
 fn not_alone(node: usize, line: &Line, alone: &[Alone]) -> Result<(), String> {
     let forbids =
         |alone: &&Alone| alone.node == node && (alone.from_ns..alone.to_ns).contains(&line.at_ns);
-    match &line.note {
-        Note::Delivered { .. } => alone.iter().find(forbids).map_or(Ok(()), |alone| {
-            Err(format!("n{node} was told a message alone: {alone:?}"))
+    match &line.record {
+        Record::Delivered { .. } => alone.iter().find(forbids).map_or(Ok(()), |alone| {
+            Err(format!(
+                "n{node} received a message while it was alone: {alone:?}"
+            ))
         }),
         _ => Ok(()),
     }
@@ -65,20 +68,20 @@ fn not_alone(node: usize, line: &Line, alone: &[Alone]) -> Result<(), String> {
 
 struct Court {
     witness: Witness,
-    /// All cables whole: nobody here looks at it.
+    /// All cables intact: no checker here uses it.
     graph: Graph,
-    /// The last stay on each node.
-    at_node: Vec<Option<StayId>>,
+    /// The last incarnation on each node.
+    at_node: Vec<Option<MembershipId>>,
     /// The places of messages among all, by their numbers.
     messages: HashMap<u64, u64>,
-    /// Of each stay what its application made of the messages' places.
+    /// For each incarnation, its application's digest of the messages' places.
     digests: Vec<Digest>,
-    /// By what applications made of the messages' numbers what that is of their places.
+    /// Digest of messages' places, by an application's digest of their numbers.
     states: HashMap<Made, Digest>,
-    /// Of each stay what was told.
-    told: Vec<Counted>,
-    /// What those made who were members to the end.
-    made: Vec<(StayId, Made)>,
+    /// For each incarnation, the counts of its events.
+    reported: Vec<Counted>,
+    /// The final states of the members that stayed to the end.
+    made: Vec<(MembershipId, Made)>,
 }
 
 impl Court {
@@ -90,7 +93,7 @@ impl Court {
             messages: HashMap::new(),
             digests: Vec::new(),
             states: HashMap::new(),
-            told: Vec::new(),
+            reported: Vec::new(),
             made: Vec::new(),
         }
     }
@@ -103,26 +106,26 @@ impl Court {
         }
     }
 
-    fn hear(&mut self, node: usize, note: &Note) -> Result<(), String> {
-        if let Note::Began {
+    fn on_record(&mut self, node: usize, record: &Record) -> Result<(), String> {
+        if let Record::Began {
             guid,
-            life,
+            incarnation,
             founders,
             former,
-        } = *note
+        } = *record
         {
-            return self.begin(node, (guid, life), founders, former);
+            return self.begin(node, (guid, incarnation), founders, former);
         }
         let Some(by) = self.at_node[node] else {
             // It was killed before it began, or its daemon was, and then it.
-            return match note {
-                Note::Died => Ok(()),
-                _ => Err(format!("n{node} has no stay")),
+            return match record {
+                Record::Died => Ok(()),
+                _ => Err(format!("n{node} has no incarnation")),
             };
         };
-        match *note {
-            Note::Began { .. } => Ok(()),
-            Note::Asked {
+        match *record {
+            Record::Began { .. } => Ok(()),
+            Record::Requested {
                 number,
                 sequence,
                 bytes,
@@ -131,24 +134,24 @@ impl Court {
                 if self.messages.insert(number, message).is_some() {
                     return Err(format!("two messages have the number {number:x}"));
                 }
-                self.told[by].multicasts += 1;
-                self.see(&Fact::Asked {
+                self.reported[by].multicasts += 1;
+                self.see(&Fact::Requested {
                     by,
                     sequence,
                     message,
                     bytes,
                 })
             }
-            Note::View {
+            Record::View {
                 group,
                 number,
                 ref members,
                 voters,
             } => {
-                self.told[by].views += 1;
-                let members = members.iter().map(|&(guid, life, rkey)| Contact {
+                self.reported[by].views += 1;
+                let members = members.iter().map(|&(guid, incarnation, rkey)| Contact {
                     guid,
-                    life: Life(life),
+                    incarnation: Incarnation(incarnation),
                     rkey,
                 });
                 let view = View {
@@ -159,14 +162,15 @@ impl Court {
                 };
                 self.see(&Fact::View { by, view: &view })
             }
-            Note::Delivered { .. } => self.deliver(by, note),
-            Note::Stable { view, position } => self.see(&Fact::Stable { by, view, position }),
-            Note::StateWanted { made, .. } => {
-                // What it was given itself and the messages since: so what it gives is a state that the checkers know.
+            Record::Delivered { .. } => self.deliver(by, record),
+            Record::Stable { view, position } => self.see(&Fact::Stable { by, view, position }),
+            Record::StateWanted { made, .. } => {
+                // It consists of the state that the member received and the messages since, so the
+                // checkers know this state.
                 self.states.insert(made, self.digests[by]);
                 Ok(())
             }
-            Note::State {
+            Record::State {
                 last,
                 made,
                 delivered_to,
@@ -182,17 +186,17 @@ impl Court {
                     delivered_to,
                 })
             }
-            Note::StateVoid => self.see(&Fact::StateVoid { by }),
-            Note::Stopped { why, undelivered } => self.see(&Fact::Stopped {
+            Record::StateVoid => self.see(&Fact::StateVoid { by }),
+            Record::Stopped { why, undelivered } => self.see(&Fact::Stopped {
                 by,
                 why: stop(why),
                 undelivered,
             }),
-            Note::Fate { delivered_to } => self.see(&Fact::Fate { by, delivered_to }),
-            Note::Ended { counted, made } => self.end(by, counted, made),
-            Note::Died => {
+            Record::Outcome { delivered_to } => self.see(&Fact::Outcome { by, delivered_to }),
+            Record::Ended { counted, made } => self.end(by, counted, made),
+            Record::Died => {
                 self.at_node[node] = None;
-                self.see(&Fact::Died { stay: by })
+                self.see(&Fact::Died { membership: by })
             }
         }
     }
@@ -200,32 +204,32 @@ impl Court {
     fn begin(
         &mut self,
         node: usize,
-        (guid, life): (u64, u64),
+        (guid, incarnation): (u64, u64),
         founders: u8,
         former: Option<u64>,
     ) -> Result<(), String> {
-        self.at_node[node] = Some(self.told.len());
+        self.at_node[node] = Some(self.reported.len());
         self.digests.push(Digest::default());
-        self.told.push(Counted {
+        self.reported.push(Counted {
             multicasts: 0,
             deliveries: 0,
             views: 0,
         });
         let contact = Contact {
             guid,
-            life: Life(life),
+            incarnation: Incarnation(incarnation),
             rkey: 0,
         };
         self.see(&Fact::Began {
             node,
             contact: &contact,
             founders,
-            former: former.map(Life),
+            former: former.map(Incarnation),
         })
     }
 
-    fn deliver(&mut self, by: StayId, note: &Note) -> Result<(), String> {
-        let Note::Delivered {
+    fn deliver(&mut self, by: MembershipId, record: &Record) -> Result<(), String> {
+        let Record::Delivered {
             number,
             bytes,
             whole,
@@ -233,18 +237,18 @@ impl Court {
             sequence,
             view,
             position,
-        } = *note
+        } = *record
         else {
             return Ok(());
         };
         let message = self.messages.get(&number).copied().unwrap_or(u64::MAX);
-        let asked = self.witness.book.messages.get(message as usize);
-        let whole = whole && asked.is_some_and(|asked| asked.bytes == bytes);
-        self.told[by].deliveries += 1;
+        let multicast = self.witness.book.messages.get(message as usize);
+        let whole = whole && multicast.is_some_and(|multicast| multicast.bytes == bytes);
+        self.reported[by].deliveries += 1;
         self.digests[by].take(message);
         let placed = &Placed {
             message,
-            sender: Life(sender),
+            sender: Incarnation(sender),
             sequence,
             position,
         };
@@ -256,15 +260,15 @@ impl Court {
         })
     }
 
-    /// What the group counted is what the application was told.
-    fn end(&mut self, by: StayId, counted: Counted, made: Made) -> Result<(), String> {
-        let told = self.told[by];
-        let agree = counted.multicasts == told.multicasts
-            && counted.deliveries == told.deliveries
-            && counted.views >= told.views;
+    /// The group's counters match the application's counts.
+    fn end(&mut self, by: MembershipId, counted: Counted, made: Made) -> Result<(), String> {
+        let reported = self.reported[by];
+        let agree = counted.multicasts == reported.multicasts
+            && counted.deliveries == reported.deliveries
+            && counted.views >= reported.views;
         if !agree {
             return Err(format!(
-                "s{by} was told {told:?}, and its group counted {counted:?}"
+                "s{by} was notified of {reported:?}, and its group counted {counted:?}"
             ));
         }
         if !self.witness.book.stays[by].is_over() {
@@ -273,14 +277,16 @@ impl Court {
         Ok(())
     }
 
-    /// Those who were members to the end have the same state.
+    /// The members that stayed to the end have the same state.
     fn all_made_the_same(&self) -> Result<(), String> {
         let Some((_, first)) = self.made.first() else {
-            return Err("nobody was a member to the end".to_owned());
+            return Err("no member remained until the end".to_owned());
         };
         let other = self.made.iter().find(|(_, made)| made != first);
         other.map_or(Ok(()), |other| {
-            Err(format!("(stay, state) {other:?}, others have {first:?}"))
+            Err(format!(
+                "(incarnation, state) {other:?}, others have {first:?}"
+            ))
         })
     }
 }
@@ -296,7 +302,8 @@ const fn stop(why: Why) -> Stop {
     }
 }
 
-/// Two found, one joins them; a small course in which each thing that may be wrong can be made wrong.
+/// Two members found a group and one joins them: a short course in which each test falsifies one
+/// aspect.
 mod tests {
     use super::*;
 
@@ -308,9 +315,12 @@ mod tests {
         (digest.count, digest.mix)
     }
 
-    fn view(number: u64, lives: &[u64], voters: u32) -> Note {
-        let members = lives.iter().map(|&life| (life, life, 1)).collect();
-        Note::View {
+    fn view(number: u64, incarnations: &[u64], voters: u32) -> Record {
+        let members = incarnations
+            .iter()
+            .map(|&incarnation| (incarnation, incarnation, 1))
+            .collect();
+        Record::View {
             group: GROUP,
             number,
             members,
@@ -318,17 +328,17 @@ mod tests {
         }
     }
 
-    const fn began(life: u64) -> Note {
-        Note::Began {
-            guid: life,
-            life,
+    const fn began(incarnation: u64) -> Record {
+        Record::Began {
+            guid: incarnation,
+            incarnation,
             founders: 2,
             former: None,
         }
     }
 
-    const fn told(number: u64, sequence: u64, view: u64, position: u64) -> Note {
-        Note::Delivered {
+    const fn reported(number: u64, sequence: u64, view: u64, position: u64) -> Record {
+        Record::Delivered {
             number,
             bytes: 64,
             whole: true,
@@ -339,76 +349,82 @@ mod tests {
         }
     }
 
-    const fn asked(number: u64, sequence: u64) -> Note {
-        Note::Asked {
+    const fn multicast(number: u64, sequence: u64) -> Record {
+        Record::Requested {
             number,
             sequence,
             bytes: 64,
         }
     }
 
-    const fn ended(multicasts: u64, deliveries: u64, made: Made) -> Note {
+    const fn ended(multicasts: u64, deliveries: u64, made: Made) -> Record {
         let counted = Counted {
             multicasts,
             deliveries,
             views: 3,
         };
-        Note::Ended { counted, made }
+        Record::Ended { counted, made }
     }
 
-    /// Lives 1, 2 and 3 on nodes 0, 1 and 2. Messages 101 and 201 in view 1, 102 in view 2.
+    /// Incarnations 1, 2 and 3 on nodes 0, 1 and 2. Messages 101 and 201 in view 1, 102 in view 2.
     fn course() -> Vec<Vec<Line>> {
         let all = made(&[101, 201, 102]);
-        let given = made(&[101, 201]);
-        let notes: Vec<(usize, Note)> = vec![
+        let snapshot = made(&[101, 201]);
+        let records: Vec<(usize, Record)> = vec![
             (0, began(1)),
             (1, began(2)),
             (2, began(3)),
             (0, view(1, &[1, 2], 0b11)),
             (1, view(1, &[1, 2], 0b11)),
-            (0, asked(101, 1)),
-            (1, asked(201, 1)),
-            (0, told(101, 1, 1, 0)),
-            (0, told(201, 1, 1, 1)),
-            (1, told(101, 1, 1, 0)),
-            (1, told(201, 1, 1, 1)),
+            (0, multicast(101, 1)),
+            (1, multicast(201, 1)),
+            (0, reported(101, 1, 1, 0)),
+            (0, reported(201, 1, 1, 1)),
+            (1, reported(101, 1, 1, 0)),
+            (1, reported(201, 1, 1, 1)),
             (
                 0,
-                Note::Stable {
+                Record::Stable {
                     view: 1,
                     position: 2,
                 },
             ),
             (0, view(2, &[1, 2, 3], 0b11)),
-            (0, Note::StateWanted { to: 3, made: given }),
+            (
+                0,
+                Record::StateWanted {
+                    to: 3,
+                    made: snapshot,
+                },
+            ),
             (1, view(2, &[1, 2, 3], 0b11)),
             (2, view(2, &[1, 2, 3], 0b11)),
             (
                 2,
-                Note::State {
+                Record::State {
                     last: true,
-                    made: Some(given),
+                    made: Some(snapshot),
                     delivered_to: 0,
                 },
             ),
-            (0, asked(102, 2)),
-            (0, told(102, 2, 2, 0)),
-            (1, told(102, 2, 2, 0)),
-            (2, told(102, 2, 2, 0)),
+            (0, multicast(102, 2)),
+            (0, reported(102, 2, 2, 0)),
+            (1, reported(102, 2, 2, 0)),
+            (2, reported(102, 2, 2, 0)),
             (0, ended(2, 3, all)),
             (1, ended(1, 3, all)),
             (2, ended(0, 1, all)),
         ];
         let mut diaries = vec![Vec::new(); 3];
-        for (at, (node, note)) in notes.into_iter().enumerate() {
+        for (at, (node, record)) in records.into_iter().enumerate() {
             let at_ns = 10 * (at as u64 + 1);
-            diaries[node].push(Line { at_ns, note });
+            diaries[node].push(Line { at_ns, record });
         }
         diaries
     }
 
     #[test]
-    fn a_course_as_it_should_be_is_found_right() {
+    fn the_judge_accepts_correct_diaries() {
         let report = judge(&course(), &[]).unwrap();
         assert_eq!((report.delivered, report.views), (7, 5));
     }
@@ -416,37 +432,41 @@ mod tests {
     type Wrong = fn(&mut [Vec<Line>]);
 
     #[test]
-    fn whatever_is_wrong_is_found() {
+    fn the_judge_finds_every_wrong_diary() {
         let wrong: [(&str, Wrong); 14] = [
             ("view-agreement", |all| {
-                all[1][5].note = view(2, &[2, 1, 3], 0b11)
+                all[1][5].record = view(2, &[2, 1, 3], 0b11)
             }),
             ("total-order", |all| {
-                let (one, other) = (told(101, 1, 1, 0), told(201, 1, 1, 1));
-                (all[1][3].note, all[1][4].note) = (other, one);
+                let (one, other) = (reported(101, 1, 1, 0), reported(201, 1, 1, 1));
+                (all[1][3].record, all[1][4].record) = (other, one);
             }),
             // Of view 1 node 1 lacks a message.
             ("all-or-none", |all| {
                 all[0].remove(5);
                 all[1].remove(4);
             }),
-            ("exactly-once", |all| all[0][4].note = told(101, 1, 1, 1)),
-            // Nobody sent it.
-            ("exactly-once", |all| all[0][4].note = told(205, 5, 1, 1)),
             ("exactly-once", |all| {
-                let Note::Delivered { whole, .. } = &mut all[0][3].note else {
+                all[0][4].record = reported(101, 1, 1, 1)
+            }),
+            // No member sent it.
+            ("exactly-once", |all| {
+                all[0][4].record = reported(205, 5, 1, 1)
+            }),
+            ("exactly-once", |all| {
+                let Record::Delivered { whole, .. } = &mut all[0][3].record else {
                     unreachable!("it is one")
                 };
                 *whole = false;
             }),
             // It lacks a number.
-            ("told", |all| all[0][2].note = asked(101, 2)),
+            ("reported", |all| all[0][2].record = multicast(101, 2)),
             ("stable", |all| {
                 // The other one has not taken it yet.
                 all[1][4].at_ns = 125;
             }),
             ("state", |all| {
-                all[2][2].note = Note::State {
+                all[2][2].record = Record::State {
                     last: true,
                     made: Some(made(&[101])),
                     delivered_to: 0,
@@ -454,24 +474,24 @@ mod tests {
             }),
             // None of its own are in it.
             ("state", |all| {
-                if let Note::State { delivered_to, .. } = &mut all[2][2].note {
+                if let Record::State { delivered_to, .. } = &mut all[2][2].record {
                     *delivered_to = 1;
                 }
             }),
             // It votes and has nothing.
-            ("state", |all| all[0][6].note = view(2, &[1, 2, 3], 0b111)),
+            ("state", |all| all[0][6].record = view(2, &[1, 2, 3], 0b111)),
             // The last message is not delivered everywhere.
             ("convergence", |all| {
                 drop(all[2].remove(3));
-                all[2][3].note = ended(0, 0, made(&[101, 201]));
+                all[2][3].record = ended(0, 0, made(&[101, 201]));
             }),
             ("counted", |all| {
                 let last = all[1].last_mut().unwrap();
-                last.note = ended(1, 4, made(&[101, 201, 102]));
+                last.record = ended(1, 4, made(&[101, 201, 102]));
             }),
             ("others have", |all| {
                 let last = all[1].last_mut().unwrap();
-                last.note = ended(1, 3, made(&[101, 102, 201]));
+                last.record = ended(1, 3, made(&[101, 102, 201]));
             }),
         ];
         for (at, (named, make)) in wrong.into_iter().enumerate() {
@@ -484,14 +504,17 @@ mod tests {
     }
 
     #[test]
-    fn who_is_told_a_message_alone_is_found() {
+    fn a_delivery_to_an_isolated_member_is_found() {
         let alone = Alone {
             node: 2,
             from_ns: 170,
             to_ns: 300,
         };
         let found = judge(&course(), &[alone]).unwrap_err();
-        assert!(found.contains("n2 was told a message alone"), "{found}");
+        assert!(
+            found.contains("n2 received a message while it was alone"),
+            "{found}"
+        );
         let before = Alone {
             to_ns: 171,
             ..alone

@@ -1,5 +1,5 @@
-//! The application of a node: a member of the group that multicasts numbered messages and writes down what it is told. It is a process, this
-//! test program again, told to run one of its ignored tests.
+//! The application of a node: a group member that multicasts numbered messages and writes its calls
+//! and events to a diary. It is a process of this test program that runs one of its ignored tests.
 
 use std::{
     env,
@@ -16,12 +16,12 @@ use std::{
 
 use covalent_sim::group::application::{self, Application};
 use covalent_verbs::{
-    Device, Error, Group, GroupEvent, GroupOptions, Life, STATE_BYTES_MAX, Stop, Verbs,
+    Device, Error, Group, GroupEvent, GroupOptions, Incarnation, STATE_BYTES_MAX, Stop, Verbs,
 };
 
 use super::{
     Running,
-    diary::{Counted, Diary, Note, Why, last_life, made},
+    diary::{Counted, Diary, Record, Why, last_incarnation, made},
 };
 use crate::{nodes::PATIENCE, noise::Noise};
 
@@ -31,25 +31,25 @@ const SEED: &str = "COVALENT_TEST_SEED";
 
 const GROUP: &str = "rack";
 
-/// All: where fewer found, two groups can come to be.
+/// All nodes: with fewer founders, two groups can form.
 const FOUNDERS: u8 = super::NODES as u8;
 
 const MESSAGE_BYTES: usize = 64;
 
 /// Own messages that were not delivered yet.
-const UNDER_WAY: u64 = 8;
+const IN_FLIGHT_MAX: u64 = 8;
 
 /// Milliseconds between two own messages, at most.
 const PAUSE_MS: u64 = 20;
 
-/// Bytes that the state has besides what is needed, so that it is given in pieces.
+/// Additional bytes of the state, so that it takes several pieces.
 const STATE_MORE_BYTES: usize = 2 * STATE_BYTES_MAX + 100;
 
-/// What the test wants of it: it says so on its standard input, whose end is the last order.
-const GOES_ON: u8 = 0;
-const SAYS_NO_MORE: u8 = 1;
-const STANDS_STILL: u8 = 2;
-const ENDS: u8 = 3;
+/// Orders of the test, which writes them to the member's stdin. End of file is the last order.
+const RUN: u8 = 0;
+const STOP_SENDING: u8 = 1;
+const STALL: u8 = 2;
+const EXIT: u8 = 3;
 
 /// A member, killed when this goes.
 pub struct Member {
@@ -83,13 +83,13 @@ impl Member {
     }
 
     /// It multicasts nothing more.
-    pub fn say_no_more(&mut self) {
-        self.order(SAYS_NO_MORE);
+    pub fn stop_sending(&mut self) {
+        self.order(STOP_SENDING);
     }
 
-    /// It writes down what it counted, and does nothing more: it is neither there nor gone.
-    pub fn stand_still(&mut self) {
-        self.order(STANDS_STILL);
+    /// The member writes its counters and does nothing more: it is neither active nor gone.
+    pub fn stall(&mut self) {
+        self.order(STALL);
     }
 
     fn order(&mut self, order: u8) {
@@ -113,34 +113,34 @@ fn is_a_member() {
     };
     let path = PathBuf::from(path);
     let seed = env::var(SEED).ok().and_then(|seed| seed.parse().ok());
-    let orders = Arc::new(AtomicU8::new(GOES_ON));
-    let heard = Arc::clone(&orders);
+    let orders = Arc::new(AtomicU8::new(RUN));
+    let received = Arc::clone(&orders);
     thread::spawn(move || {
         let mut byte = [0];
         while stdin().read_exact(&mut byte).is_ok() {
-            heard.store(byte[0], Ordering::SeqCst);
+            received.store(byte[0], Ordering::SeqCst);
         }
-        heard.store(ENDS, Ordering::SeqCst);
+        received.store(EXIT, Ordering::SeqCst);
     });
-    let mut life = Living {
-        former: last_life(&path),
+    let mut incarnation = Living {
+        former: last_incarnation(&path),
         diary: Diary::open(&path),
         noise: Noise::new(seed.expect("a seed")),
         orders,
     };
-    while life.orders.load(Ordering::SeqCst) != ENDS {
-        let Some(device) = life.attach(Path::new(&socket)) else {
+    while incarnation.orders.load(Ordering::SeqCst) != EXIT {
+        let Some(device) = incarnation.attach(Path::new(&socket)) else {
             return;
         };
-        match life.stays(&device) {
+        match incarnation.run_memberships(&device) {
             Ok(()) => return,
-            Err(Error::DaemonGone { .. }) => life.diary.write(Note::Died),
+            Err(Error::DaemonGone { .. }) => incarnation.diary.write(Record::Died),
             Err(error) => panic!("{error}"),
         }
     }
 }
 
-/// What outlives a stay.
+/// State that outlives an incarnation.
 struct Living {
     diary: Diary,
     former: Option<u64>,
@@ -148,13 +148,13 @@ struct Living {
     orders: Arc<AtomicU8>,
 }
 
-/// What a stay has.
+/// State of one incarnation.
 #[derive(Default)]
-struct Stay {
+struct Membership {
     application: Application,
-    asked: u64,
-    /// Own messages that were delivered, here or to those who gave the state.
-    heard: u64,
+    sent: u64,
+    /// Own messages that were delivered, here or to the members that gave the state.
+    received: u64,
     /// It was left out, or met another group.
     is_over: bool,
 }
@@ -162,7 +162,7 @@ struct Stay {
 impl Living {
     /// Attaches as soon as there is a daemon. `None` if it is to end before.
     fn attach(&self, socket: &Path) -> Option<Device> {
-        while self.orders.load(Ordering::SeqCst) != ENDS {
+        while self.orders.load(Ordering::SeqCst) != EXIT {
             match Device::attach(socket, "member") {
                 Ok(device) => return Some(device),
                 Err(Error::Unreachable { .. } | Error::DaemonGone { .. }) => {
@@ -174,25 +174,25 @@ impl Living {
         None
     }
 
-    /// Stays in the group until the test says that it is enough, and joins anew when it was left out.
-    fn stays(&mut self, device: &Device) -> Result<(), Error> {
+    /// Stays in the group until the test ends it, and rejoins after an exclusion.
+    fn run_memberships(&mut self, device: &Device) -> Result<(), Error> {
         let mut verbs = device.verbs()?;
         let mut options = GroupOptions::new().founders(FOUNDERS);
         if let Some(former) = self.former {
-            options = options.former(Life(former));
+            options = options.former(Incarnation(former));
         }
         let mut group = join(device, options)?;
         let mut founders = FOUNDERS;
         loop {
             self.began(device, &group, founders);
-            let mut stay = Stay::default();
-            let is_left_out = self.stay(&mut group, &mut verbs, &mut stay)?;
-            self.diary.write(Note::Ended {
+            let mut membership = Membership::default();
+            let is_left_out = self.membership(&mut group, &mut verbs, &mut membership)?;
+            self.diary.write(Record::Ended {
                 counted: Counted::from(group.counters()),
-                made: made(stay.application.digest),
+                made: made(membership.application.digest),
             });
             if !is_left_out {
-                while self.orders.load(Ordering::SeqCst) != ENDS {
+                while self.orders.load(Ordering::SeqCst) != EXIT {
                     thread::sleep(Duration::from_millis(1));
                 }
                 return Ok(());
@@ -205,38 +205,38 @@ impl Living {
     }
 
     fn began(&mut self, device: &Device, group: &Group<'_>, founders: u8) {
-        let former = self.former.replace(group.life().0);
-        self.diary.write(Note::Began {
+        let former = self.former.replace(group.incarnation().0);
+        self.diary.write(Record::Began {
             guid: device.address().bits(),
-            life: group.life().0,
+            incarnation: group.incarnation().0,
             founders,
             former,
         });
     }
 
-    /// One stay. Gives whether it is over because it was left out.
-    fn stay(
+    /// Runs one incarnation. Returns whether it ended by exclusion.
+    fn membership(
         &mut self,
         group: &mut Group<'_>,
         verbs: &mut Verbs<'_>,
-        stay: &mut Stay,
+        membership: &mut Membership,
     ) -> Result<bool, Error> {
-        let own = group.life();
+        let own = group.incarnation();
         let mut next = Instant::now();
-        while !stay.is_over {
+        while !membership.is_over {
             match self.orders.load(Ordering::SeqCst) {
-                STANDS_STILL | ENDS => return Ok(false),
-                GOES_ON if Instant::now() >= next => {
+                STALL | EXIT => return Ok(false),
+                RUN if Instant::now() >= next => {
                     next = Instant::now() + Duration::from_millis(self.noise.below(PAUSE_MS));
-                    self.multicast(group, stay);
+                    self.multicast(group, membership);
                 }
                 _ => {}
             }
-            stay.give(group);
+            membership.give(group);
             // Woken by the clock, it looks at its orders.
             let until = next.max(Instant::now() + Duration::from_millis(1));
             match group.next_deadline(verbs, until) {
-                Ok(event) => self.note(&event, own, stay),
+                Ok(event) => self.record(&event, own, membership),
                 Err(Error::Deadline { .. }) => {}
                 Err(error) => return Err(error),
             }
@@ -244,39 +244,39 @@ impl Living {
         Ok(true)
     }
 
-    fn multicast(&mut self, group: &mut Group<'_>, stay: &mut Stay) {
-        if stay.asked - stay.heard >= UNDER_WAY {
+    fn multicast(&mut self, group: &mut Group<'_>, membership: &mut Membership) {
+        if membership.sent - membership.received >= IN_FLIGHT_MAX {
             return;
         }
-        // Lives are random, so no two messages have one number.
-        let number = group.life().0.wrapping_add(stay.asked + 1);
+        // Incarnations are random, so no two messages have the same number.
+        let number = group.incarnation().0.wrapping_add(membership.sent + 1);
         let mut bytes = Vec::new();
         application::write(number, MESSAGE_BYTES, &mut bytes);
         match group.multicast(&bytes) {
             Ok(sequence) => {
-                stay.asked += 1;
-                self.diary.write(Note::Asked {
+                membership.sent += 1;
+                self.diary.write(Record::Requested {
                     number,
                     sequence,
                     bytes: bytes.len(),
                 });
             }
-            // It will be told why.
+            // The group reports the reason later.
             Err(Error::GroupFull { .. } | Error::GroupStopped { .. }) => {}
             Err(error) => panic!("{error}"),
         }
     }
 
-    fn note(&mut self, event: &GroupEvent<'_>, own: Life, stay: &mut Stay) {
-        let application = &mut stay.application;
-        let note = match *event {
+    fn record(&mut self, event: &GroupEvent<'_>, own: Incarnation, membership: &mut Membership) {
+        let application = &mut membership.application;
+        let record = match *event {
             GroupEvent::View(view) => {
                 let members = view.members.iter();
-                Note::View {
+                Record::View {
                     group: view.group,
                     number: view.number,
                     members: members
-                        .map(|one| (one.guid, one.life.0, one.rkey))
+                        .map(|one| (one.guid, one.incarnation.0, one.rkey))
                         .collect(),
                     voters: view.voters.bits(),
                 }
@@ -290,24 +290,26 @@ impl Living {
             } => {
                 let (number, whole) = application::read(data);
                 application.digest.take(number);
-                stay.heard += u64::from(sender.life == own);
-                Note::Delivered {
+                membership.received += u64::from(sender.incarnation == own);
+                Record::Delivered {
                     number,
                     bytes: data.len(),
                     whole,
-                    sender: sender.life.0,
+                    sender: sender.incarnation.0,
                     sequence,
                     view,
                     position,
                 }
             }
-            GroupEvent::Stable { view, position } => Note::Stable { view, position },
+            GroupEvent::Stable { view, position } => Record::Stable { view, position },
             GroupEvent::StateWanted { to } => {
-                application.giving.retain(|(life, _)| *life != to.life);
+                application
+                    .giving
+                    .retain(|(incarnation, _)| *incarnation != to.incarnation);
                 let state = application.state(STATE_MORE_BYTES);
-                application.giving.push((to.life, state));
-                Note::StateWanted {
-                    to: to.life.0,
+                application.giving.push((to.incarnation, state));
+                Record::StateWanted {
+                    to: to.incarnation.0,
                     made: made(application.digest),
                 }
             }
@@ -318,9 +320,9 @@ impl Living {
             } => {
                 application.getting.extend_from_slice(data);
                 let digest = last.then(|| application.take_over()).flatten();
-                // What is in the state is not delivered here any more.
-                stay.heard = stay.heard.max(delivered_to);
-                Note::State {
+                // Messages in the state are not delivered here again.
+                membership.received = membership.received.max(delivered_to);
+                Record::State {
                     last,
                     made: digest.map(made),
                     delivered_to,
@@ -328,33 +330,33 @@ impl Living {
             }
             GroupEvent::StateVoid => {
                 application.getting.clear();
-                Note::StateVoid
+                Record::StateVoid
             }
             GroupEvent::Stopped { why, undelivered } => {
-                stay.is_over = !matches!(why, Stop::Minority { .. });
-                Note::Stopped {
+                membership.is_over = !matches!(why, Stop::Minority { .. });
+                Record::Stopped {
                     why: Why::from(why),
                     undelivered,
                 }
             }
-            GroupEvent::Fate { delivered_to } => Note::Fate { delivered_to },
+            GroupEvent::Outcome { delivered_to } => Record::Outcome { delivered_to },
             GroupEvent::Left => panic!("it did not leave"),
         };
-        self.diary.write(note);
+        self.diary.write(record);
     }
 }
 
-impl Stay {
-    /// Gives what it has to give, as far as there is room.
+impl Membership {
+    /// Gives the pending states, as far as there is space.
     fn give(&mut self, group: &mut Group<'_>) {
         self.application.giving.retain_mut(|(to, state)| {
             loop {
                 let piece = state.len().min(STATE_BYTES_MAX);
                 let last = piece == state.len();
-                match group.give_state(*to, &state[..piece], last) {
+                match group.send_snapshot(*to, &state[..piece], last) {
                     Ok(()) => drop(state.drain(..piece)),
                     Err(Error::GroupFull { .. }) => return true,
-                    // It is wanted anew, or never.
+                    // The joining member requests the state again, or never.
                     Err(Error::StateUnwanted { .. }) => return false,
                     Err(error) => panic!("{error}"),
                 }
@@ -379,7 +381,7 @@ impl From<Stop> for Why {
     }
 }
 
-/// Begins a stay, as soon as the daemon has taken back what a member that was killed had.
+/// Begins an incarnation, as soon as the daemon has released the resources of a killed member.
 fn join(device: &Device, options: GroupOptions) -> Result<Group<'_>, Error> {
     let deadline = Instant::now() + PATIENCE;
     loop {

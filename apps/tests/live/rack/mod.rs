@@ -1,6 +1,8 @@
-//! Eight nodes in eight network namespaces, in a ring with two chords of virtual cables, with their daemons and controls as processes.
+//! Eight nodes in eight network namespaces, in a ring with two chords of virtual cables. Their
+//! daemons and controls are processes.
 //!
-//! Each test of it lasts some seconds with a fixed seed, or `SOAK_SECONDS` with a fresh one, which it prints; `COVALENT_SEED` gives one.
+//! Each test runs for some seconds with a fixed seed, or for `SOAK_SECONDS` with a new seed, which
+//! it prints. `COVALENT_SEED` sets the seed.
 
 mod additions;
 mod diary;
@@ -76,8 +78,8 @@ struct Rack {
     programs: Programs,
 }
 
-/// Runs `test` with the rack's programs on a thread of its own, which may end in another namespace. Without root, or without the programs:
-/// skipped, with a word.
+/// Runs `test` with the rack's programs on its own thread, which may end in another namespace.
+/// Without root or the programs, the test is skipped.
 fn on_a_rack(test: impl FnOnce(&Programs) + Send) {
     if !is_root() {
         return;
@@ -91,7 +93,7 @@ fn on_a_rack(test: impl FnOnce(&Programs) + Send) {
 }
 
 impl Programs {
-    /// Looks for them beside the applications; says so if one is not built.
+    /// Searches for the programs beside the applications. Prints a message if one is not built.
     pub fn find() -> Option<Self> {
         let beside = Path::new(REGISTERS);
         let programs = Self {
@@ -174,8 +176,9 @@ impl Rack {
 
     /// A node's status; `None` while its daemon does not answer.
     fn try_status(&self, at: usize) -> Option<NodeStatus> {
-        let asked = Client::connect(self.socket(at), "rack").and_then(|mut client| client.status());
-        match asked {
+        let result =
+            Client::connect(self.socket(at), "rack").and_then(|mut client| client.status());
+        match result {
             Ok(status) => Some(status),
             Err(Error::DaemonGone { .. } | Error::Unreachable { .. } | Error::Deadline { .. }) => {
                 None
@@ -188,28 +191,28 @@ impl Rack {
         self.try_status(at).expect("the daemon runs")
     }
 
-    /// Waits until every node that lives reaches all others that do, and no other.
+    /// Waits until every live node reaches all other live nodes, and no other node.
     fn await_all(&self, dead: &[usize]) {
         let living: Vec<usize> = (0..NODES).filter(|at| !dead.contains(at)).collect();
         for &at in &living {
             let others: BTreeSet<String> = (living.iter().filter(|&&other| other != at))
                 .map(|other| format!("n{other}"))
                 .collect();
-            eventually("all who live are reached, and nobody else", || {
+            eventually("all live nodes are reached, and no others", || {
                 self.reached(at).as_ref() == Some(&others)
             });
         }
     }
 
-    /// Names of the nodes that a node reaches; `None` while its daemon does not answer, or lacks one.
+    /// Names of the nodes that a node reaches. `None`: its daemon does not reply, or lacks a name.
     fn reached(&self, at: usize) -> Option<BTreeSet<String>> {
         let nodes = self.try_status(at)?.nodes;
         let reached = nodes.into_iter().filter(|node| node.standing == "reached");
         reached.map(|node| node.name).collect()
     }
 
-    /// Whether control of a node tells that so many others are reached.
-    fn tells_of(&self, at: usize, others: usize) -> bool {
+    /// Whether the control of a node reports this number of other reached nodes.
+    fn reports_reached(&self, at: usize, others: usize) -> bool {
         enter(&self.places[at].namespace);
         let wanted = format!("covalent_tree_roots{{node=\"n{at}\"}} {others}\n");
         let deadline = Instant::now() + PATIENCE;
@@ -235,7 +238,8 @@ impl Place {
             for (end, side) in [(near, "a"), (far, "b")] {
                 if end == at {
                     text += &format!(
-                        "[[port]]\nname = \"c{cable}\"\nkind = \"af_xdp\"\ninterface = \"c{cable}{side}\"\nring_slots = 256\n"
+                        "[[port]]\nname = \"c{cable}\"\nkind = \"af_xdp\"\ninterface \
+                         = \"c{cable}{side}\"\nring_slots = 256\n"
                     );
                 }
             }
@@ -253,7 +257,7 @@ impl Place {
     }
 }
 
-/// What control of the namespace's node serves.
+/// Returns the metrics that the control of the namespace's node serves.
 fn scrape() -> std::io::Result<String> {
     let mut stream = TcpStream::connect("127.0.0.1:9464")?;
     stream.set_read_timeout(Some(PATIENCE))?;
@@ -263,7 +267,8 @@ fn scrape() -> std::io::Result<String> {
     Ok(text)
 }
 
-/// A new network namespace, which lives as long as the file is open. IPv6 is off, so that nobody else speaks.
+/// Creates a network namespace that exists as long as the file is open. IPv6 is off, so that there
+/// is no other traffic.
 pub fn namespace() -> File {
     let made = thread::spawn(|| {
         unshare(CloneFlags::CLONE_NEWNET).expect("a network namespace");

@@ -1,7 +1,9 @@
-//! The work for one packet, to be counted in instructions: `scripts/count-instructions` runs this under callgrind.
+//! The work for one packet, counted in instructions: `scripts/count-instructions` runs this under
+//! callgrind.
 //!
-//! Every contestant does the same for each packet, in bursts of 64, with both sides in one thread, because a count knows no waiting: 64 bytes
-//! are copied in, the application reads and changes one of them, and what comes back is read.
+//! Every contestant does the same for each packet, in bursts of 64: it copies 64 bytes in, the
+//! application reads and changes one of them, and the returned bytes are read. Both sides run in
+//! one thread, because an instruction count does not include waiting.
 
 use std::hint::black_box;
 
@@ -108,7 +110,7 @@ fn bytes_one_way(bursts: usize) -> Outcome {
     check(sum, bursts, 7)
 }
 
-/// Buffers apart from each other, and rings of pointers to them, as packet libraries have it: what a pipe does away with.
+/// Separate buffers and rings of pointers to them, as packet libraries have. A pipe avoids both.
 struct Mbufs {
     buffers: Vec<Mbuf>,
     free: Ring,
@@ -116,7 +118,7 @@ struct Mbufs {
     from_application: Ring,
 }
 
-/// The fields that each side writes and reads, and room for a packet.
+/// The fields that each side writes and reads, and space for a packet.
 struct Mbuf {
     length: u16,
     port: u16,

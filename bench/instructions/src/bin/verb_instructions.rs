@@ -1,7 +1,9 @@
-//! The work for one verb, to be counted in instructions: `scripts/count-instructions` runs this under callgrind.
+//! The work for one verb, counted in instructions: `scripts/count-instructions` runs this under
+//! callgrind.
 //!
-//! `verb_instructions 1pc-alone|1pc|2pc VERBS` makes that many additions to 8 bytes between two nodes in one thread, one at a time or
-//! 64: both ends, frames, CRCs and the engine that executes the verb; no port and no application.
+//! `verb_instructions 1pc-alone|1pc|2pc VERBS` makes VERBS additions to 8 bytes between two nodes
+//! in one thread, one at a time or 64. The count covers both ends, frames, CRCs and the engine that
+//! executes the verb. There is no port and no application.
 
 use std::{env, error::Error};
 
@@ -12,7 +14,7 @@ use covalent_protocol::{
     verb::{Request, Verb},
 };
 
-/// Verbs under way, but where one is alone.
+/// Verbs in flight, except in the mode with one at a time.
 const OPEN: u64 = 64;
 
 /// The key of the region that is added to.
@@ -64,7 +66,7 @@ impl Host for End {
 }
 
 /// Carries everything that `from` has to send to `to`.
-fn carry(from: &mut Node, to: &mut Node, host: &mut End, frame: &mut [u8]) -> bool {
+fn transfer(from: &mut Node, to: &mut Node, host: &mut End, frame: &mut [u8]) -> bool {
     let mut moved = false;
     while let Some(len) = from.poll_transmit(0, frame) {
         to.on_frame(0, &frame[..len], host);
@@ -92,9 +94,9 @@ fn main() -> Result<(), Box<dyn Error>> {
     let mut frame = [0; FRAME_BYTES_MAX];
     a.on_carrier(0, true, &mut near);
     b.on_carrier(0, true, &mut far);
-    while carry(&mut a, &mut b, &mut far, &mut frame) | carry(&mut b, &mut a, &mut near, &mut frame)
-    {
-    }
+    while transfer(&mut a, &mut b, &mut far, &mut frame)
+        | transfer(&mut b, &mut a, &mut near, &mut frame)
+    {}
     let mut request = [0; 64];
     let addition = Request {
         rkey: RKEY,
@@ -108,8 +110,8 @@ fn main() -> Result<(), Box<dyn Error>> {
             a.submit(2, mode, &request[..len], submitted)?;
             submitted += 1;
         }
-        carry(&mut a, &mut b, &mut far, &mut frame);
-        carry(&mut b, &mut a, &mut near, &mut frame);
+        transfer(&mut a, &mut b, &mut far, &mut frame);
+        transfer(&mut b, &mut a, &mut near, &mut frame);
     }
     let added = far.engine.memory(RKEY).and_then(|words| words.load(0));
     if added != Some(verbs) {

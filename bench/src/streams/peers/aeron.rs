@@ -1,4 +1,4 @@
-//! Aeron over IPC: the C media driver in a process of its own, exclusive publications, claimed in place.
+//! Aeron over IPC: the C media driver in its own process, exclusive publications, claimed in place.
 
 use std::{
     ffi::CString,
@@ -17,7 +17,7 @@ use crate::streams::{
     case::Test,
     part::{Part, Side},
     peers::{
-        BURST, TRIPS_PER_LOOK,
+        BURST, TRIPS_PER_POLL,
         near::{NearEnd, Opened},
     },
     role::{Act, Prepared, Stage, source},
@@ -40,7 +40,7 @@ const DRIVER_SLEEP: &str = "50us";
 /// How long publications and subscriptions may take to find each other.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Version of the C library, as it tells.
+/// Returns the version that the C library reports.
 pub fn version() -> String {
     Aeron::version_text().to_owned()
 }
@@ -48,8 +48,9 @@ pub fn version() -> String {
 /// The tuning, for people.
 pub fn tuning() -> String {
     format!(
-        "channel {CHANNEL}, MTU {MTU_BYTES}; exclusive publications with try_claim, polled {BURST} fragments at a time; \
-         media driver in a process of its own that floats, threading SHARED, idle strategy sleep-ns {DRIVER_SLEEP}, non-sparse terms"
+        "channel {CHANNEL}, MTU {MTU_BYTES}; exclusive publications with try_claim, polled {BURST} \
+         fragments at a time; media driver in a separate process, not pinned, threading SHARED, \
+         idle strategy sleep-ns {DRIVER_SLEEP}, non-sparse terms"
     )
 }
 
@@ -70,7 +71,7 @@ pub fn prepare(part: &Part) -> Result<Prepared> {
         match (&mut source, test) {
             (Some(source), Test::Echo) => send_and_take_back(&out, &from, source, stage),
             (Some(source), Test::OneWay) => send(&out, source, stage),
-            (Some(source), Test::RoundTrip) => ask(&out, &from, source, stage),
+            (Some(source), Test::RoundTrip) => ping(&out, &from, source, stage),
             (None, Test::Echo | Test::RoundTrip) => echo(&from, &out, stage),
             (None, Test::OneWay) => receive(&from, stage),
             _ => bail!("Aeron has no such part here"),
@@ -83,7 +84,7 @@ pub fn prepare(part: &Part) -> Result<Prepared> {
     })
 }
 
-/// What both sides open.
+/// The client and streams that both sides open.
 struct Ends {
     /// Must not end before the others.
     aeron: Aeron,
@@ -135,7 +136,7 @@ impl NearEnd for Ends {
     }
 }
 
-/// The media driver, until it is told to stop.
+/// Runs the media driver until it is stopped.
 fn driver(folder: &str) -> Result<Prepared> {
     let context = AeronDriverContext::new().map_err(|error| anyhow!("Aeron: {error:?}"))?;
     let folder = CString::new(folder)?;
@@ -155,7 +156,7 @@ fn driver(folder: &str) -> Result<Prepared> {
         .map_err(|error| anyhow!("configuring Aeron's media driver: {error:?}"))?;
     let (end, running) = AeronDriver::launch_embedded(context, false);
     Ok(Prepared::plain(move |mut stage| {
-        while stage.meter.look(0, 0) {
+        while stage.meter.observe(0, 0) {
             thread::sleep(Duration::from_millis(1));
         }
         end.store(true, Ordering::SeqCst);
@@ -170,13 +171,14 @@ fn driver(folder: &str) -> Result<Prepared> {
 fn wait_until_connected(out: &AeronExclusivePublication) -> Result<()> {
     let start = Instant::now();
     while !out.is_connected() {
-        ensure!(start.elapsed() < PATIENCE, "no Aeron subscriber came");
+        ensure!(start.elapsed() < PATIENCE, "no Aeron subscriber connected");
         thread::sleep(Duration::from_millis(1));
     }
     Ok(())
 }
 
-/// Claims room for a packet and lets `fill` write it. `false`: no room now.
+/// Claims space for a packet and calls `fill` to write it. Returns `false` if there is no space
+/// now.
 #[inline]
 fn put(
     out: &AeronExclusivePublication,
@@ -218,7 +220,7 @@ fn send_and_take_back(
     mut stage: Stage<'_>,
 ) -> Result<Tally> {
     let (mut returned, mut bytes, mut wrong) = (0, 0, 0);
-    while stage.meter.goes_on(returned, bytes) {
+    while stage.meter.continues(returned, bytes) {
         for _ in 0..BURST {
             let packet = source.next_packet();
             if !put(out, packet.len(), copy(packet))? {
@@ -232,7 +234,7 @@ fn send_and_take_back(
         })? > 0
         {}
     }
-    ensure!(wrong == 0, "{wrong} packets came back wrong");
+    ensure!(wrong == 0, "{wrong} packets were returned altered");
     Ok(stage.meter.finish(returned, bytes))
 }
 
@@ -242,7 +244,7 @@ fn send(
     mut stage: Stage<'_>,
 ) -> Result<Tally> {
     let mut sent = 0;
-    while stage.meter.goes_on(sent, 0) {
+    while stage.meter.continues(sent, 0) {
         for _ in 0..BURST {
             let packet = source.next_packet();
             if !put(out, packet.len(), copy(packet))? {
@@ -256,7 +258,7 @@ fn send(
 
 fn receive(from: &AeronSubscription, mut stage: Stage<'_>) -> Result<Tally> {
     let (mut count, mut bytes, mut touched) = (0, 0, 0);
-    while stage.meter.goes_on(count, bytes) {
+    while stage.meter.continues(count, bytes) {
         poll(from, |packet| {
             touched += u64::from(packet[TOUCHED]);
             bytes += packet.len() as u64;
@@ -274,7 +276,7 @@ fn echo(
 ) -> Result<Tally> {
     let (mut count, mut bytes) = (0, 0);
     let mut failed = None;
-    while stage.meter.goes_on(count, bytes) {
+    while stage.meter.continues(count, bytes) {
         let stop = stage.stop;
         poll(from, |packet| {
             loop {
@@ -302,16 +304,16 @@ fn echo(
     Ok(stage.meter.finish(count, bytes))
 }
 
-fn ask(
+fn ping(
     out: &AeronExclusivePublication,
     back: &AeronSubscription,
     source: &mut Source,
     mut stage: Stage<'_>,
 ) -> Result<Tally> {
     let (mut trips, mut wrong) = (0, 0);
-    while stage.meter.look(trips, 0) {
+    while stage.meter.observe(trips, 0) {
         let before = Instant::now();
-        for _ in 0..TRIPS_PER_LOOK {
+        for _ in 0..TRIPS_PER_POLL {
             let packet = source.next_packet();
             let sent = stage.await_some(|| match put(out, packet.len(), copy(packet)) {
                 Ok(false) => None,
@@ -334,8 +336,8 @@ fn ask(
             wrong += u64::from(byte != Some(AFTER));
             trips += 1;
         }
-        stage.meter.time(before.elapsed() / TRIPS_PER_LOOK);
+        stage.meter.time(before.elapsed() / TRIPS_PER_POLL);
     }
-    ensure!(wrong == 0, "{wrong} packets came back wrong");
+    ensure!(wrong == 0, "{wrong} packets were returned altered");
     Ok(stage.meter.finish(trips, 0))
 }

@@ -1,5 +1,5 @@
-//! What goes beside a pipe through its session: notifications one way, doorbells the other. Without a session neither: both sides look at
-//! the pipe itself all the time, as the ends of a memif do.
+//! The session beside a pipe: notifications one way, doorbells the other. Without a session there
+//! are neither: both sides poll the pipe itself continuously, as the ends of a memif do.
 
 use std::os::fd::OwnedFd;
 
@@ -9,7 +9,7 @@ use covalent_pipe::{
     session::{AppSession, NicSession, SessionMemory},
 };
 
-/// Pipes that the session has room for: what `covalentd` gives if nothing else is asked.
+/// Slots of the session.
 const SLOTS: u32 = 64;
 
 /// The pipe's number.
@@ -31,7 +31,7 @@ impl NearBells {
         Ok(Self(Some(NicSession::new(memory))))
     }
 
-    /// Shows what was pushed into the pipe, and notifies of it.
+    /// Publishes the pushed packets and notifies the application.
     #[inline]
     pub fn publish(&mut self, nic: &mut NicPipe) -> Result<()> {
         if let (Some(tail), Some(session)) = (nic.publish(), &mut self.0) {
@@ -41,7 +41,7 @@ impl NearBells {
         Ok(())
     }
 
-    /// Answers the doorbells. The pipe is looked at anyway, as a lane does with those that were emptied last.
+    /// Processes the doorbells. The pipe is polled anyway, as a lane polls recently emptied pipes.
     #[inline]
     pub fn answer(&mut self, nic: &mut NicPipe) -> Result<()> {
         let Some(session) = &mut self.0 else {
@@ -72,7 +72,7 @@ impl FarBells {
         Ok(Self(Some(AppSession::new(memory))))
     }
 
-    /// Says that the pipe has something to send.
+    /// Rings the doorbell: the pipe has packets to send.
     #[inline]
     pub fn ring(&mut self) -> Result<()> {
         if let Some(session) = &mut self.0 {

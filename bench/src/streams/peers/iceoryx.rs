@@ -16,7 +16,7 @@ use crate::streams::{
     case::Test,
     part::{Part, Side},
     peers::{
-        BURST, TRIPS_PER_LOOK,
+        BURST, TRIPS_PER_POLL,
         near::{NearEnd, Opened},
     },
     role::{Act, Prepared, Stage, source},
@@ -24,19 +24,20 @@ use crate::streams::{
     tally::Tally,
 };
 
-/// Samples that a subscriber's queue holds, and of an echo those that are under way.
+/// Samples that a subscriber's queue holds; in an echo, the samples in flight.
 const QUEUE: usize = 1024;
 
 /// Longest packet, in bytes.
 const PACKET_BYTES_MAX: usize = 2048;
 
 /// Names of the services, from the daemon's side and back.
-const WAYS: (&str, &str) = ("there", "back");
+const DIRECTIONS: (&str, &str) = ("there", "back");
 
 /// The tuning, for people.
 pub fn tuning() -> String {
     format!(
-        "one publisher and one subscriber each way, queues of {QUEUE} samples, no history, no overflow: a full queue discards; bursts of {BURST}"
+        "one publisher and one subscriber each way, queues of {QUEUE} samples, no history, no \
+         overflow: a full queue discards; bursts of {BURST}"
     )
 }
 
@@ -46,7 +47,7 @@ type In = Subscriber<ipc::Service, [u8], ()>;
 /// Gets one side ready.
 pub fn prepare(part: &Part) -> Result<Prepared> {
     let node = node(part)?;
-    let (there, back) = WAYS;
+    let (there, back) = DIRECTIONS;
     let test = part.case.test;
     match part.side {
         Side::Near => {
@@ -64,7 +65,7 @@ pub fn prepare(part: &Part) -> Result<Prepared> {
                 }),
                 Test::RoundTrip => Box::new(move |stage| {
                     let _node = node;
-                    ask(&out, &back, &mut source, stage)
+                    ping(&out, &back, &mut source, stage)
                 }),
                 _ => bail!("iceoryx2 carries messages, not streams"),
             };
@@ -93,7 +94,7 @@ pub fn prepare(part: &Part) -> Result<Prepared> {
 /// The near side, for a measurement that plays it itself.
 pub fn near(part: &Part) -> Result<Opened> {
     let node = node(part)?;
-    let (there, back) = WAYS;
+    let (there, back) = DIRECTIONS;
     Ok(Opened::plain(Ends {
         out: publisher(&node, there)?,
         back: subscriber(&node, back)?,
@@ -122,7 +123,8 @@ impl NearEnd for Ends {
     }
 }
 
-/// One whose files lie in this pair's folder and whose shared memory bears its name.
+/// Creates a node whose files lie in this pair's folder and whose shared memory has the pair's
+/// prefix.
 fn node(part: &Part) -> Result<Node<ipc::Service>> {
     let mut config = Config::default();
     let folder = part.folder.as_os_str().as_encoded_bytes();
@@ -204,7 +206,7 @@ fn send_and_take_back(
     mut stage: Stage<'_>,
 ) -> Result<Tally> {
     let (mut sent, mut returned, mut bytes, mut wrong) = (0, 0, 0, 0);
-    while stage.meter.goes_on(returned, bytes) {
+    while stage.meter.continues(returned, bytes) {
         for _ in 0..BURST {
             if sent - returned >= QUEUE as u64 || !put(out, source.next_packet())? {
                 break;
@@ -217,15 +219,15 @@ fn send_and_take_back(
             returned += 1;
         }
     }
-    ensure!(wrong == 0, "{wrong} packets came back wrong");
+    ensure!(wrong == 0, "{wrong} packets were returned altered");
     Ok(stage.meter.finish(returned, bytes))
 }
 
 fn send(out: &Out, source: &mut Source, mut stage: Stage<'_>) -> Result<Tally> {
     let mut sent = 0;
-    while stage.meter.goes_on(sent, 0) {
+    while stage.meter.continues(sent, 0) {
         for _ in 0..BURST {
-            // What the full queue refuses is dropped, as a NIC would.
+            // A packet that the full queue refuses is dropped, as by a NIC.
             sent += u64::from(put(out, source.next_packet())?);
         }
     }
@@ -234,7 +236,7 @@ fn send(out: &Out, source: &mut Source, mut stage: Stage<'_>) -> Result<Tally> {
 
 fn receive(there: &In, mut stage: Stage<'_>) -> Result<Tally> {
     let (mut count, mut bytes, mut touched) = (0, 0, 0);
-    while stage.meter.goes_on(count, bytes) {
+    while stage.meter.continues(count, bytes) {
         for _ in 0..BURST {
             let Some((length, byte)) = take(there, |packet| (packet.len(), packet[TOUCHED]))?
             else {
@@ -251,7 +253,7 @@ fn receive(there: &In, mut stage: Stage<'_>) -> Result<Tally> {
 
 fn echo(there: &In, back: &Out, mut stage: Stage<'_>) -> Result<Tally> {
     let (mut count, mut bytes) = (0, 0);
-    while stage.meter.goes_on(count, bytes) {
+    while stage.meter.continues(count, bytes) {
         for _ in 0..BURST {
             let sent = take(there, |packet| {
                 let sample = back
@@ -272,11 +274,11 @@ fn echo(there: &In, back: &Out, mut stage: Stage<'_>) -> Result<Tally> {
     Ok(stage.meter.finish(count, bytes))
 }
 
-fn ask(out: &Out, back: &In, source: &mut Source, mut stage: Stage<'_>) -> Result<Tally> {
+fn ping(out: &Out, back: &In, source: &mut Source, mut stage: Stage<'_>) -> Result<Tally> {
     let (mut trips, mut wrong) = (0, 0);
-    while stage.meter.look(trips, 0) {
+    while stage.meter.observe(trips, 0) {
         let before = Instant::now();
-        for _ in 0..TRIPS_PER_LOOK {
+        for _ in 0..TRIPS_PER_POLL {
             put(out, source.next_packet())?;
             let Some(byte) = stage.await_some(|| take(back, |packet| packet[TOUCHED]).transpose())
             else {
@@ -285,8 +287,8 @@ fn ask(out: &Out, back: &In, source: &mut Source, mut stage: Stage<'_>) -> Resul
             wrong += u64::from(byte? != AFTER);
             trips += 1;
         }
-        stage.meter.time(before.elapsed() / TRIPS_PER_LOOK);
+        stage.meter.time(before.elapsed() / TRIPS_PER_POLL);
     }
-    ensure!(wrong == 0, "{wrong} packets came back wrong");
+    ensure!(wrong == 0, "{wrong} packets were returned altered");
     Ok(stage.meter.finish(trips, 0))
 }

@@ -1,7 +1,7 @@
-//! Length-prefixed messages, the same for every means of carrying them.
+//! Length-prefixed messages, the same for every transport.
 //!
-//! A message is its length in bytes (a little-endian `u32`) and then as many bytes. Whoever receives it finds its end by its length and
-//! touches one byte of it.
+//! A message is its length in bytes (a little-endian `u32`), then that many bytes. The receiver
+//! finds the end of a message by its length and touches one byte of it.
 
 use std::ops::Range;
 
@@ -15,7 +15,7 @@ pub const PREFIX_BYTES: usize = 4;
 /// Bytes that are handed over at once in a batch, unless one message is longer.
 const BATCH_BYTES: usize = 64 << 10;
 
-/// What messages are made of: more than a core's own caches hold.
+/// Size of the message pool: larger than a core's own caches.
 const POOL_BYTES: usize = 8 << 20;
 
 /// How messages are sent in a case.
@@ -28,7 +28,7 @@ pub struct Sending {
 }
 
 impl Sending {
-    /// What a case asks for.
+    /// Returns the sizes that a case needs.
     pub fn of(case: Case) -> Result<Self> {
         let Size::Bytes(bytes) = case.size else {
             bail!("messages have one size in a run");
@@ -50,7 +50,7 @@ impl Sending {
     }
 }
 
-/// Bytes of a line of the cache: each message begins with one, as buffers of an application that cares do.
+/// Size of a cache line: each message begins on one, as in the buffers of a careful application.
 const LINE_BYTES: usize = 64;
 
 /// Messages to be sent, over and over.
@@ -133,7 +133,7 @@ impl Messages {
     }
 }
 
-/// What was received.
+/// The received messages.
 #[derive(Debug, Default)]
 pub struct Received {
     /// Messages.
@@ -181,7 +181,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_filled_is_found() {
+    fn filled_messages_are_recognized() {
         let mut messages = Messages::new(10);
         let mut bytes = vec![0; 3 * 14];
         messages.fill(&mut bytes);
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn batches_are_as_large_for_everybody() {
+    fn batches_have_the_same_size_for_all_peers() {
         let of = |test, bytes| {
             Sending::of(Case {
                 test,

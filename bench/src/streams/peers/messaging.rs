@@ -12,7 +12,7 @@ use crate::{
         case::{Size, Test},
         part::{Means, Part, Side},
         peers::{
-            BURST, TRIPS_PER_LOOK,
+            BURST, TRIPS_PER_POLL,
             messages::{Messages, Places, Received},
             near::{NearEnd, Opened},
         },
@@ -61,7 +61,7 @@ fn open(part: &Part, bytes_max: usize, pool: Box<[u8]>) -> Result<End> {
     End::open(library, &name, bytes_max, pool)
 }
 
-/// What the far side connects to.
+/// Encodes the address that the far side connects to.
 fn note(end: &End) -> Result<String> {
     serde_json::to_string(&end.address()?).context("writing an address")
 }
@@ -96,7 +96,7 @@ pub fn prepare(part: &Part) -> Result<Prepared> {
                             send_and_take_back(&mut end, source, stage)
                         }
                         (Test::OneWay, Some(source), _) => send(&mut end, source, stage),
-                        (Test::RoundTrip, Some(source), _) => ask(&mut end, source, stage),
+                        (Test::RoundTrip, Some(source), _) => ping(&mut end, source, stage),
                         (_, _, Some(mut places)) => send_messages(&mut end, &mut places, stage),
                         _ => bail!("there is nothing to send"),
                     }
@@ -122,7 +122,7 @@ pub fn prepare(part: &Part) -> Result<Prepared> {
     }
 }
 
-/// Calls `meet` until both ends know each other; `false`: the end is wanted.
+/// Calls `meet` until both ends are connected. Returns `false` if a stop is requested.
 fn met(stage: &Stage<'_>, mut meet: impl FnMut() -> Result<bool>) -> Result<bool> {
     let done = stage.await_some(|| match meet() {
         Ok(false) => None,
@@ -137,7 +137,7 @@ fn put(end: &mut End, packet: &[u8]) -> Result<bool> {
 
 fn send_and_take_back(end: &mut End, source: &mut Source, mut stage: Stage<'_>) -> Result<Tally> {
     let (mut sent, mut returned, mut bytes, mut wrong) = (0, 0, 0, 0);
-    while stage.meter.goes_on(returned, bytes) {
+    while stage.meter.continues(returned, bytes) {
         for _ in 0..BURST {
             // More would arrive where nothing is posted for it, and be copied once more.
             if sent - returned >= end.depth() || !put(end, source.next_packet())? {
@@ -151,13 +151,13 @@ fn send_and_take_back(end: &mut End, source: &mut Source, mut stage: Stage<'_>) 
             returned += 1;
         }
     }
-    ensure!(wrong == 0, "{wrong} packets came back wrong");
+    ensure!(wrong == 0, "{wrong} packets were returned altered");
     Ok(stage.meter.finish(returned, bytes))
 }
 
 fn send(end: &mut End, source: &mut Source, mut stage: Stage<'_>) -> Result<Tally> {
     let mut sent = 0;
-    while stage.meter.goes_on(sent, 0) {
+    while stage.meter.continues(sent, 0) {
         for _ in 0..BURST {
             if !put(end, source.next_packet())? {
                 break;
@@ -170,7 +170,7 @@ fn send(end: &mut End, source: &mut Source, mut stage: Stage<'_>) -> Result<Tall
 
 fn receive(end: &mut End, mut stage: Stage<'_>) -> Result<Tally> {
     let (mut count, mut bytes, mut touched) = (0, 0, 0);
-    while stage.meter.goes_on(count, bytes) {
+    while stage.meter.continues(count, bytes) {
         for _ in 0..BURST {
             let Some(packet) = end.receive()? else { break };
             touched += u64::from(packet[TOUCHED]);
@@ -184,7 +184,7 @@ fn receive(end: &mut End, mut stage: Stage<'_>) -> Result<Tally> {
 
 fn echo(end: &mut End, mut stage: Stage<'_>) -> Result<Tally> {
     let (mut count, mut bytes) = (0, 0);
-    while stage.meter.goes_on(count, bytes) {
+    while stage.meter.continues(count, bytes) {
         for _ in 0..BURST {
             let Some(packet) = end.receive()? else { break };
             touch(packet);
@@ -198,11 +198,11 @@ fn echo(end: &mut End, mut stage: Stage<'_>) -> Result<Tally> {
     Ok(stage.meter.finish(count, bytes))
 }
 
-fn ask(end: &mut End, source: &mut Source, mut stage: Stage<'_>) -> Result<Tally> {
+fn ping(end: &mut End, source: &mut Source, mut stage: Stage<'_>) -> Result<Tally> {
     let (mut trips, mut wrong) = (0, 0);
-    while stage.meter.look(trips, 0) {
+    while stage.meter.observe(trips, 0) {
         let before = Instant::now();
-        for _ in 0..TRIPS_PER_LOOK {
+        for _ in 0..TRIPS_PER_POLL {
             let packet = source.next_packet();
             if !met(&stage, || put(end, packet))? {
                 return Ok(stage.meter.finish(trips, 0));
@@ -218,17 +218,18 @@ fn ask(end: &mut End, source: &mut Source, mut stage: Stage<'_>) -> Result<Tally
             wrong += u64::from(byte? != AFTER);
             trips += 1;
         }
-        stage.meter.time(before.elapsed() / TRIPS_PER_LOOK);
+        stage.meter.time(before.elapsed() / TRIPS_PER_POLL);
     }
-    ensure!(wrong == 0, "{wrong} packets came back wrong");
+    ensure!(wrong == 0, "{wrong} packets were returned altered");
     Ok(stage.meter.finish(trips, 0))
 }
 
-/// From where the application has them: the library copies each, or lets the other side read it.
+/// Sends from the application's buffers: the library copies each message or lets the other side
+/// read it.
 fn send_messages(end: &mut End, messages: &mut Places, mut stage: Stage<'_>) -> Result<Tally> {
     let mut sent = 0;
     let mut place = messages.next_place();
-    while stage.meter.goes_on(sent, 0) {
+    while stage.meter.continues(sent, 0) {
         for _ in 0..BURST {
             if !end.send_from(place.clone())? {
                 break;
@@ -242,7 +243,7 @@ fn send_messages(end: &mut End, messages: &mut Places, mut stage: Stage<'_>) -> 
 
 fn receive_messages(end: &mut End, mut stage: Stage<'_>) -> Result<Tally> {
     let mut received = Received::default();
-    while stage.meter.goes_on(received.count, received.bytes) {
+    while stage.meter.continues(received.count, received.bytes) {
         for _ in 0..BURST {
             let Some(message) = end.receive()? else { break };
             received.take(message);

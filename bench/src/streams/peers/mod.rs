@@ -1,4 +1,4 @@
-//! The contestants that are two processes of this program: what each process does.
+//! The contestants that are two processes of this program: the part of each process.
 
 #[cfg(feature = "peers")]
 mod aeron;
@@ -31,7 +31,7 @@ use crate::{
 pub const BURST: usize = 64;
 
 /// Round trips between two looks at the clock, which takes about a tenth of the fastest.
-pub const TRIPS_PER_LOOK: u32 = 16;
+pub const TRIPS_PER_POLL: u32 = 16;
 
 /// The version of a crate that this program was built with.
 #[cfg(feature = "peers")]
@@ -44,7 +44,7 @@ fn locked_version(name: &str) -> String {
         .to_owned()
 }
 
-/// What a peer that is a library is, or why it is not there.
+/// Returns the description of a library peer, or the reason why it is not available.
 pub fn described(means: Means) -> Result<Description, String> {
     let (what, version, tuning) = match means {
         Means::Ucx => library(Library::Ucx)?,
@@ -116,7 +116,7 @@ pub fn near(part: &Part) -> Result<near::Opened> {
         #[cfg(not(feature = "peers"))]
         Means::Iceoryx | Means::Aeron => anyhow::bail!("{LEFT_OUT}"),
         means @ (Means::Ring | Means::Unix | Means::Tcp) => {
-            anyhow::bail!("nobody asks over {means:?} but the measurement of pipes")
+            anyhow::bail!("{means:?} is only a peer of the measurement of pipes")
         }
     }
 }

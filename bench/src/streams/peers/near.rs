@@ -1,4 +1,4 @@
-//! The near side of an echo between two processes, for a measurement that asks in its own way.
+//! The near side of an echo between two processes, for a measurement with its own request loop.
 
 use std::os::fd::OwnedFd;
 
@@ -6,13 +6,13 @@ use anyhow::Result;
 
 /// The near side: sends messages, and takes them when they come back. Nothing here waits.
 pub trait NearEnd {
-    /// Whether both sides know each other. To be called until they do.
+    /// Returns whether both sides are connected. Call until it returns `true`.
     ///
     /// # Errors
-    /// What went wrong with the means, as of the others.
+    /// A failure of the transport, as in the other methods.
     fn meet(&mut self) -> Result<bool>;
 
-    /// Sends one message. `false`: there is no room now.
+    /// Sends one message. Returns `false` if there is no space now.
     fn put(&mut self, message: &[u8]) -> Result<bool>;
 
     /// Gives each message that has come back to `each`.
@@ -30,7 +30,7 @@ pub struct Opened {
 }
 
 impl Opened {
-    /// One that has nothing to tell.
+    /// Creates a part without data for the far side.
     pub fn plain(end: impl NearEnd + 'static) -> Self {
         Self {
             end: Box::new(end),

@@ -1,4 +1,5 @@
-//! Covalent's pipes: the daemon's half in one process, the application's in the other, as `covalentd` and an application have them.
+//! Covalent's pipes: the daemon's half in one process, the application's half in the other, as
+//! between `covalentd` and an application.
 
 use std::{os::fd::OwnedFd, time::Instant};
 
@@ -14,7 +15,7 @@ use crate::streams::{
     case::Test,
     part::{Means, Part, Side},
     peers::{
-        BURST, TRIPS_PER_LOOK,
+        BURST, TRIPS_PER_POLL,
         bells::{FarBells, NearBells},
         messages::{Messages, Received, Sending},
         near::{NearEnd, Opened},
@@ -24,8 +25,8 @@ use crate::streams::{
     tally::Tally,
 };
 
-/// Messages that are received before their bytes are given back: those of a batch of the smallest.
-const MESSAGES_PER_LOOK: usize = 4096;
+/// Messages received before their bytes are released: a batch of the smallest ones.
+const MESSAGES_PER_POLL: usize = 4096;
 
 /// Messages that the ring of a stream holds at least.
 const MESSAGES_IN_RING: u64 = 3;
@@ -74,7 +75,7 @@ fn near(part: &Part, direction: Direction, capacity_bytes: u64) -> Result<Prepar
         }
         Test::RoundTrip => {
             let mut source = source(&part)?;
-            Box::new(move |stage| ask(&mut nic, &mut bells, &mut source, stage))
+            Box::new(move |stage| ping(&mut nic, &mut bells, &mut source, stage))
         }
         Test::Stream | Test::StreamUnbatched => {
             let sending = Sending::of(part.case)?;
@@ -95,7 +96,7 @@ fn near(part: &Part, direction: Direction, capacity_bytes: u64) -> Result<Prepar
 struct Ends {
     nic: NicPipe,
     bells: NearBells,
-    /// What comes back is copied here to be looked at.
+    /// Returned packets are copied here to be checked.
     copied: Vec<u8>,
 }
 
@@ -181,7 +182,8 @@ fn far(
     })
 }
 
-/// The daemon's core: copies packets in, shows them, takes back what was sent and looks at the byte that the application changed.
+/// Runs the daemon's core: copies packets in, publishes them, takes back sent packets and checks
+/// the byte that the application changed.
 fn send_and_take_back(
     nic: &mut NicPipe,
     bells: &mut NearBells,
@@ -189,7 +191,7 @@ fn send_and_take_back(
     mut stage: Stage<'_>,
 ) -> Result<Tally> {
     let (mut returned, mut bytes, mut wrong) = (0, 0, 0);
-    while stage.meter.goes_on(returned, bytes) {
+    while stage.meter.continues(returned, bytes) {
         push_burst(nic, bells, source)?;
         bells.answer(nic)?;
         returned += nic.take_tx(usize::MAX, |packet| {
@@ -199,7 +201,7 @@ fn send_and_take_back(
         })? as u64;
         nic.complete_tx();
     }
-    ensure!(wrong == 0, "{wrong} packets came back wrong");
+    ensure!(wrong == 0, "{wrong} packets were returned altered");
     Ok(stage.meter.finish(returned, bytes))
 }
 
@@ -210,7 +212,7 @@ fn send(
     mut stage: Stage<'_>,
 ) -> Result<Tally> {
     let mut sent = 0;
-    while stage.meter.goes_on(sent, 0) {
+    while stage.meter.continues(sent, 0) {
         sent += push_burst(nic, bells, source)?;
         bells.answer(nic)?;
     }
@@ -228,16 +230,16 @@ fn push_burst(nic: &mut NicPipe, bells: &mut NearBells, source: &mut Source) -> 
     Ok(pushed)
 }
 
-fn ask(
+fn ping(
     nic: &mut NicPipe,
     bells: &mut NearBells,
     source: &mut Source,
     mut stage: Stage<'_>,
 ) -> Result<Tally> {
     let (mut trips, mut wrong) = (0, 0);
-    while stage.meter.look(trips, 0) {
+    while stage.meter.observe(trips, 0) {
         let before = Instant::now();
-        for _ in 0..TRIPS_PER_LOOK {
+        for _ in 0..TRIPS_PER_POLL {
             nic.push(source.next_packet())?;
             bells.publish(nic)?;
             let Some(byte) = stage.await_some(|| answer(nic, bells).transpose()) else {
@@ -248,9 +250,9 @@ fn ask(
             nic.complete_tx();
             trips += 1;
         }
-        stage.meter.time(before.elapsed() / TRIPS_PER_LOOK);
+        stage.meter.time(before.elapsed() / TRIPS_PER_POLL);
     }
-    ensure!(wrong == 0, "{wrong} packets came back wrong");
+    ensure!(wrong == 0, "{wrong} packets were returned altered");
     Ok(stage.meter.finish(trips, 0))
 }
 
@@ -264,7 +266,7 @@ fn answer(nic: &mut NicPipe, bells: &mut NearBells) -> Result<Option<u8>> {
 /// The application's core: changes a byte of each packet where it lies, and sends them on.
 fn echo(pipe: &mut RxTxPipe, bells: &mut FarBells, mut stage: Stage<'_>) -> Result<Tally> {
     let (mut count, mut bytes) = (0, 0);
-    while stage.meter.goes_on(count, bytes) {
+    while stage.meter.continues(count, bytes) {
         let Some(mut batch) = pipe.recv_mut() else {
             continue;
         };
@@ -289,7 +291,7 @@ fn echo(pipe: &mut RxTxPipe, bells: &mut FarBells, mut stage: Stage<'_>) -> Resu
 
 fn receive(pipe: &mut RxPipe, mut stage: Stage<'_>) -> Result<Tally> {
     let (mut count, mut bytes, mut touched) = (0, 0, 0);
-    while stage.meter.goes_on(count, bytes) {
+    while stage.meter.continues(count, bytes) {
         let Some(batch) = pipe.recv() else {
             continue;
         };
@@ -319,7 +321,7 @@ fn send_messages(
     let mut sent = 0;
     let mut batch = vec![0; sending.batch_bytes()];
     let mut is_filled = false;
-    while stage.meter.goes_on(sent, 0) {
+    while stage.meter.continues(sent, 0) {
         if !is_filled {
             messages.fill(&mut batch);
             is_filled = true;
@@ -342,12 +344,12 @@ fn send_messages(
 fn receive_messages(pipe: &mut BytePipe, mut stage: Stage<'_>) -> Result<Tally> {
     let framing = LengthPrefixed::u32_le(pipe.capacity_bytes() as usize);
     let mut received = Received::default();
-    while stage.meter.goes_on(received.count, received.bytes) {
+    while stage.meter.continues(received.count, received.bytes) {
         let Some(batch) = pipe.recv() else {
             continue;
         };
         let mut messages = batch.messages(framing);
-        for message in messages.by_ref().take(MESSAGES_PER_LOOK) {
+        for message in messages.by_ref().take(MESSAGES_PER_POLL) {
             received.take(message);
         }
         let used_bytes = messages.consumed_bytes();

@@ -5,11 +5,11 @@ use std::{os::fd::OwnedFd, time::Instant};
 use anyhow::{Result, bail, ensure};
 
 use crate::{
-    bare::data_ring::{DataRing, look, show},
+    bare::data_ring::{DataRing, observe, show},
     streams::{
         case::Test,
         part::{Part, Side},
-        peers::{BURST, TRIPS_PER_LOOK},
+        peers::{BURST, TRIPS_PER_POLL},
         role::{Prepared, Stage, source},
         source::{AFTER, Quanta, Source, TOUCHED},
         tally::Tally,
@@ -28,7 +28,7 @@ pub fn prepare(part: &Part, fds: Vec<OwnedFd>) -> Result<Prepared> {
                 note: String::new(),
                 fds,
                 act: Box::new(move |stage| match test {
-                    Test::RoundTrip => ask(&mut ring, &mut source, stage),
+                    Test::RoundTrip => ping(&mut ring, &mut source, stage),
                     _ => send(&mut ring, &mut source, test == Test::Echo, stage),
                 }),
             })
@@ -43,7 +43,8 @@ pub fn prepare(part: &Part, fds: Vec<OwnedFd>) -> Result<Prepared> {
     }
 }
 
-/// Copies packets in; of an echo, looks at the byte that the other side changed before its place is used again.
+/// Copies packets in. In an echo, checks the byte that the other side changed before the space is
+/// reused.
 fn send(
     ring: &mut DataRing,
     source: &mut Source,
@@ -54,7 +55,7 @@ fn send(
     let burst_quanta = BURST as u64 * returning.most();
     let (mut tail, mut freed) = (0, 0);
     let (mut sent, mut returned, mut wrong) = (0, 0, 0);
-    while stage.meter.goes_on(if echo { returned } else { sent }, 0) {
+    while stage.meter.continues(if echo { returned } else { sent }, 0) {
         if tail + burst_quanta - freed <= ring.quanta() {
             for _ in 0..BURST {
                 tail = ring.place(tail, source.next_quanta());
@@ -63,10 +64,11 @@ fn send(
             show(ring.produced(), tail);
         }
         if !echo && tail + burst_quanta - freed <= ring.quanta() {
-            // There is room for the next: the other side's cursor is looked at only when it could help, for looking takes its line away.
+            // There is space for the next packet. Read the other side's cursor only if needed:
+            // reading takes the cache line from it.
             continue;
         }
-        let consumed = look(ring.consumed());
+        let consumed = observe(ring.consumed());
         if echo {
             while freed < consumed {
                 wrong += u64::from(ring.byte(freed, TOUCHED) != AFTER);
@@ -76,7 +78,7 @@ fn send(
         }
         freed = consumed;
     }
-    ensure!(wrong == 0, "{wrong} packets came back wrong");
+    ensure!(wrong == 0, "{wrong} packets were returned altered");
     Ok(stage.meter.finish(if echo { returned } else { sent }, 0))
 }
 
@@ -88,8 +90,8 @@ fn receive(
 ) -> Result<Tally> {
     let mut head = 0;
     let (mut count, mut touched) = (0, 0);
-    while stage.meter.goes_on(count, 0) {
-        let tail = look(ring.produced());
+    while stage.meter.continues(count, 0) {
+        let tail = observe(ring.produced());
         let before = count;
         while head < tail && count - before < BURST as u64 {
             if change {
@@ -111,16 +113,16 @@ fn receive(
     Ok(stage.meter.finish(count, 0))
 }
 
-fn ask(ring: &mut DataRing, source: &mut Source, mut stage: Stage<'_>) -> Result<Tally> {
+fn ping(ring: &mut DataRing, source: &mut Source, mut stage: Stage<'_>) -> Result<Tally> {
     let (mut tail, mut trips, mut wrong) = (0, 0, 0);
-    while stage.meter.look(trips, 0) {
+    while stage.meter.observe(trips, 0) {
         let before = Instant::now();
-        for _ in 0..TRIPS_PER_LOOK {
+        for _ in 0..TRIPS_PER_POLL {
             let at = tail;
             tail = ring.place(tail, source.next_quanta());
             show(ring.produced(), tail);
             if stage
-                .await_some(|| (look(ring.consumed()) == tail).then_some(()))
+                .await_some(|| (observe(ring.consumed()) == tail).then_some(()))
                 .is_none()
             {
                 return Ok(stage.meter.finish(trips, 0));
@@ -128,8 +130,8 @@ fn ask(ring: &mut DataRing, source: &mut Source, mut stage: Stage<'_>) -> Result
             wrong += u64::from(ring.byte(at, TOUCHED) != AFTER);
             trips += 1;
         }
-        stage.meter.time(before.elapsed() / TRIPS_PER_LOOK);
+        stage.meter.time(before.elapsed() / TRIPS_PER_POLL);
     }
-    ensure!(wrong == 0, "{wrong} packets came back wrong");
+    ensure!(wrong == 0, "{wrong} packets were returned altered");
     Ok(stage.meter.finish(trips, 0))
 }

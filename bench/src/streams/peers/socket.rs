@@ -17,7 +17,7 @@ use crate::streams::{
     case::Test,
     part::{Means, Part, Side},
     peers::{
-        TRIPS_PER_LOOK,
+        TRIPS_PER_POLL,
         messages::{Messages, PREFIX_BYTES, Received, Sending},
     },
     role::{Act, Prepared, Stage, source},
@@ -25,33 +25,35 @@ use crate::streams::{
     tally::Tally,
 };
 
-/// What each socket is asked to buffer, each way.
+/// Requested buffer size of each socket, each way.
 const BUFFER_BYTES: usize = 1 << 20;
 
-/// What the receiver reads at once, unless a message is longer.
+/// Bytes per read of the receiver, unless a message is longer.
 const READ_BYTES: usize = 256 << 10;
 
 /// Messages from this length on are not copied together before they are written.
 const GATHERED_FROM_BYTES: usize = 4 << 10;
 
-/// The tuning of one kind, for people, with what the kernel gave.
+/// Describes the tuning of one kind, with the buffer sizes that the kernel granted.
 pub fn tuning(means: Means) -> Result<String> {
-    let (given, no_delay) = match means {
+    let (granted, no_delay) = match means {
         Means::Unix => (Buffers::of(&unix_pair()?.0)?, ""),
         _ => (Buffers::of(&tcp_pair()?.0)?, ", TCP_NODELAY"),
     };
     Ok(format!(
-        "{} KiB asked for each way, SO_SNDBUF reads {} KiB and SO_RCVBUF {} KiB (the kernel doubles what it grants){no_delay}; blocking but for the \
-         round trip; a batch is copied together and written at once, messages of {} KiB and more by writev without a copy; reads of up to {} KiB",
+        "{} KiB requested each way, SO_SNDBUF reads {} KiB and SO_RCVBUF {} KiB (the kernel \
+         doubles the granted size){no_delay}; blocking but for the round trip; a batch is copied \
+         together and written at once, messages of {} KiB and more by writev without a copy; reads \
+         of up to {} KiB",
         BUFFER_BYTES >> 10,
-        given.send_bytes >> 10,
-        given.receive_bytes >> 10,
+        granted.send_bytes >> 10,
+        granted.receive_bytes >> 10,
         GATHERED_FROM_BYTES >> 10,
         READ_BYTES >> 10
     ))
 }
 
-/// What a socket buffers, as the kernel tells it.
+/// The buffer sizes of a socket, as the kernel reports them.
 struct Buffers {
     send_bytes: usize,
     receive_bytes: usize,
@@ -59,15 +61,15 @@ struct Buffers {
 
 impl Buffers {
     fn of(socket: &impl AsFd) -> Result<Self> {
-        let asking = "asking for the size of a socket's buffers";
+        let action = "asking for the size of a socket's buffers";
         Ok(Self {
-            send_bytes: getsockopt(socket, sockopt::SndBuf).context(asking)?,
-            receive_bytes: getsockopt(socket, sockopt::RcvBuf).context(asking)?,
+            send_bytes: getsockopt(socket, sockopt::SndBuf).context(action)?,
+            receive_bytes: getsockopt(socket, sockopt::RcvBuf).context(action)?,
         })
     }
 }
 
-/// A stream socket, whichever kind.
+/// A stream socket of any kind.
 trait Stream: Read + Write + AsFd + Sized + 'static {
     fn unblock(&self) -> io::Result<()>;
 }
@@ -128,9 +130,10 @@ fn tcp_pair() -> Result<(TcpStream, TcpStream)> {
     Ok((near, far))
 }
 
-/// Asks for larger buffers: beyond the system's limit where this process may, else up to it.
+/// Requests larger buffers: beyond the system's limit if this process may, else up to it.
 fn enlarge(socket: &impl AsFd) {
-    // A socket with smaller buffers works as well, only slower; which it got is for the kernel to decide.
+    // Ignore errors: a socket with smaller buffers works too, only slower. The kernel decides the
+    // size.
     if setsockopt(socket, sockopt::SndBufForce, &BUFFER_BYTES).is_err() {
         let _ = setsockopt(socket, sockopt::SndBuf, &BUFFER_BYTES);
     }
@@ -149,7 +152,7 @@ fn near_side<S: Stream>(part: &Part, mut socket: S, other: OwnedFd) -> Result<Pr
         Test::RoundTrip => {
             let mut source = source(part)?;
             socket.unblock().context("making a socket poll")?;
-            Box::new(move |stage| ask(&mut socket, &mut source, stage))
+            Box::new(move |stage| ping(&mut socket, &mut source, stage))
         }
         Test::Echo | Test::OneWay => bail!("sockets carry streams, not packets"),
     };
@@ -183,9 +186,10 @@ fn send<S: Stream>(
     let mut sent = 0;
     let mut batch = vec![0; sending.batch_bytes()];
     let prefix = messages.prefix();
-    // One message alone is gathered too: its prefix and its bytes, in one call, and without memory of its own.
+    // A single message is also written with one vectored call: its prefix and its bytes, without a
+    // copy.
     let gather = sending.message_bytes >= GATHERED_FROM_BYTES;
-    while stage.meter.goes_on(sent, 0) {
+    while stage.meter.continues(sent, 0) {
         let written = if sending.per_batch == 1 {
             let place = messages.next_place();
             let mut slices = [&prefix[..], messages.at(place)].map(IoSlice::new);
@@ -237,7 +241,7 @@ fn receive<S: Stream>(socket: &mut S, buffer_bytes: usize, mut stage: Stage<'_>)
     let mut buffer = vec![0; buffer_bytes + PREFIX_BYTES];
     let mut filled = 0;
     let mut received = Received::default();
-    while stage.meter.goes_on(received.count, received.bytes) {
+    while stage.meter.continues(received.count, received.bytes) {
         let length = socket
             .read(&mut buffer[filled..])
             .context("reading from a socket")?;
@@ -255,12 +259,12 @@ fn receive<S: Stream>(socket: &mut S, buffer_bytes: usize, mut stage: Stage<'_>)
     Ok(stage.meter.finish(received.count, received.bytes))
 }
 
-fn ask<S: Stream>(socket: &mut S, source: &mut Source, mut stage: Stage<'_>) -> Result<Tally> {
+fn ping<S: Stream>(socket: &mut S, source: &mut Source, mut stage: Stage<'_>) -> Result<Tally> {
     let (mut trips, mut wrong) = (0, 0);
     let mut answer = Vec::new();
-    while stage.meter.look(trips, 0) {
+    while stage.meter.observe(trips, 0) {
         let before = Instant::now();
-        for _ in 0..TRIPS_PER_LOOK {
+        for _ in 0..TRIPS_PER_POLL {
             let packet = source.next_packet();
             answer.resize(packet.len(), 0);
             if !write_polling(socket, packet, &stage)?
@@ -271,16 +275,16 @@ fn ask<S: Stream>(socket: &mut S, source: &mut Source, mut stage: Stage<'_>) -> 
             wrong += u64::from(answer[TOUCHED] != AFTER);
             trips += 1;
         }
-        stage.meter.time(before.elapsed() / TRIPS_PER_LOOK);
+        stage.meter.time(before.elapsed() / TRIPS_PER_POLL);
     }
-    ensure!(wrong == 0, "{wrong} messages came back wrong");
+    ensure!(wrong == 0, "{wrong} messages were returned altered");
     Ok(stage.meter.finish(trips, 0))
 }
 
 fn answer<S: Stream>(socket: &mut S, length: usize, mut stage: Stage<'_>) -> Result<Tally> {
     let mut message = vec![0; length];
     let mut count = 0;
-    while stage.meter.goes_on(count, 0) {
+    while stage.meter.continues(count, 0) {
         if !read_polling(socket, &mut message, &stage)? {
             break;
         }
@@ -293,7 +297,7 @@ fn answer<S: Stream>(socket: &mut S, length: usize, mut stage: Stage<'_>) -> Res
     Ok(stage.meter.finish(count, 0))
 }
 
-/// `false` when the end is wanted, or the other end is gone.
+/// Returns `false` if a stop is requested or the other end has closed.
 fn read_polling(socket: &mut impl Read, target: &mut [u8], stage: &Stage<'_>) -> Result<bool> {
     let mut filled = 0;
     while filled < target.len() {
@@ -329,15 +333,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_kind_tells_what_was_set_for_it_and_what_the_kernel_gave() {
+    fn each_kind_shows_the_requested_and_granted_buffers() {
         let (end, _other) = unix_pair().expect("sockets");
-        let given = Buffers::of(&end).expect("sizes");
-        assert!(given.send_bytes > 0 && given.receive_bytes > 0);
+        let granted = Buffers::of(&end).expect("sizes");
+        assert!(granted.send_bytes > 0 && granted.receive_bytes > 0);
         let unix = tuning(Means::Unix).expect("sockets");
         let words = format!(
             "SO_SNDBUF reads {} KiB and SO_RCVBUF {} KiB",
-            given.send_bytes >> 10,
-            given.receive_bytes >> 10
+            granted.send_bytes >> 10,
+            granted.receive_bytes >> 10
         );
         assert!(unix.contains(&words), "{words:?} is not in {unix}");
         assert!(!unix.contains("NODELAY"), "{unix}");

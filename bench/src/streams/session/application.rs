@@ -1,5 +1,5 @@
-//! The application of a session: it takes notifications, receives from the pipes that they name until those are empty, and owes doorbells as
-//! `covalent-verbs`' device does.
+//! The application of a session. It takes notifications, receives from the notified pipes until
+//! they are empty, and owes doorbells as `covalent-verbs`' device does.
 
 use std::{
     collections::VecDeque,
@@ -17,7 +17,7 @@ use covalent_pipe::{
 use super::{
     handing::Handing,
     lane::REPLIES_BYTES,
-    part::{SessionPart, Telling},
+    part::{NotifyMode, SessionPart},
     probe::is_probe,
 };
 use crate::streams::{peers::BURST, source::TOUCHED};
@@ -26,14 +26,15 @@ use crate::streams::{peers::BURST, source::TOUCHED};
 #[derive(Debug)]
 pub struct Application {
     session: AppSession,
-    telling: Telling,
+    notify_mode: NotifyMode,
     pipes: Vec<RxPipe>,
     replies: TxPipe,
     /// The number of that pipe in the session: behind all others.
     replies_number: u32,
-    /// Pipes of which a notification told and that were not looked at since.
+    /// Pipes with a notification that were not polled since.
     ready: Numbers,
-    /// Pipes from which something was freed without telling the lane, which therefore would not notify of the next packet.
+    /// Pipes whose space was freed without a doorbell. The lane would therefore not notify of the
+    /// next packet.
     owed: Numbers,
     received: u64,
     touched: u64,
@@ -41,7 +42,7 @@ pub struct Application {
 
 impl Application {
     /// Takes the pipes over.
-    pub fn prepare(part: &SessionPart, telling: Telling, handing: &Handing) -> Result<Self> {
+    pub fn prepare(part: &SessionPart, notify_mode: NotifyMode, handing: &Handing) -> Result<Self> {
         let session = handing.take(1, |fds| {
             let fd = fds
                 .into_iter()
@@ -58,7 +59,7 @@ impl Application {
         };
         Ok(Self {
             session: AppSession::new(session),
-            telling,
+            notify_mode,
             pipes: (0..part.count)
                 .map(|_| Ok(RxPipe::new(pipe(Direction::Rx, part.ring_bytes)?)?))
                 .collect::<Result<_>>()?,
@@ -71,12 +72,12 @@ impl Application {
         })
     }
 
-    /// Receives until it is stopped; how many packets came.
+    /// Receives until it is stopped. Returns the number of received packets.
     pub fn play(mut self, stop: &AtomicBool) -> Result<u64> {
         while !stop.load(Ordering::Relaxed) {
             self.take_notifications()?;
             match self.ready.pop() {
-                Some(number) => self.look_at(number, stop)?,
+                Some(number) => self.receive_from(number, stop)?,
                 None => self.pay()?,
             }
         }
@@ -97,9 +98,9 @@ impl Application {
     #[inline]
     fn take_notifications(&mut self) -> Result<()> {
         loop {
-            let taken = match self.telling {
-                Telling::PerPacket => self.session.next_of_each()?,
-                Telling::Reactive | Telling::ReactivePrefetch => {
+            let taken = match self.notify_mode {
+                NotifyMode::PerPacket => self.session.next_of_each()?,
+                NotifyMode::Reactive | NotifyMode::ReactivePrefetch => {
                     self.session.next_notification()?
                 }
             };
@@ -111,8 +112,8 @@ impl Application {
     }
 
     #[inline]
-    fn look_at(&mut self, number: u32, stop: &AtomicBool) -> Result<()> {
-        if self.telling == Telling::ReactivePrefetch {
+    fn receive_from(&mut self, number: u32, stop: &AtomicBool) -> Result<()> {
+        if self.notify_mode == NotifyMode::ReactivePrefetch {
             self.session.ring(number)?;
         }
         let pipe = &mut self.pipes[number as usize];
@@ -122,7 +123,7 @@ impl Application {
             for packet in walk.by_ref().take(BURST) {
                 self.touched += u64::from(packet[TOUCHED]);
                 self.received += 1;
-                // A reply that finds no room is a probe that was lost.
+                // Ignore the result: a reply without space is a lost probe.
                 if is_probe(packet) {
                     let _ = self.replies.send(packet);
                 }
@@ -136,7 +137,7 @@ impl Application {
                 break;
             }
         }
-        if owes && self.telling != Telling::PerPacket {
+        if owes && self.notify_mode != NotifyMode::PerPacket {
             self.owed.push(number);
         }
         Ok(())

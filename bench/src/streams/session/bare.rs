@@ -1,4 +1,5 @@
-//! As many bare rings in turn: what the machine allows where copying is everything that is done.
+//! The same number of bare rings in turn: the limit of the machine, where the copy is the only
+//! work.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -10,7 +11,7 @@ use super::{
     part::SessionPart,
 };
 use crate::{
-    bare::data_ring::{DataRing, look, show},
+    bare::data_ring::{DataRing, observe, show},
     streams::{peers::BURST, source::TOUCHED},
 };
 
@@ -61,7 +62,7 @@ impl NearRings for NearBare {
         let near = &mut self.rings[at];
         let end = near.tail + packet.len() as u64;
         if end - near.freed > near.ring.quanta() {
-            near.freed = look(near.ring.consumed());
+            near.freed = observe(near.ring.consumed());
             if end - near.freed > near.ring.quanta() {
                 return Ok(false);
             }
@@ -91,7 +92,7 @@ impl NearRings for NearBare {
     fn waiting(&mut self) -> u64 {
         self.rings
             .iter()
-            .map(|near| near.tail - look(near.ring.consumed()))
+            .map(|near| near.tail - observe(near.ring.consumed()))
             .sum()
     }
 
@@ -108,13 +109,13 @@ pub fn open(part: &SessionPart, handing: &Handing) -> Result<Vec<DataRing>> {
         .collect()
 }
 
-/// Looks at one ring after the other until it is stopped; how many packets came.
+/// Polls the rings in turn until it is stopped. Returns the number of received packets.
 pub fn receive(rings: Vec<DataRing>, stop: &AtomicBool) -> Result<u64> {
     let mut rings: Vec<(DataRing, u64)> = rings.into_iter().map(|ring| (ring, 0)).collect();
     let (mut received, mut touched) = (0, 0);
     while !stop.load(Ordering::Relaxed) {
         for (ring, head) in &mut rings {
-            let tail = look(ring.produced()).min(*head + BURST as u64);
+            let tail = observe(ring.produced()).min(*head + BURST as u64);
             if tail == *head {
                 continue;
             }

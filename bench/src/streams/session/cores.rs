@@ -4,7 +4,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::summary::Summary;
 
-/// Shares of the two cores over the runs of a sweep, from the word to begin until the last trial is over: 1 is a whole core.
+/// Shares of the two cores over the runs of a sweep, from the start order to the end of the last
+/// trial: 1 is a whole core.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct CoreShares {
     /// Of the daemon's core.

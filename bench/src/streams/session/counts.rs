@@ -1,12 +1,13 @@
-//! Ever more pipes of one session, packets of 64 bytes to one after the other: what gets through, and up to which rate it is kept up with.
+//! A growing number of pipes of one session, with 64-byte packets to each in turn: the received
+//! rate, and the highest rate that is sustained.
 
 use anyhow::Result;
 use serde::{Deserialize, Serialize};
 
 use super::{
     cores::CoreShares,
-    loads::{noted, notifications_per_packet, summary},
-    part::{Rings, Script, SessionPart, Telling},
+    loads::{notifications_per_packet, record_failure, summary},
+    part::{NotifyMode, Rings, Script, SessionPart},
     trial::Trial,
 };
 use crate::summary::Summary;
@@ -20,7 +21,7 @@ pub const WEAK_SPOT: u32 = 32;
 /// Rings become no smaller than this, in bytes.
 const RING_BYTES_MIN: u64 = 64 << 10;
 
-/// Steps of the search for the highest rate that is kept up with: within 2 % of what gets through flat out.
+/// Steps of the search for the highest sustained rate: exact to within 2 % of the flat-out rate.
 const STEPS: u32 = 6;
 
 /// The whole sweep.
@@ -45,13 +46,14 @@ pub struct CountPoint {
     pub ring_kib: u64,
     /// Received from a source that sends as fast as it can, in million packets per second.
     pub flat_out_mpps: Summary,
-    /// Percent of what that source offered that did not get through.
+    /// Percent of that source's packets that were not received.
     pub flat_out_missing_percent: Summary,
     /// Notifications for each packet received then.
     pub notifications_per_packet: Summary,
-    /// The highest rate with no pipe full and at least 99 % delivered (the rest was late, or on its way at the end), in million packets per second.
+    /// Highest rate with no pipe full and at least 99 % delivered, in million packets per second.
+    /// The rest was late or in flight at the end.
     pub lossless_mpps: Option<Summary>,
-    /// What as many bare rings of that size get through, flat out: the rate where the copy is the limit.
+    /// Flat-out rate of as many bare rings of that size: there the copy is the limit.
     pub bare_mpps: Option<Summary>,
 }
 
@@ -63,16 +65,17 @@ impl CountSweep {
 }
 
 impl CountPoint {
-    /// The highest rate that was kept up with, as a share of what as many bare rings get through.
+    /// Returns the highest sustained rate as a fraction of the rate of as many bare rings.
     pub fn of_bare(&self) -> Option<f64> {
         let bare = self.bare_mpps.as_ref()?.median;
         (bare > 0.0).then_some(self.lossless_mpps.as_ref()?.median / bare)
     }
 }
 
-/// Size of each of `pipes` rings, of which one alone has `total_bytes`.
+/// Returns the size of each of `pipes` rings, where a single ring has `total_bytes`.
 ///
-/// As long as they can, all together take as much memory as one alone does: else it would be the caches that are measured.
+/// As far as possible, all rings together use as much memory as a single one. Otherwise the test
+/// would measure the caches.
 pub fn ring_bytes(total_bytes: u64, pipes: u32) -> u64 {
     (total_bytes / u64::from(pipes)).max(RING_BYTES_MIN.min(total_bytes))
 }
@@ -104,16 +107,16 @@ pub fn measure(
                 ..base.clone()
             };
             let searched = part(
-                Rings::Pipes(Telling::Reactive),
+                Rings::Pipes(NotifyMode::Reactive),
                 Script::Highest { steps: STEPS },
             );
             let what = format!("round {round} of {rounds}: {count} pipes");
-            let trials = noted(run(&searched, &what), &mut failures)?;
+            let trials = record_failure(run(&searched, &what), &mut failures)?;
             pipes[at].extend((!trials.is_empty()).then_some(trials));
             if with_bare {
                 let what = format!("round {round} of {rounds}: {count} bare rings");
                 let limit = part(Rings::Bare, Script::FlatOut);
-                bare[at].extend(noted(run(&limit, &what), &mut failures)?);
+                bare[at].extend(record_failure(run(&limit, &what), &mut failures)?);
             }
         }
     }
@@ -128,7 +131,8 @@ pub fn measure(
     })
 }
 
-/// Of each repetition with pipes, the trial flat out and, if there was one, the best that was kept up with.
+/// Aggregates the repetitions with pipes: the flat-out trial of each and, if there is one, the best
+/// sustained trial.
 fn point(total_bytes: u64, count: u32, pipes: &[Vec<Trial>], bare: &[Trial]) -> Option<CountPoint> {
     let flat_out = |figure: fn(&Trial) -> f64| {
         let trials = pipes.iter().filter_map(|trials| trials.first());
@@ -211,7 +215,7 @@ mod tests {
                 _ => vec![trial(9_000_000, 9_000_000); 2],
             })
         });
-        let sweep = sweep.expect("no end was asked for");
+        let sweep = sweep.expect("no stop was requested");
         assert_eq!(sweep.points.len(), COUNTS.len() - 1);
         assert_eq!(sweep.failures, ["no memory"; 3]);
         let point = sweep.at(WEAK_SPOT).expect("measured");
@@ -228,7 +232,7 @@ mod tests {
             assert_ne!(part.rings, Rings::Bare);
             Ok(vec![trial(9, 9); 2])
         });
-        let sweep = sweep.expect("no end was asked for");
+        let sweep = sweep.expect("no stop was requested");
         assert_eq!(sweep.points[0].of_bare(), None);
     }
 }

@@ -1,4 +1,4 @@
-//! The near side's trials, whatever the rings are.
+//! The near side's trials, for any kind of rings.
 
 use std::{
     sync::atomic::{AtomicBool, Ordering},
@@ -20,21 +20,22 @@ use crate::streams::{case::Size, peers::BURST, source::Source};
 /// Flat out, every so many packets are probes: about as many in a microsecond as at a given rate.
 const PROBE_EVERY_FLAT_OUT: u64 = 15;
 
-/// How much more than what got through flat out is asked for at most: sources that meet a full ring again and again are in the way of who empties it.
+/// Upper limit of the search, relative to the flat-out rate: a source that often meets a full ring
+/// slows the receiver down.
 const ABOVE_FLAT_OUT: f64 = 1.25;
 
-/// How long the application may take for what lies in the rings.
+/// How long the application may take to empty the rings.
 pub const DRAIN: Duration = Duration::from_secs(5);
 
 /// The near side of some rings.
 pub trait NearRings {
-    /// Places a packet of 64 bytes in ring `at`; whether there was room.
+    /// Writes a 64-byte packet to ring `at`. Returns whether there was space.
     fn push(&mut self, at: usize, packet: &[u8]) -> Result<bool>;
 
-    /// Shows what was placed to the application.
+    /// Publishes the written packets to the application.
     fn publish(&mut self) -> Result<()>;
 
-    /// Sees to what the application asks for and sends back.
+    /// Serves the application's doorbells and returned packets.
     fn serve(&mut self, back: &mut Back) -> Result<()>;
 
     /// Packets that lie in the rings.
@@ -44,7 +45,7 @@ pub trait NearRings {
     fn notifications(&self) -> u64;
 }
 
-/// What came back.
+/// The returned packets.
 #[derive(Debug)]
 pub struct Back {
     origin: Instant,
@@ -75,7 +76,7 @@ impl Back {
     }
 }
 
-/// Offers packets to rings, to one after the other.
+/// Offers packets to the rings in turn.
 pub struct Driver<'a, R> {
     rings: R,
     part: &'a SessionPart,
@@ -98,7 +99,7 @@ struct Counts {
 }
 
 impl<'a, R: NearRings> Driver<'a, R> {
-    /// Of `rings`, as `part` says.
+    /// Creates a driver of `rings` for `part`.
     pub fn new(rings: R, part: &'a SessionPart, stop: &'a AtomicBool) -> Result<Self> {
         Ok(Self {
             rings,
@@ -115,7 +116,8 @@ impl<'a, R: NearRings> Driver<'a, R> {
         })
     }
 
-    /// Plays the script; what came of it, and how many packets the application has received in all.
+    /// Runs the script. Returns the trials, and the number of packets that the application has
+    /// received in all.
     pub fn play(mut self) -> Result<(Vec<Trial>, u64)> {
         let trials = match self.part.script.clone() {
             Script::FlatOut => vec![self.trial(None)?],
@@ -135,10 +137,11 @@ impl<'a, R: NearRings> Driver<'a, R> {
     }
 
     fn trial(&mut self, mpps: Option<f64>) -> Result<Trial> {
-        // What the trial before left lying there is none of this one's.
+        // Packets left by the previous trial must not count for this one.
         self.drain()?;
         let mut pacer = Pacer::new(mpps, self.back.now_ns());
-        // About one in a microsecond, and an odd number, so that each pipe gets its share of them.
+        // About one per microsecond. The number is odd, so that each pipe gets its share of the
+        // probes.
         let probe_every = self
             .part
             .probes
@@ -172,7 +175,7 @@ impl<'a, R: NearRings> Driver<'a, R> {
         }
     }
 
-    /// Offers what is due for so long.
+    /// Offers the due packets for `time`.
     fn offer(&mut self, pacer: &mut Pacer, probe_every: Option<u64>, time: Duration) -> Result<()> {
         let end_ns = self.back.now_ns() + time.as_nanos() as u64;
         let mut until_probe = 1;
@@ -194,7 +197,8 @@ impl<'a, R: NearRings> Driver<'a, R> {
                 let probe;
                 let packet = if until_probe == 0 {
                     until_probe = probe_every.unwrap_or(1);
-                    // From when it was due on: what makes others wait is not to flatter those that wait.
+                    // Count from the due time, so that a stall is part of the round trip of the
+                    // probes that it delays.
                     probe = Probe::at(pacer.due_ns(behind, now_ns));
                     probe.bytes()
                 } else {
@@ -225,14 +229,15 @@ impl<'a, R: NearRings> Driver<'a, R> {
             self.go_on()?;
             ensure!(
                 since.elapsed() < DRAIN,
-                "{waiting} packets lie in the rings and the application does not look: a notification was lost"
+                "{waiting} packets lie in the rings and the application does not look: a \
+                 notification was lost"
             );
         }
     }
 
     fn go_on(&self) -> Result<()> {
         if self.stop.load(Ordering::Relaxed) {
-            bail!("told to end before the last trial");
+            bail!("stopped before the last trial");
         }
         Ok(())
     }

@@ -10,7 +10,7 @@ use crate::{
     summary::Summary,
 };
 
-/// A run with two ways of telling at two loads, and three numbers of pipes.
+/// Returns a run with two notification methods at two loads, and three numbers of pipes.
 pub fn with_sweeps() -> Results {
     let line = |name: &str, flat_out, received: [f64; 2], failures: &[&str]| LoadLine {
         name: name.to_owned(),

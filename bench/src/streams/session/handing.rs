@@ -1,4 +1,5 @@
-//! Rings by the thousand change hands as they do between daemon and application: a few descriptors at a time, mapped and closed before more come.
+//! Passes thousands of rings from daemon to application as in production: a few descriptors at a
+//! time, mapped and closed before the next ones.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
@@ -17,7 +18,8 @@ impl Handing {
         Self { connection }
     }
 
-    /// Gives descriptors, and waits until the other side has taken them: those on the way count against this process.
+    /// Sends descriptors and waits until the other side has received them: descriptors in flight
+    /// count against this process's limit.
     pub fn give(&self, fds: &[BorrowedFd<'_>]) -> Result<()> {
         self.connection
             .send(&[0], fds)
@@ -29,7 +31,7 @@ impl Handing {
         Ok(())
     }
 
-    /// Takes `count` descriptors and does with them what `open` does, before more come.
+    /// Receives `count` descriptors and passes them to `open` before it accepts more.
     pub fn take<T>(&self, count: usize, open: impl FnOnce(Vec<OwnedFd>) -> Result<T>) -> Result<T> {
         let mut word = [0];
         let (_, fds) = self
@@ -38,7 +40,7 @@ impl Handing {
             .context("taking rings over")?;
         ensure!(
             fds.len() == count,
-            "{} descriptors came, expected {count}",
+            "received {} descriptors, expected {count}",
             fds.len()
         );
         let opened = open(fds)?;
@@ -61,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_given_is_taken_one_after_the_other() {
+    fn descriptors_are_taken_in_the_order_given() {
         let (near, far) = Connection::pair().expect("a pair");
         let (near, far) = (Handing::new(near), Handing::new(far));
         let taker = std::thread::spawn(move || {
@@ -78,6 +80,6 @@ mod tests {
         near.give(&[]).expect_err("the other side left");
         let (first, second, third) = taker.join().expect("it ended");
         assert_eq!((first, second), (2, 1));
-        assert_eq!(third, Err("0 descriptors came, expected 3".to_owned()));
+        assert_eq!(third, Err("received 0 descriptors, expected 3".to_owned()));
     }
 }

@@ -1,5 +1,6 @@
-//! Pipes of one session, driven as a lane of `covalentd` drives them: what it copies into a pipe is shown once a burst, notifications go through
-//! the session, doorbells are answered a burst at a time.
+//! Pipes of one session, driven as a lane of `covalentd` drives them. Copied packets are published
+//! once per burst. Notifications go through the session. Doorbells are processed one burst at a
+//! time.
 
 use anyhow::{Context, Result, bail};
 use covalent_pipe::{
@@ -11,7 +12,7 @@ use covalent_pipe::{
 use super::{
     drive::{Back, NearRings},
     handing::Handing,
-    part::{SessionPart, Telling},
+    part::{NotifyMode, SessionPart},
     probe::{self, sent_ns},
 };
 use crate::streams::peers::BURST;
@@ -27,9 +28,9 @@ pub struct Lane {
     replies: NicPipe,
     /// Pipes that hold unpublished packets.
     touched: Vec<u32>,
-    telling: Telling,
-    /// Pipes of which the application is still to be told, because the notification ring was full.
-    untold: Vec<u32>,
+    notify_mode: NotifyMode,
+    /// Pipes with a pending notification, because the notification ring was full.
+    unnotified: Vec<u32>,
     notifications: u64,
 }
 
@@ -37,13 +38,13 @@ pub struct Lane {
 struct LanePipe {
     nic: NicPipe,
     touched: bool,
-    /// Its tail, as its last notification says.
+    /// Its tail, as in its last notification.
     tail: u64,
 }
 
 impl Lane {
     /// Makes the pipes and hands them over.
-    pub fn prepare(part: &SessionPart, telling: Telling, handing: &Handing) -> Result<Self> {
+    pub fn prepare(part: &SessionPart, notify_mode: NotifyMode, handing: &Handing) -> Result<Self> {
         let memory = SessionMemory::create(part.slots()).context("making a session")?;
         handing.give(&[memory.fd()])?;
         let pages = if part.huge_pages && part.ring_bytes >= 2 << 20 {
@@ -74,23 +75,24 @@ impl Lane {
                 .collect::<Result<_>>()?,
             replies: pipe(Direction::Tx, REPLIES_BYTES, PagePolicy::Never)?,
             touched: Vec::with_capacity(BURST),
-            telling,
-            untold: Vec::new(),
+            notify_mode,
+            unnotified: Vec::new(),
             notifications: 0,
         })
     }
 
-    fn tell_each(&mut self, pipe: u32) -> Result<()> {
+    fn notify_pipe(&mut self, pipe: u32) -> Result<()> {
         let tail = self.pipes[pipe as usize].tail;
         if self.session.notify_each(pipe, tail)? {
             self.notifications += 1;
-        } else if !self.untold.contains(&pipe) {
-            self.untold.push(pipe);
+        } else if !self.unnotified.contains(&pipe) {
+            self.unnotified.push(pipe);
         }
         Ok(())
     }
 
-    /// A lane asks after its notifications whether the application sleeps. This one never does.
+    /// After its notifications, a lane checks whether the application sleeps. This application
+    /// never sleeps.
     #[inline]
     fn wake(&mut self) {
         let sleeps = self.session.app_sleeping();
@@ -103,7 +105,7 @@ impl Lane {
             let copied = packet.read::<{ probe::BYTES }>(0);
             let sent_ns = copied
                 .and_then(|copied| sent_ns(&copied))
-                .context("the application sent what is no probe")?;
+                .context("the application sent a packet that is not a probe")?;
             back.came(sent_ns, now_ns);
             self.replies.advance_tx();
         }
@@ -122,10 +124,10 @@ impl NearRings for Lane {
                 Some(violation) => bail!("pipe {at}: {violation}"),
             };
         }
-        if self.telling == Telling::PerPacket {
+        if self.notify_mode == NotifyMode::PerPacket {
             pipe.nic.publish();
             pipe.tail += footprint_bytes(packet.len());
-            self.tell_each(at as u32)?;
+            self.notify_pipe(at as u32)?;
         } else if !std::mem::replace(&mut pipe.touched, true) {
             self.touched.push(at as u32);
         }
@@ -148,9 +150,9 @@ impl NearRings for Lane {
 
     #[inline]
     fn serve(&mut self, back: &mut Back) -> Result<()> {
-        if !self.untold.is_empty() {
-            for pipe in std::mem::take(&mut self.untold) {
-                self.tell_each(pipe)?;
+        if !self.unnotified.is_empty() {
+            for pipe in std::mem::take(&mut self.unnotified) {
+                self.notify_pipe(pipe)?;
             }
         }
         let mut replied = false;
@@ -158,7 +160,7 @@ impl NearRings for Lane {
             let Some(number) = self.session.next_doorbell()? else {
                 break;
             };
-            // What is no pipe to the application is the one from it.
+            // A number outside the pipes to the application is the pipe from it.
             let Some(pipe) = self.pipes.get_mut(number as usize) else {
                 replied = true;
                 continue;

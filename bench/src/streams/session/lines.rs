@@ -1,4 +1,5 @@
-//! Plots of sweeps: a number along, figures up, a line with marks for each of what is compared.
+//! Plots of sweeps: a number on the x axis, figures on the y axis, one marked line per compared
+//! item.
 
 use anyhow::{Result, anyhow};
 use plotters::{
@@ -24,17 +25,17 @@ use crate::{
     summary::Summary,
 };
 
-/// What is drawn.
+/// The content of a plot.
 pub struct Plot<'a> {
     /// Above it.
     pub title: &'a str,
-    /// What lies along.
+    /// Label of the x axis.
     pub along: &'a str,
-    /// How a number along is told.
+    /// Formats a number on the x axis.
     pub along_tick: fn(f64) -> String,
     /// Numbers along that have a tick at most.
     pub along_ticks: usize,
-    /// What goes up.
+    /// Label of the y axis.
     pub up: &'a str,
     /// Whether up is logarithmic.
     pub logarithmic: bool,
@@ -46,7 +47,7 @@ pub struct Plot<'a> {
 pub struct Line<'a> {
     /// Beside the plot.
     pub name: &'a str,
-    /// Numbers along, with what was measured there.
+    /// X values, with the figures measured there.
     pub points: Vec<(f64, &'a Summary)>,
 }
 
@@ -77,7 +78,8 @@ impl Plot<'_> {
             .margin(12)
             .x_label_area_size(48)
             .y_label_area_size(64);
-        // Outliers of single repetitions would flatten everything else, so it is medians that must find room.
+        // The range covers the medians: outliers of single repetitions would flatten all other
+        // points.
         let (low, high) = (least(|point| point.1.median), most(|point| point.1.median));
         if self.logarithmic {
             let (low, high) = steps_around(low, high);
@@ -88,7 +90,7 @@ impl Plot<'_> {
         for (row, line) in self.lines.iter().enumerate() {
             let y = 60 + 26 * row as i32;
             let mark = MARKS[row % MARKS.len()];
-            let stroke = mark.colour.stroke_width(2);
+            let stroke = mark.color.stroke_width(2);
             right.draw(&PathElement::new(vec![(8, y), (36, y)], stroke))?;
             right.draw(&mark.at((22, y)))?;
             let style = TextStyle::from((FONT, 14).into_font());
@@ -125,7 +127,7 @@ impl Plot<'_> {
         for (row, line) in self.lines.iter().enumerate() {
             let mark = MARKS[row % MARKS.len()];
             let points = || line.points.iter().map(|(at, figure)| (*at, figure.median));
-            chart.draw_series(LineSeries::new(points(), mark.colour.stroke_width(2)))?;
+            chart.draw_series(LineSeries::new(points(), mark.color.stroke_width(2)))?;
             for point in points() {
                 chart.plotting_area().draw(&mark.at(point))?;
             }

@@ -1,34 +1,36 @@
-//! Ways of telling an application of news, over the load: what gets through, what is dropped, how long a round trip takes.
+//! Notification methods, over the load: the received rate, the dropped packets, the round-trip
+//! time.
 
 use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 
 use super::{
     cores::CoreShares,
-    part::{Rings, Script, SessionPart, Telling},
+    part::{NotifyMode, Rings, Script, SessionPart},
     trial::Trial,
 };
 use crate::{stop::Stopped, summary::Summary};
 
-/// Pipes that packets go to in turn: enough that an application which knows no better must be told, few enough that their number is no matter.
+/// Pipes that receive packets in turn: enough that an application needs notifications, few enough
+/// that their number does not matter.
 pub const PIPES: u32 = 8;
 
-/// The load, in percent of what the best way gets through.
+/// The load, in percent of the maximum rate of the best method.
 pub const LOADS_PERCENT: [u32; 13] = [1, 10, 20, 30, 40, 50, 60, 70, 80, 90, 95, 99, 100];
 
 /// The ways. There is no prefetching of notifications that come for each packet anyway.
-pub const TELLINGS: [Telling; 3] = [
-    Telling::ReactivePrefetch,
-    Telling::Reactive,
-    Telling::PerPacket,
+pub const NOTIFY_MODES: [NotifyMode; 3] = [
+    NotifyMode::ReactivePrefetch,
+    NotifyMode::Reactive,
+    NotifyMode::PerPacket,
 ];
 
-/// Where somebody else had a core for the whole trial, nothing was received, and every load would
-/// be part of nothing: so often it is tried at most.
+/// Maximum number of flat-out tries. If another process takes a core for a whole trial, nothing is
+/// received, and all loads would be fractions of zero.
 const FLAT_OUT_TRIES: u32 = 5;
 
-/// The way whose most is a load of 100 %.
-const MEASURE_OF_LOAD: Telling = Telling::ReactivePrefetch;
+/// The method whose maximum rate is a load of 100 %.
+const MEASURE_OF_LOAD: NotifyMode = NotifyMode::ReactivePrefetch;
 
 /// The whole sweep.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -41,16 +43,16 @@ pub struct LoadSweep {
     pub slice_ms: u64,
     /// Shares of the two cores.
     pub cores: Option<CoreShares>,
-    /// What 100 % is, in million packets per second.
+    /// The rate of 100 %, in million packets per second.
     pub full_mpps: f64,
     /// One for each way.
     pub lines: Vec<LoadLine>,
 }
 
-/// One way of telling.
+/// One notification method.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct LoadLine {
-    /// What it is called.
+    /// Its name.
     pub name: String,
     /// Received from a source that sends as fast as it can, in million packets per second.
     pub flat_out_mpps: Summary,
@@ -65,25 +67,26 @@ pub struct LoadLine {
 pub struct LoadPoint {
     /// The load, in percent.
     pub load_percent: u32,
-    /// What the source offered, in million packets per second. Less than asked where its core had no time for more.
+    /// Rate that the source offered, in million packets per second. Less than requested if its core
+    /// had no time.
     pub offered_mpps: Summary,
-    /// What the application received.
+    /// Rate that the application received.
     pub received_mpps: Summary,
-    /// Percent of what was due that found a full pipe.
+    /// Percent of the due packets that met a full pipe.
     pub dropped_percent: Summary,
-    /// Percent of what was due that the daemon's core had no time for.
+    /// Percent of the due packets that the daemon's core had no time for.
     pub late_percent: Summary,
     /// Notifications for each packet received.
     pub notifications_per_packet: Summary,
     /// Median of the round trip, in microseconds.
     pub p50_us: Option<Summary>,
-    /// What one round trip in a hundred exceeds.
+    /// The 99 % quantile of the round trip.
     pub p99_us: Option<Summary>,
 }
 
 /// Runs that the sweep takes.
 pub const fn runs(rounds: u32) -> u32 {
-    2 * rounds * TELLINGS.len() as u32
+    2 * rounds * NOTIFY_MODES.len() as u32
 }
 
 /// Measures: first how much gets through each way, then each way at every load. `run` plays a part.
@@ -92,48 +95,51 @@ pub fn measure(
     rounds: u32,
     run: &mut impl FnMut(&SessionPart, &str) -> Result<Vec<Trial>>,
 ) -> Result<LoadSweep> {
-    let part = |telling, script| SessionPart {
-        rings: Rings::Pipes(telling),
+    let part = |notify_mode, script| SessionPart {
+        rings: Rings::Pipes(notify_mode),
         count: PIPES,
         ring_bytes: base.ring_bytes / u64::from(PIPES),
         probes: true,
         script,
         ..base.clone()
     };
-    let mut ways: Vec<Way> = TELLINGS.map(Way::new).into();
+    let mut modes: Vec<ModeTrials> = NOTIFY_MODES.map(ModeTrials::new).into();
     for round in 1..=rounds {
-        for way in &mut ways {
+        for mode in &mut modes {
             let what = format!(
                 "round {round} of {rounds}: {}, flat out",
-                way.telling.name()
+                mode.notify_mode.name()
             );
-            let part = part(way.telling, Script::FlatOut);
+            let part = part(mode.notify_mode, Script::FlatOut);
             let mut trials = Vec::new();
             for _ in 0..FLAT_OUT_TRIES {
-                trials = noted(run(&part, &what), &mut way.failures)?;
+                trials = record_failure(run(&part, &what), &mut mode.failures)?;
                 if trials.is_empty() || trials.iter().any(|trial| trial.received > 0) {
                     break;
                 }
             }
-            way.flat_out.extend(trials);
+            mode.flat_out.extend(trials);
         }
     }
-    let full_mpps = ways
+    let full_mpps = modes
         .iter()
-        .find(|way| way.telling == MEASURE_OF_LOAD)
-        .and_then(Way::flat_out_mpps)
+        .find(|mode| mode.notify_mode == MEASURE_OF_LOAD)
+        .and_then(ModeTrials::flat_out_mpps)
         .map(|summary| summary.median)
-        .with_context(|| format!("no measure of load: {}", all_failures(&ways)))?;
+        .with_context(|| format!("no measure of load: {}", all_failures(&modes)))?;
     let rates: Vec<f64> = LOADS_PERCENT
         .iter()
         .map(|percent| full_mpps * f64::from(*percent) / 100.0)
         .collect();
     for round in 1..=rounds {
-        for way in &mut ways {
-            let what = format!("round {round} of {rounds}: {}, loads", way.telling.name());
-            let part = part(way.telling, Script::Rates(rates.clone()));
-            let trials = noted(run(&part, &what), &mut way.failures)?;
-            way.at_loads.extend((!trials.is_empty()).then_some(trials));
+        for mode in &mut modes {
+            let what = format!(
+                "round {round} of {rounds}: {}, loads",
+                mode.notify_mode.name()
+            );
+            let part = part(mode.notify_mode, Script::Rates(rates.clone()));
+            let trials = record_failure(run(&part, &what), &mut mode.failures)?;
+            mode.at_loads.extend((!trials.is_empty()).then_some(trials));
         }
     }
     Ok(LoadSweep {
@@ -142,12 +148,13 @@ pub fn measure(
         slice_ms: base.slice.as_millis() as u64,
         cores: None,
         full_mpps,
-        lines: ways.iter().filter_map(Way::line).collect(),
+        lines: modes.iter().filter_map(ModeTrials::line).collect(),
     })
 }
 
-/// Trials of a run, or none if it failed; then the reason is kept. An end that was asked for is the end.
-pub fn noted(run: Result<Vec<Trial>>, failures: &mut Vec<String>) -> Result<Vec<Trial>> {
+/// Returns the trials of a run, or none if it failed; then the reason is recorded. A stop request
+/// is passed on as an error.
+pub fn record_failure(run: Result<Vec<Trial>>, failures: &mut Vec<String>) -> Result<Vec<Trial>> {
     match run {
         Err(problem) if problem.is::<Stopped>() => Err(problem),
         Err(problem) => {
@@ -171,18 +178,18 @@ pub fn notifications_per_packet(trial: &Trial) -> f64 {
     trial.notifications as f64 / trial.received.max(1) as f64
 }
 
-struct Way {
-    telling: Telling,
+struct ModeTrials {
+    notify_mode: NotifyMode,
     flat_out: Vec<Trial>,
     /// A trial for each load, of each round.
     at_loads: Vec<Vec<Trial>>,
     failures: Vec<String>,
 }
 
-impl Way {
-    const fn new(telling: Telling) -> Self {
+impl ModeTrials {
+    const fn new(notify_mode: NotifyMode) -> Self {
         Self {
-            telling,
+            notify_mode,
             flat_out: Vec::new(),
             at_loads: Vec::new(),
             failures: Vec::new(),
@@ -195,7 +202,7 @@ impl Way {
 
     fn line(&self) -> Option<LoadLine> {
         Some(LoadLine {
-            name: self.telling.name().to_owned(),
+            name: self.notify_mode.name().to_owned(),
             flat_out_mpps: self.flat_out_mpps()?,
             points: LOADS_PERCENT
                 .iter()
@@ -224,10 +231,10 @@ impl Way {
     }
 }
 
-fn all_failures(ways: &[Way]) -> String {
-    let failures: Vec<&str> = ways
+fn all_failures(modes: &[ModeTrials]) -> String {
+    let failures: Vec<&str> = modes
         .iter()
-        .flat_map(|way| way.failures.iter().map(String::as_str))
+        .flat_map(|mode| mode.failures.iter().map(String::as_str))
         .collect();
     failures.join("; ")
 }
@@ -257,7 +264,8 @@ mod tests {
         }
     }
 
-    /// Of a source that keeps to the rate and an application that takes `most` million packets a second.
+    /// Simulates a source that keeps the rate and an application that receives up to `most` million
+    /// packets per second.
     fn trial(mpps: f64, most: f64) -> Trial {
         let offered = (mpps * 1e6) as u64;
         let received = (mpps.min(most) * 1e6) as u64;
@@ -276,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn a_trial_that_nothing_came_of_is_no_measure_of_load() {
+    fn a_trial_without_packets_is_no_measure_of_load() {
         let mut idle = 3;
         let sweep = measure(&base(), 1, &mut |part, _| {
             Ok(match &part.script {
@@ -288,18 +296,18 @@ mod tests {
                 _ => vec![trial(9.0, 9.0)],
             })
         });
-        assert_eq!(sweep.expect("no end was asked for").full_mpps, 9.0);
+        assert_eq!(sweep.expect("no stop was requested").full_mpps, 9.0);
     }
 
     #[test]
-    fn every_way_meets_the_same_rates() {
+    fn every_mode_runs_at_the_same_rates() {
         let sweep = measure(&base(), 3, &mut |part, _| {
             assert_eq!(
                 (part.count, part.ring_bytes, part.probes),
                 (8, 256 << 10, true)
             );
             let most = match part.rings {
-                Rings::Pipes(Telling::PerPacket) => 8.0,
+                Rings::Pipes(NotifyMode::PerPacket) => 8.0,
                 _ => 20.0,
             };
             Ok(match &part.script {
@@ -307,7 +315,7 @@ mod tests {
                 _ => vec![trial(most, most)],
             })
         });
-        let sweep = sweep.expect("no end was asked for");
+        let sweep = sweep.expect("no stop was requested");
         assert_eq!((sweep.full_mpps, sweep.ring_kib), (20.0, 256));
         let names: Vec<&str> = sweep.lines.iter().map(|line| line.name.as_str()).collect();
         assert_eq!(names, ["reactive, prefetched", "reactive", "per packet"]);
@@ -329,12 +337,12 @@ mod tests {
     }
 
     #[test]
-    fn a_way_that_fails_says_so_and_the_others_are_measured() {
+    fn a_failed_mode_is_reported_and_the_others_are_measured() {
         let sweep = measure(
             &base(),
             2,
             &mut |part, _| match (part.rings, &part.script) {
-                (Rings::Pipes(Telling::Reactive), Script::Rates(_)) => bail!("lost"),
+                (Rings::Pipes(NotifyMode::Reactive), Script::Rates(_)) => bail!("lost"),
                 (_, Script::Rates(rates)) => {
                     Ok(rates.iter().map(|rate| trial(*rate, 9.0)).collect())
                 }
@@ -350,7 +358,7 @@ mod tests {
     }
 
     #[test]
-    fn an_end_that_is_asked_for_is_one() {
+    fn a_requested_end_ends_the_sweep() {
         let ended = measure(&base(), 1, &mut |_, _| Err(Stopped(2).into()));
         assert!(ended.expect_err("the end").is::<Stopped>());
     }

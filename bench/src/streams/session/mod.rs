@@ -1,13 +1,13 @@
-//! Many pipes of one session, and what tells an application of news in them.
+//! Many pipes of one session, and the methods to notify an application of new packets.
 //!
 //! ```text
 //!   near: a lane                                   far: an application
 //!   packet n ─► pipe n modulo their number ══════► received, a byte of it read
-//!   at an exact rate  ──── notifications ────────► says which pipe to look at
-//!                     ◄─── doorbells ────────────  asks for the next notification
+//!   at an exact rate  ──── notifications ────────► name the pipe to poll
+//!                     ◄─── doorbells ────────────  request the next notification
 //!   timed             ◄═══ a TX pipe ════════════  some packets sent back
 //! ```
-//! A process plays all of a script's trials, so a sweep of rates costs one pair of processes.
+//! A process runs all trials of a script, so a sweep of rates needs one pair of processes.
 
 mod application;
 mod bare;
@@ -48,7 +48,7 @@ pub struct Prepared {
 
 type Act = Box<dyn FnOnce(&AtomicBool) -> Result<Played>>;
 
-/// What one side did.
+/// The results of one side.
 #[derive(Debug)]
 pub struct Played {
     /// The near side's trials.
@@ -65,11 +65,11 @@ pub fn prepare(part: SessionPart) -> Result<Prepared> {
             let listener = Listener::bind(&socket)
                 .with_context(|| format!("listening at {}", socket.display()))?;
             Box::new(move |stop| {
-                // The far side connected before anybody was told to play.
+                // The far side connects before the measurement sends the start order.
                 let handing = Handing::new(listener.accept().context("meeting the far side")?);
                 let (trials, packets) = match part.rings {
-                    Rings::Pipes(telling) => {
-                        let lane = Lane::prepare(&part, telling, &handing)?;
+                    Rings::Pipes(notify_mode) => {
+                        let lane = Lane::prepare(&part, notify_mode, &handing)?;
                         Driver::new(lane, &part, stop)?.play()?
                     }
                     Rings::Bare => {
@@ -86,8 +86,8 @@ pub fn prepare(part: SessionPart) -> Result<Prepared> {
             Box::new(move |stop| {
                 let handing = Handing::new(connection);
                 let packets = match part.rings {
-                    Rings::Pipes(telling) => {
-                        Application::prepare(&part, telling, &handing)?.play(stop)?
+                    Rings::Pipes(notify_mode) => {
+                        Application::prepare(&part, notify_mode, &handing)?.play(stop)?
                     }
                     Rings::Bare => bare::receive(bare::open(&part, &handing)?, stop)?,
                 };

@@ -1,6 +1,7 @@
 //! How many packets are due at a given rate.
 
-/// Packets that wait for a lane which was held up: those that a port's ring of usual size has room for. What is due beyond them is missed.
+/// Packets that wait for a delayed lane: the capacity of a port's ring of the usual size. Further
+/// due packets are missed.
 const BACKLOG: u64 = 2048;
 
 /// Packets due by the clock.
@@ -15,7 +16,8 @@ pub struct Pacer {
 }
 
 impl Pacer {
-    /// At `mpps` million packets per second from `now_ns` on; without a rate, as many as are wanted.
+    /// Creates a pacer of `mpps` million packets per second from `now_ns` on. Without a rate, any
+    /// number is due.
     pub fn new(mpps: Option<f64>, now_ns: u64) -> Self {
         Self {
             rate: mpps.map(|mpps| mpps / 1e3),
@@ -38,7 +40,8 @@ impl Pacer {
         due
     }
 
-    /// When the packet was due of which `behind` others were given since; at `now_ns` if there is no rate.
+    /// Returns when the packet was due after which `behind` others were handed out. Without a rate,
+    /// returns `now_ns`.
     #[inline]
     pub fn due_ns(&self, behind: u64, now_ns: u64) -> u64 {
         self.rate.map_or(now_ns, |rate| {
@@ -46,7 +49,7 @@ impl Pacer {
         })
     }
 
-    /// Packets that were due and never given, because nobody asked for so long.
+    /// Returns the packets that were due but never handed out, because the caller polled too late.
     pub const fn missed(&self) -> u64 {
         self.missed
     }
@@ -57,7 +60,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn as_many_are_due_as_the_rate_says() {
+    fn the_rate_decides_how_many_packets_are_due() {
         // Two in a microsecond.
         let mut pacer = Pacer::new(Some(2.0), 1_000);
         assert_eq!(pacer.due(1_000, 64), 0);
@@ -68,13 +71,13 @@ mod tests {
     }
 
     #[test]
-    fn no_more_are_given_than_wanted_and_the_rest_comes_next() {
+    fn no_more_packets_are_given_than_wanted_and_the_rest_later() {
         let mut pacer = Pacer::new(Some(1.0), 0);
         assert_eq!([(); 3].map(|()| pacer.due(256_000, 100)), [100, 100, 56]);
     }
 
     #[test]
-    fn what_a_port_has_no_room_for_is_missed() {
+    fn packets_without_space_at_the_port_are_missed() {
         let mut pacer = Pacer::new(Some(1.0), 0);
         assert_eq!(pacer.due(2_048_000, 0), 0);
         assert_eq!(pacer.missed(), 0);
@@ -85,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn a_packet_that_is_given_late_was_due_before() {
+    fn a_late_packet_keeps_its_due_time() {
         let mut pacer = Pacer::new(Some(2.0), 1_000);
         assert_eq!(pacer.due(51_000, 64), 64);
         assert_eq!(

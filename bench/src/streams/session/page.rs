@@ -150,14 +150,20 @@ fn loads(out: &mut String, sweep: &LoadSweep, folder: &str) {
     let _ = writeln!(
         out,
         "\n## Notifications over the load\n\n\
-         Packets of 64 B go at an exact rate to {} pipes of one session in turn, each with a ring of {} KiB, through the session's notifications and\n\
-         doorbells as a lane drives them; both sides poll. The application receives from the pipes that it is told of and sends back about one packet in\n\
-         a microsecond through a TX pipe, which times the round trip. 100 % is what gets through with prefetching from a source that sends as fast as it\n\
-         can: {} Mpps. Each rate was counted for {} ms in each repetition. Dropped is what found a full pipe; late is what the daemon's core had no time\n\
-         for, beyond the 2048 packets that a port's ring keeps for it. Round trips begin when a packet is due.\n\n\
-         - **reactive**: at most one notification of a pipe is outstanding; the application asks for the next one when it has nothing else to do.\n\
-         - **reactive, prefetched**: it asks before it works on a pipe's packets.\n\
-         - **per packet**: each packet is published and notified of by itself. There is no notification to ask for, so nothing to prefetch.\n\n\
+         Packets of 64 B go at an exact rate to {} pipes of one session in turn, each with a\n\
+         ring of {} KiB. They use the session's notifications and doorbells as a lane drives\n\
+         them, and both sides poll. The application receives from the notified pipes. It\n\
+         returns about one packet per microsecond through a TX pipe, which times the round\n\
+         trip. 100 % is the rate that a source without a limit reaches with prefetching: {}\n\
+         Mpps. Each rate was counted for {} ms in each repetition. *Dropped* packets found a\n\
+         full pipe. *Late* packets exceeded the 2048 that a port's ring keeps while the\n\
+         daemon's core is busy. Round trips begin when a packet is due.\n\n\
+         - **reactive**: at most one notification of a pipe is outstanding. The application\n  \
+         requests the next one when it has no other work.\n\
+         - **reactive, prefetched**: the application requests it before it works on a pipe's\n  \
+         packets.\n\
+         - **per packet**: each packet is published and notified individually. No notification\n  \
+         is requested, so none can be prefetched.\n\n\
          ![Received over the load]({folder}/{THROUGHPUT})\n\
          ![Median round trip over the load]({folder}/{P50})\n\
          ![99th percentile of the round trip over the load]({folder}/{P99})\n",
@@ -173,7 +179,8 @@ fn loads(out: &mut String, sweep: &LoadSweep, folder: &str) {
     for line in &sweep.lines {
         let _ = writeln!(
             out,
-            "\n| {}: load | received, Mpps | dropped | late | notifications for a packet | round trip, median | 99 % |\n\
+            "\n| {}: load | received, Mpps | dropped | late | notifications for a packet | round \
+             trip, median | 99 % |\n\
              |---:|---:|---:|---:|---:|---:|---:|",
             line.name
         );
@@ -205,14 +212,18 @@ fn counts(out: &mut String, sweep: &CountSweep, folder: &str) {
     let _ = writeln!(
         out,
         "\n## Number of pipes\n\n\
-         Packets of 64 B go to 1 to 4096 pipes of one session in turn, one way, told of by reactive notifications (not prefetched: with many pipes,\n\
-         asking early would cost one more notification each time that the application looks at a pipe). The rings together are as large as one\n\
-         alone, as long as none is smaller than 64 KiB. Flat out the source sends as fast as it can and drops what finds a full pipe;\n\
-         lost is all that did not get through within the {} ms, also what was left in ever fuller rings. Kept up is the highest rate,\n\
-         found by halving, with no pipe full and at least 99 % delivered: the last hundredth is packets that were late, or still on their way at the end.\n\
-         As many bare rings of the same sizes are the limit where copying is everything that is done.\n\n\
+         Packets of 64 B go one way to 1 to 4096 pipes of one session in turn, with reactive\n\
+         notifications. They are not prefetched: with many pipes, an early request would cost\n\
+         one more notification each time that the application reads a pipe. The rings together\n\
+         are as large as a single one, as long as none is smaller than 64 KiB. *Flat out*: the\n\
+         source sends without a limit and drops packets that find a full pipe. *Lost* is\n\
+         everything that was not received within the {} ms, including the content of rings\n\
+         that filled up. *Kept up* is the highest rate, found by bisection, with no pipe full\n\
+         and at least 99 % delivered; the remaining 1 % was late, or in flight at the end. As\n\
+         many bare rings of the same sizes are the limit if copying is the only work.\n\n\
          ![Packets of 64 B to one pipe after the other]({folder}/{PIPE_COUNT})\n\n\
-         | pipes | ring | flat out, Mpps | lost | notifications for a packet | no pipe full and at least 99 % delivered, Mpps | bare rings, Mpps | of the bare rings |\n\
+         | pipes | ring | flat out, Mpps | lost | notifications for a packet | no pipe full and at \
+         least 99 % delivered, Mpps | bare rings, Mpps | of the bare rings |\n\
          |---:|---:|---:|---:|---:|---:|---:|---:|",
         sweep.slice_ms
     );
@@ -240,7 +251,8 @@ fn counts(out: &mut String, sweep: &CountSweep, folder: &str) {
     if let Some(point) = sweep.at(WEAK_SPOT) {
         let _ = write!(
             out,
-            "\n{WEAK_SPOT} pipes on one core are the published weak spot of systems of this kind. Here {} Mpps get through flat out, with {} lost",
+            "\n{WEAK_SPOT} pipes on one core are the published weak spot of systems of this kind. \
+             Here {} Mpps get through flat out, with {} lost",
             short(point.flat_out_mpps.median),
             percent(&point.flat_out_missing_percent)
         );
@@ -267,7 +279,8 @@ fn cores(out: &mut String, shares: Option<&CoreShares>) {
     {
         let _ = writeln!(
             out,
-            "\nShare of the daemon's core: {}; of the application's: {} (median, least–most of the runs; both poll).",
+            "\nShare of the daemon's core: {}; of the application's: {} (median, least–most of the \
+             runs; both poll).",
             spread(daemon),
             spread(application)
         );
@@ -293,7 +306,7 @@ fn spread(figure: &Summary) -> String {
     )
 }
 
-/// So little that three figures would hide it is told as such.
+/// Values too small for three digits are printed as such.
 fn percent(figure: &Summary) -> String {
     match figure.median {
         0.0 => "0".to_owned(),
@@ -314,11 +327,11 @@ mod tests {
     }
 
     #[test]
-    fn each_way_tells_throughput_loss_and_round_trip_at_each_load() {
+    fn each_mode_shows_throughput_loss_and_round_trip_at_each_load() {
         let page = page();
         for words in [
             "## Notifications over the load",
-            "100 % is what gets through with prefetching from a source that sends as fast as it\ncan: 20.0 Mpps.",
+            "the rate that a source without a limit reaches with prefetching: 20.0\nMpps.",
             "| reactive, prefetched | 20.0 (15.0–25.0) |",
             "| per packet: load | received, Mpps |",
             "| 10 % | 2.00 (1.50–2.50) | 0 | 0 | 0.500 | 0.750 µs | 4.00 µs |",
@@ -331,13 +344,16 @@ mod tests {
     }
 
     #[test]
-    fn each_number_of_pipes_tells_its_loss_and_the_weak_spot_is_shown() {
+    fn each_number_of_pipes_shows_its_loss_and_the_weak_spot() {
         let page = page();
         for words in [
-            "| 1 | 2048 KiB | 40.0 (30.0–50.0) | 0 | 0.500 | 39.0 (29.2–48.8) | 50.0 (37.5–62.5) | 0.78 |",
-            "| **32** | 64 KiB | 8.00 (6.00–10.0) | 0.250 % | 0.500 | 7.00 (5.25–8.75) | 20.0 (15.0–25.0) | 0.35 |",
+            "| 1 | 2048 KiB | 40.0 (30.0–50.0) | 0 | 0.500 | 39.0 (29.2–48.8) | 50.0 (37.5–62.5) | \
+             0.78 |",
+            "| **32** | 64 KiB | 8.00 (6.00–10.0) | 0.250 % | 0.500 | 7.00 (5.25–8.75) | 20.0 \
+             (15.0–25.0) | 0.35 |",
             "| 4096 | 64 KiB | 3.00 (2.25–3.75) | < 0.001 % | 0.500 |  |  |  |",
-            "Here 8.00 Mpps get through flat out, with 0.250 % lost, and 7.00 Mpps with no pipe full and at least 99 % delivered.",
+            "Here 8.00 Mpps get through flat out, with 0.250 % lost, and 7.00 Mpps with no pipe \
+             full and at least 99 % delivered.",
         ] {
             assert!(page.contains(words), "{words:?} is not in\n{page}");
         }

@@ -1,4 +1,4 @@
-//! What the two processes of a measurement with many rings are told.
+//! The tasks of the two processes of a measurement with many rings.
 
 use std::{path::PathBuf, time::Duration};
 
@@ -7,19 +7,20 @@ use serde::{Deserialize, Serialize};
 use super::drive::DRAIN;
 use crate::streams::part::{Part, Side};
 
-/// How the two halves tell each other of news.
+/// How the two halves notify each other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Telling {
-    /// Reactive notifications; an application asks for a pipe's next one when it has nothing else to do.
+pub enum NotifyMode {
+    /// Reactive notifications. The application requests a pipe's next one when it is idle.
     Reactive,
-    /// Reactive notifications; an application asks for a pipe's next one before it works on the pipe's packets.
+    /// Reactive notifications. The application requests a pipe's next one before it processes the
+    /// pipe's packets.
     ReactivePrefetch,
-    /// A notification for each packet. There is none to ask for, so nothing to prefetch either.
+    /// A notification per packet. The application requests none, so there is nothing to prefetch.
     PerPacket,
 }
 
-impl Telling {
+impl NotifyMode {
     /// In tables and plots.
     pub const fn name(self) -> &'static str {
         match self {
@@ -30,37 +31,38 @@ impl Telling {
     }
 }
 
-/// What the rings are.
+/// The kind of rings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Rings {
     /// Pipes of one session.
-    Pipes(Telling),
+    Pipes(NotifyMode),
     /// Rings of bare quanta: no session, no lengths, no notifications.
     Bare,
 }
 
-/// What the near side tries, in this order.
+/// The trials of the near side, in order.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum Script {
     /// As fast as it can, once.
     FlatOut,
     /// These rates, in million packets per second.
     Rates(Vec<f64>),
-    /// As fast as it can, then in so many steps for the highest rate that is kept up with. Two trials come of it, or one if there is no such rate.
+    /// As fast as it can, then a search for the highest sustained rate. Yields two trials, or one
+    /// if there is no such rate.
     Highest {
         /// Steps of the search.
         steps: u32,
     },
 }
 
-/// What a process is to do.
+/// The task of a process.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct SessionPart {
     /// Which it is.
     pub side: Side,
-    /// Its core; `None` lets it float.
+    /// Its core. `None` leaves it unpinned.
     pub core: Option<usize>,
-    /// What packets go through.
+    /// The kind of rings.
     pub rings: Rings,
     /// How many of those.
     pub count: u32,
@@ -68,11 +70,11 @@ pub struct SessionPart {
     pub ring_bytes: u64,
     /// Whether they are in 2 MiB pages, where one holds as much.
     pub huge_pages: bool,
-    /// Whether the application sends some packets back, so that round trips are timed.
+    /// Whether the application sends some packets back, to measure round trips.
     pub probes: bool,
-    /// What the near side tries.
+    /// The trials of the near side.
     pub script: Script,
-    /// How long each trial goes on before it counts.
+    /// How long each trial runs before it counts.
     pub settle: Duration,
     /// How long each trial counts.
     pub slice: Duration,
@@ -86,7 +88,7 @@ impl SessionPart {
         Self {
             side: Side::Near,
             core: part.core,
-            rings: Rings::Pipes(Telling::ReactivePrefetch),
+            rings: Rings::Pipes(NotifyMode::ReactivePrefetch),
             count: 1,
             ring_bytes: part.ring_bytes,
             huge_pages: part.huge_pages,
@@ -103,7 +105,8 @@ impl SessionPart {
         self.folder.join("session.sock")
     }
 
-    /// How long the trials take at most, if each of a search is made twice: on a busy machine the application may be slow to empty its rings.
+    /// Upper limit for all trials: each one of a search runs twice, and each one drains. On a busy
+    /// machine the application empties its rings slowly.
     pub fn time(&self) -> Duration {
         let trials = match &self.script {
             Script::FlatOut => 1,
@@ -113,11 +116,11 @@ impl SessionPart {
         (self.settle + self.slice + DRAIN) * trials + DRAIN
     }
 
-    /// Numbers of pipes in the session: as many as `covalentd` makes room for.
+    /// Returns the number of slots in the session: as many as `covalentd` creates.
     pub fn slots(&self) -> u32 {
         (2 * self.count).next_power_of_two().max(SLOTS_MIN)
     }
 }
 
-/// Slots of a session in a daemon whose configuration says nothing else: twice its 1024 pipes.
+/// Slots of a session with the daemon's default configuration: twice its 1024 pipes.
 const SLOTS_MIN: u32 = 2048;

@@ -1,14 +1,14 @@
-//! Packets that the application sends back, so that their round trip can be timed.
+//! Packets that the application sends back, to measure the round trip.
 
 use crate::streams::source::{BEFORE, TOUCHED};
 
-/// Bytes of it: those of all packets here.
+/// Bytes of a probe, as of all packets here.
 pub const BYTES: usize = 64;
 
-/// The byte that tells a probe from other packets, which have [`BEFORE`] there.
+/// The byte that distinguishes a probe from other packets, which have [`BEFORE`] there.
 const MARKED: usize = 9;
 
-/// What it is in a probe.
+/// Its value in a probe.
 const MARK: u8 = 2;
 
 /// Where the time lies.
@@ -56,7 +56,7 @@ mod tests {
     use crate::streams::{case::Size, source::Source};
 
     #[test]
-    fn a_probe_tells_its_time_and_other_packets_are_none() {
+    fn a_probe_has_its_time_and_other_packets_are_none() {
         let probe = Probe::at(0x0123_4567_89ab_cdef);
         assert!(is_probe(probe.bytes()));
         assert_eq!(sent_ns(probe.bytes()), Some(0x0123_4567_89ab_cdef));

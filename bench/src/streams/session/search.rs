@@ -4,9 +4,10 @@ use anyhow::Result;
 
 use super::trial::Trial;
 
-/// Looks for it up to `highest_mpps` by halving, in so many `steps`: the best trial among those that were kept up with.
+/// Searches the highest sustained rate up to `highest_mpps` by bisection in `steps` steps. Returns
+/// the best sustained trial.
 ///
-/// A rate that is not kept up with gets a second chance, because a hypervisor takes a core away now and then.
+/// A rate that is not sustained is tried twice, because a hypervisor sometimes takes a core away.
 pub fn highest(
     highest_mpps: f64,
     steps: u32,
@@ -34,14 +35,15 @@ pub fn highest(
 mod tests {
     use super::*;
 
-    /// An application that keeps up with `limit` and a source that offers `most`, in million packets per second.
-    fn trial(asked: f64, limit: f64, most: f64) -> Trial {
-        let offered = asked.min(most);
+    /// Simulates an application that sustains `limit` and a source that offers `most`, in million
+    /// packets per second.
+    fn trial(mpps: f64, limit: f64, most: f64) -> Trial {
+        let offered = mpps.min(most);
         Trial {
             seconds: 1.0,
             offered: (offered * 1e6) as u64,
             dropped: u64::from(offered > limit),
-            late: ((asked - offered) * 1e6) as u64,
+            late: ((mpps - offered) * 1e6) as u64,
             received: (offered.min(limit) * 1e6) as u64,
             notifications: 0,
             round_trips: None,
@@ -49,11 +51,11 @@ mod tests {
     }
 
     #[test]
-    fn it_comes_within_a_step_of_the_limit() {
+    fn the_search_ends_within_a_step_of_the_limit() {
         let mut attempts = 0;
-        let best = highest(32.0, 6, |asked| {
+        let best = highest(32.0, 6, |mpps| {
             attempts += 1;
-            Ok(trial(asked, 21.3, 100.0))
+            Ok(trial(mpps, 21.3, 100.0))
         });
         let best = best.expect("no problem").expect("a rate");
         assert_eq!(best.received_mpps(), 21.0);
@@ -63,7 +65,7 @@ mod tests {
 
     #[test]
     fn a_source_that_falls_behind_is_a_limit_too() {
-        let best = highest(32.0, 5, |asked| Ok(trial(asked, 100.0, 18.0)));
+        let best = highest(32.0, 5, |mpps| Ok(trial(mpps, 100.0, 18.0)));
         let best = best.expect("no problem").expect("a rate");
         assert_eq!(best.received_mpps(), 18.0);
     }
@@ -71,13 +73,13 @@ mod tests {
     #[test]
     fn one_disturbance_does_not_count() {
         let mut disturbed = false;
-        let best = highest(32.0, 1, |asked| {
+        let best = highest(32.0, 1, |mpps| {
             let limit = if std::mem::replace(&mut disturbed, true) {
                 100.0
             } else {
                 0.0
             };
-            Ok(trial(asked, limit, 100.0))
+            Ok(trial(mpps, limit, 100.0))
         });
         assert_eq!(
             best.expect("no problem").expect("a rate").received_mpps(),
@@ -87,7 +89,7 @@ mod tests {
 
     #[test]
     fn there_may_be_no_such_rate() {
-        let best = highest(32.0, 3, |asked| Ok(trial(asked, 0.0, 100.0)));
+        let best = highest(32.0, 3, |mpps| Ok(trial(mpps, 0.0, 100.0)));
         assert_eq!(best.expect("no problem"), None);
     }
 }

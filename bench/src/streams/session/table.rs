@@ -54,7 +54,8 @@ fn loads(out: &mut String, sweep: &LoadSweep) {
 fn counts(out: &mut String, sweep: &CountSweep) {
     let _ = writeln!(
         out,
-        "Packets of 64 B to one pipe after the other (Mpps)\n  {:>6} {:>9} {:>9} {:>9} {:>9} {:>10}",
+        "Packets of 64 B to one pipe after the other (Mpps)\n  {:>6} {:>9} {:>9} {:>9} {:>9} \
+         {:>10}",
         "pipes", "ring", "flat out", "lost", "kept up", "bare rings"
     );
     for point in &sweep.points {

@@ -2,11 +2,12 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Share of what was due that may not have come through at the end of a trial, if it is to count as kept up with. That some packets are on their way
-/// is no loss; but rings of many megabytes hide for a long time that more goes in than comes out, and a lane may fall behind a little.
+/// Maximum fraction of due packets missing at the end of a sustained trial. Packets in flight are
+/// no loss. But large rings hide for a long time that more packets enter than leave, and a lane may
+/// fall behind a little.
 const MISSING_MAX: f64 = 0.01;
 
-/// What came of one trial.
+/// The result of one trial.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Trial {
     /// How long it was counted, in seconds.
@@ -15,13 +16,14 @@ pub struct Trial {
     pub offered: u64,
     /// Of those, dropped because a pipe was full.
     pub dropped: u64,
-    /// Packets that were due and that the source had no time to offer, beyond those that a port's ring keeps for it.
+    /// Due packets that the source had no time to offer, beyond those that a port's ring holds for
+    /// it.
     pub late: u64,
     /// Packets that the application gave back meanwhile.
     pub received: u64,
     /// Notifications written meanwhile.
     pub notifications: u64,
-    /// Round trips of probes that came back meanwhile.
+    /// Round trips of the probes that returned during the trial.
     pub round_trips: Option<RoundTrips>,
 }
 
@@ -55,17 +57,19 @@ impl Trial {
         self.percent(self.dropped)
     }
 
-    /// Percent of the packets due that came too late for the source to offer them.
+    /// Returns the percentage of due packets that were too late to be offered.
     pub fn late_percent(&self) -> f64 {
         self.percent(self.late)
     }
 
-    /// Percent of the packets due that did not get through in this time: late, dropped, or left to lie in ever fuller rings.
+    /// Returns the percentage of due packets that were not received in this time: late, dropped, or
+    /// left in growing rings.
     pub fn missing_percent(&self) -> f64 {
         self.percent(self.missing())
     }
 
-    /// Whether both sides could have gone on like this for ever: nothing was dropped, and what was due came through.
+    /// Returns whether both sides could continue indefinitely: no packet was dropped, and the due
+    /// packets were received.
     pub fn kept_up(&self) -> bool {
         let missing = self.missing() as f64;
         self.due() > 0 && self.dropped == 0 && missing <= MISSING_MAX * self.due() as f64
@@ -97,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn rates_are_of_what_was_offered_and_shares_of_what_was_due() {
+    fn rates_count_offered_packets_and_shares_due_ones() {
         let whole = trial([3_000_000, 500_000, 1_000_000], 2_000_000);
         assert_eq!((whole.offered_mpps(), whole.received_mpps()), (6.0, 4.0));
         assert_eq!(
@@ -105,7 +109,7 @@ mod tests {
             (12.5, 25.0)
         );
         assert_eq!(whole.missing_percent(), 50.0);
-        // What lay there before may come out too.
+        // Packets from before the trial may also be received.
         assert_eq!(trial([10, 0, 0], 12).missing_percent(), 0.0);
     }
 

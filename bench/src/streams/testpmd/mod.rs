@@ -1,8 +1,9 @@
-//! DPDK: two `dpdk-testpmd` joined by memif or by virtio-user and vhost.
+//! DPDK: two `dpdk-testpmd` joined by memif, or by virtio-user and vhost.
 //!
-//! The near one forwards what it receives (`io`), and begins with as many packets as are to circulate; the far one swaps the addresses of
-//! each packet in place (`macswap`: it touches every packet, as the application's side of a pipe does, and does so with vector instructions, so that it costs DPDK as
-//! little as touching can). The rate is what the near one says that it received, over a window in which nothing else is asked.
+//! The near one forwards what it receives (`io`), and starts with the packets that are to
+//! circulate. The far one swaps the addresses of each packet in place (`macswap`). It touches every
+//! packet, as the application's side of a pipe does, with vector instructions: the least possible
+//! cost for DPDK. The rate is the near one's receive counter over a window without other commands.
 
 mod output;
 mod process;
@@ -39,7 +40,8 @@ pub const HUGE_PAGES: u64 = 2 * MEMORY_MIB as u64 / 2;
 /// Packets moved at a time.
 const BURST: u32 = 64;
 
-/// Bursts with which circulation begins; what the rings cannot hold of them is dropped, so they are full.
+/// Bursts that start the circulation. The excess over the rings' capacity is dropped, so the rings
+/// are full.
 const FIRST_BURSTS: u32 = 32;
 
 /// Buffers of each process.
@@ -151,7 +153,7 @@ impl<'a> TestpmdPair<'a> {
         format!("{PROGRAM} {}", self.arguments(far).join(" "))
     }
 
-    /// Starts both, whoever makes the socket first.
+    /// Starts both processes, the one that creates the socket first.
     fn start(&self) -> Result<[Testpmd; 2]> {
         let start = |far| Testpmd::start(PROGRAM, &self.arguments(far), &self.folder);
         let (mut near, mut far) = if self.join == Join::Vhost {
@@ -161,8 +163,8 @@ impl<'a> TestpmdPair<'a> {
             let far = start(true)?;
             (start(false)?, far)
         };
-        far.tell("set fwd macswap")?;
-        near.tell("set fwd io")?;
+        far.send_command("set fwd macswap")?;
+        near.send_command("set fwd io")?;
         near.wait_for_link()?;
         Ok([near, far])
     }
@@ -170,21 +172,22 @@ impl<'a> TestpmdPair<'a> {
     fn begin(&self, near: &mut Testpmd, size: Size) -> Result<()> {
         match size {
             Size::Bytes(bytes) => {
-                near.tell(&format!("set txpkts {bytes}"))?;
-                near.tell(&format!("start tx_first {FIRST_BURSTS}"))
+                near.send_command(&format!("set txpkts {bytes}"))?;
+                near.send_command(&format!("start tx_first {FIRST_BURSTS}"))
             }
             Size::Mix => {
-                // What was left of the case before goes: starting throws it away.
-                near.tell("start")?;
-                near.tell("stop")?;
-                // What circulates stays when forwarding stops, so that each class adds to those before it.
-                near.tell("set flush_rx off")?;
+                // Starting discards packets left from the previous case.
+                near.send_command("start")?;
+                near.send_command("stop")?;
+                // Keep circulating packets when forwarding stops, so that each class adds to the
+                // previous ones.
+                near.send_command("set flush_rx off")?;
                 for bytes in self.mix.classes(CLASSES as usize) {
-                    near.tell(&format!("set txpkts {}", bytes.max(PACKET_BYTES_MIN)))?;
-                    near.tell(&format!("start tx_first {}", FIRST_BURSTS / CLASSES))?;
-                    near.tell("stop")?;
+                    near.send_command(&format!("set txpkts {}", bytes.max(PACKET_BYTES_MIN)))?;
+                    near.send_command(&format!("start tx_first {}", FIRST_BURSTS / CLASSES))?;
+                    near.send_command("stop")?;
                 }
-                near.tell("start")
+                near.send_command("start")
             }
         }
     }
@@ -210,7 +213,8 @@ impl Contestant for TestpmdPair<'_> {
             what: what.to_owned(),
             version,
             tuning: format!(
-                "near side `set fwd io`, far side `set fwd macswap`; bursts of {BURST}, begun with {FIRST_BURSTS} of them, {MBUFS} mbufs, 2 MiB pages; \
+                "near side `set fwd io`, far side `set fwd macswap`; bursts of {BURST}, begun with \
+                 {FIRST_BURSTS} of them, {MBUFS} mbufs, 2 MiB pages; \
                  the mix is {CLASSES} classes of length"
             ),
             commands: vec![self.command(false), self.command(true)],
@@ -227,8 +231,9 @@ impl Contestant for TestpmdPair<'_> {
             None => HugePages::start(HUGE_PAGES, || self.start())?,
         };
         let [near, far] = &mut running;
-        far.tell("start")?;
-        // Its answer comes after it has thrown away what lay in its queue: nothing of this case may be among that.
+        far.send_command("start")?;
+        // Wait for its reply, which comes after it has flushed its queue. No packet of this case
+        // may be in that flush.
         far.packets_per_second()?;
         self.begin(near, case.size)?;
         stop::sleep(self.warm_up)?;
@@ -243,26 +248,27 @@ impl Contestant for TestpmdPair<'_> {
             application_cores: (far.cpu_seconds()? - before.2) / seconds,
             other_cores: 0.0,
         };
-        near.tell("set flush_rx on")?;
-        // Stopped, they sleep until the next case: nobody else's core is taken meanwhile.
+        near.send_command("set flush_rx on")?;
+        // Stopped processes sleep until the next case and take no CPU time from other contestants.
         for side in [near, far] {
-            side.tell("stop")?;
+            side.send_command("stop")?;
             side.wait_until_done()?;
         }
-        ensure!(outcome.figure > 0.0, "no packet came back");
+        ensure!(outcome.figure > 0.0, "no packet was returned");
         self.running = Some(running);
         Ok(outcome)
     }
 
-    fn rest(&mut self) {
+    fn pause(&mut self) {
         self.running = None;
     }
 }
 
-/// The version of testpmd: that of its package, since the program tells only when it runs.
+/// Returns the version of testpmd: the version of its package, because the program prints it only
+/// while running.
 ///
 /// # Errors
-/// It is not there.
+/// testpmd is not installed.
 pub fn version() -> Result<String> {
     let found = std::env::var_os("PATH").is_some_and(|path| {
         std::env::split_paths(&path).any(|folder| folder.join(PROGRAM).is_file())
@@ -271,10 +277,10 @@ pub fn version() -> Result<String> {
         found,
         "there is no {PROGRAM}: install the package {PACKAGE} (`make bench` does)"
     );
-    let asked = Command::new("dpkg-query")
+    let query_output = Command::new("dpkg-query")
         .args(["-W", "-f", "${Version}", PACKAGE])
         .output();
-    Ok(asked.map_or_else(
+    Ok(query_output.map_or_else(
         |_| "unknown".to_owned(),
         |output| String::from_utf8_lossy(&output.stdout).trim().to_owned(),
     ))

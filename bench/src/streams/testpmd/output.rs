@@ -1,6 +1,7 @@
-//! Reading what testpmd prints.
+//! Parsers for testpmd's output.
 
-/// Packets a second from a line of `show port stats`, since that was last asked.
+/// Returns the packets per second from a line of `show port stats`, since the previous such
+/// command.
 pub fn packets_per_second(line: &str) -> Option<f64> {
     let rest = line.trim().strip_prefix("Rx-pps:")?;
     rest.split_whitespace().next()?.parse().ok()
@@ -12,7 +13,7 @@ pub fn packets_received(line: &str) -> Option<u64> {
     rest.split_whitespace().next()?.parse().ok()
 }
 
-/// Whether a line of `show port info` says that the link is up, or not.
+/// Returns whether a line of `show port info` reports the link as up or down.
 pub fn link_is_up(line: &str) -> Option<bool> {
     match line.trim().strip_prefix("Link status:")?.trim() {
         "up" => Some(true),
@@ -30,7 +31,7 @@ pub fn is_done(line: &str) -> Option<()> {
 mod tests {
     use super::*;
 
-    /// What testpmd 22.11 prints for `show port stats 0`.
+    /// Output of testpmd 22.11 for `show port stats 0`.
     const STATS: &str = "
   ######################## NIC statistics for port 0  ########################
   RX-packets: 3213824    RX-missed: 0          RX-bytes:  205684736

@@ -1,4 +1,4 @@
-//! One testpmd, told what to do on its standard input.
+//! One testpmd process, controlled through its standard input.
 
 use std::{
     fs::{self, File},
@@ -23,8 +23,8 @@ const PATIENCE: Duration = Duration::from_secs(15);
 /// How long it may take to end by itself.
 const ENDING: Duration = Duration::from_secs(3);
 
-/// Longest time that a wait goes on after somebody has asked for the end.
-const LOOK_AGAIN: Duration = Duration::from_millis(20);
+/// Longest time that a wait continues after a stop request.
+const RECHECK_INTERVAL: Duration = Duration::from_millis(20);
 
 /// A running testpmd. It ends with this value.
 #[derive(Debug)]
@@ -41,22 +41,25 @@ impl Testpmd {
     /// Starts it and waits until it takes commands.
     pub fn start(program: &str, arguments: &[String], folder: &Path) -> Result<Self> {
         let log = folder.join(format!("{program}.log"));
-        // It answers into a pipe at once only if it is told so; `stdbuf` becomes the program.
+        // testpmd buffers its output into a pipe. `stdbuf` makes it line-buffered and then execs
+        // the program.
         let mut child = Command::new("stdbuf")
             .args(["-oL", program])
             .args(arguments)
-            // Else libxdp would put a program of its own before the driver's wherever there is a bpffs, and leave files in that.
+            // Otherwise libxdp attaches its own dispatcher before the driver's program if a bpffs
+            // is mounted, and leaves files there.
             .env("LIBXDP_SKIP_DISPATCHER", "1")
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(File::create(&log).context("making a log")?)
-            // A Ctrl-C on the terminal is for the measurement, which then ends its processes in order.
+            // Ctrl-C on the terminal must reach only the measurement, which then shuts its
+            // processes down gracefully.
             .process_group(0)
             .spawn()
             .with_context(|| format!("starting {program}"))?;
         let output = child.stdout.take().context("its output is a pipe")?;
         let (teller, lines) = channel();
-        // Ends when the process closes its output, or nobody listens any more.
+        // Ends when the process closes its output, or the receiver is dropped.
         thread::spawn(move || {
             for line in BufReader::new(output).split(b'\n') {
                 let Ok(line) = line else { return };
@@ -76,16 +79,16 @@ impl Testpmd {
             last: Vec::new(),
         };
         // It reads this when it is ready.
-        testpmd.tell("show port info 0")?;
+        testpmd.send_command("show port info 0")?;
         testpmd.wait_for("an answer", output::link_is_up)?;
         Ok(testpmd)
     }
 
     /// Gives a command.
-    pub fn tell(&mut self, command: &str) -> Result<()> {
+    pub fn send_command(&mut self, command: &str) -> Result<()> {
         let input = self.input.as_mut().context("its input is a pipe")?;
-        let told = writeln!(input, "{command}").and_then(|()| input.flush());
-        if let Err(error) = told {
+        let written = writeln!(input, "{command}").and_then(|()| input.flush());
+        if let Err(error) = written {
             bail!(
                 "testpmd does not take `{command}`: {error}: {}",
                 self.words()
@@ -98,7 +101,7 @@ impl Testpmd {
     pub fn wait_for_link(&mut self) -> Result<()> {
         let deadline = Instant::now() + PATIENCE;
         loop {
-            self.tell("show port info 0")?;
+            self.send_command("show port info 0")?;
             if self.wait_for("the state of its link", output::link_is_up)? {
                 return Ok(());
             }
@@ -109,15 +112,16 @@ impl Testpmd {
         }
     }
 
-    /// Packets received in a second, since this was last asked.
+    /// Returns the received packets per second, since the previous call.
     pub fn packets_per_second(&mut self) -> Result<f64> {
-        self.tell("show port stats 0")?;
+        self.send_command("show port stats 0")?;
         self.wait_for("its rate", output::packets_per_second)
     }
 
-    /// Packets received since it started. Answered after every command before it has been carried out.
+    /// Returns the received packets since the start. testpmd replies after all earlier commands are
+    /// complete.
     pub fn packets_received(&mut self) -> Result<u64> {
-        self.tell("show port stats 0")?;
+        self.send_command("show port stats 0")?;
         self.wait_for("how much it received", output::packets_received)
     }
 
@@ -140,7 +144,7 @@ impl Testpmd {
     fn wait_for<T>(&mut self, what: &str, find: impl Fn(&str) -> Option<T>) -> Result<T> {
         let deadline = Instant::now() + PATIENCE;
         loop {
-            match self.lines.recv_timeout(LOOK_AGAIN) {
+            match self.lines.recv_timeout(RECHECK_INTERVAL) {
                 Ok(line) => {
                     let found = find(&line);
                     self.last.push(line);
@@ -159,12 +163,12 @@ impl Testpmd {
             }
             stop::check()?;
             if Instant::now() > deadline {
-                bail!("testpmd does not tell {what}: {}", self.words());
+                bail!("testpmd printed no {what}: {}", self.words());
             }
         }
     }
 
-    /// What it said last.
+    /// Returns its last output.
     fn words(&self) -> String {
         let log = fs::read_to_string(&self.log).unwrap_or_default();
         let mut words: Vec<&str> = self.last.iter().map(|line| line.trim()).collect();
@@ -175,7 +179,8 @@ impl Testpmd {
 
 impl Drop for Testpmd {
     fn drop(&mut self) {
-        // Politely first: it removes its own files then. Its input ends with the command, so that it cannot wait for another.
+        // First ask it to quit, so that it removes its own files. Close its input after that, so
+        // that it cannot wait for another command.
         if let Some(mut input) = self.input.take() {
             // If it takes no command any more, it has ended or is killed below.
             let _ = input.write_all(b"stop\nquit\n");
@@ -193,7 +198,8 @@ impl Drop for Testpmd {
     }
 }
 
-/// User and system time from a line of `/proc/PID/stat`, whose second field may have spaces and brackets in it.
+/// Parses user and system time from a line of `/proc/PID/stat`, whose second field may contain
+/// spaces and parentheses.
 fn cpu_ticks(stat: &str) -> Option<u64> {
     let (_, fields) = stat.rsplit_once(')')?;
     let mut times = fields.split_whitespace().skip(11);
@@ -214,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_that_ends_is_told_with_its_last_words() {
+    fn a_program_that_ends_is_reported_with_its_last_lines() {
         let folder = tempfile::tempdir().expect("a directory");
         let arguments = ["-c".to_owned(), "echo no such device; exit 1".to_owned()];
         let problem = Testpmd::start("sh", &arguments, folder.path())

@@ -19,7 +19,7 @@ use crate::netlink::Interface;
 const STAGE: Stage = Stage::Channels;
 
 /// Whether the interface has as many queues as it is to have.
-pub fn look(config: &Config, facts: &Facts, named: &Named, found: &Interface) -> Report {
+pub fn inspect(config: &Config, facts: &Facts, named: &Named, found: &Interface) -> Report {
     let amount = config.configure.channels;
     if amount == Amount::Keep {
         return Report::kept(STAGE, &named.name, "configure.channels");
@@ -38,7 +38,7 @@ pub fn look(config: &Config, facts: &Facts, named: &Named, found: &Interface) ->
         return Report::cannot(
             STAGE,
             &named.name,
-            format!("{now} queues, wanted {wanted}, but it can have {most} at most: {why}"),
+            format!("{now} queues, wanted {wanted}, but it supports {most} at most: {why}"),
             format!("a port with `queues = {most}`, or 0 for all"),
         );
     }
@@ -56,7 +56,7 @@ pub fn look(config: &Config, facts: &Facts, named: &Named, found: &Interface) ->
     )
 }
 
-/// How many queues are wanted, and why.
+/// Returns the wanted number of queues, and why.
 fn wanted(amount: Amount, facts: &Facts, named: &Named, now: u32) -> (u32, String) {
     let choices = named.choices(facts.linux);
     match (amount, wishes(&named.port).queues) {
@@ -71,7 +71,7 @@ fn wanted(amount: Amount, facts: &Facts, named: &Named, now: u32) -> (u32, Strin
         (_, queues) => (
             queues,
             format!(
-                "port {} has `queues = {queues}`, and what arrives on others goes to the kernel",
+                "port {} has `queues = {queues}`, and frames on other queues go to the kernel",
                 named.port.name
             ),
         ),
@@ -92,7 +92,7 @@ const fn is_combined(channels: &Channels) -> bool {
     channels.combined_max > 0 && (channels.combined > 0 || channels.rx == 0)
 }
 
-/// The words with which `ethtool -L` makes the queues what they are.
+/// Returns the arguments of `ethtool -L` that set the current queue counts.
 pub fn words(channels: &Channels) -> String {
     let Channels {
         rx, tx, combined, ..
@@ -104,7 +104,8 @@ pub fn words(channels: &Channels) -> String {
     }
 }
 
-/// The words for `queues` queues in the same manner: of each direction as many, for some drivers want that beside XDP.
+/// Returns the arguments for `queues` queues of the same kind. Both directions get the same number:
+/// some drivers require that with XDP.
 fn words_of(channels: &Channels, queues: u32) -> String {
     match channels {
         channels if is_combined(channels) => format!("combined {queues}"),
@@ -139,7 +140,7 @@ mod tests {
     fn report(more: &str, facts: &Facts) -> Report {
         let named = &facts.interfaces[0];
         let found = named.found.as_ref().expect("the sample is there");
-        look(&samples::config(more), facts, named, found)
+        inspect(&samples::config(more), facts, named, found)
     }
 
     #[test]
@@ -169,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn queues_of_each_direction_are_set_alike() {
+    fn queues_of_both_directions_are_set_to_the_same_number() {
         let separate = Channels {
             rx: 4,
             tx: 3,
@@ -198,14 +199,14 @@ mod tests {
     }
 
     #[test]
-    fn what_the_device_cannot_have_is_told_with_what_it_can() {
+    fn an_impossible_channel_count_is_reported_with_the_possible_one() {
         let report = report("[configure]\nchannels = 9\n", &with("ice", combined(4, 8)));
         assert_eq!(report.state, State::Cannot);
         assert!(report.found.contains("8 at most") && report.steps.is_empty());
     }
 
     #[test]
-    fn who_keeps_them_or_has_none_is_left_alone() {
+    fn kept_or_missing_channels_are_left_alone() {
         let facts = with("ena", combined(8, 8));
         let kept = report("[configure]\nchannels = \"keep\"\n", &facts);
         assert_eq!(kept.state, State::NotApplicable);

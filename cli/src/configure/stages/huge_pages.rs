@@ -18,7 +18,7 @@ const STAGE: Stage = Stage::Hugepages;
 const HUGE_PAGE_BYTES: u64 = 2 << 20;
 
 /// Whether enough are reserved.
-pub fn look(config: &Config, facts: &Facts) -> Report {
+pub fn inspect(config: &Config, facts: &Facts) -> Report {
     let needed = needed(config, facts);
     let amount = config.configure.huge_pages;
     match amount {
@@ -72,13 +72,15 @@ pub fn look(config: &Config, facts: &Facts) -> Report {
     Report::steps(STAGE, "", found, vec![step])
 }
 
-/// How many are to be reserved, so that `needed` are there for this node. What is in use while it runs is taken for its own.
+/// Returns how many pages to reserve so that `needed` are available for this node. Pages in use
+/// while the node runs count as its own.
 fn wanted(needed: u64, pool: Pool, node_runs: bool) -> u64 {
     let there = if node_runs { pool.reserved } else { pool.free };
     pool.reserved + needed.saturating_sub(there)
 }
 
-/// What the node takes: packet memory is a mapping of its own for each queue.
+/// Returns the number of pages that the node takes. The packet memory of each queue is a separate
+/// mapping.
 fn needed(config: &Config, facts: &Facts) -> u64 {
     let pages = |bytes: u64| bytes.div_ceil(HUGE_PAGE_BYTES);
     let of_ports = facts.interfaces.iter().flat_map(|named| {
@@ -108,7 +110,7 @@ mod tests {
         let config = samples::config("");
         // Two queues with rings of 2,048 slots: 9.25 and 4.75 MiB.
         assert_eq!(needed(&config, &samples::facts()), 8);
-        let report = look(&config, &facts(0, 0));
+        let report = inspect(&config, &facts(0, 0));
         assert_eq!(report.state, State::NotAsWanted);
         assert_eq!(
             report.steps[0].command(),
@@ -119,21 +121,21 @@ mod tests {
             "echo 0 > /sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages"
         );
         // Others have some.
-        assert_eq!(look(&config, &facts(10, 2)).steps[0].wanted, "16");
+        assert_eq!(inspect(&config, &facts(10, 2)).steps[0].wanted, "16");
         for there in [facts(8, 8), facts(100, 50)] {
-            assert_eq!(look(&config, &there).state, State::AsWanted, "{there:?}");
+            assert_eq!(inspect(&config, &there).state, State::AsWanted, "{there:?}");
         }
     }
 
     #[test]
-    fn what_the_running_node_has_taken_is_there_for_it() {
+    fn pages_taken_by_the_running_node_count_as_available() {
         let config = samples::config("");
         let running = Facts {
             node_runs: true,
             ..facts(8, 0)
         };
-        assert_eq!(look(&config, &running).state, State::AsWanted);
-        assert_eq!(look(&config, &facts(8, 0)).steps[0].wanted, "16");
+        assert_eq!(inspect(&config, &running).state, State::AsWanted);
+        assert_eq!(inspect(&config, &facts(8, 0)).steps[0].wanted, "16");
     }
 
     #[test]
@@ -146,8 +148,8 @@ mod tests {
     }
 
     #[test]
-    fn who_wants_none_or_a_number_is_heard() {
-        let of = |more: &str, facts: &Facts| look(&samples::config(more), facts);
+    fn a_configured_number_of_pages_or_none_is_respected() {
+        let of = |more: &str, facts: &Facts| inspect(&samples::config(more), facts);
         let never = of("[dataplane]\nhuge_pages = \"never\"\n", &facts(0, 0));
         assert_eq!(never.state, State::NotApplicable);
         let kept = of("[configure]\nhuge_pages = \"keep\"\n", &facts(0, 0));

@@ -15,8 +15,8 @@ use crate::netlink::Interface;
 
 const STAGE: Stage = Stage::Irq;
 
-/// Whether interrupts come where their lane wants them.
-pub fn look(config: &Config, facts: &Facts, named: &Named, _: &Interface) -> Report {
+/// Reports whether interrupts arrive on the core that their lane needs.
+pub fn inspect(config: &Config, facts: &Facts, named: &Named, _: &Interface) -> Report {
     let not_applicable = |why: String| Report::not_applicable(STAGE, &named.name, why);
     if config.configure.irq_affinity == Care::Keep {
         return Report::kept(STAGE, &named.name, "configure.irq_affinity");
@@ -27,7 +27,7 @@ pub fn look(config: &Config, facts: &Facts, named: &Named, _: &Interface) -> Rep
     };
     if named.interrupts.is_empty() {
         return not_applicable(format!(
-            "driver {} has no interrupts of receive queues that can be told",
+            "driver {} has no interrupts that can be attributed to receive queues",
             named.driver_name()
         ));
     }
@@ -77,19 +77,19 @@ pub fn look(config: &Config, facts: &Facts, named: &Named, _: &Interface) -> Rep
         true => "; irqbalance runs and may move them again",
         false => "",
     };
-    let told: Vec<String> = named
+    let outcome: Vec<String> = named
         .interrupts
         .iter()
         .map(|it| format!("queue {} on {}", it.queue, it.cores))
         .collect();
-    let told = format!("{}{moved_about}", told.join(", "));
+    let outcome = format!("{}{moved_about}", outcome.join(", "));
     if steps.is_empty() {
-        return Report::as_wanted(STAGE, &named.name, told);
+        return Report::as_wanted(STAGE, &named.name, outcome);
     }
     Report::steps(
         STAGE,
         &named.name,
-        format!("{told}; wanted {wanted}: {why}"),
+        format!("{outcome}; wanted {wanted}: {why}"),
         steps,
     )
 }
@@ -118,11 +118,11 @@ mod tests {
     fn report(more: &str, facts: &Facts) -> Report {
         let named = &facts.interfaces[0];
         let found = named.found.as_ref().expect("the sample is there");
-        look(&samples::config(more), facts, named, found)
+        inspect(&samples::config(more), facts, named, found)
     }
 
     #[test]
-    fn a_lane_that_sleeps_has_them_on_its_own_core() {
+    fn a_sleeping_lane_has_its_interrupts_on_its_own_core() {
         let report = report("[[lane]]\ncore = 2\n", &facts(&["0-3", "2"]));
         assert_eq!(report.steps.len(), 1, "the second is there already");
         assert_eq!(
@@ -136,17 +136,18 @@ mod tests {
     }
 
     #[test]
-    fn lanes_that_poll_have_them_elsewhere() {
+    fn polling_lanes_have_their_interrupts_elsewhere() {
         let more = "[dataplane]\nidle = \"poll\"\n[[lane]]\ncore = 2\n[[lane]]\ncore = 3\n";
         let moved = report(more, &facts(&["0-3", "1"]));
         assert_eq!(moved.steps.len(), 1, "core 1 has no lane");
         assert_eq!(moved.steps[0].wanted, "0-1");
-        let all = "[dataplane]\nidle = \"poll\"\n[[lane]]\ncore = 0\n[[lane]]\ncore = 1\n[[lane]]\ncore = 2\n[[lane]]\ncore = 3\n";
+        let all = "[dataplane]\nidle = \"poll\"\n[[lane]]\ncore = 0\n[[lane]]\ncore = \
+            1\n[[lane]]\ncore = 2\n[[lane]]\ncore = 3\n";
         assert_eq!(report(all, &facts(&["0"])).state, State::NotApplicable);
     }
 
     #[test]
-    fn who_has_no_wish_is_left_alone() {
+    fn interrupts_without_a_wish_are_left_alone() {
         for (more, facts) in [
             ("", facts(&["0-3"])),
             ("[[lane]]\ncore = 2\n", facts(&[])),
@@ -155,21 +156,21 @@ mod tests {
                 facts(&["0-3"]),
             ),
         ] {
-            let told = report(more, &facts);
-            assert_eq!(told.state, State::NotApplicable, "{told:?}");
+            let outcome = report(more, &facts);
+            assert_eq!(outcome.state, State::NotApplicable, "{outcome:?}");
         }
         let gone = report("[[lane]]\ncore = 9\n", &facts(&["0"]));
         assert_eq!(gone.state, State::Cannot);
     }
 
     #[test]
-    fn a_balancer_beside_it_is_told() {
+    fn an_irq_balancer_is_reported() {
         let balanced = Facts {
             irqbalance: true,
             ..facts(&["2"])
         };
-        let told = report("[[lane]]\ncore = 2\n", &balanced);
-        assert_eq!(told.state, State::AsWanted);
-        assert!(told.found.contains("irqbalance"), "{told:?}");
+        let outcome = report("[[lane]]\ncore = 2\n", &balanced);
+        assert_eq!(outcome.state, State::AsWanted);
+        assert!(outcome.found.contains("irqbalance"), "{outcome:?}");
     }
 }

@@ -17,11 +17,11 @@ const STAGE: Stage = Stage::Memlock;
 /// The drop-in, which ends with the boot as the other settings do.
 const DROP_IN: &str = "/run/systemd/system/covalentd.service.d/50-covalent-configure.conf";
 
-/// What stands in it.
+/// The contents of the drop-in.
 const NO_LIMIT: &str = "[Service]\nLimitMEMLOCK=infinity";
 
 /// Whether the daemon may lock its packet memory.
-pub fn look(config: &Config, facts: &Facts) -> Report {
+pub fn inspect(config: &Config, facts: &Facts) -> Report {
     if config.configure.memlock == Care::Keep {
         return Report::kept(STAGE, "", "configure.memlock");
     }
@@ -32,10 +32,15 @@ pub fn look(config: &Config, facts: &Facts) -> Report {
     let enough = |limit: u64| limit / 1024 >= needed_kib;
     match facts.memlock {
         Memlock::Unit(None) => Report::as_wanted(STAGE, "", "no limit in covalentd's unit"),
-        Memlock::Own(None) => Report::as_wanted(STAGE, "", "no limit for who starts it from here"),
+        Memlock::Own(None) => Report::as_wanted(
+            STAGE,
+            "",
+            "no limit for a daemon started from \
+            here",
+        ),
         Memlock::Unit(Some(limit)) | Memlock::Own(Some(limit)) if enough(limit) => {
-            let told = format!("{} KiB allowed, {needed_kib} KiB needed", limit / 1024);
-            Report::as_wanted(STAGE, "", told)
+            let outcome = format!("{} KiB allowed, {needed_kib} KiB needed", limit / 1024);
+            Report::as_wanted(STAGE, "", outcome)
         }
         Memlock::Unit(Some(limit)) => {
             let why = format!(
@@ -53,19 +58,21 @@ pub fn look(config: &Config, facts: &Facts) -> Report {
             Report::steps(STAGE, "", why, vec![step])
         }
         Memlock::Own(Some(limit)) => {
-            let told = format!(
+            let outcome = format!(
                 "this user may lock {} KiB, and packet memory takes {needed_kib} KiB",
                 limit / 1024
             );
             if facts.is_root {
-                let cure = "`ulimit -l unlimited` in the shell that starts covalentd, or give it CAP_IPC_LOCK";
-                return Report::cannot(STAGE, "", told, cure);
+                let cure = "`ulimit -l unlimited` in the shell that starts covalentd, or give it \
+                    CAP_IPC_LOCK";
+                return Report::cannot(STAGE, "", outcome, cure);
             }
             Report::not_applicable(
                 STAGE,
                 "",
                 format!(
-                    "it is the limit of whoever starts covalentd, which root has none of; {told}"
+                    "the limit is that of the user who starts covalentd, and root has none; \
+                     {outcome}"
                 ),
             )
         }
@@ -95,34 +102,34 @@ mod tests {
             is_root,
             ..samples::facts()
         };
-        look(&samples::config(more), &facts)
+        inspect(&samples::config(more), &facts)
     }
 
     #[test]
     fn a_unit_that_allows_too_little_gets_a_drop_in() {
-        let told = report("", Memlock::Unit(Some(8 << 20)), true);
-        assert_eq!(told.state, State::NotAsWanted);
+        let outcome = report("", Memlock::Unit(Some(8 << 20)), true);
+        assert_eq!(outcome.state, State::NotAsWanted);
         assert!(
-            told.found.contains("8192 KiB") && told.found.contains("14336 KiB"),
-            "{told:?}"
+            outcome.found.contains("8192 KiB") && outcome.found.contains("14336 KiB"),
+            "{outcome:?}"
         );
-        let command = told.steps[0].command();
+        let command = outcome.steps[0].command();
         assert!(
             command.contains("LimitMEMLOCK=infinity") && command.contains("daemon-reload"),
             "{command}"
         );
-        assert!(told.steps[0].undo().starts_with("rm -f /run/systemd/"));
+        assert!(outcome.steps[0].undo().starts_with("rm -f /run/systemd/"));
         for enough in [Memlock::Unit(None), Memlock::Unit(Some(64 << 20))] {
             assert_eq!(report("", enough, true).state, State::AsWanted);
         }
     }
 
     #[test]
-    fn the_limit_of_a_shell_is_told_to_who_it_belongs_to() {
+    fn the_limit_of_a_shell_is_reported_to_its_owner() {
         let root = report("", Memlock::Own(Some(8 << 20)), true);
         assert_eq!(root.state, State::Cannot);
         assert!(root.cure.contains("ulimit -l"), "{root:?}");
-        // Somebody who only looks is not who starts the daemon.
+        // A user who only runs the check is not the one who starts the daemon.
         let user = report("", Memlock::Own(Some(8 << 20)), false);
         assert_eq!(user.state, State::NotApplicable);
         assert_eq!(report("", Memlock::Own(None), true).state, State::AsWanted);

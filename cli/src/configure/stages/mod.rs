@@ -1,4 +1,5 @@
-//! What each stage finds and would do: each a function of the configuration and the facts alone.
+//! The stages: each is a function of the configuration and the facts alone, and returns findings
+//! and steps.
 
 pub mod channels;
 mod huge_pages;
@@ -20,8 +21,8 @@ use super::{
 };
 use crate::netlink::Interface;
 
-/// What `stage` finds.
-pub fn look(stage: Stage, config: &Config, facts: &Facts) -> Vec<Report> {
+/// Returns the findings of `stage`.
+pub fn inspect(stage: Stage, config: &Config, facts: &Facts) -> Vec<Report> {
     let each = |of: fn(&Config, &Facts, &Named, &Interface) -> Report| -> Vec<Report> {
         if facts.interfaces.is_empty() {
             let why = "no port is of the kind \"af_xdp\"";
@@ -34,13 +35,13 @@ pub fn look(stage: Stage, config: &Config, facts: &Facts) -> Vec<Report> {
         facts.interfaces.iter().map(report).collect()
     };
     match stage {
-        Stage::Hugepages => vec![huge_pages::look(config, facts)],
-        Stage::Channels => each(channels::look),
-        Stage::Rings => each(rings::look),
-        Stage::Offloads => each(offloads::look),
-        Stage::Irq => each(interrupts::look),
-        Stage::Memlock => vec![memlock::look(config, facts)],
-        Stage::Xdp => each(xdp::look),
+        Stage::Hugepages => vec![huge_pages::inspect(config, facts)],
+        Stage::Channels => each(channels::inspect),
+        Stage::Rings => each(rings::inspect),
+        Stage::Offloads => each(offloads::inspect),
+        Stage::Irq => each(interrupts::inspect),
+        Stage::Memlock => vec![memlock::inspect(config, facts)],
+        Stage::Xdp => each(xdp::inspect),
     }
 }
 

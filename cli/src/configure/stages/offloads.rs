@@ -1,4 +1,4 @@
-//! Offloads that hide from the dataplane what was on the wire.
+//! Offloads that hide from the dataplane the frames as they were on the wire.
 
 use covalent_api::config::{Config, Offloads};
 
@@ -15,7 +15,7 @@ const STAGE: Stage = Stage::Offloads;
 /// Takes VLAN tags off received frames.
 const VLAN_OFF: &str = "rx-vlan-hw-parse";
 
-/// What `auto` switches off, and why.
+/// The features that `auto` disables, and why.
 const HIDING: [(&str, &str); 3] = [
     (
         VLAN_OFF,
@@ -23,11 +23,13 @@ const HIDING: [(&str, &str); 3] = [
     ),
     (
         "rx-lro",
-        "it joins frames into ones that never were on the wire, and several drivers refuse an XDP program beside it",
+        "it joins frames into ones that never were on the wire, and several drivers refuse an XDP \
+         program beside it",
     ),
     (
         "rx-gro-hw",
-        "it joins frames into ones that never were on the wire, and several drivers refuse an XDP program beside it",
+        "it joins frames into ones that never were on the wire, and several drivers refuse an XDP \
+         program beside it",
     ),
 ];
 
@@ -42,10 +44,10 @@ const SHOWN_AS: [(&str, &str); 6] = [
 ];
 
 /// Whether those offloads are off that are to be.
-pub fn look(config: &Config, _: &Facts, named: &Named, found: &Interface) -> Report {
+pub fn inspect(config: &Config, _: &Facts, named: &Named, found: &Interface) -> Report {
     let wanted: Vec<(&str, &str)> = match &config.configure.offloads {
         Offloads::Keep => return Report::kept(STAGE, &named.name, "configure.offloads"),
-        // Between the ends of a veth tags stay in the frame, whatever the setting.
+        // Between the ends of a veth, tags stay in the frame, whatever the setting.
         Offloads::Auto => HIDING
             .into_iter()
             .filter(|(name, _)| named.driver != "veth" || *name != VLAN_OFF)
@@ -85,43 +87,43 @@ pub fn look(config: &Config, _: &Facts, named: &Named, found: &Interface) -> Rep
         names.join(", ")
     };
     let mut report = if !steps.is_empty() {
-        let told: Vec<String> = steps
+        let outcome: Vec<String> = steps
             .iter()
             .zip(&wanted)
             .map(|(step, _)| format!("{} is on: {}", step.setting, step.why))
             .collect();
-        Report::steps(STAGE, &named.name, told.join("; "), steps)
+        Report::steps(STAGE, &named.name, outcome.join("; "), steps)
     } else {
-        let told = match wanted.is_empty() {
+        let outcome = match wanted.is_empty() {
             true => "none is to be off".to_owned(),
             false => format!("off: {}", listed(&wanted)),
         };
-        Report::as_wanted(STAGE, &named.name, told)
+        Report::as_wanted(STAGE, &named.name, outcome)
     };
     if !fixed.is_empty() {
-        let told = format!(
-            "driver {} does not let go of {}",
+        let outcome = format!(
+            "driver {} cannot turn off {}",
             named.driver_name(),
             listed(&fixed)
         );
-        // Who named it wants to know; who did not gets what can be had.
+        // A feature that the user named is an error. With `auto`, the rest suffices.
         if matches!(config.configure.offloads, Offloads::Off(_)) {
             return Report::cannot(
                 STAGE,
                 &named.name,
-                told,
+                outcome,
                 "leave it out of `configure.offloads`",
             );
         }
         if report.state == State::AsWanted {
-            return Report::not_applicable(STAGE, &named.name, told);
+            return Report::not_applicable(STAGE, &named.name, outcome);
         }
-        report.found = format!("{}; {told}", report.found);
+        report.found = format!("{}; {outcome}", report.found);
     }
     report
 }
 
-/// What the kernel calls it.
+/// Returns the kernel's name of the feature.
 fn kernel_name(name: &str) -> &str {
     SHOWN_AS
         .iter()
@@ -142,7 +144,7 @@ mod tests {
         named.nic.changeable = owned(changeable);
         let named = &facts.interfaces[0];
         let found = named.found.as_ref().expect("the sample is there");
-        look(&samples::config(more), &facts, named, found)
+        inspect(&samples::config(more), &facts, named, found)
     }
 
     fn commands(report: &Report) -> Vec<String> {
@@ -152,7 +154,7 @@ mod tests {
     const HIDES: [&str; 3] = ["rx-vlan-hw-parse", "rx-lro", "rx-gro-hw"];
 
     #[test]
-    fn what_hides_frames_is_switched_off() {
+    fn offloads_that_hide_frames_are_switched_off() {
         let all = report("", "ice", &HIDES, &HIDES);
         assert_eq!(
             commands(&all),
@@ -167,7 +169,7 @@ mod tests {
         let off = report("", "ice", &["rx-gro"], &HIDES);
         assert_eq!(off.state, State::AsWanted);
         let veth = report("", "veth", &HIDES, &HIDES);
-        assert_eq!(veth.steps.len(), 2, "tags stay in the frame there");
+        assert_eq!(veth.steps.len(), 2, "tags remain in the frame there");
     }
 
     #[test]
@@ -181,13 +183,13 @@ mod tests {
     }
 
     #[test]
-    fn what_a_driver_does_not_let_go_of_is_told() {
+    fn an_offload_that_the_driver_fixes_is_reported() {
         let fixed = report("", "ice", &["rx-vlan-hw-parse"], &[]);
         assert_eq!(fixed.state, State::NotApplicable);
         assert!(fixed.found.contains("rx-vlan-hw-parse"), "{fixed:?}");
         let some = report("", "ice", &HIDES, &["rx-lro"]);
         assert_eq!(some.steps.len(), 1);
-        assert!(some.found.contains("does not let go of"), "{some:?}");
+        assert!(some.found.contains("cannot turn off"), "{some:?}");
         let named = report("[configure]\noffloads = [\"rx-lro\"]\n", "ice", &HIDES, &[]);
         assert_eq!(named.state, State::Cannot);
     }

@@ -16,7 +16,7 @@ use crate::{netlink::Interface, nic::Rings};
 const STAGE: Stage = Stage::Rings;
 
 /// Whether the rings are as large as they are to be.
-pub fn look(config: &Config, _: &Facts, named: &Named, found: &Interface) -> Report {
+pub fn inspect(config: &Config, _: &Facts, named: &Named, found: &Interface) -> Report {
     let amount = config.configure.ring_slots;
     if amount == Amount::Keep {
         return Report::kept(STAGE, &named.name, "configure.ring_slots");
@@ -39,7 +39,7 @@ pub fn look(config: &Config, _: &Facts, named: &Named, found: &Interface) -> Rep
                 words(&rings.most())
             ),
         ),
-        // Larger ones stay.
+        // Larger rings stay.
         Amount::Auto | Amount::Keep => (
             Rings {
                 rx: rings.rx.max(slots.min(rings.rx_max)),
@@ -74,7 +74,7 @@ impl Rings {
     }
 }
 
-/// The words with which `ethtool -G` makes the rings what they are.
+/// Returns the arguments of `ethtool -G` that set the current ring sizes.
 pub fn words(rings: &Rings) -> String {
     match rings.tx_max {
         0 => format!("rx {}", rings.rx),
@@ -94,7 +94,7 @@ mod tests {
         facts.interfaces[0].nic.rings = rings;
         let named = &facts.interfaces[0];
         let found = named.found.as_ref().expect("the sample is there");
-        look(&samples::config(more), &facts, named, found)
+        inspect(&samples::config(more), &facts, named, found)
     }
 
     const SMALL: Rings = Rings {
@@ -105,7 +105,7 @@ mod tests {
     };
 
     #[test]
-    fn small_rings_grow_to_those_of_the_port_and_large_ones_stay() {
+    fn small_rings_grow_to_those_of_the_port_and_large_ones_are_kept() {
         let grown = report("", Some(SMALL));
         assert_eq!(grown.steps[0].command(), "ethtool -G eth1 rx 2048 tx 4096");
         assert_eq!(grown.steps[0].undo(), "ethtool -G eth1 rx 512 tx 4096");
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn a_figure_is_a_figure_within_what_the_device_has() {
+    fn a_configured_ring_size_is_used_within_the_devices_maximum() {
         let report = |slots: u32| {
             let more = format!("[configure]\nring_slots = {slots}\n");
             self::report(&more, Some(SMALL))
@@ -129,11 +129,14 @@ mod tests {
     }
 
     #[test]
-    fn who_has_none_is_told_so() {
+    fn a_device_without_rings_is_reported() {
         for none in [None, Some(Rings::default())] {
-            let told = report("", none);
-            assert_eq!(told.state, State::NotApplicable);
-            assert!(told.found.contains("not offered by driver ice"), "{told:?}");
+            let outcome = report("", none);
+            assert_eq!(outcome.state, State::NotApplicable);
+            assert!(
+                outcome.found.contains("not offered by driver ice"),
+                "{outcome:?}"
+            );
         }
         let kept = report("[configure]\nring_slots = \"keep\"\n", Some(SMALL));
         assert_eq!(kept.state, State::NotApplicable);

@@ -11,12 +11,14 @@ use crate::{netlink::Interface, nic::Nic};
 /// One AF_XDP port on `eth1`, and `more`.
 pub fn config(more: &str) -> Config {
     let text = format!(
-        "[node]\nname = \"a\"\n{more}[[port]]\nname = \"p0\"\nkind = \"af_xdp\"\ninterface = \"eth1\"\n"
+        "[node]\nname = \"a\"\n{more}[[port]]\nname = \"p0\"\nkind = \"af_xdp\"\ninterface \
+         = \"eth1\"\n"
     );
     Config::parse(&text, "sample").expect("the sample is valid")
 }
 
-/// A machine with `eth1`, of the driver `ice`, on which everything is as the default configuration wants it but huge pages.
+/// A machine with `eth1`, of the driver `ice`, on which everything but huge pages matches the
+/// default configuration.
 pub fn facts() -> Facts {
     Facts {
         linux: Linux(6, 18),

@@ -21,12 +21,12 @@ const STAGE: Stage = Stage::Xdp;
 /// The name of the daemon's program.
 const DAEMON: &str = "covalentd";
 
-/// What stands in the way of the program, and what it would be. The MTU is changed where the configuration says so, and nothing else: somebody's XDP program is
-/// never taken away.
-pub fn look(config: &Config, facts: &Facts, named: &Named, found: &Interface) -> Report {
+/// Reports obstacles to the XDP program, and the mode that it would have. Only the MTU is changed,
+/// if the configuration requests it. Another owner's XDP program is never removed.
+pub fn inspect(config: &Config, facts: &Facts, named: &Named, found: &Interface) -> Report {
     let subject = &named.name;
     let choices = named.choices(facts.linux);
-    // Who holds a program only root sees.
+    // Only root sees which process holds a program.
     let is_ours = |holders: &[Holder]| {
         let unseen = holders.is_empty() && !facts.is_root && facts.node_runs;
         unseen || holders.iter().any(|holder| holder.name == DAEMON)
@@ -37,14 +37,14 @@ pub fn look(config: &Config, facts: &Facts, named: &Named, found: &Interface) ->
             .iter()
             .map(|holder| format!("{} (process {})", holder.name, holder.pid))
             .collect();
-        let whose = match list.is_empty() {
+        let holder_names = match list.is_empty() {
             true => "no process that can be seen".to_owned(),
             false => list.join(", "),
         };
         return Report::cannot(
             STAGE,
             subject,
-            format!("the XDP program {program} is attached already, held by {whose}"),
+            format!("the XDP program {program} is attached already, held by {holder_names}"),
             program.how_to_detach(subject),
         );
     }
@@ -106,11 +106,11 @@ pub fn look(config: &Config, facts: &Facts, named: &Named, found: &Interface) ->
         choices.xdp.value, choices.xdp.why, choices.copy.value, choices.copy.why
     );
     if queues > queues_most {
-        let told = format!(
+        let outcome = format!(
             "{queues} queues, and {queues_most} are the most: {}; the stage `channels` mends it",
             choices.queues_most.why
         );
-        return Report::new(STAGE, subject, State::NotAsWanted, told);
+        return Report::new(STAGE, subject, State::NotAsWanted, outcome);
     }
     let attached = match named.programs.is_empty() {
         true => "free",
@@ -120,7 +120,8 @@ pub fn look(config: &Config, facts: &Facts, named: &Named, found: &Interface) ->
     Report::as_wanted(STAGE, subject, format!("{attached}; {mode}"))
 }
 
-/// Why the port cannot be what it is configured to be, as far as the driver is known, and what to write instead.
+/// Returns why the port's configuration is impossible, as far as the driver is known, and the
+/// configuration to use instead.
 fn impossible(facts: &Facts, named: &Named) -> Option<(String, &'static str)> {
     let wishes = wishes(&named.port);
     let open = Wishes {
@@ -155,7 +156,7 @@ mod tests {
         change(&mut facts.interfaces[0]);
         let named = &facts.interfaces[0];
         let found = named.found.as_ref().expect("the sample is there");
-        look(&samples::config(more), &facts, named, found)
+        inspect(&samples::config(more), &facts, named, found)
     }
 
     fn mtu(bytes: u32) -> impl Fn(&mut Named) {
@@ -163,16 +164,16 @@ mod tests {
     }
 
     #[test]
-    fn a_free_interface_is_told_with_the_mode_and_its_reason() {
-        let told = report("", &|_| {});
-        assert_eq!(told.state, State::AsWanted);
+    fn a_free_interface_is_reported_with_its_mode_and_the_reason() {
+        let outcome = report("", &|_| {});
+        assert_eq!(outcome.state, State::AsWanted);
         for word in ["free", "native", "zero-copy", "since Linux 5.5"] {
-            assert!(told.found.contains(word), "{word}: {told:?}");
+            assert!(outcome.found.contains(word), "{word}: {outcome:?}");
         }
     }
 
     #[test]
-    fn somebody_elses_program_is_named_and_left_alone() {
+    fn a_foreign_xdp_program_is_named_and_left_alone() {
         let program = |holders: &[(u32, &str)]| {
             let holders: Vec<Holder> = holders
                 .iter()
@@ -199,8 +200,8 @@ mod tests {
         }
         assert!(foreign.cure.contains("eth1"), "{foreign:?}");
         assert_eq!(program(&[]).state, State::Cannot);
-        // A user who only looks does not see who holds the program of a node that runs.
-        let looked_at = |node_runs| {
+        // An unprivileged user does not see which process holds the program of a running node.
+        let inspected_while = |node_runs| {
             let facts = Facts {
                 is_root: false,
                 node_runs,
@@ -216,15 +217,15 @@ mod tests {
                 named.programs = vec![(attached.clone(), Vec::new())];
             })
         };
-        assert_eq!(looked_at(true).state, State::AsWanted);
-        assert_eq!(looked_at(false).state, State::Cannot);
+        assert_eq!(inspected_while(true).state, State::AsWanted);
+        assert_eq!(inspected_while(false).state, State::Cannot);
         let own = program(&[(78, DAEMON)]);
         assert_eq!(own.state, State::AsWanted);
         assert!(own.found.contains("the daemon's"), "{own:?}");
     }
 
     #[test]
-    fn an_mtu_is_lowered_only_by_who_asks_for_it() {
+    fn an_mtu_is_lowered_only_on_request() {
         let kept = report("", &mtu(9000));
         assert_eq!(kept.state, State::Cannot);
         assert!(kept.cure.contains("1770"), "{kept:?}");
@@ -245,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn who_wants_what_a_driver_does_not_have_is_told_before_the_daemon_tells() {
+    fn a_mode_that_the_driver_lacks_is_reported_before_the_daemon_starts() {
         let wants = |driver: &'static str, mode: XdpMode, copying: CopyMode| {
             report("", &move |named| {
                 named.driver = driver.into();
@@ -264,8 +265,8 @@ mod tests {
         assert_eq!(e1000e.state, State::Cannot);
         assert!(e1000e.found.contains("no native hook"), "{e1000e:?}");
         for known in ["ice", "covalent_none"] {
-            let told = wants(known, XdpMode::Native, CopyMode::ZeroCopy);
-            assert_eq!(told.state, State::AsWanted, "{told:?}");
+            let outcome = wants(known, XdpMode::Native, CopyMode::ZeroCopy);
+            assert_eq!(outcome.state, State::AsWanted, "{outcome:?}");
         }
     }
 
@@ -279,11 +280,11 @@ mod tests {
                 ..Default::default()
             });
         };
-        let told = report("", &halved);
-        assert_eq!(told.state, State::NotAsWanted);
+        let outcome = report("", &halved);
+        assert_eq!(outcome.state, State::NotAsWanted);
         assert!(
-            told.found.contains("`channels`") && told.steps.is_empty(),
-            "{told:?}"
+            outcome.found.contains("`channels`") && outcome.steps.is_empty(),
+            "{outcome:?}"
         );
         let kept = report("[configure]\nchannels = \"keep\"\n", &halved);
         assert_eq!(kept.state, State::Cannot);

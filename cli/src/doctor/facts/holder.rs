@@ -1,4 +1,4 @@
-//! Whose an attached XDP program is.
+//! The owners of an attached XDP program.
 
 use std::{fs, path::Path};
 
@@ -11,8 +11,9 @@ pub struct Holder {
     pub name: String,
 }
 
-/// The processes that hold the BPF program `id`, directly or through a BPF link. The kernel tells it to their owner and to
-/// root; a program attached over netlink by a loader that ended is held by nobody.
+/// Returns the processes that hold the BPF program `id`, directly or through a BPF link. The kernel
+/// shows this only to their owner and to root. A program that was attached over netlink by an
+/// exited loader has no holder.
 pub fn of_program(id: u32) -> Vec<Holder> {
     let Ok(processes) = fs::read_dir("/proc") else {
         return Vec::new();
@@ -44,8 +45,8 @@ fn holds(pid: u32, program: u32) -> bool {
     })
 }
 
-/// Whether a descriptor is a BPF object, from what it leads to (`anon_inode:bpf_link`, `anon_inode:bpf-prog`). A machine has so many descriptors that
-/// not each of them can be described in time.
+/// Returns whether a descriptor is a BPF object, from its link target (`anon_inode:bpf_link`,
+/// `anon_inode:bpf-prog`). A machine has too many descriptors to read the details of each in time.
 fn is_of_bpf(target: &Path) -> bool {
     target
         .to_str()
@@ -64,7 +65,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_link_and_a_program_tell_their_program_and_others_none() {
+    fn a_link_and_a_program_have_a_program_and_other_descriptors_none() {
         let link = "pos:\t0\nflags:\t02000000\nmnt_id:\t15\nino:\t9\nlink_type:\txdp\nlink_id:\t3\nprog_tag:\tabc\nprog_id:\t42\nifindex:\t7\n";
         assert_eq!(program_id(link), Some(42));
         assert_eq!(program_id("pos:\t0\nflags:\t02\n"), None);

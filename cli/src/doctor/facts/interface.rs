@@ -19,11 +19,11 @@ pub struct NamedInterface {
     pub port: String,
     /// The interface's configured name.
     pub interface: String,
-    /// What the kernel says of it; `None` if there is no such interface.
+    /// The kernel's description of it; `None` if the interface does not exist.
     pub found: Option<Interface>,
     /// Its driver, for example `ice` or `veth`, where known.
     pub driver: Option<String>,
-    /// What the driver says.
+    /// The driver's description of it.
     pub nic: Nic,
     /// The XDP programs attached to it.
     pub programs: Vec<HeldProgram>,
@@ -38,11 +38,11 @@ pub struct NamedInterface {
 pub struct OtherEnd {
     /// Its name.
     pub interface: String,
-    /// What its driver says.
+    /// The driver's description of it.
     pub nic: Nic,
 }
 
-/// An XDP program on an interface, and whose it is.
+/// An XDP program on an interface, and its owners.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HeldProgram {
     /// The program.
@@ -71,13 +71,14 @@ pub fn gather(config: &Config) -> Result<Vec<NamedInterface>> {
     let addresses = netlink::addresses()?;
     let found = |name: &str| known.iter().find(|it| it.name == name);
     let tied_to = |index: u32| known.iter().find(|it| it.index == index);
-    // A kernel without ethtool's netlink family tells nothing of drivers; the rest is told nevertheless.
-    let told =
-        |names: &[&str]| nic::ask(names).unwrap_or_else(|_| vec![Nic::default(); names.len()]);
+    // A kernel without ethtool's netlink family reports nothing about drivers. Report the rest
+    // anyway.
+    let nics_of =
+        |names: &[&str]| nic::query(names).unwrap_or_else(|_| vec![Nic::default(); names.len()]);
     let names: Vec<&str> = named.iter().map(|(_, interface)| *interface).collect();
     named
         .iter()
-        .zip(told(&names))
+        .zip(nics_of(&names))
         .map(|(&(port, name), nic)| -> Result<NamedInterface> {
             let found = found(name).cloned();
             let index = found.as_ref().map(|found| found.index);
@@ -89,7 +90,7 @@ pub fn gather(config: &Config) -> Result<Vec<NamedInterface>> {
                 )?;
                 Some(OtherEnd {
                     interface: end.name.clone(),
-                    nic: told(&[&end.name]).remove(0),
+                    nic: nics_of(&[&end.name]).remove(0),
                 })
             });
             Ok(NamedInterface {

@@ -1,4 +1,4 @@
-//! The machine and this process, whatever the configuration says.
+//! The machine and this process, independent of the configuration.
 
 use std::{collections::BTreeSet, fs, path::Path};
 
@@ -8,7 +8,8 @@ use procfs::process::Process;
 
 use crate::cores;
 
-/// Below here the kernel tells how many huge pages there are, one directory for each size.
+/// The directory where the kernel reports the numbers of huge pages, with one subdirectory for each
+/// size.
 const HUGE_PAGES: &str = "/sys/kernel/mm/hugepages";
 
 /// The machine and this process.
@@ -34,7 +35,7 @@ pub struct Machine {
     pub huge_pages_free: u64,
     /// 1 GiB pages reserved and free.
     pub giant_pages_free: u64,
-    /// Memory that can be had, in bytes; `None` where that is not told.
+    /// Available memory, in bytes; `None` if unknown.
     pub available_bytes: Option<u64>,
 }
 
@@ -92,7 +93,7 @@ fn available_bytes(meminfo: &str) -> Option<u64> {
     kib.checked_mul(1024)
 }
 
-/// A list of cores as the kernel writes it: `0-3,8`. What cannot be read is left out.
+/// Parses a list of cores as the kernel writes it: `0-3,8`. Omits malformed parts.
 fn core_list(text: &str) -> BTreeSet<u32> {
     let ranges = text.trim().split(',').filter_map(|part| {
         let (first, last) = part.split_once('-').unwrap_or((part, part));
@@ -101,14 +102,16 @@ fn core_list(text: &str) -> BTreeSet<u32> {
     ranges.flatten().collect()
 }
 
-/// Whether the BPF JIT is in the kernel, told by its setting. Only the machine's first network namespace shows that setting, and beside it
-/// others of the same table: where those are missing too, nothing can be told, and nothing speaks against the JIT.
+/// Returns whether the kernel has the BPF JIT, from the existence of its setting. Only the first
+/// network namespace shows that setting and others of the same table. If those are missing too, the
+/// answer is unknown and the JIT is assumed.
 fn has_bpf_jit(settings: &Path) -> bool {
     let has = |name: &str| settings.join(name).exists();
     has("bpf_jit_enable") || !has("netdev_max_backlog")
 }
 
-/// Major and minor number of a release such as `6.1.0-28-amd64`; what cannot be read is 0.
+/// Returns the major and minor number of a release such as `6.1.0-28-amd64`. A malformed number is
+/// 0.
 fn kernel_version(release: &str) -> (u32, u32) {
     let mut numbers = release
         .split(|c: char| !c.is_ascii_digit())
@@ -128,7 +131,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_network_namespace_that_hides_the_jits_setting_does_not_speak_against_it() {
+    fn a_namespace_that_hides_the_jit_setting_is_no_finding() {
         let settings = tempfile::tempdir().expect("temporary directory");
         assert!(has_bpf_jit(settings.path()), "as in another namespace");
         fs::write(settings.path().join("netdev_max_backlog"), "1000").expect("written");
@@ -166,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn this_machine_can_be_looked_at() {
+    fn this_machine_can_be_inspected() {
         let machine = Machine::gather().expect("every Linux has /proc");
         assert!(machine.kernel.0 >= 4 && !machine.cores.is_empty());
     }

@@ -1,4 +1,4 @@
-//! What the doctor looks at, gathered once and then only judged.
+//! The facts that the doctor judges, collected once.
 
 pub mod holder;
 pub mod interface;
@@ -25,12 +25,12 @@ use nix::unistd::Group;
 
 use crate::cores;
 
-/// What the configuration names, as it is on this machine.
+/// The objects that the configuration names, as they are on this machine.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Named {
     /// The interfaces of AF_XDP ports, one for each such port, in the order of the file.
     pub interfaces: Vec<NamedInterface>,
-    /// The node's two sockets, and those of its cables.
+    /// The node's two sockets, and the sockets of its cables.
     pub sockets: Vec<NamedSocket>,
     /// Number of the configured group; `None` if there is no such group, or none is configured.
     pub group: Option<u32>,
@@ -47,10 +47,10 @@ pub struct Named {
 }
 
 impl Named {
-    /// Looks at what `config`, which was read from `file`, names.
+    /// Examines the objects that `config`, read from `file`, names.
     ///
     /// # Errors
-    /// When netlink refuses.
+    /// Fails if netlink refuses.
     pub fn gather(config: &Config, file: &Path) -> Result<Self> {
         let group = &config.node.group;
         let group = match group.is_empty() {

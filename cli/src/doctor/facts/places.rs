@@ -11,10 +11,10 @@ use nix::{
     unistd::{AccessFlags, eaccess},
 };
 
-/// Room for the sockets, the records of processes and the beginning of their logs.
+/// Space for the sockets, the records of processes and the start of their logs.
 const RUNTIME_BYTES: u64 = 64 << 10;
 
-/// Room for the GUID.
+/// Space for the GUID.
 const STATE_BYTES: u64 = 4 << 10;
 
 /// A directory of the configuration.
@@ -26,11 +26,11 @@ pub struct Place {
     pub path: String,
     /// How much of it is to be written still, at least, in bytes.
     pub needed_bytes: u64,
-    /// What was found.
+    /// The finding.
     pub found: PlaceFound,
 }
 
-/// What is at a directory's path, or above it where it is still to be made.
+/// The object at a directory's path, or above it if the directory does not exist yet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PlaceFound {
     /// Something else than a directory is there, or above it.
@@ -44,12 +44,12 @@ pub enum PlaceFound {
         nearest: String,
         /// Whether this process may write there; with the system's word if not.
         writable: Result<(), String>,
-        /// Room on its file system, in bytes.
+        /// Free space on its file system, in bytes.
         free_bytes: u64,
         /// How many more files its file system takes; `None` where they are not counted.
         free_files: Option<u64>,
     },
-    /// Nothing can be told of it.
+    /// Its state is unknown.
     Unknown {
         /// The system's word.
         reason: String,
@@ -60,19 +60,20 @@ pub enum PlaceFound {
 pub fn gather(config: &Config) -> Vec<Place> {
     let node = &config.node;
     let mut places = vec![
-        look("node.runtime_dir", &node.runtime_dir, RUNTIME_BYTES),
-        look("node.state_dir", &node.state_dir, STATE_BYTES),
+        inspect("node.runtime_dir", &node.runtime_dir, RUNTIME_BYTES),
+        inspect("node.state_dir", &node.state_dir, STATE_BYTES),
     ];
     if let Some(directory) = &config.journal.directory {
         let lanes = config.lane.len().max(1) as u64;
         let wanted = lanes * 2 * (u64::from(config.journal.file_mib) << 20);
         let missing = wanted.saturating_sub(bytes_below(directory));
-        places.push(look("journal.directory", directory, missing));
+        places.push(inspect("journal.directory", directory, missing));
     }
     places
 }
 
-/// Files of journals that a start has set aside, because they had lost something and an operator accepted that.
+/// Returns the journal files that a start set aside, because they had lost data and an operator
+/// accepted the loss.
 pub fn set_aside(config: &Config) -> Vec<String> {
     let Some(directory) = &config.journal.directory else {
         return Vec::new();
@@ -108,7 +109,7 @@ fn bytes_below(directory: &Path) -> u64 {
         .sum()
 }
 
-fn look(key: &'static str, path: &Path, needed_bytes: u64) -> Place {
+fn inspect(key: &'static str, path: &Path, needed_bytes: u64) -> Place {
     Place {
         key,
         path: path.display().to_string(),
@@ -150,7 +151,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_nearest_directory_above_one_that_is_to_be_made_is_looked_at() {
+    fn the_nearest_directory_above_a_missing_one_is_inspected() {
         let directory = tempfile::tempdir().expect("temporary directory");
         let found = find(&directory.path().join("a/b"));
         let PlaceFound::Directory {
@@ -177,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_journal_has_already_is_not_wanted_again() {
+    fn space_that_a_journal_has_is_not_required_again() {
         let directory = tempfile::tempdir().expect("temporary directory");
         assert_eq!(bytes_below(&directory.path().join("none")), 0);
         fs::create_dir(directory.path().join("lane-0")).expect("made");
@@ -186,13 +187,14 @@ mod tests {
     }
 
     #[test]
-    fn files_that_were_set_aside_are_found_and_are_no_room() {
+    fn files_that_were_set_aside_are_found_and_not_counted_as_space() {
         let directory = tempfile::tempdir().expect("temporary directory");
         let aside = directory.path().join("lane-0/journal.0.lost-7");
         fs::create_dir(directory.path().join("lane-0")).expect("made");
         fs::write(&aside, [0; 300]).expect("written");
         let mut config = Config::parse(
-            "[node]\nname = \"a\"\n[[port]]\nname = \"p0\"\nkind = \"cable\"\npath = \"/tmp/cable\"\n",
+            "[node]\nname = \"a\"\n[[port]]\nname = \"p0\"\nkind = \"cable\"\npath \
+             = \"/tmp/cable\"\n",
             "test",
         )
         .expect("a configuration");

@@ -4,7 +4,7 @@ use std::fmt;
 
 use procfs::process::Process;
 
-/// What a process is doing, as the kernel tells everybody.
+/// The state of a process, as the kernel shows it to all users.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ProcessState {
     /// It runs, or waits for something.
@@ -25,7 +25,7 @@ impl fmt::Display for ProcessState {
     }
 }
 
-/// What the process with this number is doing.
+/// Returns the state of the process with this number.
 pub fn state(pid: i32) -> ProcessState {
     match Process::new(pid).and_then(|process| process.stat()) {
         Ok(stat) if matches!(stat.state, 'T' | 't') => ProcessState::Stopped,
@@ -51,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn this_process_is_alive_and_nobody_has_no_number() {
+    fn this_process_is_alive_and_an_unused_number_is_not() {
         let own = i32::try_from(std::process::id()).expect("small");
         assert_eq!(state(own), ProcessState::Alive);
         assert_eq!(state(-1), ProcessState::Gone);

@@ -1,4 +1,5 @@
-//! The node's processes, if they run: what they tell of themselves, twice, so that what moves is told from what stands still.
+//! The node's processes, if they run. Each is queried twice, to distinguish moving from stalled
+//! counters.
 
 use std::{
     collections::BTreeMap,
@@ -25,7 +26,8 @@ use crate::client::Client;
 /// How long a process of the node may take for an answer. It takes a few milliseconds.
 const PATIENCE: Duration = Duration::from_millis(500);
 
-/// Between the two looks: long beside a slice of the scheduler, and beside the pace of an idle link.
+/// Time between the two queries. It is long compared with a scheduler time slice and with the tick
+/// of an idle link.
 const BETWEEN: Duration = Duration::from_millis(250);
 
 /// The first process.
@@ -34,13 +36,13 @@ const INIT: i32 = 1;
 /// The daemon, as it was found.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Daemon {
-    /// Nobody listens at its socket.
+    /// No process listens at its socket.
     Absent,
-    /// Somebody listens, and does not answer in time.
+    /// A process listens, and does not reply in time.
     Silent {
-        /// Whoever listens; 0 where that is not known.
+        /// The listening process; 0 if unknown.
         pid: i32,
-        /// What he is doing.
+        /// Its state.
         state: ProcessState,
     },
     /// It answers, and does not talk to this user or this program.
@@ -55,13 +57,13 @@ pub enum Daemon {
 /// A daemon that answers.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Running {
-    /// What it told first.
+    /// The status from the first query.
     pub before: NodeStatus,
-    /// What it told a moment later.
+    /// The status from the second query.
     pub after: NodeStatus,
     /// The time between.
     pub between: Duration,
-    /// Who attached and is still known, by session.
+    /// Attached applications that are still known, by session.
     pub applications: BTreeMap<u64, Application>,
 }
 
@@ -70,14 +72,14 @@ pub struct Running {
 pub struct Application {
     /// Its process.
     pub pid: u32,
-    /// What it calls itself.
+    /// The name under which it identifies itself.
     pub program: String,
-    /// What it is doing.
+    /// Its state.
     pub state: ProcessState,
 }
 
 impl Daemon {
-    /// Whether somebody is there, whatever he says.
+    /// Returns whether a process listens, regardless of its reply.
     pub const fn is_there(&self) -> bool {
         !matches!(self, Self::Absent)
     }
@@ -91,12 +93,12 @@ impl Daemon {
     }
 }
 
-/// Looks whether the daemon of `config` answers, and asks it twice.
+/// Checks whether the daemon of `config` replies, and queries it twice.
 pub fn daemon(config: &Config) -> Daemon {
     let socket = config.socket_path();
     let peer = match Connection::connect_timeout(&socket, PATIENCE) {
         Ok(connection) => connection.peer_credentials().map_or(0, |peer| peer.pid),
-        // Whoever listens has let nobody in for as long as others wait before this one.
+        // The listener accepts no connection and its backlog is full.
         Err(error) if error.kind() == io::ErrorKind::WouldBlock => 0,
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
             return Daemon::Refused {
@@ -106,10 +108,10 @@ pub fn daemon(config: &Config) -> Daemon {
         Err(_) => return Daemon::Absent,
     };
     let began = Instant::now();
-    match ask(&socket) {
+    match query(&socket) {
         Ok(running) => Daemon::Answers(Box::new(running)),
         Err(_) if began.elapsed() >= PATIENCE => {
-            // A socket that systemd made is its own, whoever answers there.
+            // For a socket that systemd created, the peer is systemd, whichever process replies.
             let pid = match peer {
                 INIT => process::only_one_called("covalentd").unwrap_or(0),
                 pid => pid,
@@ -125,7 +127,7 @@ pub fn daemon(config: &Config) -> Daemon {
     }
 }
 
-fn ask(socket: &Path) -> Result<Running> {
+fn query(socket: &Path) -> Result<Running> {
     let mut client = Client::connect_within(socket, PATIENCE)?;
     let before = client.status()?;
     let began = Instant::now();

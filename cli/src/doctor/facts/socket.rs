@@ -1,4 +1,4 @@
-//! The Unix sockets of a node, and who can get to them.
+//! The Unix sockets of a node, and the users that can reach them.
 
 use std::{
     fs::{self, Metadata},
@@ -11,36 +11,36 @@ use std::{
 use covalent_api::config::{Config, PortKind};
 use covalent_pipe::seqpacket::Connection;
 
-/// How long a listener may take to let somebody in.
+/// Longest time until a listener accepts a connection.
 const PATIENCE: Duration = Duration::from_millis(200);
 
 /// A Unix socket of the node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NamedSocket {
-    /// What it is for, for example `socket` or `cable of port p0`.
+    /// Its purpose, for example `socket` or `cable of port p0`.
     pub what: String,
     /// Its path.
     pub path: String,
-    /// What is there.
+    /// The object at the path.
     pub state: SocketState,
-    /// Whether applications come in here, so that members of the node's group must reach it.
+    /// Whether applications connect here, so that members of the node's group must reach it.
     pub is_for_applications: bool,
     /// Whether only daemons meet here.
     pub is_of_daemons: bool,
     /// The socket, if it is there, and the directories above it, from the root on.
-    pub way: Vec<Step>,
+    pub steps: Vec<Step>,
 }
 
-/// What is at a socket's path.
+/// The object at a socket's path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SocketState {
     /// Nothing.
     Absent,
-    /// A socket on which somebody listens.
+    /// A socket on which a process listens.
     Answers,
     /// A socket that systemd holds for a daemon that does not run.
     Held,
-    /// A socket on which nobody listens.
+    /// A socket on which no process listens.
     Stale,
     /// Something else than a socket.
     NotASocket,
@@ -75,23 +75,25 @@ impl Step {
         })
     }
 
-    /// Whether a member of the group `gid`, who is in no other one that matters, gets past it: through a directory, or into a socket.
-    pub fn lets_in(&self, gid: u32) -> bool {
+    /// Returns whether a member of the group `gid`, without other relevant groups, passes: through
+    /// a directory, or into a socket.
+    pub fn admits(&self, gid: u32) -> bool {
         let bit = if self.is_directory { 0o1 } else { 0o2 };
         let shift = if self.gid == gid { 3 } else { 0 };
         self.mode & (bit << shift) != 0
     }
 }
 
-/// Looks at the sockets that `config` names. Where systemd holds that of the daemon, nobody knocks: whoever comes has it started.
+/// Examines the sockets that `config` names. If systemd holds the daemon's socket, the function
+/// does not connect: a connection would start the daemon.
 pub fn gather(config: &Config, is_held: bool) -> Vec<NamedSocket> {
-    let look = |what: &str, path: &Path| NamedSocket {
+    let inspect = |what: &str, path: &Path| NamedSocket {
         what: what.to_owned(),
         path: path.display().to_string(),
         state: state(path),
         is_for_applications: false,
         is_of_daemons: false,
-        way: Vec::new(),
+        steps: Vec::new(),
     };
     let socket = config.socket_path();
     let daemon = NamedSocket {
@@ -104,14 +106,14 @@ pub fn gather(config: &Config, is_held: bool) -> Vec<NamedSocket> {
         },
         is_for_applications: true,
         is_of_daemons: false,
-        way: way(&socket),
+        steps: steps(&socket),
     };
-    let mut sockets = vec![daemon, look("socket", &config.control_socket_path())];
+    let mut sockets = vec![daemon, inspect("socket", &config.control_socket_path())];
     for port in &config.port {
         if let PortKind::Cable { path, .. } = &port.kind {
             sockets.push(NamedSocket {
                 is_of_daemons: true,
-                ..look(&format!("port {}: cable", port.name), path)
+                ..inspect(&format!("port {}: cable", port.name), path)
             });
         }
     }
@@ -126,14 +128,14 @@ fn state(path: &Path) -> SocketState {
     }
     match Connection::connect_timeout(path, PATIENCE) {
         Ok(_) => SocketState::Answers,
-        // Somebody listens, who lets nobody in.
+        // A process listens, and accepts no connection.
         Err(error) if error.kind() == io::ErrorKind::WouldBlock => SocketState::Answers,
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => SocketState::Forbidden,
         Err(_) => SocketState::Stale,
     }
 }
 
-fn way(path: &Path) -> Vec<Step> {
+fn steps(path: &Path) -> Vec<Step> {
     let mut above: Vec<PathBuf> = path.ancestors().map(Path::to_owned).collect();
     above.reverse();
     above.iter().filter_map(|path| Step::of(path)).collect()
@@ -144,7 +146,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_at_a_sockets_path_is_told() {
+    fn the_object_at_a_sockets_path_is_reported() {
         let directory = tempfile::tempdir().expect("temporary directory");
         let path = directory.path().join("node.sock");
         assert_eq!(state(&path), SocketState::Absent);
@@ -159,18 +161,18 @@ mod tests {
     }
 
     #[test]
-    fn the_way_to_a_socket_leads_from_the_root_to_it() {
+    fn the_steps_to_a_socket_lead_from_the_root_to_it() {
         let directory = tempfile::tempdir().expect("temporary directory");
         let path = directory.path().join("node.sock");
         let _listener = covalent_pipe::seqpacket::Listener::bind(&path).expect("bound");
-        let way = way(&path);
-        assert_eq!(way.first().map(|step| step.path.as_str()), Some("/"));
-        let last = way.last().expect("the socket");
+        let steps = steps(&path);
+        assert_eq!(steps.first().map(|step| step.path.as_str()), Some("/"));
+        let last = steps.last().expect("the socket");
         assert!(last.path.ends_with("node.sock") && !last.is_directory);
     }
 
     #[test]
-    fn a_member_passes_by_the_bits_of_his_group_or_of_everybody() {
+    fn a_member_passes_by_the_bits_of_its_group_or_of_others() {
         let step = |mode, gid, is_directory| Step {
             path: "/x".into(),
             mode,
@@ -178,13 +180,13 @@ mod tests {
             gid,
             is_directory,
         };
-        assert!(step(0o755, 0, true).lets_in(7));
-        assert!(!step(0o700, 0, true).lets_in(7));
-        assert!(step(0o710, 7, true).lets_in(7));
-        // The group's bits hold for its members, not everybody's.
-        assert!(!step(0o701, 7, true).lets_in(7));
-        assert!(step(0o666, 0, false).lets_in(7));
-        assert!(!step(0o660, 0, false).lets_in(7));
-        assert!(step(0o660, 7, false).lets_in(7));
+        assert!(step(0o755, 0, true).admits(7));
+        assert!(!step(0o700, 0, true).admits(7));
+        assert!(step(0o710, 7, true).admits(7));
+        // For members, the group's permission bits apply, not those of others.
+        assert!(!step(0o701, 7, true).admits(7));
+        assert!(step(0o666, 0, false).admits(7));
+        assert!(!step(0o660, 0, false).admits(7));
+        assert!(step(0o660, 7, false).admits(7));
     }
 }

@@ -13,25 +13,27 @@ const DAEMON: &str = "covalentd.service";
 
 /// Whether systemd runs the unit. Where no systemd answers it does not.
 fn is_active(unit: &str) -> bool {
-    let asked = Command::new("systemctl")
+    let answer = Command::new("systemctl")
         .args(["is-active", "--quiet", unit])
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(Stdio::null())
         .status();
-    asked.is_ok_and(|status| status.success())
+    answer.is_ok_and(|status| status.success())
 }
 
-/// What the installed units say.
+/// The contents of the installed units.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Units {
-    /// Whether systemd runs this machine, both services are installed, and they are those of the node's file.
-    pub look_after_the_node: bool,
-    /// Whether systemd holds the node's socket, and the daemon does not run: whoever connects has it started.
+    /// Whether systemd runs this machine, both services are installed, and they use the node's
+    /// file.
+    pub manage_the_node: bool,
+    /// Whether systemd holds the node's socket and the daemon does not run. A connection would
+    /// start the daemon.
     pub hold_the_socket: bool,
     /// `covalentd.service`, if it is installed.
     pub daemon: Option<Unit>,
-    /// Sockets whose names begin with `covalent`.
+    /// Sockets whose names start with `covalent`.
     pub sockets: Vec<Unit>,
 }
 
@@ -44,7 +46,7 @@ pub struct Unit {
 }
 
 impl Units {
-    /// Looks for those of the node that reads `file` and whose daemon listens at `socket`.
+    /// Finds the units of the node that reads `file` and whose daemon listens at `socket`.
     pub fn gather(file: &Path, socket: &Path) -> Self {
         let found = Self::below(Path::new("/"));
         let reads_it = |unit: &Unit| {
@@ -57,7 +59,7 @@ impl Units {
         };
         let holder = found.sockets.iter().find(listens).map(Unit::name);
         Self {
-            look_after_the_node: units().is_some() && found.daemon.as_ref().is_some_and(reads_it),
+            manage_the_node: units().is_some() && found.daemon.as_ref().is_some_and(reads_it),
             hold_the_socket: holder.is_some_and(|name| is_active(name) && !is_active(DAEMON)),
             ..found
         }
@@ -89,7 +91,7 @@ impl Units {
             }
         }
         Self {
-            look_after_the_node: false,
+            manage_the_node: false,
             hold_the_socket: false,
             daemon,
             sockets,

@@ -1,4 +1,4 @@
-//! The user who is to start the node lacks capabilities.
+//! The user who starts the node lacks capabilities.
 
 use crate::broken::{Broken, Expected, MadeOf};
 

@@ -32,14 +32,14 @@ pub const HOST: Broken = Broken {
             .stdout(Stdio::piped())
             .spawn()
             .unwrap();
-        let told = BufReader::new(echo.stdout.take().unwrap());
-        assert!(told.lines().any(|line| line.unwrap().contains("ready")));
+        let printed = BufReader::new(echo.stdout.take().unwrap());
+        assert!(printed.lines().any(|line| line.unwrap().contains("ready")));
         let pid = Pid::from_raw(echo.id().try_into().unwrap());
         // It is ended, stopped or not, before the nodes are.
         ward.kept.push(Box::new(Guarded(echo)));
         kill(pid, Signal::SIGSTOP).unwrap();
         let device = Device::attach(sender.socket(), "sender").unwrap();
-        // A pipe of the same size: what is in it when it is closed is not sent.
+        // A pipe of the same size: its remaining contents are not sent after it is closed.
         let mut out = device.tx_pipe(64 << 10, "p0").unwrap();
         for _ in 0..FRAMES {
             out.send_blocking(&[0xff; 60]).unwrap();
@@ -51,7 +51,11 @@ pub const HOST: Broken = Broken {
     findings: &[Expected {
         check: "pipe 0 of session …",
         level: "failed",
-        found: &["% full, and its application takes nothing", "covalent-echo, process", "which is stopped"],
+        found: &[
+            "% full, and its application takes nothing",
+            "covalent-echo, process",
+            "which is stopped",
+        ],
         cure: "kill -CONT ",
     }],
     mend: |ward, cures| ward.type_in(&cures[0]),

@@ -19,7 +19,7 @@ pub const HOST: Broken = Broken {
         check: "lane 1",
         level: "warning",
         found: &["shares core", "with lane 0"],
-        cure: "give each lane a core of its own",
+        cure: "give each lane its own core",
     }],
     mend: |ward, _| ward.edit(&format!("core = {}\n", core()), ""),
 };

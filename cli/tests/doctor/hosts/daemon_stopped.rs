@@ -1,4 +1,4 @@
-//! The daemon was stopped by a signal, or hangs in a debugger.
+//! The daemon was stopped by a signal or by a debugger.
 
 use nix::sys::signal::{Signal, kill};
 

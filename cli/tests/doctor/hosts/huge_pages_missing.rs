@@ -8,7 +8,7 @@ use crate::{
 pub const HOST: Broken = Broken {
     made_of: MadeOf::Interface,
     breaks: |ward| {
-        // Whatever the machine has: this mount namespace shows none.
+        // This mount namespace shows no huge pages, whatever the machine has.
         command("mount -t tmpfs none /sys/kernel/mm/hugepages");
         ward.edit("huge_pages = \"never\"", "huge_pages = \"require\"");
     },

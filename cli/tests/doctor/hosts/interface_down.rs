@@ -1,4 +1,4 @@
-//! The interface is set down, and nobody runs who would set it up.
+//! The interface is set down, and no running process would set it up.
 
 use crate::{
     broken::{Broken, Expected, MadeOf},

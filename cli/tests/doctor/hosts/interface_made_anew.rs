@@ -1,4 +1,5 @@
-//! The interface of a port was removed and made again while control was not there to have the port opened again.
+//! The interface of a port was removed and created again while control was not running to reopen
+//! the port.
 
 use crate::{
     broken::{Broken, Expected, MadeOf},
@@ -24,7 +25,7 @@ pub const HOST: Broken = Broken {
             check: "port p0: opened",
             level: "failed",
             found: &["not: "],
-            cure: "covalent-control has it opened again",
+            cure: "covalent-control reopens it",
         },
         Expected {
             check: "socket PLACE/run/control.sock",

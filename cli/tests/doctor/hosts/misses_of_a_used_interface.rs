@@ -1,4 +1,5 @@
-//! The kernel has an address on the interface, and the file gives it nothing of what arrives there.
+//! The kernel has an address on the interface, and the file passes no received frames to the
+//! kernel.
 
 use crate::{
     broken::{Broken, Expected, MadeOf},
@@ -12,9 +13,9 @@ pub const HOST: Broken = Broken {
         ward.edit("[dataplane]\n", "[dataplane]\nmiss = \"drop\"\n");
     },
     findings: &[Expected {
-        check: "port p0: frames for nobody go to",
+        check: "port p0: unmatched frames go to",
         level: "warning",
-        found: &["nobody: they are dropped", "near0 has the kernel's address 192.0.2.1/24"],
+        found: &["nowhere: they are dropped", "near0 has the kernel's address 192.0.2.1/24"],
         cure: "dataplane.miss = \"kernel\"",
     }],
     mend: |ward, _| ward.edit("miss = \"drop\"", "miss = \"kernel\""),

@@ -1,4 +1,4 @@
-//! All broken hosts. Each is a file that breaks it, says what must be found, and mends it.
+//! All broken hosts. Each has a file that breaks it, lists the expected findings, and repairs it.
 
 /// One line for each host: its file, which is also the name of its test.
 macro_rules! hosts {

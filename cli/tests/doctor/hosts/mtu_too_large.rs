@@ -1,4 +1,4 @@
-//! The interface's MTU is larger than what a frame of packet memory holds.
+//! The interface's MTU exceeds the frame size of packet memory.
 
 use crate::{
     broken::{Broken, Expected, MadeOf},

@@ -9,7 +9,7 @@ pub const HOST: Broken = Broken {
         check: "port p0: interface",
         level: "warning",
         found: &["near0 (veth) is up and has no carrier"],
-        cure: "see to the cable and to the other end",
+        cure: "check the cable and the other end",
     }],
     mend: |ward, _| ward.on_far_side("ip link set far0 up"),
 };

@@ -1,4 +1,4 @@
-//! Both processes were killed as nobody can refuse: what they left behind lies there.
+//! Both processes were killed by SIGKILL, and their files are still there.
 
 use crate::broken::{Broken, Expected, MadeOf};
 
@@ -12,7 +12,7 @@ pub const HOST: Broken = Broken {
         Expected {
             check: "socket PLACE/run/covalentd.sock",
             level: "warning",
-            found: &["its process was killed. Its shared memory went with it"],
+            found: &["its process was killed. Its shared memory was freed with it"],
             cure: "`rm PLACE/run/covalentd.sock` removes it",
         },
         Expected {

@@ -1,4 +1,4 @@
-//! The file wants more receive queues than the interface has.
+//! The file requires more receive queues than the interface has.
 
 use crate::broken::{Broken, Expected, MadeOf};
 

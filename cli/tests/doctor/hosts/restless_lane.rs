@@ -10,7 +10,8 @@ use crate::{
 pub const HOST: Broken = Broken {
     made_of: MadeOf::Node,
     breaks: |ward| {
-        // A share of a core is what is found, and busy processes beside it would leave it a small one.
+        // The finding depends on the CPU share, and other busy processes would leave the lane a
+        // small one.
         if nix::unistd::geteuid().is_root() {
             let tasks = format!("/proc/{}/task", ward.pid("covalentd"));
             for task in fs::read_dir(tasks).unwrap() {

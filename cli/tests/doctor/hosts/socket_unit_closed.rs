@@ -28,7 +28,8 @@ pub const HOST: Broken = Broken {
     findings: &[Expected {
         check: "unit /run/systemd/system/covalentd.socket",
         level: "warning",
-        found: &["members of node.group = \"daemon\" do not get into", "mode is 0660, its group root"],
+        found: &["members of node.group = \"daemon\" do not get into", "mode is 0660, its group \
+            root"],
         cure: "SocketGroup=daemon and SocketMode=0660",
     }],
     mend: |ward, _| write(ward, "SocketGroup=daemon\n"),

@@ -1,4 +1,5 @@
-//! Somebody asks whom the daemon does not admit, as an application in a container would: it needs membership, and no privilege.
+//! A user whom the daemon does not admit connects, as from an application in a container. It needs
+//! membership, and no privilege.
 
 use crate::broken::{Broken, Expected, MadeOf};
 

@@ -1,4 +1,4 @@
-//! The neighbour is a copy of this machine, GUID and all.
+//! The neighbor is a copy of this machine, GUID and all.
 
 use std::fs;
 
@@ -8,7 +8,7 @@ use crate::{
     ward::Ward,
 };
 
-/// The neighbour's identity.
+/// The neighbor's identity.
 fn guid(ward: &Ward) -> std::path::PathBuf {
     ward.at("copy/state/guid")
 }
@@ -19,8 +19,8 @@ pub const HOST: Broken = Broken {
         let copy = Node::up(ward.place(), "copy", &ward.at("cable.sock"), "");
         copy.run(&["down"]);
         fs::copy(ward.at("state/guid"), guid(ward)).unwrap();
-        let (up, told) = copy.run(&["up"]);
-        assert!(up, "{told}");
+        let (up, printed) = copy.run(&["up"]);
+        assert!(up, "{printed}");
         ward.kept.push(Box::new(copy));
     },
     findings: &[Expected {
@@ -33,7 +33,7 @@ pub const HOST: Broken = Broken {
         let copy = ward.kept[0].downcast_ref::<Node>().unwrap();
         copy.run(&["down"]);
         fs::remove_file(guid(ward)).unwrap();
-        let (up, told) = copy.run(&["up"]);
-        assert!(up, "{told}");
+        let (up, printed) = copy.run(&["up"]);
+        assert!(up, "{printed}");
     },
 };

@@ -1,4 +1,4 @@
-//! The neighbour has this node's name.
+//! The neighbor has this node's name.
 
 use std::fs;
 
@@ -24,7 +24,7 @@ pub const HOST: Broken = Broken {
         twin.run(&["down"]);
         let text = fs::read_to_string(twin.file()).unwrap();
         fs::write(twin.file(), text.replace("name = \"ward\"", "name = \"other\"")).unwrap();
-        let (up, told) = twin.run(&["up"]);
-        assert!(up, "{told}");
+        let (up, printed) = twin.run(&["up"]);
+        assert!(up, "{printed}");
     },
 };

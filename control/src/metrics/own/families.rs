@@ -1,4 +1,4 @@
-//! What is declared of control's metrics of itself.
+//! Declarations of control's metrics of itself.
 
 use covalent_api::metrics::{Declared, Family, Kind};
 
@@ -8,7 +8,7 @@ pub(super) const SCRAPE_SECONDS: Declared = Declared::own(
     Family {
         name: "covalent_control_scrape_seconds",
         unit: "seconds",
-        meaning: "How long earlier scrapes took, the daemon's answer included.",
+        meaning: "Duration of earlier scrapes, including the daemon's answer.",
         worry: "Its upper buckets fill: the daemon answers late, or has thousands of pipes.",
     },
 );
@@ -19,8 +19,9 @@ pub(super) const CONNECTS: Declared = Declared::own(
     Family {
         name: "covalent_control_connects_total",
         unit: "connections",
-        meaning: "Connections made to the daemon; each but the first is a reconnection.",
-        worry: "It grows: the daemon restarts, or ends the connection. See `covalent_node_uptime_seconds`.",
+        meaning: "Connections made to the daemon. Each one after the first is a reconnection.",
+        worry: "It grows: the daemon restarts, or closes the connection. See \
+                `covalent_node_uptime_seconds`.",
     },
 );
 
@@ -30,9 +31,10 @@ pub(super) const DAEMON_LOSSES: Declared = Declared::own(
     Family {
         name: "covalent_control_daemon_losses_total",
         unit: "losses",
-        meaning: "Connections to the daemon that were lost, by what showed it first.",
-        worry: "It grows. `pidfd`: the daemon's process ended. `socket`: the connection ended; the log says whether the process \
-                lives on, and then the daemon turned control away or its answer was not understood.",
+        meaning: "Lost connections to the daemon, by the first evidence of the loss.",
+        worry: "It grows. `pidfd`: the daemon's process exited. `socket`: the connection closed. \
+                The log shows whether the process still runs. If so, the daemon rejected control, \
+                or control could not decode its answer.",
     },
 );
 
@@ -42,8 +44,8 @@ pub(super) const STATUS_REQUESTS: Declared = Declared::own(
     Family {
         name: "covalent_control_status_requests_total",
         unit: "requests",
-        meaning: "Status requests sent to the daemon; scrapes that come together share one.",
-        worry: "It grows faster than your scrapes: somebody else scrapes, or asks `/healthz`.",
+        meaning: "Status requests sent to the daemon. Concurrent scrapes share one.",
+        worry: "It grows faster than your scrapes: another client scrapes, or requests `/healthz`.",
     },
 );
 
@@ -53,7 +55,7 @@ pub(super) const MISSED_EVENTS: Declared = Declared::own(
     Family {
         name: "covalent_control_missed_events_total",
         unit: "events",
-        meaning: "Events of the daemon that did not arrive, by the gaps in its count.",
+        meaning: "Events of the daemon that did not arrive, found by gaps in its count.",
         worry: "Any growth: control was too slow for the daemon's events.",
     },
 );
@@ -65,8 +67,9 @@ pub(super) const EVENTS: Declared = Declared::own(
         name: "covalent_control_events_total",
         unit: "events",
         meaning: "Events received from the daemon, by kind.",
-        worry: "`link_down` or `link_refused` grows. `journal_failed` is above 0: see `covalent_lane_journal_failed`. \
-                `port_absent` is: see `covalent_port_absent`.",
+        worry: "`link_down` or `link_refused` grows. `journal_failed` is above 0: see \
+                `covalent_lane_journal_failed`. `port_absent` is above 0: see \
+                `covalent_port_absent`.",
     },
 );
 
@@ -76,10 +79,12 @@ pub(super) const AGREEMENTS: Declared = Declared::own(
     Family {
         name: "covalent_control_agreements_total",
         unit: "configurations",
-        meaning: "Configurations that control adopted, reloaded or reinstated, ports that it had opened again, and what was refused of that.",
-        worry: "`reinstated` grows: the daemon dies. `reopened` grows: somebody changes interfaces, or takes their XDP programs \
-                off. `refused` grows without a `covalent reload` of yours: what was agreed on cannot be put in force again, or a \
-                port cannot be opened again; the log says why.",
+        meaning: "Configurations that control adopted, reloaded or reinstated, ports that it \
+                  reopened, and refusals of these.",
+        worry: "`reinstated` grows: the daemon crashes. `reopened` grows: another program changes \
+                interfaces, or detaches their XDP programs. `refused` grows without a `covalent \
+                reload`: the agreed configuration cannot be put in force again, or a port cannot \
+                be reopened. The log shows the cause.",
     },
 );
 
@@ -89,7 +94,8 @@ pub(super) const AGREED: Declared = Declared::own(
     Family {
         name: "covalent_control_agreed",
         unit: "0 or 1",
-        meaning: "Whether control and the daemon hold the same configuration and nothing is under way.",
+        meaning: "Whether control and the daemon hold the same configuration and no change is in \
+                  flight.",
         worry: "It is 0 for longer than a restart of the daemon takes.",
     },
 );
@@ -100,8 +106,9 @@ pub(super) const AGREED_EPOCH: Declared = Declared::own(
     Family {
         name: "covalent_control_agreed_epoch",
         unit: "epochs",
-        meaning: "Epoch of the configuration that control holds; 0 is what the daemon read at its start.",
-        worry: "Never by itself.",
+        meaning: "Epoch of the configuration that control holds. 0 is the configuration that the \
+                  daemon read at its start.",
+        worry: "Never on its own.",
     },
 );
 
@@ -111,8 +118,10 @@ pub(super) const UNHEALED_PORTS: Declared = Declared::own(
     Family {
         name: "covalent_control_unhealed_ports",
         unit: "ports",
-        meaning: "Ports that are not what their interfaces are, and that control does not try to have opened again any longer.",
-        worry: "It is above 0: eight attempts failed. The log says what is in the way; mend it, then `covalent reload`.",
+        meaning: "Ports that do not match their interfaces and that control no longer tries to \
+                  reopen.",
+        worry: "It is above 0: eight attempts failed. The log shows the cause. Fix it, then run \
+                `covalent reload`.",
     },
 );
 
@@ -123,7 +132,7 @@ pub(super) const INTERFACE_UP: Declared = Declared::own(
         name: "covalent_control_interface_up",
         unit: "0 or 1",
         meaning: "Whether the port's interface exists and is set up.",
-        worry: "It is 0: somebody set the interface down, or it does not exist.",
+        worry: "It is 0: the interface was set down, or does not exist.",
     },
 );
 

@@ -20,13 +20,13 @@ use crate::{
     port::{PortError, PortInfo, SteerChange},
 };
 
-const OFFER: Offer = Offer {
+const PROPOSAL: Proposal = Proposal {
     epoch: 1,
     believes: HELD,
     wants: 2,
 };
 
-/// What the kernel below a port of the test was told.
+/// The state of the kernel below a test port.
 #[derive(Debug, Default)]
 struct Below {
     rules: HashMap<Match, Action>,
@@ -34,11 +34,11 @@ struct Below {
     changes: usize,
     /// Changes between two bursts.
     most_changes: usize,
-    /// Rules that there is room for.
+    /// Capacity for rules.
     room: usize,
 }
 
-/// Notes what its port is told about frames.
+/// Records the steering changes of its port.
 struct Noting(Arc<Mutex<Below>>);
 
 impl Part for Noting {
@@ -48,14 +48,14 @@ impl Part for Noting {
         _: usize,
         _: &mut dyn FnMut(&[u8]),
     ) -> Result<usize, PortError> {
-        let mut below = look(&self.0);
+        let mut below = locked(&self.0);
         below.most_changes = below.most_changes.max(below.changes);
         below.changes = 0;
         Ok(0)
     }
 
     fn steer(&mut self, info: &PortInfo, change: &SteerChange) -> Result<(), PortError> {
-        let mut below = look(&self.0);
+        let mut below = locked(&self.0);
         below.changes += 1;
         match change {
             SteerChange::Insert(matches, action) => {
@@ -76,7 +76,7 @@ impl Part for Noting {
     }
 }
 
-fn look<T>(shared: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+fn locked<T>(shared: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     shared.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -91,7 +91,7 @@ struct Played {
 }
 
 impl Played {
-    /// Under `rules` first; the second port's kernel has room for `room` rules.
+    /// Starts with `rules`. The kernel below the second port has capacity for `room` rules.
     fn new(rules: &[Rule], room: usize) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let text = "[node]\nname = \"a\"\n[dataplane]\nidle = \"poll\"\n\
@@ -136,7 +136,7 @@ impl Played {
     fn want(&self, wanted: &Config) -> Arc<LaneWant> {
         let policy = Arc::new(Policy::new(wanted));
         Arc::new(LaneWant {
-            offer: OFFER,
+            proposal: PROPOSAL,
             tuning: LaneTuning::new(wanted, 0),
             changed: Policy::new(&self.config).differing(&policy),
             policy,
@@ -165,7 +165,7 @@ impl Played {
     }
 
     fn rules(&self) -> [HashMap<Match, Action>; 2] {
-        [0, 1].map(|at| look(&self.below[at]).rules.clone())
+        [0, 1].map(|at| locked(&self.below[at]).rules.clone())
     }
 }
 
@@ -185,11 +185,11 @@ fn map(rules: &[Rule]) -> HashMap<Match, Action> {
 }
 
 #[test]
-fn many_rules_change_some_in_each_round_and_the_rest_when_it_settles() {
+fn many_rules_change_over_several_rounds_and_settle_in_one() {
     let before = rules(0x2000..0x2100, Action::Drop);
     let mut played = Played::new(&before, usize::MAX);
     for below in &played.below {
-        look(below).changes = 0;
+        locked(below).changes = 0;
     }
     let mut wanted = played.config.clone();
     wanted.steer = rules(0x2080..0x2180, Action::Kernel);
@@ -209,16 +209,16 @@ fn many_rules_change_some_in_each_round_and_the_rest_when_it_settles() {
     assert_eq!(answer.went.unwrap().epoch, 1);
     assert_eq!(rounds, 1);
     assert_eq!(played.lane.settings.burst, 3);
-    assert_eq!(played.lane.slot.held(), OFFER.held());
+    assert_eq!(played.lane.slot.held(), PROPOSAL.held());
     for below in &played.below {
-        let below = look(below);
+        let below = locked(below);
         assert_eq!(below.miss, Some(Action::Drop));
         assert!(below.most_changes <= STEPS_PER_ROUND, "{below:?}");
     }
 }
 
 #[test]
-fn what_a_kernel_refuses_is_changed_back_on_every_port() {
+fn a_rule_that_a_kernel_refuses_is_undone_on_every_port() {
     let before = rules(0x2000..0x2040, Action::Drop);
     let mut played = Played::new(&before, 100);
     let mut wanted = played.config.clone();
@@ -232,13 +232,13 @@ fn what_a_kernel_refuses_is_changed_back_on_every_port() {
     assert_eq!(played.rules(), [map(&before), map(&before)]);
     assert_eq!(played.lane.slot.held(), HELD);
     assert!(played.lane.slot.is_at_rest());
-    // What it did not make ready it does not settle.
+    // The lane settles no configuration that it has not prepared.
     let (answer, _) = played.have(Command::Settle { epoch: 1 });
     assert!(answer.went.is_err());
 }
 
 #[test]
-fn what_is_ready_is_undone_when_another_lane_refused() {
+fn a_prepared_change_is_undone_when_another_lane_refuses() {
     let before = rules(0x2000..0x2040, Action::Drop);
     let mut played = Played::new(&before, usize::MAX);
     let mut wanted = played.config.clone();
@@ -249,7 +249,7 @@ fn what_is_ready_is_undone_when_another_lane_refused() {
     let (answer, rounds) = played.have(Command::Undo { epoch: 1 });
     assert!(answer.went.is_ok() && rounds > 1);
     assert_eq!(played.rules(), [map(&before), map(&before)]);
-    assert_eq!(look(&played.below[0]).miss, Some(Action::Kernel));
+    assert_eq!(locked(&played.below[0]).miss, Some(Action::Kernel));
     assert!(played.lane.slot.is_at_rest());
     // Nothing is left of it.
     let (answer, rounds) = played.have(Command::Undo { epoch: 1 });
@@ -257,10 +257,10 @@ fn what_is_ready_is_undone_when_another_lane_refused() {
 }
 
 #[test]
-fn what_believes_something_else_is_not_begun() {
+fn a_proposal_with_a_stale_belief_is_not_begun() {
     let mut played = Played::new(&[], usize::MAX);
     let mut want = Arc::into_inner(played.want(&played.config)).unwrap();
-    want.offer.believes.incarnation = 9;
+    want.proposal.believes.incarnation = 9;
     let (answer, _) = played.have(Command::Take(Arc::new(want), Vec::new()));
     assert!(answer.went.is_err());
     assert!(played.lane.slot.is_at_rest());

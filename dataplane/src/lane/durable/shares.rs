@@ -1,6 +1,7 @@
-//! What each user has of a lane's journal.
+//! The share of each user in a lane's journal.
 //!
-//! A region outlives its session, so the quota of a session does not bound how many a user leaves behind.
+//! A region outlives its session, so the quota of a session does not limit how many regions a user
+//! leaves behind.
 
 use rustc_hash::FxHashMap;
 
@@ -9,27 +10,29 @@ use crate::journal::snapshot_bytes;
 /// Most durable regions of one user on one lane.
 pub const REGIONS_PER_USER_MAX: u64 = 4096;
 
-/// What the users of durable regions have.
+/// The shares of the users of durable regions.
 #[derive(Debug, Default)]
 pub struct Shares(FxHashMap<u32, Share>);
 
 #[derive(Debug, Clone, Copy, Default)]
 struct Share {
     regions: u64,
-    /// What they may take in a snapshot.
+    /// Most bytes that its regions take in a snapshot.
     bytes: u64,
 }
 
 impl Shares {
-    /// Whether `uid` may have one region more, of `size_bytes`, where all regions together may take `all_bytes_max` in a snapshot.
+    /// Checks whether `uid` may have one more region, of `size_bytes`, if all regions together may
+    /// take `all_bytes_max` in a snapshot.
     ///
     /// # Errors
-    /// Why not.
+    /// The reason of the refusal.
     pub fn check(&self, uid: u32, size_bytes: u64, all_bytes_max: u64) -> Result<(), String> {
         let share = self.0.get(&uid).copied().unwrap_or_default();
         if share.regions >= REGIONS_PER_USER_MAX {
             return Err(format!(
-                "user {uid} has {} durable regions on this lane, and no user may have more than {REGIONS_PER_USER_MAX}: delete some first",
+                "user {uid} has {} durable regions on this lane, and no user may have more than \
+                 {REGIONS_PER_USER_MAX}: delete some first",
                 share.regions
             ));
         }
@@ -37,8 +40,9 @@ impl Shares {
         let bytes = share.bytes + snapshot_bytes(size_bytes);
         if bytes > most_bytes {
             return Err(format!(
-                "the {} durable regions of user {uid} on this lane would take {bytes} bytes of its journal with this one, and a user may have \
-                 {most_bytes}: delete some first, or have `journal.file_mib` made larger",
+                "the {} durable regions of user {uid} on this lane would take {bytes} bytes of its \
+                 journal with this one, and a user may have {most_bytes}: delete some first, or \
+                 raise `journal.file_mib`",
                 share.regions + 1
             ));
         }
@@ -69,7 +73,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_user_leaves_room_for_the_others() {
+    fn one_user_leaves_journal_space_for_others() {
         let all_bytes_max = 64 << 10;
         let mut shares = Shares::default();
         let mut count = 0;
@@ -92,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn a_user_has_a_bounded_number_of_regions_however_much_room_there_is() {
+    fn a_user_has_a_bounded_number_of_regions_even_with_free_space() {
         let mut shares = Shares::default();
         for _ in 0..REGIONS_PER_USER_MAX {
             assert_eq!(shares.check(7, 8, u64::MAX), Ok(()));

@@ -1,4 +1,5 @@
-//! A journal whose disk does nothing until it is told to: what is admitted then has room, and what has none is refused or waits.
+//! A journal whose disk works only on request: admitted requests have space, and requests without
+//! space are refused or wait.
 #![allow(clippy::unwrap_used)]
 
 use std::path::Path;
@@ -15,7 +16,7 @@ use crate::{
 
 const RKEY: u32 = 9;
 const REGION_BYTES: u64 = 16 << 10;
-/// More than any journal here has room for.
+/// More than any journal here can hold.
 const MANY: usize = 100_000;
 /// Regions that come and go.
 const GUESTS: u32 = 150;
@@ -62,7 +63,7 @@ impl Node {
         node
     }
 
-    /// The disk does everything that it is told in one round.
+    /// The disk completes all submitted work in one round.
     fn sync(&mut self) {
         self.durable.poll(&self.engine);
         self.durable.submit();
@@ -82,7 +83,7 @@ impl Node {
                 return;
             }
         }
-        panic!("the journal does not come to rest");
+        panic!("the journal does not become idle");
     }
 
     fn admit(&mut self, mode: Mode, request: &[u8]) -> Option<ExchangeId> {
@@ -107,7 +108,7 @@ impl Node {
         assert!(!self.durable.has_failed(), "it was admitted");
     }
 
-    /// One of [`GUESTS`] regions comes. `false` if all are there, or there is no room.
+    /// Registers one of [`GUESTS`] regions. Returns `false` if all exist, or there is no space.
     fn come(&mut self) -> bool {
         let absent =
             (0..GUESTS).find(|guest| !self.durable.names.contains_key(&format!("guest-{guest}")));
@@ -118,7 +119,7 @@ impl Node {
         })
     }
 
-    /// One of them goes. `false` if there is none, or no room.
+    /// Deletes one of them. Returns `false` if there is none, or no space.
     fn go(&mut self) -> bool {
         let name = (0..GUESTS)
             .map(|guest| format!("guest-{guest}"))
@@ -126,7 +127,7 @@ impl Node {
         name.is_some_and(|name| was_done(&self.durable.delete(&name, 0)))
     }
 
-    /// What would be there after a start.
+    /// Returns the content that a start would recover.
     fn recovered(&self) -> Vec<u8> {
         let recovered = replay(&self.options.directory).unwrap();
         recovered.find("7/bank").unwrap().1.bytes.clone()
@@ -143,7 +144,7 @@ impl Node {
     }
 }
 
-/// Whether it was done; if not, only for want of room.
+/// Whether the operation succeeded. It may only fail for lack of space.
 fn was_done(result: &Result<(), String>) -> bool {
     if let Err(why) = result {
         assert!(why.contains("no room now"), "{why}");
@@ -184,7 +185,7 @@ fn verbs() -> [Vec<u8>; 3] {
 }
 
 #[test]
-fn what_a_start_finds_on_disk_is_told_in_the_first_round() {
+fn records_found_at_a_start_are_reported_in_the_first_round() {
     let directory = tempfile::tempdir().unwrap();
     let node = Node::new(directory.path());
     let options = node.options.clone();
@@ -199,7 +200,7 @@ fn what_a_start_finds_on_disk_is_told_in_the_first_round() {
 }
 
 #[test]
-fn whatever_is_admitted_while_the_disk_stands_still_has_room() {
+fn every_exchange_admitted_while_the_disk_stalls_has_space() {
     for request in verbs() {
         for mode in [Mode::OnePhase, Mode::TwoPhase] {
             let directory = tempfile::tempdir().unwrap();
@@ -221,7 +222,7 @@ fn whatever_is_admitted_while_the_disk_stands_still_has_room() {
                     node.durable.admit(mode, &request),
                     Err(Refusal::NoResources)
                 );
-                // What is refused now is refused for want of room, and what is open is executed all the same.
+                // Refusals are for lack of space only. Open exchanges are executed all the same.
                 open.iter().for_each(|id| node.execute(id, &request));
                 if mode == Mode::OnePhase {
                     assert_eq!(node.durable.may_execute_here(&request), Local::Later);
@@ -241,13 +242,13 @@ fn whatever_is_admitted_while_the_disk_stands_still_has_room() {
 }
 
 #[test]
-fn regions_that_come_and_go_leave_room_to_what_was_admitted() {
+fn churning_regions_leave_space_for_admitted_exchanges() {
     let [_, write, _] = verbs();
-    for comes_first in [true, false] {
+    for is_first in [true, false] {
         let directory = tempfile::tempdir().unwrap();
-        // Files have room for more than a batch has, so that its room is what is short.
+        // A file holds more than a batch, so the batch is the limit.
         let mut node = Node::with_files(directory.path(), 2 << 20);
-        if !comes_first {
+        if !is_first {
             while node.come() {}
             assert!(node.durable.names.len() > 100);
             node.settle();
@@ -257,7 +258,7 @@ fn regions_that_come_and_go_leave_room_to_what_was_admitted() {
             open.push(id);
         }
         assert!(open.len() > 20, "{}", open.len());
-        if comes_first {
+        if is_first {
             while node.come() {}
         } else {
             while node.go() {}
@@ -274,7 +275,7 @@ fn regions_that_come_and_go_leave_room_to_what_was_admitted() {
 }
 
 #[test]
-fn open_exchanges_leave_room_for_others() {
+fn open_exchanges_leave_journal_space_for_others() {
     let directory = tempfile::tempdir().unwrap();
     let mut node = Node::new(directory.path());
     let [add, ..] = verbs();
@@ -283,17 +284,17 @@ fn open_exchanges_leave_room_for_others() {
         open.push(id);
     }
     assert!(open.len() > 20, "{}", open.len());
-    // What is reversed gives its room back.
+    // A reversed exchange releases its space.
     let half = open.len() / 2;
     for _ in 0..half {
         node.durable.let_go(&add);
     }
-    let again = std::iter::from_fn(|| node.admit(Mode::TwoPhase, &add)).count();
-    assert_eq!(again, half);
+    let admitted_again = std::iter::from_fn(|| node.admit(Mode::TwoPhase, &add)).count();
+    assert_eq!(admitted_again, half);
 }
 
 #[test]
-fn what_is_open_on_a_deleted_region_keeps_no_room() {
+fn an_open_exchange_on_a_deleted_region_reserves_no_space() {
     let directory = tempfile::tempdir().unwrap();
     let mut node = Node::new(directory.path());
     let [add, ..] = verbs();
@@ -324,7 +325,7 @@ fn what_is_open_on_a_deleted_region_keeps_no_room() {
 }
 
 #[test]
-fn local_verbs_wait_for_room_and_are_told_in_order() {
+fn local_verbs_wait_for_space_and_complete_in_order() {
     let directory = tempfile::tempdir().unwrap();
     let mut node = Node::new(directory.path());
     let [add, ..] = verbs();
@@ -342,19 +343,22 @@ fn local_verbs_wait_for_room_and_are_told_in_order() {
         assert_eq!(node.durable.may_execute_here(&add), Local::Later);
         assert!(number > first + 100, "{number}");
         node.durable.poll(&node.engine);
-        assert!(node.durable.next_told().is_none(), "nothing is on disk");
+        assert!(
+            node.durable.next_completed().is_none(),
+            "nothing is on disk"
+        );
         node.sync();
-        let told: Vec<u64> = std::iter::from_fn(|| node.durable.next_told())
+        let reported: Vec<u64> = std::iter::from_fn(|| node.durable.next_completed())
             .map(|held| held.user_data)
             .collect();
-        assert_eq!(told, (first..number).collect::<Vec<_>>());
+        assert_eq!(reported, (first..number).collect::<Vec<_>>());
     }
     let sum = u64::from_le_bytes(node.recovered()[..8].try_into().unwrap());
     assert_eq!(sum, number);
 }
 
 #[test]
-fn a_journal_that_has_ended_has_its_own_reason_and_tells_it_once() {
+fn a_failed_journal_reports_its_own_reason_once() {
     let directory = tempfile::tempdir().unwrap();
     let mut node = Node::new(directory.path());
     let [add, ..] = verbs();
@@ -364,8 +368,8 @@ fn a_journal_that_has_ended_has_its_own_reason_and_tells_it_once() {
         .end_journal("/x/journal.0".into(), "was removed".into());
     assert!(node.durable.new_failure().unwrap().contains("was removed"));
     assert_eq!(node.durable.new_failure(), None);
-    // What could not be refused any more is executed and never told.
-    let told = node.durable.told;
+    // A verb that can no longer be refused is executed, and its outcome is never reported.
+    let reported = node.durable.reported;
     node.engine
         .run(&add, &mut Reply::with_room(REPLY_BYTES_MAX))
         .unwrap();
@@ -378,11 +382,11 @@ fn a_journal_that_has_ended_has_its_own_reason_and_tells_it_once() {
     let why = node.durable.delete("bank", 1).unwrap_err();
     assert!(why.contains("was removed") && why.contains("bank"), "{why}");
     node.sync();
-    assert_eq!(node.durable.told, told);
+    assert_eq!(node.durable.reported, reported);
 }
 
 #[test]
-fn what_a_user_left_behind_counts_after_a_start_and_until_it_is_deleted() {
+fn regions_of_a_user_count_after_a_start_until_they_are_deleted() {
     let directory = tempfile::tempdir().unwrap();
     let mut node = Node::new(directory.path());
     let size_bytes = node.durable.journal.regions_bytes_max() / 2 - REGION_BYTES;
@@ -405,7 +409,7 @@ fn what_a_user_left_behind_counts_after_a_start_and_until_it_is_deleted() {
 }
 
 #[test]
-fn a_deletion_whose_record_reaches_the_disk_is_done_though_a_verb_was_lost() {
+fn a_deletion_on_disk_is_done_although_a_verb_was_lost() {
     let directory = tempfile::tempdir().unwrap();
     let mut node = Node::new(directory.path());
     node.durable.delete("bank", 3).unwrap();
@@ -435,6 +439,6 @@ fn a_deletion_is_in_doubt_if_the_journal_fails_before_it_is_on_disk() {
     let (ticket, result) = node.durable.next_deleted().unwrap();
     assert_eq!(ticket, 3);
     assert!(result.unwrap_err().contains("was removed"));
-    let again = node.durable.serve("bank", 7, true, REGION_BYTES, 1, RKEY);
-    assert!(again.is_err(), "nothing of it is left");
+    let admitted_again = node.durable.serve("bank", 7, true, REGION_BYTES, 1, RKEY);
+    assert!(admitted_again.is_err(), "nothing of it is left");
 }

@@ -1,4 +1,4 @@
-//! What `auto` becomes on an interface, and what is said when the kernel sees it otherwise.
+//! The resolution of `auto` on an interface, and the log messages if the kernel differs.
 
 use covalent_api::{
     auto::{Choices, Copying, Hook, InterfaceFacts, Linux, Wishes, choose},
@@ -21,12 +21,13 @@ impl Interface {
     }
 }
 
-/// What a port on the interface is to be.
+/// Returns the choices for a port on the interface.
 pub(super) fn choices(interface: &Interface, wishes: Wishes) -> Choices {
     choose(&interface.facts(), wishes)
 }
 
-/// How sockets are bound: who chose zero-copy from what is known of a driver lets the kernel have the last word, who configured it does not.
+/// Returns how sockets are bound. If zero-copy is chosen from known facts of a driver, the kernel
+/// decides. If it is configured, it is mandatory.
 pub(super) fn bound_as(configured: CopyMode, choices: &Choices) -> CopyMode {
     match (configured, choices.copy.value) {
         (CopyMode::ZeroCopy, _) => CopyMode::ZeroCopy,
@@ -35,8 +36,9 @@ pub(super) fn bound_as(configured: CopyMode, choices: &Choices) -> CopyMode {
     }
 }
 
-/// That the driver takes the program on the interface as it is, as far as that is known beforehand. Where the generic hook will do, nothing is refused, and
-/// [`tell`] says what was in the way.
+/// Checks that the driver accepts the native program on the interface as it is, as far as known in
+/// advance. If the generic hook suffices, nothing is refused, and [`log_choices`] logs the
+/// obstacle.
 pub(super) fn limits(
     port: &str,
     interface: &Interface,
@@ -44,12 +46,12 @@ pub(super) fn limits(
     choices: &Choices,
 ) -> Result<(), PortError> {
     let native = wishes.xdp == XdpMode::Native || wishes.copy == CopyMode::ZeroCopy;
-    match choices.in_the_way(&interface.facts()).filter(|_| native) {
+    match choices.obstacle(&interface.facts()).filter(|_| native) {
         None => Ok(()),
         Some(why) => Err(preflight::refuse(
             port,
             format!(
-                "interface `{}` cannot have a native XDP program as it is: {why}",
+                "interface `{}` cannot have a native XDP program with its current settings: {why}",
                 interface.name
             ),
             cure(interface, choices),
@@ -57,7 +59,7 @@ pub(super) fn limits(
     }
 }
 
-/// What makes the interface one that a driver takes the program on.
+/// Returns the command that makes the interface suitable for a native program.
 fn cure(interface: &Interface, choices: &Choices) -> String {
     let name = &interface.name;
     if interface.mtu_bytes > choices.mtu_bytes_max.value {
@@ -67,8 +69,8 @@ fn cure(interface: &Interface, choices: &Choices) -> String {
     format!("`ethtool -L {name} combined {most}` (or `rx {most}`), or `covalent configure init`")
 }
 
-/// Says what `auto` became, and what the kernel made of it where that is another thing.
-pub(super) fn tell(
+/// Logs the resolution of `auto`, and the kernel's choice if it differs.
+pub(super) fn log_choices(
     port: &str,
     interface: &Interface,
     choices: &Choices,
@@ -88,7 +90,7 @@ pub(super) fn tell(
     );
     if effective == EffectiveMode::Generic && choices.xdp.value != Hook::Generic {
         let refusal = native_refusal.map(ToString::to_string).unwrap_or_default();
-        let (why, cure) = match choices.in_the_way(&interface.facts()) {
+        let (why, cure) = match choices.obstacle(&interface.facts()) {
             Some(why) => (why, cure(interface, choices)),
             None => (choices.xdp.why.clone(), String::new()),
         };
@@ -141,7 +143,7 @@ mod tests {
             let choices = choices(&interface(driver, 1, 1500), wishes(XdpMode::Auto, copy));
             bound_as(copy, &choices)
         };
-        // Older and later kernels than those that are known are asked.
+        // On kernels older or newer than the known ones, the kernel decides.
         assert_ne!(of("i40e", CopyMode::Auto), CopyMode::Copy);
         assert_eq!(of("i40e", CopyMode::ZeroCopy), CopyMode::ZeroCopy);
         assert_eq!(of("i40e", CopyMode::Copy), CopyMode::Copy);
@@ -150,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_configured_native_is_told_beforehand_what_is_in_the_way() {
+    fn configured_native_mode_reports_obstacles_in_advance() {
         let limits = |interface: &Interface, wishes| {
             limits("p0", interface, wishes, &choices(interface, wishes))
         };
@@ -166,7 +168,7 @@ mod tests {
             error.to_string().contains("ip link set eth0 mtu 1500"),
             "{error}"
         );
-        // Whoever left it open gets a port.
+        // With `auto` there is always a port.
         let auto = wishes(XdpMode::Auto, CopyMode::Auto);
         assert!(limits(&interface("ena", 8, 1500), auto).is_ok());
         assert!(limits(&interface("ena", 4, 1500), native).is_ok());

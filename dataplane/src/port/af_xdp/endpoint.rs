@@ -1,12 +1,13 @@
-//! One AF_XDP socket of a queue: its receive ring and its transmit ring, and the chunks that it sends from.
+//! One AF_XDP socket of a queue: its receive ring and its transmit ring, and the chunks that it
+//! sends from.
 //!
 //! ```text
 //!   rx ring ─► lane          spare ──► staged ──► tx ring ──► kernel
 //!                              ▲                                 │
 //!                              └── completion ring of the queue ◄┘
 //! ```
-//! A chunk to send from is in exactly one of these places, and the kernel's are counted: `spare + staged + in_kernel` is constant, so no
-//! chunk leaks unseen.
+//! A send chunk is in exactly one of these places. Chunks in the kernel are counted: `spare +
+//! staged + in_kernel` is constant, so every leak is visible.
 
 use std::{
     io, mem,
@@ -26,20 +27,21 @@ use xsk_rs::{
     umem::{Umem, frame::FrameDesc},
 };
 
-/// Socket option for the most frames that one doorbell sends in copy mode (`XDP_MAX_TX_SKB_BUDGET`, Linux 6.17).
+/// Socket option for the most frames that one doorbell sends in copy mode (`XDP_MAX_TX_SKB_BUDGET`,
+/// Linux 6.17).
 const XDP_MAX_TX_SKB_BUDGET: libc::c_int = 9;
 
 /// The budget that kernels without the option have, and the least that the option takes.
 const TX_BUDGET_MIN: u32 = 32;
 
-/// What ringing the doorbell came to.
+/// The result of a doorbell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Doorbell {
     /// The kernel took everything, or will go on at the next ring.
     Rung,
     /// The device threw a frame away.
     Dropped,
-    /// The interface is down; frames stay in the ring.
+    /// The interface is down. Frames stay in the ring.
     Down,
     /// The interface is no more.
     Gone,
@@ -57,11 +59,11 @@ pub(super) struct Endpoint {
 }
 
 impl Endpoint {
-    /// Takes the rings of a socket that was bound just now. It sends from `tx_chunks`, at most `tx_ring_slots` of the queue's own memory, and up to `burst`
-    /// of them at one doorbell.
+    /// Takes the rings of a newly bound socket. The socket sends from `tx_chunks` of the queue's
+    /// own memory, at most `tx_ring_slots` of them, and up to `burst` at one doorbell.
     ///
     /// # Errors
-    /// What the kernel answers.
+    /// The kernel's error.
     pub(super) fn new(
         (tx, rx): (TxQueue, RxQueue),
         tx_ring_slots: u32,
@@ -76,7 +78,8 @@ impl Endpoint {
             spare: tx_chunks,
             in_kernel: 0,
         };
-        // The library makes sockets that every program inherits which this process starts: it would keep the queue as long as it runs.
+        // The library creates inheritable sockets: a child process would keep the queue as long as
+        // it runs.
         fcntl(endpoint.fd(), FcntlArg::F_SETFD(FdFlag::FD_CLOEXEC))?;
         if !endpoint.spare.is_empty() {
             let budget = burst.clamp(TX_BUDGET_MIN, tx_ring_slots);
@@ -101,12 +104,13 @@ impl Endpoint {
         &mut self.rx
     }
 
-    /// Copies `frame`, which must fit a chunk of `umem`, that of this socket, to be sent by the next [`Endpoint::ring`]. `false` when no chunk is free.
+    /// Copies `frame`, to be sent by the next [`Endpoint::ring`]. It must fit a chunk of `umem`,
+    /// the memory of this socket. Returns `false` if no chunk is free.
     pub(super) fn stage(&mut self, umem: &Umem, frame: SharedBytes<'_>) -> bool {
         let Some(mut desc) = self.spare.pop() else {
             return false;
         };
-        // SAFETY: a spare chunk is of this queue's UMEM and owned by nobody but us.
+        // SAFETY: a spare chunk belongs to this queue's UMEM. Only this endpoint owns it.
         let mut data = unsafe { umem.data_mut(&mut desc) };
         // As long as the frame, or as the chunk if that is shorter.
         data.cursor().set_pos(frame.len());
@@ -127,18 +131,19 @@ impl Endpoint {
             self.submit();
         }
         if self.has_unsent() && self.tx.needs_wakeup() {
-            heard(call_kernel(self.raw_fd()))
+            doorbell_result(call_kernel(self.raw_fd()))
         } else {
             Doorbell::Rung
         }
     }
 
     fn submit(&mut self) {
-        // Never more than the ring has room for, because the library takes all or nothing.
+        // Never more than the ring can take, because the library takes all or nothing.
         let room = self.tx.nb_free_exact() as usize;
         let count = self.staged.len().min(room);
-        // SAFETY: staged chunks are of this queue's UMEM, written completely, and owned by us alone until now; they are forgotten
-        // below and come back through the completion ring.
+        // SAFETY: staged chunks belong to this queue's UMEM and are completely written. Only this
+        // endpoint owned them until now. They are removed below and return through the completion
+        // ring.
         let submitted = unsafe { self.tx.produce(&self.staged[..count]) };
         self.staged.drain(..submitted);
         self.in_kernel += submitted;
@@ -155,7 +160,8 @@ impl Endpoint {
         self.in_kernel > 0
     }
 
-    /// Whether frames lie in the transmit ring that the kernel has not taken, as far as it has told.
+    /// Whether the transmit ring has frames that the kernel has not taken, as far as it has
+    /// reported.
     pub(super) fn has_unsent(&mut self) -> bool {
         self.in_kernel > 0 && self.tx.nb_free_exact() < self.tx_ring_slots
     }
@@ -175,7 +181,7 @@ impl Endpoint {
         self.staged.is_empty() && self.in_kernel == 0
     }
 
-    /// Whether the device writes straight into the UMEM, as the kernel tells it.
+    /// Whether the device writes directly to the UMEM, as the kernel reports it.
     pub(super) fn is_zero_copy(&self) -> io::Result<bool> {
         is_zero_copy(self.raw_fd())
     }
@@ -192,7 +198,8 @@ impl Endpoint {
 
     /// The socket, to put into the XDP program's map.
     pub(super) fn fd(&self) -> BorrowedFd<'_> {
-        // SAFETY: the descriptor stays open as long as the rings of this socket, which the result borrows.
+        // SAFETY: the descriptor stays open as long as the rings of this socket, which the result
+        // borrows.
         unsafe { BorrowedFd::borrow_raw(self.raw_fd()) }
     }
 }
@@ -201,23 +208,24 @@ fn call_kernel(socket: RawFd) -> Result<usize, Errno> {
     send(socket, &[], MsgFlags::MSG_DONTWAIT)
 }
 
-/// What the kernel's answer to a doorbell means.
-const fn heard(answer: Result<usize, Errno>) -> Doorbell {
+/// Converts the kernel's result of a doorbell.
+const fn doorbell_result(answer: Result<usize, Errno>) -> Doorbell {
     match answer {
         Err(Errno::EBUSY) => Doorbell::Dropped,
         Err(Errno::ENETDOWN) => Doorbell::Down,
         Err(Errno::ENXIO | Errno::ENODEV | Errno::EBADF) => Doorbell::Gone,
-        // EAGAIN: more than one doorbell's worth, or the device's queue is full. EINTR, ENOBUFS, ENOMEM: not now. What was not taken stays in the
-        // ring for the next one.
+        // EAGAIN: more frames than one doorbell takes, or a full device queue. EINTR, ENOBUFS,
+        // ENOMEM: temporary. Untaken frames stay in the ring for the next doorbell.
         Ok(_) | Err(_) => Doorbell::Rung,
     }
 }
 
-/// Asks the kernel in which mode a bound socket is.
+/// Queries the mode of a bound socket.
 fn is_zero_copy(socket: RawFd) -> io::Result<bool> {
     let mut options: u32 = 0;
     let mut len = mem::size_of_val(&options) as libc::socklen_t;
-    // SAFETY: XDP_OPTIONS writes one u32 (`struct xdp_options`), and `len` tells that there is room for exactly that.
+    // SAFETY: XDP_OPTIONS writes one u32 (`struct xdp_options`). `len` is exactly the size of
+    // `options`.
     let answer = unsafe {
         libc::getsockopt(
             socket,
@@ -231,9 +239,10 @@ fn is_zero_copy(socket: RawFd) -> io::Result<bool> {
     Ok(options & libc::XDP_OPTIONS_ZEROCOPY != 0)
 }
 
-/// Lets one doorbell send a whole burst. Older kernels refuse and go on sending 32 frames at each ring, which is only slower.
+/// Lets one doorbell send a whole burst. Older kernels refuse and send 32 frames per doorbell,
+/// which is only slower.
 fn raise_tx_budget(socket: RawFd, budget: u32) {
-    // SAFETY: the option reads one u32 that lives until the call returns.
+    // SAFETY: the option reads one u32, which lives until the call returns.
     unsafe {
         libc::setsockopt(
             socket,
@@ -250,7 +259,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_ends_a_frame_or_the_interface_is_a_failure() {
+    fn only_lost_frames_and_interfaces_are_failures() {
         for passing in [
             Errno::EAGAIN,
             Errno::EINTR,
@@ -258,11 +267,11 @@ mod tests {
             Errno::ENOMEM,
             Errno::EPERM,
         ] {
-            assert_eq!(heard(Err(passing)), Doorbell::Rung, "{passing}");
+            assert_eq!(doorbell_result(Err(passing)), Doorbell::Rung, "{passing}");
         }
-        assert_eq!(heard(Ok(0)), Doorbell::Rung);
-        assert_eq!(heard(Err(Errno::EBUSY)), Doorbell::Dropped);
-        assert_eq!(heard(Err(Errno::ENETDOWN)), Doorbell::Down);
-        assert_eq!(heard(Err(Errno::ENXIO)), Doorbell::Gone);
+        assert_eq!(doorbell_result(Ok(0)), Doorbell::Rung);
+        assert_eq!(doorbell_result(Err(Errno::EBUSY)), Doorbell::Dropped);
+        assert_eq!(doorbell_result(Err(Errno::ENETDOWN)), Doorbell::Down);
+        assert_eq!(doorbell_result(Err(Errno::ENXIO)), Doorbell::Gone);
     }
 }

@@ -1,7 +1,8 @@
-//! What the kernel says of a network interface, asked in the network namespace of the calling thread.
+//! Properties of a network interface, queried in the network namespace of the calling thread.
 //!
-//! `/sys/class/net` would be easier to read but shows the namespace in which it was mounted, so the questions go through the
-//! interface ioctls (netdevice(7)) and ethtool's `GCHANNELS`, which need no privilege.
+//! `/sys/class/net` would be easier to read but shows the namespace in which it was mounted.
+//! Therefore the queries use the interface ioctls (netdevice(7)) and ethtool's `GCHANNELS`, which
+//! need no privilege.
 
 use std::{io, os::fd::AsRawFd, ptr};
 
@@ -17,13 +18,13 @@ const ETHTOOL_GCHANNELS: u32 = 0x3c;
 /// ethtool's "which driver is it" (`ETHTOOL_GDRVINFO` in `linux/ethtool.h`).
 const ETHTOOL_GDRVINFO: u32 = 0x3;
 
-/// ethtool's "which of the old offloads are on" (`ETHTOOL_GFLAGS` in `linux/ethtool.h`).
+/// ethtool's query for the enabled legacy offloads (`ETHTOOL_GFLAGS` in `linux/ethtool.h`).
 const ETHTOOL_GFLAGS: u32 = 0x25;
 
 /// The one that takes VLAN tags off received frames (`ETH_FLAG_RXVLAN` there).
 const RX_VLAN: u32 = 1 << 8;
 
-/// An interface as it was when it was asked.
+/// The state of an interface at the time of the query.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::port) struct Interface {
     /// Its name.
@@ -36,44 +37,44 @@ pub(in crate::port) struct Interface {
     pub(in crate::port) mtu_bytes: u32,
     /// Whether it is up and has a carrier.
     pub(in crate::port) carrier: bool,
-    /// Receive queues in use by the driver; 1 where the driver does not tell.
+    /// Receive queues in use by the driver; 1 if the driver does not report it.
     pub(in crate::port) rx_queues: u32,
-    /// Receive queues that it can have; 0 where the driver does not tell.
+    /// Most receive queues that it can have; 0 if the driver does not report it.
     pub(super) rx_queues_most: u32,
-    /// Name of its driver; empty where it does not tell.
+    /// Name of its driver; empty if it is not reported.
     pub(super) driver: String,
-    /// Whether VLAN tags are taken off received frames; `false` where the driver does not tell.
+    /// Whether received frames lose their VLAN tags; `false` if the driver does not report it.
     pub(super) strips_tags: bool,
 }
 
 impl Interface {
-    /// Asks about the interface called `name`.
+    /// Queries the interface `name`.
     ///
     /// # Errors
-    /// `ENODEV` when there is none of that name in this network namespace; else what the kernel answered.
+    /// `ENODEV` if this network namespace has no such interface; else the kernel's error.
     pub(super) fn inspect(name: &str) -> io::Result<Self> {
         let index = if_nametoindex(name).map_err(|errno| match errno {
             Errno::ENXIO => Errno::ENODEV,
             other => other,
         })?;
-        let asker = Asker::new(name)?;
-        let (rx_queues, rx_queues_most) = asker.rx_queues().unwrap_or((1, 0));
-        let flags = i32::from(asker.flags()?);
+        let ioctls = IoctlSocket::new(name)?;
+        let (rx_queues, rx_queues_most) = ioctls.rx_queues().unwrap_or((1, 0));
+        let flags = i32::from(ioctls.flags()?);
         let ready = libc::IFF_UP | libc::IFF_RUNNING;
         Ok(Self {
             name: name.to_owned(),
             index,
-            mac: asker.mac()?,
-            mtu_bytes: asker.mtu_bytes()?,
+            mac: ioctls.mac()?,
+            mtu_bytes: ioctls.mtu_bytes()?,
             carrier: flags & ready == ready,
             rx_queues: rx_queues.max(1),
             rx_queues_most,
-            driver: asker.driver().unwrap_or_default(),
-            strips_tags: asker.strips_tags().unwrap_or(false),
+            driver: ioctls.driver().unwrap_or_default(),
+            strips_tags: ioctls.strips_tags().unwrap_or(false),
         })
     }
 
-    /// Whether it is not in this network namespace any more, by whatever name.
+    /// Whether it is no longer in this network namespace, under any name.
     #[cfg(feature = "dpdk")]
     pub(in crate::port) fn is_removed(&self) -> bool {
         // The library takes the system's "no" for an empty name.
@@ -102,7 +103,7 @@ struct Channels {
 struct DriverInfo {
     command: u32,
     driver: [u8; 32],
-    /// Versions, addresses and counts that nobody asks for here.
+    /// Versions, addresses and counts that are not used here.
     rest: [u8; 160],
 }
 
@@ -116,13 +117,13 @@ struct Value {
     data: u32,
 }
 
-/// A socket to ask through, and the name to ask about.
-struct Asker {
+/// A socket for the ioctls, and the interface name.
+struct IoctlSocket {
     socket: std::os::fd::OwnedFd,
     name: [libc::c_char; libc::IFNAMSIZ],
 }
 
-impl Asker {
+impl IoctlSocket {
     fn new(name: &str) -> io::Result<Self> {
         let mut bytes = [0; libc::IFNAMSIZ];
         if name.len() >= bytes.len() {
@@ -144,42 +145,43 @@ impl Asker {
         })
     }
 
-    fn ask(
+    fn ioctl_ifreq(
         &self,
         request: libc::Ioctl,
         argument: libc::__c_anonymous_ifr_ifru,
     ) -> io::Result<libc::__c_anonymous_ifr_ifru> {
-        let mut question = libc::ifreq {
+        let mut ifreq_argument = libc::ifreq {
             ifr_name: self.name,
             ifr_ifru: argument,
         };
-        // SAFETY: each `request` used in this file reads and writes one `ifreq`, which lives until the call returns; where it
-        // carries a pointer, the caller keeps what it points to alive and exclusive.
+        // SAFETY: each `request` used in this file reads and writes one `ifreq`, which lives until
+        // the call returns. If it carries a pointer, the caller keeps the target alive and
+        // exclusive.
         let answer = unsafe {
             libc::ioctl(
                 self.socket.as_raw_fd(),
                 request,
-                ptr::from_mut(&mut question),
+                ptr::from_mut(&mut ifreq_argument),
             )
         };
         Errno::result(answer)?;
-        Ok(question.ifr_ifru)
+        Ok(ifreq_argument.ifr_ifru)
     }
 
     fn flags(&self) -> io::Result<libc::c_short> {
-        let answer = self.ask(libc::SIOCGIFFLAGS, empty())?;
+        let answer = self.ioctl_ifreq(libc::SIOCGIFFLAGS, empty())?;
         // SAFETY: SIOCGIFFLAGS fills `ifr_flags`, and every bit pattern of it is valid.
         Ok(unsafe { answer.ifru_flags })
     }
 
     fn mtu_bytes(&self) -> io::Result<u32> {
-        let answer = self.ask(libc::SIOCGIFMTU, empty())?;
+        let answer = self.ioctl_ifreq(libc::SIOCGIFMTU, empty())?;
         // SAFETY: SIOCGIFMTU fills `ifr_mtu`, and every bit pattern of it is valid.
         Ok(unsafe { answer.ifru_mtu }.cast_unsigned())
     }
 
     fn mac(&self) -> io::Result<[u8; 6]> {
-        let answer = self.ask(libc::SIOCGIFHWADDR, empty())?;
+        let answer = self.ioctl_ifreq(libc::SIOCGIFHWADDR, empty())?;
         // SAFETY: SIOCGIFHWADDR fills `ifr_hwaddr`, and every bit pattern of it is valid.
         let address = unsafe { answer.ifru_hwaddr };
         let mut mac = [0; 6];
@@ -195,7 +197,7 @@ impl Asker {
             command: ETHTOOL_GCHANNELS,
             ..Channels::default()
         };
-        self.ask(
+        self.ioctl_ifreq(
             libc::SIOCETHTOOL,
             libc::__c_anonymous_ifr_ifru {
                 ifru_data: ptr::from_mut(&mut channels).cast(),
@@ -212,7 +214,7 @@ impl Asker {
             command: ETHTOOL_GFLAGS,
             data: 0,
         };
-        self.ask(
+        self.ioctl_ifreq(
             libc::SIOCETHTOOL,
             libc::__c_anonymous_ifr_ifru {
                 ifru_data: ptr::from_mut(&mut value).cast(),
@@ -227,7 +229,7 @@ impl Asker {
             driver: [0; 32],
             rest: [0; 160],
         };
-        self.ask(
+        self.ioctl_ifreq(
             libc::SIOCETHTOOL,
             libc::__c_anonymous_ifr_ifru {
                 ifru_data: ptr::from_mut(&mut info).cast(),
@@ -257,7 +259,7 @@ mod tests {
         assert_eq!(loopback.mac, [0; 6]);
         assert!(loopback.mtu_bytes >= 1500, "{}", loopback.mtu_bytes);
         assert_eq!(loopback.rx_queues, 1);
-        assert_eq!(loopback.driver, "", "nobody drives it");
+        assert_eq!(loopback.driver, "", "it has no driver");
     }
 
     #[test]

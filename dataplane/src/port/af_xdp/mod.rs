@@ -1,18 +1,19 @@
 //! AF_XDP sockets on a network interface: the kernel's fast path to and from a driver's queues.
 //!
 //! ```text
-//!   wire ─► driver queue q ─► XDP program ─┬─ the link's ─► socket of queue q for the link ─┬─► lane
-//!                                          ├─ ours ───────► socket of queue q ──────────────┘
+//!   wire ─► driver queue q ─► XDP program ─┬─ the link's ─► link socket of queue q ─┬─► lane
+//!                                          ├─ ours ───────► socket of queue q ──────┘
 //!                                          ├─ others ─────► kernel's network stack
-//!                                          └─ to drop ────► nobody
+//!                                          └─ to drop ────► dropped
 //!   lane ─► tx rings of queue 0 ─► driver ─► wire
 //! ```
-//! Two sockets on each receive queue of a port with a link (`queue.rs` says what that is for), else one; the lane polls them all. Frames are sent on
-//! queue 0 alone, so they leave in order whatever the number of queues, those of the link and the others each among themselves. The program
-//! and its maps belong to this process: they vanish with it, however it ends.
+//! Each receive queue of a port with a link has two sockets (`queue.rs` explains why), else one.
+//! The lane polls them all. Frames are sent on queue 0 only, so they leave in order whatever the
+//! number of queues: link frames and other frames each among themselves. The program and its maps
+//! belong to this process: they vanish with it, however it ends.
 //!
-//! When the interface goes down, frames already in the transmit ring stay there and leave when it is up again. When it is removed,
-//! [`PortError::Gone`] says so and nothing crashes.
+//! When the interface goes down, frames already in the transmit ring stay there and leave when it
+//! is up again. When it is removed, the port returns [`PortError::Gone`], and nothing crashes.
 //!
 //! Source: the kernel's `Documentation/networking/af_xdp.rst`.
 
@@ -39,7 +40,7 @@ use covalent_pipe::SharedBytes;
 use self::{
     endpoint::Doorbell,
     interface::Interface,
-    queue::{Queue, QueueSpec, QueueStatistics, Whose},
+    queue::{Queue, QueueSpec, QueueStatistics, TrafficClass},
     umem::{QueueMemory, QueuePlan},
 };
 use super::{
@@ -50,7 +51,7 @@ use super::{
 // A queue that the configuration may name has a place in the program's table.
 const _: () = assert!(covalent_api::config::QUEUES_MAX == covalent_ebpf::QUEUES_MAX);
 
-/// What an AF_XDP port is configured to be.
+/// The configuration of an AF_XDP port.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Wanted<'a> {
     pub(super) port: &'a str,
@@ -65,10 +66,11 @@ pub(super) struct Wanted<'a> {
 pub struct AfXdpPort {
     info: PortInfo,
     facts: PortFacts,
-    // Before the queues, so that the program lets go of the sockets before they close.
+    // Declared before the queues, so that the program releases the sockets before they close.
     steering: Steering,
     queues: Vec<Queue>,
-    /// Bursts so far. Each begins with another queue, so that a busy one does not starve the others.
+    /// Bursts so far. Each begins with another queue, so that a busy one does not starve the
+    /// others.
     bursts: usize,
     /// EtherType of the frames of this port's link.
     link_type: Option<u16>,
@@ -78,12 +80,13 @@ pub struct AfXdpPort {
     tally: Tally,
     dropped_disabled: u64,
     dropped_by_device: u64,
-    /// What the kernel counted when it was asked last.
+    /// The kernel's counts at the last query.
     kernel: Cell<KernelCounts>,
 }
 
 impl AfXdpPort {
-    /// Opens sockets on the interface's queues and attaches the XDP program, in this order: check, load, bind, fill, attach.
+    /// Opens sockets on the interface's queues and attaches the XDP program, in this order: check,
+    /// load, bind, fill, attach.
     pub(super) fn open(
         wanted: &Wanted<'_>,
         dataplane: &DataplaneConfig,
@@ -145,7 +148,7 @@ impl AfXdpPort {
         let effective = steering
             .attach(interface.index, &interface.name, mode)
             .map_err(steering_failed)?;
-        choices::tell(
+        choices::log_choices(
             port,
             &interface,
             &choices,
@@ -205,7 +208,7 @@ impl AfXdpPort {
         PortError::Gone {
             port: self.info.name.clone(),
             reason: format!(
-                "interface `{}` was removed; covalent-control has the port opened again when it is back",
+                "interface `{}` was removed; covalent-control reopens the port when it returns",
                 self.info.interface.as_deref().unwrap_or_default()
             ),
         }
@@ -217,23 +220,23 @@ impl AfXdpPort {
         }
     }
 
-    /// Whose rings a frame to send belongs into. On a port with a link the frame is the lane's
-    /// copy, which no application can change.
-    fn whose(&self, frame: SharedBytes<'_>) -> Whose {
+    /// Returns the rings for a frame to send. On a port with a link the frame is the lane's copy,
+    /// which no application can change.
+    fn class(&self, frame: SharedBytes<'_>) -> TrafficClass {
         match self.link_type {
-            Some(link_type) if has_type(frame, link_type) => Whose::Link,
-            _ => Whose::Others,
+            Some(link_type) if has_type(frame, link_type) => TrafficClass::Link,
+            _ => TrafficClass::Others,
         }
     }
 
     /// Frames that can be staged now.
-    fn space(&mut self, whose: Whose) -> usize {
+    fn space(&mut self, class: TrafficClass) -> usize {
         if !self.carrier() {
             return 0;
         }
         let sender = self.sender();
         sender.reclaim();
-        sender.spare(whose)
+        sender.spare(class)
     }
 
     /// The queue that sends.
@@ -242,8 +245,9 @@ impl AfXdpPort {
     }
 }
 
-/// What can be known before a port is opened, and while another one has the interface.
-pub(super) fn look(wanted: &Wanted<'_>) -> Result<(), PortError> {
+/// Runs the checks that are possible before a port is opened, and while another port has the
+/// interface.
+pub(super) fn check_openable(wanted: &Wanted<'_>) -> Result<(), PortError> {
     let port = wanted.port;
     preflight::ring_slots(port, wanted.ring_slots)?;
     preflight::capabilities(port)?;
@@ -258,8 +262,8 @@ fn has_type(frame: SharedBytes<'_>, ethertype: u16) -> bool {
     [frame.byte(12), frame.byte(13)] == ethertype.to_be_bytes().map(Some)
 }
 
-/// Frames of the `most` of a burst that are left to applications, however many of the link wait: a quarter, or one in every other burst of less
-/// than four.
+/// Of a burst of `most` frames, the number left to applications, however many link frames wait. It
+/// is a quarter, or one in every other burst of less than four.
 fn left_to_others(most: usize, burst: usize) -> usize {
     (most / 4).max(most.min(burst % 2))
 }
@@ -292,18 +296,19 @@ fn open_queue(
 
 impl AfXdpPort {
     /// System calls: one for each queue, and one for the program.
-    fn ask_kernel(&self) -> KernelCounts {
+    fn read_kernel_counts(&self) -> KernelCounts {
         let mut drops = KernelDrops::default();
-        let mut sum = Told::default();
+        let mut sum = ReportedCounts::default();
         for queue in &self.queues {
-            // A socket whose interface was removed still answers; one that does not has nothing to add.
+            // The socket of a removed interface still reports its counts. A socket that reports
+            // none is skipped.
             if let Ok(counts) = queue.statistics() {
-                let told = Told::from(&counts);
-                drops.add(&told, queue.zero_copy());
-                sum.add(&told);
+                let reported = ReportedCounts::from(&counts);
+                drops.add(&reported, queue.zero_copy());
+                sum.add(&reported);
             }
         }
-        // Nothing to tell before Linux 5.19 once the process gave its capabilities away.
+        // Not readable before Linux 5.19 after the process dropped its capabilities.
         let program = self.steering.counters().unwrap_or_default();
         KernelCounts {
             drops,
@@ -337,13 +342,13 @@ impl Port for AfXdpPort {
         };
         *bursts = bursts.wrapping_add(1);
         let mut seen = 0;
-        for (whose, most) in [
-            (Whose::Link, max - left_to_others(max, *bursts)),
-            (Whose::Others, max),
+        for (class, most) in [
+            (TrafficClass::Link, max - left_to_others(max, *bursts)),
+            (TrafficClass::Others, max),
         ] {
             for turn in 0..queues.len() {
                 let at = bursts.wrapping_add(turn) % queues.len();
-                seen += queues[at].receive(whose, most - seen, &mut show);
+                seen += queues[at].receive(class, most - seen, &mut show);
                 if seen == most {
                     break;
                 }
@@ -354,12 +359,12 @@ impl Port for AfXdpPort {
 
     fn tx_shared(&mut self, frame: SharedBytes<'_>) -> Result<(), TxRefusal> {
         let (len, max) = (frame.len(), self.info.frame_bytes_max as usize);
-        let whose = self.whose(frame);
+        let class = self.class(frame);
         let refusal = if let Some(refusal) = TxRefusal::by_length(len, max) {
             refusal
         } else if !self.carrier() {
             TxRefusal::Down
-        } else if self.queues[0].stage(whose, frame) {
+        } else if self.queues[0].stage(class, frame) {
             self.tally.taken(len);
             return Ok(());
         } else {
@@ -369,31 +374,32 @@ impl Port for AfXdpPort {
     }
 
     fn flush(&mut self) -> Result<(), PortError> {
-        let mut told = Ok(());
-        for (whose, doorbell) in self.sender().ring() {
+        let mut reported = Ok(());
+        for (class, doorbell) in self.sender().ring() {
             match doorbell {
                 Doorbell::Rung => {}
                 Doorbell::Dropped => {
                     self.dropped_by_device += 1;
-                    // A link must hear of it; an application's frame may be lost on any wire.
-                    if whose == Whose::Link {
-                        told = Err(self.link_down());
+                    // A link must learn of the loss. A frame of an application may be lost on any
+                    // wire.
+                    if class == TrafficClass::Link {
+                        reported = Err(self.link_down());
                     }
                 }
-                Doorbell::Down => told = Err(self.link_down()),
+                Doorbell::Down => reported = Err(self.link_down()),
                 Doorbell::Gone => return Err(self.gone()),
             }
         }
-        told
+        reported
     }
 
     fn tx_space(&mut self) -> usize {
-        self.space(Whose::Others)
+        self.space(TrafficClass::Others)
     }
 
     fn link_tx_space(&mut self) -> Option<usize> {
         self.link_type?;
-        Some(self.space(Whose::Link))
+        Some(self.space(TrafficClass::Link))
     }
 
     fn tx_idle(&mut self) -> bool {
@@ -405,7 +411,8 @@ impl Port for AfXdpPort {
     }
 
     fn prepare_sleep(&mut self) -> bool {
-        // Sockets are level-triggered: a frame that arrives after this check makes the wait return at once.
+        // Sockets are level-triggered: a frame that arrives after this check makes the wait return
+        // at once.
         if self.queues.iter_mut().any(Queue::has_received) {
             return false;
         }
@@ -418,7 +425,7 @@ impl Port for AfXdpPort {
     fn finish_sleep(&mut self) {}
 
     fn counters(&self) -> PortCounters {
-        self.kernel.set(self.ask_kernel());
+        self.kernel.set(self.read_kernel_counts());
         self.counters_at_hand()
     }
 
@@ -472,12 +479,12 @@ impl Port for AfXdpPort {
     }
 }
 
-/// What the kernel counts for a port.
+/// The kernel's counts for a port.
 #[derive(Debug, Clone, Copy, Default)]
 struct KernelCounts {
     drops: KernelDrops,
     /// All queues together, by the kernel's own names.
-    sum: Told,
+    sum: ReportedCounts,
     program: covalent_ebpf::Counters,
 }
 
@@ -492,9 +499,9 @@ struct KernelDrops {
     tx_invalid: u64,
 }
 
-/// What the kernel counts for the sockets of one queue together (`struct xdp_statistics`).
+/// The kernel's counts for the sockets of one queue together (`struct xdp_statistics`).
 #[derive(Debug, Clone, Copy, Default)]
-struct Told {
+struct ReportedCounts {
     rx_ring_full: u64,
     /// How many of these were the link's.
     link_rx_ring_full: u64,
@@ -505,7 +512,7 @@ struct Told {
     tx_ring_empty: u64,
 }
 
-impl Told {
+impl ReportedCounts {
     fn add(&mut self, other: &Self) {
         self.rx_ring_full += other.rx_ring_full;
         self.link_rx_ring_full += other.link_rx_ring_full;
@@ -529,7 +536,7 @@ impl Told {
     }
 }
 
-impl From<&QueueStatistics> for Told {
+impl From<&QueueStatistics> for ReportedCounts {
     fn from(counts: &QueueStatistics) -> Self {
         let of = |counts: &xsk_rs::socket::XdpStatistics| Self {
             rx_ring_full: counts.rx_ring_full(),
@@ -540,30 +547,33 @@ impl From<&QueueStatistics> for Told {
             tx_invalid: counts.tx_invalid_descs(),
             tx_ring_empty: counts.tx_ring_empty_descs(),
         };
-        let mut told = of(&counts.others);
+        let mut reported = of(&counts.others);
         if let Some(link) = &counts.link {
             let mut link = of(link);
             link.link_rx_ring_full = link.rx_ring_full;
-            // The fill ring is one, and the kernel tells the same of it for both.
+            // The sockets share one fill ring, and the kernel reports the same counts for both.
             (link.fill_ring_empty, link.rx_invalid) = (0, 0);
-            told.add(&link);
+            reported.add(&link);
         }
-        told
+        reported
     }
 }
 
 impl KernelDrops {
-    fn add(&mut self, told: &Told, zero_copy: bool) {
-        // A driver in zero-copy mode takes chunks ahead of the frames and looks for more than there are: what is counted then is a look
-        // in vain, and no frame. What such a driver has no chunk for is lost at the device, which counts it itself. In copy mode it is a
-        // frame, and the kernel counts it a second time as dropped.
-        let empty = if zero_copy { 0 } else { told.fill_ring_empty };
-        self.rx_ring_full += told.rx_ring_full - told.link_rx_ring_full;
-        self.link_rx_ring_full += told.link_rx_ring_full;
+    fn add(&mut self, reported: &ReportedCounts, zero_copy: bool) {
+        // Zero-copy: the driver takes chunks ahead, so this counts checks without result. The
+        // device counts lost frames. Copy mode: each is a frame, also counted as dropped.
+        let empty = if zero_copy {
+            0
+        } else {
+            reported.fill_ring_empty
+        };
+        self.rx_ring_full += reported.rx_ring_full - reported.link_rx_ring_full;
+        self.link_rx_ring_full += reported.link_rx_ring_full;
         self.fill_ring_empty += empty;
-        self.rx_other += told.rx_dropped.saturating_sub(empty);
-        self.rx_invalid += told.rx_invalid;
-        self.tx_invalid += told.tx_invalid;
+        self.rx_other += reported.rx_dropped.saturating_sub(empty);
+        self.rx_invalid += reported.rx_invalid;
+        self.tx_invalid += reported.tx_invalid;
     }
 }
 
@@ -580,16 +590,16 @@ mod tests {
     }
 
     #[test]
-    fn a_driver_that_looked_for_chunks_in_vain_lost_no_frame() {
-        let told = Told {
+    fn a_driver_that_found_no_chunk_lost_no_frame() {
+        let reported = ReportedCounts {
             rx_ring_full: 1,
             fill_ring_empty: 5,
             rx_dropped: 7,
-            ..Told::default()
+            ..ReportedCounts::default()
         };
         let of = |zero_copy| {
             let mut drops = KernelDrops::default();
-            drops.add(&told, zero_copy);
+            drops.add(&reported, zero_copy);
             (drops.rx_ring_full, drops.fill_ring_empty, drops.rx_other)
         };
         assert_eq!(of(true), (1, 0, 7));

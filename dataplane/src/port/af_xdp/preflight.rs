@@ -1,4 +1,4 @@
-//! What can be known before anything is changed: each check that fails says what was found and what to do.
+//! Checks before any change. Each failed check reports the finding and the remedy.
 
 use caps::{CapSet, Capability};
 use covalent_api::{
@@ -39,7 +39,7 @@ pub(in crate::port) fn interface(port: &str, name: &str) -> Result<Interface, Po
         },
         _ => PortError::Io {
             port: port.to_owned(),
-            doing: "asking about the interface",
+            doing: "querying the interface",
             source: error,
         },
     })
@@ -64,7 +64,7 @@ pub(in crate::port) fn chunk_bytes(
     Ok(choices(&interface, wishes).chunk_bytes.value)
 }
 
-/// As [`queue_count`], of an interface that was asked already.
+/// As [`queue_count`], for an interface that was already queried.
 pub(super) fn queues(port: &str, interface: &Interface, configured: u32) -> Result<u32, PortError> {
     let there = interface.rx_queues;
     match configured {
@@ -87,7 +87,8 @@ pub(super) fn queues(port: &str, interface: &Interface, configured: u32) -> Resu
                 interface.name
             ),
             format!(
-                "set `queues` to {there} or less (0 for all), or give the interface more with `ethtool -L {} rx {wanted}`",
+                "set `queues` to {there} or less (0 for all), or give the interface more with \
+                 `ethtool -L {} rx {wanted}`",
                 interface.name
             ),
         )),
@@ -98,8 +99,8 @@ pub(super) fn queues(port: &str, interface: &Interface, configured: u32) -> Resu
                     interface = interface.name,
                     queues = wanted,
                     there,
-                    "frames of the queues that are left out go to the kernel, those of the link and of pipes too: \
-                     set `queues = 0`, or take the others away with `ethtool -L`"
+                    "frames of the omitted queues go to the kernel, those of the link and of pipes \
+                     too: set `queues = 0`, or remove the other queues with `ethtool -L`"
                 );
             }
             Ok(wanted)
@@ -107,14 +108,15 @@ pub(super) fn queues(port: &str, interface: &Interface, configured: u32) -> Resu
     }
 }
 
-/// Says so where frames come without their VLAN tags. Between the ends of a virtual cable they stay in the frame, whatever the setting.
+/// Logs a warning if frames arrive without their VLAN tags. Between the ends of a virtual cable the
+/// tags stay in the frame, whatever the setting.
 pub(super) fn tags(port: &str, interface: &Interface) {
     if interface.strips_tags && interface.driver != "veth" {
         tracing::warn!(
             port,
             interface = interface.name,
-            "the NIC takes VLAN tags off received frames before AF_XDP has them: pipes get such frames without, and no `vlan` match finds them; \
-             cure: `ethtool -K {} rxvlan off`",
+            "the NIC strips VLAN tags from received frames before AF_XDP: pipes get such frames \
+             without tags, and no `vlan` match finds them; cure: `ethtool -K {} rxvlan off`",
             interface.name
         );
     }
@@ -138,8 +140,9 @@ pub(super) fn ring_slots(port: &str, slots: u32) -> Result<(), PortError> {
 
 const _: () = assert!(LINK_MTU_BYTES_MIN as usize == FRAME_BYTES_MAX - 14);
 
-/// Every frame of the interface fits one chunk, and every frame of a `link` fits the interface: few records would pass a smaller one, and under load the link would fail
-/// again and again. Frames of several chunks are not supported.
+/// Checks that every frame of the interface fits one chunk, and every frame of a `link` fits the
+/// interface. A smaller MTU would let few records pass, and the link would fail repeatedly under
+/// load. Frames of several chunks are not supported.
 pub(super) fn mtu(port: &str, interface: &Interface, link: bool) -> Result<(), PortError> {
     let mtu = interface.mtu_bytes;
     if link && mtu < LINK_MTU_BYTES_MIN {
@@ -150,7 +153,8 @@ pub(super) fn mtu(port: &str, interface: &Interface, link: bool) -> Result<(), P
                 interface.name
             ),
             format!(
-                "set its MTU to {LINK_MTU_BYTES_MIN} or more, at both ends of the cable: `ip link set {} mtu 1500`; or `link = false` for a port without one",
+                "set its MTU to {LINK_MTU_BYTES_MIN} or more, at both ends of the cable: `ip link \
+                 set {} mtu 1500`; or `link = false` for a port without one",
                 interface.name
             ),
         ));
@@ -161,7 +165,8 @@ pub(super) fn mtu(port: &str, interface: &Interface, link: bool) -> Result<(), P
     Err(refuse(
         port,
         format!(
-            "interface `{}` has MTU {mtu}, but a frame must fit {CHUNK_FRAME_BYTES} bytes of packet memory with its Ethernet header \
+            "interface `{}` has MTU {mtu}, but a frame must fit {CHUNK_FRAME_BYTES} bytes of \
+             packet memory with its Ethernet header \
              and two VLAN tags",
             interface.name
         ),
@@ -197,7 +202,7 @@ pub(super) fn capabilities(port: &str) -> Result<(), PortError> {
     ))
 }
 
-/// CAP_SYS_ADMIN stands in for CAP_BPF and CAP_PERFMON, as in the kernel.
+/// CAP_SYS_ADMIN includes CAP_BPF and CAP_PERFMON, as in the kernel.
 fn held(wanted: Capability) -> bool {
     let has = |capability| caps::has_cap(None, CapSet::Effective, capability).unwrap_or(false);
     let included = matches!(wanted, Capability::CAP_BPF | Capability::CAP_PERFMON);
@@ -222,12 +227,13 @@ pub(in crate::port) fn locked_memory(port: &str, needed_bytes: u64) -> Result<()
             needed_bytes >> 10,
             limit_bytes >> 10
         ),
-        "raise the limit (`ulimit -l`, or `LimitMEMLOCK=infinity` in the systemd unit), give CAP_IPC_LOCK, or set a smaller \
+        "raise the limit (`ulimit -l`, or `LimitMEMLOCK=infinity` in the systemd unit), give \
+         CAP_IPC_LOCK, or set a smaller \
          `ring_slots`",
     ))
 }
 
-/// What the kernel's refusal of the packet memory means.
+/// Explains the kernel's refusal of the packet memory.
 pub(in crate::port) fn explain_memory(port: &str, bytes: u64, error: std::io::Error) -> PortError {
     let mib = bytes >> 20;
     match error.raw_os_error().map(Errno::from_raw) {
@@ -259,7 +265,7 @@ pub(in crate::port) fn explain_memory(port: &str, bytes: u64, error: std::io::Er
     }
 }
 
-/// What the kernel's refusal of one queue means.
+/// Explains the kernel's refusal of one queue.
 pub(super) fn explain_bind(
     port: &str,
     interface: &Interface,
@@ -288,14 +294,14 @@ pub(super) fn explain_bind(
             port,
             format!("interface `{name}` has no queue {queue} now"),
             format!(
-                "it had {} queues when the daemon looked: check `ethtool -l {name}`",
+                "it had {} queues at the previous check: see `ethtool -l {name}`",
                 interface.rx_queues
             ),
         ),
         Some(Errno::ENODEV) => refuse(
             port,
-            format!("interface `{name}` went away while it was opened"),
-            "start again when it is back",
+            format!("interface `{name}` was removed while it was opened"),
+            "start again when it returns",
         ),
         _ => PortError::Io {
             port: port.to_owned(),
@@ -324,7 +330,7 @@ mod tests {
     }
 
     #[test]
-    fn queues_name_the_number_that_the_interface_has() {
+    fn too_many_queues_are_refused_with_the_number_that_exists() {
         assert_eq!(queues("p0", &interface(), 0).ok(), Some(4));
         assert_eq!(queues("p0", &interface(), 4).ok(), Some(4));
         let wide = Interface {

@@ -1,15 +1,18 @@
-//! The AF_XDP sockets of one queue: one for frames of applications, and where the port has a link, another one for that.
+//! The AF_XDP sockets of one queue: one for frames of applications, and a second one if the port
+//! has a link.
 //!
 //! ```text
 //!   fill ring ──► kernel ──┬─► rx ring: link          ─┐
 //!     ▲                    └─► rx ring: applications  ─┤
 //!     └──────────── after the visit ───────────────────┘
 //! ```
-//! Both share the queue's memory, fill ring and completion ring, and each has rings to receive and to send for itself. The fill ring has chunks for
-//! both receive rings at once ([`receive_chunks`]): where frames of applications fill theirs, the kernel drops the next ones and goes on, and
-//! frames of the link still find a chunk and a place. What is sent is as separate: a frame of the link never waits behind others.
+//! Both share the queue's memory, fill ring and completion ring. Each has its own receive and
+//! transmit ring. The fill ring has chunks for both receive rings together ([`receive_chunks`]). If
+//! frames of applications fill their ring, the kernel drops further ones, and link frames still
+//! find a chunk and a ring entry. Transmission is separate too: a link frame never waits behind
+//! others.
 //!
-//! All calls into `xsk-rs` that it marks unsafe are in this file and in `endpoint.rs`.
+//! All calls to `xsk-rs` that it marks unsafe are in this file and in `endpoint.rs`.
 
 use std::{
     io,
@@ -33,17 +36,17 @@ use super::{
     umem::{QueueMemory, os_error},
 };
 
-/// How long to wait before a bind that found the queue busy is tried again: a socket closed just now lets its queue go only
-/// after a grace period of the kernel, which is long where all cores have work.
+/// Pause before a bind that found the queue busy is retried. A closed socket releases its queue
+/// only after a grace period of the kernel, which is long if all cores are busy.
 const REBIND_PAUSE: Duration = Duration::from_millis(100);
 
 /// How often it is tried again.
 const REBINDS_MAX: u32 = 10;
 
-/// Receive bursts that find nothing for each look whether the driver wants to be woken for want of chunks.
-const LOOKS_PER_WAKE: u32 = 64;
+/// Empty receive bursts per check whether the driver needs a wake-up for lack of chunks.
+const BURSTS_PER_WAKE_CHECK: u32 = 64;
 
-/// What one queue is made of.
+/// The parameters of one queue.
 pub(super) struct QueueSpec<'a> {
     /// The queue's memory.
     pub(super) memory: QueueMemory,
@@ -57,12 +60,12 @@ pub(super) struct QueueSpec<'a> {
     pub(super) copy: CopyMode,
 }
 
-/// Whose frames.
+/// The owner of frames.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Whose {
+pub(super) enum TrafficClass {
     /// The link's.
     Link,
-    /// Everybody else's; on a port without a link all.
+    /// All others; on a port without a link, all frames.
     Others,
 }
 
@@ -78,28 +81,32 @@ pub(super) struct Queue {
     scratch: Box<[FrameDesc]>,
     /// Address of the first chunk that the link sends from; all behind it are the link's.
     link_sends_from: usize,
-    /// Receive bursts that found nothing since the driver was last woken for want of chunks.
+    /// Consecutive receive bursts without frames.
     fruitless: u32,
     zero_copy: bool,
     page_bytes: u64,
 }
 
-/// What the kernel counts for the sockets of a queue.
+/// The kernel's counts for the sockets of a queue.
 #[derive(Debug)]
 pub(super) struct QueueStatistics {
-    /// For the one of frames of applications. What it says of the fill ring is of both.
+    /// Of the socket for frames of applications. Its fill ring counts cover both sockets.
     pub(super) others: XdpStatistics,
     /// For the link's.
     pub(super) link: Option<XdpStatistics>,
 }
 
 impl Queue {
-    /// Makes the sockets, binds them and gives the kernel the chunks to receive into. Nothing arrives before the XDP program sends
-    /// frames here.
+    /// Creates and binds the sockets, and gives the kernel the receive chunks. Nothing arrives
+    /// before the XDP program redirects frames here.
     ///
     /// # Errors
-    /// What the kernel answered to the bind: `EBUSY` another socket has the queue, `EINVAL` there is no such queue,
-    /// `EOPNOTSUPP` no zero-copy, `EPERM` a missing capability.
+    /// The kernel's error of the bind:
+    ///
+    /// - `EBUSY`: another socket has the queue.
+    /// - `EINVAL`: there is no such queue.
+    /// - `EOPNOTSUPP`: no zero-copy.
+    /// - `EPERM`: a capability is missing.
     pub(super) fn open(mut spec: QueueSpec<'_>) -> io::Result<Self> {
         let plan = spec.memory.plan();
         // The library makes both rings for each socket; one that never sends gets the smallest.
@@ -151,53 +158,60 @@ impl Queue {
 
     /// Hands new chunks to the kernel to receive into.
     fn give_to_receive(&mut self, chunks: &[FrameDesc]) -> io::Result<()> {
-        // SAFETY: the chunks belong to this queue's UMEM, nobody else knows of them, and after this the queue does not touch them
-        // until a receive ring names them.
-        let given = unsafe { self.fill.produce(chunks) };
-        if given == chunks.len() {
+        // SAFETY: the chunks belong to this queue's UMEM, and no other code knows them. The queue
+        // does not touch them again until a receive ring names them.
+        let accepted = unsafe { self.fill.produce(chunks) };
+        if accepted == chunks.len() {
             Ok(())
         } else {
             Err(io::ErrorKind::OutOfMemory.into())
         }
     }
 
-    /// Receives up to `max` frames, shows each and gives its chunk back, a batch at a time. Returns how many.
+    /// Receives up to `max` frames in batches. Passes each to `visit`, then returns its chunk.
+    /// Returns the number of frames.
     pub(super) fn receive(
         &mut self,
-        whose: Whose,
+        class: TrafficClass,
         max: usize,
         visit: &mut dyn FnMut(&[u8]),
     ) -> usize {
         let mut received = 0;
         while received < max {
             let want = (max - received).min(self.scratch.len());
-            let count = self.receive_batch(whose, want, visit);
+            let count = self.receive_batch(class, want, visit);
             received += count;
             if count < want {
                 break;
             }
         }
-        if whose == Whose::Others {
-            self.look_after_driver(received);
+        if class == TrafficClass::Others {
+            self.wake_starved_driver(received);
         }
         received
     }
 
-    fn receive_batch(&mut self, whose: Whose, want: usize, visit: &mut dyn FnMut(&[u8])) -> usize {
-        let endpoint = match whose {
-            Whose::Others => Some(&mut self.others),
-            Whose::Link => self.link.as_mut(),
+    fn receive_batch(
+        &mut self,
+        class: TrafficClass,
+        want: usize,
+        visit: &mut dyn FnMut(&[u8]),
+    ) -> usize {
+        let endpoint = match class {
+            TrafficClass::Others => Some(&mut self.others),
+            TrafficClass::Link => self.link.as_mut(),
         };
         let count = endpoint.map_or(0, |it| it.consume(&mut self.scratch[..want]));
         if count == 0 {
             return 0;
         }
         for desc in &self.scratch[..count] {
-            // SAFETY: the kernel gave this chunk to us with the receive ring and wrote a whole frame into it; we hand it back only
-            // after the visit.
+            // SAFETY: the kernel handed this chunk over through the receive ring, with a whole
+            // frame in it. The queue returns it only after the visit.
             visit(unsafe { self.umem.data(desc) }.contents());
         }
-        // SAFETY: these chunks came from the receive ring just now, no reference into them is left, and they are forgotten here.
+        // SAFETY: these chunks just came from the receive ring. No reference to them is left, and
+        // the queue does not use them again.
         let returned = unsafe { self.fill.produce(&self.scratch[..count]) };
         debug_assert_eq!(
             returned, count,
@@ -210,20 +224,21 @@ impl Queue {
     }
 
     /// A driver in zero-copy mode may have run out of chunks just after it was last given some.
-    fn look_after_driver(&mut self, received: usize) {
+    fn wake_starved_driver(&mut self, received: usize) {
         if received > 0 {
             self.fruitless = 0;
             return;
         }
         self.fruitless = self.fruitless.wrapping_add(1);
-        if self.fruitless.is_multiple_of(LOOKS_PER_WAKE) && self.fill.needs_wakeup() {
+        if self.fruitless.is_multiple_of(BURSTS_PER_WAKE_CHECK) && self.fill.needs_wakeup() {
             self.wake_receiver();
         }
     }
 
     /// A driver that ran out of chunks sleeps until it is called.
     fn wake_receiver(&mut self) {
-        // The answer does not matter: nothing is waited for, and a failure shows at the next doorbell.
+        // The result does not matter: nothing waits for it, and a failure shows at the next
+        // doorbell.
         let _ = self.fill.wakeup(self.others.receiver().fd_mut(), 0);
     }
 
@@ -232,29 +247,32 @@ impl Queue {
         self.others.has_received() || self.link.as_mut().is_some_and(Endpoint::has_received)
     }
 
-    /// Copies `frame`, which must fit a chunk, to be sent by the next [`Queue::ring`]. `false` when no chunk is free.
-    pub(super) fn stage(&mut self, whose: Whose, frame: SharedBytes<'_>) -> bool {
-        if self.spare(whose) == 0 {
+    /// Copies `frame`, which must fit a chunk, to be sent by the next [`Queue::ring`]. Returns
+    /// `false` if no chunk is free.
+    pub(super) fn stage(&mut self, class: TrafficClass, frame: SharedBytes<'_>) -> bool {
+        if self.spare(class) == 0 {
             self.reclaim();
         }
-        match (whose, &mut self.link) {
-            (Whose::Link, Some(link)) => link.stage(&self.umem, frame),
+        match (class, &mut self.link) {
+            (TrafficClass::Link, Some(link)) => link.stage(&self.umem, frame),
             _ => self.others.stage(&self.umem, frame),
         }
     }
 
-    /// Rings the doorbells, the link's first, each if there is something to send, and reclaims what was sent.
-    pub(super) fn ring(&mut self) -> [(Whose, Doorbell); 2] {
+    /// Rings the doorbells, the link's first, each if there is something to send, and reclaims sent
+    /// chunks.
+    pub(super) fn ring(&mut self) -> [(TrafficClass, Doorbell); 2] {
         let link = self.link.as_mut().map_or(Doorbell::Rung, Endpoint::ring);
         let others = self.others.ring();
         self.reclaim();
-        [(Whose::Link, link), (Whose::Others, others)]
+        [(TrafficClass::Link, link), (TrafficClass::Others, others)]
     }
 
     /// Takes back the chunks of frames that were sent.
     pub(super) fn reclaim(&mut self) {
         while self.endpoints().any(Endpoint::awaits_chunks) {
-            // SAFETY: the completion ring names only chunks of this queue's UMEM that one of its transmit rings had.
+            // SAFETY: the completion ring names only chunks of this queue's UMEM that were in one
+            // of its transmit rings.
             let count = unsafe { self.completion.consume(&mut self.scratch) };
             if count == 0 {
                 return;
@@ -272,7 +290,7 @@ impl Queue {
         self.link.iter().chain([&self.others])
     }
 
-    /// Whether something is to be sent that the kernel was not told of, or has not taken.
+    /// Whether there are frames that the kernel was not notified of, or has not taken.
     pub(super) fn has_to_send(&mut self) -> bool {
         let link = self.link.iter_mut();
         link.chain([&mut self.others])
@@ -280,9 +298,9 @@ impl Queue {
     }
 
     /// Chunks free to send from.
-    pub(super) fn spare(&self, whose: Whose) -> usize {
-        match (whose, &self.link) {
-            (Whose::Link, Some(link)) => link.spare(),
+    pub(super) fn spare(&self, class: TrafficClass) -> usize {
+        match (class, &self.link) {
+            (TrafficClass::Link, Some(link)) => link.spare(),
             _ => self.others.spare(),
         }
     }
@@ -292,7 +310,7 @@ impl Queue {
         self.endpoints().all(Endpoint::is_idle)
     }
 
-    /// Whether the device writes straight into the UMEM, as the kernel tells it.
+    /// Whether the device writes directly to the UMEM, as the kernel reports it.
     pub(super) const fn zero_copy(&self) -> bool {
         self.zero_copy
     }
@@ -345,7 +363,8 @@ fn bind(spec: &QueueSpec<'_>, rx_ring_slots: u32, tx_ring_slots: u32) -> io::Res
         .interface
         .parse()
         .map_err(|_| io::Error::from(Errno::ENODEV))?;
-    // SAFETY: the library's own XDP program is inhibited, which is what its contract asks for.
+    // SAFETY: the library's contract requires that its own XDP program is inhibited. The
+    // configuration above does so.
     let made = unsafe { Socket::new(config, spec.memory.umem(), &interface, spec.index) };
     made.map_err(os_error)
 }

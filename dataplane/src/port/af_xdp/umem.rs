@@ -4,8 +4,9 @@
 //!   chunk (2048 bytes; 4096 where a device takes only whole KiB)
 //!   ├─ 256 B headroom, for the XDP program ─┼─ up to 1792 B of frame ─┤
 //! ```
-//! The kernel lets two sockets share one queue's fill ring only if they share its memory too, and takes the queue from the first socket of a
-//! UMEM. So each queue has a UMEM of its own, and no chunk can get to another one.
+//! Two sockets may share one queue's fill ring only if they share its memory too. The kernel takes
+//! the queue from the first socket of a UMEM. So each queue has its own UMEM, and no chunk can move
+//! to another one.
 
 use std::{io, num::NonZeroU32};
 
@@ -18,7 +19,7 @@ use xsk_rs::{
 const SMALL_PAGE_BYTES: u64 = 4096;
 const HUGE_PAGE_BYTES: u64 = 2 << 20;
 
-/// How much memory a queue needs, and for what.
+/// The size and the purpose of a queue's memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::port) struct QueuePlan {
     /// Descriptors in the rings of applications' frames.
@@ -32,8 +33,8 @@ pub(in crate::port) struct QueuePlan {
 }
 
 impl QueuePlan {
-    /// The queues of a port with `queues` receive queues. Frames are sent on queue 0 alone, which keeps them in order, so only that one needs
-    /// chunks to send from.
+    /// Returns the plans of a port with `queues` receive queues. Frames are sent on queue 0 only,
+    /// which keeps them in order. So only that queue needs send chunks.
     pub(in crate::port) fn of_port(
         queues: u32,
         ring_slots: u32,
@@ -85,8 +86,8 @@ impl QueueMemory {
     /// Maps and registers the memory of `plan`.
     ///
     /// # Errors
-    /// What the kernel answered: `ENOBUFS` means that the limit on locked memory is too low, `ENOMEM` that there is no memory of
-    /// the page size wanted.
+    /// The kernel's error: `ENOBUFS` if the limit on locked memory is too low, `ENOMEM` if there is
+    /// no memory of the requested page size.
     pub(in crate::port) fn new(plan: QueuePlan, pages: HugePages) -> io::Result<Self> {
         match pages {
             HugePages::Never => Self::with_pages(plan, SMALL_PAGE_BYTES),
@@ -100,8 +101,8 @@ impl QueueMemory {
         let ring = |slots: u32| QueueSize::new(slots.next_power_of_two()).map_err(invalid);
         let config = UmemConfig::builder()
             .frame_size(FrameSize::new(plan.chunk_bytes).map_err(invalid)?)
-            // The kernel publishes what it took from the fill ring only after it has published the received frames, so a chunk
-            // may come back while its old slot still looks taken. Twice the chunks of a queue always leave room.
+            // The kernel publishes its fill ring progress after the received frames, so a chunk may
+            // return while its old slot looks taken. Twice the chunks always fit.
             .fill_queue_size(ring(receive_chunks(plan.ring_slots, plan.link) * 2)?)
             .comp_queue_size(ring(send_chunks(plan.ring_slots, plan.link))?)
             .build()
@@ -120,7 +121,7 @@ impl QueueMemory {
         })
     }
 
-    /// What it was made for.
+    /// The plan of this memory.
     pub(super) const fn plan(&self) -> QueuePlan {
         self.plan
     }
@@ -140,7 +141,8 @@ impl QueueMemory {
         self.page_bytes
     }
 
-    /// Hands the last `count` chunks over for good, in the order of their addresses; `None` when fewer are left, and then none are taken.
+    /// Returns the last `count` chunks permanently, in the order of their addresses; `None` if
+    /// fewer are left, and then takes none.
     pub(super) fn take(&mut self, count: u32) -> Option<Vec<FrameDesc>> {
         let kept = self.free.len().checked_sub(count as usize)?;
         Some(self.free.split_off(kept))
@@ -173,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_mapped_is_what_the_configuration_says() {
+    fn the_mapped_memory_has_the_size_that_the_configuration_states() {
         for (queues, ring_slots) in [(1, 64), (2, 2048), (64, 32_768)] {
             assert_eq!(
                 bytes(queues, ring_slots, true),

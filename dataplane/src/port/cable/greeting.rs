@@ -40,12 +40,12 @@ pub(super) fn check_path(port: &str, path: &Path) -> Result<(), PortError> {
         Some(parent) if parent.as_os_str().is_empty() || parent.is_dir() => Ok(()),
         _ => Err(refuse(
             format!("there is no directory for the cable's socket `{shown}`"),
-            "make the directory, writable for both processes",
+            "create the directory, writable for both processes",
         )),
     }
 }
 
-/// Refuses a peer that runs as somebody else: neither our own user nor root.
+/// Refuses a peer that runs as another user: neither this process's user nor root.
 pub(super) fn check_peer(connection: &Connection) -> io::Result<()> {
     let peer = connection.peer_credentials()?.uid;
     let own = nix::unistd::geteuid().as_raw();
@@ -55,7 +55,8 @@ pub(super) fn check_peer(connection: &Connection) -> io::Result<()> {
     Err(io::Error::new(
         io::ErrorKind::PermissionDenied,
         format!(
-            "the process at the other end runs as user {peer}, this one as {own}: run both as one user"
+            "the process at the other end runs as user {peer}, this one as {own}: run both as one \
+             user"
         ),
     ))
 }
@@ -104,7 +105,7 @@ fn read(greeting: &[u8], frame_bytes_max: u32) -> io::Result<u64> {
         });
     let Some((&MAGIC, version, frame, capacity)) = parts else {
         return Err(invalid(
-            "whoever listens there does not speak of cables".to_owned(),
+            "the process that listens there does not speak the cable protocol".to_owned(),
         ));
     };
     let version = u32::from_le_bytes(*version);
@@ -141,21 +142,21 @@ mod tests {
     }
 
     #[test]
-    fn a_good_greeting_tells_the_size() {
+    fn a_good_greeting_has_the_size() {
         assert_eq!(read(&greeting(&MAGIC, 1, 1514), 1514).ok(), Some(1 << 20));
     }
 
     #[test]
-    fn anything_else_is_refused_with_what_differs() {
+    fn any_other_greeting_is_refused_with_the_difference() {
         let refused = |bytes: &[u8]| read(bytes, 1514).expect_err("must be refused").to_string();
         let good = greeting(&MAGIC, 1, 1514);
         for len in 0..good.len() {
             assert!(
-                refused(&good[..len]).contains("does not speak of cables"),
+                refused(&good[..len]).contains("does not speak the cable protocol"),
                 "{len}"
             );
         }
-        assert!(refused(&greeting(b"SOMEBODY", 1, 1514)).contains("does not speak"));
+        assert!(refused(&greeting(b"SOMEPEER", 1, 1514)).contains("does not speak"));
         assert!(refused(&greeting(&MAGIC, 2, 1514)).contains("version 2, these have 1"));
         assert!(refused(&greeting(&MAGIC, 1, 9014)).contains("up to 9014 bytes, these up to 1514"));
     }

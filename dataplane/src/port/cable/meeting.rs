@@ -1,8 +1,9 @@
-//! The thread that meets the peer, so that the lane never waits for a socket.
+//! The thread that connects to the peer, so that the lane never waits for a socket.
 //!
-//! It tries to connect to the path; when nobody answers it listens there itself. The connection stays open for as long as both
-//! processes live and carries nothing after the greeting: its end tells that the peer is gone, even if it was killed. Each cable has a
-//! generation, so that an old farewell is not taken for that of a new cable.
+//! The thread first tries to connect to the path. If no process answers, it listens there itself.
+//! The connection stays open as long as both processes run, and carries nothing after the greeting.
+//! Its end shows that the peer is gone, even if it was killed. Each cable has a generation, so that
+//! a late disconnect is not taken for that of a new cable.
 
 use std::{
     io,
@@ -47,7 +48,7 @@ pub(super) struct Met {
     pub(super) generation: u64,
 }
 
-/// What the lane and the thread tell each other.
+/// State that the lane and the thread share.
 #[derive(Debug)]
 struct Shared {
     /// Cables that the lane has not taken yet; a newer one replaces an older one.
@@ -56,7 +57,7 @@ struct Shared {
     arrived: EventFd,
     /// The latest generation whose peer is gone.
     lost: AtomicU64,
-    /// The latest generation that the lane wants no more of.
+    /// The latest generation that the lane has released.
     unwanted: AtomicU64,
     stop: AtomicBool,
     /// Wakes the thread.
@@ -120,7 +121,7 @@ impl Meeting {
     }
 
     /// The lane is done with the cable of this generation: meet the peer again.
-    pub(super) fn again(&self, generation: u64) {
+    pub(super) fn meet_again(&self, generation: u64) {
         self.shared
             .unwanted
             .fetch_max(generation, Ordering::Release);
@@ -161,7 +162,7 @@ struct Usher {
     last_problem: String,
 }
 
-/// What ended a wait.
+/// The reason why a wait ended.
 #[derive(Debug, PartialEq, Eq)]
 enum Woken {
     Readable,
@@ -174,13 +175,13 @@ impl Usher {
         crate::privilege::forgo_opening();
         while !self.stopped() {
             if let Err(problem) = self.meet() {
-                self.tell(&problem.to_string());
+                self.log_problem(&problem.to_string());
                 self.wait(None, Some(RETRY_PAUSE));
             }
         }
     }
 
-    /// Connects or listens, and stays with the peer until it is gone.
+    /// Connects or listens, and serves the peer until it is gone.
     fn meet(&mut self) -> io::Result<()> {
         match Connection::connect(&self.path) {
             Ok(connection) => self.join(&connection),
@@ -214,7 +215,7 @@ impl Usher {
         let end = greeting::receive(connection, self.frame_bytes_max)?;
         let generation = self.hand_over(end);
         while !self.is_over(generation) {
-            // The peer says nothing more: whatever is readable is its end.
+            // The peer sends nothing more: readable means that it has closed.
             if self.wait(Some(connection.as_fd()), None) == Woken::Readable {
                 break;
             }
@@ -250,15 +251,15 @@ impl Usher {
                 accepted => accepted?,
             };
             if guest.is_some() {
-                // Closing tells the third one; it tries again later.
-                self.tell("a third process came to a cable that has two ends");
+                // Closing the connection informs the third process, which retries later.
+                self.log_problem("a third process connected to a cable that has two ends");
                 continue;
             }
             let made = greeting::check_peer(&connection)
                 .and_then(|()| greeting::give(&connection, self.ring_slots, self.frame_bytes_max));
             match made {
                 Ok(end) => guest = Some((connection, self.hand_over(end))),
-                Err(problem) => self.tell(&problem.to_string()),
+                Err(problem) => self.log_problem(&problem.to_string()),
             }
         }
         if let Some((_, generation)) = guest {
@@ -305,7 +306,7 @@ impl Usher {
         }
     }
 
-    /// Whether somebody came, and whether the guest left.
+    /// Waits, then returns whether a peer connected, and whether the present peer disconnected.
     fn wait_for_guests(
         &self,
         listener: &Listener,
@@ -325,8 +326,8 @@ impl Usher {
         Ok((came, left))
     }
 
-    /// Tells a problem once, not at each retry.
-    fn tell(&mut self, problem: &str) {
+    /// Logs a problem once, not at each retry.
+    fn log_problem(&mut self, problem: &str) {
         if problem != self.last_problem {
             tracing::warn!(port = %self.port, path = %self.path.display(), problem, "no cable");
             self.last_problem.clear();

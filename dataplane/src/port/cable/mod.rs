@@ -1,12 +1,14 @@
-//! A port made of shared memory between two processes: no NIC, no privilege, no copy through the kernel.
+//! A port made of shared memory between two processes: no NIC, no privilege, no copy through the
+//! kernel.
 //!
 //! ```text
 //!   lane ─► pipe ─────────────► peer's lane          a thread beside the lane meets the peer at a
 //!   lane ◄───────────── pipe ◄─ peer's lane          Unix socket and hands over each new cable
 //! ```
-//! The two processes meet at a path: whoever comes first listens there, the other connects and is given its end. Either may come
-//! later, stop or restart; the port has a carrier while both ends are there and enabled. The peer is not trusted: its cursors are
-//! checked by the cable, and each frame is copied once before anybody looks at it, so it cannot change under the reader.
+//! The two processes meet at a path. The first one listens there, and the other one connects and
+//! receives its end. Either may start later, stop or restart. The port has a carrier while both
+//! ends exist and are enabled. The peer is not trusted. The cable checks the peer's cursors. Each
+//! frame is copied once before it is read, so the peer cannot change it under the reader.
 
 mod greeting;
 mod meeting;
@@ -29,11 +31,11 @@ use super::{
 /// Longest frame in bytes: that of an Ethernet with the usual MTU of 1500.
 const FRAME_BYTES_MAX: usize = 1514;
 
-/// What the longest frame takes of the ring.
-const FRAME_ROOM_BYTES: u64 = FRAME_BYTES_MAX.next_multiple_of(QUANTUM_BYTES) as u64;
+/// Ring bytes of the longest frame.
+const FRAME_SPACE_BYTES: u64 = FRAME_BYTES_MAX.next_multiple_of(QUANTUM_BYTES) as u64;
 
-/// Bytes that the peer is shown without waiting for the end of a burst: while the lane writes its next frames the peer reads these. It costs
-/// a fence, so it is not done for every short frame.
+/// Bytes after which frames are published before the end of a burst: the peer reads them while the
+/// lane writes its next frames. A publish costs a fence, so there is none for every short frame.
 const SHOWN_AT_ONCE_BYTES: usize = 1024;
 
 /// See the module's documentation.
@@ -46,7 +48,7 @@ pub struct CablePort {
     /// One descriptor to wait on, whatever cable is in use.
     waits: Epoll,
     enabled: bool,
-    /// The carrier as the lane was last told.
+    /// The carrier as last reported to the lane.
     carrier: bool,
     frame: Box<[u8; FRAME_BYTES_MAX]>,
     /// Bytes of frames that were pushed and not yet shown to the peer.
@@ -59,10 +61,11 @@ pub struct CablePort {
 }
 
 impl CablePort {
-    /// Begins to meet the peer at `path`. The port has no carrier until the peer is there.
+    /// Begins to connect to the peer at `path`. The port has no carrier until the peer is there.
     ///
     /// # Errors
-    /// [`PortError::Setup`] when the socket cannot lie at `path`; [`PortError::Io`] when descriptors or threads have run out.
+    /// [`PortError::Setup`] if `path` cannot hold the socket; [`PortError::Io`] if descriptors or
+    /// threads are exhausted.
     pub fn open(port: &str, path: &Path, ring_slots: u32) -> Result<Self, PortError> {
         let io = |doing| {
             let port = port.to_owned();
@@ -110,11 +113,12 @@ impl CablePort {
         })
     }
 
-    /// Takes over a new cable, lets go of a dead one, and looks at the carrier.
-    fn look(&mut self) {
+    /// Takes over a new cable, releases a dead one, and updates the carrier.
+    fn update_cable(&mut self) {
         if let Some(mut met) = self.meeting.take() {
             self.leave();
-            // A lane that cannot wait on the cable would sleep for ever, so it gives it up and the peer comes again.
+            // A lane that cannot wait on the cable would sleep forever, so it releases the cable
+            // and the peer reconnects.
             if self
                 .waits
                 .add(met.end.as_fd(), EpollEvent::new(EpollFlags::EPOLLIN, 1))
@@ -123,7 +127,7 @@ impl CablePort {
                 met.end.set_enabled(self.enabled);
                 self.met = Some(met);
             } else {
-                self.meeting.again(met.generation);
+                self.meeting.meet_again(met.generation);
             }
         }
         if self
@@ -136,12 +140,13 @@ impl CablePort {
         self.carrier = self.enabled && self.met.as_ref().is_some_and(|met| met.end.carrier());
     }
 
-    /// Lets go of the cable in use.
+    /// Releases the cable in use.
     fn leave(&mut self) {
         if let Some(met) = self.met.take() {
-            // Closing the end removes it as well; this keeps a clone of it elsewhere from waking us.
+            // Closing the end removes it too. This keeps a clone of the descriptor elsewhere from
+            // waking the lane.
             let _ = self.waits.delete(met.end.as_fd());
-            self.meeting.again(met.generation);
+            self.meeting.meet_again(met.generation);
         }
     }
 }
@@ -152,7 +157,7 @@ impl Port for CablePort {
     }
 
     fn rx_burst(&mut self, max: usize, visit: &mut dyn FnMut(&[u8])) -> Result<usize, PortError> {
-        self.look();
+        self.update_cable();
         let Some(met) = &mut self.met else {
             return Ok(0);
         };
@@ -161,14 +166,14 @@ impl Port for CablePort {
             let Ok(peeked) = met.end.peek() else {
                 self.violations += 1;
                 self.leave();
-                self.look();
+                self.update_cable();
                 return Ok(shown);
             };
             let Some(shared) = peeked else { break };
             let len = shared.len();
             let fits = (ETHERNET_HEADER_BYTES..=FRAME_BYTES_MAX).contains(&len);
             if self.carrier && fits {
-                // The peer may still write to the ring; what is judged must be what is used.
+                // The peer may still write to the ring, so the lane checks and uses the same copy.
                 shared.copy_to(&mut self.frame[..len]);
                 met.end.advance();
                 self.tally.received(len);
@@ -192,7 +197,7 @@ impl Port for CablePort {
         let refusal = match (TxRefusal::by_length(len, FRAME_BYTES_MAX), &mut self.met) {
             (Some(refusal), _) => refusal,
             (None, Some(met)) if self.carrier => {
-                // Its length is checked above, so want of room is the only reason left.
+                // The length is checked above, so a full ring is the only reason left.
                 if met.end.push_shared(frame).is_ok() {
                     self.tally.taken(len);
                     self.unshown_bytes += len;
@@ -219,7 +224,7 @@ impl Port for CablePort {
 
     fn tx_space(&mut self) -> usize {
         match &mut self.met {
-            Some(met) if self.carrier => (met.end.free_bytes() / FRAME_ROOM_BYTES) as usize,
+            Some(met) if self.carrier => (met.end.free_bytes() / FRAME_SPACE_BYTES) as usize,
             _ => 0,
         }
     }
@@ -238,8 +243,8 @@ impl Port for CablePort {
         }
         match &mut self.met {
             Some(met) => {
-                let quiet = met.end.prepare_sleep(self.carrier);
-                quiet && !met.end.peer_gone() && !self.meeting.has_lost(met.generation)
+                let is_idle_now = met.end.prepare_sleep(self.carrier);
+                is_idle_now && !met.end.peer_gone() && !self.meeting.has_lost(met.generation)
             }
             None => true,
         }
@@ -270,7 +275,7 @@ impl Port for CablePort {
         if let Some(met) = &mut self.met {
             met.end.set_enabled(enabled);
         }
-        self.look();
+        self.update_cable();
         Ok(())
     }
 

@@ -1,11 +1,11 @@
-//! What a daemon that was built without DPDK says.
+//! The errors of a daemon that was built without DPDK.
 
 use covalent_api::config::DataplaneConfig;
 
 use super::{Plan, Wanted};
 use crate::port::{Port, PortError};
 
-/// Says how to get a daemon that has such ports.
+/// Returns the error, which explains how to get a daemon with such ports.
 pub(in crate::port) fn check(port: &str) -> Result<(), PortError> {
     Err(refusal(port))
 }
@@ -23,6 +23,8 @@ fn refusal(port: &str) -> PortError {
     PortError::Setup {
         port: port.to_owned(),
         problem: "it is of the kind \"dpdk\", and this covalentd was built without DPDK".to_owned(),
-        remedy: "cure: `apt-get install libdpdk-dev`, then `cargo build --release --features dpdk`, or choose another `kind`".to_owned(),
+        remedy: "cure: `apt-get install libdpdk-dev`, then `cargo build --release --features \
+            dpdk`, or choose another `kind`"
+            .to_owned(),
     }
 }

@@ -1,4 +1,4 @@
-//! One device: found or made, configured, started, asked, and taken from the process again.
+//! One device: found or created, configured, started, queried, and removed from the process.
 
 use std::{
     collections::BTreeSet,
@@ -18,7 +18,7 @@ use crate::port::PortError;
 /// Devices that some port of this process has.
 static TAKEN: Mutex<BTreeSet<u16>> = Mutex::new(BTreeSet::new());
 
-/// Counts that a device tells at most; some cards keep thousands, most of them for each queue.
+/// Most counts that a device reports. Some cards have thousands, most of them per queue.
 const COUNTS_MAX: usize = 4096;
 
 /// Why a device cannot be had.
@@ -45,7 +45,7 @@ fn check(step: &str, answer: c_int) -> Result<c_int, DeviceError> {
     })
 }
 
-/// What a device can do.
+/// The capabilities of a device.
 #[derive(Debug, Clone)]
 pub(super) struct Abilities {
     pub(super) driver: String,
@@ -59,7 +59,7 @@ pub(super) struct Abilities {
     pub(super) tx_checksum: bool,
 }
 
-/// What a device is to be started with.
+/// The parameters for the start of a device.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Wish<'a> {
     pub(super) queues: u32,
@@ -85,14 +85,16 @@ pub(super) struct Device {
     name: CString,
     events: Box<Events>,
     listener: Box<sys::covalent_listener>,
-    heard: bool,
+    is_subscribed: bool,
 }
 
-// SAFETY: the listener's pointer leads to `events`, which the device owns and which any thread may use; all else are plain values.
+// SAFETY: the listener's pointer leads to `events`, which the device owns and which any thread may
+// use. All other fields are plain values.
 unsafe impl Send for Device {}
 
 impl Device {
-    /// Finds the device, or has DPDK make it: `device` is its name or PCI address, with arguments behind commas.
+    /// Finds the device, or makes DPDK create it. `device` is its name or PCI address, with
+    /// arguments after commas.
     pub(super) fn open(device: &str) -> Result<Self, DeviceError> {
         let text = |text: &str| CString::new(text).map_err(io::Error::from);
         let (name, all) = (
@@ -104,10 +106,10 @@ impl Device {
         let port = match find(&name) {
             Some(port) => port,
             None => {
-                // SAFETY: the environment layer is up; the text lives through the call.
+                // SAFETY: the environment layer is up. The text lives through the call.
                 check("making it", unsafe { sys::covalent_probe(all.as_ptr()) })?;
                 find(&name).ok_or_else(|| DeviceError::Refused {
-                    step: "making it (is it a network device?)".to_owned(),
+                    step: "creating it (is it a network device?)".to_owned(),
                     answer: -libc::ENODEV,
                 })?
             }
@@ -121,13 +123,13 @@ impl Device {
             name,
             listener: Box::new(events.listener()),
             events,
-            heard: false,
+            is_subscribed: false,
         };
-        // SAFETY: name and listener stay where they are until `drop` has ended the subscription.
+        // SAFETY: name and listener do not move until `drop` has ended the subscription.
         let answer = unsafe {
             sys::covalent_events_begin(device.port, device.name.as_ptr(), &raw mut *device.listener)
         };
-        device.heard = true;
+        device.is_subscribed = true;
         check("listening to its events", answer)?;
         Ok(device)
     }
@@ -141,26 +143,27 @@ impl Device {
         &self.events
     }
 
-    /// What it can do, with rings of `slots` if it can.
+    /// Returns its capabilities, with rings of `slots` if supported.
     pub(super) fn abilities(&self, slots: u32) -> Result<Abilities, DeviceError> {
-        let mut told = sys::covalent_device::default();
-        // SAFETY: the device is there, and `told` is for the call to write.
-        let answer = unsafe { sys::covalent_inspect(self.port, slots, &mut told) };
+        let mut reported = sys::covalent_device::default();
+        // SAFETY: the device exists. The call may write to `reported`.
+        let answer = unsafe { sys::covalent_inspect(self.port, slots, &mut reported) };
         check("asking about it", answer)?;
         Ok(Abilities {
-            driver: from_c(&told.driver),
-            mac: told.mac,
-            mtu_bytes: told.mtu.into(),
-            queues_max: told.queues_max.into(),
-            rx_slots: told.rx_slots.into(),
-            tx_slots: told.tx_slots.into(),
-            rss: told.rss,
-            rx_checksum: told.rx_checksum,
-            tx_checksum: told.tx_checksum,
+            driver: from_c(&reported.driver),
+            mac: reported.mac,
+            mtu_bytes: reported.mtu.into(),
+            queues_max: reported.queues_max.into(),
+            rx_slots: reported.rx_slots.into(),
+            tx_slots: reported.tx_slots.into(),
+            rss: reported.rss,
+            rx_checksum: reported.rx_checksum,
+            tx_checksum: reported.tx_checksum,
         })
     }
 
-    /// Configures it and starts it, filling buffers of `pool`, which must outlive the device. Where `may_wait`, one that could not be started just now is well too.
+    /// Configures and starts the device, and fills it with buffers of `pool`, which must outlive
+    /// the device. With `may_wait`, a device that cannot start yet is no error.
     pub(super) fn start(
         &mut self,
         wish: &Wish<'_>,
@@ -178,12 +181,13 @@ impl Device {
             tx_checksum: wish.tx_checksum,
         };
         let mut result = sys::covalent_result::default();
-        // SAFETY: the device is there and is not running; key and pool live through the call, the pool as long as the device.
+        // SAFETY: the device exists and is not running. The key lives through the call, and the
+        // pool as long as the device.
         let answer = unsafe { sys::covalent_start(self.port, &wish, &mut result) };
         let step = if result.step.is_null() {
             String::new()
         } else {
-            // SAFETY: the shim leaves one of its own texts there, which live for ever.
+            // SAFETY: the shim stores one of its own texts there, which live forever.
             unsafe { CStr::from_ptr(result.step) }
                 .to_string_lossy()
                 .into_owned()
@@ -226,7 +230,8 @@ impl Device {
         if answer > 0 {
             return Some(true);
         }
-        // SAFETY: as before. A card is asked only when it has no carrier: the answer comes over the bus.
+        // SAFETY: as before. A card is queried only if it has no carrier: the answer comes over the
+        // bus.
         let removed = answer < 0 || unsafe { sys::covalent_is_removed(self.port) };
         (!removed).then_some(false)
     }
@@ -238,7 +243,7 @@ impl Device {
         (fd >= 0).then_some(fd)
     }
 
-    /// Lets a queue interrupt, or not. Returns whether it does as told.
+    /// Enables or disables the interrupt of a queue. Returns whether it succeeded.
     pub(super) fn set_interrupt(&mut self, queue: u32, on: bool) -> bool {
         // SAFETY: the device was started with that queue and with receive interrupts.
         unsafe { sys::covalent_rx_interrupt(self.port, queue as u16, on) >= 0 }
@@ -246,7 +251,8 @@ impl Device {
 
     /// Takes back the readability of a queue's interrupt.
     pub(super) fn drain_interrupt(&self, fd: RawFd) {
-        // SAFETY: the device keeps its descriptors open while it is there, and this call alone uses the borrow.
+        // SAFETY: the device keeps its descriptors open while it exists. Only this call uses the
+        // borrow.
         let fd = unsafe { BorrowedFd::borrow_raw(fd) };
         let _ = nix::unistd::read(fd, &mut [0; 8]);
     }
@@ -254,7 +260,8 @@ impl Device {
     /// Frames that it lost.
     pub(super) fn losses(&self) -> sys::covalent_losses {
         let mut losses = sys::covalent_losses::default();
-        // SAFETY: the device is there, and `losses` is for the call to write. One that does not tell leaves zeros.
+        // SAFETY: the device exists. The call may write to `losses`. A device that reports nothing
+        // leaves zeros.
         let _ = unsafe { sys::covalent_losses(self.port, &mut losses) };
         losses
     }
@@ -262,10 +269,10 @@ impl Device {
     /// Every count that it keeps, by its driver's names.
     pub(super) fn counts(&self) -> Vec<(String, u64)> {
         let mut counts = vec![sys::covalent_count::default(); COUNTS_MAX];
-        // SAFETY: the device is there, and there is room for that many.
-        let told =
+        // SAFETY: the device exists. The buffer holds that many counts.
+        let reported =
             unsafe { sys::covalent_counts(self.port, counts.as_mut_ptr(), COUNTS_MAX as u32) };
-        counts.truncate(usize::try_from(told).unwrap_or(0));
+        counts.truncate(usize::try_from(reported).unwrap_or(0));
         counts
             .iter()
             .map(|count| (from_c(&count.name), count.value))
@@ -277,7 +284,8 @@ impl Device {
 #[derive(Debug)]
 pub(super) struct RuleHandle(*mut c_void);
 
-// SAFETY: it is a name for what the driver keeps; only the port that owns the device uses it.
+// SAFETY: the pointer is an opaque name for state of the driver. Only the port that owns the device
+// uses it.
 unsafe impl Send for RuleHandle {}
 
 impl rules::Device for Device {
@@ -285,7 +293,8 @@ impl rules::Device for Device {
 
     fn drop_rule(&mut self, rule: &sys::covalent_rule) -> Option<RuleHandle> {
         let mut why: [c_char; 128] = [0; 128];
-        // SAFETY: the device is there, the rule is read, and `why` has as much room as is said.
+        // SAFETY: the device exists. The call reads the rule, and `why` has as many bytes as its
+        // length states.
         let handle =
             unsafe { sys::covalent_drop_rule(self.port, rule, why.as_mut_ptr(), why.len()) };
         if handle.is_null() {
@@ -299,7 +308,8 @@ impl rules::Device for Device {
         // SAFETY: the device gave the handle, and it is forgotten here.
         let answer = unsafe { sys::covalent_drop_rule_end(self.port, handle.0) };
         if answer < 0 {
-            tracing::warn!(device = ?self.name, why = words(answer), "the device keeps a rule that drops");
+            tracing::warn!(device = ?self.name, why = words(answer), "the device keeps a rule that \
+                drops");
         }
     }
 }
@@ -307,9 +317,10 @@ impl rules::Device for Device {
 impl Drop for Device {
     fn drop(&mut self) {
         let mut taken = TAKEN.lock().unwrap_or_else(PoisonError::into_inner);
-        // SAFETY: what was subscribed ends here, before name and listener go. The device is this port's, which uses it no more.
+        // SAFETY: the subscription ends here, before name and listener are dropped. The device
+        // belongs to this port, which no longer uses it.
         unsafe {
-            if self.heard {
+            if self.is_subscribed {
                 sys::covalent_events_end(self.port, self.name.as_ptr(), &raw mut *self.listener);
             }
             sys::covalent_close(self.port);
@@ -321,7 +332,8 @@ impl Drop for Device {
 /// The port of a device that is there.
 fn find(name: &CStr) -> Option<u16> {
     let mut port = 0;
-    // SAFETY: the environment layer is up; the name lives through the call, and `port` is for it to write.
+    // SAFETY: the environment layer is up. The name lives through the call. The call may write to
+    // `port`.
     let answer = unsafe { sys::covalent_find(name.as_ptr(), &mut port) };
     (answer >= 0).then_some(port)
 }
@@ -333,11 +345,13 @@ fn from_c(text: &[c_char]) -> String {
         .collect()
 }
 
-/// Makes the devices that two ports name: each receives what the other one sends, through rings of `slots` frames (a power of two) in DPDK's memory. Sets DPDK
-/// up for these ports, without huge pages. Their names begin with `net_ring_`. The devices are gone with the ports that had them.
+/// Creates the devices that two ports name. Each device receives the frames that the other one
+/// sends, through rings of `slots` frames (a power of two) in DPDK's memory. Sets DPDK up for these
+/// ports, without huge pages. The device names begin with `net_ring_`. The devices cease to exist
+/// with their ports.
 ///
 /// # Errors
-/// [`PortError::Setup`] with DPDK's words, in the name of the first port.
+/// [`PortError::Setup`] with DPDK's error text, under the name of the first port.
 pub fn ring_pair(ports: &[PortConfig; 2], slots: u32) -> Result<(), PortError> {
     let refuse = |problem: String| PortError::Setup {
         port: ports[0].name.clone(),
@@ -352,11 +366,11 @@ pub fn ring_pair(ports: &[PortConfig; 2], slots: u32) -> Result<(), PortError> {
         };
         names.push(CString::new(device.as_str()).map_err(|error| refuse(error.to_string()))?);
     }
-    // SAFETY: the environment layer is up; the names live through the call.
+    // SAFETY: The environment layer is up. The names outlive the call.
     let answer = unsafe { sys::covalent_ring_pair(names[0].as_ptr(), names[1].as_ptr(), slots) };
     if answer < 0 {
         return Err(refuse(format!(
-            "the rings cannot be made: {}",
+            "the rings cannot be created: {}",
             words(answer)
         )));
     }

@@ -1,22 +1,26 @@
-//! What some drivers do otherwise than the rest, and do not tell of themselves.
+//! Differences between DPDK drivers that the drivers do not report themselves.
 
 use super::plan::OWN_RINGS_SLOTS_MIN;
 
 /// How a driver differs. The default is one that does not.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Driver {
-    /// It fills and empties two rings of so many slots at least for each receive queue, whatever it is asked for.
+    /// The driver fills and drains two rings of at least this many slots per receive queue,
+    /// whatever size is requested.
     pub(super) own_rings_slots_min: Option<u32>,
-    /// It counts a frame that finds no room in the ring as an error, each time that it is tried: it is sent later.
+    /// The driver counts a frame that finds the ring full as an error on every attempt, although
+    /// the frame is sent later.
     pub(super) counts_refused: bool,
-    /// It keeps what it has sent until the next frames come, and does not give it back when it is asked.
+    /// The driver keeps sent buffers until the next frames come and does not return them on
+    /// request.
     pub(super) keeps_sent: bool,
-    /// Its device is one end of a connection to another process: to stop it is to hang up.
-    pub(super) hangs_up: bool,
+    /// The device is one end of a connection to another process. Stopping the device closes the
+    /// connection.
+    pub(super) stop_disconnects: bool,
 }
 
 impl Driver {
-    /// What is known of the driver with this name, DPDK's.
+    /// Returns the known differences of the DPDK driver `name`.
     pub(super) fn named(name: &str) -> Self {
         let usual = Self::default();
         match name {
@@ -26,7 +30,7 @@ impl Driver {
                 ..usual
             },
             "net_memif" => Self {
-                hangs_up: true,
+                stop_disconnects: true,
                 ..usual
             },
             "net_tap" => Self {

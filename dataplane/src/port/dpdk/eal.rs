@@ -1,8 +1,10 @@
-//! DPDK's environment layer: set up once for the process, in a thread of its own, and never taken down.
+//! DPDK's environment layer: set up once per process, in a thread of its own, and never torn down.
 //!
-//! DPDK pins the thread that sets it up and remembers it as its main one, so that is a thread that ends right after. Its cores are those that
-//! this process may use, all of them for that one thread: DPDK starts no workers, and its interrupt thread floats. Lanes are the daemon's own threads; each
-//! makes itself known to DPDK when it first receives ([`join`]), which gives it caches of its own in every pool.
+//! DPDK pins the thread that sets it up and records it as its main thread, so that thread exits
+//! right after setup. Its cores are all cores that this process may use, all assigned to that one
+//! thread. DPDK starts no workers, and its interrupt thread is not pinned. Lanes are the daemon's
+//! own threads. Each lane registers with DPDK when it first receives ([`join`]), which gives it a
+//! cache in every pool.
 
 use std::{
     ffi::{CStr, CString, c_char},
@@ -32,7 +34,7 @@ static THREADS: AtomicU32 = AtomicU32::new(1);
 /// The last line of DPDK's log: drivers repeat themselves.
 static LAST_LINE: Mutex<String> = Mutex::new(String::new());
 
-/// What DPDK was set up with.
+/// The parameters of DPDK's setup.
 #[derive(Debug, Clone)]
 pub(super) struct Setup {
     pci: Vec<String>,
@@ -60,7 +62,7 @@ pub(super) fn ensure(
         problem,
         remedy: remedy.to_owned(),
     };
-    // What can be known is found out before anything is set up: it cannot be tried again in this process.
+    // Run all checks before the setup: the setup cannot be repeated in this process.
     let huge = match EAL.get() {
         Some(_) => false,
         None => {
@@ -69,11 +71,13 @@ pub(super) fn ensure(
             if pages == HugePages::Require && free_bytes < wanted_bytes {
                 return Err(refuse(
                     format!(
-                        "`dataplane.huge_pages = \"require\"`, and of the {} MiB that the DPDK ports need {} MiB of huge pages are free",
+                        "`dataplane.huge_pages = \"require\"`, and of the {} MiB that the DPDK \
+                         ports need {} MiB of huge pages are free",
                         wanted_bytes >> 20,
                         free_bytes >> 20
                     ),
-                    "reserve more (`sysctl vm.nr_hugepages`), or set `dataplane.huge_pages = \"auto\"`",
+                    "reserve more (`sysctl vm.nr_hugepages`), or set `dataplane.huge_pages \
+                     = \"auto\"`",
                 ));
             }
             let huge = pages != HugePages::Never && free_bytes >= wanted_bytes;
@@ -81,7 +85,8 @@ pub(super) fn ensure(
                 warn!(
                     wanted_mib = wanted_bytes >> 20,
                     free_mib = free_bytes >> 20,
-                    "too few huge pages are free for all DPDK ports: DPDK's memory is on small pages; cure: `sysctl vm.nr_hugepages`"
+                    "too few huge pages are free for all DPDK ports: DPDK's memory is on small \
+                     pages; cure: `sysctl vm.nr_hugepages`"
                 );
             }
             huge
@@ -158,8 +163,8 @@ fn arguments(plan: &Plan, huge: bool, cores: &[usize]) -> Vec<String> {
     ];
     if huge {
         arguments.push("--in-memory".to_owned());
-        // DPDK waits for a lock on each folder of huge pages that is mounted below this one, and every
-        // user can hold that lock. Pages in memory need no folder, and none is mounted there.
+        // DPDK waits for a lock on each hugetlbfs directory mounted below this one, and any user
+        // can hold it. In-memory pages need no directory, and none is mounted below `/proc`.
         arguments.push("--huge-dir=/proc".to_owned());
     } else {
         // Together with `--in-memory` DPDK refuses it; this is the part of that which matters here.
@@ -189,7 +194,8 @@ fn set_up(arguments: &[String]) -> Result<(), String> {
     if unsafe { sys::covalent_log_to(Some(take_line)) } < 0 {
         return Err("its log cannot be taken over".to_owned());
     }
-    // SAFETY: `pointers` are that many texts, which live through the call; DPDK reorders the pointers and writes into none of the texts. Called once.
+    // SAFETY: `pointers` holds that many texts, which outlive the call. DPDK reorders the pointers
+    // and writes into none of the texts. This is called once.
     let answer = unsafe { sys::covalent_eal_init(pointers.len() as c_int, pointers.as_mut_ptr()) };
     if answer < 0 {
         return Err(words(answer));
@@ -199,14 +205,14 @@ fn set_up(arguments: &[String]) -> Result<(), String> {
 
 /// DPDK's words for one of its errors, a negative errno.
 pub(super) fn words(answer: c_int) -> String {
-    // SAFETY: DPDK returns text that lives until the thread asks again; it is copied here.
+    // SAFETY: DPDK returns text that lives until this thread's next call. It is copied here.
     let text = unsafe { CStr::from_ptr(sys::covalent_strerror(answer.saturating_neg())) };
     text.to_string_lossy().into_owned()
 }
 
 /// One line of DPDK's log.
 extern "C" fn take_line(level: u32, text: *const c_char, bytes: usize) {
-    // SAFETY: the shim calls with that many bytes of text, which live through the call.
+    // SAFETY: The shim passes that many bytes of text, which outlive the call.
     let text = unsafe { slice::from_raw_parts(text.cast::<u8>(), bytes) };
     let text = String::from_utf8_lossy(text);
     let mut last = LAST_LINE.lock().unwrap_or_else(PoisonError::into_inner);
@@ -231,13 +237,14 @@ struct Member {
 
 impl Member {
     fn join() -> Self {
-        // SAFETY: the environment layer is up, for only ports get here; this thread has not joined yet.
+        // SAFETY: The environment layer is up, because only ports get here. This thread has not
+        // joined yet.
         let answer = unsafe { sys::covalent_thread_register() };
         if let Ok(number) = u32::try_from(answer) {
             THREADS.fetch_max(number + 1, Ordering::Relaxed);
         }
         Self {
-            // Without a number a thread works too, only slower: DPDK has room for 128.
+            // A thread without a number also works, but slower: DPDK has 128 numbers.
             joined: answer >= 0,
         }
     }

@@ -1,4 +1,4 @@
-//! What a device tells by itself, heard by a thread of DPDK's and read by the lane.
+//! Events that a device reports by itself: a DPDK thread receives them, and the lane reads them.
 
 use std::{
     ffi::c_void,
@@ -21,7 +21,7 @@ const NAMES: [&str; sys::covalent_event_COVALENT_EVENTS as usize] = [
     "recovery_failed",
 ];
 
-/// Counts of events, and what the lane is to look at.
+/// Counts of events, and flags for the lane.
 #[derive(Debug)]
 pub(super) struct Events {
     counts: [AtomicU64; NAMES.len()],
@@ -42,7 +42,7 @@ impl Events {
         })
     }
 
-    fn hear(&self, event: u32) {
+    fn on_event(&self, event: u32) {
         if let Some(count) = self.counts.get(event as usize) {
             count.fetch_add(1, Ordering::Relaxed);
         }
@@ -54,12 +54,12 @@ impl Events {
         let _ = self.wakes.write(1);
     }
 
-    /// Whether something was heard since the last call.
+    /// Whether an event arrived since the last call.
     pub(super) fn take_news(&self) -> bool {
         self.news.load(Ordering::Relaxed) && self.news.swap(false, Ordering::Acquire)
     }
 
-    /// Whether something was heard that nobody has taken yet.
+    /// Whether an event arrived that has not been taken yet.
     pub(super) fn has_news(&self) -> bool {
         self.news.load(Ordering::Acquire)
     }
@@ -69,7 +69,7 @@ impl Events {
         self.removed.load(Ordering::Relaxed)
     }
 
-    /// How often each event was heard.
+    /// Returns the number of occurrences of each event.
     pub(super) fn counts(&self) -> Vec<(&'static str, u64)> {
         NAMES
             .into_iter()
@@ -81,28 +81,29 @@ impl Events {
             .collect()
     }
 
-    /// Readable when something was heard.
+    /// The descriptor becomes readable when an event arrives.
     pub(super) fn fd(&self) -> RawFd {
         self.wakes.as_fd().as_raw_fd()
     }
 
     /// The lane is awake.
     pub(super) fn silence(&self) {
-        // Nothing to read means that nothing was heard.
+        // Nothing to read means that no event arrived.
         let _ = self.wakes.read();
     }
 
     /// Where the shim is to call; `self` must outlive the subscription.
     pub(super) fn listener(&self) -> sys::covalent_listener {
         sys::covalent_listener {
-            heard: Some(heard),
+            on_event: Some(on_event),
             context: std::ptr::from_ref(self).cast_mut().cast(),
         }
     }
 }
 
-unsafe extern "C" fn heard(context: *mut c_void, event: u32) {
-    // SAFETY: the context is the `Events` of a subscription, which outlives it (`device::Device`), and is only read.
+unsafe extern "C" fn on_event(context: *mut c_void, event: u32) {
+    // SAFETY: The context is the `Events` of a subscription. It outlives the subscription
+    // (`device::Device`) and is only read.
     let events = unsafe { &*context.cast::<Events>() };
-    events.hear(event);
+    events.on_event(event);
 }

@@ -1,21 +1,25 @@
 //! DPDK's poll-mode drivers: NICs that were taken from the kernel, and DPDK's virtual devices.
 //!
 //! ```text
-//!   wire ─► device ─► rings of queues 0, 1, … ─► buffers of the receive pool ─► lane ─┐ a frame that goes on to another DPDK port
-//!                                                                                      │ keeps its buffer, any other is copied
-//!   wire ◄─ device ◄─ ring of queue 0 ◄─ staged ◄─ buffers of the transmit pool ◄──────┘
+//!   wire ─► device ─► rings of queues 0, 1, … ─► buffers of the receive pool ─► lane ─┐
+//!                                                                                     │ forward
+//!   wire ◄─ device ◄─ ring of queue 0 ◄─ staged ◄─ buffers of the transmit pool ◄─────┘
 //! ```
-//! One port is one device; its lane polls all its receive queues and sends on the first queue alone, so frames leave in order. DPDK is set up once
-//! for the process, when the first such port is opened.
+//! A frame that is forwarded to another DPDK port keeps its buffer. Any other frame is copied.
 //!
-//! A device has no kernel below: every frame that it receives comes up. `net_af_xdp` takes them all from its interface, with an XDP program
-//! of DPDK's own; `net_af_packet` receives copies, and the kernel has each frame as well. Rules that drop are given to the device where its driver takes
-//! them; all others hold in the lane.
+//! One port is one device. Its lane polls all its receive queues and sends on the first queue only,
+//! so frames leave in order. DPDK is set up once per process, when the first such port opens.
 //!
-//! A driver that places packets back to back in large buffers (multi-packet receive, for example mlx5's `mprq_en=1` behind the device's commas) fits in here
-//! as it is: [`super::Port::rx_burst`] shows bytes, and nothing in it says that a frame has a buffer of its own.
+//! A device has no kernel below it: the lane receives every frame that the device receives.
+//! `net_af_xdp` takes all frames from its interface, with an XDP program of DPDK's own.
+//! `net_af_packet` receives copies, and the kernel gets each frame too. Drop rules are installed in
+//! the device where its driver accepts them. The lane enforces all other rules.
 //!
-//! Without the cargo feature `dpdk` such a port cannot be opened, and the error says how to get the rest.
+//! A driver that places packets back to back in large buffers fits in here unchanged. An example is
+//! multi-packet receive, mlx5's `mprq_en=1` in the device arguments. [`super::Port::rx_burst`]
+//! shows bytes and does not promise that a frame has a buffer of its own.
+//!
+//! Without the cargo feature `dpdk` such a port cannot be opened, and the error gives the remedy.
 //!
 //! Source: DPDK's programmer's guide, and its `rte_ethdev.h`.
 
@@ -30,10 +34,10 @@ mod eal;
 #[cfg(feature = "dpdk")]
 mod events;
 #[cfg(feature = "dpdk")]
-mod look;
-#[cfg(feature = "dpdk")]
 mod nap;
 mod plan;
+#[cfg(feature = "dpdk")]
+mod poll_timer;
 #[cfg(feature = "dpdk")]
 mod pool;
 #[cfg(feature = "dpdk")]
@@ -60,7 +64,7 @@ pub(super) use self::port::{check, open};
 #[cfg(feature = "dpdk")]
 pub use self::{device::ring_pair, eal::version};
 
-/// What a DPDK port is configured to be.
+/// The configuration of a DPDK port.
 #[derive(Debug, Clone, Copy)]
 #[cfg_attr(
     not(feature = "dpdk"),

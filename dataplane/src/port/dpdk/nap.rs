@@ -1,4 +1,4 @@
-//! How long a lane may sleep beside a device that cannot wake it: naps that grow while nothing comes.
+//! Sleep times of a lane whose device cannot wake it: naps grow while no frame arrives.
 
 use std::{
     io,
@@ -11,10 +11,11 @@ use nix::sys::{
     timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFlags},
 };
 
-/// The first nap after something came.
+/// The first nap after activity.
 const FIRST: Duration = Duration::from_micros(64);
 
-/// The longest: what a frame may wait for when it comes out of silence, and a thousandth of a core for each microsecond that a look takes.
+/// The longest nap. It bounds the delay of a frame after idle time. It costs a thousandth of a core
+/// for each microsecond that one poll takes.
 const LONGEST: Duration = Duration::from_millis(1);
 
 /// A timer to wait on.
@@ -35,12 +36,13 @@ impl Nap {
         })
     }
 
-    /// Something came, or went: the next nap is short again.
+    /// A frame arrived or left: the next nap is short again.
     pub(super) fn shorten(&mut self) {
         self.length = FIRST;
     }
 
-    /// Begins a nap, after which the descriptor is readable; the next one is twice as long. `false` if the timer cannot be set: then there is no sleep.
+    /// Begins a nap, after which the descriptor is readable. The next nap is twice as long. Returns
+    /// `false` if the timer cannot be set: the lane then does not sleep.
     pub(super) fn begin(&mut self) -> bool {
         let once = Expiration::OneShot(TimeSpec::from_duration(self.length));
         let set = self.timer.set(once, TimerSetTimeFlags::empty()).is_ok();

@@ -1,17 +1,17 @@
-//! What DPDK needs to know before its first port is opened.
+//! The parameters that DPDK needs before its first port opens.
 
 use covalent_api::config::{DpdkConfig, PortConfig, PortKind};
 
 /// Slots that drivers of virtual devices which make rings of their own give each, at least.
 pub(super) const OWN_RINGS_SLOTS_MIN: u32 = 2048;
 
-/// Room for DPDK's own tables, in bytes.
+/// Space for DPDK's own tables, in bytes.
 const OWN_BYTES: u64 = 64 << 20;
 
-/// What a buffer takes: DPDK's own head of 128 bytes, headroom, 2 KiB of frame, and what a pool keeps beside it.
+/// Size of a buffer: DPDK's header of 128 bytes, headroom, 2 KiB of frame, and the pool's overhead.
 const BUFFER_BYTES: u64 = 2560;
 
-/// What the pools of one port take beside their buffers: caches for every thread that there may be.
+/// Pool overhead of one port besides its buffers: caches for the maximum number of threads.
 const POOLS_BYTES: u64 = 4 << 20;
 
 /// Buffers of a port beside those for its rings.
@@ -21,7 +21,8 @@ const SPARE_BUFFERS: u64 = 2048;
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(in crate::port) struct Plan {
     config: DpdkConfig,
-    /// The devices on PCI of all ports, with their arguments behind commas; no other is touched. DPDK takes hold of them when it is set up.
+    /// The PCI devices of all ports, with their arguments after commas. DPDK attaches to them at
+    /// setup and touches no other device.
     pci: Vec<String>,
     ports_bytes: u64,
 }
@@ -60,10 +61,11 @@ impl Plan {
         self
     }
 
-    /// Adds what the port of one device needs.
+    /// Adds the needs of a port on one device.
     pub(super) fn add(&mut self, device: &str, queues: u32, ring_slots: u32) {
         let name = device.split_once(',').map_or(device, |(name, _)| name);
-        // A virtual device's name begins with that of its driver, an address on PCI with a digit or another one of its hexadecimal number.
+        // A name with a colon is a PCI address, which begins with a hexadecimal digit. A virtual
+        // device's name begins with its driver's name.
         if name.contains(':') {
             self.pci.push(device.to_owned());
         }
@@ -71,12 +73,13 @@ impl Plan {
             u64::from(queues),
             u64::from(ring_slots.max(OWN_RINGS_SLOTS_MIN)),
         );
-        // A driver may keep two rings full for each queue, and one of what it has sent; as much again as one ring is lent to other ports, and as much to send from.
+        // A driver may keep two rings full per queue, and one ring of sent buffers. One more ring
+        // is lent to other ports, and one serves to send from.
         let buffers = (2 * queues + 3) * slots + SPARE_BUFFERS;
         self.ports_bytes += buffers * BUFFER_BYTES + POOLS_BYTES;
     }
 
-    /// The same with what the file says.
+    /// Adds the settings of the configuration file.
     #[must_use]
     pub(in crate::port) fn with(mut self, config: &DpdkConfig) -> Self {
         self.config = config.clone();
@@ -91,7 +94,7 @@ impl Plan {
         &self.config.eal_arguments
     }
 
-    /// Memory to ask for, in MiB: what the file says, else what the ports need at most.
+    /// Memory to request, in MiB: the configured value, or else the most that the ports need.
     pub(super) fn memory_mib(&self) -> u64 {
         match self.config.memory_mib {
             0 => (OWN_BYTES + self.ports_bytes).div_ceil(1 << 20),
@@ -105,7 +108,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn memory_grows_with_rings_and_queues_unless_the_file_says_how_much() {
+    fn memory_grows_with_rings_and_queues_unless_it_is_configured() {
         let mut plan = Plan::default();
         let none = plan.memory_mib();
         plan.add("net_ring0", 1, 2048);

@@ -13,7 +13,8 @@ use super::eal;
 /// Longest frame that a buffer holds, in bytes.
 pub(super) const FRAME_BYTES_MAX: u16 = 2048;
 
-/// Buffers that each thread keeps for itself between two visits to the pool; DPDK lets it grow to half as much again.
+/// Buffers that each thread caches between two visits to the pool. DPDK lets the cache grow to 1.5
+/// times this size.
 const CACHE_BUFFERS: u32 = 128;
 
 /// Buffers that may lie in the cache of a thread where no other thread gets them.
@@ -22,13 +23,13 @@ pub(super) const STRAY_BUFFERS: u32 = CACHE_BUFFERS + CACHE_BUFFERS / 2;
 /// Every pool of the process has a name of its own.
 static POOLS: AtomicU32 = AtomicU32::new(0);
 
-/// One buffer of some pool. It says nothing about whose it is.
+/// One buffer of some pool. The type does not express ownership.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(transparent)]
 pub(super) struct Buffer(NonNull<sys::rte_mbuf>);
 
 impl Buffer {
-    /// What DPDK handed out; never null there.
+    /// Wraps a pointer from DPDK, which never returns null there.
     pub(super) fn new(raw: *mut sys::rte_mbuf) -> Option<Self> {
         NonNull::new(raw).map(Self)
     }
@@ -38,7 +39,7 @@ impl Buffer {
     }
 }
 
-/// Buffers side by side, as DPDK wants them.
+/// Converts contiguous buffers to the array that DPDK expects.
 pub(super) fn raw(buffers: &mut [Buffer]) -> *mut *mut sys::rte_mbuf {
     // A buffer is a pointer and nothing else (`repr(transparent)`).
     buffers.as_mut_ptr().cast()
@@ -59,7 +60,8 @@ impl Pool {
     pub(super) fn create(buffers: u32) -> Option<Self> {
         let name = format!("covalent{}", POOLS.fetch_add(1, Ordering::Relaxed));
         let name = CString::new(name).ok()?;
-        // SAFETY: the environment layer is up, for only its owner gets here; the name lives through the call.
+        // SAFETY: The environment layer is up, because only its owner gets here. The name outlives
+        // the call.
         let raw = unsafe {
             sys::covalent_pool_create(name.as_ptr(), buffers, CACHE_BUFFERS, FRAME_BYTES_MAX)
         };
@@ -70,9 +72,10 @@ impl Pool {
         self.raw.as_ptr()
     }
 
-    /// Buffers that nobody has.
+    /// Free buffers in the pool.
     pub(super) fn idle(&self) -> u32 {
-        // SAFETY: the pool lives as long as `self`; counts of other threads' caches are read as they are at this moment.
+        // SAFETY: The pool lives as long as `self`. The counts of other threads' caches are
+        // momentary values.
         unsafe { sys::covalent_pool_idle(self.raw.as_ptr(), eal::threads()) }
     }
 
@@ -83,15 +86,15 @@ impl Pool {
 
     /// Size of the pages that it lies in, in bytes.
     pub(super) fn page_bytes(&self) -> u64 {
-        // SAFETY: the pool lives as long as `self`.
+        // SAFETY: The pool lives as long as `self`.
         unsafe { sys::covalent_pool_page_bytes(self.raw.as_ptr()) as u64 }
     }
 
-    /// Puts `wanted` buffers behind `into`, or none of them.
+    /// Appends `wanted` buffers to `into`, or none of them.
     pub(super) fn take(&self, into: &mut Vec<Buffer>, wanted: usize) -> bool {
         let mut raw = [ptr::null_mut(); TAKEN_MAX];
         let wanted = wanted.min(TAKEN_MAX);
-        // SAFETY: `raw` has room for `wanted`, and the pool lives.
+        // SAFETY: `raw` has space for `wanted` pointers, and the pool lives.
         let answer =
             unsafe { sys::covalent_alloc(self.raw.as_ptr(), raw.as_mut_ptr(), wanted as u32) };
         if answer != 0 {
@@ -107,9 +110,11 @@ pub(super) const TAKEN_MAX: usize = 32;
 
 impl Drop for Pool {
     fn drop(&mut self) {
-        // A device that is gone, or another port of this process, may still have some: then the pool stays until the process ends.
+        // A removed device or another port of this process may still hold buffers. The pool then
+        // stays until the process exits.
         if self.idle() == self.buffers {
-            // SAFETY: every buffer is back, so nobody can come to one again, and `self` was the only way to the pool.
+            // SAFETY: Every buffer is back, so no code can reach one again. `self` was the only
+            // reference to the pool.
             unsafe { sys::covalent_pool_free(self.raw.as_ptr()) };
         }
     }

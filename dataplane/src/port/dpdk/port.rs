@@ -17,8 +17,8 @@ use super::{
     device::{Abilities, Device, DeviceError, RuleHandle, Wish},
     driver::Driver,
     eal,
-    look::Look,
     nap::Nap,
+    poll_timer::PollTimer,
     pool::{FRAME_BYTES_MAX, Pool, STRAY_BUFFERS},
     receive::{Frame, Receiver},
     rules::Rules,
@@ -33,15 +33,18 @@ use crate::port::{
 /// Bytes of two VLAN tags, which come on top of the longest frame.
 const TAGS_BYTES: usize = 8;
 
-/// Buffers beside those in rings: what a burst has in hand, and what a pool keeps back from lending.
+/// Buffers besides those in rings: those of a burst in progress, and those that a pool does not
+/// lend.
 const SPARE_BUFFERS: u32 = 512;
 
-const CURE: &str = "cure: see DPDK's own lines in the log; `dpdk-devbind.py --status` shows which devices on PCI a driver of DPDK may have, and virtual ones \
-                    on an interface want root";
+const CURE: &str = "cure: see DPDK's own lines in the log; `dpdk-devbind.py --status` shows which \
+                    PCI devices a DPDK driver may use; virtual devices on an interface need root";
 
-/// The least and the most time between two tries to reach the peer of a device that must call it, or two looks whether an interface without a carrier is still
-/// there. Not less: a caller that hangs up before the other process has
-/// greeted it ends that process, for the driver there closes a descriptor that DPDK still waits on.
+/// Minimum and maximum time between two attempts to reconnect a calling device. The same between
+/// two checks whether an interface without a carrier still exists.
+///
+/// Shorter intervals are unsafe: a caller that closes before the other process has greeted it
+/// terminates that process. The driver there closes a descriptor that DPDK still waits on.
 const RETRY: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(1));
 
 /// See the module's documentation.
@@ -53,9 +56,10 @@ pub(in crate::port) struct DpdkPort {
     sender: Sender,
     rules: Rules<RuleHandle>,
     medium: Medium,
-    /// What the device says that it lost of what was sent is that, and not what it refused and was given again.
-    tells_losses: bool,
-    frame_room_bytes: usize,
+    /// The device counts as transmit errors only frames that are lost, not frames that it refused
+    /// and received again.
+    counts_losses: bool,
+    frame_space_bytes: usize,
     drop_bad_checksums: bool,
     enabled: bool,
     running: bool,
@@ -66,7 +70,7 @@ pub(in crate::port) struct DpdkPort {
     gone: bool,
     /// The last flush could not give the device anything.
     stuck: bool,
-    look: Look,
+    poll_timer: PollTimer,
     retry: Retry,
     nap: Nap,
     /// Of each queue; empty where lanes must nap.
@@ -79,12 +83,13 @@ pub(in crate::port) struct DpdkPort {
     dropped_by_reconnect: u64,
 }
 
-/// What sets kinds of devices apart.
+/// Distinguishes kinds of devices.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Medium {
-    /// A cable, or what is like one.
+    /// A cable, or a device that behaves like one.
     Wire,
-    /// `net_memif`: to stop it is to pull the cable. The end that calls must call again when the other one was away.
+    /// `net_memif`: stopping the device disconnects the cable. The calling end must call again
+    /// after the other end was away.
     Memif { calls: bool },
 }
 
@@ -150,7 +155,7 @@ pub(in crate::port) fn open(
         return Err(refuse(
             wanted,
             "DPDK was set up in this process without it".to_owned(),
-            "start the daemon anew with all its PCI devices in the file",
+            "restart the daemon with all its PCI devices in the file",
         ));
     }
     DpdkPort::start(wanted, dataplane, interface, name).map(|port| Box::new(port) as Box<dyn Port>)
@@ -203,7 +208,7 @@ impl DpdkPort {
             rx_checksum: wanted.rx_checksum == RxChecksum::Drop,
             tx_checksum: wanted.tx_checksum == TxChecksum::Fill,
         };
-        // The one that calls finds nobody yet when it is the first.
+        // The calling end finds no peer yet if it starts first.
         let may_wait = medium == Medium::Memif { calls: true };
         let started = device.start(&wish, &receive, may_wait).map_err(failed)?;
         let interrupts: Option<Vec<RawFd>> = if started.rx_interrupts {
@@ -257,8 +262,8 @@ impl DpdkPort {
             ),
             rules: Rules::new(),
             medium,
-            tells_losses: !driver.counts_refused,
-            frame_room_bytes: frame_bytes_max as usize + TAGS_BYTES,
+            counts_losses: !driver.counts_refused,
+            frame_space_bytes: frame_bytes_max as usize + TAGS_BYTES,
             drop_bad_checksums: wish.rx_checksum,
             enabled: true,
             running: started.running,
@@ -267,7 +272,7 @@ impl DpdkPort {
             interface,
             gone: false,
             stuck: false,
-            look: Look::new(),
+            poll_timer: PollTimer::new(),
             retry: Retry::new(),
             nap: Nap::new().map_err(io)?,
             interrupts,
@@ -289,14 +294,16 @@ fn check_wishes(wanted: &Wanted<'_>, can: &Abilities) -> Result<(), PortError> {
                 "`queues = {}`, but it has {}",
                 wanted.queues, can.queues_max
             ),
-            "set `queues` to that or less, or give a virtual device more (`qpairs=`, `queue_count=`)",
+            "set `queues` to that or less, or give a virtual device more (`qpairs=`, \
+             `queue_count=`)",
         ));
     }
     if wanted.queues > 1 && !can.rss {
         tracing::warn!(
             port = wanted.port,
             driver = can.driver,
-            "this driver shares no flows out by itself: frames come on the queues that its other end chooses"
+            "this driver does not distribute flows itself: frames arrive on the queues that its \
+             other end chooses"
         );
     }
     if wanted.rx_checksum == RxChecksum::Drop && !can.rx_checksum {
@@ -322,7 +329,7 @@ fn check_wishes(wanted: &Wanted<'_>, can: &Abilities) -> Result<(), PortError> {
     Ok(())
 }
 
-/// Buffers for all that a device may hold, for what other ports keep of its frames, and to spare.
+/// Buffers for all that a device may hold, for frames that other ports keep, and spare ones.
 fn receive_buffers(queues: u32, can: &Abilities, driver: Driver) -> u32 {
     let held = driver
         .own_rings_slots_min
@@ -332,7 +339,7 @@ fn receive_buffers(queues: u32, can: &Abilities, driver: Driver) -> u32 {
 
 impl Medium {
     fn of(device: &str, driver: Driver) -> Self {
-        if !driver.hangs_up {
+        if !driver.stop_disconnects {
             return Self::Wire;
         }
         let answers = device
@@ -352,21 +359,21 @@ impl DpdkPort {
         PortError::Gone {
             port: self.info.name.clone(),
             reason: format!(
-                "device `{}` was taken out; restart the daemon when it is back",
+                "device `{}` was removed; restart the daemon when it returns",
                 self.info.interface.as_deref().unwrap_or_default()
             ),
         }
     }
 
-    /// Hears what the device told, and asks for its carrier when that is due.
+    /// Processes the device's events, and queries its carrier when that is due.
     fn watch(&mut self) -> Result<(), PortError> {
         if self.device.events().take_news() {
-            self.look.hurry();
+            self.poll_timer.hurry();
         }
         if self.gone || self.device.events().is_removed() {
             return Err(self.gone());
         }
-        if !self.look.is_due() {
+        if !self.poll_timer.is_due() {
             return Ok(());
         }
         let carrier = self.device.carrier();
@@ -374,13 +381,14 @@ impl DpdkPort {
             return Err(self.gone());
         };
         if carrier && !self.enabled && self.medium.is_memif() {
-            // A peer called again, and the driver of an end that answers lets it in though it was stopped.
+            // A peer called again. The driver of an answering end accepts it even while the device
+            // is stopped.
             let _ = self.device.restart();
             self.device.stop();
         }
         let carrier = self.running && carrier;
         if carrier && !self.device_carrier && self.medium.is_memif() {
-            // What was staged was for a peer that is gone.
+            // The staged frames were for a peer that is gone.
             self.dropped_by_reconnect += self.sender.discard();
         }
         self.device_carrier = carrier;
@@ -388,7 +396,7 @@ impl DpdkPort {
             self.retry = Retry::new();
         } else if self.retry.is_due() {
             if self.enabled && self.medium == (Medium::Memif { calls: true }) {
-                self.call_again();
+                self.reconnect();
             }
             // Drivers on interfaces take one that is gone for one without a carrier.
             if self.interface.as_ref().is_some_and(Interface::is_removed) {
@@ -399,7 +407,7 @@ impl DpdkPort {
     }
 
     /// Calls the peer once more.
-    fn call_again(&mut self) {
+    fn reconnect(&mut self) {
         if self.running {
             self.device.stop();
         }
@@ -428,7 +436,7 @@ impl Port for DpdkPort {
             receiver,
             tally,
             enabled,
-            frame_room_bytes,
+            frame_space_bytes,
             drop_bad_checksums,
             dropped_disabled,
             dropped_too_short,
@@ -440,7 +448,7 @@ impl Port for DpdkPort {
             let len = frame.bytes.len();
             let drop = if !*enabled {
                 &mut *dropped_disabled
-            } else if frame.chained || len > *frame_room_bytes {
+            } else if frame.chained || len > *frame_space_bytes {
                 &mut *dropped_too_long
             } else if len < ETHERNET_HEADER_BYTES {
                 &mut *dropped_too_short
@@ -489,7 +497,7 @@ impl Port for DpdkPort {
         let stuck = !self.sender.flush();
         if stuck && !self.stuck {
             // Its carrier may be why.
-            self.look.hurry();
+            self.poll_timer.hurry();
         }
         self.stuck = stuck;
         self.nap.shorten();
@@ -524,17 +532,17 @@ impl Port for DpdkPort {
         for queue in 0..self.interrupts.len() as u32 {
             interrupts &= self.device.set_interrupt(queue, true);
         }
-        // After the interrupts are on: what came before is found here, what comes later interrupts.
+        // Check after enabling the interrupts: earlier frames are found here, later ones interrupt.
         if self.receiver.has_frames() {
             return false;
         }
         let unsent = self.sender.has_staged() && self.carrier();
-        // Nobody tells when the device has room again, and nobody wakes who naps.
+        // No event reports that the device has free slots again, and nothing wakes a napping lane.
         (interrupts && !unsent) || self.nap.begin()
     }
 
     fn finish_sleep(&mut self) {
-        self.look.slept();
+        self.poll_timer.slept();
         self.device.events().silence();
         self.nap.end();
         for queue in 0..self.interrupts.len() {
@@ -554,11 +562,16 @@ impl Port for DpdkPort {
             ("frame_too_long", self.dropped_too_long),
             (
                 "tx_dropped_by_device",
-                self.dropped_by_reconnect + if self.tells_losses { lost.tx_errors } else { 0 },
+                self.dropped_by_reconnect
+                    + if self.counts_losses {
+                        lost.tx_errors
+                    } else {
+                        0
+                    },
             ),
             ("port_disabled", self.dropped_disabled),
         ]);
-        counters.device_counts = xstats::worth_telling(self.device.counts());
+        counters.device_counts = xstats::reportable(self.device.counts());
         counters.device_events = self.device.events().counts();
         counters
     }
@@ -588,7 +601,7 @@ impl Port for DpdkPort {
             self.device.stop();
             (self.running, self.device_carrier) = (false, false);
         }
-        self.look.hurry();
+        self.poll_timer.hurry();
         Ok(())
     }
 
@@ -601,8 +614,8 @@ impl Port for DpdkPort {
     }
 
     fn may_close_elsewhere(&self) -> bool {
-        // Buffers of its pool lie in the lane's cache and in frames that other ports of the lane are sending. Who frees the pool must not do so while
-        // the lane puts one back.
+        // Buffers of the port's pool may be in the lane's cache and in frames that other ports of
+        // the lane send. The pool must not be freed while the lane returns a buffer.
         false
     }
 }

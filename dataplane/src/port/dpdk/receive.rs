@@ -9,7 +9,7 @@ use super::{
     shown::Showing,
 };
 
-/// Frames asked of a queue at a time.
+/// Frames requested from a queue at a time.
 const BURST: usize = 32;
 
 /// A pool with fewer buffers than this lends none: the device is to have them.
@@ -25,12 +25,12 @@ pub(super) struct Frame<'a> {
     pub(super) bad_checksum: bool,
 }
 
-/// What a lane receives of one device.
+/// The receive side of one device on a lane.
 #[derive(Debug)]
 pub(super) struct Receiver {
     port: u16,
     queues: u16,
-    /// The queue that is asked first, so that a busy one does not starve the others.
+    /// The queue to poll first. It rotates, so that a busy queue does not starve the others.
     next_queue: u16,
     pool: Pool,
     buffers: Box<[*mut sys::rte_mbuf; BURST]>,
@@ -71,7 +71,8 @@ impl Receiver {
             let queue = self.next_queue;
             self.next_queue = (self.next_queue + 1) % self.queues;
             let max = max.min(BURST) as u16;
-            // SAFETY: the device runs, has that queue, and only this receiver receives on it; both arrays have room for `max`.
+            // SAFETY: The device runs and has that queue. Only this receiver receives on it. Both
+            // arrays have space for `max` entries.
             let count = unsafe {
                 sys::covalent_rx_burst(
                     self.port,
@@ -89,26 +90,28 @@ impl Receiver {
         false
     }
 
-    /// Shows up to `max` frames, oldest of each queue first; `visit` tells which count as received. Returns how many did.
+    /// Shows up to `max` frames, oldest of each queue first. `visit` returns whether a frame counts
+    /// as received. Returns the number of received frames.
     pub(super) fn show(&mut self, max: usize, mut visit: impl FnMut(Frame<'_>) -> bool) -> usize {
         let mut received = 0;
         let mut left = max;
-        // Each queue once, unless it was empty: who polls comes again.
+        // One burst per queue, unless the queue is empty: a polling lane calls again.
         let mut bursts = usize::from(self.queues).max(max.div_ceil(BURST));
         let showing = Showing::begin();
         while left > 0 && bursts > 0 && self.fetch(left) {
             bursts -= 1;
             let lend = self.pool.idle() > LEND_ABOVE;
             let first = self.at;
-            let asked = (self.end - first).min(left);
+            let wanted = (self.end - first).min(left);
             let mut kept = 0;
-            while self.at < first + asked {
+            while self.at < first + wanted {
                 received += usize::from(self.show_next(&showing, lend, &mut kept, &mut visit));
             }
-            left -= asked;
-            if kept < asked {
-                // SAFETY: these were shown and are this receiver's; those that another port keeps are null by now.
-                unsafe { give_back(&mut self.buffers[first..first + asked]) };
+            left -= wanted;
+            if kept < wanted {
+                // SAFETY: These buffers were shown and belong to this receiver. Buffers that
+                // another port keeps are null by now.
+                unsafe { give_back(&mut self.buffers[first..first + wanted]) };
             }
         }
         received
@@ -122,15 +125,16 @@ impl Receiver {
         visit: &mut impl FnMut(Frame<'_>) -> bool,
     ) -> bool {
         let at = self.at;
-        // Before it is shown, so that a visit that panics is not shown the frame again.
+        // Advance before the visit, so that a visit that panics does not see the frame again.
         self.at += 1;
         let frame = &self.frames[at];
         let Some(buffer) = Buffer::new(self.buffers[at]) else {
             return false;
         };
         let chained = frame.flags & sys::COVALENT_FRAME_CHAINED != 0;
-        // SAFETY: the device wrote that many bytes there, of a chained frame none that counts; nobody writes to them while the buffer is this receiver's,
-        // and it is not given back before the visit is over (`shown` keeps whoever takes it over from that).
+        // SAFETY: The device wrote that many bytes there. A chained frame counts as empty. Nothing
+        // writes to the bytes while this receiver owns the buffer. The buffer is not returned
+        // before the visit ends: `shown` prevents a new owner from returning it.
         let bytes = unsafe {
             slice::from_raw_parts(frame.data, if chained { 0 } else { frame.bytes as usize })
         };
@@ -147,7 +151,7 @@ impl Receiver {
         received
     }
 
-    /// Throws away what has come so far, a ring's worth at most. Returns how many frames that were.
+    /// Discards the frames that have arrived so far, one ring at most. Returns their number.
     pub(super) fn discard(&mut self) -> u64 {
         const BURSTS_MAX: usize = 32_768 / BURST;
         let mut discarded = 0;
@@ -166,7 +170,7 @@ impl Receiver {
 
 impl Drop for Receiver {
     fn drop(&mut self) {
-        // SAFETY: what was not shown is still this receiver's.
+        // SAFETY: Buffers that were not shown still belong to this receiver.
         unsafe { give_back(&mut self.buffers[self.at..self.end]) };
     }
 }

@@ -1,7 +1,8 @@
-//! Which steering rules the device itself carries out.
+//! Selects the steering rules that the device itself carries out.
 //!
-//! A device knows nothing of precedence between its rules that all drivers share, so it gets a rule that drops only while no other rule could want a frame
-//! that this one matches: none that is more specific and does something else. All rules hold in the lane anyway; the device saves it the frames.
+//! Drivers share no notion of precedence between a device's rules. The device therefore gets a drop
+//! rule only while no more specific rule has another action: no other rule may claim a frame that
+//! it matches. The lane enforces all rules anyway; the device only saves it the frames.
 
 use std::net::IpAddr;
 
@@ -10,7 +11,7 @@ use covalent_dpdk_sys as sys;
 
 use crate::port::SteerChange;
 
-/// The rules of a port, each with what the device keeps for it.
+/// The rules of a port, each with the device's handles for it.
 #[derive(Debug)]
 pub(super) struct Rules<T> {
     rules: Vec<Rule<T>>,
@@ -24,11 +25,12 @@ struct Rule<T> {
     in_device: Vec<T>,
 }
 
-/// What carries rules out.
+/// A device that carries rules out.
 pub(super) trait Device {
-    /// What it keeps for a rule.
+    /// The device's handle for a rule.
     type Handle;
-    /// Has it drop what `rule` matches; `None` if it has no such rule.
+    /// Installs a rule that drops frames that `rule` matches. Returns `None` if the device has no
+    /// such rule.
     fn drop_rule(&mut self, rule: &sys::covalent_rule) -> Option<Self::Handle>;
     /// Takes a rule back.
     fn end_rule(&mut self, handle: Self::Handle);
@@ -60,7 +62,7 @@ impl<T> Rules<T> {
         self.settle(device);
     }
 
-    /// Gives the device what it may have, and takes back what it may not have any more; taking back comes first.
+    /// Removes the rules that the device may no longer have, then installs those that it may have.
     fn settle(&mut self, device: &mut impl Device<Handle = T>) {
         let allowed: Vec<bool> = self.rules.iter().map(|rule| self.may_drop(rule)).collect();
         for (rule, _) in self
@@ -147,7 +149,8 @@ const ANYTHING: sys::covalent_rule = sys::covalent_rule {
     destination_port: -1,
 };
 
-/// A match in the words of a device; none for a match that it is not asked to carry out.
+/// Translates a match into device rules. Returns none for a match that the device is not asked to
+/// carry out.
 fn parts(matches: &Match) -> Vec<sys::covalent_rule> {
     let to = |transport: Option<Transport>, dst: IpAddr, bits: u8, dst_port: Option<u16>| {
         let mut rule = sys::covalent_rule {
@@ -219,7 +222,7 @@ fn wide(address: IpAddr) -> (u8, [u8; 16]) {
 mod tests {
     use super::*;
 
-    /// Keeps what it was given; has no rules for VLANs.
+    /// A device that keeps the rules it was given and has no rules for VLANs.
     #[derive(Default)]
     struct Card {
         next: u32,
@@ -251,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn the_device_drops_only_what_nothing_more_specific_wants() {
+    fn the_device_drops_only_frames_without_a_more_specific_match() {
         let (mut rules, mut card) = (Rules::new(), Card::default());
         let wide = prefix("10.0.0.0/8");
         let narrow = prefix("10.1.0.0/16");
@@ -263,11 +266,11 @@ mod tests {
         );
         assert!(
             rules.in_device().is_empty() && card.held.is_empty(),
-            "a pipe wants some of it"
+            "a pipe claims part of it"
         );
         rules.apply(&SteerChange::Remove(narrow.clone()), &mut card);
         assert_eq!(rules.in_device(), [&wide]);
-        // A wider one that wants frames is no harm.
+        // A wider rule that claims frames does no harm.
         rules.apply(
             &SteerChange::Insert(Match::Any, Action::Dataplane),
             &mut card,
@@ -281,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rule_that_the_device_has_in_part_it_has_not_at_all() {
+    fn a_rule_that_the_device_supports_in_part_is_not_installed() {
         let (mut rules, mut card) = (Rules::new(), Card::default());
         let port = Match::Port {
             transport: Transport::Udp,
@@ -297,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn a_match_says_the_same_to_a_device() {
+    fn a_match_means_the_same_to_a_device() {
         let five = parts(&Match::FiveTuple {
             transport: Transport::Tcp,
             src: "192.0.2.1".parse().expect("an address"),

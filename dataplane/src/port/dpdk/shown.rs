@@ -1,9 +1,11 @@
-//! The buffer whose frame this thread is being shown, so that another DPDK port of the thread can send it on as it lies.
+//! Holds the buffer whose frame is being shown to this thread, so that another DPDK port of the
+//! thread can send it in place.
 //!
-//! A lane that forwards gets a frame from one port's [`super::super::Port::rx_burst`] and gives it to another port's `tx` while it is shown. To copy it
-//! there would cost as much as all the rest, so the buffer changes hands instead: it *is* the port's memory. Nothing but the thread that is
-//! shown the frame can see it here. While it is shown the buffer may not leave the process's hands ([`is_shown`]), for who was shown the frame may still
-//! look at it.
+//! A forwarding lane gets a frame from one port's [`super::super::Port::rx_burst`] and passes it to
+//! another port's `tx` during the visit. A copy there would cost as much as all other work, so the
+//! buffer changes owners: it *is* the port's memory. Only the thread that is shown the frame can
+//! see it here. While the frame is shown, its buffer must not leave the process ([`is_shown`]),
+//! because the visitor may still read it.
 
 use std::{cell::Cell, ptr};
 
@@ -11,14 +13,15 @@ use covalent_pipe::SharedBytes;
 
 use super::pool::Buffer;
 
-/// What is being shown. Each part is a cell of its own: a whole that is written in parts and read at once stalls a processor, and every frame comes by here.
+/// The frame that is being shown. Each part is a separate cell, because this is on the path of
+/// every frame. A struct that is written in parts and read whole stalls the processor.
 struct Shown {
-    /// Null when nothing is, or when nobody may keep it.
+    /// Null if no frame is shown, or if its buffer must not be kept.
     frame: Cell<*const u8>,
     bytes: Cell<usize>,
     /// `None` when nothing is.
     buffer: Cell<Option<Buffer>>,
-    /// Somebody keeps it.
+    /// Another port keeps the buffer.
     taken: Cell<bool>,
     /// Another port received while a frame was shown.
     nested: Cell<bool>,
@@ -36,7 +39,7 @@ thread_local! {
     };
 }
 
-/// A burst that is being shown. When it is dropped, what was shown before it is shown again.
+/// A burst that is being shown. Dropping it restores the frame that was shown before it.
 pub(super) struct Showing {
     before: Option<Buffer>,
     frame: *const u8,
@@ -60,7 +63,7 @@ impl Showing {
         })
     }
 
-    /// `frame` of `buffer` is shown now; `lend` tells whether another port may keep the buffer.
+    /// Shows `frame` of `buffer`. `lend` allows another port to keep the buffer.
     pub(super) fn show(&self, frame: &[u8], buffer: Buffer, lend: bool) {
         SHOWN.with(|shown| {
             let lend = lend && self.before.is_none();
@@ -73,7 +76,7 @@ impl Showing {
         });
     }
 
-    /// Ends the showing of one frame: whether nobody keeps its buffer.
+    /// Ends the showing of one frame. Returns whether no port keeps its buffer.
     pub(super) fn end(&self) -> bool {
         SHOWN.with(|shown| {
             shown.frame.set(ptr::null());
@@ -95,7 +98,8 @@ impl Drop for Showing {
     }
 }
 
-/// The buffer of `frame`, if that is exactly what is being shown and nobody has the buffer yet. It belongs to the caller then.
+/// Takes the buffer of `frame`, if exactly that frame is being shown and its buffer is not taken
+/// yet. The caller then owns it.
 pub(super) fn take(frame: SharedBytes<'_>) -> Option<Buffer> {
     SHOWN.with(|shown| {
         if !ptr::eq(shown.frame.get(), frame.address()) || shown.bytes.get() != frame.len() {
@@ -112,12 +116,13 @@ pub(super) fn is_anything() -> bool {
     SHOWN.with(|shown| shown.buffer.get().is_some())
 }
 
-/// Whether somebody may still look at the frame of `buffer`.
+/// Whether the visitor may still read the frame of `buffer`.
 pub(super) fn is_shown(buffer: Buffer) -> bool {
     SHOWN.with(|shown| shown.buffer.get() == Some(buffer))
 }
 
-/// Whether a burst is shown inside of the showing of another one: then buffers that are shown further out are not known here.
+/// Whether a burst is shown within another one. Buffers that the outer bursts show are then unknown
+/// here.
 pub(super) fn is_nested() -> bool {
     SHOWN.with(|shown| shown.nested.get())
 }

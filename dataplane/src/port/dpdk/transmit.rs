@@ -1,11 +1,13 @@
-//! Frames to a device: copied into buffers of the port's own pool, or kept in the buffer in which another DPDK port received them.
+//! Sends frames to a device: copied into buffers of the port's own pool, or kept in the buffer in
+//! which another DPDK port received them.
 //!
 //! ```text
 //!   pool ──► spare ──► staged ──► device ──► pool
 //!                        ▲
 //!                        └── a buffer of another port's pool, which goes back there
 //! ```
-//! Of the port's own buffers all but the device's and the pool's are ours to see, so what the device holds is known too, without a count for each frame.
+//! The pool and this module account for all of the port's own buffers except those in the device.
+//! The number of buffers in the device thus follows without a count per frame.
 
 use std::collections::VecDeque;
 
@@ -23,7 +25,7 @@ const QUEUE: u16 = 0;
 /// Frames given to the device at a time.
 const BURST: usize = 32;
 
-/// What a lane sends to one device.
+/// The transmit side of one device on a lane.
 #[derive(Debug)]
 pub(super) struct Sender {
     port: u16,
@@ -34,9 +36,10 @@ pub(super) struct Sender {
     staged: VecDeque<Buffer>,
     /// Whether the device computes checksums.
     checksums: bool,
-    /// Whether the device gives buffers back when it is asked to.
+    /// Whether the device returns buffers on request.
     reclaims: bool,
-    /// Whether the driver keeps what it has sent until the next frames come, so that nobody can tell when it has.
+    /// Whether the driver keeps sent buffers until the next frames come, so that the time of
+    /// sending is unknown.
     keeps_sent: bool,
     /// Whether the device may hold buffers of this pool.
     lent: bool,
@@ -45,8 +48,9 @@ pub(super) struct Sender {
 // SAFETY: the spare and staged buffers are this sender's alone, and no thread is bound to them.
 unsafe impl Send for Sender {}
 
-/// Buffers that the pool of a sender with that many slots has: some may stray into caches of other threads, and some drivers (`net_virtio`) keep up to a ring
-/// of `device_slots` full of what they have sent until the next frames come.
+/// Buffers that the pool of a sender with `slots` slots needs. Some may stray into caches of other
+/// threads. Some drivers (`net_virtio`) keep up to a ring of `device_slots` sent buffers until the
+/// next frames come.
 pub(super) const fn pool_buffers(slots: u32, device_slots: u32) -> u32 {
     slots + device_slots + 2 * STRAY_BUFFERS
 }
@@ -73,12 +77,14 @@ impl Sender {
         }
     }
 
-    /// Takes a frame of at most [`super::pool::FRAME_BYTES_MAX`] bytes; `false` when there is no room.
+    /// Takes a frame of at most [`super::pool::FRAME_BYTES_MAX`] bytes. Returns `false` if there is
+    /// no space.
     pub(super) fn stage(&mut self, frame: SharedBytes<'_>) -> bool {
         if self.staged.len() >= self.slots {
             return false;
         }
-        // A device that is to compute checksums has zeros written where they belong; not while somebody looks.
+        // A device that computes checksums gets zeros written into the checksum fields, which must
+        // not happen while a visitor reads the frame.
         let kept = if self.checksums {
             None
         } else {
@@ -96,9 +102,9 @@ impl Sender {
             self.refill();
         }
         let buffer = self.spare.pop()?;
-        // SAFETY: a spare buffer is empty, this sender's alone, and has room for the longest frame,
-        // which the caller keeps to. The frame's bytes are readable, and C copies them, which the
-        // Rust compiler cannot see into.
+        // SAFETY: A spare buffer is empty and belongs to this sender alone. It has space for the
+        // longest frame, a bound that the caller keeps. The frame's bytes are readable. C code
+        // copies them, which is opaque to the Rust compiler.
         unsafe {
             sys::covalent_fill(buffer.raw(), frame.address(), frame.len() as u16);
             if self.checksums {
@@ -127,7 +133,7 @@ impl Sender {
             if count == 0 {
                 break;
             }
-            // One run of the ring at a time, for the device wants them side by side.
+            // One contiguous run of the ring at a time: the device needs the buffers side by side.
             let (run, _) = self.staged.as_mut_slices();
             let count = count.min(run.len());
             let send = if self.checksums {
@@ -135,8 +141,9 @@ impl Sender {
             } else {
                 sys::covalent_tx_burst
             };
-            // SAFETY: the device runs, and only this sender sends on its queue; the buffers are this sender's, and nobody looks at their frames any more
-            // (`sendable`). Those that the device takes are forgotten here.
+            // SAFETY: The device runs, and only this sender sends on its queue. The buffers belong
+            // to this sender, and no visitor reads their frames any more (`sendable`). The buffers
+            // that the device takes are forgotten here.
             let taken = unsafe { send(self.port, QUEUE, raw(run), count as u16) };
             let taken = usize::from(taken).min(count);
             self.staged.drain(..taken);
@@ -149,7 +156,7 @@ impl Sender {
         went
     }
 
-    /// Staged frames that may leave now: those before the one that is being shown to somebody.
+    /// Staged frames that may leave now: those before the frame that is being shown.
     fn sendable(&self) -> usize {
         if shown::is_nested() {
             return 0;
@@ -192,7 +199,7 @@ impl Sender {
         self.pool.idle() as usize + self.spare.len() == self.pool.buffers() as usize
     }
 
-    /// Has the device give back what it has sent.
+    /// Requests the device to return sent buffers.
     fn reclaim(&mut self) {
         if !self.reclaims {
             return;
@@ -202,7 +209,7 @@ impl Sender {
         self.reclaims = answer >= 0;
     }
 
-    /// Forgets what is staged; returns how many frames that were.
+    /// Discards the staged frames. Returns their number.
     pub(super) fn discard(&mut self) -> u64 {
         let count = self.sendable();
         let discarded: Vec<Buffer> = self.staged.drain(..count).collect();
@@ -213,13 +220,13 @@ impl Sender {
 
 fn give_up(buffers: &[Buffer]) {
     let mut raw: Vec<_> = buffers.iter().map(|buffer| buffer.raw()).collect();
-    // SAFETY: they were this sender's, who forgets them.
+    // SAFETY: The buffers belonged to this sender, which forgets them.
     unsafe { give_back(&mut raw) };
 }
 
 impl Drop for Sender {
     fn drop(&mut self) {
-        // One that is being shown just now stays out of the pool for good: somebody looks at it.
+        // A buffer that is being shown now stays out of the pool for good: a visitor reads it.
         self.discard();
         give_up(&self.spare);
     }

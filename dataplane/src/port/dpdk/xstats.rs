@@ -1,9 +1,10 @@
-//! Which of a device's own counts are told.
+//! Selects the device counts to report.
 
 use covalent_api::status::DEVICE_COUNTS_MAX;
 
-/// Those of the whole device, in its driver's order, as many as a status has room for. Queues have counts of their own by the hundred (`rx_q0_packets`).
-pub(super) fn worth_telling(counts: Vec<(String, u64)>) -> Vec<(String, u64)> {
+/// Selects the counts of the whole device, in its driver's order, up to the number that fits in a
+/// status. Counts of queues (`rx_q0_packets`) come by the hundred and are left out.
+pub(super) fn reportable(counts: Vec<(String, u64)>) -> Vec<(String, u64)> {
     counts
         .into_iter()
         .filter(|(name, _)| !is_of_a_queue(name))
@@ -25,24 +26,24 @@ mod tests {
     use super::*;
 
     #[test]
-    fn counts_of_queues_are_left_out_and_the_rest_is_bounded() {
+    fn queue_counts_are_left_out_and_other_counts_are_bounded() {
         let counts = |names: &[&str]| {
             names
                 .iter()
                 .map(|name| ((*name).to_owned(), 1))
                 .collect::<Vec<_>>()
         };
-        let told = worth_telling(counts(&[
+        let reported = reportable(counts(&[
             "rx_good_packets",
             "rx_q0_packets",
             "tx_q12_bytes",
             "rx_qos_drops",
             "q",
         ]));
-        assert_eq!(told, counts(&["rx_good_packets", "rx_qos_drops", "q"]));
+        assert_eq!(reported, counts(&["rx_good_packets", "rx_qos_drops", "q"]));
         let many = (0..1000)
             .map(|number| (format!("count{number}"), number))
             .collect();
-        assert_eq!(worth_telling(many).len(), DEVICE_COUNTS_MAX);
+        assert_eq!(reportable(many).len(), DEVICE_COUNTS_MAX);
     }
 }

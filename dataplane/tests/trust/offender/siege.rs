@@ -1,4 +1,5 @@
-//! Lies about one pipe alone, told once it has carried packets: whatever the daemon finds out then, it found in the words of that pipe.
+//! False values in one pipe alone, written once it has carried packets. Any violation that the
+//! daemon then detects is in the words of that pipe.
 
 use std::{
     fmt, thread,
@@ -6,26 +7,27 @@ use std::{
 };
 
 use super::{
-    CAPACITY_BYTES, COUNTERS, DO_NOT_SEND, End, HEAD, LENGTHS, Life, OUTSTANDING, Pipe, RX_TX,
-    SEEN, TAIL, TX_TAIL,
+    CAPACITY_BYTES, COUNTERS, DO_NOT_SEND, End, HEAD, Incarnation, LENGTHS, OUTSTANDING, Pipe,
+    RX_TX, SEEN, TAIL, TX_TAIL,
 };
 use crate::{node::PATIENCE, noise::Noise};
 
-/// Packets that came and, of an RX/TX pipe, were sent and were not, before the first lie.
+/// Packets received before the first false value. For an RX/TX pipe also the packets sent, and
+/// those not sent.
 const HONEST_PACKETS: u64 = 4;
-/// Longest wait for them: whoever sends them may have little of a busy machine.
+/// Maximum wait for them: their sender may get little time on a busy machine.
 const BAIT_MAX: Duration = Duration::from_secs(3);
-/// How long the daemon gets to notice a lie before it is told again.
+/// Time that the daemon gets to detect a false value before it is written again.
 const LIE_TIME: Duration = Duration::from_millis(1);
 /// How the line of a siege begins.
-const TOLD: &str = "besieged";
+const REPORT_PREFIX: &str = "besieged";
 
 /// How a siege went.
 #[derive(Debug)]
 pub struct Siege {
     /// The pipe was an RX/TX pipe, else one of bytes.
     pub is_rx_tx: bool,
-    /// Packets that came.
+    /// Packets received.
     pub received: u64,
     /// Packets that were given back and sent.
     pub sent: u64,
@@ -39,16 +41,19 @@ impl fmt::Display for Siege {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "{TOLD} {} {} {} {} {}",
+            "{REPORT_PREFIX} {} {} {} {} {}",
             self.is_rx_tx, self.received, self.sent, self.discarded, self.reason
         )
     }
 }
 
 impl Siege {
-    /// Reads what another process wrote of a siege, if `line` is of one.
+    /// Parses another process's report of a siege. Returns `None` if `line` is not such a report.
     pub fn read(line: &str) -> Option<Self> {
-        let mut words = line.strip_prefix(TOLD)?.trim_start().splitn(5, ' ');
+        let mut words = line
+            .strip_prefix(REPORT_PREFIX)?
+            .trim_start()
+            .splitn(5, ' ');
         let mut word = || words.next().expect("five words");
         Some(Self {
             is_rx_tx: word().parse().expect("a truth value"),
@@ -60,12 +65,13 @@ impl Siege {
     }
 }
 
-impl Life {
-    /// Uses the pipe at `place` as it should until it has carried packets, and then lies about it alone until the daemon has had enough. Lies
-    /// of even and of odd number are about different words.
+impl Incarnation {
+    /// Uses the pipe at `place` properly until it has carried packets. Then writes false values
+    /// about it alone until the daemon detaches it. Values of even and of odd number affect
+    /// different words.
     pub(super) fn besiege(mut self, place: usize, lie: u64, noise: &mut Noise) -> End {
         let begun = Instant::now();
-        while !self.has_carried(place) {
+        while !self.has_carried_packets(place) {
             if begun.elapsed() > BAIT_MAX {
                 return End::Left;
             }
@@ -89,13 +95,13 @@ impl Life {
         }
     }
 
-    fn has_carried(&self, place: usize) -> bool {
+    fn has_carried_packets(&self, place: usize) -> bool {
         let siege = self.siege(place, String::new());
         let is_sent = siege.sent >= HONEST_PACKETS && siege.discarded >= HONEST_PACKETS;
         siege.received >= HONEST_PACKETS && (is_sent || !siege.is_rx_tx)
     }
 
-    /// What the pipe did so far, by the counters that the daemon writes.
+    /// Returns the pipe's work so far, according to the counters that the daemon writes.
     fn siege(&self, place: usize, reason: String) -> Siege {
         let count = |word: u64| self.pipes[place].control.load(COUNTERS + word * 8);
         Siege {
@@ -107,7 +113,8 @@ impl Life {
         }
     }
 
-    /// Gives back everything that came; of an RX/TX pipe, every other packet marked not to be sent, more or less.
+    /// Gives back all received packets. In an RX/TX pipe about every other packet is marked not to
+    /// be sent.
     fn give_back(&self, place: usize, noise: &mut Noise) {
         let pipe = &self.pipes[place];
         let control = &pipe.control;
@@ -128,8 +135,8 @@ impl Life {
         self.ring(pipe.number.into());
     }
 
-    /// Tells the lie that is the `lie`th in a word of the pipe. One that more packets make true is no harm: it is told again, of another
-    /// value.
+    /// Writes the false value number `lie` into a word of the pipe. Further packets may make a
+    /// value true, which does no harm: another value is written next time.
     fn lie_about(&self, place: usize, lie: u64, noise: &mut Noise) {
         let pipe = &self.pipes[place];
         let control = &pipe.control;
@@ -143,7 +150,7 @@ impl Life {
                 control.store(TX_TAIL, given_back.wrapping_sub(64));
             }
             (true, 2) => control.store(TX_TAIL, given_back + 1 + noise.below(63)),
-            // Before something came there is no length to lie about.
+            // Before a packet arrives there is no length to falsify.
             (true, _) if given_back == tail => return,
             (true, too_long) => {
                 let length = (too_long / 2) as u32 * (CAPACITY_BYTES as u32 + 1);

@@ -1,10 +1,11 @@
-//! The linker that rustc calls for the BPF target: reads rustc's linker command line and runs the bpf-linker library.
+//! The linker that rustc calls for the BPF target. It reads rustc's linker command line and runs
+//! the bpf-linker library.
 
 use std::{collections::HashSet, env, fs, path::PathBuf, process::ExitCode};
 
 use bpf_linker::{Cpu, Linker, LinkerInput, LinkerOptions, OptLevel, OutputType};
 
-/// What rustc asks for.
+/// Request from rustc.
 #[derive(Default)]
 struct Request {
     inputs: Vec<PathBuf>,
@@ -28,7 +29,7 @@ fn read_request(mut arguments: impl Iterator<Item = String>) -> Result<Request, 
         let mut value = || {
             arguments
                 .next()
-                .ok_or_else(|| format!("{argument} wants a value"))
+                .ok_or_else(|| format!("{argument} needs a value"))
         };
         match argument.as_str() {
             "-o" => request.output = Some(value()?.into()),
@@ -38,7 +39,7 @@ fn read_request(mut arguments: impl Iterator<Item = String>) -> Result<Request, 
                     fs::read_to_string(&path).map_err(|error| format!("{path}: {error}"))?;
                 request.exports.extend(symbols.lines().map(str::to_owned));
             }
-            // rustc's choice of processor, flavour and search path; ours are fixed below.
+            // rustc's choice of processor, flavor and search path; ours are fixed below.
             "-L" | "--cpu" | "-flavor" | "--emit" => drop(value()?),
             flag if flag.starts_with('-') => {}
             input => request.inputs.push(input.into()),
@@ -58,7 +59,8 @@ fn link(request: &Request) -> Result<(), String> {
         unroll_loops: false,
         ignore_inline_never: false,
         llvm_args: Vec::new(),
-        // In-order expansion leaves fills and moves to loops over bytes; ordinary expansion inlines them as wide stores.
+        // In-order expansion turns fills and moves into byte loops. Ordinary expansion inlines them
+        // as wide stores.
         disable_expand_memcpy_in_order: true,
         disable_memory_builtins: false,
         btf: true,

@@ -8,8 +8,8 @@ use std::{
 
 use pcap_file::pcap::PcapReader;
 
-/// Where the captures are: the folder that COVALENT_CAPTURES names, else a large collection if it lies beside the repository, else the
-/// sample of the applications.
+/// Directories with the captures: the one named by COVALENT_CAPTURES, otherwise a large collection
+/// beside the repository if there is one, otherwise the samples of the applications.
 fn folders() -> Vec<PathBuf> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let collection = root.join("../../shared/data");

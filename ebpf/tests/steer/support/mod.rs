@@ -1,4 +1,4 @@
-//! What the tests stand on.
+//! Support code of the tests.
 
 pub mod capture_files;
 pub mod frames;
@@ -10,7 +10,7 @@ pub mod test_run;
 pub mod vlan_offload;
 pub mod world;
 
-/// Whether the test can run; says so if not.
+/// Returns whether the test can run. Prints a message if not.
 pub fn is_root(test: &str) -> bool {
     let root = nix::unistd::geteuid().is_root();
     if !root {

@@ -1,4 +1,5 @@
-//! What a frame should meet, by another way: etherparse takes the frame apart, and every rule is tried.
+//! The expected verdict of a frame, computed independently: etherparse parses the frame, and every
+//! rule is tested.
 
 use std::net::IpAddr;
 
@@ -16,7 +17,7 @@ pub struct Oracle {
     pub default: Option<Action>,
 }
 
-/// What can be read of a frame behind its tags.
+/// The readable fields of a frame behind its tags.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Facts {
     pub ethertype: Option<u16>,
@@ -26,7 +27,7 @@ pub struct Facts {
 }
 
 impl Oracle {
-    /// The name of the cause, as in `Counters::by_cause`, and who should get the frame.
+    /// Returns the name of the cause, as in `Counters::by_cause`, and the action for the frame.
     pub fn decide(&self, frame: &[u8]) -> (&'static str, Action) {
         let default = self.default.unwrap_or(Action::Kernel);
         let Ok(ethernet) = Ethernet2Slice::from_slice_without_fcs(frame) else {
@@ -107,7 +108,7 @@ fn applies(key: &Key, facts: &Facts) -> bool {
     }
 }
 
-/// The VLAN of a frame's first tag, whatever comes behind it.
+/// Returns the VLAN of a frame's first tag, regardless of the contents after it.
 pub fn outermost_vlan(frame: &[u8]) -> Option<u16> {
     let ethernet = Ethernet2Slice::from_slice_without_fcs(frame).ok()?;
     if ![0x8100, 0x88a8, 0x9100].contains(&ethernet.ether_type().0) {
@@ -131,7 +132,8 @@ fn shares_prefix(one: IpAddr, other: IpAddr, len: u8) -> bool {
     one.is_ipv4() == other.is_ipv4() && bits(one)[..len.into()] == bits(other)[..len.into()]
 }
 
-/// What a rule can know of a frame of at least 14 bytes; `None` if a header is cut short or contradicts itself.
+/// Returns the fields of a frame of at least 14 bytes that a rule can match. Returns `None` if a
+/// header is truncated or inconsistent.
 pub fn read(frame: &[u8]) -> Option<Facts> {
     let ethernet = Ethernet2Slice::from_slice_without_fcs(frame).ok()?;
     let mut ethertype = ethernet.ether_type().0;
@@ -162,7 +164,7 @@ pub fn read(frame: &[u8]) -> Option<Facts> {
     Some(facts)
 }
 
-/// Protocol and bytes of what an IP header or extension header carries.
+/// Protocol and bytes of the payload of an IP header or extension header.
 type Transport<'a> = Option<(u8, &'a [u8])>;
 
 fn read_v4<'a>(packet: &'a [u8], facts: &mut Facts) -> Option<Transport<'a>> {
@@ -200,7 +202,8 @@ fn read_v6<'a>(packet: &'a [u8], facts: &mut Facts) -> Option<Transport<'a>> {
                 }
                 (fragment.next_header().0, fragment.slice().len())
             }
-            // etherparse refuses an authentication header of 8 bytes, which can be walked past like any other.
+            // etherparse refuses an authentication header of 8 bytes, although it can be skipped
+            // like any other.
             51 if rest.len() >= 8 => (rest[0], (usize::from(rest[1]) + 2) * 4),
             51 => return None,
             _ => break,

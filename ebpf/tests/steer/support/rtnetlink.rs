@@ -16,7 +16,7 @@ use netlink_packet_route::{
 use netlink_sys::{Socket, SocketAddr, protocols::NETLINK_ROUTE};
 use nix::net::if_::if_nametoindex;
 
-/// A pair of interfaces: what one sends the other receives.
+/// A pair of interfaces: each receives the frames that the other sends.
 pub struct Pair {
     /// Index of interface `a`.
     pub a: u32,
@@ -76,7 +76,8 @@ pub fn set_mtu(ifindex: u32, mtu_bytes: u32) {
     set_attribute(ifindex, LinkAttribute::Mtu(mtu_bytes)).expect("set an MTU");
 }
 
-/// Attaches the XDP program to the interface's driver without a `bpf_link`, as `ip link set … xdpdrv` does.
+/// Attaches the XDP program to the interface's driver without a `bpf_link`, as `ip link set …
+/// xdpdrv` does.
 pub fn attach_without_link(ifindex: u32, program: RawFd) {
     const XDP_FLAGS_DRV_MODE: u32 = 1 << 2;
     let xdp = vec![LinkXdp::Fd(program), LinkXdp::Flags(XDP_FLAGS_DRV_MODE)];

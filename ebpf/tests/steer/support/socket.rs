@@ -14,7 +14,7 @@ use xsk_rs::{
 
 const FRAMES: usize = 512;
 
-/// A second socket on a queue, which only receives. Its chunks stay with it.
+/// A second, receive-only socket on a queue. It keeps the chunks that it receives.
 pub struct Beside {
     umem: Umem,
     receive: RxQueue,
@@ -29,11 +29,12 @@ impl Beside {
         unsafe { BorrowedFd::borrow_raw(self.receive.fd().as_raw_fd()) }
     }
 
-    /// The next frame, or `None` if none came within `patience`.
+    /// Returns the next frame, or `None` if none arrived within `patience`.
     pub fn receive(&mut self, patience: Duration) -> Option<Vec<u8>> {
         let deadline = Instant::now() + patience;
         loop {
-            // SAFETY: `last` is overwritten with the descriptor of a frame which the kernel gave back.
+            // SAFETY: `last` is overwritten with the descriptor of a frame that the kernel
+            // returned.
             if unsafe { self.receive.poll_and_consume_one(&mut self.last, 1) }.unwrap() == 1 {
                 // SAFETY: the frame is ours now.
                 return Some(unsafe { self.umem.data(&self.last) }.contents().to_vec());
@@ -57,7 +58,7 @@ pub struct Socket {
 }
 
 impl Socket {
-    /// Binds a socket to the queue of the named interface, without any XDP program of the library's.
+    /// Binds a socket to the queue of the named interface, without an XDP program of the library.
     pub fn bind(interface: &str, queue: u32) -> Self {
         let frames = NonZeroU32::new(FRAMES as u32).unwrap();
         let (umem, mut descriptors) =
@@ -72,7 +73,7 @@ impl Socket {
                 .expect("AF_XDP socket");
         let (mut fill, completion) = rings.unwrap();
         let free = descriptors.split_off(FRAMES / 2);
-        // SAFETY: nobody else knows these frames of the socket's own UMEM.
+        // SAFETY: these frames of the socket's own UMEM have no other user.
         unsafe { fill.produce(&descriptors) };
         Self {
             umem,
@@ -144,7 +145,7 @@ impl Socket {
         self.free.push(done);
     }
 
-    /// The next frame, or `None` if none came within `patience`.
+    /// Returns the next frame, or `None` if none arrived within `patience`.
     pub fn receive(&mut self, patience: Duration) -> Option<Vec<u8>> {
         let deadline = Instant::now() + patience;
         let mut descriptor = self
@@ -153,11 +154,11 @@ impl Socket {
             .copied()
             .expect("a descriptor to overwrite");
         loop {
-            // SAFETY: `descriptor` is overwritten with that of a frame which the kernel gave back.
+            // SAFETY: `descriptor` is overwritten with that of a frame that the kernel returned.
             if unsafe { self.receive.poll_and_consume_one(&mut descriptor, 1) }.unwrap() == 1 {
                 // SAFETY: the frame is ours now.
                 let frame = unsafe { self.umem.data(&descriptor) }.contents().to_vec();
-                // SAFETY: and nobody uses it any more.
+                // SAFETY: the frame is ours, and nothing uses it after the copy.
                 unsafe { self.fill.produce_one(&descriptor) };
                 return Some(frame);
             }

@@ -1,4 +1,5 @@
-//! `BPF_PROG_TEST_RUN`: the kernel runs the loaded program on a frame of ours and tells its verdict.
+//! `BPF_PROG_TEST_RUN`: the kernel runs the loaded program on a given frame and returns its
+//! verdict.
 //!
 //! It refuses frames under 14 bytes.
 
@@ -8,14 +9,15 @@ use std::{
 };
 
 const BPF_PROG_TEST_RUN: libc::c_long = 10;
-/// The program's verdict "to nobody".
+/// The program's verdict "drop".
 pub const XDP_DROP: u32 = 1;
 /// The program's verdict "to the kernel's network stack".
 pub const XDP_PASS: u32 = 2;
 /// The program's verdict "to the socket".
 pub const XDP_REDIRECT: u32 = 4;
 
-/// The longest frame that fits one buffer: a page without the headroom and tailroom that the kernel reserves.
+/// The longest frame that fits one buffer: a page without the headroom and tailroom that the kernel
+/// reserves.
 pub const FRAME_BYTES_MAX: usize = 3_400;
 
 /// The part of `union bpf_attr` for `BPF_PROG_TEST_RUN` (include/uapi/linux/bpf.h).
@@ -55,7 +57,8 @@ struct Context {
 /// How to run the program.
 #[derive(Clone, Copy, Default)]
 pub struct How {
-    /// Interface and queue that the frame is said to have arrived on; the namespace's loopback, queue 0, if `None`.
+    /// Interface and queue on which the frame appears to arrive. The namespace's loopback, queue 0,
+    /// if `None`.
     pub arrival: Option<(u32, u32)>,
     /// How often; 0 is once.
     pub repeat: u32,
@@ -81,8 +84,8 @@ pub fn test_run(program: BorrowedFd<'_>, frame: &[u8], how: How) -> io::Result<(
         request.context_in = &raw const context as u64;
         request.context_size_in = size_of::<Context>() as u32;
     }
-    // SAFETY: `request` describes `frame` and `context` with their true sizes, both outlive the call, and the kernel writes
-    // nothing but `request`, whose size it is told.
+    // SAFETY: `request` describes `frame` and `context` with their true sizes, and both outlive the
+    // call. The kernel writes only `request`, whose size is an argument.
     let result = unsafe {
         libc::syscall(
             libc::SYS_bpf,

@@ -1,4 +1,5 @@
-//! Tags that travel beside the frame: a sender that leaves them to its "hardware", and that hardware's switch.
+//! VLAN tags outside the frame's bytes: a sender that leaves tags to its "hardware", and the switch
+//! of that hardware.
 
 use std::{
     io, mem,
@@ -57,7 +58,8 @@ const fn instruction(operation: u8, destination: u8, source: u8, immediate: u32)
 
 fn bpf<T>(command: libc::c_long, attributes: &T) -> io::Result<OwnedFd> {
     let bytes = size_of::<T>();
-    // SAFETY: the kernel reads `bytes` bytes of `attributes`, whose pointers lead to what lives until the call returns.
+    // SAFETY: the kernel reads `bytes` bytes of `attributes`. The pointers in it refer to data that
+    // outlives the call.
     let fd = unsafe { libc::syscall(libc::SYS_bpf, command, attributes, bytes) };
     if fd < 0 {
         return Err(io::Error::last_os_error());
@@ -66,8 +68,9 @@ fn bpf<T>(command: libc::c_long, attributes: &T) -> io::Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(fd as i32) })
 }
 
-/// Makes the interface send everything in this VLAN, as a VLAN device does: the kernel keeps the tag beside the frame and leaves it
-/// to the interface to put it in. It lasts as long as the descriptor. Needs Linux 6.6.
+/// Makes the interface send everything in this VLAN, as a VLAN device does. The kernel keeps the
+/// tag outside the frame, and the interface has to insert it. The effect lasts as long as the
+/// descriptor. Needs Linux 6.6.
 pub fn push_vlan(ifindex: u32, vlan: u16) -> io::Result<OwnedFd> {
     let program = [
         // bpf_skb_vlan_push(r1 = the frame, r2 = 0x8100 in network byte order, r3 = vlan); return 0
@@ -103,7 +106,8 @@ pub fn push_vlan(ifindex: u32, vlan: u16) -> io::Result<OwnedFd> {
     )
 }
 
-/// Switches off that the interface takes tags beside the frame (`ethtool -K … txvlan off`): the kernel then puts them in.
+/// Disables the interface's acceptance of tags outside the frame (`ethtool -K … txvlan off`). The
+/// kernel then inserts them.
 pub fn txvlan_off(interface: &str) {
     let control = socket(
         AddressFamily::Inet,
@@ -125,7 +129,8 @@ pub fn txvlan_off(interface: &str) {
         value.command = command;
         value.data &= !ETH_FLAG_TXVLAN;
         request.ifr_ifru.ifru_data = (&raw mut value).cast();
-        // SAFETY: SIOCETHTOOL reads and writes the `ifreq` and the value that it points to; both live here.
+        // SAFETY: SIOCETHTOOL reads and writes the `ifreq` and the value that it points to. Both
+        // exist throughout the call.
         let result =
             unsafe { libc::ioctl(control.as_raw_fd(), libc::SIOCETHTOOL, &raw mut request) };
         assert_eq!(result, 0, "{}", io::Error::last_os_error());

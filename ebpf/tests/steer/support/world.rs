@@ -1,4 +1,4 @@
-//! A loaded program and the oracle that was told the same.
+//! A loaded program and an oracle with the same rules and settings.
 
 use std::os::fd::AsFd;
 
@@ -50,8 +50,8 @@ impl World {
         self.oracle.link_ethertype = Some(ethertype).filter(|&number| number != 0);
     }
 
-    /// Runs the program on the frame: verdict and counter must be the oracle's. Answers the cause and whether the frame
-    /// was redirected.
+    /// Runs the program on the frame and checks that verdict and counter equal the oracle's.
+    /// Returns the cause and whether the frame was redirected.
     #[track_caller]
     pub fn check(&self, frame: &[u8]) -> (&'static str, bool) {
         let before = self.steering.counters().unwrap();
@@ -86,19 +86,18 @@ impl World {
 /// Names of the counters that went up by one; one that went up by more is there as often.
 fn counted(before: &Counters, after: &Counters) -> Vec<String> {
     let mut names = Vec::new();
-    let mut note =
-        |name: String, from: u64, to: u64| names.extend((from..to).map(|_| name.clone()));
+    let mut add = |name: String, from: u64, to: u64| names.extend((from..to).map(|_| name.clone()));
     for ((cause, old), (_, new)) in before.by_cause().into_iter().zip(after.by_cause()) {
-        note(
+        add(
             format!("{cause} to_dataplane"),
             old.to_dataplane,
             new.to_dataplane,
         );
-        note(format!("{cause} to_kernel"), old.to_kernel, new.to_kernel);
-        note(format!("{cause} dropped"), old.dropped, new.dropped);
+        add(format!("{cause} to_kernel"), old.to_kernel, new.to_kernel);
+        add(format!("{cause} dropped"), old.dropped, new.dropped);
     }
-    note("no_socket".into(), before.no_socket, after.no_socket);
-    note(
+    add("no_socket".into(), before.no_socket, after.no_socket);
+    add(
         "redirect_refused".into(),
         before.redirect_refused,
         after.redirect_refused,

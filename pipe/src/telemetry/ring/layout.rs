@@ -1,4 +1,4 @@
-//! Where what lies in the ring's file; `docs/counters.md` says the same for people. Offsets are in words.
+//! Layout of the ring's file. `docs/counters.md` documents it for users. Offsets are in words.
 
 /// The first eight bytes of the file.
 pub(super) const MAGIC: [u8; 8] = *b"COVRING\0";
@@ -21,12 +21,12 @@ pub(super) mod head {
     pub const INTENT: usize = 16;
     /// Up to where records are whole.
     pub const TAIL: usize = 17;
-    /// Where a reader that comes, or comes late, goes on.
+    /// Position where a new or late reader continues.
     pub const RESUME: usize = 18;
     pub const RECORDS: usize = 19;
 }
 
-/// A record. Behind these words comes what it tells.
+/// A record. Its contents follow these words.
 pub(super) mod record {
     pub const LENGTH_AND_KIND: usize = 0;
     pub const SEQUENCE: usize = 1;
@@ -35,7 +35,7 @@ pub(super) mod record {
     pub const WORDS: usize = 4;
 }
 
-/// What a record tells.
+/// Kind of a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RecordKind {
     /// Nothing: the next record is at the ring's beginning.

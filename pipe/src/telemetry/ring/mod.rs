@@ -1,8 +1,12 @@
-//! A log in a ring: one writer, and any number of readers that it knows nothing of.
+//! An event log in a ring with one writer and any number of readers. The writer does not know its
+//! readers.
 //!
-//! Positions are bytes since the ring was made and only grow; a record lies at its position modulo the ring's size. Before the writer overwrites anything it
-//! says up to where (the *intent*); when a record is whole it says so (the *tail*). A reader copies a record and then looks at the intent: if that
-//! came round to the record, what was copied is nothing, and the reader goes on at a later record. Records are numbered, so it knows how many it lost.
+//! Positions are bytes since the ring was made and only increase. A record lies at its position
+//! modulo the ring's size. Before the writer overwrites data, it publishes the end of the
+//! overwritten range (the *intent*). It publishes the *tail* when a record is complete. A reader
+//! copies a record and then reads the intent. If the intent has reached the record, the reader
+//! discards the copy and continues at a later record. Records are numbered, so a reader knows how
+//! many it lost.
 
 mod layout;
 mod read;

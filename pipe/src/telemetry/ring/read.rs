@@ -18,7 +18,8 @@ use crate::sync::{Ordering, fence};
 /// Larger rings are none of ours.
 const CAPACITY_BYTES_MAX: u64 = 1 << 30;
 
-/// An open ring, and how far it was read. Whoever has it open keeps it when a new daemon puts another one in its place.
+/// An open ring and the read position. It stays valid when a new daemon replaces the file at the
+/// path.
 #[derive(Debug)]
 pub struct RingFile {
     file: File,
@@ -40,16 +41,16 @@ pub struct Record {
     pub realtime_ns: u64,
     /// The same of CLOCK_MONOTONIC.
     pub monotonic_ns: u64,
-    /// What it tells.
+    /// Its contents.
     pub body: Body,
 }
 
-/// What a record tells.
+/// Contents of a record.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Body {
     /// An event, as JSON.
     Event(String),
-    /// The values of an object, with where they stand in the file of counters.
+    /// The values of an object, with its location in the file of counters.
     Sample {
         /// The writer, by number.
         writer: u16,
@@ -115,16 +116,17 @@ impl RingFile {
         self.lost
     }
 
-    /// Times that the writer came round to what was to be read.
+    /// Returns how many times the writer overwrote records that were still to be read.
     #[must_use]
     pub const fn overruns(&self) -> u64 {
         self.overruns
     }
 
-    /// The next record, if there is one.
+    /// Returns the next record, if there is one.
     ///
     /// # Errors
-    /// [`ReadError`] if a word cannot be, or a writer is so fast that nothing stays long enough to be read.
+    /// [`ReadError`] if a word is invalid, or if the writer is so fast that no record stays long
+    /// enough to be read.
     pub fn next_record(&mut self) -> Result<Option<Record>, ReadError> {
         /// Paddings and overruns in a row.
         const STEPS_MAX: usize = 64;
@@ -138,7 +140,7 @@ impl RingFile {
                 return Err(ReadError::Damaged("the place of a record"));
             }
             let copied = self.copy(tail);
-            // Only now is it known whether what was copied was still there.
+            // Only the intent read after the copy shows whether the copied data was still valid.
             fence(Ordering::Acquire);
             let intent = self.word(head::INTENT)?;
             if intent > self.next.saturating_add(self.capacity) {
@@ -214,7 +216,7 @@ impl RingFile {
 }
 
 fn body(kind: u32, words: &[u64], bytes: &[u8]) -> Result<Body, ReadError> {
-    const DAMAGED: ReadError = ReadError::Damaged("what a record tells");
+    const DAMAGED: ReadError = ReadError::Damaged("the content of a record");
     Ok(match kind {
         1 => {
             let &length = words.first().ok_or(DAMAGED)?;

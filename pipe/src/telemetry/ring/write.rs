@@ -31,7 +31,8 @@ pub struct Sampled<'a> {
     pub values: &'a [u64],
 }
 
-/// The ring, as its one writer holds it. Dropped without [`Ring::end`], it tells readers that its process died.
+/// The ring, as held by its one writer. If it is dropped without [`Ring::end`], readers see that
+/// its process died.
 #[derive(Debug)]
 pub struct Ring {
     file: SharedFile,
@@ -44,10 +45,11 @@ pub struct Ring {
 }
 
 impl Ring {
-    /// Makes a ring of `capacity_bytes`, a power of two of at least 4096, and gives it the name `path`. `group` may read it.
+    /// Makes a ring of `capacity_bytes`, a power of two of at least 4096, at `path`. `group` may
+    /// read it.
     ///
     /// # Errors
-    /// What the system said. Nothing is left behind then.
+    /// The error of the system call. Nothing is left behind then.
     pub fn create(path: &Path, capacity_bytes: usize, group: Option<u32>) -> io::Result<Self> {
         if !capacity_bytes.is_power_of_two() || capacity_bytes < 4096 {
             return Err(io::ErrorKind::InvalidInput.into());
@@ -74,12 +76,13 @@ impl Ring {
         })
     }
 
-    /// Tells readers that the process ended in order.
+    /// Records for readers that the process shut down gracefully.
     pub fn end(&self) {
         self.file.words()[head::STATE].store(ENDED, Ordering::Release);
     }
 
-    /// Writes an event, told as JSON. One that takes more than an eighth of the ring is left out, and returns `false`.
+    /// Writes an event in JSON. Returns `false` and omits the event if it takes more than an eighth
+    /// of the ring.
     pub fn event(&mut self, json: &[u8]) -> bool {
         let words = 1 + json.len().div_ceil(8);
         self.write(RecordKind::Event, words, |body| {
@@ -92,16 +95,17 @@ impl Ring {
         })
     }
 
-    /// Writes the values of an object. Those of one that would take more than an eighth of the ring are left out, and `false` is returned.
+    /// Writes the values of an object. Returns `false` and omits them if they take more than an
+    /// eighth of the ring.
     pub fn sample(&mut self, sampled: &Sampled<'_>) -> bool {
         let place = u64::from(sampled.slot) << 32
             | u64::from(sampled.table) << 16
             | u64::from(sampled.writer);
         let shape = (sampled.values.len() as u64) << 32 | u64::from(sampled.first);
-        let told = [place, sampled.generation, shape];
-        let words = told.len() + sampled.values.len();
+        let header_words = [place, sampled.generation, shape];
+        let words = header_words.len() + sampled.values.len();
         self.write(RecordKind::Sample, words, |body| {
-            for (word, &value) in body.iter().zip(told.iter().chain(sampled.values)) {
+            for (word, &value) in body.iter().zip(header_words.iter().chain(sampled.values)) {
                 word.store(value, Ordering::Relaxed);
             }
         })
@@ -123,7 +127,8 @@ impl Ring {
         let begin = self.tail + padding as u64;
         let end = begin + length as u64;
         top[head::INTENT].store(end * 8, Ordering::Relaxed);
-        // A reader that sees anything of what follows sees the intent too, if it looks once more.
+        // A reader that sees any of the following stores also sees the intent when it reads it
+        // again.
         fence(Ordering::Release);
         if padding > 0 {
             ring[at].store(described(padding, RecordKind::Padding), Ordering::Relaxed);
@@ -136,7 +141,8 @@ impl Ring {
         words[record::REALTIME_NS].store(now_ns(ClockId::CLOCK_REALTIME), Ordering::Relaxed);
         words[record::MONOTONIC_NS].store(now_ns(ClockId::CLOCK_MONOTONIC), Ordering::Relaxed);
         fill(&words[record::WORDS..]);
-        // Marks an eighth of the ring apart or more; the one that readers are sent to is no more than half of it old.
+        // Marks are at least an eighth of the ring apart. Readers resume at a mark that is at most
+        // half a ring old.
         let capacity = self.capacity_words as u64;
         if self
             .marks

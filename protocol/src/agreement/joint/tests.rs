@@ -7,14 +7,14 @@ const HELD: Held = Held {
     epoch: 3,
     digest: 0xa,
 };
-const OFFER: Offer = Offer {
+const PROPOSAL: Proposal = Proposal {
     epoch: 4,
     believes: HELD,
     wants: 0xb,
 };
 const CONTROL: u64 = 1;
 
-/// A joint of two lanes and what it ordered.
+/// A joint of two lanes and the orders that it returned.
 struct Played {
     joint: Joint,
     orders: Vec<Order>,
@@ -27,8 +27,8 @@ impl Played {
             orders: Vec::new(),
         };
         played.expect(
-            Input::Asked { from: CONTROL },
-            &[Order::Tell {
+            Input::Queried { from: CONTROL },
+            &[Order::Report {
                 to: CONTROL,
                 held: HELD,
             }],
@@ -36,14 +36,14 @@ impl Played {
         played
     }
 
-    /// With an exchange under way.
-    fn offered() -> Self {
+    /// A joint with an exchange in flight.
+    fn proposed() -> Self {
         let mut played = Self::new();
-        let offered = Input::Offered {
+        let proposed = Input::Proposed {
             from: CONTROL,
-            offer: OFFER,
+            proposal: PROPOSAL,
         };
-        played.expect(offered, &[Order::Prepare]);
+        played.expect(proposed, &[Order::Prepare]);
         played
     }
 
@@ -54,31 +54,34 @@ impl Played {
     }
 
     /// Both lanes answer; only the last answer has orders.
-    fn both(&mut self, went_well: [bool; 2], orders: &[Order]) {
-        let [first, second] = went_well;
+    fn both(&mut self, succeeded: [bool; 2], orders: &[Order]) {
+        let [first, second] = succeeded;
         self.expect(
             Input::Answered {
                 lane: 0,
-                went_well: first,
+                succeeded: first,
             },
             &[],
         );
         self.expect(
             Input::Answered {
                 lane: 1,
-                went_well: second,
+                succeeded: second,
             },
             orders,
         );
     }
 
     /// Both lanes are taking.
-    fn taking(vacates: bool) -> Self {
-        let mut played = Self::offered();
-        played.expect(Input::Prepared { vacates }, &all(Step::Judge(OFFER)));
-        let take = [vec![Order::Pause], all(Step::Take(OFFER)).to_vec()].concat();
-        if vacates {
-            played.both([true; 2], &all(Step::Vacate(OFFER)));
+    fn taking(detaches_ports: bool) -> Self {
+        let mut played = Self::proposed();
+        played.expect(
+            Input::Prepared { detaches_ports },
+            &all(Step::Judge(PROPOSAL)),
+        );
+        let take = [vec![Order::Pause], all(Step::Take(PROPOSAL)).to_vec()].concat();
+        if detaches_ports {
+            played.both([true; 2], &all(Step::DetachPorts(PROPOSAL)));
             played.both([true; 2], &[Order::Open]);
             played.expect(Input::Opened, &take);
         } else {
@@ -105,11 +108,11 @@ fn refused(refusal: Refusal) -> [Order; 2] {
 }
 
 #[test]
-fn what_all_lanes_take_is_entered_and_told() {
-    for vacates in [false, true] {
-        let mut played = Played::taking(vacates);
+fn a_proposal_that_all_lanes_take_is_entered_and_reported() {
+    for detaches_ports in [false, true] {
+        let mut played = Played::taking(detaches_ports);
         played.both([true; 2], &all(Step::Settle(4)));
-        let held = OFFER.held();
+        let held = PROPOSAL.held();
         played.both(
             [true; 2],
             &[
@@ -129,18 +132,23 @@ fn what_all_lanes_take_is_entered_and_told() {
 }
 
 #[test]
-fn what_cannot_be_prepared_or_judged_reaches_no_lane() {
-    let mut played = Played::offered();
+fn a_proposal_that_cannot_be_prepared_or_judged_changes_no_lane() {
+    let mut played = Played::proposed();
     played.expect(Input::Unprepared, &refused(Refusal::Unready));
-    let mut played = Played::offered();
-    played.expect(Input::Prepared { vacates: true }, &all(Step::Judge(OFFER)));
+    let mut played = Played::proposed();
+    played.expect(
+        Input::Prepared {
+            detaches_ports: true,
+        },
+        &all(Step::Judge(PROPOSAL)),
+    );
     played.both([true, false], &refused(Refusal::Lane(1)));
     assert_eq!(played.joint.held(), HELD);
     assert_eq!(played.joint.phase(), None);
 }
 
 #[test]
-fn one_lane_that_refuses_has_the_others_undo() {
+fn one_refusing_lane_makes_the_others_undo() {
     let mut played = Played::taking(false);
     let undo = Order::Lane {
         lane: 0,
@@ -152,7 +160,7 @@ fn one_lane_that_refuses_has_the_others_undo() {
     played.expect(
         Input::Answered {
             lane: 0,
-            went_well: true,
+            succeeded: true,
         },
         &[Order::Resume, drop, reply],
     );
@@ -162,11 +170,16 @@ fn one_lane_that_refuses_has_the_others_undo() {
 }
 
 #[test]
-fn ports_that_were_given_back_come_back() {
+fn detached_ports_are_restored() {
     // Not all gave them back.
-    let mut played = Played::offered();
-    played.expect(Input::Prepared { vacates: true }, &all(Step::Judge(OFFER)));
-    played.both([true; 2], &all(Step::Vacate(OFFER)));
+    let mut played = Played::proposed();
+    played.expect(
+        Input::Prepared {
+            detaches_ports: true,
+        },
+        &all(Step::Judge(PROPOSAL)),
+    );
+    played.both([true; 2], &all(Step::DetachPorts(PROPOSAL)));
     played.both([true, false], &[Order::Restore]);
     let put_back = |lane| Order::Lane {
         lane,
@@ -176,14 +189,19 @@ fn ports_that_were_given_back_come_back() {
     played.expect(
         Input::Answered {
             lane: 0,
-            went_well: true,
+            succeeded: true,
         },
         &refused(Refusal::Lane(1)),
     );
     // Their successors cannot be opened.
-    let mut played = Played::offered();
-    played.expect(Input::Prepared { vacates: true }, &all(Step::Judge(OFFER)));
-    played.both([true; 2], &all(Step::Vacate(OFFER)));
+    let mut played = Played::proposed();
+    played.expect(
+        Input::Prepared {
+            detaches_ports: true,
+        },
+        &all(Step::Judge(PROPOSAL)),
+    );
+    played.both([true; 2], &all(Step::DetachPorts(PROPOSAL)));
     played.both([true; 2], &[Order::Open]);
     played.expect(Input::Unopened, &[Order::Restore]);
     played.expect(Input::Restored, &[put_back(0), put_back(1)]);
@@ -196,93 +214,101 @@ fn ports_that_were_given_back_come_back() {
 }
 
 #[test]
-fn only_who_asked_last_may_offer() {
+fn only_the_last_client_that_queried_may_propose() {
     let mut played = Played::new();
     played.expect(
-        Input::Asked { from: 2 },
-        &[Order::Tell { to: 2, held: HELD }],
+        Input::Queried { from: 2 },
+        &[Order::Report { to: 2, held: HELD }],
     );
-    let offered = Input::Offered {
+    let proposed = Input::Proposed {
         from: CONTROL,
-        offer: OFFER,
+        proposal: PROPOSAL,
     };
     let [_, reply] = refused(Refusal::Stale);
-    played.expect(offered, &[reply]);
-    // Who hung up is partner no more.
+    played.expect(proposed, &[reply]);
+    // A client that disconnected is no longer the partner.
     played.expect(Input::Gone { from: 2 }, &[]);
     assert_eq!(played.joint.partner(), None);
-    played.expect(offered, &[reply]);
+    played.expect(proposed, &[reply]);
 }
 
 #[test]
-fn what_does_not_fit_is_refused_at_once() {
+fn a_proposal_that_does_not_fit_is_refused_at_once() {
     let cases = [
         (
-            Offer {
+            Proposal {
                 believes: Held {
                     incarnation: 6,
                     ..HELD
                 },
-                ..OFFER
+                ..PROPOSAL
             },
             Refusal::Stale,
         ),
-        (Offer { epoch: 3, ..OFFER }, Refusal::NotLater),
+        (
+            Proposal {
+                epoch: 3,
+                ..PROPOSAL
+            },
+            Refusal::NotLater,
+        ),
     ];
-    for (offer, refusal) in cases {
+    for (proposal, refusal) in cases {
         let mut played = Played::new();
         let [_, reply] = refused(refusal);
         let from = CONTROL;
-        played.expect(Input::Offered { from, offer }, &[reply]);
+        played.expect(Input::Proposed { from, proposal }, &[reply]);
         assert_eq!(played.joint.phase(), None);
     }
 }
 
 #[test]
-fn an_exchange_ends_though_nobody_waits_and_who_asks_is_told_then() {
+fn an_exchange_ends_without_a_waiter_and_later_queries_are_answered() {
     let mut played = Played::taking(false);
     played.expect(Input::Gone { from: CONTROL }, &[]);
-    played.expect(Input::Asked { from: 2 }, &[]);
-    played.expect(Input::Asked { from: 3 }, &[]);
+    played.expect(Input::Queried { from: 2 }, &[]);
+    played.expect(Input::Queried { from: 3 }, &[]);
     played.expect(Input::Gone { from: 2 }, &[]);
-    let again = Input::Offered {
+    let repeated = Input::Proposed {
         from: 3,
-        offer: OFFER,
+        proposal: PROPOSAL,
     };
     let busy = Order::Reply {
         to: 3,
         verdict: Verdict::Refused(Refusal::Busy),
         held: HELD,
     };
-    played.expect(again, &[busy]);
+    played.expect(repeated, &[busy]);
     played.both([true; 2], &all(Step::Settle(4)));
-    let held = OFFER.held();
+    let held = PROPOSAL.held();
     played.both(
         [true; 2],
         &[
             Order::Resume,
             Order::Enter(held),
             Order::DropUnused,
-            Order::Tell { to: 3, held },
+            Order::Report { to: 3, held },
         ],
     );
 }
 
 #[test]
-fn what_answers_nothing_is_ignored() {
+fn inputs_that_answer_nothing_are_ignored() {
     let strays = [
-        Input::Prepared { vacates: false },
+        Input::Prepared {
+            detaches_ports: false,
+        },
         Input::Unprepared,
         Input::Opened,
         Input::Unopened,
         Input::Restored,
         Input::Answered {
             lane: 0,
-            went_well: false,
+            succeeded: false,
         },
         Input::Answered {
             lane: 9,
-            went_well: true,
+            succeeded: true,
         },
     ];
     let mut played = Played::new();
@@ -292,7 +318,7 @@ fn what_answers_nothing_is_ignored() {
     let mut played = Played::taking(false);
     let lane = Input::Answered {
         lane: 1,
-        went_well: true,
+        succeeded: true,
     };
     played.expect(lane, &[]);
     // Twice by the same lane is not by both.

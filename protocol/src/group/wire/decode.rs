@@ -1,13 +1,13 @@
-//! Reading envelopes. What has no meaning must be zero, and what is counted must be there.
+//! Decoding of envelopes. Unused fields must be zero, and counted items must be present.
 
 use super::{
-    BadEnvelope, Batch, Body, CONTACT_BYTES, DECIDED, Envelope, FATES_MAX, Fates, HAS_STATE, Head,
-    JOINERS_MAX, KNOWN_MAX, KnownContacts, LEAVING, Listed, Noted, STATE_BYTES_MAX, STRANGER,
-    Terms, UNORDERED, VERSION, WEDGED,
+    BadEnvelope, Batch, Body, CONTACT_BYTES, DECIDED, Envelope, HAS_STATE, Head, JOINERS_MAX,
+    KNOWN_MAX, KnownContacts, LEAVING, Listed, NON_MEMBER, OUTCOMES_MAX, OutcomeList, Outcomes,
+    STATE_BYTES_MAX, Terms, UNORDERED, VERSION, WEDGED,
 };
 use crate::{
     group::{
-        contact::{Contact, Contacts, Life, MEMBERS_MAX, Members},
+        contact::{Contact, Contacts, Incarnation, MEMBERS_MAX, Members},
         row::{Ballot, Change, Frontier, Proposal},
         token::Token,
     },
@@ -15,10 +15,11 @@ use crate::{
 };
 
 impl<'a> Envelope<'a> {
-    /// Reads an envelope. What has no meaning must be zero.
+    /// Decodes an envelope. Unused fields must be zero.
     ///
     /// # Errors
-    /// [`BadEnvelope::Length`], [`BadEnvelope::Version`], [`BadEnvelope::Kind`], [`BadEnvelope::Reserved`], [`BadEnvelope::Rank`] or [`BadEnvelope::Life`].
+    /// [`BadEnvelope::Length`], [`BadEnvelope::Version`], [`BadEnvelope::Kind`],
+    /// [`BadEnvelope::Reserved`], [`BadEnvelope::Rank`] or [`BadEnvelope::Incarnation`].
     pub fn decode(bytes: &'a [u8]) -> Result<Self, BadEnvelope> {
         if bytes.len() > SEND_BYTES_MAX {
             return Err(BadEnvelope::Length);
@@ -30,7 +31,7 @@ impl<'a> Envelope<'a> {
         }
         let number = reader.u32()?;
         let (group, view) = (reader.u64()?, reader.u64()?);
-        let life = reader.life()?;
+        let incarnation = reader.incarnation()?;
         let taken = reader.u32()?;
         let batch_bytes = reader.u16()?;
         let [members, zero] = reader.array()?;
@@ -43,7 +44,7 @@ impl<'a> Envelope<'a> {
             return Err(BadEnvelope::Reserved);
         }
         let n = usize::from(members);
-        let from = (from != STRANGER).then_some(from);
+        let from = (from != NON_MEMBER).then_some(from);
         if n > MEMBERS_MAX || from.is_some_and(|from| usize::from(from) >= MEMBERS_MAX) {
             return Err(BadEnvelope::Rank);
         }
@@ -61,7 +62,7 @@ impl<'a> Envelope<'a> {
             number: (!unordered).then_some(number),
             group,
             view,
-            life,
+            incarnation,
             rkey,
             token,
             grant,
@@ -85,11 +86,11 @@ impl<'a> Envelope<'a> {
 }
 
 impl Head {
-    /// Whether the sender may say this kind as who it says that it is.
+    /// Whether the sender may send this kind in the role that it states.
     fn check(&self, kind: u8) -> Result<(), BadEnvelope> {
-        let stranger = matches!(kind, 3 | 4 | 7);
-        let ordered = !stranger && (kind != 1 || self.number.is_some());
-        if stranger {
+        let non_member = matches!(kind, 3 | 4 | 7);
+        let ordered = !non_member && (kind != 1 || self.number.is_some());
+        if non_member {
             let silent = Frontier::default();
             if self.members != 0 || self.from.is_some() || self.frontier != silent {
                 return Err(BadEnvelope::Reserved);
@@ -107,7 +108,7 @@ impl Head {
     }
 }
 
-/// What is left to be read.
+/// The unread bytes.
 pub(super) struct Reader<'a>(pub &'a [u8]);
 
 impl<'a> Reader<'a> {
@@ -158,10 +159,10 @@ impl<'a> Reader<'a> {
         })
     }
 
-    fn life(&mut self) -> Result<Life, BadEnvelope> {
+    fn incarnation(&mut self) -> Result<Incarnation, BadEnvelope> {
         match self.u64()? {
             0 => Err(BadEnvelope::Reserved),
-            life => Ok(Life(life)),
+            incarnation => Ok(Incarnation(incarnation)),
         }
     }
 
@@ -177,7 +178,7 @@ impl<'a> Reader<'a> {
     pub fn contact(&mut self) -> Result<(Contact, Terms), BadEnvelope> {
         let contact = Contact {
             guid: self.u64()?,
-            life: self.life()?,
+            incarnation: self.incarnation()?,
             rkey: self.u32()?,
         };
         let word = self.u32()?;
@@ -188,8 +189,8 @@ impl<'a> Reader<'a> {
         if terms.word() != word || usize::from(terms.members_max) > MEMBERS_MAX {
             return Err(BadEnvelope::Reserved);
         }
-        if !contact.owns_life() {
-            return Err(BadEnvelope::Life);
+        if !contact.owns_incarnation() {
+            return Err(BadEnvelope::Incarnation);
         }
         Ok((contact, terms))
     }
@@ -224,13 +225,13 @@ impl<'a> Reader<'a> {
             2 => self.change(head)?,
             3 => {
                 let (contact, terms) = self.contact()?;
-                let former = Life(self.u64()?);
+                let former = Incarnation(self.u64()?);
                 let [founders] = self.array()?;
                 self.zeros::<7>()?;
                 if usize::from(founders) > MEMBERS_MAX {
                     return Err(BadEnvelope::Rank);
                 }
-                if (contact.life, contact.rkey) != (head.life, head.rkey) {
+                if (contact.incarnation, contact.rkey) != (head.incarnation, head.rkey) {
                     return Err(BadEnvelope::Reserved);
                 }
                 Body::Hello {
@@ -243,7 +244,7 @@ impl<'a> Reader<'a> {
             4 => self.known()?,
             5 => {
                 let voters = self.members(n)?;
-                let [fates] = self.array()?;
+                let [outcomes] = self.array()?;
                 self.zeros::<3>()?;
                 let mut contacts = Contacts::default();
                 for _ in 0..n {
@@ -251,14 +252,16 @@ impl<'a> Reader<'a> {
                 }
                 let mut sequences = [0; MEMBERS_MAX];
                 self.u64s(&mut sequences[..n])?;
-                if usize::from(fates) > FATES_MAX {
+                if usize::from(outcomes) > OUTCOMES_MAX {
                     return Err(BadEnvelope::Length);
                 }
                 Body::Welcome {
                     contacts,
                     voters,
                     sequences,
-                    fates: Fates(Noted::Encoded(self.take(16 * usize::from(fates))?)),
+                    outcomes: Outcomes(OutcomeList::Encoded(
+                        self.take(16 * usize::from(outcomes))?,
+                    )),
                 }
             }
             6 => {
@@ -333,11 +336,11 @@ impl<'a> Reader<'a> {
     }
 
     fn proposal(&mut self, n: usize) -> Result<Proposal, BadEnvelope> {
-        let stay = self.members(n)?;
+        let survivors = self.members(n)?;
         let voters = Members::from_bits(self.u32()?);
         let [count] = self.array()?;
         self.zeros::<7>()?;
-        let next = stay.len() + usize::from(count);
+        let next = survivors.len() + usize::from(count);
         if usize::from(count) > JOINERS_MAX || next > MEMBERS_MAX {
             return Err(BadEnvelope::Length);
         }
@@ -351,7 +354,7 @@ impl<'a> Reader<'a> {
         let mut trim = [0; MEMBERS_MAX];
         self.u64s(&mut trim[..n])?;
         Ok(Proposal {
-            stay,
+            survivors,
             voters,
             joiners,
             trim,

@@ -1,7 +1,7 @@
 //! Writing envelopes.
 
 use super::{
-    Body, DECIDED, Envelope, HAS_STATE, LEAVING, STRANGER, Terms, UNORDERED, VERSION, WEDGED,
+    Body, DECIDED, Envelope, HAS_STATE, LEAVING, NON_MEMBER, Terms, UNORDERED, VERSION, WEDGED,
 };
 use crate::{
     group::{
@@ -40,11 +40,11 @@ impl Envelope<'_> {
             | flag(head.decided, DECIDED)
             | flag(head.number.is_none(), UNORDERED);
         let mut writer = Writer { out, at: 0 };
-        writer.bytes(&[VERSION, kind, head.from.unwrap_or(STRANGER), flags]);
+        writer.bytes(&[VERSION, kind, head.from.unwrap_or(NON_MEMBER), flags]);
         writer.u32(head.number.unwrap_or(0));
         writer.u64(head.group);
         writer.u64(head.view);
-        writer.u64(head.life.0);
+        writer.u64(head.incarnation.0);
         writer.u32(head.taken);
         writer.bytes(&u16::try_from(batch).unwrap_or(u16::MAX).to_le_bytes());
         writer.bytes(&[head.members, 0]);
@@ -60,7 +60,7 @@ impl Envelope<'_> {
     }
 }
 
-/// Where an envelope is written. Whatever the bounds of this module let be said fits.
+/// Writer of an envelope. Everything within the bounds of this module fits.
 struct Writer<'a> {
     out: &'a mut [u8; SEND_BYTES_MAX],
     at: usize,
@@ -90,7 +90,7 @@ impl Writer<'_> {
 
     fn contact(&mut self, contact: &Contact, terms: Terms) {
         self.u64(contact.guid);
-        self.u64(contact.life.0);
+        self.u64(contact.incarnation.0);
         self.u32(contact.rkey);
         self.u32(terms.word());
     }
@@ -139,17 +139,17 @@ impl Writer<'_> {
                 contacts,
                 voters,
                 sequences,
-                fates,
+                outcomes,
             } => {
                 self.u32(voters.bits());
-                let count = u8::try_from(fates.len()).unwrap_or(u8::MAX);
+                let count = u8::try_from(outcomes.len()).unwrap_or(u8::MAX);
                 self.bytes(&[count, 0, 0, 0]);
                 for contact in contacts.iter() {
                     self.contact(contact, Terms::default());
                 }
                 self.u64s(&sequences[..n]);
-                for (life, messages) in fates.iter() {
-                    self.u64(life.0);
+                for (incarnation, messages) in outcomes.iter() {
+                    self.u64(incarnation.0);
                     self.u64(messages);
                 }
             }
@@ -163,7 +163,7 @@ impl Writer<'_> {
     }
 
     fn proposal(&mut self, proposal: &Proposal, n: usize) {
-        self.u32(proposal.stay.bits());
+        self.u32(proposal.survivors.bits());
         self.u32(proposal.voters.bits());
         let count = u8::try_from(proposal.joiners.len()).unwrap_or(u8::MAX);
         self.bytes(&[count, 0, 0, 0, 0, 0, 0, 0]);

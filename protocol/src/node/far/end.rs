@@ -3,7 +3,7 @@
 use super::{
     super::{LinkState, Node},
     End,
-    want::VAIN_MAX,
+    want::FAILED_PATHS_MAX,
 };
 use crate::{
     Host,
@@ -12,20 +12,20 @@ use crate::{
 };
 
 impl Node {
-    /// The end that has a path to a node, or asks for one.
+    /// The end that has a path to a node, or requests one.
     pub(super) fn path_to(&self, guid: u64) -> Option<usize> {
         let fabric = self.fabric.as_ref()?;
         fabric.ends.iter().position(|end| end.far == guid)
     }
 
-    /// Whether the path of a link was asked for here.
+    /// Whether this node requested the path of a link.
     pub(super) fn opened(&self, at: usize) -> bool {
         let fabric = self.fabric.as_ref();
         let spot = fabric.and_then(|fabric| fabric.channels.spot_of(at as u16));
         spot.is_some_and(Spot::is_own)
     }
 
-    /// Whether the path of a link leads to this node, as far as was asked for.
+    /// Whether the path of a link leads to this node, according to its request.
     pub(in crate::node) fn leads_to(&self, at: usize, guid: u64) -> bool {
         self.fabric
             .as_ref()
@@ -34,31 +34,33 @@ impl Node {
 
     /// A path is there: its link has a carrier.
     pub(super) fn raise_path(&mut self, at: usize) {
-        self.paths.hear(at);
-        // Later than any end of a path here ever was in, so that what is lost of those before is not of this one.
+        self.paths.on_received(at);
+        // Later than every epoch of any path end here, so earlier lost latches cannot concern this
+        // path.
         let epoch = self.latest_path_epoch().wrapping_add(1);
         let link = &mut self.links[at];
         link.epoch = epoch;
         link.state = LinkState::Init;
-        // Nothing is lost on a path, so what is said once in a handshake is heard, and a path has room for the handshakes of one pace.
+        // A path loses nothing, so a handshake sent once is received. A path buffers the handshakes
+        // of one tick.
         link.handshake.tick();
         link.handshake.restart();
     }
 
-    /// The channel of a path ended, for a reason that came from elsewhere.
+    /// The channel of a path ended for an external reason.
     pub(super) fn lose_path(&mut self, at: usize, why: CloseReason, host: &mut impl Host) {
         let is_refusal = matches!(
             why,
-            CloseReason::NoWay
+            CloseReason::NoRoute
                 | CloseReason::NoRoom
                 | CloseReason::TooFar
                 | CloseReason::Silent
                 | CloseReason::Overrun
         );
         if is_refusal && let Some(fabric) = &self.fabric {
-            // Whoever answered knows of no other way now. Where a link failed there may be one.
+            // The refusing node knows no other route now. Where a link failed there may be one.
             let far = fabric.ends[at].far;
-            self.note_vain(far, VAIN_MAX);
+            self.record_failed_path(far, FAILED_PATHS_MAX);
         }
         let reason = if why == CloseReason::Idle {
             DownReason::PathIdle
@@ -66,11 +68,12 @@ impl Node {
             DownReason::PathBroken
         };
         self.end_path(at, reason, why, host);
-        self.seek_paths(host);
+        self.search_paths(host);
     }
 
-    /// A cable to a peer, or a path, came up or failed. While a cable leads there no exchange begins on a path: one way is enough, and the room
-    /// that the path takes on its way is others'. What is open on it goes on.
+    /// A cable to a peer, or a path, came up or failed. While a cable leads to the peer, no
+    /// exchange begins on a path: one route is enough, and the path's resources on its route serve
+    /// others. Open exchanges on the path continue.
     pub(in crate::node) fn rest_paths(&mut self, peer: usize) {
         let mut cables = self.links[self.path_links..].iter();
         let has_cable = cables.any(|link| link.attachment.is_some_and(|at| at.peer == peer));
@@ -91,7 +94,7 @@ impl Node {
         }
     }
 
-    /// Gives up a path, if there is one, however far it came.
+    /// Closes a path, if there is one, at any stage.
     pub(in crate::node) fn end_path(
         &mut self,
         at: usize,
@@ -106,8 +109,8 @@ impl Node {
         self.lay_path(at, why, false);
     }
 
-    /// A link failed, or came to nothing: if it is the end of a path, that is over, and the end is free for another one. `progressed` tells
-    /// whether it was good for something.
+    /// A link failed or did not come up. If it is a path end, the path is closed and the end is
+    /// free for another one. `progressed`: the link made progress.
     pub(in crate::node) fn lay_path(&mut self, at: usize, why: CloseReason, progressed: bool) {
         if !self.is_path(at) {
             return;
@@ -121,15 +124,15 @@ impl Node {
         }
         let far = end.far;
         *end = End {
-            freed: fabric.paces,
+            freed: fabric.ticks,
             ..End::default()
         };
         fabric.channels.close_end(at as u16, why);
         fabric.freed = true;
         if !progressed && why != CloseReason::Idle {
-            self.note_vain(far, 1);
+            self.record_failed_path(far, 1);
         } else if progressed && let Some(peer) = self.peer_of(far) {
-            self.peers[peer].paths_in_vain = 0;
+            self.peers[peer].failed_paths = 0;
         }
         let link = &mut self.links[at];
         if link.state == LinkState::Init {

@@ -1,24 +1,25 @@
-//! Exchanges with nodes beyond the neighbours.
+//! Exchanges with nodes beyond the neighbors.
 //!
-//! A path is used as if it were a cable: at each of its ends there is a link of this node, on a *virtual port* with a number from [`PATH_PORTS`] on,
-//! with the same handshake, reflection, slots, latches and resolution as any other. What the link says goes frame by frame over the
-//! [channels](crate::channel) that the path reserved; the nodes between keep nothing of an exchange. So an exchange that is committed was
-//! committed by the far end itself, and when a hop dies the link fails, as a cable does: what was open on it is asked about over another path,
-//! or whoever waits is told that it is in doubt.
+//! A path is used like a cable. At each of its ends there is a link of this node on a *virtual
+//! port*, with a number from [`PATH_PORTS`] on. It has the same handshake, reflection, slots,
+//! latches and resolution as any other link. Its frames pass over the [channels](crate::channel)
+//! that the path reserved; the nodes between keep no state of an exchange. A committed exchange was
+//! thus committed by the far end itself. When a hop fails, the link fails, as on a cable: open
+//! exchanges are queried over another path, or the caller receives that they are in doubt.
 //!
-//! | file | what |
+//! | file | content |
 //! |---|---|
-//! | `want` | which paths are asked for, and over which neighbour |
-//! | `hear` | what neighbours say of channels, and frames that pass |
-//! | `say` | notes about channels, and frames that pass, on their way out |
+//! | `want` | which paths are requested, and over which neighbor |
+//! | `receive` | control messages about channels, and path frames, from neighbors |
+//! | `send` | outgoing control messages about channels, and path frames |
 //! | `end` | the end of a path, as a link |
-//! | `pace` | what is done with each pace |
-//! | `view` | what may be seen of it |
+//! | `tick` | work at each tick |
+//! | `view` | public views of paths |
 
 mod end;
-mod hear;
-mod pace;
-mod say;
+mod receive;
+mod send;
+mod tick;
 mod view;
 mod want;
 
@@ -35,9 +36,10 @@ pub const PATH_PORTS: u16 = 0x8000;
 
 /// Exchanges that each end may have open on a path.
 const PATH_SLOTS: u8 = 8;
-/// Latch sets of each path: one for whoever is at its other end now, the others for whoever was at that of any path before.
+/// Latch sets of each path: one for the peer at its other end now, the others for peers of any
+/// earlier path.
 pub(super) const SETS_PER_PATH: usize = 4;
-/// Records that may be under way on a path in each direction, as long as no hand-shakes are.
+/// Most records in flight on a path in each direction while no handshakes are in flight.
 pub(super) const PATH_WINDOW_RECORDS: u16 = 32;
 /// The address that both ends of a path give to it. No frame on a cable has it.
 const PATH_MAC: [u8; 6] = [0x02, 0xc0, 0x7a, 0x1e, 0x00, 0x00];
@@ -49,13 +51,14 @@ pub(super) const PASS_BYTES_MAX: usize = PASS_HEAD_BYTES + FRAME_RECORDS_MAX * R
 pub(super) struct End {
     /// The node at the other end; 0 for none.
     far: u64,
-    /// Paces since it was asked for, until the link is up; then those since an exchange was last under way.
-    paces: u32,
-    /// Exchanges that had ended at the last pace.
+    /// Ticks since the request, until the link is up; then ticks since an exchange was last in
+    /// flight.
+    ticks: u32,
+    /// Exchanges that had ended at the last tick.
     ended: u64,
-    /// The pace at which it had its last path.
+    /// The tick at which it had its last path.
     freed: u64,
-    /// Somebody on the way has no room for others as long as the path is there.
+    /// A node on the route has no resources for others while the path exists.
     wanted: bool,
 }
 
@@ -72,7 +75,7 @@ impl End {
         let peer = draw.below(peers.len() as u32 + 1) as usize;
         *self = Self {
             far: peers.get(peer).map_or(0, |peer| peer.guid),
-            paces: draw.below(60),
+            ticks: draw.below(60),
             ended: draw.long(),
             freed: draw.long(),
             wanted: draw.flag(),

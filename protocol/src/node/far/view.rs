@@ -1,21 +1,23 @@
-//! What may be seen of paths.
+//! Public views of paths.
 
 use super::super::{LinkView, Node};
 use crate::channel::ChannelCounters;
 
-/// A path to a node beyond the neighbours, as its end here sees it.
+/// A path to a node beyond the neighbors, as its end here sees it.
 #[derive(Debug, Clone, Copy)]
 pub struct PathView<'a> {
     /// The GUID of the node at the other end.
     pub far: u64,
-    /// Whether this node asked for it.
+    /// Whether this node requested it.
     pub opener: bool,
-    /// The path as a link, on a port from [`PATH_PORTS`](super::PATH_PORTS) on. Down until the path is reserved.
+    /// The path as a link, on a port from [`PATH_PORTS`](super::PATH_PORTS) on. Down until the path
+    /// is reserved.
     pub link: LinkView<'a>,
 }
 
 impl Node {
-    /// The paths that end here, or were asked for and are not answered. None without [`fabric`](crate::NodeConfig::fabric).
+    /// The paths that end here, or were requested and are not answered. Empty without
+    /// [`fabric`](crate::NodeConfig::fabric).
     pub fn paths(&self) -> impl Iterator<Item = PathView<'_>> {
         let ends = self.fabric.iter().flat_map(|fabric| &fabric.ends);
         ends.zip(&self.links)
@@ -28,7 +30,8 @@ impl Node {
             })
     }
 
-    /// The links of all virtual ports, whether or not there is a path on them: their counters count on from path to path.
+    /// The links of all virtual ports, with or without a path. Their counters continue from path to
+    /// path.
     pub fn path_links(&self) -> impl Iterator<Item = LinkView<'_>> {
         self.links[..self.path_links]
             .iter()
@@ -43,7 +46,8 @@ impl Node {
             .map_or(0, |fabric| fabric.channels.transits())
     }
 
-    /// Channels of all links that are not over at both of their ends: two for each transit, and one for each path that ends here.
+    /// Channels of all links that are not closed at both ends: two for each transit, and one for
+    /// each path that ends here.
     #[must_use]
     pub fn channels(&self) -> usize {
         self.fabric
@@ -59,7 +63,7 @@ impl Node {
             .map_or(0, |fabric| fabric.channels.waiting_records())
     }
 
-    /// What happened to paths.
+    /// Counters of paths.
     #[must_use]
     pub fn channel_counters(&self) -> ChannelCounters {
         self.fabric

@@ -1,13 +1,14 @@
-//! What one was told, all who go on are told.
+//! Checks that survivors deliver whatever any member delivered.
 
 use super::{Checker, Fact, Scene, Verdict, forbid};
-use crate::group::{book::ViewId, keys::KeyMap, said::Said};
+use crate::group::{book::ViewId, keys::KeyMap, sent::SentEnvelope};
 
-/// What anybody, also one who is dead, was told in a view is told to all who installed the next. And nobody says that it holds what did not come: that
-/// is what the others go by.
+/// Every message that any member delivered in a view, even a dead one, is delivered by all members
+/// that install the next view. No member reports that it holds a batch that has not arrived,
+/// because the others rely on that report.
 #[derive(Debug, Default)]
 pub struct AllOrNone {
-    /// Rounds that came to one, in a view, by rank.
+    /// Rounds that arrived at an incarnation in a view, by rank.
     came: KeyMap<(usize, ViewId), Vec<u64>>,
 }
 
@@ -18,27 +19,28 @@ impl Checker for AllOrNone {
 
     fn see(&mut self, fact: &Fact<'_>, scene: &Scene<'_>) -> Verdict {
         match fact {
-            Fact::Heard { by, said, .. } if said.number > 0 => {
-                let view = (said.group, said.view);
+            Fact::Received { by, sent, .. } if sent.number > 0 => {
+                let view = (sent.group, sent.view);
                 let came = self.came.entry((*by, view)).or_default();
-                let rank = usize::from(said.from);
+                let rank = usize::from(sent.from);
                 if came.len() <= rank {
                     came.resize(rank + 1, 0);
                 }
-                came[rank] = said.row.rounds.max(came[rank]);
+                came[rank] = sent.row.rounds.max(came[rank]);
                 Ok(())
             }
-            Fact::Said { by, said, .. } => self.holds_what_came(*by, said),
+            Fact::SentEnvelope { by, sent, .. } => self.holds_received(*by, sent),
             Fact::View { by, view } => {
-                let stay = &scene.book.stays[*by];
-                let Some(order) = scene.book.order_of(*by).filter(|_| stay.has_state) else {
+                let membership = &scene.book.stays[*by];
+                let Some(order) = scene.book.order_of(*by).filter(|_| membership.has_state) else {
                     return Ok(());
                 };
-                let told = order.closed.unwrap_or(order.messages.len());
-                forbid(stay.taken != told, || {
+                let reported = order.closed.unwrap_or(order.messages.len());
+                forbid(membership.taken != reported, || {
                     format!(
-                        "s{by} left view {} for view {} with {} of its messages, others were told {told}",
-                        order.view.number, view.number, stay.taken
+                        "s{by} left view {} for view {} with {} of its messages, others received \
+                         {reported}",
+                        order.view.number, view.number, membership.taken
                     )
                 })
             }
@@ -48,7 +50,8 @@ impl Checker for AllOrNone {
                 let closed = order.and_then(|order| order.closed);
                 forbid(closed.is_some_and(|closed| taken >= closed), || {
                     format!(
-                        "s{by} delivered message {} as number {taken} of a view that others left with {closed:?}",
+                        "s{by} delivered message {} as number {taken} of a view that others left \
+                         with {closed:?}",
                         placed.message
                     )
                 })
@@ -59,16 +62,16 @@ impl Checker for AllOrNone {
 }
 
 impl AllOrNone {
-    fn holds_what_came(&self, by: usize, said: &Said) -> Verdict {
-        let came = self.came.get(&(by, (said.group, said.view)));
+    fn holds_received(&self, by: usize, sent: &SentEnvelope) -> Verdict {
+        let came = self.came.get(&(by, (sent.group, sent.view)));
         let came = came.map_or(&[][..], Vec::as_slice);
-        let mut received = said.row.received.iter().enumerate();
+        let mut received = sent.row.received.iter().enumerate();
         let more = received.find(|(rank, received)| {
             let came = came.get(*rank).copied().unwrap_or(0);
-            *rank != usize::from(said.from) && **received > came
+            *rank != usize::from(sent.from) && **received > came
         });
         forbid(more.is_some(), || {
-            format!("s{by} says that it holds (rank, rounds) {more:?}, which did not come: {said}")
+            format!("s{by} reports (rank, rounds) {more:?} as held, which did not arrive: {sent}")
         })
     }
 }

@@ -3,7 +3,7 @@
 use covalent_protocol::group::WINDOW;
 
 use super::{Checker, Fact, Scene, Verdict, forbid};
-use crate::group::{book::ViewId, keys::KeyMap, net::ENVELOPE_BYTES, said::Said};
+use crate::group::{book::ViewId, keys::KeyMap, net::ENVELOPE_BYTES, sent::SentEnvelope};
 
 /// Batches of a sender that not all applications took, at most.
 const ROUNDS_OPEN: u64 = 64;
@@ -12,14 +12,15 @@ const PENDING_BYTES: usize = 64 * 1024;
 /// Bytes of a batch, at most.
 const BATCH_BYTES: usize = 4_028;
 
-/// Envelopes under way, receive queues, rounds and messages that wait stay within their bounds.
+/// Envelopes in flight, receive queues, rounds and waiting messages stay within their bounds.
 #[derive(Debug, Default)]
 pub struct Bounded {
-    /// Numbers of envelopes: said by one to another, and of these taken, as the first knows.
+    /// Envelope numbers by sender and receiver: the last one sent, and the last one that the sender
+    /// knows to be taken.
     pairs: KeyMap<(usize, usize), (u32, u32)>,
-    /// Positions taken by each stay, as one knows, in a view.
-    heard: KeyMap<(usize, ViewId), Vec<u64>>,
-    /// Bytes that each asked for and was not told.
+    /// Positions taken by each incarnation in a view, as one incarnation knows them.
+    known: KeyMap<(usize, ViewId), Vec<u64>>,
+    /// Bytes that each incarnation requested and that were not delivered to it.
     waiting: KeyMap<usize, usize>,
 }
 
@@ -30,27 +31,27 @@ impl Checker for Bounded {
 
     fn see(&mut self, fact: &Fact<'_>, scene: &Scene<'_>) -> Verdict {
         match fact {
-            Fact::Said { by, to, said } => {
-                let Some(to) = scene.book.stay_of(to.life) else {
+            Fact::SentEnvelope { by, to, sent } => {
+                let Some(to) = scene.book.membership_of(to.incarnation) else {
                     return Ok(());
                 };
-                self.window(*by, to, said)?;
-                self.rounds(*by, said, scene)
+                self.window(*by, to, sent)?;
+                self.rounds(*by, sent, scene)
             }
-            Fact::Heard {
+            Fact::Received {
                 by,
                 from,
-                said,
+                sent,
                 result: Ok(()),
             } => {
                 let (_, taken) = self.pairs.entry((*by, *from)).or_default();
-                *taken = said.taken.max(*taken);
-                let view = (said.group, said.view);
-                let heard = self.heard.entry((*by, view)).or_default();
-                if heard.len() <= *from {
-                    heard.resize(from + 1, 0);
+                *taken = sent.taken.max(*taken);
+                let view = (sent.group, sent.view);
+                let known = self.known.entry((*by, view)).or_default();
+                if known.len() <= *from {
+                    known.resize(from + 1, 0);
                 }
-                heard[*from] = said.row.delivered.max(heard[*from]);
+                known[*from] = sent.row.delivered.max(known[*from]);
                 Ok(())
             }
             Fact::Queued { at, bytes } => {
@@ -58,7 +59,8 @@ impl Checker for Bounded {
                 let most = members * WINDOW * ENVELOPE_BYTES;
                 forbid(*bytes > most, || {
                     format!(
-                        "{bytes} B of envelopes with numbers are in the receive queue of s{at}, {most} B at most were to be"
+                        "{bytes} B of envelopes with numbers are in the receive queue of s{at}, \
+                         {most} B at most were to be"
                     )
                 })
             }
@@ -71,7 +73,7 @@ impl Checker for Bounded {
                     format!("s{by} holds {bytes} B, {most} B at most were to be")
                 })
             }
-            Fact::Asked { by, bytes, .. } => {
+            Fact::Requested { by, bytes, .. } => {
                 let waiting = self.waiting.entry(*by).or_default();
                 *waiting += bytes;
                 let most = PENDING_BYTES + (2 * ROUNDS_OPEN) as usize * BATCH_BYTES;
@@ -96,42 +98,41 @@ impl Checker for Bounded {
 }
 
 impl Bounded {
-    fn window(&mut self, by: usize, to: usize, said: &Said) -> Verdict {
+    fn window(&mut self, by: usize, to: usize, sent: &SentEnvelope) -> Verdict {
         let (most, taken) = self.pairs.entry((by, to)).or_default();
-        *most = said.number.max(*most);
-        let under_way = most.saturating_sub(*taken) as usize;
-        forbid(under_way > WINDOW, || {
+        *most = sent.number.max(*most);
+        let in_flight = most.saturating_sub(*taken) as usize;
+        forbid(in_flight > WINDOW, || {
             format!(
-                "{under_way} envelopes of s{by} are under way to s{to}, which said that it took {taken}: {said}"
+                "{in_flight} envelopes of s{by} are in flight to s{to}, which reported that it \
+                 took {taken}: {sent}"
             )
         })
     }
 
-    fn rounds(&self, by: usize, said: &Said, scene: &Scene<'_>) -> Verdict {
-        if said.batch_bytes == 0 {
+    fn rounds(&self, by: usize, sent: &SentEnvelope, scene: &Scene<'_>) -> Verdict {
+        if sent.batch_bytes == 0 {
             return Ok(());
         }
-        let view = (said.group, said.view);
+        let view = (sent.group, sent.view);
         let Some(order) = scene.book.orders.get(&view) else {
             return Ok(());
         };
         let members = order.view.members.len() as u64;
-        let heard = self.heard.get(&(by, view)).map_or(&[][..], Vec::as_slice);
-        let low = order
-            .view
-            .members
-            .iter()
-            .map(|member| match scene.book.stay_of(member.life) {
-                Some(stay) if stay == by => said.row.delivered,
-                Some(stay) => heard.get(stay).copied().unwrap_or(0),
+        let known = self.known.get(&(by, view)).map_or(&[][..], Vec::as_slice);
+        let low = order.view.members.iter().map(|member| {
+            match scene.book.membership_of(member.incarnation) {
+                Some(membership) if membership == by => sent.row.delivered,
+                Some(membership) => known.get(membership).copied().unwrap_or(0),
                 None => 0,
-            });
+            }
+        });
         let low = low.min().unwrap_or(0) / members;
-        // Nulls follow what others said, who may know more.
-        forbid(said.row.rounds > low + ROUNDS_OPEN, || {
+        // Null batches follow the reports of other members, which may know more.
+        forbid(sent.row.rounds > low + ROUNDS_OPEN, || {
             format!(
-                "s{by} says {} rounds and knows of {low} that all applications took",
-                said.row.rounds
+                "s{by} reports {} rounds and knows of {low} that all applications took",
+                sent.row.rounds
             )
         })
     }

@@ -1,13 +1,14 @@
-//! When faults are over, everything comes to its end.
+//! Checks that everything completes after the last fault.
 
 use std::collections::BTreeSet;
 
 use covalent_protocol::group::Members;
 
 use super::{Checker, Fact, Scene, Verdict};
-use crate::group::book::{Book, Order, Stay, StayId};
+use crate::group::book::{Book, Membership, MembershipId, Order};
 
-/// When faults are over, all who live and belong together are in one view, every message is delivered, and whoever looks for a group is in one.
+/// After the last fault, all running members that belong together are in one view. Every message is
+/// delivered. Every searching application is in a group.
 #[derive(Debug)]
 pub struct Convergence;
 
@@ -24,21 +25,23 @@ impl Checker for Convergence {
     }
 }
 
-/// What has not come to its end.
+/// Returns what has not completed.
 ///
-/// The newest view of each group decides, of those who live. If a quorum of its voters lives, then all of its members who live and are not over
-/// must be in one view without anybody else, stopped by nothing, with every message delivered, and others who live must know that they are out.
-/// If none does, they must say that they stopped. Whoever looks for a group is taken in by one that has a quorum; where there is none, those who
-/// are enough to found one do.
+/// The newest view of each group that a running member installed decides. If a quorum of its voters
+/// runs, all its active members must be in one view with no other member. None of them is stopped,
+/// and every message is delivered. Other running incarnations must know that they are excluded.
+///
+/// If no quorum runs, the members must have reported that they stopped. A group with a quorum
+/// admits every searching application. Without such a group, enough founders found one.
 #[must_use]
 pub fn unfinished(scene: &Scene<'_>) -> Option<String> {
     let book = scene.book;
     let newest = book.newest_of_each();
-    let mut goes_on = false;
+    let mut continues = false;
     for order in &newest {
         let (ranks, living) = wanted(book, order);
         let left = if ranks.is_quorum_of(order.view.voters) {
-            goes_on = true;
+            continues = true;
             of_a_quorum(book, order, ranks)
         } else {
             of_a_minority(book, order, ranks, &living)
@@ -47,50 +50,70 @@ pub fn unfinished(scene: &Scene<'_>) -> Option<String> {
             return left;
         }
     }
-    let mut seeking = (book.stays.iter().enumerate()).filter(|(_, stay)| stay.seeks());
-    if goes_on {
-        return seeking
+    let mut searching =
+        (book.stays.iter().enumerate()).filter(|(_, membership)| membership.is_searching());
+    if continues {
+        return searching
             .next()
             .map(|(number, _)| format!("s{number} looks for a group and was not taken in"));
     }
-    let founders = seeking.filter(|(_, stay)| newest.is_empty() && stay.founders > 0);
+    let founders = searching.filter(|(_, membership)| newest.is_empty() && membership.founders > 0);
     let founders: Vec<_> = founders.collect();
     let (number, first) = founders.first()?;
     (founders.len() >= usize::from(first.founders)).then(|| {
         format!(
-            "{} live who would found a group of {}, s{number} among them, and there is none",
+            "{} live founders of a group of {}, s{number} among them, and there is no group",
             founders.len(),
             first.founders
         )
     })
 }
 
-/// Of the members of a view those who live and whom no other one wants to go, and all who live.
-fn wanted(book: &Book, order: &Order) -> (Members, Vec<StayId>) {
+/// Returns the running members of a view that no other member requested to exclude, and all running
+/// members.
+fn wanted(book: &Book, order: &Order) -> (Members, Vec<MembershipId>) {
     let member = |rank: usize| {
-        let stay = book.stay_of(order.view.members[rank].life)?;
-        (!book.stays[stay].is_over()).then_some((rank, stay))
+        let membership = book.membership_of(order.view.members[rank].incarnation)?;
+        (!book.stays[membership].is_over()).then_some((rank, membership))
     };
     let living: Vec<_> = (0..order.view.members.len()).filter_map(member).collect();
-    let unwanted: Vec<StayId> = living
+    let unwanted: Vec<MembershipId> = living
         .iter()
-        .flat_map(|(_, stay)| book.stays[*stay].suspects.iter().copied())
+        .flat_map(|(_, membership)| book.stays[*membership].suspects.iter().copied())
         .collect();
-    let wanted = living.iter().filter(|(_, stay)| !unwanted.contains(stay));
+    let wanted = living
+        .iter()
+        .filter(|(_, membership)| !unwanted.contains(membership));
     let ranks = wanted.fold(Members::NONE, |set, (rank, _)| set.with(*rank));
-    (ranks, living.into_iter().map(|(_, stay)| stay).collect())
+    (
+        ranks,
+        living
+            .into_iter()
+            .map(|(_, membership)| membership)
+            .collect(),
+    )
 }
 
-fn of_a_minority(book: &Book, order: &Order, ranks: Members, living: &[StayId]) -> Option<String> {
-    // Who was taken in and is in another group, or in none yet, knows nothing of this one.
-    let is_in = |stay: &Stay| {
-        stay.view
+fn of_a_minority(
+    book: &Book,
+    order: &Order,
+    ranks: Members,
+    living: &[MembershipId],
+) -> Option<String> {
+    // A member that was admitted but is in another group, or in none yet, knows nothing of this
+    // one.
+    let is_in = |membership: &Membership| {
+        membership
+            .view
             .is_some_and(|(group, _)| group == order.view.group)
     };
-    let goes_on = |stay: &Stay| is_in(stay) && stay.stopped.is_none();
-    let member = living.iter().find(|stay| goes_on(&book.stays[**stay]))?;
+    let continues = |membership: &Membership| is_in(membership) && membership.stopped.is_none();
+    let member = living
+        .iter()
+        .find(|membership| continues(&book.stays[**membership]))?;
     Some(format!(
-        "of view {} only {ranks:?} live, which is no quorum, and s{member} did not say that it stopped",
+        "of view {} only {ranks:?} are alive, which is no quorum, and s{member} did not report \
+         that it stopped",
         order.view.number
     ))
 }
@@ -98,47 +121,51 @@ fn of_a_minority(book: &Book, order: &Order, ranks: Members, living: &[StayId]) 
 fn of_a_quorum(book: &Book, order: &Order, ranks: Members) -> Option<String> {
     let view = &order.view;
     let id = (view.group, view.number);
-    if ranks != view.everybody() {
+    if ranks != view.all_members() {
         return Some(format!(
-            "the newest view is {}, and of its {} members {ranks:?} live",
+            "the newest view is {}, and of its {} members {ranks:?} are alive",
             view.number,
             view.members.len()
         ));
     }
     let members: BTreeSet<usize> = (view.members.iter())
-        .filter_map(|member| book.stay_of(member.life))
+        .filter_map(|member| book.membership_of(member.incarnation))
         .collect();
-    for (number, stay) in book.stays.iter().enumerate() {
-        let elsewhere = stay.view.is_none_or(|(group, _)| group != view.group);
-        if stay.is_over() || (elsewhere && !members.contains(&number)) {
+    for (number, membership) in book.stays.iter().enumerate() {
+        let elsewhere = membership.view.is_none_or(|(group, _)| group != view.group);
+        if membership.is_over() || (elsewhere && !members.contains(&number)) {
             continue;
         }
         if !members.contains(&number) {
             return Some(format!(
                 "s{number} is not in view {} and does not know it; it is in {:?}, stopped: {:?}",
-                view.number, stay.view, stay.stopped
+                view.number, membership.view, membership.stopped
             ));
         }
-        if stay.view != Some(id) || stay.stopped.is_some() {
+        if membership.view != Some(id) || membership.stopped.is_some() {
             return Some(format!(
                 "s{number} belongs to view {} and is in {:?}, stopped: {:?}",
-                view.number, stay.view, stay.stopped
+                view.number, membership.view, membership.stopped
             ));
         }
-        if stay.taken < order.messages.len() || !stay.has_state {
+        if membership.taken < order.messages.len() || !membership.has_state {
             return Some(format!(
                 "s{number} took {} of the {} messages of view {}; has the state: {}",
-                stay.taken,
+                membership.taken,
                 order.messages.len(),
                 view.number,
-                stay.has_state
+                membership.has_state
             ));
         }
-        let told = book.last.get(&stay.contact.life).copied().unwrap_or(0);
-        if told < stay.asked.len() as u64 {
+        let reported = book
+            .last
+            .get(&membership.contact.incarnation)
+            .copied()
+            .unwrap_or(0);
+        if reported < membership.requested.len() as u64 {
             return Some(format!(
-                "of {} messages of s{number} {told} are delivered",
-                stay.asked.len()
+                "of {} messages of s{number} {reported} are delivered",
+                membership.requested.len()
             ));
         }
     }

@@ -1,12 +1,13 @@
-//! Every message once, whole, and in its place among those of its sender.
+//! Checks that each message arrives once, complete, and in its sender's order.
 
 use super::{Checker, Fact, Scene, Verdict, forbid};
 use crate::group::keys::KeySet;
 
-/// Each message once at most at a member, as it was sent, in the order of its sender's numbers without a gap.
+/// A member delivers each message at most once, as it was sent, in the order of its sender's
+/// numbers and without a gap.
 #[derive(Debug, Default)]
 pub struct ExactlyOnce {
-    told: KeySet<(usize, u64)>,
+    reported: KeySet<(usize, u64)>,
 }
 
 impl Checker for ExactlyOnce {
@@ -22,32 +23,33 @@ impl Checker for ExactlyOnce {
             return Ok(());
         };
         let number = placed.message;
-        let asked = usize::try_from(number)
+        let requested = usize::try_from(number)
             .ok()
             .and_then(|number| scene.book.messages.get(number));
-        let Some(asked) = asked else {
+        let Some(requested) = requested else {
             return Err(format!(
-                "s{by} delivered message {number}, which nobody asked for"
+                "s{by} delivered message {number}, which no member sent"
             ));
         };
-        let sender = scene.book.stays[asked.by].contact.life;
+        let sender = scene.book.stays[requested.by].contact.incarnation;
         forbid(
-            !whole || asked.sequence != placed.sequence || sender != placed.sender,
+            !whole || requested.sequence != placed.sequence || sender != placed.sender,
             || {
                 format!(
-                    "s{by} delivered message {number} as {placed:?}, whole: {whole}; it is {asked:?}"
+                    "s{by} delivered message {number} as {placed:?}, whole: {whole}; it is \
+                     {requested:?}"
                 )
             },
         )?;
-        forbid(!self.told.insert((*by, number)), || {
+        forbid(!self.reported.insert((*by, number)), || {
             format!("s{by} delivered message {number} again")
         })?;
-        // Who goes along an order that others went before is held to that by the total order.
-        let stay = &scene.book.stays[*by];
+        // A member that follows an existing order is covered by the total order checker.
+        let membership = &scene.book.stays[*by];
         let first = scene
             .book
             .order_of(*by)
-            .is_some_and(|order| order.messages.len() == stay.taken);
+            .is_some_and(|order| order.messages.len() == membership.taken);
         let last = scene.book.last.get(&placed.sender).copied().unwrap_or(0);
         forbid(first && placed.sequence != last + 1, || {
             format!(

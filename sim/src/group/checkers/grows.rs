@@ -1,18 +1,18 @@
-//! What was said stays said.
+//! Checks that reported values never regress.
 
 use super::{Checker, Fact, Scene, Verdict, forbid};
 use crate::group::{
     book::ViewId,
     keys::KeyMap,
-    said::{Proposal, Row, Said},
+    sent::{Proposal, Row, SentEnvelope},
 };
 
-/// No field of a row that was said goes back, `received` is final once its owner wedged, a ballot has one proposal, and nothing is accepted
-/// below a promise.
+/// No reported field of a row decreases. `received` is final once its owner wedged. A ballot has
+/// one proposal. Nothing is accepted below a promise.
 #[derive(Debug, Default)]
 pub struct Grows {
     rows: KeyMap<(usize, ViewId), Row>,
-    /// The last number, and the rounds with it, that one said to another in a view.
+    /// Last envelope number, and the rounds in it, that one incarnation sent to another in a view.
     rounds: KeyMap<(usize, u64, ViewId), (u32, u64)>,
     /// Greatest promise, and the ballot accepted last, of each in a view.
     ballots: KeyMap<(usize, ViewId), (u64, u64)>,
@@ -26,53 +26,54 @@ impl Checker for Grows {
 
     fn see(&mut self, fact: &Fact<'_>, _: &Scene<'_>) -> Verdict {
         match fact {
-            Fact::Said { by, to, said } => {
-                self.rounds(*by, to.life.0, said)?;
-                self.row(*by, said)?;
-                self.ballot(*by, said)
+            Fact::SentEnvelope { by, to, sent } => {
+                self.rounds(*by, to.incarnation.0, sent)?;
+                self.row(*by, sent)?;
+                self.ballot(*by, sent)
             }
-            Fact::Garbled { by, why } => Err(format!("s{by} says what cannot be read: {why}")),
+            Fact::Garbled { by, why } => Err(format!("s{by} sends an invalid envelope: {why}")),
             _ => Ok(()),
         }
     }
 }
 
 impl Grows {
-    /// Own rounds are told to each with the batches of them, so to each they grow by themselves. What is said again says what it said.
-    fn rounds(&mut self, by: usize, to: u64, said: &Said) -> Verdict {
-        let view = (said.group, said.view);
+    /// Each receiver gets the sender's rounds with their batches, so they grow separately for each.
+    /// A retransmission repeats its original values.
+    fn rounds(&mut self, by: usize, to: u64, sent: &SentEnvelope) -> Verdict {
+        let view = (sent.group, sent.view);
         let (number, rounds) = self.rounds.entry((by, to, view)).or_default();
-        if said.number <= *number {
+        if sent.number <= *number {
             return Ok(());
         }
-        let before = std::mem::replace(rounds, said.row.rounds);
-        *number = said.number;
-        forbid(said.row.rounds < before, || {
+        let before = std::mem::replace(rounds, sent.row.rounds);
+        *number = sent.number;
+        forbid(sent.row.rounds < before, || {
             format!(
                 "the rounds of s{by} go back in view {} from {before} to {}",
-                said.view, said.row.rounds
+                sent.view, sent.row.rounds
             )
         })
     }
 
-    fn row(&mut self, by: usize, said: &Said) -> Verdict {
-        if said.row.received.is_empty() {
+    fn row(&mut self, by: usize, sent: &SentEnvelope) -> Verdict {
+        if sent.row.received.is_empty() {
             return Ok(());
         }
-        let now = &said.row;
-        let Some(before) = self.rows.get_mut(&(by, (said.group, said.view))) else {
-            self.rows.insert((by, (said.group, said.view)), now.clone());
+        let now = &sent.row;
+        let Some(before) = self.rows.get_mut(&(by, (sent.group, sent.view))) else {
+            self.rows.insert((by, (sent.group, sent.view)), now.clone());
             return Ok(());
         };
         let back = |what: &str, from: u64, to: u64| {
             forbid(to < from, || {
                 format!(
                     "{what} of s{by} goes back in view {} from {from} to {to}",
-                    said.view
+                    sent.view
                 )
             })
         };
-        let own = usize::from(said.from);
+        let own = usize::from(sent.from);
         back("delivered", before.delivered, now.delivered)?;
         for (flag, from, to) in [
             ("leaving", before.leaving, now.leaving),
@@ -86,8 +87,9 @@ impl Grows {
             back("received", from, to)?;
             forbid(before.wedged && from != to, || {
                 format!(
-                    "s{by} wedged in view {} with {from} rounds of rank {rank} and now says {to}",
-                    said.view
+                    "s{by} wedged in view {} with {from} rounds of rank {rank} and now reports \
+                     {to}",
+                    sent.view
                 )
             })?;
         }
@@ -95,25 +97,26 @@ impl Grows {
         Ok(())
     }
 
-    fn ballot(&mut self, by: usize, said: &Said) -> Verdict {
-        // What is decided is taken over whatever was promised.
-        let Some(change) = said.row.change.as_ref().filter(|_| !said.decided) else {
+    fn ballot(&mut self, by: usize, sent: &SentEnvelope) -> Verdict {
+        // A decided proposal is adopted whatever was promised.
+        let Some(change) = sent.row.change.as_ref().filter(|_| !sent.decided) else {
             return Ok(());
         };
-        let view = (said.group, said.view);
+        let view = (sent.group, sent.view);
         let (promised, accepted) = self.ballots.entry((by, view)).or_default();
         forbid(change.promised < *promised, || {
             format!(
                 "the promise of s{by} goes back in view {} from {promised:x} to {:x}",
-                said.view, change.promised
+                sent.view, change.promised
             )
         })?;
         forbid(
             change.accepted != *accepted && change.accepted < *promised.max(accepted),
             || {
                 format!(
-                    "s{by} accepted {:x} in view {}, had accepted {accepted:x} and promised {promised:x}",
-                    change.accepted, said.view
+                    "s{by} accepted {:x} in view {}, had accepted {accepted:x} and promised \
+                     {promised:x}",
+                    change.accepted, sent.view
                 )
             },
         )?;
@@ -127,7 +130,7 @@ impl Grows {
             forbid(known != proposal, || {
                 format!(
                     "ballot {:x} of view {} has two proposals: {known:?} and {proposal:?}",
-                    change.accepted, said.view
+                    change.accepted, sent.view
                 )
             })?;
         }

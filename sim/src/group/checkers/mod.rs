@@ -1,21 +1,21 @@
-//! One checker for each invariant of a group. All of them see everything that happens in every world.
+//! One checker for each invariant of a group. All checkers see all facts of every world.
 //!
 //! | checker | invariant |
 //! |---|---|
-//! | [`ViewAgreement`] | views of one number of one group are equal at all who installed them; numbers only grow; a member is in each view that it installs |
-//! | [`OneChain`] | each view is the one that a quorum of the voters of the one before said that it accepted |
-//! | [`TotalOrder`] | of two members' messages of a view one is the beginning of the other's; equal for all who installed the next |
-//! | [`AllOrNone`] | what anybody, also one who is dead, was told in a view is told to all who installed the next |
-//! | [`ExactlyOnce`] | each message once at most at a member, as it was sent, in the order of its sender's numbers without a gap |
-//! | [`Minority`] | who wedged delivers only what a quorum decided; who reaches no quorum says that it stopped |
-//! | [`Told`] | what a survivor asked for is delivered; of one who was stopped it is delivered or was called in doubt, and its next stay hears how many were |
-//! | [`Stable`] | what is called stable was taken by the applications of all members |
-//! | [`State`] | who joined has what a replay of all messages before its view gives, and nobody votes before |
-//! | [`Bounded`] | envelopes under way, receive queues, rounds and messages that wait stay within their bounds |
-//! | [`Grows`] | no field of a row that was said goes back, and no promise is broken |
-//! | [`Quiet`] | at rest nothing is said but balls |
-//! | [`Unmoved`] | what a stranger says in the name of others changes nobody |
-//! | [`Convergence`] | when faults are over, all who live and belong together are in one view, every message is delivered, and whoever looks for a group is in one |
+//! | [`ViewAgreement`] | one view per group and number; numbers grow; installers are members |
+//! | [`OneChain`] | a quorum of the voters of the previous view reported its acceptance |
+//! | [`TotalOrder`] | of two members' messages in a view, one sequence is a prefix of the other |
+//! | [`AllOrNone`] | what any member delivered in a view, all installers of the next deliver |
+//! | [`ExactlyOnce`] | a member delivers each message at most once, as sent, in sender order |
+//! | [`Minority`] | a wedged member delivers only decided messages; without a quorum it stops |
+//! | [`Reported`] | a survivor's messages are delivered; a stopped member's may be in doubt |
+//! | [`Stable`] | the applications of all members took what is reported stable |
+//! | [`State`] | a joiner gets the state of all earlier messages, and votes only then |
+//! | [`Bounded`] | envelopes in flight, receive queues, rounds and waiting messages are bounded |
+//! | [`Grows`] | no reported field of a row decreases, and no promise is broken |
+//! | [`Quiet`] | at rest, members send only keepalives |
+//! | [`Unmoved`] | envelopes forged by an untrusted local user change no member |
+//! | [`Convergence`] | after the last fault: one view, all messages delivered, no open search |
 
 mod all_or_none;
 mod bounded;
@@ -25,9 +25,9 @@ mod grows;
 mod minority;
 mod one_chain;
 mod quiet;
+mod reported;
 mod stable;
 mod state;
-mod told;
 mod total_order;
 mod unmoved;
 mod view_agreement;
@@ -43,33 +43,33 @@ pub use self::{
     minority::Minority,
     one_chain::OneChain,
     quiet::Quiet,
+    reported::Reported,
     stable::Stable,
     state::State,
-    told::Told,
     total_order::TotalOrder,
     unmoved::Unmoved,
     view_agreement::ViewAgreement,
 };
 use super::{book::Book, fact::Fact, graph::Graph};
 
-/// What a checker says of a fact: nothing, or how it breaks the invariant.
+/// A checker's verdict on a fact: `Ok`, or how the fact breaks the invariant.
 pub type Verdict = Result<(), String>;
 
-/// What a checker may look at besides the fact itself.
+/// Context of a fact that a checker may inspect.
 #[derive(Debug, Clone, Copy)]
 pub struct Scene<'a> {
-    /// Everything so far. The fact at hand is not in it yet.
+    /// Everything so far, without the current fact.
     pub book: &'a Book,
-    /// Who reaches whom now.
+    /// Which nodes reach each other now.
     pub graph: &'a Graph,
 }
 
 impl Scene<'_> {
-    /// Whether two applications live and their nodes reach each other.
+    /// Whether two applications run and their nodes reach each other.
     #[must_use]
     pub fn joined(&self, a: usize, b: usize) -> bool {
-        let [a, b] = [a, b].map(|stay| &self.book.stays[stay]);
-        a.lives && b.lives && self.graph.hops(a.node, b.node).is_some()
+        let [a, b] = [a, b].map(|membership| &self.book.stays[membership]);
+        a.is_alive && b.is_alive && self.graph.hops(a.node, b.node).is_some()
     }
 }
 
@@ -95,7 +95,7 @@ pub fn all() -> Vec<Box<dyn Checker>> {
         Box::new(AllOrNone::default()),
         Box::new(ExactlyOnce::default()),
         Box::new(Minority::default()),
-        Box::new(Told::default()),
+        Box::new(Reported::default()),
         Box::new(Stable),
         Box::new(State),
         Box::new(Bounded::default()),
@@ -106,7 +106,7 @@ pub fn all() -> Vec<Box<dyn Checker>> {
     ]
 }
 
-/// Those that go by what applications ask and are told, and by nothing else.
+/// Returns the checkers that depend only on what applications request and receive.
 #[must_use]
 pub fn of_applications() -> Vec<Box<dyn Checker>> {
     vec![
@@ -114,7 +114,7 @@ pub fn of_applications() -> Vec<Box<dyn Checker>> {
         Box::new(TotalOrder),
         Box::new(AllOrNone::default()),
         Box::new(ExactlyOnce::default()),
-        Box::new(Told::default()),
+        Box::new(Reported::default()),
         Box::new(Stable),
         Box::new(State),
         Box::new(Convergence),

@@ -1,14 +1,14 @@
-//! A view is what a quorum of the one before said.
+//! Checks that a quorum of the previous view accepted each view.
 
-use covalent_protocol::group::{Contact, Life, Members, View};
+use covalent_protocol::group::{Contact, Incarnation, Members, View};
 
 use super::{Checker, Fact, Scene, Verdict, forbid};
-use crate::group::{book::Stay, said::Proposal};
+use crate::group::{book::Membership, sent::Proposal};
 
-/// Each view is the one that a quorum of the voters of the one before said that it accepted.
+/// A quorum of the voters of the previous view reported that it accepted the next view.
 ///
-/// Quorums are counted here from what was said, and who voted is known from the views. Whoever installs a view accepted it too, though it may
-/// not have said so yet.
+/// The checker counts quorums from the envelopes sent and knows the voters from the views. A member
+/// that installs a view counts as accepting it, even if it has not reported so yet.
 #[derive(Debug)]
 pub struct OneChain;
 
@@ -26,20 +26,24 @@ impl Checker for OneChain {
         else {
             return Ok(());
         };
-        let rank = before.view.rank_of(scene.book.stays[*by].contact.life);
+        let rank = before
+            .view
+            .rank_of(scene.book.stays[*by].contact.incarnation);
         let joined = rank.is_none();
-        // Who is a quorum by itself says it to nobody, but that it welcomes those whom it takes in.
+        // A member that is a quorum by itself reports its acceptance to no member, except by
+        // welcoming joiners.
         let voters = before.view.voters;
         let alone = |rank: usize| Members::only(rank).is_quorum_of(voters);
         if rank.map_or_else(|| voters.iter().any(alone), alone) {
             return Ok(());
         }
-        // Somebody who joined was told by one who decided, and was judged when it installed the view.
+        // A joiner learns the view from a member that decided, which was checked when it installed
+        // the view.
         let id = (view.group, view.number);
-        let told = |stay: &Stay| {
-            before.view.rank_of(stay.contact.life).is_some() && stay.views.contains(&id)
+        let reported = |stay: &Membership| {
+            before.view.rank_of(stay.contact.incarnation).is_some() && stay.views.contains(&id)
         };
-        if joined && scene.book.stays.iter().any(told) {
+        if joined && scene.book.stays.iter().any(reported) {
             return Ok(());
         }
         let mut decided = scene.book.decided(&before.view, rank);
@@ -47,9 +51,10 @@ impl Checker for OneChain {
             !decided.any(|proposal| leads_to(proposal, &before.view, view)),
             || {
                 format!(
-                    "s{by} installed view {}{}, which no quorum of the voters {:?} of view {} said that it accepted",
+                    "s{by} installed view {}{}, which no quorum of the voters {:?} of view {} \
+                     reported as accepted",
                     view.number,
-                    if joined { " as one who joined" } else { "" },
+                    if joined { " as a joined member" } else { "" },
                     before.view.voters,
                     before.view.number
                 )
@@ -64,9 +69,9 @@ fn leads_to(proposal: &Proposal, view: &View, next: &View) -> bool {
     let mut joiners: Vec<_> = proposal
         .joiners
         .iter()
-        .map(|&(guid, life, rkey)| Contact {
+        .map(|&(guid, incarnation, rkey)| Contact {
             guid,
-            life: Life(life),
+            incarnation: Incarnation(incarnation),
             rkey,
         })
         .collect();

@@ -1,14 +1,15 @@
-//! An idle group says next to nothing.
+//! Checks that an idle group sends almost nothing.
 
 use std::collections::BTreeMap;
 
 use super::{Checker, Fact, Scene, Verdict, forbid};
-use crate::group::{book::Stay, said::Kind};
+use crate::group::{book::Membership, sent::Kind};
 
-/// At rest nothing is said but balls: one in a pace by each member to the next rank, and an answer to every fourth.
+/// At rest a member sends only keepalives: one per tick to the next rank, and a reply to every
+/// fourth.
 #[derive(Debug, Default)]
 pub struct Quiet {
-    said: Option<BTreeMap<usize, u64>>,
+    sent: Option<BTreeMap<usize, u64>>,
 }
 
 impl Checker for Quiet {
@@ -19,34 +20,35 @@ impl Checker for Quiet {
     fn see(&mut self, fact: &Fact<'_>, scene: &Scene<'_>) -> Verdict {
         match fact {
             Fact::Idle => {
-                self.said = Some(BTreeMap::new());
+                self.sent = Some(BTreeMap::new());
                 Ok(())
             }
-            Fact::Said { by, said, .. } => {
-                let Some(counts) = &mut self.said else {
+            Fact::SentEnvelope { by, sent, .. } => {
+                let Some(counts) = &mut self.sent else {
                     return Ok(());
                 };
                 let stopped = scene.book.stays[*by].stopped.is_some();
-                // Whoever looks for a group asks at each pace, and is answered.
-                let asks = matches!(said.kind, Kind::Hello | Kind::Known | Kind::Challenge);
-                if asks && scene.book.stays.iter().any(Stay::seeks) {
+                // An application that searches for a group sends a query at each tick and gets a
+                // reply.
+                let is_query = matches!(sent.kind, Kind::Hello | Kind::Known | Kind::Challenge);
+                if is_query && scene.book.stays.iter().any(Membership::is_searching) {
                     return Ok(());
                 }
                 forbid(
-                    !stopped && (said.kind != Kind::Flow || said.batch_bytes > 0),
-                    || format!("s{by} says at rest: {said}"),
+                    !stopped && (sent.kind != Kind::Flow || sent.batch_bytes > 0),
+                    || format!("s{by} sends at rest: {sent}"),
                 )?;
                 if !stopped {
                     *counts.entry(*by).or_default() += 1;
                 }
                 Ok(())
             }
-            Fact::Rested { paces } => {
-                let most = 2 * (paces + 1);
-                let counts = self.said.take().unwrap_or_default();
+            Fact::Rested { ticks } => {
+                let most = 2 * (ticks + 1);
+                let counts = self.sent.take().unwrap_or_default();
                 let loud = counts.into_iter().find(|(_, count)| *count > most);
                 forbid(loud.is_some(), || {
-                    format!("in {paces} paces of rest, (who, envelopes said): {loud:?}")
+                    format!("in {ticks} ticks of rest, (member, envelopes sent): {loud:?}")
                 })
             }
             _ => Ok(()),

@@ -1,8 +1,8 @@
-//! What is called stable is.
+//! Checks that stability reports are true.
 
 use super::{Checker, Fact, Scene, Verdict, forbid};
 
-/// What is called stable was taken by the applications of all members.
+/// Whatever is reported stable was taken by the applications of all members.
 #[derive(Debug)]
 pub struct Stable;
 
@@ -21,16 +21,16 @@ impl Checker for Stable {
             .filter(|order| order.view.number == *view)
         else {
             return Err(format!(
-                "s{by} was told that {position} of view {view} is stable and is not in it"
+                "s{by} was notified that {position} of view {view} is stable and is not in it"
             ));
         };
         let below = order.below(*position);
         let id = (order.view.group, order.view.number);
         for member in order.view.members.iter() {
-            let Some(stay) = scene.book.stay_of(member.life) else {
+            let Some(membership) = scene.book.membership_of(member.incarnation) else {
                 continue;
             };
-            let other = &scene.book.stays[stay];
+            let other = &scene.book.stays[membership];
             let taken = match other.view {
                 Some(at) if at == id => other.taken,
                 // It went on, and did so behind all of them.
@@ -39,7 +39,9 @@ impl Checker for Stable {
             };
             forbid(taken < below, || {
                 format!(
-                    "s{by} was told that {position} of view {view} is stable; s{stay} took {taken} of the {below} messages below"
+                    "s{by} was notified that {position} of view {view} is stable; s{membership} \
+                     took \
+                     {taken} of the {below} messages below"
                 )
             })?;
         }

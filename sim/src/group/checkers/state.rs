@@ -1,10 +1,11 @@
-//! Who joins has what the others have.
+//! Checks that a joiner gets the state of the group.
 
 use covalent_protocol::group::View;
 
 use super::{Checker, Fact, Scene, Verdict, forbid};
 
-/// Who joined has what a replay of all messages before its view gives, and nobody votes before that.
+/// The state of a joiner equals a replay of all messages before its view. No member votes before it
+/// has the state.
 #[derive(Debug)]
 pub struct State;
 
@@ -21,11 +22,12 @@ impl Checker for State {
                 digest,
                 delivered_to,
             } => {
-                let own = scene.book.stays[*by].contact.life;
+                let own = scene.book.stays[*by].contact.incarnation;
                 let within = scene.book.delivered_before(*by);
                 forbid(*delivered_to != within, || {
                     format!(
-                        "s{by} was told that {delivered_to} of its messages are in the state; {within} of {own:?} are"
+                        "s{by} was notified that {delivered_to} of its messages are in the state; \
+                         {within} of {own:?} are"
                     )
                 })?;
                 let order = scene.book.order_of(*by);
@@ -36,27 +38,30 @@ impl Checker for State {
             }
             Fact::View { by, view } if view.number > 1 => {
                 let first = scene.book.orders.get(&(view.group, 1));
-                let votes = |view: &View, stay: usize| {
-                    let rank = view.rank_of(scene.book.stays[stay].contact.life);
+                let votes = |view: &View, membership: usize| {
+                    let rank = view.rank_of(scene.book.stays[membership].contact.incarnation);
                     rank.is_some_and(|rank| view.voters.contains(rank))
                 };
-                // Who founded has it from the start, whether it was told of the first view or not.
-                let has_it = |stay: usize| {
-                    scene.book.stays[stay].has_state
-                        || first.is_some_and(|first| votes(&first.view, stay))
+                // A founder has the state from the start, even before it is notified of the first
+                // view.
+                let has_it = |membership: usize| {
+                    scene.book.stays[membership].has_state
+                        || first.is_some_and(|first| votes(&first.view, membership))
                 };
                 let mut stays = 0..scene.book.stays.len();
-                let without = stays.find(|stay| votes(view, *stay) && !has_it(*stay));
+                let without =
+                    stays.find(|membership| votes(view, *membership) && !has_it(*membership));
                 forbid(without.is_some(), || {
                     format!(
-                        "s{by} installed view {}, in which one votes who never had the state: {without:?}",
+                        "s{by} installed view {}, with a voter that never had the state: \
+                         {without:?}",
                         view.number
                     )
                 })
             }
             Fact::Delivered { by, placed, .. } => forbid(!scene.book.stays[*by].has_state, || {
                 format!(
-                    "s{by} was told message {} and has no state that it belongs to",
+                    "s{by} received message {} and has no state that it belongs to",
                     placed.message
                 )
             }),

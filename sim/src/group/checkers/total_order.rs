@@ -2,7 +2,8 @@
 
 use super::{Checker, Fact, Scene, Verdict, forbid};
 
-/// Of two members' messages of a view one is the beginning of the other's; equal for all who installed the next.
+/// Of two members' messages in a view, one sequence is a prefix of the other. The sequences are
+/// equal for all members that install the next view.
 #[derive(Debug)]
 pub struct TotalOrder;
 
@@ -18,7 +19,7 @@ impl Checker for TotalOrder {
         else {
             return Ok(());
         };
-        let stay = &scene.book.stays[*by];
+        let membership = &scene.book.stays[*by];
         let Some(order) = scene.book.order_of(*by) else {
             return Err(format!(
                 "s{by} delivered message {} before any view",
@@ -31,14 +32,14 @@ impl Checker for TotalOrder {
                 order.view.number
             )
         })?;
-        let others = order.messages.get(stay.taken);
+        let others = order.messages.get(membership.taken);
         forbid(others.is_some_and(|others| *others != **placed), || {
             format!(
                 "as number {} of view {view} s{by} delivered {placed:?}, others {others:?}",
-                stay.taken
+                membership.taken
             )
         })?;
-        let last = order.messages.get(stay.taken.wrapping_sub(1));
+        let last = order.messages.get(membership.taken.wrapping_sub(1));
         forbid(
             last.is_some_and(|last| last.position > placed.position),
             || {

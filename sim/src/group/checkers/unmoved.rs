@@ -1,8 +1,8 @@
-//! What a stranger says in the name of others changes nothing.
+//! Checks that envelopes forged by an untrusted local user change nothing.
 
 use super::{Checker, Fact, Scene, Verdict, forbid};
 
-/// Nobody is moved by what a stranger forged.
+/// No member changes because of a forged envelope.
 #[derive(Debug)]
 pub struct Unmoved;
 

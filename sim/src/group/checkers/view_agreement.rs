@@ -1,8 +1,9 @@
-//! Who installs a view of a number installs that one.
+//! Checks that all members install the same view under one number.
 
 use super::{Checker, Fact, Scene, Verdict, forbid};
 
-/// Views of one number of one group are equal at all who installed them; numbers only grow; a member is in each view that it installs.
+/// Views of one group and number are equal at all members that install them. Numbers only grow. A
+/// member belongs to each view that it installs.
 #[derive(Debug)]
 pub struct ViewAgreement;
 
@@ -15,17 +16,20 @@ impl Checker for ViewAgreement {
         let Fact::View { by, view } = fact else {
             return Ok(());
         };
-        let stay = &scene.book.stays[*by];
-        forbid(view.rank_of(stay.contact.life).is_none(), || {
-            format!(
-                "s{by} installed view {} and is no member of it",
-                view.number
-            )
-        })?;
-        forbid(!view.voters.without(view.everybody()).is_empty(), || {
+        let membership = &scene.book.stays[*by];
+        forbid(
+            view.rank_of(membership.contact.incarnation).is_none(),
+            || {
+                format!(
+                    "s{by} installed view {} and is no member of it",
+                    view.number
+                )
+            },
+        )?;
+        forbid(!view.voters.without(view.all_members()).is_empty(), || {
             format!("view {} has voters that are no members", view.number)
         })?;
-        for before in &stay.views {
+        for before in &membership.views {
             forbid(before.0 != view.group, || {
                 format!(
                     "s{by} went from group {:x} to group {:x}",

@@ -1,13 +1,14 @@
-//! What is done to the world.
+//! Faults and other actions on the world.
 
 use covalent_protocol::group::{Group, GroupConfig};
 
 use super::{Event, Repair, World};
 use crate::group::{
-    book::StayId, fact::Fact, mutant::Mutant, net::node_of, options::Fault, plan::Gap,
+    book::MembershipId, fact::Fact, mutant::Mutant, net::node_of, options::Fault, plan::Gap,
 };
 
-/// Round trips without a deed after which everything has come to rest that can, behind the longest time until something is repaired.
+/// Round trips without a deed until everything able to come to rest has done so, after the longest
+/// repair time.
 const CALM_ROUND_TRIPS: u64 = 16;
 /// Eighths of a round trip until something is repaired, at most.
 const REPAIR_EIGHTHS: u64 = 160;
@@ -37,16 +38,17 @@ impl World {
         self.run_until(until);
     }
 
-    /// Nothing is done for so long that everything comes to rest that can.
+    /// Waits without a deed until everything able to come to rest has done so.
     fn calm(&mut self) {
         // An envelope that is late takes eight times as long.
         let late = if self.plan.envelopes.late > 0 { 4 } else { 1 };
         let round_trips = REPAIR_EIGHTHS / 8 + CALM_ROUND_TRIPS * late;
-        // An idle group finds out by a ball of the next pace that somebody died.
-        let units = round_trips * self.longest_round_trip_units() + 2 * self.longest_pace_units();
+        // An idle group detects a dead member by a keepalive of the next tick.
+        let units = round_trips * self.longest_round_trip_units() + 2 * self.longest_tick_units();
         let mut until = self.now() + units;
         self.run_until(until);
-        // A member that was doomed before may have died meanwhile, at one of the few envelopes that an idle group sends.
+        // A doomed member may have died meanwhile, at one of the few envelopes that an idle group
+        // sends.
         while self.died_at + units > until && self.witness.violation().is_none() {
             until = self.died_at + units;
             self.run_until(until);
@@ -61,16 +63,16 @@ impl World {
         }
     }
 
-    /// A round trip when the paths that are cut now were mended, or as it is: whichever is longer.
+    /// Round trip with all cut paths mended, or the current one, whichever is longer.
     fn longest_round_trip_units(&self) -> u64 {
         let nodes = self.graph.nodes() as u64;
         self.round_trip_units()
             .max(2 * (nodes * super::HOP_UNITS + self.plan.lag_units))
     }
 
-    /// A pace of that many round trips.
-    pub(super) fn longest_pace_units(&self) -> u64 {
-        self.plan.pace_round_trips * self.longest_round_trip_units()
+    /// Tick interval with that round trip.
+    pub(super) fn longest_tick_units(&self) -> u64 {
+        self.plan.tick_round_trips * self.longest_round_trip_units()
     }
 
     fn do_deed(&mut self, fault: Fault) {
@@ -88,32 +90,32 @@ impl World {
                 self.later(Repair::MendAll);
             }
             Fault::Kill => {
-                if let Some(stay) = self.somebody() {
-                    self.kill(stay);
+                if let Some(membership) = self.pick_member() {
+                    self.kill(membership);
                 }
             }
             Fault::Crash => {
-                if let Some(stay) = self.somebody() {
-                    let node = self.members[stay].node;
+                if let Some(membership) = self.pick_member() {
+                    let node = self.members[membership].node;
                     self.crash(node);
                     self.later(Repair::Start(node));
                 }
             }
             Fault::Midway => {
-                if let Some(stay) = self.somebody() {
+                if let Some(membership) = self.pick_member() {
                     let most = 4 * self.graph.nodes() as u32;
-                    self.members[stay].doomed = Some(self.rng.u32(0..most));
+                    self.members[membership].doomed = Some(self.rng.u32(0..most));
                 }
                 if self.rng.bool()
-                    && let Some(other) = self.somebody()
+                    && let Some(other) = self.pick_member()
                 {
                     self.kill(other);
                 }
             }
             Fault::Halt => {
-                if let Some(stay) = self.somebody() {
-                    self.set_halted(stay, true);
-                    self.later(Repair::GoOn(stay));
+                if let Some(membership) = self.pick_member() {
+                    self.set_halted(membership, true);
+                    self.later(Repair::GoOn(membership));
                 }
             }
             Fault::Accuse => {
@@ -130,33 +132,34 @@ impl World {
                 self.repair(Repair::Flap { node, times });
             }
             Fault::Full => {
-                if let Some(stay) = self.somebody() {
-                    self.set_sated(stay, true);
-                    self.later(Repair::Eat(stay));
+                if let Some(membership) = self.pick_member() {
+                    self.set_sated(membership, true);
+                    self.later(Repair::Eat(membership));
                 }
             }
             Fault::Join => self.join_somewhere(),
             Fault::Leave => {
-                if let Some(stay) = self.somebody() {
-                    self.leave(stay);
+                if let Some(membership) = self.pick_member() {
+                    self.leave(membership);
                 }
             }
             Fault::Suspect => {
-                if let (Some(by), Some(whom)) = (self.somebody(), self.somebody())
-                    && by != whom
+                if let (Some(by), Some(target)) = (self.pick_member(), self.pick_member())
+                    && by != target
                 {
-                    self.suspect(by, whom);
+                    self.suspect(by, target);
                 }
             }
-            Fault::Forge => self.let_in_a_stranger(),
+            Fault::Forge => self.inject_forgery(),
             // These are done to envelopes.
             Fault::Late | Fault::Duplicate | Fault::Unclear | Fault::Refuse => {}
         }
     }
 
-    /// An application that lives, the leader of a change more often than another; but the last one is left alone.
-    fn somebody(&mut self) -> Option<StayId> {
-        let living: Vec<StayId> = self.at_node.iter().flatten().copied().collect();
+    /// Picks a running application, the leader of a change more often than another. Never picks the
+    /// last one.
+    fn pick_member(&mut self) -> Option<MembershipId> {
+        let living: Vec<MembershipId> = self.at_node.iter().flatten().copied().collect();
         if living.len() < 2 {
             return None;
         }
@@ -165,7 +168,9 @@ impl World {
             let mut at = members
                 .iter()
                 .map(|member| (member, self.at_node[node_of(member)]));
-            at.find_map(|(member, stay)| stay.filter(|stay| self.members[*stay].contact == *member))
+            at.find_map(|(member, membership)| {
+                membership.filter(|membership| self.members[*membership].contact == *member)
+            })
         });
         let lead = self.rng.u8(..3) == 0;
         oldest
@@ -198,8 +203,8 @@ impl World {
                     self.join(node);
                 }
             }
-            Repair::GoOn(stay) => self.set_halted(stay, false),
-            Repair::Eat(stay) => self.set_sated(stay, false),
+            Repair::GoOn(membership) => self.set_halted(membership, false),
+            Repair::Eat(membership) => self.set_sated(membership, false),
             Repair::Believe { at, about } => {
                 self.lies[at * self.graph.nodes() + about] = false;
                 self.notice_soon(at, about);
@@ -215,8 +220,8 @@ impl World {
                     let eighths = self.rng.u64(1..=24);
                     let at = self.now() + eighths * self.round_trip_units() / 8;
                     let times = times - 1;
-                    let again = Repair::Flap { node, times };
-                    self.schedule.put(at, Event::Repair(again));
+                    let next_flap = Repair::Flap { node, times };
+                    self.schedule.put(at, Event::Repair(next_flap));
                 }
             }
         }
@@ -270,16 +275,16 @@ impl World {
 
     /// Whether no application runs on a node but one that was left out.
     pub(super) fn is_free(&self, node: usize) -> bool {
-        self.at_node[node].is_none_or(|stay| self.book().stays[stay].is_over())
+        self.at_node[node].is_none_or(|membership| self.book().stays[membership].is_over())
     }
 
-    /// An application starts, and asks what became of the messages of the one before it.
+    /// Starts an application, which queries the outcome of its predecessor's messages.
     pub(super) fn join(&mut self, node: usize) {
         let stays = self.book().stays.iter();
-        let former = stays.rev().find(|stay| stay.node == node);
-        let former = former.map(|stay| stay.contact);
-        if let Some(stay) = self.at_node[node] {
-            self.kill(stay);
+        let former = stays.rev().find(|membership| membership.node == node);
+        let former = former.map(|membership| membership.contact);
+        if let Some(membership) = self.at_node[node] {
+            self.kill(membership);
         }
         let mut me = super::contact(node, self.members.len());
         if let Some(former) = former
@@ -287,10 +292,10 @@ impl World {
         {
             me = former;
         }
-        // Once there is a group, whoever comes joins.
+        // Once a group exists, a new application joins it.
         let is_founded = !self.book().orders.is_empty();
         let config = GroupConfig {
-            former: former.map(|former| former.life),
+            former: former.map(|former| former.incarnation),
             founders: if is_founded { 0 } else { self.plan.founders },
             ..super::config(me, self.graph.nodes())
         };
@@ -298,17 +303,19 @@ impl World {
     }
 
     /// An application leaves.
-    fn leave(&mut self, stay: StayId) {
-        if let Some(group) = &mut self.members[stay].group {
+    fn leave(&mut self, membership: MembershipId) {
+        if let Some(group) = &mut self.members[membership].group {
             group.leave();
-            self.witness.see(&Fact::Leaves { by: stay }, &self.graph);
-            self.wake(stay);
+            self.witness
+                .see(&Fact::Leaves { by: membership }, &self.graph);
+            self.wake(membership);
         }
     }
 
-    /// An application whose stay is over gives its queue up, and comes again where applications do.
-    pub(super) fn retire(&mut self, stay: StayId) {
-        let member = &mut self.members[stay];
+    /// An application whose incarnation is over releases its queue. It starts again if the plan has
+    /// `Join` faults.
+    pub(super) fn retire(&mut self, membership: MembershipId) {
+        let member = &mut self.members[membership];
         let node = member.node;
         if member.group.take().is_none() {
             return;
@@ -323,8 +330,8 @@ impl World {
     }
 
     /// Kills an application.
-    pub fn kill(&mut self, stay: StayId) {
-        let member = &mut self.members[stay];
+    pub fn kill(&mut self, membership: MembershipId) {
+        let member = &mut self.members[membership];
         if member.group.take().is_none() {
             return;
         }
@@ -332,16 +339,16 @@ impl World {
         let node = member.node;
         self.at_node[node] = None;
         self.died_at = self.now();
-        self.witness.see(&Fact::Died { stay }, &self.graph);
+        self.witness.see(&Fact::Died { membership }, &self.graph);
     }
 
-    /// Kills a node and what runs there.
+    /// Crashes a node with everything that runs there.
     pub fn crash(&mut self, node: usize) {
         if !self.graph.runs(node) {
             return;
         }
-        if let Some(stay) = self.at_node[node] {
-            self.kill(stay);
+        if let Some(membership) = self.at_node[node] {
+            self.kill(membership);
         }
         self.graph.set_running(node, false);
         self.net.lose_half_of(node, &mut self.rng);
@@ -356,29 +363,31 @@ impl World {
             return;
         }
         self.graph.set_running(node, true);
-        // Its link layer knows nobody yet.
+        // Its link layer knows no other node yet.
         let nodes = self.graph.nodes();
-        self.told[node * nodes..(node + 1) * nodes].fill(true);
+        self.reported[node * nodes..(node + 1) * nodes].fill(true);
         self.witness
             .see(&Fact::Node { node, runs: true }, &self.graph);
         self.paths_changed();
     }
 
-    pub(super) fn set_halted(&mut self, stay: StayId, still: bool) {
-        let member = &mut self.members[stay];
+    pub(super) fn set_halted(&mut self, membership: MembershipId, still: bool) {
+        let member = &mut self.members[membership];
         if member.group.is_some() && member.halted != still {
             member.halted = still;
-            self.witness.see(&Fact::Halted { stay, still }, &self.graph);
-            self.wake(stay);
+            self.witness
+                .see(&Fact::Halted { membership, still }, &self.graph);
+            self.wake(membership);
         }
     }
 
-    pub(super) fn set_sated(&mut self, stay: StayId, sated: bool) {
-        let member = &mut self.members[stay];
+    pub(super) fn set_sated(&mut self, membership: MembershipId, sated: bool) {
+        let member = &mut self.members[membership];
         if member.group.is_some() && member.application.sated != sated {
             member.application.sated = sated;
-            self.witness.see(&Fact::Sated { stay, sated }, &self.graph);
-            self.wake(stay);
+            self.witness
+                .see(&Fact::Sated { membership, sated }, &self.graph);
+            self.wake(membership);
         }
     }
 }

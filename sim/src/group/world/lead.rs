@@ -1,43 +1,43 @@
-//! What a driver does that leads a world by the hand.
+//! Operations for a driver that controls a world.
 
 use super::World;
-use crate::group::{book::StayId, fact::Fact, witness::Violation};
+use crate::group::{book::MembershipId, fact::Fact, witness::Violation};
 
 impl World {
-    /// When somebody was first told that somebody is lost or gone, in units.
+    /// Time of the first notification that a member is lost or gone, in units.
     #[must_use]
     pub const fn evidence_at(&self) -> Option<u64> {
         self.witness.evidence_at
     }
 
-    /// What was broken first.
+    /// Returns the first broken invariant.
     #[must_use]
     pub const fn violation(&self) -> Option<&Violation> {
         self.witness.violation()
     }
 
-    /// Whether an application lives.
+    /// Whether an application is running.
     #[must_use]
-    pub fn lives(&self, stay: StayId) -> bool {
-        self.members[stay].group.is_some()
+    pub fn is_alive(&self, membership: MembershipId) -> bool {
+        self.members[membership].group.is_some()
     }
 
-    /// An application asks for one message of so many bytes, and says what there is to say.
-    pub fn ask_for(&mut self, stay: StayId, bytes: usize) {
-        if self.ask_once(stay, bytes) {
-            self.wake(stay);
+    /// Makes an application request one message of `bytes` bytes and send its envelopes.
+    pub fn request_now(&mut self, membership: MembershipId, bytes: usize) {
+        if self.request_message(membership, bytes) {
+            self.wake(membership);
         }
     }
 
-    /// An application dies when it has said so many envelopes more, or at once when that is none.
-    pub fn doom(&mut self, stay: StayId, envelopes: u32) {
-        self.members[stay].doomed = Some(envelopes);
+    /// Makes an application die after `envelopes` more envelopes, or at once if that is 0.
+    pub fn doom(&mut self, membership: MembershipId, envelopes: u32) {
+        self.members[membership].doomed = Some(envelopes);
     }
 
-    /// A node dies, and only the link layer of `by` notices.
+    /// Crashes a node. Only the link layer of `by` detects it.
     pub fn crash_noticed_by(&mut self, node: usize, by: usize) {
-        if let Some(stay) = self.at_node[node] {
-            self.kill(stay);
+        if let Some(membership) = self.at_node[node] {
+            self.kill(membership);
         }
         self.graph.set_running(node, false);
         self.net.lose_half_of(node, &mut self.rng);
@@ -46,10 +46,10 @@ impl World {
         self.notice(by, node);
     }
 
-    /// Stops whatever was done and lets everything come to its end.
+    /// Ends all faults and lets everything complete.
     ///
     /// # Errors
-    /// What was broken.
+    /// Returns the broken invariant.
     pub fn conclude(mut self) -> Result<(), Violation> {
         if self.witness.violation().is_none() {
             self.rest();

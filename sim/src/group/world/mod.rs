@@ -1,35 +1,35 @@
-//! Members, nodes and what may happen to them.
+//! Members, nodes and their faults.
 //!
-//! | file | what |
+//! | file | contents |
 //! |---|---|
-//! | here | what there is, and time |
-//! | `turn` | an application's turn: what it hears, says and is told |
-//! | `way` | envelopes under way, and what the link layer says of paths |
-//! | `deeds` | what is done to the world |
-//! | `lead` | what a driver does that leads a world by the hand |
-//! | `stranger` | an application that is no member, and forges what members say |
-//! | `rest` | the faults stop and everything comes to its end |
+//! | here | state of a world, and time |
+//! | `turn` | an application's turn: input, sent envelopes, events |
+//! | `delivery` | envelopes in flight, and path reports of the link layer |
+//! | `deeds` | actions on the world |
+//! | `lead` | operations for a driver that controls a world |
+//! | `untrusted` | an untrusted user that is no member and forges envelopes of members |
+//! | `rest` | the faults stop and everything completes |
 
 mod deeds;
+mod delivery;
 mod lead;
 mod rest;
-mod stranger;
 mod turn;
-mod way;
+mod untrusted;
 
 use std::{collections::VecDeque, rc::Rc};
 
 use covalent_protocol::{
     Name,
-    group::{Contact, Contacts, End, Group, GroupConfig, Life, Members, Ticket, View},
+    group::{Contact, Contacts, End, Group, GroupConfig, Incarnation, Members, Ticket, View},
     verb::SEND_BYTES_MAX,
 };
 use fastrand::Rng;
 
-use self::stranger::Overheard;
+use self::untrusted::Overheard;
 use super::{
     application::Application,
-    book::{Book, StayId},
+    book::{Book, MembershipId},
     fact::Fact,
     graph::Graph,
     lens::Lens,
@@ -37,15 +37,15 @@ use super::{
     options::{Fault, Options},
     plan::{HOP_UNITS, Plan},
     report::{Failure, Report},
-    said::Said,
     schedule::Schedule,
+    sent::SentEnvelope,
     witness::{Entry, Witness},
 };
 use crate::{node_guid, shape::BadShape};
 
 /// The group of all worlds that begin with a view.
 const GROUP: u64 = 0x67;
-/// Round trips within which all come who found a group.
+/// Round trips within which all founders start.
 const FOUND_ROUND_TRIPS: u64 = 8;
 
 /// Members and nodes.
@@ -55,37 +55,37 @@ pub struct World {
     rng: Rng,
     graph: Graph,
     schedule: Schedule<Event>,
-    /// All stays, in the order of [`Book::stays`].
+    /// All incarnations, in the order of [`Book::stays`].
     members: Vec<Member>,
     /// The application that runs on each node.
-    at_node: Vec<Option<StayId>>,
+    at_node: Vec<Option<MembershipId>>,
     net: Net,
     lens: Lens,
-    /// What each node's link layer said last of the way to each other, `nodes · nodes` of it.
-    told: Vec<bool>,
+    /// Last path report of each node's link layer about each other node, `nodes · nodes` of them.
+    reported: Vec<bool>,
     /// Paths that one end holds for lost.
     lies: Vec<bool>,
     witness: Witness,
     /// Turns of all applications so far.
     turns: u64,
-    /// Nobody asks any more.
+    /// Applications request nothing any more.
     silent: bool,
     /// When an application died last, in units.
     died_at: u64,
-    /// What is to be repaired when the world was calm.
+    /// Repairs to make after the world was calm.
     later: Vec<Repair>,
     buffer: Box<[u8; SEND_BYTES_MAX]>,
-    /// Stays challenge each other. Without a stranger they know all tokens, and a seed is the world that
-    /// it was before there were any.
+    /// Incarnations challenge each other. In a world without a forger they know all tokens, so its
+    /// seed still makes the same world as before forgers existed.
     challenged: bool,
     overheard: Overheard,
 }
 
-/// One stay.
+/// One incarnation.
 struct Member {
     node: usize,
     contact: Contact,
-    /// `None` once it is dead.
+    /// `None` after its death.
     group: Option<Box<Group>>,
     application: Application,
     inbox: VecDeque<Input>,
@@ -99,23 +99,23 @@ struct Member {
     halted: bool,
     /// Its turn is scheduled.
     woken: bool,
-    /// It dies behind so many envelopes that it says.
+    /// Envelopes that it sends before it dies.
     doomed: Option<u32>,
 }
 
 /// Something that an application finds at its next turn.
 enum Input {
     Envelope {
-        from: StayId,
+        from: MembershipId,
         bytes: Vec<u8>,
-        said: Option<Rc<Said>>,
+        sent: Option<Rc<SentEnvelope>>,
     },
     End {
         to: Contact,
         ticket: Ticket,
         how: End,
     },
-    /// What a stranger of a node forged.
+    /// An envelope that an untrusted user of a node forged.
     Forged {
         node: usize,
         bytes: Vec<u8>,
@@ -133,14 +133,14 @@ enum Input {
 enum Event {
     /// The envelope at a place arrives.
     Arrive(usize),
-    /// Its sender is told.
+    /// The sender is notified.
     Back(usize),
     /// It is an application's turn.
-    Wake(StayId),
-    /// A pace went by.
-    Tick(StayId),
-    /// An application asks.
-    Ask(StayId),
+    Wake(MembershipId),
+    /// A tick of an application.
+    Tick(MembershipId),
+    /// An application requests messages.
+    Request(MembershipId),
     /// The link layer of a node looks at the way to another.
     Notice { at: usize, about: usize },
     /// A stranger on a node forges an envelope, and so many in all.
@@ -157,8 +157,8 @@ enum Repair {
     Start(usize),
     /// An application starts on a node where none runs, or the one that does is over.
     Join(usize),
-    GoOn(StayId),
-    Eat(StayId),
+    GoOn(MembershipId),
+    Eat(MembershipId),
     Believe {
         at: usize,
         about: usize,
@@ -173,10 +173,10 @@ enum Repair {
 /// Runs a seed to its end.
 ///
 /// # Errors
-/// What was broken, with the seed.
+/// Returns the broken invariant with the seed.
 ///
 /// # Panics
-/// If there is no such shape: [`World::new`] says so beforehand.
+/// Panics if there is no such shape. [`World::new`] reports that beforehand.
 pub fn run(seed: u64, options: &Options) -> Result<Report, Box<Failure>> {
     World::new(seed, options, false)
         .unwrap_or_else(|error| panic!("{error}"))
@@ -202,7 +202,7 @@ impl World {
         Ok(world)
     }
 
-    /// A world in which nothing happens but what its driver does. It begins with a view of all nodes.
+    /// A world in which only its driver acts. It begins with a view of all nodes.
     #[must_use]
     pub fn led(plan: Plan, seed: u64) -> Self {
         let mut world = Self::with_plan(plan, Options::default(), Rng::with_seed(seed), false);
@@ -224,7 +224,7 @@ impl World {
             net: Net::default(),
             lens: Lens::new(options.mutant),
             options,
-            told: vec![true; nodes * nodes],
+            reported: vec![true; nodes * nodes],
             lies: vec![false; nodes * nodes],
             witness: Witness::new(record),
             turns: 0,
@@ -235,19 +235,19 @@ impl World {
         }
     }
 
-    /// What the seed decided.
+    /// Returns the plan of the seed.
     #[must_use]
     pub const fn plan(&self) -> &Plan {
         &self.plan
     }
 
-    /// What is known.
+    /// Returns the ground truth so far.
     #[must_use]
     pub const fn book(&self) -> &Book {
         &self.witness.book
     }
 
-    /// What happened so far, in figures.
+    /// Returns the figures so far.
     #[must_use]
     pub const fn report(&self) -> &Report {
         &self.witness.report
@@ -259,13 +259,14 @@ impl World {
         self.witness.now
     }
 
-    /// Units of the longest round trip that there is without late envelopes: there and back over the most cables, and a turn at each end.
+    /// Units of the longest round trip without late envelopes: both directions over the most
+    /// cables, and a turn at each end.
     #[must_use]
     pub fn round_trip_units(&self) -> u64 {
         2 * (HOP_UNITS * u64::from(self.graph.diameter()) + self.plan.lag_units)
     }
 
-    /// Everybody is in a view from the start.
+    /// Begins with all nodes in one view.
     fn begin_with_a_view(&mut self) {
         let contacts: Contacts = (0..self.graph.nodes())
             .map(|node| contact(node, node))
@@ -284,7 +285,7 @@ impl World {
         }
     }
 
-    /// Everybody comes at its own time.
+    /// Starts each application at its own time.
     fn begin_by_founding(&mut self) {
         for node in 0..self.graph.nodes() {
             let at = self
@@ -294,9 +295,9 @@ impl World {
         }
     }
 
-    /// An application begins a stay.
+    /// Begins an incarnation of an application.
     fn begin(&mut self, config: GroupConfig, group: Group) {
-        let stay = self.members.len();
+        let membership = self.members.len();
         let contact = config.me;
         let node = node_of(&contact);
         self.members.push(Member {
@@ -312,7 +313,7 @@ impl World {
             woken: false,
             doomed: None,
         });
-        self.at_node[node] = Some(stay);
+        self.at_node[node] = Some(membership);
         let began = Fact::Began {
             node,
             contact: &contact,
@@ -321,35 +322,35 @@ impl World {
         };
         self.witness.see(&began, &self.graph);
         for about in 0..self.graph.nodes() {
-            if !self.told[node * self.graph.nodes() + about] {
+            if !self.reported[node * self.graph.nodes() + about] {
                 let lost = Input::Path { about, up: false };
-                self.members[stay].inbox.push_back(lost);
+                self.members[membership].inbox.push_back(lost);
             }
         }
-        self.look_up(stay);
-        let pace = self.pace_units();
-        let first = self.now() + self.rng.u64(1..=pace);
-        self.schedule.put(first, Event::Tick(stay));
-        self.wake(stay);
+        self.look_up(membership);
+        let interval = self.tick_units();
+        let first = self.now() + self.rng.u64(1..=interval);
+        self.schedule.put(first, Event::Tick(membership));
+        self.wake(membership);
         if self.plan.messages_max > 0 {
-            let at = self.now() + self.ask_units();
-            self.schedule.put(at, Event::Ask(stay));
+            let at = self.now() + self.request_units();
+            self.schedule.put(at, Event::Request(membership));
         }
     }
 
-    /// Units of a pace.
-    fn pace_units(&self) -> u64 {
-        self.plan.pace_round_trips * self.round_trip_units()
+    /// Units of a tick interval.
+    fn tick_units(&self) -> u64 {
+        self.plan.tick_round_trips * self.round_trip_units()
     }
 
-    /// Units until an application asks again.
-    fn ask_units(&mut self) -> u64 {
-        let most = self.plan.ask_eighths * self.round_trip_units() / 8;
+    /// Draws the units until an application's next request.
+    fn request_units(&mut self) -> u64 {
+        let most = self.plan.request_eighths * self.round_trip_units() / 8;
         self.rng.u64(1..=most.max(1))
     }
 
-    /// Lets everything happen that the plan says, then stops the faults and lets everything come to its end. Gives what came of it under the
-    /// name of `seed`, and the trace if it was recorded.
+    /// Executes the plan, then stops the faults and lets everything complete. Returns the result
+    /// under the name of `seed`, and the trace if it was recorded.
     pub fn run(mut self, seed: u64) -> (Result<Report, Box<Failure>>, Vec<Entry>) {
         self.do_deeds();
         if self.witness.violation().is_none() {
@@ -370,7 +371,7 @@ impl World {
         (result, trace)
     }
 
-    /// Lets everything happen that is due until `until`, or until something is broken.
+    /// Executes all events that are due until `until`, or until an invariant is broken.
     pub fn run_until(&mut self, until: u64) {
         while self.witness.violation().is_none() {
             let Some((at, event)) = self.schedule.take(until) else {
@@ -386,32 +387,33 @@ impl World {
         match event {
             Event::Arrive(place) => self.arrive(place),
             Event::Back(place) => self.back(place),
-            Event::Wake(stay) => self.turn(stay),
-            Event::Tick(stay) => self.tick(stay),
-            Event::Ask(stay) => self.ask(stay),
+            Event::Wake(membership) => self.turn(membership),
+            Event::Tick(membership) => self.tick(membership),
+            Event::Request(membership) => self.request_messages(membership),
             Event::Notice { at, about } => self.notice(at, about),
             Event::Forge { node, left } => self.forge(node, left),
             Event::Repair(repair) => self.repair(repair),
         }
     }
 
-    fn tick(&mut self, stay: StayId) {
-        if self.members[stay].group.is_none() {
+    fn tick(&mut self, membership: MembershipId) {
+        if self.members[membership].group.is_none() {
             return;
         }
-        if !self.members[stay].halted {
-            self.look_up(stay);
-            self.give(stay, Input::Tick);
+        if !self.members[membership].halted {
+            self.look_up(membership);
+            self.give(membership, Input::Tick);
         }
-        let next = self.now() + self.pace_units();
-        self.schedule.put(next, Event::Tick(stay));
+        let next = self.now() + self.tick_units();
+        self.schedule.put(next, Event::Tick(membership));
     }
 
-    /// Who is in no view, or in one without a quorum, looks at all nodes that it reaches for members.
-    fn look_up(&mut self, stay: StayId) {
-        let at = self.members[stay].node;
-        let group = self.members[stay].group.as_deref();
-        if !group.is_some_and(Group::looks) {
+    /// An application without a view, or without a quorum in its view, searches all nodes that it
+    /// reaches for members.
+    fn look_up(&mut self, membership: MembershipId) {
+        let at = self.members[membership].node;
+        let group = self.members[membership].group.as_deref();
+        if !group.is_some_and(Group::is_discovering) {
             return;
         }
         for node in 0..self.graph.nodes() {
@@ -420,57 +422,62 @@ impl World {
                 && let Some(other) = self.at_node[node]
             {
                 let contact = Contact {
-                    life: Life(0),
+                    incarnation: Incarnation(0),
                     ..self.members[other].contact
                 };
-                self.members[stay].inbox.push_back(Input::Contact(contact));
+                self.members[membership]
+                    .inbox
+                    .push_back(Input::Contact(contact));
             }
         }
     }
 
     /// An application finds something at its next turn.
-    fn give(&mut self, stay: StayId, input: Input) {
-        let member = &mut self.members[stay];
+    fn give(&mut self, membership: MembershipId, input: Input) {
+        let member = &mut self.members[membership];
         if member.group.is_none() {
             return;
         }
-        if let Input::Envelope { bytes, said, .. } = &input {
+        if let Input::Envelope { bytes, sent, .. } = &input {
             member.queue_bytes += bytes.len();
-            member.numbered_bytes += numbered_bytes(bytes, said.as_deref());
+            member.numbered_bytes += numbered_bytes(bytes, sent.as_deref());
             let bytes = member.numbered_bytes;
-            let fact = Fact::Queued { at: stay, bytes };
+            let fact = Fact::Queued {
+                at: membership,
+                bytes,
+            };
             self.witness.see(&fact, &self.graph);
         }
         if let Input::Forged { bytes, .. } = &input {
-            self.members[stay].forged_bytes += bytes.len();
+            self.members[membership].forged_bytes += bytes.len();
         }
-        self.members[stay].inbox.push_back(input);
-        self.wake(stay);
+        self.members[membership].inbox.push_back(input);
+        self.wake(membership);
     }
 
     /// Schedules an application's turn.
-    fn wake(&mut self, stay: StayId) {
-        let member = &mut self.members[stay];
+    fn wake(&mut self, membership: MembershipId) {
+        let member = &mut self.members[membership];
         if member.group.is_some() && !member.halted && !member.woken {
             member.woken = true;
             let at = self.witness.now + self.rng.u64(0..=self.plan.lag_units);
-            self.schedule.put(at, Event::Wake(stay));
+            self.schedule.put(at, Event::Wake(membership));
         }
     }
 }
 
 /// Bytes of an envelope, if it has a number.
-fn numbered_bytes(bytes: &[u8], said: Option<&Said>) -> usize {
-    let is_numbered = said.is_some_and(|said| said.number > 0);
+fn numbered_bytes(bytes: &[u8], sent: Option<&SentEnvelope>) -> usize {
+    let is_numbered = sent.is_some_and(|sent| sent.number > 0);
     if is_numbered { bytes.len() } else { 0 }
 }
 
-/// Where a stay on a node is reached.
-const fn contact(node: usize, stay: StayId) -> Contact {
-    let (guid, rkey) = (node_guid(node), stay as u32 + 1);
+/// Returns the contact of an incarnation on a node.
+const fn contact(node: usize, membership: MembershipId) -> Contact {
+    let (guid, rkey) = (node_guid(node), membership as u32 + 1);
     Contact {
         guid,
-        life: Life::of(guid, rkey, rkey),
+        incarnation: Incarnation::of(guid, rkey, rkey),
         rkey,
     }
 }
@@ -479,7 +486,7 @@ fn config(me: Contact, members_max: usize) -> GroupConfig {
     GroupConfig {
         name: Name::new("group").unwrap_or_else(|_| unreachable!("it is one")),
         me,
-        secret: stranger::secret(me.rkey),
+        secret: untrusted::secret(me.rkey),
         former: None,
         founders: 0,
         members_max: u8::try_from(members_max.max(2)).unwrap_or(u8::MAX),

@@ -1,75 +1,81 @@
-//! An application's turn: what it hears, says and is told.
+//! An application's turn: its input, the envelopes that it sends, and its events.
 
 use std::rc::Rc;
 
-use covalent_protocol::group::{Event as Told, Group, Life, MulticastError, STATE_BYTES_MAX};
+use covalent_protocol::group::{
+    Event as GroupEvent, Group, Incarnation, MulticastError, STATE_BYTES_MAX,
+};
 
-use super::{Event, Input, World, numbered_bytes, stranger::token_for};
+use super::{Event, Input, World, numbered_bytes, untrusted::token_for};
 use crate::group::{
     application,
-    book::{Book, Placed, StayId},
+    book::{Book, MembershipId, Placed},
     fact::Fact,
     mutant::Mutant,
-    said::Said,
+    sent::SentEnvelope,
     tamper,
 };
 
-/// Envelopes that one turn may say. Nobody has so many peers.
-const SAID_MAX: usize = 1_000;
-/// What a machine holds is looked at once in so many turns: it takes longer than the turn.
+/// Maximum envelopes that one turn sends. No member has so many peers.
+const SENDS_MAX: usize = 1_000;
+/// Turns between two measurements of a state machine's memory: a measurement takes longer than a
+/// turn.
 const TURNS_UNSEEN: u64 = 16;
 
 impl World {
-    /// An application looks at what happened.
-    pub(super) fn turn(&mut self, stay: StayId) {
-        self.members[stay].woken = false;
-        if self.members[stay].halted {
+    /// An application processes its events.
+    pub(super) fn turn(&mut self, membership: MembershipId) {
+        self.members[membership].woken = false;
+        if self.members[membership].halted {
             return;
         }
-        while let Some(input) = self.members[stay].inbox.pop_front() {
-            self.take(stay, input);
+        while let Some(input) = self.members[membership].inbox.pop_front() {
+            self.take(membership, input);
         }
-        self.speak(stay);
+        self.send_all(membership);
         self.turns += 1;
         if self.turns.is_multiple_of(TURNS_UNSEEN)
-            && let Some(group) = &self.members[stay].group
+            && let Some(group) = &self.members[membership].group
         {
             let bytes = group.held_bytes();
-            let fact = Fact::Holds { by: stay, bytes };
+            let fact = Fact::Holds {
+                by: membership,
+                bytes,
+            };
             self.witness.see(&fact, &self.graph);
         }
     }
 
     /// A machine is given an input.
-    fn take(&mut self, stay: StayId, input: Input) {
+    fn take(&mut self, membership: MembershipId, input: Input) {
         if let Input::Forged { node, bytes } = input {
-            return self.take_forged(stay, node, bytes);
+            return self.take_forged(membership, node, bytes);
         }
         let mutant = self.options.mutant;
         let from = match &input {
             Input::Envelope { from, .. } => crate::node_guid(self.members[*from].node),
             _ => 0,
         };
-        let member = &mut self.members[stay];
+        let member = &mut self.members[membership];
         let Some(group) = &mut member.group else {
             return;
         };
-        let (by, at) = (stay, stay);
+        let (by, at) = (membership, membership);
         match input {
             Input::Envelope {
                 from: sender,
                 bytes,
-                said,
+                sent,
             } => {
                 member.queue_bytes -= bytes.len();
-                member.numbered_bytes -= numbered_bytes(&bytes, said.as_deref());
+                member.numbered_bytes -= numbered_bytes(&bytes, sent.as_deref());
                 let result = tamper::on_envelope(mutant, group, from, &bytes);
-                if let Some(said) = &said {
+                if let Some(sent) = &sent {
                     let from = sender;
-                    let fact = Fact::Heard {
+                    let fact = Fact::Received {
                         by,
                         from,
-                        said,
+                        sent,
                         result,
                     };
                     self.witness.see(&fact, &self.graph);
@@ -94,16 +100,16 @@ impl World {
         }
     }
 
-    /// A machine says what it has to say, and tells what it has to tell, until there is nothing more.
-    pub(super) fn speak(&mut self, stay: StayId) {
-        let mut said = 0;
+    /// A state machine sends its envelopes and returns its events until there are no more.
+    pub(super) fn send_all(&mut self, membership: MembershipId) {
+        let mut sent = 0;
         loop {
             let mut idle = true;
-            self.acquaint(stay);
+            self.acquaint(membership);
             loop {
-                let member = &mut self.members[stay];
+                let member = &mut self.members[membership];
                 if member.doomed == Some(0) {
-                    return self.kill(stay);
+                    return self.kill(membership);
                 }
                 let Some(group) = &mut member.group else {
                     return;
@@ -113,45 +119,51 @@ impl World {
                     break;
                 };
                 idle = false;
-                said += 1;
-                if said > SAID_MAX {
+                sent += 1;
+                if sent > SENDS_MAX {
                     let why = "more envelopes in one turn than it has windows";
-                    let fact = Fact::Garbled { by: stay, why };
+                    let fact = Fact::Garbled {
+                        by: membership,
+                        why,
+                    };
                     return self.witness.see(&fact, &self.graph);
                 }
-                if let Some(left) = &mut self.members[stay].doomed {
+                if let Some(left) = &mut self.members[membership].doomed {
                     *left -= 1;
                 }
                 let mut bytes = self.buffer[..parcel.len].to_vec();
-                if let Some(to) = self.book().stay_of(parcel.to.life) {
-                    self.lens.say(stay, to, &mut bytes);
+                if let Some(to) = self.book().membership_of(parcel.to.incarnation) {
+                    self.lens.on_send(membership, to, &mut bytes);
                 }
-                // Read once for all who look: nothing changes it on its way.
-                let said = Said::read(&bytes).map(Rc::new);
-                match &said {
-                    Ok(said) => {
-                        if let Some(to) = self.book().stay_of(parcel.to.life) {
-                            self.overhear(stay, to, said.kind, &bytes);
+                // Decode once for all observers: the envelope does not change in flight.
+                let sent = SentEnvelope::read(&bytes).map(Rc::new);
+                match &sent {
+                    Ok(sent) => {
+                        if let Some(to) = self.book().membership_of(parcel.to.incarnation) {
+                            self.overhear(membership, to, sent.kind, &bytes);
                         }
-                        let fact = Fact::Said {
-                            by: stay,
+                        let fact = Fact::SentEnvelope {
+                            by: membership,
                             to: &parcel.to,
-                            said,
+                            sent,
                         };
                         self.witness.see(&fact, &self.graph);
                     }
                     Err(why) => {
-                        let fact = Fact::Garbled { by: stay, why };
+                        let fact = Fact::Garbled {
+                            by: membership,
+                            why,
+                        };
                         self.witness.see(&fact, &self.graph);
                     }
                 }
-                self.post(stay, parcel, bytes, said.ok());
+                self.post(membership, parcel, bytes, sent.ok());
             }
-            idle &= !self.listen(stay);
-            idle &= !self.give_states(stay);
+            idle &= !self.take_events(membership);
+            idle &= !self.send_snapshots(membership);
             if idle {
-                if self.book().stays[stay].is_over() {
-                    self.retire(stay);
+                if self.book().stays[membership].is_over() {
+                    self.retire(membership);
                 }
                 return;
             }
@@ -159,18 +171,18 @@ impl World {
     }
 
     /// Gives a member all tokens, in a world without a stranger.
-    fn acquaint(&mut self, stay: StayId) {
-        let member = &mut self.members[stay];
+    fn acquaint(&mut self, membership: MembershipId) {
+        let member = &mut self.members[membership];
         if let Some(group) = member.group.as_mut().filter(|_| !self.challenged) {
             group.acquaint(|other| token_for(&member.contact, &other));
         }
     }
 
     /// An application takes its events. Gives whether there was one.
-    fn listen(&mut self, stay: StayId) -> bool {
+    fn take_events(&mut self, membership: MembershipId) -> bool {
         let mut any = false;
         let mutant = self.options.mutant;
-        let mut again = None;
+        let mut resend = None;
         let Self {
             members,
             witness,
@@ -178,7 +190,7 @@ impl World {
             rng,
             ..
         } = self;
-        let member = &mut members[stay];
+        let member = &mut members[membership];
         let (application, Some(group)) = (&mut member.application, &mut member.group) else {
             return false;
         };
@@ -187,15 +199,15 @@ impl World {
             && let Some(event) = group.poll_event()
         {
             any = true;
-            let by = stay;
+            let by = membership;
             match event {
-                Told::View(view) => {
+                GroupEvent::View(view) => {
                     if mutant == Some(Mutant::ResendsDelivered) {
-                        again = last_delivered(&witness.book, stay);
+                        resend = last_delivered(&witness.book, membership);
                     }
                     witness.see(&Fact::View { by, view }, graph);
                 }
-                Told::Delivered {
+                GroupEvent::Delivered {
                     sender,
                     sequence,
                     view,
@@ -203,13 +215,14 @@ impl World {
                     data,
                 } => {
                     let (message, as_written) = application::read(data);
-                    let asked = usize::try_from(message)
+                    let requested = usize::try_from(message)
                         .ok()
                         .and_then(|message| witness.book.messages.get(message));
-                    let whole = as_written && asked.is_some_and(|asked| asked.bytes == data.len());
+                    let whole = as_written
+                        && requested.is_some_and(|requested| requested.bytes == data.len());
                     let placed = &Placed {
                         message,
-                        sender: sender.life,
+                        sender: sender.incarnation,
                         sequence,
                         position,
                     };
@@ -224,18 +237,20 @@ impl World {
                     );
                     application.digest.take(message);
                 }
-                Told::Stable { view, position } => {
+                GroupEvent::Stable { view, position } => {
                     witness.see(&Fact::Stable { by, view, position }, graph);
                 }
-                Told::StateWanted { to } => {
+                GroupEvent::StateWanted { to } => {
                     witness.see(&Fact::StateWanted { by, to: &to }, graph);
                     let more = [0, 1, 3_000, 12_000][rng.usize(..4)];
                     let state = application.state(more);
-                    // What was given before is of another view.
-                    application.giving.retain(|(before, _)| *before != to.life);
-                    application.giving.push((to.life, state));
+                    // A state given to this receiver before belongs to another view.
+                    application
+                        .giving
+                        .retain(|(before, _)| *before != to.incarnation);
+                    application.giving.push((to.incarnation, state));
                 }
-                Told::State {
+                GroupEvent::State {
                     data,
                     last,
                     delivered_to,
@@ -252,11 +267,11 @@ impl World {
                         graph,
                     );
                 }
-                Told::StateVoid => {
+                GroupEvent::StateVoid => {
                     application.getting.clear();
                     witness.see(&Fact::StateVoid { by }, graph);
                 }
-                Told::Stopped { why, undelivered } => {
+                GroupEvent::Stopped { why, undelivered } => {
                     witness.see(
                         &Fact::Stopped {
                             by,
@@ -266,27 +281,27 @@ impl World {
                         graph,
                     );
                 }
-                Told::Fate { delivered_to } => {
-                    witness.see(&Fact::Fate { by, delivered_to }, graph);
+                GroupEvent::Outcome { delivered_to } => {
+                    witness.see(&Fact::Outcome { by, delivered_to }, graph);
                 }
-                Told::Left => witness.see(&Fact::Left { by }, graph),
+                GroupEvent::Left => witness.see(&Fact::Left { by }, graph),
             }
         }
         if let Some(saved) = saved {
             tamper::after_events(mutant, group, &saved);
         }
-        if let Some((message, bytes)) = again {
+        if let Some((message, bytes)) = resend {
             let mut data = Vec::new();
             application::write(message, bytes, &mut data);
-            // Nobody asked for it.
+            // The application did not request it.
             let _ = group.multicast(&data);
         }
         any
     }
 
-    /// An application gives what it has to give. Gives whether anything was taken.
-    fn give_states(&mut self, stay: StayId) -> bool {
-        let member = &mut self.members[stay];
+    /// An application provides pending states. Returns whether any part was taken.
+    fn send_snapshots(&mut self, membership: MembershipId) -> bool {
+        let member = &mut self.members[membership];
         let (giving, Some(group)) = (&mut member.application.giving, &mut member.group) else {
             return false;
         };
@@ -295,7 +310,7 @@ impl World {
             loop {
                 let len = bytes.len().min(STATE_BYTES_MAX);
                 let last = len == bytes.len();
-                match group.give_state(*to, &bytes[..len], last) {
+                match group.send_snapshot(*to, &bytes[..len], last) {
                     Ok(()) if last => {
                         any = true;
                         return false;
@@ -312,37 +327,40 @@ impl World {
         any
     }
 
-    /// An application asks for something.
-    pub(super) fn ask(&mut self, stay: StayId) {
-        let asked = self.book().messages.len() as u64;
-        if self.silent || self.members[stay].group.is_none() || asked >= self.plan.messages_max {
+    /// An application requests messages.
+    pub(super) fn request_messages(&mut self, membership: MembershipId) {
+        let requested = self.book().messages.len() as u64;
+        if self.silent
+            || self.members[membership].group.is_none()
+            || requested >= self.plan.messages_max
+        {
             return;
         }
-        if !self.members[stay].halted {
+        if !self.members[membership].halted {
             for _ in 0..self.rng.u64(1..=self.plan.burst_max) {
                 let most = self.plan.message_bytes_max;
                 let bytes = self.rng.usize(application::MESSAGE_BYTES_MIN..=most);
-                if !self.ask_once(stay, bytes) {
+                if !self.request_message(membership, bytes) {
                     break;
                 }
             }
-            self.wake(stay);
+            self.wake(membership);
         }
-        let next = self.now() + self.ask_units();
-        self.schedule.put(next, Event::Ask(stay));
+        let next = self.now() + self.request_units();
+        self.schedule.put(next, Event::Request(membership));
     }
 
-    /// An application asks for one message of so many bytes. Gives whether it was taken.
-    pub fn ask_once(&mut self, stay: StayId, bytes: usize) -> bool {
+    /// An application requests one message of `bytes` bytes. Returns whether it was taken.
+    pub fn request_message(&mut self, membership: MembershipId, bytes: usize) -> bool {
         let message = self.book().messages.len() as u64;
         let mut data = Vec::new();
         application::write(message, bytes, &mut data);
-        let Some(group) = &mut self.members[stay].group else {
+        let Some(group) = &mut self.members[membership].group else {
             return false;
         };
-        let by = stay;
+        let by = membership;
         let fact = match group.multicast(&data) {
-            Ok(sequence) => Fact::Asked {
+            Ok(sequence) => Fact::Requested {
                 by,
                 sequence,
                 message,
@@ -352,29 +370,31 @@ impl World {
             Err(_) => return false,
         };
         self.witness.see(&fact, &self.graph);
-        matches!(fact, Fact::Asked { .. })
+        matches!(fact, Fact::Requested { .. })
     }
 
-    /// An application says of another that it should go.
-    pub(super) fn suspect(&mut self, by: StayId, whom: StayId) {
-        let life: Life = self.members[whom].contact.life;
-        // Of somebody who is no member nothing is to be said.
+    /// An application requests to exclude another one.
+    pub(super) fn suspect(&mut self, by: MembershipId, target: MembershipId) {
+        let incarnation: Incarnation = self.members[target].contact.incarnation;
+        // Only a member can be excluded.
         if let Some(group) = &mut self.members[by].group
-            && (group.view()).is_some_and(|view| view.rank_of(life).is_some())
+            && (group.view()).is_some_and(|view| view.rank_of(incarnation).is_some())
         {
-            group.suspect(life);
-            let fact = Fact::Suspected { by, whom };
+            group.suspect(incarnation);
+            let fact = Fact::Suspected { by, target };
             self.witness.see(&fact, &self.graph);
             self.wake(by);
         }
     }
 }
 
-/// The last own message of a stay that was delivered: its number and its length.
-fn last_delivered(book: &Book, stay: StayId) -> Option<(u64, usize)> {
-    let life = book.stays[stay].contact.life;
-    let delivered = usize::try_from(*book.last.get(&life)?).ok()?;
-    let message = *book.stays[stay].asked.get(delivered.checked_sub(1)?)?;
+/// Returns the number and the length of the last own message of an incarnation that was delivered.
+fn last_delivered(book: &Book, membership: MembershipId) -> Option<(u64, usize)> {
+    let incarnation = book.stays[membership].contact.incarnation;
+    let delivered = usize::try_from(*book.last.get(&incarnation)?).ok()?;
+    let message = *book.stays[membership]
+        .requested
+        .get(delivered.checked_sub(1)?)?;
     let known = book.messages.get(usize::try_from(message).ok()?)?;
     Some((message, known.bytes))
 }

@@ -5,7 +5,8 @@ use std::iter;
 use super::{MeshChecker, Verdict};
 use crate::mesh::{fact::MeshFact, scene::MeshScene};
 
-/// Parents whose links are up at both ends in one epoch form no loop in the tree of any root, at any instant.
+/// Parents whose links are up at both ends in one epoch form no loop in the tree of any root, at
+/// any instant.
 #[derive(Debug)]
 pub(super) struct Acyclic;
 
@@ -15,7 +16,7 @@ impl MeshChecker for Acyclic {
     }
 
     fn see(&mut self, fact: &MeshFact<'_>, scene: &MeshScene) -> Verdict {
-        let MeshFact::Hangs { at, root } = *fact else {
+        let MeshFact::Attached { at, root } = *fact else {
             return Ok(());
         };
         let node = scene.node_at(at);
@@ -26,12 +27,12 @@ impl MeshChecker for Acyclic {
             return Ok(());
         };
         let name = |node: u16| scene.shape.node_name(usize::from(node));
-        let way = iter::once(node).chain(parents().take(between));
-        let way: Vec<_> = way.map(name).collect();
+        let route = iter::once(node).chain(parents().take(between));
+        let route: Vec<_> = route.map(name).collect();
         Err(format!(
             "in the tree of {} the parents of {} lead back to it",
             name(root),
-            way.join(", ")
+            route.join(", ")
         ))
     }
 }

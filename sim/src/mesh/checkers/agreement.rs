@@ -3,8 +3,8 @@
 use super::{MeshChecker, Verdict};
 use crate::mesh::{fact::MeshFact, scene::MeshScene};
 
-/// At rest a link is up at both ends of a cable, in one epoch, exactly if the cable carries in both directions between nodes
-/// that are on; else it is up at neither.
+/// At rest, a link is up at both ends of a cable, in one epoch, if the cable carries frames in both
+/// directions between running nodes. Else it is up at neither end.
 #[derive(Debug)]
 pub(super) struct Agreement;
 
@@ -14,7 +14,7 @@ impl MeshChecker for Agreement {
     }
 
     fn see(&mut self, fact: &MeshFact<'_>, scene: &MeshScene) -> Verdict {
-        // What has not come to its end is said by convergence.
+        // The convergence checker reports what has not completed.
         let MeshFact::AtRest {
             unfinished: None, ..
         } = fact

@@ -1,11 +1,11 @@
-//! What is counted is what happened.
+//! Checks that counters match events.
 
 use super::{MeshChecker, Verdict};
 use crate::mesh::{fact::MeshFact, scene::MeshScene};
 
-/// At rest the counters of each node's links say as much as its program saw: exchanges that committed and that a restart ended, as
-/// it was told, and exchanges of others that it executed. Records of
-/// paths of others that were taken were passed on, or dropped because their path was over, or wait.
+/// At rest, the counters of each node's links match what its program observed: exchanges reported
+/// committed, exchanges that a restart ended, and executed exchanges of others. Every record taken
+/// for a path of others was forwarded, or dropped because the path was closed, or waits.
 #[derive(Debug)]
 pub(super) struct Books;
 
@@ -19,13 +19,14 @@ impl MeshChecker for Books {
             return Ok(());
         };
         for counts in *counts {
-            let [committed, restarted] = scene.told(counts.node);
+            let [committed, restarted] = scene.reported(counts.node);
             let executed = scene.executed(counts.node);
             if (counts.committed, counts.forgotten, counts.executed)
                 != (committed, restarted, executed)
             {
                 return Err(format!(
-                    "{} was told {committed} committed and {restarted} restarted and executed {executed}; its links count {counts:?}",
+                    "{} was notified of {committed} committed and {restarted} restarted, and \
+                     executed {executed}; its links count {counts:?}",
                     scene.shape.node_name(usize::from(counts.node))
                 ));
             }
@@ -33,7 +34,8 @@ impl MeshChecker for Books {
             let left = passed.passed_records + passed.dropped_records + counts.waiting_records;
             if passed.taken_records != left {
                 return Err(format!(
-                    "{} took {} records to be passed on, and {left} are where they should be: {passed:?}",
+                    "{} took {} records to be passed on, and {left} are where they should be: \
+                     {passed:?}",
                     scene.shape.node_name(usize::from(counts.node)),
                     passed.taken_records
                 ));

@@ -1,4 +1,4 @@
-//! What a node keeps grows with the mesh and with nothing else.
+//! Checks that the memory of a node depends on the size of the mesh and on nothing else.
 
 use super::{MeshChecker, Verdict};
 use crate::mesh::{
@@ -6,15 +6,16 @@ use crate::mesh::{
     scene::MeshScene,
 };
 
-/// Bytes of what a node keeps of a tree, and of what each of its ports may have said of it, at most.
+/// Maximum bytes that a node keeps per tree, and per tree and port for a neighbor's report.
 const TREE_BYTES: u64 = 192;
-const SAID_BYTES: u64 = 40;
+const NEIGHBOR_BYTES: u64 = 40;
 
-/// Records of a path that may wait at a node between, in each direction: what one end may have said that is not reflected, and its handshakes.
+/// Maximum records of a path that wait at a transit node, per direction: unreflected records of one
+/// end, and its handshakes.
 const WAITING_RECORDS: u64 = 48;
 
-/// At rest a node has an entry for each root of the mesh at most, and one more for each of its ports, of so many bytes. Whatever was cut or restarted
-/// before leaves nothing.
+/// At rest, a node has at most one entry per root of the mesh, and one more per root for each of
+/// its ports, of bounded size. Earlier cuts and restarts leave nothing behind.
 #[derive(Debug)]
 pub(super) struct Bounded;
 
@@ -26,7 +27,7 @@ impl MeshChecker for Bounded {
     fn see(&mut self, fact: &MeshFact<'_>, scene: &MeshScene) -> Verdict {
         let counts = match fact {
             MeshFact::AtRest { counts, .. } => counts,
-            MeshFact::Looked(counts) => return passes_no_more(counts, scene),
+            MeshFact::Sampled(counts) => return passes_no_more(counts, scene),
             _ => return Ok(()),
         };
         let roots = scene.lied_roots_max.unwrap_or(scene.shape.nodes as u64);
@@ -35,10 +36,11 @@ impl MeshChecker for Bounded {
             let ports = cables.filter(|ends| ends.contains(&counts.node)).count() as u64;
             let ports = ports + u64::from(scene.lied_roots_max.is_some());
             let entries = roots * (1 + ports);
-            let bytes = roots * (TREE_BYTES + ports * SAID_BYTES);
+            let bytes = roots * (TREE_BYTES + ports * NEIGHBOR_BYTES);
             if counts.tree_entries > entries || counts.tree_bytes > bytes {
                 return Err(format!(
-                    "{} keeps {} entries of trees in {} B; {entries} in {bytes} B are the most for {roots} roots and {ports} ports",
+                    "{} keeps {} entries of trees in {} B; {entries} in {bytes} B are the most for \
+                     {roots} roots and {ports} ports",
                     scene.shape.node_name(usize::from(counts.node)),
                     counts.tree_entries,
                     counts.tree_bytes

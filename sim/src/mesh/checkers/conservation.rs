@@ -1,22 +1,26 @@
-//! What was done is there, and nothing else.
+//! Checks that memory holds what was executed, and nothing else.
 
 use std::collections::VecDeque;
 
 use super::{MeshChecker, Verdict};
 use crate::mesh::{
-    book::{Ask, Told},
+    book::{Reported, Request},
     errand::{self, Errand},
     fact::{Counts, MeshFact},
     fault::MeshFault,
     scene::MeshScene,
 };
 
-/// Each verb answers and leaves behind what those that the node executed before, one after the other, and this one make of a counter, a word
-/// and a queue; each message is taken once, in the order of execution, byte for byte. At rest all of it is in the node's memory, and each counter is the
-/// sum of what was added by those who were told "committed", and of no more than what was asked for by those who were not told how it ended, or who died.
+/// Each verb returns and leaves what a model computes from all verbs that the node executed, in
+/// order. The model has a counter, a word and a queue. Each message is taken once, in the order of
+/// execution, byte for byte.
+///
+/// At rest, the node's memory equals the model. Each counter is the sum of the additions that were
+/// reported "committed". It may also include additions without a reported outcome, or of an
+/// initiator that died.
 #[derive(Debug, Default)]
 pub(super) struct Conservation {
-    /// What the memory of each node should be.
+    /// Expected memory of each node.
     models: Vec<Model>,
 }
 
@@ -37,14 +41,14 @@ impl MeshChecker for Conservation {
         self.models.resize(scene.shape.nodes, Model::default());
         match *fact {
             MeshFact::Executed { token, at, answer } => {
-                let Some(ask) = scene.book.ask(token) else {
+                let Some(request) = scene.book.request(token) else {
                     return Ok(());
                 };
-                let found = self.models[usize::from(at)].execute(token, ask.errand);
+                let found = self.models[usize::from(at)].execute(token, request.errand);
                 if found != answer.found {
                     return Err(format!(
-                        "{token} ({}) finds {:#x} at {}; {found:#x} is what those before it left",
-                        ask.errand,
+                        "{token} ({}) finds {:#x} at {}; its predecessors left {found:#x}",
+                        request.errand,
                         answer.found,
                         scene.shape.node_name(usize::from(at))
                     ));
@@ -55,7 +59,8 @@ impl MeshChecker for Conservation {
                 let expected = next.map(|(token, bytes)| errand::message(token, bytes.into()));
                 if expected.as_deref() != Some(message) {
                     return Err(format!(
-                        "{} takes the message of {} in {} bytes; {next:?} is the next, with its bytes",
+                        "{} takes the message of {} in {} bytes; {next:?} is the next, with its \
+                         bytes",
                         scene.shape.node_name(usize::from(at)),
                         errand::token_of(message),
                         message.len()
@@ -66,9 +71,9 @@ impl MeshChecker for Conservation {
                 self.models[usize::from(*node)] = Model::default();
             }
             MeshFact::AtRest { counts, .. } => {
-                let told = told(scene);
+                let reported = reported(scene);
                 for counts in counts {
-                    self.at_rest(counts, told[usize::from(counts.node)], scene)?;
+                    self.at_rest(counts, reported[usize::from(counts.node)], scene)?;
                 }
             }
             _ => {}
@@ -78,13 +83,15 @@ impl MeshChecker for Conservation {
 }
 
 impl Conservation {
-    /// `least` and `most`: what was added to the counter, as far as anybody knows.
+    /// Compares a node at rest with its model. `least` and `most` bound the additions to its
+    /// counter, as far as outcomes were reported.
     fn at_rest(&self, counts: &Counts, [least, most]: [u64; 2], scene: &MeshScene) -> Verdict {
         let name = scene.shape.node_name(usize::from(counts.node));
         let model = &self.models[usize::from(counts.node)];
         if (model.counter, model.word) != (counts.counter, counts.word) || !model.inbox.is_empty() {
             return Err(format!(
-                "at rest {name} has {:#x} and {:#x} in its memory, and {model:x?} is what was executed",
+                "at rest {name} has {:#x} and {:#x} in its memory, and the executions result in \
+                 {model:x?}",
                 counts.counter, counts.word
             ));
         }
@@ -92,37 +99,48 @@ impl Conservation {
             return Ok(());
         }
         Err(format!(
-            "at rest the counter of {name} is {}; those who were told that they added to it added {least}, and nobody knows of {} more",
+            "at rest the counter of {name} is {}; additions of {least} were reported as committed, \
+             and {} more are unknown",
             counts.counter,
             most - least
         ))
     }
 }
 
-/// By node, what was added to its counter in its present life, as far as those who asked were told: at least, and at most.
-fn told(scene: &MeshScene) -> Vec<[u64; 2]> {
+/// Returns, by node, the additions to its counter in its current incarnation, by reported outcomes:
+/// minimum and maximum.
+fn reported(scene: &MeshScene) -> Vec<[u64; 2]> {
     let mut sums = vec![[0; 2]; scene.shape.nodes];
-    for ask in scene.book.asks() {
-        let Errand::Add { delta } = ask.errand else {
+    for request in scene.book.requests() {
+        let Errand::Add { delta } = request.errand else {
             continue;
         };
-        let life = Some(scene.life(ask.to.0));
-        let surely = Some(ask.asked_in) == life && matches!(ask.told, Some(Told::Committed(_)));
-        let [least, most] = &mut sums[usize::from(ask.to.0)];
+        let incarnation = Some(scene.incarnation(request.to.0));
+        let surely = Some(request.requested_in) == incarnation
+            && matches!(request.reported, Some(Reported::Committed(_)));
+        let [least, most] = &mut sums[usize::from(request.to.0)];
         *least += if surely { delta } else { 0 };
-        *most += if may_be_there(ask, life) { delta } else { 0 };
+        *most += if may_be_there(request, incarnation) {
+            delta
+        } else {
+            0
+        };
     }
     sums
 }
 
-/// Whether what was asked for may have been done in this life of whoever was asked. Who was told before that life began was told of another one.
-fn may_be_there(ask: &Ask, life: Option<u32>) -> bool {
-    let is_denied = matches!(ask.told, Some(Told::Refused | Told::NotExecuted));
-    !is_denied && (ask.told.is_none() || ask.told_in == life)
+/// Whether a request may have been executed in this incarnation of its responder. An outcome
+/// reported before the incarnation began belongs to another one.
+fn may_be_there(request: &Request, incarnation: Option<u32>) -> bool {
+    let is_denied = matches!(
+        request.reported,
+        Some(Reported::Refused | Reported::NotExecuted)
+    );
+    !is_denied && (request.reported.is_none() || request.reported_in == incarnation)
 }
 
 impl Model {
-    /// Executes an errand; gives what it finds.
+    /// Executes an errand and returns the value that it finds.
     fn execute(&mut self, token: u64, errand: Errand) -> u64 {
         match errand {
             Errand::Add { delta } => {

@@ -1,10 +1,11 @@
-//! When faults stop, everything comes to its end.
+//! Checks that everything completes after the last fault.
 
 use super::{MeshChecker, Verdict};
 use crate::mesh::{fact::MeshFact, scene::MeshScene};
 
-/// Within a stated number of paces of the last fault the links are as the cables allow, and trees lead to every root that is
-/// connected, and what was asked for over a cable that carries has ended. Ways are shortest soon after.
+/// Within a stated number of ticks after the last fault, the links match the cables and trees lead
+/// to every connected root. Requests over a working cable have ended. Routes are shortest soon
+/// after.
 #[derive(Debug)]
 pub(super) struct Convergence;
 
@@ -17,10 +18,10 @@ impl MeshChecker for Convergence {
         match fact {
             MeshFact::AtRest {
                 unfinished: Some(what),
-                paces,
+                ticks,
                 ..
             } => Err(format!(
-                "no rest within {paces} paces of the last fault: {what}"
+                "no rest within {ticks} ticks of the last fault: {what}"
             )),
             _ => Ok(()),
         }

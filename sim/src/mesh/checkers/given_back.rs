@@ -1,10 +1,11 @@
-//! What was reserved for paths is given back.
+//! Checks that reservations for paths are released.
 
 use super::{MeshChecker, Verdict};
 use crate::mesh::{fact::MeshFact, scene::MeshScene};
 
-/// When everything is whole and has come to rest, and nobody has asked for anything for as long as a path is kept, no node has a path, a channel,
-/// a place for a path of others, or a record to pass on. Words that exchanges held are let go of at every rest.
+/// Everything is whole and at rest, and no node has submitted a request for as long as a path is
+/// kept. Then no node has a path, a channel, a table entry for a path of others, or a record to
+/// forward. Exchanges have released their words at every rest.
 #[derive(Debug)]
 pub(super) struct GivenBack;
 
@@ -16,7 +17,7 @@ impl MeshChecker for GivenBack {
     fn see(&mut self, fact: &MeshFact<'_>, scene: &MeshScene) -> Verdict {
         let (counts, is_idle) = match *fact {
             MeshFact::Idle { counts } => (counts, true),
-            // What has not come to its end is said by convergence.
+            // The convergence checker reports what has not completed.
             MeshFact::AtRest {
                 counts,
                 unfinished: None,
@@ -33,7 +34,7 @@ impl MeshChecker for GivenBack {
             ];
             if counts.held_words > 0 || (is_idle && reserved != [0; 4]) {
                 return Err(format!(
-                    "{} still keeps what was reserved for exchanges or paths: {counts:?}",
+                    "{} still keeps reservations for exchanges or paths: {counts:?}",
                     scene.shape.node_name(usize::from(counts.node)),
                 ));
             }

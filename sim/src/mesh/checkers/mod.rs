@@ -18,7 +18,7 @@ use std::fmt::Debug;
 
 use super::{fact::MeshFact, scene::MeshScene};
 
-/// What was broken, if anything was.
+/// How a fact breaks the invariant, if it does.
 pub type Verdict = Result<(), String>;
 
 /// Watches one invariant.
@@ -26,10 +26,10 @@ pub trait MeshChecker: Debug {
     /// Its name.
     fn name(&self) -> &'static str;
 
-    /// Something happened; the scene is that of behind it.
+    /// Checks a fact. The scene already includes it.
     ///
     /// # Errors
-    /// What was broken.
+    /// Returns how the fact breaks the invariant.
     fn see(&mut self, fact: &MeshFact<'_>, scene: &MeshScene) -> Verdict;
 }
 

@@ -1,18 +1,22 @@
-//! What is asked for is done once, and told once.
+//! Checks that a request is executed once and its outcome is reported once.
 
 use std::collections::HashSet;
 
 use super::{MeshChecker, Verdict};
-use crate::mesh::{book::Told, fact::MeshFact, scene::MeshScene};
+use crate::mesh::{book::Reported, fact::MeshFact, scene::MeshScene};
 
-/// What is asked for is executed at most once, by the node that was asked and by no other. Its end is told once: "committed" of what
-/// was executed, with the answer that it gave; "refused" or "not executed" of what never is; "restarted" of a node that lost its memory since the
-/// asker came to know it, or, where there are paths, of one that left more exchanges of other ends open than it has latches for: that is rare, and figures
-/// count it. Beside a liar who asks in another's name, and so ends what that one has open, any node may be told so.
+/// A request is executed at most once, by its responder and by no other node. Its outcome is
+/// reported once. "Committed" is reported for an executed request, with its answer. "Refused" or
+/// "not executed" is reported for one that never is.
+///
+/// "Restarted" is reported if the responder lost its memory since the initiator learned of it. With
+/// paths, a responder with more open exchanges of other ends than latches may cause it too: that is
+/// rare, and figures count it. A liar that queries in another node's name ends that node's open
+/// exchange. So beside a liar, any node may get "restarted".
 #[derive(Debug, Default)]
 pub(super) struct Once {
-    /// What somebody was told of.
-    told: HashSet<u64>,
+    /// Requests with a reported outcome.
+    reported: HashSet<u64>,
 }
 
 impl MeshChecker for Once {
@@ -23,39 +27,48 @@ impl MeshChecker for Once {
     fn see(&mut self, fact: &MeshFact<'_>, scene: &MeshScene) -> Verdict {
         match *fact {
             MeshFact::Executed { token, at, .. } => {
-                let Some(ask) = scene.book.ask(token) else {
-                    return Err(format!("{token} is executed, which nobody asked for"));
+                let Some(request) = scene.book.request(token) else {
+                    return Err(format!("{token} is executed, but no node requested it"));
                 };
-                if ask.to.0 != at {
+                if request.to.0 != at {
                     return Err(format!(
                         "{token} is executed at {at} and not at {}",
-                        ask.to.0
+                        request.to.0
                     ));
                 }
-                if ask.executed > 1 {
-                    return Err(format!("{token} is executed {} times", ask.executed));
+                if request.executed > 1 {
+                    return Err(format!("{token} is executed {} times", request.executed));
                 }
-                if ask.told.is_some() {
-                    return Err(format!("{token} is executed behind its end {:?}", ask.told));
+                if request.reported.is_some() {
+                    return Err(format!(
+                        "{token} is executed behind its end {:?}",
+                        request.reported
+                    ));
                 }
                 Ok(())
             }
-            MeshFact::Told { token, by, how } => {
-                let Some(ask) = scene.book.ask(token) else {
-                    return Err(format!("{by} is told of {token}, which nobody asked for"));
+            MeshFact::Reported { token, by, how } => {
+                let Some(request) = scene.book.request(token) else {
+                    return Err(format!(
+                        "{by} is notified of {token}, which no node requested"
+                    ));
                 };
-                if !self.told.insert(token) {
-                    return Err(format!("{token} is told twice, now as {how:?}"));
+                if !self.reported.insert(token) {
+                    return Err(format!("{token} is reported twice, now as {how:?}"));
                 }
-                if ask.from != (by, scene.life(by)) {
-                    return Err(format!("{by} is told of {token}, which it did not ask for"));
+                if request.from != (by, scene.incarnation(by)) {
+                    return Err(format!(
+                        "{by} is notified of {token}, which it did not request"
+                    ));
                 }
                 let true_word = match how {
-                    Told::Committed(answer) => ask.executed == 1 && ask.answer == Some(answer),
-                    Told::Refused => ask.executed == 0,
-                    Told::NotExecuted => ask.executed == 0 && ask.given_up,
-                    Told::Restarted => {
-                        scene.life(ask.to.0) != ask.to.1
+                    Reported::Committed(answer) => {
+                        request.executed == 1 && request.answer == Some(answer)
+                    }
+                    Reported::Refused => request.executed == 0,
+                    Reported::NotExecuted => request.executed == 0 && request.given_up,
+                    Reported::Restarted => {
+                        scene.incarnation(request.to.0) != request.to.1
                             || scene.has_paths
                             || scene.lied_roots_max.is_some()
                     }
@@ -64,9 +77,9 @@ impl MeshChecker for Once {
                     return Ok(());
                 }
                 Err(format!(
-                    "{token} is told as {how:?}, and the life of {} is {}: {ask:x?}",
-                    ask.to.0,
-                    scene.life(ask.to.0)
+                    "{token} is reported as {how:?}, and the incarnation of {} is {}: {request:x?}",
+                    request.to.0,
+                    scene.incarnation(request.to.0)
                 ))
             }
             _ => Ok(()),

@@ -1,15 +1,16 @@
-//! Everybody has one parent, and the parent knows.
+//! Checks that each node has one parent, which knows its child.
 
 use covalent_protocol::tree::Standing;
 
 use super::{MeshChecker, Verdict};
 use crate::mesh::{
     fact::{MeshFact, View},
-    scene::{MeshScene, Way},
+    scene::{MeshScene, Route},
 };
 
-/// A node hangs exactly if it has a parent, over a link that is up at its end, and the one that it told of. At rest what a root says
-/// to everybody, passed on by each to its children, and taken from the parent alone, comes to each node that is connected once.
+/// A node is attached if and only if it has a parent, over a link that is up at its end, and it has
+/// reported that parent. At rest, a message from a root to all nodes reaches each connected node
+/// once. Each node forwards it to its children and accepts it only from its parent.
 #[derive(Debug)]
 pub(super) struct OneParent;
 
@@ -32,18 +33,20 @@ impl MeshChecker for OneParent {
             let Some(view) = view.filter(|_| node != root) else {
                 continue;
             };
-            let told = match (view.parent, scene.way(root, node)) {
-                (Some(cable), Way::Over(told)) => cable == told && is_up(cable, node, scene),
-                (None, Way::Unknown | Way::Fallen | Way::Lost) => true,
-                (None, Way::Over(_)) | (Some(_), _) => false,
+            let reported = match (view.parent, scene.route(root, node)) {
+                (Some(cable), Route::Over(reported)) => {
+                    cable == reported && is_up(cable, node, scene)
+                }
+                (None, Route::Unknown | Route::Fallen | Route::Lost) => true,
+                (None, Route::Over(_)) | (Some(_), _) => false,
             };
-            let hangs = view.standing == Standing::Hangs;
-            if !told || hangs != view.parent.is_some() {
+            let is_attached = view.standing == Standing::Attached;
+            if !reported || is_attached != view.parent.is_some() {
                 return Err(format!(
-                    "in the tree of {} {} stands as {view:?} and told {:?}",
+                    "in the tree of {} {} is {view:?} and advertised {:?}",
                     name(root),
                     name(node),
-                    scene.way(root, node)
+                    scene.route(root, node)
                 ));
             }
         }
@@ -61,10 +64,10 @@ fn is_up(cable: u16, node: u16, scene: &MeshScene) -> bool {
     both.any(|(end, epoch)| *end == node && epoch.is_some())
 }
 
-/// Passes a word of the root on, and counts who hears it.
+/// Forwards a message of the root and counts its receivers.
 fn passes_once(root: u16, views: &[Option<View>], scene: &MeshScene) -> Verdict {
-    let mut heard = vec![0_u32; scene.shape.nodes];
-    heard[usize::from(root)] = 1;
+    let mut received = vec![0_u32; scene.shape.nodes];
+    received[usize::from(root)] = 1;
     let mut next = vec![root];
     while let Some(node) = next.pop() {
         let Some(view) = &views[usize::from(node)] else {
@@ -77,13 +80,13 @@ fn passes_once(root: u16, views: &[Option<View>], scene: &MeshScene) -> Verdict 
             let child = scene.other(spot.cable, node);
             let takes = |view: &View| view.parent == Some(spot.cable);
             if views[usize::from(child)].as_ref().is_some_and(takes) {
-                heard[usize::from(child)] += 1;
-                if heard[usize::from(child)] == 1 {
+                received[usize::from(child)] += 1;
+                if received[usize::from(child)] == 1 {
                     next.push(child);
                 }
             } else {
                 return Err(format!(
-                    "at rest {} passes words of {} on to {}, which hangs on another",
+                    "at rest {} forwards messages of {} to {}, which is attached to another node",
                     scene.shape.node_name(usize::from(node)),
                     scene.shape.node_name(usize::from(root)),
                     scene.shape.node_name(usize::from(child))
@@ -92,10 +95,10 @@ fn passes_once(root: u16, views: &[Option<View>], scene: &MeshScene) -> Verdict 
         }
     }
     let hops = scene.truth().hops_to(usize::from(root));
-    for (node, (heard, hops)) in heard.iter().zip(hops).enumerate() {
-        if *heard != u32::from(hops != crate::mesh::NO_WAY) {
+    for (node, (received, hops)) in received.iter().zip(hops).enumerate() {
+        if *received != u32::from(hops != crate::mesh::UNREACHABLE) {
             return Err(format!(
-                "a word of {} comes to {} {heard} times",
+                "a message of {} reaches {} {received} times",
                 scene.shape.node_name(usize::from(root)),
                 scene.shape.node_name(node)
             ));

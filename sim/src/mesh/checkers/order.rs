@@ -1,15 +1,15 @@
-//! Labels are in order.
+//! Checks that labels are in order.
 
 use covalent_protocol::tree::Label;
 
 use super::{MeshChecker, Verdict};
 use crate::mesh::{fact::MeshFact, scene::MeshScene};
 
-/// A label comes only nearer while a node lives and knows the root, and that of a parent, over a link that is up at both ends in one
-/// epoch, is nearer than the node's own.
+/// A node's label only comes nearer while the node runs and knows the root. The label of its parent
+/// is nearer, if the link to it is up at both ends in one epoch.
 #[derive(Debug, Default)]
 pub(super) struct Order {
-    /// The label that was seen last, and in which life, by root and node.
+    /// Last label and its incarnation, by root and node.
     last: Vec<Option<(u32, Label)>>,
 }
 
@@ -31,11 +31,11 @@ impl MeshChecker for Order {
                 *last = None;
                 continue;
             };
-            let life = scene.life(node);
-            // For want of room a node may forget a tree and learn it anew between two looks.
+            let incarnation = scene.incarnation(node);
+            // A node without space may forget a tree and learn it again between two looks.
             if let Some((earlier, label)) = *last
                 && scene.lied_roots_max.is_none()
-                && earlier == life
+                && earlier == incarnation
                 && label.is_nearer(view.label)
             {
                 return Err(format!(
@@ -45,7 +45,7 @@ impl MeshChecker for Order {
                     view.label
                 ));
             }
-            *last = Some((life, view.label));
+            *last = Some((incarnation, view.label));
             let Some(cable) = view.parent else { continue };
             let parent = scene.other(cable, node);
             let [a, b] = scene.link(usize::from(cable));
@@ -55,7 +55,7 @@ impl MeshChecker for Order {
                 && !parent_view.label.is_nearer(view.label)
             {
                 return Err(format!(
-                    "in the tree of {} {} at {:?} hangs on {} at {:?}",
+                    "in the tree of {} {} at {:?} is attached to {} at {:?}",
                     name(root),
                     name(node),
                     view.label,

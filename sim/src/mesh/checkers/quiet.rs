@@ -1,10 +1,10 @@
-//! Who has nothing to say says nothing.
+//! Checks that idle nodes send only keepalives.
 
 use super::{MeshChecker, Verdict};
 use crate::mesh::{content::FrameKind, fact::MeshFact, scene::MeshScene};
 
-/// When everything is whole, ways are shortest and nobody asks for anything, nothing is sent but balls. No node tells of a second root with its
-/// GUID or of no room for one.
+/// When everything is whole, routes are shortest and no node submits requests, nodes send only
+/// keepalives. No node reports a second root with its GUID, or that it has no space for a root.
 #[derive(Debug, Default)]
 pub(super) struct Quiet {
     idle: bool,
@@ -18,10 +18,12 @@ impl MeshChecker for Quiet {
     fn see(&mut self, fact: &MeshFact<'_>, scene: &MeshScene) -> Verdict {
         match fact {
             MeshFact::Idle { .. } => self.idle = true,
-            MeshFact::Fault(_) | MeshFact::Asked { .. } => self.idle = false,
-            MeshFact::Sent { from, content, .. } if self.idle && content.kind > FrameKind::Ball => {
+            MeshFact::Fault(_) | MeshFact::Requested { .. } => self.idle = false,
+            MeshFact::Sent { from, content, .. }
+                if self.idle && content.kind > FrameKind::Keepalive =>
+            {
                 return Err(format!(
-                    "{} sends a frame with {:?} though everything has come to its end",
+                    "{} sends a frame with {:?} although everything has ended",
                     scene.shape.node_name(usize::from(scene.node_at(*from))),
                     content.kind
                 ));
@@ -30,7 +32,7 @@ impl MeshChecker for Quiet {
             MeshFact::Complained { .. } if scene.lied_roots_max.is_some() => {}
             MeshFact::Complained { node, event } => {
                 return Err(format!(
-                    "{} tells {event:?}",
+                    "{} reports {event:?}",
                     scene.shape.node_name(usize::from(*node))
                 ));
             }

@@ -1,12 +1,13 @@
-//! Who is connected hangs, and who is cut off knows.
+//! Checks that connected nodes are attached, and that other nodes know that they are cut off.
 
 use covalent_protocol::tree::Standing;
 
 use super::{MeshChecker, Verdict};
-use crate::mesh::{NO_WAY, fact::MeshFact, scene::MeshScene};
+use crate::mesh::{UNREACHABLE, fact::MeshFact, scene::MeshScene};
 
-/// At rest a node hangs in the tree of a root exactly if cables that are whole connect them. Who is cut off has told that there is no way, or
-/// never heard of the root. When paces have made ways shorter, each has as many hops as the shortest one, and the node counts them so.
+/// At rest, a node is attached in the tree of a root if and only if whole cables connect them. A
+/// node that is cut off has reported the root unreachable, or never learned of it. When ticks have
+/// shortened the routes, each node has as many hops as the shortest route, and counts them so.
 #[derive(Debug, Default)]
 pub(super) struct Reaches {
     shortest: bool,
@@ -38,19 +39,19 @@ impl MeshChecker for Reaches {
         let truth = scene.truth().hops_to(usize::from(root));
         for (node, (view, shortest)) in (0..).zip(views.iter().zip(truth)) {
             let right = match view {
-                Some(view) if shortest != NO_WAY => {
-                    view.standing == Standing::Hangs && (!self.shortest || view.hops == shortest)
+                Some(view) if shortest != UNREACHABLE => {
+                    view.standing == Standing::Attached && (!self.shortest || view.hops == shortest)
                 }
                 Some(view) => view.standing == Standing::Lost,
-                None => shortest == NO_WAY,
+                None => shortest == UNREACHABLE,
             };
             if !right {
                 let truth = match shortest {
-                    NO_WAY => "is cut off".to_owned(),
+                    UNREACHABLE => "is cut off".to_owned(),
                     hops => format!("is {hops} hops away at least"),
                 };
                 return Err(format!(
-                    "at rest {} {truth} from {} and stands as {view:?}",
+                    "at rest {} {truth} from {} and is {view:?}",
                     name(node),
                     name(root)
                 ));

@@ -3,10 +3,11 @@
 use super::{MeshChecker, Verdict};
 use crate::mesh::{fact::MeshFact, scene::MeshScene, time::ROUND_TRIP_UNITS};
 
-/// Where a node loses its parent because a cable is cut in a mesh that was at rest, both ends see it,
-/// nothing else happens, and the node has a neighbour that hangs and is not behind it, it hangs again
-/// within two round trips of the slowest link from what it saw. There is one more for each repair that
-/// the tree had before, and one for each hundred of its trees that fell with the cable.
+/// A cable is cut in a mesh at rest, both ends detect it, and nothing else happens. A node that
+/// loses its parent by that may have an attached neighbor that is not behind it. Then it is
+/// attached again within two round trips of the slowest link after its detection. One more is
+/// allowed for each earlier repair of the tree, and one for each hundred of its trees that failed
+/// with the cable.
 #[derive(Debug)]
 pub(super) struct Repairs;
 
@@ -16,7 +17,7 @@ impl MeshChecker for Repairs {
     }
 
     fn see(&mut self, fact: &MeshFact<'_>, scene: &MeshScene) -> Verdict {
-        let (MeshFact::Hangs { at, root }, Some(fall)) = (fact, scene.risen()) else {
+        let (MeshFact::Attached { at, root }, Some(fall)) = (fact, scene.risen()) else {
             return Ok(());
         };
         let Some(bound_units) = fall.bound_units else {
@@ -28,7 +29,7 @@ impl MeshChecker for Repairs {
         }
         let round_trips = |units: u64| units as f64 / ROUND_TRIP_UNITS as f64;
         Err(format!(
-            "{} hangs again in the tree of {} after {} round trips; {} are stated",
+            "{} is attached again in the tree of {} after {} round trips; the limit is {}",
             scene.shape.node_name(usize::from(scene.node_at(*at))),
             scene.shape.node_name(usize::from(*root)),
             round_trips(took_units),

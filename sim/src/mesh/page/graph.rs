@@ -20,7 +20,8 @@ pub(super) fn draw(out: &mut String, shape: &Shape, trace: &Trace) {
     put(
         out,
         format_args!(
-            "<p>The tree of {} at <output id=\"when\">the end</output></p>\n<input id=\"slider\" type=\"range\" min=\"0\" max=\"1000\" value=\"1000\"/>\n\
+            "<p>The tree of {} at <output id=\"when\">the end</output></p>\n<input id=\"slider\" \
+             type=\"range\" min=\"0\" max=\"1000\" value=\"1000\"/>\n\
              <svg viewBox=\"0 0 {SIDE_PX} {SIDE_PX}\" width=\"{SIDE_PX}\" height=\"{SIDE_PX}\">\n",
             escape(&shape.node_name(root))
         ),
@@ -31,7 +32,8 @@ pub(super) fn draw(out: &mut String, shape: &Shape, trace: &Trace) {
         put(
             out,
             format_args!(
-                "<line class=\"cable\" id=\"c{cable}\" x1=\"{:.1}\" y1=\"{:.1}\" x2=\"{:.1}\" y2=\"{:.1}\"><title>{from} – {to}</title></line>\n",
+                "<line class=\"cable\" id=\"c{cable}\" x1=\"{:.1}\" y1=\"{:.1}\" x2=\"{:.1}\" \
+                 y2=\"{:.1}\"><title>{from} – {to}</title></line>\n",
                 a[0], a[1], b[0], b[1]
             ),
         );
@@ -40,7 +42,8 @@ pub(super) fn draw(out: &mut String, shape: &Shape, trace: &Trace) {
         put(
             out,
             format_args!(
-                "<line class=\"parent\" id=\"p{node}\" x1=\"{x:.1}\" y1=\"{y:.1}\" x2=\"{x:.1}\" y2=\"{y:.1}\"/>\n"
+                "<line class=\"parent\" id=\"p{node}\" x1=\"{x:.1}\" y1=\"{y:.1}\" x2=\"{x:.1}\" \
+                 y2=\"{y:.1}\"/>\n"
             ),
         );
     }
@@ -51,7 +54,8 @@ pub(super) fn draw(out: &mut String, shape: &Shape, trace: &Trace) {
         put(
             out,
             format_args!(
-                "<circle class=\"{kind}\" id=\"n{node}\" cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"{radius}\"><title>{name}</title></circle>\n"
+                "<circle class=\"{kind}\" id=\"n{node}\" cx=\"{x:.1}\" cy=\"{y:.1}\" \
+                 r=\"{radius}\"><title>{name}</title></circle>\n"
             ),
         );
         if shape.nodes <= NAMED_MAX {
@@ -65,7 +69,8 @@ pub(super) fn draw(out: &mut String, shape: &Shape, trace: &Trace) {
             );
         }
     }
-    *out += "</svg>\n<p class=\"legend\">A thin line: a cable whose link is up; dashed: up at one end; faint: down. A thick line leads to the parent. \
+    *out += "</svg>\n<p class=\"legend\">A thin line: a cable whose link is up; dashed: up at one \
+        end; faint: down. A thick line leads to the parent. \
              Red: a node without one.</p>\n";
 }
 
@@ -89,7 +94,8 @@ fn fit(places: &[[f32; 2]]) -> Vec<[f32; 2]> {
     places.iter().map(place).collect()
 }
 
-/// Places for nodes of a shape that has none: cables pull, nodes push each other away, in a fixed number of steps.
+/// Places the nodes of a shape without places: cables pull and nodes repel each other, in a fixed
+/// number of steps.
 fn spring(shape: &Shape) -> Vec<[f32; 2]> {
     let mut rng = Rng::with_seed(SPRING_SEED);
     let mut places: Vec<[f32; 2]> = (0..shape.nodes)

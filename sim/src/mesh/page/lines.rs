@@ -1,4 +1,4 @@
-//! The time-line: a line for each node, arrows for frames, marks for what happened.
+//! The timeline: a line for each node, arrows for frames, marks for events.
 
 use std::collections::BTreeSet;
 
@@ -91,7 +91,8 @@ pub(super) fn draw(out: &mut String, shape: &Shape, trace: &Trace, axis: &Axis) 
         put(
             out,
             format_args!(
-                "<line class=\"lane\" x1=\"{NAMES_PX}\" y1=\"{y}\" x2=\"{width:.0}\" y2=\"{y}\"/><text x=\"4\" y=\"{:.1}\">{name}</text>\n",
+                "<line class=\"lane\" x1=\"{NAMES_PX}\" y1=\"{y}\" x2=\"{width:.0}\" \
+                 y2=\"{y}\"/><text x=\"4\" y=\"{:.1}\">{name}</text>\n",
                 y + 4.0
             ),
         );
@@ -118,7 +119,9 @@ pub(super) fn draw(out: &mut String, shape: &Shape, trace: &Trace, axis: &Axis) 
         put(
             out,
             format_args!(
-                "<line class=\"arrow {kind}{gone}\" x1=\"{x:.1}\" y1=\"{:.1}\" x2=\"{:.1}\" y2=\"{:.1}\"><title>{kind}{gone}: {from} to {to}, {:.2} round trips</title></line>\n",
+                "<line class=\"arrow {kind}{gone}\" x1=\"{x:.1}\" y1=\"{:.1}\" x2=\"{:.1}\" \
+                 y2=\"{:.1}\"><title>{kind}{gone}: {from} to {to}, {:.2} round \
+                 trips</title></line>\n",
                 y(arrow.from),
                 end.0,
                 end.1,
@@ -135,7 +138,8 @@ pub(super) fn draw(out: &mut String, shape: &Shape, trace: &Trace, axis: &Axis) 
             put(
                 out,
                 format_args!(
-                    "<line class=\"{kind}\" x1=\"{x:.1}\" y1=\"20\" x2=\"{x:.1}\" y2=\"{height:.0}\"><title>{at:.2}: {text}</title></line>\n"
+                    "<line class=\"{kind}\" x1=\"{x:.1}\" y1=\"20\" x2=\"{x:.1}\" \
+                     y2=\"{height:.0}\"><title>{at:.2}: {text}</title></line>\n"
                 ),
             );
         }
@@ -152,7 +156,8 @@ pub(super) fn draw(out: &mut String, shape: &Shape, trace: &Trace, axis: &Axis) 
             put(
                 out,
                 format_args!(
-                    "<circle class=\"mark {kind}\" cx=\"{x:.1}\" cy=\"{:.1}\" r=\"4\"><title>{at:.2}: {text}</title></circle>\n",
+                    "<circle class=\"mark {kind}\" cx=\"{x:.1}\" cy=\"{:.1}\" \
+                     r=\"4\"><title>{at:.2}: {text}</title></circle>\n",
                     y(node)
                 ),
             );
@@ -167,15 +172,15 @@ fn lines(shape: &Shape, trace: &Trace) -> Vec<u16> {
         return (0..shape.nodes as u16).collect();
     }
     let marked = trace.marks.iter().filter_map(|mark| mark.node);
-    let said = trace.arrows.iter().flat_map(|arrow| [arrow.from, arrow.to]);
+    let arrow_ends = trace.arrows.iter().flat_map(|arrow| [arrow.from, arrow.to]);
     marked
-        .chain(said)
+        .chain(arrow_ends)
         .collect::<BTreeSet<u16>>()
         .into_iter()
         .collect()
 }
 
-/// What can be left out of the drawing.
+/// Writes the controls that hide parts of the drawing.
 fn choices(out: &mut String) {
     *out += "<p class=\"choices\">";
     for kind in [
@@ -185,7 +190,7 @@ fn choices(out: &mut String) {
         "called",
         "advert",
         "denied",
-        "seek",
+        "search",
         "up",
         "down",
         "hangs",
@@ -196,7 +201,8 @@ fn choices(out: &mut String) {
         put(
             out,
             format_args!(
-                "<label class=\"{kind}\"><input type=\"checkbox\" checked=\"checked\" value=\"{kind}\"/>{kind}</label> "
+                "<label class=\"{kind}\"><input type=\"checkbox\" checked=\"checked\" \
+                 value=\"{kind}\"/>{kind}</label> "
             ),
         );
     }

@@ -1,10 +1,11 @@
-//! A trace as one HTML file, which opens from disk and needs nothing from elsewhere: the graph with a tree, and a time-line.
+//! A trace as one HTML file with the graph, a tree and a timeline. It opens from disk and loads
+//! nothing else.
 //!
-//! | file | what |
+//! | file | contents |
 //! |---|---|
-//! | `graph` | where each node is drawn, and the graph |
-//! | `lines` | the time-line: a line for each node, arrows for frames |
-//! | `style.css`, `script.js` | what it looks like; a slider, choices of kinds |
+//! | `graph` | place of each node, and the graph |
+//! | `lines` | the timeline: a line for each node, arrows for frames |
+//! | `style.css`, `script.js` | appearance; a slider, choices of kinds |
 
 mod graph;
 mod lines;
@@ -17,14 +18,14 @@ use crate::{shape::Shape, witness::Violation};
 const STYLE: &str = include_str!("style.css");
 const SCRIPT: &str = include_str!("script.js");
 
-/// What a page tells beside the trace.
+/// Contents of a page besides the trace.
 #[derive(Debug, Clone, Copy)]
 pub struct Title<'a> {
     /// The command that makes the run again.
     pub command: &'a str,
-    /// What it came to, if every invariant held.
+    /// Report of the run, if every invariant held.
     pub report: Option<&'a MeshReport>,
-    /// What was broken, if something was.
+    /// The broken invariant, if any.
     pub violation: Option<&'a Violation>,
 }
 
@@ -80,7 +81,8 @@ fn head(out: &mut String, title: &Title<'_>, shape: &Shape, trace: &Trace) {
         put(
             out,
             format_args!(
-                "<p>Every invariant held. Fingerprint {:016x}.</p>\n<details><summary>Figures</summary><table>\n",
+                "<p>Every invariant held. Fingerprint \
+                 {:016x}.</p>\n<details><summary>Figures</summary><table>\n",
                 report.fingerprint
             ),
         );
@@ -100,14 +102,15 @@ fn head(out: &mut String, title: &Title<'_>, shape: &Shape, trace: &Trace) {
         put(
             out,
             format_args!(
-                "<p class=\"left-out\">{} marks and frames are not shown. Choose a stretch of time with --from and --to, or one tree with --root.</p>\n",
+                "<p class=\"left-out\">{} marks and frames are not shown. Choose a stretch of time \
+                 with --from and --to, or one tree with --root.</p>\n",
                 trace.left_out
             ),
         );
     }
 }
 
-/// What the script redraws the graph from: states of links and parents, in the order of time.
+/// Writes the data from which the script redraws the graph: states of links and parents, by time.
 fn data(out: &mut String, trace: &Trace, axis: &lines::Axis) {
     let list = |items: Vec<String>| items.join(",");
     let cables = trace.cables.iter().map(|change| {

@@ -1,5 +1,5 @@
 "use strict";
-// The slider goes over the width of the time-line; the graph is redrawn as it stood there.
+// The slider selects a time in the timeline. The graph shows the state at that time.
 const slider = document.getElementById("slider");
 const when = document.getElementById("when");
 const lines = document.getElementById("lines");
@@ -11,7 +11,7 @@ now.setAttribute("y1", "0");
 now.setAttribute("y2", lines.getAttribute("height"));
 lines.appendChild(now);
 
-// The last of each change until a place, by what changed.
+// Returns the last change of each object up to position x.
 function until(changes, x) {
   const last = new Map();
   for (const [at, what, how] of changes) {
@@ -53,7 +53,7 @@ slider.addEventListener("input", () => {
   redraw();
   scroll.scrollLeft = (Number(slider.value) / 1000) * width - scroll.clientWidth / 2;
 });
-// A click into the time-line sets the slider there.
+// A click on the timeline moves the slider there.
 lines.addEventListener("click", (event) => {
   const x = event.clientX - lines.getBoundingClientRect().left;
   slider.value = Math.round((x / width) * 1000);

@@ -7,8 +7,8 @@ use crate::mesh::{content::Content, liar::Liar, room::spare_roots};
 const PORTS_MAX: usize = 16;
 /// Units between two lies at most.
 const LIE_UNITS_MAX: u64 = 60;
-/// Paces in which what was invented is forgotten by those who need the room.
-const PACES_TO_FORGET: u64 = 80;
+/// Ticks within which nodes that need the space forget invented roots.
+const TICKS_TO_FORGET: u64 = 80;
 
 impl MeshWorld {
     /// Cables a liar to some node that has a port to spare.
@@ -23,7 +23,7 @@ impl MeshWorld {
         let roots = self.room.roots;
         self.liar = Some(Liar::new(nodes, at, roots, self.room.message_bytes, rng));
         self.witness.scene.lied_roots_max = Some(u64::from(roots) + u64::from(spare_roots(roots)));
-        self.agenda.add(0, Event::PaceBeside);
+        self.agenda.add(0, Event::TickBeside);
         self.agenda.add(0, Event::Lie);
     }
 
@@ -33,14 +33,14 @@ impl MeshWorld {
         Some(self.stations[liar.at].ports.len() as u16)
     }
 
-    /// Has the liar lie, or be silent: what it said stays.
+    /// Starts or stops the lies. Earlier lies remain.
     pub(super) fn set_lying(&mut self, on: bool) {
         if let Some(liar) = &mut self.liar {
             liar.is_lying = on;
         }
     }
 
-    /// The liar is gone, and what it invented with it.
+    /// Removes the liar, and waits until its inventions are forgotten.
     pub(in crate::mesh) fn part_liar(&mut self) {
         let Some(at) = self.liar.as_ref().map(|liar| liar.at) else {
             return;
@@ -49,7 +49,7 @@ impl MeshWorld {
             self.with(at, |node, program| node.on_carrier(port, false, program));
         }
         self.liar = None;
-        let end = self.now_units() + PACES_TO_FORGET * self.options.pace_units();
+        let end = self.now_units() + TICKS_TO_FORGET * self.options.tick_units();
         self.run_until(end);
         self.rest();
     }
@@ -93,11 +93,11 @@ impl MeshWorld {
             return;
         };
         if at_liar {
-            liar.hear(&frame.bytes);
+            liar.receive(&frame.bytes);
             self.flush_liar();
         } else if let Some(port) = self.liar_port(at) {
-            self.stations[at].heard_at = now;
-            self.stations[at].quiet_told = 0;
+            self.stations[at].received_at = now;
+            self.stations[at].silence_reports = 0;
             self.with(at, |node, program| {
                 node.on_frame(port, &frame.bytes, program)
             });
@@ -105,11 +105,11 @@ impl MeshWorld {
         }
     }
 
-    pub(super) fn pace_beside(&mut self, event: Event) {
+    pub(super) fn tick_beside(&mut self, event: Event) {
         if let Some(liar) = &mut self.liar {
-            liar.pace();
+            liar.tick();
             self.agenda
-                .add(self.now_units() + self.options.pace_units(), event);
+                .add(self.now_units() + self.options.tick_units(), event);
             self.flush_liar();
         }
     }
@@ -119,7 +119,7 @@ impl MeshWorld {
             return;
         };
         if liar.is_lying {
-            liar.lie(|node| self.scene().life(node as u16));
+            liar.lie(|node| self.scene().incarnation(node as u16));
         }
         self.liar = Some(liar);
         self.flush_liar();

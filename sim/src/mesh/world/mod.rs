@@ -1,14 +1,14 @@
 //! Nodes, cables and time.
 
-mod ask;
 mod beside;
+mod request;
 mod rest;
 
 use covalent_protocol::{FRAME_BYTES_MAX, FabricConfig, Mode, Name, Node, NodeConfig};
 use fastrand::Rng;
 
 use super::{
-    book::Told,
+    book::Reported,
     content::Content,
     errand::Answer,
     fact::{Counts, MeshFact, View},
@@ -21,9 +21,9 @@ use super::{
     mutant::MeshMutant,
     options::{FaultClass, MeshOptions},
     plan,
-    program::{self, Afterwards, Program, guid},
+    program::{self, Deferred, Program, guid},
     room::Room,
-    scene::{MeshScene, Way},
+    scene::{MeshScene, Route},
     share::Share,
     time::{Agenda, Event, ROUND_TRIP_UNITS},
     trace::Trace,
@@ -32,37 +32,38 @@ use super::{
 };
 use crate::shape::{Shape, Spot};
 
-/// Paces without a word after which a link is dead.
-pub(super) const SILENT_PACES_MAX: u32 = 4;
-/// Round trips of other links, of all of them together, after which a link that does not answer is dead: more than eight links make
-/// while one is under way on the slowest cable.
+/// Missed keepalives after which a link is dead.
+pub(super) const KEEPALIVE_MISSES_MAX: u32 = 4;
+/// Round trips of all other links together after which an unresponsive link is dead: more than
+/// eight links make while one is in flight on the slowest cable.
 const EVENT_RATIO: u32 = 32;
 /// Exchanges that may be open on a link for each side.
 const SLOTS: u8 = 2;
-/// Exchanges of a node that may be under way at once.
+/// Exchanges of a node that may be in flight at once.
 const TRANSACTIONS_MAX: usize = 16;
-/// Units without a frame after which a lane tells its node that it hears nothing.
+/// Units without a frame after which a lane reports silence to its node.
 const QUIET_UNITS: u64 = ROUND_TRIP_UNITS;
-/// How often it does before a frame or a pace comes.
+/// Maximum number of such reports before a frame or a tick arrives.
 const QUIET_MAX: u32 = 8;
-/// Most nodes of a mesh in which a node answers each frame by itself. In a larger one it answers all that arrive in one moment together, as a lane does with a
-/// burst: there most frames would have one advert each.
+/// Nodes of the largest mesh in which a node replies to each frame separately. In a larger one it
+/// replies to all simultaneous frames together, as a lane does with a burst: otherwise most frames
+/// would have one advert each.
 const ALONE_MAX: usize = 128;
 /// Units between two looks at the tree of a root.
-const LOOK_UNITS: u64 = ROUND_TRIP_UNITS;
+const SAMPLE_UNITS: u64 = ROUND_TRIP_UNITS;
 
-/// A node with what is around it.
+/// A node and its environment.
 struct Station {
     /// `None` while it is off.
     node: Option<Node>,
     share: Share,
     ports: Vec<Spot>,
     stalled_until: u64,
-    heard_at: u64,
-    /// A moment is scheduled at which it may have heard nothing for a while.
+    received_at: u64,
+    /// A check is scheduled whether it has received nothing for a while.
     quiet_scheduled: bool,
-    /// How often it was told so since it heard something.
-    quiet_told: u32,
+    /// How often silence was reported to it since it received a frame.
+    silence_reports: u32,
 }
 
 /// Nodes and cables, and time that passes.
@@ -77,7 +78,7 @@ pub struct MeshWorld {
     cables: Vec<Cable>,
     witness: Witness,
     plan: Vec<MeshFault>,
-    asking: bool,
+    is_submitting: bool,
     lens: Lens,
     liar: Option<Liar>,
     room: Room,
@@ -85,8 +86,8 @@ pub struct MeshWorld {
 }
 
 impl MeshWorld {
-    /// The world of a seed, before anything was said: every node is on and every cable whole. With a `trace`, what happens is kept
-    /// in it.
+    /// The world of a seed, before any frame: every node is on and every cable whole. `trace`
+    /// records the events, if given.
     #[must_use]
     pub fn new(shape: Shape, options: &MeshOptions, seed: u64, trace: Option<Trace>) -> Self {
         let nodes = shape.nodes;
@@ -106,9 +107,9 @@ impl MeshWorld {
                     share: Share::new(nodes),
                     ports,
                     stalled_until: 0,
-                    heard_at: 0,
+                    received_at: 0,
                     quiet_scheduled: false,
-                    quiet_told: 0,
+                    silence_reports: 0,
                 })
                 .collect(),
             witness: Witness::new(
@@ -123,7 +124,7 @@ impl MeshWorld {
             rng,
             agenda: Agenda::default(),
             plan: Vec::new(),
-            asking: false,
+            is_submitting: false,
             lens: Lens::default(),
             liar: None,
             room,
@@ -135,11 +136,11 @@ impl MeshWorld {
         for at in 0..world.stations.len() {
             let node = at as u16;
             world.start(at);
-            // Nobody's paces are those of another.
-            let phase = world.rng.u64(..options.pace_units());
-            world.agenda.add(phase, Event::Pace { node });
+            // Each node has a tick phase of its own.
+            let phase = world.rng.u64(..options.tick_units());
+            world.agenda.add(phase, Event::Tick { node });
         }
-        world.agenda.add(LOOK_UNITS, Event::Look);
+        world.agenda.add(SAMPLE_UNITS, Event::Sample);
         world
     }
 
@@ -167,7 +168,8 @@ impl MeshWorld {
         self.witness.violation().is_some()
     }
 
-    /// Lets everything happen until a time, in units from the beginning, or until an invariant is broken.
+    /// Executes all events until a time, in units from the beginning, or until an invariant is
+    /// broken.
     pub fn run_until(&mut self, units: u64) {
         while !self.is_broken()
             && let Some((at, event)) = self.agenda.next(units)
@@ -180,7 +182,7 @@ impl MeshWorld {
         }
     }
 
-    /// Lets a number of frames arrive, one after the other, or as many as arrive until a time.
+    /// Lets `frames` frames arrive, one after the other, or as many as arrive until a time.
     pub fn run_frames(&mut self, frames: u32, until_units: u64) {
         let mut left = frames;
         while left > 0
@@ -193,17 +195,18 @@ impl MeshWorld {
         }
     }
 
-    /// Begins to have nodes ask each other, as the options say, or ends it.
+    /// Starts or stops the load of the options.
     pub fn set_load(&mut self, on: bool) {
         self.set_lying(on);
         let on = on && self.options.load != MeshLoad::None;
-        if on && !self.asking {
-            self.agenda.add(self.now_units(), Event::Ask);
+        if on && !self.is_submitting {
+            self.agenda.add(self.now_units(), Event::Submit);
         }
-        self.asking = on;
+        self.is_submitting = on;
     }
 
-    /// Faults of a plan, in units from now. Gives when the last one happens, in units from the beginning.
+    /// Schedules the faults of a plan, in units from now. Returns the time of the last one, in
+    /// units from the beginning.
     pub(super) fn schedule(&mut self, plan: plan::Plan) -> u64 {
         let begin = self.now_units();
         let mut end = begin;
@@ -216,15 +219,15 @@ impl MeshWorld {
         end
     }
 
-    /// Where each node stands in the tree of a root.
+    /// Returns the position of each node in the tree of a root.
     fn views(&self, root: usize) -> Vec<Option<View>> {
         let view = |station: &Station| {
             let node = station.node.as_ref()?;
             let tree = node.tree(guid(root))?;
             // The liar is no part of the mesh.
             let is_of_mesh = |port: &u16| usize::from(*port) < station.ports.len();
-            let port = |berth| node.port_at(berth).filter(is_of_mesh);
-            let bit = |berth| port(berth).map_or(0, |port| 1 << port);
+            let port = |index| node.port_at(index).filter(is_of_mesh);
+            let bit = |index| port(index).map_or(0, |port| 1 << port);
             Some(View {
                 standing: tree.standing,
                 parent: (tree.parent.and_then(port))
@@ -312,10 +315,10 @@ impl MeshWorld {
         }
     }
 
-    /// What came of it, with the trace.
+    /// Returns the report and the trace.
     ///
     /// # Errors
-    /// What was broken.
+    /// Returns the broken invariant.
     pub fn finish(self) -> (Result<MeshReport, Box<MeshFailure>>, Option<Trace>) {
         let result = match self.witness.violation() {
             None => {
@@ -335,30 +338,30 @@ impl MeshWorld {
     fn happen(&mut self, event: Event) {
         match event {
             Event::Arrive { cable, end } => self.arrive(cable, end, event),
-            Event::Pace { node } => {
+            Event::Tick { node } => {
                 let at = usize::from(node);
-                let next = self.now_units() + self.options.pace_units();
+                let next = self.now_units() + self.options.tick_units();
                 self.agenda.add(next, event);
                 if self.stations[at].stalled_until <= self.now_units() {
-                    self.stations[at].quiet_told = 0;
+                    self.stations[at].silence_reports = 0;
                     self.with(at, |node, program| node.on_tick(program));
                     self.take_messages(at);
                     self.expect_quiet(at);
                 }
             }
-            Event::Look => {
+            Event::Sample => {
                 let root = self.rng.usize(..self.stations.len());
                 self.show_tree(root, false);
                 if let Some(counts) = self.counts(root) {
-                    self.witness.see(&MeshFact::Looked(&counts));
+                    self.witness.see(&MeshFact::Sampled(&counts));
                 }
-                self.agenda.add(self.now_units() + LOOK_UNITS, event);
+                self.agenda.add(self.now_units() + SAMPLE_UNITS, event);
             }
             Event::Quiet { node } => self.quiet(usize::from(node)),
             Event::Fault(number) => self.fault(self.plan[number as usize]),
-            Event::Ask => self.ask_around(event),
+            Event::Submit => self.submit_around(event),
             Event::ArriveBeside { at_liar } => self.arrive_beside(at_liar, event),
-            Event::PaceBeside => self.pace_beside(event),
+            Event::TickBeside => self.tick_beside(event),
             Event::Lie => self.lie(event),
         }
     }
@@ -367,7 +370,7 @@ impl MeshWorld {
         let at = usize::from(self.scene().node_at(Spot { cable, end }));
         let now_units = self.now_units();
         let (place, to) = (usize::from(cable), usize::from(end));
-        // It was taken already, together with what arrived at another port.
+        // Already taken, together with a frame at another port.
         if self.answers_together() && !self.cables[place].has_arrived(to, now_units) {
             return;
         }
@@ -378,14 +381,14 @@ impl MeshWorld {
         if self.answers_together() {
             self.arrive_together(at);
         } else if let Some(mut frame) = self.cables[place].take(to) {
-            self.hear(at, Spot { cable, end }, &mut frame);
+            self.receive(at, Spot { cable, end }, &mut frame);
             self.flush(at);
             self.show_seekers(at, &frame);
             self.expect_quiet(at);
         }
     }
 
-    /// Whether nodes answer what arrives in one moment together.
+    /// Whether nodes reply to simultaneous frames together.
     const fn answers_together(&self) -> bool {
         self.stations.len() > ALONE_MAX
     }
@@ -393,26 +396,26 @@ impl MeshWorld {
     /// Everything that arrives at a node now.
     fn arrive_together(&mut self, at: usize) {
         let now_units = self.now_units();
-        let mut hears = false;
+        let mut received_any = false;
         for port in 0..self.stations[at].ports.len() {
             let spot = self.stations[at].ports[port];
             let (cable, end) = (usize::from(spot.cable), usize::from(spot.end));
             while let Some(frame) = self.cables[cable].take_arrived(end, now_units) {
                 if let Some(mut frame) = frame {
-                    self.hear(at, spot, &mut frame);
+                    self.receive(at, spot, &mut frame);
                     self.show_seekers(at, &frame);
-                    hears = true;
+                    received_any = true;
                 }
             }
         }
-        if hears {
+        if received_any {
             self.flush(at);
             self.expect_quiet(at);
         }
     }
 
     /// A node takes a frame, and does not answer it yet.
-    fn hear(&mut self, at: usize, spot: Spot, frame: &mut Frame) {
+    fn receive(&mut self, at: usize, spot: Spot, frame: &mut Frame) {
         let Spot { cable, end } = spot;
         if let Some(mutant) = self.options.mutant.filter(|mutant| mutant.is_lens())
             && let Some(node) = &self.stations[at].node
@@ -424,15 +427,15 @@ impl MeshWorld {
                 .show(mutant, spot, guid(at), node, &mut frame.bytes);
         }
         let port = self.port_of(at, cable, end);
-        self.stations[at].heard_at = self.now_units();
-        self.stations[at].quiet_told = 0;
+        self.stations[at].received_at = self.now_units();
+        self.stations[at].silence_reports = 0;
         self.call(at, |node, program| {
             node.on_frame(port, &frame.bytes, program);
         });
     }
 
-    /// A node tells when it has another parent and when it has given up, and not that it looks for one because its parent said that it has
-    /// no way any more.
+    /// Detects a node that searches for a parent because its parent reported that it has no route
+    /// any more. A node reports a new parent and an unreachable root, but not such a search.
     fn show_seekers(&mut self, at: usize, frame: &Frame) {
         let Some(here) = self.stations[at].node.as_ref() else {
             return;
@@ -447,9 +450,9 @@ impl MeshWorld {
             let Some(root) = program::node_of_mesh(guid, nodes) else {
                 return;
             };
-            let hung = matches!(witness.scene.way(root, node), Way::Over(_));
-            if hung && here.way(guid).is_none() {
-                witness.see(&MeshFact::Seeks { node, root });
+            let was_attached = matches!(witness.scene.route(root, node), Route::Over(_));
+            if was_attached && here.route(guid).is_none() {
+                witness.see(&MeshFact::Searches { node, root });
             }
         });
     }
@@ -470,7 +473,7 @@ impl MeshWorld {
         if station.node.is_none() || station.stalled_until > now {
             return;
         }
-        let since = now - station.heard_at;
+        let since = now - station.received_at;
         if since < QUIET_UNITS {
             station.quiet_scheduled = true;
             let node = at as u16;
@@ -478,10 +481,10 @@ impl MeshWorld {
                 .add(now + QUIET_UNITS - since, Event::Quiet { node });
             return;
         }
-        station.quiet_told += 1;
-        let again = station.quiet_told < QUIET_MAX;
+        station.silence_reports += 1;
+        let is_repeated = station.silence_reports < QUIET_MAX;
         self.with(at, |node, _| node.on_quiet());
-        if again {
+        if is_repeated {
             self.expect_quiet(at);
         }
     }
@@ -498,16 +501,16 @@ impl MeshWorld {
         self.with(at, |node, program| node.on_carrier(port, up, program));
     }
 
-    /// A node begins a life.
+    /// Begins an incarnation of a node.
     fn start(&mut self, at: usize) {
-        let life = match self.options.mutant {
+        let incarnation = match self.options.mutant {
             Some(MeshMutant::HidesRestarts) => 0,
-            _ => self.scene().life(at as u16),
+            _ => self.scene().incarnation(at as u16),
         };
         let name = Name::new(&format!("n{at}")).unwrap_or_else(|error| unreachable!("{error}"));
         let mut node = Node::new(NodeConfig {
             slots: SLOTS,
-            silent_paces_max: SILENT_PACES_MAX,
+            keepalive_misses_max: KEEPALIVE_MISSES_MAX,
             transactions_max: TRANSACTIONS_MAX,
             event_ratio: EVENT_RATIO,
             message_bytes_max: self.room.message_bytes,
@@ -517,7 +520,7 @@ impl MeshWorld {
                 paths: self.room.paths,
                 transits: self.room.transits,
             }),
-            ..NodeConfig::new(guid(at), u64::from(life) << 32 | 1, name)
+            ..NodeConfig::new(guid(at), u64::from(incarnation) << 32 | 1, name)
         });
         let ports = self.stations[at].ports.clone();
         for port in 0..ports.len() as u16 {
@@ -552,7 +555,7 @@ impl MeshWorld {
         port.unwrap_or_else(|| unreachable!("{spot:?} is at node {at}")) as u16
     }
 
-    /// Calls a node with its program, if it is on, and lets it say what it has to say.
+    /// Calls a node with its program, if it is on, and lets it send its frames.
     fn with(&mut self, at: usize, call: impl FnOnce(&mut Node, &mut Program<'_>)) {
         self.call(at, call);
         self.flush(at);
@@ -560,7 +563,7 @@ impl MeshWorld {
 
     /// Calls a node with its program, if it is on.
     fn call(&mut self, at: usize, call: impl FnOnce(&mut Node, &mut Program<'_>)) {
-        let mut afterwards = Vec::new();
+        let mut deferred = Vec::new();
         let nodes = self.stations.len();
         let station = &mut self.stations[at];
         let Some(node) = &mut station.node else {
@@ -573,30 +576,34 @@ impl MeshWorld {
             witness: &mut self.witness,
             mutant: self.options.mutant,
             nodes,
-            afterwards: &mut afterwards,
+            deferred: &mut deferred,
         };
         call(node, &mut program);
-        for afterwards in afterwards {
-            self.do_afterwards(at, afterwards);
+        for deferred in deferred {
+            self.run_deferred(at, deferred);
         }
     }
 
-    fn do_afterwards(&mut self, at: usize, afterwards: Afterwards) {
+    fn run_deferred(&mut self, at: usize, deferred: Deferred) {
         let by = at as u16;
-        match afterwards {
-            Afterwards::Guess(token) => {
-                let answer = self.scene().book.ask(token).and_then(|ask| ask.answer);
-                let how = Told::Committed(answer.unwrap_or(Answer { mark: 0, found: 0 }));
-                self.witness.see(&MeshFact::Told { token, by, how });
+        match deferred {
+            Deferred::Guess(token) => {
+                let answer = self
+                    .scene()
+                    .book
+                    .request(token)
+                    .and_then(|request| request.answer);
+                let how = Reported::Committed(answer.unwrap_or(Answer { mark: 0, found: 0 }));
+                self.witness.see(&MeshFact::Reported { token, by, how });
             }
-            Afterwards::Doubt(token, name) => self.give_up(at, token, &name),
-            Afterwards::AskAgain => {
+            Deferred::Doubt(token, name) => self.give_up(at, token, &name),
+            Deferred::Retry => {
                 let mine = self.scene().book.open_of(by);
-                let mine: Vec<_> = mine.map(|(token, ask)| (token, *ask)).collect();
+                let mine: Vec<_> = mine.map(|(token, request)| (token, *request)).collect();
                 if let Some(node) = &mut self.stations[at].node {
-                    for (token, ask) in mine {
-                        let (to, request) = (ask.to.0, ask.errand.request(token));
-                        // One that finds no room is one mistake less.
+                    for (token, request) in mine {
+                        let (to, request) = (request.to.0, request.errand.request(token));
+                        // If there is no space, the mutant makes one error less.
                         let _ = node.submit(guid(usize::from(to)), Mode::OnePhase, &request, token);
                     }
                 }
@@ -641,7 +648,7 @@ impl MeshWorld {
         });
         let cable = &self.cables[usize::from(from.cable)];
         let is_taken_with_another =
-            self.answers_together() && cable.comes_with_another(usize::from(to));
+            self.answers_together() && cable.arrives_with_another(usize::from(to));
         if let Some(units) = arrives_in.filter(|_| !is_taken_with_another) {
             let arrive = Event::Arrive {
                 cable: from.cable,
@@ -651,7 +658,7 @@ impl MeshWorld {
         }
     }
 
-    /// What a node's links counted, if it is on.
+    /// Returns the counters of a node's links, if it is on.
     fn counts(&self, at: usize) -> Option<Counts> {
         let node = self.stations[at].node.as_ref()?;
         let [counter, word] = self.stations[at].share.words();

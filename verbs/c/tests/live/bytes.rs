@@ -22,8 +22,8 @@ fn open(device: covalent_device) -> covalent_byte_pipe {
     pipe
 }
 
-/// A call that tells bytes.
-fn told(call: impl FnOnce(*mut *const u8, *mut usize) -> i32) -> (i32, &'static [u8]) {
+/// Makes a call that returns bytes.
+fn returned(call: impl FnOnce(*mut *const u8, *mut usize) -> i32) -> (i32, &'static [u8]) {
     let mut data = ptr::without_provenance(8);
     let mut length = 77;
     let status = call(&raw mut data, &raw mut length);
@@ -31,13 +31,14 @@ fn told(call: impl FnOnce(*mut *const u8, *mut usize) -> i32) -> (i32, &'static 
         assert!(data.is_null());
         return (status, &[]);
     }
-    // SAFETY: the library's word: they stay until they are freed, and the tests read none after that.
+    // SAFETY: the library guarantees that the bytes stay until they are freed. The tests read none
+    // after that.
     (status, unsafe { slice::from_raw_parts(data, length) })
 }
 
 fn recv(pipe: covalent_byte_pipe, more_than: usize, timeout_ns: i64) -> (i32, &'static [u8]) {
     // SAFETY: both may be written.
-    told(|data, length| unsafe {
+    returned(|data, length| unsafe {
         covalent_byte_pipe_recv(pipe, more_than, timeout_ns, data, length)
     })
 }
@@ -45,13 +46,13 @@ fn recv(pipe: covalent_byte_pipe, more_than: usize, timeout_ns: i64) -> (i32, &'
 fn held(pipe: covalent_byte_pipe) -> &'static [u8] {
     // SAFETY: both may be written.
     let (status, held) =
-        told(|data, length| unsafe { covalent_byte_pipe_held(pipe, data, length) });
+        returned(|data, length| unsafe { covalent_byte_pipe_held(pipe, data, length) });
     ok(status);
     held
 }
 
 #[test]
-fn bytes_stay_until_they_are_freed_and_are_told_in_order() {
+fn bytes_stay_until_they_are_freed_and_arrive_in_order() {
     let nodes = Nodes::start(&["p0"]);
     let (a, b) = (attach(&nodes, "a"), attach(&nodes, "b"));
     let pipe = open(b);
@@ -62,7 +63,7 @@ fn bytes_stay_until_they_are_freed_and_are_told_in_order() {
     }
     let (status, all) = recv(pipe, 9, SOON_NS);
     assert_eq!((status, all), (OK, &b"abcdefghij"[..]), "{}", last_error());
-    assert_eq!(recv(pipe, 9, 0).1.as_ptr(), all.as_ptr(), "told again");
+    assert_eq!(recv(pipe, 9, 0).1.as_ptr(), all.as_ptr(), "reported again");
     assert_eq!(
         recv(pipe, 10, 0),
         (OK, &[][..]),
@@ -82,7 +83,7 @@ fn bytes_stay_until_they_are_freed_and_are_told_in_order() {
     ok(covalent_byte_pipe_free(pipe, 0));
     assert_eq!(held(pipe), b"cde", "nothing was freed");
     ok(covalent_byte_pipe_free(pipe, 2));
-    assert_eq!(held(pipe), b"", "freed with what lay behind them");
+    assert_eq!(held(pipe), b"", "freed with the bytes behind them");
     assert_eq!(recv(pipe, 0, 0), (OK, &b"hij"[..]));
     ok(covalent_byte_pipe_confirm(pipe, usize::MAX));
     assert_eq!(held(pipe), b"hij");
@@ -111,7 +112,7 @@ fn bytes_stay_until_they_are_freed_and_are_told_in_order() {
 }
 
 #[test]
-fn a_prefetched_byte_pipe_is_news_again() {
+fn a_prefetched_byte_pipe_is_reported_again() {
     let nodes = Nodes::start(&["p0"]);
     let (a, b) = (attach(&nodes, "a"), attach(&nodes, "b"));
     let pipe = open(b);
@@ -128,7 +129,7 @@ fn a_prefetched_byte_pipe_is_news_again() {
     assert_eq!(next(SOON_NS), Some(number));
     assert_eq!(next(0), None);
     ok(covalent_byte_pipe_prefetch(pipe));
-    eventually("the lane tells again", || next(0) == Some(number));
+    eventually("the lane notifies again", || next(0) == Some(number));
 }
 
 #[test]
@@ -149,12 +150,12 @@ fn more_than_a_pipe_holds_and_other_misuse_is_refused() {
     ok(recv(pipe, 3, SOON_NS).0);
     ok(covalent_byte_pipe_confirm(pipe, 4));
     let (status, _) = recv(pipe, most - 4, 0);
-    fails(status, COVALENT_PIPE_TOO_SMALL, "free what is held");
+    fails(status, COVALENT_PIPE_TOO_SMALL, "free held bytes");
 
     let mut data = ptr::null();
     let mut length = 0;
     let mut other = covalent_byte_pipe { handle: 0 };
-    // SAFETY: null is checked, and what is not null is as the functions ask.
+    // SAFETY: null pointers are rejected. All other pointers meet the functions' requirements.
     unsafe {
         let status = covalent_byte_pipe_recv(pipe, 0, 0, ptr::null_mut(), &raw mut length);
         fails(status, COVALENT_INVALID, "data is null");
@@ -205,9 +206,10 @@ fn more_than_a_pipe_holds_and_other_misuse_is_refused() {
     assert_eq!(held(pipe), b"kept");
 }
 
-/// What was told is what is freed, though the next daemon has brought more since.
+/// A free applies to the bytes returned last, even if more bytes arrived from the next daemon
+/// since.
 #[test]
-fn what_a_daemon_before_left_is_freed_before_what_the_next_one_brings() {
+fn bytes_of_the_previous_daemon_are_freed_before_new_ones() {
     let mut nodes = Nodes::start(&["p0"]);
     let (a, b) = (attach(&nodes, "a"), attach(&nodes, "b"));
     ok(covalent_device_set_reconnect(b, SOON_NS));
@@ -216,9 +218,13 @@ fn what_a_daemon_before_left_is_freed_before_what_the_next_one_brings() {
     send(tx, &datagram(b"one"));
     assert_eq!(recv(pipe, 0, SOON_NS).1, b"one");
     nodes.stop("b");
-    nodes.start_again("b");
+    nodes.respawn("b");
     ok(covalent_device_check_alive(b));
-    assert_eq!(recv(pipe, 0, 0).1, b"one", "what was left comes first");
+    assert_eq!(
+        recv(pipe, 0, 0).1,
+        b"one",
+        "the remaining data is received first"
+    );
     let arrived = || {
         let status = Client::connect(nodes.socket("b"), "test").unwrap();
         let status = { status }.status().unwrap();
@@ -241,16 +247,16 @@ fn what_a_daemon_before_left_is_freed_before_what_the_next_one_brings() {
     };
     assert_eq!(carried.bytes_lost, 0);
 
-    // What was told and left, while there is more, is given up.
+    // Returned and unconsumed bytes are discarded if there are newer bytes.
     ok(covalent_byte_pipe_free(pipe, next.len() - 1));
     nodes.stop("b");
-    nodes.start_again("b");
+    nodes.respawn("b");
     ok(covalent_device_check_alive(b));
-    let mut told = recv(pipe, 0, 0).1.to_vec();
-    assert!(told.ends_with(b"t"), "{told:?}");
+    let mut returned = recv(pipe, 0, 0).1.to_vec();
+    assert!(returned.ends_with(b"t"), "{returned:?}");
     eventually("the beginning of a message is given up", || {
         send(tx, &datagram(b"last"));
-        told = recv(pipe, 0, 0).1.to_vec();
-        told.starts_with(b"last")
+        returned = recv(pipe, 0, 0).1.to_vec();
+        returned.starts_with(b"last")
     });
 }

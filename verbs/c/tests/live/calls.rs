@@ -1,4 +1,4 @@
-//! What tests that call the library as C does have in common.
+//! Helpers of the tests that call the library as C programs do.
 
 use std::{
     ffi::{CStr, CString, c_int},
@@ -23,7 +23,7 @@ pub fn last_error() -> String {
         .to_owned()
 }
 
-/// Checks that a call did what it says.
+/// Checks that a call succeeded.
 #[track_caller]
 pub fn ok(status: c_int) {
     assert_eq!(status, OK, "{}", last_error());
@@ -52,7 +52,7 @@ pub fn tx_pipe(device: covalent_device) -> covalent_tx_pipe {
 }
 
 pub fn send(pipe: covalent_tx_pipe, frame: &[u8]) {
-    // SAFETY: pointer and length are those of a slice.
+    // SAFETY: pointer and length belong to a slice.
     ok(unsafe { covalent_tx_pipe_send(pipe, frame.as_ptr(), frame.len(), SOON_NS) });
 }
 

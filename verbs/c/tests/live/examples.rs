@@ -53,7 +53,7 @@ pub fn compile_at(directory: &TempDir, sources: &Path, name: &str, linking: Link
                 "no libcovalent.so in {}",
                 libraries.display()
             );
-            // The loader asks for the name that is in the file, which installing gives it.
+            // The loader needs the soname that is in the file. Installation creates that name.
             let loaded = directory.path().join("libcovalent.so.0");
             if !loaded.exists() {
                 symlink(libraries.join("libcovalent.so"), loaded).expect("linked");
@@ -62,7 +62,7 @@ pub fn compile_at(directory: &TempDir, sources: &Path, name: &str, linking: Link
                 .arg(libraries.join("libcovalent.so"))
                 .arg(format!("-Wl,-rpath,{}", directory.path().display()));
         }
-        // What the standard library needs besides: `rustc --print native-static-libs`.
+        // Libraries that the standard library needs: see `rustc --print native-static-libs`.
         Linking::Static => {
             compiler.arg(libraries.join("libcovalent.a")).args([
                 "-lgcc_s",
@@ -110,12 +110,12 @@ impl Running {
         line.trim_end().to_owned()
     }
 
-    /// Writes to its stdin, which stays open.
+    /// Writes to the program's stdin, which stays open.
     fn feed(&mut self, bytes: &[u8]) {
         self.child.stdin.as_mut().unwrap().write_all(bytes).unwrap();
     }
 
-    /// Closes its stdin and waits for its end; what it printed last.
+    /// Closes the program's stdin and waits for its exit. Returns the rest of its output.
     fn finish(mut self) -> String {
         drop(self.child.stdin.take());
         let mut printed = String::new();
@@ -199,11 +199,12 @@ fn lines_are_read_whole_and_those_without_end_left_out() {
 }
 
 #[test]
-fn lines_are_sent_as_messages_and_wait_for_room() {
+fn lines_are_sent_as_messages_and_wait_for_space() {
     let directory = tempfile::tempdir().unwrap();
     let messages = compile(&directory, "messages", Linking::Dynamic);
     let nodes = Nodes::start(&["p0"]);
-    // No more than the pipe of the receiver's output takes: nobody reads it before the sender has ended.
+    // All output fits into the receiver's stdout pipe: the test reads it only after the sender has
+    // exited.
     let lines: Vec<String> = (1..=300)
         .map(|number| format!("{number}:{}", "x".repeat(number * 7 % 300)))
         .collect();
@@ -226,7 +227,7 @@ fn lines_are_sent_as_messages_and_wait_for_room() {
 }
 
 #[test]
-fn a_room_reads_the_same_lines_and_who_comes_late_reads_those_from_before() {
+fn members_of_a_chat_print_the_same_lines_and_a_late_one_all_earlier() {
     let directory = tempfile::tempdir().unwrap();
     let chat = compile(&directory, "chat", Linking::Dynamic);
     let nodes = Nodes::start(&["p0"]);
@@ -237,18 +238,18 @@ fn a_room_reads_the_same_lines_and_who_comes_late_reads_those_from_before() {
     for (number, room) in rooms.iter_mut().enumerate() {
         assert_eq!(room.line(), "# view 1: 2 members");
         for line in 0..50 {
-            room.feed(format!("{number} says {line}\n").as_bytes());
+            room.feed(format!("{number} writes {line}\n").as_bytes());
         }
     }
-    let heard = rooms
+    let transcripts = rooms
         .each_mut()
         .map(|room| (0..100).map(|_| room.line()).collect::<Vec<_>>());
-    assert_eq!(heard[0], heard[1]);
+    assert_eq!(transcripts[0], transcripts[1]);
     for number in 0..2 {
-        let own = heard[0]
+        let own = transcripts[0]
             .iter()
-            .filter(|line| line.starts_with(&format!("{number} says")));
-        let expected = (0..50).map(|line| format!("{number} says {line}"));
+            .filter(|line| line.starts_with(&format!("{number} writes")));
+        let expected = (0..50).map(|line| format!("{number} writes {line}"));
         assert!(own.cloned().eq(expected), "each speaker's in its order");
     }
     let [first, mut second] = rooms;
@@ -259,7 +260,7 @@ fn a_room_reads_the_same_lines_and_who_comes_late_reads_those_from_before() {
     let mut late = Running::start(&chat, &[&sockets[0], "0"]);
     assert_eq!(late.line(), "# view 3: 2 members");
     let before: Vec<_> = (0..101).map(|_| late.line()).collect();
-    assert_eq!(before[..100], heard[0]);
+    assert_eq!(before[..100], transcripts[0]);
     assert_eq!(before[100], "alone");
 }
 

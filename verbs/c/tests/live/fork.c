@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //
-// A program that forks. `fork SOCKET exit`: the child exits, and the parent's pipe still sends. `fork SOCKET stay`: both live until the end of their input.
+// A program that forks.
+//
+//   fork SOCKET exit   the child exits, and the parent's pipe still sends
+//   fork SOCKET stay   both run until the end of their input
 
 #define _POSIX_C_SOURCE 200809L
 
@@ -46,7 +49,7 @@ int main(int argc, char **argv)
         must(covalent_device_close(own), COVALENT_OK, "close in the child");
         if (stays)
             return getchar() != EOF;
-        // One is closed by hand, the others by the end of the program.
+        // Close one handle explicitly. The exit closes the others.
         covalent_tx_pipe_close(pipe);
         return 0;
     }

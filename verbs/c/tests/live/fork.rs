@@ -29,11 +29,11 @@ fn a_child_takes_nothing_from_its_parent_and_does_not_outlive_its_session() {
     assert_eq!(held(&nodes), (1, 1), "the parent's");
     drop(exits);
     eventually("it is gone", || held(&nodes) == (0, 0));
-    let mut stays = Running::start(&program, &[socket, "stay"]);
-    assert_eq!(stays.line(), "stays");
+    let mut remaining = Running::start(&program, &[socket, "stay"]);
+    assert_eq!(remaining.line(), "stays");
     // The child holds a copy of everything, and its input.
-    stays.child.kill().unwrap();
-    eventually("what the parent had is taken back", || {
+    remaining.child.kill().unwrap();
+    eventually("the parent's objects are reclaimed", || {
         held(&nodes) == (0, 0)
     });
 }

@@ -40,35 +40,35 @@ fn broken(claimed_bytes: u64) -> covalent_message {
     }
 }
 
-fn told(call: impl FnOnce(*mut covalent_message) -> c_int) -> covalent_message {
+fn read_message(call: impl FnOnce(*mut covalent_message) -> c_int) -> covalent_message {
     let mut message = broken(77);
     ok(call(&raw mut message));
     message
 }
 
 fn fixed(data: &[u8], message_bytes: usize) -> covalent_message {
-    // SAFETY: pointer and length are those of a slice, the message may be written.
-    told(|message| unsafe {
+    // SAFETY: pointer and length belong to a slice. The message is valid for writes.
+    read_message(|message| unsafe {
         covalent_next_fixed_size(data.as_ptr(), data.len(), message_bytes, message)
     })
 }
 
 fn prefixed(data: &[u8], width: u32, order: u32, limit: usize) -> covalent_message {
     // SAFETY: as above.
-    told(|message| unsafe {
+    read_message(|message| unsafe {
         covalent_next_length_prefixed(data.as_ptr(), data.len(), width, order, limit, message)
     })
 }
 
 fn delimited(data: &[u8], limit: usize) -> covalent_message {
     // SAFETY: as above.
-    told(|message| unsafe {
+    read_message(|message| unsafe {
         covalent_next_delimited(data.as_ptr(), data.len(), b'\n', limit, message)
     })
 }
 
 #[test]
-fn whole_partial_and_broken_messages_are_told_apart() {
+fn whole_partial_and_broken_messages_are_distinguished() {
     assert_eq!(fixed(b"1234567", 8), part(8));
     assert_eq!(fixed(b"123456789", 8), whole(0, 8, 8));
     assert_eq!(fixed(b"", 8), part(8));
@@ -99,7 +99,7 @@ fn a_prefix_is_read_back_in_both_byte_orders_and_all_widths() {
     for width in [2, 4, 8] {
         for order in [COVALENT_BIG_ENDIAN, COVALENT_LITTLE_ENDIAN] {
             let mut bytes = [0xee; COVALENT_PREFIX_BYTES_MAX + 1];
-            // SAFETY: there is room for the longest.
+            // SAFETY: `bytes` has room for the longest prefix.
             ok(unsafe { covalent_length_prefix(0x0102, width, order, 1000, bytes.as_mut_ptr()) });
             let (prefix, beyond) = bytes.split_at(width as usize);
             let mut expected = vec![0; width as usize];
@@ -123,13 +123,13 @@ fn a_prefix_is_read_back_in_both_byte_orders_and_all_widths() {
 }
 
 #[test]
-fn what_no_framing_is_and_no_memory_is_refused() {
+fn invalid_framings_and_null_pointers_are_refused() {
     use covalent_status::{COVALENT_INVALID, COVALENT_TOO_LONG};
     let big = COVALENT_BIG_ENDIAN;
     let mut message = NOTHING;
     let out = &raw mut message;
     let mut prefix = [0xee; 8];
-    // SAFETY: null is checked, and what is not null is as the functions ask.
+    // SAFETY: null pointers are rejected. All other pointers meet the functions' requirements.
     unsafe {
         let status = covalent_next_fixed_size(ptr::null(), 1, 8, out);
         fails(status, COVALENT_INVALID, "data is null");

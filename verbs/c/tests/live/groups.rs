@@ -10,7 +10,7 @@ use std::{
 use covalent::covalent_group_event_kind::*;
 use covalent::*;
 use covalent_verbs::{
-    Device, Error, Group, GroupEvent, GroupOptions, Life, STATE_BYTES_MAX, Verbs,
+    Device, Error, Group, GroupEvent, GroupOptions, Incarnation, STATE_BYTES_MAX, Verbs,
 };
 
 use crate::{
@@ -42,7 +42,7 @@ fn attach(mesh: &Mesh, at: usize) -> (covalent_device, covalent_verb_queue) {
     let socket = CString::new(mesh.socket(at).to_str().unwrap()).unwrap();
     let mut device = covalent_device { handle: 0 };
     let mut verbs = covalent_verb_queue { handle: 0 };
-    // SAFETY: texts end in a zero, what is written may be.
+    // SAFETY: strings are NUL-terminated. Out-pointers are valid for writes.
     unsafe {
         ok(covalent_device_attach(
             socket.as_ptr(),
@@ -69,7 +69,7 @@ fn join(
 
 fn multicast(group: covalent_group, data: &[u8]) -> (c_int, u64) {
     let mut sequence = 0;
-    // SAFETY: pointer and length are those of a slice, `sequence` may be written.
+    // SAFETY: pointer and length belong to a slice. `sequence` is valid for writes.
     let status =
         unsafe { covalent_group_multicast(group, data.as_ptr(), data.len(), &raw mut sequence) };
     (status, sequence)
@@ -89,11 +89,12 @@ fn bytes(event: &covalent_group_event) -> &[u8] {
         assert!(event.data.is_null());
         return &[];
     }
-    // SAFETY: the library's word: they stay until the next call, and the caller of this makes none before.
+    // SAFETY: the library guarantees that the bytes stay until the next call. The caller makes none
+    // before.
     unsafe { slice::from_raw_parts(event.data, event.length_bytes) }
 }
 
-/// A member, in whichever language: it takes what there is to take.
+/// A member, in C or in Rust.
 trait Member {
     fn turn(&mut self);
     fn multicast(&mut self, data: &[u8]);
@@ -112,7 +113,8 @@ struct Book {
 }
 
 impl Book {
-    /// Gives as much as there is room for: `give` says whether a piece was taken; `None`, that nobody waits for it.
+    /// Gives as many pieces as fit. `give` returns whether a piece was accepted, or `None` if no
+    /// member waits for it.
     fn give(&mut self, mut give: impl FnMut(u64, &[u8], bool) -> Option<bool>) {
         self.giving.retain_mut(|(to, rest)| {
             loop {
@@ -189,7 +191,7 @@ impl Member for InC {
         let group = self.group;
         self.book.give(|to, piece, last| {
             let (data, length) = (piece.as_ptr(), piece.len());
-            // SAFETY: pointer and length are those of a slice.
+            // SAFETY: pointer and length belong to a slice.
             let status =
                 unsafe { covalent_group_give_state(group, to, data, length, c_int::from(last)) };
             match status {
@@ -231,14 +233,14 @@ impl Member for InRust<'_> {
                 GroupEvent::Delivered { data, .. } => book.state.extend_from_slice(data),
                 GroupEvent::StateWanted { to } => {
                     let state = book.state.clone();
-                    book.giving.push((to.life.0, state));
+                    book.giving.push((to.incarnation.0, state));
                 }
                 _ => {}
             }
         }
         let group = &mut self.group;
         book.give(
-            |to, piece, last| match group.give_state(Life(to), piece, last) {
+            |to, piece, last| match group.send_snapshot(Incarnation(to), piece, last) {
                 Ok(()) => Some(true),
                 Err(Error::GroupFull { .. }) => Some(false),
                 Err(_) => None,
@@ -259,7 +261,7 @@ impl Member for InRust<'_> {
     }
 }
 
-/// Gives everybody turns until `enough`.
+/// Drives all members in turn until `enough` returns true.
 fn turn_until(
     members: &mut [&mut dyn Member],
     what: &str,
@@ -287,37 +289,41 @@ fn members_in_c_and_in_rust_deliver_the_same_and_give_each_other_the_state() {
     turn_until(&mut [&mut first, &mut rust], "two found it", |members| {
         members.iter().all(|member| member.members() == 2)
     });
-    let mut said = 0;
+    let mut sent_bytes = 0;
     for number in 0..60_u8 {
         let message = [number; 500];
         first.multicast(&message);
         rust.multicast(&message[1..]);
-        said += 999;
+        sent_bytes += 999;
         first.turn();
         rust.turn();
     }
     turn_until(
         &mut [&mut first, &mut rust],
         "all is delivered",
-        |members| members.iter().all(|member| member.state().len() == said),
+        |members| {
+            members
+                .iter()
+                .all(|member| member.state().len() == sent_bytes)
+        },
     );
-    // More than fits into one piece, whoever gives it.
+    // The state needs more than one piece, whichever member gives it.
     let mut late = InC::join(&mesh, 1, &NO_OPTIONS);
     let all: &mut [&mut dyn Member] = &mut [&mut first, &mut rust, &mut late];
     turn_until(all, "the third has the state", |members| {
         members
             .iter()
-            .all(|member| member.members() == 3 && member.state().len() == said)
+            .all(|member| member.members() == 3 && member.state().len() == sent_bytes)
     });
     all[2].multicast(b"!");
-    turn_until(all, "what it says is delivered", |members| {
+    turn_until(all, "its message is delivered", |members| {
         members
             .iter()
-            .all(|member| member.state().len() == said + 1)
+            .all(|member| member.state().len() == sent_bytes + 1)
     });
     assert_eq!(first.state(), rust.state());
     assert_eq!(first.state(), late.state());
-    assert!(late.book.pieces > said / STATE_BYTES_MAX);
+    assert!(late.book.pieces > sent_bytes / STATE_BYTES_MAX);
     ok(covalent_group_leave(late.group));
     let refused = multicast(late.group, b"x").0;
     fails(refused, covalent_status::COVALENT_STOPPED, "orders");
@@ -328,19 +334,19 @@ fn members_in_c_and_in_rust_deliver_the_same_and_give_each_other_the_state() {
         first.turn();
         rust.turn();
     }
-    // Another stay of the same program, with another life.
-    let mut lives = [0; 2];
-    for life in &mut lives {
-        // SAFETY: `life` may be written.
+    // Another incarnation of the same program.
+    let mut incarnations = [0; 2];
+    for life in &mut incarnations {
+        // SAFETY: `life` is valid for writes.
         ok(unsafe { covalent_group_life(late.group, life) });
         ok(covalent_group_rejoin(late.group));
     }
-    assert_ne!(lives[0], lives[1]);
+    assert_ne!(incarnations[0], incarnations[1]);
     ok(covalent_group_close(late.group));
 }
 
 #[test]
-fn a_group_that_takes_nothing_says_so_and_names_who_is_slow() {
+fn a_full_group_reports_that_and_names_its_laggard() {
     let mesh = Mesh::start(2);
     let mut first = InC::join(&mesh, 0, &founders(2));
     let mut slow = InC::join(&mesh, 1, &founders(2));
@@ -348,38 +354,38 @@ fn a_group_that_takes_nothing_says_so_and_names_who_is_slow() {
         members.iter().all(|member| member.members() == 2)
     });
     let deadline = Instant::now() + PATIENCE;
-    let mut said = 0;
+    let mut sent_bytes = 0;
     loop {
         assert!(Instant::now() < deadline, "no bound was met");
         let (status, sequence) = multicast(first.group, &[7; 3000]);
         if status != OK {
-            fails(status, covalent_status::COVALENT_FULL, "takes nothing");
+            fails(status, covalent_status::COVALENT_FULL, "accepts no message");
             break;
         }
-        said += 1;
-        assert_eq!(sequence, said);
+        sent_bytes += 1;
+        assert_eq!(sequence, sent_bytes);
         first.turn();
     }
     turn_until(
         &mut [&mut first, &mut slow],
         "all is delivered",
         |members| {
-            let all = 3000 * said as usize;
+            let all = 3000 * sent_bytes as usize;
             members.iter().all(|member| member.state().len() == all)
         },
     );
     let mut life = 7;
     let deadline = Instant::now() + PATIENCE;
     while life != 0 {
-        assert!(Instant::now() < deadline, "it holds nobody up");
+        assert!(Instant::now() < deadline, "it delays no member");
         first.turn();
         slow.turn();
-        // SAFETY: `life` may be written.
+        // SAFETY: `life` is valid for writes.
         ok(unsafe { covalent_group_holds_up(first.group, &raw mut life) });
     }
 }
 
-/// What C programs get wrong with groups: every one of it is an error with a text, and none of it an access.
+/// Mistakes of C programs with groups: each is an error with a text, and none is a memory access.
 #[test]
 fn misuse_of_groups_is_an_error() {
     let mesh = Mesh::start(2);
@@ -387,7 +393,7 @@ fn misuse_of_groups_is_an_error() {
     let options = founders(1);
     let mut out = covalent_group { handle: 0 };
     let name = c"orders".as_ptr();
-    // SAFETY: null is checked, and what is not null is as the functions ask.
+    // SAFETY: null pointers are rejected. All other pointers meet the functions' requirements.
     unsafe {
         let given = &raw const options;
         let status = covalent_group_join(device, verbs, ptr::null(), given, &raw mut out);
@@ -467,7 +473,7 @@ fn misuse_of_groups_is_an_error() {
         let status = covalent_group_give_state(group, 1, ptr::null(), 0, 2);
         fails(status, INVALID, "last is 2");
         let status = covalent_group_give_state(group, 1, ptr::null(), 0, 1);
-        fails(status, covalent_status::COVALENT_STOPPED, "nobody waits");
+        fails(status, covalent_status::COVALENT_STOPPED, "no member waits");
     }
     fails(multicast(group, &[]).0, INVALID, "expected 1 to");
     let long = [0; COVALENT_MULTICAST_BYTES_MAX + 1];
@@ -492,7 +498,7 @@ fn misuse_of_groups_is_an_error() {
     };
     fails(covalent_device_check_alive(as_device), INVALID, "no device");
 
-    // An event's bytes lie where those of the next one will: they are to be copied before.
+    // The next event reuses the memory of this event's bytes: copy them first.
     ok(multicast(group, b"one").0);
     ok(multicast(group, b"two").0);
     let mut seen = Vec::new();
@@ -509,7 +515,7 @@ fn misuse_of_groups_is_an_error() {
     );
     assert_eq!((&seen[0].1[..], &seen[1].1[..]), (&b"one"[..], &b"two"[..]));
 
-    // Without its verb queue it can say nothing, and harms nobody.
+    // Without its verb queue the group cannot send, and it does no harm.
     ok(covalent_verb_queue_close(verbs));
     let status = next(group, 0).0;
     fails(status, INVALID, "not open");

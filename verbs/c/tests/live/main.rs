@@ -1,4 +1,5 @@
-//! The library as C programs use it, on two nodes in this process that are joined by in-memory cables. Needs a C compiler and no privilege.
+//! Tests of the library as C programs use it, on two nodes in this process connected by in-memory
+//! cables. They need a C compiler and no privilege.
 #![allow(clippy::unwrap_used)]
 
 mod bytes;

@@ -30,7 +30,7 @@ fn open(device: covalent_device) -> (covalent_verb_queue, covalent_remote_region
         rkey: 0,
         rights: 0,
     };
-    // SAFETY: texts end in a zero, and what is written may be.
+    // SAFETY: strings are NUL-terminated. Out-pointers are valid for writes.
     unsafe {
         ok(covalent_verb_queue_open(device, 16, &raw mut queue));
         ok(covalent_verb_queue_open_region(
@@ -46,11 +46,11 @@ fn open(device: covalent_device) -> (covalent_verb_queue, covalent_remote_region
 
 fn send(queue: covalent_verb_queue, remote: &covalent_remote_region, data: &[u8]) -> c_int {
     let region = &raw const *remote;
-    // SAFETY: the region is one, pointer and length are those of a slice.
+    // SAFETY: `region` is valid. Pointer and length belong to a slice.
     unsafe { covalent_send(queue, region, data.as_ptr(), data.len() as u32, SOON_NS) }
 }
 
-/// Takes a message: its bytes, and what is told of it.
+/// Takes a message. Returns the status, the bytes and the message's fields.
 fn recv(queue: covalent_receive_queue, timeout_ns: i64) -> (c_int, Vec<u8>, covalent_received) {
     let mut message = covalent_received {
         data: ptr::without_provenance(8),
@@ -64,7 +64,7 @@ fn recv(queue: covalent_receive_queue, timeout_ns: i64) -> (c_int, Vec<u8>, cova
         assert!(message.data.is_null());
         return (status, Vec::new(), message);
     }
-    // SAFETY: the library's word: they stay until the next call.
+    // SAFETY: the library guarantees that the bytes stay until the next call.
     let data = unsafe { slice::from_raw_parts(message.data, message.length_bytes) };
     (status, data.to_vec(), message)
 }
@@ -107,7 +107,7 @@ fn messages_are_sent_and_received() {
     };
     let (mut id, mut taken) = (0, 0);
     let mut completion = std::mem::MaybeUninit::<covalent_completion>::uninit();
-    // SAFETY: what is pointed to is there, and what is written may be.
+    // SAFETY: all pointers are valid. Out-pointers are valid for writes.
     unsafe {
         ok(covalent_verb_queue_post(
             queue,
@@ -136,7 +136,7 @@ fn messages_are_sent_and_received() {
 }
 
 #[test]
-fn a_full_queue_says_so_and_who_sleeps_is_woken() {
+fn a_full_queue_reports_that_and_a_sleeping_receiver_is_woken() {
     let nodes = Nodes::start(&["p0"]);
     let (a, b) = (attach(&nodes, "a"), attach(&nodes, "b"));
     let own = receive_queue(b, 40);
@@ -150,7 +150,8 @@ fn a_full_queue_says_so_and_who_sleeps_is_woken() {
     thread::scope(|scope| {
         let sender = scope.spawn(|| {
             let (queue, remote) = open(attach(&nodes, "a"));
-            // Long enough for the receiver to be asleep; if it is not, the test is only easier to pass.
+            // Long enough for the receiver to fall asleep. If it does not, the test is only easier
+            // to pass.
             thread::sleep(Duration::from_millis(50));
             ok(send(queue, &remote, b"wake up"));
         });

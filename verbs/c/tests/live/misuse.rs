@@ -1,4 +1,4 @@
-//! What C programs get wrong: every one of it is an error with a text, and none of it an access.
+//! Mistakes of C programs: each is an error with a text, and none is a memory access.
 
 use std::{
     ffi::{CStr, c_int},
@@ -26,7 +26,7 @@ fn null_pointers_and_bad_text() {
     let mut out = covalent_device { handle: 0 };
     let mut tx = covalent_tx_pipe { handle: 0 };
     let mut rx = covalent_rx_pipe { handle: 0 };
-    // SAFETY: null is checked, and what is not null is as the functions ask.
+    // SAFETY: null pointers are rejected. All other pointers meet the functions' requirements.
     unsafe {
         is_invalid(
             covalent_device_attach(ptr::null(), c"test".as_ptr(), 0, &raw mut out),
@@ -100,7 +100,7 @@ fn handles_that_are_closed_zero_of_another_kind_or_thread() {
     let nodes = Nodes::start(&["p0"]);
     let device = attach(&nodes, "a");
     let mut rx = covalent_rx_pipe { handle: 0 };
-    // SAFETY: as the functions ask.
+    // SAFETY: the arguments meet the functions' requirements.
     unsafe {
         is_invalid(
             covalent_rx_pipe_open(
@@ -136,7 +136,7 @@ fn handles_that_are_closed_zero_of_another_kind_or_thread() {
             let own = attach(&nodes, "a");
             assert_ne!(own, device);
             is_invalid(covalent_device_check_alive(device), "another thread");
-            // Whatever is open goes with its thread.
+            // The exit of the thread closes its open objects.
         });
     });
     assert_eq!(covalent_device_close(device), OK);
@@ -146,7 +146,7 @@ fn handles_that_are_closed_zero_of_another_kind_or_thread() {
     assert_eq!(covalent_rx_pipe_close(rx), OK);
     is_invalid(covalent_rx_pipe_free(rx, 1), "not open");
     let mut watcher = covalent_verbs::Client::connect(nodes.socket("a"), "test").unwrap();
-    crate::nodes::eventually("all attachments are gone", || {
+    crate::nodes::eventually("all attachments have ended", || {
         watcher.status().unwrap().sessions == 0
     });
 }
@@ -181,7 +181,7 @@ fn matches_verbs_and_modes_that_make_no_sense() {
         order: 0,
     };
     let unknown = covalent_match { kind: 99, ..any };
-    // SAFETY: as the functions ask.
+    // SAFETY: the arguments meet the functions' requirements.
     unsafe {
         assert_eq!(
             covalent_rx_pipe_open(device, 1 << 16, ptr::null(), &raw mut rx),
@@ -369,14 +369,14 @@ fn a_request_timeout_is_checked() {
     );
     for timeout_ns in [i64::MAX, i64::MIN, 20_000_000_000] {
         assert_eq!(covalent_device_set_request_timeout(device, timeout_ns), OK);
-        // SAFETY: as the function asks.
+        // SAFETY: the arguments meet the function's requirements.
         let status = unsafe { covalent_rx_pipe_open(device, 1 << 16, ptr::null(), &raw mut rx) };
         assert_eq!(status, OK, "{}", last_error());
     }
-    // Too short for an answer, unless the thread is kept from looking for longer than the daemon takes.
+    // Too short for a reply, unless this thread is delayed for longer than the daemon takes.
     assert_eq!(covalent_device_set_request_timeout(device, 1), OK);
-    crate::nodes::eventually("an answer comes too late", || {
-        // SAFETY: as the function asks.
+    crate::nodes::eventually("an answer arrives too late", || {
+        // SAFETY: the arguments meet the function's requirements.
         let status = unsafe { covalent_rx_pipe_open(device, 1 << 16, ptr::null(), &raw mut rx) };
         status == covalent_status::COVALENT_DEADLINE as c_int
     });

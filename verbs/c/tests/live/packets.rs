@@ -21,8 +21,10 @@ fn rx_pipe(device: covalent_device) -> covalent_rx_pipe {
     pipe
 }
 
-/// A call that tells up to eight packets.
-fn told(call: impl FnOnce(*mut covalent_packet, usize, *mut usize) -> i32) -> Vec<&'static [u8]> {
+/// Makes a call that returns up to eight packets.
+fn returned(
+    call: impl FnOnce(*mut covalent_packet, usize, *mut usize) -> i32,
+) -> Vec<&'static [u8]> {
     let mut packets = [covalent_packet {
         data: ptr::null(),
         length_bytes: 0,
@@ -31,21 +33,22 @@ fn told(call: impl FnOnce(*mut covalent_packet, usize, *mut usize) -> i32) -> Ve
     ok(call(packets.as_mut_ptr(), packets.len(), &raw mut count));
     packets[..count]
         .iter()
-        // SAFETY: the library's word: they stay until they are freed, and the tests read none after that.
+        // SAFETY: the library guarantees that the bytes stay until they are freed. The tests read
+        // none after that.
         .map(|packet| unsafe { slice::from_raw_parts(packet.data, packet.length_bytes) })
         .collect()
 }
 
 fn recv(pipe: covalent_rx_pipe, timeout_ns: i64) -> Vec<&'static [u8]> {
-    // SAFETY: there is room, and both may be written.
-    told(|packets, capacity, count| unsafe {
+    // SAFETY: `packets` has room for `capacity` elements. Both out-pointers are valid for writes.
+    returned(|packets, capacity, count| unsafe {
         covalent_rx_pipe_recv(pipe, timeout_ns, packets, capacity, count)
     })
 }
 
 fn held(pipe: covalent_rx_pipe) -> Vec<&'static [u8]> {
     // SAFETY: as above.
-    told(|packets, capacity, count| unsafe {
+    returned(|packets, capacity, count| unsafe {
         covalent_rx_pipe_held(pipe, packets, capacity, count)
     })
 }
@@ -64,7 +67,7 @@ fn packets_are_held_until_they_are_freed() {
     for number in 1..=5 {
         send(tx, &[number; 60]);
     }
-    eventually("all have come", || recv(pipe, SOON_NS).len() == 5);
+    eventually("all have arrived", || recv(pipe, SOON_NS).len() == 5);
     let all = recv(pipe, 0);
     assert_eq!(firsts(&all), [1, 2, 3, 4, 5]);
     assert!(held(pipe).is_empty());
@@ -77,7 +80,7 @@ fn packets_are_held_until_they_are_freed() {
     ok(covalent_rx_pipe_free(pipe, 0));
     assert_eq!(firsts(&held(pipe)), [2, 3]);
     ok(covalent_rx_pipe_free(pipe, 1));
-    assert!(held(pipe).is_empty(), "freed with what lay behind them");
+    assert!(held(pipe).is_empty(), "freed with the packets behind them");
     assert_eq!(firsts(&recv(pipe, 0)), [5]);
     ok(covalent_rx_pipe_confirm(pipe, usize::MAX));
     ok(covalent_rx_pipe_free_held(pipe, usize::MAX));
@@ -94,12 +97,12 @@ fn packets_are_held_until_they_are_freed() {
         // SAFETY: it may be written.
         unsafe { covalent_device_next_rx_pipe(b, timeout_ns, &raw mut ready) }
     };
-    // Whatever was told of already.
+    // Consume all earlier notifications.
     while next(0) == 0 {}
     send(tx, &[6; 60]);
     ok(next(SOON_NS));
     ok(covalent_rx_pipe_prefetch(pipe));
-    eventually("the lane tells again", || next(0) == 0);
+    eventually("the lane notifies again", || next(0) == 0);
 
     eventually("the lane has counted", || {
         let mut counters = no_counters();
@@ -110,15 +113,15 @@ fn packets_are_held_until_they_are_freed() {
 }
 
 #[test]
-fn each_kind_of_pipe_tells_its_pages() {
+fn each_kind_of_pipe_reports_its_page_size() {
     let nodes = Nodes::start(&["p0"]);
     let device = attach(&nodes, "a");
     let tx = tx_pipe(device);
     let mut rx = covalent_rx_pipe { handle: 0 };
     let mut rx_tx = covalent_rx_tx_pipe { handle: 0 };
     let mut bytes = covalent_byte_pipe { handle: 0 };
-    let mut told = [7; 4];
-    // SAFETY: texts end in a zero, and what is told may be written.
+    let mut returned = [7; 4];
+    // SAFETY: strings are NUL-terminated. Out-pointers are valid for writes.
     unsafe {
         ok(covalent_rx_pipe_open(
             device,
@@ -138,21 +141,21 @@ fn each_kind_of_pipe_tells_its_pages() {
             ptr::null(),
             &raw mut bytes,
         ));
-        ok(covalent_tx_pipe_page_bytes(tx, &raw mut told[0]));
-        ok(covalent_rx_pipe_page_bytes(rx, &raw mut told[1]));
-        ok(covalent_rx_tx_pipe_page_bytes(rx_tx, &raw mut told[2]));
-        ok(covalent_byte_pipe_page_bytes(bytes, &raw mut told[3]));
+        ok(covalent_tx_pipe_page_bytes(tx, &raw mut returned[0]));
+        ok(covalent_rx_pipe_page_bytes(rx, &raw mut returned[1]));
+        ok(covalent_rx_tx_pipe_page_bytes(rx_tx, &raw mut returned[2]));
+        ok(covalent_byte_pipe_page_bytes(bytes, &raw mut returned[3]));
         fails(
             covalent_tx_pipe_page_bytes(tx, ptr::null_mut()),
             covalent_status::COVALENT_INVALID,
             "page_bytes is null",
         );
     }
-    assert_eq!(told, [4096; 4], "below a huge page they are small");
+    assert_eq!(returned, [4096; 4], "below a huge page they are small");
 }
 
 #[test]
-fn what_was_told_is_freed_once_and_nothing_else() {
+fn returned_packets_are_freed_once_and_no_others() {
     let nodes = Nodes::start(&["p0"]);
     let (a, b) = (attach(&nodes, "a"), attach(&nodes, "b"));
     let pipe = rx_pipe(b);
@@ -160,37 +163,41 @@ fn what_was_told_is_freed_once_and_nothing_else() {
     for number in 1..=9 {
         send(tx, &[number; 60]);
     }
-    eventually("all have come", || {
+    eventually("all have arrived", || {
         let mut counters = no_counters();
         // SAFETY: it may be written.
         ok(unsafe { covalent_rx_pipe_counters(pipe, &raw mut counters) });
         counters.rx_packets == 9
     });
-    ok(covalent_rx_pipe_free_told(pipe));
+    ok(covalent_rx_pipe_free_received(pipe));
     let three = || {
-        // SAFETY: there is room for three, and both may be written.
-        firsts(&told(|packets, _, count| unsafe {
+        // SAFETY: `packets` has room for three. Both out-pointers are valid for writes.
+        firsts(&returned(|packets, _, count| unsafe {
             covalent_rx_pipe_recv(pipe, 0, packets, 3, count)
         }))
     };
-    assert_eq!(three(), [1, 2, 3], "nothing was told, so nothing was freed");
-    ok(covalent_rx_pipe_free_told(pipe));
-    ok(covalent_rx_pipe_free_told(pipe));
-    assert_eq!(three(), [4, 5, 6], "told once, freed once");
-    // What went by another call is not freed again.
+    assert_eq!(
+        three(),
+        [1, 2, 3],
+        "nothing was announced, so nothing was freed"
+    );
+    ok(covalent_rx_pipe_free_received(pipe));
+    ok(covalent_rx_pipe_free_received(pipe));
+    assert_eq!(three(), [4, 5, 6], "announced once, freed once");
+    // Packets that another call freed or confirmed are not freed again.
     ok(covalent_rx_pipe_free(pipe, 1));
     ok(covalent_rx_pipe_confirm(pipe, 1));
-    ok(covalent_rx_pipe_free_told(pipe));
-    assert!(held(pipe).is_empty(), "freed with what lay behind it");
+    ok(covalent_rx_pipe_free_received(pipe));
+    assert!(held(pipe).is_empty(), "freed with the packet behind it");
     assert_eq!(three(), [7, 8, 9]);
     ok(covalent_rx_pipe_confirm(pipe, 3));
-    ok(covalent_rx_pipe_free_told(pipe));
+    ok(covalent_rx_pipe_free_received(pipe));
     assert_eq!(firsts(&held(pipe)), [7, 8, 9], "confirmed since");
     assert!(three().is_empty());
 }
 
 #[test]
-fn what_was_told_is_sent_back_once_and_nothing_else() {
+fn returned_packets_are_sent_back_once_and_no_others() {
     let nodes = Nodes::start(&["p0"]);
     let (a, b) = (attach(&nodes, "a"), attach(&nodes, "b"));
     let mut echo = covalent_rx_tx_pipe { handle: 0 };
@@ -209,7 +216,7 @@ fn what_was_told_is_sent_back_once_and_nothing_else() {
     for number in 1..=5 {
         send(tx, &[number; 60]);
     }
-    eventually("all have come", || {
+    eventually("all have arrived", || {
         let mut counters = no_counters();
         // SAFETY: it may be written.
         ok(unsafe { covalent_rx_tx_pipe_counters(echo, &raw mut counters) });
@@ -221,7 +228,7 @@ fn what_was_told_is_sent_back_once_and_nothing_else() {
             length_bytes: 0,
         }; 3];
         let mut count = 77;
-        // SAFETY: there is room for three, and both may be written.
+        // SAFETY: `packets` has room for three. Both out-pointers are valid for writes.
         ok(unsafe { covalent_rx_tx_pipe_recv(echo, 0, packets.as_mut_ptr(), 3, &raw mut count) });
         // SAFETY: the library's word: they are this application's until they are sent.
         let first = |packet: &covalent_packet_mut| unsafe { *packet.data };
@@ -234,17 +241,21 @@ fn what_was_told_is_sent_back_once_and_nothing_else() {
     };
     while next() == 0 {}
     ok(covalent_rx_tx_pipe_prefetch(echo));
-    eventually("the lane tells again", || next() == 0);
+    eventually("the lane notifies again", || next() == 0);
 
-    ok(covalent_rx_tx_pipe_send_told(echo));
-    assert_eq!(three(), [1, 2, 3], "nothing was told, so nothing was sent");
+    ok(covalent_rx_tx_pipe_send_received(echo));
+    assert_eq!(
+        three(),
+        [1, 2, 3],
+        "nothing was announced, so nothing was sent"
+    );
     ok(covalent_rx_tx_pipe_discard(echo, 1));
-    ok(covalent_rx_tx_pipe_send_told(echo));
-    ok(covalent_rx_tx_pipe_send_told(echo));
-    assert_eq!(three(), [4, 5], "told once, sent once");
-    ok(covalent_rx_tx_pipe_send_told(echo));
+    ok(covalent_rx_tx_pipe_send_received(echo));
+    ok(covalent_rx_tx_pipe_send_received(echo));
+    assert_eq!(three(), [4, 5], "announced once, sent once");
+    ok(covalent_rx_tx_pipe_send_received(echo));
     assert!(three().is_empty());
-    eventually("four came back", || recv(back, SOON_NS).len() == 4);
+    eventually("four returned", || recv(back, SOON_NS).len() == 4);
     assert_eq!(firsts(&recv(back, 0)), [2, 3, 4, 5]);
 }
 
@@ -264,7 +275,7 @@ fn a_frame_is_written_where_it_is_sent_from() {
     let write = |byte: u8, length: usize| {
         let (status, data) = reserve(length);
         ok(status);
-        // SAFETY: the library made room for so many bytes.
+        // SAFETY: the library reserved `length` bytes at `data`.
         unsafe { data.write_bytes(byte, length) };
         data
     };
@@ -284,7 +295,7 @@ fn a_frame_is_written_where_it_is_sent_from() {
     write(3, 200);
     ok(covalent_tx_pipe_commit(tx));
     ok(covalent_tx_pipe_publish(tx));
-    // A push takes back what was reserved, so that nothing half written is sent.
+    // A push cancels the reservation, so that no half-written frame is sent.
     write(4, 200);
     send(tx, &[5; 60]);
     fails(
@@ -292,7 +303,7 @@ fn a_frame_is_written_where_it_is_sent_from() {
         COVALENT_INVALID,
         "nothing is reserved",
     );
-    eventually("three have come", || recv(pipe, SOON_NS).len() == 3);
+    eventually("three have arrived", || recv(pipe, SOON_NS).len() == 3);
     let lengths_and_bytes: Vec<(usize, u8)> = recv(pipe, 0)
         .iter()
         .map(|packet| {
@@ -427,7 +438,7 @@ fn rates_and_stamps_are_set_and_checked() {
 }
 
 #[test]
-fn an_rx_tx_pipe_is_tuned_and_counts_both_ways() {
+fn an_rx_tx_pipe_is_tuned_and_counts_both_directions() {
     let nodes = Nodes::start(&["p0"]);
     let (a, b) = (attach(&nodes, "a"), attach(&nodes, "b"));
     let mut echo = covalent_rx_tx_pipe { handle: 0 };
@@ -438,7 +449,7 @@ fn an_rx_tx_pipe_is_tuned_and_counts_both_ways() {
         stamp: 1,
         stamp_at_bytes: 14,
     };
-    // SAFETY: as the functions ask.
+    // SAFETY: the arguments meet the functions' requirements.
     unsafe {
         ok(covalent_rx_tx_pipe_open(
             b,
@@ -471,7 +482,7 @@ fn an_rx_tx_pipe_is_tuned_and_counts_both_ways() {
             length_bytes: 0,
         }; 1];
         let mut count = 0;
-        // SAFETY: there is room for one, and both may be written.
+        // SAFETY: there is room for one packet. Both out-pointers are valid for writes.
         ok(unsafe {
             covalent_rx_tx_pipe_recv(echo, SOON_NS, packets.as_mut_ptr(), 1, &raw mut count)
         });
@@ -482,7 +493,7 @@ fn an_rx_tx_pipe_is_tuned_and_counts_both_ways() {
         }
         seen += count;
     }
-    eventually("two came back", || recv(back, SOON_NS).len() == 2);
+    eventually("two returned", || recv(back, SOON_NS).len() == 2);
     for packet in recv(back, 0) {
         assert_ne!(packet[14..22], [9; 8], "stamped when it arrived");
         assert_eq!(packet[22..], [9; 38]);

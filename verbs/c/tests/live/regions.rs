@@ -57,7 +57,7 @@ fn add(device: covalent_device) {
         rights: 0,
     };
     let mut old = 0;
-    // SAFETY: the text ends in a zero, and what is written may be.
+    // SAFETY: the string is NUL-terminated. Out-pointers are valid for writes.
     unsafe {
         ok(covalent_verb_queue_open(device, 16, &raw mut queue));
         let ledger = c"ledger".as_ptr();
@@ -81,9 +81,9 @@ fn add(device: covalent_device) {
     ok(covalent_verb_queue_close(queue));
 }
 
-/// Starts the daemon where another one has ended in this process. A program that another test starts has copies of all descriptors for an
-/// instant, and with them the locks of the one that has ended.
-fn start_again(config: &Config) -> Daemon {
+/// Starts a daemon after another one stopped in this process. A program that another test spawns
+/// has copies of all descriptors for an instant, and with them the locks of the stopped daemon.
+fn respawn(config: &Config) -> Daemon {
     let deadline = soon();
     loop {
         match Daemon::start(config.clone()) {
@@ -104,14 +104,14 @@ fn a_durable_region_outlives_the_daemon_until_it_is_deleted() {
     let at = directory.path().display();
     let journal = format!("[journal]\ndirectory = \"{at}/journal\"\nfile_mib = 1");
     let config = config(&directory, "a", &["p0"], &journal);
-    for life in 0..3 {
-        let daemon = start_again(&config);
+    for generation in 0..3 {
+        let daemon = respawn(&config);
         let device = attach(&config.socket_path());
         let (status, region) = register(device, 4096);
         ok(status);
-        assert_eq!(word(region), 5 * life);
+        assert_eq!(word(region), 5 * generation);
         add(device);
-        assert_eq!(word(region), 5 * (life + 1));
+        assert_eq!(word(region), 5 * (generation + 1));
         let (status, _) = register(device, 4096);
         fails(
             status,
@@ -126,7 +126,7 @@ fn a_durable_region_outlives_the_daemon_until_it_is_deleted() {
             covalent_status::COVALENT_REFUSED,
             "registered by session",
         );
-        if life == 2 {
+        if generation == 2 {
             // SAFETY: the text ends in a zero.
             ok(unsafe { covalent_region_delete(device, c"ledger".as_ptr()) });
             add(device);
@@ -138,7 +138,7 @@ fn a_durable_region_outlives_the_daemon_until_it_is_deleted() {
         ok(covalent_region_close(region));
         daemon.stop();
     }
-    let daemon = start_again(&config);
+    let daemon = respawn(&config);
     let device = attach(&config.socket_path());
     let (status, region) = register(device, 64);
     ok(status);
@@ -150,17 +150,17 @@ fn a_durable_region_outlives_the_daemon_until_it_is_deleted() {
 fn a_device_and_its_region_live_through_a_restart() {
     let directory = tempfile::tempdir().unwrap();
     let config = config(&directory, "a", &["p0"], "");
-    let daemon = start_again(&config);
+    let daemon = respawn(&config);
     let device = attach(&config.socket_path());
     ok(covalent_device_set_reconnect(device, SOON_NS));
-    let mut told = covalent_reconnection {
+    let mut reported = covalent_reconnection {
         gap_ns: 0,
         in_order: 0,
     };
     let mut region = NOWHERE;
     let rights = COVALENT_RIGHT_READ | COVALENT_RIGHT_ATOMIC;
     let name = c"ledger".as_ptr();
-    // SAFETY: the text ends in a zero, and what is written may be.
+    // SAFETY: the string is NUL-terminated. Out-pointers are valid for writes.
     unsafe {
         ok(covalent_region_register(
             device,
@@ -169,12 +169,12 @@ fn a_device_and_its_region_live_through_a_restart() {
             rights,
             &raw mut region,
         ));
-        let nothing = covalent_device_next_reconnection(device, &raw mut told);
+        let nothing = covalent_device_next_reconnection(device, &raw mut reported);
         fails(nothing, covalent_status::COVALENT_DEADLINE, "found again");
     }
     add(device);
     daemon.stop();
-    let daemon = start_again(&config);
+    let daemon = respawn(&config);
     assert_eq!(word(region), 5);
     ok(covalent_device_check_alive(device));
     add(device);
@@ -187,12 +187,12 @@ fn a_device_and_its_region_live_through_a_restart() {
         verbs: 1,
         verbs_forgotten: 1,
     };
-    // SAFETY: what is written may be.
+    // SAFETY: out-pointers are valid for writes.
     unsafe {
-        ok(covalent_device_next_reconnection(device, &raw mut told));
+        ok(covalent_device_next_reconnection(device, &raw mut reported));
         ok(covalent_device_carried(device, &raw mut carried));
     }
-    assert!(told.in_order == 1 && told.gap_ns > 0);
+    assert!(reported.in_order == 1 && reported.gap_ns > 0);
     assert_eq!((carried.verbs, carried.verbs_forgotten), (0, 0));
     // Not any more.
     ok(covalent_device_set_reconnect(device, 0));
@@ -202,7 +202,7 @@ fn a_device_and_its_region_live_through_a_restart() {
 }
 
 #[test]
-fn what_a_durable_region_needs_is_said() {
+fn the_requirements_of_a_durable_region_are_named() {
     let directory = tempfile::tempdir().unwrap();
     let config = config(&directory, "a", &["p0"], "");
     let daemon = Daemon::start(config.clone()).unwrap();

@@ -14,7 +14,7 @@ const INVALID: c_int = covalent_status::COVALENT_INVALID as c_int;
 const REFUSED: c_int = covalent_status::COVALENT_REFUSED as c_int;
 
 #[test]
-fn pipes_share_a_vlan_and_what_does_not_fit_is_refused() {
+fn pipes_share_a_vlan_and_an_incompatible_binding_is_refused() {
     let nodes = Nodes::start(&["p0"]);
     let device = crate::calls::attach(&nodes, "a");
     let vlan = covalent_match {
@@ -32,13 +32,13 @@ fn pipes_share_a_vlan_and_what_does_not_fit_is_refused() {
         covalent_rx_pipe { handle: 0 },
         covalent_rx_tx_pipe { handle: 0 },
     );
-    let said = |part: &str| {
+    let expect_message = |part: &str| {
         // SAFETY: the library's text ends in a zero.
         let error = unsafe { CStr::from_ptr(covalent_last_error()) };
         let error = error.to_string_lossy().into_owned();
         assert!(error.contains(part), "{error}");
     };
-    // SAFETY: as the functions ask.
+    // SAFETY: the arguments meet the functions' requirements.
     unsafe {
         assert_eq!(
             covalent_rx_pipe_open(device, 1 << 16, ptr::null(), &raw mut rx),
@@ -53,19 +53,19 @@ fn pipes_share_a_vlan_and_what_does_not_fit_is_refused() {
                 covalent_rx_pipe_bind_spread(rx, &raw const vlan, spread),
                 INVALID
             );
-            said("COVALENT_SPREAD_HASH or COVALENT_SPREAD_ROUND_ROBIN");
+            expect_message("COVALENT_SPREAD_HASH or COVALENT_SPREAD_ROUND_ROBIN");
         }
         assert_eq!(
             covalent_rx_pipe_bind_spread(rx, &raw const beyond, COVALENT_SPREAD_HASH),
             REFUSED
         );
-        said("4096 is not a VLAN id");
+        expect_message("4096 is not a VLAN id");
         assert_eq!(
             covalent_rx_pipe_bind_spread(rx, &raw const vlan, COVALENT_SPREAD_HASH),
             OK
         );
         assert_eq!(covalent_rx_tx_pipe_bind(rx_tx, &raw const vlan), REFUSED);
-        said("share it by `hash`");
+        expect_message("share it by `hash`");
         assert_eq!(
             covalent_rx_tx_pipe_bind_spread(rx_tx, &raw const vlan, COVALENT_SPREAD_ROUND_ROBIN),
             REFUSED

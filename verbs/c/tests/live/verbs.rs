@@ -11,7 +11,7 @@ use crate::{
 
 const MINUS_2: u64 = u64::MAX - 1;
 
-/// A verb that says nothing yet.
+/// A verb with no field set.
 pub const NO_VERB: covalent_verb = covalent_verb {
     kind: 0,
     length_bytes: 0,
@@ -36,7 +36,7 @@ fn open(nodes: &Nodes) -> (covalent_device, covalent_verb_queue, covalent_remote
         rkey: 0,
         rights: 0,
     };
-    // SAFETY: texts end in a zero, and what is written may be.
+    // SAFETY: strings are NUL-terminated. Out-pointers are valid for writes.
     unsafe {
         ok(covalent_region_register(
             host,
@@ -135,7 +135,7 @@ fn minima_maxima_and_conditions() {
 }
 
 #[test]
-fn stamps_order_what_was_waited_for() {
+fn stamps_order_verbs_that_were_waited_for() {
     let nodes = Nodes::start(&["p0"]);
     let (_device, queue, remote) = open(&nodes);
     let region = &raw const remote;
@@ -154,7 +154,8 @@ fn stamps_order_what_was_waited_for() {
         };
         let (mut id, mut old) = (0, 0);
         let mut completion = std::mem::MaybeUninit::<covalent_completion>::uninit();
-        // SAFETY: pointers are those of locals; what is read was written, or the call had failed.
+        // SAFETY: pointers are those of locals. A value is read only after a successful call has
+        // written it.
         unsafe {
             if number % 2 == 0 {
                 let out = &raw mut old;
@@ -199,7 +200,7 @@ fn stamps_order_what_was_waited_for() {
 }
 
 #[test]
-fn a_batch_posts_what_fits_and_tells_how_much() {
+fn a_batch_posts_what_fits_and_returns_the_number() {
     let nodes = Nodes::start(&["p0"]);
     let (_device, queue, remote) = open(&nodes);
     let add = covalent_verb {
@@ -226,7 +227,7 @@ fn a_batch_posts_what_fits_and_tells_how_much() {
     };
     let posts: Vec<_> = (0..20).map(post).collect();
     let (mut ids, mut posted) = ([0; 20], 0);
-    // SAFETY: pointers and lengths are those of arrays.
+    // SAFETY: pointers and lengths belong to arrays.
     unsafe {
         ok(covalent_verb_queue_post_batch(
             queue,
@@ -248,10 +249,10 @@ fn a_batch_posts_what_fits_and_tells_how_much() {
         assert_eq!(posted, 0);
     }
     let mut room = Vec::with_capacity(16);
-    let mut told = 0;
-    while told < 16 {
+    let mut taken = 0;
+    while taken < 16 {
         let mut count = 0;
-        // SAFETY: there is room for as many, and as many are there as `count` says.
+        // SAFETY: there is room for 16 completions. The call initialized as many as `count` states.
         unsafe {
             let start = room.as_mut_ptr();
             ok(covalent_verb_queue_poll(
@@ -268,7 +269,7 @@ fn a_batch_posts_what_fits_and_tells_how_much() {
             assert_eq!(completion.outcome, covalent_outcome::COVALENT_OUTCOME_OLD);
             let place = completion.user_data as usize;
             assert_eq!(std::mem::take(&mut ids[place]), completion.id);
-            told += 1;
+            taken += 1;
         }
     }
     let wrong = covalent_verb {

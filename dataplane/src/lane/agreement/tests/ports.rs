@@ -11,7 +11,7 @@ use covalent_pipe::{
 use super::*;
 use crate::lane::command::{NewPipe, NewSession};
 
-/// A kernel below with room for so many rules, and a port above it.
+/// Returns a kernel with capacity for `room` rules.
 fn below(room: usize) -> Arc<Mutex<Below>> {
     Arc::new(Mutex::new(Below {
         room,
@@ -83,7 +83,7 @@ impl Played {
 }
 
 #[test]
-fn a_port_that_comes_is_told_everything_some_in_each_round_before_it_stands_there() {
+fn a_new_port_gets_all_rules_over_several_rounds_before_it_is_placed() {
     let configured = rules(0x2000..0x2100, Action::Drop);
     let mut played = Played::new(&configured, usize::MAX);
     let bound = rules(0x3000..0x3080, Action::Dataplane);
@@ -94,16 +94,16 @@ fn a_port_that_comes_is_told_everything_some_in_each_round_before_it_stands_ther
     let (answer, rounds) = played.have(Command::Take(want, vec![new]));
     assert!(answer.went.is_ok() && answer.ports.is_empty());
     assert!(rounds >= (0x180 + 1) / STEPS_PER_ROUND, "{rounds}");
-    let told = [map(&configured), map(&bound)]
+    let expected_rules = [map(&configured), map(&bound)]
         .into_iter()
         .flatten()
         .collect();
-    assert_eq!(look(&comes).rules, told);
+    assert_eq!(locked(&comes).rules, expected_rules);
     assert_eq!(played.ports(), [(0, true), (1, true)]);
     let (answer, _) = played.have(Command::Settle { epoch: 1 });
     assert!(answer.went.is_ok() && answer.ports.is_empty());
     assert_eq!(played.ports(), [(0, true), (1, true), (7, true)]);
-    // What is bound is bound there too.
+    // Existing bindings apply to the new port too.
     let slot = &played.lane.ports[2];
     assert!(
         bound
@@ -114,7 +114,7 @@ fn a_port_that_comes_is_told_everything_some_in_each_round_before_it_stands_ther
 }
 
 #[test]
-fn a_port_that_takes_the_place_of_another_is_told_what_is_bound_there() {
+fn a_port_in_the_slot_of_another_gets_its_bindings() {
     let configured = rules(0x2000..0x2010, Action::Drop);
     let mut played = Played::new(&configured, usize::MAX);
     let bound = rules(0x3000..0x3004, Action::Dataplane);
@@ -127,13 +127,13 @@ fn a_port_that_takes_the_place_of_another_is_told_what_is_bound_there() {
     played.have(Command::Take(want, vec![new]));
     let (answer, _) = played.have(Command::Settle { epoch: 1 });
     let left: Vec<_> = answer.ports.iter().map(|(number, _)| *number).collect();
-    assert_eq!(left, [1], "what stood there is to be closed");
-    let told = [map(&wanted.steer), map(&bound)]
+    assert_eq!(left, [1], "the previous port is to be closed");
+    let expected_rules = [map(&wanted.steer), map(&bound)]
         .into_iter()
         .flatten()
         .collect();
-    assert_eq!(look(&comes).rules, told);
-    // Who binds later binds below it.
+    assert_eq!(locked(&comes).rules, expected_rules);
+    // A later binding reaches the kernel below the new port.
     let later = rules(0x4000..0x4001, Action::Dataplane);
     played.obey(Command::Bind {
         session: 1,
@@ -141,12 +141,12 @@ fn a_port_that_takes_the_place_of_another_is_told_what_is_bound_there() {
         matches: later[0].matches.clone(),
         spread: None,
     });
-    assert!(look(&comes).rules.contains_key(&later[0].matches));
+    assert!(locked(&comes).rules.contains_key(&later[0].matches));
     assert!(!played.rules()[1].contains_key(&later[0].matches));
 }
 
 #[test]
-fn a_port_whose_kernel_refuses_is_given_back_and_nothing_has_changed() {
+fn a_port_whose_kernel_refuses_is_returned_and_nothing_changes() {
     let configured = rules(0x2000..0x2040, Action::Drop);
     let mut played = Played::new(&configured, usize::MAX);
     let mut wanted = played.config.clone();
@@ -165,7 +165,7 @@ fn a_port_whose_kernel_refuses_is_given_back_and_nothing_has_changed() {
 }
 
 #[test]
-fn ports_that_are_ready_are_given_back_when_another_lane_refused() {
+fn prepared_ports_are_returned_when_another_lane_refuses() {
     let mut played = Played::new(&[], usize::MAX);
     let want = played.want(&played.config);
     let comes = below(usize::MAX);
@@ -178,14 +178,14 @@ fn ports_that_are_ready_are_given_back_when_another_lane_refused() {
 }
 
 #[test]
-fn what_was_given_back_is_put_back_and_told_the_rules_in_force() {
+fn a_detached_port_is_put_back_with_the_rules_in_force() {
     let configured = rules(0x2000..0x2100, Action::Drop);
     let mut played = Played::new(&configured, usize::MAX);
-    let vacate = |ports: &[u16]| Command::Vacate {
-        offer: OFFER,
+    let detach_ports = |ports: &[u16]| Command::DetachPorts {
+        proposal: PROPOSAL,
         ports: ports.to_vec(),
     };
-    let (answer, _) = played.have(vacate(&[0, 1]));
+    let (answer, _) = played.have(detach_ports(&[0, 1]));
     assert_eq!(answer.ports.len(), 2);
     assert!(
         played
@@ -207,27 +207,27 @@ fn what_was_given_back_is_put_back_and_told_the_rules_in_force() {
         answer.went.is_ok() && rounds >= 0x100 / STEPS_PER_ROUND,
         "{rounds}"
     );
-    let told = [map(&configured), map(&bound)]
+    let expected_rules = [map(&configured), map(&bound)]
         .into_iter()
         .flatten()
         .collect();
-    assert_eq!(look(&ports[0]).rules, told);
+    assert_eq!(locked(&ports[0]).rules, expected_rules);
     assert!(played.lane.ports[0].port.absent().is_none());
-    // One that has no room for them stays away, and says why.
+    // A port whose kernel has no capacity for the rules stays absent and reports the reason.
     let reason = played.lane.ports[1].port.absent().unwrap_or_default();
     assert!(reason.contains("full"), "{reason}");
     assert!(played.lane.slot.is_at_rest());
     // Nothing is put back twice.
-    let again = vec![port(&played, 0, &below(0))];
+    let reopened = vec![port(&played, 0, &below(0))];
     let (answer, _) = played.have(Command::PutBack {
         epoch: 1,
-        ports: again,
+        ports: reopened,
     });
     assert!(answer.went.is_err() && answer.ports.len() == 1);
 }
 
 #[test]
-fn a_port_that_goes_keeps_its_place_for_its_return() {
+fn a_removed_port_keeps_its_slot_for_its_return() {
     let mut played = Played::new(&[], usize::MAX);
     let bound = rules(0x3000..0x3001, Action::Dataplane);
     let mut want = Arc::into_inner(played.want(&played.config)).unwrap();
@@ -236,19 +236,19 @@ fn a_port_that_goes_keeps_its_place_for_its_return() {
     let (answer, _) = played.have(Command::Settle { epoch: 1 });
     assert_eq!(answer.ports.len(), 1);
     let names = answer.went.unwrap().ports.len();
-    assert_eq!(names, 1, "nobody is told of it");
+    assert_eq!(names, 1, "nothing reports it");
     assert_eq!(played.ports(), [(0, true), (1, false)]);
     bind(&mut played, &bound);
     let mut want = Arc::into_inner(played.want(&played.config)).unwrap();
-    want.offer = Offer {
+    want.proposal = Proposal {
         epoch: 2,
-        believes: OFFER.held(),
+        believes: PROPOSAL.held(),
         wants: 3,
     };
     let comes = below(usize::MAX);
     let new = port(&played, 1, &comes);
     played.have(Command::Take(Arc::new(want), vec![new]));
-    assert_eq!(look(&comes).rules, map(&bound), "bound while it was away");
+    assert_eq!(locked(&comes).rules, map(&bound), "bound while it was away");
     played.have(Command::Settle { epoch: 2 });
     assert_eq!(played.ports(), [(0, true), (1, true)]);
 }
