@@ -404,7 +404,7 @@ fn scopeguard(work: impl FnOnce()) -> impl Drop {
 fn bench_runs_the_program_beside_it_and_names_it_where_it_is_missing() {
     let place = tempfile::tempdir().unwrap();
     let own = place.path().join("covalent");
-    fs::copy(env!("CARGO_BIN_EXE_covalent"), &own).unwrap();
+    install(env!("CARGO_BIN_EXE_covalent"), &own);
     let alone = Command::new(&own)
         .args(["bench", "latency", "--help"])
         .env("PATH", place.path())
@@ -417,8 +417,9 @@ fn bench_runs_the_program_beside_it_and_names_it_where_it_is_missing() {
         "{printed}"
     );
     let other = place.path().join("covalent-bench");
-    fs::write(&other, "#!/bin/sh\necho \"$@\"; exit 7\n").unwrap();
-    fs::set_permissions(&other, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let text = place.path().join("text");
+    fs::write(&text, "#!/bin/sh\necho \"$@\"; exit 7\n").unwrap();
+    install(&text, &other);
     let both = Command::new(&own)
         .args(["bench", "latency", "--against", "udp", "--help"])
         .output()
@@ -428,6 +429,13 @@ fn bench_runs_the_program_beside_it_and_names_it_where_it_is_missing() {
         String::from_utf8_lossy(&both.stdout),
         "latency --against udp --help\n"
     );
+}
+
+/// Copies a program from another process. A descriptor of this one, open for writing, would be
+/// inherited by a process that another test starts, and until its `exec` the copy could not run.
+fn install(from: impl AsRef<Path>, to: &Path) {
+    let mut copy = Command::new("install");
+    assert!(copy.arg(from.as_ref()).arg(to).status().unwrap().success());
 }
 
 /// Returns the entries of `directory`, except the counters of a stopped daemon, which stay for

@@ -193,8 +193,12 @@ fn without_the_privilege_the_log_names_it_and_the_alternative() {
         )
         .expect("written");
         let binary = directory.path().join("covalent-control");
-        fs::copy(env!("CARGO_BIN_EXE_covalent-control"), &binary)
-            .expect("copied to where no other user may run it");
+        // From another process: a descriptor of this one, open for writing, would be inherited by
+        // a process that another test starts, and until its `exec` the copy could not run.
+        let copied = Command::new("install")
+            .args([env!("CARGO_BIN_EXE_covalent-control").as_ref(), &*binary])
+            .status();
+        assert!(copied.expect("`install` of coreutils").success());
         let mut child = Command::new(&binary)
             .arg("--config")
             .arg(&file)
