@@ -196,8 +196,8 @@ pub fn text(comparisons: &[Comparison], chart: &str) -> String {
             (Some((ours, theirs)), Some(ratio)) => writeln!(
                 out,
                 "| {work} | {} {unit} | {peer} | {} {unit} | {ratio:.2} | {conditions} |",
-                short(ours),
-                short(theirs)
+                streams::short(ours),
+                streams::short(theirs)
             ),
             _ => writeln!(
                 out,
@@ -206,16 +206,6 @@ pub fn text(comparisons: &[Comparison], chart: &str) -> String {
         };
     }
     out
-}
-
-/// Three digits that count.
-fn short(figure: f64) -> String {
-    let digits = if figure < 10.0 {
-        2
-    } else {
-        usize::from(figure < 100.0)
-    };
-    format!("{figure:.digits$}")
 }
 
 /// Draws the ratios as bars on a logarithmic scale; `None` if nothing was measured.

@@ -10,6 +10,7 @@ use anyhow::{Context, Result};
 
 use crate::cell;
 use crate::opening::{self, Comparison};
+use crate::plot_files;
 use crate::streams::{
     case::{Case, Test},
     goals::{self, LIMIT, OURS, OURS_ALONE},
@@ -23,7 +24,6 @@ use crate::streams::{
 /// folder beside it.
 pub fn write(results: &Results, opening: &[Comparison], sections: &str, page: &Path) -> Result<()> {
     let plots = plots_of(page);
-    fs::create_dir_all(&plots).with_context(|| format!("making {}", plots.display()))?;
     let tests = TESTS
         .into_iter()
         .map(|test| Ok((file_of(test), plot::sweep(results, test)?)))
@@ -31,17 +31,7 @@ pub fn write(results: &Results, opening: &[Comparison], sections: &str, page: &P
     let first = (OPENING, opening::chart(opening)?);
     let plotted = tests.into_iter().chain(session::page::plots(results)?);
     for (file, svg) in plotted.chain([first]) {
-        let path = plots.join(file);
-        match svg {
-            Some(svg) => {
-                fs::write(&path, svg).with_context(|| format!("writing {}", path.display()))?;
-            }
-            // One of an earlier result would be taken for this one's.
-            None if path.exists() => {
-                fs::remove_file(&path).with_context(|| format!("removing {}", path.display()))?;
-            }
-            None => {}
-        }
+        plot_files::keep(&plots.join(file), svg.as_deref())?;
     }
     let folder = plots
         .file_name()
