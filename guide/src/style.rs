@@ -198,15 +198,9 @@ impl Dictionary for American {
             let instead = corrections.iter().copied().map(Cow::Borrowed);
             return Some(Status::Corrections(instead.collect()));
         }
-        let meanings = typos_vars::VARS.find(&key)?;
-        let is_american = |(set, _): &(u8, _)| {
-            typos_vars::CategorySet::from_bits_truncate(*set).contains(Category::American)
-        };
-        // A word may be the American spelling of one word and another spelling of a second.
-        if meanings.iter().any(is_american) {
-            return None;
-        }
-        let (_, variants) = meanings.first()?;
+        let (_, variants) = typos_vars::VARS.find(&key)?.iter().find(|(set, _)| {
+            !typos_vars::CategorySet::from_bits_truncate(*set).contains(Category::American)
+        })?;
         let instead = typos_vars::corrections(Category::American, **variants);
         Some(Status::Corrections(
             instead.iter().copied().map(Cow::Borrowed).collect(),
