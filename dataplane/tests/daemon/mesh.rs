@@ -84,20 +84,18 @@ fn all_nodes_know_each_other_and_a_pulled_cable_changes_only_the_path() {
     let [a, b, c, d] = &square(dir.path());
     for (node, name) in [a, b, c, d].into_iter().zip(CORNERS) {
         let others: Vec<_> = CORNERS.into_iter().filter(|other| *other != name).collect();
-        // Of a machine that stands still a link fails now and then, and comes up again.
-        eventually("each knows all others", || {
+        // Of a machine that stands still a link fails now and then, and comes up again: all is
+        // judged of one status, and the way round the square is longer.
+        eventually("each knows all others, by the short ways", || {
             let status = node.status();
             let known = reached(&status).into_iter().map(|(name, _)| name);
             let fabric = status.fabric.as_ref().expect("it takes part");
-            known.eq(others.iter().copied()) && (fabric.reached, fabric.lost) == (3, 0)
+            // The neighbor on lane 1's cable: to lane 1, over the cable to its lane 0.
+            let mut hops = status.nodes.iter().map(|node| node.hops.unwrap_or(0));
+            known.eq(others.iter().copied())
+                && (fabric.reached, fabric.lost) == (3, 0)
+                && hops.all(|hops| (1..=4).contains(&hops))
         });
-        let status = node.status();
-        // The neighbor on lane 1's cable: to lane 1, over the cable to its lane 0.
-        let hops: Vec<_> = status.nodes.iter().filter_map(|node| node.hops).collect();
-        assert!(
-            hops.len() == 3 && hops.iter().all(|hops| (1..=4).contains(hops)),
-            "{hops:?}"
-        );
     }
     eventually("neighbors are reached over their own cables", || {
         path_port(a, "b").as_deref() == Some("ab") && path_port(a, "d").as_deref() == Some("da")
@@ -119,7 +117,7 @@ fn all_nodes_know_each_other_and_a_pulled_cable_changes_only_the_path() {
     });
     let fabric = a.status().fabric.expect("it takes part");
     assert!(fabric.repairs.values().sum::<u64>() > 0, "{fabric:?}");
-    assert_eq!(reached(&a.status()).len(), 3);
+    eventually("all others are reached", || reached(&a.status()).len() == 3);
 }
 
 #[test]
