@@ -70,14 +70,6 @@ impl World {
                 .status();
             assert!(made.expect("ip is installed").success());
         }
-        for pid in [&one, &two] {
-            // Both ends of one more cable are in the same machine.
-            let made = Command::new("ip")
-                .args(["link", "add", "eth3", "netns", pid, "type", "veth"])
-                .args(["peer", "name", "eth4", "netns", pid])
-                .status();
-            assert!(made.expect("ip is installed").success());
-        }
         if standing >= Standing::Installed {
             world.both("make -s install");
         }
