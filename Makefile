@@ -73,6 +73,8 @@ run: build       ## Builds in release mode and runs the demonstration
 build:           ## Builds everything in release mode
 	@scripts/install-packages build
 	@$(CARGO) build --release --workspace --locked
+	@ln -sf libcovalent.so $(BUILT)/$(LIBRARY_NAME)
+	@sed -e 's,@VERSION@,$(VERSION),' -e 's,@PREFIX@,$(CURDIR)/verbs/c,' -e 's,@LIBDIR@,$(abspath $(BUILT)),' -e 's/-lcovalent/& -Wl,-rpath,$${libdir}/' verbs/c/covalent.pc.in >$(BUILT)/covalent-uninstalled.pc
 
 # Does not build, because it runs as root.
 install:         ## Installs the output of `make build`: PREFIX=/usr, DESTDIR= (as root)
@@ -87,7 +89,7 @@ install:         ## Installs the output of `make build`: PREFIX=/usr, DESTDIR= (
 	@install -m 644 $(BUILT)/libcovalent.a $(LIB_DIR)
 	@install -m 644 verbs/c/include/covalent.h $(INCLUDE_DIR)
 	@install -d $(LIB_DIR)/pkgconfig
-	@sed -e 's,@PREFIX@,$(PREFIX),' -e 's,@LIBDIR@,$(LIBRARY_DIR),' -e 's,@VERSION@,$(VERSION),' verbs/c/covalent.pc.in >$(LIB_DIR)/pkgconfig/covalent.pc
+	@sed -e 's,@VERSION@,$(VERSION),' -e 's,@PREFIX@,$(PREFIX),' -e 's,@LIBDIR@,$(LIBRARY_DIR),' verbs/c/covalent.pc.in >$(LIB_DIR)/pkgconfig/covalent.pc
 	@chmod 644 $(LIB_DIR)/pkgconfig/covalent.pc
 	@for unit in $(UNITS); do \
 		sed -E 's,^(ExecStart|ExecReload)=/usr/bin/,\1=$(PREFIX)/bin/,' configs/$$unit >$(UNIT_DIR)/$$unit && \

@@ -129,10 +129,12 @@ impl Machine {
             done
             mkdir {place}/home
             ip link set lo up
-            export HOME={place}/home USER=root BUILT={built} EXAMPLES={built}/examples
+            mkdir -p {clone}/target/release
+            mount --bind {built} {clone}/target/release
+            export HOME={place}/home USER=root EXAMPLES={built}/examples
             export PATH={stand_ins}:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
             export LC_ALL=C.UTF-8 TERM=dumb
-            unset CARGO ${{!COVALENT_*}} ${{!CARGO_*}} ${{!MAKE*}} ${{!RUST*}}
+            unset CARGO LD_LIBRARY_PATH ${{!COVALENT_*}} ${{!CARGO_*}} ${{!MAKE*}} ${{!RUST*}}
             cd {clone}
             set +e"#
         );
