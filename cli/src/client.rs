@@ -21,7 +21,7 @@ use covalent_pipe::seqpacket::Connection;
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Longest time until a reply when the caller polls for readiness.
-const SHORT_PATIENCE: Duration = Duration::from_millis(300);
+pub const SHORT_PATIENCE: Duration = Duration::from_millis(300);
 
 /// How often to read a reply after the daemon closed the connection: the kernel may report the
 /// close once before it returns the pending message.

@@ -65,6 +65,20 @@ pub fn send_request(socket: &Path, request: &ControlRequest) -> Result<ControlRe
     }
 }
 
+/// Returns the reply of control to a query of its version, or `None` if it does not reply within
+/// `patience`.
+pub fn version_within(socket: &Path, patience: Duration) -> Option<ControlReply> {
+    let connection = Connection::connect_timeout(socket, patience).ok()?;
+    let request = datagram::encode(&ControlRequest::Version).ok()?;
+    connection.send(&request, &[]).ok()?;
+    if !connection.wait(Some(patience)).ok()? {
+        return None;
+    }
+    let mut buffer = vec![0; MAX_DATAGRAM_BYTES];
+    let (length, _) = connection.recv(&mut buffer).ok()?;
+    datagram::decode(&buffer[..length]).ok()
+}
+
 fn send_request_over(
     connection: &Connection,
     socket: &Path,

@@ -40,6 +40,7 @@ use self::{
 };
 use crate::{
     args::{DoctorArgs, Format},
+    node::Occupant,
     output,
 };
 
@@ -83,6 +84,11 @@ fn examine(file: Option<&Path>) -> Result<Vec<Finding>> {
         }
     };
     let named = Named::gather(&config, file)?;
+    if !named.units.hold_the_socket
+        && let Some(occupant) = Occupant::of(&config)
+    {
+        return Ok(beside(&machine, named, &config, &occupant, file));
+    }
     let daemon = match named.units.hold_the_socket {
         true => Daemon::Absent,
         false => running::daemon(&config),
@@ -109,6 +115,30 @@ fn examine(file: Option<&Path>) -> Result<Vec<Finding>> {
         findings.extend(link_checks::names(&running.after));
     }
     Ok(findings)
+}
+
+/// Returns the findings for a node at whose place another node answers. What the processes, sockets
+/// and records there show is about that other node.
+fn beside(
+    machine: &Machine,
+    mut named: Named,
+    config: &Config,
+    occupant: &Occupant,
+    file: &Path,
+) -> Vec<Finding> {
+    let directory = occupant.directory().display().to_string();
+    named
+        .sockets
+        .retain(|socket| !Path::new(&socket.path).starts_with(&directory));
+    named.stale_records.clear();
+    let mut findings = vec![Finding::failed(
+        format!("node {}", config.node.name),
+        occupant.found(),
+        occupant.cure(file),
+    )];
+    findings.extend(of_machine(machine, Some(config), &Daemon::Absent));
+    findings.extend(of_config(machine, &named, config, &Daemon::Absent));
+    findings
 }
 
 fn of_kernel(machine: &Machine, config: Option<&Config>) -> Vec<Finding> {

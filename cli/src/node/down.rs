@@ -5,7 +5,7 @@ use std::{process::ExitCode, time::Duration};
 use anyhow::{Result, bail};
 use covalent_api::config::Config;
 
-use super::{PROGRAMS, lock::NodeLock, record::Record, systemd};
+use super::{PROGRAMS, lock::NodeLock, occupant::Occupant, record::Record, systemd};
 use crate::{
     args::ConfigArgs,
     client::{self, Client},
@@ -19,7 +19,8 @@ const END_PATIENCE: Duration = Duration::from_secs(5);
 /// Runs `covalent down`.
 ///
 /// # Errors
-/// When a process does not end, or the node runs but was not started by `covalent up`.
+/// When another node answers at its place, a process does not end, or the node runs but was not
+/// started by `covalent up`.
 pub fn run(args: &ConfigArgs) -> Result<ExitCode> {
     let config = Config::load(&args.config)?;
     // Without the directory there is neither a record nor another running command.
@@ -27,6 +28,7 @@ pub fn run(args: &ConfigArgs) -> Result<ExitCode> {
         true => Some(NodeLock::take(&config)?),
         false => None,
     };
+    Occupant::refuse(&config, &args.config)?;
     let mut ended = Vec::new();
     for program in PROGRAMS.iter().rev() {
         let record = Record::of(&config, program.name);

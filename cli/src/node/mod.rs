@@ -2,6 +2,7 @@
 
 mod down;
 mod lock;
+mod occupant;
 mod record;
 mod systemd;
 mod up;
@@ -14,6 +15,7 @@ use covalent_api::config::Config;
 pub use self::{
     down::run as down,
     lock::NodeLock,
+    occupant::Occupant,
     systemd::{UNIT_DIRECTORIES, units},
     up::run as up,
 };

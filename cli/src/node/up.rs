@@ -13,7 +13,9 @@ use covalent_api::{
     control::{ControlReply, ControlRequest},
 };
 
-use super::{PROGRAMS, Program, lock::NodeLock, record::Record, systemd, written};
+use super::{
+    PROGRAMS, Program, lock::NodeLock, occupant::Occupant, record::Record, systemd, written,
+};
 use crate::{
     args::UpArgs,
     client::Client,
@@ -38,16 +40,19 @@ const RECHECK_INTERVAL: Duration = Duration::from_millis(20);
 /// Runs `covalent up`.
 ///
 /// # Errors
-/// Returns the configuration's problems, or why a process did not come up, with the end of its log.
-/// Processes that were started are stopped again.
+/// Returns the configuration's problems, the other node that answers at its place, or why a process
+/// did not come up, with the end of its log. Processes that were started are stopped again.
 pub fn run(args: &UpArgs, interrupt: &Interrupt) -> Result<ExitCode> {
-    if !args.interfaces.is_empty()
-        && written::write(&args.config.config, args.name.as_deref(), &args.interfaces)?
-    {
-        output::line(&format!("wrote {}", args.config.config.display()))?;
+    if !args.interfaces.is_empty() {
+        let (file, name) = (&args.config.config, args.name.as_deref());
+        Occupant::refuse(&written::wanted(name, &args.interfaces)?, file)?;
+        if written::write(file, name, &args.interfaces)? {
+            output::line(&format!("wrote {}", file.display()))?;
+        }
     }
     let file = fs::canonicalize(&args.config.config).unwrap_or_else(|_| args.config.config.clone());
     let config = Config::load(&file)?;
+    Occupant::refuse(&config, &file)?;
     // A configuration is up when both of its processes are: one alone is completed below.
     if PROGRAMS.iter().all(|program| program.is_ready(&config)) {
         let node = Client::connect(&config.socket_path())?.node().to_owned();
@@ -63,6 +68,8 @@ pub fn run(args: &UpArgs, interrupt: &Interrupt) -> Result<ExitCode> {
         )
     })?;
     let _lock = NodeLock::take(&config)?;
+    // The holder before this one may have started another node.
+    Occupant::refuse(&config, &file)?;
     if args.foreground {
         return foreground(&file, &config, interrupt);
     }

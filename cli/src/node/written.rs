@@ -13,8 +13,8 @@ use covalent_api::config::{Config, DEFAULT_TOML};
 /// Fails if the values are not valid for a node, or if the file exists with another configuration.
 /// The installed example counts as no configuration.
 pub fn write(file: &Path, name: Option<&str>, interfaces: &[String]) -> Result<bool> {
+    let wanted = wanted(name, interfaces)?;
     let text = text(name, interfaces);
-    let wanted = Config::parse(&text, "--name and --interfaces")?;
     match fs::read_to_string(file) {
         Ok(found) if found == DEFAULT_TOML => {}
         Ok(found) => {
@@ -42,6 +42,17 @@ pub fn write(file: &Path, name: Option<&str>, interfaces: &[String]) -> Result<b
         .and_then(|()| fs::rename(&fresh, file))
         .with_context(|| format!("cannot write {}", file.display()))?;
     Ok(true)
+}
+
+/// Returns the configuration that [`write`] writes.
+///
+/// # Errors
+/// Fails if the values are not valid for a node.
+pub fn wanted(name: Option<&str>, interfaces: &[String]) -> Result<Config> {
+    Ok(Config::parse(
+        &text(name, interfaces),
+        "--name and --interfaces",
+    )?)
 }
 
 fn text(name: Option<&str>, interfaces: &[String]) -> String {

@@ -10,18 +10,11 @@ use std::{
 };
 
 use anyhow::Result;
-use covalent_api::{
-    MAX_DATAGRAM_BYTES,
-    config::Config,
-    control::{ControlReply, ControlRequest},
-    datagram,
-    event::EventKind,
-    status::NodeStatus,
-};
+use covalent_api::{config::Config, event::EventKind, status::NodeStatus};
 use covalent_pipe::seqpacket::Connection;
 
 use super::process::{self, ProcessState};
-use crate::client::Client;
+use crate::{client::Client, control_client};
 
 /// How long a process of the node may take for an answer. It takes a few milliseconds.
 const PATIENCE: Duration = Duration::from_millis(500);
@@ -166,17 +159,5 @@ fn query(socket: &Path) -> Result<Running> {
 
 /// Whether the control process of `config` answers.
 pub fn control_answers(config: &Config) -> bool {
-    let answer = || -> Option<ControlReply> {
-        let socket = config.control_socket_path();
-        let connection = Connection::connect_timeout(&socket, PATIENCE).ok()?;
-        let request = datagram::encode(&ControlRequest::Version).ok()?;
-        connection.send(&request, &[]).ok()?;
-        if !connection.wait(Some(PATIENCE)).ok()? {
-            return None;
-        }
-        let mut buffer = vec![0; MAX_DATAGRAM_BYTES];
-        let (length, _) = connection.recv(&mut buffer).ok()?;
-        datagram::decode(&buffer[..length]).ok()
-    };
-    answer().is_some()
+    control_client::version_within(&config.control_socket_path(), PATIENCE).is_some()
 }
