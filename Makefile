@@ -2,6 +2,10 @@
 # Each target installs missing Debian packages by name and reports that.
 
 CARGO ?= cargo
+# A recent Rust need not be first on PATH. Makes below this one inherit the result.
+ifeq ($(MAKELEVEL),0)
+export PATH := $(shell scripts/recent-rust --path)
+endif
 DEMO_FLAGS ?=
 
 # Destinations of `make install`. DESTDIR, for packagers, is prepended to every path, but not to the
