@@ -165,10 +165,11 @@ beside-lint: ebpf-check loom instructions $(UNIT_TOOLS)
 # installed.
 BARE_TARGET := x86_64-unknown-none
 
-lint:            ## rustfmt, clippy, rustdoc, line lengths, spelling and word list; warnings are errors
+lint:            ## rustfmt, clippy, rustdoc, line lengths, spelling, word list, programs in the pages
 	@scripts/install-packages build
 	@$(CARGO) fmt --all --check
 	@$(CARGO) run --locked --quiet -p covalent-guide -- style
+	@$(CARGO) run --locked --quiet -p covalent-guide -- excerpts
 	@$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
 	@$(CARGO) clippy -p covalent-protocol --no-default-features --locked --quiet -- -D warnings
 	@test ! -d "$$(rustc --print target-libdir --target $(BARE_TARGET))" || $(CARGO) check -p covalent-protocol --no-default-features --target $(BARE_TARGET) --locked --quiet

@@ -108,11 +108,6 @@ impl Rewriter<'_> {
         let source = source_of(chapter, &path);
         let mut text = fs::read_to_string(self.root.join(&source))
             .with_context(|| format!("cannot read {}", source.display()))?;
-        for include in includes(&text) {
-            if !self.has(&source, include) {
-                self.dead.push(format!("  {}: {include}", source.display()));
-            }
-        }
         // Start at the end, so that earlier positions stay valid.
         for link in links(&text).iter().rev() {
             let (file, fragment) = split_fragment(&link.target);
@@ -125,17 +120,6 @@ impl Rewriter<'_> {
         }
         chapter["content"] = text.into();
         Ok(())
-    }
-
-    /// Whether the included file exists, and the named part of it.
-    fn has(&self, source: &Path, include: &str) -> bool {
-        let (file, anchor) = include.split_once(':').unwrap_or((include, ""));
-        let text = fs::read_to_string(self.root.join(resolve(source, file)));
-        text.is_ok_and(|text| {
-            let marks = |mark: &str| text.lines().any(|line| line.trim_end().ends_with(mark));
-            anchor.is_empty()
-                || marks(&format!("ANCHOR: {anchor}")) && marks(&format!("ANCHOR_END: {anchor}"))
-        })
     }
 
     /// Where `target`, named in `source`, is seen from the chapter `path`.
@@ -166,14 +150,6 @@ impl Rewriter<'_> {
         self.files.insert(target);
         Some(relative_path(path, &place))
     }
-}
-
-/// Returns what a page includes: files, and parts of them behind a colon.
-fn includes(text: &str) -> impl Iterator<Item = &str> {
-    text.lines().filter_map(|line| {
-        let include = line.trim().strip_prefix("{{#include ")?;
-        include.strip_suffix("}}")
-    })
 }
 
 /// The page of a file that is named.

@@ -1,9 +1,11 @@
-//! The steps of `make docs` besides mdBook, and the check of the style in `make lint`.
+//! The steps of `make docs` besides mdBook, and the checks of the text in `make lint`.
 //!
 //! ```text
-//! covalent-guide preprocess    mdBook's preprocessor: rewrites links for the site
-//! covalent-guide check SITE    checks that every link of the built site has a target
-//! covalent-guide style         checks lines, spelling and words of all files that git tracks
+//! covalent-guide preprocess          mdBook's preprocessor: rewrites links for the site
+//! covalent-guide check SITE          checks that every link of the built site has a target
+//! covalent-guide style               checks lines, spelling and words of all files that git tracks
+//! covalent-guide excerpts [--write]  checks that the programs in the pages equal their sources, or
+//!                                    copies them into the pages
 //! ```
 
 use std::{
@@ -14,7 +16,7 @@ use std::{
 };
 
 use anyhow::{Result, bail, ensure};
-use covalent_guide::{book, site, style};
+use covalent_guide::{book, excerpts, site, style};
 
 fn main() -> ExitCode {
     match run() {
@@ -56,7 +58,27 @@ fn run() -> Result<()> {
             );
             String::new()
         }
-        _ => bail!("usage: covalent-guide preprocess | check SITE | style"),
+        ["excerpts"] => {
+            let found = excerpts::check(Path::new("."))?;
+            for finding in &found {
+                eprintln!("{finding}");
+            }
+            ensure!(
+                found.is_empty(),
+                "{} programs in the pages differ from their sources: run `cargo run -p \
+                 covalent-guide -- excerpts --write`",
+                found.len()
+            );
+            String::new()
+        }
+        ["excerpts", "--write"] => {
+            let written = excerpts::write(Path::new("."))?;
+            format!(
+                "{} programs in the pages were copied again\n",
+                written.len()
+            )
+        }
+        _ => bail!("usage: covalent-guide preprocess | check SITE | style | excerpts [--write]"),
     };
     io::stdout().write_all(output.as_bytes())?;
     Ok(())
