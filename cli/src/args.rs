@@ -196,6 +196,7 @@ pub enum Format {
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
     sudo covalent demo                     all of it, over AF_XDP\n  \
+    sudo covalent demo --verbose           the same, with the table of all figures\n  \
     covalent demo --port cable             without privilege, over shared memory\n  \
     covalent demo --port dpdk              the same over DPDK's shared memory (net_memif); \
     requires a build with `--features dpdk`\n  \
@@ -242,6 +243,9 @@ pub struct DemoArgs {
         value_parser = clap::value_parser!(u32).range(1..=100),
     )]
     pub patience: u32,
+    /// Print the table of all figures, goals and checks before the verdict.
+    #[arg(long)]
+    pub verbose: bool,
     /// Leave the nodes running after the summary, until Ctrl-C.
     #[arg(long)]
     pub keep_going: bool,

@@ -20,6 +20,7 @@ mod streams;
 mod telemetry;
 mod transfer;
 mod verbs;
+mod verdict;
 mod veth;
 mod workplace;
 
@@ -42,6 +43,7 @@ use self::{
     telemetry::{Figures, PipeDrops},
     transfer::Transfer,
     verbs::Work,
+    verdict::{Left, Results},
     workplace::Workplace,
 };
 use crate::{
@@ -154,16 +156,17 @@ struct Demonstration<'a> {
 }
 
 impl Demonstration<'_> {
-    fn run(&self, medium: Medium) -> Result<ExitCode> {
+    fn run(self, medium: Medium) -> Result<ExitCode> {
         let began = Instant::now();
         let mut nodes = self.start(medium)?;
         let mut report = self.exercise(&mut nodes)?;
-        let staying = if self.args.keep_going {
-            Some(nodes)
+        let (staying, ended) = if self.args.keep_going {
+            (Some(nodes), true)
         } else {
             // Before the performance is measured: that should have the machine for itself.
-            report.checks.push(checks::ended(&nodes.end()));
-            None
+            let end = nodes.end();
+            report.checks.push(checks::ended(&end));
+            (None, end.is_ok())
         };
         if let Some(measured) = self.goals(medium)? {
             report
@@ -173,8 +176,19 @@ impl Demonstration<'_> {
         }
         self.finish(&mut report, began)?;
         if let Some(nodes) = staying {
+            conclude(self.args, &self.narrator, &report, &Left::Nodes)?;
             self.keep_running(&nodes)?;
             nodes.end()?;
+        } else {
+            let Self {
+                args,
+                narrator,
+                workplace,
+                ..
+            } = self;
+            let directory = workplace.path().to_owned();
+            drop(workplace);
+            conclude(args, &narrator, &report, &Left::after(ended, &directory))?;
         }
         Ok(ExitCode::from(u8::from(!report.ok)))
     }
@@ -314,21 +328,14 @@ impl Demonstration<'_> {
         if self.args.format == Format::Json {
             return output::json(report);
         }
+        if !self.args.verbose {
+            return Ok(());
+        }
         self.narrator.print_line(
             "Packets, bytes, verbs, drops, failures and the gap come from /metrics of both nodes:",
         )?;
         self.narrator
-            .print_line(&report.table(Theme::of_stdout()).to_string())?;
-        let failed = report.checks.iter().filter(|check| !check.passed).count();
-        let verdict = match failed {
-            0 => format!("All {} checks passed", report.checks.len()),
-            1 => "1 check FAILED".to_owned(),
-            several => format!("{several} checks FAILED"),
-        };
-        self.narrator.print_line(&format!(
-            "{verdict} over {} in {:.0} s.",
-            report.medium, report.seconds
-        ))
+            .print_line(&report.table(Theme::of_stdout()).to_string())
     }
 
     /// Leaves the nodes running until a signal comes.
@@ -357,6 +364,25 @@ impl Demonstration<'_> {
             }
         }
     }
+}
+
+/// Prints the failed checks and the verdict. A report in JSON has both.
+fn conclude(args: &DemoArgs, narrator: &Narrator, report: &Report, left: &Left) -> Result<()> {
+    if args.format == Format::Json {
+        return Ok(());
+    }
+    let results = Results {
+        checks: &report.checks,
+        rest: &report.rest,
+        goals: &report.goals,
+        medium: report.medium,
+        seconds: report.seconds,
+    };
+    let verdict = results.lines(left, args.verbose);
+    for line in results.failures().iter().chain(&verdict) {
+        narrator.print_line(line)?;
+    }
+    Ok(())
 }
 
 fn in_effect(nodes: &Nodes) -> Result<Vec<PortInEffect>> {
