@@ -15,6 +15,8 @@ DESTDIR ?=
 # Directory of the built programs.
 BUILT ?= target/release
 PROGRAMS = covalent covalentd covalent-control covalent-echo covalent-replay covalent-bank covalent-registers covalent-bench
+# Those that `covalent demo` starts (cli/src/demo), and itself. A test compares them.
+DEMO_PROGRAMS = covalent covalentd covalent-control covalent-echo covalent-replay covalent-bank covalent-bench
 LIBRARIES = libcovalent.so libcovalent.a
 VERSION := $(shell sed -n '/^\[workspace.package\]/,/^\[/s/^version = "\(.*\)"/\1/p' Cargo.toml)
 # The soname of the shared library (set in verbs/c/build.rs), and its file.
@@ -71,7 +73,10 @@ FRESH_NODES = 12,25,40
 help:            ## Shows this list
 	@grep -hE '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed 's/: .*##/\t/' | expand -t 16
 
-run: build       ## Builds in release mode and runs the demonstration
+# With the features of the whole workspace, so `make build` afterwards builds only the rest.
+run:             ## Builds the programs of the demonstration in release mode and runs it
+	@scripts/install-packages build
+	@$(CARGO) build --release --workspace --locked $(DEMO_PROGRAMS:%=--bin %)
 	@target/release/covalent demo $(DEMO_FLAGS)
 
 build:           ## Builds everything in release mode

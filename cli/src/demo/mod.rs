@@ -392,3 +392,27 @@ fn in_effect(nodes: &Nodes) -> Result<Vec<PortInEffect>> {
     }
     Ok(ports)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn make_run_builds_the_programs_that_the_demonstration_starts() {
+        let makefile = include_str!("../../../Makefile");
+        let built: BTreeSet<&str> = makefile
+            .lines()
+            .find_map(|line| line.strip_prefix("DEMO_PROGRAMS = "))
+            .expect("the Makefile lists the programs")
+            .split(' ')
+            .collect();
+        // Itself, and the one that measures the goals.
+        let started: BTreeSet<&str> = PROGRAMS
+            .into_iter()
+            .chain(["covalent", "covalent-bench"])
+            .collect();
+        assert_eq!(built, started);
+    }
+}
