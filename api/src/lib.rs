@@ -24,6 +24,7 @@ pub mod auto;
 pub mod config;
 pub mod control;
 pub mod datagram;
+pub mod ethertype;
 pub mod event;
 pub mod former;
 pub mod guid;

@@ -78,7 +78,8 @@ pub enum Request {
         pipe: u32,
     },
     /// Steers matching frames into an RX or RX/TX pipe of this session. Either all ports that the
-    /// pipe receives from accept the binding, or none does.
+    /// pipe receives from accept the binding, or none does. Refused for the EtherType of links
+    /// ([`Reply::Pipe`]).
     Bind {
         /// The pipe's number in this session.
         pipe: u32,
@@ -391,6 +392,11 @@ pub enum Reply {
         /// Longest frame that a TX pipe's port accepts, in bytes without FCS; 0 for pipes without a
         /// port.
         frame_bytes_max: u32,
+        /// The EtherType of link frames, if a port that the pipe uses has a link. Such a pipe
+        /// neither sends frames of it nor is bound to it. Absent from a daemon that does not report
+        /// it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        link_ethertype: Option<u16>,
     },
     /// To `RegisterRegion` and `RegisterRegionAgain`. One descriptor: the region's memory. Map it
     /// and send `Mapped`.

@@ -269,13 +269,20 @@ fn replies() -> impl Strategy<Value = Reply> {
             }
         ),
         (any::<u64>(), any::<u32>()).prop_map(|(session, slots)| Reply::Session { session, slots }),
-        (any::<u32>(), any::<u64>(), any::<u32>()).prop_map(
-            |(pipe, page_bytes, frame_bytes_max)| Reply::Pipe {
-                pipe,
-                page_bytes,
-                frame_bytes_max,
-            }
-        ),
+        (
+            any::<u32>(),
+            any::<u64>(),
+            any::<u32>(),
+            option::of(any::<u16>())
+        )
+            .prop_map(
+                |(pipe, page_bytes, frame_bytes_max, link_ethertype)| Reply::Pipe {
+                    pipe,
+                    page_bytes,
+                    frame_bytes_max,
+                    link_ethertype,
+                }
+            ),
         (any::<u32>(), any::<u64>(), any::<u64>()).prop_map(|(rkey, size_bytes, seal)| {
             Reply::Region {
                 rkey,

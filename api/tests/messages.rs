@@ -162,6 +162,13 @@ fn replies_and_events_survive() {
             pipe: 1,
             page_bytes: 4096,
             frame_bytes_max: 0,
+            link_ethertype: None,
+        },
+        Reply::Pipe {
+            pipe: 2,
+            page_bytes: 4096,
+            frame_bytes_max: 1514,
+            link_ethertype: Some(0x88b5),
         },
         Reply::Region {
             rkey: 1,

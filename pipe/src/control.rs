@@ -9,7 +9,7 @@
 //! | 264 | seen (u64), head to tail: no notification before it | application, RX only |
 //! | 384 | transmit tail (u64) | application, RX/TX only |
 //! | 512 | space wanted (u32) | application raises, daemon clears; TX only |
-//! | 640 | packets refused: too short, too long, no space (3 × u64) | application, TX only |
+//! | 640 | packets refused: too short, long, no space, of links (4 × u64) | application, TX only |
 //! | 1024 | counters of the pipe ([`crate::nic::NicCounters`], u64 each) | daemon |
 //! | 4096 | packet length for each quantum (u32 each) | producer; RX/TX: application too |
 //!
@@ -152,9 +152,9 @@ impl Control {
     }
 
     /// Counts of packets that the application's half refused: too short, too long, no space.
-    pub(crate) fn refused(&self) -> [&AtomicU64; 3] {
-        let words = self.mapping.u64s(REFUSED, 3);
-        [&words[0], &words[1], &words[2]]
+    pub(crate) fn refused(&self) -> [&AtomicU64; 4] {
+        let words = self.mapping.u64s(REFUSED, 4);
+        [&words[0], &words[1], &words[2], &words[3]]
     }
 
     /// The daemon's counters, as it shows them.

@@ -132,11 +132,12 @@ impl NicPipe {
     /// half. False values affect only the application's own counts.
     #[must_use]
     pub fn refused(&self) -> Refused {
-        let [too_short, too_long, full] = self.shared.control.refused();
+        let [too_short, too_long, full, link_type] = self.shared.control.refused();
         Refused {
             too_short: too_short.load(Ordering::Relaxed),
             too_long: too_long.load(Ordering::Relaxed),
             full: full.load(Ordering::Relaxed),
+            link_type: link_type.load(Ordering::Relaxed),
         }
     }
 

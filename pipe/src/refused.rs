@@ -19,6 +19,8 @@ pub struct Refused {
     /// Packets that found the pipe full. A sender that waits for space or retries counts once for
     /// each failed attempt.
     pub full: u64,
+    /// With the EtherType that belongs to links on the pipe's port.
+    pub link_type: u64,
 }
 
 impl Refused {
@@ -36,6 +38,7 @@ impl Refused {
             too_short: grown(self.too_short, before.too_short)?,
             too_long: grown(self.too_long, before.too_long)?,
             full: grown(self.full, before.full)?,
+            link_type: grown(self.link_type, before.link_type)?,
         })
     }
 
@@ -44,6 +47,7 @@ impl Refused {
         self.too_short = self.too_short.saturating_add(more.too_short);
         self.too_long = self.too_long.saturating_add(more.too_long);
         self.full = self.full.saturating_add(more.full);
+        self.link_type = self.link_type.saturating_add(more.link_type);
     }
 }
 
@@ -57,9 +61,15 @@ mod tests {
             too_short,
             too_long,
             full,
+            link_type: 5,
         };
-        let more = counts(7, 9, 8).since(counts(7, 4, 2));
+        let before = Refused {
+            link_type: 0,
+            ..counts(7, 4, 2)
+        };
+        let more = counts(7, 9, 8).since(before);
         assert_eq!(more, Ok(counts(0, 5, 6)));
+        assert!(before.since(counts(7, 4, 2)).is_err());
         assert!(counts(6, 9, 8).since(counts(7, 4, 8)).is_err());
         assert!(counts(7, 9, 7).since(counts(7, 4, 8)).is_err());
         let message = counts(u64::MAX, 0, 0)

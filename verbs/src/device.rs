@@ -51,6 +51,9 @@ pub const SPIN: Duration = Duration::from_micros(10);
 /// Looks between two looks at the clock while spinning.
 const POLLS: u32 = 16;
 
+/// What [`Error::LinkEtherType`] reports of a binding.
+const NOT_BOUND: &str = "not bound";
+
 /// How often calls that find nothing check with the kernel whether the daemon is running.
 const CONNECTION_CHECK_INTERVAL: Duration = Duration::from_millis(1);
 
@@ -175,6 +178,8 @@ pub(crate) struct Opened {
     pub(crate) memory: PipeMemory,
     pub(crate) page_bytes: u64,
     pub(crate) frame_bytes_max: u32,
+    /// The EtherType that belongs to links on a port of the pipe.
+    pub(crate) link_ethertype: Option<u16>,
 }
 
 impl Device {
@@ -671,7 +676,7 @@ impl Device {
             .set_receives(opened.id, receives)?;
         self.holdings
             .borrow_mut()
-            .opened(opened.id, kind, capacity_bytes, port);
+            .opened(&opened, kind, capacity_bytes, port);
         Ok(opened)
     }
 
@@ -702,9 +707,25 @@ impl Device {
             matches: matches.clone(),
             spread,
         };
-        self.retried(|client| client.done(&request, &what))?;
-        self.holdings.borrow_mut().bound(pipe, matches, spread);
-        Ok(())
+        let bound = self.retried(|client| client.done(&request, &what));
+        let mut holdings = self.holdings.borrow_mut();
+        match (bound, matches) {
+            (Ok(()), _) => {
+                holdings.bound(pipe, matches, spread);
+                Ok(())
+            }
+            // The daemon decides, and may be another one than the one that opened the pipe.
+            (Err(Error::Refused { .. }), &Match::EtherType { ethertype })
+                if holdings.link_ethertype(pipe) == Some(ethertype) =>
+            {
+                Err(Error::LinkEtherType {
+                    what: NOT_BOUND,
+                    pipe: PipeId(pipe),
+                    ethertype,
+                })
+            }
+            (Err(error), _) => Err(error),
+        }
     }
 
     pub(crate) fn unbind(&self, pipe: u32, matches: &Match) -> Result<()> {
@@ -949,6 +970,7 @@ pub(crate) fn opened_pipe(
         pipe: id,
         page_bytes,
         frame_bytes_max,
+        link_ethertype,
     } = *reply
     else {
         return Err(unexpected("OpenPipe", reply));
@@ -960,6 +982,7 @@ pub(crate) fn opened_pipe(
         memory,
         page_bytes,
         frame_bytes_max,
+        link_ethertype,
     })
 }
 

@@ -2,10 +2,13 @@
 
 use std::{io, path::PathBuf};
 
-use covalent_api::versions::NoCommonVersion;
+use covalent_api::{ethertype::OfLinks, versions::NoCommonVersion};
 use covalent_pipe::PipeError;
 
-use crate::verb::{Refusal, VerbId};
+use crate::{
+    device::PipeId,
+    verb::{Refusal, VerbId},
+};
 
 /// Why a call failed.
 ///
@@ -172,6 +175,17 @@ pub enum Error {
     /// A packet cannot be sent.
     #[error("packet not sent: {0}")]
     Send(#[from] SendRefusal),
+    /// A frame or a binding has the EtherType of the links on a port of the pipe. The daemon would
+    /// drop such a frame, and takes each arriving one for a frame of its link.
+    #[error("pipe {}: {what}: {}", pipe.number(), OfLinks(*ethertype))]
+    LinkEtherType {
+        /// The part of the call that failed: `not bound`, `frame not sent`.
+        what: &'static str,
+        /// The pipe.
+        pipe: PipeId,
+        /// The EtherType of the links.
+        ethertype: u16,
+    },
     /// An argument that can never work.
     #[error("{0}")]
     Invalid(String),

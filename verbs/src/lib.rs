@@ -66,6 +66,7 @@ mod error;
 mod generations;
 mod group;
 mod in_doubt;
+mod link_frames;
 mod outstanding;
 mod queue;
 mod receive;

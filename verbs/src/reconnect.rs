@@ -97,6 +97,8 @@ struct HeldPipe {
     bindings: Vec<(Match, Option<Spread>)>,
     tuning: Option<PipeTuning>,
     tap: Option<(TapFrames, u32)>,
+    /// As in [`Opened`].
+    link_ethertype: Option<u16>,
     /// Memory that was opened again and that its object has not taken over yet.
     reopened: Generations<Opened>,
 }
@@ -125,7 +127,7 @@ impl Holdings {
     /// A pipe was opened.
     pub(crate) fn opened(
         &mut self,
-        id: u32,
+        opened: &Opened,
         kind: PipeKind,
         capacity_bytes: u64,
         port: Option<&str>,
@@ -137,9 +139,15 @@ impl Holdings {
             bindings: Vec::new(),
             tuning: None,
             tap: None,
+            link_ethertype: opened.link_ethertype,
             reopened: Generations::default(),
         };
-        self.pipes.insert(id, pipe);
+        self.pipes.insert(opened.id, pipe);
+    }
+
+    /// The EtherType that belongs to links on a port of the pipe, as its present daemon reported.
+    pub(crate) fn link_ethertype(&self, id: u32) -> Option<u16> {
+        self.pipes.get(&id)?.link_ethertype
     }
 
     pub(crate) fn closed(&mut self, id: u32) {
@@ -254,6 +262,7 @@ impl HeldPipe {
 
     /// Starts an incarnation with `opened`.
     fn begin(&mut self, generation: u32, opened: Opened, carried: &mut Carried) -> Result<()> {
+        self.link_ethertype = opened.link_ethertype;
         let mut reopened = mem::take(&mut self.reopened);
         let lost = reopened.begin(generation, opened, |ended| self.holds_something(ended));
         self.reopened = reopened;

@@ -127,6 +127,8 @@ impl<'d> RxPipe<'d> {
     /// # Errors
     /// [`Error::Refused`](crate::Error::Refused) if another pipe has the same match on the same
     /// port, or if the configuration gives it to the kernel.
+    /// [`Error::LinkEtherType`](crate::Error::LinkEtherType) for the EtherType of the links, 0x88b5
+    /// by default, if a port that the pipe receives from has a link.
     pub fn bind(&mut self, matches: &Match) -> Result<()> {
         self.device.bind(self.id, matches, None)
     }
@@ -151,6 +153,8 @@ impl<'d> RxPipe<'d> {
     /// - The set has another spread, belongs to another user, or has 256 pipes.
     /// - This pipe is in the set already.
     /// - The configuration gives the match away.
+    ///
+    /// [`Error::LinkEtherType`](crate::Error::LinkEtherType) as for [`RxPipe::bind`].
     pub fn bind_spread(&mut self, matches: &Match, spread: Spread) -> Result<()> {
         self.device.bind(self.id, matches, Some(spread))
     }

@@ -11,6 +11,7 @@ use covalent_pipe::{app, nic::NicCounters as PipeCounters};
 use crate::{
     device::{Device, PipeId, Stage, broken, foreign},
     error::{Error, Result, SendRefusal},
+    link_frames::LinkFrames,
 };
 
 /// Shortest frame that is sent, in bytes: an Ethernet header.
@@ -43,6 +44,8 @@ pub struct TxPipe<'d> {
     id: u32,
     page_bytes: u64,
     ring: app::TxPipe,
+    /// Frames that the port keeps for its link.
+    link_frames: LinkFrames,
     /// The daemon incarnation that the ring belongs to.
     generation: u32,
 }
@@ -57,6 +60,7 @@ impl<'d> TxPipe<'d> {
             id: opened.id,
             page_bytes: opened.page_bytes,
             ring,
+            link_frames: LinkFrames::new(opened.link_ethertype),
             generation: device.generation(),
         })
     }
@@ -80,19 +84,22 @@ impl<'d> TxPipe<'d> {
         let (generation, opened) = self.device.take_next_memory(self.id)?;
         let mut ring = app::TxPipe::new(opened.memory).map_err(foreign)?;
         ring.set_frame_bytes_max(opened.frame_bytes_max as usize);
+        let link_frames = LinkFrames::new(opened.link_ethertype);
         let mut frames = 0;
         for frame in self.ring.unsent() {
-            // The rings are of one size; a port may take shorter frames than before.
-            match ring.send(frame) {
-                Ok(()) => frames += 1,
-                Err(_) => self
-                    .device
-                    .count_carried(|carried| carried.frames_lost += 1),
+            // The rings are of one size. A port may take shorter frames than before, and links may
+            // have another EtherType.
+            if link_frames.find(frame).is_none() && ring.send(frame).is_ok() {
+                frames += 1;
+            } else {
+                self.device
+                    .count_carried(|carried| carried.frames_lost += 1);
             }
         }
         self.device
             .count_carried(|carried| carried.frames += frames);
         self.ring = ring;
+        self.link_frames = link_frames;
         self.page_bytes = opened.page_bytes;
         self.generation = generation;
         Ok(())
@@ -157,11 +164,16 @@ impl<'d> TxPipe<'d> {
     ///
     /// # Errors
     /// [`Error::Send`](crate::Error::Send) with the cause: full, too long for the port, or shorter
-    /// than [`FRAME_BYTES_MIN`]. [`Error::DaemonGone`](crate::Error::DaemonGone) if the pipe is
-    /// full and will stay full.
+    /// than [`FRAME_BYTES_MIN`]. [`Error::LinkEtherType`](crate::Error::LinkEtherType) if the port
+    /// has a link and the packet has the EtherType of links, also behind one or two VLAN tags.
+    /// [`Error::DaemonGone`](crate::Error::DaemonGone) if the pipe is full and will stay full.
     #[inline]
     pub fn push(&mut self, packet: &[u8]) -> Result<()> {
         self.check_min(packet.len())?;
+        if let Some(ethertype) = self.link_frames.find(packet) {
+            self.ring.count_link_type();
+            return Err(of_links(self.id, ethertype));
+        }
         match self.ring.send(packet) {
             Ok(()) => Ok(()),
             Err(refusal) => Err(self.refused(refusal, packet.len())),
@@ -174,14 +186,18 @@ impl<'d> TxPipe<'d> {
     /// of the room are unspecified.
     ///
     /// # Errors
-    /// As [`TxPipe::push`].
+    /// As [`TxPipe::push`]. The EtherType is checked by [`TxReservation::commit`].
     pub fn reserve(&mut self, len_bytes: usize) -> Result<TxReservation<'_>> {
         self.check_min(len_bytes)?;
         if let Err(refusal) = self.ring.admit(len_bytes) {
             return Err(self.refused(refusal, len_bytes));
         }
         match self.ring.reserve(len_bytes) {
-            Ok(reservation) => Ok(TxReservation(reservation)),
+            Ok(packet) => Ok(TxReservation {
+                packet,
+                pipe: self.id,
+                link_frames: self.link_frames,
+            }),
             Err(refusal) => Err(refusal_of(refusal, len_bytes).into()),
         }
     }
@@ -332,6 +348,15 @@ pub(crate) fn wait_for_room(
     })
 }
 
+#[cold]
+fn of_links(pipe: u32, ethertype: u16) -> Error {
+    Error::LinkEtherType {
+        what: "frame not sent",
+        pipe: PipeId(pipe),
+        ethertype,
+    }
+}
+
 fn refusal_of(refusal: app::SendRefusal, len_bytes: usize) -> SendRefusal {
     match refusal {
         app::SendRefusal::Full => SendRefusal::Full,
@@ -355,7 +380,7 @@ fn refusal_of(refusal: app::SendRefusal, len_bytes: usize) -> SendRefusal {
 /// # let device = covalent_verbs::Device::attach("/run/covalent/covalentd.sock", "example")?;
 /// # let mut pipe = device.tx_pipe(1 << 20, "p0")?;
 /// let mut packet = pipe.reserve(64)?;
-/// packet.commit();
+/// packet.commit()?;
 /// packet[0] = 0; // does not compile
 /// # Ok(())
 /// # }
@@ -373,12 +398,26 @@ fn refusal_of(refusal: app::SendRefusal, len_bytes: usize) -> SendRefusal {
 /// # }
 /// ```
 #[derive(Debug)]
-pub struct TxReservation<'p>(app::TxReservation<'p>);
+pub struct TxReservation<'p> {
+    packet: app::TxReservation<'p>,
+    pipe: u32,
+    link_frames: LinkFrames,
+}
 
 impl TxReservation<'_> {
     /// The packet is complete as it was written.
-    pub fn commit(self) {
-        self.0.commit();
+    ///
+    /// # Errors
+    /// [`Error::LinkEtherType`](crate::Error::LinkEtherType) as for [`TxPipe::push`]. The packet is
+    /// not sent and takes no room.
+    #[inline]
+    pub fn commit(self) -> Result<()> {
+        if let Some(ethertype) = self.link_frames.find(&self.packet) {
+            self.packet.refuse_link_type();
+            return Err(of_links(self.pipe, ethertype));
+        }
+        self.packet.commit();
+        Ok(())
     }
 }
 
@@ -386,12 +425,12 @@ impl Deref for TxReservation<'_> {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
-        &self.0
+        &self.packet
     }
 }
 
 impl DerefMut for TxReservation<'_> {
     fn deref_mut(&mut self) -> &mut [u8] {
-        &mut self.0
+        &mut self.packet
     }
 }

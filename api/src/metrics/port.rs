@@ -177,11 +177,12 @@ pub const PORT: Object<PortStatus> = Object {
                 name: "covalent_port_refused_packets_total",
                 unit: "packets",
                 meaning: "Frames refused at a TX pipe, by cause, each reported to its application; \
-                          and frames of links that the port refused.",
+                          frames of links that the port refused; and frames that an RX/TX pipe \
+                          sent back with the links' EtherType.",
                 worry: "`full` grows: the wire or the lane is slower than the application. \
                         `pipe_full`: a TX pipe had no room; its application waited or retried. \
                         `down`: the application sends without a carrier. `link_type`: it sends \
-                        frames of the link's EtherType. `too_long` and `runt`: it sends frames of \
+                        frames of the links' EtherType. `too_long` and `runt`: it sends frames of \
                         a wrong length.",
             },
             |it| &it.refusals,

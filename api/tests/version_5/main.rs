@@ -81,6 +81,12 @@ fn version_5_reads_what_this_version_sends_to_it() {
             *speaks = Some(Versions::SUPPORTED);
         }
     }
+    replies.push(Reply::Pipe {
+        pipe: 1,
+        page_bytes: 4096,
+        frame_bytes_max: 1514,
+        link_ethertype: Some(0x88b5),
+    });
     replies.push(Reply::Refused {
         reason: "another version".into(),
         speaks: Some(Versions::SUPPORTED),

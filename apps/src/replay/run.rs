@@ -212,6 +212,10 @@ impl Replay<'_> {
                     *self.outcome.refusals.entry(refusal.cause()).or_default() += 1;
                     self.last_arrival = now;
                 }
+                Err(Error::LinkEtherType { .. }) => {
+                    *self.outcome.refusals.entry("link_type").or_default() += 1;
+                    self.last_arrival = now;
+                }
                 Err(error) => return Err(error.into()),
             }
             self.next += 1;

@@ -13,6 +13,8 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
+use covalent_api::ethertype;
+
 /// Bytes of destination, source and EtherType.
 pub const ETHERNET_HEADER_BYTES: usize = 14;
 /// The smallest EtherType; below it the field is an 802.3 length.
@@ -20,7 +22,6 @@ pub const ETHERTYPE_MIN: u16 = 0x0600;
 
 const ETHERTYPE_IPV4: u16 = 0x0800;
 const ETHERTYPE_IPV6: u16 = 0x86dd;
-const VLAN_TAGS_MAX: usize = 2;
 const VLAN_TAG_BYTES: usize = 4;
 const EXTENSION_HEADERS_MAX: usize = 8;
 
@@ -96,7 +97,7 @@ impl<'a> Frame<'a> {
 /// headers.
 #[must_use]
 pub fn parse(frame: &[u8]) -> Option<FrameKey> {
-    let (ethertype, offset) = ethertype(frame)?;
+    let (ethertype, offset) = ethertype::of(frame)?;
     if ethertype < ETHERTYPE_MIN {
         return None;
     }
@@ -109,32 +110,12 @@ pub fn parse(frame: &[u8]) -> Option<FrameKey> {
     Some(FrameKey { ethertype, ip })
 }
 
-/// Returns the EtherType of `frame` behind its VLAN tags and the offset of the payload; `None` if
-/// the frame is too short.
-#[must_use]
-pub fn ethertype(frame: &[u8]) -> Option<(u16, usize)> {
-    let mut ethertype = read_u16(frame, 12)?;
-    let mut offset = ETHERNET_HEADER_BYTES;
-    for _ in 0..VLAN_TAGS_MAX {
-        if !is_vlan_tag(ethertype) {
-            break;
-        }
-        ethertype = read_u16(frame, offset + 2)?;
-        offset += VLAN_TAG_BYTES;
-    }
-    Some((ethertype, offset))
-}
-
 /// Returns the VLAN id in the outermost tag of `frame`, whatever follows the tag.
 #[must_use]
 pub fn outermost_vlan(frame: &[u8]) -> Option<u16> {
     let tag = frame.get(ETHERNET_HEADER_BYTES..ETHERNET_HEADER_BYTES + VLAN_TAG_BYTES)?;
-    is_vlan_tag(read_u16(frame, 12)?)
+    ethertype::is_vlan_tag(read_u16(frame, 12)?)
         .then(|| u16::from_be_bytes([tag[0], tag[1]]) & covalent_api::rule::VLAN_MAX)
-}
-
-const fn is_vlan_tag(ethertype: u16) -> bool {
-    matches!(ethertype, 0x8100 | 0x88a8 | 0x9100)
 }
 
 fn parse_ipv4(packet: &[u8]) -> Option<IpKey> {

@@ -1,11 +1,14 @@
 //! A port as its lane drives it.
 
-use covalent_api::rule::{Action, Match};
+use covalent_api::{
+    ethertype,
+    rule::{Action, Match},
+};
 use covalent_pipe::{Refused, SharedBytes};
 
 use super::{policy::Policy, round_trips::LinkRoundTrips, stamp, tap::Tap};
 use crate::{
-    flow::{Bindings, Claim, ClaimRefusal, key},
+    flow::{Bindings, Claim, ClaimRefusal},
     port::{Port, PortCounters, PortError, SteerChange, TxRefusal, absent::AbsentPort},
 };
 
@@ -43,7 +46,8 @@ pub struct PortSlot {
     /// Frames dropped because their pipe was full. The pipe counts them too, but it ends with its
     /// application.
     pub pipe_full: u64,
-    /// Frames of applications that were not sent because they bear the EtherType of links.
+    /// Frames of applications that were not sent because they bear the EtherType of links, and that
+    /// no TX pipe refused.
     pub link_type: u64,
     /// Frames that applications' TX pipes refused for this port.
     pub refused: Refused,
@@ -136,7 +140,7 @@ impl PortSlot {
     /// Sends an application's frame. Drops and counts a frame that the peer would take for a link
     /// frame of this node.
     ///
-    /// `ethertype`: the EtherType of link frames, also refused behind VLAN tags, because a
+    /// `link_ethertype`: the EtherType of link frames, also refused behind VLAN tags, because a
     /// receiver's hardware may strip these. `stamp_at`: the offset of the timestamp. A frame that
     /// is too short for it counts as `unstamped`.
     ///
@@ -145,7 +149,7 @@ impl PortSlot {
     pub fn send_data(
         &mut self,
         frame: SharedBytes<'_>,
-        ethertype: u16,
+        link_ethertype: u16,
         stamp_at: Option<usize>,
         unstamped: &mut u64,
     ) -> Result<(), TxRefusal> {
@@ -161,7 +165,7 @@ impl PortSlot {
         // change its memory at any time.
         frame.copy_to(copy);
         let stamped = stamp_at.is_none_or(|at| stamp::write(copy, at));
-        if self.link && key::ethertype(copy).is_some_and(|(found, _)| found == ethertype) {
+        if self.link && ethertype::of(copy).is_some_and(|(found, _)| found == link_ethertype) {
             self.link_type += 1;
             return Ok(());
         }
@@ -373,7 +377,7 @@ mod tests {
         }
 
         fn sent(&mut self, frame: &[u8]) {
-            let (found, _) = key::ethertype(frame).unwrap();
+            let (found, _) = ethertype::of(frame).unwrap();
             self.0.lock().unwrap().push(found);
         }
     }

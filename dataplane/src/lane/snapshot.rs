@@ -258,8 +258,9 @@ impl Lane {
         let mut drops = causes(counters.drops);
         drops.insert("pipe_full".to_owned(), slot.pipe_full);
         let mut refusals = causes(counters.refusals);
-        refusals.insert("link_type".to_owned(), slot.link_type);
         for (cause, count) in [
+            ("link_type", slot.link_type),
+            ("link_type", slot.refused.link_type),
             ("runt", slot.refused.too_short),
             ("too_long", slot.refused.too_long),
             ("pipe_full", slot.refused.full),

@@ -71,6 +71,8 @@ pub struct PlannedPipe {
     pub capacity_bytes: u64,
     /// Longest frame of a port that it sends on; else 0.
     pub frame_bytes_max: u32,
+    /// The EtherType that it does not carry, as in [`Reply::Pipe`].
+    pub link_ethertype: Option<u16>,
 }
 
 /// A region whose memory is being allocated. Its quota, name and key are taken.
@@ -255,6 +257,7 @@ impl Server {
             port,
             capacity_bytes,
             frame_bytes_max,
+            link_ethertype,
         } = planned;
         let (page_bytes, nic) = (memory.page_bytes(), NicPipe::new(memory));
         let number = number.unwrap_or_else(|| record.free_number());
@@ -286,6 +289,7 @@ impl Server {
             pipe: number,
             page_bytes,
             frame_bytes_max,
+            link_ethertype,
         };
         let unmapped = Unmapped {
             session,

@@ -26,6 +26,8 @@ pub struct PortEntry {
     pub interface: Option<String>,
     /// Its index when the port was opened, where that is known.
     pub interface_index: Option<u32>,
+    /// Whether the port has a link.
+    pub link: bool,
 }
 
 impl PortTable {
@@ -54,6 +56,7 @@ impl PortTable {
             },
             interface: port.kind.kernel_interface().map(ToOwned::to_owned),
             interface_index: known.and_then(|entry| entry.interface_index),
+            link: port.link,
         };
         self.ports.insert(number, entry);
         Ok(number)
@@ -90,6 +93,15 @@ impl PortTable {
     #[must_use]
     pub fn get(&self, number: u16) -> Option<&PortBrief> {
         self.ports.get(&number).map(|entry| &entry.brief)
+    }
+
+    /// Whether a port has a link, of those that a pipe on `lane` uses: `number`, or with `None`
+    /// every port of the lane.
+    #[must_use]
+    pub fn any_has_link(&self, lane: u32, number: Option<u16>) -> bool {
+        self.ports.iter().any(|(&at, entry)| {
+            entry.link && entry.brief.lane == lane && number.is_none_or(|number| number == at)
+        })
     }
 
     /// The number and the lane of the port with this name.

@@ -4,6 +4,7 @@ use std::os::fd::OwnedFd;
 
 use covalent_api::{
     config::HugePages,
+    ethertype::OfLinks,
     name,
     request::{PipeKind, Reply, Request, Rights},
     rule::{Match, Spread},
@@ -344,6 +345,12 @@ impl Server {
             }
             _ => 0,
         };
+        let link_ethertype = match kind {
+            PipeKind::VerbSubmit | PipeKind::VerbComplete => None,
+            PipeKind::Rx | PipeKind::Tx | PipeKind::RxTx | PipeKind::RxBytes => {
+                self.link_ethertype(lane, port)
+            }
+        };
         let pages = match self.config.dataplane.huge_pages {
             HugePages::Auto => PagePolicy::Auto,
             HugePages::Require => PagePolicy::Require,
@@ -368,10 +375,18 @@ impl Server {
             port,
             capacity_bytes,
             frame_bytes_max,
+            link_ethertype,
         };
         let after = After::OpenPipe(planned);
         self.send_on_errand(session, Some(client), capacity_bytes, job, after);
         Ok(())
+    }
+
+    /// The EtherType that pipes on this port, or with `None` on all ports of the lane, do not
+    /// carry.
+    fn link_ethertype(&self, lane: u32, port: Option<u16>) -> Option<u16> {
+        let linked = self.ports.any_has_link(lane, port);
+        linked.then_some(self.config.link.ethertype)
     }
 
     /// The number of the port that a pipe of `kind` names, if that is as it should be.
@@ -441,6 +456,12 @@ impl Server {
             ));
         }
         matches.check().map_err(|error| error.to_string())?;
+        // A lane takes such frames for its links, so the pipe would never receive one.
+        if let Match::EtherType { ethertype } = matches
+            && self.link_ethertype(lane, record.port) == Some(ethertype)
+        {
+            return Err(OfLinks(ethertype).to_string());
+        }
         let record = self
             .sessions
             .get_mut(&session)

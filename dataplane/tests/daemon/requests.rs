@@ -112,6 +112,14 @@ fn impossible_requests_are_refused_with_their_reason() {
             })
             .contains("0x0005")
     );
+    let of_links = client.refused(&Request::Bind {
+        pipe: rx,
+        matches: Match::EtherType { ethertype: 0x88b5 },
+        spread: None,
+    });
+    for part in ["0x88b5", "covalentd", "`link.ethertype`", "0x88b6"] {
+        assert!(of_links.contains(part), "{of_links}");
+    }
     client.done(&Request::Bind {
         pipe: rx,
         matches: Match::Any,

@@ -226,17 +226,18 @@ fn packets_that_the_library_refuses_are_counted_and_stay_counted() {
         assert!(tx.send(&vec![0; max + 1]).is_err());
         assert!(tx.send(&[]).is_err());
         tx.count_too_short();
+        tx.count_link_type();
     }
     let refused = |of: &super::node::Node| {
         let refusals = of.status().ports[0].refusals.clone();
-        (refusals["too_long"], refusals["runt"])
+        ["too_long", "runt", "link_type"].map(|cause| refusals[cause])
     };
-    assert_eq!(refused(&a), (2, 4));
-    assert_eq!(refused(&a), (2, 4), "each is counted once");
+    assert_eq!(refused(&a), [2, 4, 2]);
+    assert_eq!(refused(&a), [2, 4, 2], "each is counted once");
     assert!(tx.send(&vec![0; max + 1]).is_err());
     // Not looked at between the last refusal and the end of the pipe.
     sender.client.done(&Request::ClosePipe { pipe });
-    assert_eq!(refused(&a), (3, 4));
+    assert_eq!(refused(&a), [3, 4, 2]);
 }
 
 #[test]

@@ -211,17 +211,25 @@ impl TxPipe {
         too_short.store(self.refused.too_short, Ordering::Relaxed);
     }
 
+    /// Counts a packet that the caller refused because its EtherType belongs to links.
+    #[cold]
+    pub fn count_link_type(&mut self) {
+        self.refused.link_type += 1;
+        let [.., link_type] = self.shared.control.refused();
+        link_type.store(self.refused.link_type, Ordering::Relaxed);
+    }
+
     #[cold]
     fn count_too_long(&mut self) {
         self.refused.too_long += 1;
-        let [_, too_long, _] = self.shared.control.refused();
+        let [_, too_long, ..] = self.shared.control.refused();
         too_long.store(self.refused.too_long, Ordering::Relaxed);
     }
 
     #[cold]
     fn count_full(&mut self) {
         self.refused.full += 1;
-        let [.., full] = self.shared.control.refused();
+        let [.., full, _] = self.shared.control.refused();
         full.store(self.refused.full, Ordering::Relaxed);
     }
 
@@ -243,6 +251,12 @@ impl TxReservation<'_> {
     /// Sends the packet as it was written.
     pub fn commit(self) {
         self.pipe.producer.advance(&self.pipe.shared, self.len);
+    }
+
+    /// Sends nothing, as dropping it, and counts as [`TxPipe::count_link_type`].
+    #[cold]
+    pub fn refuse_link_type(self) {
+        self.pipe.count_link_type();
     }
 }
 

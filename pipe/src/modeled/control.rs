@@ -26,7 +26,7 @@ struct Words {
     seen: AtomicU64,
     tx_tail: AtomicU64,
     space_wanted: AtomicU32,
-    refused: [MachineU64; 3],
+    refused: [MachineU64; 4],
     counters: [MachineU64; counters::WORDS],
     lengths: Box<[MachineU32]>,
 }
@@ -68,7 +68,7 @@ impl Control {
         &self.0.space_wanted
     }
 
-    pub(crate) fn refused(&self) -> [&MachineU64; 3] {
+    pub(crate) fn refused(&self) -> [&MachineU64; 4] {
         self.0.refused.each_ref()
     }
 

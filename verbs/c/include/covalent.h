@@ -459,6 +459,10 @@ enum covalent_status
     // This process was forked from the process that attached. The call did nothing. Attach again
     // in this process.
     COVALENT_FORKED = -19,
+    // A frame to send, or an EtherType to bind a pipe to, belongs to the links of the daemon on a
+    // port with a link: 0x88b5, or `link.ethertype` of the configuration. Use another EtherType,
+    // for example 0x88b6.
+    COVALENT_LINK_ETHERTYPE = -20,
 };
 #ifndef __cplusplus
 #if __STDC_VERSION__ >= 202311L
@@ -1033,7 +1037,9 @@ int covalent_rx_pipe_page_bytes(struct covalent_rx_pipe pipe, uint64_t *page_byt
 int covalent_rx_pipe_number(struct covalent_rx_pipe pipe, uint32_t *number);
 
 // Binds the pipe to the frames that `match` describes. Several bindings add up, at most 4096 in a
-// session. Returns COVALENT_REFUSED if the frames belong to another pipe.
+// session. Returns COVALENT_REFUSED if the frames belong to another pipe, and
+// COVALENT_LINK_ETHERTYPE for the EtherType of links if a port that the pipe receives from has a
+// link.
 //
 // # Safety
 // `match` points to a match whose strings are NUL-terminated.
@@ -1157,7 +1163,8 @@ int covalent_tx_pipe_frame_bytes_max(struct covalent_tx_pipe pipe, size_t *frame
 
 // Copies a frame into the pipe, without FCS and in network byte order. The lane sees it after
 // covalent_tx_pipe_publish: push a burst, then publish once. Does not wait. Returns COVALENT_FULL
-// if there is no room now, and COVALENT_TOO_LONG or COVALENT_RUNT if the frame can never be sent.
+// if there is no room now, and COVALENT_TOO_LONG, COVALENT_RUNT or COVALENT_LINK_ETHERTYPE if the
+// frame can never be sent.
 //
 // # Safety
 // `data` points to `length_bytes` bytes.
@@ -1168,7 +1175,8 @@ int covalent_tx_pipe_push(struct covalent_tx_pipe pipe, const uint8_t *data, siz
 // The initial contents of the room are unspecified.
 //
 // Only one frame can be reserved at a time: another reserve, push or send cancels the reservation,
-// even if it fails. Returns the same statuses as covalent_tx_pipe_push.
+// even if it fails. Returns the same statuses as covalent_tx_pipe_push, except that
+// covalent_tx_pipe_commit checks the EtherType.
 //
 // # Safety
 // `data` is valid for writes.
@@ -1176,7 +1184,8 @@ int covalent_tx_pipe_reserve(struct covalent_tx_pipe pipe, size_t length_bytes, 
 
 // Puts in the frame that was written at the pointer from covalent_tx_pipe_reserve. The pointer is
 // invalid afterwards. The lane sees the frame after covalent_tx_pipe_publish. Returns
-// COVALENT_INVALID if nothing is reserved.
+// COVALENT_INVALID if nothing is reserved. Returns COVALENT_LINK_ETHERTYPE if the port has a link
+// and the frame has its EtherType: the frame is not sent, and its room is free.
 int covalent_tx_pipe_commit(struct covalent_tx_pipe pipe);
 
 // Shows everything pushed so far to the lane, which sends it.

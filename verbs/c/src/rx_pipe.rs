@@ -127,7 +127,9 @@ pub unsafe extern "C" fn covalent_rx_pipe_number(
 }
 
 /// Binds the pipe to the frames that `match` describes. Several bindings add up, at most 4096 in a
-/// session. Returns COVALENT_REFUSED if the frames belong to another pipe.
+/// session. Returns COVALENT_REFUSED if the frames belong to another pipe, and
+/// COVALENT_LINK_ETHERTYPE for the EtherType of links if a port that the pipe receives from has a
+/// link.
 ///
 /// # Safety
 /// `match` points to a match whose strings are NUL-terminated.

@@ -66,6 +66,10 @@ pub enum covalent_status {
     /// This process was forked from the process that attached. The call did nothing. Attach again
     /// in this process.
     COVALENT_FORKED = -19,
+    /// A frame to send, or an EtherType to bind a pipe to, belongs to the links of the daemon on a
+    /// port with a link: 0x88b5, or `link.ethertype` of the configuration. Use another EtherType,
+    /// for example 0x88b6.
+    COVALENT_LINK_ETHERTYPE = -20,
 }
 
 use covalent_status::*;
@@ -143,6 +147,7 @@ impl From<Error> for Failure {
             Error::PeerRestarted => COVALENT_PEER_RESTARTED,
             Error::Forgotten => COVALENT_FORGOTTEN,
             Error::Forked => COVALENT_FORKED,
+            Error::LinkEtherType { .. } => COVALENT_LINK_ETHERTYPE,
             Error::NoSuchPeer | Error::UnknownNode { .. } => COVALENT_NO_SUCH_NODE,
             Error::Unintelligible(_) => COVALENT_UNINTELLIGIBLE,
             Error::System { .. } => COVALENT_SYSTEM,
@@ -178,7 +183,7 @@ pub extern "C" fn covalent_status_name(status: i32) -> *const c_char {
     named.map_or(c"unknown", |(_, name)| name).as_ptr()
 }
 
-const NAMES: [(covalent_status, &CStr); 21] = [
+const NAMES: [(covalent_status, &CStr); 22] = [
     (COVALENT_OK, c"COVALENT_OK"),
     (COVALENT_MISMATCH, c"COVALENT_MISMATCH"),
     (COVALENT_INVALID, c"COVALENT_INVALID"),
@@ -200,4 +205,5 @@ const NAMES: [(covalent_status, &CStr); 21] = [
     (COVALENT_STOPPED, c"COVALENT_STOPPED"),
     (COVALENT_FORGOTTEN, c"COVALENT_FORGOTTEN"),
     (COVALENT_FORKED, c"COVALENT_FORKED"),
+    (COVALENT_LINK_ETHERTYPE, c"COVALENT_LINK_ETHERTYPE"),
 ];

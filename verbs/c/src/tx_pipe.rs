@@ -130,7 +130,8 @@ pub unsafe extern "C" fn covalent_tx_pipe_frame_bytes_max(
 
 /// Copies a frame into the pipe, without FCS and in network byte order. The lane sees it after
 /// covalent_tx_pipe_publish: push a burst, then publish once. Does not wait. Returns COVALENT_FULL
-/// if there is no room now, and COVALENT_TOO_LONG or COVALENT_RUNT if the frame can never be sent.
+/// if there is no room now, and COVALENT_TOO_LONG, COVALENT_RUNT or COVALENT_LINK_ETHERTYPE if the
+/// frame can never be sent.
 ///
 /// # Safety
 /// `data` points to `length_bytes` bytes.
@@ -152,7 +153,8 @@ pub unsafe extern "C" fn covalent_tx_pipe_push(
 /// The initial contents of the room are unspecified.
 ///
 /// Only one frame can be reserved at a time: another reserve, push or send cancels the reservation,
-/// even if it fails. Returns the same statuses as covalent_tx_pipe_push.
+/// even if it fails. Returns the same statuses as covalent_tx_pipe_push, except that
+/// covalent_tx_pipe_commit checks the EtherType.
 ///
 /// # Safety
 /// `data` is valid for writes.
@@ -179,7 +181,8 @@ pub unsafe extern "C" fn covalent_tx_pipe_reserve(
 
 /// Puts in the frame that was written at the pointer from covalent_tx_pipe_reserve. The pointer is
 /// invalid afterwards. The lane sees the frame after covalent_tx_pipe_publish. Returns
-/// COVALENT_INVALID if nothing is reserved.
+/// COVALENT_INVALID if nothing is reserved. Returns COVALENT_LINK_ETHERTYPE if the port has a link
+/// and the frame has its EtherType: the frame is not sent, and its room is free.
 #[unsafe(no_mangle)]
 pub extern "C" fn covalent_tx_pipe_commit(pipe: covalent_tx_pipe) -> c_int {
     call(|| {
@@ -189,8 +192,7 @@ pub extern "C" fn covalent_tx_pipe_commit(pipe: covalent_tx_pipe) -> c_int {
                 return Err(invalid("nothing is reserved in the TX pipe"));
             };
             // This is the same room: nothing was put in since, and the free room does not shrink.
-            pipe.tx.get().reserve(length_bytes)?.commit();
-            Ok(())
+            Ok(pipe.tx.get().reserve(length_bytes)?.commit()?)
         })
     })
 }

@@ -65,6 +65,11 @@ impl Nodes {
         *self.daemon(name) = Some(start_when_free(&config));
     }
 
+    /// Sets the additional text of the configuration for daemons that start from now on.
+    pub fn configure(&mut self, more: &str) {
+        more.clone_into(&mut self.more);
+    }
+
     fn daemon(&mut self, name: &str) -> &mut Option<Daemon> {
         if name == "a" {
             &mut self.a

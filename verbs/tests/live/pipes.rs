@@ -173,7 +173,7 @@ fn a_reservation_is_sent_only_when_committed() {
     tx.reserve(100).unwrap().fill(1);
     let mut room = tx.reserve(60).unwrap();
     room.copy_from_slice(&frame(2, 60));
-    room.commit();
+    room.commit().unwrap();
     tx.publish().unwrap();
     assert_eq!(receive(&mut rx, 1), [frame(2, 60)]);
 }

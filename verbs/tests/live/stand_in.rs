@@ -121,6 +121,7 @@ impl StandIn {
                     pipe: self.pipes.len() as u32,
                     page_bytes: memory.page_bytes(),
                     frame_bytes_max: 0,
+                    link_ethertype: None,
                 };
                 self.reply(&reply, &memory.fds());
                 self.pipes.push((*kind, NicPipe::new(memory)));

@@ -347,6 +347,91 @@ fn a_frame_is_written_where_it_is_sent_from() {
 }
 
 #[test]
+fn the_ethertype_of_links_has_a_status_of_its_own() {
+    use covalent_status::{COVALENT_INVALID, COVALENT_LINK_ETHERTYPE};
+    let nodes = Nodes::start(&["p0"]);
+    let (a, b) = (attach(&nodes, "a"), attach(&nodes, "b"));
+    let typed = |ethertype| covalent_match {
+        kind: COVALENT_MATCH_ETHERTYPE,
+        ethertype,
+        ..ANY
+    };
+    let (of_links, other) = (typed(0x88b5), typed(0x88b6));
+    let mut rx = covalent_rx_pipe { handle: 0 };
+    let mut echo = covalent_rx_tx_pipe { handle: 0 };
+    let mut bytes = covalent_byte_pipe { handle: 0 };
+    let refused = |status, text| fails(status, COVALENT_LINK_ETHERTYPE, text);
+    // SAFETY: the arguments meet the functions' requirements.
+    unsafe {
+        ok(covalent_rx_pipe_open(
+            b,
+            PIPE_BYTES,
+            ptr::null(),
+            &raw mut rx,
+        ));
+        ok(covalent_rx_tx_pipe_open(
+            b,
+            PIPE_BYTES,
+            c"p0".as_ptr(),
+            &raw mut echo,
+        ));
+        ok(covalent_byte_pipe_open(
+            b,
+            PIPE_BYTES,
+            ptr::null(),
+            &raw mut bytes,
+        ));
+        refused(covalent_rx_pipe_bind(rx, &raw const of_links), "not bound");
+        let status =
+            covalent_rx_pipe_bind_spread(rx, &raw const of_links, COVALENT_SPREAD_ROUND_ROBIN);
+        refused(status, "0x88b6");
+        refused(
+            covalent_rx_tx_pipe_bind(echo, &raw const of_links),
+            "0x88b5",
+        );
+        refused(
+            covalent_byte_pipe_bind(bytes, &raw const of_links),
+            "0x88b5",
+        );
+        ok(covalent_rx_pipe_bind(rx, &raw const other));
+    }
+
+    let tx = tx_pipe(a);
+    let mut frame = [2; 60];
+    frame[12..14].copy_from_slice(&[0x88, 0xb5]);
+    let mut tagged = [2; 60];
+    tagged[12..18].copy_from_slice(&[0x81, 0, 0, 7, 0x88, 0xb5]);
+    for frame in [frame, tagged] {
+        // SAFETY: pointer and length belong to a slice. The room has the frame's length.
+        unsafe {
+            let (data, length) = (frame.as_ptr(), frame.len());
+            refused(covalent_tx_pipe_push(tx, data, length), "frame not sent");
+            for timeout_ns in [0, SOON_NS, -1] {
+                let status = covalent_tx_pipe_send(tx, data, length, timeout_ns);
+                refused(status, "`link.ethertype`");
+            }
+            let mut room = ptr::null_mut();
+            ok(covalent_tx_pipe_reserve(tx, length, &raw mut room));
+            ptr::copy_nonoverlapping(data, room, length);
+        }
+        refused(covalent_tx_pipe_commit(tx), "0x88b6");
+        // The reservation ended with the call.
+        fails(
+            covalent_tx_pipe_commit(tx),
+            COVALENT_INVALID,
+            "nothing is reserved",
+        );
+    }
+    frame[13] = 0xb6;
+    send(tx, &frame);
+    assert_eq!(
+        recv(rx, SOON_NS),
+        [&frame[..]],
+        "the only one that was sent"
+    );
+}
+
+#[test]
 fn rates_and_stamps_are_set_and_checked() {
     use covalent_status::{COVALENT_INVALID, COVALENT_REFUSED};
     let nodes = Nodes::start(&["p0"]);
