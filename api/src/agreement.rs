@@ -1,9 +1,11 @@
 //! Messages between control and the daemon about the configuration in force.
 //!
-//! Control queries the held configuration ([`crate::request::Request::Agreement`]). It sends the
-//! text of the wanted configuration in pieces ([`crate::request::Request::Draft`]) and then offers
-//! it ([`crate::request::Request::Offer`]). The text is [`crate::config::Config::to_toml`]. Its
-//! digest is the CRC-64/NVME of those bytes.
+//! Control queries the held configuration
+//! ([`Request::Agreement`](crate::request::Request::Agreement)). It sends the text of the wanted
+//! configuration in pieces ([`Request::Draft`](crate::request::Request::Draft)) and then offers it
+//! ([`Request::Offer`](crate::request::Request::Offer)). The text is
+//! [`Config::to_toml`](crate::config::Config::to_toml). Its digest is the CRC-64/NVME of those
+//! bytes.
 
 use serde::{Deserialize, Serialize};
 

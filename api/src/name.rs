@@ -40,7 +40,7 @@ pub fn check(name: &str) -> Result<(), BadName> {
 
 /// The name that neighbors receive for a lane of the node `node`: `NODE` for lane 0, `NODE.1` for
 /// lane 1. If the result is too long, the end of `NODE` is truncated. `node` must be valid by
-/// [`check`], and `lane` below [`crate::config::LANES_MAX`].
+/// [`check`], and `lane` below [`LANES_MAX`](crate::config::LANES_MAX).
 #[must_use]
 pub fn of_lane(node: &str, lane: u32) -> String {
     if lane == 0 {

@@ -25,7 +25,7 @@ use crate::{
 pub enum Request {
     /// Introduces the client.
     Hello {
-        /// The newest version that the client speaks ([`crate::versions`]).
+        /// The newest version that the client speaks ([`versions`](crate::versions)).
         version: u32,
         /// The oldest; `None`, as from every client of version 5: no other.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -91,7 +91,7 @@ pub enum Request {
         ///
         /// The request is refused if another pipe holds the match exclusively, or if this pipe is
         /// already in the set. It is also refused if the set has another policy, belongs to another
-        /// user, or has [`crate::rule::SPREAD_PIPES_MAX`] pipes.
+        /// user, or has [`SPREAD_PIPES_MAX`](crate::rule::SPREAD_PIPES_MAX) pipes.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         spread: Option<Spread>,
     },
@@ -112,7 +112,7 @@ pub enum Request {
         tuning: PipeTuning,
     },
     /// Writes a record of each frame that the lane receives or sends on an RX pipe's port into that
-    /// pipe, until the pipe is closed: see [`crate::tap`]. The pipe must name its port, and no
+    /// pipe, until the pipe is closed: see [`tap`](crate::tap). The pipe must name its port, and no
     /// other pipe may capture on it. Needs the daemon's own user or root.
     Tap {
         /// The pipe's number in this session.
@@ -204,14 +204,15 @@ pub enum Request {
     /// request. This request and the three below need the daemon's own user or root.
     #[serde(deserialize_with = "crate::datagram::no_fields")]
     Agreement,
-    /// The text of the configuration in force, in pieces of [`crate::agreement::PIECE_BYTES_MAX`].
+    /// The text of the configuration in force, in pieces of
+    /// [`PIECE_BYTES_MAX`](crate::agreement::PIECE_BYTES_MAX).
     AgreedText {
         /// Bytes of it that were read before.
         from_bytes: u64,
     },
     /// A piece of the text of a configuration to be offered, of at most
-    /// [`crate::agreement::PIECE_BYTES_MAX`] bytes. The daemon discards the text when the
-    /// connection closes.
+    /// [`PIECE_BYTES_MAX`](crate::agreement::PIECE_BYTES_MAX) bytes. The daemon discards the text
+    /// when the connection closes.
     Draft {
         /// Bytes of it that were sent before; 0 begins anew.
         from_bytes: u64,

@@ -105,9 +105,10 @@ pub struct ConfigStatus {
 
 impl NodeStatus {
     /// Omits as many of the last nodes, pipes and regions as needed for
-    /// [`crate::request::Reply::Status`] to fit into [`crate::MAX_DATAGRAM_BYTES`], and counts them
-    /// in [`NodeStatus::omitted`]. Nodes are omitted first, down to 64. Pipes, regions, groups and
-    /// the remaining nodes follow, and durable regions are last.
+    /// [`Reply::Status`](crate::request::Reply::Status) to fit into
+    /// [`MAX_DATAGRAM_BYTES`](crate::MAX_DATAGRAM_BYTES), and counts them in
+    /// [`NodeStatus::omitted`]. Nodes are omitted first, down to 64. Pipes, regions, groups and the
+    /// remaining nodes follow, and durable regions are last.
     pub fn fit(&mut self) {
         // The nodes of a rack; few enough to leave most of the space to other entries.
         const NODES_KEPT: usize = 64;

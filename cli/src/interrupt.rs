@@ -63,7 +63,7 @@ impl Interrupt {
     /// Takes over the three signals for this process. An ignored SIGHUP (nohup) stays ignored. The
     /// process is killed `grace` after the first signal, or on a second one. Call this once, before
     /// any other thread exists: threads inherit the mask. Child processes inherit it too and must
-    /// get an empty one ([`crate::process::Launch`] does this).
+    /// get an empty one ([`Launch`](crate::process::Launch) does this).
     ///
     /// # Errors
     /// Fails if the system refuses the mask or a thread.
@@ -147,7 +147,7 @@ impl Shared {
     }
 }
 
-/// Exits this process now. Its child processes exit with it ([`crate::process::Launch`]).
+/// Exits this process now. Its child processes exit with it ([`Launch`](crate::process::Launch)).
 fn end(signal: Signal) -> ! {
     process::exit(Interrupted(signal).exit_code().into())
 }

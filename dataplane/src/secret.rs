@@ -1,7 +1,7 @@
 //! The secret of this node: drawn once, and stored beside its GUID.
 //!
 //! With it a daemon recognizes what an earlier daemon of the same node issued, without a list of
-//! it: see [`crate::server::RegionSeals`].
+//! it: see [`RegionSeals`](crate::server::RegionSeals).
 
 use std::{
     fs,

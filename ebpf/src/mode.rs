@@ -5,8 +5,8 @@ use std::fmt;
 /// Attach mode that the caller requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum AttachMode {
-    /// Native if the driver supports it, otherwise generic. [`crate::Steering::native_refusal`]
-    /// returns the reason.
+    /// Native if the driver supports it, otherwise generic.
+    /// [`Steering::native_refusal`](crate::Steering::native_refusal) returns the reason.
     Auto,
     /// In the driver, before the kernel makes a packet of the frame. An error if the driver does
     /// not support it.

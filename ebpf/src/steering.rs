@@ -377,7 +377,7 @@ impl Steering {
     /// Returns the XDP programs of other owners on the interface with this index.
     ///
     /// # Errors
-    /// Those of [`crate::attached_programs`].
+    /// Those of [`attached_programs`](crate::attached_programs).
     pub fn attached_programs(&self, ifindex: u32) -> Result<Vec<AttachedProgram>, EbpfError> {
         others(ifindex, self.program_id)
     }

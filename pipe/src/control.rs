@@ -10,7 +10,7 @@
 //! | 384 | transmit tail (u64) | application, RX/TX only |
 //! | 512 | space wanted (u32) | application raises, daemon clears; TX only |
 //! | 640 | packets refused: too short, long, no space, of links (4 × u64) | application, TX only |
-//! | 1024 | counters of the pipe ([`crate::nic::NicCounters`], u64 each) | daemon |
+//! | 1024 | counters of the pipe ([`PipeCounters`](crate::nic::PipeCounters), u64 each) | daemon |
 //! | 4096 | packet length for each quantum (u32 each) | producer; RX/TX: application too |
 //!
 //! A length word belongs to the packet that starts at its quantum. Bit 31 means: do not send. A

@@ -7,12 +7,12 @@ use core::sync::atomic::{AtomicU64, Ordering};
 /// Counters of a pipe. Every counter only increases.
 ///
 /// The daemon keeps them in private memory and writes a copy into the pipe's control memory. An
-/// application therefore reads the counters without a request ([`crate::app::RxPipe::counters`] and
-/// similar), even when the daemon is stuck or gone. The application can overwrite the copy, which
-/// affects only the application itself.
+/// application therefore reads the counters without a request
+/// ([`RxPipe::counters`](crate::app::RxPipe::counters) and similar), even when the daemon is stuck
+/// or gone. The application can overwrite the copy, which affects only the application itself.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct NicCounters {
+pub struct PipeCounters {
     /// Packets placed for the application.
     pub rx_packets: u64,
     /// Their bytes.
@@ -43,8 +43,8 @@ pub struct NicCounters {
     /// seconds old.
     pub port_lost: u64,
     /// Packets that found the TX pipe full: refused or delayed. The application's half counts them
-    /// ([`crate::app::TxPipe::counters`]). The daemon's own counters have 0 here: the daemon reads
-    /// them with [`crate::nic::NicPipe::refused`].
+    /// ([`TxPipe::counters`](crate::app::TxPipe::counters)). The daemon's own counters have 0 here:
+    /// the daemon reads them with [`NicPipe::refused`](crate::nic::NicPipe::refused).
     pub tx_full: u64,
 }
 
@@ -69,7 +69,7 @@ pub(crate) enum Group {
     Lost,
 }
 
-impl NicCounters {
+impl PipeCounters {
     /// Copies the counters of `group` for the application to see. The caller is the only writer.
     #[inline]
     pub(crate) fn show(&self, words: &[AtomicU64], group: Group) {

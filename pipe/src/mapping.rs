@@ -19,7 +19,7 @@ pub(crate) enum Access {
 }
 
 /// A shared mapping, unmapped on drop. It maps a sealed memfd, or a file that this process made and
-/// that only its user may write ([`crate::telemetry`]).
+/// that only its user may write ([`telemetry`](crate::telemetry)).
 ///
 /// The other process may change any byte at any time. This type therefore gives out no reference to
 /// plain bytes. It gives out only the raw base address and references to atomics, whose values may

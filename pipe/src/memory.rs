@@ -19,8 +19,8 @@ const WHAT: &str = "pipe data memory";
 /// pass on.
 ///
 /// The daemon makes it with [`PipeMemory::create`] and the application with [`PipeMemory::open`].
-/// Each then passes it to one half ([`crate::nic::NicPipe`], or one of [`crate::app`]). `Send`. The
-/// halves take it by value.
+/// Each then passes it to one half ([`NicPipe`](crate::nic::NicPipe), or one of
+/// [`app`](crate::app)). `Send`. The halves take it by value.
 #[derive(Debug)]
 pub struct PipeMemory {
     pub(crate) shared: Shared,

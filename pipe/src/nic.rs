@@ -16,7 +16,7 @@ use crate::{
     words::wake,
 };
 
-pub use crate::counters::NicCounters;
+pub use crate::counters::PipeCounters;
 
 /// Most packets marked not to be sent that one search for the next packet skips. A ring of 128 MiB
 /// holds two million of them.
@@ -43,7 +43,7 @@ pub struct NicPipe {
     /// Packets pushed since the last publication.
     unpublished: u64,
     violation: Option<Violation>,
-    counters: NicCounters,
+    counters: PipeCounters,
 }
 
 /// Why a packet was not placed. The pipe is unchanged.
@@ -89,12 +89,13 @@ impl NicPipe {
             peeked: None,
             unpublished: 0,
             violation: None,
-            counters: NicCounters::default(),
+            counters: PipeCounters::default(),
         }
     }
 
-    /// Faults in the pages in which a process punched holes before [`crate::end_writers`], so that
-    /// no later access waits. All pages are present when the memory is made.
+    /// Faults in the pages in which a process punched holes before
+    /// [`end_writers`](crate::end_writers), so that no later access waits. All pages are present
+    /// when the memory is made.
     #[cfg(not(loom))]
     pub fn populate(&self) {
         self.shared.control.populate();
@@ -124,7 +125,7 @@ impl NicPipe {
 
     /// Returns the pipe's counters.
     #[must_use]
-    pub const fn counters(&self) -> NicCounters {
+    pub const fn counters(&self) -> PipeCounters {
         self.counters
     }
 

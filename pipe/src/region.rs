@@ -104,8 +104,9 @@ impl RegionMemory {
             })
     }
 
-    /// Faults in the pages in which a process punched holes before [`crate::end_writers`], so that
-    /// no later access waits. All pages are present when the memory is made.
+    /// Faults in the pages in which a process punched holes before
+    /// [`end_writers`](crate::end_writers), so that no later access waits. All pages are present
+    /// when the memory is made.
     pub fn populate(&self) {
         self.mapping.populate();
     }

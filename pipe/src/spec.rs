@@ -19,7 +19,7 @@ pub enum Direction {
     /// To the application, which sends them on from where they lie.
     RxTx,
     /// Bytes without gaps, to the application. The application determines message boundaries with a
-    /// [`crate::framing`].
+    /// [`framing`](crate::framing).
     RxBytes,
 }
 
@@ -42,7 +42,7 @@ impl Direction {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum PagePolicy {
     /// 2 MiB pages if available, reserved or transparent, otherwise 4 KiB. See
-    /// [`crate::PipeMemory::create`].
+    /// [`PipeMemory::create`](crate::PipeMemory::create).
     Auto,
     /// 2 MiB pages or an error; 4 KiB pages for a ring below 2 MiB, which is smaller than one.
     Require,

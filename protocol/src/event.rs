@@ -138,7 +138,7 @@ pub enum DownReason {
 }
 
 impl DownReason {
-    /// Every reason, in the order of [`crate::FailureCounters::iter`].
+    /// Every reason, in the order of [`FailureCounters::iter`](crate::FailureCounters::iter).
     pub const ALL: [Self; 15] = [
         Self::CarrierLost,
         Self::SequenceGap,

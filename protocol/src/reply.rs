@@ -6,7 +6,8 @@ use core::fmt;
 use crate::{Moment, wire::MAX_PAYLOAD_BYTES};
 
 /// The reply to an executed request, kept until the initiator's slot advances. Its length is
-/// bounded by the limits of both ends: [`crate::NodeConfig::message_bytes_max`].
+/// bounded by the limits of both ends:
+/// [`NodeConfig::message_bytes_max`](crate::NodeConfig::message_bytes_max).
 #[derive(Clone)]
 pub struct Reply {
     bytes: Box<[u8]>,
@@ -42,7 +43,7 @@ impl Reply {
     }
 
     /// Resets it to an empty reply for an execution by the caller itself at `moment`, from
-    /// [`crate::Node::execute_here`].
+    /// [`Node::execute_here`](crate::Node::execute_here).
     #[inline]
     pub fn clear_at(&mut self, moment: Moment) {
         self.begin(self.bytes.len(), moment);

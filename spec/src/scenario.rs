@@ -34,7 +34,7 @@ pub struct Budget {
     pub quiets: u8,
     /// Times that the program of a node exits, and with it the callers that wait for its exchanges.
     pub cancels: u8,
-    /// Forged frames, each of any kind in [`crate::forgery::ALL`] and at any end of a cable.
+    /// Forged frames, each of any kind in [`ALL`](crate::forgery::ALL) and at any end of a cable.
     pub forgeries: u8,
     /// Times that the second ends of the first two cables change places.
     pub moves: u8,

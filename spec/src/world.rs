@@ -45,7 +45,7 @@ pub struct Cable {
 /// A slot of an initiator: node, port, slot.
 pub type Slot = (usize, u16, u8);
 
-/// The events of a run, for [`crate::sight`].
+/// The events of a run, for [`sight`](crate::sight).
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Arrived {
     /// Message 3 of an exchange on a record of another.

@@ -42,7 +42,10 @@ fn send(socket: &str, node: &str) -> Result<(), Box<dyn Error>> {
         loop {
             match verbs.send(&queue, line.as_bytes()) {
                 Ok(()) => break, // the message is there
-                Err(Failure::VerbRefused(Refusal::QueueFull)) => {
+                Err(Failure::VerbRefused {
+                    refusal: Refusal::QueueFull,
+                    ..
+                }) => {
                     // Nothing was lost: the line is still here.
                     full += 1;
                     thread::sleep(Duration::from_micros(100));

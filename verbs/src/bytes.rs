@@ -9,7 +9,7 @@ use covalent_api::{
 use covalent_pipe::{
     app,
     framing::{Framing, Messages},
-    nic::NicCounters as PipeCounters,
+    nic::PipeCounters,
 };
 
 use crate::{
@@ -20,12 +20,12 @@ use crate::{
 /// A pipe that receives the payloads of the UDP datagrams that are bound to it, concatenated in the
 /// order of arrival, without headers and gaps.
 ///
-/// A [`crate::framing`] finds the end of a message, not the datagrams: a sender may put several
-/// messages into one datagram. A datagram enters the pipe whole. If the pipe is full, the lane
-/// drops the datagram and counts it. A sender that keeps each message within one datagram therefore
-/// never has a message torn. The lane drops frames that carry no whole datagram (TCP, fragments).
-/// It counts them as `no_payload` in the daemon's status and on `/metrics`. The pipe does not
-/// separate sources: bind one pipe for each source whose messages must not mix.
+/// A [`framing`](crate::framing) finds the end of a message, not the datagrams: a sender may put
+/// several messages into one datagram. A datagram enters the pipe whole. If the pipe is full, the
+/// lane drops the datagram and counts it. A sender that keeps each message within one datagram
+/// therefore never has a message torn. The lane drops frames that carry no whole datagram (TCP,
+/// fragments). It counts them as `no_payload` in the daemon's status and on `/metrics`. The pipe
+/// does not separate sources: bind one pipe for each source whose messages must not mix.
 ///
 /// Use the pipe and its batches only on its device's thread. Bytes are as in the datagrams, in no
 /// particular byte order. Dropping the pipe returns it to the daemon.

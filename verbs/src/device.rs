@@ -562,8 +562,8 @@ impl Device {
         Ok(())
     }
 
-    /// Opens the device's verb queue, with room for [`crate::VERBS_DEPTH`] verbs in flight. A
-    /// device has at most one open verb queue.
+    /// Opens the device's verb queue, with room for [`VERBS_DEPTH`](crate::VERBS_DEPTH) verbs in
+    /// flight. A device has at most one open verb queue.
     ///
     /// # Errors
     /// [`Error::Refused`] if one is open already, [`Error::DaemonGone`], [`Error::Deadline`],
@@ -573,7 +573,7 @@ impl Device {
     }
 
     /// As [`Device::verbs`], with room for `depth` verbs in flight, 1 to
-    /// [`crate::VERBS_DEPTH_MAX`].
+    /// [`VERBS_DEPTH_MAX`](crate::VERBS_DEPTH_MAX).
     ///
     /// # Errors
     /// As [`Device::verbs`]. [`Error::Invalid`] for another depth.

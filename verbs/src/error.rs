@@ -131,9 +131,16 @@ pub enum Error {
         /// Its name.
         group: String,
     },
-    /// A verb was not executed.
-    #[error("the verb was not executed: {0}")]
-    VerbRefused(Refusal),
+    /// The node of a region did not execute a verb, or does not have the region.
+    #[error("{}", refused_verb(node, region, *refusal))]
+    VerbRefused {
+        /// The node: its name, or its address if the region was given by key.
+        node: String,
+        /// The region: `` `NAME` `` in a lookup, `with key RKEY` in a verb.
+        region: String,
+        /// The reason.
+        refusal: Refusal,
+    },
     /// The other node's daemon lost its record of the verb, almost always because it restarted.
     /// Whether the verb was executed is unknown. A daemon several hops away may instead have
     /// dropped the record to make room.
@@ -172,9 +179,45 @@ pub enum Error {
         /// Names known, separated by commas.
         known: String,
     },
-    /// A packet cannot be sent.
-    #[error("packet not sent: {0}")]
-    Send(#[from] SendRefusal),
+    /// A TX pipe has no room for the frame now. The pipe is unchanged.
+    #[error(
+        "pipe {} is full, and the frame was not sent: publish, then wait until the lane has sent \
+         some of its frames, or open a larger pipe",
+        pipe.number()
+    )]
+    PipeFull {
+        /// The pipe.
+        pipe: PipeId,
+    },
+    /// The frame is longer than the port of the TX pipe carries, or than the pipe can ever hold.
+    /// The pipe is unchanged.
+    #[error(
+        "pipe {} did not take a frame of {len_bytes} bytes: its port carries at most {max_bytes}. \
+         Send shorter frames, or raise the MTU of the port",
+        pipe.number()
+    )]
+    FrameTooLong {
+        /// The pipe.
+        pipe: PipeId,
+        /// Length of the frame.
+        len_bytes: usize,
+        /// The longest that is taken.
+        max_bytes: usize,
+    },
+    /// The frame is shorter than an Ethernet header. The TX pipe is unchanged.
+    #[error(
+        "pipe {} did not take a frame of {len_bytes} bytes: a frame begins with an Ethernet header \
+         of {min_bytes}",
+        pipe.number()
+    )]
+    FrameTooShort {
+        /// The pipe.
+        pipe: PipeId,
+        /// Length of the frame.
+        len_bytes: usize,
+        /// The shortest that is taken.
+        min_bytes: usize,
+    },
     /// A frame or a binding has the EtherType of the links on a port of the pipe. The daemon would
     /// drop such a frame, and takes each arriving one for a frame of its link.
     #[error("pipe {}: {what}: {}", pipe.number(), OfLinks(*ethertype))]
@@ -202,45 +245,20 @@ pub enum Error {
     },
 }
 
-/// Why a packet was not put into a pipe. The pipe is unchanged.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum SendRefusal {
-    /// The pipe has no room for it now.
-    #[error("the pipe is full; wait until the lane has sent some of it")]
-    Full,
-    /// Longer than the port carries, or than the pipe can ever hold.
-    #[error("{len_bytes} bytes are more than the {max_bytes} that the port carries")]
-    TooLong {
-        /// Its length.
-        len_bytes: usize,
-        /// The longest that is taken.
-        max_bytes: usize,
-    },
-    /// Shorter than an Ethernet header.
-    #[error("{len_bytes} bytes are less than the {min_bytes} of an Ethernet header")]
-    Runt {
-        /// Its length.
-        len_bytes: usize,
-        /// The shortest that is taken.
-        min_bytes: usize,
-    },
-}
+/// Result of this library's calls.
+pub type Result<T> = std::result::Result<T, Error>;
 
-impl SendRefusal {
-    /// A short name for counters: `full`, `too_long`, `runt`.
-    #[must_use]
-    pub const fn cause(self) -> &'static str {
-        match self {
-            Self::Full => "full",
-            Self::TooLong { .. } => "too_long",
-            Self::Runt { .. } => "runt",
+fn refused_verb(node: &str, region: &str, refusal: Refusal) -> String {
+    match refusal {
+        Refusal::UnknownRegion => format!(
+            "node {node} has no region {region}: `covalent status` there lists its regions; a \
+             durable one is served once its owner has registered it"
+        ),
+        refusal => {
+            format!("the verb on region {region} of node {node} was not executed: {refusal}")
         }
     }
 }
-
-/// Result of this library's calls.
-pub type Result<T> = std::result::Result<T, Error>;
 
 fn connect_advice(error: &io::Error) -> &'static str {
     match error.kind() {
@@ -272,11 +290,44 @@ mod tests {
             text.contains("/run/covalent/covalentd.sock") && text.contains("node.group"),
             "{text}"
         );
-        let text = Error::Send(SendRefusal::TooLong {
+        let pipe = PipeId(3);
+        let too_long = Error::FrameTooLong {
+            pipe,
             len_bytes: 9000,
             max_bytes: 1514,
-        })
-        .to_string();
-        assert!(text.contains("9000") && text.contains("1514"), "{text}");
+        };
+        let too_short = Error::FrameTooShort {
+            pipe,
+            len_bytes: 13,
+            min_bytes: 14,
+        };
+        let of_links = Error::LinkEtherType {
+            what: "frame not sent",
+            pipe,
+            ethertype: 0x88b5,
+        };
+        let unknown = Error::VerbRefused {
+            node: "b".into(),
+            region: "`bank`".into(),
+            refusal: Refusal::UnknownRegion,
+        };
+        let busy = Error::VerbRefused {
+            node: "b".into(),
+            region: "with key 7".into(),
+            refusal: Refusal::Busy,
+        };
+        for (error, parts) in [
+            (Error::PipeFull { pipe }, &["pipe 3", "full", "wait"][..]),
+            (too_long, &["pipe 3", "9000", "1514", "MTU"]),
+            (too_short, &["pipe 3", "13", "14", "Ethernet header"]),
+            (of_links, &["pipe 3", "0x88b5", "covalentd", "0x88b6"]),
+            (unknown, &["node b", "no region `bank`", "covalent status"]),
+            (busy, &["region with key 7 of node b", "try again"]),
+        ] {
+            let text = error.to_string();
+            for part in parts {
+                assert!(text.contains(part), "{part} in {text}");
+            }
+        }
     }
 }

@@ -88,7 +88,7 @@ pub use covalent_api::{
     tuning::RATE_PER_SECOND_MAX, tuning::RateLimit, tuning::RateUnit,
 };
 
-pub use covalent_pipe::{framing, nic::NicCounters as PipeCounters};
+pub use covalent_pipe::{framing, nic::PipeCounters};
 
 pub use blocking::Mismatch;
 pub use bytes::{ByteBatch, BytePipe};
@@ -98,7 +98,7 @@ pub use covalent_protocol::group::{
     Members, STATE_BYTES_MAX, Stop, View,
 };
 pub use device::{Device, PipeId, SPIN};
-pub use error::{Error, Result, SendRefusal};
+pub use error::{Error, Result};
 pub use group::{GROUPS_MAX, Group, GroupBuilder, GroupEvent, GroupOptions};
 pub use in_doubt::InDoubtId;
 pub use queue::{Batch, VERBS_DEPTH, VERBS_DEPTH_MAX, Verbs};

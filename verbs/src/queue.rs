@@ -209,6 +209,7 @@ impl<'d> Verbs<'d> {
         name: &str,
         deadline: Option<Instant>,
     ) -> Result<RemoteRegion> {
+        let wanted = target;
         let target = self.resolve(target, deadline)?;
         let request = codec::Request {
             rkey: 0,
@@ -228,7 +229,13 @@ impl<'d> Verbs<'d> {
             }
             completion => completion?.outcome,
         };
-        let data = executed(outcome)?;
+        let data = executed(outcome, || {
+            let node = match wanted {
+                Target::Local => self.device.lane_name(),
+                node => node.to_string(),
+            };
+            (node, format!("`{name}`"))
+        })?;
         let Outcome::Data(data) = data else {
             return Err(nonsense("a lookup", &data));
         };
@@ -687,7 +694,14 @@ impl<'d> Verbs<'d> {
                     thread::sleep(pause);
                     pause = (2 * pause).min(BUSY_PAUSE_MAX);
                 }
-                outcome => return executed(outcome),
+                outcome => {
+                    return executed(outcome, || {
+                        let node = region.node();
+                        let node =
+                            node.map_or_else(|| self.device.lane_name(), |it| it.to_string());
+                        (node, format!("with key {}", region.rkey()))
+                    });
+                }
             }
         }
     }
@@ -876,10 +890,18 @@ impl Drop for Verbs<'_> {
     }
 }
 
-/// Returns the outcome of an executed verb, or an error for one that was not executed.
-fn executed(outcome: Outcome) -> Result<Outcome> {
+/// Returns the outcome of an executed verb, or an error for one that was not executed. `object`
+/// describes node and region, as in [`Error::VerbRefused`].
+fn executed(outcome: Outcome, object: impl FnOnce() -> (String, String)) -> Result<Outcome> {
     match outcome {
-        Outcome::Refused(refusal) => Err(Error::VerbRefused(refusal)),
+        Outcome::Refused(refusal) => {
+            let (node, region) = object();
+            Err(Error::VerbRefused {
+                node,
+                region,
+                refusal,
+            })
+        }
         Outcome::PeerRestarted => Err(Error::PeerRestarted),
         Outcome::Forgotten => Err(Error::Forgotten),
         Outcome::NoSuchPeer => Err(Error::NoSuchPeer),

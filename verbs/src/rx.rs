@@ -8,7 +8,7 @@ use covalent_api::{
     tap::TapFrames,
     tuning::PipeTuning,
 };
-use covalent_pipe::{app, nic::NicCounters as PipeCounters};
+use covalent_pipe::{app, nic::PipeCounters};
 
 use crate::{
     device::{Device, PipeId, Stage, broken, foreign},

@@ -10,7 +10,7 @@ use covalent_api::{
     rule::{Match, Spread},
     tuning::PipeTuning,
 };
-use covalent_pipe::{app, nic::NicCounters as PipeCounters};
+use covalent_pipe::{app, nic::PipeCounters};
 
 use crate::{
     device::{Device, PipeId, Stage, broken, foreign},

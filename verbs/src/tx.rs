@@ -6,11 +6,11 @@ use std::{
 };
 
 use covalent_api::{request::PipeKind, tuning::PipeTuning};
-use covalent_pipe::{app, nic::NicCounters as PipeCounters};
+use covalent_pipe::{app, nic::PipeCounters};
 
 use crate::{
     device::{Device, PipeId, Stage, broken, foreign},
-    error::{Error, Result, SendRefusal},
+    error::{Error, Result},
     link_frames::LinkFrames,
 };
 
@@ -21,7 +21,7 @@ pub const FRAME_BYTES_MIN: usize = 14;
 /// exactly as given.
 ///
 /// Use it only on its device's thread. Packets are sent in the order in which they were put in. If
-/// the port is slow, the pipe fills, and sending is refused with [`SendRefusal::Full`], or waits in
+/// the port is slow, the pipe fills, and sending is refused with [`Error::PipeFull`], or waits in
 /// the calls that wait. Nothing is queued elsewhere. Dropping the pipe returns it to the daemon.
 /// Packets that are not on the wire by then may be lost.
 ///
@@ -153,7 +153,7 @@ impl<'d> TxPipe<'d> {
     /// Applies to packets already in the pipe too. Blocks for the daemon's reply.
     ///
     /// # Errors
-    /// [`Error::Refused`](crate::Error::Refused) if a number is out of range, or if no packet is
+    /// [`Error::Refused`] if a number is out of range, or if no packet is
     /// long enough for the stamp.
     pub fn tune(&mut self, tuning: &PipeTuning) -> Result<()> {
         self.device.tune(self.id, *tuning)
@@ -163,10 +163,12 @@ impl<'d> TxPipe<'d> {
     /// then publish once. Does not block.
     ///
     /// # Errors
-    /// [`Error::Send`](crate::Error::Send) with the cause: full, too long for the port, or shorter
-    /// than [`FRAME_BYTES_MIN`]. [`Error::LinkEtherType`](crate::Error::LinkEtherType) if the port
-    /// has a link and the packet has the EtherType of links, also behind one or two VLAN tags.
-    /// [`Error::DaemonGone`](crate::Error::DaemonGone) if the pipe is full and will stay full.
+    /// - [`Error::PipeFull`] if there is no room now.
+    /// - [`Error::FrameTooLong`] if the packet is longer than the port carries,
+    ///   [`Error::FrameTooShort`] if it is shorter than [`FRAME_BYTES_MIN`].
+    /// - [`Error::LinkEtherType`] if the port has a link and the packet has the EtherType of links,
+    ///   also behind one or two VLAN tags.
+    /// - [`Error::DaemonGone`] if the pipe is full and will stay full.
     #[inline]
     pub fn push(&mut self, packet: &[u8]) -> Result<()> {
         self.check_min(packet.len())?;
@@ -198,15 +200,15 @@ impl<'d> TxPipe<'d> {
                 pipe: self.id,
                 link_frames: self.link_frames,
             }),
-            Err(refusal) => Err(refusal_of(refusal, len_bytes).into()),
+            Err(refusal) => Err(refusal_of(self.id, refusal, len_bytes)),
         }
     }
 
     /// Publishes all pushed packets to the lane, which sends them. Does not block.
     ///
     /// # Errors
-    /// [`Error::DaemonGone`](crate::Error::DaemonGone),
-    /// [`Error::Unintelligible`](crate::Error::Unintelligible).
+    /// [`Error::DaemonGone`],
+    /// [`Error::Unintelligible`].
     pub fn publish(&mut self) -> Result<()> {
         self.device.check_own()?;
         let shown = if self.ring.publish() {
@@ -237,8 +239,8 @@ impl<'d> TxPipe<'d> {
     /// Sends one packet, waiting for room if necessary.
     ///
     /// # Errors
-    /// [`Error::Send`](crate::Error::Send) if the packet can never be sent,
-    /// [`Error::DaemonGone`](crate::Error::DaemonGone).
+    /// [`Error::FrameTooLong`], [`Error::FrameTooShort`] or [`Error::LinkEtherType`] if the packet
+    /// can never be sent. [`Error::DaemonGone`].
     pub fn send_blocking(&mut self, packet: &[u8]) -> Result<()> {
         self.send_until(packet, None)
     }
@@ -246,7 +248,7 @@ impl<'d> TxPipe<'d> {
     /// Sends one packet, waiting for room until `deadline`.
     ///
     /// # Errors
-    /// As [`TxPipe::send_blocking`]. After [`Error::Deadline`](crate::Error::Deadline) the packet
+    /// As [`TxPipe::send_blocking`]. After [`Error::Deadline`] the packet
     /// was not sent.
     pub fn send_deadline(&mut self, packet: &[u8], deadline: Instant) -> Result<()> {
         self.send_until(packet, Some(deadline))
@@ -255,7 +257,7 @@ impl<'d> TxPipe<'d> {
     fn send_until(&mut self, packet: &[u8], deadline: Option<Instant>) -> Result<()> {
         match self.push(packet) {
             Ok(()) => return self.publish(),
-            Err(crate::Error::Send(SendRefusal::Full)) => {}
+            Err(Error::PipeFull { .. }) => {}
             Err(error) => return Err(error),
         }
         self.wait_for_room(packet.len() as u64, deadline)?;
@@ -266,7 +268,7 @@ impl<'d> TxPipe<'d> {
     /// Waits until everything pushed is with the port: the pipe is empty.
     ///
     /// # Errors
-    /// [`Error::DaemonGone`](crate::Error::DaemonGone).
+    /// [`Error::DaemonGone`].
     pub fn flush(&mut self) -> Result<()> {
         self.wait_for_room(u64::MAX, None)
     }
@@ -274,8 +276,8 @@ impl<'d> TxPipe<'d> {
     /// As [`TxPipe::flush`], until `deadline`.
     ///
     /// # Errors
-    /// [`Error::Deadline`](crate::Error::Deadline),
-    /// [`Error::DaemonGone`](crate::Error::DaemonGone).
+    /// [`Error::Deadline`],
+    /// [`Error::DaemonGone`].
     pub fn flush_deadline(&mut self, deadline: Instant) -> Result<()> {
         self.wait_for_room(u64::MAX, Some(deadline))
     }
@@ -295,11 +297,7 @@ impl<'d> TxPipe<'d> {
         self.device.check_own()?;
         if len_bytes < FRAME_BYTES_MIN {
             self.ring.count_too_short();
-            return Err(SendRefusal::Runt {
-                len_bytes,
-                min_bytes: FRAME_BYTES_MIN,
-            }
-            .into());
+            return Err(too_short(self.id, len_bytes));
         }
         Ok(())
     }
@@ -308,9 +306,8 @@ impl<'d> TxPipe<'d> {
         if let Some(violation) = self.ring.violation() {
             return broken(violation);
         }
-        let refusal = refusal_of(refusal, len_bytes);
         // A pipe that stays full may have no daemon at its other end.
-        if refusal == SendRefusal::Full
+        if refusal == app::SendRefusal::Full
             && let Err(gone) = self
                 .device
                 .check_or_reconnect()
@@ -318,7 +315,7 @@ impl<'d> TxPipe<'d> {
         {
             return gone;
         }
-        refusal.into()
+        refusal_of(self.id, refusal, len_bytes)
     }
 }
 
@@ -357,17 +354,23 @@ fn of_links(pipe: u32, ethertype: u16) -> Error {
     }
 }
 
-fn refusal_of(refusal: app::SendRefusal, len_bytes: usize) -> SendRefusal {
+fn refusal_of(pipe: u32, refusal: app::SendRefusal, len_bytes: usize) -> Error {
     match refusal {
-        app::SendRefusal::Full => SendRefusal::Full,
-        app::SendRefusal::Empty => SendRefusal::Runt {
-            len_bytes,
-            min_bytes: FRAME_BYTES_MIN,
-        },
-        app::SendRefusal::TooLong { len, max } => SendRefusal::TooLong {
+        app::SendRefusal::Full => Error::PipeFull { pipe: PipeId(pipe) },
+        app::SendRefusal::Empty => too_short(pipe, len_bytes),
+        app::SendRefusal::TooLong { len, max } => Error::FrameTooLong {
+            pipe: PipeId(pipe),
             len_bytes: len,
             max_bytes: max,
         },
+    }
+}
+
+const fn too_short(pipe: u32, len_bytes: usize) -> Error {
+    Error::FrameTooShort {
+        pipe: PipeId(pipe),
+        len_bytes,
+        min_bytes: FRAME_BYTES_MIN,
     }
 }
 
@@ -408,7 +411,7 @@ impl TxReservation<'_> {
     /// The packet is complete as it was written.
     ///
     /// # Errors
-    /// [`Error::LinkEtherType`](crate::Error::LinkEtherType) as for [`TxPipe::push`]. The packet is
+    /// [`Error::LinkEtherType`] as for [`TxPipe::push`]. The packet is
     /// not sent and takes no room.
     #[inline]
     pub fn commit(self) -> Result<()> {

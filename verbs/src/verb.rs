@@ -1,5 +1,7 @@
 //! Types of verbs: operations on a region, and their outcomes.
 
+use std::fmt;
+
 use covalent_api::guid::Guid;
 
 use crate::{in_doubt::InDoubtId, stamp::Stamp};
@@ -154,6 +156,17 @@ pub enum Target<'a> {
     /// configured name is that of its lane 0, and `NAME.1` is that of its lane 1. The name is
     /// looked up once, when a region is opened.
     Name(&'a str),
+}
+
+/// The name or the address; `local` for the device's lane.
+impl fmt::Display for Target<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Local => f.write_str("local"),
+            Self::Guid(guid) => guid.fmt(f),
+            Self::Name(name) => f.write_str(name),
+        }
+    }
 }
 
 /// The number of a posted verb. It is unique in its [`Verbs`](crate::Verbs) while the verb can

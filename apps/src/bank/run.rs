@@ -117,7 +117,10 @@ pub fn find(
             Err(
                 error @ (Error::UnknownNode { .. }
                 | Error::NoSuchPeer
-                | Error::VerbRefused(Refusal::UnknownRegion | Refusal::NoResources)),
+                | Error::VerbRefused {
+                    refusal: Refusal::UnknownRegion | Refusal::NoResources,
+                    ..
+                }),
             ) => reason = Some(error),
             Err(error) => return Err(error).context("looking for the bank"),
         }
@@ -158,14 +161,18 @@ fn lookup_once(
 ) -> covalent_verbs::Result<(RemoteRegion, u64)> {
     let mut count = |is_answer: bool| *completed += u64::from(is_answer);
     let region = verbs.open_region_deadline(target, name, deadline);
-    count(matches!(region, Ok(_) | Err(Error::VerbRefused(_))));
+    count(matches!(region, Ok(_) | Err(Error::VerbRefused { .. })));
     let region = region?;
     let accounts = verbs.read_deadline(&region, layout::ACCOUNTS_COUNT, 8, deadline);
-    count(matches!(accounts, Ok(_) | Err(Error::VerbRefused(_))));
+    count(matches!(accounts, Ok(_) | Err(Error::VerbRefused { .. })));
     let accounts = accounts?;
     match word(&accounts) {
         // Its host has registered it and not laid it out yet.
-        Ok(0) => Err(Error::VerbRefused(Refusal::UnknownRegion)),
+        Ok(0) => Err(Error::VerbRefused {
+            node: target.to_string(),
+            region: format!("`{name}`"),
+            refusal: Refusal::UnknownRegion,
+        }),
         Ok(accounts) => Ok((region, accounts)),
         Err(error) => Err(Error::Unintelligible(error.to_string())),
     }

@@ -204,19 +204,17 @@ impl Replay<'_> {
                     self.outcome.sent_packets += 1;
                     self.outcome.sent_bytes += frame.len() as u64;
                 }
-                Err(Error::Send(covalent_verbs::SendRefusal::Full)) => {
+                Err(Error::PipeFull { .. }) => {
                     blocked = true;
                     break;
                 }
-                Err(Error::Send(refusal)) => {
-                    *self.outcome.refusals.entry(refusal.cause()).or_default() += 1;
+                Err(error) => {
+                    let Some(cause) = refusal_cause(&error) else {
+                        return Err(error.into());
+                    };
+                    *self.outcome.refusals.entry(cause).or_default() += 1;
                     self.last_arrival = now;
                 }
-                Err(Error::LinkEtherType { .. }) => {
-                    *self.outcome.refusals.entry("link_type").or_default() += 1;
-                    self.last_arrival = now;
-                }
-                Err(error) => return Err(error.into()),
             }
             self.next += 1;
             if self.next == self.frames.len() {
@@ -344,5 +342,16 @@ impl Replay<'_> {
             self.outcome.problems.clear();
         }
         self.outcome
+    }
+}
+
+/// The cause for which a frame can never be sent, as the daemon counts it. `None` for
+/// other errors.
+const fn refusal_cause(error: &Error) -> Option<&'static str> {
+    match error {
+        Error::FrameTooLong { .. } => Some("too_long"),
+        Error::FrameTooShort { .. } => Some("runt"),
+        Error::LinkEtherType { .. } => Some("link_type"),
+        _ => None,
     }
 }

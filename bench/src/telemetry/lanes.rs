@@ -176,7 +176,7 @@ fn drive(node: &Node, cores: Cores, pipes: u32, span: Duration) -> Result<f64> {
         for _ in 0..BURST.min(room as usize) {
             match tx.push(&frame) {
                 Ok(()) => sent += 1,
-                Err(Error::Send(_)) => break,
+                Err(Error::PipeFull { .. }) => break,
                 Err(error) => return Err(error).context("sending"),
             }
         }

@@ -67,7 +67,10 @@ fn open(verbs: &mut Verbs<'_>, place: &Place, deadline: Instant) -> Result<Remot
     verbs
         .open_region_deadline(target(node), region, deadline)
         .map_err(|error| match error {
-            Error::VerbRefused(Refusal::UnknownRegion) => anyhow!(
+            Error::VerbRefused {
+                refusal: Refusal::UnknownRegion,
+                ..
+            } => anyhow!(
                 "node {node} has no region `{region}`\n  cure: `covalent status` there lists its \
                  regions; a durable one is served once its owner has registered it"
             ),
@@ -104,12 +107,18 @@ fn explained(error: Error, place: &Place, region: &RemoteRegion, verb: Verb<'_>)
         options,
     } = place;
     match error {
-        Error::VerbRefused(Refusal::OutOfBounds) => anyhow!(
+        Error::VerbRefused {
+            refusal: Refusal::OutOfBounds,
+            ..
+        } => anyhow!(
             "the verb was not executed: it reaches beyond the end of region `{name}` of node \
              {node}, which has {} bytes",
             region.size_bytes()
         ),
-        Error::VerbRefused(Refusal::NoRight) => anyhow!(
+        Error::VerbRefused {
+            refusal: Refusal::NoRight,
+            ..
+        } => anyhow!(
             "the verb was not executed: region `{name}` of node {node} grants {}, but not the \
              right that {} needs",
             show::rights(region.rights()),

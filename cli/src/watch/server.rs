@@ -131,7 +131,8 @@ impl Server {
     /// The next message of a stream.
     ///
     /// # Errors
-    /// When the stream ends, and [`crate::interrupt::Interrupted`] when this command is to.
+    /// When the stream ends, and [`Interrupted`](crate::interrupt::Interrupted) when this command
+    /// is to.
     pub fn next<T>(&self, stream: &mut Streaming<T>, interrupt: &Interrupt) -> Result<T> {
         loop {
             interrupt.sleep(Duration::ZERO)?;

@@ -3,8 +3,8 @@
 //! It compares the daemon's report of how each port was opened with the kernel's report of its
 //! interface. Notifications only trigger the comparison: of interfaces, of ports that lost their
 //! devices, of another configuration in force, of a daemon that appeared. The lane receives carrier
-//! changes itself. An exchange reopens a port, like a reload ([`crate::agreement`]), and only one
-//! exchange is in flight at a time.
+//! changes itself. An exchange reopens a port, like a reload ([`agreement`](crate::agreement)), and
+//! only one exchange is in flight at a time.
 
 mod decision;
 

@@ -316,8 +316,8 @@ pub enum Answer {
 }
 
 /// Memory that a lane has released. Dropping this value unmaps it, which takes time in proportion
-/// to its size. So a worker drops it ([`crate::server::MemoryWorkers`]). The session stays charged
-/// until then.
+/// to its size. So a worker drops it ([`MemoryWorkers`](crate::server::MemoryWorkers)). The session
+/// stays charged until then.
 #[derive(Debug, Default)]
 pub struct Released {
     /// Pipes, with their mappings.

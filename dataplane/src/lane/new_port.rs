@@ -18,7 +18,7 @@ const DPDK_RING_FRAMES: u32 = 512;
 /// An open port with the properties that its lane needs.
 #[derive(Debug)]
 pub struct NewPort {
-    /// Its number ([`crate::server::port_table`]).
+    /// Its number ([`port_table`](crate::server::port_table)).
     pub number: u16,
     /// Configured name.
     pub name: String,

@@ -1,7 +1,7 @@
 //! The counters of pipes can be read when the daemon no longer runs.
 
 use covalent_api::{request::PipeKind, rule::Match, status::PipeStatus};
-use covalent_pipe::{app::BytePipe, nic::NicCounters};
+use covalent_pipe::{app::BytePipe, nic::PipeCounters};
 
 use super::{
     client::App,
@@ -30,7 +30,7 @@ fn counter_values(status: &PipeStatus) -> [u64; 10] {
     ]
 }
 
-fn seen(counters: NicCounters) -> [u64; 10] {
+fn seen(counters: PipeCounters) -> [u64; 10] {
     [
         counters.rx_packets,
         counters.rx_bytes,

@@ -4,7 +4,7 @@ use crate::{
     Direction, PipeError, PipeMemory, Violation,
     app::receiver::Receiver,
     framing::{Framing, Messages},
-    nic::NicCounters,
+    nic::PipeCounters,
 };
 
 /// The application's half of a pipe of bytes without gaps.
@@ -72,7 +72,7 @@ impl BytePipe {
 
     /// Returns the pipe's counters as last published by the daemon.
     #[must_use]
-    pub fn counters(&self) -> NicCounters {
+    pub fn counters(&self) -> PipeCounters {
         self.receiver.counters()
     }
 

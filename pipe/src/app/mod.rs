@@ -6,8 +6,8 @@
 //! The application trusts the daemon with the bytes of its own pipes, so it may hold slices of
 //! them. The daemon does not write bytes between the tail that it published and the head that it
 //! has read. It gives the descriptors of a pipe to no other process. Cursors and lengths are
-//! checked nevertheless. A faulty daemon therefore causes lost packets ([`crate::Violation`] from
-//! `violation()`), never an access outside the memory.
+//! checked nevertheless. A faulty daemon therefore causes lost packets
+//! ([`Violation`](crate::Violation) from `violation()`), never an access outside the memory.
 
 mod bytes;
 mod receiver;

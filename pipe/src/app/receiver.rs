@@ -1,7 +1,7 @@
 //! Common part of the application's receiving halves.
 
 use crate::{
-    Violation, consumer::Consumer, nic::NicCounters, shared::Shared, sync::Ordering,
+    Violation, consumer::Consumer, nic::PipeCounters, shared::Shared, sync::Ordering,
     violation::Cursor, words::reactive::OUTSTANDING,
 };
 
@@ -102,7 +102,7 @@ impl Receiver {
         self.shared.control.seen().store(cursor, Ordering::Release);
     }
 
-    pub(super) fn counters(&self) -> NicCounters {
-        NicCounters::seen(self.shared.control.counters())
+    pub(super) fn counters(&self) -> PipeCounters {
+        PipeCounters::seen(self.shared.control.counters())
     }
 }

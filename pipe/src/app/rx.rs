@@ -1,7 +1,7 @@
 //! Receiving packets.
 
 use crate::{
-    Direction, PipeError, PipeMemory, Violation, app::receiver::Receiver, nic::NicCounters,
+    Direction, PipeError, PipeMemory, Violation, app::receiver::Receiver, nic::PipeCounters,
 };
 
 /// The application's half of an RX pipe: packets arrive back to back in contiguous memory.
@@ -82,7 +82,7 @@ impl RxPipe {
 
     /// Returns the pipe's counters as last published by the daemon.
     #[must_use]
-    pub fn counters(&self) -> NicCounters {
+    pub fn counters(&self) -> PipeCounters {
         self.receiver.counters()
     }
 

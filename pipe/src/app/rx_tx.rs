@@ -7,7 +7,7 @@ use crate::{
     app::rx::Position,
     consumer::{Consumer, Span},
     control::DO_NOT_SEND,
-    nic::NicCounters,
+    nic::PipeCounters,
     shared::Shared,
     sync::Ordering,
     violation::Cursor,
@@ -68,8 +68,8 @@ impl RxTxPipe {
 
     /// Returns the pipe's counters as last published by the daemon.
     #[must_use]
-    pub fn counters(&self) -> NicCounters {
-        NicCounters::seen(self.shared.control.counters())
+    pub fn counters(&self) -> PipeCounters {
+        PipeCounters::seen(self.shared.control.counters())
     }
 
     /// How many packets were to be sent that the daemon has not taken.

@@ -3,7 +3,7 @@
 use core::ops::{Deref, DerefMut};
 
 use crate::{
-    Direction, PipeError, PipeMemory, Refused, Violation, nic::NicCounters, producer::Producer,
+    Direction, PipeError, PipeMemory, Refused, Violation, nic::PipeCounters, producer::Producer,
     shared::Shared, sync::Ordering, words::wake,
 };
 
@@ -162,10 +162,10 @@ impl TxPipe {
 
     /// Returns the pipe's counters: those last published by the daemon, and those of this half.
     #[must_use]
-    pub fn counters(&self) -> NicCounters {
-        NicCounters {
+    pub fn counters(&self) -> PipeCounters {
+        PipeCounters {
             tx_full: self.refused.full,
-            ..NicCounters::seen(self.shared.control.counters())
+            ..PipeCounters::seen(self.shared.control.counters())
         }
     }
 

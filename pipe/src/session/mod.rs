@@ -8,7 +8,7 @@
 //! An application waits as follows, without a lost wake-up:
 //!
 //! 1. Take notifications and check their pipes. Ring the doorbell of an RX pipe that was emptied
-//!    (see [`crate::app::RxPipe::wait_for_more`]).
+//!    (see [`RxPipe::wait_for_more`](crate::app::RxPipe::wait_for_more)).
 //! 2. If there are no more, call [`AppSession::prepare_sleep`]. If it returns `false`, go to 1.
 //! 3. Poll the event descriptor.
 //! 4. Call [`AppSession::cancel_sleep`], drain the descriptor, and go to 1.

@@ -41,7 +41,7 @@ pub(crate) struct Keepalive {
     pub window_records: u8,
     /// Slots that the sender has.
     pub slots: u8,
-    /// Short hash that distinguishes the sender's name: [`crate::Name::mark`].
+    /// Short hash that distinguishes the sender's name: [`Name::mark`](crate::Name::mark).
     pub name: u16,
 }
 
@@ -63,8 +63,9 @@ impl Keepalive {
         bytes
     }
 
-    /// Reads the payload of a message of kind [`crate::wire::slice::Kind::Keepalive`]. Returns
-    /// `None` if it is no valid keepalive.
+    /// Reads the payload of a message of kind
+    /// [`Kind::Keepalive`](crate::wire::slice::Kind::Keepalive). Returns `None` if it is no valid
+    /// keepalive.
     pub fn read(payload: &[u8]) -> Option<Self> {
         let bytes: &[u8; Self::BYTES] = payload.try_into().ok()?;
         let flags = bytes[0];

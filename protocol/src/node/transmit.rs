@@ -95,8 +95,9 @@ impl Node {
     }
 
     /// Writes one whole Ethernet frame for `port` into `frame` and returns its length. `frame` must
-    /// have at least [`crate::FRAME_BYTES_MAX`] bytes. Call it until it returns `None`. The caller
-    /// must send each frame once and in order, or report it with [`Node::on_transmit_failed`].
+    /// have at least [`FRAME_BYTES_MAX`](crate::FRAME_BYTES_MAX) bytes. Call it until it returns
+    /// `None`. The caller must send each frame once and in order, or report it with
+    /// [`Node::on_transmit_failed`].
     #[inline]
     pub fn poll_transmit(&mut self, port: u16, frame: &mut [u8]) -> Option<usize> {
         let at = self.link_of(port)?;

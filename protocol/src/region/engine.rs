@@ -25,8 +25,9 @@ const OWN_NODE: u64 = 0;
 
 /// Executes verbs on the regions of one lane. Its methods for verbs never allocate.
 ///
-/// [`Engine::admit`], [`Engine::execute`] and [`Engine::reverse`] provide what a [`crate::Host`]
-/// needs for verbs of peers. [`Engine::run`] serves verbs of the node's own applications.
+/// [`Engine::admit`], [`Engine::execute`] and [`Engine::reverse`] provide what a
+/// [`Host`](crate::Host) needs for verbs of peers. [`Engine::run`] serves verbs of the node's own
+/// applications.
 #[derive(Debug, Clone)]
 pub struct Engine<M> {
     regions: Regions<M>,
@@ -125,9 +126,9 @@ impl<M: Memory> Engine<M> {
     /// message. In [`Mode::TwoPhase`] the exchange holds the words that it will change, or that
     /// space, from now on. A refusal is counted.
     ///
-    /// As [`crate::Host::admit`]: the caller later executes or reverses each admitted exchange with
-    /// the same `id` and the same `request`. In [`Mode::OnePhase`] it executes the exchange at
-    /// once.
+    /// As [`Host::admit`](crate::Host::admit): the caller later executes or reverses each admitted
+    /// exchange with the same `id` and the same `request`. In [`Mode::OnePhase`] it executes the
+    /// exchange at once.
     ///
     /// # Errors
     /// The reason of the refusal.

@@ -30,8 +30,8 @@ impl Rights {
         send: true,
     };
 
-    /// The byte in a [`crate::verb::RegionInfo`]: bit 0 read, bit 1 write, bit 2 atomic, bit 3
-    /// send.
+    /// The byte in a [`RegionInfo`](crate::verb::RegionInfo): bit 0 read, bit 1 write, bit 2
+    /// atomic, bit 3 send.
     #[must_use]
     pub const fn to_byte(self) -> u8 {
         self.read as u8

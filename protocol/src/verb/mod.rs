@@ -64,7 +64,7 @@ const _: () = assert!(MULTI_COMMIT_WORDS_MAX * request::WORD_BYTES <= SEND_BYTES
 pub const REPLY_BYTES_MAX: usize = reply::HEADER_BYTES + READ_BYTES_MAX;
 
 /// Longest request or reply, in bytes: the minimum limit of a node that serves verbs only
-/// ([`crate::NodeConfig::message_bytes_max`]).
+/// ([`NodeConfig::message_bytes_max`](crate::NodeConfig::message_bytes_max)).
 pub const VERB_BYTES_MAX: usize = if REQUEST_BYTES_MAX > REPLY_BYTES_MAX {
     REQUEST_BYTES_MAX
 } else {

@@ -59,7 +59,7 @@ pub use self::{
 };
 use crate::seeds::on_every_core;
 
-/// Runs every seed and returns the combined report, like [`crate::run_seeds`].
+/// Runs every seed and returns the combined report, like [`run_seeds`](crate::run_seeds).
 ///
 /// # Errors
 /// Returns the failure of the lowest seed that failed.

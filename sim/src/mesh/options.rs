@@ -13,7 +13,7 @@ pub struct MeshOptions {
     pub form: Form,
     /// Number of nodes, if the form does not set it.
     pub nodes: Option<usize>,
-    /// Most cables at a node: 2 to [`crate::shape::VALENCE_MAX`].
+    /// Most cables at a node: 2 to [`VALENCE_MAX`](crate::shape::VALENCE_MAX).
     pub valence: usize,
     /// Classes of faults that occur.
     pub faults: MeshFaults,

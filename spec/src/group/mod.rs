@@ -29,7 +29,7 @@ pub mod world;
 use self::step::{Search, Step};
 use crate::check::{Explored, Named, run};
 
-/// Takes every run of a scenario, as [`crate::explore`] does.
+/// Takes every run of a scenario, as [`explore`](crate::explore) does.
 #[must_use]
 pub fn explore(scenario: scenario::Scenario) -> Explored<Step> {
     let name = scenario.name;

@@ -5,7 +5,7 @@ use std::{
     ffi::{CStr, CString, c_char},
 };
 
-use covalent_verbs::{Error, Refusal, SendRefusal};
+use covalent_verbs::{Error, Refusal};
 
 /// Result of a call. Every function returns one of these as an `int32_t`: 0 or more if the call
 /// succeeded, less than 0 if it failed. Unless documented otherwise, a failed call changed nothing.
@@ -136,14 +136,17 @@ impl From<Error> for Failure {
                 LAST_IN_DOUBT.set(id.number());
                 COVALENT_IN_DOUBT
             }
-            Error::QueueFull { .. } | Error::GroupFull { .. } | Error::Send(SendRefusal::Full) => {
+            Error::QueueFull { .. } | Error::GroupFull { .. } | Error::PipeFull { .. } => {
                 COVALENT_FULL
             }
             Error::GroupStopped { .. } | Error::StateUnwanted { .. } => COVALENT_STOPPED,
-            Error::Send(SendRefusal::TooLong { .. }) => COVALENT_TOO_LONG,
-            Error::Send(SendRefusal::Runt { .. }) => COVALENT_RUNT,
-            Error::VerbRefused(Refusal::QueueFull) => COVALENT_FULL,
-            Error::VerbRefused(_) => COVALENT_VERB_REFUSED,
+            Error::FrameTooLong { .. } => COVALENT_TOO_LONG,
+            Error::FrameTooShort { .. } => COVALENT_RUNT,
+            Error::VerbRefused {
+                refusal: Refusal::QueueFull,
+                ..
+            } => COVALENT_FULL,
+            Error::VerbRefused { .. } => COVALENT_VERB_REFUSED,
             Error::PeerRestarted => COVALENT_PEER_RESTARTED,
             Error::Forgotten => COVALENT_FORGOTTEN,
             Error::Forked => COVALENT_FORKED,

@@ -48,7 +48,7 @@ fn number_of(data: &[u8]) -> u64 {
 
 fn refused(result: Result<(), Error>) -> Refusal {
     match result {
-        Err(Error::VerbRefused(refusal)) => refusal,
+        Err(Error::VerbRefused { refusal, .. }) => refusal,
         other => panic!("{other:?}"),
     }
 }
@@ -197,7 +197,10 @@ fn no_wake_up_is_lost_when_receivers_sleep_each_time() {
         let there = loop {
             match verbs.open_region_deadline(Target::Name(other), other, soon()) {
                 Ok(there) => break there,
-                Err(Error::VerbRefused(Refusal::UnknownRegion)) => thread::yield_now(),
+                Err(Error::VerbRefused {
+                    refusal: Refusal::UnknownRegion,
+                    ..
+                }) => thread::yield_now(),
                 Err(error) => panic!("{error}"),
             }
         };
@@ -249,7 +252,7 @@ fn a_receiver_that_waits_sleeps_until_its_deadline_or_a_message() {
             let there = loop {
                 match verbs.open_region_deadline(Target::Guid(own), &name, soon()) {
                     Ok(there) => break there,
-                    Err(Error::VerbRefused(_)) => thread::yield_now(),
+                    Err(Error::VerbRefused { .. }) => thread::yield_now(),
                     Err(error) => panic!("{error}"),
                 }
             };

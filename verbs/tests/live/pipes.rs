@@ -6,7 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use covalent_verbs::{Device, Error, Match, RxPipe, SendRefusal};
+use covalent_verbs::{Device, Error, Match, RxPipe};
 
 use crate::nodes::{Nodes, eventually, soon};
 
@@ -68,9 +68,8 @@ fn an_invalid_packet_is_refused_with_its_cause_and_changes_nothing() {
     assert!(
         matches!(
             too_long,
-            Error::Send(
-                SendRefusal::TooLong { len_bytes, max_bytes },
-            ) if len_bytes == max + 1 && max_bytes == max,
+            Error::FrameTooLong { pipe, len_bytes, max_bytes }
+                if pipe == tx.id() && len_bytes == max + 1 && max_bytes == max,
         ),
         "{too_long}"
     );
@@ -79,13 +78,14 @@ fn an_invalid_packet_is_refused_with_its_cause_and_changes_nothing() {
         assert!(
             matches!(
                 runt,
-                Error::Send(SendRefusal::Runt { len_bytes, min_bytes: 14 }) if len_bytes == length,
+                Error::FrameTooShort { pipe, len_bytes, min_bytes: 14 }
+                    if pipe == tx.id() && len_bytes == length,
             ),
             "{runt}"
         );
         assert!(matches!(
             tx.reserve(length),
-            Err(Error::Send(SendRefusal::Runt { .. }))
+            Err(Error::FrameTooShort { .. })
         ));
     }
     let error = a.tx_pipe(PIPE_BYTES, "p9").unwrap_err();
@@ -117,7 +117,10 @@ fn a_full_pipe_refuses_waits_and_recovers() {
             Err(error) => break error,
         }
     };
-    assert!(matches!(full, Error::Send(SendRefusal::Full)), "{full}");
+    assert!(
+        matches!(full, Error::PipeFull { pipe } if pipe == tx.id()),
+        "{full}"
+    );
     assert_eq!(u64::from(pushed), (64 * 1024 - 64) / 128);
     assert!(tx.reserve(128).is_err());
     assert_eq!(tx.counters().tx_full, 2);

@@ -227,7 +227,7 @@ fn deliver(verbs: &mut Verbs<'_>, queue: &RemoteRegion, message: &[u8]) {
     eventually("it is delivered", || {
         match verbs.send_deadline(queue, message, soon()) {
             Ok(()) => true,
-            Err(Error::VerbRefused(_) | Error::NoSuchPeer) => false,
+            Err(Error::VerbRefused { .. } | Error::NoSuchPeer) => false,
             Err(error) => panic!("{error}"),
         }
     });
@@ -521,7 +521,10 @@ fn messages_arrive_once_through_restarts_of_the_receiver() {
                 match verbs.send_deadline(&orders, &message.to_le_bytes(), soon()) {
                     Ok(()) => break,
                     // Not there yet, or full: still the sender's.
-                    Err(Error::VerbRefused(Refusal::UnknownRegion | Refusal::QueueFull)) => {}
+                    Err(Error::VerbRefused {
+                        refusal: Refusal::UnknownRegion | Refusal::QueueFull,
+                        ..
+                    }) => {}
                     Err(error) => panic!("{error}"),
                 }
             }

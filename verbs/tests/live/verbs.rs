@@ -221,7 +221,7 @@ fn on_another_node() {
 
 fn refused(result: covalent_verbs::Result<u64>) -> Refusal {
     match result {
-        Err(Error::VerbRefused(refusal)) => refusal,
+        Err(Error::VerbRefused { refusal, .. }) => refusal,
         other => panic!("{other:?}"),
     }
 }
@@ -245,28 +245,52 @@ fn refusals(device: &Device, target: Target<'_>, own: &Region, read_only: &Regio
     );
     let error = verbs.read(&good, own.size_bytes() - 4, 8).unwrap_err();
     assert!(
-        matches!(error, Error::VerbRefused(Refusal::OutOfBounds)),
+        matches!(
+            error,
+            Error::VerbRefused {
+                refusal: Refusal::OutOfBounds,
+                ..
+            }
+        ),
         "{error}"
     );
     let error = verbs
         .write(&good, u64::from(u32::MAX), &[0; 8])
         .unwrap_err();
     assert!(
-        matches!(error, Error::VerbRefused(Refusal::OutOfBounds)),
+        matches!(
+            error,
+            Error::VerbRefused {
+                refusal: Refusal::OutOfBounds,
+                ..
+            }
+        ),
         "{error}"
     );
     let error = verbs
         .multi_commit(&good, &[word(0, 0, 1), word(own.size_bytes(), 0, 1)])
         .unwrap_err();
     assert!(
-        matches!(error, Error::VerbRefused(Refusal::OutOfBounds)),
+        matches!(
+            error,
+            Error::VerbRefused {
+                refusal: Refusal::OutOfBounds,
+                ..
+            }
+        ),
         "{error}"
     );
 
     let twice = [word(0, 0, 1), word(8, 0, 1), word(0, 0, 2)];
     let error = verbs.multi_commit(&good, &twice).unwrap_err();
     assert!(
-        matches!(error, Error::VerbRefused(Refusal::Duplicate)),
+        matches!(
+            error,
+            Error::VerbRefused {
+                refusal: Refusal::Duplicate,
+                ..
+            }
+        ),
         "{error}"
     );
 
@@ -287,13 +311,42 @@ fn refusals(device: &Device, target: Target<'_>, own: &Region, read_only: &Regio
     );
     let error = verbs.write(&read_only_region, 0, &[1]).unwrap_err();
     assert!(
-        matches!(error, Error::VerbRefused(Refusal::NoRight)),
+        matches!(
+            error,
+            Error::VerbRefused {
+                refusal: Refusal::NoRight,
+                ..
+            }
+        ),
         "{error}"
     );
 
+    let error = verbs.fetch_add(&key(77), 0, 1).unwrap_err().to_string();
+    let node = match good.node() {
+        Some(guid) => guid.to_string(),
+        None => device.lane_name(),
+    };
+    for part in ["with key 77", &format!("node {node} ")] {
+        assert!(error.contains(part), "{part} in {error}");
+    }
     let error = verbs.open_region(target, "absent").unwrap_err();
+    let text = error.to_string();
+    let node = match target {
+        Target::Local => device.lane_name(),
+        other => other.to_string(),
+    };
     assert!(
-        matches!(error, Error::VerbRefused(Refusal::UnknownRegion)),
+        text.contains(&format!("node {node} has no region `absent`")),
+        "{text}"
+    );
+    assert!(
+        matches!(
+            error,
+            Error::VerbRefused {
+                refusal: Refusal::UnknownRegion,
+                ..
+            }
+        ),
         "{error}"
     );
     assert_eq!((own.load(0).unwrap(), read_only.load(0).unwrap()), (0, 0));

@@ -334,7 +334,26 @@ fn matches_verbs_and_modes_that_make_no_sense() {
         };
         let status = covalent_fetch_add(queue, &raw const nowhere, 0, 1, -1, &raw mut found);
         assert_eq!(status, covalent_status::COVALENT_VERB_REFUSED as c_int);
-        assert!(last_error().contains("region"), "{}", last_error());
+        let unknown = format!("node a has no region with key {}", nowhere.rkey);
+        assert!(last_error().contains(&unknown), "{}", last_error());
+        let mut absent = remote;
+        for (node, at) in [
+            (ptr::null(), "a"),
+            (c"a".as_ptr(), "a"),
+            (c"b".as_ptr(), "b"),
+        ] {
+            let status = covalent_verb_queue_open_region(
+                queue,
+                node,
+                c"absent".as_ptr(),
+                -1,
+                &raw mut absent,
+            );
+            assert_eq!(status, covalent_status::COVALENT_VERB_REFUSED as c_int);
+            let unknown = format!("node {at} has no region `absent`");
+            assert!(last_error().contains(&unknown), "{}", last_error());
+        }
+        assert_eq!(absent, remote, "nothing was written");
         is_invalid(
             covalent_fetch_add(queue, ptr::null(), 0, 1, -1, &raw mut found),
             "region is null",
