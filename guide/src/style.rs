@@ -68,6 +68,9 @@ const OTHERS_WORDS: &[&str] = &[
     "guide/src/style.rs",
 ];
 
+/// Sources of the committed XDP object, which records their hash. No documentation is made of them.
+const HASHED: &str = "ebpf/program/";
+
 /// Returns one line for each finding in the files that git tracks below `root`.
 ///
 /// # Errors
@@ -105,12 +108,21 @@ pub fn check(root: &Path) -> Result<Vec<String>> {
                     line.chars().count()
                 ));
             }
+            if name.ends_with(".rs") && !name.starts_with(HASHED) && shows_a_path(line) {
+                report("a link shows the path `crate::…`: write [`Name`](crate::…)".to_owned());
+            }
             misspelled(&tokenizer, line)
                 .filter(|finding| !is_foreign(name, finding))
                 .for_each(&mut report);
         }
     }
     Ok(found)
+}
+
+/// Returns whether a comment links to an item by its path alone. Readers of a crate that exports
+/// the item again would see a path that their program does not have.
+fn shows_a_path(line: &str) -> bool {
+    line.trim_start().starts_with("//") && line.contains("[`crate::")
 }
 
 /// Returns whether a finding is a word of another program's interface.
@@ -241,6 +253,13 @@ mod tests {
         );
         assert_eq!(findings("enum BallKind {}"), ["`Ball`: write keepalive"]);
         assert!(findings("a footballer satellite-linked a teller").is_empty());
+    }
+
+    #[test]
+    fn links_by_a_path_alone_are_found() {
+        assert!(shows_a_path("    /// See [`crate::app::RxPipe`]."));
+        assert!(!shows_a_path("/// See [`RxPipe`](crate::app::RxPipe)."));
+        assert!(!shows_a_path("let text = \"[`crate::\";"));
     }
 
     #[test]
