@@ -9,7 +9,7 @@ use covalent_protocol::{
     verb::{
         self, Comparison, Condition, DecodeError, MultiCommit, Order, RegionInfo, Reply, Request,
         Status, Update, Verb, Word,
-        doubt::ExchangeName,
+        doubt::InDoubtId,
         envelope::{Completion, CompletionOutcome, ReportStamp, Submit},
     },
     wire::{
@@ -394,7 +394,7 @@ fn replies_and_envelopes_read_as_they_were_written() {
         CompletionOutcome::Refused(Refusal::OutOfBounds),
         CompletionOutcome::PeerRestarted,
         CompletionOutcome::NoSuchPeer,
-        CompletionOutcome::InDoubt(ExchangeName {
+        CompletionOutcome::InDoubt(InDoubtId {
             id: ExchangeId {
                 peer: 0x1122_3344_5566_7788,
                 port: 0x99aa,

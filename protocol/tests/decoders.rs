@@ -10,7 +10,7 @@ use covalent_protocol::{
     verb::{
         self, Comparison, Condition, MultiCommit, Order, RegionInfo, Reply, Request, Update, Verb,
         Word,
-        doubt::ExchangeName,
+        doubt::InDoubtId,
         envelope::{
             COMPLETION_BYTES_MAX, Completion, CompletionOutcome, ReportStamp, SUBMIT_BYTES_MAX,
             Submit,
@@ -327,7 +327,7 @@ fn completions() -> impl Strategy<Value = Vec<u8>> {
             1 => CompletionOutcome::Refused(Refusal::from_byte(refusal)),
             2 => CompletionOutcome::PeerRestarted,
             3 => CompletionOutcome::NoSuchPeer,
-            4 => CompletionOutcome::InDoubt(ExchangeName {
+            4 => CompletionOutcome::InDoubt(InDoubtId {
                 id: ExchangeId {
                     peer: user_data.rotate_left(8),
                     port: user_data as u16,

@@ -6,7 +6,7 @@ use covalent_protocol::{
     verb::{
         Comparison, Condition, DecodeError, MultiCommit, Order, REQUEST_BYTES_MAX, Reply, Request,
         SEND_BYTES_MAX, Update, Verb, Word,
-        doubt::ExchangeName,
+        doubt::InDoubtId,
         envelope::{Completion, CompletionOutcome, EnvelopeError, ReportStamp, Submit},
     },
 };
@@ -102,7 +102,7 @@ fn reserved_bytes_are_zero() {
     }
     assert_eq!(Submit::decode(&bytes[..len]), Ok(submit));
 
-    let in_doubt = CompletionOutcome::InDoubt(ExchangeName::from_bytes(&[7; 24]));
+    let in_doubt = CompletionOutcome::InDoubt(InDoubtId::from_bytes(&[7; 24]));
     let outcomes = [
         (CompletionOutcome::Committed(b"12345678"), &[9][..]),
         (CompletionOutcome::Refused(Refusal::Busy), &[]),

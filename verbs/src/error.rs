@@ -82,7 +82,8 @@ pub enum Error {
     },
     /// The deadline passed while a verb was in flight: it may or may not have been executed. A
     /// later [`Verbs::poll`](crate::Verbs::poll) or [`Verbs::wait`](crate::Verbs::wait) returns its
-    /// completion. The verb has no name for [`query_in_doubt`](crate::Verbs::query_in_doubt): only
+    /// completion. The verb has no in-doubt id for
+    /// [`query_in_doubt`](crate::Verbs::query_in_doubt): only
     /// [`Outcome::InDoubt`](crate::Outcome::InDoubt) carries one, when no path is left.
     #[error(
         "the deadline passed while verb {} was in flight: a later poll reports whether it was \

@@ -1,23 +1,23 @@
-//! Verbs in doubt, by a name that outlives the queue they were posted to.
+//! Verbs in doubt, by an in-doubt id, which outlives the queue they were posted to.
 
-use covalent_protocol::verb::doubt::ExchangeName;
+use covalent_protocol::verb::doubt;
 
 use crate::{
     error::{Error, Result},
     outstanding::Answer,
 };
 
-/// The name of a verb in doubt. [`query_in_doubt`](crate::Verbs::query_in_doubt) queries the verb's
+/// The in-doubt id of a verb. [`query_in_doubt`](crate::Verbs::query_in_doubt) queries the verb's
 /// outcome by it, from any program of the same user on the same node, even if the program that
 /// posted the verb is gone. Valid while the node's daemon runs.
 ///
 /// It may be stored as bytes, which have no meaning for other users.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct InDoubtId(ExchangeName);
+pub struct InDoubtId(doubt::InDoubtId);
 
 impl InDoubtId {
     /// Its length, in bytes.
-    pub const BYTES: usize = ExchangeName::BYTES;
+    pub const BYTES: usize = doubt::InDoubtId::BYTES;
 
     /// The bytes to write down.
     #[must_use]
@@ -25,25 +25,25 @@ impl InDoubtId {
         self.0.to_bytes()
     }
 
-    /// Returns the name that was stored as `bytes`. If they were never a name, a query for it
+    /// Returns the in-doubt id that was stored as `bytes`. If they were never an id, a query for it
     /// completes as forgotten.
     #[must_use]
     pub fn from_bytes(bytes: &[u8; Self::BYTES]) -> Self {
-        Self(ExchangeName::from_bytes(bytes))
+        Self(doubt::InDoubtId::from_bytes(bytes))
     }
 
-    /// The name that the daemon sent for a verb with such a reply.
-    pub(crate) const fn new(mut name: ExchangeName, answer: Answer) -> Self {
-        name.note = match answer {
+    /// The id that the daemon sent for a verb with such a reply.
+    pub(crate) const fn new(mut id: doubt::InDoubtId, answer: Answer) -> Self {
+        id.note = match answer {
             Answer::Nothing => 0,
             Answer::Word => 1,
             // A watch is never in doubt.
             Answer::Data | Answer::Path => 2,
         };
-        Self(name)
+        Self(id)
     }
 
-    pub(crate) const fn name(&self) -> ExchangeName {
+    pub(crate) const fn on_the_wire(&self) -> doubt::InDoubtId {
         self.0
     }
 
@@ -55,7 +55,7 @@ impl InDoubtId {
             2 => Answer::Data,
             note => {
                 return Err(Error::Invalid(format!(
-                    "the name of a verb in doubt has {note} at byte 11: it was not stored as it \
+                    "the in-doubt id has {note} at byte 11: it was not stored as it \
                      was returned"
                 )));
             }

@@ -364,7 +364,7 @@ impl<'d> Verbs<'d> {
         self.keep(id, written)
     }
 
-    /// Queries the outcome of a verb in doubt by the name from [`Outcome::InDoubt`]. Another
+    /// Queries the outcome of a verb in doubt by the in-doubt id from [`Outcome::InDoubt`]. Another
     /// program of the same user may have posted the verb. Does not block.
     ///
     /// The completion has the outcome that the verb's completion would have, or
@@ -377,7 +377,7 @@ impl<'d> Verbs<'d> {
     ///
     /// # Errors
     /// - [`Error::QueueFull`], [`Error::DaemonGone`].
-    /// - [`Error::Invalid`] for bytes that were never a name.
+    /// - [`Error::Invalid`] for bytes that were never an in-doubt id.
     ///
     /// On an error no query was sent.
     ///
@@ -385,9 +385,9 @@ impl<'d> Verbs<'d> {
     /// ```no_run
     /// use covalent_verbs::{Device, InDoubtId, Outcome};
     ///
-    /// // An earlier run of this program stored the name from `Outcome::InDoubt`, and exited.
+    /// // An earlier run of this program stored the id of `Outcome::InDoubt`, and exited.
     /// let written: [u8; InDoubtId::BYTES] =
-    ///     std::fs::read("in-doubt")?.try_into().expect("a name");
+    ///     std::fs::read("in-doubt")?.try_into().expect("24 bytes");
     /// let device = Device::attach("/run/covalent/covalentd.sock", "example")?;
     /// let mut verbs = device.verbs()?;
     /// let id = verbs.query_in_doubt(&InDoubtId::from_bytes(&written), 0)?;
@@ -398,11 +398,11 @@ impl<'d> Verbs<'d> {
     /// }
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn query_in_doubt(&mut self, name: &InDoubtId, user_data: u64) -> Result<VerbId> {
+    pub fn query_in_doubt(&mut self, in_doubt: &InDoubtId, user_data: u64) -> Result<VerbId> {
         self.device.check_own()?;
         let posted = Posted {
             user_data,
-            answer: name.answer()?,
+            answer: in_doubt.answer()?,
             owner: Owner::APPLICATION,
         };
         let Some(id) = self.outstanding.open(posted) else {
@@ -410,7 +410,7 @@ impl<'d> Verbs<'d> {
         };
         let query_in_doubt = DoubtQuery {
             user_data: id.number(),
-            name: name.name(),
+            in_doubt: in_doubt.on_the_wire(),
         };
         let written = self
             .submit
@@ -1057,7 +1057,7 @@ fn outcome(outcome: &CompletionOutcome<'_>, answer: Answer) -> Result<(Outcome, 
         CompletionOutcome::Refused(refusal) => Outcome::Refused(*refusal),
         CompletionOutcome::PeerRestarted => Outcome::PeerRestarted,
         CompletionOutcome::NoSuchPeer => Outcome::NoSuchPeer,
-        CompletionOutcome::InDoubt(name) => Outcome::InDoubt(InDoubtId::new(*name, answer)),
+        CompletionOutcome::InDoubt(id) => Outcome::InDoubt(InDoubtId::new(*id, answer)),
         CompletionOutcome::Undone => Outcome::Undone,
         CompletionOutcome::NeverSeen => Outcome::NeverSeen,
         CompletionOutcome::Forgotten => Outcome::Forgotten,

@@ -17,7 +17,7 @@ use covalent_protocol::{
     Reply,
     verb::{
         REPLY_BYTES_MAX,
-        doubt::ExchangeName,
+        doubt::InDoubtId,
         envelope::{Completion, CompletionOutcome, ReportStamp},
     },
 };
@@ -428,12 +428,13 @@ impl Host for Core {
         let Some(uid) = self.sessions.get(session).map(|session| session.uid) else {
             return;
         };
-        let name = ExchangeName {
+        let in_doubt = InDoubtId {
             id: *id,
             note: 0,
             seal: self.seal(id, uid),
         };
-        self.report(session, user_data, peer, CompletionOutcome::InDoubt(name));
+        let outcome = CompletionOutcome::InDoubt(in_doubt);
+        self.report(session, user_data, peer, outcome);
     }
 
     fn path(&mut self, guid: u64, up: bool) {

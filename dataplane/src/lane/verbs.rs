@@ -217,13 +217,13 @@ impl Lane {
                 || self.node.links().any(|link| link.state != LinkState::Up))
     }
 
-    /// Queries the outcome of an exchange that was in doubt, if its name was given to the querying
-    /// user.
+    /// Queries the outcome of a verb that was in doubt, if the querying user was given its
+    /// in-doubt id.
     fn query(&mut self, session: usize, query: &DoubtQuery) -> Result<(), Served> {
         let core = &mut self.core;
-        let id = query.name.id;
+        let id = query.in_doubt.id;
         let uid = core.sessions.get(session).map(|session| session.uid);
-        if uid.is_none_or(|uid| core.seal(&id, uid) != query.name.seal) {
+        if uid.is_none_or(|uid| core.seal(&id, uid) != query.in_doubt.seal) {
             core.end(
                 session,
                 query.user_data,

@@ -1,9 +1,9 @@
-//! The name of an exchange in doubt, as applications store it, and the submission that queries its
+//! The in-doubt id of a verb, as applications store it, and the submission that queries the
 //! outcome.
 //!
 //! ```text
-//!  ask   ├ user data u64 ┼ 0 u64 ┼ 3 u8 ┼ 0 ×7 ┼ name ┤
-//!  name  ├ peer u64 ┼ port u16 ┼ slot u8 ┼ note u8 ┼ epoch u32 ┼ sequence u32 ┼ seal u32 ┤
+//!  ask   ├ user data u64 ┼ 0 u64 ┼ 3 u8 ┼ 0 ×7 ┼ in-doubt id ┤
+//!  id    ├ peer u64 ┼ port u16 ┼ slot u8 ┼ note u8 ┼ epoch u32 ┼ sequence u32 ┼ seal u32 ┤
 //! ```
 
 use super::{
@@ -17,20 +17,20 @@ use crate::ExchangeId;
 /// The mode byte of a submission that is a query.
 const DOUBT_QUERY: u8 = 3;
 
-/// The name of an exchange in doubt, as the daemon sent it to an application. May be stored outside
-/// the application's memory.
+/// The in-doubt id of a verb, as the daemon sent it to an application: the id of its exchange, and
+/// a token. May be stored outside the application's memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct ExchangeName {
+pub struct InDoubtId {
     /// The exchange.
     pub id: ExchangeId,
     /// For use by the application. The daemon sends 0 and does not read it.
     pub note: u8,
-    /// The token by which the daemon recognizes, within its incarnation, that it issued this name
-    /// to this user.
+    /// The token by which the daemon recognizes, within its incarnation, that it issued this id to
+    /// this user.
     pub seal: u32,
 }
 
-impl ExchangeName {
+impl InDoubtId {
     /// Its length, in bytes.
     pub const BYTES: usize = 24;
 
@@ -48,7 +48,7 @@ impl ExchangeName {
         bytes
     }
 
-    /// The name that `bytes` stand for. Any bytes do for some name.
+    /// The id that `bytes` stand for. Any bytes do for some id.
     #[must_use]
     pub fn from_bytes(bytes: &[u8; Self::BYTES]) -> Self {
         let (words, _) = bytes.as_chunks::<4>();
@@ -67,29 +67,29 @@ impl ExchangeName {
     }
 }
 
-/// Queries the outcome of an exchange that was in doubt.
+/// Queries the outcome of a verb that was in doubt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DoubtQuery {
     /// Returned in the completion; means nothing to the daemon.
     pub user_data: u64,
-    /// The exchange.
-    pub name: ExchangeName,
+    /// The verb.
+    pub in_doubt: InDoubtId,
 }
 
 impl DoubtQuery {
     /// Its length, in bytes.
-    pub const BYTES: usize = SUBMIT_HEADER_BYTES + ExchangeName::BYTES;
+    pub const BYTES: usize = SUBMIT_HEADER_BYTES + InDoubtId::BYTES;
 
     /// Writes it to the start of `out` and returns its length.
     ///
     /// # Errors
     /// `out` is shorter than [`DoubtQuery::BYTES`].
     pub fn encode(&self, out: &mut [u8]) -> Result<usize, BufferTooShort> {
-        let (header, name) = space(out, Self::BYTES)?.split_at_mut(SUBMIT_HEADER_BYTES);
+        let (header, in_doubt) = space(out, Self::BYTES)?.split_at_mut(SUBMIT_HEADER_BYTES);
         header.fill(0);
         header[0..8].copy_from_slice(&self.user_data.to_le_bytes());
         header[16] = DOUBT_QUERY;
-        name.copy_from_slice(&self.name.to_bytes());
+        in_doubt.copy_from_slice(&self.in_doubt.to_bytes());
         Ok(Self::BYTES)
     }
 }
@@ -116,16 +116,16 @@ impl<'a> Submission<'a> {
             Some(&watch::WATCH) => return Watch::decode(bytes).map(Self::Watch),
             _ => return Submit::decode(bytes).map(Self::Verb),
         }
-        let (header, name) = bytes
+        let (header, in_doubt) = bytes
             .split_at_checked(SUBMIT_HEADER_BYTES)
             .ok_or(EnvelopeError::Length)?;
         if header[8..16] != [0; 8] || header[17..] != [0; 7] {
             return Err(EnvelopeError::Reserved);
         }
-        let name = name.try_into().map_err(|_| EnvelopeError::Length)?;
+        let in_doubt = in_doubt.try_into().map_err(|_| EnvelopeError::Length)?;
         Ok(Self::DoubtQuery(DoubtQuery {
             user_data: u64_at(bytes, 0),
-            name: ExchangeName::from_bytes(name),
+            in_doubt: InDoubtId::from_bytes(in_doubt),
         }))
     }
 }
@@ -138,10 +138,10 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_doubt_query_reads_as_it_was_written(user_data: u64, bytes: [u8; ExchangeName::BYTES]) {
-            let name = ExchangeName::from_bytes(&bytes);
-            prop_assert_eq!(name.to_bytes(), bytes);
-            let query = DoubtQuery { user_data, name };
+        fn a_doubt_query_reads_as_it_was_written(user_data: u64, bytes: [u8; InDoubtId::BYTES]) {
+            let in_doubt = InDoubtId::from_bytes(&bytes);
+            prop_assert_eq!(in_doubt.to_bytes(), bytes);
+            let query = DoubtQuery { user_data, in_doubt };
             let mut out = [0xee; DoubtQuery::BYTES + 1];
             prop_assert_eq!(query.encode(&mut out[..DoubtQuery::BYTES - 1]).is_err(), true);
             prop_assert_eq!(query.encode(&mut out), Ok(DoubtQuery::BYTES));

@@ -9,7 +9,7 @@
 use core::fmt;
 
 use super::{
-    BufferTooShort, REPLY_BYTES_MAX, REQUEST_BYTES_MAX, Request, doubt::ExchangeName, space, u64_at,
+    BufferTooShort, REPLY_BYTES_MAX, REQUEST_BYTES_MAX, Request, doubt::InDoubtId, space, u64_at,
 };
 use crate::{Mode, Refusal};
 
@@ -22,7 +22,7 @@ pub const SUBMIT_BYTES_MAX: usize = SUBMIT_HEADER_BYTES + REQUEST_BYTES_MAX;
 /// Longest completion, in bytes.
 pub const COMPLETION_BYTES_MAX: usize = COMPLETION_HEADER_BYTES + REPLY_BYTES_MAX;
 /// Bytes of a completion that reports doubt.
-pub const IN_DOUBT_BYTES: usize = COMPLETION_HEADER_BYTES + ExchangeName::BYTES;
+pub const IN_DOUBT_BYTES: usize = COMPLETION_HEADER_BYTES + InDoubtId::BYTES;
 
 /// A message that an application writes into its verb submission pipe.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -74,7 +74,7 @@ pub enum CompletionOutcome<'a> {
     NoSuchPeer,
     /// The outcome of this exchange is not available now. A final completion with the same user
     /// data follows.
-    InDoubt(ExchangeName),
+    InDoubt(InDoubtId),
     /// The submission could not be read; nothing was done.
     Malformed,
     /// The queried exchange was reversed: nothing was executed and nothing will be.
@@ -180,7 +180,7 @@ impl<'a> Completion<'a> {
         COMPLETION_HEADER_BYTES
             + match self.outcome {
                 CompletionOutcome::Committed(reply) => reply.len(),
-                CompletionOutcome::InDoubt(_) => ExchangeName::BYTES,
+                CompletionOutcome::InDoubt(_) => InDoubtId::BYTES,
                 _ => 0,
             }
     }
@@ -234,8 +234,8 @@ impl<'a> Completion<'a> {
             2 => CompletionOutcome::PeerRestarted,
             3 => CompletionOutcome::NoSuchPeer,
             4 => {
-                let name = reply.try_into().map_err(|_| EnvelopeError::Length)?;
-                CompletionOutcome::InDoubt(ExchangeName::from_bytes(name))
+                let in_doubt = reply.try_into().map_err(|_| EnvelopeError::Length)?;
+                CompletionOutcome::InDoubt(InDoubtId::from_bytes(in_doubt))
             }
             5 => CompletionOutcome::Malformed,
             6 => CompletionOutcome::Undone,
@@ -252,7 +252,7 @@ impl<'a> Completion<'a> {
         };
         let longest = match outcome {
             CompletionOutcome::Committed(_) => REPLY_BYTES_MAX,
-            CompletionOutcome::InDoubt(_) => ExchangeName::BYTES,
+            CompletionOutcome::InDoubt(_) => InDoubtId::BYTES,
             _ => 0,
         };
         if reply.len() > longest {

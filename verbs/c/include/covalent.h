@@ -127,8 +127,8 @@
 // Most words of one multi-commit.
 #define COVALENT_COMMIT_WORDS_MAX 64
 
-// Bytes of the name of a verb in doubt.
-#define COVALENT_EXCHANGE_BYTES 24
+// Bytes of an in-doubt id.
+#define COVALENT_IN_DOUBT_ID_BYTES 24
 
 // One round trip: the other node executes when the request arrives. Exactly once.
 #define COVALENT_ONE_PHASE 1
@@ -278,7 +278,7 @@ enum covalent_outcome
     // It was not executed: the daemon could not read it.
     COVALENT_OUTCOME_MALFORMED = 7,
     // Not final: no path leads to the other node now. Another completion with the same id follows.
-    // `name` is for covalent_verb_queue_ask, later or from another program.
+    // `in_doubt` is for covalent_verb_queue_ask, later or from another program.
     COVALENT_OUTCOME_IN_DOUBT = 8,
     // The queried verb was not executed and will not be: the other node reversed it.
     COVALENT_OUTCOME_UNDONE = 9,
@@ -426,7 +426,7 @@ enum covalent_status
     // The timeout passed first. Nothing is in flight.
     COVALENT_DEADLINE = -6,
     // The timeout passed while a verb was in flight: it may or may not have been executed. Its
-    // completion arrives later. covalent_last_in_doubt returns its id. It has no name for
+    // completion arrives later. covalent_last_in_doubt returns its id. It has no in-doubt id for
     // covalent_verb_queue_ask: only a completion in doubt carries one, when no path is left.
     COVALENT_IN_DOUBT = -7,
     // No room in the pipe, the queue or the group. For covalent_send, no room in its own verb
@@ -791,12 +791,12 @@ typedef struct covalent_post {
     uint32_t mode;
 } covalent_post;
 
-// The name of a verb in doubt. It may be stored. It is valid while the node's daemon runs, for
+// The in-doubt id of a verb. It may be stored. It is valid while the node's daemon runs, for
 // programs of the same user.
-typedef struct covalent_exchange {
+typedef struct covalent_in_doubt_id {
     // Opaque.
-    uint8_t bytes[COVALENT_EXCHANGE_BYTES];
-} covalent_exchange;
+    uint8_t bytes[COVALENT_IN_DOUBT_ID_BYTES];
+} covalent_in_doubt_id;
 
 // One completion.
 typedef struct covalent_completion {
@@ -816,8 +816,8 @@ typedef struct covalent_completion {
     uint32_t data_length_bytes;
     // They.
     uint8_t data[COVALENT_DATA_BYTES_MAX];
-    // The name for querying a verb in doubt. Zeros for other verbs.
-    struct covalent_exchange name;
+    // The in-doubt id, for querying the verb. Zeros for other verbs.
+    struct covalent_in_doubt_id in_doubt;
     // Its place among the completions of all nodes.
     struct covalent_stamp stamp;
 } covalent_completion;
@@ -1642,18 +1642,18 @@ int covalent_verb_queue_post_batch(struct covalent_verb_queue queue,
                                    uint64_t *ids,
                                    size_t *posted);
 
-// Queries the outcome of a verb in doubt by the name from its completion. Another program of the
-// same user may have posted the verb. `id` receives the id of the query and may be null. Wait for
-// the query or poll it as a verb.
+// Queries the outcome of a verb in doubt by the in-doubt id from its completion. Another program
+// of the same user may have posted the verb. `id` receives the id of the query and may be null.
+// Wait for the query or poll it as a verb.
 //
 // The completion has the outcome that the verb's completion would have. Otherwise it reports that
 // the verb was undone or never seen, or is forgotten. Undone and never seen mean that the verb was
 // not executed. Does not wait: returns COVALENT_FULL as for posting.
 //
 // # Safety
-// `name` points to a covalent_exchange. `id` is null or valid for writes.
+// `in_doubt` points to a covalent_in_doubt_id. `id` is null or valid for writes.
 int covalent_verb_queue_ask(struct covalent_verb_queue queue,
-                            const struct covalent_exchange *name,
+                            const struct covalent_in_doubt_id *in_doubt,
                             uint64_t user_data,
                             uint64_t *id);
 

@@ -19,10 +19,10 @@ pub const COVALENT_MESSAGE_BYTES_MAX: usize = 4084;
 /// Most words of one multi-commit.
 pub const COVALENT_COMMIT_WORDS_MAX: usize = 64;
 
-/// Bytes of the name of a verb in doubt.
-pub const COVALENT_EXCHANGE_BYTES: usize = 24;
+/// Bytes of an in-doubt id.
+pub const COVALENT_IN_DOUBT_ID_BYTES: usize = 24;
 
-const _: () = assert!(COVALENT_EXCHANGE_BYTES == InDoubtId::BYTES);
+const _: () = assert!(COVALENT_IN_DOUBT_ID_BYTES == InDoubtId::BYTES);
 const _: () = assert!(
     COVALENT_DATA_BYTES_MAX == covalent_verbs::READ_BYTES_MAX
         && COVALENT_DATA_BYTES_MAX == covalent_verbs::WRITE_BYTES_MAX
@@ -158,7 +158,7 @@ pub enum covalent_outcome {
     /// It was not executed: the daemon could not read it.
     COVALENT_OUTCOME_MALFORMED = 7,
     /// Not final: no path leads to the other node now. Another completion with the same id follows.
-    /// `name` is for covalent_verb_queue_ask, later or from another program.
+    /// `in_doubt` is for covalent_verb_queue_ask, later or from another program.
     COVALENT_OUTCOME_IN_DOUBT = 8,
     /// The queried verb was not executed and will not be: the other node reversed it.
     COVALENT_OUTCOME_UNDONE = 9,
@@ -200,13 +200,13 @@ pub enum covalent_refusal {
     COVALENT_REFUSAL_JOURNAL_FAILED = 12,
 }
 
-/// The name of a verb in doubt. It may be stored. It is valid while the node's daemon runs, for
+/// The in-doubt id of a verb. It may be stored. It is valid while the node's daemon runs, for
 /// programs of the same user.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct covalent_exchange {
+pub struct covalent_in_doubt_id {
     /// Opaque.
-    pub bytes: [u8; COVALENT_EXCHANGE_BYTES],
+    pub bytes: [u8; COVALENT_IN_DOUBT_ID_BYTES],
 }
 
 /// The position of a completion among those of all nodes, for covalent_stamp_order. It does not
@@ -301,8 +301,8 @@ pub struct covalent_completion {
     pub data_length_bytes: u32,
     /// They.
     pub data: [u8; COVALENT_DATA_BYTES_MAX],
-    /// The name for querying a verb in doubt. Zeros for other verbs.
-    pub name: covalent_exchange,
+    /// The in-doubt id, for querying the verb. Zeros for other verbs.
+    pub in_doubt: covalent_in_doubt_id,
     /// Its place among the completions of all nodes.
     pub stamp: covalent_stamp,
 }
@@ -319,8 +319,8 @@ impl covalent_completion {
             index: 0,
             data_length_bytes: 0,
             data: [0; COVALENT_DATA_BYTES_MAX],
-            name: covalent_exchange {
-                bytes: [0; COVALENT_EXCHANGE_BYTES],
+            in_doubt: covalent_in_doubt_id {
+                bytes: [0; COVALENT_IN_DOUBT_ID_BYTES],
             },
             stamp: completion.stamp.into(),
         };
@@ -348,8 +348,8 @@ impl covalent_completion {
             Outcome::PeerRestarted => COVALENT_OUTCOME_PEER_RESTARTED,
             Outcome::NoSuchPeer => COVALENT_OUTCOME_NO_SUCH_NODE,
             Outcome::Malformed => COVALENT_OUTCOME_MALFORMED,
-            Outcome::InDoubt(name) => {
-                converted.name.bytes = name.to_bytes();
+            Outcome::InDoubt(id) => {
+                converted.in_doubt.bytes = id.to_bytes();
                 COVALENT_OUTCOME_IN_DOUBT
             }
             Outcome::Undone => COVALENT_OUTCOME_UNDONE,

@@ -15,7 +15,7 @@ use crate::{
     remote_region::{covalent_remote_region, remote},
     status::{Result, call},
     timeout::{Timeout, deadline},
-    verb::{covalent_completion, covalent_exchange, covalent_stamp, covalent_verb, mode, verb},
+    verb::{covalent_completion, covalent_in_doubt_id, covalent_stamp, covalent_verb, mode, verb},
 };
 
 /// A queue of verbs. Post verbs with a number of your own (`user_data`), and take completions that
@@ -258,28 +258,30 @@ unsafe fn put(batch: &mut Batch<'_, '_>, post: &covalent_post) -> Result<VerbId>
     Ok(batch.post(&region, verb, self::mode(post.mode)?, post.user_data)?)
 }
 
-/// Queries the outcome of a verb in doubt by the name from its completion. Another program of the
-/// same user may have posted the verb. `id` receives the id of the query and may be null. Wait for
-/// the query or poll it as a verb.
+/// Queries the outcome of a verb in doubt by the in-doubt id from its completion. Another program
+/// of the same user may have posted the verb. `id` receives the id of the query and may be null.
+/// Wait for the query or poll it as a verb.
 ///
 /// The completion has the outcome that the verb's completion would have. Otherwise it reports that
 /// the verb was undone or never seen, or is forgotten. Undone and never seen mean that the verb was
 /// not executed. Does not wait: returns COVALENT_FULL as for posting.
 ///
 /// # Safety
-/// `name` points to a covalent_exchange. `id` is null or valid for writes.
+/// `in_doubt` points to a covalent_in_doubt_id. `id` is null or valid for writes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn covalent_verb_queue_ask(
     queue: covalent_verb_queue,
-    name: *const covalent_exchange,
+    in_doubt: *const covalent_in_doubt_id,
     user_data: u64,
     id: *mut u64,
 ) -> c_int {
     call(|| {
         // SAFETY: the caller's word, for both.
-        let (name, out) = unsafe { (value(name, "name")?, Out::optional(id, "id")?) };
-        let name = InDoubtId::from_bytes(&name.bytes);
-        let query_id = with(queue, |verbs| Ok(verbs.query_in_doubt(&name, user_data)?))?;
+        let (in_doubt, out) = unsafe { (value(in_doubt, "in_doubt")?, Out::optional(id, "id")?) };
+        let in_doubt = InDoubtId::from_bytes(&in_doubt.bytes);
+        let query_id = with(queue, |verbs| {
+            Ok(verbs.query_in_doubt(&in_doubt, user_data)?)
+        })?;
         if let Some(mut out) = out {
             out.set(query_id.number());
         }

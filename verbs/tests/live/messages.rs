@@ -412,7 +412,7 @@ fn an_undone_message_never_arrives() {
         nodes.set_port("c", "cb", false);
         nodes.set_port("a", "ab", false);
         nodes.await_links("a", &["down", "up"]);
-        let mut names = Vec::new();
+        let mut in_doubt = Vec::new();
         let mut expected = Vec::new();
         let mut completions = vec![Completion::default(); 64];
         // No data arrives over a cable any more. Completions of earlier data follow soon, unless
@@ -423,7 +423,7 @@ fn an_undone_message_never_arrives() {
                 let number = 40 * round + completion.user_data;
                 match completion.outcome {
                     Outcome::Done => expected.push(number),
-                    Outcome::InDoubt(name) => names.push((number, name)),
+                    Outcome::InDoubt(id) => in_doubt.push((number, id)),
                     ref other => panic!("{other:?}"),
                 }
             }
@@ -433,8 +433,8 @@ fn an_undone_message_never_arrives() {
         nodes.set_port("c", "cb", true);
         let device = nodes.attach("a");
         let mut verbs = device.verbs().unwrap();
-        for (number, name) in &names {
-            let id = verbs.query_in_doubt(name, *number).unwrap();
+        for (number, in_doubt) in &in_doubt {
+            let id = verbs.query_in_doubt(in_doubt, *number).unwrap();
             loop {
                 let completion = verbs.wait_deadline(id, soon()).unwrap();
                 match completion.outcome {
@@ -457,7 +457,7 @@ fn an_undone_message_never_arrives() {
         arrived.sort_unstable();
         expected.sort_unstable();
         assert_eq!(arrived, expected, "round {round}");
-        queried.set(queried.get() + names.len());
+        queried.set(queried.get() + in_doubt.len());
     }
     assert!(
         queried.get() > 0,

@@ -23,7 +23,7 @@ const ADD: Verb<'_> = Verb::FetchAdd {
 /// Verbs that are posted at a time.
 const BATCH: u64 = 48;
 
-/// Exchanges that one user may wait for by their names here: half of the places.
+/// Exchanges that one user may wait for by in-doubt ids here: half of the places.
 const QUERIES: usize = 32;
 
 pub struct Triangle {
@@ -208,23 +208,21 @@ fn another_program_queries_verbs_left_in_doubt_by_a_dead_one() {
         nodes.await_links("a", &["down", "up"]);
         let mut taken = Vec::new();
         drain_completions(&mut verbs, &mut taken);
-        let is_name = |completion: &Completion| match completion.outcome {
-            Outcome::InDoubt(name) => Some(name.to_bytes()),
+        let in_doubt_id = |completion: &Completion| match completion.outcome {
+            Outcome::InDoubt(id) => Some(id.to_bytes()),
             _ => None,
         };
-        let names: Vec<_> = taken.iter().filter_map(is_name).collect();
-        let known = (taken.len() - names.len()) as u64;
+        let ids: Vec<_> = taken.iter().filter_map(in_doubt_id).collect();
+        let known = (taken.len() - ids.len()) as u64;
         drop(verbs);
         drop(device);
 
         let device = nodes.attach("a");
         let mut verbs = device.verbs().unwrap();
         let mut answers = Vec::new();
-        let (first, rest) = names.split_at(names.len().min(QUERIES));
-        for name in first {
-            verbs
-                .query_in_doubt(&InDoubtId::from_bytes(name), 7)
-                .unwrap();
+        let (first, rest) = ids.split_at(ids.len().min(QUERIES));
+        for id in first {
+            verbs.query_in_doubt(&InDoubtId::from_bytes(id), 7).unwrap();
         }
         take_until(&mut verbs, &mut answers, |answered| {
             answered.len() == first.len()
@@ -238,14 +236,12 @@ fn another_program_queries_verbs_left_in_doubt_by_a_dead_one() {
         take_until(&mut verbs, &mut answers, |answered| {
             ended(answered) == first.len()
         });
-        for name in rest {
-            verbs
-                .query_in_doubt(&InDoubtId::from_bytes(name), 7)
-                .unwrap();
+        for id in rest {
+            verbs.query_in_doubt(&InDoubtId::from_bytes(id), 7).unwrap();
         }
         // A query posted before the query over the neighbor is answered receives two completions.
         take_until(&mut verbs, &mut answers, |answered| {
-            ended(answered) == names.len()
+            ended(answered) == ids.len()
         });
         answers.retain(is_end);
         let mut done = 0;
@@ -257,7 +253,7 @@ fn another_program_queries_verbs_left_in_doubt_by_a_dead_one() {
             }
         }
         assert_eq!(own.load(0).unwrap() - before, known + done, "round {round}");
-        queried += names.len() as u64;
+        queried += ids.len() as u64;
         executed += done;
         nodes.set_port("a", "ab", true);
         for node in ["a", "b", "c"] {
@@ -272,21 +268,21 @@ fn another_program_queries_verbs_left_in_doubt_by_a_dead_one() {
 }
 
 #[test]
-fn a_forged_name_of_a_verb_in_doubt_is_forgotten() {
+fn a_forged_in_doubt_id_is_forgotten() {
     let nodes = Triangle::start();
     let device = nodes.attach("a");
     let mut verbs = device.verbs().unwrap();
-    let mut name = [0; InDoubtId::BYTES];
-    name[11] = 1;
+    let mut forged = [0; InDoubtId::BYTES];
+    forged[11] = 1;
     let id = verbs
-        .query_in_doubt(&InDoubtId::from_bytes(&name), 0)
+        .query_in_doubt(&InDoubtId::from_bytes(&forged), 0)
         .unwrap();
     let completion = verbs.wait_deadline(id, soon()).unwrap();
     assert_eq!(completion.outcome, Outcome::Forgotten);
-    name[11] = 9;
+    forged[11] = 9;
     assert!(
         verbs
-            .query_in_doubt(&InDoubtId::from_bytes(&name), 0)
+            .query_in_doubt(&InDoubtId::from_bytes(&forged), 0)
             .is_err()
     );
     assert_eq!(verbs.outstanding(), 0);
