@@ -1,6 +1,6 @@
 //! The committed header is the one that this source generates.
 
-use std::{fs, path::Path};
+use std::{collections::BTreeSet, fs, path::Path};
 
 /// Set to write the header instead of comparing it.
 const WRITE: &str = "COVALENT_WRITE_HEADER";
@@ -44,6 +44,42 @@ fn every_exported_function_is_in_the_header() {
         }
     }
     assert!(exported > 97, "{exported}");
+}
+
+/// Text of all files in a folder of this crate.
+fn texts(folder: &str) -> String {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join(folder);
+    fs::read_dir(folder)
+        .expect("the folder is there")
+        .map(|entry| {
+            fs::read_to_string(entry.expect("a directory entry").path()).expect("a file is text")
+        })
+        .collect()
+}
+
+/// The names in `text` that a call or a declaration follows.
+fn called(text: &str) -> BTreeSet<&str> {
+    text.match_indices('(')
+        .filter_map(|(at, _)| {
+            let before = &text[..at];
+            let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_';
+            before.rsplit(|c| !is_part(c)).next()
+        })
+        .filter(|name| name.starts_with("covalent_"))
+        .collect()
+}
+
+#[test]
+fn every_function_of_the_header_is_called_by_a_test_or_an_example() {
+    let header = texts("include");
+    let declared: String = header
+        .lines()
+        .filter(|line| !line.trim_start().starts_with("//"))
+        .fold(String::new(), |text, line| text + line + "\n");
+    let (declared, callers) = (called(&declared), texts("tests/live") + &texts("examples"));
+    assert!(declared.len() > 97, "{}", declared.len());
+    let never: Vec<_> = declared.difference(&called(&callers)).copied().collect();
+    assert!(never.is_empty(), "no test or example calls {never:?}");
 }
 
 #[test]

@@ -8,7 +8,9 @@ use std::{
 use covalent::*;
 
 use crate::{
-    calls::{ANY, NO_TUNING, PIPE_BYTES, SOON_NS, attach, fails, no_counters, ok, send, tx_pipe},
+    calls::{
+        ANY, NO_TUNING, PIPE_BYTES, SOON_NS, TO_PORT, attach, fails, no_counters, ok, send, tx_pipe,
+    },
     nodes::{Nodes, eventually},
 };
 
@@ -237,11 +239,15 @@ fn returned_packets_are_sent_back_once_and_no_others() {
     let next = || {
         let mut ready = 99;
         // SAFETY: it may be written.
-        unsafe { covalent_device_next_rx_pipe(b, 0, &raw mut ready) }
+        let status = unsafe { covalent_device_next_rx_pipe(b, 0, &raw mut ready) };
+        (status, ready)
     };
-    while next() == 0 {}
+    while next().0 == 0 {}
     ok(covalent_rx_tx_pipe_prefetch(echo));
-    eventually("the lane notifies again", || next() == 0);
+    let mut number = 77;
+    // SAFETY: it may be written.
+    ok(unsafe { covalent_rx_tx_pipe_number(echo, &raw mut number) });
+    eventually("the lane notifies again", || next() == (0, number));
 
     ok(covalent_rx_tx_pipe_send_received(echo));
     assert_eq!(
@@ -393,6 +399,14 @@ fn the_ethertype_of_links_has_a_status_of_its_own() {
             covalent_byte_pipe_bind(bytes, &raw const of_links),
             "0x88b5",
         );
+        let status =
+            covalent_byte_pipe_bind_spread(bytes, &raw const of_links, COVALENT_SPREAD_HASH);
+        refused(status, "0x88b5");
+        ok(covalent_byte_pipe_bind_spread(
+            bytes,
+            &TO_PORT,
+            COVALENT_SPREAD_HASH,
+        ));
         ok(covalent_rx_pipe_bind(rx, &raw const other));
     }
 

@@ -1,6 +1,7 @@
-//! Verbs that compare, and batches.
+//! Verbs that compare, bitwise verbs, batches, queries of verbs in doubt, and the owner's view of a
+//! region.
 
-use std::{ffi::c_int, ptr};
+use std::{ffi::c_int, mem, ptr};
 
 use covalent::*;
 
@@ -303,4 +304,142 @@ fn a_batch_posts_what_fits_and_returns_the_number() {
             fails(status, covalent_status::COVALENT_INVALID, text);
         }
     }
+}
+
+#[test]
+fn bitwise_verbs_return_the_previous_value() {
+    let nodes = Nodes::start(&["p0"]);
+    let (_device, queue, remote) = open(&nodes);
+    let region = &raw const remote;
+    let mut old = 7;
+    let out = &raw mut old;
+    // SAFETY: `region` points to one, `out` may be written.
+    unsafe {
+        ok(covalent_fetch_or(queue, region, 8, 0b1100, SOON_NS, out));
+        assert_eq!(old, 0);
+        ok(covalent_fetch_and(queue, region, 8, 0b0110, SOON_NS, out));
+        assert_eq!(old, 0b1100);
+        ok(covalent_fetch_xor(queue, region, 8, 0b0101, SOON_NS, out));
+        assert_eq!(old, 0b0100);
+        ok(covalent_fetch_or(queue, region, 8, 0, SOON_NS, out));
+        assert_eq!(old, 0b0001);
+    }
+}
+
+#[test]
+fn a_query_with_a_forged_in_doubt_id_is_forgotten_or_refused() {
+    let nodes = Nodes::start(&["p0"]);
+    let (_device, queue, _remote) = open(&nodes);
+    let outstanding = || {
+        let mut outstanding = 77;
+        // SAFETY: it may be written.
+        ok(unsafe { covalent_verb_queue_outstanding(queue, &raw mut outstanding) });
+        outstanding
+    };
+    let mut forged = covalent_in_doubt_id {
+        bytes: [0; COVALENT_IN_DOUBT_ID_BYTES],
+    };
+    // How the reply is to be read.
+    forged.bytes[11] = 1;
+    let mut id = 0;
+    // SAFETY: `forged` is an in-doubt id, and the others may be written.
+    unsafe {
+        ok(covalent_verb_queue_ask(
+            queue,
+            &raw const forged,
+            5,
+            &raw mut id,
+        ));
+        assert_eq!(outstanding(), 1);
+        let mut completion = mem::zeroed::<covalent_completion>();
+        ok(covalent_verb_queue_wait(
+            queue,
+            id,
+            SOON_NS,
+            &raw mut completion,
+        ));
+        assert_eq!((completion.id, completion.user_data), (id, 5));
+        assert_eq!(
+            completion.outcome,
+            covalent_outcome::COVALENT_OUTCOME_FORGOTTEN
+        );
+        assert_eq!(completion.in_doubt.bytes, [0; COVALENT_IN_DOUBT_ID_BYTES]);
+        forged.bytes[11] = 9;
+        fails(
+            covalent_verb_queue_ask(queue, &raw const forged, 5, ptr::null_mut()),
+            covalent_status::COVALENT_INVALID,
+            "the in-doubt id has 9 at byte 11",
+        );
+        fails(
+            covalent_verb_queue_ask(queue, ptr::null(), 5, &raw mut id),
+            covalent_status::COVALENT_INVALID,
+            "in_doubt is null",
+        );
+    }
+    assert_eq!(outstanding(), 0);
+}
+
+#[test]
+fn the_owner_of_a_region_uses_it_without_verbs() {
+    let nodes = Nodes::start(&["p0"]);
+    let (device, host) = (attach(&nodes, "a"), attach(&nodes, "b"));
+    let mut own = covalent_region { handle: 0 };
+    let mut queue = covalent_verb_queue { handle: 0 };
+    let (mut rkey, mut old, mut address) = (0, 7, 0);
+    let mut bytes = [0xee; 3];
+    let mismatch = covalent_status::COVALENT_MISMATCH as c_int;
+    // SAFETY: the text ends in a zero. Out-pointers are valid for writes, and slices have the given
+    // lengths.
+    unsafe {
+        let mut node = mem::zeroed::<covalent_node>();
+        ok(covalent_device_node(host, &raw mut node));
+        ok(covalent_device_address(host, &raw mut address));
+        assert_eq!(address, node.guid, "of lane 0");
+        ok(covalent_region_register(
+            host,
+            c"bank".as_ptr(),
+            64,
+            7,
+            &raw mut own,
+        ));
+        ok(covalent_region_rkey(own, &raw mut rkey));
+        ok(covalent_region_swap(own, 8, 5, &raw mut old));
+        assert_eq!(old, 0);
+        ok(covalent_region_fetch_add(own, 8, 2, &raw mut old));
+        assert_eq!(old, 5);
+        let cas = covalent_region_compare_and_swap(own, 8, 5, 9, &raw mut old);
+        assert_eq!((cas, old), (mismatch, 7));
+        let cas = covalent_region_compare_and_swap(own, 8, 7, 9, &raw mut old);
+        assert_eq!((cas, old), (OK, 7));
+        ok(covalent_region_write(own, 9, [1, 2].as_ptr(), 2));
+        ok(covalent_region_read(
+            own,
+            8,
+            bytes.as_mut_ptr(),
+            bytes.len(),
+        ));
+        assert_eq!(bytes, [9, 1, 2]);
+        fails(
+            covalent_region_read(own, 62, bytes.as_mut_ptr(), bytes.len()),
+            covalent_status::COVALENT_INVALID,
+            "64",
+        );
+        // The key and the address name the region to others.
+        let remote = covalent_remote_region {
+            node_guid: address,
+            size_bytes: 64,
+            rkey,
+            rights: 7,
+        };
+        ok(covalent_verb_queue_open(device, 16, &raw mut queue));
+        ok(covalent_fetch_add(
+            queue,
+            &raw const remote,
+            8,
+            0,
+            SOON_NS,
+            &raw mut old,
+        ));
+    }
+    assert_eq!(old, 0x02_01_09, "bytes of a region are little-endian words");
 }
