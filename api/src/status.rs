@@ -363,8 +363,9 @@ pub struct LinkStatus {
     pub relays_passed: u64,
     /// Transactions of the other side that this side executed.
     pub executed: u64,
-    /// Nanoseconds from the last failure to the first completed transaction on any link to the same
-    /// neighbor.
+    /// How long the last failure delayed transactions, in nanoseconds: from the failure, or from
+    /// the first transaction after it if none waited, to the first completed one on any link to
+    /// the same neighbor. `None` until a failure delays a transaction.
     pub last_failover_ns: Option<u64>,
     /// Records that may be in flight without a reflection: the credit that the neighbor issued.
     /// This field and those below are 0 from a daemon that does not report them.

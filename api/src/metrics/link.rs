@@ -269,10 +269,11 @@ pub const LINK: Object<LinkStatus> = Object {
             Family {
                 name: "covalent_link_last_failover_seconds",
                 unit: "seconds",
-                meaning: "Time from the last failure to the first transaction completed on any \
+                meaning: "Delay of transactions by the last failure, until one completed on any \
                           link to the same neighbor.",
-                worry: "Far above its usual value while a second link was up. It is missing until \
-                    the first failure.",
+                worry: "Far above its usual value while a second link was up. It starts at the \
+                        failure, or at the first transaction after it if none waited. It is \
+                        missing until a failure delays a transaction.",
             },
             |it| it.last_failover_ns.map(seconds),
         ),

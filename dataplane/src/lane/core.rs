@@ -298,7 +298,7 @@ impl Core {
             session.outstanding -= 1;
         }
         self.completed += 1;
-        self.failovers.completed(pending.peer);
+        self.failovers.completed(pending.peer, Instant::now);
         self.report(pending.session, pending.user_data, pending.peer, outcome);
     }
 
@@ -473,7 +473,9 @@ impl Host for Core {
                 }
             }
             LinkEvent::Down { port, reason, open } => {
-                self.failovers.down(port);
+                let pending = &self.pending;
+                let waits = |peer| pending.waits_for(peer);
+                self.failovers.down(port, waits, Instant::now());
                 EventKind::LinkDown {
                     port: name(port),
                     reason: reason.to_string(),

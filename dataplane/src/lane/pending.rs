@@ -104,6 +104,11 @@ impl PendingTable {
         Some(u64::from(entry.generation) << 32 | u64::from(index))
     }
 
+    /// Returns whether a verb or a query waits for `peer`.
+    pub fn waits_for(&self, peer: u64) -> bool {
+        self.peers.iter().any(|share| share.peer == peer)
+    }
+
     /// Returns the verb of `token`, if it is still in flight.
     pub fn get_mut(&mut self, token: u64) -> Option<&mut Pending> {
         let entry = self.entries.get_mut(token as u32 as usize)?;

@@ -149,6 +149,8 @@ impl Lane {
                 .is_some_and(|pending| pending.session == session)
         });
         let mut disowned = pending.remove_session(session);
+        let waits = |peer| pending.waits_for(peer);
+        self.core.failovers.withdrawn(waits);
         if let Some(durable) = &mut self.core.durable {
             disowned += durable.disown(session);
         }

@@ -6,7 +6,7 @@
 //! the verbs in flight of one application. An application that must not wait for an unreachable
 //! node uses another session for its verbs to the others.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use covalent_protocol::{
     LinkState, Refusal, Reply, SubmitError,
@@ -181,6 +181,7 @@ impl Lane {
         match self.node.submit(peer, submit.mode, submit.request, token) {
             Ok(()) => {
                 core.submitted += 1;
+                core.failovers.submitted(peer, Instant::now);
                 if let Some(session) = core.sessions.get_mut(session) {
                     session.outstanding += 1;
                 }
@@ -247,9 +248,12 @@ impl Lane {
             session.outstanding += 1;
         }
         core.submitted += 1;
+        core.failovers.submitted(id.peer, Instant::now);
         if self.node.query(&id, token, core).is_err() {
             core.submitted -= 1;
             core.pending.remove(token);
+            let pending = &core.pending;
+            core.failovers.withdrawn(|peer| pending.waits_for(peer));
             if let Some(session) = core.sessions.get_mut(session) {
                 session.outstanding -= 1;
             }

@@ -276,6 +276,49 @@ fn a_cut_link_loses_and_doubles_nothing_while_another_one_stands() {
     );
 }
 
+#[test]
+fn a_failover_counts_no_time_in_which_no_verb_waited() {
+    const IDLE: Duration = Duration::from_secs(2);
+    let dir = tempfile::tempdir().expect("a directory");
+    let (a, b) = pair(dir.path(), &["p0", "p1"]);
+    let mut owner = App::attach(&b.config.socket_path());
+    let (rkey, _memory) = owner.register("bank", 64);
+    let mut verbs = Verbs::new(App::attach(&a.config.socket_path()));
+    let mut add = || {
+        verbs.run(
+            b.guid(),
+            Mode::OnePhase,
+            rkey,
+            0,
+            Verb::FetchAdd { delta: 1 },
+        )
+    };
+    assert_eq!(add().word(), 0);
+    let set = |enabled| {
+        let port = "p0".to_owned();
+        a.client().done(&Request::SetPort { port, enabled });
+        eventually("the link follows", || {
+            (a.status().links[0].state == "up") == enabled
+        });
+    };
+    let gap = || a.status().links[0].last_failover_ns;
+
+    set(false);
+    std::thread::sleep(IDLE);
+    set(true);
+    assert_eq!(add().word(), 1);
+    assert_eq!(gap(), None, "no verb waited for this failure");
+
+    set(false);
+    std::thread::sleep(IDLE);
+    assert_eq!(add().word(), 2);
+    assert!(
+        gap().is_some_and(|gap| u128::from(gap) < IDLE.as_nanos()),
+        "{:?}",
+        gap()
+    );
+}
+
 /// A neighbor has a link to each of two lanes. Verbs open with one lane wait for its own link while
 /// the other link is up.
 #[test]
