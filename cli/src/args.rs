@@ -62,6 +62,7 @@ pub enum Command {
     /// Show the links of a running node, with their failures and drops.
     #[command(after_help = "Examples:\n  \
         covalent links\n  \
+        covalent links --wide        all columns\n  \
         covalent links --format json | jq '.[] | select(.state != \"up\")'")]
     Links(ListArgs),
     /// Show the groups of the applications on a running node: standing, view and members.
@@ -361,6 +362,10 @@ pub struct StatusArgs {
     /// over which port.
     #[arg(long)]
     pub nodes: bool,
+    /// Show all columns of the tables, each as wide as its contents. Without it the tables have the
+    /// most important columns and fit the terminal, or `COLUMNS`, or 100 columns in a file.
+    #[arg(long)]
+    pub wide: bool,
     /// Output format.
     #[arg(long, value_enum, default_value_t = Format::Table)]
     pub format: Format,
@@ -372,6 +377,10 @@ pub struct ListArgs {
     /// Which node.
     #[command(flatten)]
     pub node: NodeArgs,
+    /// Show all columns of the tables, each as wide as its contents. Without it the tables have the
+    /// most important columns and fit the terminal, or `COLUMNS`, or 100 columns in a file.
+    #[arg(long)]
+    pub wide: bool,
     /// Output format.
     #[arg(long, value_enum, default_value_t = Format::Table)]
     pub format: Format,

@@ -72,7 +72,7 @@ mod tests {
         for command in ["up", "down", "reload", "status"] {
             let command = definition.find_subcommand(command).expect("it exists");
             // Options that select the output and its format.
-            let shown = ["format", "nodes", "help"];
+            let shown = ["format", "nodes", "wide", "help"];
             for option in command.get_arguments() {
                 let name = option.get_id().as_str();
                 assert!(

@@ -6,8 +6,16 @@ use std::{
 };
 
 use anyhow::Result;
-use comfy_table::{Cell, Color, ContentArrangement, LineStyle, Table, TableStyle};
+use ratatui::crossterm::terminal;
 use serde::Serialize;
+
+use self::table::Column;
+pub use self::table::{Cell, Table, column, wide};
+pub use comfy_table::Color;
+
+mod table;
+#[cfg(test)]
+pub mod walk;
 
 /// Writes a line to standard output.
 ///
@@ -34,50 +42,64 @@ pub fn json(value: &impl Serialize) -> Result<()> {
     line(&serde_json::to_string_pretty(value)?)
 }
 
-/// Lines around the table and below its header, none between rows or columns.
-const TABLE_STYLE: TableStyle = TableStyle::new()
-    .top_border(LineStyle::new('─', '─', '─', '─'))
-    .header_separator(LineStyle::new('─', '─', '─', '─'))
-    .bottom_border(LineStyle::new('─', '─', '─', '─'));
-
-/// Columns of a table that goes into a file or a pipe.
-const WIDTH_WITHOUT_TERMINAL: u16 = 132;
+/// Longest line of a table that goes into a file or a pipe, in columns.
+const WIDTH_WITHOUT_TERMINAL: usize = 100;
 
 /// The appearance of tables: colored on a terminal unless `NO_COLOR` is set
 /// (<https://no-color.org>), plain elsewhere.
 #[derive(Debug, Clone, Copy)]
 pub struct Theme {
     color: bool,
-    /// Columns of a table that does not go to a terminal.
-    width: u16,
+    /// Longest line of a table, in columns.
+    width: usize,
+    /// All columns of all tables, each as wide as its contents.
+    shows_all: bool,
 }
 
 impl Theme {
     /// The theme that suits standard output.
     pub fn of_stdout() -> Self {
         let refused = env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+        let is_terminal = io::stdout().is_terminal();
+        let terminal = || terminal::size().ok().map(|(columns, _)| columns.into());
         Self {
-            color: io::stdout().is_terminal() && !refused,
-            width: WIDTH_WITHOUT_TERMINAL,
+            color: is_terminal && !refused,
+            width: width(
+                env::var("COLUMNS").ok().as_deref(),
+                is_terminal.then(terminal).flatten(),
+            ),
+            shows_all: false,
         }
     }
 
-    /// Without colors, and so wide that no text is broken.
+    /// Without colors, with all columns and broken nowhere.
     #[cfg(test)]
     pub const PLAIN: Self = Self {
         color: false,
-        width: 1000,
+        width: WIDTH_WITHOUT_TERMINAL,
+        shows_all: true,
     };
 
-    /// An empty table with this header, as wide as the terminal allows.
-    pub fn table(self, header: &[&str]) -> Table {
-        let mut table = Table::new();
-        table.load_style(TABLE_STYLE).set_header(header);
-        table.set_content_arrangement(ContentArrangement::Dynamic);
-        if table.width().is_none() {
-            table.set_width(self.width);
+    /// As a pipe of so many columns receives it.
+    #[cfg(test)]
+    pub const fn of_width(width: usize) -> Self {
+        Self {
+            color: false,
+            width,
+            shows_all: false,
         }
-        table
+    }
+
+    /// With all columns and without a limit of the width, if `shows_all`: for `--wide`.
+    pub const fn showing_all(self, shows_all: bool) -> Self {
+        Self { shows_all, ..self }
+    }
+
+    /// An empty table with these columns.
+    #[cfg_attr(test, track_caller)]
+    pub fn new_table<'a, C: Into<Column<'a>>>(self, columns: impl IntoIterator<Item = C>) -> Table {
+        let width = (!self.shows_all).then_some(self.width);
+        Table::new(columns, self.shows_all, width)
     }
 
     /// Returns whether output is colored.
@@ -95,9 +117,18 @@ impl Theme {
 
     /// A cell in a color.
     pub fn cell(self, text: impl ToString, color: Color) -> Cell {
-        let cell = Cell::new(text);
-        if self.color { cell.fg(color) } else { cell }
+        Cell::new(text).in_color(self.color.then_some(color))
     }
+}
+
+/// The longest line of a table: the value of `COLUMNS` if it is a number, else the terminal's
+/// width, else [`WIDTH_WITHOUT_TERMINAL`].
+fn width(columns: Option<&str>, terminal: Option<usize>) -> usize {
+    let columns = columns.and_then(|text| text.trim().parse().ok());
+    let known = [columns, terminal].into_iter().flatten();
+    // 0 is a terminal without a size.
+    let mut known = known.filter(|&width| width > 0);
+    known.next().unwrap_or(WIDTH_WITHOUT_TERMINAL)
 }
 
 /// Returns the escape sequence that starts a color.
@@ -161,8 +192,18 @@ mod tests {
     }
 
     #[test]
+    fn the_width_is_that_of_the_environment_then_of_the_terminal() {
+        assert_eq!(width(None, None), 100);
+        assert_eq!(width(None, Some(132)), 132);
+        assert_eq!(width(Some("80"), Some(132)), 80);
+        assert_eq!(width(Some("wide"), Some(60)), 60);
+        assert_eq!(width(Some("0"), Some(0)), 100);
+        assert_eq!(width(Some(""), None), 100);
+    }
+
+    #[test]
     fn a_plain_table_has_no_escape_sequences() {
-        let mut table = Theme::PLAIN.table(&["check"]);
+        let mut table = Theme::PLAIN.new_table(["check"]);
         table.add_row([Theme::PLAIN.cell("✓", Color::Green)]);
         assert!(!table.to_string().contains('\u{1b}'));
     }

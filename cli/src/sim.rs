@@ -18,6 +18,18 @@ use crate::{
     interrupt::Interrupt,
 };
 
+/// The widest tables of all simulators, for a test.
+#[cfg(test)]
+pub fn widest(theme: crate::output::Theme) -> String {
+    [
+        group::tests::widest(theme),
+        hunt::tests::widest(theme),
+        mesh::tests::widest(theme),
+        print::tests::widest(theme),
+    ]
+    .join("\n")
+}
+
 /// The simulations that have options of their own.
 #[derive(Debug, Subcommand)]
 pub enum SimCommand {

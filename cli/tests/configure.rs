@@ -66,7 +66,8 @@ impl Host {
         let mut command = Command::new("ip");
         command
             .args(["netns", "exec", &self.namespace])
-            .arg(program);
+            .arg(program)
+            .env("COLUMNS", "500");
         command
     }
 

@@ -33,6 +33,26 @@ fn links_name_their_peer_and_their_failures() {
         !printed.contains('\u{1b}'),
         "no terminal, no colors: {printed}"
     );
+
+    let links = |columns: &str, more: &[&str]| {
+        let mut command = a.command(&[&["links"], more].concat());
+        let output = command.env("COLUMNS", columns).output().unwrap();
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let longest = |text: &str| text.lines().map(|line| line.chars().count()).max();
+    let usual = links("", &[]);
+    assert!(!usual.contains("never seen"), "{usual}");
+    assert!(longest(&usual) <= Some(100), "{usual}");
+    let narrow = links("60", &[]);
+    assert!(
+        longest(&narrow) <= Some(60) && narrow.contains("committed"),
+        "{narrow}"
+    );
+    let wide = links("60", &["--wide"]);
+    assert!(
+        longest(&wide) > Some(132) && wide.contains("never seen"),
+        "{wide}"
+    );
 }
 
 #[test]

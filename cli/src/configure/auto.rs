@@ -1,7 +1,6 @@
 //! `covalent config auto`: the values that `auto` selects for the interfaces of this machine.
 
 use anyhow::Result;
-use comfy_table::Cell;
 use covalent_api::{
     auto::Linux,
     config::{Amount, Config, HugePages},
@@ -17,7 +16,7 @@ use super::{
 };
 use crate::{
     args::Format,
-    output::{self, Theme},
+    output::{self, Cell, Table, Theme},
 };
 
 /// Prints the value that each `auto` of `config` selects on this machine, and why.
@@ -34,20 +33,21 @@ pub fn explain(config: &Config, format: Format) -> Result<()> {
                 .map(|named| of_interface(named, facts.linux));
             output::json(&each.collect::<Vec<_>>())
         }
-        Format::Table => {
-            let theme = Theme::of_stdout();
-            let mut table = theme.table(&["port", "interface", "what", "becomes", "because"]);
-            for named in &facts.interfaces {
-                for row in rows(named, facts.linux) {
-                    table.add_row(row.map(Cell::new));
-                }
-            }
-            for row in of_machine(config, &facts) {
-                table.add_row(row.map(Cell::new));
-            }
-            output::line(&table.to_string())
+        Format::Table => output::line(&table(Theme::of_stdout(), config, &facts).to_string()),
+    }
+}
+
+fn table(theme: Theme, config: &Config, facts: &Facts) -> Table {
+    let mut table = theme.new_table(["port", "interface", "what", "becomes", "because"]);
+    for named in &facts.interfaces {
+        for row in rows(named, facts.linux) {
+            table.add_row(row.map(Cell::new));
         }
     }
+    for row in of_machine(config, facts) {
+        table.add_row(row.map(Cell::new));
+    }
+    table
 }
 
 /// The cells of a line.
@@ -127,8 +127,19 @@ fn of_interface(named: &Named, linux: Linux) -> serde_json::Value {
 }
 
 #[cfg(test)]
-mod tests {
+pub mod tests {
     use super::{super::stages::samples, *};
+    use crate::output::walk;
+
+    /// The widest choices.
+    pub fn widest(theme: Theme) -> String {
+        let mut facts = samples::facts();
+        for named in &mut facts.interfaces {
+            named.port.name = walk::NAME.into();
+            named.name = walk::INTERFACE.into();
+        }
+        table(theme, &samples::config(""), &facts).to_string()
+    }
 
     #[test]
     fn every_choice_is_a_line_with_its_reason() {

@@ -26,6 +26,12 @@ use anyhow::{Context, Result, bail};
 use covalent_api::config::Config;
 use serde_json::json;
 
+/// The widest tables, for a test.
+#[cfg(test)]
+pub fn widest(theme: output::Theme) -> String {
+    auto::tests::widest(theme) + &show::tests::widest(theme)
+}
+
 pub use self::{args::ConfigureCommand, auto::explain as explain_auto};
 use self::{
     args::{CheckArgs, WorkArgs},
@@ -79,7 +85,7 @@ fn check(args: &CheckArgs, machine: &Machine) -> Result<u8> {
         .flat_map(|stage| stages::inspect(stage, &config, &facts))
         .collect();
     match args.format {
-        Format::Table => show::table(&reports)?,
+        Format::Table => show::print(&reports)?,
         Format::Json => output::json(&reports.iter().map(show::json).collect::<Vec<_>>())?,
     }
     Ok(exit_status(&reports))
@@ -97,7 +103,7 @@ fn init(args: &WorkArgs, machine: Machine) -> Result<u8> {
     let impossible = found.iter().any(|report| report.state == State::Cannot);
     if impossible {
         match args.check.format {
-            Format::Table => show::table(&found)?,
+            Format::Table => show::print(&found)?,
             Format::Json => print_json(&[], &found)?,
         }
         bail!("nothing was changed\n  cure: see above, or leave stages out with --only");
@@ -241,7 +247,7 @@ impl NoticePrinter {
         match self.format {
             Format::Json => print_json(&self.reported, reports),
             Format::Table if reports.is_empty() => Ok(()),
-            Format::Table => show::table(reports),
+            Format::Table => show::print(reports),
         }
     }
 }

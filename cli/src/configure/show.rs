@@ -1,7 +1,6 @@
 //! The output of the commands.
 
 use anyhow::Result;
-use comfy_table::{Cell, Color};
 use serde::Serialize;
 use serde_json::json;
 
@@ -10,7 +9,7 @@ use super::{
     record::Held,
     stage::Stage,
 };
-use crate::output::{self, Theme};
+use crate::output::{self, Cell, Color, Table, Theme};
 
 /// A message about work in progress.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -85,9 +84,13 @@ pub fn json(report: &Report) -> serde_json::Value {
 ///
 /// # Errors
 /// Fails if the reader of standard output is gone.
-pub fn table(reports: &[Report]) -> Result<()> {
-    let theme = Theme::of_stdout();
-    let mut table = theme.table(&["", "stage", "of", "found", "what to do"]);
+pub fn print(reports: &[Report]) -> Result<()> {
+    output::line(&table(Theme::of_stdout(), reports).to_string())?;
+    output::line(&summary(reports))
+}
+
+fn table(theme: Theme, reports: &[Report]) -> Table {
+    let mut table = theme.new_table(["", "stage", "of", "found", "what to do"]);
     for report in reports {
         let (mark, color) = match report.state {
             State::AsWanted => ("✓", Color::Green),
@@ -108,14 +111,17 @@ pub fn table(reports: &[Report]) -> Result<()> {
             Cell::new(cure),
         ]);
     }
-    output::line(&table.to_string())?;
+    table
+}
+
+fn summary(reports: &[Report]) -> String {
     let count = |state| {
         reports
             .iter()
             .filter(|report| report.state == state)
             .count()
     };
-    output::line(&match (count(State::NotAsWanted), count(State::Cannot)) {
+    match (count(State::NotAsWanted), count(State::Cannot)) {
         (0, 0) => "Everything is as wanted.".to_owned(),
         (not, 0) => format!("{not} not as wanted; `covalent configure init` changes that."),
         (not, cannot) => {
@@ -123,5 +129,33 @@ pub fn table(reports: &[Report]) -> Result<()> {
                 "{not} not as wanted, and {cannot} that `covalent configure init` cannot change."
             )
         }
-    })
+    }
+}
+
+#[cfg(test)]
+pub mod tests {
+    use super::*;
+    use crate::output::walk;
+
+    /// The widest reports.
+    pub fn widest(theme: Theme) -> String {
+        let it = walk::INTERFACE;
+        let reports = [
+            Report::not_applicable(Stage::Hugepages, "", "no port needs packet memory"),
+            Report::cannot(
+                Stage::Irq,
+                it,
+                format!(
+                    "/proc/irq/1234/smp_affinity_list of {it}-TxRx-127 is 0-127, and irqbalance \
+                     moves it; {it} of port {} is on lane 15",
+                    walk::NAME
+                ),
+                format!(
+                    "ethtool -L {it} combined 16\necho 127 > /proc/irq/1234/smp_affinity_list\n\
+                     echo 0 > /sys/class/net/{it}/queues/rx-127/rps_cpus"
+                ),
+            ),
+        ];
+        table(theme, &reports).to_string()
+    }
 }

@@ -3,6 +3,8 @@
 
 mod show;
 
+#[cfg(test)]
+pub use self::show::tests::widest;
 use std::{path::PathBuf, process::ExitCode, time::Duration};
 
 use anyhow::{Context, Result};
@@ -13,7 +15,8 @@ use self::show::{Reading, table};
 use crate::{
     args::{Format, NodeArgs},
     interrupt::Interrupt,
-    output, status,
+    output::{self, Theme},
+    status,
 };
 
 /// File name of the counters beside the daemon's socket.
@@ -100,7 +103,7 @@ fn passes(error: &anyhow::Error) -> bool {
 fn print(args: &CountersArgs, snapshot: &Snapshot, before: Option<&Reading>) -> Result<Reading> {
     let reading = Reading::of(snapshot);
     match args.format {
-        Format::Table => output::line(&table(&reading, before, args.all))?,
+        Format::Table => output::line(&table(Theme::of_stdout(), &reading, before, args.all))?,
         Format::Json if args.watch => output::line(&serde_json::to_string(&reading)?)?,
         Format::Json => output::json(&reading)?,
     }

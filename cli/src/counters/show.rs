@@ -9,6 +9,8 @@ use covalent_pipe::telemetry::{Liveness, Number, Snapshot, parse_labels};
 use jiff::Timestamp;
 use serde::Serialize;
 
+use crate::output::{Cell, Theme};
+
 /// Everything that was read.
 #[derive(Debug, Clone, Serialize)]
 pub struct Reading {
@@ -92,7 +94,7 @@ fn number(number: Number) -> serde_json::Number {
 
 /// Returns the first line and a line for each series: the nonzero ones, or all if `all`. With
 /// `before`, only series that changed.
-pub fn table(reading: &Reading, before: Option<&Reading>, all: bool) -> String {
+pub fn table(theme: Theme, reading: &Reading, before: Option<&Reading>, all: bool) -> String {
     let mut out = heading(reading);
     let earlier: Option<HashMap<(&str, &str), f64>> = before.map(|before| {
         let series = before.series.iter();
@@ -100,29 +102,33 @@ pub fn table(reading: &Reading, before: Option<&Reading>, all: bool) -> String {
             .map(|one| ((one.name.as_str(), one.text.as_str()), value(one)))
             .collect()
     });
-    let shown: Vec<(&Series, String)> = reading
+    let shown: Vec<(&Series, Option<String>)> = reading
         .series
         .iter()
         .filter_map(|one| match &earlier {
-            None => (all || value(one) != 0.0).then(|| (one, String::new())),
+            None => (all || value(one) != 0.0).then_some((one, None)),
             Some(earlier) => {
                 let then = earlier.get(&(one.name.as_str(), one.text.as_str()));
                 let more = value(one) - then.copied().unwrap_or_default();
-                (more != 0.0).then(|| (one, format!("  ({more:+})")))
+                (more != 0.0).then(|| (one, Some(format!("({more:+})"))))
             }
         })
         .collect();
-    let width = shown.iter().map(|(one, _)| one.name.len()).max();
+    if shown.is_empty() {
+        return out;
+    }
+    let mut columns = vec!["counter", "value", "labels"];
+    if before.is_some() {
+        columns.insert(2, "change");
+    }
+    let mut table = theme.new_table(columns).without_rules();
     for (one, change) in shown {
         let labels = one.text.replace(',', " ");
-        let width = width.unwrap_or_default();
-        let _ = write!(
-            out,
-            "\n{:width$}  {}{change}  {labels}",
-            one.name, one.value
-        );
-        out.truncate(out.trim_end().len());
+        let cells = [Some(one.name.clone()), Some(one.value.to_string()), change];
+        let cells = cells.into_iter().flatten().chain([labels]);
+        table.add_row(cells.map(Cell::new));
     }
+    let _ = write!(out, "\n{table}");
     out
 }
 
@@ -177,8 +183,23 @@ fn heading(reading: &Reading) -> String {
 }
 
 #[cfg(test)]
-mod tests {
+pub mod tests {
     use super::*;
+    use crate::output::walk;
+
+    /// The widest counters.
+    pub fn widest(theme: Theme) -> String {
+        let reading = |count| {
+            let mut reading = reading("running", count);
+            for series in &mut reading.series {
+                series.name = "covalent_link_never_seen_transactions_total".into();
+                series.text = format!("port=\"{}\",peer_name=\"{}\"", walk::NAME, walk::NAME);
+            }
+            reading
+        };
+        let last = reading(u64::MAX);
+        table(theme, &last, None, true) + &table(theme, &last, Some(&reading(1)), true)
+    }
 
     fn reading(state: &'static str, count: u64) -> Reading {
         let series = |name: &str, text: &str, value: u64| Series {
@@ -209,7 +230,7 @@ mod tests {
 
     #[test]
     fn the_table_names_the_process_and_whether_it_lives() {
-        let text = table(&reading("running", 5), None, false);
+        let text = table(Theme::PLAIN, &reading("running", 5), None, false);
         assert_eq!(
             text,
             "node a: process 7 is running; started 1970-01-01T00:00:00.000Z, written \
@@ -217,20 +238,33 @@ mod tests {
              lane 0: 2 objects had no room and are missing here\n\
              covalent_x_total  5  port=\"p0\" cause=\"full\""
         );
-        assert!(table(&reading("ended", 5), None, false).contains("has ended"));
-        let died = table(&reading("died", 5), None, false);
+        assert!(table(Theme::PLAIN, &reading("ended", 5), None, false).contains("has ended"));
+        let died = table(Theme::PLAIN, &reading("died", 5), None, false);
         assert!(died.contains("has died") && died.contains("lane 0 died while it wrote"));
-        assert!(table(&reading("died", 5), None, true).contains("covalent_longer_total  0"));
+        assert!(
+            table(Theme::PLAIN, &reading("died", 5), None, true)
+                .contains("covalent_longer_total  0")
+        );
     }
 
     #[test]
     fn only_changes_since_the_last_reading_are_shown() {
-        let text = table(&reading("running", 9), Some(&reading("running", 5)), true);
+        let text = table(
+            Theme::PLAIN,
+            &reading("running", 9),
+            Some(&reading("running", 5)),
+            true,
+        );
         assert!(
             text.ends_with("covalent_x_total  9  (+4)  port=\"p0\" cause=\"full\""),
             "{text}"
         );
-        let same = table(&reading("running", 9), Some(&reading("running", 9)), true);
+        let same = table(
+            Theme::PLAIN,
+            &reading("running", 9),
+            Some(&reading("running", 9)),
+            true,
+        );
         assert!(!same.contains("covalent_x_total"), "{same}");
     }
 }

@@ -24,6 +24,8 @@ mod verdict;
 mod veth;
 mod workplace;
 
+#[cfg(test)]
+pub use self::report::tests::widest;
 use std::{
     process::ExitCode,
     time::{Duration, Instant},

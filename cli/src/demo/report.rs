@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use comfy_table::{Cell, Color, Table};
 use covalent_api::status::{NodeStatus, PortMode};
 use serde::Serialize;
 
@@ -19,7 +18,7 @@ use super::{
     verbs::{ClientReport, Verbs},
 };
 use crate::{
-    output::{Theme, bytes, duration, grouped},
+    output::{Cell, Color, Table, Theme, bytes, duration, grouped},
     status::mode,
 };
 
@@ -127,10 +126,22 @@ impl Row {
     }
 }
 
+fn table(theme: Theme, rows: impl Iterator<Item = Row>) -> Table {
+    let mut table = theme.new_table(["", "what", "result", "details"]);
+    for row in rows {
+        table.add_row([
+            row.mark,
+            Cell::new(row.what),
+            Cell::new(row.result),
+            Cell::new(row.more),
+        ]);
+    }
+    table
+}
+
 impl Report {
     /// The table.
     pub fn table(&self, theme: Theme) -> Table {
-        let mut table = theme.table(&["", "what", "result", "details"]);
         let rows = [
             self.traffic(),
             self.verb_figures(),
@@ -138,15 +149,7 @@ impl Report {
             self.goal_rows(theme),
             self.check_rows(theme),
         ];
-        for row in rows.into_iter().flatten() {
-            table.add_row([
-                row.mark,
-                Cell::new(row.what),
-                Cell::new(row.result),
-                Cell::new(row.more),
-            ]);
-        }
-        table
+        table(theme, rows.into_iter().flatten())
     }
 
     fn traffic(&self) -> Vec<Row> {
@@ -365,5 +368,32 @@ fn figure(value: f64) -> String {
         grouped(value as u64)
     } else {
         format!("{value:.3}")
+    }
+}
+
+#[cfg(test)]
+pub mod tests {
+    use super::*;
+    use crate::output::walk;
+
+    /// The widest summary.
+    pub fn widest(theme: Theme) -> String {
+        let count = grouped(u64::MAX);
+        let rows = [
+            Row::figure(
+                "packets",
+                count.as_str(),
+                format!("received by {} {count}, {} {count}", walk::NAME, walk::NAME),
+            ),
+            Row {
+                mark: theme.cell("✗", Color::Red),
+                ..Row::figure(
+                    "stream round trip p50 / p99",
+                    "999.9 ms / 999.9 ms",
+                    "TX pipe, wire, RX/TX pipe, wire, RX pipe; with a full window",
+                )
+            },
+        ];
+        table(theme, rows.into_iter()).to_string()
     }
 }

@@ -32,6 +32,8 @@ use anyhow::Result;
 use covalent_api::config::Config;
 
 pub use self::facts::holder::{Holder, of_program as holders};
+#[cfg(test)]
+pub use self::report::tests::widest;
 use self::{
     facts::{Daemon, Machine, Named, running},
     finding::Finding,

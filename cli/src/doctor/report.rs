@@ -3,11 +3,10 @@
 use std::{process::ExitCode, time::Duration};
 
 use anyhow::Result;
-use comfy_table::{Cell, Color};
 use serde::Serialize;
 
 use super::finding::{Finding, Level};
-use crate::output::{self, Theme};
+use crate::output::{self, Cell, Color, Table, Theme};
 
 /// The report of the doctor.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -44,8 +43,12 @@ impl Report {
     /// # Errors
     /// Fails if the reader of standard output is gone.
     pub fn print(&self) -> Result<()> {
-        let theme = Theme::of_stdout();
-        let mut table = theme.table(&["", "check", "found", "what to do"]);
+        output::line(&self.table(Theme::of_stdout()).to_string())?;
+        output::line(&self.summary())
+    }
+
+    fn table(&self, theme: Theme) -> Table {
+        let mut table = theme.new_table(["", "check", "found", "what to do"]);
         for finding in &self.findings {
             let (mark, color) = match finding.level {
                 Level::Fine => ("✓", Color::Green),
@@ -59,8 +62,7 @@ impl Report {
                 Cell::new(&finding.cure),
             ]);
         }
-        output::line(&table.to_string())?;
-        output::line(&self.summary())
+        table
     }
 
     fn summary(&self) -> String {
@@ -73,8 +75,39 @@ impl Report {
 }
 
 #[cfg(test)]
-mod tests {
+pub mod tests {
     use super::*;
+    use crate::output::walk;
+
+    /// The widest report.
+    pub fn widest(theme: Theme) -> String {
+        let findings = vec![
+            Finding::fine("AF_XDP and BPF", "in this kernel"),
+            Finding::warning(
+                format!("port {}: interrupts", walk::NAME),
+                format!(
+                    "the interrupts of {} are on core 127: \
+                     /sys/class/net/{}/queues/rx-127/rps_cpus is ffffffff,ffffffff",
+                    walk::INTERFACE,
+                    walk::INTERFACE
+                ),
+                "echo 0 > /sys/class/net/enp175s0f1np127/queues/rx-127/rps_cpus, or `covalent \
+                 configure init`",
+            ),
+            Finding::failed(
+                format!("link {}", walk::NAME),
+                format!(
+                    "`{}` and `{}` are joined to one node",
+                    walk::NAME,
+                    walk::NAME
+                ),
+                "see /run/systemd/system/covalent-control.service.d/override.conf",
+            ),
+        ];
+        Report::new(findings, Duration::ZERO)
+            .table(theme)
+            .to_string()
+    }
 
     fn report(findings: &[fn() -> Finding]) -> Report {
         let findings = findings.iter().map(|finding| finding());

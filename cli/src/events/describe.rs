@@ -1,6 +1,6 @@
 //! An event in words.
 
-use comfy_table::Color;
+use crate::output::Color;
 use covalent_api::event::EventKind;
 
 /// The description of an event.

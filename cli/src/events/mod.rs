@@ -2,11 +2,12 @@
 
 mod describe;
 
+#[cfg(test)]
+pub use self::tests::widest;
 use std::{path::Path, process::ExitCode, time::Duration};
 
 use anyhow::Result;
 use clap::Args;
-use comfy_table::{Cell, Table};
 use covalent_api::event::{Event, EventKind};
 use jiff::Timestamp;
 
@@ -15,7 +16,7 @@ use crate::{
     args::{Format, NodeArgs},
     client::Client,
     interrupt::Interrupt,
-    output::{self, Theme},
+    output::{self, Cell, Table, Theme},
     status,
 };
 
@@ -123,7 +124,7 @@ pub fn show(event: &Event, format: Format, theme: Theme) -> Result<()> {
 }
 
 fn table(theme: Theme, events: &[Event]) -> Table {
-    let mut table = theme.table(&["number", "time", "event", "what"]);
+    let mut table = theme.new_table(["number", "time", "event", "what"]);
     for event in events {
         let description = describe(&event.kind);
         let name = match description.color {
@@ -132,7 +133,7 @@ fn table(theme: Theme, events: &[Event]) -> Table {
         };
         table.add_row([
             Cell::new(event.sequence),
-            Cell::new(time(event)),
+            Cell::whole(time(event)),
             name,
             Cell::new(description.text),
         ]);
@@ -149,8 +150,35 @@ fn time(event: &Event) -> String {
 }
 
 #[cfg(test)]
-mod tests {
+pub mod tests {
+    use covalent_api::guid::Guid;
+
     use super::*;
+    use crate::output::walk;
+
+    /// The widest events.
+    pub fn widest(theme: Theme) -> String {
+        let kinds = [
+            EventKind::LinkUp {
+                port: walk::NAME.into(),
+                peer: Guid::new(u64::MAX).expect("not zero"),
+                peer_name: walk::NAME.into(),
+                peer_port: u16::MAX,
+                epoch: u32::MAX,
+            },
+            EventKind::LinkDown {
+                port: walk::NAME.into(),
+                reason: "peer_restarted".into(),
+                open_transactions: 64,
+            },
+        ];
+        let events = kinds.map(|kind| Event {
+            sequence: u64::MAX,
+            realtime_ns: 1_795_430_826_123_456_789,
+            kind,
+        });
+        table(theme, &events).to_string()
+    }
 
     #[test]
     fn an_event_is_printed_with_number_time_and_text() {

@@ -27,7 +27,7 @@ use super::{
 use crate::{
     args::Format,
     interrupt::Interrupt,
-    output::{self, Theme},
+    output::{self, Cell, Table, Theme},
 };
 
 /// `covalent sim group`
@@ -179,27 +179,7 @@ fn figures(args: &GroupArgs, interrupt: &Interrupt) -> Result<bool> {
     match args.runs.format {
         Format::Json => output::json(&all)?,
         Format::Table => {
-            let headers = [
-                "nodes",
-                "shape",
-                "cause",
-                "round trips p50",
-                "most",
-                "envelopes of each p50",
-                "most",
-            ];
-            let mut table = Theme::of_stdout().table(&headers);
-            for figures in &all {
-                table.add_row([
-                    figures.nodes.to_string(),
-                    figures.shape.clone(),
-                    figures.cause.to_owned(),
-                    format!("{:.2}", figures.round_trips_p50),
-                    format!("{:.2}", figures.round_trips_max),
-                    format!("{:.1}", figures.envelopes_per_member_p50),
-                    format!("{:.1}", figures.envelopes_per_member_max),
-                ]);
-            }
+            let table = figures_table(Theme::of_stdout(), &all);
             output::line(&format!(
                 "From the first evidence that a member is gone to the view of the last remaining \
                  member, {FIGURE_TIMES} times each member, idle and under load:\n{table}"
@@ -207,6 +187,30 @@ fn figures(args: &GroupArgs, interrupt: &Interrupt) -> Result<bool> {
         }
     }
     Ok(true)
+}
+
+fn figures_table(theme: Theme, all: &[Figures]) -> Table {
+    let mut table = theme.new_table([
+        "nodes",
+        "shape",
+        "cause",
+        "round trips p50",
+        "most",
+        "envelopes of each p50",
+        "most",
+    ]);
+    for figures in all {
+        table.add_row([
+            Cell::new(figures.nodes),
+            Cell::new(&figures.shape),
+            Cell::new(figures.cause),
+            Cell::right(format!("{:.2}", figures.round_trips_p50)),
+            Cell::right(format!("{:.2}", figures.round_trips_max)),
+            Cell::right(format!("{:.1}", figures.envelopes_per_member_p50)),
+            Cell::right(format!("{:.1}", figures.envelopes_per_member_max)),
+        ]);
+    }
+    table
 }
 
 /// Runs many seeds. Gives whether every invariant held in all of them.
@@ -254,4 +258,23 @@ fn line(entry: &Entry) -> String {
 
 fn table(report: &Report) -> String {
     print::counts(report.figures())
+}
+
+#[cfg(test)]
+pub mod tests {
+    use super::*;
+
+    /// The widest figures.
+    pub fn widest(theme: Theme) -> String {
+        let figures = Figures {
+            nodes: 16,
+            shape: "random:16:24:18446744073709551615".into(),
+            cause: Cause::ALL.map(Cause::as_str)[0],
+            round_trips_p50: 123_456.78,
+            round_trips_max: 123_456.78,
+            envelopes_per_member_p50: 123_456.7,
+            envelopes_per_member_max: 123_456.7,
+        };
+        figures_table(theme, &[figures]).to_string()
+    }
 }

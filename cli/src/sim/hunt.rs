@@ -7,7 +7,6 @@ use std::{
 
 use anyhow::{Result, anyhow};
 use clap::Args;
-use comfy_table::{Cell, CellAlignment};
 use covalent_sim::{
     hunt::{Bounds, Finding, Hunt, Kind, MESH_NODES, Share, Simulation, Smallest, cores, shrink},
     shape::NODES_MAX,
@@ -18,7 +17,7 @@ use serde::Serialize;
 use crate::{
     args::Format,
     interrupt::Interrupt,
-    output::{self, Theme, grouped},
+    output::{self, Cell, Table, Theme, grouped},
 };
 
 /// How often the hunt is looked at.
@@ -360,19 +359,22 @@ fn shortened(what: &str) -> String {
 }
 
 impl Summary {
-    fn text(&self) -> String {
-        let mut table = Theme::of_stdout().table(&["simulator", "seeds", "runs", "core seconds"]);
+    fn table(&self, theme: Theme) -> Table {
+        let mut table = theme.new_table(["simulator", "seeds", "runs", "core seconds"]);
         for searched in &self.simulators {
             let [first, end] = searched.seeds;
-            let right = |text: String| Cell::new(text).set_alignment(CellAlignment::Right);
             table.add_row([
                 Cell::new(searched.simulator),
                 Cell::new(format!("{first}..{end}")),
-                right(grouped(searched.runs)),
-                right(format!("{:.1}", searched.core_s)),
+                Cell::right(grouped(searched.runs)),
+                Cell::right(format!("{:.1}", searched.core_s)),
             ]);
         }
-        let mut text = table.to_string();
+        table
+    }
+
+    fn text(&self) -> String {
+        let mut text = self.table(Theme::of_stdout()).to_string();
         for command in &self.unfinished {
             text += &format!("\nnot ended: {command}");
         }
@@ -393,5 +395,28 @@ impl Summary {
             );
         }
         text
+    }
+}
+
+#[cfg(test)]
+pub mod tests {
+    use super::*;
+
+    /// The widest summary.
+    pub fn widest(theme: Theme) -> String {
+        let searched = Searched {
+            simulator: "meshes",
+            seeds: [u64::MAX - 1, u64::MAX],
+            runs: u64::MAX,
+            core_s: 1e9,
+        };
+        let summary = Summary {
+            elapsed_s: 1.0,
+            simulators: vec![searched],
+            findings: Vec::new(),
+            unfinished: Vec::new(),
+            interrupted: false,
+        };
+        summary.table(theme).to_string()
     }
 }

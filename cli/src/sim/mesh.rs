@@ -9,7 +9,6 @@ use std::{
 
 use anyhow::{Context, Result, anyhow, ensure};
 use clap::Args;
-use comfy_table::{Cell, CellAlignment};
 use covalent_sim::{
     mesh::{
         self, CapturedFrame, Exhaustive, Mark, MarkKind, MeshFailure, MeshFaults, MeshLoad,
@@ -29,7 +28,7 @@ use crate::{
     args::Format,
     capture::{Capture, Seen},
     interrupt::Interrupt,
-    output::{self, Theme, grouped},
+    output::{self, Cell, Table, Theme, grouped},
 };
 
 /// `covalent sim mesh`
@@ -263,7 +262,9 @@ fn grown(args: &MeshArgs, options: &MeshOptions, interrupt: &Interrupt) -> Resul
     }
     match args.runs.format {
         Format::Json => output::json(&reports)?,
-        Format::Table => output::line(&growth_table(&reports))?,
+        Format::Table => {
+            output::line(&growth_table(Theme::of_stdout(), &reports).to_string())?;
+        }
     }
     if let Some(path) = &args.plot {
         let svg = mesh::growth(&reports).map_err(|problem| anyhow!("{problem}"))?;
@@ -273,24 +274,22 @@ fn grown(args: &MeshArgs, options: &MeshOptions, interrupt: &Interrupt) -> Resul
 }
 
 /// A figure in each line, a size in each column.
-fn growth_table(reports: &[MeshReport]) -> String {
+fn growth_table(theme: Theme, reports: &[MeshReport]) -> Table {
     let sizes: Vec<String> = reports
         .iter()
         .map(|report| report.nodes.to_string())
         .collect();
     let mut head = vec!["nodes"];
     head.extend(sizes.iter().map(String::as_str));
-    let mut table = Theme::of_stdout().table(&head);
+    let mut table = theme.new_table(head);
     let columns: Vec<_> = reports.iter().map(MeshReport::figures).collect();
     let lines = columns.first().map_or(0, Vec::len);
     for line in 0..lines {
         let what = Cell::new(columns[0][line].0);
-        let figures = columns
-            .iter()
-            .map(|column| Cell::new(&column[line].1).set_alignment(CellAlignment::Right));
+        let figures = columns.iter().map(|column| Cell::right(&column[line].1));
         table.add_row(std::iter::once(what).chain(figures));
     }
-    table.to_string()
+    table
 }
 
 fn write(path: &Path, text: &str) -> Result<()> {
@@ -462,5 +461,20 @@ fn line(mark: &Mark, names: &[String]) -> String {
 }
 
 fn table(report: &MeshReport) -> String {
-    print::figures(["what", "how much"], report.figures())
+    print::figures(Theme::of_stdout(), ["what", "how much"], report.figures())
+}
+
+#[cfg(test)]
+pub mod tests {
+    use super::*;
+
+    /// The widest growth.
+    pub fn widest(theme: Theme) -> String {
+        let reports = [10, 100, 1000].map(|nodes| MeshReport {
+            nodes,
+            runs: u64::MAX,
+            ..MeshReport::default()
+        });
+        growth_table(theme, &reports).to_string()
+    }
 }

@@ -2,11 +2,10 @@
 
 use std::fmt::Display;
 
-use comfy_table::{Cell, CellAlignment};
 use covalent_sim::node_name;
 use serde::Serialize;
 
-use crate::output::{Theme, grouped};
+use crate::output::{Cell, Theme, grouped};
 
 /// Lines of the trace before a violation that are shown of one seed of many.
 const LAST_LINES: usize = 60;
@@ -57,15 +56,13 @@ pub fn last_lines<E>(trace: &[E], line: impl Fn(&E) -> String) -> String {
 
 /// A figure in each line.
 pub fn figures<'a>(
+    theme: Theme,
     header: [&str; 2],
     figures: impl IntoIterator<Item = (&'a str, String)>,
 ) -> String {
-    let mut table = Theme::of_stdout().table(&header);
+    let mut table = theme.new_table(header);
     for (what, how_much) in figures {
-        table.add_row([
-            Cell::new(what),
-            Cell::new(how_much).set_alignment(CellAlignment::Right),
-        ]);
+        table.add_row([Cell::new(what), Cell::right(how_much)]);
     }
     table.to_string()
 }
@@ -78,5 +75,19 @@ pub fn counts(report: impl Iterator<Item = (&'static str, u64)>) -> String {
     let lines = named
         .iter()
         .map(|(what, count)| (what.as_str(), count.clone()));
-    figures(["what", "count"], lines)
+    figures(Theme::of_stdout(), ["what", "count"], lines)
+}
+
+#[cfg(test)]
+pub mod tests {
+    use super::*;
+
+    /// The widest figures.
+    pub fn widest(theme: Theme) -> String {
+        let count = (
+            "entries of each node in its tables of trees",
+            grouped(u64::MAX),
+        );
+        figures(theme, ["what", "count"], [count])
+    }
 }

@@ -1,15 +1,22 @@
 //! Journals and durable regions as tables.
 
-use comfy_table::{Cell, Color, Table};
 use covalent_api::status::{DurableRegionStatus, LaneStatus};
 
 use super::render::number;
-use crate::output::{Theme, bytes};
+use crate::output::{Cell, Color, Table, Theme, bytes, column, wide};
 
 /// The journal of each lane that keeps one.
 pub(super) fn journals(theme: Theme, lanes: &[LaneStatus]) -> Table {
-    let mut table = theme.table(&[
-        "lane", "state", "records", "on disk", "held", "refused", "regions", "kept", "size",
+    let mut table = theme.new_table([
+        column("lane"),
+        column("state"),
+        column("records"),
+        column("on disk"),
+        wide("held"),
+        column("refused"),
+        wide("regions"),
+        wide("kept"),
+        column("size"),
     ]);
     for lane in lanes {
         let Some(journal) = &lane.journal else {
@@ -28,7 +35,7 @@ pub(super) fn journals(theme: Theme, lanes: &[LaneStatus]) -> Table {
             number(journal.refused),
             number(journal.regions),
             number(journal.kept),
-            Cell::new(bytes(journal.region_bytes)),
+            Cell::whole(bytes(journal.region_bytes)),
         ]);
     }
     table
@@ -44,13 +51,13 @@ pub(super) fn failures(lanes: &[LaneStatus]) -> impl Iterator<Item = String> {
 
 /// Durable regions, registered or not.
 pub(super) fn regions(theme: Theme, regions: &[DurableRegionStatus]) -> Table {
-    let mut table = theme.table(&["durable region", "user", "lane", "size", "session"]);
+    let mut table = theme.new_table(["durable region", "user", "lane", "size", "session"]);
     for region in regions {
         table.add_row([
             Cell::new(&region.name),
             Cell::new(region.uid),
             Cell::new(region.lane),
-            Cell::new(bytes(region.size_bytes)),
+            Cell::whole(bytes(region.size_bytes)),
             Cell::new(region.session.map_or_else(
                 || "waits for its owner".to_owned(),
                 |session| session.to_string(),

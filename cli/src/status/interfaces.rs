@@ -2,7 +2,6 @@
 
 use std::{path::Path, time::Duration};
 
-use comfy_table::{Cell, Color, Table};
 use covalent_api::{
     MAX_DATAGRAM_BYTES,
     control::{Channels, ControlReply, ControlRequest, InterfaceStatus, XdpProgram},
@@ -10,7 +9,7 @@ use covalent_api::{
 };
 use covalent_pipe::seqpacket::Connection;
 
-use crate::output::Theme;
+use crate::output::{Cell, Color, Table, Theme, column, wide};
 
 /// How long control may take. It looks at the interfaces once more before it answers.
 const PATIENCE: Duration = Duration::from_secs(3);
@@ -38,16 +37,16 @@ fn query(socket: &Path) -> Option<Vec<InterfaceStatus>> {
 
 /// One line for each interface.
 pub fn table(theme: Theme, interfaces: &[InterfaceStatus]) -> Table {
-    let mut table = theme.table(&[
-        "interface",
-        "port",
-        "state",
-        "driver",
-        "address",
-        "MTU",
-        "channels",
-        "XDP programs",
-        "features",
+    let mut table = theme.new_table([
+        column("interface"),
+        column("port"),
+        column("state"),
+        column("driver"),
+        wide("address"),
+        column("MTU"),
+        column("channels"),
+        column("XDP programs"),
+        wide("features"),
     ]);
     for it in interfaces {
         let (state, color) = match (it.index, it.admin_up, it.carrier) {
@@ -104,8 +103,26 @@ fn programs(programs: &[XdpProgram]) -> Option<String> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
+    use crate::output::walk;
+
+    /// The widest interface.
+    pub fn widest() -> InterfaceStatus {
+        InterfaceStatus {
+            port: walk::NAME.into(),
+            interface: walk::INTERFACE.into(),
+            channels: Some(Channels {
+                combined: 128,
+                combined_max: 128,
+                rx: 128,
+                rx_max: 128,
+                tx: 128,
+                tx_max: 128,
+            }),
+            ..interface()
+        }
+    }
 
     fn interface() -> InterfaceStatus {
         InterfaceStatus {

@@ -29,6 +29,21 @@ pub fn sample_node() -> covalent_api::status::NodeStatus {
     render::tests::sample()
 }
 
+/// The widest tables, for a test.
+#[cfg(test)]
+pub fn widest(theme: Theme) -> String {
+    let node = render::tests::widest();
+    let interfaces = [interfaces::tests::widest()];
+    [
+        render(&node, &interfaces, theme),
+        render::of_links(&node.links, theme),
+        render::of_groups(&node.groups, theme),
+        render::of_pipes(&node.pipes, 0, theme),
+        nodes::render(&node, theme),
+    ]
+    .join("\n")
+}
+
 /// The daemon's socket if its configuration is not available.
 const DEFAULT_SOCKET: &str = "/run/covalent/covalentd.sock";
 
@@ -42,21 +57,26 @@ const CONTROL_SOCKET: &str = "control.sock";
 pub fn run(args: &StatusArgs) -> Result<ExitCode> {
     let socket = socket(&args.node)?;
     let status = Client::connect(&socket)?.status()?;
+    let theme = Theme::of_stdout().showing_all(args.wide);
     match args.format {
         Format::Json if args.nodes => output::json(&status.nodes)?,
         Format::Table if args.nodes => {
-            let text = nodes::render(&status, Theme::of_stdout());
+            let text = nodes::render(&status, theme);
             output::line(text.trim_end())?;
         }
         Format::Json => output::json(&status)?,
         Format::Table => {
             // The two sockets of a node lie side by side.
             let interfaces = interfaces::of_control(&socket.with_file_name(CONTROL_SOCKET));
-            let text = render(&status, &interfaces, Theme::of_stdout());
+            let text = render(&status, &interfaces, theme);
             output::line(text.trim_end())?;
         }
     }
     Ok(ExitCode::SUCCESS)
+}
+
+fn theme(args: &ListArgs) -> Theme {
+    Theme::of_stdout().showing_all(args.wide)
 }
 
 /// Runs `covalent links`.
@@ -67,7 +87,7 @@ pub fn links(args: &ListArgs) -> Result<ExitCode> {
     let status = Client::connect(&socket(&args.node)?)?.status()?;
     match args.format {
         Format::Json => output::json(&status.links)?,
-        Format::Table => output::line(&render::of_links(&status.links, Theme::of_stdout()))?,
+        Format::Table => output::line(&render::of_links(&status.links, theme(args)))?,
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -80,7 +100,7 @@ pub fn groups(args: &ListArgs) -> Result<ExitCode> {
     let status = Client::connect(&socket(&args.node)?)?.status()?;
     match args.format {
         Format::Json => output::json(&status.groups)?,
-        Format::Table => output::line(&render::of_groups(&status.groups, Theme::of_stdout()))?,
+        Format::Table => output::line(&render::of_groups(&status.groups, theme(args)))?,
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -94,7 +114,7 @@ pub fn pipes(args: &ListArgs) -> Result<ExitCode> {
     match args.format {
         Format::Json => output::json(&status.pipes)?,
         Format::Table => {
-            let text = render::of_pipes(&status.pipes, status.omitted, Theme::of_stdout());
+            let text = render::of_pipes(&status.pipes, status.omitted, theme(args));
             output::line(&text)?;
         }
     }

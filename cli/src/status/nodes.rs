@@ -2,10 +2,9 @@
 
 use std::fmt::Write;
 
-use comfy_table::{Cell, Color, Table};
 use covalent_api::status::{FabricStatus, FarNodeStatus, NodeStatus, PathStatus};
 
-use crate::output::Theme;
+use crate::output::{Cell, Color, Table, Theme};
 
 /// `covalent status --nodes`.
 pub(super) fn render(status: &NodeStatus, theme: Theme) -> String {
@@ -46,7 +45,7 @@ pub(super) fn summary(fabric: &FabricStatus) -> String {
 }
 
 fn table(theme: Theme, nodes: &[FarNodeStatus]) -> Table {
-    let mut table = theme.table(&["node", "address", "standing", "hops", "over port"]);
+    let mut table = theme.new_table(["node", "address", "standing", "hops", "over port"]);
     for node in nodes {
         let color = match node.standing.as_str() {
             "reached" => Color::Green,
@@ -66,7 +65,7 @@ fn table(theme: Theme, nodes: &[FarNodeStatus]) -> Table {
 }
 
 fn paths(theme: Theme, paths: &[PathStatus]) -> Table {
-    let mut table = theme.table(&["lane", "path to", "address", "state", "asked for", "open"]);
+    let mut table = theme.new_table(["lane", "path to", "address", "state", "asked for", "open"]);
     for path in paths {
         let color = if path.state == "up" {
             Color::Green

@@ -2,7 +2,6 @@
 
 use std::fmt::Write;
 
-use comfy_table::{Cell, CellAlignment, Color, Table};
 use covalent_api::{
     control::InterfaceStatus,
     refusal::LinkRefusal,
@@ -14,7 +13,7 @@ use covalent_api::{
 };
 
 use super::{durable, interfaces, nodes};
-use crate::output::{Theme, bytes, duration, grouped};
+use crate::output::{Cell, Color, Table, Theme, bytes, column, duration, grouped, wide};
 
 /// Above everything that did not go through.
 const LOSSES: &str = "drops, refusals and failures (those that are not zero)";
@@ -205,7 +204,7 @@ fn section(text: &mut String, title: &str, table: Table) {
 }
 
 pub(super) fn number(value: u64) -> Cell {
-    Cell::new(grouped(value)).set_alignment(CellAlignment::Right)
+    Cell::right(grouped(value))
 }
 
 fn or_dash<T: ToString>(value: Option<T>) -> String {
@@ -213,16 +212,16 @@ fn or_dash<T: ToString>(value: Option<T>) -> String {
 }
 
 fn lanes(theme: Theme, lanes: &[LaneStatus]) -> Table {
-    let mut table = theme.table(&[
-        "lane",
-        "address",
-        "core",
-        "idle",
-        "rounds",
-        "busy",
-        "sleeps",
-        "CPU time",
-        "longest round",
+    let mut table = theme.new_table([
+        column("lane"),
+        column("address"),
+        column("core"),
+        column("idle"),
+        wide("rounds"),
+        wide("busy"),
+        wide("sleeps"),
+        column("CPU time"),
+        column("longest round"),
     ]);
     for lane in lanes {
         table.add_row([
@@ -236,26 +235,27 @@ fn lanes(theme: Theme, lanes: &[LaneStatus]) -> Table {
             number(lane.loops),
             number(lane.busy_loops),
             number(lane.sleeps),
-            Cell::new(duration(lane.cpu_ns)),
-            Cell::new(duration(lane.longest_round_ns)),
+            Cell::whole(duration(lane.cpu_ns)),
+            Cell::whole(duration(lane.longest_round_ns)),
         ]);
     }
     table
 }
 
 fn ports(theme: Theme, ports: &[PortStatus]) -> Table {
-    let mut table = theme.table(&[
-        "port",
-        "interface",
-        "lane",
-        "carrier",
-        "mode in effect",
-        "longest",
-        "rx packets",
-        "rx bytes",
-        "tx packets",
-        "tx bytes",
-        "to kernel",
+    let mut table = theme.new_table([
+        column("port"),
+        column("interface"),
+        wide("number"),
+        wide("lane"),
+        column("carrier"),
+        column("mode in effect"),
+        wide("longest"),
+        column("rx packets"),
+        wide("rx bytes"),
+        column("tx packets"),
+        wide("tx bytes"),
+        wide("to kernel"),
     ]);
     for port in ports {
         let carrier = if port.absent.is_some() {
@@ -268,10 +268,11 @@ fn ports(theme: Theme, ports: &[PortStatus]) -> Table {
         table.add_row([
             Cell::new(&port.name),
             Cell::new(or_dash(port.interface.as_ref())),
+            Cell::new(port.number),
             Cell::new(port.lane),
             carrier,
             Cell::new(mode(&port.kind, &port.mode)),
-            Cell::new(format!("{} B", port.frame_bytes_max)),
+            Cell::whole(format!("{} B", port.frame_bytes_max)),
             number(port.rx_packets),
             number(port.rx_bytes),
             number(port.tx_packets),
@@ -283,23 +284,23 @@ fn ports(theme: Theme, ports: &[PortStatus]) -> Table {
 }
 
 fn links(theme: Theme, links: &[LinkStatus]) -> Table {
-    let mut table = theme.table(&[
-        "port",
-        "state",
-        "peer",
-        "peer's port",
-        "epoch",
-        "ups",
-        "open",
-        "committed",
-        "refused",
-        "reversed",
-        "resolved",
-        "never seen",
-        "by neighbor",
-        "passed on",
-        "executed",
-        "failover",
+    let mut table = theme.new_table([
+        column("port"),
+        column("state"),
+        column("peer"),
+        column("peer's port"),
+        wide("epoch"),
+        wide("ups"),
+        column("open"),
+        column("committed"),
+        wide("refused"),
+        wide("reversed"),
+        wide("resolved"),
+        wide("never seen"),
+        wide("by neighbor"),
+        wide("passed on"),
+        wide("executed"),
+        column("failover"),
     ]);
     for link in links {
         let color = if link.state == "up" {
@@ -320,7 +321,8 @@ fn links(theme: Theme, links: &[LinkStatus]) -> Table {
                 (Some(name), Some(guid)) => format!("{name} ({guid})"),
                 (_, guid) => or_dash(guid),
             }),
-            Cell::new(or_dash(link.peer_port)),
+            // A number alone would read as a count.
+            Cell::whole(or_dash(link.peer_port.map(|port| format!("port {port}")))),
             Cell::new(link.epoch),
             number(link.ups),
             number(link.open_transactions.into()),
@@ -332,7 +334,7 @@ fn links(theme: Theme, links: &[LinkStatus]) -> Table {
             number(link.relayed),
             number(link.relays_passed),
             number(link.executed),
-            Cell::new(or_dash(link.last_failover_ns.map(duration))),
+            Cell::whole(or_dash(link.last_failover_ns.map(duration))),
         ]);
     }
     table
@@ -340,7 +342,13 @@ fn links(theme: Theme, links: &[LinkStatus]) -> Table {
 
 /// Renders the frames and records of links. The ports count these packets too.
 fn frames(theme: Theme, links: &[LinkStatus]) -> Table {
-    let mut table = theme.table(&["port", "rx frames", "tx frames", "rx records", "tx records"]);
+    let mut table = theme.new_table([
+        column("port"),
+        column("rx frames"),
+        column("tx frames"),
+        wide("rx records"),
+        wide("tx records"),
+    ]);
     for link in links {
         table.add_row([
             Cell::new(&link.port),
@@ -354,19 +362,19 @@ fn frames(theme: Theme, links: &[LinkStatus]) -> Table {
 }
 
 fn groups(theme: Theme, groups: &[GroupStatus]) -> Table {
-    let mut table = theme.table(&[
-        "group",
-        "session",
-        "standing",
-        "view",
-        "members",
-        "voters",
-        "views begun",
-        "multicast",
-        "delivered",
-        "envelopes",
-        "resent",
-        "dropped",
+    let mut table = theme.new_table([
+        column("group"),
+        column("session"),
+        column("standing"),
+        column("view"),
+        column("members"),
+        wide("voters"),
+        wide("views begun"),
+        column("multicast"),
+        column("delivered"),
+        wide("envelopes"),
+        wide("resent"),
+        column("dropped"),
     ]);
     for stay in groups {
         let color = match stay.standing.as_str() {
@@ -394,26 +402,26 @@ fn groups(theme: Theme, groups: &[GroupStatus]) -> Table {
 }
 
 fn pipes(theme: Theme, pipes: &[PipeStatus]) -> Table {
-    let mut table = theme.table(&[
-        "session",
-        "pipe",
-        "kind",
-        "ring",
-        "pages",
-        "to application",
-        "bytes",
-        "from application",
-        "bytes",
-        "notified",
-        "needed none",
+    let mut table = theme.new_table([
+        column("session"),
+        column("pipe"),
+        column("kind"),
+        wide("ring"),
+        wide("pages"),
+        column("to application"),
+        wide("bytes"),
+        column("from application"),
+        wide("bytes"),
+        wide("notified"),
+        wide("needed none"),
     ]);
     for pipe in pipes {
         table.add_row([
             Cell::new(pipe.session),
             Cell::new(pipe.pipe),
             Cell::new(kind(pipe.kind)),
-            Cell::new(bytes(pipe.capacity_bytes)),
-            Cell::new(or_dash(
+            Cell::whole(bytes(pipe.capacity_bytes)),
+            Cell::whole(or_dash(
                 (pipe.page_bytes > 0).then(|| bytes(pipe.page_bytes)),
             )),
             number(pipe.rx_packets),
@@ -440,12 +448,12 @@ pub const fn kind(kind: PipeKind) -> &'static str {
 }
 
 fn regions(theme: Theme, regions: &[RegionStatus]) -> Table {
-    let mut table = theme.table(&["region", "key", "size", "session"]);
+    let mut table = theme.new_table(["region", "key", "size", "session"]);
     for region in regions {
         table.add_row([
             Cell::new(&region.name),
             Cell::new(format!("{:#010x}", region.rkey)),
-            Cell::new(bytes(region.size_bytes)),
+            Cell::whole(bytes(region.size_bytes)),
             Cell::new(region.session),
         ]);
     }
@@ -453,7 +461,7 @@ fn regions(theme: Theme, regions: &[RegionStatus]) -> Table {
 }
 
 fn verbs(theme: Theme, status: &NodeStatus) -> Table {
-    let mut table = theme.table(&["verbs", "count"]);
+    let mut table = theme.new_table(["verbs", "count"]);
     let verbs = &status.verbs;
     if verbs.submitted == 0 && verbs.executed.values().all(|&count| count == 0) {
         return table;
@@ -490,7 +498,7 @@ struct Losses {
 impl Losses {
     fn new(theme: Theme) -> Self {
         Self {
-            table: theme.table(&["where", "what", "cause", "count"]),
+            table: theme.new_table(["where", "what", "cause", "count"]),
         }
     }
 
@@ -538,14 +546,14 @@ impl Losses {
 }
 
 fn ended(theme: Theme, status: &NodeStatus) -> Table {
-    let mut table = theme.table(&[
-        "how",
-        "sessions",
-        "pipes",
-        "bindings",
-        "regions",
-        "verbs in flight",
-        "memory",
+    let mut table = theme.new_table([
+        column("how"),
+        column("sessions"),
+        wide("pipes"),
+        wide("bindings"),
+        wide("regions"),
+        column("verbs in flight"),
+        column("memory"),
     ]);
     let reclaimed = &status.reclaimed;
     let ended = status.sessions_detached.iter();
@@ -558,7 +566,7 @@ fn ended(theme: Theme, status: &NodeStatus) -> Table {
             number(count(&reclaimed.bindings)),
             number(count(&reclaimed.regions)),
             number(count(&reclaimed.verbs)),
-            Cell::new(bytes(count(&reclaimed.memory_bytes))).set_alignment(CellAlignment::Right),
+            Cell::right(bytes(count(&reclaimed.memory_bytes))),
         ]);
     }
     table
@@ -576,6 +584,7 @@ pub(super) mod tests {
     };
 
     use super::*;
+    use crate::output::walk;
 
     fn causes(pairs: &[(&str, u64)]) -> Causes {
         pairs
@@ -750,6 +759,99 @@ pub(super) mod tests {
         }
     }
 
+    /// A node with the longest names and counts.
+    pub(in crate::status) fn widest() -> NodeStatus {
+        let name = || walk::NAME.to_owned();
+        let guid = Guid::new(u64::MAX);
+        let most = u64::MAX;
+        let cause = || causes(&[("control_message_too_long", most)]);
+        let mut node = sample();
+        node.node = name();
+        for lane in &mut node.lanes {
+            lane.address = guid;
+            (lane.loops, lane.busy_loops, lane.sleeps) = (most, most, most);
+            (lane.cpu_ns, lane.longest_round_ns) = (most, most);
+            if let Some(journal) = &mut lane.journal {
+                (journal.appended, journal.durable) = (most, most);
+                (journal.held, journal.refused) = (most, most);
+                (journal.regions, journal.kept) = (most, most);
+                journal.region_bytes = most;
+            }
+        }
+        for port in &mut node.ports {
+            port.name = name();
+            port.interface = Some(walk::INTERFACE.into());
+            (port.rx_packets, port.rx_bytes) = (most, most);
+            (port.tx_packets, port.tx_bytes) = (most, most);
+            port.passed_to_kernel_packets = most;
+            port.drops = cause();
+        }
+        for link in &mut node.links {
+            link.port = name();
+            (link.peer, link.peer_name, link.peer_port) = (guid, Some(name()), Some(u16::MAX));
+            (link.epoch, link.open_transactions) = (u32::MAX, u32::MAX);
+            (link.rx_frames, link.tx_frames) = (most, most);
+            (link.rx_records, link.tx_records) = (most, most);
+            (link.ups, link.committed, link.refused) = (most, most, most);
+            (link.reversed, link.resolved, link.never_seen) = (most, most, most);
+            (link.relayed, link.relays_passed, link.executed) = (most, most, most);
+            link.last_failover_ns = Some(most);
+            link.failures = cause();
+        }
+        for group in &mut node.groups {
+            group.group = name();
+            (group.session, group.view, group.views) = (most, most, most);
+            (group.multicasts, group.deliveries) = (most, most);
+            group.envelopes = ["sent", "resent", "dropped"]
+                .map(|what| (what.to_owned(), most))
+                .into();
+        }
+        node.pipes = vec![PipeStatus {
+            session: most,
+            pipe: u32::MAX,
+            kind: PipeKind::VerbComplete,
+            capacity_bytes: most,
+            page_bytes: most,
+            rx_packets: most,
+            rx_bytes: most,
+            tx_packets: most,
+            tx_bytes: most,
+            notifications_sent: most,
+            notifications_suppressed: most,
+            head_updates: most,
+            tx_discarded_packets: most,
+            unstamped_packets: most,
+            tx_full_packets: most,
+            used_bytes: most,
+            drops: cause(),
+            port_lost_packets: most,
+        }];
+        for region in &mut node.regions {
+            (region.name, region.size_bytes, region.session) = (name(), most, most);
+        }
+        for region in &mut node.durable_regions {
+            (region.name, region.size_bytes) = (name(), most);
+        }
+        for far in &mut node.nodes {
+            (far.name, far.port) = (Some(name()), Some(name()));
+        }
+        for path in &mut node.paths {
+            (path.far_name, path.far) = (Some(name()), guid.expect("not zero"));
+        }
+        (node.verbs.submitted, node.verbs.completed) = (most, most);
+        node.sessions_detached = causes(&[("process_ended", most)]);
+        for reclaimed in [
+            &mut node.reclaimed.pipes,
+            &mut node.reclaimed.bindings,
+            &mut node.reclaimed.regions,
+            &mut node.reclaimed.verbs,
+            &mut node.reclaimed.memory_bytes,
+        ] {
+            *reclaimed = causes(&[("process_ended", most)]);
+        }
+        node
+    }
+
     #[test]
     fn a_refused_link_is_shown_with_reason_and_cure() {
         let mut status = sample();
@@ -770,6 +872,21 @@ pub(super) mod tests {
         for line in lines {
             assert!(render(&status, &[], Theme::PLAIN).contains(line), "{line}");
         }
+    }
+
+    #[test]
+    fn a_usual_link_takes_one_line_of_100_columns() {
+        let mut link = sample().links.remove(0);
+        (link.port, link.peer_name) = ("eth1".into(), Some("machine-2".into()));
+        link.committed = 12_345_678;
+        let text = of_links(&[link], Theme::of_width(100));
+        let line = text.lines().find(|line| line.contains("eth1"));
+        let words = line.map(|line| line.split_whitespace().collect::<Vec<_>>().join(" "));
+        assert_eq!(
+            words.as_deref(),
+            Some("eth1 up machine-2 (0000000000000def) port 1 0 12 345 678 1.5 ms"),
+            "{text}"
+        );
     }
 
     #[test]

@@ -2,11 +2,12 @@
 
 mod frames;
 
+#[cfg(test)]
+pub use self::tests::widest;
 use std::process::ExitCode;
 
 use anyhow::{Result, bail};
 use clap::{Args, Subcommand, ValueEnum};
-use comfy_table::{Cell, Color, Table};
 use covalent_api::{
     control::{ControlReply, ControlRequest, RuleBrief},
     rule::{Action, Rule},
@@ -17,7 +18,7 @@ use self::frames::FrameArgs;
 use crate::{
     args::{ControlNodeArgs, Format},
     control_client::{self, put_in_force, unexpected},
-    output::{self, Theme},
+    output::{self, Cell, Color, Table, Theme},
 };
 
 /// `covalent steer …`
@@ -219,7 +220,7 @@ fn rules(args: &ListArgs) -> Result<Vec<RuleBrief>> {
 }
 
 fn table(theme: Theme, rules: &[RuleBrief]) -> Table {
-    let mut table = theme.table(&["frames", "go to", "in the file"]);
+    let mut table = theme.new_table(["frames", "go to", "in the file"]);
     for RuleBrief { rule, in_file } in rules {
         let action = match rule.action {
             Action::Drop => theme.cell("nowhere: dropped", Color::Red),
@@ -237,13 +238,33 @@ fn table(theme: Theme, rules: &[RuleBrief]) -> Table {
 }
 
 #[cfg(test)]
-mod tests {
+pub mod tests {
     use covalent_api::{
         config::Config,
         rule::{Match, Transport},
     };
 
     use super::*;
+
+    /// The widest rules.
+    pub fn widest(theme: Theme) -> String {
+        let address = "2001:0db8:1111:2222:3333:4444:5555:6666";
+        let rule = Rule {
+            matches: Match::FiveTuple {
+                transport: Transport::Udp,
+                src: address.parse().expect("an address"),
+                src_port: 65535,
+                dst: address.parse().expect("an address"),
+                dst_port: 65535,
+            },
+            action: Action::Drop,
+        };
+        let rules = [None, Some(false)].map(|in_file| RuleBrief {
+            rule: rule.clone(),
+            in_file,
+        });
+        table(theme, &rules).to_string()
+    }
 
     #[test]
     fn the_lines_for_the_file_express_the_rule() {

@@ -18,6 +18,8 @@ use anyhow::{Context, Result};
 use clap::Args;
 use covalent_telemetry::v1::{EventsRequest, Filter, Sample, WatchRequest};
 
+#[cfg(test)]
+pub use self::show::tests::widest;
 use self::{event::show as show_event, series::Known, server::Server, show::Screen};
 use crate::{
     args::{ConfigArgs, Format},

@@ -1,16 +1,22 @@
 //! Samples for people: a table that is always the newest, or lines.
 
 use anyhow::Result;
-use comfy_table::{Cell, CellAlignment, Color};
 use covalent_telemetry::v1::{Sample, series::Value};
 use jiff::Timestamp;
 use ratatui::crossterm::terminal;
 
 use super::series::{Known, Name, Series};
-use crate::output::{self, Theme};
+use crate::output::{self, Cell, Color, Table, Theme};
 
-/// Lines that a table has besides its rows, with the line above it.
-const FRAME_LINES: usize = 6;
+/// Lines that a table has besides its rows.
+const RULE_LINES: usize = 4;
+
+/// Lines on the screen that no row can use: those of the table, the line above it, and that of the
+/// cursor.
+const FRAME_LINES: usize = RULE_LINES + 2;
+
+/// Lines of a row with broken labels, to find the rows that fit in few steps.
+const ROW_LINES: usize = 4;
 
 /// Goes to the first line and clears all.
 const CLEAR: &str = "\x1b[H\x1b[2J";
@@ -45,31 +51,42 @@ impl Screen {
             let problem = self.theme.text(&sample.daemon_problem, Some(Color::Red));
             head += &format!("  {problem}");
         }
-        let mut table = self
-            .theme
-            .table(&["metric", "labels", "value", "in a second"]);
         let all = known.series();
-        // The last line reports how many are not shown.
-        let fitting = if all.len() > rows_max {
-            rows_max.saturating_sub(1)
-        } else {
-            all.len()
-        };
-        for (name, series) in &all[..fitting] {
-            let right = |text: String| Cell::new(text).set_alignment(CellAlignment::Right);
-            table.add_row([
-                Cell::new(&name.family),
-                Cell::new(&name.labels),
-                right(value(&series.value)),
-                right(series.rate.map(rate).unwrap_or_default()),
-            ]);
+        let lines_max = rows_max.saturating_add(RULE_LINES);
+        let mut shown = all.len().min(rows_max);
+        let mut table = self.table(&all[..shown]).to_string();
+        loop {
+            // The last line reports how many are not shown.
+            let lines = table.lines().count() + usize::from(shown < all.len());
+            let over = lines.saturating_sub(lines_max);
+            if over == 0 || shown == 0 {
+                break;
+            }
+            // A row takes several lines if its labels are broken.
+            shown = shown.saturating_sub(over.div_ceil(ROW_LINES));
+            table = self.table(&all[..shown]).to_string();
         }
         let mut text = format!("{head}\n{table}");
-        if fitting < all.len() {
-            let more = all.len() - fitting;
+        if shown < all.len() {
+            let more = all.len() - shown;
             text += &format!("\n{more} more: name a family or a label, or make the window higher");
         }
         text
+    }
+
+    fn table(&self, series: &[(Name, Series)]) -> Table {
+        let mut table = self
+            .theme
+            .new_table(["metric", "labels", "value", "in a second"]);
+        for (name, series) in series {
+            table.add_row([
+                Cell::new(&name.family),
+                Cell::new(name.labels.replace("\",", "\", ")),
+                Cell::right(value(&series.value)),
+                Cell::right(series.rate.map(rate).unwrap_or_default()),
+            ]);
+        }
+        table
     }
 }
 
@@ -142,9 +159,34 @@ fn time(sample: &Sample) -> String {
 }
 
 #[cfg(test)]
-mod tests {
+pub mod tests {
     use super::*;
+    use crate::output::walk;
     use covalent_telemetry::v1::{self, Kind};
+
+    /// The widest picture.
+    pub fn widest(theme: Theme) -> String {
+        let series = |number: f64| {
+            let labels = ["port", "peer_name", "cause"];
+            let labels = labels.map(|name| (name.to_owned(), walk::NAME.to_owned()));
+            v1::Series {
+                labels: labels.into(),
+                value: Some(Value::Number(number)),
+            }
+        };
+        let family = v1::Family {
+            name: "covalent_link_never_seen_transactions_total".into(),
+            kind: Kind::Counter.into(),
+            series: vec![series(u64::MAX as f64)],
+        };
+        let sample = Sample {
+            families: vec![family],
+            ..sample(1, 1)
+        };
+        let mut known = Known::default();
+        known.take(&sample);
+        Screen::new(theme).picture(&sample, &known, 50)
+    }
 
     fn sample(second: u64, counted: u64) -> Sample {
         let series = |port: &str, number: f64| v1::Series {

@@ -39,6 +39,8 @@ pub fn covalent(temporary: &Path) -> Command {
     }
     let mut command = Command::new(env!("CARGO_BIN_EXE_covalent"));
     command.env("TMPDIR", temporary).stdin(Stdio::null());
+    // Tests search for phrases, which a narrow table would break.
+    command.env("COLUMNS", "500");
     // Remove the caller's environment variables for a node.
     for (name, _) in env::vars_os() {
         if name.as_encoded_bytes().starts_with(b"COVALENT_") {
