@@ -124,10 +124,13 @@ impl<'d> BytePipe<'d> {
             return Ok(true);
         }
         self.device.check_or_reconnect()?;
-        if self.generation == self.device.generation() {
-            return Ok(false);
+        if self.generation != self.device.generation() && self.finds_more_than(bytes)? {
+            return Ok(true);
         }
-        self.finds_more_than(bytes)
+        if self.device.is_armed() && self.ring.wait_for_more() {
+            self.device.ring(self.id)?;
+        }
+        Ok(false)
     }
 
     /// The pipe's number.

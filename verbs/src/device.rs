@@ -3,7 +3,7 @@
 use std::{
     cell::{Cell, RefCell},
     hint, io,
-    os::fd::{AsFd, OwnedFd},
+    os::fd::{AsFd, BorrowedFd, OwnedFd},
     path::{Path, PathBuf},
     sync::Arc,
     thread,
@@ -35,6 +35,7 @@ use crate::{
     error::{Error, Result},
     group::{GROUPS_MAX, Group, GroupBuilder, GroupOptions},
     queue::Verbs,
+    readiness::Readiness,
     receive::ReceiveQueue,
     reconnect::Holdings,
     region::{Region, RegionOptions},
@@ -53,6 +54,10 @@ const POLLS: u32 = 16;
 
 /// What [`Error::LinkEtherType`] reports of a binding.
 const NOT_BOUND: &str = "not bound";
+
+/// How often [`Device::arm`] announces a sleep before it gives up for that turn. Each announcement
+/// takes the news that made the one before fail.
+const ANNOUNCEMENTS_MAX: u32 = 16;
 
 /// How often calls that find nothing check with the kernel whether the daemon is running.
 const CONNECTION_CHECK_INTERVAL: Duration = Duration::from_millis(1);
@@ -89,6 +94,9 @@ const CONNECTION_CHECK_INTERVAL: Duration = Duration::from_millis(1);
 pub struct Device {
     pub(crate) client: RefCell<Client>,
     session: RefCell<Session>,
+    readiness: Readiness,
+    /// Whether calls that find nothing request their wake-up: see [`Device::arm`].
+    armed: Cell<bool>,
     owner: OwnerProcess,
     /// Everything that is open, for a daemon that comes back.
     pub(crate) holdings: RefCell<Holdings>,
@@ -224,7 +232,10 @@ impl Device {
         let socket = socket.as_ref().to_owned();
         let mut client = Client::connect_deadline(&socket, program, deadline)?;
         let (number, session) = Session::open(&mut client, lane, deadline)?;
+        let readiness = Readiness::new(session.woken.as_fd(), client.fd())?;
         Ok(Self {
+            readiness,
+            armed: Cell::new(false),
             node: client.node().clone(),
             owner: client.owner(),
             client: RefCell::new(client),
@@ -346,6 +357,79 @@ impl Device {
         self.next_connection_check
             .set(Instant::now() + CONNECTION_CHECK_INTERVAL);
         self.client.borrow_mut().check_connection()
+    }
+
+    /// Prepares a sleep in an event loop of the application. After this call, take everything that
+    /// there is with calls that do not wait, until each finds nothing. Then sleep until the
+    /// device's descriptor ([`AsFd`]) is readable, and start again with this call:
+    ///
+    /// ```no_run
+    /// use std::os::fd::AsFd;
+    ///
+    /// use covalent_verbs::{Device, Match};
+    /// use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+    ///
+    /// let device = Device::attach("/run/covalent/covalentd.sock", "example")?;
+    /// let mut pipe = device.rx_pipe(1 << 20)?;
+    /// pipe.bind(&Match::Any)?;
+    /// loop {
+    ///     device.arm()?;
+    ///     while let Some(batch) = pipe.recv()? {
+    ///         println!("{} packets", batch.iter().count());
+    ///     }
+    ///     // Beside descriptors of the application's own, with epoll or with poll.
+    ///     let mut fds = [PollFd::new(device.as_fd(), PollFlags::POLLIN)];
+    ///     poll(&mut fds, PollTimeout::NONE)?;
+    /// }
+    /// # #[allow(unreachable_code)]
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// From this call on, a call that finds nothing, and a send that a full pipe refuses, also
+    /// request the wake-up. So nothing that arrives after that look is missed. Objects at which the
+    /// loop does not look cause no wake-up. The descriptor may be readable without any news. A call
+    /// that waits ends this state; the descriptor is readable then.
+    ///
+    /// A [`Group`] also needs a call of [`Group::poll`] at [`Group::poll_at`].
+    ///
+    /// Does not block, unless the daemon is gone and the device
+    /// [reconnects](Device::set_reconnect).
+    ///
+    /// # Errors
+    /// [`Error::DaemonGone`], [`Error::Unintelligible`], [`Error::System`].
+    pub fn arm(&self) -> Result<()> {
+        self.check_own()?;
+        self.try_arm().or_else(|error| {
+            self.survive(error)?;
+            self.try_arm()
+        })
+    }
+
+    fn try_arm(&self) -> Result<()> {
+        // Take the last wake-up first: from here on, each new one stays until the next call.
+        let drained = self.session.borrow().woken.drain();
+        drained.map_err(|error| self.wake_failed("take a wake-up", error))?;
+        self.readiness.rest(self.client.borrow().fd())?;
+        self.pay_doorbells()?;
+        self.armed.set(true);
+        for _ in 0..ANNOUNCEMENTS_MAX {
+            if self.prepare_sleep()? {
+                return Ok(());
+            }
+        }
+        // News keeps coming: no sleep is due.
+        self.call()
+    }
+
+    /// Whether a call that finds nothing must request its wake-up.
+    #[inline]
+    pub(crate) const fn is_armed(&self) -> bool {
+        self.armed.get()
+    }
+
+    /// Makes the descriptor readable until the next [`Device::arm`].
+    pub(crate) fn call(&self) -> Result<()> {
+        self.readiness.call(self.client.borrow().fd())
     }
 
     /// Opens a pipe that receives from every port of the lane. It receives nothing until it is
@@ -760,12 +844,20 @@ impl Device {
     }
 
     /// The daemon is back: all later requests go to it.
-    pub(crate) fn changed(&self, client: Client, session: Session, number: u64) {
+    pub(crate) fn changed(&self, client: Client, session: Session, number: u64) -> Result<()> {
+        {
+            let (client_before, session_before) = (self.client.borrow(), self.session.borrow());
+            self.readiness.follow(
+                [session_before.woken.as_fd(), client_before.fd()],
+                [session.woken.as_fd(), client.fd()],
+            )?;
+        }
         let timeout = self.client.borrow().request_timeout();
         *self.client.borrow_mut() = client;
         self.client.borrow_mut().set_request_timeout(timeout);
         *self.session.borrow_mut() = session;
         self.number.set(number);
+        Ok(())
     }
 
     /// Has [`Device::next_rx_pipe`] name a pipe as if it had news.
@@ -878,6 +970,9 @@ impl Device {
                 _ => Ok(()),
             };
             self.session.borrow_mut().waiter.cancel_sleep();
+            if self.armed.replace(false) {
+                self.call()?;
+            }
             match ended {
                 Some(ended) => return ended,
                 None => slept?,
@@ -932,6 +1027,14 @@ impl Device {
             drained.map_err(|error| self.wake_failed("take a wake-up", error))?;
         }
         Ok(())
+    }
+}
+
+/// The descriptor to wait on in an event loop, after [`Device::arm`]. Readable when there is news
+/// or the daemon is gone. Only wait on it: with `poll`, `epoll` or the like, for readability.
+impl AsFd for Device {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.readiness.as_fd()
     }
 }
 

@@ -36,6 +36,9 @@
 //! A waiting call spins for [`SPIN`], then sleeps in `poll(2)`. When the daemon stops, each call
 //! returns [`Error::DaemonGone`], unless the device reconnects ([`Device::set_reconnect`]).
 //!
+//! A program with an event loop of its own sleeps on the descriptor of its device instead
+//! ([`Device::arm`]).
+//!
 //! # Bounds
 //! No queue is unbounded. A full RX pipe drops and counts. A full TX pipe, a full verb queue and a
 //! full receive queue refuse.
@@ -69,6 +72,7 @@ mod in_doubt;
 mod link_frames;
 mod outstanding;
 mod queue;
+mod readiness;
 mod receive;
 mod reconnect;
 mod region;

@@ -530,13 +530,16 @@ impl<'d> Verbs<'d> {
     /// # Errors
     /// [`Error::DaemonGone`] if there is none and none can arrive, [`Error::Unintelligible`].
     pub fn poll(&mut self, completions: &mut [Completion]) -> Result<usize> {
-        let taken = self.take(completions)?;
+        let mut taken = self.take(completions)?;
         if taken == 0 {
             self.device.check_or_reconnect()?;
             if self.generation != self.device.generation() {
                 self.follow()?;
-                return self.take(completions);
+                taken = self.take(completions)?;
             }
+        }
+        if taken == 0 && self.device.is_armed() {
+            self.want_wake()?;
         }
         Ok(taken)
     }

@@ -554,8 +554,7 @@ impl Device {
                 session.receives(id)?;
             }
         }
-        self.changed(client, session, number);
-        Ok(())
+        self.changed(client, session, number)
     }
 }
 

@@ -97,10 +97,13 @@ impl<'d> RxPipe<'d> {
             return Ok(true);
         }
         self.device.check_or_reconnect()?;
-        if self.generation == self.device.generation() {
-            return Ok(false);
+        if self.generation != self.device.generation() && self.finds_packets()? {
+            return Ok(true);
         }
-        self.finds_packets()
+        if self.device.is_armed() && self.ring.wait_for_more() {
+            self.device.ring(self.id)?;
+        }
+        Ok(false)
     }
 
     /// The pipe's number.

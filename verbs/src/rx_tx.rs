@@ -179,6 +179,9 @@ impl<'d> RxTxPipe<'d> {
         if !self.finds_packets()? {
             self.device.check_or_reconnect()?;
             if self.generation == self.device.generation() || !self.finds_packets()? {
+                if self.device.is_armed() && self.ring.wait_for_more() {
+                    self.device.ring(self.id)?;
+                }
                 return Ok(None);
             }
         }

@@ -315,7 +315,25 @@ impl<'d> TxPipe<'d> {
         {
             return gone;
         }
+        if matches!(refusal, app::SendRefusal::Full)
+            && self.device.is_armed()
+            && let Err(error) = self.request_room(len_bytes as u64)
+        {
+            return error;
+        }
         refusal_of(self.id, refusal, len_bytes)
+    }
+
+    /// Requests a wake-up for the time when `bytes` fit.
+    fn request_room(&mut self, bytes: u64) -> Result<()> {
+        // Unpublished packets are never sent, so they would never make room.
+        self.publish()?;
+        let fits = bytes.min(self.ring.capacity_bytes() - 64);
+        if self.ring.want_space(fits) {
+            Ok(())
+        } else {
+            self.device.call()
+        }
     }
 }
 

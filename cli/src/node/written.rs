@@ -44,7 +44,7 @@ pub fn write(file: &Path, name: Option<&str>, interfaces: &[String]) -> Result<b
     Ok(true)
 }
 
-/// Returns the configuration that [`write`] writes.
+/// Returns the configuration that [`write()`] writes.
 ///
 /// # Errors
 /// Fails if the values are not valid for a node.

@@ -95,7 +95,7 @@ impl Cell {
 
 /// A table, which is laid out when it is printed:
 ///
-/// - A line is at most as long as the table's width. A cell is broken at its spaces, and only there.
+/// - A line is at most as long as the table's width. A cell is broken at its spaces only.
 /// - If a column's longest word leaves too little width for the others, the last columns become
 ///   labeled lines of one cell. If that is still too wide, all columns do.
 /// - Without a width no cell is broken.

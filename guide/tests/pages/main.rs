@@ -54,6 +54,7 @@ run! {
     verbs: "docs/program/verbs.md",
     messages: "docs/program/messages.md",
     groups: "docs/program/groups.md",
+    event_loops: "docs/program/event-loops.md",
 }
 
 fn steps_of(page: &Page) -> Vec<Step> {

@@ -110,6 +110,23 @@ impl Device {
         }
     }
 
+    /// One turn of an event loop: announces a sleep, looks at everything (before that, with a
+    /// fault), and sleeps if `look` returns `true` and the announcement found no news.
+    pub fn arm_look_sleep(&mut self, mut look: impl FnMut(&mut Self) -> bool) {
+        self.pay_doorbells();
+        let sleeps_after_early_look =
+            self.fault == Some(Fault::ChecksBeforeAnnouncing) && look(self);
+        let may_sleep = self.waiter.prepare_sleep().unwrap();
+        let sleeps = if self.fault == Some(Fault::ChecksBeforeAnnouncing) {
+            sleeps_after_early_look
+        } else {
+            look(self)
+        };
+        if sleeps && may_sleep {
+            self.events.application.wait();
+        }
+    }
+
     /// Ends the lane, which may be asleep.
     pub fn end(mut self) {
         self.events.done.store(true, Ordering::Relaxed);

@@ -86,9 +86,57 @@ fn no_wake_up_is_lost_of_two_pipes() {
     check(Without::Nothing, 2, TWO_PIPES, two_pipes);
 }
 
+/// Takes everything from both pipes after each announcement. Each pipe that is found empty
+/// requests its notification.
+fn event_loop(device: &mut Device, memory: Vec<PipeMemory>) {
+    let mut pipes: Vec<_> = memory
+        .into_iter()
+        .map(|memory| RxPipe::new(memory).unwrap())
+        .collect();
+    let mut received = [0; 2];
+    while received != [2, 1] {
+        device.arm_look_sleep(|device| {
+            for ((id, pipe), received) in (0..).zip(&mut pipes).zip(&mut received) {
+                while let Some(batch) = pipe.recv() {
+                    for packet in &batch {
+                        *received += 1;
+                        assert_eq!(packet, [*received]);
+                    }
+                    if batch.free_all() {
+                        device.owe_doorbell(id);
+                    }
+                }
+                assert_eq!(pipe.violation(), None);
+                if pipe.wait_for_more() && device.fault != Some(Fault::NeverRings) {
+                    device.ring(id);
+                }
+            }
+            received != [2, 1]
+        });
+    }
+}
+
+#[test]
+fn no_wake_up_of_an_event_loop_is_lost() {
+    check(Without::Nothing, 2, TWO_PIPES, event_loop);
+}
+
 /// Every step whose absence loses a wake-up.
 mod without {
     use super::*;
+
+    #[test]
+    #[should_panic(expected = "deadlock")]
+    fn the_look_of_an_event_loop_after_the_announcement() {
+        let without = Without::Sense(Fault::ChecksBeforeAnnouncing);
+        check(without, 2, TWO_PIPES, event_loop);
+    }
+
+    #[test]
+    #[should_panic(expected = "deadlock")]
+    fn the_request_of_an_event_loop_that_finds_nothing() {
+        check(Without::Sense(Fault::NeverRings), 2, TWO_PIPES, event_loop);
+    }
 
     #[test]
     #[should_panic(expected = "deadlock")]

@@ -947,6 +947,24 @@ int covalent_device_close(struct covalent_device device);
 // Checks whether the daemon is running. Returns COVALENT_DAEMON_GONE if not. Does not wait.
 int covalent_device_check_alive(struct covalent_device device);
 
+// Stores in `fd` the descriptor to wait on in an event loop, after covalent_device_arm. It is
+// readable when there is news or the daemon is gone. It belongs to the device: only wait on it
+// (poll, epoll), for readability, and do not close it.
+//
+// # Safety
+// `fd` is valid for writes.
+int covalent_device_fd(struct covalent_device device, int *fd);
+
+// Prepares a sleep in an event loop. After this call, take everything that there is with calls
+// whose `timeout_ns` is 0, until each finds nothing. Then sleep until the descriptor of
+// covalent_device_fd is readable, and start again with this call.
+//
+// From this call on, a call that finds nothing, and a send that a full pipe refuses, also request
+// the wake-up. Objects at which the loop does not look cause none. The descriptor may be readable
+// without any news. A call that waits ends this state; the descriptor is readable then. For a
+// group see covalent_group_poll_within too.
+int covalent_device_arm(struct covalent_device device);
+
 // Sets how long this device's requests to the daemon wait for the reply: calls that open, close,
 // bind, unbind and tune. They return COVALENT_DEADLINE after that time. The default is 10 seconds.
 // A negative `timeout_ns` waits forever. 0 is COVALENT_INVALID.
@@ -1921,6 +1939,14 @@ int covalent_group_close(struct covalent_group group);
 // # Safety
 // `data` points to `length_bytes` bytes. `sequence` is null or valid for writes.
 int covalent_group_multicast(struct covalent_group group, const uint8_t *data, size_t length_bytes, uint64_t *sequence);
+
+// Stores in `wait_ns` how long an event loop may sleep before it must call covalent_group_next
+// without a wake-up, in nanoseconds. 0 means at once. Each such call sets it anew. See
+// covalent_device_arm.
+//
+// # Safety
+// `wait_ns` is valid for writes.
+int covalent_group_poll_within(struct covalent_group group, uint64_t *wait_ns);
 
 // Takes the next event. `timeout_ns`: 0 does not wait, and the event may be COVALENT_GROUP_NONE. A
 // negative value waits forever. Otherwise the call returns COVALENT_DEADLINE if no event arrives

@@ -3,6 +3,7 @@
 use std::{
     cell::RefCell,
     ffi::{c_char, c_int},
+    os::fd::{AsFd, AsRawFd},
     rc::Rc,
     time::Duration,
 };
@@ -111,6 +112,35 @@ pub extern "C" fn covalent_device_close(device: covalent_device) -> c_int {
 #[unsafe(no_mangle)]
 pub extern "C" fn covalent_device_check_alive(device: covalent_device) -> c_int {
     call(|| Ok(self::device(device)?.check_connection()?))
+}
+
+/// Stores in `fd` the descriptor to wait on in an event loop, after covalent_device_arm. It is
+/// readable when there is news or the daemon is gone. It belongs to the device: only wait on it
+/// (poll, epoll), for readability, and do not close it.
+///
+/// # Safety
+/// `fd` is valid for writes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn covalent_device_fd(device: covalent_device, fd: *mut c_int) -> c_int {
+    call(|| {
+        // SAFETY: the caller's word.
+        let mut out = unsafe { Out::new(fd, "fd")? };
+        out.set(self::device(device)?.as_fd().as_raw_fd());
+        Ok(())
+    })
+}
+
+/// Prepares a sleep in an event loop. After this call, take everything that there is with calls
+/// whose `timeout_ns` is 0, until each finds nothing. Then sleep until the descriptor of
+/// covalent_device_fd is readable, and start again with this call.
+///
+/// From this call on, a call that finds nothing, and a send that a full pipe refuses, also request
+/// the wake-up. Objects at which the loop does not look cause none. The descriptor may be readable
+/// without any news. A call that waits ends this state; the descriptor is readable then. For a
+/// group see covalent_group_poll_within too.
+#[unsafe(no_mangle)]
+pub extern "C" fn covalent_device_arm(device: covalent_device) -> c_int {
+    call(|| Ok(self::device(device)?.arm()?))
 }
 
 /// Sets how long this device's requests to the daemon wait for the reply: calls that open, close,

@@ -4,7 +4,7 @@ use std::{
     cell::RefCell,
     ffi::{c_char, c_int},
     ptr,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use covalent_verbs::{Group, GroupEvent, GroupOptions, Incarnation, Stop};
@@ -387,6 +387,28 @@ pub unsafe extern "C" fn covalent_group_multicast(
             out.set(number);
         }
         Ok(())
+    })
+}
+
+/// Stores in `wait_ns` how long an event loop may sleep before it must call covalent_group_next
+/// without a wake-up, in nanoseconds. 0 means at once. Each such call sets it anew. See
+/// covalent_device_arm.
+///
+/// # Safety
+/// `wait_ns` is valid for writes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn covalent_group_poll_within(
+    group: covalent_group,
+    wait_ns: *mut u64,
+) -> c_int {
+    call(|| {
+        // SAFETY: the caller's word.
+        let mut out = unsafe { Out::new(wait_ns, "wait_ns")? };
+        with(group, |group, _| {
+            let wait = group.poll_at().saturating_duration_since(Instant::now());
+            out.set(u64::try_from(wait.as_nanos()).unwrap_or(u64::MAX));
+            Ok(())
+        })
     })
 }
 

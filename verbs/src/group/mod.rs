@@ -156,9 +156,19 @@ impl Group<'_> {
         self.check(verbs)?;
         self.drive(verbs)?;
         if !self.take_event() {
+            if self.device.is_armed() {
+                verbs.want_wake()?;
+            }
             return Ok(None);
         }
         Ok(self.reported.event())
+    }
+
+    /// The time at which an event loop must call [`Group::poll`] even without a wake-up: see
+    /// [`Device::arm`](crate::Device::arm). Each such call sets it anew.
+    #[must_use]
+    pub const fn poll_at(&self) -> Instant {
+        self.next_tick
     }
 
     /// Waits for the next event.

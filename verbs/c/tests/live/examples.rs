@@ -6,8 +6,11 @@ use std::{
     os::unix::fs::symlink,
     path::{Path, PathBuf},
     process::{Child, ChildStdout, Command, Stdio},
+    thread,
+    time::Duration,
 };
 
+use covalent_verbs::{Rights, Target};
 use tempfile::TempDir;
 
 use crate::nodes::Nodes;
@@ -196,6 +199,37 @@ fn lines_are_read_whole_and_those_without_end_left_out() {
         assert_eq!(printed, line, "line {number}");
     }
     assert_eq!(printed.lines().count(), count);
+}
+
+/// An event loop gets each message although it sleeps between them, and does not spin: it turns for
+/// messages, completions and the timer alone.
+#[test]
+fn an_event_loop_serves_messages_completions_and_a_timer() {
+    const MESSAGES: u64 = 30;
+    let directory = tempfile::tempdir().unwrap();
+    let events = compile(&directory, "events", Linking::Dynamic);
+    let nodes = Nodes::start(&["p0"]);
+    let host = nodes.attach("b");
+    let words = host.register_region("words", 8, Rights::ALL).unwrap();
+    let count = MESSAGES.to_string();
+    let mut program = Running::start(&events, &[&socket(&nodes, "a"), "b", "words", &count]);
+    assert_eq!(program.line(), "ready");
+    let mut verbs = host.verbs().unwrap();
+    let queue = verbs.open_region(Target::Name("a"), "c-messages").unwrap();
+    for _ in 0..MESSAGES {
+        thread::sleep(Duration::from_millis(7));
+        verbs.send(&queue, b"news").unwrap();
+    }
+    let printed = program.finish();
+    let numbers: Vec<u64> = (printed.split(|c: char| !c.is_ascii_digit()))
+        .filter_map(|number| number.parse().ok())
+        .collect();
+    let [messages, additions, turns] = numbers[..] else {
+        panic!("{printed}")
+    };
+    assert_eq!((messages, additions), (MESSAGES, words.load(0).unwrap()));
+    assert!(additions > 0, "{printed}");
+    assert!(turns <= 10 * (messages + 3 * additions), "{printed}");
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use std::{
     ffi::{CString, c_int},
     mem::MaybeUninit,
+    os::fd::BorrowedFd,
     ptr, slice, thread,
     time::Instant,
 };
@@ -12,6 +13,7 @@ use covalent::*;
 use covalent_verbs::{
     Device, Error, Group, GroupEvent, GroupOptions, Incarnation, STATE_BYTES_MAX, Verbs,
 };
+use nix::poll::{PollFd, PollFlags, poll};
 
 use crate::{
     calls::{OK, SOON_NS, fails, ok},
@@ -131,16 +133,21 @@ impl Book {
 }
 
 struct InC {
+    device: covalent_device,
     group: covalent_group,
     book: Book,
 }
 
 impl InC {
     fn join(mesh: &Mesh, at: usize, options: &covalent_group_options) -> Self {
-        let (status, group) = join(attach(mesh, at), options);
+        let (device, verbs) = attach(mesh, at);
+        let (status, group) = join((device, verbs), options);
         ok(status);
-        let book = Book::default();
-        Self { group, book }
+        Self {
+            device,
+            group,
+            book: Book::default(),
+        }
     }
 }
 
@@ -386,6 +393,34 @@ fn a_full_group_reports_that_and_names_its_laggard() {
 }
 
 /// Mistakes of C programs with groups: each is an error with a text, and none is a memory access.
+/// Two members in one thread, each with an event loop's turn: arm, take, and a sleep no longer than
+/// the group's clock allows.
+#[test]
+fn a_group_in_an_event_loop_sleeps_until_its_clock() {
+    let mesh = Mesh::start(2);
+    let mut members = [0, 1].map(|at| InC::join(&mesh, at, &founders(2)));
+    let deadline = Instant::now() + PATIENCE;
+    while members.iter().any(|member| member.members() < 2) {
+        assert!(Instant::now() < deadline, "two never found it");
+        for member in &mut members {
+            ok(covalent_device_arm(member.device));
+            member.turn();
+            let (mut fd, mut wait_ns) = (-1, u64::MAX);
+            // SAFETY: both may be written.
+            unsafe {
+                ok(covalent_device_fd(member.device, &raw mut fd));
+                ok(covalent_group_poll_within(member.group, &raw mut wait_ns));
+            }
+            assert!(wait_ns <= 20_000_000, "{wait_ns}");
+            // SAFETY: the device is open.
+            let fd = unsafe { BorrowedFd::borrow_raw(fd) };
+            let mut fds = [PollFd::new(fd, PollFlags::POLLIN)];
+            let wait_ms = u16::try_from(wait_ns / 1_000_000).unwrap();
+            poll(&mut fds, wait_ms).unwrap();
+        }
+    }
+}
+
 #[test]
 fn misuse_of_groups_is_an_error() {
     let mesh = Mesh::start(2);
