@@ -13,7 +13,7 @@ use std::{
 };
 
 use covalent_api::config::Config;
-use covalent_verbs::{Client, Device, GroupOptions, RegionOptions, Rights, Target};
+use covalent_verbs::{Client, Device, GroupOptions, Mode, RegionOptions, Rights, Target, Verb};
 use serde_json::Value;
 
 use crate::{
@@ -121,7 +121,7 @@ fn is_up(socket: &Path) -> bool {
 }
 
 /// Runs `check` while both nodes have pipes, regions and groups. Before that, the link between them
-/// fails, and verbs run after the failure.
+/// fails while verbs wait, and more run after the failure.
 fn with_one_of_everything(devices: &[Device; 2], sockets: &[PathBuf; 2], check: impl FnOnce()) {
     let durable = RegionOptions::new(Rights::ALL).durable(true);
     let _kept: Vec<_> = devices
@@ -137,18 +137,39 @@ fn with_one_of_everything(devices: &[Device; 2], sockets: &[PathBuf; 2], check: 
             )
         })
         .collect();
-    let mut client = Client::connect(&sockets[0], "test").unwrap();
-    client.set_port("p0", false).unwrap();
-    client.set_port("p0", true).unwrap();
-    for socket in sockets {
-        eventually("the link is up again", || is_up(socket));
-    }
-    let _open: Vec<_> = devices
+    let mut queues: Vec<_> = devices
         .iter()
         .zip(["b", "a"])
         .map(|(device, peer)| {
             let mut verbs = device.verbs().unwrap();
             let bank = verbs.open_region(Target::Name(peer), "bank").unwrap();
+            (verbs, bank)
+        })
+        .collect();
+    let mut client = Client::connect(&sockets[0], "test").unwrap();
+    client.set_port("p0", false).unwrap();
+    for socket in sockets {
+        eventually("the link is down", || !is_up(socket));
+    }
+    let add = Verb::FetchAdd {
+        offset_bytes: 0,
+        delta: 1,
+    };
+    let waiting: Vec<_> = queues
+        .iter_mut()
+        .map(|(verbs, bank)| verbs.post(bank, add, Mode::OnePhase, 0).unwrap())
+        .collect();
+    client.set_port("p0", true).unwrap();
+    for ((verbs, _), id) in queues.iter_mut().zip(waiting) {
+        verbs.wait(id).unwrap();
+    }
+    for socket in sockets {
+        eventually("the link is up again", || is_up(socket));
+    }
+    let _open: Vec<_> = devices
+        .iter()
+        .zip(queues)
+        .map(|(device, (mut verbs, bank))| {
             for _ in 0..100 {
                 verbs.fetch_add(&bank, 0, 1).unwrap();
             }

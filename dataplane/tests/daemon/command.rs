@@ -75,6 +75,13 @@ pub fn start_logging(arguments: &[&str], log: &Path) -> Running {
     )
 }
 
+/// Waits until a daemon listens at the node's configured path. The name exists a moment earlier.
+pub fn wait_until_it_listens(node: &Node) {
+    eventually("it listens at its configured path", || {
+        Connection::connect(&node.config.socket_path()).is_ok()
+    });
+}
+
 /// Writes the node's configuration to a file and gives its path.
 pub fn file(dir: &Path, node: &Node) -> String {
     let path = dir.join("node.toml");

@@ -13,7 +13,7 @@ use nix::{
 };
 
 use super::{
-    command::{Running, file, start},
+    command::{Running, file, start, wait_until_it_listens},
     node::{Node, eventually},
 };
 
@@ -52,7 +52,7 @@ fn each_thread_of_a_running_daemon_is_in_it() {
 fn the_sandbox_stays_open_if_configured() {
     let dir = tempfile::tempdir().expect("a directory");
     let (node, daemon) = running(dir.path(), false);
-    eventually("it answers", || node.config.socket_path().exists());
+    wait_until_it_listens(&node);
     assert_eq!(node.status().node, "a");
     assert!(modes(&daemon).iter().all(|mode| mode == "0"));
 }

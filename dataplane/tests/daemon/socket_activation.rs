@@ -19,8 +19,8 @@ use nix::{
 };
 
 use super::{
-    command::{Running, file},
-    node::{Node, PATIENCE, eventually},
+    command::{Running, file, wait_until_it_listens},
+    node::{Node, PATIENCE},
 };
 
 /// Starts the program with `listener` as a service manager hands it over (`sd_listen_fds(3)`).
@@ -101,10 +101,7 @@ fn a_socket_that_is_elsewhere_is_left_alone() {
     let config = file(dir.path(), &node);
     let elsewhere = Listener::bind(&dir.path().join("elsewhere")).expect("a socket");
     let daemon = start_with(&elsewhere, &config);
-    // The name exists a moment before the daemon listens.
-    eventually("it answers at its configured path", || {
-        Connection::connect_timeout(&node.config.socket_path(), PATIENCE).is_ok()
-    });
+    wait_until_it_listens(&node);
     assert_eq!(node.status().node, "a");
     assert!(stop(daemon).success());
     assert!(!node.config.socket_path().exists());
@@ -142,9 +139,7 @@ fn descriptors_for_another_process_are_left_alone() {
              --config \"$1\""
         );
         let daemon = start_by(&script, &elsewhere, &config);
-        eventually("it answers at its configured path", || {
-            node.config.socket_path().exists()
-        });
+        wait_until_it_listens(&node);
         // Its descriptor 3 is unchanged: the daemon neither listened on it nor closed it.
         let held = std::fs::read_link(format!("/proc/{}/fd/3", daemon.0.id()));
         let held = held.expect("it is open").display().to_string();
