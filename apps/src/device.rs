@@ -4,7 +4,7 @@ use std::{net::SocketAddr, path::PathBuf, str::FromStr, time::Duration};
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
-use covalent_verbs::{Client, Device, Match, Transport};
+use covalent_verbs::{Client, Device, Match, REQUEST_TIMEOUT, Transport};
 
 /// The option about the daemon, the same in every application.
 #[derive(Debug, Clone, Args)]
@@ -44,7 +44,7 @@ impl SocketArgs {
     }
 
     fn attach(&self, program: &str, lane: u32) -> Result<Device> {
-        let device = Device::attach_to_lane(&self.socket, program, lane)?;
+        let device = Device::attach_to_lane(&self.socket, program, lane, REQUEST_TIMEOUT)?;
         let patience = Duration::from_secs(self.reconnect.into());
         device.set_reconnect(Some(patience).filter(|patience| !patience.is_zero()));
         Ok(device)

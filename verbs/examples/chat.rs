@@ -132,7 +132,7 @@ fn chat<'d>(device: &'d Device, verbs: &mut Verbs<'d>, founders: u8) -> Result<(
         }
         room.go_on_giving(&mut group)?;
         let soon = Instant::now() + Duration::from_millis(5);
-        let then = match group.next_deadline(verbs, soon) {
+        let then = match group.next(verbs, soon) {
             Ok(event) => room.on_event(&event)?,
             Err(Failure::Deadline { .. }) => Then::GoOn, // the standard input may have more
             Err(error) => return Err(error.into()),

@@ -17,7 +17,7 @@ use std::{
 
 use covalent_verbs::{
     CommitWord, Completion, Device, Error as Failure, Mode, Outcome, RemoteRegion, Rights, Target,
-    Verb, Verbs,
+    Timeout, Verb, Verbs,
 };
 
 const COUNTER: u64 = 0;
@@ -52,7 +52,7 @@ fn count(verbs: &mut Verbs<'_>, region: &RemoteRegion, count: u64) -> Result<u64
                 Err(error) => return Err(error.into()),
             }
         }
-        let taken = verbs.poll_blocking(&mut completions)?;
+        let taken = verbs.poll(&mut completions, Timeout::FOREVER)?;
         for completion in &completions[..taken] {
             match completion.outcome {
                 Outcome::InDoubt(_) => {} // another completion follows
@@ -68,7 +68,7 @@ fn count(verbs: &mut Verbs<'_>, region: &RemoteRegion, count: u64) -> Result<u64
 // ANCHOR: words
 fn words(verbs: &mut Verbs<'_>, region: &RemoteRegion) -> Result<(), Box<dyn Error>> {
     // A lock: 0 is free.
-    if let Err(held) = verbs.compare_and_swap(region, LOCK, 0, 77)? {
+    if let Err(held) = verbs.compare_and_swap(region, LOCK, 0, 77, Timeout::FOREVER)? {
         return Err(format!("{held} has the lock").into());
     }
     // Two words at once, or none.
@@ -84,15 +84,15 @@ fn words(verbs: &mut Verbs<'_>, region: &RemoteRegion) -> Result<(), Box<dyn Err
             new: 6,
         },
     ];
-    if let Err(differs) = verbs.multi_commit(region, &pair)? {
+    if let Err(differs) = verbs.multi_commit(region, &pair, Timeout::FOREVER)? {
         return Err(format!("word {} holds {}", differs.index, differs.found).into());
     }
-    let bytes = verbs.read(region, PAIR, 16)?;
+    let bytes = verbs.read(region, PAIR, 16, Timeout::FOREVER)?;
     if (bytes[0], bytes[8]) != (5, 6) {
         return Err("both words are there".into());
     }
-    verbs.write(region, PAIR, &[0; 16])?;
-    verbs.swap(region, LOCK, 0)?;
+    verbs.write(region, PAIR, &[0; 16], Timeout::FOREVER)?;
+    verbs.swap(region, LOCK, 0, Timeout::FOREVER)?;
     Ok(())
 }
 // ANCHOR_END: words
@@ -101,7 +101,7 @@ fn words(verbs: &mut Verbs<'_>, region: &RemoteRegion) -> Result<(), Box<dyn Err
 fn client(socket: &str, node: &str, times: u64) -> Result<(), Box<dyn Error>> {
     let device = Device::attach(socket, "counter client")?;
     let mut verbs = device.verbs_with_depth(16)?;
-    let region = verbs.open_region(Target::Name(node), "c-counter")?;
+    let region = verbs.open_region(Target::Name(node), "c-counter", Timeout::FOREVER)?;
     let ended = count(&mut verbs, &region, times)?;
     words(&mut verbs, &region)?;
     println!("{ended}");

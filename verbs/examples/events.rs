@@ -8,7 +8,7 @@
 
 use std::{env, error::Error, os::fd::AsFd, time::Duration};
 
-use covalent_verbs::{Completion, Device, Mode, Target, Verb};
+use covalent_verbs::{Completion, Device, Mode, Target, Timeout, Verb};
 use nix::{
     poll::{PollFd, PollFlags, PollTimeout, poll},
     sys::time::TimeSpec,
@@ -22,7 +22,7 @@ fn serve(socket: &str, node: &str, region: &str, count: u64) -> Result<(), Box<d
     let device = Device::attach(socket, "events")?;
     let mut queue = device.receive_queue("c-messages", QUEUE_BYTES)?;
     let mut verbs = device.verbs()?;
-    let words = verbs.open_region(Target::Name(node), region)?;
+    let words = verbs.open_region(Target::Name(node), region, Timeout::FOREVER)?;
     let timer = TimerFd::new(ClockId::CLOCK_MONOTONIC, TimerFlags::TFD_NONBLOCK)?;
     let period = TimeSpec::from(Duration::from_millis(10));
     timer.set(Expiration::Interval(period), TimerSetTimeFlags::empty())?;
@@ -33,11 +33,11 @@ fn serve(socket: &str, node: &str, region: &str, count: u64) -> Result<(), Box<d
         turns += 1;
         // First announce the sleep, then take everything: nothing can arrive unnoticed between.
         device.arm()?;
-        while let Some(message) = queue.recv()? {
+        while let Some(message) = queue.try_recv()? {
             messages += u64::from(!message.data.is_empty());
         }
         loop {
-            match verbs.poll(&mut completions)? {
+            match verbs.try_poll(&mut completions)? {
                 0 => break,
                 taken => additions += taken,
             }

@@ -9,7 +9,7 @@
 
 use std::{env, error::Error};
 
-use covalent_verbs::{Device, Match, Transport, framing::Delimited};
+use covalent_verbs::{Device, Match, Timeout, Transport, framing::Delimited};
 
 const PIPE_BYTES: u64 = 1 << 20;
 const LINE_BYTES_MAX: usize = 1024;
@@ -25,7 +25,7 @@ fn read(socket: &str, port: &str, count: usize) -> Result<(), Box<dyn Error>> {
     println!("ready");
     let (mut printed, mut seen_bytes) = (0, 0);
     while printed < count {
-        let batch = pipe.recv_more_than(seen_bytes)?;
+        let batch = pipe.recv_more_than(seen_bytes, Timeout::FOREVER)?;
         let mut lines = batch.messages(Delimited::new(b'\n', LINE_BYTES_MAX));
         for line in lines.by_ref().take(count - printed) {
             println!("{}", String::from_utf8_lossy(line));

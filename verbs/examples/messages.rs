@@ -10,7 +10,7 @@
 
 use std::{env, error::Error, io, thread, time::Duration};
 
-use covalent_verbs::{Device, Error as Failure, Refusal, Target};
+use covalent_verbs::{Device, Error as Failure, Refusal, Target, Timeout};
 
 /// A small queue, so that senders find it full: four messages of a hundred bytes.
 const QUEUE_BYTES: u64 = 544;
@@ -21,7 +21,7 @@ fn receive(socket: &str, count: u64) -> Result<(), Box<dyn Error>> {
     let mut queue = device.receive_queue("c-messages", QUEUE_BYTES)?;
     println!("ready");
     for _ in 0..count {
-        let message = queue.recv_blocking()?;
+        let message = queue.recv(Timeout::FOREVER)?;
         println!("{}", String::from_utf8_lossy(message.data));
     }
     Ok(())
@@ -32,7 +32,7 @@ fn receive(socket: &str, count: u64) -> Result<(), Box<dyn Error>> {
 fn send(socket: &str, node: &str) -> Result<(), Box<dyn Error>> {
     let device = Device::attach(socket, "messages send")?;
     let mut verbs = device.verbs()?;
-    let queue = verbs.open_region(Target::Name(node), "c-messages")?;
+    let queue = verbs.open_region(Target::Name(node), "c-messages", Timeout::FOREVER)?;
     let mut full = 0;
     for line in io::stdin().lines() {
         let line = line?;
@@ -40,7 +40,7 @@ fn send(socket: &str, node: &str) -> Result<(), Box<dyn Error>> {
             continue; // there is no empty message
         }
         loop {
-            match verbs.send(&queue, line.as_bytes()) {
+            match verbs.send(&queue, line.as_bytes(), Timeout::FOREVER) {
                 Ok(()) => break, // the message is there
                 Err(Failure::VerbRefused {
                     refusal: Refusal::QueueFull,

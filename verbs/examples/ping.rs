@@ -13,7 +13,7 @@ use std::{
     io::{self, Read},
 };
 
-use covalent_verbs::{Device, Match};
+use covalent_verbs::{Device, Match, REQUEST_TIMEOUT, Timeout};
 
 const PIPE_BYTES: u64 = 1 << 20;
 const FRAME_BYTES: usize = 100;
@@ -31,7 +31,12 @@ fn attach(socket: &str, port: &str) -> Result<Device, Box<dyn Error>> {
         return Ok(device);
     }
     drop(device);
-    Ok(Device::attach_to_lane(socket, "ping", lane)?)
+    Ok(Device::attach_to_lane(
+        socket,
+        "ping",
+        lane,
+        REQUEST_TIMEOUT,
+    )?)
 }
 // ANCHOR_END: attach
 
@@ -43,7 +48,7 @@ fn echo(socket: &str, port: &str, count: u64) -> Result<(), Box<dyn Error>> {
     println!("ready");
     let mut seen = 0;
     while seen < count {
-        let mut batch = pipe.recv_blocking()?;
+        let mut batch = pipe.recv(Timeout::FOREVER)?;
         while let Some(mut frame) = batch.next_packet() {
             frame[FRAME_BYTES - 1] ^= 0xff;
             seen += 1;
@@ -72,7 +77,7 @@ fn send(socket: &str, port: &str, count: u64) -> Result<(), Box<dyn Error>> {
             sent += 1;
         }
         tx.publish()?; // one doorbell for all of them
-        let batch = rx.recv_blocking()?;
+        let batch = rx.recv(Timeout::FOREVER)?;
         for packet in &batch {
             frame[14..22].copy_from_slice(&back.to_le_bytes());
             frame[FRAME_BYTES - 1] = 0xff;
@@ -84,7 +89,7 @@ fn send(socket: &str, port: &str, count: u64) -> Result<(), Box<dyn Error>> {
         }
         batch.free_all();
     }
-    tx.flush()?;
+    tx.flush(Timeout::FOREVER)?;
     println!("{back}");
     Ok(())
 }

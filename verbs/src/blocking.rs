@@ -2,11 +2,11 @@
 //! byte order, and bytes are as in the region.
 //!
 //! A verb that is refused because one of its words is [busy](crate::Refusal::Busy) is posted again
-//! until it is accepted or the deadline passes.
+//! until it is accepted or the timeout is over.
 //!
-//! Each call has a variant with a deadline. If it passes while the verb is in flight, the error is
+//! If the timeout is over while the verb is in flight, the error is
 //! [`Error::InDoubt`](crate::Error::InDoubt) with the verb's number. The completion arrives later,
-//! from [`Verbs::wait`] or [`Verbs::poll`]. If it passes before, the error is
+//! from [`Verbs::wait`] or [`Verbs::poll`]. If it is over before, the error is
 //! [`Error::Deadline`](crate::Error::Deadline), and nothing was posted.
 
 use std::time::Instant;
@@ -15,6 +15,7 @@ use crate::{
     error::Result,
     queue::{Verbs, nonsense},
     remote::RemoteRegion,
+    timeout::{Timeout, deadline},
     verb::{CommitWord, Condition, Mode, Order, Outcome, Update, Verb},
 };
 
@@ -30,7 +31,9 @@ pub struct Mismatch {
 /// All these methods return [`Error::VerbRefused`](crate::Error::VerbRefused),
 /// [`Error::NoSuchPeer`](crate::Error::NoSuchPeer),
 /// [`Error::PeerRestarted`](crate::Error::PeerRestarted) and
-/// [`Error::DaemonGone`](crate::Error::DaemonGone). They return
+/// [`Error::DaemonGone`](crate::Error::DaemonGone). After `timeout` they return
+/// [`Error::Deadline`](crate::Error::Deadline) or [`Error::InDoubt`](crate::Error::InDoubt). They
+/// return
 /// [`Error::Invalid`](crate::Error::Invalid) for a verb that no node would execute, and
 /// [`Error::QueueFull`](crate::Error::QueueFull) if as many verbs are in flight as the queue
 /// accepts.
@@ -44,6 +47,7 @@ impl Verbs<'_> {
         region: &RemoteRegion,
         offset_bytes: u64,
         len_bytes: u32,
+        timeout: impl Into<Timeout>,
     ) -> Result<Box<[u8]>> {
         self.data(
             region,
@@ -51,29 +55,7 @@ impl Verbs<'_> {
                 offset_bytes,
                 len_bytes,
             },
-            None,
-        )
-    }
-
-    /// As [`Verbs::read`], until `deadline`.
-    ///
-    /// # Errors
-    /// As [`Verbs::read`], and [`Error::Deadline`](crate::Error::Deadline),
-    /// [`Error::InDoubt`](crate::Error::InDoubt). The same applies to all variants with a deadline.
-    pub fn read_deadline(
-        &mut self,
-        region: &RemoteRegion,
-        offset_bytes: u64,
-        len_bytes: u32,
-        deadline: Instant,
-    ) -> Result<Box<[u8]>> {
-        self.data(
-            region,
-            Verb::Read {
-                offset_bytes,
-                len_bytes,
-            },
-            Some(deadline),
+            deadline(timeout),
         )
     }
 
@@ -81,44 +63,32 @@ impl Verbs<'_> {
     ///
     /// # Errors
     /// See above.
-    pub fn write(&mut self, region: &RemoteRegion, offset_bytes: u64, data: &[u8]) -> Result<()> {
-        self.nothing(region, Verb::Write { offset_bytes, data }, None)
-    }
-
-    /// As [`Verbs::write`], until `deadline`.
-    ///
-    /// # Errors
-    /// As [`Verbs::read_deadline`].
-    pub fn write_deadline(
+    pub fn write(
         &mut self,
         region: &RemoteRegion,
         offset_bytes: u64,
         data: &[u8],
-        deadline: Instant,
+        timeout: impl Into<Timeout>,
     ) -> Result<()> {
-        self.nothing(region, Verb::Write { offset_bytes, data }, Some(deadline))
+        self.nothing(
+            region,
+            Verb::Write { offset_bytes, data },
+            deadline(timeout),
+        )
     }
 
     /// Writes a word and returns its previous value: see [`Verb::Swap`].
     ///
     /// # Errors
     /// See above.
-    pub fn swap(&mut self, region: &RemoteRegion, offset_bytes: u64, new: u64) -> Result<u64> {
-        self.word(region, Verb::Swap { offset_bytes, new }, None)
-    }
-
-    /// As [`Verbs::swap`], until `deadline`.
-    ///
-    /// # Errors
-    /// As [`Verbs::read_deadline`].
-    pub fn swap_deadline(
+    pub fn swap(
         &mut self,
         region: &RemoteRegion,
         offset_bytes: u64,
         new: u64,
-        deadline: Instant,
+        timeout: impl Into<Timeout>,
     ) -> Result<u64> {
-        self.word(region, Verb::Swap { offset_bytes, new }, Some(deadline))
+        self.word(region, Verb::Swap { offset_bytes, new }, deadline(timeout))
     }
 
     /// Writes `new` if the word holds `expected`. The inner result is `Ok` with the previous value
@@ -133,6 +103,7 @@ impl Verbs<'_> {
         offset_bytes: u64,
         expected: u64,
         new: u64,
+        timeout: impl Into<Timeout>,
     ) -> Result<std::result::Result<u64, u64>> {
         self.compared(
             region,
@@ -141,30 +112,7 @@ impl Verbs<'_> {
                 expected,
                 new,
             },
-            None,
-        )
-    }
-
-    /// As [`Verbs::compare_and_swap`], until `deadline`.
-    ///
-    /// # Errors
-    /// As [`Verbs::read_deadline`].
-    pub fn compare_and_swap_deadline(
-        &mut self,
-        region: &RemoteRegion,
-        offset_bytes: u64,
-        expected: u64,
-        new: u64,
-        deadline: Instant,
-    ) -> Result<std::result::Result<u64, u64>> {
-        self.compared(
-            region,
-            Verb::CompareAndSwap {
-                offset_bytes,
-                expected,
-                new,
-            },
-            Some(deadline),
+            deadline(timeout),
         )
     }
 
@@ -177,6 +125,7 @@ impl Verbs<'_> {
         region: &RemoteRegion,
         offset_bytes: u64,
         delta: u64,
+        timeout: impl Into<Timeout>,
     ) -> Result<u64> {
         self.word(
             region,
@@ -184,28 +133,7 @@ impl Verbs<'_> {
                 offset_bytes,
                 delta,
             },
-            None,
-        )
-    }
-
-    /// As [`Verbs::fetch_add`], until `deadline`.
-    ///
-    /// # Errors
-    /// As [`Verbs::read_deadline`].
-    pub fn fetch_add_deadline(
-        &mut self,
-        region: &RemoteRegion,
-        offset_bytes: u64,
-        delta: u64,
-        deadline: Instant,
-    ) -> Result<u64> {
-        self.word(
-            region,
-            Verb::FetchAdd {
-                offset_bytes,
-                delta,
-            },
-            Some(deadline),
+            deadline(timeout),
         )
     }
 
@@ -219,25 +147,12 @@ impl Verbs<'_> {
         region: &RemoteRegion,
         offset_bytes: u64,
         mask: u64,
-    ) -> Result<u64> {
-        self.word(region, Verb::FetchAnd { offset_bytes, mask }, None)
-    }
-
-    /// As [`Verbs::fetch_and`], until `deadline`.
-    ///
-    /// # Errors
-    /// As [`Verbs::read_deadline`].
-    pub fn fetch_and_deadline(
-        &mut self,
-        region: &RemoteRegion,
-        offset_bytes: u64,
-        mask: u64,
-        deadline: Instant,
+        timeout: impl Into<Timeout>,
     ) -> Result<u64> {
         self.word(
             region,
             Verb::FetchAnd { offset_bytes, mask },
-            Some(deadline),
+            deadline(timeout),
         )
     }
 
@@ -246,22 +161,18 @@ impl Verbs<'_> {
     ///
     /// # Errors
     /// See above.
-    pub fn fetch_or(&mut self, region: &RemoteRegion, offset_bytes: u64, mask: u64) -> Result<u64> {
-        self.word(region, Verb::FetchOr { offset_bytes, mask }, None)
-    }
-
-    /// As [`Verbs::fetch_or`], until `deadline`.
-    ///
-    /// # Errors
-    /// As [`Verbs::read_deadline`].
-    pub fn fetch_or_deadline(
+    pub fn fetch_or(
         &mut self,
         region: &RemoteRegion,
         offset_bytes: u64,
         mask: u64,
-        deadline: Instant,
+        timeout: impl Into<Timeout>,
     ) -> Result<u64> {
-        self.word(region, Verb::FetchOr { offset_bytes, mask }, Some(deadline))
+        self.word(
+            region,
+            Verb::FetchOr { offset_bytes, mask },
+            deadline(timeout),
+        )
     }
 
     /// Performs a bitwise XOR of a word with a mask and returns the word's previous value: see
@@ -274,25 +185,12 @@ impl Verbs<'_> {
         region: &RemoteRegion,
         offset_bytes: u64,
         mask: u64,
-    ) -> Result<u64> {
-        self.word(region, Verb::FetchXor { offset_bytes, mask }, None)
-    }
-
-    /// As [`Verbs::fetch_xor`], until `deadline`.
-    ///
-    /// # Errors
-    /// As [`Verbs::read_deadline`].
-    pub fn fetch_xor_deadline(
-        &mut self,
-        region: &RemoteRegion,
-        offset_bytes: u64,
-        mask: u64,
-        deadline: Instant,
+        timeout: impl Into<Timeout>,
     ) -> Result<u64> {
         self.word(
             region,
             Verb::FetchXor { offset_bytes, mask },
-            Some(deadline),
+            deadline(timeout),
         )
     }
 
@@ -307,33 +205,14 @@ impl Verbs<'_> {
         offset_bytes: u64,
         operand: u64,
         order: Order,
+        timeout: impl Into<Timeout>,
     ) -> Result<u64> {
         let verb = Verb::FetchMin {
             offset_bytes,
             operand,
             order,
         };
-        self.word(region, verb, None)
-    }
-
-    /// As [`Verbs::fetch_min`], until `deadline`.
-    ///
-    /// # Errors
-    /// As [`Verbs::read_deadline`].
-    pub fn fetch_min_deadline(
-        &mut self,
-        region: &RemoteRegion,
-        offset_bytes: u64,
-        operand: u64,
-        order: Order,
-        deadline: Instant,
-    ) -> Result<u64> {
-        let verb = Verb::FetchMin {
-            offset_bytes,
-            operand,
-            order,
-        };
-        self.word(region, verb, Some(deadline))
+        self.word(region, verb, deadline(timeout))
     }
 
     /// Sets a word to the maximum of the word and `operand` and returns its previous value: see
@@ -347,33 +226,14 @@ impl Verbs<'_> {
         offset_bytes: u64,
         operand: u64,
         order: Order,
+        timeout: impl Into<Timeout>,
     ) -> Result<u64> {
         let verb = Verb::FetchMax {
             offset_bytes,
             operand,
             order,
         };
-        self.word(region, verb, None)
-    }
-
-    /// As [`Verbs::fetch_max`], until `deadline`.
-    ///
-    /// # Errors
-    /// As [`Verbs::read_deadline`].
-    pub fn fetch_max_deadline(
-        &mut self,
-        region: &RemoteRegion,
-        offset_bytes: u64,
-        operand: u64,
-        order: Order,
-        deadline: Instant,
-    ) -> Result<u64> {
-        let verb = Verb::FetchMax {
-            offset_bytes,
-            operand,
-            order,
-        };
-        self.word(region, verb, Some(deadline))
+        self.word(region, verb, deadline(timeout))
     }
 
     /// Updates a word if it meets `condition`. The inner result is `Ok` with the previous value if
@@ -387,33 +247,14 @@ impl Verbs<'_> {
         offset_bytes: u64,
         condition: Condition,
         update: Update,
+        timeout: impl Into<Timeout>,
     ) -> Result<std::result::Result<u64, u64>> {
         let verb = Verb::Conditional {
             offset_bytes,
             condition,
             update,
         };
-        self.compared(region, verb, None)
-    }
-
-    /// As [`Verbs::update_if`], until `deadline`.
-    ///
-    /// # Errors
-    /// As [`Verbs::read_deadline`].
-    pub fn update_if_deadline(
-        &mut self,
-        region: &RemoteRegion,
-        offset_bytes: u64,
-        condition: Condition,
-        update: Update,
-        deadline: Instant,
-    ) -> Result<std::result::Result<u64, u64>> {
-        let verb = Verb::Conditional {
-            offset_bytes,
-            condition,
-            update,
-        };
-        self.compared(region, verb, Some(deadline))
+        self.compared(region, verb, deadline(timeout))
     }
 
     /// Sets all words if each holds its expected value, otherwise none. In the second case the
@@ -425,21 +266,9 @@ impl Verbs<'_> {
         &mut self,
         region: &RemoteRegion,
         words: &[CommitWord],
+        timeout: impl Into<Timeout>,
     ) -> Result<std::result::Result<(), Mismatch>> {
-        self.committed(region, words, None)
-    }
-
-    /// As [`Verbs::multi_commit`], until `deadline`.
-    ///
-    /// # Errors
-    /// As [`Verbs::read_deadline`].
-    pub fn multi_commit_deadline(
-        &mut self,
-        region: &RemoteRegion,
-        words: &[CommitWord],
-        deadline: Instant,
-    ) -> Result<std::result::Result<(), Mismatch>> {
-        self.committed(region, words, Some(deadline))
+        self.committed(region, words, deadline(timeout))
     }
 
     /// Sends a message to a receive queue: see [`Verb::Send`]. When this returns, the message is in
@@ -454,29 +283,23 @@ impl Verbs<'_> {
     ///
     /// # Examples
     /// ```no_run
+    /// use std::time::Duration;
+    ///
     /// use covalent_verbs::{Device, Target};
     ///
     /// let device = Device::attach("/run/covalent/covalentd.sock", "example")?;
     /// let mut verbs = device.verbs()?;
-    /// let orders = verbs.open_region(Target::Name("b"), "orders")?; // a receive queue of node b
-    /// verbs.send(&orders, b"12 crates of apples")?;
+    /// let orders = verbs.open_region(Target::Name("b"), "orders", Duration::from_secs(1))?;
+    /// verbs.send(&orders, b"12 crates of apples", Duration::from_secs(1))?;
     /// # Ok::<(), covalent_verbs::Error>(())
     /// ```
-    pub fn send(&mut self, queue: &RemoteRegion, data: &[u8]) -> Result<()> {
-        self.nothing(queue, Verb::Send { data }, None)
-    }
-
-    /// As [`Verbs::send`], until `deadline`.
-    ///
-    /// # Errors
-    /// As [`Verbs::read_deadline`].
-    pub fn send_deadline(
+    pub fn send(
         &mut self,
         queue: &RemoteRegion,
         data: &[u8],
-        deadline: Instant,
+        timeout: impl Into<Timeout>,
     ) -> Result<()> {
-        self.nothing(queue, Verb::Send { data }, Some(deadline))
+        self.nothing(queue, Verb::Send { data }, deadline(timeout))
     }
 
     fn one(

@@ -15,6 +15,7 @@ use covalent_pipe::{
 use crate::{
     device::{Device, PipeId, Stage, broken, foreign},
     error::{Error, Result},
+    timeout::{Timeout, deadline},
 };
 
 /// A pipe that receives the payloads of the UDP datagrams that are bound to it, concatenated in the
@@ -32,14 +33,14 @@ use crate::{
 ///
 /// # Examples
 /// ```no_run
-/// use covalent_verbs::{Device, Match, Transport, framing::Delimited};
+/// use covalent_verbs::{Device, Match, Timeout, Transport, framing::Delimited};
 ///
 /// let device = Device::attach("/run/covalent/covalentd.sock", "logs")?;
 /// let mut pipe = device.byte_pipe(16 << 20)?;
 /// pipe.bind(&Match::Port { transport: Transport::Udp, dst_port: 514 })?;
 /// let mut more_than_bytes = 0;
 /// loop {
-///     let batch = pipe.recv_more_than(more_than_bytes)?;
+///     let batch = pipe.recv_more_than(more_than_bytes, Timeout::FOREVER)?;
 ///     let mut lines = batch.messages(Delimited::new(b'\n', 64 << 10));
 ///     for line in lines.by_ref() {
 ///         println!("{}", String::from_utf8_lossy(line));
@@ -187,20 +188,20 @@ impl<'d> BytePipe<'d> {
     ///
     /// # Errors
     /// [`Error::DaemonGone`] if there are none and none can arrive.
-    pub fn recv(&mut self) -> Result<Option<ByteBatch<'_>>> {
+    pub fn try_recv(&mut self) -> Result<Option<ByteBatch<'_>>> {
         if !self.has_more_than(0)? {
             return Ok(None);
         }
         Ok(Some(self.batch()))
     }
 
-    /// As [`BytePipe::recv`], if there are more than `bytes` bytes, otherwise `None`. Does not
+    /// As [`BytePipe::try_recv`], if there are more than `bytes` bytes, otherwise `None`. Does not
     /// block.
     ///
     /// # Errors
     /// [`Error::DaemonGone`] if there are not and no more can arrive. [`Error::PipeTooSmall`] as
     /// for [`BytePipe::recv_more_than`].
-    pub fn poll_more_than(&mut self, bytes: usize) -> Result<Option<ByteBatch<'_>>> {
+    pub fn try_recv_more_than(&mut self, bytes: usize) -> Result<Option<ByteBatch<'_>>> {
         self.check_holds_more_than(bytes)?;
         if !self.has_more_than(bytes)? {
             return Ok(None);
@@ -208,20 +209,12 @@ impl<'d> BytePipe<'d> {
         Ok(Some(self.batch()))
     }
 
-    /// Waits for bytes.
+    /// Waits for bytes, then returns them as [`BytePipe::try_recv`] does.
     ///
     /// # Errors
-    /// [`Error::DaemonGone`].
-    pub fn recv_blocking(&mut self) -> Result<ByteBatch<'_>> {
-        self.recv_until(0, None)
-    }
-
-    /// Waits for bytes until `deadline`.
-    ///
-    /// # Errors
-    /// [`Error::Deadline`], [`Error::DaemonGone`].
-    pub fn recv_deadline(&mut self, deadline: Instant) -> Result<ByteBatch<'_>> {
-        self.recv_until(0, Some(deadline))
+    /// [`Error::Deadline`] after `timeout`, [`Error::DaemonGone`].
+    pub fn recv(&mut self, timeout: impl Into<Timeout>) -> Result<ByteBatch<'_>> {
+        self.recv_until(0, deadline(timeout))
     }
 
     /// Waits until there are more than `bytes` bytes that were neither confirmed nor freed. Use it
@@ -232,22 +225,14 @@ impl<'d> BytePipe<'d> {
     /// the framing accordingly.
     ///
     /// # Errors
-    /// [`Error::DaemonGone`]. [`Error::PipeTooSmall`] if the pipe cannot hold more than `bytes`
-    /// bytes.
-    pub fn recv_more_than(&mut self, bytes: usize) -> Result<ByteBatch<'_>> {
-        self.recv_until(bytes, None)
-    }
-
-    /// As [`BytePipe::recv_more_than`], until `deadline`.
-    ///
-    /// # Errors
-    /// [`Error::Deadline`], [`Error::DaemonGone`], [`Error::PipeTooSmall`].
-    pub fn recv_more_than_deadline(
+    /// [`Error::Deadline`] after `timeout`, [`Error::DaemonGone`]. [`Error::PipeTooSmall`] if the
+    /// pipe cannot hold more than `bytes` bytes.
+    pub fn recv_more_than(
         &mut self,
         bytes: usize,
-        deadline: Instant,
+        timeout: impl Into<Timeout>,
     ) -> Result<ByteBatch<'_>> {
-        self.recv_until(bytes, Some(deadline))
+        self.recv_until(bytes, deadline(timeout))
     }
 
     /// Returns the bytes that [`BytePipe::recv`] returned last, with those that arrived behind them
@@ -367,7 +352,7 @@ fn has_more_than(ring: &mut app::BytePipe, bytes: usize) -> Result<bool> {
 /// # fn main() -> Result<(), covalent_verbs::Error> {
 /// # let device = covalent_verbs::Device::attach("/run/covalent/covalentd.sock", "example")?;
 /// # let mut pipe = device.byte_pipe(2 << 20)?;
-/// let batch = pipe.recv_blocking()?;
+/// let batch = pipe.recv(Timeout::FOREVER)?;
 /// let bytes = batch.bytes();
 /// batch.free_all();
 /// println!("{bytes:?}"); // does not compile

@@ -26,6 +26,7 @@ use nix::{errno::Errno, poll::PollFlags};
 
 use crate::{
     error::{Error, Result},
+    timeout::{Timeout, deadline, moment},
     wait,
 };
 
@@ -95,7 +96,7 @@ impl Client {
     /// [`Error::Unreachable`], [`Error::Version`], [`Error::Refused`] (for example by the group
     /// check). [`Error::Deadline`] if the daemon does not reply within [`REQUEST_TIMEOUT`].
     pub fn connect(socket: impl AsRef<Path>, program: &str) -> Result<Self> {
-        Self::connect_deadline(socket, program, Instant::now() + REQUEST_TIMEOUT)
+        Self::connect_timeout(socket, program, REQUEST_TIMEOUT)
     }
 
     /// A client of the process at the other end of `connection`, which has sent nothing yet.
@@ -118,15 +119,16 @@ impl Client {
         }
     }
 
-    /// As [`Client::connect`], until `deadline` and not for [`REQUEST_TIMEOUT`].
+    /// As [`Client::connect`], within `timeout` and not [`REQUEST_TIMEOUT`].
     ///
     /// # Errors
     /// As [`Client::connect`].
-    pub fn connect_deadline(
+    pub fn connect_timeout(
         socket: impl AsRef<Path>,
         program: &str,
-        deadline: Instant,
+        timeout: impl Into<Timeout>,
     ) -> Result<Self> {
+        let deadline = moment(timeout);
         let socket = socket.as_ref();
         match Self::greet(socket, &Request::hello(program), deadline) {
             Err(Error::Refused { reason, .. }) if is_refusal_of_version_5(&reason) => {
@@ -277,12 +279,12 @@ impl Client {
         self.done(&Request::Subscribe, "send events")
     }
 
-    /// Waits for the next event, forever without a deadline. Gaps in [`Event::sequence`] show
-    /// missed events.
+    /// Waits for the next event. Gaps in [`Event::sequence`] show missed events.
     ///
     /// # Errors
-    /// [`Error::DaemonGone`], or [`Error::Deadline`].
-    pub fn next_event(&mut self, deadline: Option<Instant>) -> Result<Event> {
+    /// [`Error::DaemonGone`], [`Error::Deadline`] after `timeout`.
+    pub fn next_event(&mut self, timeout: impl Into<Timeout>) -> Result<Event> {
+        let deadline = deadline(timeout);
         loop {
             if let Some(event) = self.events.pop_front() {
                 return Ok(event);

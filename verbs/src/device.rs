@@ -41,6 +41,7 @@ use crate::{
     region::{Region, RegionOptions},
     rx::RxPipe,
     rx_tx::RxTxPipe,
+    timeout::{Timeout, deadline, moment},
     tx::TxPipe,
     wait::{self, HANG_UP},
 };
@@ -207,30 +208,23 @@ impl Device {
     /// # Ok::<(), covalent_verbs::Error>(())
     /// ```
     pub fn attach(socket: impl AsRef<Path>, program: &str) -> Result<Self> {
-        Self::attach_to_lane(socket, program, 0)
+        Self::attach_to_lane(socket, program, 0, REQUEST_TIMEOUT)
     }
 
-    /// As [`Device::attach`], on another lane. Pipes are on their device's lane, which must own
-    /// their ports ([`PortBrief::lane`]).
+    /// As [`Device::attach`], on a lane from 0 on, within `timeout`. Pipes are on their device's
+    /// lane, which must own their ports ([`PortBrief::lane`]).
     ///
     /// # Errors
     /// As [`Device::attach`]. [`Error::Refused`] if there is no such lane.
-    pub fn attach_to_lane(socket: impl AsRef<Path>, program: &str, lane: u32) -> Result<Self> {
-        Self::attach_deadline(socket, program, lane, Instant::now() + REQUEST_TIMEOUT)
-    }
-
-    /// As [`Device::attach_to_lane`], until `deadline` and not for [`REQUEST_TIMEOUT`].
-    ///
-    /// # Errors
-    /// As [`Device::attach_to_lane`].
-    pub fn attach_deadline(
+    pub fn attach_to_lane(
         socket: impl AsRef<Path>,
         program: &str,
         lane: u32,
-        deadline: Instant,
+        timeout: impl Into<Timeout>,
     ) -> Result<Self> {
+        let deadline = moment(timeout);
         let socket = socket.as_ref().to_owned();
-        let mut client = Client::connect_deadline(&socket, program, deadline)?;
+        let mut client = Client::connect_timeout(&socket, program, deadline)?;
         let (number, session) = Session::open(&mut client, lane, deadline)?;
         let readiness = Readiness::new(session.woken.as_fd(), client.fd())?;
         Ok(Self {
@@ -366,7 +360,7 @@ impl Device {
     /// ```no_run
     /// use std::os::fd::AsFd;
     ///
-    /// use covalent_verbs::{Device, Match};
+    /// use covalent_verbs::{Device, Match, Timeout};
     /// use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
     ///
     /// let device = Device::attach("/run/covalent/covalentd.sock", "example")?;
@@ -374,7 +368,7 @@ impl Device {
     /// pipe.bind(&Match::Any)?;
     /// loop {
     ///     device.arm()?;
-    ///     while let Some(batch) = pipe.recv()? {
+    ///     while let Some(batch) = pipe.try_recv()? {
     ///         println!("{} packets", batch.iter().count());
     ///     }
     ///     // Beside descriptors of the application's own, with epoll or with poll.
@@ -390,7 +384,7 @@ impl Device {
     /// loop does not look cause no wake-up. The descriptor may be readable without any news. A call
     /// that waits ends this state; the descriptor is readable then.
     ///
-    /// A [`Group`] also needs a call of [`Group::poll`] at [`Group::poll_at`].
+    /// A [`Group`] also needs a call of [`Group::try_next`] at [`Group::poll_at`].
     ///
     /// Does not block, unless the daemon is gone and the device
     /// [reconnects](Device::set_reconnect).
@@ -493,7 +487,7 @@ impl Device {
     ///
     /// # Errors
     /// [`Error::DaemonGone`], [`Error::Unintelligible`].
-    pub fn poll_rx_pipe(&self) -> Result<Option<PipeId>> {
+    pub fn try_next_rx_pipe(&self) -> Result<Option<PipeId>> {
         let ready = self.take_ready()?;
         if ready.is_none() {
             let looked = self
@@ -507,21 +501,13 @@ impl Device {
         Ok(ready)
     }
 
-    /// Waits until packets arrive in any pipe: see [`Device::poll_rx_pipe`]. Receive until the pipe
-    /// is empty, then call again.
+    /// Waits until packets arrive in any pipe: see [`Device::try_next_rx_pipe`]. Receive until the
+    /// pipe is empty, then call again.
     ///
     /// # Errors
-    /// As [`Device::poll_rx_pipe`].
-    pub fn next_rx_pipe(&self) -> Result<PipeId> {
-        self.next_rx_pipe_until(None)
-    }
-
-    /// As [`Device::next_rx_pipe`], until `deadline`.
-    ///
-    /// # Errors
-    /// As [`Device::poll_rx_pipe`], and [`Error::Deadline`].
-    pub fn next_rx_pipe_deadline(&self, deadline: Instant) -> Result<PipeId> {
-        self.next_rx_pipe_until(Some(deadline))
+    /// As [`Device::try_next_rx_pipe`], and [`Error::Deadline`] after `timeout`.
+    pub fn next_rx_pipe(&self, timeout: impl Into<Timeout>) -> Result<PipeId> {
+        self.next_rx_pipe_until(deadline(timeout))
     }
 
     fn next_rx_pipe_until(&self, deadline: Option<Instant>) -> Result<PipeId> {

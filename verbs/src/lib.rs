@@ -28,10 +28,11 @@
 //! [`framing`].
 //!
 //! # Waiting
-//! Every call that may wait for other parties has a variant with a deadline
-//! ([`std::time::Instant`]). Calls that only send a request to the daemon wait for its reply: open,
+//! A call `try_x` never waits. A call `x` that may wait for other parties has a [`Timeout`]: a
+//! [`Duration`](std::time::Duration) from now, an [`Instant`](std::time::Instant), or
+//! [`Timeout::FOREVER`]. Calls that only send a request to the daemon wait for its reply: open,
 //! bind, tune, status, and dropping an opened object. Each waits at most for the time of
-//! [`Device::set_request_timeout`]. Calls that do not wait are documented as such.
+//! [`Device::set_request_timeout`]. Other calls do not wait.
 //!
 //! A waiting call spins for [`SPIN`], then sleeps in `poll(2)`. When the daemon stops, each call
 //! returns [`Error::DaemonGone`], unless the device reconnects ([`Device::set_reconnect`]).
@@ -46,7 +47,7 @@
 //! # Examples
 //! Send a frame over the link of port `p0`, and wait a second for it to come back:
 //! ```no_run
-//! use std::time::{Duration, Instant};
+//! use std::time::Duration;
 //!
 //! use covalent_verbs::{Device, Match};
 //!
@@ -54,8 +55,8 @@
 //! let mut back = device.rx_pipe_on(1 << 20, "p0")?;
 //! back.bind(&Match::Any)?;
 //! let mut out = device.tx_pipe(1 << 20, "p0")?;
-//! out.send(&[0xff; 60])?;
-//! let batch = back.recv_deadline(Instant::now() + Duration::from_secs(1))?;
+//! out.try_send(&[0xff; 60])?;
+//! let batch = back.recv(Duration::from_secs(1))?;
 //! assert_eq!(batch.iter().next().map(<[u8]>::len), Some(60));
 //! # Ok::<(), covalent_verbs::Error>(())
 //! ```
@@ -82,6 +83,7 @@ mod rx;
 mod rx_tx;
 mod shared;
 mod stamp;
+mod timeout;
 mod tx;
 mod verb;
 mod wait;
@@ -113,6 +115,7 @@ pub use remote::RemoteRegion;
 pub use rx::{Packets, Position, RxBatch, RxPipe};
 pub use rx_tx::{PacketMut, RxTxBatch, RxTxPipe};
 pub use stamp::Stamp;
+pub use timeout::Timeout;
 pub use tx::{FRAME_BYTES_MIN, TxPipe, TxReservation};
 pub use verb::{
     CommitWord, Comparison, Completion, Condition, MULTI_COMMIT_WORDS_MAX, Mode, Order, Outcome,

@@ -35,6 +35,7 @@ use crate::{
     replay::{self, GivenBack},
     shared::{Ended, GroupEnds, Owner},
     stamp::Stamp,
+    timeout::{Timeout, deadline},
     tx::wait_for_room,
     verb::{CommitWord, Completion, Mode, Outcome, Refusal, Target, Verb, VerbId},
 };
@@ -68,23 +69,22 @@ const BUSY_PAUSE_MAX: Duration = Duration::from_millis(1);
 /// completion. [`Outcome`] lists the other cases. The number in flight is bounded
 /// ([`Verbs::depth`]). Beyond it posting is refused, so no queue grows without bound.
 ///
-/// Every verb also has a blocking call, with a variant that takes a deadline. Blocking calls and
-/// posted verbs may be mixed. Completions of posted verbs are then kept for the next
-/// [`Verbs::poll`].
+/// Every verb also has a blocking call with a [`Timeout`]. Blocking calls and posted verbs may be
+/// mixed. Completions of posted verbs are then kept for the next [`Verbs::poll`].
 ///
 /// When the queue is dropped, or the daemon stops, verbs in flight still complete at the other
 /// node, but their outcome is not reported.
 ///
 /// # Examples
 /// ```no_run
-/// use covalent_verbs::{Completion, Device, Mode, Target, Verb};
+/// use covalent_verbs::{Completion, Device, Mode, Target, Timeout, Verb};
 ///
 /// let device = Device::attach("/run/covalent/covalentd.sock", "example")?;
 /// let mut verbs = device.verbs()?;
-/// let bank = verbs.open_region(Target::Name("b"), "bank")?;
+/// let bank = verbs.open_region(Target::Name("b"), "bank", Timeout::FOREVER)?;
 ///
 /// // Blocking.
-/// let before = verbs.fetch_add(&bank, 0, 1)?;
+/// let before = verbs.fetch_add(&bank, 0, 1, Timeout::FOREVER)?;
 ///
 /// // Sixteen at a time.
 /// for user_data in 0..16 {
@@ -92,7 +92,7 @@ const BUSY_PAUSE_MAX: Duration = Duration::from_millis(1);
 /// }
 /// let mut completions = vec![Completion::default(); 16];
 /// while verbs.outstanding() > 0 {
-///     let taken = verbs.poll_blocking(&mut completions)?;
+///     let taken = verbs.poll(&mut completions, Timeout::FOREVER)?;
 ///     for completion in &completions[..taken] {
 ///         println!("{}: {:?}", completion.user_data, completion.outcome);
 ///     }
@@ -186,21 +186,14 @@ impl<'d> Verbs<'d> {
     /// # Errors
     /// [`Error::UnknownNode`], [`Error::NoSuchPeer`], [`Error::VerbRefused`] with
     /// [`Refusal::UnknownRegion`], [`Error::QueueFull`], [`Error::DaemonGone`].
-    pub fn open_region(&mut self, target: Target<'_>, name: &str) -> Result<RemoteRegion> {
-        self.open_region_until(target, name, None)
-    }
-
-    /// As [`Verbs::open_region`], until `deadline`.
-    ///
-    /// # Errors
-    /// As [`Verbs::open_region`], and [`Error::Deadline`].
-    pub fn open_region_deadline(
+    /// [`Error::Deadline`] after `timeout`.
+    pub fn open_region(
         &mut self,
         target: Target<'_>,
         name: &str,
-        deadline: Instant,
+        timeout: impl Into<Timeout>,
     ) -> Result<RemoteRegion> {
-        self.open_region_until(target, name, Some(deadline))
+        self.open_region_until(target, name, deadline(timeout))
     }
 
     fn open_region_until(
@@ -383,7 +376,7 @@ impl<'d> Verbs<'d> {
     ///
     /// # Examples
     /// ```no_run
-    /// use covalent_verbs::{Device, InDoubtId, Outcome};
+    /// use covalent_verbs::{Device, InDoubtId, Outcome, Timeout};
     ///
     /// // An earlier run of this program stored the id of `Outcome::InDoubt`, and exited.
     /// let written: [u8; InDoubtId::BYTES] =
@@ -391,7 +384,7 @@ impl<'d> Verbs<'d> {
     /// let device = Device::attach("/run/covalent/covalentd.sock", "example")?;
     /// let mut verbs = device.verbs()?;
     /// let id = verbs.query_in_doubt(&InDoubtId::from_bytes(&written), 0)?;
-    /// match verbs.wait(id)?.outcome {
+    /// match verbs.wait(id, Timeout::FOREVER)?.outcome {
     ///     Outcome::Undone | Outcome::NeverSeen => println!("it was not executed: post it again"),
     ///     Outcome::Forgotten => println!("unknown: inspect the words that it would have changed"),
     ///     executed => println!("it was executed once: {executed:?}"),
@@ -529,7 +522,7 @@ impl<'d> Verbs<'d> {
     ///
     /// # Errors
     /// [`Error::DaemonGone`] if there is none and none can arrive, [`Error::Unintelligible`].
-    pub fn poll(&mut self, completions: &mut [Completion]) -> Result<usize> {
+    pub fn try_poll(&mut self, completions: &mut [Completion]) -> Result<usize> {
         let mut taken = self.take(completions)?;
         if taken == 0 {
             self.device.check_or_reconnect()?;
@@ -544,25 +537,17 @@ impl<'d> Verbs<'d> {
         Ok(taken)
     }
 
-    /// Waits for completions, then takes them as [`Verbs::poll`] does: at least one, unless
+    /// Waits for completions, then takes them as [`Verbs::try_poll`] does: at least one, unless
     /// `completions` has no room or no verb is in flight.
     ///
     /// # Errors
-    /// As [`Verbs::poll`].
-    pub fn poll_blocking(&mut self, completions: &mut [Completion]) -> Result<usize> {
-        self.poll_until(completions, None)
-    }
-
-    /// As [`Verbs::poll_blocking`], until `deadline`.
-    ///
-    /// # Errors
-    /// As [`Verbs::poll`], and [`Error::Deadline`].
-    pub fn poll_deadline(
+    /// As [`Verbs::try_poll`], and [`Error::Deadline`] after `timeout`.
+    pub fn poll(
         &mut self,
         completions: &mut [Completion],
-        deadline: Instant,
+        timeout: impl Into<Timeout>,
     ) -> Result<usize> {
-        self.poll_until(completions, Some(deadline))
+        self.poll_until(completions, deadline(timeout))
     }
 
     fn poll_until(
@@ -589,19 +574,10 @@ impl<'d> Verbs<'d> {
     /// are kept for [`Verbs::poll`].
     ///
     /// # Errors
-    /// [`Error::Invalid`] if no such verb is in flight, [`Error::DaemonGone`],
-    /// [`Error::Unintelligible`].
-    pub fn wait(&mut self, id: VerbId) -> Result<Completion> {
-        self.wait_until(id, None)
-    }
-
-    /// As [`Verbs::wait`], until `deadline`.
-    ///
-    /// # Errors
-    /// As [`Verbs::wait`]. [`Error::InDoubt`] if the deadline passes first: the verb is still in
-    /// flight.
-    pub fn wait_deadline(&mut self, id: VerbId, deadline: Instant) -> Result<Completion> {
-        self.wait_until(id, Some(deadline))
+    /// [`Error::InDoubt`] after `timeout`: the verb is still in flight. [`Error::Invalid`] if no
+    /// such verb is in flight, [`Error::DaemonGone`], [`Error::Unintelligible`].
+    pub fn wait(&mut self, id: VerbId, timeout: impl Into<Timeout>) -> Result<Completion> {
+        self.wait_until(id, deadline(timeout))
     }
 
     fn wait_until(&mut self, id: VerbId, deadline: Option<Instant>) -> Result<Completion> {
@@ -646,30 +622,17 @@ impl<'d> Verbs<'d> {
     /// # Errors
     /// [`Error::VerbRefused`], [`Error::NoSuchPeer`], [`Error::PeerRestarted`], [`Error::Invalid`],
     /// [`Error::DaemonGone`]. [`Error::QueueFull`] if as many verbs are in flight as the queue
-    /// accepts.
+    /// accepts. After `timeout`, [`Error::Deadline`] if the verb was not posted,
+    /// [`Error::InDoubt`] if it is in flight, and [`Error::VerbRefused`] with [`Refusal::Busy`] if
+    /// it was busy until then.
     pub fn execute(
         &mut self,
         region: &RemoteRegion,
         verb: Verb<'_>,
         mode: Mode,
+        timeout: impl Into<Timeout>,
     ) -> Result<Outcome> {
-        self.execute_until(region, verb, mode, None)
-    }
-
-    /// As [`Verbs::execute`], until `deadline`.
-    ///
-    /// # Errors
-    /// As [`Verbs::execute`]. [`Error::VerbRefused`] with [`Refusal::Busy`] if the verb was busy
-    /// until the deadline. [`Error::Deadline`] if it could not be posted in time,
-    /// [`Error::InDoubt`] if it was posted and did not complete in time.
-    pub fn execute_deadline(
-        &mut self,
-        region: &RemoteRegion,
-        verb: Verb<'_>,
-        mode: Mode,
-        deadline: Instant,
-    ) -> Result<Outcome> {
-        self.execute_until(region, verb, mode, Some(deadline))
+        self.execute_until(region, verb, mode, deadline(timeout))
     }
 
     pub(crate) fn execute_until(
@@ -837,10 +800,10 @@ impl<'d> Verbs<'d> {
 ///
 /// # Examples
 /// ```no_run
-/// # use covalent_verbs::{Device, Mode, Target, Verb};
+/// # use covalent_verbs::{Device, Mode, Target, Timeout, Verb};
 /// # let device = Device::attach("/run/covalent/covalentd.sock", "example")?;
 /// # let mut verbs = device.verbs()?;
-/// # let bank = verbs.open_region(Target::Name("b"), "bank")?;
+/// # let bank = verbs.open_region(Target::Name("b"), "bank", Timeout::FOREVER)?;
 /// let mut batch = verbs.batch();
 /// for word in 0..16 {
 ///     let add = Verb::FetchAdd { offset_bytes: 8 * word, delta: 1 };

@@ -14,6 +14,7 @@ use crate::{
     error::{Error, Result},
     region::RegionOptions,
     stamp::Stamp,
+    timeout::{Timeout, deadline},
 };
 
 /// Smallest capacity of a [`ReceiveQueue`], in bytes: room for one message of 8 bytes.
@@ -29,7 +30,7 @@ pub const RECEIVE_QUEUE_BYTES_MIN: u64 = QUEUE_BYTES_MIN - RING_AT;
 ///
 /// Receiving reads memory. It makes no system call unless it has to sleep. Use the queue only on
 /// its device's thread. To serve several queues of a device, poll each of them:
-/// [`ReceiveQueue::recv_blocking`] waits for one.
+/// [`ReceiveQueue::recv`] waits for one.
 ///
 /// Other programs find the queue by its name, with
 /// [`Verbs::open_region`](crate::Verbs::open_region), as any region. After this object is dropped,
@@ -37,12 +38,12 @@ pub const RECEIVE_QUEUE_BYTES_MIN: u64 = QUEUE_BYTES_MIN - RING_AT;
 ///
 /// # Examples
 /// ```no_run
-/// use covalent_verbs::Device;
+/// use covalent_verbs::{Device, Timeout};
 ///
 /// let device = Device::attach("/run/covalent/covalentd.sock", "example")?;
 /// let mut orders = device.receive_queue("orders", 1 << 20)?;
 /// loop {
-///     let order = orders.recv_blocking()?;
+///     let order = orders.recv(Timeout::FOREVER)?;
 ///     println!("{} orders {}", order.sender, String::from_utf8_lossy(order.data));
 /// }
 /// # Ok::<(), covalent_verbs::Error>(())
@@ -121,7 +122,7 @@ impl<'d> ReceiveQueue<'d> {
     /// # Errors
     /// [`Error::Unintelligible`] if the queue holds data that no lane wrote. [`Error::DaemonGone`]
     /// if there is no message and none can arrive.
-    pub fn recv(&mut self) -> Result<Option<Message<'_>>> {
+    pub fn try_recv(&mut self) -> Result<Option<Message<'_>>> {
         let mut taken = self.take()?;
         if taken.is_none() {
             self.device.check_or_reconnect()?;
@@ -147,17 +148,9 @@ impl<'d> ReceiveQueue<'d> {
     /// Waits for a message and takes it.
     ///
     /// # Errors
-    /// As [`ReceiveQueue::recv`].
-    pub fn recv_blocking(&mut self) -> Result<Message<'_>> {
-        self.recv_until(None)
-    }
-
-    /// As [`ReceiveQueue::recv_blocking`], until `deadline`.
-    ///
-    /// # Errors
-    /// As [`ReceiveQueue::recv`], and [`Error::Deadline`].
-    pub fn recv_deadline(&mut self, deadline: Instant) -> Result<Message<'_>> {
-        self.recv_until(Some(deadline))
+    /// As [`ReceiveQueue::try_recv`], and [`Error::Deadline`] after `timeout`.
+    pub fn recv(&mut self, timeout: impl Into<Timeout>) -> Result<Message<'_>> {
+        self.recv_until(deadline(timeout))
     }
 
     fn recv_until(&mut self, deadline: Option<Instant>) -> Result<Message<'_>> {

@@ -526,7 +526,7 @@ impl Device {
     }
 
     fn reattach(&self, deadline: Instant) -> Result<()> {
-        let mut client = Client::connect_deadline(&self.socket, &self.program, deadline)?;
+        let mut client = Client::connect_timeout(&self.socket, &self.program, deadline)?;
         let found = client.node();
         if found.guid != self.node().guid {
             return Err(Error::AnotherNode {

@@ -13,6 +13,7 @@ use covalent_pipe::{app, nic::PipeCounters};
 use crate::{
     device::{Device, PipeId, Stage, broken, foreign},
     error::Result,
+    timeout::{Timeout, deadline},
 };
 
 /// A pipe that receives packets: whole Ethernet frames without FCS, each at the next multiple of 64
@@ -25,13 +26,13 @@ use crate::{
 ///
 /// # Examples
 /// ```no_run
-/// use covalent_verbs::{Device, Match};
+/// use covalent_verbs::{Device, Match, Timeout};
 ///
 /// let device = Device::attach("/run/covalent/covalentd.sock", "example")?;
 /// let mut pipe = device.rx_pipe(2 << 20)?;
 /// pipe.bind(&Match::EtherType { ethertype: 0x0806 })?;
 /// loop {
-///     let batch = pipe.recv_blocking()?;
+///     let batch = pipe.recv(Timeout::FOREVER)?;
 ///     for packet in &batch {
 ///         println!("ARP, {} bytes", packet.len());
 ///     }
@@ -183,22 +184,23 @@ impl<'d> RxPipe<'d> {
         self.device.tap(self.id, frames, snap_bytes)
     }
 
-    /// Every packet that lies in the pipe; `None` when there is none. Does not block.
+    /// Returns every packet in the pipe, `None` if there is none. Does not block.
     ///
     /// # Errors
     /// [`Error::DaemonGone`](crate::Error::DaemonGone) when there is no packet and will be none.
-    pub fn recv(&mut self) -> Result<Option<RxBatch<'_>>> {
+    pub fn try_recv(&mut self) -> Result<Option<RxBatch<'_>>> {
         if !self.has_packets()? {
             return Ok(None);
         }
         Ok(self.batch())
     }
 
-    /// As [`RxPipe::recv`], but dropping the batch frees nothing: its packets are received again.
+    /// As [`RxPipe::try_recv`], but dropping the batch frees nothing: its packets are received
+    /// again.
     ///
     /// # Errors
-    /// As [`RxPipe::recv`].
-    pub fn peek(&mut self) -> Result<Option<RxBatch<'_>>> {
+    /// As [`RxPipe::try_recv`].
+    pub fn try_peek(&mut self) -> Result<Option<RxBatch<'_>>> {
         if !self.has_packets()? {
             return Ok(None);
         }
@@ -251,21 +253,13 @@ impl<'d> RxPipe<'d> {
         self.device.tune(self.id, *tuning)
     }
 
-    /// Waits for packets. They are never none.
+    /// Waits for packets, then returns every packet in the pipe. The batch is never empty.
     ///
     /// # Errors
+    /// [`Error::Deadline`](crate::Error::Deadline) after `timeout`,
     /// [`Error::DaemonGone`](crate::Error::DaemonGone).
-    pub fn recv_blocking(&mut self) -> Result<RxBatch<'_>> {
-        self.recv_until(None)
-    }
-
-    /// Waits for packets until `deadline`. The batch is never empty.
-    ///
-    /// # Errors
-    /// [`Error::Deadline`](crate::Error::Deadline),
-    /// [`Error::DaemonGone`](crate::Error::DaemonGone).
-    pub fn recv_deadline(&mut self, deadline: Instant) -> Result<RxBatch<'_>> {
-        self.recv_until(Some(deadline))
+    pub fn recv(&mut self, timeout: impl Into<Timeout>) -> Result<RxBatch<'_>> {
+        self.recv_until(deadline(timeout))
     }
 
     fn recv_until(&mut self, deadline: Option<Instant>) -> Result<RxBatch<'_>> {
@@ -325,14 +319,14 @@ fn has_packets(ring: &mut app::RxPipe) -> Result<bool> {
 }
 
 /// Packets in an [`RxPipe`]. Dropping the batch frees all of them, unless it was
-/// [peeked](RxPipe::peek).
+/// [peeked](RxPipe::try_peek).
 ///
 /// The batch borrows the pipe, so a freed byte cannot be read:
 /// ```compile_fail,E0505
 /// # fn main() -> Result<(), covalent_verbs::Error> {
 /// # let device = covalent_verbs::Device::attach("/run/covalent/covalentd.sock", "example")?;
 /// # let mut pipe = device.rx_pipe(2 << 20)?;
-/// let batch = pipe.recv_blocking()?;
+/// let batch = pipe.recv(Timeout::FOREVER)?;
 /// let packet = batch.iter().next();
 /// batch.free_all();
 /// println!("{packet:?}"); // does not compile
@@ -467,10 +461,11 @@ impl Packets<'_> {
     ///
     /// # Examples
     /// ```no_run
+    /// # use covalent_verbs::Timeout;
     /// # fn main() -> Result<(), covalent_verbs::Error> {
     /// # let device = covalent_verbs::Device::attach("/run/covalent/covalentd.sock", "example")?;
     /// # let mut pipe = device.rx_pipe(2 << 20)?;
-    /// let batch = pipe.recv_blocking()?;
+    /// let batch = pipe.recv(Timeout::FOREVER)?;
     /// let mut packets = batch.iter();
     /// for packet in packets.by_ref().take(32) {
     ///     println!("{} bytes", packet.len());

@@ -16,6 +16,7 @@ use crate::{
     device::{Device, PipeId, Stage, broken, foreign},
     error::Result,
     rx::Position,
+    timeout::{Timeout, deadline},
 };
 
 /// A pipe that receives packets from a port. The application changes them in place, and the pipe
@@ -27,19 +28,19 @@ use crate::{
 /// packets and counts them (`counters().full`). Dropping the pipe returns it to the daemon. Packets
 /// that are not on the wire by then may be lost.
 ///
-/// Unlike [`RxPipe`](crate::RxPipe), it needs no `peek`: [`RxTxPipe::recv`] takes nothing until
-/// packets are sent or discarded. It has no `confirm` and `held`: packets are sent back in the
-/// order of arrival, so a held packet would block all packets behind it.
+/// Unlike [`RxPipe`](crate::RxPipe), it needs no `try_peek`: [`RxTxPipe::try_recv`] takes nothing
+/// until packets are sent or discarded. It has no `confirm` and `held`: packets are sent back in
+/// the order of arrival, so a held packet would block all packets behind it.
 ///
 /// # Examples
 /// ```no_run
-/// use covalent_verbs::{Device, Match};
+/// use covalent_verbs::{Device, Match, Timeout};
 ///
 /// let device = Device::attach("/run/covalent/covalentd.sock", "example")?;
 /// let mut pipe = device.rx_tx_pipe(2 << 20, "p0")?;
 /// pipe.bind(&Match::Any)?;
 /// loop {
-///     let mut batch = pipe.recv_blocking()?;
+///     let mut batch = pipe.recv(Timeout::FOREVER)?;
 ///     while let Some(mut packet) = batch.next_packet() {
 ///         if packet.len() >= 12 {
 ///             packet[..12].rotate_left(6); // back to its sender
@@ -175,7 +176,7 @@ impl<'d> RxTxPipe<'d> {
     ///
     /// # Errors
     /// [`Error::DaemonGone`](crate::Error::DaemonGone) if there is no packet and none can arrive.
-    pub fn recv(&mut self) -> Result<Option<RxTxBatch<'_>>> {
+    pub fn try_recv(&mut self) -> Result<Option<RxTxBatch<'_>>> {
         if !self.finds_packets()? {
             self.device.check_or_reconnect()?;
             if self.generation == self.device.generation() || !self.finds_packets()? {
@@ -188,21 +189,14 @@ impl<'d> RxTxPipe<'d> {
         Ok(Some(self.batch()))
     }
 
-    /// Waits for packets. They are never none.
+    /// Waits for packets, then returns them as [`RxTxPipe::try_recv`] does. The batch is never
+    /// empty.
     ///
     /// # Errors
+    /// [`Error::Deadline`](crate::Error::Deadline) after `timeout`,
     /// [`Error::DaemonGone`](crate::Error::DaemonGone).
-    pub fn recv_blocking(&mut self) -> Result<RxTxBatch<'_>> {
-        self.recv_until(None)
-    }
-
-    /// Waits for packets until `deadline`. The batch is never empty.
-    ///
-    /// # Errors
-    /// [`Error::Deadline`](crate::Error::Deadline),
-    /// [`Error::DaemonGone`](crate::Error::DaemonGone).
-    pub fn recv_deadline(&mut self, deadline: Instant) -> Result<RxTxBatch<'_>> {
-        self.recv_until(Some(deadline))
+    pub fn recv(&mut self, timeout: impl Into<Timeout>) -> Result<RxTxBatch<'_>> {
+        self.recv_until(deadline(timeout))
     }
 
     fn recv_until(&mut self, deadline: Option<Instant>) -> Result<RxTxBatch<'_>> {
@@ -362,7 +356,7 @@ impl<'p> RxTxBatch<'p> {
 /// # fn main() -> Result<(), covalent_verbs::Error> {
 /// # let device = covalent_verbs::Device::attach("/run/covalent/covalentd.sock", "example")?;
 /// # let mut pipe = device.rx_tx_pipe(2 << 20, "p0")?;
-/// let mut batch = pipe.recv_blocking()?;
+/// let mut batch = pipe.recv(Timeout::FOREVER)?;
 /// let mut packet = batch.next_packet().expect("it has a packet");
 /// batch.send_all()?;
 /// packet[0] = 0; // does not compile

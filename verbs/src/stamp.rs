@@ -55,15 +55,15 @@ impl Stamp {
     ///
     /// # Examples
     /// ```no_run
-    /// use covalent_verbs::{Device, Target};
+    /// use covalent_verbs::{Device, Target, Timeout};
     ///
     /// let device = Device::attach("/run/covalent/covalentd.sock", "example")?;
     /// let mut verbs = device.verbs()?;
-    /// let [near, far] = ["b", "c"].map(|node| verbs.open_region(Target::Name(node), "log"));
-    /// let (near, far) = (near?, far?);
-    /// verbs.fetch_add(&near, 0, 1)?;
+    /// let near = verbs.open_region(Target::Name("b"), "log", Timeout::FOREVER)?;
+    /// let far = verbs.open_region(Target::Name("c"), "log", Timeout::FOREVER)?;
+    /// verbs.fetch_add(&near, 0, 1, Timeout::FOREVER)?;
     /// let first = verbs.last_stamp();
-    /// verbs.fetch_add(&far, 0, 1)?;
+    /// verbs.fetch_add(&far, 0, 1, Timeout::FOREVER)?;
     /// assert_eq!(first.order(&verbs.last_stamp()), Some(std::cmp::Ordering::Less));
     /// # Ok::<(), covalent_verbs::Error>(())
     /// ```

@@ -12,6 +12,7 @@ use crate::{
     device::{Device, PipeId, Stage, broken, foreign},
     error::{Error, Result},
     link_frames::LinkFrames,
+    timeout::{Timeout, deadline},
 };
 
 /// Shortest frame that is sent, in bytes: an Ethernet header.
@@ -231,7 +232,7 @@ impl<'d> TxPipe<'d> {
     ///
     /// # Errors
     /// As those two.
-    pub fn send(&mut self, packet: &[u8]) -> Result<()> {
+    pub fn try_send(&mut self, packet: &[u8]) -> Result<()> {
         self.push(packet)?;
         self.publish()
     }
@@ -240,18 +241,10 @@ impl<'d> TxPipe<'d> {
     ///
     /// # Errors
     /// [`Error::FrameTooLong`], [`Error::FrameTooShort`] or [`Error::LinkEtherType`] if the packet
-    /// can never be sent. [`Error::DaemonGone`].
-    pub fn send_blocking(&mut self, packet: &[u8]) -> Result<()> {
-        self.send_until(packet, None)
-    }
-
-    /// Sends one packet, waiting for room until `deadline`.
-    ///
-    /// # Errors
-    /// As [`TxPipe::send_blocking`]. After [`Error::Deadline`] the packet
-    /// was not sent.
-    pub fn send_deadline(&mut self, packet: &[u8], deadline: Instant) -> Result<()> {
-        self.send_until(packet, Some(deadline))
+    /// can never be sent. [`Error::Deadline`] after `timeout`: the packet was not sent.
+    /// [`Error::DaemonGone`].
+    pub fn send(&mut self, packet: &[u8], timeout: impl Into<Timeout>) -> Result<()> {
+        self.send_until(packet, deadline(timeout))
     }
 
     fn send_until(&mut self, packet: &[u8], deadline: Option<Instant>) -> Result<()> {
@@ -268,18 +261,9 @@ impl<'d> TxPipe<'d> {
     /// Waits until everything pushed is with the port: the pipe is empty.
     ///
     /// # Errors
-    /// [`Error::DaemonGone`].
-    pub fn flush(&mut self) -> Result<()> {
-        self.wait_for_room(u64::MAX, None)
-    }
-
-    /// As [`TxPipe::flush`], until `deadline`.
-    ///
-    /// # Errors
-    /// [`Error::Deadline`],
-    /// [`Error::DaemonGone`].
-    pub fn flush_deadline(&mut self, deadline: Instant) -> Result<()> {
-        self.wait_for_room(u64::MAX, Some(deadline))
+    /// [`Error::Deadline`] after `timeout`, [`Error::DaemonGone`].
+    pub fn flush(&mut self, timeout: impl Into<Timeout>) -> Result<()> {
+        self.wait_for_room(u64::MAX, deadline(timeout))
     }
 
     /// Waits until `bytes` fit, or until the pipe is empty if it cannot hold so many.

@@ -133,7 +133,7 @@ pub fn find(
         }
         thread::sleep(LOOKUP_INTERVAL);
     };
-    let balance = word(&verbs.read_deadline(&region, layout::FIRST_BALANCE, 8, deadline)?)?;
+    let balance = word(&verbs.read(&region, layout::FIRST_BALANCE, 8, deadline)?)?;
     lookup_verbs += 1;
     let accounts = u32::try_from(accounts).ok().filter(|accounts| {
         (layout::ACCOUNTS_MIN..=layout::ACCOUNTS_MAX).contains(accounts)
@@ -160,10 +160,10 @@ fn lookup_once(
     completed: &mut u64,
 ) -> covalent_verbs::Result<(RemoteRegion, u64)> {
     let mut count = |is_answer: bool| *completed += u64::from(is_answer);
-    let region = verbs.open_region_deadline(target, name, deadline);
+    let region = verbs.open_region(target, name, deadline);
     count(matches!(region, Ok(_) | Err(Error::VerbRefused { .. })));
     let region = region?;
-    let accounts = verbs.read_deadline(&region, layout::ACCOUNTS_COUNT, 8, deadline);
+    let accounts = verbs.read(&region, layout::ACCOUNTS_COUNT, 8, deadline);
     count(matches!(accounts, Ok(_) | Err(Error::VerbRefused { .. })));
     let accounts = accounts?;
     match word(&accounts) {
@@ -225,7 +225,7 @@ pub fn run(
         let deadline = lock_pause_ends.map_or(deadline, |end| deadline.min(end));
         // Of a job that pauses no completion is expected.
         let expects = client.in_flight() > usize::from(client.lock_pause().is_some());
-        let taken = match verbs.poll_deadline(&mut completions, deadline) {
+        let taken = match verbs.poll(&mut completions, deadline) {
             Err(Error::Deadline { .. }) => 0,
             taken => taken?,
         };

@@ -172,7 +172,7 @@ fn echo_port(
     bind(&mut pipe, &args.matches.0)?;
     bound.send(())?;
     while !stop.is_requested() {
-        let mut batch = match pipe.recv_deadline(Instant::now() + POLL_INTERVAL) {
+        let mut batch = match pipe.recv(POLL_INTERVAL) {
             Err(Error::Deadline { .. }) => continue,
             batch => batch?,
         };

@@ -150,21 +150,21 @@ impl<'d> Requester<'d> {
     fn send(&mut self, request: &[u8], until: Instant) -> Result<bool> {
         // Completions of exchanges in doubt free slots.
         let mut completions = [(); 8].map(|()| Completion::default());
-        self.verbs.poll(&mut completions)?;
+        self.verbs.try_poll(&mut completions)?;
         let server = &mut self.servers[self.client.server()];
         let queue = match &server.queue {
             Some(queue) => queue,
             None => {
                 match self
                     .verbs
-                    .open_region_deadline(server.node.target(), &self.queue_name, until)
+                    .open_region(server.node.target(), &self.queue_name, until)
                 {
                     Ok(queue) => server.queue.insert(queue),
                     Err(error) => return not_gone(error),
                 }
             }
         };
-        match self.verbs.send_deadline(queue, request, until) {
+        match self.verbs.send(queue, request, until) {
             // In doubt: it may be there, and may be answered.
             Ok(()) | Err(Error::InDoubt { .. }) => Ok(true),
             Err(error) => {
@@ -176,7 +176,7 @@ impl<'d> Requester<'d> {
 
     fn await_answer(&mut self, until: Instant) -> Result<Option<Answer>> {
         loop {
-            match self.replies.recv_deadline(until) {
+            match self.replies.recv(until) {
                 Ok(message) => {
                     if let Some(answer) = self.client.take(message.data) {
                         return Ok(Some(answer));

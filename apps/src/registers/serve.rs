@@ -130,7 +130,7 @@ pub fn serve(
         let is_full = waiting.is_some();
         let has_outgoing = !server.outgoing.is_empty();
         let own = member.incarnation();
-        let event = member.next_unless(&mut verbs, Some(now + POLL_INTERVAL), || {
+        let event = member.next_unless(&mut verbs, now + POLL_INTERVAL, || {
             if !is_full && waiting.is_none() {
                 waiting = server.counts.next_request(&mut requests)?;
             }
@@ -327,7 +327,7 @@ impl Counts {
         &mut self,
         requests: &mut ReceiveQueue<'_>,
     ) -> covalent_verbs::Result<Option<Vec<u8>>> {
-        while let Some(message) = requests.recv()? {
+        while let Some(message) = requests.try_recv()? {
             match wire::read_request(message.sender.bits(), message.data) {
                 Ok((to, command)) => return Ok(Some(wire::multicast(to, &command))),
                 Err(_) => self.requests_dropped += 1,
@@ -341,7 +341,7 @@ impl Counts {
 /// again.
 fn drain(verbs: &mut Verbs<'_>) -> Result<()> {
     let mut completions = [(); 16].map(|()| Completion::default());
-    while verbs.poll(&mut completions)? == completions.len() {}
+    while verbs.try_poll(&mut completions)? == completions.len() {}
     Ok(())
 }
 

@@ -242,12 +242,12 @@ impl Replay<'_> {
     /// came back.
     fn receive(&mut self, rx: &mut RxPipe<'_>, wait: bool) -> Result<bool> {
         let batch = if wait {
-            match rx.recv_deadline(Instant::now() + POLL_INTERVAL) {
+            match rx.recv(POLL_INTERVAL) {
                 Err(Error::Deadline { .. }) => return Ok(false),
                 batch => batch?,
             }
         } else {
-            match rx.recv()? {
+            match rx.try_recv()? {
                 Some(batch) => batch,
                 None => return Ok(false),
             }

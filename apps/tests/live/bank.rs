@@ -2,6 +2,7 @@
 
 use std::{thread, time::Duration};
 
+use covalent_verbs::Timeout;
 use serde_json::Value;
 
 use crate::{
@@ -197,10 +198,10 @@ fn a_lock_of_a_dead_holder_is_reported_and_blocks_no_client() {
     let device = covalent_verbs::Device::attach(nodes.socket("a"), "dead holder").unwrap();
     let mut verbs = device.verbs().unwrap();
     let region = verbs
-        .open_region(covalent_verbs::Target::Name("b"), "bank")
+        .open_region(covalent_verbs::Target::Name("b"), "bank", Timeout::FOREVER)
         .unwrap();
     verbs
-        .compare_and_swap(&region, LOCK, 0, DEAD)
+        .compare_and_swap(&region, LOCK, 0, DEAD, Timeout::FOREVER)
         .unwrap()
         .unwrap();
 

@@ -13,7 +13,9 @@ use std::{
 };
 
 use covalent_api::config::Config;
-use covalent_verbs::{Client, Device, GroupOptions, Mode, RegionOptions, Rights, Target, Verb};
+use covalent_verbs::{
+    Client, Device, GroupOptions, Mode, RegionOptions, Rights, Target, Timeout, Verb,
+};
 use serde_json::Value;
 
 use crate::{
@@ -142,7 +144,9 @@ fn with_one_of_everything(devices: &[Device; 2], sockets: &[PathBuf; 2], check: 
         .zip(["b", "a"])
         .map(|(device, peer)| {
             let mut verbs = device.verbs().unwrap();
-            let bank = verbs.open_region(Target::Name(peer), "bank").unwrap();
+            let bank = verbs
+                .open_region(Target::Name(peer), "bank", Timeout::FOREVER)
+                .unwrap();
             (verbs, bank)
         })
         .collect();
@@ -161,7 +165,7 @@ fn with_one_of_everything(devices: &[Device; 2], sockets: &[PathBuf; 2], check: 
         .collect();
     client.set_port("p0", true).unwrap();
     for ((verbs, _), id) in queues.iter_mut().zip(waiting) {
-        verbs.wait(id).unwrap();
+        verbs.wait(id, Timeout::FOREVER).unwrap();
     }
     for socket in sockets {
         eventually("the link is up again", || is_up(socket));
@@ -171,12 +175,12 @@ fn with_one_of_everything(devices: &[Device; 2], sockets: &[PathBuf; 2], check: 
         .zip(queues)
         .map(|(device, (mut verbs, bank))| {
             for _ in 0..100 {
-                verbs.fetch_add(&bank, 0, 1).unwrap();
+                verbs.fetch_add(&bank, 0, 1, Timeout::FOREVER).unwrap();
             }
             let builder = device.group_builder("alone", GroupOptions::new()).unwrap();
             let contact = builder.contact();
             let mut group = builder.begin(&[contact]).unwrap();
-            group.poll(&mut verbs).unwrap();
+            group.try_next(&mut verbs).unwrap();
             (verbs, group)
         })
         .collect();

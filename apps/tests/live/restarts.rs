@@ -13,7 +13,9 @@ use std::{
     time::Duration,
 };
 
-use covalent_verbs::{Client, Completion, Device, Mode, Outcome, Refusal, Rights, Target, Verb};
+use covalent_verbs::{
+    Client, Completion, Device, Mode, Outcome, Refusal, Rights, Target, Timeout, Verb,
+};
 use nix::{
     sys::{
         signal::{Signal, kill},
@@ -120,7 +122,9 @@ fn adder(
         let device = Device::attach(socket, "adder").unwrap();
         device.set_reconnect(Some(PATIENCE));
         let mut verbs = device.verbs_with_depth(DEPTH as u32).unwrap();
-        let counter = verbs.open_region(Target::Name(target), "counter").unwrap();
+        let counter = verbs
+            .open_region(Target::Name(target), "counter", Timeout::FOREVER)
+            .unwrap();
         running.fetch_add(1, Ordering::AcqRel);
         let one = Verb::FetchAdd {
             offset_bytes: 0,
@@ -135,7 +139,7 @@ fn adder(
             if verbs.outstanding() == 0 {
                 return tally;
             }
-            let taken = verbs.poll_deadline(&mut completions, soon()).unwrap();
+            let taken = verbs.poll(&mut completions, soon()).unwrap();
             for completion in &completions[..taken] {
                 match &completion.outcome {
                     Outcome::Old(_) => {
@@ -262,8 +266,10 @@ fn queued_verbs_of_a_killed_daemon_are_not_posted_again() {
     let counter = device.register_region("counter", 4096, Rights::ALL);
     let counter = counter.unwrap();
     let mut verbs = device.verbs_with_depth(DEPTH as u32).unwrap();
-    let region = verbs.open_region(Target::Local, "counter").unwrap();
-    verbs.fetch_add(&region, 0, 1).unwrap();
+    let region = verbs
+        .open_region(Target::Local, "counter", Timeout::FOREVER)
+        .unwrap();
+    verbs.fetch_add(&region, 0, 1, Timeout::FOREVER).unwrap();
     place.halt();
     let one = Verb::FetchAdd {
         offset_bytes: 0,
@@ -275,7 +281,7 @@ fn queued_verbs_of_a_killed_daemon_are_not_posted_again() {
     place.restart(Signal::SIGKILL);
     let mut completions = vec![Completion::default(); DEPTH];
     while verbs.outstanding() > 0 {
-        let taken = verbs.poll_deadline(&mut completions, soon()).unwrap();
+        let taken = verbs.poll(&mut completions, soon()).unwrap();
         for completion in &completions[..taken] {
             assert_eq!(completion.outcome, Outcome::Forgotten);
         }
@@ -284,6 +290,6 @@ fn queued_verbs_of_a_killed_daemon_are_not_posted_again() {
     let carried = device.carried();
     assert_eq!((carried.verbs, carried.verbs_forgotten), (0, DEPTH as u64));
     // Executes after every verb that was posted before it.
-    assert_eq!(verbs.fetch_add(&region, 0, 1).unwrap(), 1);
+    assert_eq!(verbs.fetch_add(&region, 0, 1, Timeout::FOREVER).unwrap(), 1);
     assert_eq!(counter.load(0).unwrap(), 2);
 }

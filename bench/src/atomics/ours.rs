@@ -108,7 +108,7 @@ fn add_for(node: &Node, slice: Duration, shared: bool) -> Result<(u64, f64)> {
         .verbs_with_depth(DEPTH)
         .context("opening a verb queue")?;
     let region = verbs
-        .open_region_deadline(Target::Name("b"), REGION, Instant::now() + PATIENCE)
+        .open_region(Target::Name("b"), REGION, PATIENCE)
         .context("opening the region")?;
     let add = Verb::FetchAdd {
         offset_bytes: 0,
@@ -132,7 +132,9 @@ fn add_for(node: &Node, slice: Duration, shared: bool) -> Result<(u64, f64)> {
             batch.ring().context("posting verbs")?;
             posted += room as u64;
         }
-        let count = verbs.poll(&mut completions).context("polling for verbs")?;
+        let count = verbs
+            .try_poll(&mut completions)
+            .context("polling for verbs")?;
         if count == 0 {
             if shared {
                 thread::yield_now();

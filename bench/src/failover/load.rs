@@ -108,7 +108,7 @@ pub fn run(
     let device = Device::attach(socket, "bench-failover").context("attaching to covalentd a")?;
     let mut verbs = device.verbs().context("opening a verb queue")?;
     let region = verbs
-        .open_region_deadline(Target::Name("b"), REGION, Instant::now() + PATIENCE)
+        .open_region(Target::Name("b"), REGION, PATIENCE)
         .context("opening the region")?;
     let mut load = Load {
         verbs,
@@ -186,7 +186,7 @@ impl Load<'_> {
     fn take_completions(&mut self, spans: &mut Vec<Span>) -> Result<usize> {
         let count = self
             .verbs
-            .poll(&mut self.completions)
+            .try_poll(&mut self.completions)
             .context("polling for verbs")?;
         if count == 0 {
             return Ok(0);

@@ -365,7 +365,7 @@ impl<'a> Cutter<'a> {
         loop {
             let event = self
                 .events
-                .next_event(Some(deadline))
+                .next_event(deadline)
                 .context("waiting for a daemon to notice a cut")?;
             if let Some(reason) = self.failed(&event.kind, port) {
                 return Ok(Noticed {
@@ -379,7 +379,7 @@ impl<'a> Cutter<'a> {
     /// Takes the events that have come.
     fn drain_events(&mut self, port: &str) -> Result<()> {
         loop {
-            match self.events.next_event(Some(Instant::now())) {
+            match self.events.next_event(Duration::ZERO) {
                 Ok(event) => {
                     self.failed(&event.kind, port);
                 }

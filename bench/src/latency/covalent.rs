@@ -16,7 +16,7 @@ use std::{
         mpsc,
     },
     thread,
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use anyhow::{Context, Result, bail, ensure};
@@ -269,7 +269,7 @@ fn swaps(
 
 fn find(verbs: &mut Verbs<'_>, node: &str, region: &str) -> Result<RemoteRegion> {
     verbs
-        .open_region_deadline(Target::Name(node), region, Instant::now() + PATIENCE)
+        .open_region(Target::Name(node), region, PATIENCE)
         .with_context(|| format!("opening region {region} of node {node}"))
 }
 
@@ -302,7 +302,7 @@ impl Client for Swaps<'_> {
     fn answers(&mut self, answered: &mut dyn FnMut(u64)) -> Result<()> {
         let count = self
             .verbs
-            .poll(&mut self.completions)
+            .try_poll(&mut self.completions)
             .context("polling for verbs")?;
         for completion in &self.completions[..count] {
             let at = completion.user_data as usize % IN_FLIGHT_MAX;
@@ -383,7 +383,7 @@ fn answer(
         out.take_completions()?;
         // A request that cannot be forwarded yet stays in the queue.
         while out.has_room() {
-            let Some(message) = requests.recv().context("receiving a request")? else {
+            let Some(message) = requests.try_recv().context("receiving a request")? else {
                 break;
             };
             let number = number_of(message.data);
@@ -451,7 +451,7 @@ impl<'d> Outbox<'d> {
     fn take_completions(&mut self) -> Result<()> {
         let count = self
             .verbs
-            .poll(&mut self.completions)
+            .try_poll(&mut self.completions)
             .context("polling for verbs")?;
         for completion in &self.completions[..count] {
             match &completion.outcome {
@@ -486,7 +486,7 @@ impl Client for Messages<'_> {
 
     fn answers(&mut self, answered: &mut dyn FnMut(u64)) -> Result<()> {
         self.out.take_completions()?;
-        while let Some(message) = self.answers.recv().context("receiving an answer")? {
+        while let Some(message) = self.answers.try_recv().context("receiving an answer")? {
             ensure!(
                 message.data.len() == self.out.message.len(),
                 "an answer has {} bytes instead of {}",

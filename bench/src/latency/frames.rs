@@ -416,7 +416,7 @@ fn echo_pipe(
     .context("binding a pipe")?;
     drop(ready);
     while !over.load(Ordering::Relaxed) {
-        match pipe.recv().context("receiving")? {
+        match pipe.try_recv().context("receiving")? {
             Some(mut batch) => {
                 let mut count = 0;
                 while batch.next_packet().is_some() {

@@ -62,7 +62,7 @@ pub fn member() -> Result<()> {
     let let_go = thread::spawn(|| io::stdin().lock().read_line(&mut String::new()));
     while !let_go.is_finished() {
         let deadline = Instant::now() + RECHECK_INTERVAL;
-        match member.group.next_deadline(&mut verbs, deadline) {
+        match member.group.next(&mut verbs, deadline) {
             Ok(_) | Err(covalent_verbs::Error::Deadline { .. }) => {}
             Err(error) => return Err(error).context("staying in the group"),
         }
@@ -175,7 +175,7 @@ impl<'d> Member<'d> {
             let slow = self.group.laggard();
             let counters = *self.group.counters();
             let deadline = Instant::now() + PATIENCE;
-            let event = self.group.next_deadline(verbs, deadline);
+            let event = self.group.next(verbs, deadline);
             Some(event.with_context(|| {
                 format!(
                     "{} messages sent, {} delivered, {} last words; {slow:?} holds the group up; \
@@ -184,7 +184,7 @@ impl<'d> Member<'d> {
                 )
             })?)
         } else {
-            self.group.poll(verbs).context("asking the group")?
+            self.group.try_next(verbs).context("asking the group")?
         };
         match event {
             None => return Ok(false),

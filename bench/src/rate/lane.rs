@@ -62,7 +62,7 @@ pub fn slice(turn: &Turn<'_>) -> Result<(Slice, Running)> {
         let lane_before = cpu_time(node.pid())?;
         let mut frames = 0;
         while !over.load(Ordering::Relaxed) {
-            while let Some(batch) = pipe.recv().context("receiving")? {
+            while let Some(batch) = pipe.try_recv().context("receiving")? {
                 frames += batch.iter().filter(|frame| turn.load.touch(frame)).count() as u64;
                 batch.free_all();
             }

@@ -13,7 +13,7 @@ use std::{
 };
 
 use anyhow::{Context, Result, anyhow, bail};
-use covalent_verbs::{Completion, Device, Mode, Outcome, Refusal, Rights, Target, Verb};
+use covalent_verbs::{Completion, Device, Mode, Outcome, Refusal, Rights, Target, Timeout, Verb};
 
 /// How long a client waits for its daemon, and for a completion.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -67,7 +67,7 @@ impl Adder {
             let device = Device::attach(socket, "bench")?;
             device.set_reconnect(Some(PATIENCE));
             let mut verbs = device.verbs_with_depth(1)?;
-            let counter = verbs.open_region(Target::Name(target), COUNTER)?;
+            let counter = verbs.open_region(Target::Name(target), COUNTER, Timeout::FOREVER)?;
             let one = Verb::FetchAdd {
                 offset_bytes: 0,
                 delta: 1,
@@ -79,7 +79,7 @@ impl Adder {
             while !ends.load(Ordering::Acquire) {
                 verbs.post(&counter, one, Mode::TwoPhase, 0)?;
                 while verbs.outstanding() > 0 {
-                    verbs.poll_deadline(&mut completions, Instant::now() + PATIENCE)?;
+                    verbs.poll(&mut completions, PATIENCE)?;
                     match &completions[0].outcome {
                         Outcome::Old(_) => {
                             let now = Instant::now();

@@ -39,7 +39,7 @@ pub fn add(
         .verbs_with_depth(depth)
         .context("opening a verb queue")?;
     let region = verbs
-        .open_region_deadline(Target::Name("b"), REGION, Instant::now() + PATIENCE)
+        .open_region(Target::Name("b"), REGION, PATIENCE)
         .context("opening the region")?;
     traced()?;
     let add = Verb::FetchAdd {
@@ -62,7 +62,9 @@ pub fn add(
             batch.ring().context("posting verbs")?;
             posted += more;
         }
-        let came = verbs.poll(&mut completions).context("polling for verbs")?;
+        let came = verbs
+            .try_poll(&mut completions)
+            .context("polling for verbs")?;
         for completion in &completions[..came] {
             if !matches!(completion.outcome, Outcome::Old(_)) {
                 bail!("a fetch-and-add ended with {:?}", completion.outcome);

@@ -181,7 +181,7 @@ fn drive(node: &Node, cores: Cores, pipes: u32, span: Duration) -> Result<f64> {
             }
         }
         tx.publish().context("sending")?;
-        while let Some(batch) = rx.recv().context("receiving")? {
+        while let Some(batch) = rx.try_recv().context("receiving")? {
             received += batch.iter().count() as u64;
             batch.free_all();
             last_received = now;

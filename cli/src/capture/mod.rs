@@ -15,7 +15,7 @@ use std::{
 use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
 use covalent_api::tap::{TapFrames, TapHead};
-use covalent_verbs::{Device, Error, RxPipe};
+use covalent_verbs::{Device, Error, REQUEST_TIMEOUT, RxPipe};
 use indicatif::ProgressBar;
 use serde::Serialize;
 
@@ -156,7 +156,9 @@ pub fn run(args: &CaptureArgs, interrupt: &Interrupt) -> Result<ExitCode> {
     let ports = ports(&socket, &args.port)?;
     let devices = ports
         .iter()
-        .map(|(_, lane)| Device::attach_to_lane(&socket, "covalent capture", *lane))
+        .map(|(_, lane)| {
+            Device::attach_to_lane(&socket, "covalent capture", *lane, REQUEST_TIMEOUT)
+        })
         .collect::<Result<Vec<_>, _>>()?;
     let mut pipes = Vec::new();
     for ((name, _), device) in ports.iter().zip(&devices) {
@@ -244,7 +246,7 @@ fn capture(
     {
         let mut idle = true;
         for (interface, pipe) in (0..).zip(&mut *pipes) {
-            let batch = match pipe.recv() {
+            let batch = match pipe.try_recv() {
                 Err(Error::DaemonGone { .. }) => {
                     summary.daemon_ended = true;
                     break;

@@ -31,7 +31,7 @@ pub fn run(command: &VerbCommand) -> Result<ExitCode> {
     let place = post.place;
     let deadline = Instant::now() + Duration::from_secs_f64(place.options.timeout);
     let socket = status::socket(&place.options.node)?;
-    let device = Device::attach_deadline(&socket, PROGRAM, place.options.lane, deadline)?;
+    let device = Device::attach_to_lane(&socket, PROGRAM, place.options.lane, deadline)?;
     let mut verbs = device.verbs()?;
     let region = open(&mut verbs, place, deadline)?;
     let done = match post.request {
@@ -45,7 +45,7 @@ pub fn run(command: &VerbCommand) -> Result<ExitCode> {
             };
             let verb = request.verb();
             let outcome = verbs
-                .execute_deadline(&region, verb, mode, deadline)
+                .execute(&region, verb, mode, deadline)
                 .map_err(|error| explained(error, place, &region, verb))?;
             let took = began.elapsed();
             Done::executed(place, request, outcome, verbs.last_stamp(), took)?
@@ -65,7 +65,7 @@ pub fn run(command: &VerbCommand) -> Result<ExitCode> {
 fn open(verbs: &mut Verbs<'_>, place: &Place, deadline: Instant) -> Result<RemoteRegion> {
     let Place { node, region, .. } = place;
     verbs
-        .open_region_deadline(target(node), region, deadline)
+        .open_region(target(node), region, deadline)
         .map_err(|error| match error {
             Error::VerbRefused {
                 refusal: Refusal::UnknownRegion,

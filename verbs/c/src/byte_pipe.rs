@@ -15,7 +15,7 @@ use crate::{
     handle::{Kind, Table, this_thread},
     held::Held,
     status::{Result, call},
-    timeout::Timeout,
+    timeout::timeout,
 };
 
 /// A pipe that receives the payloads of UDP datagrams, concatenated in the order of arrival,
@@ -205,15 +205,12 @@ pub unsafe extern "C" fn covalent_byte_pipe_recv(
         let mut out = unsafe { Bytes::new(data, length_bytes)? };
         out.set(&[]);
         with(pipe, |pipe| {
-            let batch = match Timeout::new(timeout_ns) {
-                Timeout::None => match pipe.poll_more_than(more_than_bytes)? {
+            let batch = match timeout(timeout_ns) {
+                None => match pipe.try_recv_more_than(more_than_bytes)? {
                     Some(batch) => batch,
                     None => return Ok(()),
                 },
-                Timeout::Until(deadline) => {
-                    pipe.recv_more_than_deadline(more_than_bytes, deadline)?
-                }
-                Timeout::Forever => pipe.recv_more_than(more_than_bytes)?,
+                Some(timeout) => pipe.recv_more_than(more_than_bytes, timeout)?,
             };
             // Dropping the batch here keeps all bytes in place, mapped and unchanged, until they
             // are freed.

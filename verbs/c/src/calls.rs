@@ -8,7 +8,7 @@ use crate::{
     argument::{Out, bytes_mut, values},
     remote_region::{covalent_remote_region, remote},
     status::{Result, call, call_with_status, covalent_status},
-    timeout::deadline,
+    timeout::waiting,
     verb::{commit_words, condition, covalent_commit_word, order, update},
     verb_queue::{covalent_verb_queue, with},
 };
@@ -25,9 +25,8 @@ unsafe fn execute(
 ) -> Result<Outcome> {
     // SAFETY: the caller's word.
     let region = unsafe { remote(region)? };
-    with(queue, |verbs| match deadline(timeout_ns) {
-        Some(deadline) => Ok(verbs.execute_deadline(&region, verb, Mode::TwoPhase, deadline)?),
-        None => Ok(verbs.execute(&region, verb, Mode::TwoPhase)?),
+    with(queue, |verbs| {
+        Ok(verbs.execute(&region, verb, Mode::TwoPhase, waiting(timeout_ns))?)
     })
 }
 

@@ -8,13 +8,13 @@ use std::{
     time::Duration,
 };
 
-use covalent_verbs::Device;
+use covalent_verbs::{Device, REQUEST_TIMEOUT};
 
 use crate::{
     argument::{Out, text},
     handle::{Kind, Table, this_thread},
     status::{Result, call, invalid},
-    timeout::Timeout,
+    timeout::timeout,
 };
 
 /// Size of a buffer for the longest name of a node or port with its terminating NUL, in bytes.
@@ -89,7 +89,12 @@ pub unsafe extern "C" fn covalent_device_attach(
                 Out::new(device, "device")?,
             )
         };
-        let attached = Rc::new(Device::attach_to_lane(socket, program, lane)?);
+        let attached = Rc::new(Device::attach_to_lane(
+            socket,
+            program,
+            lane,
+            REQUEST_TIMEOUT,
+        )?);
         let handle = DEVICES.with_borrow_mut(|devices| devices.insert(attached))?;
         device.set(covalent_device { handle });
         Ok(())
@@ -362,14 +367,13 @@ pub unsafe extern "C" fn covalent_device_next_rx_pipe(
         // SAFETY: the caller's word.
         let mut out = unsafe { Out::new(pipe_number, "pipe_number")? };
         let device = self::device(device)?;
-        let ready = match Timeout::new(timeout_ns) {
-            Timeout::None => device
-                .poll_rx_pipe()?
+        let ready = match timeout(timeout_ns) {
+            None => device
+                .try_next_rx_pipe()?
                 .ok_or(covalent_verbs::Error::Deadline {
                     what: "a packet arrived",
                 })?,
-            Timeout::Until(deadline) => device.next_rx_pipe_deadline(deadline)?,
-            Timeout::Forever => device.next_rx_pipe()?,
+            Some(timeout) => device.next_rx_pipe(timeout)?,
         };
         out.set(ready.number());
         Ok(())

@@ -15,7 +15,7 @@ use crate::{
     handle::{Kind, Table, this_thread},
     held::Held,
     status::{Failure, Result, call, invalid},
-    timeout::Timeout,
+    timeout::timeout,
     verb_queue::{self, covalent_verb_queue},
 };
 
@@ -431,13 +431,12 @@ pub unsafe extern "C" fn covalent_group_next(
         out.set(covalent_group_event::of(none));
         with(group, |group, queue| {
             verb_queue::with(queue, |verbs| {
-                let event = match Timeout::new(timeout_ns) {
-                    Timeout::None => match group.poll(verbs)? {
+                let event = match timeout(timeout_ns) {
+                    None => match group.try_next(verbs)? {
                         Some(event) => event,
                         None => return Ok(()),
                     },
-                    Timeout::Until(deadline) => group.next_deadline(verbs, deadline)?,
-                    Timeout::Forever => group.next(verbs)?,
+                    Some(timeout) => group.next(verbs, timeout)?,
                 };
                 out.set(event.into());
                 Ok(())

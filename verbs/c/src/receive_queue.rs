@@ -14,7 +14,7 @@ use crate::{
     handle::{Kind, Table, this_thread},
     held::Held,
     status::{Result, call},
-    timeout::Timeout,
+    timeout::timeout,
     verb::covalent_stamp,
 };
 
@@ -157,13 +157,12 @@ pub unsafe extern "C" fn covalent_receive_queue_recv(
         let mut out = unsafe { Out::new(message, "message")? };
         out.set(covalent_received::NONE);
         with(queue, |queue| {
-            let message = match Timeout::new(timeout_ns) {
-                Timeout::None => match queue.recv()? {
+            let message = match timeout(timeout_ns) {
+                None => match queue.try_recv()? {
                     Some(message) => message,
                     None => return Ok(()),
                 },
-                Timeout::Until(deadline) => queue.recv_deadline(deadline)?,
-                Timeout::Forever => queue.recv_blocking()?,
+                Some(timeout) => queue.recv(timeout)?,
             };
             out.set(message.into());
             Ok(())

@@ -15,7 +15,7 @@ use crate::{
     handle::{Kind, Table, this_thread},
     held::Held,
     status::{Result, call, none_if_gone},
-    timeout::Timeout,
+    timeout::timeout,
     tuning::{covalent_pipe_tuning, tuning},
 };
 
@@ -221,13 +221,12 @@ pub unsafe extern "C" fn covalent_rx_pipe_recv(
             let Pipe { rx, returned } = pipes.get(pipe.handle)?;
             *returned = None;
             let pipe = rx.get();
-            let batch = match Timeout::new(timeout_ns) {
-                Timeout::None => match pipe.recv()? {
+            let batch = match timeout(timeout_ns) {
+                None => match pipe.try_recv()? {
                     Some(batch) => batch,
                     None => return Ok(()),
                 },
-                Timeout::Until(deadline) => pipe.recv_deadline(deadline)?,
-                Timeout::Forever => pipe.recv_blocking()?,
+                Some(timeout) => pipe.recv(timeout)?,
             };
             let mut left = batch.iter();
             count.set(write_packets(&mut left, &mut packets));
@@ -246,7 +245,7 @@ pub extern "C" fn covalent_rx_pipe_free(pipe: covalent_rx_pipe, packets: usize) 
     call(|| {
         with(pipe, |pipe| {
             if packets > 0
-                && let Some(batch) = pipe.recv().or_else(none_if_gone)?
+                && let Some(batch) = pipe.try_recv().or_else(none_if_gone)?
             {
                 batch.free(packets);
             }
@@ -268,7 +267,7 @@ pub extern "C" fn covalent_rx_pipe_free_received(pipe: covalent_rx_pipe) -> c_in
         PIPES.with_borrow_mut(|pipes| {
             let Pipe { rx, returned } = pipes.get(pipe.handle)?;
             if let Some(position) = returned.take()
-                && let Some(batch) = rx.get().recv().or_else(none_if_gone)?
+                && let Some(batch) = rx.get().try_recv().or_else(none_if_gone)?
             {
                 batch.free_to(position);
             }
@@ -284,7 +283,7 @@ pub extern "C" fn covalent_rx_pipe_free_received(pipe: covalent_rx_pipe) -> c_in
 pub extern "C" fn covalent_rx_pipe_confirm(pipe: covalent_rx_pipe, packets: usize) -> c_int {
     call(|| {
         with(pipe, |pipe| {
-            if let Some(batch) = pipe.recv().or_else(none_if_gone)? {
+            if let Some(batch) = pipe.try_recv().or_else(none_if_gone)? {
                 batch.confirm(packets);
             }
             Ok(())

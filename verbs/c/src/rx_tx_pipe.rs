@@ -15,7 +15,7 @@ use crate::{
     handle::{Kind, Table, this_thread},
     held::Held,
     status::{Result, call},
-    timeout::Timeout,
+    timeout::timeout,
     tuning::{covalent_pipe_tuning, tuning},
 };
 
@@ -203,13 +203,12 @@ pub unsafe extern "C" fn covalent_rx_tx_pipe_recv(
             } = pipes.get(pipe.handle)?;
             *position = None;
             let pipe = rx_tx.get();
-            let mut batch = match Timeout::new(timeout_ns) {
-                Timeout::None => match pipe.recv()? {
+            let mut batch = match timeout(timeout_ns) {
+                None => match pipe.try_recv()? {
                     Some(batch) => batch,
                     None => return Ok(()),
                 },
-                Timeout::Until(deadline) => pipe.recv_deadline(deadline)?,
-                Timeout::Forever => pipe.recv_blocking()?,
+                Some(timeout) => pipe.recv(timeout)?,
             };
             let mut returned = 0;
             while returned < packets.capacity()
@@ -253,7 +252,7 @@ pub extern "C" fn covalent_rx_tx_pipe_send_received(pipe: covalent_rx_tx_pipe) -
         PIPES.with_borrow_mut(|pipes| {
             let Pipe { rx_tx, returned } = pipes.get(pipe.handle)?;
             if let Some(position) = returned.take()
-                && let Some(batch) = rx_tx.get().recv()?
+                && let Some(batch) = rx_tx.get().try_recv()?
             {
                 batch.send_before(position)?;
             }
@@ -319,7 +318,7 @@ fn give(
     give: fn(RxTxBatch<'_>, usize) -> covalent_verbs::Result<()>,
 ) -> c_int {
     call(|| {
-        with(pipe, |pipe| match pipe.recv()? {
+        with(pipe, |pipe| match pipe.try_recv()? {
             Some(batch) => Ok(give(batch, packets)?),
             None => Ok(()),
         })

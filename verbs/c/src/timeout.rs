@@ -1,30 +1,20 @@
-//! Timeouts as C programs pass them.
+//! Timeouts as C programs pass them, in nanoseconds. 0 does not wait, and a negative one waits
+//! forever.
 
 use std::time::{Duration, Instant};
 
-/// A timeout in nanoseconds: 0 does not wait, a negative one waits for ever.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Timeout {
-    None,
-    Until(Instant),
-    Forever,
-}
+use covalent_verbs::Timeout;
 
-impl Timeout {
-    pub(crate) fn new(timeout_ns: i64) -> Self {
-        match u64::try_from(timeout_ns) {
-            Ok(0) => Self::None,
-            Ok(timeout_ns) => Self::Until(Instant::now() + Duration::from_nanos(timeout_ns)),
-            Err(_) => Self::Forever,
-        }
+/// `None` for a call that does not wait.
+pub(crate) fn timeout(timeout_ns: i64) -> Option<Timeout> {
+    match u64::try_from(timeout_ns) {
+        Ok(0) => None,
+        Ok(timeout_ns) => Some(Duration::from_nanos(timeout_ns).into()),
+        Err(_) => Some(Timeout::FOREVER),
     }
 }
 
-/// For calls that always wait a moment: 0 is a deadline that has passed.
-pub(crate) fn deadline(timeout_ns: i64) -> Option<Instant> {
-    match Timeout::new(timeout_ns) {
-        Timeout::None => Some(Instant::now()),
-        Timeout::Until(deadline) => Some(deadline),
-        Timeout::Forever => None,
-    }
+/// For calls that have to wait for a reply: 0 is a deadline that has passed.
+pub(crate) fn waiting(timeout_ns: i64) -> Timeout {
+    timeout(timeout_ns).unwrap_or_else(|| Instant::now().into())
 }

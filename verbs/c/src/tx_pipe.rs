@@ -14,7 +14,7 @@ use crate::{
     handle::{Kind, Table, this_thread},
     held::Held,
     status::{Result, call, invalid},
-    timeout::{Timeout, deadline},
+    timeout::{timeout, waiting},
     tuning::{covalent_pipe_tuning, tuning},
 };
 
@@ -219,10 +219,9 @@ pub unsafe extern "C" fn covalent_tx_pipe_send(
     call(|| {
         // SAFETY: the caller's word.
         let data = unsafe { values(data, length_bytes, "data")? };
-        put(pipe, |pipe| match Timeout::new(timeout_ns) {
-            Timeout::None => Ok(pipe.send(data)?),
-            Timeout::Until(deadline) => Ok(pipe.send_deadline(data, deadline)?),
-            Timeout::Forever => Ok(pipe.send_blocking(data)?),
+        put(pipe, |pipe| match timeout(timeout_ns) {
+            None => Ok(pipe.try_send(data)?),
+            Some(timeout) => Ok(pipe.send(data, timeout)?),
         })
     })
 }
@@ -231,12 +230,7 @@ pub unsafe extern "C" fn covalent_tx_pipe_send(
 /// COVALENT_DEADLINE if the packets are not with the port in time.
 #[unsafe(no_mangle)]
 pub extern "C" fn covalent_tx_pipe_flush(pipe: covalent_tx_pipe, timeout_ns: i64) -> c_int {
-    call(|| {
-        with(pipe, |pipe| match deadline(timeout_ns) {
-            Some(deadline) => Ok(pipe.flush_deadline(deadline)?),
-            None => Ok(pipe.flush()?),
-        })
-    })
+    call(|| with(pipe, |pipe| Ok(pipe.flush(waiting(timeout_ns))?)))
 }
 
 /// Returns the pipe's counters.

@@ -14,7 +14,7 @@ use crate::{
     held::Held,
     remote_region::{covalent_remote_region, remote},
     status::{Result, call},
-    timeout::{Timeout, deadline},
+    timeout::{timeout, waiting},
     verb::{covalent_completion, covalent_in_doubt_id, covalent_stamp, covalent_verb, mode, verb},
 };
 
@@ -146,9 +146,8 @@ pub unsafe extern "C" fn covalent_verb_queue_open_region(
             )
         };
         let target = node.map_or(Target::Local, Target::Name);
-        let region = with(queue, |verbs| match deadline(timeout_ns) {
-            Some(deadline) => Ok(verbs.open_region_deadline(target, name, deadline)?),
-            None => Ok(verbs.open_region(target, name)?),
+        let region = with(queue, |verbs| {
+            Ok(verbs.open_region(target, name, waiting(timeout_ns))?)
         })?;
         out.set(region.into());
         Ok(())
@@ -319,12 +318,10 @@ pub unsafe extern "C" fn covalent_verb_queue_poll(
             while written < out.capacity() {
                 let room = completions.len().min(out.capacity() - written);
                 let room = &mut completions[..room];
-                let taken = match Timeout::new(timeout_ns) {
-                    // Only the first burst is waited for.
-                    _ if written > 0 => verbs.get().poll(room)?,
-                    Timeout::None => verbs.get().poll(room)?,
-                    Timeout::Until(deadline) => verbs.get().poll_deadline(room, deadline)?,
-                    Timeout::Forever => verbs.get().poll_blocking(room)?,
+                let taken = match timeout(timeout_ns) {
+                    // The call waits only for the first burst.
+                    Some(timeout) if written == 0 => verbs.get().poll(room, timeout)?,
+                    _ => verbs.get().try_poll(room)?,
                 };
                 for completion in &room[..taken] {
                     out.set(written, covalent_completion::new(completion));
@@ -359,10 +356,7 @@ pub unsafe extern "C" fn covalent_verb_queue_wait(
         // SAFETY: the caller's word.
         let mut out = unsafe { Out::new(completion, "completion")? };
         let id = VerbId::from_number(id);
-        let completion = with(queue, |verbs| match deadline(timeout_ns) {
-            Some(deadline) => Ok(verbs.wait_deadline(id, deadline)?),
-            None => Ok(verbs.wait(id)?),
-        })?;
+        let completion = with(queue, |verbs| Ok(verbs.wait(id, waiting(timeout_ns))?))?;
         out.set(covalent_completion::new(&completion));
         Ok(())
     })

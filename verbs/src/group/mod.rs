@@ -30,6 +30,7 @@ use crate::{
     device::{Device, Stage},
     error::{Error, Result},
     queue::Verbs,
+    timeout::{Timeout, deadline},
 };
 
 pub use covalent_protocol::group::Event as GroupEvent;
@@ -68,14 +69,15 @@ const _: () = assert!(GROUPS_MAX == NOTICES && NOTICE_WORDS == group::NOTICE_WOR
 /// members of a group have no state to give, use [`GroupOptions::stateless`].
 ///
 /// # Threads
-/// Use it only on its device's thread. All work is done inside [`Group::poll`] and [`Group::next`].
-/// An application that does not call them often delays the whole group. Only [`Group::suspect`]
-/// excludes a member for that. When a group is dropped, or its process exits, the others find its
-/// receive queue gone and exclude the member. To leave gracefully, use [`Group::leave`].
+/// Use it only on its device's thread. All work is done inside [`Group::try_next`] and
+/// [`Group::next`]. An application that does not call them often delays the whole group. Only
+/// [`Group::suspect`] excludes a member for that. When a group is dropped, or its process exits, the
+/// others find its receive queue gone and exclude the member. To leave gracefully, use
+/// [`Group::leave`].
 ///
 /// # Examples
 /// ```no_run
-/// use covalent_verbs::{Device, GroupEvent, GroupOptions};
+/// use covalent_verbs::{Device, GroupEvent, GroupOptions, Timeout};
 ///
 /// let device = Device::attach("/run/covalent/covalentd.sock", "example")?;
 /// let mut verbs = device.verbs()?;
@@ -84,7 +86,7 @@ const _: () = assert!(GROUPS_MAX == NOTICES && NOTICE_WORDS == group::NOTICE_WOR
 /// group.multicast(b"hello")?;
 /// let mut orders = Vec::new();
 /// loop {
-///     match group.next(&mut verbs)? {
+///     match group.next(&mut verbs, Timeout::FOREVER)? {
 ///         GroupEvent::View(view) => {
 ///             println!("view {}: {} members", view.number, view.members.len());
 ///         }
@@ -127,8 +129,8 @@ pub struct Group<'d> {
 
 impl Group<'_> {
     /// Multicasts 1 to [`MULTICAST_BYTES_MAX`] bytes. Returns the number of this message among the
-    /// own ones, from 1. Does not block and sends nothing by itself: the next [`Group::poll`] or
-    /// [`Group::next`] sends all messages collected so far.
+    /// own ones, from 1. Does not block and sends nothing by itself: the next [`Group::try_next`]
+    /// or [`Group::next`] sends all messages collected so far.
     ///
     /// # Errors
     /// - [`Error::GroupFull`] if there is no room now: take events. [`Group::laggard`] returns the
@@ -152,7 +154,7 @@ impl Group<'_> {
     /// - [`Error::Invalid`] for a verb queue of another device, or with less depth than this group
     ///   needs.
     /// - [`Error::Unintelligible`].
-    pub fn poll(&mut self, verbs: &mut Verbs<'_>) -> Result<Option<GroupEvent<'_>>> {
+    pub fn try_next(&mut self, verbs: &mut Verbs<'_>) -> Result<Option<GroupEvent<'_>>> {
         self.check(verbs)?;
         self.drive(verbs)?;
         if !self.take_event() {
@@ -164,7 +166,7 @@ impl Group<'_> {
         Ok(self.reported.event())
     }
 
-    /// The time at which an event loop must call [`Group::poll`] even without a wake-up: see
+    /// The time at which an event loop must call [`Group::try_next`] even without a wake-up: see
     /// [`Device::arm`](crate::Device::arm). Each such call sets it anew.
     #[must_use]
     pub const fn poll_at(&self) -> Instant {
@@ -174,22 +176,13 @@ impl Group<'_> {
     /// Waits for the next event.
     ///
     /// # Errors
-    /// As [`Group::poll`].
-    pub fn next(&mut self, verbs: &mut Verbs<'_>) -> Result<GroupEvent<'_>> {
-        self.wait(verbs, None, &mut || Ok(false))?;
-        self.last_event()
-    }
-
-    /// As [`Group::next`], until `deadline`.
-    ///
-    /// # Errors
-    /// As [`Group::poll`], and [`Error::Deadline`].
-    pub fn next_deadline(
+    /// As [`Group::try_next`], and [`Error::Deadline`] after `timeout`.
+    pub fn next(
         &mut self,
         verbs: &mut Verbs<'_>,
-        deadline: Instant,
+        timeout: impl Into<Timeout>,
     ) -> Result<GroupEvent<'_>> {
-        self.wait(verbs, Some(deadline), &mut || Ok(false))?;
+        self.wait(verbs, deadline(timeout), &mut || Ok(false))?;
         self.last_event()
     }
 
@@ -198,14 +191,14 @@ impl Group<'_> {
     /// sleeps. Messages, pipes and completions of the device wake it.
     ///
     /// # Errors
-    /// As [`Group::poll`]. [`Error::Deadline`] if there is a deadline, and the errors of `also`.
+    /// As [`Group::try_next`]. [`Error::Deadline`] after `timeout`, and the errors of `also`.
     pub fn next_unless(
         &mut self,
         verbs: &mut Verbs<'_>,
-        deadline: Option<Instant>,
+        timeout: impl Into<Timeout>,
         mut also: impl FnMut() -> Result<bool>,
     ) -> Result<Option<GroupEvent<'_>>> {
-        if self.wait(verbs, deadline, &mut also)? {
+        if self.wait(verbs, deadline(timeout), &mut also)? {
             Ok(self.reported.event())
         } else {
             Ok(None)
@@ -214,7 +207,7 @@ impl Group<'_> {
 
     /// Gives a piece of the application's state to the member that needs it
     /// ([`GroupEvent::StateWanted`]): 1 to [`STATE_BYTES_MAX`] bytes. The last piece may have 0
-    /// bytes. Does not block. The next [`Group::poll`] or [`Group::next`] sends it.
+    /// bytes. Does not block. The next [`Group::try_next`] or [`Group::next`] sends it.
     ///
     /// All pieces belong to the state at the moment of that event, whatever was delivered since.
     ///

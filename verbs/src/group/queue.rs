@@ -29,7 +29,7 @@ impl<'d> MemberQueue<'d> {
     }
 
     pub(super) fn recv(&mut self) -> Result<Option<Message<'_>>> {
-        self.queue.recv()
+        self.queue.try_recv()
     }
 }
 

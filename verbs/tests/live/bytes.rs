@@ -39,7 +39,7 @@ fn to_port() -> Match {
 }
 
 fn send(tx: &mut TxPipe<'_>, payload: &[u8]) {
-    tx.send_deadline(&datagram(payload), soon()).unwrap();
+    tx.send(&datagram(payload), soon()).unwrap();
 }
 
 /// Receives `count` lines, waiting for the rest of one that is not whole.
@@ -47,7 +47,7 @@ fn lines(pipe: &mut BytePipe<'_>, count: usize) -> Vec<String> {
     let mut lines = Vec::new();
     let mut seen_bytes = 0;
     while lines.len() < count {
-        let batch = pipe.recv_more_than_deadline(seen_bytes, soon()).unwrap();
+        let batch = pipe.recv_more_than(seen_bytes, soon()).unwrap();
         let mut messages = batch.messages(Delimited::new(b'\n', 1000));
         lines.extend(
             messages
@@ -87,7 +87,7 @@ fn lines_arrive_whole_however_the_datagrams_cut_them() {
                 }
                 send(&mut tx, cut);
             }
-            tx.flush_deadline(soon()).unwrap();
+            tx.flush(soon()).unwrap();
         });
         assert_eq!(&lines(&mut pipe, expected.len()), expected);
     });
@@ -107,7 +107,7 @@ fn a_partial_line_does_not_hide_data_of_the_next_daemon() {
     pipe.bind(&to_port()).unwrap();
     let mut tx = a.tx_pipe(PIPE_BYTES, "p0").unwrap();
     let take = |pipe: &mut BytePipe<'_>| -> Vec<String> {
-        let Some(batch) = pipe.recv().unwrap() else {
+        let Some(batch) = pipe.try_recv().unwrap() else {
             return Vec::new();
         };
         let mut messages = batch.messages(Delimited::new(b'\n', 100));
@@ -120,7 +120,7 @@ fn a_partial_line_does_not_hide_data_of_the_next_daemon() {
     send(&mut tx, b"one\nbeg");
     let mut seen = Vec::new();
     while seen.is_empty() {
-        b.next_rx_pipe_deadline(soon()).unwrap();
+        b.next_rx_pipe(soon()).unwrap();
         seen.extend(take(&mut pipe));
     }
     assert_eq!(seen, ["one"]);
@@ -129,11 +129,11 @@ fn a_partial_line_does_not_hide_data_of_the_next_daemon() {
     b.check_connection().unwrap();
     // `next_rx_pipe` returns the pipe once for the old data. After the program has seen the data,
     // it does not.
-    b.next_rx_pipe_deadline(soon()).unwrap();
+    b.next_rx_pipe(soon()).unwrap();
     assert_eq!(take(&mut pipe), [] as [&str; 0]);
     let shortly = Instant::now() + Duration::from_millis(50);
     assert!(matches!(
-        b.next_rx_pipe_deadline(shortly),
+        b.next_rx_pipe(shortly),
         Err(Error::Deadline { .. })
     ));
     assert_eq!(b.carried().bytes_lost, 0);
@@ -144,7 +144,7 @@ fn a_partial_line_does_not_hide_data_of_the_next_daemon() {
         sent += 1;
         // The unconsumed rest does not make `poll_rx_pipe` return the pipe repeatedly.
         let mut named = 0;
-        while b.poll_rx_pipe().unwrap().is_some() {
+        while b.try_next_rx_pipe().unwrap().is_some() {
             named += 1;
             assert!(named < 100);
             seen.extend(take(&mut pipe));
@@ -167,7 +167,7 @@ fn numbers_and_prefixed_messages_are_distinguished() {
         &mut tx,
         &[2_u64.to_be_bytes(), 3_u64.to_be_bytes()].concat(),
     );
-    let batch = pipe.recv_more_than_deadline(23, soon()).unwrap();
+    let batch = pipe.recv_more_than(23, soon()).unwrap();
     let numbers: Vec<u64> = batch
         .messages(FixedSize::new(8).unwrap())
         .map(|bytes| u64::from_be_bytes(bytes.try_into().unwrap()))
@@ -177,10 +177,10 @@ fn numbers_and_prefixed_messages_are_distinguished() {
     let framing = LengthPrefixed::u16_be(100);
     let message = [framing.prefix(5).unwrap().as_bytes(), b"hello"].concat();
     send(&mut tx, &message);
-    let batch = pipe.recv_deadline(soon()).unwrap();
+    let batch = pipe.recv(soon()).unwrap();
     assert_eq!(batch.messages(framing).collect::<Vec<_>>(), [b"hello"]);
     batch.free_all();
-    assert!(pipe.recv().unwrap().is_none());
+    assert!(pipe.try_recv().unwrap().is_none());
 }
 
 #[test]
@@ -196,11 +196,11 @@ fn frames_without_a_datagram_are_counted_and_leave_no_bytes() {
         .tcp(4000, PORT, 1, 1)
         .write(&mut tcp, b"not for you")
         .unwrap();
-    tx.send(&tcp).unwrap();
-    tx.send(&[0xaa; 60]).unwrap();
+    tx.try_send(&tcp).unwrap();
+    tx.try_send(&[0xaa; 60]).unwrap();
     send(&mut tx, b"");
     send(&mut tx, b"a datagram");
-    let batch = pipe.recv_deadline(soon()).unwrap();
+    let batch = pipe.recv(soon()).unwrap();
     assert_eq!(batch.bytes(), b"a datagram");
     batch.free_all();
     let status = b.status().unwrap();
@@ -224,28 +224,28 @@ fn a_reader_that_waits_for_more_bytes_sleeps() {
     send(&mut tx, b"half a li");
     let mut frame = [7; 60];
     frame[12..14].copy_from_slice(&[0x90, 0]);
-    tx.send(&frame).unwrap();
+    tx.try_send(&frame).unwrap();
 
-    pipe.recv_deadline(soon()).unwrap();
+    pipe.recv(soon()).unwrap();
     let before = pipe.counters().head_updates;
     let deadline = Instant::now() + Duration::from_millis(100);
-    let error = pipe.recv_more_than_deadline(9, deadline).unwrap_err();
+    let error = pipe.recv_more_than(9, deadline).unwrap_err();
     assert!(matches!(error, Error::Deadline { .. }), "{error}");
     let rung = pipe.counters().head_updates - before;
     assert!(rung <= 10, "{rung} doorbells in one wait");
     send(&mut tx, b"ne\n");
     assert_eq!(lines(&mut pipe, 1), ["half a line"]);
 
-    packets.recv_deadline(soon()).unwrap().confirm(1);
+    packets.recv(soon()).unwrap().confirm(1);
     let before = packets.counters().head_updates;
     let deadline = Instant::now() + Duration::from_millis(100);
-    let error = packets.recv_deadline(deadline).unwrap_err();
+    let error = packets.recv(deadline).unwrap_err();
     assert!(matches!(error, Error::Deadline { .. }), "{error}");
     let rung = packets.counters().head_updates - before;
     assert!(rung <= 10, "{rung} doorbells in one wait");
     assert_eq!(packets.held().collect::<Vec<_>>(), [&frame]);
-    tx.send(&frame).unwrap();
-    assert_eq!(packets.recv_deadline(soon()).unwrap().iter().count(), 1);
+    tx.try_send(&frame).unwrap();
+    assert_eq!(packets.recv(soon()).unwrap().iter().count(), 1);
     assert_eq!(packets.held().count(), 0, "freed with the batch behind it");
 }
 
@@ -275,22 +275,21 @@ fn beginnings_of_messages_are_no_news_and_their_ends_are() {
     frame[12..14].copy_from_slice(&[0x90, 0]);
     for round in 0..20 {
         for port in [PORT, PORT + 1] {
-            tx.send_deadline(&datagram_to(port, b"a whole li"), soon())
-                .unwrap();
+            tx.send(&datagram_to(port, b"a whole li"), soon()).unwrap();
         }
-        tx.send_deadline(&frame, soon()).unwrap();
+        tx.send(&frame, soon()).unwrap();
         let (mut seen_bytes, mut kept) = ([0; 2], 0);
         while seen_bytes != [10; 2] || kept <= round {
-            let ready = b.next_rx_pipe_deadline(soon()).unwrap();
+            let ready = b.next_rx_pipe(soon()).unwrap();
             if ready == packets.id() {
                 kept = packets
-                    .peek()
+                    .try_peek()
                     .unwrap()
                     .map_or(0, |batch| batch.iter().count());
                 continue;
             }
             let place = usize::from(ready == pipes[1].id());
-            if let Some(batch) = pipes[place].recv().unwrap() {
+            if let Some(batch) = pipes[place].try_recv().unwrap() {
                 assert_eq!(batch.messages(Delimited::new(b'\n', 100)).count(), 0);
                 seen_bytes[place] = batch.bytes().len();
             }
@@ -303,14 +302,13 @@ fn beginnings_of_messages_are_no_news_and_their_ends_are() {
         };
         let before = rung(&pipes);
         let pause = Instant::now() + Duration::from_millis(5);
-        let error = b.next_rx_pipe_deadline(pause).unwrap_err();
+        let error = b.next_rx_pipe(pause).unwrap_err();
         assert!(matches!(error, Error::Deadline { .. }), "{error}");
         assert!(rung(&pipes) - before <= 4, "no doorbell for seen data");
         for (place, port) in [PORT, PORT + 1].into_iter().enumerate() {
-            tx.send_deadline(&datagram_to(port, b"ne\n"), soon())
-                .unwrap();
-            assert_eq!(b.next_rx_pipe_deadline(soon()).unwrap(), pipes[place].id());
-            let batch = pipes[place].recv().unwrap().unwrap();
+            tx.send(&datagram_to(port, b"ne\n"), soon()).unwrap();
+            assert_eq!(b.next_rx_pipe(soon()).unwrap(), pipes[place].id());
+            let batch = pipes[place].try_recv().unwrap().unwrap();
             assert_eq!(batch.bytes(), b"a whole line\n");
             batch.free_all();
         }
@@ -323,13 +321,13 @@ fn impossible_calls_on_a_byte_pipe_are_refused() {
     let b = nodes.attach("b");
     let mut pipe = b.byte_pipe(PIPE_BYTES).unwrap();
     let error = pipe
-        .recv_more_than_deadline(PIPE_BYTES as usize - 64, soon())
+        .recv_more_than(PIPE_BYTES as usize - 64, soon())
         .unwrap_err();
     assert!(matches!(error, Error::PipeTooSmall { .. }), "{error}");
-    let error = pipe.poll_more_than(usize::MAX).unwrap_err();
+    let error = pipe.try_recv_more_than(usize::MAX).unwrap_err();
     assert!(matches!(error, Error::PipeTooSmall { .. }), "{error}");
     assert!(
-        pipe.poll_more_than(PIPE_BYTES as usize - 65)
+        pipe.try_recv_more_than(PIPE_BYTES as usize - 65)
             .unwrap()
             .is_none()
     );
@@ -355,29 +353,29 @@ fn a_prefetched_pipe_is_reported_again() {
     let mut pipe = b.rx_pipe(PIPE_BYTES).unwrap();
     pipe.bind(&Match::Any).unwrap();
     let mut tx = a.tx_pipe(PIPE_BYTES, "p0").unwrap();
-    tx.send(&[7; 60]).unwrap();
-    assert_eq!(b.next_rx_pipe_deadline(soon()).unwrap(), pipe.id());
+    tx.try_send(&[7; 60]).unwrap();
+    assert_eq!(b.next_rx_pipe(soon()).unwrap(), pipe.id());
     // Not received: no news of its own accord.
-    assert_eq!(b.poll_rx_pipe().unwrap(), None);
+    assert_eq!(b.try_next_rx_pipe().unwrap(), None);
     pipe.prefetch().unwrap();
     eventually("the lane notifies again", || {
-        b.poll_rx_pipe().unwrap() == Some(pipe.id())
+        b.try_next_rx_pipe().unwrap() == Some(pipe.id())
     });
-    pipe.recv().unwrap().unwrap().free_all();
+    pipe.try_recv().unwrap().unwrap().free_all();
     pipe.prefetch().unwrap();
     let deadline = Instant::now() + Duration::from_millis(20);
     assert!(
-        b.next_rx_pipe_deadline(deadline).is_err(),
+        b.next_rx_pipe(deadline).is_err(),
         "there is nothing to notify of"
     );
     drop(pipe);
     let mut echo = b.rx_tx_pipe(PIPE_BYTES, "p0").unwrap();
     echo.bind(&Match::Any).unwrap();
-    tx.send(&[7; 60]).unwrap();
-    assert_eq!(b.next_rx_pipe_deadline(soon()).unwrap(), echo.id());
-    assert_eq!(b.poll_rx_pipe().unwrap(), None);
+    tx.try_send(&[7; 60]).unwrap();
+    assert_eq!(b.next_rx_pipe(soon()).unwrap(), echo.id());
+    assert_eq!(b.try_next_rx_pipe().unwrap(), None);
     echo.prefetch().unwrap();
     eventually("the lane notifies again", || {
-        b.poll_rx_pipe().unwrap() == Some(echo.id())
+        b.try_next_rx_pipe().unwrap() == Some(echo.id())
     });
 }

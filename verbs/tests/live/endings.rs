@@ -9,7 +9,8 @@ use std::{
 
 use covalent_pipe::seqpacket::{Connection, Listener};
 use covalent_verbs::{
-    Client, Completion, Device, Error, Match, Mode, Rights, Target, Verb, event::EventKind,
+    Client, Completion, Device, Error, Match, Mode, REQUEST_TIMEOUT, Rights, Target, Timeout, Verb,
+    event::EventKind,
 };
 
 use crate::nodes::{Nodes, eventually, soon};
@@ -51,7 +52,7 @@ fn attaching_ends_with_its_deadline() {
         }
         if accepted.len() == 1 {
             let start = Instant::now();
-            let error = Device::attach_deadline(&socket, "test", 0, soon_over()).unwrap_err();
+            let error = Device::attach_to_lane(&socket, "test", 0, soon_over()).unwrap_err();
             assert!(matches!(error, Error::Deadline { .. }), "{error}");
             assert!(start.elapsed() < PROMPT);
         }
@@ -59,7 +60,7 @@ fn attaching_ends_with_its_deadline() {
     };
     assert_eq!(full.kind(), ErrorKind::WouldBlock);
     let start = Instant::now();
-    let error = Client::connect_deadline(&socket, "test", soon_over()).unwrap_err();
+    let error = Client::connect_timeout(&socket, "test", soon_over()).unwrap_err();
     assert!(matches!(error, Error::Deadline { .. }), "{error}");
     assert!(start.elapsed() < PROMPT);
 }
@@ -67,7 +68,7 @@ fn attaching_ends_with_its_deadline() {
 #[test]
 fn a_lane_that_is_not_there_is_refused() {
     let nodes = Nodes::start(&["p0"]);
-    let error = Device::attach_to_lane(nodes.socket("a"), "test", 9).unwrap_err();
+    let error = Device::attach_to_lane(nodes.socket("a"), "test", 9, REQUEST_TIMEOUT).unwrap_err();
     assert!(
         matches!(&error, Error::Refused { reason, .. } if !reason.is_empty()),
         "{error}"
@@ -103,27 +104,29 @@ fn notices(what: &str, wait: impl FnOnce(&Device) -> Result<(), Error> + Send) {
 fn calls_that_wait_notice_the_daemons_end() {
     notices("recv", |device| {
         let mut pipe = device.rx_pipe(1 << 16)?;
-        pipe.recv_blocking().map(drop)
+        pipe.recv(Timeout::FOREVER).map(drop)
     });
     notices("recv of a message", |device| {
         let mut queue = device.receive_queue("queue", 1 << 12)?;
-        queue.recv_blocking().map(drop)
+        queue.recv(Timeout::FOREVER).map(drop)
     });
     notices("recv_more_than", |device| {
         let mut pipe = device.byte_pipe(1 << 16)?;
-        pipe.recv_more_than(100).map(drop)
+        pipe.recv_more_than(100, Timeout::FOREVER).map(drop)
     });
     notices("in-place recv", |device| {
         let mut pipe = device.rx_tx_pipe(1 << 16, "p0")?;
-        pipe.recv_blocking().map(drop)
+        pipe.recv(Timeout::FOREVER).map(drop)
     });
-    notices("next_rx_pipe", |device| device.next_rx_pipe().map(drop));
+    notices("next_rx_pipe", |device| {
+        device.next_rx_pipe(Timeout::FOREVER).map(drop)
+    });
     notices("verbs", |device| {
         let _region = device.register_region("own", 64, Rights::ALL)?;
         let mut verbs = device.verbs()?;
-        let own = verbs.open_region(Target::Local, "own")?;
+        let own = verbs.open_region(Target::Local, "own", Timeout::FOREVER)?;
         loop {
-            verbs.fetch_add(&own, 0, 1)?;
+            verbs.fetch_add(&own, 0, 1, Timeout::FOREVER)?;
         }
     });
 }
@@ -147,7 +150,7 @@ fn a_subscriber_sees_events_and_the_daemons_end() {
     };
     let mut next = |client: &mut Client, deadline| {
         loop {
-            let event = client.next_event(Some(deadline))?;
+            let event = client.next_event(deadline)?;
             assert!(
                 last.is_none_or(|last| event.sequence == last + 1),
                 "none is missed"
@@ -169,7 +172,7 @@ fn a_subscriber_sees_events_and_the_daemons_end() {
     assert!(matches!(error, Error::Deadline { .. }), "{error}");
     nodes.stop("b");
     assert!(next(&mut client, soon()).unwrap().contains("Stopping"));
-    is_gone(client.next_event(Some(soon())));
+    is_gone(client.next_event(soon()));
     is_gone(client.status());
 }
 
@@ -183,7 +186,9 @@ fn every_call_fails_after_the_daemons_end_and_none_blocks() {
     let mut echo = device.rx_tx_pipe(1 << 16, "p0").unwrap();
     let mut tx = device.tx_pipe(1 << 16, "p0").unwrap();
     let mut verbs = device.verbs_with_depth(8).unwrap();
-    let own = verbs.open_region(Target::Local, "own").unwrap();
+    let own = verbs
+        .open_region(Target::Local, "own", Timeout::FOREVER)
+        .unwrap();
     nodes.stop("b");
 
     // Those that do not wait look at the daemon now and then.
@@ -198,12 +203,14 @@ fn every_call_fails_after_the_daemons_end_and_none_blocks() {
             assert!(Instant::now() < deadline, "{what} never noticed");
         }
     };
-    poll_until_gone("recv", &mut || rx.recv().map(drop));
-    poll_until_gone("in-place recv", &mut || echo.recv().map(drop));
-    poll_until_gone("poll_rx_pipe", &mut || device.poll_rx_pipe().map(drop));
-    poll_until_gone("send", &mut || tx.send(&[0; 64]));
+    poll_until_gone("recv", &mut || rx.try_recv().map(drop));
+    poll_until_gone("in-place recv", &mut || echo.try_recv().map(drop));
+    poll_until_gone("poll_rx_pipe", &mut || device.try_next_rx_pipe().map(drop));
+    poll_until_gone("send", &mut || tx.try_send(&[0; 64]));
     poll_until_gone("reserve", &mut || tx.reserve(64).map(drop));
-    poll_until_gone("poll_more_than", &mut || bytes.poll_more_than(9).map(drop));
+    poll_until_gone("poll_more_than", &mut || {
+        bytes.try_recv_more_than(9).map(drop)
+    });
     let mut completions = [Completion::default()];
     poll_until_gone("post", &mut || {
         verbs.post(
@@ -217,13 +224,13 @@ fn every_call_fails_after_the_daemons_end_and_none_blocks() {
         )?;
         Ok(())
     });
-    poll_until_gone("poll", &mut || verbs.poll(&mut completions).map(drop));
+    poll_until_gone("poll", &mut || verbs.try_poll(&mut completions).map(drop));
 
-    is_gone(rx.recv_deadline(soon()).map(drop));
-    is_gone(bytes.recv_more_than_deadline(9, soon()).map(drop));
-    is_gone(echo.recv_deadline(soon()).map(drop));
-    is_gone(device.next_rx_pipe_deadline(soon()));
-    is_gone(tx.flush_deadline(soon()));
+    is_gone(rx.recv(soon()).map(drop));
+    is_gone(bytes.recv_more_than(9, soon()).map(drop));
+    is_gone(echo.recv(soon()).map(drop));
+    is_gone(device.next_rx_pipe(soon()));
+    is_gone(tx.flush(soon()));
     is_gone(device.status());
     is_gone(device.check_connection());
     is_gone(rx.bind(&Match::Any));

@@ -8,7 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use covalent_verbs::{Device, Error, Match, Rights, Target};
+use covalent_verbs::{Device, Error, Match, Rights, Target, Timeout};
 use nix::{
     libc,
     sys::resource::{Resource, getrlimit, setrlimit},
@@ -117,18 +117,20 @@ fn in_a_storm() {
     let (a, b) = (nodes.attach("a"), nodes.attach("b"));
     let region = b.register_region("words", 4096, Rights::ALL).unwrap();
     let mut verbs = a.verbs().unwrap();
-    let remote = verbs.open_region(Target::Name("b"), "words").unwrap();
+    let remote = verbs
+        .open_region(Target::Name("b"), "words", Timeout::FOREVER)
+        .unwrap();
     let mut rounds = 0;
     while Instant::now() < until {
         for _ in 0..20 {
-            verbs.fetch_add(&remote, 0, 1).unwrap();
+            verbs.fetch_add(&remote, 0, 1, Timeout::FOREVER).unwrap();
         }
         let mut pipe = b.rx_pipe(1 << 16).unwrap();
         pipe.bind(&Match::Any).unwrap();
         let mut tx = a.tx_pipe(1 << 16, "p0").unwrap();
-        tx.send(&[0x88; 64]).unwrap();
-        assert_eq!(pipe.recv_blocking().unwrap().iter().count(), 1);
-        tx.flush().unwrap();
+        tx.try_send(&[0x88; 64]).unwrap();
+        assert_eq!(pipe.recv(Timeout::FOREVER).unwrap().iter().count(), 1);
+        tx.flush(Timeout::FOREVER).unwrap();
         assert_eq!(a.status().unwrap().sessions, 1);
         rounds += 1;
     }

@@ -7,7 +7,9 @@ use std::{
     process::{Command, Stdio},
 };
 
-use covalent_verbs::{Client, Completion, Device, Error, Match, Mode, Rights, Target, Verb};
+use covalent_verbs::{
+    Client, Completion, Device, Error, Match, Mode, Rights, Target, Timeout, Verb,
+};
 use nix::{
     libc,
     sys::wait::{WaitStatus, waitpid},
@@ -36,9 +38,11 @@ fn a_child_can_use_nothing_and_takes_nothing_when_it_drops_it() {
     let mut queue = a.receive_queue("queue", 1 << 12).unwrap();
     let region = a.register_region("words", 4096, Rights::ALL).unwrap();
     let mut verbs = a.verbs().unwrap();
-    let remote = verbs.open_region(Target::Local, "words").unwrap();
-    from.send(&FRAME).unwrap();
-    let batch = pipe.recv_blocking().unwrap();
+    let remote = verbs
+        .open_region(Target::Local, "words", Timeout::FOREVER)
+        .unwrap();
+    from.try_send(&FRAME).unwrap();
+    let batch = pipe.recv(Timeout::FOREVER).unwrap();
     let socket = nodes.socket("a");
     // SAFETY: the child uses the library's calls and the allocator, and exits by `_exit`. The C
     // library keeps the allocator's locks usable across the fork.
@@ -51,24 +55,24 @@ fn a_child_can_use_nothing_and_takes_nothing_when_it_drops_it() {
             let checks = [
                 is_forked(a.status()),
                 is_forked(a.check_connection()),
-                is_forked(a.poll_rx_pipe()),
+                is_forked(a.try_next_rx_pipe()),
                 is_forked(a.rx_pipe(1 << 16)),
                 is_forked(tx.push(&FRAME)),
                 is_forked(tx.reserve(64)),
                 is_forked(tx.publish()),
-                is_forked(tx.flush()),
-                is_forked(queue.recv()),
-                is_forked(queue.recv_blocking()),
+                is_forked(tx.flush(Timeout::FOREVER)),
+                is_forked(queue.try_recv()),
+                is_forked(queue.recv(Timeout::FOREVER)),
                 is_forked(region.load(0)),
                 is_forked(region.store(0, 1)),
                 is_forked(verbs.post(&remote, add, Mode::TwoPhase, 0)),
-                is_forked(verbs.poll(&mut [Completion::default()])),
-                is_forked(verbs.fetch_add(&remote, 0, 1)),
+                is_forked(verbs.try_poll(&mut [Completion::default()])),
+                is_forked(verbs.fetch_add(&remote, 0, 1, Timeout::FOREVER)),
                 Client::connect(&socket, "child").is_ok(),
             ];
             // Each would be given back.
             drop(batch);
-            let received = is_forked(pipe.recv()) && is_forked(pipe.recv_blocking());
+            let received = is_forked(pipe.try_recv()) && is_forked(pipe.recv(Timeout::FOREVER));
             drop((pipe, tx, queue, region, verbs));
             drop(a);
             let well = received && checks.iter().all(|&well| well);
@@ -85,12 +89,12 @@ fn a_child_can_use_nothing_and_takes_nothing_when_it_drops_it() {
     assert_eq!(a.status().unwrap().pipes.len(), 4);
     assert_eq!(batch.iter().collect::<Vec<_>>(), [&FRAME[..]]);
     drop(batch);
-    from.send(&FRAME).unwrap();
-    assert_eq!(pipe.recv_blocking().unwrap().iter().count(), 1);
-    tx.send(&FRAME).unwrap();
-    assert_eq!(verbs.fetch_add(&remote, 0, 5).unwrap(), 0);
+    from.try_send(&FRAME).unwrap();
+    assert_eq!(pipe.recv(Timeout::FOREVER).unwrap().iter().count(), 1);
+    tx.try_send(&FRAME).unwrap();
+    assert_eq!(verbs.fetch_add(&remote, 0, 5, Timeout::FOREVER).unwrap(), 0);
     assert_eq!(region.load(0).unwrap(), 5);
-    assert!(queue.recv().unwrap().is_none());
+    assert!(queue.try_recv().unwrap().is_none());
 }
 
 /// Not a test: a process that attaches and forks. It and its child wait for the end of its input.

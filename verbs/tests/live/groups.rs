@@ -24,7 +24,7 @@ use covalent_protocol::{
 };
 use covalent_verbs::{
     Contact, Device, Error, Group, GroupBuilder, GroupEvent, GroupOptions, GroupStanding, Guid,
-    Incarnation, MULTICAST_BYTES_MAX, Mode, Outcome, Rights, Stop, Target, Verb, Verbs,
+    Incarnation, MULTICAST_BYTES_MAX, Mode, Outcome, Rights, Stop, Target, Timeout, Verb, Verbs,
 };
 use nix::{
     fcntl::{FcntlArg, FdFlag, fcntl},
@@ -95,7 +95,7 @@ struct Member<'d> {
 
 impl Member<'_> {
     fn turn(&mut self) {
-        while let Some(event) = self.group.poll(&mut self.verbs).unwrap() {
+        while let Some(event) = self.group.try_next(&mut self.verbs).unwrap() {
             self.log.record(&event);
         }
     }
@@ -183,13 +183,13 @@ fn all_members_deliver_everything_once_and_in_one_order() {
                     Err(error) => panic!("{error}"),
                 }
             }
-            log.record(&group.next_deadline(&mut verbs, soon()).unwrap());
+            log.record(&group.next(&mut verbs, soon()).unwrap());
         }
         // The others may lack a row of this one still.
         done.fetch_add(1, Ordering::SeqCst);
         while done.load(Ordering::SeqCst) < 3 {
             let all_done = || Ok(done.load(Ordering::SeqCst) == 3);
-            let event = group.next_unless(&mut verbs, Some(soon()), all_done);
+            let event = group.next_unless(&mut verbs, soon(), all_done);
             if let Some(event) = event.unwrap() {
                 log.record(&event);
             }
@@ -266,7 +266,7 @@ fn a_group_and_its_application_share_the_verb_queue() {
     let mut members = begin(&devices, "orders");
     let bank = members[0]
         .verbs
-        .open_region(Target::Name("b"), "bank")
+        .open_region(Target::Name("b"), "bank", Timeout::FOREVER)
         .unwrap();
     let add = Verb::FetchAdd {
         offset_bytes: 0,
@@ -285,10 +285,7 @@ fn a_group_and_its_application_share_the_verb_queue() {
         first.turn();
         members[1..].iter_mut().for_each(Member::turn);
         while seen.len() as u64 <= number {
-            let taken = members[0]
-                .verbs
-                .poll_deadline(&mut completions, soon())
-                .unwrap();
+            let taken = members[0].verbs.poll(&mut completions, soon()).unwrap();
             for completion in &completions[..taken] {
                 match completion.outcome {
                     Outcome::Old(_) => seen.push(completion.user_data),
@@ -415,7 +412,7 @@ fn a_node_that_dies_is_left_out() {
     let deadline = soon();
     let error = loop {
         assert!(Instant::now() < deadline, "it was not notified");
-        if let Err(error) = dead.group.poll(&mut dead.verbs) {
+        if let Err(error) = dead.group.try_next(&mut dead.verbs) {
             break error;
         }
     };
@@ -481,7 +478,9 @@ fn garbage_in_the_queues_does_no_harm() {
     let mut members = begin(&devices, "orders");
     let stranger = triangle.attach("b");
     let mut verbs = stranger.verbs().unwrap();
-    let queue = verbs.open_region(Target::Name("a"), "g.orders").unwrap();
+    let queue = verbs
+        .open_region(Target::Name("a"), "g.orders", Timeout::FOREVER)
+        .unwrap();
     let mut accepted = 0;
     for number in 0..200_u64 {
         let len = 1 + (number * 37 % 4000) as usize;
@@ -496,7 +495,7 @@ fn garbage_in_the_queues_does_no_harm() {
             }
         }
         // A full queue refuses non-members and still has room for members.
-        accepted += u64::from(verbs.send(&queue, &garbage).is_ok());
+        accepted += u64::from(verbs.send(&queue, &garbage, Timeout::FOREVER).is_ok());
         multicast(&mut members[number as usize % 3], &number.to_le_bytes());
         members.iter_mut().for_each(Member::turn);
     }
@@ -527,7 +526,9 @@ fn stranger() {
     let device = Device::attach(PathBuf::from(socket), "stranger").unwrap();
     let mut verbs = device.verbs().unwrap();
     let reported = device.status().unwrap().groups.remove(0);
-    let own = verbs.open_region(Target::Local, "g.orders").unwrap();
+    let own = verbs
+        .open_region(Target::Local, "g.orders", Timeout::FOREVER)
+        .unwrap();
     let rank = reported
         .members
         .iter()
@@ -547,7 +548,11 @@ fn stranger() {
         frontier: Frontier::default(),
     };
     let queues: Vec<_> = ["a", "c"]
-        .map(|node| verbs.open_region(Target::Name(node), "g.orders").unwrap())
+        .map(|node| {
+            verbs
+                .open_region(Target::Name(node), "g.orders", Timeout::FOREVER)
+                .unwrap()
+        })
         .into();
     let mut accepted = 0;
     for round in 0..FORGERIES {
@@ -555,7 +560,9 @@ fn stranger() {
             for envelope in forgeries(&as_member, device.address(), round) {
                 // A full queue refuses. Challenges are accepted from any sender.
                 let is_challenge = envelope[1] == 7;
-                accepted += u64::from(verbs.send(queue, &envelope).is_ok() && !is_challenge);
+                accepted += u64::from(
+                    verbs.send(queue, &envelope, Timeout::FOREVER).is_ok() && !is_challenge,
+                );
             }
         }
     }
@@ -729,10 +736,10 @@ fn impossible_groups_are_refused_with_the_cure() {
     assert_eq!(contact.guid, device.address().bits());
     let mut group = builder.begin(&[contact]).unwrap();
     let mut verbs = other.verbs().unwrap();
-    let error = group.poll(&mut verbs).unwrap_err();
+    let error = group.try_next(&mut verbs).unwrap_err();
     assert!(error.to_string().contains("another device"), "{error}");
     let mut shallow = device.verbs_with_depth(16).unwrap();
-    let error = group.poll(&mut shallow).unwrap_err();
+    let error = group.try_next(&mut shallow).unwrap_err();
     assert!(error.to_string().contains("verbs_with_depth"), "{error}");
     for bad in [0, MULTICAST_BYTES_MAX + 1] {
         let error = group.multicast(&vec![0; bad]).unwrap_err();
@@ -744,12 +751,12 @@ fn impossible_groups_are_refused_with_the_cure() {
     group.multicast(b"x").unwrap();
     let mut log = Log::default();
     while log.delivered.is_empty() {
-        log.record(&group.next_deadline(&mut verbs, soon()).unwrap());
+        log.record(&group.next(&mut verbs, soon()).unwrap());
     }
     assert_eq!(log.members(), 1);
     let soon_over = Instant::now() + Duration::from_millis(30);
     loop {
-        match group.next_deadline(&mut verbs, soon_over) {
+        match group.next(&mut verbs, soon_over) {
             Ok(event) => log.record(&event),
             Err(error) => {
                 assert!(matches!(error, Error::Deadline { .. }), "{error}");

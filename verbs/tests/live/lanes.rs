@@ -2,7 +2,7 @@
 //! name.
 
 use covalent_dataplane::Daemon;
-use covalent_verbs::{Client, Device, Rights, Target, Verb};
+use covalent_verbs::{Client, Device, REQUEST_TIMEOUT, Rights, Target, Timeout, Verb};
 
 use crate::nodes::{config, eventually};
 
@@ -28,7 +28,8 @@ fn each_lane_is_reached_by_its_address_and_by_its_name() {
         links.iter().all(|link| link.state == "up")
     });
 
-    let owners = [0, 1].map(|lane| Device::attach_to_lane(socket("b"), "test", lane).unwrap());
+    let owners = [0, 1]
+        .map(|lane| Device::attach_to_lane(socket("b"), "test", lane, REQUEST_TIMEOUT).unwrap());
     assert_eq!(owners[0].address(), owners[0].node().guid);
     assert_eq!(owners[1].address(), owners[0].address().lane(1));
     let names = owners.each_ref().map(Device::lane_name);
@@ -45,9 +46,12 @@ fn each_lane_is_reached_by_its_address_and_by_its_name() {
         let name = owner.lane_name();
         let targets = [Target::Guid(owner.address()), Target::Name(&name)];
         for (before, target) in (0..).zip(targets) {
-            let there = verbs.open_region(target, region).unwrap();
+            let there = verbs.open_region(target, region, Timeout::FOREVER).unwrap();
             assert_eq!(there.node(), Some(owner.address()));
-            assert_eq!(verbs.fetch_add(&there, 0, 1).unwrap(), before);
+            assert_eq!(
+                verbs.fetch_add(&there, 0, 1, Timeout::FOREVER).unwrap(),
+                before
+            );
             let executor = verbs.last_stamp().executor;
             assert_eq!(executor, Some(owner.address()), "a stamp names the lane");
         }
@@ -56,7 +60,7 @@ fn each_lane_is_reached_by_its_address_and_by_its_name() {
         // Its own name and address stand for the lane itself, and for no other one.
         let mut own = owner.verbs().unwrap();
         for target in targets {
-            let here = own.open_region(target, region).unwrap();
+            let here = own.open_region(target, region, Timeout::FOREVER).unwrap();
             assert_eq!(here.node(), None);
             own.post(&here, ADD, covalent_verbs::Mode::OnePhase, 0)
                 .unwrap();
@@ -72,11 +76,16 @@ fn each_lane_is_reached_by_its_address_and_by_its_name() {
     let memory = first.register_region("joint", 64, Rights::ALL).unwrap();
     let mut own = second.verbs().unwrap();
     for (before, target) in (0..).zip([Target::Guid(first.address()), Target::Name("b")]) {
-        let there = own.open_region(target, "joint").unwrap();
+        let there = own.open_region(target, "joint", Timeout::FOREVER).unwrap();
         assert_eq!(there.node(), Some(first.address()));
-        assert_eq!(own.fetch_add(&there, 0, 1).unwrap(), before);
+        assert_eq!(
+            own.fetch_add(&there, 0, 1, Timeout::FOREVER).unwrap(),
+            before
+        );
     }
     assert_eq!(memory.load(0).unwrap(), 2);
-    let elsewhere = own.open_region(Target::Name("c"), "joint").unwrap_err();
+    let elsewhere = own
+        .open_region(Target::Name("c"), "joint", Timeout::FOREVER)
+        .unwrap_err();
     assert!(elsewhere.to_string().contains("b.1"), "{elsewhere}");
 }

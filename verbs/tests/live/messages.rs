@@ -11,7 +11,7 @@ use std::{
 
 use covalent_verbs::{
     Completion, Device, Error, Guid, Mode, Outcome, RECEIVE_QUEUE_BYTES_MIN, ReceiveQueue, Refusal,
-    RemoteRegion, Rights, SEND_BYTES_MAX, Target, Verb, Verbs,
+    RemoteRegion, Rights, SEND_BYTES_MAX, Target, Timeout, Verb, Verbs,
 };
 
 use crate::{
@@ -59,11 +59,13 @@ fn messages_of_every_size_arrive_whole_with_sender_and_stamp() {
     let (a, b) = (nodes.attach("a"), nodes.attach("b"));
     let mut queue = b.receive_queue("orders", CAPACITY_BYTES).unwrap();
     assert_eq!(queue.capacity_bytes(), CAPACITY_BYTES);
-    assert_eq!(queue.recv().unwrap(), None);
+    assert_eq!(queue.try_recv().unwrap(), None);
     let mut number = 0;
     for (sender, target) in [(&a, Target::Name("b")), (&b, Target::Local)] {
         let mut verbs = sender.verbs().unwrap();
-        let orders = verbs.open_region(target, "orders").unwrap();
+        let orders = verbs
+            .open_region(target, "orders", Timeout::FOREVER)
+            .unwrap();
         assert_eq!(orders.rights(), Rights::SEND);
         assert_eq!(orders.rkey(), queue.rkey());
         for len in [
@@ -83,11 +85,11 @@ fn messages_of_every_size_arrive_whole_with_sender_and_stamp() {
                 number += 1;
                 let data = message(number, len);
                 let id = verbs.post(&orders, Verb::Send { data: &data }, mode, number);
-                let completion = verbs.wait_deadline(id.unwrap(), soon()).unwrap();
+                let completion = verbs.wait(id.unwrap(), soon()).unwrap();
                 assert_eq!(completion.outcome, Outcome::Done);
                 assert_eq!(completion.user_data, number);
                 // No waiting: it was there before its sender knew.
-                let received = queue.recv().unwrap().expect("the message");
+                let received = queue.try_recv().unwrap().expect("the message");
                 assert_eq!(received.data, data);
                 assert_eq!(received.sender, sender.node().guid);
                 let order = received.stamp.order(&completion.stamp);
@@ -95,16 +97,16 @@ fn messages_of_every_size_arrive_whole_with_sender_and_stamp() {
                 assert_eq!(received.stamp.executor, Some(b.node().guid));
             }
         }
-        verbs.send(&orders, b"blocking").unwrap();
-        verbs.send_deadline(&orders, b"until then", soon()).unwrap();
-        assert_eq!(queue.recv_blocking().unwrap().data, b"blocking");
-        assert_eq!(queue.recv_deadline(soon()).unwrap().data, b"until then");
+        verbs.send(&orders, b"blocking", Timeout::FOREVER).unwrap();
+        verbs.send(&orders, b"until then", soon()).unwrap();
+        assert_eq!(queue.recv(Timeout::FOREVER).unwrap().data, b"blocking");
+        assert_eq!(queue.recv(soon()).unwrap().data, b"until then");
         for data in [&[][..], &[0; SEND_BYTES_MAX + 1]] {
-            let error = verbs.send(&orders, data).unwrap_err();
+            let error = verbs.send(&orders, data, Timeout::FOREVER).unwrap_err();
             assert!(matches!(error, Error::Invalid(_)), "{error}");
         }
     }
-    assert_eq!(queue.recv().unwrap(), None);
+    assert_eq!(queue.try_recv().unwrap(), None);
     assert_eq!(b.status().unwrap().verbs.executed["send"], number + 4);
 }
 
@@ -115,24 +117,32 @@ fn a_full_queue_refuses_and_nothing_is_lost() {
     // Room for three messages of 8 bytes.
     let mut queue = b.receive_queue("small", 3 * 40).unwrap();
     let mut verbs = a.verbs().unwrap();
-    let small = verbs.open_region(Target::Name("b"), "small").unwrap();
+    let small = verbs
+        .open_region(Target::Name("b"), "small", Timeout::FOREVER)
+        .unwrap();
     for round in 0..100_u64 {
         for number in 0..3 {
             let data = (3 * round + number).to_le_bytes();
-            verbs.send_deadline(&small, &data, soon()).unwrap();
+            verbs.send(&small, &data, soon()).unwrap();
         }
-        assert_eq!(refused(verbs.send(&small, b"a fourth")), Refusal::QueueFull);
+        assert_eq!(
+            refused(verbs.send(&small, b"a fourth", Timeout::FOREVER)),
+            Refusal::QueueFull
+        );
         for mode in [Mode::OnePhase, Mode::TwoPhase] {
-            let outcome = verbs.execute(&small, Verb::Send { data: b"x" }, mode);
+            let outcome = verbs.execute(&small, Verb::Send { data: b"x" }, mode, Timeout::FOREVER);
             assert_eq!(refused(outcome.map(drop)), Refusal::QueueFull);
         }
         for number in 0..3 {
-            let received = queue.recv().unwrap().expect("the sent message");
+            let received = queue.try_recv().unwrap().expect("the sent message");
             assert_eq!(received.data, (3 * round + number).to_le_bytes());
         }
-        assert_eq!(queue.recv().unwrap(), None);
+        assert_eq!(queue.try_recv().unwrap(), None);
     }
-    assert_eq!(refused(verbs.send(&small, &[0; 89])), Refusal::OutOfBounds);
+    assert_eq!(
+        refused(verbs.send(&small, &[0; 89], Timeout::FOREVER)),
+        Refusal::OutOfBounds
+    );
     let verbs = b.status().unwrap().verbs;
     assert_eq!(verbs.refused["queue_full"], 300);
     assert_eq!(verbs.executed["send"], 300);
@@ -146,16 +156,23 @@ fn a_queue_takes_messages_alone_and_only_a_queue_does() {
     let mut queue = b.receive_queue("queue", CAPACITY_BYTES).unwrap();
     let mut verbs = a.verbs().unwrap();
     let target = Target::Name("b");
-    let [memory, remote] = ["memory", "queue"].map(|name| verbs.open_region(target, name).unwrap());
-    assert_eq!(refused(verbs.send(&memory, b"x")), Refusal::NoRight);
-    assert_eq!(refused(verbs.write(&remote, 0, b"x")), Refusal::NoRight);
+    let [memory, remote] =
+        ["memory", "queue"].map(|name| verbs.open_region(target, name, Timeout::FOREVER).unwrap());
     assert_eq!(
-        refused(verbs.read(&remote, 0, 8).map(drop)),
+        refused(verbs.send(&memory, b"x", Timeout::FOREVER)),
         Refusal::NoRight
     );
-    let added = verbs.fetch_add(&remote, 64, 8);
+    assert_eq!(
+        refused(verbs.write(&remote, 0, b"x", Timeout::FOREVER)),
+        Refusal::NoRight
+    );
+    assert_eq!(
+        refused(verbs.read(&remote, 0, 8, Timeout::FOREVER).map(drop)),
+        Refusal::NoRight
+    );
+    let added = verbs.fetch_add(&remote, 64, 8, Timeout::FOREVER);
     assert_eq!(refused(added.map(drop)), Refusal::NoRight);
-    assert_eq!(queue.recv().unwrap(), None);
+    assert_eq!(queue.try_recv().unwrap(), None);
 
     for capacity_bytes in [RECEIVE_QUEUE_BYTES_MIN - 8, u64::MAX] {
         let error = b.receive_queue("none", capacity_bytes).unwrap_err();
@@ -195,7 +212,7 @@ fn no_wake_up_is_lost_when_receivers_sleep_each_time() {
         let mut verbs = device.verbs_with_depth(4).unwrap();
         let mut queue = device.receive_queue(own, 4096).unwrap();
         let there = loop {
-            match verbs.open_region_deadline(Target::Name(other), other, soon()) {
+            match verbs.open_region(Target::Name(other), other, soon()) {
                 Ok(there) => break there,
                 Err(Error::VerbRefused {
                     refusal: Refusal::UnknownRegion,
@@ -208,14 +225,14 @@ fn no_wake_up_is_lost_when_receivers_sleep_each_time() {
             if serves {
                 post(&mut verbs, &there, turn);
             }
-            let received = queue.recv_deadline(soon()).unwrap();
+            let received = queue.recv(soon()).unwrap();
             assert_eq!(received.data, turn.to_le_bytes());
             if !serves {
                 post(&mut verbs, &there, turn);
             }
             // Completions wake the same sleeper, and must not be taken for messages.
             let mut completions = [Completion::default()];
-            assert_eq!(verbs.poll_deadline(&mut completions, soon()).unwrap(), 1);
+            assert_eq!(verbs.poll(&mut completions, soon()).unwrap(), 1);
             assert_eq!(completions[0].outcome, Outcome::Done);
         }
     };
@@ -232,7 +249,7 @@ fn a_receiver_that_waits_sleeps_until_its_deadline_or_a_message() {
     let mut queue = b.receive_queue("queue", CAPACITY_BYTES).unwrap();
     let start = Instant::now();
     let wait = Duration::from_millis(50);
-    let error = queue.recv_deadline(start + wait).unwrap_err();
+    let error = queue.recv(start + wait).unwrap_err();
     assert!(matches!(error, Error::Deadline { .. }), "{error}");
     assert!(start.elapsed() >= wait);
 
@@ -246,11 +263,11 @@ fn a_receiver_that_waits_sleeps_until_its_deadline_or_a_message() {
                 device.set_spin(Duration::ZERO);
                 let name = format!("own{number}");
                 let mut own = device.receive_queue(&name, 4096).unwrap();
-                own.recv_deadline(soon()).unwrap().data.to_vec()
+                own.recv(soon()).unwrap().data.to_vec()
             });
             let name = format!("own{number}");
             let there = loop {
-                match verbs.open_region_deadline(Target::Guid(own), &name, soon()) {
+                match verbs.open_region(Target::Guid(own), &name, soon()) {
                     Ok(there) => break there,
                     Err(Error::VerbRefused { .. }) => thread::yield_now(),
                     Err(error) => panic!("{error}"),
@@ -258,7 +275,7 @@ fn a_receiver_that_waits_sleeps_until_its_deadline_or_a_message() {
             };
             // Long enough to be asleep; if it is not, the test is only easier to pass.
             thread::sleep(Duration::from_millis(number));
-            verbs.send_deadline(&there, b"wake up", soon()).unwrap();
+            verbs.send(&there, b"wake up", soon()).unwrap();
             let sent = Instant::now();
             assert_eq!(receiver.join().unwrap(), b"wake up");
             assert!(sent.elapsed() < PATIENCE / 4, "its deadline woke it");
@@ -270,7 +287,9 @@ fn a_receiver_that_waits_sleeps_until_its_deadline_or_a_message() {
 /// Returns the numbers in the order of completion.
 fn send_all(device: &Device, target: Target<'_>, first: u64, count: u64) -> Vec<(u64, u64)> {
     let mut verbs = device.verbs_with_depth(32).unwrap();
-    let queue = verbs.open_region(target, "queue").unwrap();
+    let queue = verbs
+        .open_region(target, "queue", Timeout::FOREVER)
+        .unwrap();
     let mut to_send: Vec<u64> = (first..first + count).rev().collect();
     let mut done = Vec::new();
     let mut completions = vec![Completion::default(); 32];
@@ -286,7 +305,7 @@ fn send_all(device: &Device, target: Target<'_>, first: u64, count: u64) -> Vec<
                 Err(error) => panic!("{error}"),
             };
         }
-        let taken = verbs.poll_deadline(&mut completions, deadline).unwrap();
+        let taken = verbs.poll(&mut completions, deadline).unwrap();
         for completion in &completions[..taken] {
             match completion.outcome {
                 Outcome::Done => {
@@ -307,7 +326,7 @@ fn send_all(device: &Device, target: Target<'_>, first: u64, count: u64) -> Vec<
 fn receive_all(queue: &mut ReceiveQueue<'_>, count: u64) -> Vec<(u64, u64, Guid)> {
     (0..count)
         .map(|_| {
-            let message = queue.recv_deadline(soon()).unwrap();
+            let message = queue.recv(soon()).unwrap();
             let number = number_of(message.data);
             (message.stamp.executor_count, number, message.sender)
         })
@@ -365,7 +384,7 @@ fn messages_over_several_links_and_cuts_arrive_exactly_once() {
         assert!(cuts >= 4, "{cuts} cuts");
         (sent_stamps, arrived)
     });
-    assert_eq!(queue.recv().unwrap(), None, "nothing twice");
+    assert_eq!(queue.try_recv().unwrap(), None, "nothing twice");
     assert!(
         arrived.is_sorted_by_key(|&(count, ..)| count),
         "in the order of their commits"
@@ -402,7 +421,9 @@ fn an_undone_message_never_arrives() {
         let device = nodes.attach("a");
         // Deep enough for the pipe of requests to hold all.
         let mut verbs = device.verbs_with_depth(4096).unwrap();
-        let remote = verbs.open_region(Target::Name("b"), "queue").unwrap();
+        let remote = verbs
+            .open_region(Target::Name("b"), "queue", Timeout::FOREVER)
+            .unwrap();
         let data = |number: u64| message(number, length(number));
         for number in 0..40 {
             let data = data(40 * round + number);
@@ -418,7 +439,7 @@ fn an_undone_message_never_arrives() {
         // No data arrives over a cable any more. Completions of earlier data follow soon, unless
         // the machine stalls.
         let pause = Duration::from_millis(400);
-        while let Ok(taken @ 1..) = verbs.poll_deadline(&mut completions, Instant::now() + pause) {
+        while let Ok(taken @ 1..) = verbs.poll(&mut completions, Instant::now() + pause) {
             for completion in &completions[..taken] {
                 let number = 40 * round + completion.user_data;
                 match completion.outcome {
@@ -436,7 +457,7 @@ fn an_undone_message_never_arrives() {
         for (number, in_doubt) in &in_doubt {
             let id = verbs.query_in_doubt(in_doubt, *number).unwrap();
             loop {
-                let completion = verbs.wait_deadline(id, soon()).unwrap();
+                let completion = verbs.wait(id, soon()).unwrap();
                 match completion.outcome {
                     Outcome::Done => expected.push(*number),
                     Outcome::Undone | Outcome::NeverSeen => undone += 1,
@@ -451,7 +472,7 @@ fn an_undone_message_never_arrives() {
             nodes.await_links(node, &["up", "up"]);
         }
         let mut arrived = Vec::new();
-        while let Some(message) = queue.recv().unwrap() {
+        while let Some(message) = queue.try_recv().unwrap() {
             arrived.push(number_of(message.data));
         }
         arrived.sort_unstable();

@@ -26,7 +26,7 @@ fn frame(number: u32, length: usize) -> Vec<u8> {
 fn receive(pipe: &mut RxPipe<'_>, count: usize) -> Vec<Vec<u8>> {
     let mut frames = Vec::new();
     while frames.len() < count {
-        let batch = pipe.recv_deadline(soon()).unwrap();
+        let batch = pipe.recv(soon()).unwrap();
         frames.extend(batch.iter().map(<[u8]>::to_vec));
     }
     frames
@@ -64,7 +64,7 @@ fn an_invalid_packet_is_refused_with_its_cause_and_changes_nothing() {
     rx.bind(&Match::Any).unwrap();
     let mut tx = a.tx_pipe(PIPE_BYTES, "p0").unwrap();
     let max = tx.frame_bytes_max();
-    let too_long = tx.send(&vec![0; max + 1]).unwrap_err();
+    let too_long = tx.try_send(&vec![0; max + 1]).unwrap_err();
     assert!(
         matches!(
             too_long,
@@ -74,7 +74,7 @@ fn an_invalid_packet_is_refused_with_its_cause_and_changes_nothing() {
         "{too_long}"
     );
     for length in [0, 13] {
-        let runt = tx.send(&vec![0; length]).unwrap_err();
+        let runt = tx.try_send(&vec![0; length]).unwrap_err();
         assert!(
             matches!(
                 runt,
@@ -98,7 +98,7 @@ fn an_invalid_packet_is_refused_with_its_cause_and_changes_nothing() {
         matches!(&error, Error::Refused { reason, .. } if !reason.is_empty()),
         "{error}"
     );
-    tx.send(&frame(1, 64)).unwrap();
+    tx.try_send(&frame(1, 64)).unwrap();
     assert_eq!(receive(&mut rx, 1), [frame(1, 64)]);
 }
 
@@ -125,7 +125,7 @@ fn a_full_pipe_refuses_waits_and_recovers() {
     assert!(tx.reserve(128).is_err());
     assert_eq!(tx.counters().tx_full, 2);
     // Waiting for room publishes the pushed packets.
-    tx.send_deadline(&frame(pushed, 128), soon()).unwrap();
+    tx.send(&frame(pushed, 128), soon()).unwrap();
     let frames = receive(&mut rx, pushed as usize + 1);
     assert!(
         frames
@@ -133,7 +133,7 @@ fn a_full_pipe_refuses_waits_and_recovers() {
             .enumerate()
             .all(|(number, got)| *got == frame(number as u32, 128))
     );
-    tx.flush_deadline(soon()).unwrap();
+    tx.flush(soon()).unwrap();
     assert_eq!(tx.in_flight_bytes(), 0);
     // The one that waited found it full as well.
     assert_eq!(tx.counters().tx_full, 3);
@@ -189,16 +189,16 @@ fn batches_are_freed_in_part_kept_or_freed_when_dropped() {
     rx.bind(&Match::Any).unwrap();
     let mut tx = a.tx_pipe(PIPE_BYTES, "p0").unwrap();
     for number in 0..5 {
-        tx.send(&frame(number, 100)).unwrap();
+        tx.try_send(&frame(number, 100)).unwrap();
     }
     let in_pipe = |rx: &mut RxPipe<'_>| {
-        let batch = rx.recv_deadline(soon()).unwrap();
+        let batch = rx.recv(soon()).unwrap();
         let count = batch.iter().count();
         batch.keep();
         count
     };
     crate::nodes::eventually("all five are there", || in_pipe(&mut rx) == 5);
-    let batch = rx.recv().unwrap().unwrap();
+    let batch = rx.try_recv().unwrap().unwrap();
     assert!(
         batch.bytes().len() >= 4 * 128 + 100,
         "one contiguous stretch"
@@ -206,10 +206,10 @@ fn batches_are_freed_in_part_kept_or_freed_when_dropped() {
     assert_eq!(batch.bytes()[..100], frame(0, 100));
     assert_eq!(batch.bytes()[128..228], frame(1, 100));
     batch.free(2);
-    let batch = rx.recv().unwrap().unwrap();
+    let batch = rx.try_recv().unwrap().unwrap();
     assert_eq!(batch.iter().next(), Some(&frame(2, 100)[..]));
     drop(batch);
-    assert!(rx.recv().unwrap().is_none());
+    assert!(rx.try_recv().unwrap().is_none());
 }
 
 #[test]
@@ -227,7 +227,7 @@ fn packets_iterated_once_are_freed_without_another_iteration() {
         }
         tx.publish().unwrap();
         while next < sent + 50 {
-            let batch = rx.recv_deadline(soon()).unwrap();
+            let batch = rx.recv(soon()).unwrap();
             let mut packets = batch.iter();
             for packet in packets.by_ref().take(7) {
                 assert_eq!(packet, frame(next, 100));
@@ -237,7 +237,7 @@ fn packets_iterated_once_are_freed_without_another_iteration() {
             batch.free_to(position);
         }
     }
-    assert!(rx.recv().unwrap().is_none());
+    assert!(rx.try_recv().unwrap().is_none());
     assert_eq!(rx.counters().full, 0);
 }
 
@@ -255,32 +255,40 @@ fn taken_packets_are_sent_back_at_once_or_from_a_later_batch() {
     }
     tx.publish().unwrap();
     eventually("all five are there", || {
-        let mut batch = echo.recv_deadline(soon()).unwrap();
+        let mut batch = echo.recv(soon()).unwrap();
         let mut count = 0;
         while batch.next_packet().is_some() {
             count += 1;
         }
         count == 5
     });
-    let mut batch = echo.recv().unwrap().unwrap();
+    let mut batch = echo.try_recv().unwrap().unwrap();
     batch.next_packet().unwrap();
     batch.next_packet().unwrap();
     batch.send_taken().unwrap();
     assert_eq!(receive(&mut back, 2), [frame(0, 100), frame(1, 100)]);
 
     let position = {
-        let mut batch = echo.recv().unwrap().unwrap();
+        let mut batch = echo.try_recv().unwrap().unwrap();
         batch.next_packet().unwrap()[99] = 0xee;
         batch.next_packet().unwrap();
         batch.position()
     };
-    echo.recv().unwrap().unwrap().send_before(position).unwrap();
+    echo.try_recv()
+        .unwrap()
+        .unwrap()
+        .send_before(position)
+        .unwrap();
     let mut changed = frame(2, 100);
     changed[99] = 0xee;
     assert_eq!(receive(&mut back, 2), [changed, frame(3, 100)]);
     // The last one is still the application's, and nothing goes back twice.
-    echo.recv().unwrap().unwrap().send_before(position).unwrap();
-    let mut batch = echo.recv().unwrap().unwrap();
+    echo.try_recv()
+        .unwrap()
+        .unwrap()
+        .send_before(position)
+        .unwrap();
+    let mut batch = echo.try_recv().unwrap().unwrap();
     assert_eq!(
         batch.next_packet().map(|packet| packet.to_vec()),
         Some(frame(4, 100))
@@ -304,7 +312,7 @@ fn frames_are_changed_and_sent_back_in_place() {
     tx.publish().unwrap();
     let mut seen = 0;
     while seen < 6 {
-        let mut batch = echo.recv_deadline(soon()).unwrap();
+        let mut batch = echo.recv(soon()).unwrap();
         while let Some(mut packet) = batch.next_packet() {
             packet[79] = 0xee;
             // Odd ones are not sent back.
@@ -330,15 +338,15 @@ fn an_in_place_batch_that_is_dropped_is_received_again() {
     let mut echo = b.rx_tx_pipe(PIPE_BYTES, "p0").unwrap();
     echo.bind(&Match::Any).unwrap();
     let mut tx = a.tx_pipe(PIPE_BYTES, "p0").unwrap();
-    tx.send(&frame(1, 64)).unwrap();
-    assert!(echo.recv_deadline(soon()).unwrap().next_packet().is_some());
-    let mut batch = echo.recv_deadline(soon()).unwrap();
+    tx.try_send(&frame(1, 64)).unwrap();
+    assert!(echo.recv(soon()).unwrap().next_packet().is_some());
+    let mut batch = echo.recv(soon()).unwrap();
     assert_eq!(
         batch.next_packet().map(|packet| packet.to_vec()),
         Some(frame(1, 64))
     );
     batch.discard(1).unwrap();
-    assert!(echo.recv().unwrap().is_none());
+    assert!(echo.try_recv().unwrap().is_none());
 }
 
 #[test]
@@ -348,9 +356,7 @@ fn waiting_ends_at_its_deadline_and_wakes_for_a_frame() {
     let mut rx = b.rx_pipe(PIPE_BYTES).unwrap();
     rx.bind(&Match::Any).unwrap();
     let before = Instant::now();
-    let error = rx
-        .recv_deadline(before + Duration::from_millis(30))
-        .unwrap_err();
+    let error = rx.recv(before + Duration::from_millis(30)).unwrap_err();
     assert!(matches!(error, Error::Deadline { .. }), "{error}");
     assert!(before.elapsed() >= Duration::from_millis(30));
     thread::scope(|scope| {
@@ -359,12 +365,12 @@ fn waiting_ends_at_its_deadline_and_wakes_for_a_frame() {
             // Each finds the receiver asleep.
             for number in 0..20 {
                 thread::sleep(Duration::from_millis(2));
-                tx.send(&frame(number, 64)).unwrap();
+                tx.try_send(&frame(number, 64)).unwrap();
             }
-            tx.flush_deadline(soon()).unwrap();
+            tx.flush(soon()).unwrap();
         });
         for number in 0..20 {
-            let batch = rx.recv_deadline(soon()).unwrap();
+            let batch = rx.recv(soon()).unwrap();
             assert_eq!(batch.iter().next(), Some(&frame(number, 64)[..]));
             batch.free(1);
         }
@@ -386,7 +392,7 @@ fn one_call_waits_for_many_pipes() {
         })
         .collect();
     let error = b
-        .next_rx_pipe_deadline(Instant::now() + Duration::from_millis(10))
+        .next_rx_pipe(Instant::now() + Duration::from_millis(10))
         .unwrap_err();
     assert!(matches!(error, Error::Deadline { .. }));
     let mut tx = a.tx_pipe(PIPE_BYTES, "p0").unwrap();
@@ -399,15 +405,15 @@ fn one_call_waits_for_many_pipes() {
         tx.publish().unwrap();
         let mut got = [0; 8];
         while got.iter().sum::<usize>() < 3 {
-            let ready = b.next_rx_pipe_deadline(soon()).unwrap();
+            let ready = b.next_rx_pipe(soon()).unwrap();
             let place = pipes.iter().position(|pipe| pipe.id() == ready).unwrap();
-            while let Some(batch) = pipes[place].recv().unwrap() {
+            while let Some(batch) = pipes[place].try_recv().unwrap() {
                 got[place] += batch.iter().count();
             }
         }
         assert_eq!(got, [1, 0, 0, 1, 0, 0, 0, 1], "round {round}");
     }
-    assert_eq!(b.poll_rx_pipe().unwrap(), None);
+    assert_eq!(b.try_next_rx_pipe().unwrap(), None);
 }
 
 #[test]
@@ -453,9 +459,9 @@ fn a_slow_reader_hurts_only_itself() {
     flood[12..14].copy_from_slice(&[0x90, 0x01]);
     for number in 0..200 {
         for _ in 0..3 {
-            tx.send_deadline(&flood, soon()).unwrap();
+            tx.send(&flood, soon()).unwrap();
         }
-        tx.send_deadline(&frame(number, 64), soon()).unwrap();
+        tx.send(&frame(number, 64), soon()).unwrap();
         assert_eq!(receive(&mut rx, 1), [frame(number, 64)]);
     }
     let status = slow.status().unwrap();
@@ -488,7 +494,7 @@ fn two_applications_send_and_receive_at_once() {
                 bound.send(()).unwrap();
                 let mut seen = 0;
                 while seen < COUNT {
-                    let mut batch = echo.recv_deadline(soon()).unwrap();
+                    let mut batch = echo.recv(soon()).unwrap();
                     while batch.next_packet().is_some() {
                         seen += 1;
                     }
@@ -520,7 +526,7 @@ fn ping(device: &Device, ethertype: u16, count: u32) {
             sent += 1;
         }
         tx.publish().unwrap();
-        let batch = rx.recv_deadline(soon()).unwrap();
+        let batch = rx.recv(soon()).unwrap();
         for packet in &batch {
             assert_eq!(packet[14..18], back.to_be_bytes(), "{ethertype:#x}");
             assert_eq!(packet.len(), 60 + back as usize % 1000);
@@ -545,7 +551,7 @@ fn no_wake_up_is_lost_when_both_sides_sleep_each_time() {
             echo.bind(&Match::EtherType { ethertype: 0x88b6 }).unwrap();
             bound.send(()).unwrap();
             for _ in 0..COUNT {
-                echo.recv_deadline(soon()).unwrap().send(1).unwrap();
+                echo.recv(soon()).unwrap().send(1).unwrap();
             }
             // The last frame is on the wire before the pipe goes.
             is_done.recv().unwrap();
@@ -557,8 +563,8 @@ fn no_wake_up_is_lost_when_both_sides_sleep_each_time() {
         rx.bind(&Match::EtherType { ethertype: 0x88b6 }).unwrap();
         let mut tx = device.tx_pipe(64 * 1024, "p0").unwrap();
         for number in 0..COUNT {
-            tx.send(&frame(number, 64)).unwrap();
-            let batch = rx.recv_deadline(soon()).unwrap();
+            tx.try_send(&frame(number, 64)).unwrap();
+            let batch = rx.recv(soon()).unwrap();
             assert_eq!(batch.iter().next(), Some(&frame(number, 64)[..]));
             batch.free_all();
         }

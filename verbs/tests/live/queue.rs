@@ -7,7 +7,8 @@ use std::{
 };
 
 use covalent_verbs::{
-    Completion, Error, Mode, Outcome, Refusal, RemoteRegion, Rights, Target, Verb, VerbId, Verbs,
+    Completion, Error, Mode, Outcome, Refusal, RemoteRegion, Rights, Target, Timeout, Verb, VerbId,
+    Verbs,
 };
 
 use crate::nodes::{Nodes, eventually, soon};
@@ -27,7 +28,7 @@ fn take(verbs: &mut Verbs<'_>, count: usize) -> Vec<Completion> {
         .count()
         < count
     {
-        let came = verbs.poll_deadline(&mut completions, soon()).unwrap();
+        let came = verbs.poll(&mut completions, soon()).unwrap();
         taken.extend_from_slice(&completions[..came]);
     }
     taken
@@ -40,7 +41,9 @@ fn every_completion_bears_its_own_user_data() {
     let own = host.register_region("words", 8 * 100, Rights::ALL).unwrap();
     (0..100).for_each(|word| own.store(8 * word, 1000 + word).unwrap());
     let mut verbs = device.verbs().unwrap();
-    let words = verbs.open_region(Target::Name("b"), "words").unwrap();
+    let words = verbs
+        .open_region(Target::Name("b"), "words", Timeout::FOREVER)
+        .unwrap();
     let mut posted = HashMap::new();
     for word in 0..100 {
         let verb = Verb::FetchAdd {
@@ -72,7 +75,9 @@ fn no_more_verbs_than_the_depth_are_in_flight() {
     let (device, host) = (nodes.attach("a"), nodes.attach("b"));
     let own = host.register_region("counter", 8, Rights::ALL).unwrap();
     let mut verbs = device.verbs_with_depth(4).unwrap();
-    let counter = verbs.open_region(Target::Name("b"), "counter").unwrap();
+    let counter = verbs
+        .open_region(Target::Name("b"), "counter", Timeout::FOREVER)
+        .unwrap();
     for user_data in 0..4 {
         verbs
             .post(&counter, ADD, Mode::TwoPhase, user_data)
@@ -107,14 +112,16 @@ fn a_long_run_at_every_depth_is_exact() {
     for (depth, count) in [(1, 200), (7, 2000), (256, 5000), (4096, 5000)] {
         let device = nodes.attach("a");
         let mut verbs = device.verbs_with_depth(depth).unwrap();
-        let counter = verbs.open_region(Target::Name("b"), "counter").unwrap();
+        let counter = verbs
+            .open_region(Target::Name("b"), "counter", Timeout::FOREVER)
+            .unwrap();
         let mut completions = vec![Completion::default(); 64];
         let (mut posted, mut ended) = (0, 0);
         while ended < count {
             while posted < count && verbs.post(&counter, ADD, Mode::TwoPhase, posted).is_ok() {
                 posted += 1;
             }
-            let taken = verbs.poll_deadline(&mut completions, soon()).unwrap();
+            let taken = verbs.poll(&mut completions, soon()).unwrap();
             assert!(
                 completions[..taken]
                     .iter()
@@ -133,13 +140,15 @@ fn blocking_calls_leave_the_completions_of_others_for_poll() {
     let (device, host) = (nodes.attach("a"), nodes.attach("b"));
     let _own = host.register_region("counter", 8, Rights::ALL).unwrap();
     let mut verbs = device.verbs().unwrap();
-    let counter = verbs.open_region(Target::Name("b"), "counter").unwrap();
+    let counter = verbs
+        .open_region(Target::Name("b"), "counter", Timeout::FOREVER)
+        .unwrap();
     for user_data in 0..10 {
         verbs
             .post(&counter, ADD, Mode::TwoPhase, user_data)
             .unwrap();
     }
-    verbs.fetch_add(&counter, 0, 1).unwrap();
+    verbs.fetch_add(&counter, 0, 1, Timeout::FOREVER).unwrap();
     let mut user_data: Vec<_> = take(&mut verbs, 10)
         .iter()
         .map(|completion| completion.user_data)
@@ -148,12 +157,12 @@ fn blocking_calls_leave_the_completions_of_others_for_poll() {
     assert_eq!(user_data, (0..10).collect::<Vec<_>>());
     let mut completions = [Completion::default()];
     assert_eq!(
-        verbs.poll_blocking(&mut completions).unwrap(),
+        verbs.poll(&mut completions, Timeout::FOREVER).unwrap(),
         0,
         "nothing is in flight, so there is nothing to wait for"
     );
     assert!(matches!(
-        verbs.wait(VerbId::from_number(77)),
+        verbs.wait(VerbId::from_number(77), Timeout::FOREVER),
         Err(Error::Invalid(_))
     ));
 }
@@ -169,9 +178,11 @@ fn two_clients_on_both_nodes_count_exactly() {
             scope.spawn(move || {
                 let device = nodes.attach(node);
                 let mut verbs = device.verbs().unwrap();
-                let counter = verbs.open_region(Target::Name("b"), "counter").unwrap();
+                let counter = verbs
+                    .open_region(Target::Name("b"), "counter", Timeout::FOREVER)
+                    .unwrap();
                 for _ in 0..500 {
-                    verbs.fetch_add_deadline(&counter, 0, 1, soon()).unwrap();
+                    verbs.fetch_add(&counter, 0, 1, soon()).unwrap();
                 }
             });
         }
@@ -184,7 +195,7 @@ fn doubted(nodes: &Nodes, verbs: &mut Verbs<'_>, counter: &RemoteRegion) -> Verb
     nodes.set_port("p0", false);
     let before = Instant::now();
     let error = verbs
-        .fetch_add_deadline(counter, 0, 1, before + Duration::from_millis(100))
+        .fetch_add(counter, 0, 1, before + Duration::from_millis(100))
         .unwrap_err();
     assert!(before.elapsed() >= Duration::from_millis(100));
     let Error::InDoubt { id } = error else {
@@ -199,25 +210,24 @@ fn a_deadline_leaves_doubt_and_a_later_wait_ends_it() {
     let (device, host) = (nodes.attach("a"), nodes.attach("b"));
     let own = host.register_region("counter", 8, Rights::ALL).unwrap();
     let mut verbs = device.verbs().unwrap();
-    let counter = verbs.open_region(Target::Name("b"), "counter").unwrap();
+    let counter = verbs
+        .open_region(Target::Name("b"), "counter", Timeout::FOREVER)
+        .unwrap();
     for round in 0..5 {
         let id = doubted(&nodes, &mut verbs, &counter);
         assert_eq!(verbs.outstanding(), 1);
         let error = verbs
-            .wait_deadline(id, Instant::now() + Duration::from_millis(5))
+            .wait(id, Instant::now() + Duration::from_millis(5))
             .unwrap_err();
         assert!(
             matches!(error, Error::InDoubt { id: same } if same == id),
             "{error}"
         );
         nodes.set_port("p0", true);
-        assert_eq!(
-            verbs.wait_deadline(id, soon()).unwrap().outcome,
-            Outcome::Old(round)
-        );
+        assert_eq!(verbs.wait(id, soon()).unwrap().outcome, Outcome::Old(round));
         assert_eq!(own.load(0).unwrap(), round + 1, "exactly once");
         assert!(
-            matches!(verbs.wait(id), Err(Error::Invalid(_))),
+            matches!(verbs.wait(id, Timeout::FOREVER), Err(Error::Invalid(_))),
             "it ended once"
         );
     }
@@ -229,7 +239,9 @@ fn a_deadline_leaves_doubt_and_a_later_poll_ends_it() {
     let (device, host) = (nodes.attach("a"), nodes.attach("b"));
     let own = host.register_region("counter", 8, Rights::ALL).unwrap();
     let mut verbs = device.verbs().unwrap();
-    let counter = verbs.open_region(Target::Name("b"), "counter").unwrap();
+    let counter = verbs
+        .open_region(Target::Name("b"), "counter", Timeout::FOREVER)
+        .unwrap();
     let id = doubted(&nodes, &mut verbs, &counter);
     nodes.set_port("p0", true);
     let taken = take(&mut verbs, 1);
@@ -244,7 +256,9 @@ fn verbs_survive_a_cut_of_one_of_two_cables() {
     let (device, host) = (nodes.attach("a"), nodes.attach("b"));
     let own = host.register_region("counter", 8, Rights::ALL).unwrap();
     let mut verbs = device.verbs().unwrap();
-    let counter = verbs.open_region(Target::Name("b"), "counter").unwrap();
+    let counter = verbs
+        .open_region(Target::Name("b"), "counter", Timeout::FOREVER)
+        .unwrap();
     let mut seen = Vec::new();
     let mut completions = vec![Completion::default(); 64];
     for turn in 0..400 {
@@ -255,7 +269,7 @@ fn verbs_survive_a_cut_of_one_of_two_cables() {
             _ => {}
         }
         while verbs.post(&counter, ADD, Mode::TwoPhase, 0).is_ok() {}
-        let taken = verbs.poll_deadline(&mut completions, soon()).unwrap();
+        let taken = verbs.poll(&mut completions, soon()).unwrap();
         seen.extend(
             completions[..taken]
                 .iter()
@@ -291,11 +305,11 @@ fn no_wake_up_is_lost_when_client_and_lanes_sleep_each_time() {
     device.set_spin(Duration::ZERO);
     let mut verbs = device.verbs_with_depth(1).unwrap();
     for target in [Target::Name("b"), Target::Local] {
-        let Ok(counter) = verbs.open_region(target, "counter") else {
+        let Ok(counter) = verbs.open_region(target, "counter", Timeout::FOREVER) else {
             continue;
         };
         for _ in 0..1000 {
-            verbs.fetch_add_deadline(&counter, 0, 1, soon()).unwrap();
+            verbs.fetch_add(&counter, 0, 1, soon()).unwrap();
         }
     }
     assert_eq!(
@@ -311,7 +325,9 @@ fn a_batch_rings_once() {
     let (device, host) = (nodes.attach("a"), nodes.attach("b"));
     let own = host.register_region("counter", 8, Rights::ALL).unwrap();
     let mut verbs = device.verbs_with_depth(64).unwrap();
-    let counter = verbs.open_region(Target::Name("b"), "counter").unwrap();
+    let counter = verbs
+        .open_region(Target::Name("b"), "counter", Timeout::FOREVER)
+        .unwrap();
     for rung in [true, false] {
         let before = device.doorbells();
         let mut batch = verbs.batch();
@@ -371,7 +387,9 @@ fn busy_is_returned_to_pollers_and_retried_for_waiters() {
     };
     let device = nodes.attach("a");
     let mut verbs = device.verbs().unwrap();
-    let counter = verbs.open_region(Target::Name("b"), "counter").unwrap();
+    let counter = verbs
+        .open_region(Target::Name("b"), "counter", Timeout::FOREVER)
+        .unwrap();
     // All in one frame: the first verb holds the word while the others request it.
     let mut batch = verbs.batch();
     for _ in 0..16 {
@@ -392,10 +410,13 @@ fn busy_is_returned_to_pollers_and_retried_for_waiters() {
     let increment = |node: &'static str| {
         let device = nodes.attach(node);
         let mut verbs = device.verbs().unwrap();
-        let counter = verbs.open_region(Target::Name("b"), "counter").unwrap();
+        let counter = verbs
+            .open_region(Target::Name("b"), "counter", Timeout::FOREVER)
+            .unwrap();
         let (mut believed, mut done) = (0, 0);
         while done < EACH {
-            let done_now = verbs.compare_and_swap(&counter, 0, believed, believed + 1);
+            let done_now =
+                verbs.compare_and_swap(&counter, 0, believed, believed + 1, Timeout::FOREVER);
             match done_now.unwrap() {
                 Ok(_) => {
                     done += 1;

@@ -7,7 +7,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-use covalent_verbs::{Completion, Device, Error, Match, Mode, Rights, RxPipe, Target, Verb};
+use covalent_verbs::{
+    Completion, Device, Error, Match, Mode, Rights, RxPipe, Target, Timeout, Verb,
+};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
 use crate::nodes::{Nodes, PATIENCE, soon};
@@ -31,7 +33,7 @@ fn sleep(device: &Device, patience: Duration) -> bool {
 
 fn received(pipe: &mut RxPipe<'_>) -> usize {
     let mut received = 0;
-    while let Some(batch) = pipe.recv().unwrap() {
+    while let Some(batch) = pipe.try_recv().unwrap() {
         received += batch.iter().count();
     }
     received
@@ -49,18 +51,22 @@ fn one_descriptor_wakes_for_frames_completions_and_messages() {
     pipe.bind(&TYPE).unwrap();
     let mut queue = device.receive_queue("news", PIPE_BYTES).unwrap();
     let mut verbs = device.verbs().unwrap();
-    let remote = verbs.open_region(Target::Name("b"), "words").unwrap();
+    let remote = verbs
+        .open_region(Target::Name("b"), "words", Timeout::FOREVER)
+        .unwrap();
     let ended = AtomicBool::new(false);
     thread::scope(|scope| {
         scope.spawn(|| {
             let peer = nodes.attach("b");
             let mut out = peer.tx_pipe(PIPE_BYTES, "p0").unwrap();
             let mut verbs = peer.verbs().unwrap();
-            let news = verbs.open_region(Target::Name("a"), "news").unwrap();
+            let news = verbs
+                .open_region(Target::Name("a"), "news", Timeout::FOREVER)
+                .unwrap();
             for number in 0..EACH {
-                out.send_deadline(&frame(number as u32), soon()).unwrap();
+                out.send(&frame(number as u32), soon()).unwrap();
                 thread::sleep(Duration::from_micros(300));
-                verbs.send_deadline(&news, b"news", soon()).unwrap();
+                verbs.send(&news, b"news", soon()).unwrap();
                 thread::sleep(Duration::from_micros(300));
             }
             while !ended.load(Ordering::Relaxed) {
@@ -77,7 +83,7 @@ fn one_descriptor_wakes_for_frames_completions_and_messages() {
         while (frames, messages, completed) != (EACH, EACH, EACH) {
             device.arm().unwrap();
             frames += received(&mut pipe);
-            while let Some(message) = queue.recv().unwrap() {
+            while let Some(message) = queue.try_recv().unwrap() {
                 assert_eq!(message.data, b"news");
                 messages += 1;
             }
@@ -87,7 +93,7 @@ fn one_descriptor_wakes_for_frames_completions_and_messages() {
                     verbs.post(&remote, add, Mode::TwoPhase, 0).unwrap();
                     posted += 1;
                 }
-                match verbs.poll(&mut completions).unwrap() {
+                match verbs.try_poll(&mut completions).unwrap() {
                     0 => break,
                     taken => completed += taken,
                 }
@@ -116,7 +122,7 @@ fn nothing_wakes_an_idle_loop() {
     let mut verbs = device.verbs().unwrap();
     device.arm().unwrap();
     assert_eq!(received(&mut pipe), 0);
-    assert_eq!(verbs.poll(&mut [Completion::default()]).unwrap(), 0);
+    assert_eq!(verbs.try_poll(&mut [Completion::default()]).unwrap(), 0);
     assert!(!sleep(&device, Duration::from_millis(200)));
 }
 
@@ -131,8 +137,8 @@ fn news_before_the_sleep_ends_it_at_once() {
     for number in 0..3 {
         device.arm().unwrap();
         assert_eq!(received(&mut pipe), 0);
-        out.send(&frame(number)).unwrap();
-        out.flush_deadline(soon()).unwrap();
+        out.try_send(&frame(number)).unwrap();
+        out.flush(soon()).unwrap();
         assert!(sleep(&device, PATIENCE));
         while received(&mut pipe) == 0 {
             assert!(sleep(&device, PATIENCE));
@@ -174,13 +180,13 @@ fn a_call_that_waits_leaves_the_descriptor_readable() {
     let mut out = peer.tx_pipe(PIPE_BYTES, "p0").unwrap();
     device.arm().unwrap();
     let soon_over = Instant::now() + Duration::from_millis(5);
-    let waited = pipe.recv_deadline(soon_over).map(|_| ());
+    let waited = pipe.recv(soon_over).map(|_| ());
     assert!(matches!(waited, Err(Error::Deadline { .. })));
     assert!(sleep(&device, PATIENCE));
     device.arm().unwrap();
     assert_eq!(received(&mut pipe), 0);
     assert!(!sleep(&device, Duration::from_millis(20)));
-    out.send(&frame(0)).unwrap();
+    out.try_send(&frame(0)).unwrap();
     assert!(sleep(&device, PATIENCE));
 }
 
@@ -190,7 +196,7 @@ fn the_end_of_the_daemon_wakes_the_loop() {
     let device = nodes.attach("a");
     let mut pipe = device.rx_pipe(PIPE_BYTES).unwrap();
     device.arm().unwrap();
-    assert!(pipe.recv().unwrap().is_none());
+    assert!(pipe.try_recv().unwrap().is_none());
     nodes.stop("a");
     assert!(sleep(&device, PATIENCE));
     assert!(matches!(device.arm(), Err(Error::DaemonGone { .. })));
@@ -218,12 +224,12 @@ fn a_loop_goes_on_with_the_next_daemon() {
         }
         // Frames before the new pipe is bound are lost, so another one follows.
         if !sleep(&device, Duration::from_millis(20)) {
-            out.send(&frame(number)).unwrap();
+            out.try_send(&frame(number)).unwrap();
             number += 1;
         }
     }
     device.arm().unwrap();
     received(&mut pipe);
-    out.send(&frame(number)).unwrap();
+    out.try_send(&frame(number)).unwrap();
     assert!(sleep(&device, PATIENCE));
 }

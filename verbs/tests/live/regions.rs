@@ -3,7 +3,7 @@
 use std::{sync::Arc, thread};
 
 use covalent_dataplane::Daemon;
-use covalent_verbs::{Client, Device, Error, RegionOptions, Rights, Target};
+use covalent_verbs::{Client, Device, Error, RegionOptions, Rights, Target, Timeout};
 
 use crate::nodes::{Nodes, config};
 
@@ -94,9 +94,11 @@ fn a_durable_region_keeps_the_effects_of_verbs_over_a_restart() {
             .unwrap();
         assert_eq!(region.load(8).unwrap(), 100 * generation);
         let mut verbs = device.verbs().unwrap();
-        let ledger = verbs.open_region(Target::Local, "ledger").unwrap();
+        let ledger = verbs
+            .open_region(Target::Local, "ledger", Timeout::FOREVER)
+            .unwrap();
         for _ in 0..100 {
-            verbs.fetch_add(&ledger, 8, 1).unwrap();
+            verbs.fetch_add(&ledger, 8, 1, Timeout::FOREVER).unwrap();
         }
         let wrong_size = device.register_region_with("ledger", 64, options);
         assert!(matches!(wrong_size, Err(Error::Refused { .. })));

@@ -87,7 +87,7 @@ impl<'d> Member<'d> {
 
     fn turn(&mut self) {
         let Some(group) = &mut self.group else { return };
-        while let Some(event) = group.poll(&mut self.verbs).unwrap() {
+        while let Some(event) = group.try_next(&mut self.verbs).unwrap() {
             self.log.record(&event);
         }
         self.log.giving.retain_mut(|(to, state, sent)| {
@@ -390,7 +390,10 @@ fn a_node_that_dies_is_left_out_of_a_founded_group() {
     });
     eventually("it was reported", || {
         let group = dead.group.as_mut().unwrap();
-        matches!(group.poll(&mut dead.verbs), Err(Error::DaemonGone { .. }))
+        matches!(
+            group.try_next(&mut dead.verbs),
+            Err(Error::DaemonGone { .. })
+        )
     });
 }
 

@@ -12,7 +12,7 @@ use std::{
 use covalent_pipe::seqpacket::Listener;
 use covalent_verbs::{
     Client, Completion, Device, Error, Match, Mode, Outcome, Refusal, RemoteRegion, Rights,
-    RxBatch, Target, TxPipe, Verb, Verbs,
+    RxBatch, Target, Timeout, TxPipe, Verb, Verbs,
 };
 
 use crate::nodes::{Nodes, PATIENCE, eventually, soon};
@@ -50,13 +50,13 @@ fn pipes_are_reopened_with_their_bindings_and_contents() {
     let id = rx.id();
     drop(first);
     rx.bind(&TYPE).unwrap();
-    out.send(&frame(0)).unwrap();
-    assert_eq!(b.next_rx_pipe_deadline(soon()).unwrap(), id);
+    out.try_send(&frame(0)).unwrap();
+    assert_eq!(b.next_rx_pipe(soon()).unwrap(), id);
     // It lies there unread.
     nodes.stop("b");
     nodes.respawn("b");
     let taken = |rx: &mut covalent_verbs::RxPipe<'_>| {
-        let batch = rx.recv_deadline(soon()).unwrap();
+        let batch = rx.recv(soon()).unwrap();
         let numbers: Vec<u32> = batch.iter().map(number).collect();
         batch.free_all();
         numbers
@@ -76,9 +76,9 @@ fn pipes_are_reopened_with_their_bindings_and_contents() {
     let mut seen = Vec::new();
     // The cable needs a moment after the restart. Frames sent before are lost.
     eventually("frames arrive again", || {
-        out.send(&frame(next)).unwrap();
+        out.try_send(&frame(next)).unwrap();
         next += 1;
-        while let Some(batch) = rx.recv().unwrap() {
+        while let Some(batch) = rx.try_recv().unwrap() {
             seen.extend(batch.iter().map(number));
             batch.free_all();
         }
@@ -100,16 +100,16 @@ fn frames_that_were_not_taken_are_sent_by_the_next_daemon_once_and_in_order() {
     // A pulled cable takes nothing.
     nodes.set_port("p0", false);
     for number in 0..FRAMES {
-        out.send(&frame(number)).unwrap();
+        out.try_send(&frame(number)).unwrap();
     }
     nodes.stop("a");
     nodes.respawn("a");
-    out.flush_deadline(soon()).unwrap();
+    out.flush(soon()).unwrap();
     assert_eq!(a.carried().frames, u64::from(FRAMES));
     assert!(a.next_reconnection().unwrap().in_order);
     let mut seen = Vec::new();
     while seen.len() < FRAMES as usize {
-        let batch = rx.recv_deadline(soon()).unwrap();
+        let batch = rx.recv(soon()).unwrap();
         seen.extend(batch.iter().map(number));
         batch.free_all();
     }
@@ -138,7 +138,9 @@ fn verbs_wait_for_links_that_come_up_late_after_a_restart() {
     let (a, b) = (attach(&nodes, "a"), attach(&nodes, "b"));
     let counter = b.register_region("counter", 64, Rights::ALL).unwrap();
     let mut verbs = a.verbs_with_depth(16).unwrap();
-    let region = verbs.open_region(Target::Name("b"), "counter").unwrap();
+    let region = verbs
+        .open_region(Target::Name("b"), "counter", Timeout::FOREVER)
+        .unwrap();
     nodes.stop("a");
     nodes.stop("b");
     nodes.respawn("a");
@@ -150,14 +152,14 @@ fn verbs_wait_for_links_that_come_up_late_after_a_restart() {
     let mut completions = vec![Completion::default(); 16];
     // As a network card that looks for its carrier, or a neighbor that boots.
     let soon_up = Instant::now() + Duration::from_millis(2_500);
-    let taken = verbs.poll_deadline(&mut completions, soon_up);
+    let taken = verbs.poll(&mut completions, soon_up);
     assert!(
         matches!(taken, Ok(0) | Err(Error::Deadline { .. })),
         "{taken:?} {completions:?}"
     );
     nodes.respawn("b");
     b.check_connection().unwrap();
-    let taken = verbs.poll_deadline(&mut completions, soon()).unwrap();
+    let taken = verbs.poll(&mut completions, soon()).unwrap();
     let outcome = &completions[taken - 1].outcome;
     // Unknown if the verb arrived before the region was registered again.
     assert!(
@@ -225,7 +227,7 @@ fn restart_under(nodes: &mut Nodes, device: &Device) {
 /// yet, and its node may be unreachable.
 fn deliver(verbs: &mut Verbs<'_>, queue: &RemoteRegion, message: &[u8]) {
     eventually("it is delivered", || {
-        match verbs.send_deadline(queue, message, soon()) {
+        match verbs.send(queue, message, soon()) {
             Ok(()) => true,
             Err(Error::VerbRefused { .. } | Error::NoSuchPeer) => false,
             Err(error) => panic!("{error}"),
@@ -240,7 +242,9 @@ fn messages_of_every_generation_are_received_in_order_at_any_time() {
     let mut queue = b.receive_queue("orders", 1 << 16).unwrap();
     let a = nodes.attach("a");
     let mut verbs = a.verbs().unwrap();
-    let orders = verbs.open_region(Target::Name("b"), "orders").unwrap();
+    let orders = verbs
+        .open_region(Target::Name("b"), "orders", Timeout::FOREVER)
+        .unwrap();
     for generation in 0..3_u8 {
         if generation > 0 {
             restart_under(&mut nodes, &b);
@@ -254,13 +258,13 @@ fn messages_of_every_generation_are_received_in_order_at_any_time() {
     nodes.respawn("b");
     for generation in 0..3 {
         for number in 0..5 {
-            let message = queue.recv().unwrap().expect("it was acknowledged");
+            let message = queue.try_recv().unwrap().expect("it was acknowledged");
             assert_eq!(message.data, [generation, number]);
         }
     }
-    assert_eq!(queue.recv().unwrap(), None);
+    assert_eq!(queue.try_recv().unwrap(), None);
     deliver(&mut verbs, &orders, b"now");
-    assert_eq!(queue.recv_deadline(soon()).unwrap().data, b"now");
+    assert_eq!(queue.recv(soon()).unwrap().data, b"now");
     assert_eq!(b.carried().messages_lost, 0);
 }
 
@@ -272,7 +276,9 @@ fn unread_messages_of_too_many_restarts_are_counted_as_lost() {
     let mut queue = b.receive_queue("orders", 1 << 16).unwrap();
     let a = nodes.attach("a");
     let mut verbs = a.verbs().unwrap();
-    let orders = verbs.open_region(Target::Name("b"), "orders").unwrap();
+    let orders = verbs
+        .open_region(Target::Name("b"), "orders", Timeout::FOREVER)
+        .unwrap();
     for generation in 0..=RESTARTS {
         if generation > 0 {
             restart_under(&mut nodes, &b);
@@ -284,7 +290,7 @@ fn unread_messages_of_too_many_restarts_are_counted_as_lost() {
         }
     }
     let mut generations = Vec::new();
-    while let Some(message) = queue.recv().unwrap() {
+    while let Some(message) = queue.try_recv().unwrap() {
         generations.push(message.data[0]);
         assert_eq!(message.data[1], (generations.len() as u8 + 1) % 2);
     }
@@ -299,9 +305,9 @@ fn fill(out: &mut TxPipe<'_>, arrived: impl Fn() -> u64, next: &mut u32, count: 
     // The cable needs a moment after the restart. Frames sent before are lost.
     eventually("frames arrive", || {
         if arrived() < wanted {
-            out.send(&frame(*next)).unwrap();
+            out.try_send(&frame(*next)).unwrap();
             *next += 1;
-            out.flush_deadline(soon()).unwrap();
+            out.flush(soon()).unwrap();
         }
         arrived() >= wanted
     });
@@ -335,8 +341,8 @@ fn frames_of_every_generation(take: impl Fn(RxBatch<'_>) -> Vec<u32>) {
     restart_under(&mut nodes, &b);
     let mut seen = Vec::new();
     while seen.last() != Some(&(next - 1)) {
-        assert_eq!(b.next_rx_pipe_deadline(soon()).unwrap(), id);
-        if let Some(batch) = rx.recv().unwrap() {
+        assert_eq!(b.next_rx_pipe(soon()).unwrap(), id);
+        if let Some(batch) = rx.try_recv().unwrap() {
             seen.extend(take(batch));
         }
     }
@@ -349,7 +355,7 @@ fn frames_of_every_generation(take: impl Fn(RxBatch<'_>) -> Vec<u32>) {
             "incarnation {generation} of {begins:?}: {seen:?}"
         );
     }
-    assert_eq!(rx.recv().unwrap().map(drop), None);
+    assert_eq!(rx.try_recv().unwrap().map(drop), None);
     assert_eq!(b.carried().frames_lost, 0);
 }
 
@@ -405,7 +411,7 @@ fn add(verbs: &mut Verbs<'_>, region: &RemoteRegion, end: &AtomicBool, done: &At
         if verbs.outstanding() == 0 {
             return tally;
         }
-        let taken = verbs.poll_deadline(&mut completions, soon()).unwrap();
+        let taken = verbs.poll(&mut completions, soon()).unwrap();
         let before = tally.done;
         for completion in &completions[..taken] {
             tally.count(&completion.outcome);
@@ -431,7 +437,9 @@ fn additions_are_exact_through_restarts_of_both_nodes_under_load() {
             let device = Device::attach(socket, "adder").unwrap();
             device.set_reconnect(Some(PATIENCE));
             let mut verbs = device.verbs_with_depth(16).unwrap();
-            let region = verbs.open_region(Target::Name(target), "counter").unwrap();
+            let region = verbs
+                .open_region(Target::Name(target), "counter", Timeout::FOREVER)
+                .unwrap();
             ready.fetch_add(1, Ordering::AcqRel);
             let tally = add(&mut verbs, &region, &end, &done);
             let mut restarts = Vec::new();
@@ -515,10 +523,12 @@ fn messages_arrive_once_through_restarts_of_the_receiver() {
         let device = Device::attach(socket, "sender").unwrap();
         device.set_reconnect(Some(PATIENCE));
         let mut verbs = device.verbs().unwrap();
-        let orders = verbs.open_region(Target::Name("b"), "orders").unwrap();
+        let orders = verbs
+            .open_region(Target::Name("b"), "orders", Timeout::FOREVER)
+            .unwrap();
         for message in 0..MESSAGES {
             loop {
-                match verbs.send_deadline(&orders, &message.to_le_bytes(), soon()) {
+                match verbs.send(&orders, &message.to_le_bytes(), soon()) {
                     Ok(()) => break,
                     // Not there yet, or full: still the sender's.
                     Err(Error::VerbRefused {
@@ -538,11 +548,11 @@ fn messages_arrive_once_through_restarts_of_the_receiver() {
             nodes.respawn("b");
             restarts += 1;
         }
-        let message = queue.recv_deadline(soon()).unwrap();
+        let message = queue.recv(soon()).unwrap();
         let found = u64::from_le_bytes(message.data.try_into().unwrap());
         assert_eq!(found, expected, "after {restarts} restarts");
     }
     sender.join().unwrap();
     assert_eq!(sent.load(Ordering::Acquire), MESSAGES);
-    assert_eq!(queue.recv().unwrap(), None);
+    assert_eq!(queue.try_recv().unwrap(), None);
 }

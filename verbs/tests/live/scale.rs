@@ -48,9 +48,9 @@ fn bound(device: &Device, number: u16) -> RxPipe<'_> {
 fn send_to_all(tx: &mut TxPipe<'_>, pipes: u16, rounds: u32) {
     for count in 0..rounds {
         for number in 0..pipes {
-            tx.send_deadline(&frame(number, count), soon()).unwrap();
+            tx.send(&frame(number, count), soon()).unwrap();
         }
-        tx.flush_deadline(soon()).unwrap();
+        tx.flush(soon()).unwrap();
     }
 }
 
@@ -74,15 +74,15 @@ fn thousands_of_pipes_each_get_their_own() {
         for round in 0..ROUNDS {
             // A round is at most what a pipe holds, so a slow receiver loses nothing.
             for number in 0..wanted {
-                tx.send_deadline(&frame(number, round), soon()).unwrap();
+                tx.send(&frame(number, round), soon()).unwrap();
             }
-            tx.flush_deadline(soon()).unwrap();
+            tx.flush(soon()).unwrap();
             let mut left = pipes.len();
             while left > 0 {
-                let ready = b.next_rx_pipe_deadline(soon()).unwrap();
+                let ready = b.next_rx_pipe(soon()).unwrap();
                 // The pipes were opened in order, so their numbers are their indices.
                 let place = ready.number() as usize;
-                while let Some(batch) = pipes[place].recv().unwrap() {
+                while let Some(batch) = pipes[place].try_recv().unwrap() {
                     for packet in &batch {
                         assert_eq!(payload_of(packet), (place as u16, counts[place]));
                         counts[place] += 1;
@@ -120,9 +120,9 @@ fn attachments_do_not_disturb_each_other() {
                 ready.wait();
                 let mut counts = [0; 2];
                 while counts != [ROUNDS; 2] {
-                    let id = device.next_rx_pipe_deadline(soon()).unwrap();
+                    let id = device.next_rx_pipe(soon()).unwrap();
                     let place = usize::from(id == pipes[1].id());
-                    while let Some(batch) = pipes[place].recv().unwrap() {
+                    while let Some(batch) = pipes[place].try_recv().unwrap() {
                         for packet in &batch {
                             assert_eq!(
                                 payload_of(packet),

@@ -20,7 +20,7 @@ const ADD: Verb<'_> = Verb::FetchAdd {
 /// Posts a verb and waits for its end.
 fn run(verbs: &mut Verbs<'_>, region: &RemoteRegion, verb: Verb<'_>, mode: Mode) -> Completion {
     let id = verbs.post(region, verb, mode, 0).unwrap();
-    let completion = verbs.wait_deadline(id, soon()).unwrap();
+    let completion = verbs.wait(id, soon()).unwrap();
     assert_eq!(verbs.last_stamp(), completion.stamp);
     completion
 }
@@ -41,13 +41,13 @@ fn stamps_order_a_verb_after_every_completion_it_knows() {
         let mode = [Mode::OnePhase, Mode::TwoPhase][mode];
         let initiator_verbs = &mut verbs[initiator];
         let region = initiator_verbs
-            .open_region_deadline(Target::Guid(guids[requested]), "log", soon())
+            .open_region(Target::Guid(guids[requested]), "log", soon())
             .unwrap();
         // The program learns from the memory of the other program's node, through a verb, that its
         // verb has completed.
         let node = ["a", "b"][1 - initiator];
         let there = initiator_verbs
-            .open_region_deadline(Target::Name(node), "log", soon())
+            .open_region(Target::Name(node), "log", soon())
             .unwrap();
         run(initiator_verbs, &there, ADD, Mode::OnePhase);
         let completion = run(initiator_verbs, &region, ADD, mode);
@@ -105,9 +105,7 @@ fn executor_counts_follow_execution_order_for_all_clients_and_cuts() {
             thread::spawn(move || {
                 let device = covalent_verbs::Device::attach(device, "test").unwrap();
                 let mut verbs = device.verbs().unwrap();
-                let log = verbs
-                    .open_region_deadline(Target::Name("b"), "log", soon())
-                    .unwrap();
+                let log = verbs.open_region(Target::Name("b"), "log", soon()).unwrap();
                 requested.wait();
                 let mut taken = Vec::new();
                 let mut completions = vec![Completion::default(); 16];
@@ -118,7 +116,7 @@ fn executor_counts_follow_execution_order_for_all_clients_and_cuts() {
                         verbs.post(&log, ADD, mode, posted).unwrap();
                         posted += 1;
                     }
-                    let came = verbs.poll_deadline(&mut completions, soon()).unwrap();
+                    let came = verbs.poll(&mut completions, soon()).unwrap();
                     for completion in &completions[..came] {
                         if let Outcome::Old(old) = completion.outcome {
                             taken.push((old, completion.stamp));

@@ -25,7 +25,7 @@ use covalent_pipe::{
     session::{NicSession, SessionMemory},
 };
 use covalent_protocol::verb::envelope::{Completion, CompletionOutcome, ReportStamp, Submit};
-use covalent_verbs::{Device, Error, Refusal, RemoteRegion, Rights};
+use covalent_verbs::{Device, Error, Refusal, RemoteRegion, Rights, Timeout};
 
 use crate::nodes::PATIENCE;
 
@@ -181,7 +181,7 @@ fn add(socket: &Path, reconnect: Option<Duration>) -> Result<u64, Error> {
     device.set_reconnect(reconnect);
     let mut verbs = device.verbs()?;
     let word = RemoteRegion::from_key(None, 1, 8, Rights::ALL);
-    verbs.fetch_add(&word, 0, 1)
+    verbs.fetch_add(&word, 0, 1, Timeout::FOREVER)
 }
 
 /// A device that reconnects waits while a stopping daemon gives verbs back in this way, but not

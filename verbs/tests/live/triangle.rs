@@ -10,7 +10,8 @@ use std::{
 };
 
 use covalent_verbs::{
-    Client, Completion, Device, InDoubtId, Mode, Outcome, RemoteRegion, Rights, Target, Verb, Verbs,
+    Client, Completion, Device, InDoubtId, Mode, Outcome, RemoteRegion, Rights, Target, Timeout,
+    Verb, Verbs,
 };
 use tempfile::TempDir;
 
@@ -115,7 +116,7 @@ fn post(verbs: &mut Verbs<'_>, counter: &RemoteRegion, round: u64) {
 fn drain_completions(verbs: &mut Verbs<'_>, taken: &mut Vec<Completion>) {
     let mut completions = vec![Completion::default(); 16];
     let pause = Duration::from_millis(150);
-    while let Ok(came @ 1..) = verbs.poll_deadline(&mut completions, Instant::now() + pause) {
+    while let Ok(came @ 1..) = verbs.poll(&mut completions, Instant::now() + pause) {
         taken.extend_from_slice(&completions[..came]);
     }
 }
@@ -140,7 +141,7 @@ fn take_until(
     let mut completions = vec![Completion::default(); 16];
     while !enough(taken) {
         let came = verbs
-            .poll_deadline(&mut completions, soon())
+            .poll(&mut completions, soon())
             .unwrap_or_else(|error| panic!("{error}, and {} arrived", taken.len()));
         taken.extend_from_slice(&completions[..came]);
     }
@@ -152,7 +153,9 @@ fn an_executed_verb_is_learned_over_the_neighbor() {
     let (device, host) = (nodes.attach("a"), nodes.attach("b"));
     let own = host.register_region("counter", 8, Rights::ALL).unwrap();
     let mut verbs = device.verbs().unwrap();
-    let counter = verbs.open_region(Target::Name("b"), "counter").unwrap();
+    let counter = verbs
+        .open_region(Target::Name("b"), "counter", Timeout::FOREVER)
+        .unwrap();
     let mut taken = Vec::new();
     for round in 0..6 {
         post(&mut verbs, &counter, round);
@@ -198,7 +201,9 @@ fn another_program_queries_verbs_left_in_doubt_by_a_dead_one() {
         let before = own.load(0).unwrap();
         let device = nodes.attach("a");
         let mut verbs = device.verbs().unwrap();
-        let counter = verbs.open_region(Target::Name("b"), "counter").unwrap();
+        let counter = verbs
+            .open_region(Target::Name("b"), "counter", Timeout::FOREVER)
+            .unwrap();
         // More than can be done until the cables are pulled.
         for batch in 0..5 {
             post(&mut verbs, &counter, batch);
@@ -277,7 +282,7 @@ fn a_forged_in_doubt_id_is_forgotten() {
     let id = verbs
         .query_in_doubt(&InDoubtId::from_bytes(&forged), 0)
         .unwrap();
-    let completion = verbs.wait_deadline(id, soon()).unwrap();
+    let completion = verbs.wait(id, soon()).unwrap();
     assert_eq!(completion.outcome, Outcome::Forgotten);
     forged[11] = 9;
     assert!(

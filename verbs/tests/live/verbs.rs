@@ -5,7 +5,7 @@ use std::time::Instant;
 use covalent_verbs::{
     CommitWord, Comparison, Completion, Condition, Device, Error, Guid, MULTI_COMMIT_WORDS_MAX,
     Mismatch, Mode, Order, Outcome, READ_BYTES_MAX, Refusal, Region, RemoteRegion, Rights, Target,
-    Update, Verb, Verbs, WRITE_BYTES_MAX,
+    Timeout, Update, Verb, Verbs, WRITE_BYTES_MAX,
 };
 
 use crate::nodes::{Nodes, eventually, soon};
@@ -31,12 +31,27 @@ fn comparing_verbs(verbs: &mut Verbs<'_>, remote: &RemoteRegion, own: &Region, a
     use Comparison::{Equal, Greater, GreaterOrEqual, Less, LessOrEqual};
     use Order::{Signed, Unsigned};
     const MINUS_2: u64 = u64::MAX - 1;
-    assert_eq!(verbs.fetch_min(remote, at, MINUS_2, Unsigned).unwrap(), 0);
-    assert_eq!(verbs.fetch_min(remote, at, MINUS_2, Signed).unwrap(), 0);
-    let max = verbs.fetch_max_deadline(remote, at, 3, Unsigned, soon());
+    assert_eq!(
+        verbs
+            .fetch_min(remote, at, MINUS_2, Unsigned, Timeout::FOREVER)
+            .unwrap(),
+        0
+    );
+    assert_eq!(
+        verbs
+            .fetch_min(remote, at, MINUS_2, Signed, Timeout::FOREVER)
+            .unwrap(),
+        0
+    );
+    let max = verbs.fetch_max(remote, at, 3, Unsigned, soon());
     assert_eq!(max.unwrap(), MINUS_2);
-    assert_eq!(verbs.fetch_max(remote, at, 3, Signed).unwrap(), MINUS_2);
-    let min = verbs.fetch_min_deadline(remote, at, 7, Unsigned, soon());
+    assert_eq!(
+        verbs
+            .fetch_max(remote, at, 3, Signed, Timeout::FOREVER)
+            .unwrap(),
+        MINUS_2
+    );
+    let min = verbs.fetch_min(remote, at, 7, Unsigned, soon());
     assert_eq!((min.unwrap(), own.load(at).unwrap()), (3, 3));
     for (condition, update, expected, after) in [
         (on(Less, 3, Unsigned), Update::Write(9), Err(3), 3),
@@ -59,11 +74,13 @@ fn comparing_verbs(verbs: &mut Verbs<'_>, remote: &RemoteRegion, own: &Region, a
         ),
         (on(Less, 0xf1, Unsigned), Update::Or(1), Ok(0xf0), 0xf1),
     ] {
-        let done = verbs.update_if(remote, at, condition, update).unwrap();
+        let done = verbs
+            .update_if(remote, at, condition, update, Timeout::FOREVER)
+            .unwrap();
         assert_eq!(done, expected, "{condition:?} {update:?}");
         assert_eq!(own.load(at).unwrap(), after, "{condition:?} {update:?}");
     }
-    let done = verbs.update_if_deadline(remote, at, on(Less, 0, Signed), Update::Xor(1), soon());
+    let done = verbs.update_if(remote, at, on(Less, 0, Signed), Update::Xor(1), soon());
     assert_eq!(done.unwrap(), Err(0xf1));
 }
 
@@ -71,63 +88,64 @@ fn comparing_verbs(verbs: &mut Verbs<'_>, remote: &RemoteRegion, own: &Region, a
 fn all_verbs(verbs: &mut Verbs<'_>, remote: &RemoteRegion, own: &Region) {
     assert_eq!(remote.size_bytes(), own.size_bytes());
     assert_eq!(remote.rights(), Rights::ALL);
-    assert_eq!(verbs.fetch_add(remote, 0, 5).unwrap(), 0);
-    assert_eq!(
-        verbs
-            .fetch_add_deadline(remote, 0, u64::MAX, soon())
-            .unwrap(),
-        5
-    );
+    assert_eq!(verbs.fetch_add(remote, 0, 5, Timeout::FOREVER).unwrap(), 0);
+    assert_eq!(verbs.fetch_add(remote, 0, u64::MAX, soon()).unwrap(), 5);
     assert_eq!(own.load(0).unwrap(), 4);
-    assert_eq!(verbs.swap(remote, 0, 0xf0f0).unwrap(), 4);
-    assert_eq!(
-        verbs.swap_deadline(remote, 0, 0xff00, soon()).unwrap(),
-        0xf0f0
-    );
-    assert_eq!(verbs.fetch_and(remote, 0, 0x0ff0).unwrap(), 0xff00);
-    assert_eq!(verbs.fetch_or(remote, 0, 0x000f).unwrap(), 0x0f00);
-    assert_eq!(verbs.fetch_xor(remote, 0, 0x0001).unwrap(), 0x0f0f);
+    assert_eq!(verbs.swap(remote, 0, 0xf0f0, Timeout::FOREVER).unwrap(), 4);
+    assert_eq!(verbs.swap(remote, 0, 0xff00, soon()).unwrap(), 0xf0f0);
     assert_eq!(
         verbs
-            .fetch_and_deadline(remote, 0, u64::MAX, soon())
+            .fetch_and(remote, 0, 0x0ff0, Timeout::FOREVER)
             .unwrap(),
-        0x0f0e
+        0xff00
     );
     assert_eq!(
-        verbs.fetch_or_deadline(remote, 0, 0, soon()).unwrap(),
-        0x0f0e
+        verbs.fetch_or(remote, 0, 0x000f, Timeout::FOREVER).unwrap(),
+        0x0f00
     );
     assert_eq!(
-        verbs.fetch_xor_deadline(remote, 0, 0, soon()).unwrap(),
-        0x0f0e
+        verbs
+            .fetch_xor(remote, 0, 0x0001, Timeout::FOREVER)
+            .unwrap(),
+        0x0f0f
     );
     assert_eq!(
-        verbs.compare_and_swap(remote, 0, 0x0f0e, 1).unwrap(),
+        verbs.fetch_and(remote, 0, u64::MAX, soon()).unwrap(),
+        0x0f0e
+    );
+    assert_eq!(verbs.fetch_or(remote, 0, 0, soon()).unwrap(), 0x0f0e);
+    assert_eq!(verbs.fetch_xor(remote, 0, 0, soon()).unwrap(), 0x0f0e);
+    assert_eq!(
+        verbs
+            .compare_and_swap(remote, 0, 0x0f0e, 1, Timeout::FOREVER)
+            .unwrap(),
         Ok(0x0f0e)
     );
     assert_eq!(
-        verbs.compare_and_swap(remote, 0, 0x0f0e, 2).unwrap(),
+        verbs
+            .compare_and_swap(remote, 0, 0x0f0e, 2, Timeout::FOREVER)
+            .unwrap(),
         Err(1)
     );
     assert_eq!(
-        verbs
-            .compare_and_swap_deadline(remote, 0, 1, 2, soon())
-            .unwrap(),
+        verbs.compare_and_swap(remote, 0, 1, 2, soon()).unwrap(),
         Ok(1)
     );
 
     comparing_verbs(verbs, remote, own, 3000 / 8 * 8);
 
     let data: Vec<u8> = (0..WRITE_BYTES_MAX).map(|at| at as u8).collect();
-    verbs.write(remote, 101, &data).unwrap();
+    verbs.write(remote, 101, &data, Timeout::FOREVER).unwrap();
     assert_eq!(
-        *verbs.read(remote, 101, READ_BYTES_MAX as u32).unwrap(),
+        *verbs
+            .read(remote, 101, READ_BYTES_MAX as u32, Timeout::FOREVER)
+            .unwrap(),
         data
     );
-    verbs.write_deadline(remote, 101, &[7], soon()).unwrap();
+    verbs.write(remote, 101, &[7], soon()).unwrap();
     // As long as a word, and yet bytes.
     assert_eq!(
-        *verbs.read_deadline(remote, 101, 8, soon()).unwrap(),
+        *verbs.read(remote, 101, 8, soon()).unwrap(),
         [7, 1, 2, 3, 4, 5, 6, 7]
     );
     let mut bytes = [0; 2];
@@ -137,13 +155,13 @@ fn all_verbs(verbs: &mut Verbs<'_>, remote: &RemoteRegion, own: &Region) {
     let last = own.size_bytes() - 8;
     assert_eq!(
         verbs
-            .multi_commit(remote, &[word(8, 0, 1), word(last, 0, 2)])
+            .multi_commit(remote, &[word(8, 0, 1), word(last, 0, 2)], Timeout::FOREVER)
             .unwrap(),
         Ok(())
     );
     assert_eq!(
         verbs
-            .multi_commit(remote, &[word(8, 1, 3), word(last, 9, 4)])
+            .multi_commit(remote, &[word(8, 1, 3), word(last, 9, 4)], Timeout::FOREVER)
             .unwrap(),
         Err(Mismatch { index: 1, found: 2 })
     );
@@ -155,10 +173,7 @@ fn all_verbs(verbs: &mut Verbs<'_>, remote: &RemoteRegion, own: &Region) {
     let many: Vec<_> = (0..MULTI_COMMIT_WORDS_MAX as u64)
         .map(|at| word(1024 + 8 * at, 0, at + 1))
         .collect();
-    assert_eq!(
-        verbs.multi_commit_deadline(remote, &many, soon()).unwrap(),
-        Ok(())
-    );
+    assert_eq!(verbs.multi_commit(remote, &many, soon()).unwrap(), Ok(()));
     assert!(
         many.iter()
             .all(|word| own.load(word.offset_bytes).unwrap() == word.new)
@@ -176,10 +191,12 @@ fn on_the_own_node() {
         Target::Name("b"),
         Target::Guid(device.node().guid),
     ] {
-        let remote = verbs.open_region(target, "own").unwrap();
+        let remote = verbs.open_region(target, "own", Timeout::FOREVER).unwrap();
         assert_eq!((remote.node(), remote.rkey()), (None, own.rkey()));
     }
-    let remote = verbs.open_region(Target::Local, "own").unwrap();
+    let remote = verbs
+        .open_region(Target::Local, "own", Timeout::FOREVER)
+        .unwrap();
     all_verbs(&mut verbs, &remote, &own);
 }
 
@@ -189,11 +206,13 @@ fn on_another_node() {
     let (device, host) = (nodes.attach("a"), nodes.attach("b"));
     let own = host.register_region("theirs", 4096, Rights::ALL).unwrap();
     let mut verbs = device.verbs().unwrap();
-    let remote = verbs.open_region(Target::Name("b"), "theirs").unwrap();
+    let remote = verbs
+        .open_region(Target::Name("b"), "theirs", Timeout::FOREVER)
+        .unwrap();
     assert_eq!(remote.node(), Some(host.node().guid));
     assert_eq!(
         verbs
-            .open_region_deadline(Target::Guid(host.node().guid), "theirs", soon())
+            .open_region(Target::Guid(host.node().guid), "theirs", soon())
             .unwrap(),
         remote
     );
@@ -212,7 +231,7 @@ fn on_another_node() {
             )
             .unwrap();
         assert!(matches!(
-            verbs.wait_deadline(id, soon()).unwrap().outcome,
+            verbs.wait(id, soon()).unwrap().outcome,
             Outcome::Old(_)
         ));
     }
@@ -229,33 +248,24 @@ fn refused(result: covalent_verbs::Result<u64>) -> Refusal {
 /// Refusals by the executing node. None of them changes anything, and the queue still works.
 fn refusals(device: &Device, target: Target<'_>, own: &Region, read_only: &Region) {
     let mut verbs = device.verbs().unwrap();
-    let good = verbs.open_region(target, own.name()).unwrap();
+    let good = verbs
+        .open_region(target, own.name(), Timeout::FOREVER)
+        .unwrap();
     let key = |rkey| RemoteRegion::from_key(good.node(), rkey, good.size_bytes(), Rights::ALL);
     assert_eq!(
-        refused(verbs.fetch_add(&key(good.rkey() ^ 0x5555_5555), 0, 1)),
+        refused(verbs.fetch_add(&key(good.rkey() ^ 0x5555_5555), 0, 1, Timeout::FOREVER)),
         Refusal::UnknownRegion
     );
     assert_eq!(
-        refused(verbs.fetch_add(&good, own.size_bytes(), 1)),
+        refused(verbs.fetch_add(&good, own.size_bytes(), 1, Timeout::FOREVER)),
         Refusal::OutOfBounds
     );
     assert_eq!(
-        refused(verbs.fetch_add(&good, u64::from(u32::MAX - 7), 1)),
+        refused(verbs.fetch_add(&good, u64::from(u32::MAX - 7), 1, Timeout::FOREVER)),
         Refusal::OutOfBounds
     );
-    let error = verbs.read(&good, own.size_bytes() - 4, 8).unwrap_err();
-    assert!(
-        matches!(
-            error,
-            Error::VerbRefused {
-                refusal: Refusal::OutOfBounds,
-                ..
-            }
-        ),
-        "{error}"
-    );
     let error = verbs
-        .write(&good, u64::from(u32::MAX), &[0; 8])
+        .read(&good, own.size_bytes() - 4, 8, Timeout::FOREVER)
         .unwrap_err();
     assert!(
         matches!(
@@ -268,7 +278,24 @@ fn refusals(device: &Device, target: Target<'_>, own: &Region, read_only: &Regio
         "{error}"
     );
     let error = verbs
-        .multi_commit(&good, &[word(0, 0, 1), word(own.size_bytes(), 0, 1)])
+        .write(&good, u64::from(u32::MAX), &[0; 8], Timeout::FOREVER)
+        .unwrap_err();
+    assert!(
+        matches!(
+            error,
+            Error::VerbRefused {
+                refusal: Refusal::OutOfBounds,
+                ..
+            }
+        ),
+        "{error}"
+    );
+    let error = verbs
+        .multi_commit(
+            &good,
+            &[word(0, 0, 1), word(own.size_bytes(), 0, 1)],
+            Timeout::FOREVER,
+        )
         .unwrap_err();
     assert!(
         matches!(
@@ -282,7 +309,9 @@ fn refusals(device: &Device, target: Target<'_>, own: &Region, read_only: &Regio
     );
 
     let twice = [word(0, 0, 1), word(8, 0, 1), word(0, 0, 2)];
-    let error = verbs.multi_commit(&good, &twice).unwrap_err();
+    let error = verbs
+        .multi_commit(&good, &twice, Timeout::FOREVER)
+        .unwrap_err();
     assert!(
         matches!(
             error,
@@ -294,7 +323,9 @@ fn refusals(device: &Device, target: Target<'_>, own: &Region, read_only: &Regio
         "{error}"
     );
 
-    let read_only_region = verbs.open_region(target, read_only.name()).unwrap();
+    let read_only_region = verbs
+        .open_region(target, read_only.name(), Timeout::FOREVER)
+        .unwrap();
     assert_eq!(
         read_only_region.rights(),
         Rights {
@@ -304,12 +335,19 @@ fn refusals(device: &Device, target: Target<'_>, own: &Region, read_only: &Regio
             send: false
         }
     );
-    assert_eq!(*verbs.read(&read_only_region, 0, 8).unwrap(), [0; 8]);
     assert_eq!(
-        refused(verbs.fetch_add(&read_only_region, 0, 1)),
+        *verbs
+            .read(&read_only_region, 0, 8, Timeout::FOREVER)
+            .unwrap(),
+        [0; 8]
+    );
+    assert_eq!(
+        refused(verbs.fetch_add(&read_only_region, 0, 1, Timeout::FOREVER)),
         Refusal::NoRight
     );
-    let error = verbs.write(&read_only_region, 0, &[1]).unwrap_err();
+    let error = verbs
+        .write(&read_only_region, 0, &[1], Timeout::FOREVER)
+        .unwrap_err();
     assert!(
         matches!(
             error,
@@ -321,7 +359,10 @@ fn refusals(device: &Device, target: Target<'_>, own: &Region, read_only: &Regio
         "{error}"
     );
 
-    let error = verbs.fetch_add(&key(77), 0, 1).unwrap_err().to_string();
+    let error = verbs
+        .fetch_add(&key(77), 0, 1, Timeout::FOREVER)
+        .unwrap_err()
+        .to_string();
     let node = match good.node() {
         Some(guid) => guid.to_string(),
         None => device.lane_name(),
@@ -329,7 +370,9 @@ fn refusals(device: &Device, target: Target<'_>, own: &Region, read_only: &Regio
     for part in ["with key 77", &format!("node {node} ")] {
         assert!(error.contains(part), "{part} in {error}");
     }
-    let error = verbs.open_region(target, "absent").unwrap_err();
+    let error = verbs
+        .open_region(target, "absent", Timeout::FOREVER)
+        .unwrap_err();
     let text = error.to_string();
     let node = match target {
         Target::Local => device.lane_name(),
@@ -350,7 +393,7 @@ fn refusals(device: &Device, target: Target<'_>, own: &Region, read_only: &Regio
         "{error}"
     );
     assert_eq!((own.load(0).unwrap(), read_only.load(0).unwrap()), (0, 0));
-    assert_eq!(verbs.fetch_add(&good, 0, 1).unwrap(), 0);
+    assert_eq!(verbs.fetch_add(&good, 0, 1, Timeout::FOREVER).unwrap(), 0);
     assert_eq!(verbs.outstanding(), 0);
 }
 
@@ -381,7 +424,9 @@ fn a_verb_that_no_node_would_execute_is_not_posted() {
     let device = nodes.attach("a");
     let _region = device.register_region("own", 4096, Rights::ALL).unwrap();
     let mut verbs = device.verbs().unwrap();
-    let own = verbs.open_region(Target::Local, "own").unwrap();
+    let own = verbs
+        .open_region(Target::Local, "own", Timeout::FOREVER)
+        .unwrap();
     let too_many = vec![word(0, 0, 0); MULTI_COMMIT_WORDS_MAX + 1];
     let invalid = [
         Verb::FetchAdd {
@@ -441,22 +486,24 @@ fn unknown_nodes_are_named() {
     let nodes = Nodes::start(&["p0"]);
     let device = nodes.attach("a");
     let mut verbs = device.verbs().unwrap();
-    let error = verbs.open_region(Target::Name("c"), "bank").unwrap_err();
+    let error = verbs
+        .open_region(Target::Name("c"), "bank", Timeout::FOREVER)
+        .unwrap_err();
     assert!(
         matches!(&error, Error::UnknownNode { name, known } if name == "c" && known == "a, b"),
         "{error}"
     );
     // Asking for the node is a part of the call, and ends with its deadline.
     eventually("an answer arrives too late", || {
-        let late = verbs.open_region_deadline(Target::Name("c"), "bank", Instant::now());
+        let late = verbs.open_region(Target::Name("c"), "bank", Instant::now());
         matches!(late, Err(Error::Deadline { .. }))
     });
     let unknown = Guid::new(0xdead).unwrap();
     let error = verbs
-        .open_region(Target::Guid(unknown), "bank")
+        .open_region(Target::Guid(unknown), "bank", Timeout::FOREVER)
         .unwrap_err();
     assert!(matches!(error, Error::NoSuchPeer), "{error}");
     // The queue still works.
     let mut completions = [Completion::default()];
-    assert_eq!(verbs.poll(&mut completions).unwrap(), 0);
+    assert_eq!(verbs.try_poll(&mut completions).unwrap(), 0);
 }

@@ -5,7 +5,7 @@ use std::{path::Path, thread, time::Duration};
 
 use covalent_api::{MAX_DATAGRAM_BYTES, event::EventKind, versions::Versions};
 use covalent_pipe::seqpacket::{Connection, Listener};
-use covalent_verbs::{Client, Error};
+use covalent_verbs::{Client, Error, Timeout};
 
 use crate::nodes::PATIENCE;
 
@@ -108,7 +108,7 @@ fn a_daemon_of_the_next_release_is_understood() {
             client.set_port("p0", true),
             Err(Error::Deadline { .. } | Error::DaemonGone { .. })
         ));
-        client.next_event(None).unwrap()
+        client.next_event(Timeout::FOREVER).unwrap()
     });
     assert_eq!((event.sequence, event.kind), (1, EventKind::Unknown));
 }

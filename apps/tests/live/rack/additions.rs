@@ -12,7 +12,8 @@ use std::{
 };
 
 use covalent_verbs::{
-    Completion, Device, Error, Mode, Outcome, Region, RemoteRegion, Rights, Target, Verb, Verbs,
+    Completion, Device, Error, Mode, Outcome, Region, RemoteRegion, Rights, Target, Timeout, Verb,
+    Verbs,
 };
 
 use super::{CABLES, NODES, Rack, on_a_rack};
@@ -143,7 +144,7 @@ impl<'d> Load<'d> {
         let mut verbs = pair.adds.verbs().unwrap();
         let target = Target::Guid(pair.owner.address());
         Self {
-            counter: verbs.open_region(target, &name).unwrap(),
+            counter: verbs.open_region(target, &name, Timeout::FOREVER).unwrap(),
             verbs,
             own,
             to: pair.to,
@@ -155,7 +156,7 @@ impl<'d> Load<'d> {
 
     /// Takes completions, and posts more additions if `posts`.
     fn turn(&mut self, posts: bool) {
-        let taken = self.verbs.poll(&mut self.completions).unwrap();
+        let taken = self.verbs.try_poll(&mut self.completions).unwrap();
         for completion in &self.completions[..taken] {
             match completion.outcome {
                 Outcome::Old(old) => assert!(self.seen.insert(old), "an old value repeats"),

@@ -235,7 +235,7 @@ impl Living {
             membership.give(group);
             // Woken by the clock, it looks at its orders.
             let until = next.max(Instant::now() + Duration::from_millis(1));
-            match group.next_deadline(verbs, until) {
+            match group.next(verbs, until) {
                 Ok(event) => self.record(&event, own, membership),
                 Err(Error::Deadline { .. }) => {}
                 Err(error) => return Err(error),

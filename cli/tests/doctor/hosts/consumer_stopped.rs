@@ -6,7 +6,7 @@ use std::{
     process::{Command, Stdio},
 };
 
-use covalent_verbs::Device;
+use covalent_verbs::{Device, Timeout};
 use nix::{
     sys::signal::{Signal, kill},
     unistd::Pid,
@@ -42,7 +42,7 @@ pub const HOST: Broken = Broken {
         // A pipe of the same size: its remaining contents are not sent after it is closed.
         let mut out = device.tx_pipe(64 << 10, "p0").unwrap();
         for _ in 0..FRAMES {
-            out.send_blocking(&[0xff; 60]).unwrap();
+            out.send(&[0xff; 60], Timeout::FOREVER).unwrap();
         }
         drop(out);
         drop(device);

@@ -10,7 +10,7 @@ use std::{
     time::Duration,
 };
 
-use covalent_verbs::{Rights, Target};
+use covalent_verbs::{Rights, Target, Timeout};
 use tempfile::TempDir;
 
 use crate::nodes::Nodes;
@@ -215,10 +215,12 @@ fn an_event_loop_serves_messages_completions_and_a_timer() {
     let mut program = Running::start(&events, &[&socket(&nodes, "a"), "b", "words", &count]);
     assert_eq!(program.line(), "ready");
     let mut verbs = host.verbs().unwrap();
-    let queue = verbs.open_region(Target::Name("a"), "c-messages").unwrap();
+    let queue = verbs
+        .open_region(Target::Name("a"), "c-messages", Timeout::FOREVER)
+        .unwrap();
     for _ in 0..MESSAGES {
         thread::sleep(Duration::from_millis(7));
-        verbs.send(&queue, b"news").unwrap();
+        verbs.send(&queue, b"news", Timeout::FOREVER).unwrap();
     }
     let printed = program.finish();
     let numbers: Vec<u64> = (printed.split(|c: char| !c.is_ascii_digit()))

@@ -234,7 +234,7 @@ struct InRust<'d> {
 impl Member for InRust<'_> {
     fn turn(&mut self) {
         let book = &mut self.book;
-        while let Some(event) = self.group.poll(&mut self.verbs).unwrap() {
+        while let Some(event) = self.group.try_next(&mut self.verbs).unwrap() {
             match event {
                 GroupEvent::View(view) => book.members = view.members.len(),
                 GroupEvent::Delivered { data, .. } => book.state.extend_from_slice(data),
