@@ -71,8 +71,8 @@ const _: () = assert!(GROUPS_MAX == NOTICES && NOTICE_WORDS == group::NOTICE_WOR
 /// # Threads
 /// Use it only on its device's thread. All work is done inside [`Group::try_next`] and
 /// [`Group::next`]. An application that does not call them often delays the whole group. Only
-/// [`Group::suspect`] excludes a member for that. When a group is dropped, or its process exits, the
-/// others find its receive queue gone and exclude the member. To leave gracefully, use
+/// [`Group::suspect`] excludes a member for that. When a group is dropped, or its process exits,
+/// the others find its receive queue gone and exclude the member. To leave gracefully, use
 /// [`Group::leave`].
 ///
 /// # Examples
