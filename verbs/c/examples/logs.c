@@ -93,10 +93,10 @@ static size_t print_lines(struct reader *reader, unsigned long count, const uint
 static int read_lines(const char *socket_path, const char *port, unsigned long count) {
     covalent_device device;
     check(covalent_device_attach(socket_path, "logs read", lane_of(socket_path, port), &device), "attach");
-    covalent_byte_pipe pipe;
-    check(covalent_byte_pipe_open(device, PIPE_BYTES, port, &pipe), "open");
+    covalent_pipe pipe;
+    check(covalent_pipe_open(device, COVALENT_PIPE_BYTES, PIPE_BYTES, port, &pipe), "open");
     const covalent_match syslog = {.kind = COVALENT_MATCH_PORT, .transport = COVALENT_UDP, .dst_port = SYSLOG_PORT};
-    check(covalent_byte_pipe_bind(pipe, &syslog), "bind");
+    check(covalent_pipe_bind(pipe, &syslog), "bind");
     puts("ready");
     fflush(stdout);
     struct reader reader = {0};
@@ -104,18 +104,18 @@ static int read_lines(const char *socket_path, const char *port, unsigned long c
     while (reader.printed < count) {
         const uint8_t *data = NULL;
         size_t length = 0;
-        check(covalent_byte_pipe_recv(pipe, looked_at, 20 * SECOND_NS, &data, &length), "receive");
+        check(covalent_pipe_recv_bytes(pipe, looked_at, 20 * SECOND_NS, &data, &length), "receive");
         size_t done = print_lines(&reader, count, data, length);
         // The rest is the beginning of a line: wait for more bytes than that.
         looked_at = length - done;
-        check(covalent_byte_pipe_free(pipe, done), "free");
+        check(covalent_pipe_free(pipe, done), "free");
     }
     covalent_pipe_counters counters;
-    check(covalent_byte_pipe_counters(pipe, &counters), "ask for the counters");
+    check(covalent_pipe_read_counters(pipe, &counters), "ask for the counters");
     fflush(stdout);
     fprintf(stderr, "logs: %lu lines too long, %" PRIu64 " datagrams lost because the pipe was full\n", reader.too_long,
             counters.full);
-    check(covalent_byte_pipe_close(pipe), "close the pipe");
+    check(covalent_pipe_close(pipe), "close the pipe");
     check(covalent_device_close(device), "close the device");
     return 0;
 }
@@ -148,31 +148,31 @@ static void write_headers(uint8_t *frame, size_t payload_bytes) {
 static int send_input(const char *socket_path, const char *port) {
     covalent_device device;
     check(covalent_device_attach(socket_path, "logs send", lane_of(socket_path, port), &device), "attach");
-    covalent_tx_pipe pipe;
-    check(covalent_tx_pipe_open(device, PIPE_BYTES, port, &pipe), "open");
+    covalent_pipe pipe;
+    check(covalent_pipe_open(device, COVALENT_PIPE_TX, PIPE_BYTES, port, &pipe), "open");
     // Limit the rate, so that a burst does not overflow the reader's pipe.
     const covalent_pipe_tuning pace = {.rate_unit = COVALENT_RATE_PACKETS, .rate_per_second = 20000, .burst_us = 1000};
-    check(covalent_tx_pipe_tune(pipe, &pace), "tune");
+    check(covalent_pipe_tune(pipe, &pace), "tune");
     uint8_t payload[PAYLOAD_BYTES];
     size_t length;
     while ((length = fread(payload, 1, sizeof payload, stdin)) > 0) {
         size_t frame_bytes = HEADER_BYTES + length < FRAME_BYTES_MIN ? FRAME_BYTES_MIN : HEADER_BYTES + length;
         // Build the frame in place, in the pipe.
         uint8_t *frame = NULL;
-        int status = covalent_tx_pipe_reserve(pipe, frame_bytes, &frame);
+        int status = covalent_pipe_reserve(pipe, frame_bytes, &frame);
         if (status == COVALENT_FULL) {
-            check(covalent_tx_pipe_flush(pipe, 20 * SECOND_NS), "wait for room");
-            status = covalent_tx_pipe_reserve(pipe, frame_bytes, &frame);
+            check(covalent_pipe_flush(pipe, 20 * SECOND_NS), "wait for room");
+            status = covalent_pipe_reserve(pipe, frame_bytes, &frame);
         }
         check(status, "reserve");
         memset(frame, 0, frame_bytes);
         write_headers(frame, length);
         memcpy(frame + HEADER_BYTES, payload, length);
-        check(covalent_tx_pipe_commit(pipe), "commit");
-        check(covalent_tx_pipe_publish(pipe), "publish");
+        check(covalent_pipe_commit(pipe), "commit");
+        check(covalent_pipe_publish(pipe), "publish");
     }
-    check(covalent_tx_pipe_flush(pipe, 20 * SECOND_NS), "flush");
-    check(covalent_tx_pipe_close(pipe), "close the pipe");
+    check(covalent_pipe_flush(pipe, 20 * SECOND_NS), "flush");
+    check(covalent_pipe_close(pipe), "close the pipe");
     check(covalent_device_close(device), "close the device");
     return 0;
 }

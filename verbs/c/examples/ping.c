@@ -57,25 +57,25 @@ static const covalent_match OURS = {.kind = COVALENT_MATCH_ETHERTYPE, .ethertype
 static int echo(const char *socket_path, const char *port, unsigned long count) {
     covalent_device device;
     check(covalent_device_attach(socket_path, "ping echo", lane_of(socket_path, port), &device), "attach");
-    covalent_rx_tx_pipe pipe;
-    check(covalent_rx_tx_pipe_open(device, PIPE_BYTES, port, &pipe), "open");
-    check(covalent_rx_tx_pipe_bind(pipe, &OURS), "bind");
+    covalent_pipe pipe;
+    check(covalent_pipe_open(device, COVALENT_PIPE_RX_TX, PIPE_BYTES, port, &pipe), "open");
+    check(covalent_pipe_bind(pipe, &OURS), "bind");
     puts("ready");
     fflush(stdout);
     for (unsigned long seen = 0; seen < count;) {
         covalent_packet_mut packets[AT_A_TIME];
         size_t received = 0;
-        check(covalent_rx_tx_pipe_recv(pipe, 20 * SECOND_NS, packets, AT_A_TIME, &received), "receive");
+        check(covalent_pipe_recv_mut(pipe, 20 * SECOND_NS, packets, AT_A_TIME, &received), "receive");
         for (size_t i = 0; i < received; i++) {
             packets[i].data[FRAME_BYTES - 1] ^= 0xff;
         }
-        check(covalent_rx_tx_pipe_send_received(pipe), "send back");
+        check(covalent_pipe_send_received(pipe), "send back");
         seen += received;
     }
     // Wait until stdin closes, so that the last frames are sent before the pipe closes.
     while (getchar() != EOF) {
     }
-    check(covalent_rx_tx_pipe_close(pipe), "close the pipe");
+    check(covalent_pipe_close(pipe), "close the pipe");
     check(covalent_device_close(device), "close the device");
     return 0;
 }
@@ -85,16 +85,16 @@ static int echo(const char *socket_path, const char *port, unsigned long count) 
 static int send_all(const char *socket_path, const char *port, unsigned long count) {
     covalent_device device;
     check(covalent_device_attach(socket_path, "ping send", lane_of(socket_path, port), &device), "attach");
-    covalent_rx_pipe rx;
-    check(covalent_rx_pipe_open(device, PIPE_BYTES, port, &rx), "open the RX pipe");
-    check(covalent_rx_pipe_bind(rx, &OURS), "bind");
-    covalent_tx_pipe tx;
-    check(covalent_tx_pipe_open(device, PIPE_BYTES, port, &tx), "open the TX pipe");
+    covalent_pipe rx;
+    check(covalent_pipe_open(device, COVALENT_PIPE_RX, PIPE_BYTES, port, &rx), "open the RX pipe");
+    check(covalent_pipe_bind(rx, &OURS), "bind");
+    covalent_pipe tx;
+    check(covalent_pipe_open(device, COVALENT_PIPE_TX, PIPE_BYTES, port, &tx), "open the TX pipe");
     size_t longest = 0;
-    check(covalent_tx_pipe_frame_bytes_max(tx, &longest), "ask for the longest frame");
+    check(covalent_pipe_frame_bytes_max(tx, &longest), "ask for the longest frame");
     expect(longest >= FRAME_BYTES, "the port carries our frames");
     uint32_t number = 0;
-    check(covalent_rx_pipe_number(rx, &number), "ask for the number");
+    check(covalent_pipe_number(rx, &number), "ask for the number");
 
     uint8_t frame[FRAME_BYTES] = {0};
     frame[12] = 0x88;
@@ -104,16 +104,16 @@ static int send_all(const char *socket_path, const char *port, unsigned long cou
     while (back < count) {
         for (; sent < count && sent - back < AT_A_TIME; sent++) {
             memcpy(frame + 14, &sent, sizeof sent);
-            check(covalent_tx_pipe_push(tx, frame, sizeof frame), "push");
+            check(covalent_pipe_push(tx, frame, sizeof frame), "push");
         }
-        check(covalent_tx_pipe_publish(tx), "publish");
+        check(covalent_pipe_publish(tx), "publish");
         uint32_t ready = 0;
         check(covalent_device_next_rx_pipe(device, 20 * SECOND_NS, &ready), "wait");
         expect(ready == number, "there is one pipe only");
         size_t received = 1;
         while (received > 0) {
             covalent_packet packets[AT_A_TIME];
-            check(covalent_rx_pipe_recv(rx, 0, packets, AT_A_TIME, &received), "receive");
+            check(covalent_pipe_recv(rx, 0, packets, AT_A_TIME, &received), "receive");
             for (size_t i = 0; i < received; i++, back++) {
                 memcpy(frame + 14, &back, sizeof back);
                 frame[FRAME_BYTES - 1] = 0xff;
@@ -121,14 +121,13 @@ static int send_all(const char *socket_path, const char *port, unsigned long cou
                 expect(memcmp(packets[i].data, frame, sizeof frame) == 0, "in order, and changed by the echo only");
                 frame[FRAME_BYTES - 1] = 0;
             }
-            check(covalent_rx_pipe_free_received(rx), "free");
         }
     }
-    expect(covalent_tx_pipe_send(tx, frame, 13, 0) == COVALENT_RUNT, "a runt is refused");
-    check(covalent_tx_pipe_flush(tx, 20 * SECOND_NS), "flush");
+    expect(covalent_pipe_send(tx, frame, 13, 0) == COVALENT_RUNT, "a runt is refused");
+    check(covalent_pipe_flush(tx, 20 * SECOND_NS), "flush");
     printf("%lu\n", back);
-    check(covalent_tx_pipe_close(tx), "close the TX pipe");
-    check(covalent_rx_pipe_close(rx), "close the RX pipe");
+    check(covalent_pipe_close(tx), "close the TX pipe");
+    check(covalent_pipe_close(rx), "close the RX pipe");
     check(covalent_device_close(device), "close the device");
     return 0;
 }

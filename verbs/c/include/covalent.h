@@ -4,10 +4,10 @@
 //
 //   covalent_device         Attachment of one thread to the node's daemon. All other handles are
 //                           opened through it.
-//   covalent_rx_pipe        Receives frames without a copy.
-//   covalent_tx_pipe        Sends frames.
-//   covalent_rx_tx_pipe     Receives frames and sends them back without a copy.
-//   covalent_byte_pipe      Receives the payloads of UDP datagrams as one contiguous stream.
+//   covalent_pipe        Receives frames without a copy.
+//   covalent_pipe        Sends frames.
+//   covalent_pipe     Receives frames and sends them back without a copy.
+//   covalent_pipe      Receives the payloads of UDP datagrams as one contiguous stream.
 //                           covalent_next_delimited and similar functions find the messages in it.
 //   covalent_region         Memory of the application that verbs of any node access.
 //   covalent_verb_queue     Verbs on regions of this node and other nodes: asynchronous (post and
@@ -95,6 +95,30 @@
 // Bits of packets per second, from the destination address to the last byte of payload: without
 // preamble, check sequence and gap.
 #define COVALENT_RATE_BITS 2
+
+// A pipe that receives frames as they were on the wire (network byte order), each at the next
+// multiple of 64 bytes.
+#define COVALENT_PIPE_RX 1
+
+// A pipe that sends frames on a port, in the order in which they are put in, exactly as given.
+#define COVALENT_PIPE_TX 2
+
+// A pipe that receives frames from a port and sends them back on it in place, without a copy by
+// the application. The lane copies them to the port. It has no confirm: frames are sent back in
+// the order of arrival, so a held frame would block all frames behind it.
+#define COVALENT_PIPE_RX_TX 3
+
+// A pipe that receives the payloads of UDP datagrams, concatenated in the order of arrival,
+// without headers and gaps.
+//
+// A framing (covalent_next_delimited and similar) finds the end of a message, not the datagrams. A
+// sender may put several messages into one datagram, or one message into several. The bytes are
+// those of the datagrams. The framing defines the byte order of a length.
+//
+// The pipe does not separate sources: bind one pipe for each source whose messages must not mix.
+// The lane drops a frame that carries no whole datagram. It counts the frame as `no_payload` in
+// covalent_pipe_counters, in the daemon's status and on /metrics.
+#define COVALENT_PIPE_BYTES 4
 
 // The most significant byte first: network byte order.
 #define COVALENT_BIG_ENDIAN 1
@@ -530,47 +554,12 @@ typedef struct covalent_port {
     char name[COVALENT_NAME_ROOM_BYTES];
 } covalent_port;
 
-// A pipe that receives packets as they were on the wire (network byte order), each at the next
-// multiple of 64 bytes. Use it only on its device's thread. A zero handle is invalid.
-//
-// covalent_rx_pipe_recv only looks: it returns the same packets again until they are confirmed or
-// freed. Confirm a packet to keep it while receiving others: covalent_rx_pipe_held then returns
-// it. Free it at the end.
-typedef struct covalent_rx_pipe {
+// A pipe of one of the kinds COVALENT_PIPE_…. A call that its kind does not have returns
+// COVALENT_INVALID. Use it only on its device's thread. A zero handle is invalid.
+typedef struct covalent_pipe {
     // Opaque.
     uint64_t handle;
-} covalent_rx_pipe;
-
-// The frames that a pipe receives. If several matches apply, the most specific one wins:
-// five-tuple, destination, port, longest prefix, VLAN, EtherType, any. Zeroed memory is
-// COVALENT_MATCH_ANY.
-typedef struct covalent_match {
-    // One of COVALENT_MATCH_…. It selects the fields below that apply.
-    uint32_t kind;
-    // COVALENT_TCP or COVALENT_UDP, where ports count.
-    uint32_t transport;
-    // Source address as text, closed by a zero.
-    const char *src;
-    // Destination address or prefix as text, closed by a zero.
-    const char *dst;
-    // Source port.
-    uint16_t src_port;
-    // Destination port.
-    uint16_t dst_port;
-    // EtherType, 0x0600 or more.
-    uint16_t ethertype;
-    // VLAN id, 0 to 4095.
-    uint16_t vlan;
-} covalent_match;
-
-// A received packet in its pipe: one Ethernet frame without FCS, in network byte order. It stays
-// there until it is freed.
-typedef struct covalent_packet {
-    // Its bytes.
-    const uint8_t *data;
-    // How many.
-    size_t length_bytes;
-} covalent_packet;
+} covalent_pipe;
 
 // Counters of a pipe. A counter never decreases. Reading them sends no request to the daemon, and
 // also works when the daemon is gone. Each value is consistent and as recent as the lane's last
@@ -631,23 +620,36 @@ typedef struct covalent_pipe_tuning {
     uint32_t stamp_at_bytes;
 } covalent_pipe_tuning;
 
-// A pipe that sends packets on a port, in the order in which they are put in. Frames are bytes as
-// on the wire (network byte order). Use it only on its device's thread. A zero handle is invalid.
-typedef struct covalent_tx_pipe {
-    // Opaque.
-    uint64_t handle;
-} covalent_tx_pipe;
+// The frames that a pipe receives. If several matches apply, the most specific one wins:
+// five-tuple, destination, port, longest prefix, VLAN, EtherType, any. Zeroed memory is
+// COVALENT_MATCH_ANY.
+typedef struct covalent_match {
+    // One of COVALENT_MATCH_…. It selects the fields below that apply.
+    uint32_t kind;
+    // COVALENT_TCP or COVALENT_UDP, where ports count.
+    uint32_t transport;
+    // Source address as text, closed by a zero.
+    const char *src;
+    // Destination address or prefix as text, closed by a zero.
+    const char *dst;
+    // Source port.
+    uint16_t src_port;
+    // Destination port.
+    uint16_t dst_port;
+    // EtherType, 0x0600 or more.
+    uint16_t ethertype;
+    // VLAN id, 0 to 4095.
+    uint16_t vlan;
+} covalent_match;
 
-// A pipe that receives packets from a port and sends them back on it in place, without a copy by
-// the application. The lane copies them to the port. Bytes are as on the wire (network byte
-// order). Use it only on its device's thread. A zero handle is invalid.
-//
-// Unlike covalent_rx_pipe, it has no confirm: packets are sent back in the order of arrival, so a
-// held packet would block all packets behind it.
-typedef struct covalent_rx_tx_pipe {
-    // Opaque.
-    uint64_t handle;
-} covalent_rx_tx_pipe;
+// A received packet in its pipe: one Ethernet frame without FCS, in network byte order. It stays
+// there until it is freed.
+typedef struct covalent_packet {
+    // Its bytes.
+    const uint8_t *data;
+    // How many.
+    size_t length_bytes;
+} covalent_packet;
 
 // A received packet that may be changed in place until it is sent or discarded: one Ethernet frame
 // without FCS, in network byte order. Its length is fixed.
@@ -657,21 +659,6 @@ typedef struct covalent_packet_mut {
     // How many.
     size_t length_bytes;
 } covalent_packet_mut;
-
-// A pipe that receives the payloads of UDP datagrams, concatenated in the order of arrival,
-// without headers and gaps. Use it only on its device's thread. A zero handle is invalid.
-//
-// A framing (covalent_next_delimited and similar) finds the end of a message, not the datagrams. A
-// sender may put several messages into one datagram, or one message into several. The bytes are
-// those of the datagrams. The framing defines the byte order of a length.
-//
-// The pipe does not separate sources: bind one pipe for each source whose messages must not mix.
-// The lane drops a frame that carries no whole datagram. It counts the frame as `no_payload` in
-// covalent_pipe_counters, in the daemon's status and on /metrics.
-typedef struct covalent_byte_pipe {
-    // Opaque.
-    uint64_t handle;
-} covalent_byte_pipe;
 
 // The message at the start of a buffer. Fields that do not apply are 0.
 typedef struct covalent_message {
@@ -1017,7 +1004,7 @@ int covalent_device_address(struct covalent_device device, uint64_t *address);
 int covalent_device_port(struct covalent_device device, uint32_t index, struct covalent_port *port);
 
 // Waits until packets arrive in any pipe of the device and returns that pipe's number
-// (covalent_rx_pipe_number and similar). Receive until the pipe is empty, then call again.
+// (covalent_pipe_number). Receive until the pipe is empty, then call again.
 // `timeout_ns`: 0 does not wait, a negative value waits forever. Returns COVALENT_DEADLINE if
 // nothing arrives in time.
 //
@@ -1025,43 +1012,73 @@ int covalent_device_port(struct covalent_device device, uint32_t index, struct c
 // `pipe_number` is valid for writes.
 int covalent_device_next_rx_pipe(struct covalent_device device, int64_t timeout_ns, uint32_t *pipe_number);
 
-// Opens a pipe for the packets that arrive on `port`, or on every port of the device's lane if
-// `port` is null. It receives nothing until it is bound.
+// Opens a pipe of the kind `kind`, one of COVALENT_PIPE_…, on the port `port`. A null `port` opens
+// an RX pipe or a byte pipe on every port of the device's lane. A pipe receives nothing until it
+// is bound.
 //
-// `capacity_bytes` is a power of two, 64 KiB to 1 GiB. The default session_memory_max_mib allows
-// 128 MiB. If the pipe is full, the lane drops further packets and counts them (`full`). A slow
-// reader does not affect other pipes.
+// `capacity_bytes` is a power of two, 64 KiB to 1 GiB, of which 64 bytes are not usable. The
+// default session_memory_max_mib allows 128 MiB. If a pipe is full, the lane drops arriving
+// packets and counts them (`full`). A slow reader does not affect other pipes.
 //
 // # Safety
 // `port` is null or a NUL-terminated string. `pipe` is valid for writes.
-int covalent_rx_pipe_open(struct covalent_device device,
-                          uint64_t capacity_bytes,
-                          const char *port,
-                          struct covalent_rx_pipe *pipe);
+int covalent_pipe_open(struct covalent_device device,
+                       uint32_t kind,
+                       uint64_t capacity_bytes,
+                       const char *port,
+                       struct covalent_pipe *pipe);
 
-// Closes a pipe. Its packets are gone: their pointers must not be used any more.
-int covalent_rx_pipe_close(struct covalent_rx_pipe pipe);
-
-// Returns the size of the pages of the pipe's memory: 4096 or 2097152 bytes.
-//
-// # Safety
-// `page_bytes` is valid for writes.
-int covalent_rx_pipe_page_bytes(struct covalent_rx_pipe pipe, uint64_t *page_bytes);
+// Closes a pipe. Its packets are gone: pointers to them must not be used any more. Packets that
+// are not on the wire yet may be lost: covalent_pipe_flush waits for them.
+int covalent_pipe_close(struct covalent_pipe pipe);
 
 // Returns the pipe's number, as covalent_device_next_rx_pipe does.
 //
 // # Safety
 // `number` is valid for writes.
-int covalent_rx_pipe_number(struct covalent_rx_pipe pipe, uint32_t *number);
+int covalent_pipe_number(struct covalent_pipe pipe, uint32_t *number);
+
+// Returns the size of the pipe's ring in bytes.
+//
+// # Safety
+// `capacity_bytes` is valid for writes.
+int covalent_pipe_capacity_bytes(struct covalent_pipe pipe, uint64_t *capacity_bytes);
+
+// Returns the size of the pages of the pipe's memory: 4096 or 2097152 bytes.
+//
+// # Safety
+// `page_bytes` is valid for writes.
+int covalent_pipe_page_bytes(struct covalent_pipe pipe, uint64_t *page_bytes);
+
+// Returns the pipe's counters, without a request to the daemon. The packets of a byte pipe are
+// datagrams.
+//
+// # Safety
+// `counters` is valid for writes.
+int covalent_pipe_read_counters(struct covalent_pipe pipe, struct covalent_pipe_counters *counters);
+
+// Sets how fast the pipe's packets are sent or sent back, and where the lane writes a time stamp:
+// that of arrival in an RX or RX/TX pipe, that of sending in a TX pipe. Packets that already are
+// in an RX pipe do not change. Returns COVALENT_REFUSED if a number is out of range, if no packet
+// is long enough for the stamp, and for a rate limit of an RX pipe. A byte pipe has no tuning.
+//
+// # Safety
+// `tuning` points to a covalent_pipe_tuning.
+int covalent_pipe_tune(struct covalent_pipe pipe, const struct covalent_pipe_tuning *tuning);
+
+// Requests the pipe's next notification now, while the application works on other pipes, so that
+// covalent_device_next_rx_pipe finds it sooner. Freeing, sending and receiving do not need this
+// call, and nothing is lost without it. Not for a TX pipe. Does not wait.
+int covalent_pipe_prefetch(struct covalent_pipe pipe);
 
 // Binds the pipe to the frames that `match` describes. Several bindings add up, at most 4096 in a
-// session. Returns COVALENT_REFUSED if the frames belong to another pipe, and
-// COVALENT_LINK_ETHERTYPE for the EtherType of links if a port that the pipe receives from has a
-// link.
+// session. A pipe on a port receives only what arrives there. Returns COVALENT_REFUSED if the
+// frames belong to another pipe, and COVALENT_LINK_ETHERTYPE for the EtherType of links if a port
+// that the pipe receives from has a link.
 //
 // # Safety
 // `match` points to a match whose strings are NUL-terminated.
-int covalent_rx_pipe_bind(struct covalent_rx_pipe pipe, const struct covalent_match *match);
+int covalent_pipe_bind(struct covalent_pipe pipe, const struct covalent_match *match);
 
 // Binds the pipe to a share of the frames that `match` describes. It shares them with every other
 // pipe that is bound to the same match with the same `spread`, one of COVALENT_SPREAD_…: these
@@ -1078,313 +1095,78 @@ int covalent_rx_pipe_bind(struct covalent_rx_pipe pipe, const struct covalent_ma
 // spread, belongs to another user or has 256 pipes.
 //
 // # Safety
-// As covalent_rx_pipe_bind.
-int covalent_rx_pipe_bind_spread(struct covalent_rx_pipe pipe, const struct covalent_match *match, uint32_t spread);
+// As covalent_pipe_bind.
+int covalent_pipe_bind_spread(struct covalent_pipe pipe, const struct covalent_match *match, uint32_t spread);
 
-// Takes back a binding.
+// Takes back a binding. What already is in the pipe stays there.
 //
 // # Safety
-// As covalent_rx_pipe_bind.
-int covalent_rx_pipe_unbind(struct covalent_rx_pipe pipe, const struct covalent_match *match);
+// As covalent_pipe_bind.
+int covalent_pipe_unbind(struct covalent_pipe pipe, const struct covalent_match *match);
 
-// Returns the unconfirmed packets in the pipe, oldest first, up to `capacity` of them. They stay
-// in the pipe, and later calls return them again, until covalent_rx_pipe_free,
-// covalent_rx_pipe_free_received or covalent_rx_pipe_confirm.
+// Receives packets from an RX pipe, oldest first, up to `capacity` of them. They are valid until
+// the pipe's next covalent_pipe_recv or covalent_pipe_peek, which frees them. To free them sooner,
+// call covalent_pipe_free_received. To keep some, call covalent_pipe_confirm or covalent_pipe_free
+// before the next receive: each applies to the packets returned last, and those that it leaves are
+// received again.
 //
 // `timeout_ns`: 0 does not wait, and `count` may then be 0. A negative value waits forever.
 // Otherwise the call returns COVALENT_DEADLINE if no packet arrives in time.
 //
 // # Safety
 // `packets` is valid for writes of `capacity` elements, and `count` for writes.
-int covalent_rx_pipe_recv(struct covalent_rx_pipe pipe,
-                          int64_t timeout_ns,
-                          struct covalent_packet *packets,
-                          size_t capacity,
-                          size_t *count);
+int covalent_pipe_recv(struct covalent_pipe pipe,
+                       int64_t timeout_ns,
+                       struct covalent_packet *packets,
+                       size_t capacity,
+                       size_t *count);
 
-// Frees the oldest `packets` of the unconfirmed packets, or all if there are fewer. SIZE_MAX frees
-// all packets in the pipe (`clear` in Ensō). Also frees all confirmed packets. Pointers to freed
-// packets are invalid. If `packets` is 0, the call frees nothing.
-int covalent_rx_pipe_free(struct covalent_rx_pipe pipe, size_t packets);
-
-// Frees the packets that the last covalent_rx_pipe_recv returned, unless they were freed or
-// confirmed since. Also frees all packets confirmed before. Pointers to freed packets are invalid.
-// If that call returned no packet, this one frees nothing. Does not wait.
-//
-// Prefer it in a loop that consumes all returned packets. covalent_rx_pipe_free walks over the
-// packets again to find the end of the last one. This call remembers that position. As every call
-// on a pipe, use it only on the device's thread.
-int covalent_rx_pipe_free_received(struct covalent_rx_pipe pipe);
-
-// Confirms the oldest `packets` of the unconfirmed packets, or all if there are fewer, without
-// freeing them. covalent_rx_pipe_recv no longer returns confirmed packets. covalent_rx_pipe_held
-// does. Pointers to them stay valid.
-int covalent_rx_pipe_confirm(struct covalent_rx_pipe pipe, size_t packets);
-
-// Returns the packets that were confirmed and not freed, oldest first, up to `capacity` of them.
+// As covalent_pipe_recv, but the packets stay in the pipe: later calls return them again, until
+// covalent_pipe_free_received, covalent_pipe_free or covalent_pipe_confirm.
 //
 // # Safety
-// As covalent_rx_pipe_recv.
-int covalent_rx_pipe_held(struct covalent_rx_pipe pipe,
-                          struct covalent_packet *packets,
-                          size_t capacity,
-                          size_t *count);
+// As covalent_pipe_recv.
+int covalent_pipe_peek(struct covalent_pipe pipe,
+                       int64_t timeout_ns,
+                       struct covalent_packet *packets,
+                       size_t capacity,
+                       size_t *count);
 
-// Frees the oldest `packets` of the confirmed packets, or all if there are fewer. Pointers to
-// freed packets are invalid.
-int covalent_rx_pipe_free_held(struct covalent_rx_pipe pipe, size_t packets);
+// Frees the packets of an RX pipe that the last covalent_pipe_recv or covalent_pipe_peek returned.
+// Also frees all packets confirmed before. Pointers to freed packets are invalid. If that call
+// returned no packet, or covalent_pipe_free or covalent_pipe_confirm was called since, this call
+// frees nothing. Does not wait.
+//
+// The next covalent_pipe_recv does the same for packets that covalent_pipe_recv returned. This
+// call makes room sooner.
+int covalent_pipe_free_received(struct covalent_pipe pipe);
 
-// Requests the pipe's next notification now, while the application works on other pipes, so that
-// covalent_device_next_rx_pipe finds it sooner. Freeing and receiving do not need this call, and
-// nothing is lost without it. Does not wait.
-int covalent_rx_pipe_prefetch(struct covalent_rx_pipe pipe);
+// Frees the oldest `count` unconfirmed packets of an RX pipe or bytes of a byte pipe, or all if
+// there are fewer. SIZE_MAX frees all in the pipe (`clear` in Ensō). Also frees all that were
+// confirmed. Pointers to them are invalid. If `count` is 0, the call frees nothing, and the packets
+// that were received last are received again.
+int covalent_pipe_free(struct covalent_pipe pipe, size_t count);
 
-// Returns the pipe's counters.
+// Confirms the oldest `count` unconfirmed packets of an RX pipe or bytes of a byte pipe, or all if
+// there are fewer, without freeing them. Receiving no longer returns them. covalent_pipe_held and
+// covalent_pipe_held_bytes do. Pointers to them stay valid.
+int covalent_pipe_confirm(struct covalent_pipe pipe, size_t count);
+
+// Returns the packets of an RX pipe that were confirmed and not freed, oldest first, up to
+// `capacity` of them.
 //
 // # Safety
-// `counters` is valid for writes.
-int covalent_rx_pipe_counters(struct covalent_rx_pipe pipe, struct covalent_pipe_counters *counters);
+// As covalent_pipe_recv.
+int covalent_pipe_held(struct covalent_pipe pipe, struct covalent_packet *packets, size_t capacity, size_t *count);
 
-// Sets where the lane writes the time of arrival in the pipe's packets. Packets already in the
-// pipe do not change. Returns COVALENT_REFUSED if no packet is long enough for the stamp, and for
-// a rate limit: this pipe sends nothing.
-//
-// # Safety
-// `tuning` points to a covalent_pipe_tuning.
-int covalent_rx_pipe_tune(struct covalent_rx_pipe pipe, const struct covalent_pipe_tuning *tuning);
+// Frees the oldest `count` confirmed packets of an RX pipe or bytes of a byte pipe, or all if
+// there are fewer. Pointers to them are invalid.
+int covalent_pipe_free_held(struct covalent_pipe pipe, size_t count);
 
-// Opens a pipe that sends on `port`. `capacity_bytes` is a power of two, 64 KiB to 1 GiB. The
-// default session_memory_max_mib allows 128 MiB.
-//
-// # Safety
-// `port` is a NUL-terminated string. `pipe` is valid for writes.
-int covalent_tx_pipe_open(struct covalent_device device,
-                          uint64_t capacity_bytes,
-                          const char *port,
-                          struct covalent_tx_pipe *pipe);
-
-// Closes a pipe. Packets that are not on the wire yet may be lost: covalent_tx_pipe_flush waits
-// for them.
-int covalent_tx_pipe_close(struct covalent_tx_pipe pipe);
-
-// Returns the size of the pages of the pipe's memory: 4096 or 2097152 bytes.
-//
-// # Safety
-// `page_bytes` is valid for writes.
-int covalent_tx_pipe_page_bytes(struct covalent_tx_pipe pipe, uint64_t *page_bytes);
-
-// Returns the length of the longest frame that the port carries, in bytes without FCS.
-//
-// # Safety
-// `frame_bytes_max` is valid for writes.
-int covalent_tx_pipe_frame_bytes_max(struct covalent_tx_pipe pipe, size_t *frame_bytes_max);
-
-// Copies a frame into the pipe, without FCS and in network byte order. The lane sees it after
-// covalent_tx_pipe_publish: push a burst, then publish once. Does not wait. Returns COVALENT_FULL
-// if there is no room now, and COVALENT_TOO_LONG, COVALENT_RUNT or COVALENT_LINK_ETHERTYPE if the
-// frame can never be sent.
-//
-// # Safety
-// `data` points to `length_bytes` bytes.
-int covalent_tx_pipe_push(struct covalent_tx_pipe pipe, const uint8_t *data, size_t length_bytes);
-
-// Reserves room in the pipe for a frame of `length_bytes`. Write the frame at `data`, then call
-// covalent_tx_pipe_commit. The application makes no copy. The lane copies the frame to the port.
-// The initial contents of the room are unspecified.
-//
-// Only one frame can be reserved at a time: another reserve, push or send cancels the reservation,
-// even if it fails. Returns the same statuses as covalent_tx_pipe_push, except that
-// covalent_tx_pipe_commit checks the EtherType.
-//
-// # Safety
-// `data` is valid for writes.
-int covalent_tx_pipe_reserve(struct covalent_tx_pipe pipe, size_t length_bytes, uint8_t **data);
-
-// Puts in the frame that was written at the pointer from covalent_tx_pipe_reserve. The pointer is
-// invalid afterwards. The lane sees the frame after covalent_tx_pipe_publish. Returns
-// COVALENT_INVALID if nothing is reserved. Returns COVALENT_LINK_ETHERTYPE if the port has a link
-// and the frame has its EtherType: the frame is not sent, and its room is free.
-int covalent_tx_pipe_commit(struct covalent_tx_pipe pipe);
-
-// Shows everything pushed so far to the lane, which sends it.
-int covalent_tx_pipe_publish(struct covalent_tx_pipe pipe);
-
-// Sends one frame: push and publish, waiting for room. `timeout_ns`: 0 does not wait
-// (COVALENT_FULL), a negative value waits forever. Returns COVALENT_DEADLINE if there is no room
-// in time.
-//
-// # Safety
-// As covalent_tx_pipe_push.
-int covalent_tx_pipe_send(struct covalent_tx_pipe pipe, const uint8_t *data, size_t length_bytes, int64_t timeout_ns);
-
-// Waits until all packets are with the port. A negative `timeout_ns` waits forever. Returns
-// COVALENT_DEADLINE if the packets are not with the port in time.
-int covalent_tx_pipe_flush(struct covalent_tx_pipe pipe, int64_t timeout_ns);
-
-// Returns the pipe's counters.
-//
-// # Safety
-// `counters` is valid for writes.
-int covalent_tx_pipe_counters(struct covalent_tx_pipe pipe, struct covalent_pipe_counters *counters);
-
-// Sets how fast the pipe's packets are sent, and where the lane writes the time of sending.
-// Applies to packets already in the pipe too. Returns COVALENT_REFUSED if a number is out of
-// range, or if no packet is long enough for the stamp.
-//
-// # Safety
-// `tuning` points to a covalent_pipe_tuning.
-int covalent_tx_pipe_tune(struct covalent_tx_pipe pipe, const struct covalent_pipe_tuning *tuning);
-
-// Opens a pipe that receives from `port` and sends back on it. It receives nothing until it is
-// bound. `capacity_bytes` is a power of two, 64 KiB to 1 GiB. The default session_memory_max_mib
-// allows 128 MiB.
-//
-// # Safety
-// `port` is a NUL-terminated string. `pipe` is valid for writes.
-int covalent_rx_tx_pipe_open(struct covalent_device device,
-                             uint64_t capacity_bytes,
-                             const char *port,
-                             struct covalent_rx_tx_pipe *pipe);
-
-// Closes a pipe. Its packets are gone: their pointers must not be used any more.
-int covalent_rx_tx_pipe_close(struct covalent_rx_tx_pipe pipe);
-
-// Returns the size of the pages of the pipe's memory: 4096 or 2097152 bytes.
-//
-// # Safety
-// `page_bytes` is valid for writes.
-int covalent_rx_tx_pipe_page_bytes(struct covalent_rx_tx_pipe pipe, uint64_t *page_bytes);
-
-// Returns the pipe's number, as covalent_device_next_rx_pipe does.
-//
-// # Safety
-// `number` is valid for writes.
-int covalent_rx_tx_pipe_number(struct covalent_rx_tx_pipe pipe, uint32_t *number);
-
-// Binds the pipe to the frames that `match` describes and that arrive on the pipe's port. Several
-// bindings add up.
-//
-// # Safety
-// `match` points to a match whose strings are NUL-terminated.
-int covalent_rx_tx_pipe_bind(struct covalent_rx_tx_pipe pipe, const struct covalent_match *match);
-
-// Binds the pipe to a share of the frames that `match` describes and that arrive on the pipe's
-// port, as covalent_rx_pipe_bind_spread.
-//
-// # Safety
-// As covalent_rx_tx_pipe_bind.
-int covalent_rx_tx_pipe_bind_spread(struct covalent_rx_tx_pipe pipe,
-                                    const struct covalent_match *match,
-                                    uint32_t spread);
-
-// Takes back a binding.
-//
-// # Safety
-// As covalent_rx_tx_pipe_bind.
-int covalent_rx_tx_pipe_unbind(struct covalent_rx_tx_pipe pipe, const struct covalent_match *match);
-
-// Returns the packets in the pipe, oldest first, up to `capacity` of them. They may be changed in
-// place. They stay in the pipe, and later calls return them again, until covalent_rx_tx_pipe_send,
-// covalent_rx_tx_pipe_send_received or covalent_rx_tx_pipe_discard. `timeout_ns` is as in
-// covalent_rx_pipe_recv.
-//
-// # Safety
-// `packets` is valid for writes of `capacity` elements, and `count` for writes.
-int covalent_rx_tx_pipe_recv(struct covalent_rx_tx_pipe pipe,
-                             int64_t timeout_ns,
-                             struct covalent_packet_mut *packets,
-                             size_t capacity,
-                             size_t *count);
-
-// Sends back the oldest `packets` packets with their current contents, or all if there are fewer.
-// Pointers to them are invalid afterwards.
-int covalent_rx_tx_pipe_send(struct covalent_rx_tx_pipe pipe, size_t packets);
-
-// Sends back the packets that the last covalent_rx_tx_pipe_recv returned, with their current
-// contents, unless they were sent or discarded since. Pointers to them are invalid afterwards. If
-// that call returned no packet, this one sends nothing. Does not wait.
-//
-// Prefer it in a loop that sends back all returned packets. covalent_rx_tx_pipe_send walks over
-// the packets again to find the end of the last one. This call remembers that position. As every
-// call on a pipe, use it only on the device's thread.
-int covalent_rx_tx_pipe_send_received(struct covalent_rx_tx_pipe pipe);
-
-// Gives back the oldest `packets` packets without sending them, or all if there are fewer.
-// SIZE_MAX gives back all packets in the pipe (`clear` in Ensō). Pointers to them are invalid
-// afterwards.
-int covalent_rx_tx_pipe_discard(struct covalent_rx_tx_pipe pipe, size_t packets);
-
-// Requests the pipe's next notification now, while the application works on other pipes, so that
-// covalent_device_next_rx_pipe finds it sooner. Sending and receiving do not need this call, and
-// nothing is lost without it. Does not wait.
-int covalent_rx_tx_pipe_prefetch(struct covalent_rx_tx_pipe pipe);
-
-// Returns the pipe's counters.
-//
-// # Safety
-// `counters` is valid for writes.
-int covalent_rx_tx_pipe_counters(struct covalent_rx_tx_pipe pipe, struct covalent_pipe_counters *counters);
-
-// Sets how fast the pipe's packets are sent back, and where the lane writes the time of their
-// arrival. Returns COVALENT_REFUSED if a number is out of range, or if no packet is long enough
-// for the stamp.
-//
-// # Safety
-// `tuning` points to a covalent_pipe_tuning.
-int covalent_rx_tx_pipe_tune(struct covalent_rx_tx_pipe pipe, const struct covalent_pipe_tuning *tuning);
-
-// Opens a pipe for the datagrams that arrive on `port`, or on every port of the device's lane if
-// `port` is null. It receives nothing until it is bound.
-//
-// `capacity_bytes` is a power of two, 64 KiB to 1 GiB. 64 bytes of it are not usable. The default
-// session_memory_max_mib allows 128 MiB. A datagram enters the pipe whole. If the pipe is full,
-// the lane drops the datagram and counts it. A slow reader does not affect other pipes.
-//
-// # Safety
-// `port` is null or a NUL-terminated string. `pipe` is valid for writes.
-int covalent_byte_pipe_open(struct covalent_device device,
-                            uint64_t capacity_bytes,
-                            const char *port,
-                            struct covalent_byte_pipe *pipe);
-
-// Closes a pipe. Its bytes are gone: pointers to them must not be used any more.
-int covalent_byte_pipe_close(struct covalent_byte_pipe pipe);
-
-// Returns the size of the pages of the pipe's memory: 4096 or 2097152 bytes.
-//
-// # Safety
-// `page_bytes` is valid for writes.
-int covalent_byte_pipe_page_bytes(struct covalent_byte_pipe pipe, uint64_t *page_bytes);
-
-// Returns the pipe's number, as covalent_device_next_rx_pipe does.
-//
-// # Safety
-// `number` is valid for writes.
-int covalent_byte_pipe_number(struct covalent_byte_pipe pipe, uint32_t *number);
-
-// Binds the pipe to the payloads of the frames that `match` describes. Several bindings add up.
-// Returns COVALENT_REFUSED if the frames belong to another pipe.
-//
-// # Safety
-// `match` points to a match whose strings are NUL-terminated.
-int covalent_byte_pipe_bind(struct covalent_byte_pipe pipe, const struct covalent_match *match);
-
-// As covalent_rx_pipe_bind_spread.
-//
-// # Safety
-// As covalent_byte_pipe_bind.
-int covalent_byte_pipe_bind_spread(struct covalent_byte_pipe pipe, const struct covalent_match *match, uint32_t spread);
-
-// Removes a binding. Bytes already in the pipe stay there.
-//
-// # Safety
-// As covalent_byte_pipe_bind.
-int covalent_byte_pipe_unbind(struct covalent_byte_pipe pipe, const struct covalent_match *match);
-
-// Returns all bytes that arrived and were neither confirmed nor freed, contiguous and oldest
-// first, once there are more than `more_than_bytes` of them. Pass 0, or the number of bytes that
-// were examined without finding a whole message. The bytes stay in place, and later calls return
-// them again, until they are freed.
+// Returns all bytes of a byte pipe that arrived and were neither confirmed nor freed, contiguous
+// and oldest first, once there are more than `more_than_bytes` of them. Pass 0, or the number of
+// bytes that were examined without finding a whole message. The bytes stay in place, and later
+// calls return them again, until they are freed.
 //
 // `timeout_ns`: 0 does not wait, and `length_bytes` may then be 0 and `data` null. A negative
 // value waits forever. Otherwise the call returns COVALENT_DEADLINE if there are not more bytes in
@@ -1400,40 +1182,312 @@ int covalent_byte_pipe_unbind(struct covalent_byte_pipe pipe, const struct coval
 //
 // # Safety
 // `data` and `length_bytes` are valid for writes.
-int covalent_byte_pipe_recv(struct covalent_byte_pipe pipe,
-                            size_t more_than_bytes,
-                            int64_t timeout_ns,
-                            const uint8_t **data,
-                            size_t *length_bytes);
+int covalent_pipe_recv_bytes(struct covalent_pipe pipe,
+                             size_t more_than_bytes,
+                             int64_t timeout_ns,
+                             const uint8_t **data,
+                             size_t *length_bytes);
 
-// Frees the oldest `bytes` of the unconfirmed bytes, or all if there are fewer. Also frees all
-// confirmed bytes. Pointers to freed bytes are invalid. If `bytes` is 0, the call frees nothing.
-int covalent_byte_pipe_free(struct covalent_byte_pipe pipe, size_t bytes);
-
-// Confirms the oldest `bytes` of the unconfirmed bytes, or all if there are fewer, without freeing
-// them. covalent_byte_pipe_recv no longer returns confirmed bytes. covalent_byte_pipe_held does.
-// Pointers to them stay valid.
-int covalent_byte_pipe_confirm(struct covalent_byte_pipe pipe, size_t bytes);
-
-// Returns the bytes that were confirmed and not freed, contiguous and oldest first. If there are
-// none, `data` is null.
+// Returns the bytes of a byte pipe that were confirmed and not freed, contiguous and oldest first.
+// If there are none, `data` is null.
 //
 // # Safety
-// As covalent_byte_pipe_recv.
-int covalent_byte_pipe_held(struct covalent_byte_pipe pipe, const uint8_t **data, size_t *length_bytes);
+// As covalent_pipe_recv_bytes.
+int covalent_pipe_held_bytes(struct covalent_pipe pipe, const uint8_t **data, size_t *length_bytes);
 
-// Frees the oldest `bytes` of the confirmed bytes, or all if there are fewer. Pointers to freed
-// bytes are invalid.
-int covalent_byte_pipe_free_held(struct covalent_byte_pipe pipe, size_t bytes);
-
-// As covalent_rx_pipe_prefetch.
-int covalent_byte_pipe_prefetch(struct covalent_byte_pipe pipe);
-
-// Returns the pipe's counters. Its packets are datagrams.
+// Returns the length of the longest frame that the port of a TX pipe carries, in bytes without
+// FCS.
 //
 // # Safety
-// `counters` is valid for writes.
-int covalent_byte_pipe_counters(struct covalent_byte_pipe pipe, struct covalent_pipe_counters *counters);
+// `frame_bytes_max` is valid for writes.
+int covalent_pipe_frame_bytes_max(struct covalent_pipe pipe, size_t *frame_bytes_max);
+
+// Returns how many bytes of a TX pipe are occupied by frames that are not with the port yet.
+//
+// # Safety
+// `in_flight_bytes` is valid for writes.
+int covalent_pipe_in_flight_bytes(struct covalent_pipe pipe, uint64_t *in_flight_bytes);
+
+// Copies a frame into a TX pipe, without FCS and in network byte order. The lane sees it after
+// covalent_pipe_publish: push a burst, then publish once. Does not wait. Returns COVALENT_FULL if
+// there is no room now, and COVALENT_TOO_LONG, COVALENT_RUNT or COVALENT_LINK_ETHERTYPE if the
+// frame can never be sent.
+//
+// # Safety
+// `data` points to `length_bytes` bytes.
+int covalent_pipe_push(struct covalent_pipe pipe, const uint8_t *data, size_t length_bytes);
+
+// Reserves room in a TX pipe for a frame of `length_bytes`. Write the frame at `data`, then call
+// covalent_pipe_commit. The application makes no copy. The lane copies the frame to the port. The
+// initial contents of the room are unspecified.
+//
+// Only one frame can be reserved at a time: another reserve, push or send cancels the reservation,
+// even if it fails. Returns the same statuses as covalent_pipe_push, except that
+// covalent_pipe_commit checks the EtherType.
+//
+// # Safety
+// `data` is valid for writes.
+int covalent_pipe_reserve(struct covalent_pipe pipe, size_t length_bytes, uint8_t **data);
+
+// Puts in the frame that was written at the pointer from covalent_pipe_reserve. The pointer is
+// invalid afterwards. The lane sees the frame after covalent_pipe_publish. Returns
+// COVALENT_INVALID if nothing is reserved. Returns COVALENT_LINK_ETHERTYPE if the port has a link
+// and the frame has its EtherType: the frame is not sent, and its room is free.
+int covalent_pipe_commit(struct covalent_pipe pipe);
+
+// Shows everything pushed so far into a TX pipe to the lane, which sends it.
+int covalent_pipe_publish(struct covalent_pipe pipe);
+
+// Sends one frame through a TX pipe: push and publish, waiting for room. `timeout_ns`: 0 does not
+// wait (COVALENT_FULL), a negative value waits forever. Returns COVALENT_DEADLINE if there is no
+// room in time.
+//
+// # Safety
+// As covalent_pipe_push.
+int covalent_pipe_send(struct covalent_pipe pipe, const uint8_t *data, size_t length_bytes, int64_t timeout_ns);
+
+// Waits until all frames of a TX pipe are with the port. A negative `timeout_ns` waits forever.
+// Returns COVALENT_DEADLINE if the frames are not with the port in time.
+int covalent_pipe_flush(struct covalent_pipe pipe, int64_t timeout_ns);
+
+// Returns the packets in an RX/TX pipe, oldest first, up to `capacity` of them. They may be
+// changed in place. They stay in the pipe, and later calls return them again, until
+// covalent_pipe_send_received, covalent_pipe_send_back or covalent_pipe_discard. `timeout_ns` is
+// as in covalent_pipe_recv.
+//
+// # Safety
+// `packets` is valid for writes of `capacity` elements, and `count` for writes.
+int covalent_pipe_recv_mut(struct covalent_pipe pipe,
+                           int64_t timeout_ns,
+                           struct covalent_packet_mut *packets,
+                           size_t capacity,
+                           size_t *count);
+
+// Sends back the packets that the last covalent_pipe_recv_mut returned, with their current
+// contents, unless they were sent or discarded since. Pointers to them are invalid afterwards. If
+// that call returned no packet, this one sends nothing. Does not wait.
+//
+// Prefer it in a loop that sends back all returned packets. covalent_pipe_send_back walks over the
+// packets again to find the end of the last one. This call remembers that position.
+int covalent_pipe_send_received(struct covalent_pipe pipe);
+
+// Sends back the oldest `packets` packets of an RX/TX pipe with their current contents, or all if
+// there are fewer. Pointers to them are invalid afterwards. Does not wait.
+int covalent_pipe_send_back(struct covalent_pipe pipe, size_t packets);
+
+// Gives back the oldest `packets` packets of an RX/TX pipe without sending them, or all if there
+// are fewer. SIZE_MAX gives back all packets in the pipe (`clear` in Ensō). Pointers to them are
+// invalid afterwards.
+int covalent_pipe_discard(struct covalent_pipe pipe, size_t packets);
+
+// Binds the pipe to the frames that `match` describes. Several bindings add up, at most 4096 in a
+// session. A pipe on a port receives only what arrives there. Returns COVALENT_REFUSED if the
+// frames belong to another pipe, and COVALENT_LINK_ETHERTYPE for the EtherType of links if a port
+// that the pipe receives from has a link.
+//
+// # Safety
+// `match` points to a match whose strings are NUL-terminated.
+int covalent_pipe_bind(struct covalent_pipe pipe, const struct covalent_match *match);
+
+// Binds the pipe to a share of the frames that `match` describes. It shares them with every other
+// pipe that is bound to the same match with the same `spread`, one of COVALENT_SPREAD_…: these
+// pipes are a set. With COVALENT_MATCH_ANY it is a fallback set, which receives the frames that no
+// other match takes.
+//
+// The pipes may belong to several devices, threads and applications of one user, on the lane of
+// the port. Pipes may join and leave while packets flow. If a pipe is unbound or closed, or its
+// application exits, the others take over its share. Under COVALENT_SPREAD_HASH only the flows of
+// that pipe move then. If a pipe joins, only the flows that it takes over move.
+//
+// A full pipe drops its share, which does not spill into the others. Returns COVALENT_REFUSED if a
+// pipe has the match alone, or if this pipe is in the set already. Also if the set has another
+// spread, belongs to another user or has 256 pipes.
+//
+// # Safety
+// As covalent_pipe_bind.
+int covalent_pipe_bind_spread(struct covalent_pipe pipe, const struct covalent_match *match, uint32_t spread);
+
+// Takes back a binding. What already is in the pipe stays there.
+//
+// # Safety
+// As covalent_pipe_bind.
+int covalent_pipe_unbind(struct covalent_pipe pipe, const struct covalent_match *match);
+
+// Receives packets from an RX pipe, oldest first, up to `capacity` of them. They are valid until
+// the pipe's next covalent_pipe_recv or covalent_pipe_peek, which frees them. To free them sooner,
+// call covalent_pipe_free_received. To keep some, call covalent_pipe_confirm or covalent_pipe_free
+// before the next receive: each applies to the packets returned last, and those that it leaves are
+// received again.
+//
+// `timeout_ns`: 0 does not wait, and `count` may then be 0. A negative value waits forever.
+// Otherwise the call returns COVALENT_DEADLINE if no packet arrives in time.
+//
+// # Safety
+// `packets` is valid for writes of `capacity` elements, and `count` for writes.
+int covalent_pipe_recv(struct covalent_pipe pipe,
+                       int64_t timeout_ns,
+                       struct covalent_packet *packets,
+                       size_t capacity,
+                       size_t *count);
+
+// As covalent_pipe_recv, but the packets stay in the pipe: later calls return them again, until
+// covalent_pipe_free_received, covalent_pipe_free or covalent_pipe_confirm.
+//
+// # Safety
+// As covalent_pipe_recv.
+int covalent_pipe_peek(struct covalent_pipe pipe,
+                       int64_t timeout_ns,
+                       struct covalent_packet *packets,
+                       size_t capacity,
+                       size_t *count);
+
+// Frees the packets of an RX pipe that the last covalent_pipe_recv or covalent_pipe_peek returned.
+// Also frees all packets confirmed before. Pointers to freed packets are invalid. If that call
+// returned no packet, or covalent_pipe_free or covalent_pipe_confirm was called since, this call
+// frees nothing. Does not wait.
+//
+// The next covalent_pipe_recv does the same for packets that covalent_pipe_recv returned. This
+// call makes room sooner.
+int covalent_pipe_free_received(struct covalent_pipe pipe);
+
+// Frees the oldest `count` unconfirmed packets of an RX pipe or bytes of a byte pipe, or all if
+// there are fewer. SIZE_MAX frees all in the pipe (`clear` in Ensō). Also frees all that were
+// confirmed. Pointers to them are invalid. If `count` is 0, the call frees nothing, and the packets
+// that were received last are received again.
+int covalent_pipe_free(struct covalent_pipe pipe, size_t count);
+
+// Confirms the oldest `count` unconfirmed packets of an RX pipe or bytes of a byte pipe, or all if
+// there are fewer, without freeing them. Receiving no longer returns them. covalent_pipe_held and
+// covalent_pipe_held_bytes do. Pointers to them stay valid.
+int covalent_pipe_confirm(struct covalent_pipe pipe, size_t count);
+
+// Returns the packets of an RX pipe that were confirmed and not freed, oldest first, up to
+// `capacity` of them.
+//
+// # Safety
+// As covalent_pipe_recv.
+int covalent_pipe_held(struct covalent_pipe pipe, struct covalent_packet *packets, size_t capacity, size_t *count);
+
+// Frees the oldest `count` confirmed packets of an RX pipe or bytes of a byte pipe, or all if
+// there are fewer. Pointers to them are invalid.
+int covalent_pipe_free_held(struct covalent_pipe pipe, size_t count);
+
+// Returns all bytes of a byte pipe that arrived and were neither confirmed nor freed, contiguous
+// and oldest first, once there are more than `more_than_bytes` of them. Pass 0, or the number of
+// bytes that were examined without finding a whole message. The bytes stay in place, and later
+// calls return them again, until they are freed.
+//
+// `timeout_ns`: 0 does not wait, and `length_bytes` may then be 0 and `data` null. A negative
+// value waits forever. Otherwise the call returns COVALENT_DEADLINE if there are not more bytes in
+// time. Returns COVALENT_PIPE_TOO_SMALL if the pipe can never hold more. Keep the limit of a
+// framing at least one datagram below the pipe's size. Otherwise the rest of a message may never
+// fit.
+//
+// After a reconnection, the call first returns only the bytes that arrived from the previous
+// daemon. If the application then frees and confirms none of them, and bytes from the next daemon
+// are present, a later call discards and counts the old bytes. They are the start of a message
+// whose end never arrives. Pointers to them, and to the bytes confirmed then, are valid until the
+// call that returns the next daemon's bytes.
+//
+// # Safety
+// `data` and `length_bytes` are valid for writes.
+int covalent_pipe_recv_bytes(struct covalent_pipe pipe,
+                             size_t more_than_bytes,
+                             int64_t timeout_ns,
+                             const uint8_t **data,
+                             size_t *length_bytes);
+
+// Returns the bytes of a byte pipe that were confirmed and not freed, contiguous and oldest first.
+// If there are none, `data` is null.
+//
+// # Safety
+// As covalent_pipe_recv_bytes.
+int covalent_pipe_held_bytes(struct covalent_pipe pipe, const uint8_t **data, size_t *length_bytes);
+
+// Returns the length of the longest frame that the port of a TX pipe carries, in bytes without
+// FCS.
+//
+// # Safety
+// `frame_bytes_max` is valid for writes.
+int covalent_pipe_frame_bytes_max(struct covalent_pipe pipe, size_t *frame_bytes_max);
+
+// Returns how many bytes of a TX pipe are occupied by frames that are not with the port yet.
+//
+// # Safety
+// `in_flight_bytes` is valid for writes.
+int covalent_pipe_in_flight_bytes(struct covalent_pipe pipe, uint64_t *in_flight_bytes);
+
+// Copies a frame into a TX pipe, without FCS and in network byte order. The lane sees it after
+// covalent_pipe_publish: push a burst, then publish once. Does not wait. Returns COVALENT_FULL if
+// there is no room now, and COVALENT_TOO_LONG, COVALENT_RUNT or COVALENT_LINK_ETHERTYPE if the
+// frame can never be sent.
+//
+// # Safety
+// `data` points to `length_bytes` bytes.
+int covalent_pipe_push(struct covalent_pipe pipe, const uint8_t *data, size_t length_bytes);
+
+// Reserves room in a TX pipe for a frame of `length_bytes`. Write the frame at `data`, then call
+// covalent_pipe_commit. The application makes no copy. The lane copies the frame to the port. The
+// initial contents of the room are unspecified.
+//
+// Only one frame can be reserved at a time: another reserve, push or send cancels the reservation,
+// even if it fails. Returns the same statuses as covalent_pipe_push, except that
+// covalent_pipe_commit checks the EtherType.
+//
+// # Safety
+// `data` is valid for writes.
+int covalent_pipe_reserve(struct covalent_pipe pipe, size_t length_bytes, uint8_t **data);
+
+// Puts in the frame that was written at the pointer from covalent_pipe_reserve. The pointer is
+// invalid afterwards. The lane sees the frame after covalent_pipe_publish. Returns
+// COVALENT_INVALID if nothing is reserved. Returns COVALENT_LINK_ETHERTYPE if the port has a link
+// and the frame has its EtherType: the frame is not sent, and its room is free.
+int covalent_pipe_commit(struct covalent_pipe pipe);
+
+// Shows everything pushed so far into a TX pipe to the lane, which sends it.
+int covalent_pipe_publish(struct covalent_pipe pipe);
+
+// Sends one frame through a TX pipe: push and publish, waiting for room. `timeout_ns`: 0 does not
+// wait (COVALENT_FULL), a negative value waits forever. Returns COVALENT_DEADLINE if there is no
+// room in time.
+//
+// # Safety
+// As covalent_pipe_push.
+int covalent_pipe_send(struct covalent_pipe pipe, const uint8_t *data, size_t length_bytes, int64_t timeout_ns);
+
+// Waits until all frames of a TX pipe are with the port. A negative `timeout_ns` waits forever.
+// Returns COVALENT_DEADLINE if the frames are not with the port in time.
+int covalent_pipe_flush(struct covalent_pipe pipe, int64_t timeout_ns);
+
+// Returns the packets in an RX/TX pipe, oldest first, up to `capacity` of them. They may be
+// changed in place. They stay in the pipe, and later calls return them again, until
+// covalent_pipe_send_received, covalent_pipe_send_back or covalent_pipe_discard. `timeout_ns` is
+// as in covalent_pipe_recv.
+//
+// # Safety
+// `packets` is valid for writes of `capacity` elements, and `count` for writes.
+int covalent_pipe_recv_mut(struct covalent_pipe pipe,
+                           int64_t timeout_ns,
+                           struct covalent_packet_mut *packets,
+                           size_t capacity,
+                           size_t *count);
+
+// Sends back the packets that the last covalent_pipe_recv_mut returned, with their current
+// contents, unless they were sent or discarded since. Pointers to them are invalid afterwards. If
+// that call returned no packet, this one sends nothing. Does not wait.
+//
+// Prefer it in a loop that sends back all returned packets. covalent_pipe_send_back walks over the
+// packets again to find the end of the last one. This call remembers that position.
+int covalent_pipe_send_received(struct covalent_pipe pipe);
+
+// Sends back the oldest `packets` packets of an RX/TX pipe with their current contents, or all if
+// there are fewer. Pointers to them are invalid afterwards. Does not wait.
+int covalent_pipe_send_back(struct covalent_pipe pipe, size_t packets);
+
+// Gives back the oldest `packets` packets of an RX/TX pipe without sending them, or all if there
+// are fewer. SIZE_MAX gives back all packets in the pipe (`clear` in Ensō). Pointers to them are
+// invalid afterwards.
+int covalent_pipe_discard(struct covalent_pipe pipe, size_t packets);
 
 // Finds the first message of `data` if every message has `message_bytes` bytes, 1 or more. If
 // `data` is empty, the result is COVALENT_MESSAGE_PART.

@@ -351,7 +351,7 @@ pub unsafe extern "C" fn covalent_device_port(
 }
 
 /// Waits until packets arrive in any pipe of the device and returns that pipe's number
-/// (covalent_rx_pipe_number and similar). Receive until the pipe is empty, then call again.
+/// (covalent_pipe_number). Receive until the pipe is empty, then call again.
 /// `timeout_ns`: 0 does not wait, a negative value waits forever. Returns COVALENT_DEADLINE if
 /// nothing arrives in time.
 ///

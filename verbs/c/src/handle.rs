@@ -25,12 +25,9 @@ const THREAD_BITS: u32 = 20;
 #[repr(u64)]
 pub(crate) enum Kind {
     Device = 1,
-    RxPipe = 2,
-    TxPipe = 3,
-    RxTxPipe = 4,
+    Pipe = 2,
     Region = 5,
     Verbs = 6,
-    BytePipe = 7,
     ReceiveQueue = 8,
     Group = 9,
 }
@@ -39,12 +36,9 @@ impl Kind {
     const fn name(self) -> &'static str {
         match self {
             Self::Device => "device",
-            Self::RxPipe => "RX pipe",
-            Self::TxPipe => "TX pipe",
-            Self::RxTxPipe => "RX/TX pipe",
+            Self::Pipe => "pipe",
             Self::Region => "region",
             Self::Verbs => "verb queue",
-            Self::BytePipe => "byte pipe",
             Self::ReceiveQueue => "receive queue",
             Self::Group => "group",
         }
@@ -189,7 +183,7 @@ mod tests {
 
     #[test]
     fn a_handle_names_its_object_until_it_is_closed_and_never_another() {
-        let mut table = Table::new(Kind::RxPipe, 3);
+        let mut table = Table::new(Kind::Pipe, 3);
         let (Ok(one), Ok(two)) = (table.insert("one"), table.insert("two")) else {
             panic!("not inserted")
         };
@@ -207,14 +201,14 @@ mod tests {
 
     #[test]
     fn handles_of_other_kinds_other_threads_and_of_none_are_refused() {
-        let mut table = Table::new(Kind::RxPipe, 3);
-        let mut other_kind = Table::new(Kind::TxPipe, 3);
-        let mut other_thread = Table::new(Kind::RxPipe, 4);
+        let mut table = Table::new(Kind::Pipe, 3);
+        let mut other_kind = Table::new(Kind::Region, 3);
+        let mut other_thread = Table::new(Kind::Pipe, 4);
         assert!(table.insert(()).is_ok());
         for foreign in [other_kind.insert(()), other_thread.insert(())] {
             assert!(foreign.is_ok_and(|handle| table.get(handle).is_err()));
         }
-        for nobodys in [0, 1, u64::MAX, (Kind::RxPipe as u64) << 60 | 3 << 40 | 77] {
+        for nobodys in [0, 1, u64::MAX, (Kind::Pipe as u64) << 60 | 3 << 40 | 77] {
             assert!(table.get(nobodys).is_err());
             assert!(table.remove(nobodys).is_err());
         }

@@ -10,7 +10,6 @@
 #![allow(non_camel_case_types, reason = "names as C programs see them")]
 
 mod argument;
-mod byte_pipe;
 mod calls;
 mod counters;
 mod device;
@@ -19,32 +18,27 @@ mod framing;
 mod group;
 mod handle;
 mod held;
+mod pipe;
 mod receive_queue;
 mod region;
 mod remote_region;
-mod rx_pipe;
-mod rx_tx_pipe;
 mod status;
 mod timeout;
 mod tuning;
-mod tx_pipe;
 mod verb;
 mod verb_queue;
 
-pub use byte_pipe::*;
 pub use calls::*;
 pub use counters::*;
 pub use device::*;
 pub use frames::*;
 pub use framing::*;
 pub use group::*;
+pub use pipe::*;
 pub use receive_queue::*;
 pub use region::*;
 pub use remote_region::*;
-pub use rx_pipe::*;
-pub use rx_tx_pipe::*;
 pub use status::*;
 pub use tuning::*;
-pub use tx_pipe::*;
 pub use verb::*;
 pub use verb_queue::*;

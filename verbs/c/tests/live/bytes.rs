@@ -7,18 +7,26 @@ use covalent_verbs::Client;
 
 use crate::{
     calls::{
-        ANY, NO_TUNING, OK, PIPE_BYTES, SOON_NS, TO_PORT, attach, datagram, fails, last_error,
-        no_counters, ok, send, tx_pipe,
+        OK, PIPE_BYTES, SOON_NS, TO_PORT, attach, datagram, fails, last_error, no_counters, ok,
+        send, tx_pipe,
     },
     nodes::{Nodes, eventually},
 };
 
-fn open(device: covalent_device) -> covalent_byte_pipe {
-    let mut pipe = covalent_byte_pipe { handle: 0 };
+fn open(device: covalent_device) -> covalent_pipe {
+    let mut pipe = covalent_pipe { handle: 0 };
     // SAFETY: `pipe` may be written.
-    ok(unsafe { covalent_byte_pipe_open(device, PIPE_BYTES, ptr::null(), &raw mut pipe) });
+    ok(unsafe {
+        covalent_pipe_open(
+            device,
+            COVALENT_PIPE_BYTES,
+            PIPE_BYTES,
+            ptr::null(),
+            &raw mut pipe,
+        )
+    });
     // SAFETY: the match is one.
-    ok(unsafe { covalent_byte_pipe_bind(pipe, &TO_PORT) });
+    ok(unsafe { covalent_pipe_bind(pipe, &TO_PORT) });
     pipe
 }
 
@@ -36,17 +44,17 @@ fn returned(call: impl FnOnce(*mut *const u8, *mut usize) -> i32) -> (i32, &'sta
     (status, unsafe { slice::from_raw_parts(data, length) })
 }
 
-fn recv(pipe: covalent_byte_pipe, more_than: usize, timeout_ns: i64) -> (i32, &'static [u8]) {
+fn recv(pipe: covalent_pipe, more_than: usize, timeout_ns: i64) -> (i32, &'static [u8]) {
     // SAFETY: both may be written.
     returned(|data, length| unsafe {
-        covalent_byte_pipe_recv(pipe, more_than, timeout_ns, data, length)
+        covalent_pipe_recv_bytes(pipe, more_than, timeout_ns, data, length)
     })
 }
 
-fn held(pipe: covalent_byte_pipe) -> &'static [u8] {
+fn held(pipe: covalent_pipe) -> &'static [u8] {
     // SAFETY: both may be written.
     let (status, held) =
-        returned(|data, length| unsafe { covalent_byte_pipe_held(pipe, data, length) });
+        returned(|data, length| unsafe { covalent_pipe_held_bytes(pipe, data, length) });
     ok(status);
     held
 }
@@ -71,25 +79,25 @@ fn bytes_stay_until_they_are_freed_and_arrive_in_order() {
     );
     assert_eq!(recv(pipe, 3, -1), (OK, all));
 
-    ok(covalent_byte_pipe_free(pipe, 0));
-    ok(covalent_byte_pipe_free(pipe, 1));
+    ok(covalent_pipe_free(pipe, 0));
+    ok(covalent_pipe_free(pipe, 1));
     assert_eq!(recv(pipe, 0, 0), (OK, &b"bcdefghij"[..]));
-    ok(covalent_byte_pipe_confirm(pipe, 4));
+    ok(covalent_pipe_confirm(pipe, 4));
     assert_eq!(held(pipe), b"bcde");
     assert_eq!(held(pipe).as_ptr(), all[1..].as_ptr(), "where they were");
     assert_eq!(recv(pipe, 0, 0), (OK, &b"fghij"[..]));
-    ok(covalent_byte_pipe_free_held(pipe, 1));
+    ok(covalent_pipe_free_held(pipe, 1));
     assert_eq!(held(pipe), b"cde");
-    ok(covalent_byte_pipe_free(pipe, 0));
+    ok(covalent_pipe_free(pipe, 0));
     assert_eq!(held(pipe), b"cde", "nothing was freed");
-    ok(covalent_byte_pipe_free(pipe, 2));
+    ok(covalent_pipe_free(pipe, 2));
     assert_eq!(held(pipe), b"", "freed with the bytes behind them");
     assert_eq!(recv(pipe, 0, 0), (OK, &b"hij"[..]));
-    ok(covalent_byte_pipe_confirm(pipe, usize::MAX));
+    ok(covalent_pipe_confirm(pipe, usize::MAX));
     assert_eq!(held(pipe), b"hij");
     assert_eq!(recv(pipe, 0, 0), (OK, &[][..]));
-    ok(covalent_byte_pipe_free_held(pipe, usize::MAX));
-    ok(covalent_byte_pipe_free(pipe, usize::MAX));
+    ok(covalent_pipe_free_held(pipe, usize::MAX));
+    ok(covalent_pipe_free(pipe, usize::MAX));
     assert_eq!(held(pipe), b"");
 
     let (status, _) = recv(pipe, 0, 1_000_000);
@@ -97,15 +105,15 @@ fn bytes_stay_until_they_are_freed_and_arrive_in_order() {
     eventually("the lane has counted", || {
         let mut counters = no_counters();
         // SAFETY: it may be written.
-        ok(unsafe { covalent_byte_pipe_counters(pipe, &raw mut counters) });
+        ok(unsafe { covalent_pipe_read_counters(pipe, &raw mut counters) });
         (counters.rx_packets, counters.rx_bytes) == (3, 10)
     });
 
     // SAFETY: the match is one.
-    ok(unsafe { covalent_byte_pipe_unbind(pipe, &TO_PORT) });
-    ok(covalent_byte_pipe_close(pipe));
+    ok(unsafe { covalent_pipe_unbind(pipe, &TO_PORT) });
+    ok(covalent_pipe_close(pipe));
     fails(
-        covalent_byte_pipe_free(pipe, 1),
+        covalent_pipe_free(pipe, 1),
         covalent_status::COVALENT_INVALID,
         "not open",
     );
@@ -118,7 +126,7 @@ fn a_prefetched_byte_pipe_is_reported_again() {
     let pipe = open(b);
     let mut number = 99;
     // SAFETY: it may be written.
-    ok(unsafe { covalent_byte_pipe_number(pipe, &raw mut number) });
+    ok(unsafe { covalent_pipe_number(pipe, &raw mut number) });
     send(tx_pipe(a), &datagram(b"news"));
     let next = |timeout_ns| {
         let mut ready = 98;
@@ -128,7 +136,7 @@ fn a_prefetched_byte_pipe_is_reported_again() {
     };
     assert_eq!(next(SOON_NS), Some(number));
     assert_eq!(next(0), None);
-    ok(covalent_byte_pipe_prefetch(pipe));
+    ok(covalent_pipe_prefetch(pipe));
     eventually("the lane notifies again", || next(0) == Some(number));
 }
 
@@ -148,58 +156,58 @@ fn more_than_a_pipe_holds_and_other_misuse_is_refused() {
     assert_eq!(recv(pipe, most - 1, 0), (OK, &[][..]));
     send(tx_pipe(a), &datagram(b"kept"));
     ok(recv(pipe, 3, SOON_NS).0);
-    ok(covalent_byte_pipe_confirm(pipe, 4));
+    ok(covalent_pipe_confirm(pipe, 4));
     let (status, _) = recv(pipe, most - 4, 0);
     fails(status, COVALENT_PIPE_TOO_SMALL, "free held bytes");
 
     let mut data = ptr::null();
     let mut length = 0;
-    let mut other = covalent_byte_pipe { handle: 0 };
+    let mut other = covalent_pipe { handle: 0 };
     // SAFETY: null pointers are rejected. All other pointers meet the functions' requirements.
     unsafe {
-        let status = covalent_byte_pipe_recv(pipe, 0, 0, ptr::null_mut(), &raw mut length);
+        let status = covalent_pipe_recv_bytes(pipe, 0, 0, ptr::null_mut(), &raw mut length);
         fails(status, COVALENT_INVALID, "data is null");
-        let status = covalent_byte_pipe_recv(pipe, 0, 0, &raw mut data, ptr::null_mut());
+        let status = covalent_pipe_recv_bytes(pipe, 0, 0, &raw mut data, ptr::null_mut());
         fails(status, COVALENT_INVALID, "length_bytes is null");
-        let status = covalent_byte_pipe_held(pipe, ptr::without_provenance_mut(1), &raw mut length);
+        let status =
+            covalent_pipe_held_bytes(pipe, ptr::without_provenance_mut(1), &raw mut length);
         fails(status, COVALENT_INVALID, "misaligned");
-        let status = covalent_byte_pipe_counters(pipe, ptr::null_mut());
+        let status = covalent_pipe_read_counters(pipe, ptr::null_mut());
         fails(status, COVALENT_INVALID, "counters is null");
-        let status = covalent_byte_pipe_number(pipe, ptr::null_mut());
+        let status = covalent_pipe_number(pipe, ptr::null_mut());
         fails(status, COVALENT_INVALID, "number is null");
-        let status = covalent_byte_pipe_bind(pipe, ptr::null());
+        let status = covalent_pipe_bind(pipe, ptr::null());
         fails(status, COVALENT_INVALID, "match is null");
-        let status = covalent_byte_pipe_open(b, PIPE_BYTES, c"\xff".as_ptr(), &raw mut other);
+        let status = covalent_pipe_open(
+            b,
+            COVALENT_PIPE_BYTES,
+            PIPE_BYTES,
+            c"\xff".as_ptr(),
+            &raw mut other,
+        );
         fails(status, COVALENT_INVALID, "UTF-8");
-        let status = covalent_byte_pipe_open(b, PIPE_BYTES, c"p9".as_ptr(), &raw mut other);
+        let status = covalent_pipe_open(
+            b,
+            COVALENT_PIPE_BYTES,
+            PIPE_BYTES,
+            c"p9".as_ptr(),
+            &raw mut other,
+        );
         fails(status, covalent_status::COVALENT_REFUSED, "p9");
-        let status = covalent_byte_pipe_open(b, PIPE_BYTES, ptr::null(), ptr::null_mut());
+        let status = covalent_pipe_open(
+            b,
+            COVALENT_PIPE_BYTES,
+            PIPE_BYTES,
+            ptr::null(),
+            ptr::null_mut(),
+        );
         fails(status, COVALENT_INVALID, "pipe is null");
-        // A handle of another kind.
-        let status = covalent_rx_pipe_tune(
-            covalent_rx_pipe {
-                handle: pipe.handle,
-            },
-            &NO_TUNING,
-        );
-        fails(status, COVALENT_INVALID, "no RX pipe");
-        let status = covalent_rx_pipe_bind(
-            covalent_rx_pipe {
-                handle: pipe.handle,
-            },
-            &ANY,
-        );
-        fails(status, COVALENT_INVALID, "no RX pipe");
     }
-    let zero = covalent_byte_pipe { handle: 0 };
-    fails(
-        covalent_byte_pipe_confirm(zero, 1),
-        COVALENT_INVALID,
-        "no byte pipe",
-    );
+    let zero = covalent_pipe { handle: 0 };
+    fails(covalent_pipe_confirm(zero, 1), COVALENT_INVALID, "no pipe");
     std::thread::scope(|scope| {
         scope.spawn(|| {
-            let status = covalent_byte_pipe_free_held(pipe, 1);
+            let status = covalent_pipe_free_held(pipe, 1);
             fails(status, COVALENT_INVALID, "another thread");
         });
     });
@@ -235,7 +243,7 @@ fn bytes_of_the_previous_daemon_are_freed_before_new_ones() {
         send(tx, &datagram(b"next"));
         arrived()
     });
-    ok(covalent_byte_pipe_free(pipe, 3));
+    ok(covalent_pipe_free(pipe, 3));
     let (status, next) = recv(pipe, 0, SOON_NS);
     ok(status);
     assert!(next.starts_with(b"next"), "{next:?}");
@@ -248,7 +256,7 @@ fn bytes_of_the_previous_daemon_are_freed_before_new_ones() {
     assert_eq!(carried.bytes_lost, 0);
 
     // Returned and unconsumed bytes are discarded if there are newer bytes.
-    ok(covalent_byte_pipe_free(pipe, next.len() - 1));
+    ok(covalent_pipe_free(pipe, next.len() - 1));
     nodes.stop("b");
     nodes.respawn("b");
     ok(covalent_device_check_alive(b));

@@ -44,16 +44,24 @@ pub fn attach(nodes: &Nodes, name: &str) -> covalent_device {
     device
 }
 
-pub fn tx_pipe(device: covalent_device) -> covalent_tx_pipe {
-    let mut pipe = covalent_tx_pipe { handle: 0 };
+pub fn tx_pipe(device: covalent_device) -> covalent_pipe {
+    let mut pipe = covalent_pipe { handle: 0 };
     // SAFETY: the text ends in a zero, `pipe` may be written.
-    ok(unsafe { covalent_tx_pipe_open(device, PIPE_BYTES, c"p0".as_ptr(), &raw mut pipe) });
+    ok(unsafe {
+        covalent_pipe_open(
+            device,
+            COVALENT_PIPE_TX,
+            PIPE_BYTES,
+            c"p0".as_ptr(),
+            &raw mut pipe,
+        )
+    });
     pipe
 }
 
-pub fn send(pipe: covalent_tx_pipe, frame: &[u8]) {
+pub fn send(pipe: covalent_pipe, frame: &[u8]) {
     // SAFETY: pointer and length belong to a slice.
-    ok(unsafe { covalent_tx_pipe_send(pipe, frame.as_ptr(), frame.len(), SOON_NS) });
+    ok(unsafe { covalent_pipe_send(pipe, frame.as_ptr(), frame.len(), SOON_NS) });
 }
 
 /// A match of everything.

@@ -26,7 +26,7 @@ int main(int argc, char **argv)
 {
     static const uint8_t frame[64];
     covalent_device device, own;
-    covalent_tx_pipe pipe, late;
+    covalent_pipe pipe, late;
     covalent_region region;
     uint64_t word;
     int stays, ended;
@@ -36,21 +36,21 @@ int main(int argc, char **argv)
         return 2;
     stays = strcmp(argv[2], "stay") == 0;
     must(covalent_device_attach(argv[1], "fork", 0, &device), COVALENT_OK, "attach");
-    must(covalent_tx_pipe_open(device, 1 << 16, "p0", &pipe), COVALENT_OK, "open");
+    must(covalent_pipe_open(device, COVALENT_PIPE_TX, 1 << 16, "p0", &pipe), COVALENT_OK, "open");
     must(covalent_region_register(device, "forked", 4096, COVALENT_RIGHT_READ | COVALENT_RIGHT_WRITE, &region), COVALENT_OK, "register");
     child = fork();
     if (child < 0)
         return 2;
     if (child == 0) {
-        must(covalent_tx_pipe_send(pipe, frame, sizeof frame, 0), COVALENT_FORKED, "send in the child");
-        must(covalent_tx_pipe_open(device, 1 << 16, "p0", &late), COVALENT_FORKED, "open in the child");
+        must(covalent_pipe_send(pipe, frame, sizeof frame, 0), COVALENT_FORKED, "send in the child");
+        must(covalent_pipe_open(device, COVALENT_PIPE_TX, 1 << 16, "p0", &late), COVALENT_FORKED, "open in the child");
         must(covalent_region_load(region, 0, &word), COVALENT_FORKED, "load in the child");
         must(covalent_device_attach(argv[1], "child", 0, &own), COVALENT_OK, "attach in the child");
         must(covalent_device_close(own), COVALENT_OK, "close in the child");
         if (stays)
             return getchar() != EOF;
         // Close one handle explicitly. The exit closes the others.
-        covalent_tx_pipe_close(pipe);
+        covalent_pipe_close(pipe);
         return 0;
     }
     if (stays) {
@@ -60,7 +60,7 @@ int main(int argc, char **argv)
     }
     if (waitpid(child, &ended, 0) != child || !WIFEXITED(ended) || WEXITSTATUS(ended) != 0)
         return 1;
-    must(covalent_tx_pipe_send(pipe, frame, sizeof frame, 0), COVALENT_OK, "send in the parent");
+    must(covalent_pipe_send(pipe, frame, sizeof frame, 0), COVALENT_OK, "send in the parent");
     must(covalent_region_store(region, 0, 7), COVALENT_OK, "store in the parent");
     puts("sent");
     fflush(stdout);

@@ -8,7 +8,7 @@ use std::{
 use covalent::*;
 
 use crate::{
-    calls::{OK, attach, last_error},
+    calls::{ANY, NO_TUNING, OK, attach, last_error},
     nodes::Nodes,
 };
 
@@ -24,8 +24,8 @@ fn null_pointers_and_bad_text() {
     let nodes = Nodes::start(&["p0"]);
     let device = attach(&nodes, "a");
     let mut out = covalent_device { handle: 0 };
-    let mut tx = covalent_tx_pipe { handle: 0 };
-    let mut rx = covalent_rx_pipe { handle: 0 };
+    let mut tx = covalent_pipe { handle: 0 };
+    let mut rx = covalent_pipe { handle: 0 };
     // SAFETY: null pointers are rejected. All other pointers meet the functions' requirements.
     unsafe {
         is_invalid(
@@ -45,11 +45,17 @@ fn null_pointers_and_bad_text() {
             "UTF-8",
         );
         is_invalid(
-            covalent_tx_pipe_open(device, 1 << 16, ptr::null(), &raw mut tx),
+            covalent_pipe_open(device, COVALENT_PIPE_TX, 1 << 16, ptr::null(), &raw mut tx),
             "port is null",
         );
         is_invalid(
-            covalent_tx_pipe_open(device, 1 << 16, c"\xc3".as_ptr(), &raw mut tx),
+            covalent_pipe_open(
+                device,
+                COVALENT_PIPE_TX,
+                1 << 16,
+                c"\xc3".as_ptr(),
+                &raw mut tx,
+            ),
             "UTF-8",
         );
         is_invalid(
@@ -62,31 +68,37 @@ fn null_pointers_and_bad_text() {
         );
 
         assert_eq!(
-            covalent_tx_pipe_open(device, 1 << 16, c"p0".as_ptr(), &raw mut tx),
+            covalent_pipe_open(
+                device,
+                COVALENT_PIPE_TX,
+                1 << 16,
+                c"p0".as_ptr(),
+                &raw mut tx
+            ),
             OK
         );
-        is_invalid(covalent_tx_pipe_push(tx, ptr::null(), 64), "data is null");
+        is_invalid(covalent_pipe_push(tx, ptr::null(), 64), "data is null");
         is_invalid(
-            covalent_tx_pipe_push(tx, c"x".as_ptr().cast(), usize::MAX),
+            covalent_pipe_push(tx, c"x".as_ptr().cast(), usize::MAX),
             "longer than memory",
         );
         assert_eq!(
-            covalent_tx_pipe_push(tx, ptr::null(), 0),
+            covalent_pipe_push(tx, ptr::null(), 0),
             covalent_status::COVALENT_RUNT as c_int
         );
 
         assert_eq!(
-            covalent_rx_pipe_open(device, 1 << 16, ptr::null(), &raw mut rx),
+            covalent_pipe_open(device, COVALENT_PIPE_RX, 1 << 16, ptr::null(), &raw mut rx),
             OK
         );
-        is_invalid(covalent_rx_pipe_bind(rx, ptr::null()), "match is null");
+        is_invalid(covalent_pipe_bind(rx, ptr::null()), "match is null");
         let mut count = 7;
         is_invalid(
-            covalent_rx_pipe_recv(rx, 0, ptr::null_mut(), 4, &raw mut count),
+            covalent_pipe_peek(rx, 0, ptr::null_mut(), 4, &raw mut count),
             "packets is null",
         );
         assert_eq!(
-            covalent_rx_pipe_recv(rx, 0, ptr::null_mut(), 0, &raw mut count),
+            covalent_pipe_peek(rx, 0, ptr::null_mut(), 0, &raw mut count),
             OK
         );
         assert_eq!(count, 0);
@@ -99,12 +111,13 @@ fn null_pointers_and_bad_text() {
 fn handles_that_are_closed_zero_of_another_kind_or_thread() {
     let nodes = Nodes::start(&["p0"]);
     let device = attach(&nodes, "a");
-    let mut rx = covalent_rx_pipe { handle: 0 };
+    let mut rx = covalent_pipe { handle: 0 };
     // SAFETY: the arguments meet the functions' requirements.
     unsafe {
         is_invalid(
-            covalent_rx_pipe_open(
+            covalent_pipe_open(
                 covalent_device { handle: 0 },
+                COVALENT_PIPE_RX,
                 1 << 16,
                 ptr::null(),
                 &raw mut rx,
@@ -112,7 +125,7 @@ fn handles_that_are_closed_zero_of_another_kind_or_thread() {
             "no device",
         );
         assert_eq!(
-            covalent_rx_pipe_open(device, 1 << 16, ptr::null(), &raw mut rx),
+            covalent_pipe_open(device, COVALENT_PIPE_RX, 1 << 16, ptr::null(), &raw mut rx),
             OK
         );
     }
@@ -121,8 +134,8 @@ fn handles_that_are_closed_zero_of_another_kind_or_thread() {
         "no device",
     );
     is_invalid(
-        covalent_tx_pipe_publish(covalent_tx_pipe { handle: rx.handle }),
-        "no TX pipe",
+        covalent_pipe_publish(covalent_pipe { handle: rx.handle }),
+        "for TX pipes",
     );
     is_invalid(
         covalent_verb_queue_close(covalent_verb_queue { handle: u64::MAX }),
@@ -131,7 +144,7 @@ fn handles_that_are_closed_zero_of_another_kind_or_thread() {
     thread::scope(|scope| {
         scope.spawn(|| {
             is_invalid(covalent_device_check_alive(device), "another thread");
-            is_invalid(covalent_rx_pipe_free(rx, 1), "another thread");
+            is_invalid(covalent_pipe_free(rx, 1), "another thread");
             // This thread's own first handles are not mistaken for them.
             let own = attach(&nodes, "a");
             assert_ne!(own, device);
@@ -142,9 +155,9 @@ fn handles_that_are_closed_zero_of_another_kind_or_thread() {
     assert_eq!(covalent_device_close(device), OK);
     is_invalid(covalent_device_close(device), "not open");
     // The pipe still holds the attachment.
-    assert_eq!(covalent_rx_pipe_free(rx, 1), OK);
-    assert_eq!(covalent_rx_pipe_close(rx), OK);
-    is_invalid(covalent_rx_pipe_free(rx, 1), "not open");
+    assert_eq!(covalent_pipe_free(rx, 1), OK);
+    assert_eq!(covalent_pipe_close(rx), OK);
+    is_invalid(covalent_pipe_free(rx, 1), "not open");
     let mut watcher = covalent_verbs::Client::connect(nodes.socket("a"), "test").unwrap();
     crate::nodes::eventually("all attachments have ended", || {
         watcher.status().unwrap().sessions == 0
@@ -155,7 +168,7 @@ fn handles_that_are_closed_zero_of_another_kind_or_thread() {
 fn matches_verbs_and_modes_that_make_no_sense() {
     let nodes = Nodes::start(&["p0"]);
     let device = attach(&nodes, "a");
-    let mut rx = covalent_rx_pipe { handle: 0 };
+    let mut rx = covalent_pipe { handle: 0 };
     let mut region = covalent_region { handle: 0 };
     let mut queue = covalent_verb_queue { handle: 0 };
     let any = covalent_match {
@@ -184,29 +197,29 @@ fn matches_verbs_and_modes_that_make_no_sense() {
     // SAFETY: the arguments meet the functions' requirements.
     unsafe {
         assert_eq!(
-            covalent_rx_pipe_open(device, 1 << 16, ptr::null(), &raw mut rx),
+            covalent_pipe_open(device, COVALENT_PIPE_RX, 1 << 16, ptr::null(), &raw mut rx),
             OK
         );
-        is_invalid(covalent_rx_pipe_bind(rx, &raw const unknown), "99");
+        is_invalid(covalent_pipe_bind(rx, &raw const unknown), "99");
         let port = covalent_match {
             kind: COVALENT_MATCH_PORT,
             transport: 1,
             ..any
         };
-        is_invalid(covalent_rx_pipe_bind(rx, &raw const port), "COVALENT_UDP");
+        is_invalid(covalent_pipe_bind(rx, &raw const port), "COVALENT_UDP");
         let prefix = covalent_match {
             kind: COVALENT_MATCH_PREFIX,
             dst: c"10.0.0.0/99".as_ptr(),
             ..any
         };
-        is_invalid(covalent_rx_pipe_bind(rx, &raw const prefix), "10.0.0.0/99");
+        is_invalid(covalent_pipe_bind(rx, &raw const prefix), "10.0.0.0/99");
         let no_dst = covalent_match {
             kind: COVALENT_MATCH_DESTINATION,
             transport: COVALENT_TCP,
             ..any
         };
         is_invalid(
-            covalent_rx_pipe_bind(rx, &raw const no_dst),
+            covalent_pipe_bind(rx, &raw const no_dst),
             "match.dst is null",
         );
         let tuple = covalent_match {
@@ -217,7 +230,7 @@ fn matches_verbs_and_modes_that_make_no_sense() {
             ..any
         };
         assert_ne!(
-            covalent_rx_pipe_bind(rx, &raw const tuple),
+            covalent_pipe_bind(rx, &raw const tuple),
             OK,
             "addresses of two families"
         );
@@ -226,12 +239,12 @@ fn matches_verbs_and_modes_that_make_no_sense() {
             ..tuple
         };
         assert_eq!(
-            covalent_rx_pipe_bind(rx, &raw const good),
+            covalent_pipe_bind(rx, &raw const good),
             OK,
             "{}",
             last_error()
         );
-        assert_eq!(covalent_rx_pipe_unbind(rx, &raw const good), OK);
+        assert_eq!(covalent_pipe_unbind(rx, &raw const good), OK);
 
         is_invalid(
             covalent_region_register(device, c"own".as_ptr(), 64, 99, &raw mut region),
@@ -381,7 +394,7 @@ fn matches_verbs_and_modes_that_make_no_sense() {
 fn a_request_timeout_is_checked() {
     let nodes = Nodes::start(&["p0"]);
     let device = attach(&nodes, "a");
-    let mut rx = covalent_rx_pipe { handle: 0 };
+    let mut rx = covalent_pipe { handle: 0 };
     is_invalid(
         covalent_device_set_request_timeout(device, 0),
         "nothing could be answered",
@@ -389,14 +402,18 @@ fn a_request_timeout_is_checked() {
     for timeout_ns in [i64::MAX, i64::MIN, 20_000_000_000] {
         assert_eq!(covalent_device_set_request_timeout(device, timeout_ns), OK);
         // SAFETY: the arguments meet the function's requirements.
-        let status = unsafe { covalent_rx_pipe_open(device, 1 << 16, ptr::null(), &raw mut rx) };
+        let status = unsafe {
+            covalent_pipe_open(device, COVALENT_PIPE_RX, 1 << 16, ptr::null(), &raw mut rx)
+        };
         assert_eq!(status, OK, "{}", last_error());
     }
     // Too short for a reply, unless this thread is delayed for longer than the daemon takes.
     assert_eq!(covalent_device_set_request_timeout(device, 1), OK);
     crate::nodes::eventually("an answer arrives too late", || {
         // SAFETY: the arguments meet the function's requirements.
-        let status = unsafe { covalent_rx_pipe_open(device, 1 << 16, ptr::null(), &raw mut rx) };
+        let status = unsafe {
+            covalent_pipe_open(device, COVALENT_PIPE_RX, 1 << 16, ptr::null(), &raw mut rx)
+        };
         status == covalent_status::COVALENT_DEADLINE as c_int
     });
 }
@@ -418,4 +435,113 @@ fn statuses_have_names() {
     assert_eq!(name(-20), "COVALENT_LINK_ETHERTYPE");
     assert_eq!(name(-21), "unknown");
     assert_eq!(name(99), "unknown");
+}
+
+const RECEIVING: &[u32] = &[COVALENT_PIPE_RX, COVALENT_PIPE_RX_TX, COVALENT_PIPE_BYTES];
+const TAKING: &[u32] = &[COVALENT_PIPE_RX, COVALENT_PIPE_BYTES];
+const OF_FRAMES: &[u32] = &[COVALENT_PIPE_RX, COVALENT_PIPE_TX, COVALENT_PIPE_RX_TX];
+const RX: &[u32] = &[COVALENT_PIPE_RX];
+const TX: &[u32] = &[COVALENT_PIPE_TX];
+const RX_TX: &[u32] = &[COVALENT_PIPE_RX_TX];
+const BYTES: &[u32] = &[COVALENT_PIPE_BYTES];
+
+/// Makes every call that some kind of pipe does not have. Returns the kinds that have it, and how
+/// it ended.
+fn make_calls(pipe: covalent_pipe) -> Vec<(&'static [u32], c_int, String)> {
+    let frame = [2_u8; 60];
+    let (mut count, mut in_flight_bytes) = (0, 0);
+    let mut data = ptr::null();
+    let none = ptr::null_mut();
+    let none_mut = ptr::null_mut();
+    let mut results = Vec::new();
+    let mut made =
+        |kinds: &'static [u32], status: c_int| results.push((kinds, status, last_error()));
+    // SAFETY: pointers are to values that live here. Arrays without elements may be null.
+    unsafe {
+        made(RECEIVING, covalent_pipe_bind(pipe, &ANY));
+        made(RECEIVING, covalent_pipe_unbind(pipe, &ANY));
+        made(
+            RECEIVING,
+            covalent_pipe_bind_spread(pipe, &ANY, COVALENT_SPREAD_HASH),
+        );
+        made(OF_FRAMES, covalent_pipe_tune(pipe, &NO_TUNING));
+        made(RX, covalent_pipe_recv(pipe, 0, none, 0, &raw mut count));
+        made(RX, covalent_pipe_peek(pipe, 0, none, 0, &raw mut count));
+        made(RX, covalent_pipe_held(pipe, none, 0, &raw mut count));
+        made(
+            BYTES,
+            covalent_pipe_recv_bytes(pipe, 0, 0, &raw mut data, &raw mut count),
+        );
+        made(
+            BYTES,
+            covalent_pipe_held_bytes(pipe, &raw mut data, &raw mut count),
+        );
+        made(
+            RX_TX,
+            covalent_pipe_recv_mut(pipe, 0, none_mut, 0, &raw mut count),
+        );
+        made(TX, covalent_pipe_frame_bytes_max(pipe, &raw mut count));
+        made(
+            TX,
+            covalent_pipe_in_flight_bytes(pipe, &raw mut in_flight_bytes),
+        );
+        made(TX, covalent_pipe_push(pipe, frame.as_ptr(), frame.len()));
+        made(TX, covalent_pipe_send(pipe, frame.as_ptr(), frame.len(), 0));
+        let mut room = ptr::null_mut();
+        made(TX, covalent_pipe_reserve(pipe, frame.len(), &raw mut room));
+    }
+    made(TX, covalent_pipe_commit(pipe));
+    made(TX, covalent_pipe_publish(pipe));
+    made(TX, covalent_pipe_flush(pipe, -1));
+    made(RECEIVING, covalent_pipe_prefetch(pipe));
+    made(TAKING, covalent_pipe_free(pipe, 1));
+    made(TAKING, covalent_pipe_confirm(pipe, 1));
+    made(TAKING, covalent_pipe_free_held(pipe, 1));
+    made(RX, covalent_pipe_free_received(pipe));
+    made(RX_TX, covalent_pipe_send_received(pipe));
+    made(RX_TX, covalent_pipe_send_back(pipe, 1));
+    made(RX_TX, covalent_pipe_discard(pipe, 1));
+    results
+}
+
+#[test]
+fn a_call_that_a_kind_of_pipe_does_not_have_is_refused() {
+    let nodes = Nodes::start(&["p0"]);
+    let device = attach(&nodes, "a");
+    for (kind, name) in [
+        (COVALENT_PIPE_RX, "an RX pipe"),
+        (COVALENT_PIPE_TX, "a TX pipe"),
+        (COVALENT_PIPE_RX_TX, "an RX/TX pipe"),
+        (COVALENT_PIPE_BYTES, "a byte pipe"),
+    ] {
+        let mut pipe = covalent_pipe { handle: 0 };
+        let port = c"p0".as_ptr();
+        // SAFETY: the text ends in a zero, `pipe` may be written.
+        let status = unsafe { covalent_pipe_open(device, kind, 1 << 16, port, &raw mut pipe) };
+        assert_eq!(status, OK, "{}", last_error());
+        for (place, (kinds, status, error)) in make_calls(pipe).into_iter().enumerate() {
+            if kinds.contains(&kind) {
+                assert_eq!(status, OK, "call {place} of {name}: {error}");
+            } else {
+                assert_eq!(status, INVALID, "call {place} of {name}");
+                assert!(error.contains(name), "call {place} of {name}: {error}");
+            }
+        }
+        assert_eq!(covalent_pipe_close(pipe), OK);
+    }
+    let mut pipe = covalent_pipe { handle: 0 };
+    // SAFETY: `pipe` may be written.
+    let status = unsafe { covalent_pipe_open(device, 9, 1 << 16, ptr::null(), &raw mut pipe) };
+    is_invalid(status, "kind 9");
+    // SAFETY: as above.
+    let status = unsafe {
+        covalent_pipe_open(
+            device,
+            COVALENT_PIPE_RX_TX,
+            1 << 16,
+            ptr::null(),
+            &raw mut pipe,
+        )
+    };
+    is_invalid(status, "port is null");
 }

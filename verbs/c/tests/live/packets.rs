@@ -14,12 +14,20 @@ use crate::{
     nodes::{Nodes, eventually},
 };
 
-fn rx_pipe(device: covalent_device) -> covalent_rx_pipe {
-    let mut pipe = covalent_rx_pipe { handle: 0 };
+fn rx_pipe(device: covalent_device) -> covalent_pipe {
+    let mut pipe = covalent_pipe { handle: 0 };
     // SAFETY: `pipe` may be written.
-    ok(unsafe { covalent_rx_pipe_open(device, PIPE_BYTES, ptr::null(), &raw mut pipe) });
+    ok(unsafe {
+        covalent_pipe_open(
+            device,
+            COVALENT_PIPE_RX,
+            PIPE_BYTES,
+            ptr::null(),
+            &raw mut pipe,
+        )
+    });
     // SAFETY: the match is one.
-    ok(unsafe { covalent_rx_pipe_bind(pipe, &ANY) });
+    ok(unsafe { covalent_pipe_bind(pipe, &ANY) });
     pipe
 }
 
@@ -41,17 +49,17 @@ fn returned(
         .collect()
 }
 
-fn recv(pipe: covalent_rx_pipe, timeout_ns: i64) -> Vec<&'static [u8]> {
+fn recv(pipe: covalent_pipe, timeout_ns: i64) -> Vec<&'static [u8]> {
     // SAFETY: `packets` has room for `capacity` elements. Both out-pointers are valid for writes.
     returned(|packets, capacity, count| unsafe {
-        covalent_rx_pipe_recv(pipe, timeout_ns, packets, capacity, count)
+        covalent_pipe_peek(pipe, timeout_ns, packets, capacity, count)
     })
 }
 
-fn held(pipe: covalent_rx_pipe) -> Vec<&'static [u8]> {
+fn held(pipe: covalent_pipe) -> Vec<&'static [u8]> {
     // SAFETY: as above.
     returned(|packets, capacity, count| unsafe {
-        covalent_rx_pipe_held(pipe, packets, capacity, count)
+        covalent_pipe_held(pipe, packets, capacity, count)
     })
 }
 
@@ -73,23 +81,23 @@ fn packets_are_held_until_they_are_freed() {
     let all = recv(pipe, 0);
     assert_eq!(firsts(&all), [1, 2, 3, 4, 5]);
     assert!(held(pipe).is_empty());
-    ok(covalent_rx_pipe_confirm(pipe, 3));
+    ok(covalent_pipe_confirm(pipe, 3));
     assert_eq!(firsts(&recv(pipe, 0)), [4, 5]);
     assert_eq!(firsts(&held(pipe)), [1, 2, 3]);
     assert_eq!(held(pipe)[0].as_ptr(), all[0].as_ptr(), "where it was");
-    ok(covalent_rx_pipe_free_held(pipe, 1));
+    ok(covalent_pipe_free_held(pipe, 1));
     assert_eq!(firsts(&held(pipe)), [2, 3]);
-    ok(covalent_rx_pipe_free(pipe, 0));
+    ok(covalent_pipe_free(pipe, 0));
     assert_eq!(firsts(&held(pipe)), [2, 3]);
-    ok(covalent_rx_pipe_free(pipe, 1));
+    ok(covalent_pipe_free(pipe, 1));
     assert!(held(pipe).is_empty(), "freed with the packets behind them");
     assert_eq!(firsts(&recv(pipe, 0)), [5]);
-    ok(covalent_rx_pipe_confirm(pipe, usize::MAX));
-    ok(covalent_rx_pipe_free_held(pipe, usize::MAX));
+    ok(covalent_pipe_confirm(pipe, usize::MAX));
+    ok(covalent_pipe_free_held(pipe, usize::MAX));
     assert!(held(pipe).is_empty());
     // SAFETY: none is written, the count is checked.
     fails(
-        unsafe { covalent_rx_pipe_held(pipe, ptr::null_mut(), 0, ptr::null_mut()) },
+        unsafe { covalent_pipe_held(pipe, ptr::null_mut(), 0, ptr::null_mut()) },
         covalent_status::COVALENT_INVALID,
         "count is null",
     );
@@ -103,13 +111,13 @@ fn packets_are_held_until_they_are_freed() {
     while next(0) == 0 {}
     send(tx, &[6; 60]);
     ok(next(SOON_NS));
-    ok(covalent_rx_pipe_prefetch(pipe));
+    ok(covalent_pipe_prefetch(pipe));
     eventually("the lane notifies again", || next(0) == 0);
 
     eventually("the lane has counted", || {
         let mut counters = no_counters();
         // SAFETY: it may be written.
-        ok(unsafe { covalent_rx_pipe_counters(pipe, &raw mut counters) });
+        ok(unsafe { covalent_pipe_read_counters(pipe, &raw mut counters) });
         (counters.rx_packets, counters.rx_bytes) == (6, 360)
     });
 }
@@ -119,41 +127,88 @@ fn each_kind_of_pipe_reports_its_page_size() {
     let nodes = Nodes::start(&["p0"]);
     let device = attach(&nodes, "a");
     let tx = tx_pipe(device);
-    let mut rx = covalent_rx_pipe { handle: 0 };
-    let mut rx_tx = covalent_rx_tx_pipe { handle: 0 };
-    let mut bytes = covalent_byte_pipe { handle: 0 };
+    let mut rx = covalent_pipe { handle: 0 };
+    let mut rx_tx = covalent_pipe { handle: 0 };
+    let mut bytes = covalent_pipe { handle: 0 };
     let mut returned = [7; 4];
     // SAFETY: strings are NUL-terminated. Out-pointers are valid for writes.
     unsafe {
-        ok(covalent_rx_pipe_open(
+        ok(covalent_pipe_open(
             device,
+            COVALENT_PIPE_RX,
             PIPE_BYTES,
             ptr::null(),
             &raw mut rx,
         ));
-        ok(covalent_rx_tx_pipe_open(
+        ok(covalent_pipe_open(
             device,
+            COVALENT_PIPE_RX_TX,
             PIPE_BYTES,
             c"p0".as_ptr(),
             &raw mut rx_tx,
         ));
-        ok(covalent_byte_pipe_open(
+        ok(covalent_pipe_open(
             device,
+            COVALENT_PIPE_BYTES,
             PIPE_BYTES,
             ptr::null(),
             &raw mut bytes,
         ));
-        ok(covalent_tx_pipe_page_bytes(tx, &raw mut returned[0]));
-        ok(covalent_rx_pipe_page_bytes(rx, &raw mut returned[1]));
-        ok(covalent_rx_tx_pipe_page_bytes(rx_tx, &raw mut returned[2]));
-        ok(covalent_byte_pipe_page_bytes(bytes, &raw mut returned[3]));
+        ok(covalent_pipe_page_bytes(tx, &raw mut returned[0]));
+        ok(covalent_pipe_page_bytes(rx, &raw mut returned[1]));
+        ok(covalent_pipe_page_bytes(rx_tx, &raw mut returned[2]));
+        ok(covalent_pipe_page_bytes(bytes, &raw mut returned[3]));
         fails(
-            covalent_tx_pipe_page_bytes(tx, ptr::null_mut()),
+            covalent_pipe_page_bytes(tx, ptr::null_mut()),
             covalent_status::COVALENT_INVALID,
             "page_bytes is null",
         );
     }
     assert_eq!(returned, [4096; 4], "below a huge page they are small");
+    for pipe in [tx, rx, rx_tx, bytes] {
+        let mut capacity_bytes = 0;
+        // SAFETY: it may be written.
+        ok(unsafe { covalent_pipe_capacity_bytes(pipe, &raw mut capacity_bytes) });
+        assert_eq!(capacity_bytes, PIPE_BYTES);
+    }
+}
+
+/// As a Rust program that drops its batch: the next call that returns packets frees the last ones.
+#[test]
+fn received_packets_are_taken_by_the_next_receive_unless_some_are_kept() {
+    let nodes = Nodes::start(&["p0"]);
+    let (a, b) = (attach(&nodes, "a"), attach(&nodes, "b"));
+    let pipe = rx_pipe(b);
+    let tx = tx_pipe(a);
+    for number in 1..=9 {
+        send(tx, &[number; 60]);
+    }
+    eventually("all have arrived", || recv(pipe, SOON_NS).len() == 8);
+    let two = || {
+        // SAFETY: `packets` has room for two. Both out-pointers are valid for writes.
+        firsts(&returned(|packets, _, count| unsafe {
+            covalent_pipe_recv(pipe, SOON_NS, packets, 2, count)
+        }))
+    };
+    assert_eq!(two(), [1, 2]);
+    assert_eq!(two(), [3, 4]);
+    assert_eq!(
+        firsts(&recv(pipe, 0)),
+        [5, 6, 7, 8, 9],
+        "a look ends it too"
+    );
+    assert_eq!(two(), [5, 6], "a look takes nothing");
+    ok(covalent_pipe_confirm(pipe, 1));
+    assert_eq!(two(), [6, 7], "the unconfirmed one is received again");
+    assert_eq!(firsts(&held(pipe)), [5]);
+    ok(covalent_pipe_free(pipe, 1));
+    assert!(held(pipe).is_empty());
+    assert_eq!(two(), [7, 8]);
+    ok(covalent_pipe_free(pipe, 0));
+    assert_eq!(two(), [7, 8], "nothing was freed");
+    ok(covalent_pipe_free_received(pipe));
+    assert_eq!(two(), [9]);
+    assert!(recv(pipe, 0).is_empty());
 }
 
 #[test]
@@ -168,14 +223,14 @@ fn returned_packets_are_freed_once_and_no_others() {
     eventually("all have arrived", || {
         let mut counters = no_counters();
         // SAFETY: it may be written.
-        ok(unsafe { covalent_rx_pipe_counters(pipe, &raw mut counters) });
+        ok(unsafe { covalent_pipe_read_counters(pipe, &raw mut counters) });
         counters.rx_packets == 9
     });
-    ok(covalent_rx_pipe_free_received(pipe));
+    ok(covalent_pipe_free_received(pipe));
     let three = || {
         // SAFETY: `packets` has room for three. Both out-pointers are valid for writes.
         firsts(&returned(|packets, _, count| unsafe {
-            covalent_rx_pipe_recv(pipe, 0, packets, 3, count)
+            covalent_pipe_peek(pipe, 0, packets, 3, count)
         }))
     };
     assert_eq!(
@@ -183,18 +238,21 @@ fn returned_packets_are_freed_once_and_no_others() {
         [1, 2, 3],
         "nothing was announced, so nothing was freed"
     );
-    ok(covalent_rx_pipe_free_received(pipe));
-    ok(covalent_rx_pipe_free_received(pipe));
+    ok(covalent_pipe_free_received(pipe));
+    ok(covalent_pipe_free_received(pipe));
     assert_eq!(three(), [4, 5, 6], "announced once, freed once");
-    // Packets that another call freed or confirmed are not freed again.
-    ok(covalent_rx_pipe_free(pipe, 1));
-    ok(covalent_rx_pipe_confirm(pipe, 1));
-    ok(covalent_rx_pipe_free_received(pipe));
-    assert!(held(pipe).is_empty(), "freed with the packet behind it");
-    assert_eq!(three(), [7, 8, 9]);
-    ok(covalent_rx_pipe_confirm(pipe, 3));
-    ok(covalent_rx_pipe_free_received(pipe));
-    assert_eq!(firsts(&held(pipe)), [7, 8, 9], "confirmed since");
+    // A call that frees or confirms some of them leaves the others.
+    ok(covalent_pipe_free(pipe, 1));
+    ok(covalent_pipe_confirm(pipe, 1));
+    ok(covalent_pipe_free_received(pipe));
+    assert_eq!(firsts(&held(pipe)), [5], "confirmed since");
+    assert_eq!(three(), [6, 7, 8]);
+    ok(covalent_pipe_free_received(pipe));
+    assert!(held(pipe).is_empty(), "freed with the packets behind it");
+    assert_eq!(three(), [9]);
+    ok(covalent_pipe_confirm(pipe, 3));
+    ok(covalent_pipe_free_received(pipe));
+    assert_eq!(firsts(&held(pipe)), [9], "confirmed since");
     assert!(three().is_empty());
 }
 
@@ -202,16 +260,17 @@ fn returned_packets_are_freed_once_and_no_others() {
 fn returned_packets_are_sent_back_once_and_no_others() {
     let nodes = Nodes::start(&["p0"]);
     let (a, b) = (attach(&nodes, "a"), attach(&nodes, "b"));
-    let mut echo = covalent_rx_tx_pipe { handle: 0 };
+    let mut echo = covalent_pipe { handle: 0 };
     // SAFETY: the text ends in a zero, `echo` may be written, the match is one.
     unsafe {
-        ok(covalent_rx_tx_pipe_open(
+        ok(covalent_pipe_open(
             b,
+            COVALENT_PIPE_RX_TX,
             PIPE_BYTES,
             c"p0".as_ptr(),
             &raw mut echo,
         ));
-        ok(covalent_rx_tx_pipe_bind(echo, &ANY));
+        ok(covalent_pipe_bind(echo, &ANY));
     }
     let back = rx_pipe(a);
     let tx = tx_pipe(a);
@@ -221,7 +280,7 @@ fn returned_packets_are_sent_back_once_and_no_others() {
     eventually("all have arrived", || {
         let mut counters = no_counters();
         // SAFETY: it may be written.
-        ok(unsafe { covalent_rx_tx_pipe_counters(echo, &raw mut counters) });
+        ok(unsafe { covalent_pipe_read_counters(echo, &raw mut counters) });
         counters.rx_packets == 5
     });
     let three = || {
@@ -231,7 +290,7 @@ fn returned_packets_are_sent_back_once_and_no_others() {
         }; 3];
         let mut count = 77;
         // SAFETY: `packets` has room for three. Both out-pointers are valid for writes.
-        ok(unsafe { covalent_rx_tx_pipe_recv(echo, 0, packets.as_mut_ptr(), 3, &raw mut count) });
+        ok(unsafe { covalent_pipe_recv_mut(echo, 0, packets.as_mut_ptr(), 3, &raw mut count) });
         // SAFETY: the library's word: they are this application's until they are sent.
         let first = |packet: &covalent_packet_mut| unsafe { *packet.data };
         packets[..count].iter().map(first).collect::<Vec<u8>>()
@@ -243,23 +302,23 @@ fn returned_packets_are_sent_back_once_and_no_others() {
         (status, ready)
     };
     while next().0 == 0 {}
-    ok(covalent_rx_tx_pipe_prefetch(echo));
+    ok(covalent_pipe_prefetch(echo));
     let mut number = 77;
     // SAFETY: it may be written.
-    ok(unsafe { covalent_rx_tx_pipe_number(echo, &raw mut number) });
+    ok(unsafe { covalent_pipe_number(echo, &raw mut number) });
     eventually("the lane notifies again", || next() == (0, number));
 
-    ok(covalent_rx_tx_pipe_send_received(echo));
+    ok(covalent_pipe_send_received(echo));
     assert_eq!(
         three(),
         [1, 2, 3],
         "nothing was announced, so nothing was sent"
     );
-    ok(covalent_rx_tx_pipe_discard(echo, 1));
-    ok(covalent_rx_tx_pipe_send_received(echo));
-    ok(covalent_rx_tx_pipe_send_received(echo));
+    ok(covalent_pipe_discard(echo, 1));
+    ok(covalent_pipe_send_received(echo));
+    ok(covalent_pipe_send_received(echo));
     assert_eq!(three(), [4, 5], "announced once, sent once");
-    ok(covalent_rx_tx_pipe_send_received(echo));
+    ok(covalent_pipe_send_received(echo));
     assert!(three().is_empty());
     eventually("four returned", || recv(back, SOON_NS).len() == 4);
     assert_eq!(firsts(&recv(back, 0)), [2, 3, 4, 5]);
@@ -275,7 +334,7 @@ fn a_frame_is_written_where_it_is_sent_from() {
     let reserve = |length: usize| {
         let mut data = ptr::null_mut();
         // SAFETY: `data` may be written.
-        let status = unsafe { covalent_tx_pipe_reserve(tx, length, &raw mut data) };
+        let status = unsafe { covalent_pipe_reserve(tx, length, &raw mut data) };
         (status, data)
     };
     let write = |byte: u8, length: usize| {
@@ -286,26 +345,26 @@ fn a_frame_is_written_where_it_is_sent_from() {
         data
     };
     fails(
-        covalent_tx_pipe_commit(tx),
+        covalent_pipe_commit(tx),
         COVALENT_INVALID,
         "nothing is reserved",
     );
     let first = write(1, 100);
     assert_eq!(write(2, 100), first, "the first was taken back");
-    ok(covalent_tx_pipe_commit(tx));
+    ok(covalent_pipe_commit(tx));
     fails(
-        covalent_tx_pipe_commit(tx),
+        covalent_pipe_commit(tx),
         COVALENT_INVALID,
         "nothing is reserved",
     );
     write(3, 200);
-    ok(covalent_tx_pipe_commit(tx));
-    ok(covalent_tx_pipe_publish(tx));
+    ok(covalent_pipe_commit(tx));
+    ok(covalent_pipe_publish(tx));
     // A push cancels the reservation, so that no half-written frame is sent.
     write(4, 200);
     send(tx, &[5; 60]);
     fails(
-        covalent_tx_pipe_commit(tx),
+        covalent_pipe_commit(tx),
         COVALENT_INVALID,
         "nothing is reserved",
     );
@@ -323,7 +382,7 @@ fn a_frame_is_written_where_it_is_sent_from() {
     fails(reserve(100_000).0, COVALENT_TOO_LONG, "100000");
     // SAFETY: null is checked.
     fails(
-        unsafe { covalent_tx_pipe_reserve(tx, 60, ptr::null_mut()) },
+        unsafe { covalent_pipe_reserve(tx, 60, ptr::null_mut()) },
         COVALENT_INVALID,
         "data is null",
     );
@@ -335,19 +394,19 @@ fn a_frame_is_written_where_it_is_sent_from() {
             fails(status, COVALENT_FULL, "full");
             break;
         }
-        ok(covalent_tx_pipe_commit(tx));
+        ok(covalent_pipe_commit(tx));
         committed += 1;
     }
     assert_eq!(committed, (PIPE_BYTES - 64) / 1024);
     let mut counters = no_counters();
     // SAFETY: it may be written.
-    ok(unsafe { covalent_tx_pipe_counters(tx, &raw mut counters) });
+    ok(unsafe { covalent_pipe_read_counters(tx, &raw mut counters) });
     assert_eq!((counters.tx_full, counters.unstamped), (1, 0));
     assert_eq!(counters.port_lost, 0);
     eventually("the lane has counted", || {
         let mut counters = no_counters();
         // SAFETY: it may be written.
-        ok(unsafe { covalent_tx_pipe_counters(tx, &raw mut counters) });
+        ok(unsafe { covalent_pipe_read_counters(tx, &raw mut counters) });
         (counters.tx_packets, counters.tx_bytes) == (3, 360)
     });
 }
@@ -363,51 +422,47 @@ fn the_ethertype_of_links_has_a_status_of_its_own() {
         ..ANY
     };
     let (of_links, other) = (typed(0x88b5), typed(0x88b6));
-    let mut rx = covalent_rx_pipe { handle: 0 };
-    let mut echo = covalent_rx_tx_pipe { handle: 0 };
-    let mut bytes = covalent_byte_pipe { handle: 0 };
+    let mut rx = covalent_pipe { handle: 0 };
+    let mut echo = covalent_pipe { handle: 0 };
+    let mut bytes = covalent_pipe { handle: 0 };
     let refused = |status, text| fails(status, COVALENT_LINK_ETHERTYPE, text);
     // SAFETY: the arguments meet the functions' requirements.
     unsafe {
-        ok(covalent_rx_pipe_open(
+        ok(covalent_pipe_open(
             b,
+            COVALENT_PIPE_RX,
             PIPE_BYTES,
             ptr::null(),
             &raw mut rx,
         ));
-        ok(covalent_rx_tx_pipe_open(
+        ok(covalent_pipe_open(
             b,
+            COVALENT_PIPE_RX_TX,
             PIPE_BYTES,
             c"p0".as_ptr(),
             &raw mut echo,
         ));
-        ok(covalent_byte_pipe_open(
+        ok(covalent_pipe_open(
             b,
+            COVALENT_PIPE_BYTES,
             PIPE_BYTES,
             ptr::null(),
             &raw mut bytes,
         ));
-        refused(covalent_rx_pipe_bind(rx, &raw const of_links), "not bound");
+        refused(covalent_pipe_bind(rx, &raw const of_links), "not bound");
         let status =
-            covalent_rx_pipe_bind_spread(rx, &raw const of_links, COVALENT_SPREAD_ROUND_ROBIN);
+            covalent_pipe_bind_spread(rx, &raw const of_links, COVALENT_SPREAD_ROUND_ROBIN);
         refused(status, "0x88b6");
-        refused(
-            covalent_rx_tx_pipe_bind(echo, &raw const of_links),
-            "0x88b5",
-        );
-        refused(
-            covalent_byte_pipe_bind(bytes, &raw const of_links),
-            "0x88b5",
-        );
-        let status =
-            covalent_byte_pipe_bind_spread(bytes, &raw const of_links, COVALENT_SPREAD_HASH);
+        refused(covalent_pipe_bind(echo, &raw const of_links), "0x88b5");
+        refused(covalent_pipe_bind(bytes, &raw const of_links), "0x88b5");
+        let status = covalent_pipe_bind_spread(bytes, &raw const of_links, COVALENT_SPREAD_HASH);
         refused(status, "0x88b5");
-        ok(covalent_byte_pipe_bind_spread(
+        ok(covalent_pipe_bind_spread(
             bytes,
             &TO_PORT,
             COVALENT_SPREAD_HASH,
         ));
-        ok(covalent_rx_pipe_bind(rx, &raw const other));
+        ok(covalent_pipe_bind(rx, &raw const other));
     }
 
     let tx = tx_pipe(a);
@@ -419,19 +474,19 @@ fn the_ethertype_of_links_has_a_status_of_its_own() {
         // SAFETY: pointer and length belong to a slice. The room has the frame's length.
         unsafe {
             let (data, length) = (frame.as_ptr(), frame.len());
-            refused(covalent_tx_pipe_push(tx, data, length), "frame not sent");
+            refused(covalent_pipe_push(tx, data, length), "frame not sent");
             for timeout_ns in [0, SOON_NS, -1] {
-                let status = covalent_tx_pipe_send(tx, data, length, timeout_ns);
+                let status = covalent_pipe_send(tx, data, length, timeout_ns);
                 refused(status, "`link.ethertype`");
             }
             let mut room = ptr::null_mut();
-            ok(covalent_tx_pipe_reserve(tx, length, &raw mut room));
+            ok(covalent_pipe_reserve(tx, length, &raw mut room));
             ptr::copy_nonoverlapping(data, room, length);
         }
-        refused(covalent_tx_pipe_commit(tx), "0x88b6");
+        refused(covalent_pipe_commit(tx), "0x88b6");
         // The reservation ended with the call.
         fails(
-            covalent_tx_pipe_commit(tx),
+            covalent_pipe_commit(tx),
             COVALENT_INVALID,
             "nothing is reserved",
         );
@@ -465,10 +520,10 @@ fn rates_and_stamps_are_set_and_checked() {
     };
     // SAFETY: a tuning.
     let tune_tx =
-        |tuning: covalent_pipe_tuning| unsafe { covalent_tx_pipe_tune(tx, &raw const tuning) };
+        |tuning: covalent_pipe_tuning| unsafe { covalent_pipe_tune(tx, &raw const tuning) };
     // SAFETY: a tuning.
     let tune_rx =
-        |tuning: covalent_pipe_tuning| unsafe { covalent_rx_pipe_tune(rx, &raw const tuning) };
+        |tuning: covalent_pipe_tuning| unsafe { covalent_pipe_tune(rx, &raw const tuning) };
     fails(tune_tx(rate(3, 1)), COVALENT_INVALID, "tuning.rate_unit 3");
     let two = covalent_pipe_tuning {
         stamp: 2,
@@ -488,9 +543,9 @@ fn rates_and_stamps_are_set_and_checked() {
     );
     // SAFETY: null is checked.
     unsafe {
-        let status = covalent_tx_pipe_tune(tx, ptr::null());
+        let status = covalent_pipe_tune(tx, ptr::null());
         fails(status, COVALENT_INVALID, "tuning is null");
-        let status = covalent_rx_pipe_tune(rx, ptr::without_provenance(1));
+        let status = covalent_pipe_tune(rx, ptr::without_provenance(1));
         fails(status, COVALENT_INVALID, "misaligned");
     }
 
@@ -512,7 +567,7 @@ fn rates_and_stamps_are_set_and_checked() {
             assert_eq!(packet[..20], [7; 20]);
             assert_eq!(packet[28..], [7; 32]);
         }
-        ok(covalent_rx_pipe_free(rx, packets.len()));
+        ok(covalent_pipe_free(rx, packets.len()));
     }
     // 20 packets less a burst of two and the first.
     assert!(start.elapsed() >= Duration::from_millis(17 * 2));
@@ -526,7 +581,7 @@ fn rates_and_stamps_are_set_and_checked() {
     let unstamped = || {
         let mut counters = no_counters();
         // SAFETY: it may be written.
-        ok(unsafe { covalent_rx_pipe_counters(rx, &raw mut counters) });
+        ok(unsafe { covalent_pipe_read_counters(rx, &raw mut counters) });
         assert_eq!(counters.no_payload, 0);
         counters.unstamped
     };
@@ -540,7 +595,7 @@ fn rates_and_stamps_are_set_and_checked() {
 fn an_rx_tx_pipe_is_tuned_and_counts_both_directions() {
     let nodes = Nodes::start(&["p0"]);
     let (a, b) = (attach(&nodes, "a"), attach(&nodes, "b"));
-    let mut echo = covalent_rx_tx_pipe { handle: 0 };
+    let mut echo = covalent_pipe { handle: 0 };
     let tuning = covalent_pipe_tuning {
         rate_unit: COVALENT_RATE_BITS,
         rate_per_second: 1_000_000_000,
@@ -550,21 +605,22 @@ fn an_rx_tx_pipe_is_tuned_and_counts_both_directions() {
     };
     // SAFETY: the arguments meet the functions' requirements.
     unsafe {
-        ok(covalent_rx_tx_pipe_open(
+        ok(covalent_pipe_open(
             b,
+            COVALENT_PIPE_RX_TX,
             PIPE_BYTES,
             c"p0".as_ptr(),
             &raw mut echo,
         ));
-        ok(covalent_rx_tx_pipe_bind(echo, &ANY));
-        ok(covalent_rx_tx_pipe_tune(echo, &raw const tuning));
+        ok(covalent_pipe_bind(echo, &ANY));
+        ok(covalent_pipe_tune(echo, &raw const tuning));
         fails(
-            covalent_rx_tx_pipe_tune(echo, ptr::null()),
+            covalent_pipe_tune(echo, ptr::null()),
             covalent_status::COVALENT_INVALID,
             "tuning is null",
         );
         fails(
-            covalent_rx_tx_pipe_counters(echo, ptr::null_mut()),
+            covalent_pipe_read_counters(echo, ptr::null_mut()),
             covalent_status::COVALENT_INVALID,
             "counters is null",
         );
@@ -583,12 +639,12 @@ fn an_rx_tx_pipe_is_tuned_and_counts_both_directions() {
         let mut count = 0;
         // SAFETY: there is room for one packet. Both out-pointers are valid for writes.
         ok(unsafe {
-            covalent_rx_tx_pipe_recv(echo, SOON_NS, packets.as_mut_ptr(), 1, &raw mut count)
+            covalent_pipe_recv_mut(echo, SOON_NS, packets.as_mut_ptr(), 1, &raw mut count)
         });
         if seen == 0 {
-            ok(covalent_rx_tx_pipe_discard(echo, count));
+            ok(covalent_pipe_discard(echo, count));
         } else {
-            ok(covalent_rx_tx_pipe_send(echo, count));
+            ok(covalent_pipe_send_back(echo, count));
         }
         seen += count;
     }
@@ -600,7 +656,7 @@ fn an_rx_tx_pipe_is_tuned_and_counts_both_directions() {
     eventually("the lane has counted", || {
         let mut counters = no_counters();
         // SAFETY: it may be written.
-        ok(unsafe { covalent_rx_tx_pipe_counters(echo, &raw mut counters) });
+        ok(unsafe { covalent_pipe_read_counters(echo, &raw mut counters) });
         (
             counters.rx_packets,
             counters.tx_packets,

@@ -28,10 +28,7 @@ fn pipes_share_a_vlan_and_an_incompatible_binding_is_refused() {
         vlan: 7,
     };
     let beyond = covalent_match { vlan: 4096, ..vlan };
-    let (mut rx, mut rx_tx) = (
-        covalent_rx_pipe { handle: 0 },
-        covalent_rx_tx_pipe { handle: 0 },
-    );
+    let (mut rx, mut rx_tx) = (covalent_pipe { handle: 0 }, covalent_pipe { handle: 0 });
     let expect_message = |part: &str| {
         // SAFETY: the library's text ends in a zero.
         let error = unsafe { CStr::from_ptr(covalent_last_error()) };
@@ -41,44 +38,50 @@ fn pipes_share_a_vlan_and_an_incompatible_binding_is_refused() {
     // SAFETY: the arguments meet the functions' requirements.
     unsafe {
         assert_eq!(
-            covalent_rx_pipe_open(device, 1 << 16, ptr::null(), &raw mut rx),
+            covalent_pipe_open(device, COVALENT_PIPE_RX, 1 << 16, ptr::null(), &raw mut rx),
             OK
         );
         assert_eq!(
-            covalent_rx_tx_pipe_open(device, 1 << 16, c"p0".as_ptr(), &raw mut rx_tx),
+            covalent_pipe_open(
+                device,
+                COVALENT_PIPE_RX_TX,
+                1 << 16,
+                c"p0".as_ptr(),
+                &raw mut rx_tx
+            ),
             OK
         );
         for spread in [0, 3] {
             assert_eq!(
-                covalent_rx_pipe_bind_spread(rx, &raw const vlan, spread),
+                covalent_pipe_bind_spread(rx, &raw const vlan, spread),
                 INVALID
             );
             expect_message("COVALENT_SPREAD_HASH or COVALENT_SPREAD_ROUND_ROBIN");
         }
         assert_eq!(
-            covalent_rx_pipe_bind_spread(rx, &raw const beyond, COVALENT_SPREAD_HASH),
+            covalent_pipe_bind_spread(rx, &raw const beyond, COVALENT_SPREAD_HASH),
             REFUSED
         );
         expect_message("4096 is not a VLAN id");
         assert_eq!(
-            covalent_rx_pipe_bind_spread(rx, &raw const vlan, COVALENT_SPREAD_HASH),
+            covalent_pipe_bind_spread(rx, &raw const vlan, COVALENT_SPREAD_HASH),
             OK
         );
-        assert_eq!(covalent_rx_tx_pipe_bind(rx_tx, &raw const vlan), REFUSED);
+        assert_eq!(covalent_pipe_bind(rx_tx, &raw const vlan), REFUSED);
         expect_message("share it by `hash`");
         assert_eq!(
-            covalent_rx_tx_pipe_bind_spread(rx_tx, &raw const vlan, COVALENT_SPREAD_ROUND_ROBIN),
+            covalent_pipe_bind_spread(rx_tx, &raw const vlan, COVALENT_SPREAD_ROUND_ROBIN),
             REFUSED
         );
         assert_eq!(
-            covalent_rx_tx_pipe_bind_spread(rx_tx, &raw const vlan, COVALENT_SPREAD_HASH),
+            covalent_pipe_bind_spread(rx_tx, &raw const vlan, COVALENT_SPREAD_HASH),
             OK
         );
-        assert_eq!(covalent_rx_pipe_unbind(rx, &raw const vlan), OK);
-        assert_eq!(covalent_rx_tx_pipe_unbind(rx_tx, &raw const vlan), OK);
-        assert_eq!(covalent_rx_tx_pipe_unbind(rx_tx, &raw const vlan), REFUSED);
+        assert_eq!(covalent_pipe_unbind(rx, &raw const vlan), OK);
+        assert_eq!(covalent_pipe_unbind(rx_tx, &raw const vlan), OK);
+        assert_eq!(covalent_pipe_unbind(rx_tx, &raw const vlan), REFUSED);
     }
-    assert_eq!(covalent_rx_pipe_close(rx), OK);
-    assert_eq!(covalent_rx_tx_pipe_close(rx_tx), OK);
+    assert_eq!(covalent_pipe_close(rx), OK);
+    assert_eq!(covalent_pipe_close(rx_tx), OK);
     assert_eq!(covalent_device_close(device), OK);
 }
