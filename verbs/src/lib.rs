@@ -90,8 +90,9 @@ mod wait;
 
 pub use covalent_api::{
     config::FaultRates, event, guid::Guid, request::PipeKind, request::PortBrief, request::Rights,
-    rule::Match, rule::Spread, rule::Transport, status, tuning::BURST_US_MAX, tuning::PipeTuning,
-    tuning::RATE_PER_SECOND_MAX, tuning::RateLimit, tuning::RateUnit,
+    rule::Match, rule::Spread, rule::Transport, status, tap::TapFrames, tap::TapHead,
+    tuning::BURST_US_MAX, tuning::PipeTuning, tuning::RATE_PER_SECOND_MAX, tuning::RateLimit,
+    tuning::RateUnit,
 };
 
 pub use covalent_pipe::{framing, nic::PipeCounters};

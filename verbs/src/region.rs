@@ -42,7 +42,7 @@ impl RegionOptions {
     /// [`Device::delete_region`](crate::Device::delete_region).
     ///
     /// Only verbs are durable, including the owner's verbs if they go through a queue to the local
-    /// node. The owner's stores through [`Region`] itself (`store`, `swap`, `compare_exchange`,
+    /// node. The owner's stores through [`Region`] itself (`store`, `swap`, `compare_and_swap`,
     /// `fetch_add`, `write`) are in no journal. After any restart of the daemon, the word may be
     /// back at the value that the last verb left. This includes a graceful shutdown that this
     /// device [survives](crate::Device::set_reconnect).
@@ -153,7 +153,7 @@ impl Region {
     ///
     /// # Errors
     /// As [`Region::load`].
-    pub fn compare_exchange(
+    pub fn compare_and_swap(
         &self,
         offset_bytes: u64,
         expected: u64,

@@ -173,7 +173,7 @@ impl<'d> RxPipe<'d> {
 
     /// Starts a capture: from now on the lane puts a record of each frame that it receives or sends
     /// on the pipe's port into the pipe. A record has up to `snap_bytes` (14 to 65535) bytes of the
-    /// frame. [`TapHead::split`](covalent_api::tap::TapHead::split) reads it. The pipe must have
+    /// frame. [`TapHead::split`](crate::TapHead::split) reads it. The pipe must have
     /// been opened [on a port](Device::rx_pipe_on). The capture ends with the pipe. Blocks for the
     /// daemon's reply.
     ///

@@ -77,7 +77,7 @@ static void go_on_giving(covalent_group group) {
         if (!last) {
             length = COVALENT_STATE_BYTES_MAX;
         }
-        const int status = covalent_group_give_state(group, given_to, given + given_done, length, last);
+        const int status = covalent_group_send_snapshot(group, given_to, given + given_done, length, last);
         if (status == COVALENT_FULL) {
             return;
         }
@@ -155,7 +155,7 @@ int main(int argc, char **argv) {
         switch (event.kind) {
         case COVALENT_GROUP_VIEW: {
             size_t members;
-            check(covalent_group_members(group, NULL, 0, &members, NULL), "ask for the members");
+            check(covalent_group_read_view(group, NULL, NULL, 0, &members), "ask for the members");
             printf("# view %" PRIu64 ": %zu members\n", event.view, members);
             fflush(stdout);
             is_in = true;
@@ -166,7 +166,7 @@ int main(int argc, char **argv) {
             print_message(event.data, event.length_bytes);
             break;
         case COVALENT_GROUP_STATE_WANTED:
-            begin_to_give(event.sender_life);
+            begin_to_give(event.sender_incarnation);
             break;
         case COVALENT_GROUP_STATE_VOID:
             room_bytes = 0;

@@ -123,7 +123,7 @@ static int send_all(const char *socket_path, const char *port, unsigned long cou
             }
         }
     }
-    expect(covalent_pipe_send(tx, frame, 13, 0) == COVALENT_RUNT, "a runt is refused");
+    expect(covalent_pipe_send(tx, frame, 13, 0) == COVALENT_TOO_SHORT, "a runt is refused");
     check(covalent_pipe_flush(tx, 20 * SECOND_NS), "flush");
     printf("%lu\n", back);
     check(covalent_pipe_close(tx), "close the TX pipe");

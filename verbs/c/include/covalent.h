@@ -49,7 +49,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-// Size of a buffer for the longest name of a node or port with its terminating NUL, in bytes.
+// Size of a buffer for the longest name of a node, port, region, receive queue or group with its
+// terminating NUL, in bytes.
 #define COVALENT_NAME_ROOM_BYTES 33
 
 // Every frame that no other match takes.
@@ -119,6 +120,15 @@
 // The lane drops a frame that carries no whole datagram. It counts the frame as `no_payload` in
 // covalent_pipe_counters, in the daemon's status and on /metrics.
 #define COVALENT_PIPE_BYTES 4
+
+// Every frame of the port.
+#define COVALENT_TAP_ALL 0
+
+// Frames of the link protocol.
+#define COVALENT_TAP_LINKS 1
+
+// All frames but those of the link protocol.
+#define COVALENT_TAP_DATA 2
 
 // The most significant byte first: network byte order.
 #define COVALENT_BIG_ENDIAN 1
@@ -302,7 +312,7 @@ enum covalent_outcome
     // It was not executed: the daemon could not read it.
     COVALENT_OUTCOME_MALFORMED = 7,
     // Not final: no path leads to the other node now. Another completion with the same id follows.
-    // `in_doubt` is for covalent_verb_queue_ask, later or from another program.
+    // `in_doubt` is for covalent_verb_queue_query_in_doubt, later or from another program.
     COVALENT_OUTCOME_IN_DOUBT = 8,
     // The queried verb was not executed and will not be: the other node reversed it.
     COVALENT_OUTCOME_UNDONE = 9,
@@ -368,15 +378,15 @@ enum covalent_group_event_kind
  {
     // There was none.
     COVALENT_GROUP_NONE = 0,
-    // From now on there are other members: covalent_group_members. `view` is its number.
+    // From now on there are other members: covalent_group_read_view. `view` is its number.
     COVALENT_GROUP_VIEW = 1,
-    // A multicast: `data`, `sender_guid`, `sender_life`, its `sequence` number for this sender,
+    // A multicast: `data`, `sender_guid`, `sender_incarnation`, its `sequence` number for this sender,
     // from 1, and its `position` in `view`.
     COVALENT_GROUP_DELIVERED = 2,
     // Every member's program has taken all multicasts below `position` in `view`.
     COVALENT_GROUP_STABLE = 3,
-    // The member `sender_life` needs the current state, from its beginning: call
-    // covalent_group_give_state.
+    // The member `sender_incarnation` needs the current state, from its beginning: call
+    // covalent_group_send_snapshot.
     COVALENT_GROUP_STATE_WANTED = 4,
     // A piece of the state: `data`, which may be empty, and whether it is the `last`. It contains
     // the own multicasts up to number `sequence`, which are not delivered here.
@@ -387,7 +397,7 @@ enum covalent_group_event_kind
     // doubt.
     COVALENT_GROUP_STOPPED = 7,
     // The multicasts of the queried earlier incarnation up to number `sequence` were delivered.
-    COVALENT_GROUP_FATE = 8,
+    COVALENT_GROUP_OUTCOME = 8,
     // This member left the group, as requested.
     COVALENT_GROUP_LEFT = 9,
 };
@@ -422,6 +432,33 @@ typedef uint32_t covalent_group_stop;
 #endif // __STDC_VERSION__ >= 202311L
 #endif // __cplusplus
 
+// What a member does.
+enum covalent_group_standing
+#if defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+  : uint32_t
+#endif // defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+ {
+    // It has no view yet.
+    COVALENT_STANDING_SEARCHING = 0,
+    // It is in a view, and delivers.
+    COVALENT_STANDING_MEMBER = 1,
+    // It is in a view that is being replaced.
+    COVALENT_STANDING_CHANGING = 2,
+    // It is in a view that must be replaced, but the members that it reaches are no quorum.
+    COVALENT_STANDING_MINORITY = 3,
+    // It is out of the group permanently: COVALENT_GROUP_STOPPED reported the reason.
+    COVALENT_STANDING_STOPPED = 4,
+    // It left.
+    COVALENT_STANDING_LEFT = 5,
+};
+#ifndef __cplusplus
+#if __STDC_VERSION__ >= 202311L
+typedef enum covalent_group_standing covalent_group_standing;
+#else
+typedef uint32_t covalent_group_standing;
+#endif // __STDC_VERSION__ >= 202311L
+#endif // __cplusplus
+
 // Result of a call. Every function returns one of these as an `int32_t`: 0 or more if the call
 // succeeded, less than 0 if it failed. Unless documented otherwise, a failed call changed nothing.
 enum covalent_status
@@ -451,7 +488,7 @@ enum covalent_status
     COVALENT_DEADLINE = -6,
     // The timeout passed while a verb was in flight: it may or may not have been executed. Its
     // completion arrives later. covalent_last_in_doubt returns its id. It has no in-doubt id for
-    // covalent_verb_queue_ask: only a completion in doubt carries one, when no path is left.
+    // covalent_verb_queue_query_in_doubt: only a completion in doubt carries one, when no path is left.
     COVALENT_IN_DOUBT = -7,
     // No room in the pipe, the queue or the group. For covalent_send, no room in its own verb
     // queue or in the receive queue, which the error text reports.
@@ -459,7 +496,7 @@ enum covalent_status
     // A frame longer than the port carries, or a message longer than its framing allows.
     COVALENT_TOO_LONG = -9,
     // A frame shorter than an Ethernet header.
-    COVALENT_RUNT = -10,
+    COVALENT_TOO_SHORT = -10,
     // The verb was not executed. The error text contains the reason.
     COVALENT_VERB_REFUSED = -11,
     // The other node lost its record of the verb, almost always because it restarted. Whether the
@@ -544,6 +581,12 @@ typedef struct covalent_node {
     char name[COVALENT_NAME_ROOM_BYTES];
 } covalent_node;
 
+// A name.
+typedef struct covalent_name {
+    // Its characters, closed by a zero.
+    char text[COVALENT_NAME_ROOM_BYTES];
+} covalent_name;
+
 // A port of a node.
 typedef struct covalent_port {
     // Longest frame that it carries, in bytes without FCS.
@@ -553,6 +596,26 @@ typedef struct covalent_port {
     // Its name, closed by a zero.
     char name[COVALENT_NAME_ROOM_BYTES];
 } covalent_port;
+
+// A connection to a node's daemon, for programs that watch or control the node. It opens no pipes
+// and no regions. Use it only on the thread that connected. A zero handle is invalid.
+typedef struct covalent_client {
+    // Opaque.
+    uint64_t handle;
+} covalent_client;
+
+// Faults that a port injects into its frames, each as a number of 100,000 frames. Zeroed memory is
+// no fault.
+typedef struct covalent_fault_rates {
+    // Frames that are lost.
+    uint32_t drop_per_100k;
+    // Frames, of those that are not lost, with one inverted bit.
+    uint32_t corrupt_per_100k;
+    // Frames, of those that are not lost, that arrive twice.
+    uint32_t duplicate_per_100k;
+    // 1: every frame is lost although the carrier stays up.
+    uint32_t blackhole;
+} covalent_fault_rates;
 
 // A pipe of one of the kinds COVALENT_PIPE_…. A call that its kind does not have returns
 // COVALENT_INVALID. Use it only on its device's thread. A zero handle is invalid.
@@ -659,6 +722,20 @@ typedef struct covalent_packet_mut {
     // How many.
     size_t length_bytes;
 } covalent_packet_mut;
+
+// What a capture knows of a frame.
+typedef struct covalent_tap_head {
+    // When the lane saw it, in nanoseconds since the Unix epoch (CLOCK_REALTIME).
+    uint64_t at_ns;
+    // Its length in bytes without FCS. The record may have fewer of them.
+    uint32_t frame_bytes;
+    // Frames between the previous record and this one that did not fit into the pipe.
+    uint32_t missed;
+    // 1: the lane sent it. 0: the lane received it.
+    uint32_t sent;
+    // 0.
+    uint32_t reserved;
+} covalent_tap_head;
 
 // The message at the start of a buffer. Fields that do not apply are 0.
 typedef struct covalent_message {
@@ -847,11 +924,11 @@ typedef struct covalent_group_options {
     uint8_t stateless;
     // 0.
     uint8_t reserved[5];
-    // An earlier incarnation whose multicasts are queried (COVALENT_GROUP_FATE). 0 for none.
-    uint64_t former_life;
+    // An earlier incarnation whose multicasts are queried (COVALENT_GROUP_OUTCOME). 0 for none.
+    uint64_t former_incarnation;
     // Tick of an idle group: the interval at which it sends something. 1 ms to 1 s. 0 is 20 ms. A
     // member is never declared failed because this time passed.
-    uint64_t pace_ns;
+    uint64_t tick_interval_ns;
 } covalent_group_options;
 
 // One incarnation of a group member. All members deliver multicasts in one order, and receive
@@ -863,6 +940,25 @@ typedef struct covalent_group {
     // Opaque.
     uint64_t handle;
 } covalent_group;
+
+// A member that has not begun: the other members need its contact. Use it only on its device's
+// thread. A zero handle is invalid.
+typedef struct covalent_group_builder {
+    // Opaque.
+    uint64_t handle;
+} covalent_group_builder;
+
+// By which members reach one of them: plain data, which programs exchange by any means.
+typedef struct covalent_group_contact {
+    // Its node.
+    uint64_t node_guid;
+    // Its incarnation: a random number.
+    uint64_t incarnation;
+    // Key of its receive queue.
+    uint32_t rkey;
+    // 0.
+    uint32_t reserved;
+} covalent_group_contact;
 
 // An event of a group. All events have one order. Fields that the kind does not name are 0.
 typedef struct covalent_group_event {
@@ -879,7 +975,7 @@ typedef struct covalent_group_event {
     // A member's node.
     uint64_t sender_guid;
     // A member's incarnation.
-    uint64_t sender_life;
+    uint64_t sender_incarnation;
     // Bytes; good until the group's next call of covalent_group_next. Null if there are none.
     const uint8_t *data;
     // How many.
@@ -890,17 +986,49 @@ typedef struct covalent_group_event {
     uint8_t reserved[7];
 } covalent_group_event;
 
+// A view of a group: its members from one event on.
+typedef struct covalent_group_view {
+    // Which group: two that were founded under one name have different numbers.
+    uint64_t group;
+    // 1 for the first view, then one more each time. 0 before the first.
+    uint64_t number;
+} covalent_group_view;
+
 // A member.
 typedef struct covalent_group_member {
     // Its node.
     uint64_t node_guid;
     // Its incarnation: a random number.
-    uint64_t life;
+    uint64_t incarnation;
     // 1: it has the state, and counts towards a quorum.
     uint8_t votes;
     // 0.
     uint8_t reserved[7];
 } covalent_group_member;
+
+// Counters of a member. A counter never decreases.
+typedef struct covalent_group_counters {
+    // Own messages taken in.
+    uint64_t multicasts;
+    // Own batches closed.
+    uint64_t batches;
+    // Own rounds declared null.
+    uint64_t nulls;
+    // Messages delivered.
+    uint64_t deliveries;
+    // Views begun.
+    uint64_t views;
+    // Envelopes sent, including retransmissions.
+    uint64_t envelopes_sent;
+    // Envelopes sent again because they did not arrive, or their outcome was unknown.
+    uint64_t envelopes_resent;
+    // Envelopes received and accepted.
+    uint64_t envelopes_taken;
+    // Envelopes received twice.
+    uint64_t duplicates;
+    // Envelopes that were dropped because no member sends such.
+    uint64_t bad_envelopes;
+} covalent_group_counters;
 
 #ifdef __cplusplus
 extern "C" {
@@ -932,7 +1060,7 @@ int covalent_device_attach(const char *socket_path, const char *program, uint32_
 int covalent_device_close(struct covalent_device device);
 
 // Checks whether the daemon is running. Returns COVALENT_DAEMON_GONE if not. Does not wait.
-int covalent_device_check_alive(struct covalent_device device);
+int covalent_device_check_connection(struct covalent_device device);
 
 // Stores in `fd` the descriptor to wait on in an event loop, after covalent_device_arm. It is
 // readable when there is news or the daemon is gone. It belongs to the device: only wait on it
@@ -997,6 +1125,44 @@ int covalent_device_node(struct covalent_device device, struct covalent_node *no
 // `address` is valid for writes.
 int covalent_device_address(struct covalent_device device, uint64_t *address);
 
+// Returns the number of the lane that the device is attached to, from 0.
+//
+// # Safety
+// `lane` is valid for writes.
+int covalent_device_lane(struct covalent_device device, uint32_t *lane);
+
+// Returns the name that neighbors use for the device's lane: the node's name, on a lane other than
+// 0 with the lane's number (`NAME.1`).
+//
+// # Safety
+// `name` is valid for writes.
+int covalent_device_lane_name(struct covalent_device device, struct covalent_name *name);
+
+// Returns the number of the device's session with the daemon, as in the daemon's status and on
+// /metrics. It changes with a reconnection.
+//
+// # Safety
+// `session` is valid for writes.
+int covalent_device_session(struct covalent_device device, uint64_t *session);
+
+// Returns how many doorbells the device has rung: system calls that woke a sleeping lane.
+//
+// # Safety
+// `doorbells` is valid for writes.
+int covalent_device_doorbells(struct covalent_device device, uint64_t *doorbells);
+
+// Sets how long calls that wait poll before they sleep. The default is 10 µs. 0 sleeps at once. A
+// negative `spin_ns` is COVALENT_INVALID.
+int covalent_device_set_spin(struct covalent_device device, int64_t spin_ns);
+
+// Returns all that the daemon knows of itself: a JSON object with the fields that `covalent status
+// --format json` prints. It is valid until this thread's next call that returns JSON. Blocks for
+// the daemon's reply.
+//
+// # Safety
+// `json` is valid for writes.
+int covalent_device_status_json(struct covalent_device device, const char **json);
+
 // Returns one of the node's ports, 0 to `covalent_node.ports` - 1.
 //
 // # Safety
@@ -1011,6 +1177,72 @@ int covalent_device_port(struct covalent_device device, uint32_t index, struct c
 // # Safety
 // `pipe_number` is valid for writes.
 int covalent_device_next_rx_pipe(struct covalent_device device, int64_t timeout_ns, uint32_t *pipe_number);
+
+// Connects to the daemon that listens at `socket_path`. `program` is a name of this program for
+// operators, at most 64 bytes. A negative `timeout_ns` waits forever. Returns COVALENT_DEADLINE if
+// the daemon does not reply in time.
+//
+// # Safety
+// `socket_path` and `program` are NUL-terminated strings. `client` is valid for writes.
+int covalent_client_connect(const char *socket_path,
+                            const char *program,
+                            int64_t timeout_ns,
+                            struct covalent_client *client);
+
+// Closes a connection.
+int covalent_client_close(struct covalent_client client);
+
+// Returns the node that the daemon runs.
+//
+// # Safety
+// `node` is valid for writes.
+int covalent_client_node(struct covalent_client client, struct covalent_node *node);
+
+// As covalent_device_set_request_timeout, for the calls below.
+int covalent_client_set_request_timeout(struct covalent_client client, int64_t timeout_ns);
+
+// As covalent_device_status_json.
+//
+// # Safety
+// `json` is valid for writes.
+int covalent_client_status_json(struct covalent_client client, const char **json);
+
+// Enables (`enabled` 1) or disables (0) a port, as if its cable were plugged or pulled. Returns
+// COVALENT_REFUSED unless this process runs as root or as the daemon's user.
+//
+// # Safety
+// `port` is a NUL-terminated string.
+int covalent_client_set_port(struct covalent_client client, const char *port, int enabled);
+
+// Changes the faults that a port with `[port.faults]` injects into its own frames: `rx` for
+// arriving frames, `tx` for sent frames. For tests of a faulty wire. Returns COVALENT_REFUSED for
+// a port without such a section, for a rate above 100,000, and unless this process runs as root or
+// as the daemon's user.
+//
+// # Safety
+// `port` is a NUL-terminated string. `rx` and `tx` point to covalent_fault_rates.
+int covalent_client_set_faults(struct covalent_client client,
+                               const char *port,
+                               const struct covalent_fault_rates *rx,
+                               const struct covalent_fault_rates *tx);
+
+// As covalent_region_delete. Root and the daemon's user may delete any user's region.
+//
+// # Safety
+// `name` is a NUL-terminated string.
+int covalent_client_delete_region(struct covalent_client client, const char *name);
+
+// Subscribes to every later event of the node. covalent_client_next_event_json returns them.
+int covalent_client_subscribe(struct covalent_client client);
+
+// Waits for the next event and returns it as a JSON object, as `covalent events --format json`
+// prints it. Gaps in its `sequence` show missed events. It is valid until this thread's next call
+// that returns JSON. `timeout_ns`: 0 does not wait, a negative value waits forever. Returns
+// COVALENT_DEADLINE if no event arrives in time.
+//
+// # Safety
+// `json` is valid for writes.
+int covalent_client_next_event_json(struct covalent_client client, int64_t timeout_ns, const char **json);
 
 // Opens a pipe of the kind `kind`, one of COVALENT_PIPE_…, on the port `port`. A null `port` opens
 // an RX pipe or a byte pipe on every port of the device's lane. A pipe receives nothing until it
@@ -1210,7 +1442,7 @@ int covalent_pipe_in_flight_bytes(struct covalent_pipe pipe, uint64_t *in_flight
 
 // Copies a frame into a TX pipe, without FCS and in network byte order. The lane sees it after
 // covalent_pipe_publish: push a burst, then publish once. Does not wait. Returns COVALENT_FULL if
-// there is no room now, and COVALENT_TOO_LONG, COVALENT_RUNT or COVALENT_LINK_ETHERTYPE if the
+// there is no room now, and COVALENT_TOO_LONG, COVALENT_TOO_SHORT or COVALENT_LINK_ETHERTYPE if the
 // frame can never be sent.
 //
 // # Safety
@@ -1279,6 +1511,26 @@ int covalent_pipe_send_back(struct covalent_pipe pipe, size_t packets);
 // are fewer. SIZE_MAX gives back all packets in the pipe (`clear` in Ensō). Pointers to them are
 // invalid afterwards.
 int covalent_pipe_discard(struct covalent_pipe pipe, size_t packets);
+
+// Captures what the lane receives and sends on the port of an RX pipe that was opened on a port:
+// `frames` is one of COVALENT_TAP_…. A packet of the pipe is then a record of a frame, with at most
+// `snap_bytes` of its bytes. covalent_tap_split reads it. The capture ends with the pipe. Blocks
+// for the daemon's reply.
+//
+// Returns COVALENT_REFUSED unless this process runs as root or as the daemon's user, if the pipe
+// has no port, and if the port is captured already.
+int covalent_pipe_tap(struct covalent_pipe pipe, uint32_t frames, uint32_t snap_bytes);
+
+// Splits a record of a capture into its head and the frame's bytes, to which `frame` then points.
+// Returns COVALENT_INVALID for data that is too short for a record. May be called on any thread.
+//
+// # Safety
+// `record` points to `length_bytes` bytes. `head`, `frame` and `frame_bytes` are valid for writes.
+int covalent_tap_split(const uint8_t *record,
+                       size_t length_bytes,
+                       struct covalent_tap_head *head,
+                       const uint8_t **frame,
+                       size_t *frame_bytes);
 
 // Binds the pipe to the frames that `match` describes. Several bindings add up, at most 4096 in a
 // session. A pipe on a port receives only what arrives there. Returns COVALENT_REFUSED if the
@@ -1419,7 +1671,7 @@ int covalent_pipe_in_flight_bytes(struct covalent_pipe pipe, uint64_t *in_flight
 
 // Copies a frame into a TX pipe, without FCS and in network byte order. The lane sees it after
 // covalent_pipe_publish: push a burst, then publish once. Does not wait. Returns COVALENT_FULL if
-// there is no room now, and COVALENT_TOO_LONG, COVALENT_RUNT or COVALENT_LINK_ETHERTYPE if the
+// there is no room now, and COVALENT_TOO_LONG, COVALENT_TOO_SHORT or COVALENT_LINK_ETHERTYPE if the
 // frame can never be sent.
 //
 // # Safety
@@ -1488,6 +1740,26 @@ int covalent_pipe_send_back(struct covalent_pipe pipe, size_t packets);
 // are fewer. SIZE_MAX gives back all packets in the pipe (`clear` in Ensō). Pointers to them are
 // invalid afterwards.
 int covalent_pipe_discard(struct covalent_pipe pipe, size_t packets);
+
+// Captures what the lane receives and sends on the port of an RX pipe that was opened on a port:
+// `frames` is one of COVALENT_TAP_…. A packet of the pipe is then a record of a frame, with at most
+// `snap_bytes` of its bytes. covalent_tap_split reads it. The capture ends with the pipe. Blocks
+// for the daemon's reply.
+//
+// Returns COVALENT_REFUSED unless this process runs as root or as the daemon's user, if the pipe
+// has no port, and if the port is captured already.
+int covalent_pipe_tap(struct covalent_pipe pipe, uint32_t frames, uint32_t snap_bytes);
+
+// Splits a record of a capture into its head and the frame's bytes, to which `frame` then points.
+// Returns COVALENT_INVALID for data that is too short for a record. May be called on any thread.
+//
+// # Safety
+// `record` points to `length_bytes` bytes. `head`, `frame` and `frame_bytes` are valid for writes.
+int covalent_tap_split(const uint8_t *record,
+                       size_t length_bytes,
+                       struct covalent_tap_head *head,
+                       const uint8_t **frame,
+                       size_t *frame_bytes);
 
 // Finds the first message of `data` if every message has `message_bytes` bytes, 1 or more. If
 // `data` is empty, the result is COVALENT_MESSAGE_PART.
@@ -1592,6 +1864,18 @@ int covalent_region_close(struct covalent_region region);
 // `rkey` is valid for writes.
 int covalent_region_rkey(struct covalent_region region, uint32_t *rkey);
 
+// Returns the size in bytes.
+//
+// # Safety
+// `size_bytes` is valid for writes.
+int covalent_region_size_bytes(struct covalent_region region, uint64_t *size_bytes);
+
+// Returns the name that the region is registered under.
+//
+// # Safety
+// `name` is valid for writes.
+int covalent_region_name(struct covalent_region region, struct covalent_name *name);
+
 // Reads a word.
 //
 // # Safety
@@ -1664,6 +1948,12 @@ int covalent_verb_queue_close(struct covalent_verb_queue queue);
 // `outstanding` is valid for writes.
 int covalent_verb_queue_outstanding(struct covalent_verb_queue queue, size_t *outstanding);
 
+// Returns how many verbs may be in flight.
+//
+// # Safety
+// `depth` is valid for writes.
+int covalent_verb_queue_depth(struct covalent_verb_queue queue, size_t *depth);
+
 // Returns the stamp of the completion that was returned last. After a blocking call this is the
 // stamp of its verb.
 //
@@ -1724,10 +2014,10 @@ int covalent_verb_queue_post_batch(struct covalent_verb_queue queue,
 //
 // # Safety
 // `in_doubt` points to a covalent_in_doubt_id. `id` is null or valid for writes.
-int covalent_verb_queue_ask(struct covalent_verb_queue queue,
-                            const struct covalent_in_doubt_id *in_doubt,
-                            uint64_t user_data,
-                            uint64_t *id);
+int covalent_verb_queue_query_in_doubt(struct covalent_verb_queue queue,
+                                       const struct covalent_in_doubt_id *in_doubt,
+                                       uint64_t user_data,
+                                       uint64_t *id);
 
 // Takes completions, up to `capacity` of them. `timeout_ns`: 0 does not wait, and `count` may then
 // be 0. `count` is also 0 if no verb is in flight. A negative value waits forever. Otherwise the
@@ -1777,6 +2067,18 @@ int covalent_receive_queue_close(struct covalent_receive_queue queue);
 // # Safety
 // `rkey` is valid for writes.
 int covalent_receive_queue_rkey(struct covalent_receive_queue queue, uint32_t *rkey);
+
+// Returns how many bytes messages that wait may have together.
+//
+// # Safety
+// `capacity_bytes` is valid for writes.
+int covalent_receive_queue_capacity_bytes(struct covalent_receive_queue queue, uint64_t *capacity_bytes);
+
+// Returns the name that the queue is registered under.
+//
+// # Safety
+// `name` is valid for writes.
+int covalent_receive_queue_name(struct covalent_receive_queue queue, struct covalent_name *name);
 
 // Takes the oldest message. `timeout_ns`: 0 does not wait, and `length_bytes` may then be 0 and
 // `data` null. A negative value waits forever. Otherwise the call returns COVALENT_DEADLINE if no
@@ -1974,9 +2276,44 @@ int covalent_group_join(struct covalent_device device,
                         const struct covalent_group_options *options,
                         struct covalent_group *group);
 
+// Opens a builder of the group `name`, whose members all start together with
+// covalent_group_builder_begin. Otherwise as covalent_group_join.
+//
+// # Safety
+// As covalent_group_join; `builder` is valid for writes.
+int covalent_group_builder_open(struct covalent_device device,
+                                struct covalent_verb_queue verbs,
+                                const char *name,
+                                const struct covalent_group_options *options,
+                                struct covalent_group_builder *builder);
+
+// Returns the contact of this member.
+//
+// # Safety
+// `contact` is valid for writes.
+int covalent_group_builder_contact(struct covalent_group_builder builder, struct covalent_group_contact *contact);
+
+// Starts the group with the contacts of all its members in any order, including the own one, and
+// closes the builder. All members must give the same contacts and the same options. A member that
+// gives others is in another group and receives nothing from this one. The first event is
+// COVALENT_GROUP_VIEW with number 1. Other members join later with covalent_group_join.
+//
+// Returns COVALENT_INVALID if the own contact is not among them, if two are on one node, or if
+// there are more than `members_max`. The builder is closed then too.
+//
+// # Safety
+// `contacts` points to `count` contacts. `group` is valid for writes.
+int covalent_group_builder_begin(struct covalent_group_builder builder,
+                                 const struct covalent_group_contact *contacts,
+                                 size_t count,
+                                 struct covalent_group *group);
+
+// Closes a builder that did not begin.
+int covalent_group_builder_close(struct covalent_group_builder builder);
+
 // Starts a new incarnation in place of one that was excluded or is given up. The new incarnation
 // has another number and no state. It receives the outcome of its predecessor's multicasts
-// (COVALENT_GROUP_FATE). If the call fails, the group can only be closed.
+// (COVALENT_GROUP_OUTCOME). If the call fails, the group can only be closed.
 int covalent_group_rejoin(struct covalent_group group);
 
 // Ends this member's incarnation at once: the other members detect that it is gone. To leave
@@ -2019,41 +2356,62 @@ int covalent_group_next(struct covalent_group group, int64_t timeout_ns, struct 
 //
 // # Safety
 // `data` points to `length_bytes` bytes.
-int covalent_group_give_state(struct covalent_group group,
-                              uint64_t to_life,
-                              const uint8_t *data,
-                              size_t length_bytes,
-                              int last);
+int covalent_group_send_snapshot(struct covalent_group group,
+                                 uint64_t to_incarnation,
+                                 const uint8_t *data,
+                                 size_t length_bytes,
+                                 int last);
 
-// Returns the members of the current view, oldest first, up to `capacity` of them. `count`
-// receives the number of members, 0 before the first view. `view` receives the view's number and
-// may be null.
+// Returns the current view, and its members, oldest first, up to `capacity` of them. `count`
+// receives the number of members, 0 before the first view. `view` may be null.
 //
 // # Safety
 // `members` is valid for writes of `capacity` elements, and `count` for writes. `view` is null or
 // valid for writes.
-int covalent_group_members(struct covalent_group group,
-                           struct covalent_group_member *members,
-                           size_t capacity,
-                           size_t *count,
-                           uint64_t *view);
+int covalent_group_read_view(struct covalent_group group,
+                             struct covalent_group_view *view,
+                             struct covalent_group_member *members,
+                             size_t capacity,
+                             size_t *count);
 
 // Returns the number by which the other members identify this incarnation.
 //
 // # Safety
-// `life` is valid for writes.
-int covalent_group_life(struct covalent_group group, uint64_t *life);
+// `incarnation` is valid for writes.
+int covalent_group_incarnation(struct covalent_group group, uint64_t *incarnation);
 
 // Returns the member whose program the other members wait for: the incarnation that has taken the
 // least. 0 if all have taken the same.
 //
 // # Safety
-// `life` is valid for writes.
-int covalent_group_holds_up(struct covalent_group group, uint64_t *life);
+// `incarnation` is valid for writes.
+int covalent_group_laggard(struct covalent_group group, uint64_t *incarnation);
 
 // Suspects a member of blocking the group. A view change excludes it. Without a quorum the call
 // has no effect.
-int covalent_group_suspect(struct covalent_group group, uint64_t life);
+int covalent_group_suspect(struct covalent_group group, uint64_t incarnation);
+
+// Also searches for the group on the node `node_guid`. Neighbors are always searched, and each
+// member that is found names the members that it knows.
+int covalent_group_add_seed(struct covalent_group group, uint64_t node_guid);
+
+// Returns the group's name.
+//
+// # Safety
+// `name` is valid for writes.
+int covalent_group_name(struct covalent_group group, struct covalent_name *name);
+
+// Returns what this member does now.
+//
+// # Safety
+// `standing` is valid for writes.
+int covalent_group_read_standing(struct covalent_group group, covalent_group_standing *standing);
+
+// Returns this member's counters.
+//
+// # Safety
+// `counters` is valid for writes.
+int covalent_group_read_counters(struct covalent_group group, struct covalent_group_counters *counters);
 
 // Leaves once all own multicasts are delivered: go on taking events until COVALENT_GROUP_LEFT.
 int covalent_group_leave(struct covalent_group group);

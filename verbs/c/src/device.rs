@@ -8,17 +8,17 @@ use std::{
     time::Duration,
 };
 
-use covalent_verbs::{Device, REQUEST_TIMEOUT};
+use covalent_verbs::{Device, NodeInfo, REQUEST_TIMEOUT};
 
 use crate::{
     argument::{Out, text},
+    client::request_timeout,
     handle::{Kind, Table, this_thread},
+    json::return_json,
+    name::{COVALENT_NAME_ROOM_BYTES, covalent_name},
     status::{Result, call, invalid},
     timeout::timeout,
 };
-
-/// Size of a buffer for the longest name of a node or port with its terminating NUL, in bytes.
-pub const COVALENT_NAME_ROOM_BYTES: usize = 33;
 
 /// An attachment to a node's daemon. Use it, and everything opened through it, only on the thread
 /// that attached. A program with several threads attaches in each. A zero handle is invalid.
@@ -41,6 +41,17 @@ pub struct covalent_node {
     pub ports: u32,
     /// Its name, closed by a zero.
     pub name: [c_char; COVALENT_NAME_ROOM_BYTES],
+}
+
+impl From<&NodeInfo> for covalent_node {
+    fn from(node: &NodeInfo) -> Self {
+        Self {
+            guid: node.guid.bits(),
+            lanes: node.lanes,
+            ports: node.ports.len() as u32,
+            name: covalent_name::new(&node.name).text,
+        }
+    }
 }
 
 /// A port of a node.
@@ -115,7 +126,7 @@ pub extern "C" fn covalent_device_close(device: covalent_device) -> c_int {
 
 /// Checks whether the daemon is running. Returns COVALENT_DAEMON_GONE if not. Does not wait.
 #[unsafe(no_mangle)]
-pub extern "C" fn covalent_device_check_alive(device: covalent_device) -> c_int {
+pub extern "C" fn covalent_device_check_connection(device: covalent_device) -> c_int {
     call(|| Ok(self::device(device)?.check_connection()?))
 }
 
@@ -158,17 +169,8 @@ pub extern "C" fn covalent_device_set_request_timeout(
 ) -> c_int {
     call(|| {
         let device = self::device(device)?;
-        match u64::try_from(timeout_ns) {
-            Ok(0) => Err(invalid("a request timeout of 0: nothing could be answered")),
-            Ok(timeout_ns) => {
-                device.set_request_timeout(Duration::from_nanos(timeout_ns));
-                Ok(())
-            }
-            Err(_) => {
-                device.set_request_timeout(Duration::MAX);
-                Ok(())
-            }
-        }
+        device.set_request_timeout(request_timeout(timeout_ns)?);
+        Ok(())
     })
 }
 
@@ -293,14 +295,7 @@ pub unsafe extern "C" fn covalent_device_node(
     call(|| {
         // SAFETY: the caller's word.
         let mut out = unsafe { Out::new(node, "node")? };
-        let device = self::device(device)?;
-        let node = device.node();
-        out.set(covalent_node {
-            guid: node.guid.bits(),
-            lanes: node.lanes,
-            ports: node.ports.len() as u32,
-            name: name_of(&node.name),
-        });
+        out.set(self::device(device)?.node().into());
         Ok(())
     })
 }
@@ -320,6 +315,103 @@ pub unsafe extern "C" fn covalent_device_address(
         let mut out = unsafe { Out::new(address, "address")? };
         out.set(self::device(device)?.address().bits());
         Ok(())
+    })
+}
+
+/// Returns the number of the lane that the device is attached to, from 0.
+///
+/// # Safety
+/// `lane` is valid for writes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn covalent_device_lane(device: covalent_device, lane: *mut u32) -> c_int {
+    call(|| {
+        // SAFETY: the caller's word.
+        let mut out = unsafe { Out::new(lane, "lane")? };
+        out.set(self::device(device)?.lane());
+        Ok(())
+    })
+}
+
+/// Returns the name that neighbors use for the device's lane: the node's name, on a lane other than
+/// 0 with the lane's number (`NAME.1`).
+///
+/// # Safety
+/// `name` is valid for writes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn covalent_device_lane_name(
+    device: covalent_device,
+    name: *mut covalent_name,
+) -> c_int {
+    call(|| {
+        // SAFETY: the caller's word.
+        let mut out = unsafe { Out::new(name, "name")? };
+        out.set(covalent_name::new(&self::device(device)?.lane_name()));
+        Ok(())
+    })
+}
+
+/// Returns the number of the device's session with the daemon, as in the daemon's status and on
+/// /metrics. It changes with a reconnection.
+///
+/// # Safety
+/// `session` is valid for writes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn covalent_device_session(
+    device: covalent_device,
+    session: *mut u64,
+) -> c_int {
+    call(|| {
+        // SAFETY: the caller's word.
+        let mut out = unsafe { Out::new(session, "session")? };
+        out.set(self::device(device)?.session());
+        Ok(())
+    })
+}
+
+/// Returns how many doorbells the device has rung: system calls that woke a sleeping lane.
+///
+/// # Safety
+/// `doorbells` is valid for writes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn covalent_device_doorbells(
+    device: covalent_device,
+    doorbells: *mut u64,
+) -> c_int {
+    call(|| {
+        // SAFETY: the caller's word.
+        let mut out = unsafe { Out::new(doorbells, "doorbells")? };
+        out.set(self::device(device)?.doorbells());
+        Ok(())
+    })
+}
+
+/// Sets how long calls that wait poll before they sleep. The default is 10 µs. 0 sleeps at once. A
+/// negative `spin_ns` is COVALENT_INVALID.
+#[unsafe(no_mangle)]
+pub extern "C" fn covalent_device_set_spin(device: covalent_device, spin_ns: i64) -> c_int {
+    call(|| {
+        let spin_ns = u64::try_from(spin_ns)
+            .map_err(|_| invalid(format!("spin_ns {spin_ns}: expected 0 or more")))?;
+        self::device(device)?.set_spin(Duration::from_nanos(spin_ns));
+        Ok(())
+    })
+}
+
+/// Returns all that the daemon knows of itself: a JSON object with the fields that `covalent status
+/// --format json` prints. It is valid until this thread's next call that returns JSON. Blocks for
+/// the daemon's reply.
+///
+/// # Safety
+/// `json` is valid for writes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn covalent_device_status_json(
+    device: covalent_device,
+    json: *mut *const c_char,
+) -> c_int {
+    call(|| {
+        // SAFETY: the caller's word.
+        let mut out = unsafe { Out::new(json, "json")? };
+        return_json(&self::device(device)?.status()?, &mut out)
     })
 }
 
@@ -344,7 +436,7 @@ pub unsafe extern "C" fn covalent_device_port(
         out.set(covalent_port {
             frame_bytes_max: port.frame_bytes_max,
             lane: port.lane,
-            name: name_of(&port.name),
+            name: covalent_name::new(&port.name).text,
         });
         Ok(())
     })
@@ -378,16 +470,4 @@ pub unsafe extern "C" fn covalent_device_next_rx_pipe(
         out.set(ready.number());
         Ok(())
     })
-}
-
-/// A name as C has it, cut at the longest that there is.
-fn name_of(name: &str) -> [c_char; COVALENT_NAME_ROOM_BYTES] {
-    let mut bytes = [0; COVALENT_NAME_ROOM_BYTES];
-    for (place, byte) in bytes
-        .iter_mut()
-        .zip(name.bytes().take(COVALENT_NAME_ROOM_BYTES - 1))
-    {
-        *place = byte as c_char;
-    }
-    bytes
 }

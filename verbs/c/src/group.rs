@@ -7,13 +7,17 @@ use std::{
     time::{Duration, Instant},
 };
 
-use covalent_verbs::{Group, GroupEvent, GroupOptions, Incarnation, Stop};
+use covalent_verbs::{
+    Contact, Group, GroupBuilder, GroupCounters, GroupEvent, GroupOptions, GroupStanding, Guid,
+    Incarnation, Stop,
+};
 
 use crate::{
     argument::{Out, Outs, text, value, values},
     device::{covalent_device, device},
     handle::{Kind, Table, this_thread},
     held::Held,
+    name::covalent_name,
     status::{Failure, Result, call, invalid},
     timeout::timeout,
     verb_queue::{self, covalent_verb_queue},
@@ -60,11 +64,11 @@ pub struct covalent_group_options {
     pub stateless: u8,
     /// 0.
     pub reserved: [u8; 5],
-    /// An earlier incarnation whose multicasts are queried (COVALENT_GROUP_FATE). 0 for none.
-    pub former_life: u64,
+    /// An earlier incarnation whose multicasts are queried (COVALENT_GROUP_OUTCOME). 0 for none.
+    pub former_incarnation: u64,
     /// Tick of an idle group: the interval at which it sends something. 1 ms to 1 s. 0 is 20 ms. A
     /// member is never declared failed because this time passed.
-    pub pace_ns: u64,
+    pub tick_interval_ns: u64,
 }
 
 /// A member.
@@ -74,7 +78,7 @@ pub struct covalent_group_member {
     /// Its node.
     pub node_guid: u64,
     /// Its incarnation: a random number.
-    pub life: u64,
+    pub incarnation: u64,
     /// 1: it has the state, and counts towards a quorum.
     pub votes: u8,
     /// 0.
@@ -87,15 +91,15 @@ pub struct covalent_group_member {
 pub enum covalent_group_event_kind {
     /// There was none.
     COVALENT_GROUP_NONE = 0,
-    /// From now on there are other members: covalent_group_members. `view` is its number.
+    /// From now on there are other members: covalent_group_read_view. `view` is its number.
     COVALENT_GROUP_VIEW = 1,
-    /// A multicast: `data`, `sender_guid`, `sender_life`, its `sequence` number for this sender,
+    /// A multicast: `data`, `sender_guid`, `sender_incarnation`, its `sequence` number for this sender,
     /// from 1, and its `position` in `view`.
     COVALENT_GROUP_DELIVERED = 2,
     /// Every member's program has taken all multicasts below `position` in `view`.
     COVALENT_GROUP_STABLE = 3,
-    /// The member `sender_life` needs the current state, from its beginning: call
-    /// covalent_group_give_state.
+    /// The member `sender_incarnation` needs the current state, from its beginning: call
+    /// covalent_group_send_snapshot.
     COVALENT_GROUP_STATE_WANTED = 4,
     /// A piece of the state: `data`, which may be empty, and whether it is the `last`. It contains
     /// the own multicasts up to number `sequence`, which are not delivered here.
@@ -106,7 +110,7 @@ pub enum covalent_group_event_kind {
     /// doubt.
     COVALENT_GROUP_STOPPED = 7,
     /// The multicasts of the queried earlier incarnation up to number `sequence` were delivered.
-    COVALENT_GROUP_FATE = 8,
+    COVALENT_GROUP_OUTCOME = 8,
     /// This member left the group, as requested.
     COVALENT_GROUP_LEFT = 9,
 }
@@ -142,7 +146,7 @@ pub struct covalent_group_event {
     /// A member's node.
     pub sender_guid: u64,
     /// A member's incarnation.
-    pub sender_life: u64,
+    pub sender_incarnation: u64,
     /// Bytes; good until the group's next call of covalent_group_next. Null if there are none.
     pub data: *const u8,
     /// How many.
@@ -162,7 +166,7 @@ impl covalent_group_event {
             position: 0,
             sequence: 0,
             sender_guid: 0,
-            sender_life: 0,
+            sender_incarnation: 0,
             data: ptr::null(),
             length_bytes: 0,
             last: 0,
@@ -202,7 +206,7 @@ impl From<GroupEvent<'_>> for covalent_group_event {
                 position,
                 sequence,
                 sender_guid: sender.guid,
-                sender_life: sender.incarnation.0,
+                sender_incarnation: sender.incarnation.0,
                 ..Self::of(COVALENT_GROUP_DELIVERED)
             }
             .with_data(data),
@@ -213,7 +217,7 @@ impl From<GroupEvent<'_>> for covalent_group_event {
             },
             GroupEvent::StateWanted { to } => Self {
                 sender_guid: to.guid,
-                sender_life: to.incarnation.0,
+                sender_incarnation: to.incarnation.0,
                 ..Self::of(COVALENT_GROUP_STATE_WANTED)
             },
             GroupEvent::State {
@@ -238,7 +242,7 @@ impl From<GroupEvent<'_>> for covalent_group_event {
             },
             GroupEvent::Outcome { delivered_to } => Self {
                 sequence: delivered_to,
-                ..Self::of(COVALENT_GROUP_FATE)
+                ..Self::of(COVALENT_GROUP_OUTCOME)
             },
             GroupEvent::Left => Self::of(COVALENT_GROUP_LEFT),
         }
@@ -285,11 +289,11 @@ fn options(given: &covalent_group_options) -> Result<GroupOptions> {
     if given.members_max != 0 {
         options = options.members_max(given.members_max);
     }
-    if given.former_life != 0 {
-        options = options.former(Incarnation(given.former_life));
+    if given.former_incarnation != 0 {
+        options = options.former(Incarnation(given.former_incarnation));
     }
-    if given.pace_ns != 0 {
-        options = options.tick_interval(Duration::from_nanos(given.pace_ns));
+    if given.tick_interval_ns != 0 {
+        options = options.tick_interval(Duration::from_nanos(given.tick_interval_ns));
     }
     Ok(options)
 }
@@ -332,9 +336,163 @@ pub unsafe extern "C" fn covalent_group_join(
     })
 }
 
+/// A member that has not begun: the other members need its contact. Use it only on its device's
+/// thread. A zero handle is invalid.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct covalent_group_builder {
+    /// Opaque.
+    pub handle: u64,
+}
+
+/// By which members reach one of them: plain data, which programs exchange by any means.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct covalent_group_contact {
+    /// Its node.
+    pub node_guid: u64,
+    /// Its incarnation: a random number.
+    pub incarnation: u64,
+    /// Key of its receive queue.
+    pub rkey: u32,
+    /// 0.
+    pub reserved: u32,
+}
+
+impl From<Contact> for covalent_group_contact {
+    fn from(contact: Contact) -> Self {
+        Self {
+            node_guid: contact.guid,
+            incarnation: contact.incarnation.0,
+            rkey: contact.rkey,
+            reserved: 0,
+        }
+    }
+}
+
+impl From<covalent_group_contact> for Contact {
+    fn from(contact: covalent_group_contact) -> Self {
+        Self {
+            guid: contact.node_guid,
+            incarnation: Incarnation(contact.incarnation),
+            rkey: contact.rkey,
+        }
+    }
+}
+
+/// A builder, and the queue for the verbs of its group.
+struct Builder {
+    builder: Held<GroupBuilder<'static>>,
+    verbs: covalent_verb_queue,
+}
+
+thread_local! {
+    static BUILDERS: RefCell<Table<Builder>> = RefCell::new(
+        Table::new(Kind::GroupBuilder, this_thread()),
+    );
+}
+
+/// Opens a builder of the group `name`, whose members all start together with
+/// covalent_group_builder_begin. Otherwise as covalent_group_join.
+///
+/// # Safety
+/// As covalent_group_join; `builder` is valid for writes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn covalent_group_builder_open(
+    device: covalent_device,
+    verbs: covalent_verb_queue,
+    name: *const c_char,
+    options: *const covalent_group_options,
+    builder: *mut covalent_group_builder,
+) -> c_int {
+    call(|| {
+        // SAFETY: the caller's word, for all three.
+        let (name, given, mut out) = unsafe {
+            (
+                text(name, "name")?,
+                value(options, "options")?,
+                Out::new(builder, "builder")?,
+            )
+        };
+        let options = self::options(&given)?;
+        verb_queue::with(verbs, |_| Ok(()))?;
+        let device = self::device(device)?;
+        let builder = Held::open(&device, |device| device.group_builder(name, options))?;
+        let opened = Builder { builder, verbs };
+        let handle = BUILDERS.with_borrow_mut(|builders| builders.insert(opened))?;
+        out.set(covalent_group_builder { handle });
+        Ok(())
+    })
+}
+
+/// Returns the contact of this member.
+///
+/// # Safety
+/// `contact` is valid for writes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn covalent_group_builder_contact(
+    builder: covalent_group_builder,
+    contact: *mut covalent_group_contact,
+) -> c_int {
+    call(|| {
+        // SAFETY: the caller's word.
+        let mut out = unsafe { Out::new(contact, "contact")? };
+        let contact = BUILDERS.with_borrow_mut(|builders| -> Result<Contact> {
+            Ok(builders.get(builder.handle)?.builder.get().contact())
+        })?;
+        out.set(contact.into());
+        Ok(())
+    })
+}
+
+/// Starts the group with the contacts of all its members in any order, including the own one, and
+/// closes the builder. All members must give the same contacts and the same options. A member that
+/// gives others is in another group and receives nothing from this one. The first event is
+/// COVALENT_GROUP_VIEW with number 1. Other members join later with covalent_group_join.
+///
+/// Returns COVALENT_INVALID if the own contact is not among them, if two are on one node, or if
+/// there are more than `members_max`. The builder is closed then too.
+///
+/// # Safety
+/// `contacts` points to `count` contacts. `group` is valid for writes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn covalent_group_builder_begin(
+    builder: covalent_group_builder,
+    contacts: *const covalent_group_contact,
+    count: usize,
+    group: *mut covalent_group,
+) -> c_int {
+    call(|| {
+        // SAFETY: the caller's word, for both.
+        let (contacts, mut out) = unsafe {
+            (
+                values(contacts, count, "contacts")?,
+                Out::new(group, "group")?,
+            )
+        };
+        let contacts: Vec<Contact> = contacts.iter().map(|&contact| contact.into()).collect();
+        let Builder { builder, verbs } =
+            BUILDERS.with_borrow_mut(|builders| builders.remove(builder.handle))?;
+        let group = builder.try_map(|builder| builder.begin(&contacts).map(Some))?;
+        let handle = GROUPS.with_borrow_mut(|groups| groups.insert(Membership { group, verbs }))?;
+        out.set(covalent_group { handle });
+        Ok(())
+    })
+}
+
+/// Closes a builder that did not begin.
+#[unsafe(no_mangle)]
+pub extern "C" fn covalent_group_builder_close(builder: covalent_group_builder) -> c_int {
+    call(|| {
+        let closed = BUILDERS.with_borrow_mut(|builders| builders.remove(builder.handle))?;
+        drop(closed);
+        Ok(())
+    })
+}
+
 /// Starts a new incarnation in place of one that was excluded or is given up. The new incarnation
 /// has another number and no state. It receives the outcome of its predecessor's multicasts
-/// (COVALENT_GROUP_FATE). If the call fails, the group can only be closed.
+/// (COVALENT_GROUP_OUTCOME). If the call fails, the group can only be closed.
 #[unsafe(no_mangle)]
 pub extern "C" fn covalent_group_rejoin(group: covalent_group) -> c_int {
     call(|| {
@@ -455,9 +613,9 @@ pub unsafe extern "C" fn covalent_group_next(
 /// # Safety
 /// `data` points to `length_bytes` bytes.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn covalent_group_give_state(
+pub unsafe extern "C" fn covalent_group_send_snapshot(
     group: covalent_group,
-    to_life: u64,
+    to_incarnation: u64,
     data: *const u8,
     length_bytes: usize,
     last: c_int,
@@ -469,25 +627,34 @@ pub unsafe extern "C" fn covalent_group_give_state(
             return Err(invalid(format!("last is {last}: expected 0 or 1")));
         }
         with(group, |group, _| {
-            Ok(group.send_snapshot(Incarnation(to_life), data, last == 1)?)
+            Ok(group.send_snapshot(Incarnation(to_incarnation), data, last == 1)?)
         })
     })
 }
 
-/// Returns the members of the current view, oldest first, up to `capacity` of them. `count`
-/// receives the number of members, 0 before the first view. `view` receives the view's number and
-/// may be null.
+/// A view of a group: its members from one event on.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct covalent_group_view {
+    /// Which group: two that were founded under one name have different numbers.
+    pub group: u64,
+    /// 1 for the first view, then one more each time. 0 before the first.
+    pub number: u64,
+}
+
+/// Returns the current view, and its members, oldest first, up to `capacity` of them. `count`
+/// receives the number of members, 0 before the first view. `view` may be null.
 ///
 /// # Safety
 /// `members` is valid for writes of `capacity` elements, and `count` for writes. `view` is null or
 /// valid for writes.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn covalent_group_members(
+pub unsafe extern "C" fn covalent_group_read_view(
     group: covalent_group,
+    view: *mut covalent_group_view,
     members: *mut covalent_group_member,
     capacity: usize,
     count: *mut usize,
-    view: *mut u64,
 ) -> c_int {
     call(|| {
         // SAFETY: the caller's word, for all three.
@@ -505,7 +672,7 @@ pub unsafe extern "C" fn covalent_group_members(
                     rank,
                     covalent_group_member {
                         node_guid: member.guid,
-                        life: member.incarnation.0,
+                        incarnation: member.incarnation.0,
                         votes: u8::from(view.voters.contains(rank)),
                         reserved: [0; 7],
                     },
@@ -513,7 +680,10 @@ pub unsafe extern "C" fn covalent_group_members(
             }
             count.set(view.members.len());
             if let Some(mut number) = number {
-                number.set(view.number);
+                number.set(covalent_group_view {
+                    group: view.group,
+                    number: view.number,
+                });
             }
             Ok(())
         })
@@ -523,12 +693,15 @@ pub unsafe extern "C" fn covalent_group_members(
 /// Returns the number by which the other members identify this incarnation.
 ///
 /// # Safety
-/// `life` is valid for writes.
+/// `incarnation` is valid for writes.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn covalent_group_life(group: covalent_group, life: *mut u64) -> c_int {
+pub unsafe extern "C" fn covalent_group_incarnation(
+    group: covalent_group,
+    incarnation: *mut u64,
+) -> c_int {
     call(|| {
         // SAFETY: the caller's word.
-        let mut out = unsafe { Out::new(life, "life")? };
+        let mut out = unsafe { Out::new(incarnation, "incarnation")? };
         out.set(with(group, |group, _| Ok(group.incarnation().0))?);
         Ok(())
     })
@@ -538,12 +711,15 @@ pub unsafe extern "C" fn covalent_group_life(group: covalent_group, life: *mut u
 /// least. 0 if all have taken the same.
 ///
 /// # Safety
-/// `life` is valid for writes.
+/// `incarnation` is valid for writes.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn covalent_group_holds_up(group: covalent_group, life: *mut u64) -> c_int {
+pub unsafe extern "C" fn covalent_group_laggard(
+    group: covalent_group,
+    incarnation: *mut u64,
+) -> c_int {
     call(|| {
         // SAFETY: the caller's word.
-        let mut out = unsafe { Out::new(life, "life")? };
+        let mut out = unsafe { Out::new(incarnation, "incarnation")? };
         let slow = with(group, |group, _| Ok(group.laggard()))?;
         out.set(slow.map_or(0, |member| member.incarnation.0));
         Ok(())
@@ -553,12 +729,147 @@ pub unsafe extern "C" fn covalent_group_holds_up(group: covalent_group, life: *m
 /// Suspects a member of blocking the group. A view change excludes it. Without a quorum the call
 /// has no effect.
 #[unsafe(no_mangle)]
-pub extern "C" fn covalent_group_suspect(group: covalent_group, life: u64) -> c_int {
+pub extern "C" fn covalent_group_suspect(group: covalent_group, incarnation: u64) -> c_int {
     call(|| {
         with(group, |group, _| {
-            group.suspect(Incarnation(life));
+            group.suspect(Incarnation(incarnation));
             Ok(())
         })
+    })
+}
+
+/// Also searches for the group on the node `node_guid`. Neighbors are always searched, and each
+/// member that is found names the members that it knows.
+#[unsafe(no_mangle)]
+pub extern "C" fn covalent_group_add_seed(group: covalent_group, node_guid: u64) -> c_int {
+    call(|| {
+        let node = Guid::new(node_guid).ok_or_else(|| invalid("node_guid is 0"))?;
+        with(group, |group, _| {
+            group.add_seed(node);
+            Ok(())
+        })
+    })
+}
+
+/// Returns the group's name.
+///
+/// # Safety
+/// `name` is valid for writes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn covalent_group_name(
+    group: covalent_group,
+    name: *mut covalent_name,
+) -> c_int {
+    call(|| {
+        // SAFETY: the caller's word.
+        let mut out = unsafe { Out::new(name, "name")? };
+        out.set(with(group, |group, _| {
+            Ok(covalent_name::new(group.name()))
+        })?);
+        Ok(())
+    })
+}
+
+/// What a member does.
+#[repr(u32)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum covalent_group_standing {
+    /// It has no view yet.
+    COVALENT_STANDING_SEARCHING = 0,
+    /// It is in a view, and delivers.
+    COVALENT_STANDING_MEMBER = 1,
+    /// It is in a view that is being replaced.
+    COVALENT_STANDING_CHANGING = 2,
+    /// It is in a view that must be replaced, but the members that it reaches are no quorum.
+    COVALENT_STANDING_MINORITY = 3,
+    /// It is out of the group permanently: COVALENT_GROUP_STOPPED reported the reason.
+    COVALENT_STANDING_STOPPED = 4,
+    /// It left.
+    COVALENT_STANDING_LEFT = 5,
+}
+
+/// Returns what this member does now.
+///
+/// # Safety
+/// `standing` is valid for writes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn covalent_group_read_standing(
+    group: covalent_group,
+    standing: *mut covalent_group_standing,
+) -> c_int {
+    use covalent_group_standing::*;
+    call(|| {
+        // SAFETY: the caller's word.
+        let mut out = unsafe { Out::new(standing, "standing")? };
+        out.set(match with(group, |group, _| Ok(group.standing()))? {
+            GroupStanding::Searching => COVALENT_STANDING_SEARCHING,
+            GroupStanding::Member => COVALENT_STANDING_MEMBER,
+            GroupStanding::Changing => COVALENT_STANDING_CHANGING,
+            GroupStanding::Minority => COVALENT_STANDING_MINORITY,
+            GroupStanding::Stopped => COVALENT_STANDING_STOPPED,
+            GroupStanding::Left => COVALENT_STANDING_LEFT,
+        });
+        Ok(())
+    })
+}
+
+/// Counters of a member. A counter never decreases.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct covalent_group_counters {
+    /// Own messages taken in.
+    pub multicasts: u64,
+    /// Own batches closed.
+    pub batches: u64,
+    /// Own rounds declared null.
+    pub nulls: u64,
+    /// Messages delivered.
+    pub deliveries: u64,
+    /// Views begun.
+    pub views: u64,
+    /// Envelopes sent, including retransmissions.
+    pub envelopes_sent: u64,
+    /// Envelopes sent again because they did not arrive, or their outcome was unknown.
+    pub envelopes_resent: u64,
+    /// Envelopes received and accepted.
+    pub envelopes_taken: u64,
+    /// Envelopes received twice.
+    pub duplicates: u64,
+    /// Envelopes that were dropped because no member sends such.
+    pub bad_envelopes: u64,
+}
+
+impl From<&GroupCounters> for covalent_group_counters {
+    fn from(counters: &GroupCounters) -> Self {
+        Self {
+            multicasts: counters.multicasts,
+            batches: counters.batches,
+            nulls: counters.nulls,
+            deliveries: counters.deliveries,
+            views: counters.views,
+            envelopes_sent: counters.envelopes_sent,
+            envelopes_resent: counters.envelopes_resent,
+            envelopes_taken: counters.envelopes_taken,
+            duplicates: counters.duplicates,
+            bad_envelopes: counters.bad_envelopes.iter().sum(),
+        }
+    }
+}
+
+/// Returns this member's counters.
+///
+/// # Safety
+/// `counters` is valid for writes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn covalent_group_read_counters(
+    group: covalent_group,
+    counters: *mut covalent_group_counters,
+) -> c_int {
+    call(|| {
+        // SAFETY: the caller's word.
+        let mut out = unsafe { Out::new(counters, "counters")? };
+        out.set(with(group, |group, _| Ok(group.counters().into()))?);
+        Ok(())
     })
 }
 

@@ -26,6 +26,8 @@ const THREAD_BITS: u32 = 20;
 pub(crate) enum Kind {
     Device = 1,
     Pipe = 2,
+    Client = 3,
+    GroupBuilder = 4,
     Region = 5,
     Verbs = 6,
     ReceiveQueue = 8,
@@ -37,6 +39,8 @@ impl Kind {
         match self {
             Self::Device => "device",
             Self::Pipe => "pipe",
+            Self::Client => "client",
+            Self::GroupBuilder => "group builder",
             Self::Region => "region",
             Self::Verbs => "verb queue",
             Self::ReceiveQueue => "receive queue",

@@ -33,6 +33,18 @@ impl<T> Held<T> {
         })
     }
 
+    /// Makes another object of this one, which keeps the borrow only in the result.
+    pub(crate) fn try_map<U>(
+        self,
+        map: impl FnOnce(T) -> covalent_verbs::Result<U>,
+    ) -> Result<Held<U>> {
+        let Self { object, _device } = self;
+        Ok(Held {
+            object: map(object)?,
+            _device,
+        })
+    }
+
     pub(crate) fn get(&mut self) -> &mut T {
         &mut self.object
     }

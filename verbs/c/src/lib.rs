@@ -11,6 +11,7 @@
 
 mod argument;
 mod calls;
+mod client;
 mod counters;
 mod device;
 mod frames;
@@ -18,6 +19,8 @@ mod framing;
 mod group;
 mod handle;
 mod held;
+mod json;
+mod name;
 mod pipe;
 mod receive_queue;
 mod region;
@@ -29,11 +32,13 @@ mod verb;
 mod verb_queue;
 
 pub use calls::*;
+pub use client::*;
 pub use counters::*;
 pub use device::*;
 pub use frames::*;
 pub use framing::*;
 pub use group::*;
+pub use name::*;
 pub use pipe::*;
 pub use receive_queue::*;
 pub use region::*;

@@ -13,6 +13,7 @@ use crate::{
     device::{covalent_device, device},
     handle::{Kind, Table, this_thread},
     held::Held,
+    name::covalent_name,
     status::{Result, call},
     timeout::timeout,
     verb::covalent_stamp,
@@ -136,6 +137,40 @@ pub unsafe extern "C" fn covalent_receive_queue_rkey(
         // SAFETY: the caller's word.
         let mut out = unsafe { Out::new(rkey, "rkey")? };
         out.set(with(queue, |queue| Ok(queue.rkey()))?);
+        Ok(())
+    })
+}
+
+/// Returns how many bytes messages that wait may have together.
+///
+/// # Safety
+/// `capacity_bytes` is valid for writes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn covalent_receive_queue_capacity_bytes(
+    queue: covalent_receive_queue,
+    capacity_bytes: *mut u64,
+) -> c_int {
+    call(|| {
+        // SAFETY: the caller's word.
+        let mut out = unsafe { Out::new(capacity_bytes, "capacity_bytes")? };
+        out.set(with(queue, |queue| Ok(queue.capacity_bytes()))?);
+        Ok(())
+    })
+}
+
+/// Returns the name that the queue is registered under.
+///
+/// # Safety
+/// `name` is valid for writes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn covalent_receive_queue_name(
+    queue: covalent_receive_queue,
+    name: *mut covalent_name,
+) -> c_int {
+    call(|| {
+        // SAFETY: the caller's word.
+        let mut out = unsafe { Out::new(name, "name")? };
+        out.set(with(queue, |queue| Ok(covalent_name::new(queue.name())))?);
         Ok(())
     })
 }

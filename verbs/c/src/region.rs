@@ -11,6 +11,7 @@ use crate::{
     argument::{Out, bytes_mut, text, values},
     device::{covalent_device, device},
     handle::{Kind, Table},
+    name::covalent_name,
     status::{Result, call, call_with_status, covalent_status, invalid},
 };
 
@@ -158,6 +159,40 @@ pub unsafe extern "C" fn covalent_region_rkey(region: covalent_region, rkey: *mu
     })
 }
 
+/// Returns the size in bytes.
+///
+/// # Safety
+/// `size_bytes` is valid for writes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn covalent_region_size_bytes(
+    region: covalent_region,
+    size_bytes: *mut u64,
+) -> c_int {
+    call(|| {
+        // SAFETY: the caller's word.
+        let mut out = unsafe { Out::new(size_bytes, "size_bytes")? };
+        out.set(self::region(region)?.size_bytes());
+        Ok(())
+    })
+}
+
+/// Returns the name that the region is registered under.
+///
+/// # Safety
+/// `name` is valid for writes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn covalent_region_name(
+    region: covalent_region,
+    name: *mut covalent_name,
+) -> c_int {
+    call(|| {
+        // SAFETY: the caller's word.
+        let mut out = unsafe { Out::new(name, "name")? };
+        out.set(covalent_name::new(self::region(region)?.name()));
+        Ok(())
+    })
+}
+
 /// Reads a word.
 ///
 /// # Safety
@@ -240,7 +275,7 @@ pub unsafe extern "C" fn covalent_region_compare_and_swap(
     call_with_status(|| {
         // SAFETY: the caller's word.
         let mut out = unsafe { Out::new(found, "found")? };
-        match self::region(region)?.compare_exchange(offset_bytes, expected, word)? {
+        match self::region(region)?.compare_and_swap(offset_bytes, expected, word)? {
             Ok(old) => {
                 out.set(old);
                 Ok(covalent_status::COVALENT_OK)

@@ -34,7 +34,7 @@ pub enum covalent_status {
     COVALENT_DEADLINE = -6,
     /// The timeout passed while a verb was in flight: it may or may not have been executed. Its
     /// completion arrives later. covalent_last_in_doubt returns its id. It has no in-doubt id for
-    /// covalent_verb_queue_ask: only a completion in doubt carries one, when no path is left.
+    /// covalent_verb_queue_query_in_doubt: only a completion in doubt carries one, when no path is left.
     COVALENT_IN_DOUBT = -7,
     /// No room in the pipe, the queue or the group. For covalent_send, no room in its own verb
     /// queue or in the receive queue, which the error text reports.
@@ -42,7 +42,7 @@ pub enum covalent_status {
     /// A frame longer than the port carries, or a message longer than its framing allows.
     COVALENT_TOO_LONG = -9,
     /// A frame shorter than an Ethernet header.
-    COVALENT_RUNT = -10,
+    COVALENT_TOO_SHORT = -10,
     /// The verb was not executed. The error text contains the reason.
     COVALENT_VERB_REFUSED = -11,
     /// The other node lost its record of the verb, almost always because it restarted. Whether the
@@ -141,7 +141,7 @@ impl From<Error> for Failure {
             }
             Error::GroupStopped { .. } | Error::StateUnwanted { .. } => COVALENT_STOPPED,
             Error::FrameTooLong { .. } => COVALENT_TOO_LONG,
-            Error::FrameTooShort { .. } => COVALENT_RUNT,
+            Error::FrameTooShort { .. } => COVALENT_TOO_SHORT,
             Error::VerbRefused {
                 refusal: Refusal::QueueFull,
                 ..
@@ -198,7 +198,7 @@ const NAMES: [(covalent_status, &CStr); 22] = [
     (COVALENT_IN_DOUBT, c"COVALENT_IN_DOUBT"),
     (COVALENT_FULL, c"COVALENT_FULL"),
     (COVALENT_TOO_LONG, c"COVALENT_TOO_LONG"),
-    (COVALENT_RUNT, c"COVALENT_RUNT"),
+    (COVALENT_TOO_SHORT, c"COVALENT_TOO_SHORT"),
     (COVALENT_VERB_REFUSED, c"COVALENT_VERB_REFUSED"),
     (COVALENT_PEER_RESTARTED, c"COVALENT_PEER_RESTARTED"),
     (COVALENT_NO_SUCH_NODE, c"COVALENT_NO_SUCH_NODE"),

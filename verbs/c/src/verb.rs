@@ -158,7 +158,7 @@ pub enum covalent_outcome {
     /// It was not executed: the daemon could not read it.
     COVALENT_OUTCOME_MALFORMED = 7,
     /// Not final: no path leads to the other node now. Another completion with the same id follows.
-    /// `in_doubt` is for covalent_verb_queue_ask, later or from another program.
+    /// `in_doubt` is for covalent_verb_queue_query_in_doubt, later or from another program.
     COVALENT_OUTCOME_IN_DOUBT = 8,
     /// The queried verb was not executed and will not be: the other node reversed it.
     COVALENT_OUTCOME_UNDONE = 9,

@@ -103,6 +103,23 @@ pub unsafe extern "C" fn covalent_verb_queue_outstanding(
     })
 }
 
+/// Returns how many verbs may be in flight.
+///
+/// # Safety
+/// `depth` is valid for writes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn covalent_verb_queue_depth(
+    queue: covalent_verb_queue,
+    depth: *mut usize,
+) -> c_int {
+    call(|| {
+        // SAFETY: the caller's word.
+        let mut out = unsafe { Out::new(depth, "depth")? };
+        out.set(with(queue, |verbs| Ok(verbs.depth()))?);
+        Ok(())
+    })
+}
+
 /// Returns the stamp of the completion that was returned last. After a blocking call this is the
 /// stamp of its verb.
 ///
@@ -268,7 +285,7 @@ unsafe fn put(batch: &mut Batch<'_, '_>, post: &covalent_post) -> Result<VerbId>
 /// # Safety
 /// `in_doubt` points to a covalent_in_doubt_id. `id` is null or valid for writes.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn covalent_verb_queue_ask(
+pub unsafe extern "C" fn covalent_verb_queue_query_in_doubt(
     queue: covalent_verb_queue,
     in_doubt: *const covalent_in_doubt_id,
     user_data: u64,

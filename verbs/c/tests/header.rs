@@ -6,9 +6,11 @@ use std::{collections::BTreeSet, fs, path::Path};
 const WRITE: &str = "COVALENT_WRITE_HEADER";
 
 /// In the header's order.
-const MODULES: [&str; 18] = [
+const MODULES: [&str; 21] = [
     "status",
+    "name",
     "device",
+    "client",
     "frames",
     "counters",
     "tuning",
@@ -17,6 +19,7 @@ const MODULES: [&str; 18] = [
     "pipe/receive",
     "pipe/send",
     "pipe/send_back",
+    "pipe/tap",
     "framing",
     "region",
     "remote_region",

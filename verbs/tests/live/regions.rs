@@ -21,8 +21,8 @@ fn words_and_bytes_of_one_region_agree_and_bounds_hold() {
     assert_eq!(region.load(8).unwrap(), 0xff02_0304_0506_0708);
     assert_eq!(region.load(16).unwrap(), 0xaa);
     assert_eq!(region.swap(16, 5).unwrap(), 0xaa);
-    assert_eq!(region.compare_exchange(16, 5, 6).unwrap(), Ok(5));
-    assert_eq!(region.compare_exchange(16, 5, 7).unwrap(), Err(6));
+    assert_eq!(region.compare_and_swap(16, 5, 6).unwrap(), Ok(5));
+    assert_eq!(region.compare_and_swap(16, 5, 7).unwrap(), Err(6));
     assert_eq!(region.fetch_add(16, u64::MAX).unwrap(), 6);
     assert_eq!(region.load(16).unwrap(), 5);
     for wrong in [4, 64, u64::MAX] {

@@ -4,6 +4,7 @@ mod bind;
 mod receive;
 mod send;
 mod send_back;
+mod tap;
 
 use std::{
     cell::RefCell,
@@ -22,7 +23,7 @@ use crate::{
     tuning::{covalent_pipe_tuning, tuning},
 };
 
-pub use self::{bind::*, receive::*, send::*, send_back::*};
+pub use self::{bind::*, receive::*, send::*, send_back::*, tap::*};
 
 /// A pipe that receives frames as they were on the wire (network byte order), each at the next
 /// multiple of 64 bytes.
@@ -322,4 +323,33 @@ pub extern "C" fn covalent_pipe_prefetch(pipe: covalent_pipe) -> c_int {
             Ok(())
         })
     })
+}
+
+/// Where a byte range is returned to the caller.
+struct Bytes {
+    data: Out<*const u8>,
+    length_bytes: Out<usize>,
+}
+
+impl Bytes {
+    /// # Safety
+    /// As `Out::new`, for both.
+    unsafe fn new(data: *mut *const u8, length_bytes: *mut usize) -> Result<Self> {
+        // SAFETY: the caller's word.
+        unsafe {
+            Ok(Self {
+                data: Out::new(data, "data")?,
+                length_bytes: Out::new(length_bytes, "length_bytes")?,
+            })
+        }
+    }
+
+    fn set(&mut self, bytes: &[u8]) {
+        self.data.set(if bytes.is_empty() {
+            std::ptr::null()
+        } else {
+            bytes.as_ptr()
+        });
+        self.length_bytes.set(bytes.len());
+    }
 }

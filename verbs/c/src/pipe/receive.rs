@@ -5,7 +5,7 @@ use std::ffi::c_int;
 
 use covalent_verbs::{Packets, RxPipe};
 
-use super::{Pipe, Returned, covalent_pipe, with};
+use super::{Bytes, Pipe, Returned, covalent_pipe, with};
 use crate::{
     argument::{Out, Outs},
     frames::covalent_packet,
@@ -324,33 +324,4 @@ fn write_packets(packets: &mut Packets<'_>, room: &mut Outs<covalent_packet>) ->
         returned += 1;
     }
     returned
-}
-
-/// Where a byte range is returned to the caller.
-struct Bytes {
-    data: Out<*const u8>,
-    length_bytes: Out<usize>,
-}
-
-impl Bytes {
-    /// # Safety
-    /// As `Out::new`, for both.
-    unsafe fn new(data: *mut *const u8, length_bytes: *mut usize) -> Result<Self> {
-        // SAFETY: the caller's word.
-        unsafe {
-            Ok(Self {
-                data: Out::new(data, "data")?,
-                length_bytes: Out::new(length_bytes, "length_bytes")?,
-            })
-        }
-    }
-
-    fn set(&mut self, bytes: &[u8]) {
-        self.data.set(if bytes.is_empty() {
-            std::ptr::null()
-        } else {
-            bytes.as_ptr()
-        });
-        self.length_bytes.set(bytes.len());
-    }
 }

@@ -227,7 +227,7 @@ fn bytes_of_the_previous_daemon_are_freed_before_new_ones() {
     assert_eq!(recv(pipe, 0, SOON_NS).1, b"one");
     nodes.stop("b");
     nodes.respawn("b");
-    ok(covalent_device_check_alive(b));
+    ok(covalent_device_check_connection(b));
     assert_eq!(
         recv(pipe, 0, 0).1,
         b"one",
@@ -259,7 +259,7 @@ fn bytes_of_the_previous_daemon_are_freed_before_new_ones() {
     ok(covalent_pipe_free(pipe, next.len() - 1));
     nodes.stop("b");
     nodes.respawn("b");
-    ok(covalent_device_check_alive(b));
+    ok(covalent_device_check_connection(b));
     let mut returned = recv(pipe, 0, 0).1.to_vec();
     assert!(returned.ends_with(b"t"), "{returned:?}");
     eventually("the beginning of a message is given up", || {

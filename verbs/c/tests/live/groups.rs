@@ -1,7 +1,7 @@
 //! Groups of C programs, and of C and Rust programs together.
 
 use std::{
-    ffi::{CString, c_int},
+    ffi::{CStr, CString, c_int},
     mem::MaybeUninit,
     os::fd::BorrowedFd,
     ptr, slice, thread,
@@ -28,8 +28,8 @@ const NO_OPTIONS: covalent_group_options = covalent_group_options {
     members_max: 0,
     stateless: 0,
     reserved: [0; 5],
-    former_life: 0,
-    pace_ns: 0,
+    former_incarnation: 0,
+    tick_interval_ns: 0,
 };
 
 fn founders(count: u8) -> covalent_group_options {
@@ -161,25 +161,30 @@ impl Member for InC {
                 COVALENT_GROUP_NONE => break,
                 COVALENT_GROUP_VIEW => {
                     let mut members = [MaybeUninit::<covalent_group_member>::uninit(); 32];
-                    let (mut count, mut view) = (0, 0);
+                    let mut count = 0;
+                    let mut view = covalent_group_view {
+                        group: 0,
+                        number: 0,
+                    };
                     // SAFETY: all of these may be written.
                     ok(unsafe {
-                        covalent_group_members(
+                        covalent_group_read_view(
                             self.group,
+                            &raw mut view,
                             members.as_mut_ptr().cast(),
                             members.len(),
                             &raw mut count,
-                            &raw mut view,
                         )
                     });
-                    assert_eq!(view, event.view);
+                    assert_eq!(view.number, event.view);
+                    assert_ne!(view.group, 0);
                     // SAFETY: as many were written.
                     let first = unsafe { members[0].assume_init() };
-                    assert!(first.node_guid != 0 && first.life != 0 && first.votes == 1);
+                    assert!(first.node_guid != 0 && first.incarnation != 0 && first.votes == 1);
                     book.members = count;
                 }
                 COVALENT_GROUP_DELIVERED => {
-                    assert!(event.sequence > 0 && event.sender_life != 0);
+                    assert!(event.sequence > 0 && event.sender_incarnation != 0);
                     book.state.extend_from_slice(bytes(&event));
                 }
                 COVALENT_GROUP_STATE => {
@@ -189,7 +194,7 @@ impl Member for InC {
                 COVALENT_GROUP_STATE_VOID => book.state.clear(),
                 COVALENT_GROUP_STATE_WANTED => {
                     let state = book.state.clone();
-                    book.giving.push((event.sender_life, state));
+                    book.giving.push((event.sender_incarnation, state));
                 }
                 COVALENT_GROUP_LEFT => book.left = true,
                 _ => {}
@@ -200,7 +205,7 @@ impl Member for InC {
             let (data, length) = (piece.as_ptr(), piece.len());
             // SAFETY: pointer and length belong to a slice.
             let status =
-                unsafe { covalent_group_give_state(group, to, data, length, c_int::from(last)) };
+                unsafe { covalent_group_send_snapshot(group, to, data, length, c_int::from(last)) };
             match status {
                 OK => Some(true),
                 full if full == covalent_status::COVALENT_FULL as c_int => Some(false),
@@ -343,9 +348,9 @@ fn members_in_c_and_in_rust_deliver_the_same_and_give_each_other_the_state() {
     }
     // Another incarnation of the same program.
     let mut incarnations = [0; 2];
-    for life in &mut incarnations {
-        // SAFETY: `life` is valid for writes.
-        ok(unsafe { covalent_group_life(late.group, life) });
+    for incarnation in &mut incarnations {
+        // SAFETY: `incarnation` is valid for writes.
+        ok(unsafe { covalent_group_incarnation(late.group, incarnation) });
         ok(covalent_group_rejoin(late.group));
     }
     assert_ne!(incarnations[0], incarnations[1]);
@@ -381,14 +386,14 @@ fn a_full_group_reports_that_and_names_its_laggard() {
             members.iter().all(|member| member.state().len() == all)
         },
     );
-    let mut life = 7;
+    let mut incarnation = 7;
     let deadline = Instant::now() + PATIENCE;
-    while life != 0 {
+    while incarnation != 0 {
         assert!(Instant::now() < deadline, "it delays no member");
         first.turn();
         slow.turn();
-        // SAFETY: `life` is valid for writes.
-        ok(unsafe { covalent_group_holds_up(first.group, &raw mut life) });
+        // SAFETY: `incarnation` is valid for writes.
+        ok(unsafe { covalent_group_laggard(first.group, &raw mut incarnation) });
     }
 }
 
@@ -475,7 +480,7 @@ fn misuse_of_groups_is_an_error() {
         ),
         (
             covalent_group_options {
-                pace_ns: 1,
+                tick_interval_ns: 1,
                 ..options
             },
             "1 ms",
@@ -495,19 +500,19 @@ fn misuse_of_groups_is_an_error() {
             "event is null",
         );
         fails(
-            covalent_group_life(group, ptr::null_mut()),
+            covalent_group_incarnation(group, ptr::null_mut()),
             INVALID,
-            "life is null",
+            "incarnation is null",
         );
         let status = covalent_group_multicast(group, ptr::null(), 3, ptr::null_mut());
         fails(status, INVALID, "data is null");
         let mut count = 0;
         let status =
-            covalent_group_members(group, ptr::null_mut(), 3, &raw mut count, ptr::null_mut());
+            covalent_group_read_view(group, ptr::null_mut(), ptr::null_mut(), 3, &raw mut count);
         fails(status, INVALID, "members is null");
-        let status = covalent_group_give_state(group, 1, ptr::null(), 0, 2);
+        let status = covalent_group_send_snapshot(group, 1, ptr::null(), 0, 2);
         fails(status, INVALID, "last is 2");
-        let status = covalent_group_give_state(group, 1, ptr::null(), 0, 1);
+        let status = covalent_group_send_snapshot(group, 1, ptr::null(), 0, 1);
         fails(status, covalent_status::COVALENT_STOPPED, "no member waits");
     }
     fails(multicast(group, &[]).0, INVALID, "expected 1 to");
@@ -531,7 +536,11 @@ fn misuse_of_groups_is_an_error() {
     let as_device = covalent_device {
         handle: group.handle,
     };
-    fails(covalent_device_check_alive(as_device), INVALID, "no device");
+    fails(
+        covalent_device_check_connection(as_device),
+        INVALID,
+        "no device",
+    );
 
     // The next event reuses the memory of this event's bytes: copy them first.
     ok(multicast(group, b"one").0);
@@ -558,4 +567,110 @@ fn misuse_of_groups_is_an_error() {
     fails(covalent_group_close(group), INVALID, "not open");
     fails(covalent_group_suspect(group, 1), INVALID, "not open");
     fails(covalent_group_rejoin(group), INVALID, "not open");
+}
+
+fn contact_of(builder: covalent_group_builder) -> covalent_group_contact {
+    let mut contact = covalent_group_contact {
+        node_guid: 0,
+        incarnation: 0,
+        rkey: 0,
+        reserved: 9,
+    };
+    // SAFETY: it may be written.
+    ok(unsafe { covalent_group_builder_contact(builder, &raw mut contact) });
+    contact
+}
+
+fn build(
+    device: covalent_device,
+    verbs: covalent_verb_queue,
+    name: &CStr,
+) -> covalent_group_builder {
+    let mut builder = covalent_group_builder { handle: 0 };
+    // SAFETY: the text ends in a zero, the options are some, and `builder` may be written.
+    ok(unsafe {
+        covalent_group_builder_open(device, verbs, name.as_ptr(), &NO_OPTIONS, &raw mut builder)
+    });
+    builder
+}
+
+fn begin(
+    builder: covalent_group_builder,
+    contacts: &[covalent_group_contact],
+) -> (c_int, covalent_group) {
+    let mut group = covalent_group { handle: 0 };
+    // SAFETY: pointer and length belong to a slice, and `group` may be written.
+    let status = unsafe {
+        covalent_group_builder_begin(builder, contacts.as_ptr(), contacts.len(), &raw mut group)
+    };
+    (status, group)
+}
+
+#[test]
+fn members_that_exchange_contacts_start_together() {
+    let mesh = Mesh::start(2);
+    let [(a, a_verbs), (b, b_verbs)] = [attach(&mesh, 0), attach(&mesh, 1)];
+    let builders = [build(a, a_verbs, c"pair"), build(b, b_verbs, c"pair")];
+    let contacts = builders.map(contact_of);
+    assert!(contacts[0].node_guid != 0 && contacts[0].reserved == 0);
+    let groups = builders.map(|builder| {
+        let (status, group) = begin(builder, &contacts);
+        ok(status);
+        fails(covalent_group_builder_close(builder), INVALID, "not open");
+        group
+    });
+    for (group, contact) in groups.iter().zip(contacts) {
+        let (status, event) = next(*group, SOON_NS);
+        ok(status);
+        assert_eq!((event.kind, event.view), (COVALENT_GROUP_VIEW, 1));
+        let mut name = covalent_name {
+            text: [1; COVALENT_NAME_ROOM_BYTES],
+        };
+        let mut standing = covalent_group_standing::COVALENT_STANDING_LEFT;
+        let mut incarnation = 0;
+        // SAFETY: all of them may be written, and the name ends in a zero.
+        unsafe {
+            ok(covalent_group_name(*group, &raw mut name));
+            assert_eq!(CStr::from_ptr(name.text.as_ptr()), c"pair");
+            ok(covalent_group_read_standing(*group, &raw mut standing));
+            ok(covalent_group_incarnation(*group, &raw mut incarnation));
+        }
+        assert_eq!(standing, covalent_group_standing::COVALENT_STANDING_MEMBER);
+        assert_eq!(incarnation, contact.incarnation);
+        ok(covalent_group_add_seed(*group, contacts[0].node_guid));
+        fails(
+            covalent_group_add_seed(*group, 0),
+            INVALID,
+            "node_guid is 0",
+        );
+    }
+    ok(multicast(groups[0], b"both").0);
+    let deadline = Instant::now() + PATIENCE;
+    let mut delivered = 0;
+    while delivered < 2 {
+        assert!(Instant::now() < deadline);
+        for group in groups {
+            let (status, event) = next(group, 0);
+            ok(status);
+            delivered += u32::from(event.kind == COVALENT_GROUP_DELIVERED);
+        }
+    }
+    // SAFETY: it is made of numbers, and may be written.
+    let counters: covalent_group_counters = unsafe {
+        let mut counters = std::mem::zeroed();
+        ok(covalent_group_read_counters(groups[0], &raw mut counters));
+        counters
+    };
+    assert_eq!(
+        (counters.multicasts, counters.deliveries, counters.views),
+        (1, 1, 1)
+    );
+    assert_eq!(counters.bad_envelopes, 0);
+
+    // A member that is not among the contacts does not begin, and its builder is gone.
+    let stranger = build(a, a_verbs, c"other");
+    fails(begin(stranger, &contacts[1..]).0, INVALID, "other");
+    fails(covalent_group_builder_close(stranger), INVALID, "not open");
+    let unused = build(a, a_verbs, c"other");
+    ok(covalent_group_builder_close(unused));
 }

@@ -13,6 +13,7 @@ mod groups;
 mod mesh;
 mod messages;
 mod misuse;
+mod node;
 #[path = "../../../tests/live/nodes.rs"]
 #[allow(dead_code, reason = "shared with tests that use more of it")]
 mod nodes;

@@ -84,7 +84,7 @@ fn null_pointers_and_bad_text() {
         );
         assert_eq!(
             covalent_pipe_push(tx, ptr::null(), 0),
-            covalent_status::COVALENT_RUNT as c_int
+            covalent_status::COVALENT_TOO_SHORT as c_int
         );
 
         assert_eq!(
@@ -130,7 +130,7 @@ fn handles_that_are_closed_zero_of_another_kind_or_thread() {
         );
     }
     is_invalid(
-        covalent_device_check_alive(covalent_device { handle: rx.handle }),
+        covalent_device_check_connection(covalent_device { handle: rx.handle }),
         "no device",
     );
     is_invalid(
@@ -143,12 +143,12 @@ fn handles_that_are_closed_zero_of_another_kind_or_thread() {
     );
     thread::scope(|scope| {
         scope.spawn(|| {
-            is_invalid(covalent_device_check_alive(device), "another thread");
+            is_invalid(covalent_device_check_connection(device), "another thread");
             is_invalid(covalent_pipe_free(rx, 1), "another thread");
             // This thread's own first handles are not mistaken for them.
             let own = attach(&nodes, "a");
             assert_ne!(own, device);
-            is_invalid(covalent_device_check_alive(device), "another thread");
+            is_invalid(covalent_device_check_connection(device), "another thread");
             // The exit of the thread closes its open objects.
         });
     });

@@ -326,7 +326,7 @@ fn returned_packets_are_sent_back_once_and_no_others() {
 
 #[test]
 fn a_frame_is_written_where_it_is_sent_from() {
-    use covalent_status::{COVALENT_FULL, COVALENT_INVALID, COVALENT_RUNT, COVALENT_TOO_LONG};
+    use covalent_status::{COVALENT_FULL, COVALENT_INVALID, COVALENT_TOO_LONG, COVALENT_TOO_SHORT};
     let nodes = Nodes::start(&["p0"]);
     let (a, b) = (attach(&nodes, "a"), attach(&nodes, "b"));
     let pipe = rx_pipe(b);
@@ -378,7 +378,7 @@ fn a_frame_is_written_where_it_is_sent_from() {
         .collect();
     assert_eq!(lengths_and_bytes, [(100, 2), (200, 3), (60, 5)]);
 
-    fails(reserve(13).0, COVALENT_RUNT, "13 bytes");
+    fails(reserve(13).0, COVALENT_TOO_SHORT, "13 bytes");
     fails(reserve(100_000).0, COVALENT_TOO_LONG, "100000");
     // SAFETY: null is checked.
     fails(

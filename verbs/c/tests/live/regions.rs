@@ -176,7 +176,7 @@ fn a_device_and_its_region_live_through_a_restart() {
     daemon.stop();
     let daemon = respawn(&config);
     assert_eq!(word(region), 5);
-    ok(covalent_device_check_alive(device));
+    ok(covalent_device_check_connection(device));
     add(device);
     assert_eq!(word(region), 10);
     let mut carried = covalent_carried {
@@ -197,7 +197,7 @@ fn a_device_and_its_region_live_through_a_restart() {
     // Not any more.
     ok(covalent_device_set_reconnect(device, 0));
     daemon.stop();
-    let gone = covalent_device_check_alive(device);
+    let gone = covalent_device_check_connection(device);
     fails(gone, covalent_status::COVALENT_DAEMON_GONE, "is gone");
 }
 

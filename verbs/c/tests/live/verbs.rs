@@ -344,7 +344,7 @@ fn a_query_with_a_forged_in_doubt_id_is_forgotten_or_refused() {
     let mut id = 0;
     // SAFETY: `forged` is an in-doubt id, and the others may be written.
     unsafe {
-        ok(covalent_verb_queue_ask(
+        ok(covalent_verb_queue_query_in_doubt(
             queue,
             &raw const forged,
             5,
@@ -366,12 +366,12 @@ fn a_query_with_a_forged_in_doubt_id_is_forgotten_or_refused() {
         assert_eq!(completion.in_doubt.bytes, [0; COVALENT_IN_DOUBT_ID_BYTES]);
         forged.bytes[11] = 9;
         fails(
-            covalent_verb_queue_ask(queue, &raw const forged, 5, ptr::null_mut()),
+            covalent_verb_queue_query_in_doubt(queue, &raw const forged, 5, ptr::null_mut()),
             covalent_status::COVALENT_INVALID,
             "the in-doubt id has 9 at byte 11",
         );
         fails(
-            covalent_verb_queue_ask(queue, ptr::null(), 5, &raw mut id),
+            covalent_verb_queue_query_in_doubt(queue, ptr::null(), 5, &raw mut id),
             covalent_status::COVALENT_INVALID,
             "in_doubt is null",
         );

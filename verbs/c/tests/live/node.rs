@@ -1,0 +1,232 @@
+//! What C programs learn about their device, their objects and their node, and how they control it.
+
+use std::{
+    ffi::{CStr, CString, c_char},
+    ptr, slice,
+};
+
+use covalent::*;
+
+use crate::{
+    calls::{PIPE_BYTES, SOON_NS, attach, fails, ok, send, tx_pipe},
+    nodes::{Nodes, eventually},
+};
+
+const INVALID: covalent_status = covalent_status::COVALENT_INVALID;
+
+fn empty_name() -> covalent_name {
+    covalent_name {
+        text: [1; COVALENT_NAME_ROOM_BYTES],
+    }
+}
+
+fn text_of(name: &covalent_name) -> &str {
+    // SAFETY: the library closes names with a zero.
+    unsafe { CStr::from_ptr(name.text.as_ptr()) }
+        .to_str()
+        .unwrap()
+}
+
+/// Makes a call that returns JSON, and parses it.
+fn json(call: impl FnOnce(*mut *const c_char) -> i32) -> serde_json::Value {
+    let mut text = ptr::null();
+    ok(call(&raw mut text));
+    // SAFETY: the text ends in a zero, and no other call returned JSON since.
+    serde_json::from_str(unsafe { CStr::from_ptr(text) }.to_str().unwrap()).unwrap()
+}
+
+#[test]
+fn a_device_tells_its_lane_session_doorbells_and_status() {
+    let nodes = Nodes::start(&["p0"]);
+    let device = attach(&nodes, "a");
+    let (mut lane, mut session, mut before, mut after) = (9, 0, 0, 0);
+    let mut name = empty_name();
+    ok(covalent_device_set_spin(device, 0));
+    fails(covalent_device_set_spin(device, -1), INVALID, "spin_ns -1");
+    // SAFETY: all of them may be written.
+    unsafe {
+        ok(covalent_device_lane(device, &raw mut lane));
+        ok(covalent_device_lane_name(device, &raw mut name));
+        ok(covalent_device_session(device, &raw mut session));
+        ok(covalent_device_doorbells(device, &raw mut before));
+        fails(
+            covalent_device_lane(device, ptr::null_mut()),
+            INVALID,
+            "lane is null",
+        );
+    }
+    assert_eq!((lane, text_of(&name)), (0, "a"));
+    let tx = tx_pipe(device);
+    eventually("a sleeping lane is woken", || {
+        send(tx, &[2; 60]);
+        // SAFETY: it may be written.
+        ok(unsafe { covalent_device_doorbells(device, &raw mut after) });
+        after > before
+    });
+    // SAFETY: it may be written.
+    let status = json(|out| unsafe { covalent_device_status_json(device, out) });
+    assert_eq!(status["node"], "a");
+    assert!(
+        status["pipes"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .any(|pipe| pipe["session"] == session),
+        "{status}"
+    );
+}
+
+#[test]
+fn objects_tell_their_names_and_sizes() {
+    let nodes = Nodes::start(&["p0"]);
+    let device = attach(&nodes, "a");
+    let mut region = covalent_region { handle: 0 };
+    let mut queue = covalent_receive_queue { handle: 0 };
+    let mut verbs = covalent_verb_queue { handle: 0 };
+    let mut names = [empty_name(), empty_name()];
+    let (mut size_bytes, mut capacity_bytes, mut depth) = (0, 0, 0);
+    // SAFETY: texts end in a zero, and all of the others may be written.
+    unsafe {
+        ok(covalent_region_register(
+            device,
+            c"bank".as_ptr(),
+            64,
+            7,
+            &raw mut region,
+        ));
+        ok(covalent_receive_queue_open(
+            device,
+            c"orders".as_ptr(),
+            4096,
+            &raw mut queue,
+        ));
+        ok(covalent_verb_queue_open(device, 33, &raw mut verbs));
+        ok(covalent_region_size_bytes(region, &raw mut size_bytes));
+        ok(covalent_region_name(region, &raw mut names[0]));
+        ok(covalent_receive_queue_capacity_bytes(
+            queue,
+            &raw mut capacity_bytes,
+        ));
+        ok(covalent_receive_queue_name(queue, &raw mut names[1]));
+        ok(covalent_verb_queue_depth(verbs, &raw mut depth));
+    }
+    assert_eq!((size_bytes, capacity_bytes, depth), (64, 4096, 33));
+    assert_eq!(names.each_ref().map(text_of), ["bank", "orders"]);
+}
+
+#[test]
+fn a_client_watches_and_controls_its_node() {
+    let nodes = Nodes::start(&["p0"]);
+    let socket = CString::new(nodes.socket("a").to_str().unwrap()).unwrap();
+    let mut client = covalent_client { handle: 0 };
+    let none = covalent_fault_rates {
+        drop_per_100k: 0,
+        corrupt_per_100k: 0,
+        duplicate_per_100k: 0,
+        blackhole: 0,
+    };
+    // SAFETY: texts end in a zero, rates are some, and all of the others may be written.
+    let events = unsafe {
+        let program = c"test".as_ptr();
+        ok(covalent_client_connect(
+            socket.as_ptr(),
+            program,
+            SOON_NS,
+            &raw mut client,
+        ));
+        let mut node = std::mem::zeroed::<covalent_node>();
+        ok(covalent_client_node(client, &raw mut node));
+        assert_eq!(CStr::from_ptr(node.name.as_ptr()), c"a");
+        assert_eq!(
+            json(|out| covalent_client_status_json(client, out))["node"],
+            "a"
+        );
+        fails(
+            covalent_client_set_request_timeout(client, 0),
+            INVALID,
+            "nothing could be",
+        );
+        ok(covalent_client_set_request_timeout(client, SOON_NS));
+        ok(covalent_client_subscribe(client));
+        let mut text = ptr::null();
+        let status = covalent_client_next_event_json(client, 0, &raw mut text);
+        fails(
+            status,
+            covalent_status::COVALENT_DEADLINE,
+            "an event arrived",
+        );
+        let status = covalent_client_set_port(client, c"p0".as_ptr(), 2);
+        fails(status, INVALID, "enabled is 2");
+        ok(covalent_client_set_port(client, c"p0".as_ptr(), 0));
+        ok(covalent_client_set_port(client, c"p0".as_ptr(), 1));
+        let status = covalent_client_set_faults(client, c"p0".as_ptr(), &none, &none);
+        fails(status, covalent_status::COVALENT_REFUSED, "p0");
+        let status = covalent_client_delete_region(client, c"absent".as_ptr());
+        fails(status, covalent_status::COVALENT_REFUSED, "absent");
+        [(); 2].map(|()| json(|out| covalent_client_next_event_json(client, SOON_NS, out)))
+    };
+    for event in &events {
+        assert!(event["sequence"].is_u64(), "{event}");
+    }
+    ok(covalent_client_close(client));
+    fails(covalent_client_subscribe(client), INVALID, "not open");
+}
+
+#[test]
+fn a_capture_has_the_frames_that_a_port_sends() {
+    let nodes = Nodes::start(&["p0"]);
+    let device = attach(&nodes, "a");
+    let mut pipe = covalent_pipe { handle: 0 };
+    let port = c"p0".as_ptr();
+    // SAFETY: the text ends in a zero, and `pipe` may be written.
+    ok(unsafe { covalent_pipe_open(device, COVALENT_PIPE_RX, PIPE_BYTES, port, &raw mut pipe) });
+    fails(covalent_pipe_tap(pipe, 3, 64), INVALID, "frames 3");
+    ok(covalent_pipe_tap(pipe, COVALENT_TAP_DATA, 20));
+    let tx = tx_pipe(device);
+    send(tx, &[7; 60]);
+    fails(
+        covalent_pipe_tap(tx, COVALENT_TAP_ALL, 64),
+        INVALID,
+        "a TX pipe",
+    );
+    let mut packet = covalent_packet {
+        data: ptr::null(),
+        length_bytes: 0,
+    };
+    let mut head = covalent_tap_head {
+        at_ns: 0,
+        frame_bytes: 0,
+        missed: 9,
+        sent: 9,
+        reserved: 9,
+    };
+    let (mut count, mut frame, mut frame_bytes) = (0, ptr::null(), 0);
+    // SAFETY: all of them may be written. The record is what the library returned.
+    let frame = unsafe {
+        ok(covalent_pipe_recv(
+            pipe,
+            SOON_NS,
+            &raw mut packet,
+            1,
+            &raw mut count,
+        ));
+        let (data, length) = (packet.data, packet.length_bytes);
+        ok(covalent_tap_split(
+            data,
+            length,
+            &raw mut head,
+            &raw mut frame,
+            &raw mut frame_bytes,
+        ));
+        let status =
+            covalent_tap_split(data, 5, &raw mut head, &raw mut frame, &raw mut frame_bytes);
+        fails(status, INVALID, "more than 5 bytes");
+        slice::from_raw_parts(frame, frame_bytes)
+    };
+    assert_eq!(frame, [7; 20], "as much as was asked for");
+    assert!(head.at_ns > 1_700_000_000_000_000_000);
+    assert_eq!(
+        (head.frame_bytes, head.missed, head.sent, head.reserved),
+        (60, 0, 1, 0)
+    );
+}
