@@ -2,9 +2,10 @@
 //!
 //! This program contains the page and all its resources. The page reads one stream of server-sent
 //! events. `status` arrives once a second, as `covalent status --format json` prints it but without
-//! the keys of regions, with the time of the query. `events` arrive as they occur. `gone` arrives
-//! with the reason while the daemon does not reply. Control queries the daemon only while a page is
-//! open.
+//! the keys of regions. `baseline`, of the same form, precedes the first `status` of each
+//! incarnation of the daemon by a quarter of a second, so that the page has rates from the first
+//! status that it shows. `events` arrive as they occur. `gone` arrives with the reason while the
+//! daemon does not reply. Control queries the daemon only while a page is open.
 
 mod recent;
 
@@ -25,11 +26,10 @@ use axum::{
 };
 use covalent_api::status::NodeStatus;
 use futures::stream;
-use serde::Serialize;
 use serde_json::Value;
 use tokio::{
     sync::{OwnedSemaphorePermit, Semaphore},
-    time::{Instant, Interval, MissedTickBehavior, interval},
+    time::{Interval, MissedTickBehavior, interval},
 };
 
 pub use self::recent::{Recent, Recorded};
@@ -40,6 +40,9 @@ const WATCHERS_MAX: usize = 16;
 
 /// Interval of updates to the page.
 const STATUS_INTERVAL: Duration = Duration::from_secs(1);
+
+/// Interval between the baseline and the first status.
+const FIRST_INTERVAL: Duration = Duration::from_millis(250);
 
 /// Only resources from this origin are loaded, and no other page can embed this one.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; \
@@ -52,15 +55,6 @@ pub struct Live {
     daemon: Daemon,
     recent: Recent,
     places: Arc<Semaphore>,
-    since: Instant,
-}
-
-/// Contents of a `status` event.
-#[derive(Serialize)]
-struct StatusMessage {
-    /// Time of the query, in milliseconds since control started.
-    at_ms: u64,
-    status: Value,
 }
 
 /// An open page.
@@ -69,6 +63,8 @@ struct Watcher {
     seen: u64,
     events_are_due: bool,
     due: Interval,
+    /// The previous status's process and uptime, unless the daemon was gone since.
+    last: Option<(u32, u64)>,
     _place: OwnedSemaphorePermit,
 }
 
@@ -80,7 +76,6 @@ impl Live {
             daemon,
             recent,
             places: Arc::new(Semaphore::new(WATCHERS_MAX)),
-            since: Instant::now(),
         }
     }
 
@@ -129,6 +124,7 @@ async fn stream_page(State(live): State<Live>) -> Response {
         seen: 0,
         events_are_due: false,
         due,
+        last: None,
         _place: place,
     };
     let messages = stream::unfold(watcher, async |mut watcher| {
@@ -161,17 +157,26 @@ impl Watcher {
         }
         self.due.tick().await;
         self.events_are_due = true;
-        let at_ms = self.live.since.elapsed().as_millis() as u64;
         match self.live.daemon.status().await {
             Ok(status) => {
-                let content = StatusMessage {
-                    at_ms,
-                    status: without_keys(&status),
+                let is_same = |(pid, uptime_ns)| pid == status.pid && uptime_ns <= status.uptime_ns;
+                let has_baseline = self.last.is_some_and(is_same);
+                self.last = Some((status.pid, status.uptime_ns));
+                let kind = if has_baseline {
+                    "status"
+                } else {
+                    self.due.reset_after(FIRST_INTERVAL);
+                    "baseline"
                 };
-                let message = Event::default().event("status").json_data(&content);
+                let message = Event::default()
+                    .event(kind)
+                    .json_data(without_keys(&status));
                 message.unwrap_or_default()
             }
-            Err(problem) => Event::default().event("gone").data(problem.to_string()),
+            Err(problem) => {
+                self.last = None;
+                Event::default().event("gone").data(problem.to_string())
+            }
         }
     }
 }

@@ -1,5 +1,6 @@
 "use strict";
-// Shows the data of `live/stream`, once a second. Rates are differences of two consecutive counts.
+// Shows the data of `live/stream`, once a second. Rates are differences of two consecutive counts,
+// by the daemon's clock.
 // External data is inserted as text, never as markup.
 
 const PIPES_SHOWN = 50;
@@ -24,10 +25,9 @@ function causes(counts) {
 }
 function stateClass(state) { return state === "up" ? "good" : state === "init" ? "wait" : "bad"; }
 
-// Increase of a count per second. A smaller count belongs to another incarnation of the daemon.
-function rate(now, before, seconds) {
-  if (before === undefined || !(seconds > 0) || now < before) return NaN;
-  return (now - before) / seconds;
+// Increase of a count per second. What was not in the previous status has counted from 0 since.
+function rate(now, before = 0, seconds) {
+  return seconds > 0 && now >= before ? (now - before) / seconds : NaN;
 }
 
 function element(name, text, cls) {
@@ -55,10 +55,96 @@ function table(id, caption, columns, rows) {
   byId(id).replaceChildren(Object.assign(element("caption", caption), { hidden: true }), head, body);
 }
 
+// Widths of text, also while the drawing is not displayed.
+const ruler = document.createElement("canvas").getContext("2d");
+const NAME_PX = 15, QUIET_PX = 13;
+const FAR_SHOWN = 24;
+// Distance of parallel links, which is more than the height of their labels.
+const LINK_SPACING = 22;
+const MARGIN = 10;
+
+// A label: `x` is its middle, `y` its baseline.
+function label(x, y, text, cls = "") {
+  const px = cls === "quiet" ? QUIET_PX : NAME_PX;
+  ruler.font = `${cls === "own" ? 700 : 400} ${px}px ${getComputedStyle(document.body).fontFamily}`;
+  const half = ruler.measureText(text).width / 2 + 3;
+  const box = { left: x - half, right: x + half, top: y - 0.8 * px, bottom: y + 0.3 * px };
+  return { kind: "text", attributes: { x, y, class: cls }, text, box };
+}
+function circle(x, y, r, cls = "") {
+  const box = { left: x - r, right: x + r, top: y - r, bottom: y + r };
+  return { kind: "circle", attributes: { cx: x, cy: y, r, class: cls }, box };
+}
+function line(x1, y1, x2, y2, cls) {
+  return { kind: "line", attributes: { x1, y1, x2, y2, class: cls } };
+}
+function overlap(parts) {
+  const boxes = parts.filter((part) => part.box).map((part) => part.box);
+  return boxes.some((a, at) => boxes.slice(0, at).some((b) =>
+    a.left < b.right && b.left < a.right && a.top < b.bottom && b.top < a.bottom));
+}
+// Enlarges a ring until nothing overlaps. `place` returns the parts for the radii.
+function spread(rx, ry, place) {
+  let parts = place(rx, ry);
+  for (let step = 0; step < 60 && overlap(parts); step += 1) {
+    rx *= 1.08;
+    ry *= 1.08;
+    parts = place(rx, ry);
+  }
+  return { rx, ry, parts };
+}
+function angle(at, count, turn) { return turn + (2 * Math.PI * at) / Math.max(count, 1); }
+function radius(links) { return Math.max(16, 2 + (LINK_SPACING * (links - 1)) / 2); }
+
+function neighbor({ name, links }, x, y) {
+  const length = Math.hypot(x, y) || 1, c = x / length, s = y / length;
+  const r = radius(links.length), parts = [];
+  links.forEach((link, which) => {
+    const from = which - (links.length - 1) / 2, shift = LINK_SPACING * from;
+    const ox = s * shift, oy = -c * shift;
+    parts.push(line(ox, oy, x + ox, y + oy, stateClass(link.state)));
+    // Labels of steep parallel links are staggered, so that they are not side by side.
+    const along = 0.5 - (Math.sign(c * s || 1) * Math.abs(s) * 0.5 * from) / links.length;
+    parts.push(label(along * x + ox, along * y + oy - 7, `${link.port} ${link.state}`, "quiet"));
+  });
+  parts.push(circle(x, y, r), label(x, y + r + 18, name));
+  return parts;
+}
+
+// The parts of the drawing, with this node at 0, 0.
+function layout(status, neighbors, far) {
+  const most = Math.max(1, ...neighbors.map(({ links }) => links.length));
+  const r = Math.max(20, radius(most));
+  const own = [circle(0, 0, r, "own"), label(0, r + 20, status.node, "own")];
+  const count = neighbors.length;
+  // No neighbor stands exactly below this node's name.
+  const turn = count % 4 === 0 ? Math.PI / Math.max(count, 1) : 0;
+  const near = spread(110, 90, (rx, ry) => [
+    ...neighbors.flatMap((entry, at) => {
+      const turned = angle(at, count, turn);
+      return neighbor(entry, rx * Math.cos(turned), ry * Math.sin(turned));
+    }),
+    ...own,
+  ]);
+  const outer = count > 2 ? near.ry + radius(most) : r;
+  return spread(near.rx + radius(most) + 50, outer + 50, (rx, ry) => {
+    const lines = [], marks = [];
+    far.forEach((node, at) => {
+      const turned = angle(at, far.length, -Math.PI / 2);
+      const x = rx * Math.cos(turned), y = ry * Math.sin(turned);
+      const shown = (node.name || node.guid) + (node.hops ? `, ${node.hops} hops` : ", " + node.standing);
+      lines.push(line(0, 0, x, y, "far"));
+      marks.push(circle(x, y, 6), label(x, y + (y > 0 ? 22 : -12), shown, "quiet"));
+    });
+    return [...lines, ...near.parts, ...marks];
+  }).parts;
+}
+
+// Draws the topology, as large as its content.
 function draw(status) {
   const svg = byId("topology");
-  const shape = (name, attributes, text) => {
-    const made = document.createElementNS(SVG, name);
+  const shape = ({ kind, attributes, text }) => {
+    const made = document.createElementNS(SVG, kind);
     for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
     if (text !== undefined) made.textContent = text;
     return made;
@@ -70,52 +156,63 @@ function draw(status) {
     entry.links.push(link);
     neighbors.set(key, entry);
   }
-  const far = (status.nodes || []).filter((node) => !neighbors.has(node.guid)).slice(0, 24);
-  const middle = { x: 360, y: 210 }, parts = [];
-  const around = (at, count, rx, ry, turn) => {
-    const angle = turn + (2 * Math.PI * at) / Math.max(count, 1);
-    return { x: middle.x + rx * Math.cos(angle), y: middle.y + ry * Math.sin(angle) };
-  };
-  far.forEach((node, at) => {
-    const place = around(at, far.length, 315, 180, Math.PI / 7);
-    parts.push(shape("line", { x1: middle.x, y1: middle.y, x2: place.x, y2: place.y, class: "far" }));
-    parts.push(shape("circle", { cx: place.x, cy: place.y, r: 6 }));
-    const shown = (node.name || node.guid) + (node.hops ? `, ${node.hops} hops` : ", " + node.standing);
-    parts.push(shape("text", { x: place.x, y: place.y + (place.y > middle.y ? 22 : -12), class: "quiet" }, shown));
-  });
-  [...neighbors.values()].forEach((neighbor, at) => {
-    const place = around(at, neighbors.size, 200, 120, 0);
-    neighbor.links.forEach((link, which) => {
-      const shift = 18 * (which - (neighbor.links.length - 1) / 2);
-      const dx = place.y - middle.y, dy = middle.x - place.x, length = Math.hypot(dx, dy) || 1;
-      const ox = (dx / length) * shift, oy = (dy / length) * shift;
-      parts.push(shape("line", { x1: middle.x + ox, y1: middle.y + oy, x2: place.x + ox, y2: place.y + oy, class: stateClass(link.state) }));
-      const x = (middle.x + place.x) / 2 + ox * 1.6, y = (middle.y + place.y) / 2 + oy * 1.6 - 8;
-      parts.push(shape("text", { x, y, class: "quiet" }, `${link.port} ${link.state}`));
-    });
-    parts.push(shape("circle", { cx: place.x, cy: place.y, r: 16 }));
-    parts.push(shape("text", { x: place.x, y: place.y + 36 }, neighbor.name));
-  });
-  parts.push(shape("circle", { cx: middle.x, cy: middle.y, r: 20, class: "own" }));
-  parts.push(shape("text", { x: middle.x, y: middle.y + 42, "font-weight": 700 }, status.node));
+  const others = (status.nodes || []).filter((node) => !neighbors.has(node.guid));
+  const far = others.slice(0, FAR_SHOWN);
+  const parts = layout(status, [...neighbors.values()], far);
+  const edge = (side, pick) => pick(...parts.filter((part) => part.box).map((part) => part.box[side]));
+  if (others.length > far.length) {
+    const more = `${others.length - far.length} more nodes: covalent status --nodes`;
+    parts.push(label(0, edge("bottom", Math.max) + 24, more, "quiet"));
+  }
+  const left = edge("left", Math.min) - MARGIN, top = edge("top", Math.min) - MARGIN;
+  const width = Math.ceil(edge("right", Math.max) + MARGIN - left);
+  const height = Math.ceil(edge("bottom", Math.max) + MARGIN - top);
+  for (const [key, value] of Object.entries({ viewBox: `${left} ${top} ${width} ${height}`, width, height })) {
+    svg.setAttribute(key, value);
+  }
+  // The drawing shrinks with the window to this width, and then scrolls.
+  svg.style.minWidth = `${Math.min(0.7 * width, 544)}px`;
   const shown = status.links.map((link) => `${link.port} is ${link.state}${link.peer_name ? " to " + link.peer_name : ""}`);
-  byId("topology-text").textContent = `${status.node}: ${shown.join("; ") || "no links"}. ${far.length} more nodes are known.`;
-  svg.replaceChildren(byId("topology-name"), byId("topology-text"), ...parts);
+  byId("topology-text").textContent = `${status.node}: ${shown.join("; ") || "no links"}. ${others.length} more nodes are known.`;
+  svg.replaceChildren(byId("topology-name"), byId("topology-text"), ...parts.map(shape));
+  return neighbors.size + others.length;
 }
 
+// Sections in their order, and the line that names those with nothing to show.
+const order = [...document.querySelectorAll("main > section, main > details")];
+const empty = new Set(order.filter((part) => part.matches("section")));
+
+// Moves each section to its place in the page, or behind the line. Only a section that changes its
+// place is moved, so that others keep the focus and where they are scrolled to.
+function arrange() {
+  const fold = byId("empty"), main = fold.parentNode, next = new Map([[main, null], [byId("folded"), null]]);
+  for (const part of [...order].reverse()) {
+    const home = empty.has(part) ? byId("folded") : main;
+    if (part.parentNode !== home || part.nextElementSibling !== next.get(home)) home.insertBefore(part, next.get(home));
+    next.set(home, part);
+  }
+  const names = order.filter((part) => empty.has(part)).map((part) => part.querySelector("h2").textContent.toLowerCase());
+  fold.hidden = names.length === 0;
+  fold.querySelector("summary").textContent = "Nothing to show: " + names.join(", ");
+}
+function fill(section, content) {
+  if (content) empty.delete(byId(section));
+  else empty.add(byId(section));
+}
+
+// The last status of this incarnation of the daemon. The first one is not shown: it has no rates.
 let before = null;
 
-function show(shown) {
-  const { status, at_ms } = shown;
-  const seconds = before ? (at_ms - before.at_ms) / 1000 : NaN;
-  const was = before && before.status.pid === status.pid ? before.status : null;
+function show(status) {
+  const was = before && before.pid === status.pid && before.uptime_ns <= status.uptime_ns ? before : null;
+  const seconds = was ? (status.uptime_ns - was.uptime_ns) / 1e9 : NaN;
   const old = (list, same) => ((was && was[list]) || []).find(same) || {};
   byId("node").textContent = status.node;
   document.title = `${status.node} – Covalent`;
   const up = status.links.filter((link) => link.state === "up").length;
   byId("standing").textContent = `${up} of ${status.links.length} links up; ${status.fabric ? status.fabric.reached + " nodes reached; " : ""}` +
     `daemon up for ${duration(status.uptime_ns)}; ${status.verbs.in_doubt} verbs in doubt`;
-  draw(status);
+  fill("topology-section", draw(status));
   table("links-table", "Links", [
     ["port", false, (link) => link.port],
     ["state", false, (link) => link.state, (link) => stateClass(link.state)],
@@ -140,7 +237,8 @@ function show(shown) {
     ["idle", false, (lane) => lane.idle],
     ["busy rounds", true, (lane) => {
       const o = old("lanes", (other) => other.lane === lane.lane);
-      return percent((100 * rate(lane.busy_loops, o.busy_loops, seconds)) / rate(lane.loops, o.loops, seconds));
+      const rounds = rate(lane.loops, o.loops, seconds);
+      return percent(rounds === 0 ? 0 : (100 * rate(lane.busy_loops, o.busy_loops, seconds)) / rounds);
     }],
     ["core taken", true, (lane) => percent(rate(lane.cpu_ns, old("lanes", (o) => o.lane === lane.lane).cpu_ns, seconds) / 1e7)],
     ["longest round", true, (lane) => duration(lane.longest_round_ns)],
@@ -195,7 +293,12 @@ function show(shown) {
     ["suppressed", true, ({ pipe }) => number(pipe.notifications_suppressed)],
     ["drops", false, ({ pipe }) => causes(pipe.drops), ({ pipe }) => (sum(pipe.drops) ? "wait" : "")],
   ], pipes);
-  before = shown;
+  for (const list of ["links", "lanes", "ports", "groups", "pipes"]) fill(list, (status[list] || []).length);
+  const { submitted, in_doubt, executed, refused } = status.verbs;
+  fill("verbs", submitted + in_doubt + sum(executed) + sum(refused));
+  arrange();
+  byId("main").hidden = false;
+  before = status;
 }
 
 function note(events) {
@@ -209,10 +312,15 @@ function note(events) {
     list.prepend(item);
   }
   while (list.childElementCount > EVENTS_SHOWN) list.lastElementChild.remove();
+  fill("events-section", list.childElementCount);
+  arrange();
 }
 
 const stream = new EventSource("live/stream");
+// Each stream begins with the events that control has kept.
+stream.onopen = () => byId("events").replaceChildren();
+stream.addEventListener("baseline", (message) => { before = JSON.parse(message.data); });
 stream.addEventListener("status", (message) => show(JSON.parse(message.data)));
 stream.addEventListener("events", (message) => note(JSON.parse(message.data)));
-stream.addEventListener("gone", (message) => { byId("standing").textContent = message.data; before = null; });
+stream.addEventListener("gone", (message) => { byId("standing").textContent = message.data; before = null; arrange(); byId("main").hidden = false; });
 stream.onerror = () => { byId("standing").textContent = "control does not answer; trying again"; before = null; };

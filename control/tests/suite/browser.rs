@@ -84,6 +84,15 @@ impl Browser {
         self.post("/url", &json!({ "url": url }));
     }
 
+    /// Runs a script in each page that is loaded from now on, before the scripts of the page.
+    pub fn before_pages(&self, script: &str) {
+        let command = json!({
+            "cmd": "Page.addScriptToEvaluateOnNewDocument",
+            "params": { "source": script },
+        });
+        self.post("/goog/cdp/execute", &command);
+    }
+
     /// Returns the result of a script in the page.
     pub fn script(&self, script: &str) -> Value {
         self.post("/execute/sync", &json!({ "script": script, "args": [] }))

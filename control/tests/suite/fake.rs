@@ -101,10 +101,15 @@ impl Session {
     /// Answers every status request with `status` until control disconnects. Returns the number of
     /// requests.
     pub fn answer(&self, status: &NodeStatus) -> u64 {
+        self.answer_each(|| status.clone())
+    }
+
+    /// As [`answer`](Self::answer), with the status that `status` makes for each request.
+    pub fn answer_each(&self, mut status: impl FnMut() -> NodeStatus) -> u64 {
         let mut answered = 0;
         while let Some(request) = self.next() {
             assert_eq!(request, Request::Status);
-            self.send_reply(&Reply::Status(Box::new(status.clone())));
+            self.send_reply(&Reply::Status(Box::new(status())));
             answered += 1;
         }
         answered
