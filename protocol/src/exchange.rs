@@ -1,5 +1,8 @@
 //! The name of an exchange.
 
+/// Number of the first port that is the end of a path. No port on a cable has it, or a higher one.
+pub const PATH_PORTS: u16 = 0x8000;
+
 /// Identifies one exchange between two nodes for as long as both keep their memory.
 ///
 /// An exchange that was reversed and applied again has a new identifier.

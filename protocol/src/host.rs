@@ -1,7 +1,7 @@
 //! The interface from a node to its host program.
 
 use crate::{
-    Answer, ExchangeId, Mode, Refusal, Reply,
+    ExchangeId, Mode, Refusal, Reply,
     event::{LinkEvent, NodeEvent},
 };
 
@@ -15,6 +15,33 @@ pub enum Outcome<'a> {
     /// The peer restarted and lost its memory of the exchange while the exchange was open. The peer
     /// before the restart executed it at most once; whether it did cannot be determined.
     PeerRestarted,
+}
+
+/// The outcome of an exchange that was queried by its identifier. Final: a later query returns the
+/// same, or that it is forgotten.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Answer<'a> {
+    /// Executed exactly once at the peer; with the peer's reply.
+    Committed(&'a [u8]),
+    /// Refused at message 1; nothing was executed.
+    Refused(Refusal),
+    /// Reversed by the peer: nothing was executed and nothing will be.
+    Undone,
+    /// The peer never saw it: nothing was executed and nothing will be.
+    NeverSeen,
+    /// Unknown: one of the two nodes restarted, or the outcome is not kept any more. It was
+    /// executed at most once.
+    Forgotten,
+}
+
+impl<'a> From<Outcome<'a>> for Answer<'a> {
+    fn from(outcome: Outcome<'a>) -> Self {
+        match outcome {
+            Outcome::Committed(reply) => Self::Committed(reply),
+            Outcome::Refused(refusal) => Self::Refused(refusal),
+            Outcome::PeerRestarted => Self::Forgotten,
+        }
+    }
 }
 
 /// When the outcome of an executed exchange may be reported.

@@ -14,9 +14,7 @@
 use alloc::{vec, vec::Vec};
 use core::hash::{Hash, Hasher};
 
-use crate::{
-    ExchangeId, Execution, Refusal, Reply, link::Verdict, node::PATH_PORTS, payloads::Payloads,
-};
+use crate::{ExchangeId, Execution, Refusal, Reply, exchange::PATH_PORTS, payloads::Payloads};
 
 /// How the last exchange of a slot stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -55,6 +53,17 @@ pub(crate) enum Use {
     Queried,
 }
 
+/// An answer to a resolution that waits for transmission.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct Verdict {
+    /// The port of the initiator whose exchange is queried.
+    pub port: u16,
+    /// The epoch that it was open in.
+    pub epoch: u32,
+    pub slot: u8,
+    pub sequence: u32,
+}
+
 /// The last exchange of one slot. Its bytes lie in the set.
 #[derive(Clone)]
 pub(crate) struct Latch {
@@ -86,7 +95,7 @@ impl Latch {
     };
 
     #[cfg(feature = "arbitrary-state")]
-    pub(crate) fn scramble(&mut self, draw: &mut crate::node::arbitrary::Draw) {
+    pub(crate) fn scramble(&mut self, draw: &mut crate::draw::Draw) {
         self.sequence = draw.sequence();
         self.epoch = draw.sequence();
         self.standing = [
@@ -214,6 +223,14 @@ pub(crate) struct Lost {
 }
 
 impl Lost {
+    #[cfg(feature = "arbitrary-state")]
+    pub(crate) fn drawn(draw: &mut crate::draw::Draw) -> Self {
+        Self {
+            cables: draw.flag(),
+            paths: draw.flag().then(|| draw.sequence()),
+        }
+    }
+
     /// Both were lost.
     pub const fn and(self, other: Self) -> Self {
         Self {
@@ -450,7 +467,7 @@ impl LatchSet {
     }
 
     #[cfg(feature = "arbitrary-state")]
-    pub(crate) fn scramble_words(&mut self, links: usize, draw: &mut crate::node::arbitrary::Draw) {
+    pub(crate) fn scramble_words(&mut self, links: usize, draw: &mut crate::draw::Draw) {
         for word in &mut self.words {
             *word = match draw.below(3) {
                 0 => Word::Unlearned,

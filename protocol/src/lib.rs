@@ -40,6 +40,8 @@ pub mod agreement;
 pub mod channel;
 mod clock;
 mod counters;
+#[cfg(feature = "arbitrary-state")]
+mod draw;
 mod event;
 mod exchange;
 pub mod group;
@@ -48,6 +50,7 @@ mod latch;
 mod link;
 mod link_refusal;
 mod mix;
+mod mode;
 mod name;
 mod names;
 pub mod node;
@@ -64,14 +67,14 @@ pub mod wire;
 pub use clock::Moment;
 pub use counters::{DropCounters, FailureCounters, LinkCounters};
 pub use event::{DownReason, LinkEvent, NodeEvent};
-pub use exchange::ExchangeId;
-pub use host::{Execution, Host, Outcome};
+pub use exchange::{ExchangeId, PATH_PORTS};
+pub use host::{Answer, Execution, Host, Outcome};
 pub use link_refusal::LinkRefusal;
+pub use mode::Mode;
 pub use name::{BadName, Name};
-pub use names::Answer;
 pub use node::{
-    AddLinkError, FabricConfig, LinkState, LinkView, Mode, Node, NodeConfig, PATH_PORTS, PathView,
-    PeerView, Ping, QueryError, RouteView, SubmitError,
+    AddLinkError, FabricConfig, LinkState, LinkView, Node, NodeConfig, PathView, PeerView, Ping,
+    QueryError, RouteView, SubmitError,
 };
 pub use refusal::Refusal;
 pub use reply::Reply;

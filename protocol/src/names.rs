@@ -7,34 +7,7 @@
 use alloc::{vec, vec::Vec};
 use core::hash::{Hash, Hasher};
 
-use crate::{ExchangeId, Host, Outcome, Refusal, payloads::Payloads};
-
-/// The outcome of an exchange that was queried by its identifier. Final: a later query returns the
-/// same, or that it is forgotten.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Answer<'a> {
-    /// Executed exactly once at the peer; with the peer's reply.
-    Committed(&'a [u8]),
-    /// Refused at message 1; nothing was executed.
-    Refused(Refusal),
-    /// Reversed by the peer: nothing was executed and nothing will be.
-    Undone,
-    /// The peer never saw it: nothing was executed and nothing will be.
-    NeverSeen,
-    /// Unknown: one of the two nodes restarted, or the outcome is not kept any more. It was
-    /// executed at most once.
-    Forgotten,
-}
-
-impl<'a> From<Outcome<'a>> for Answer<'a> {
-    fn from(outcome: Outcome<'a>) -> Self {
-        match outcome {
-            Outcome::Committed(reply) => Self::Committed(reply),
-            Outcome::Refused(refusal) => Self::Refused(refusal),
-            Outcome::PeerRestarted => Self::Forgotten,
-        }
-    }
-}
+use crate::{Answer, ExchangeId, Host, Refusal, payloads::Payloads};
 
 /// How a kept exchange ended.
 #[derive(Debug, Clone, Copy, Hash)]

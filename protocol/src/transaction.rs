@@ -3,7 +3,7 @@
 use alloc::{vec, vec::Vec};
 use core::hash::{Hash, Hasher};
 
-use crate::{ExchangeId, node::Mode, payloads::Payloads};
+use crate::{ExchangeId, mode::Mode, payloads::Payloads};
 
 /// Index of a transaction in its pool.
 pub(crate) type Index = u32;

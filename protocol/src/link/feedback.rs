@@ -170,7 +170,7 @@ impl Feedback {
     }
 
     #[cfg(feature = "arbitrary-state")]
-    pub(crate) fn scramble(&mut self, draw: &mut crate::node::arbitrary::Draw) {
+    pub(crate) fn scramble(&mut self, draw: &mut crate::draw::Draw) {
         self.sent.fill_with(|| draw.half());
         self.next = draw.sequence();
         self.reflected = draw.sequence();

@@ -186,7 +186,7 @@ impl Handshake {
     }
 
     #[cfg(feature = "arbitrary-state")]
-    pub(crate) fn scramble(&mut self, draw: &mut crate::node::arbitrary::Draw) {
+    pub(crate) fn scramble(&mut self, draw: &mut crate::draw::Draw) {
         self.received = draw.flag().then(|| (draw.long(), draw.sequence()));
         self.port = draw.below(1 << 16) as u16;
         if draw.below(4) == 0 {

@@ -51,7 +51,7 @@ impl Liveness {
     }
 
     #[cfg(feature = "arbitrary-state")]
-    pub(crate) fn scramble(&mut self, draw: &mut crate::node::arbitrary::Draw) {
+    pub(crate) fn scramble(&mut self, draw: &mut crate::draw::Draw) {
         self.ping_due = draw.flag();
         self.answer_due = draw.flag();
         self.ping_record = draw.flag().then(|| draw.sequence());

@@ -23,7 +23,7 @@ use self::{
 use crate::{
     clock::Clock,
     counters::LinkCounters,
-    latch::LatchSet,
+    latch::{LatchSet, Verdict},
     transaction::Index,
     wire::{
         frame::FrameWriter,
@@ -81,17 +81,6 @@ pub(crate) struct Attachment {
     pub granted: u8,
     /// Receive buffers of the peer, in records.
     pub window_records: u16,
-}
-
-/// An answer to a resolution that waits for transmission.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) struct Verdict {
-    /// The port of the initiator whose exchange is queried.
-    pub port: u16,
-    /// The epoch that it was open in.
-    pub epoch: u32,
-    pub slot: u8,
-    pub sequence: u32,
 }
 
 /// One end of one cable.

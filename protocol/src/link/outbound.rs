@@ -94,7 +94,7 @@ impl Outbound {
         &mut self,
         granted: u8,
         commits: &mut alloc::collections::VecDeque<u8>,
-        draw: &mut crate::node::arbitrary::Draw,
+        draw: &mut crate::draw::Draw,
     ) {
         self.enter_epoch(granted);
         for number in 0..self.slots() {
@@ -125,7 +125,7 @@ impl Outbound {
         number: u8,
         transaction: Index,
         progress: Progress,
-        draw: &mut crate::node::arbitrary::Draw,
+        draw: &mut crate::draw::Draw,
     ) {
         self.scramble_unresolved(number);
         self.busy += 1;

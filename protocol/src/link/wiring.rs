@@ -51,7 +51,7 @@ impl Wiring {
     }
 
     #[cfg(feature = "arbitrary-state")]
-    pub(crate) fn scramble(&mut self, draw: &mut crate::node::arbitrary::Draw) {
+    pub(crate) fn scramble(&mut self, draw: &mut crate::draw::Draw) {
         let number = draw.below(1 << 16) as u16;
         let guid = draw.long();
         self.refusal = match draw.below(16) {

@@ -6,66 +6,14 @@
 
 use alloc::vec::Vec;
 
-use fastrand::Rng;
-
 use super::Node;
 use crate::{
     DownReason, ExchangeId, Host, Mode,
-    latch::{Lost, Standing},
-    link::{LinkState, Verdict, outbound::Progress},
+    draw::Draw,
+    latch::{Lost, Standing, Verdict},
+    link::{LinkState, outbound::Progress},
     transaction::{SentQuery, Unresolved},
-    wire::slice::{self, Kind},
 };
-
-/// Draws the contents of registers.
-pub(crate) struct Draw {
-    rng: Rng,
-    /// A number that the registers of both ends are near to more often than chance would have it.
-    common: u32,
-}
-
-impl Draw {
-    pub fn flag(&mut self) -> bool {
-        self.rng.bool()
-    }
-
-    pub fn below(&mut self, end: u32) -> u32 {
-        self.rng.u32(..end)
-    }
-
-    pub fn long(&mut self) -> u64 {
-        self.rng.u64(..)
-    }
-
-    /// A serial number: near those of the other end, opposite to them, or anywhere.
-    pub fn sequence(&mut self) -> u32 {
-        let near = self.common.wrapping_add(self.below(5)).wrapping_sub(2);
-        match self.below(8) {
-            0 => self.rng.u32(..),
-            1 => near.wrapping_add(1 << 31),
-            _ => near,
-        }
-    }
-
-    pub fn lost(&mut self) -> Lost {
-        Lost {
-            cables: self.flag(),
-            paths: self.flag().then(|| self.sequence()),
-        }
-    }
-
-    /// A half of slice 1.
-    pub fn half(&mut self) -> u32 {
-        match self.below(4) {
-            0 => 0,
-            1 => self.rng.u32(..),
-            _ => {
-                let kind = Kind::ALL[self.below(Kind::ALL.len() as u32) as usize];
-                slice::mine(kind, self.sequence(), self.sequence())
-            }
-        }
-    }
-}
 
 impl Node {
     /// Draws from `seed` the registers of all links, of the peer tables, and of the exchanges that
@@ -76,19 +24,15 @@ impl Node {
     /// peers had tentative here are reversed at `host`. Tentative exchanges of peers that are drawn
     /// are admitted at `host`; one that it refuses is undone.
     pub fn scramble(&mut self, seed: u64, common: u32, host: &mut impl Host) {
-        let mut draw = Draw {
-            rng: Rng::with_seed(seed),
-            common,
-        };
-        let draw = &mut draw;
+        let draw = &mut Draw::new(seed, common);
         self.reverse_all(host);
-        self.peers_lost = draw.lost();
+        self.peers_lost = Lost::drawn(draw);
         self.round_trips = draw.flag();
         for peer in &mut self.peers {
             if draw.below(4) == 0 {
                 peer.incarnation = draw.long();
             }
-            peer.lost = draw.lost();
+            peer.lost = Lost::drawn(draw);
         }
         self.paths.scramble(draw);
         // For a path, scrambles the route and not the link: its state came over cables, whose links
@@ -120,10 +64,7 @@ impl Node {
     ///
     /// May be called at any moment.
     pub fn scramble_paths(&mut self, seed: u64) {
-        let draw = &mut Draw {
-            rng: Rng::with_seed(seed),
-            common: 0,
-        };
+        let draw = &mut Draw::new(seed, 0);
         if let Some(fabric) = &mut self.fabric {
             fabric.scramble_paths(draw, &self.peers);
         }

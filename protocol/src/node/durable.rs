@@ -6,7 +6,7 @@
 //! A link that fails meanwhile drops its withheld replies; its peer then queries, and waits again.
 
 use super::Node;
-use crate::link::Verdict;
+use crate::latch::Verdict;
 
 impl Node {
     /// The host's journal is on disk up to `lsn`: executions up to there may be reported. A number

@@ -92,7 +92,7 @@ pub(super) struct Fabric {
 impl Fabric {
     pub(super) fn scramble_paths(
         &mut self,
-        draw: &mut super::arbitrary::Draw,
+        draw: &mut crate::draw::Draw,
         peers: &[crate::peer::Peer],
     ) {
         self.channels.scramble(draw.long());
@@ -254,7 +254,7 @@ impl Node {
 
     /// Draws the state of trees and paths; see [`Trees::scramble`].
     #[cfg(feature = "arbitrary-state")]
-    pub(super) fn scramble_fabric(&mut self, draw: &mut super::arbitrary::Draw) {
+    pub(super) fn scramble_fabric(&mut self, draw: &mut crate::draw::Draw) {
         if let Some(fabric) = &mut self.fabric {
             fabric.trees.scramble(draw.long());
             fabric.scramble_paths(draw, &self.peers);

@@ -5,9 +5,9 @@ use crate::{
     ExchangeId, Host,
     channel::note::CloseReason,
     event::{DownReason, LinkEvent},
+    host::Answer,
     latch::Standing,
     link::{Attachment, outbound::Progress},
-    names::Answer,
     peer::Peer,
     transaction::{Index, Unresolved},
 };

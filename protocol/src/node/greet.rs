@@ -1,6 +1,6 @@
 //! Handshakes: identify the other end, and agree on the epoch.
 
-use super::{LinkState, Node, far::PATH_PORTS};
+use super::{LinkState, Node, PATH_PORTS};
 use crate::{
     Host, LinkRefusal, Outcome,
     channel::note::CloseReason,

@@ -8,9 +8,8 @@ use core::ops::Range;
 
 use super::{Node, SETS_PER_LINK, far::SETS_PER_PATH};
 use crate::{
-    latch::{Latch, Lost, Standing, later_of},
-    link::Verdict,
-    node::PATH_PORTS,
+    exchange::PATH_PORTS,
+    latch::{Latch, Lost, Standing, Verdict, later_of},
 };
 
 impl Node {

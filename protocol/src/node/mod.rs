@@ -26,7 +26,7 @@
 //! | `hash` | hash of a node, for model checkers |
 
 #[cfg(feature = "arbitrary-state")]
-pub(crate) mod arbitrary;
+mod arbitrary;
 mod conclude;
 mod credit;
 mod durable;
@@ -58,24 +58,25 @@ use core::fmt;
 use self::{fabric::Fabric, path::Paths, relay::Relays};
 pub use self::{
     fabric::{FabricConfig, RouteView},
-    far::{PATH_PORTS, PathView},
+    far::PathView,
     query::QueryError,
     view::{LinkView, PeerView},
     watch::Ping,
 };
-pub use crate::link::LinkState;
 use crate::{
     Host, Moment, Name, Reply,
     clock::Clock,
     event::DownReason,
+    host::Answer,
     latch::{LatchSet, Lost},
     link::Link,
-    names::{Answer, Names},
+    names::Names,
     peer::Peer,
     transaction::{Index, Pool},
     tree::note::CONTROL_MESSAGE_BYTES_MAX,
     wire::{DEFAULT_ETHERTYPE, MAX_PAYLOAD_BYTES},
 };
+pub use crate::{exchange::PATH_PORTS, link::LinkState, mode::Mode};
 
 /// Latch sets of each link: one for the current peer, one for the previous.
 const SETS_PER_LINK: usize = 2;
@@ -142,17 +143,6 @@ impl NodeConfig {
             fabric: None,
         }
     }
-}
-
-/// How an exchange is made.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Mode {
-    /// Two messages, one round trip: the peer executes at message 1. Exactly once; the peer cannot
-    /// reverse it.
-    OnePhase,
-    /// Four messages, two round trips: the peer keeps the request at message 1 and executes it at
-    /// message 3. Exactly once; reversible without trace until message 3.
-    TwoPhase,
 }
 
 /// Why a link was not added.

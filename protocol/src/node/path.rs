@@ -57,7 +57,7 @@ impl Paths {
     }
 
     #[cfg(feature = "arbitrary-state")]
-    pub fn scramble(&mut self, draw: &mut super::arbitrary::Draw) {
+    pub fn scramble(&mut self, draw: &mut crate::draw::Draw) {
         for silence in &mut self.silences {
             silence.ticks = draw.below(20);
             silence.unanswered = draw.below(2 * UNANSWERED_HANDSHAKES_MAX);

@@ -34,8 +34,8 @@ use super::{
 use crate::{
     Host,
     event::DownReason,
-    latch::LatchSet,
-    link::{Attachment, LinkState, Part, Verdict},
+    latch::{LatchSet, Verdict},
+    link::{Attachment, LinkState, Part},
     payloads::Payloads,
     transaction::Index,
     wire::{frame::FrameWriter, record::Header, slice::Kind},

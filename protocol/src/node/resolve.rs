@@ -16,9 +16,8 @@ use super::Node;
 use crate::{
     Host, Outcome, Refusal,
     event::DownReason,
-    latch::{LatchSet, Standing},
-    link::Verdict,
-    names::Answer,
+    host::Answer,
+    latch::{LatchSet, Standing, Verdict},
     transaction::Index,
     wire::record::Header,
 };

@@ -2,7 +2,7 @@
 
 use core::ops::Range;
 
-use super::{Node, PEERS_PER_LINK, far::PATH_PORTS};
+use super::{Node, PATH_PORTS, PEERS_PER_LINK};
 use crate::{
     Host, Name,
     event::DownReason,

@@ -7,10 +7,8 @@
 
 use super::{LinkState, Mode, Node, PATH_PORTS, resolve};
 use crate::{
-    latch::{LatchSet, Standing},
-    link::{
-        Attachment, Link, Part, Verdict, handshake::Hello, keepalive::Keepalive, outbound::Progress,
-    },
+    latch::{LatchSet, Standing, Verdict},
+    link::{Attachment, Link, Part, handshake::Hello, keepalive::Keepalive, outbound::Progress},
     transaction::{Index, List, SentQuery},
     wire::{
         FRAME_PAYLOAD_BYTES_MAX,

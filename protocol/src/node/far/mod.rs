@@ -24,15 +24,12 @@ mod view;
 mod want;
 
 pub use self::view::PathView;
-use super::{Node, relay::Relays};
+use super::{Node, PATH_PORTS, relay::Relays};
 use crate::{
     channel::note::PASS_HEAD_BYTES,
     link::Link,
     wire::{FRAME_RECORDS_MAX, RECORD_BYTES},
 };
-
-/// Number of the first port that is the end of a path. No port on a cable has it, or a higher one.
-pub const PATH_PORTS: u16 = 0x8000;
 
 /// Exchanges that each end may have open on a path.
 const PATH_SLOTS: u8 = 8;
@@ -64,11 +61,7 @@ pub(super) struct End {
 
 #[cfg(feature = "arbitrary-state")]
 impl End {
-    pub(super) fn scramble(
-        &mut self,
-        draw: &mut super::arbitrary::Draw,
-        peers: &[crate::peer::Peer],
-    ) {
+    pub(super) fn scramble(&mut self, draw: &mut crate::draw::Draw, peers: &[crate::peer::Peer]) {
         if draw.flag() {
             return;
         }

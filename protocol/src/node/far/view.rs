@@ -10,7 +10,7 @@ pub struct PathView<'a> {
     pub far: u64,
     /// Whether this node requested it.
     pub opener: bool,
-    /// The path as a link, on a port from [`PATH_PORTS`](super::PATH_PORTS) on. Down until the path
+    /// The path as a link, on a port from [`PATH_PORTS`](crate::PATH_PORTS) on. Down until the path
     /// is reserved.
     pub link: LinkView<'a>,
 }
