@@ -2,6 +2,48 @@
 
 use std::thread;
 
+use covalent_api::config::Config;
+
+/// A configured core does not exist or may not be used.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "lane {lane} is configured for core {core}, but this process may use cores {available}: \
+     change `core` or omit it"
+)]
+pub struct NoSuchCore {
+    /// Index of the lane.
+    pub lane: usize,
+    /// The configured core.
+    pub core: u32,
+    /// The cores there are.
+    pub available: String,
+}
+
+/// Whether each lane's core is there for this thread, and for those that it starts.
+///
+/// # Errors
+/// [`NoSuchCore`] names the first lane without one.
+pub(crate) fn check(config: &Config) -> Result<(), NoSuchCore> {
+    for (lane, settings) in config.lane.iter().enumerate() {
+        if let Some(core) = settings.core
+            && !can_be_had(core)
+        {
+            let available = core_affinity::get_core_ids()
+                .unwrap_or_default()
+                .iter()
+                .map(|core| core.id.to_string())
+                .collect::<Vec<_>>()
+                .join(", ");
+            return Err(NoSuchCore {
+                lane,
+                core,
+                available,
+            });
+        }
+    }
+    Ok(())
+}
+
 /// Whether a thread of this process can be pinned to `core`. The function tries it: the default
 /// affinity of a process lacks the cores that `isolcpus=` excludes from scheduling, but pinning to
 /// them works.

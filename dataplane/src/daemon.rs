@@ -22,7 +22,8 @@ use tracing::{info, warn};
 
 use crate::{
     carrier::CarrierWatch,
-    cores,
+    cores::{self, NoSuchCore},
+    fault_injection::{FaultInjection, FaultsRefused},
     identity::{Identity, IdentityError},
     journal::{
         self, Inspected, Journal, JournalOptions, JournalWatch, OnLoss, OpenError, Recovered,
@@ -62,15 +63,6 @@ pub struct Daemon {
     _identity: Arc<Identity>,
 }
 
-/// Whether ports may damage their own frames if `[port.faults]` configures it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum FaultInjection {
-    /// The daemon refuses such a configuration: a production node loses no frames on purpose.
-    Refused,
-    /// The caller allows it explicitly.
-    Allowed,
-}
-
 /// A lane that runs. Its ports are open until its thread has ended.
 #[derive(Debug)]
 struct LaneThread {
@@ -85,28 +77,11 @@ pub enum StartError {
     #[error(transparent)]
     Config(#[from] ConfigError),
     /// A port is configured to damage its own frames, and fault injection is not allowed.
-    #[error(
-        "port `{port}` has a `[port.faults]` table, which damages its frames on purpose: start \
-         covalentd with --allow-faults if this node is for \
-         tests, or remove the table"
-    )]
-    Faults {
-        /// Name of the port.
-        port: String,
-    },
+    #[error(transparent)]
+    Faults(#[from] FaultsRefused),
     /// A configured core does not exist or may not be used.
-    #[error(
-        "lane {lane} is configured for core {core}, but this process may use cores {available}: \
-         change `core` or omit it"
-    )]
-    NoSuchCore {
-        /// Index of the lane.
-        lane: usize,
-        /// The configured core.
-        core: u32,
-        /// The cores there are.
-        available: String,
-    },
+    #[error(transparent)]
+    NoSuchCore(#[from] NoSuchCore),
     /// The configured group cannot be used.
     #[error(transparent)]
     Admission(#[from] AdmissionError),
@@ -461,38 +436,13 @@ pub fn check(config: &Config, faults: FaultInjection) -> Result<(), StartError> 
     if faults == FaultInjection::Refused
         && let Some(port) = config.port.iter().find(|port| port.faults.is_some())
     {
-        return Err(StartError::Faults {
-            port: port.name.clone(),
-        });
+        let port = port.name.clone();
+        return Err(FaultsRefused { port }.into());
     }
     port::check(&config.port)?;
     Admission::new(&config.node.group)?;
     check_journals(config)?;
-    check_cores(config)
-}
-
-/// Whether each lane's core is there for this thread, and for those that it starts.
-///
-/// # Errors
-/// [`StartError::NoSuchCore`].
-pub(crate) fn check_cores(config: &Config) -> Result<(), StartError> {
-    for (lane, settings) in config.lane.iter().enumerate() {
-        if let Some(core) = settings.core
-            && !cores::can_be_had(core)
-        {
-            let available = core_affinity::get_core_ids()
-                .unwrap_or_default()
-                .iter()
-                .map(|core| core.id.to_string())
-                .collect::<Vec<_>>()
-                .join(", ");
-            return Err(StartError::NoSuchCore {
-                lane,
-                core,
-                available,
-            });
-        }
-    }
+    cores::check(config)?;
     Ok(())
 }
 

@@ -11,8 +11,8 @@ use covalent_api::guid::Guid;
 
 use crate::{
     lock::lock_when_free,
-    secret::Secret,
-    state_dir::{Files, StateDir, System},
+    secret::{Secret, SecretError},
+    state_dir::{FileError, Files, StateDir, System, failed},
 };
 
 /// File in the state directory that holds the GUID as text.
@@ -52,22 +52,12 @@ pub enum IdentityError {
         /// The problem with its text.
         problem: String,
     },
-    /// The file of the secret was written by something else.
-    #[error(
-        "{0} does not hold 32 hexadecimal digits: remove the file to generate a new secret; \
-         regions of running applications are then registered under new keys only"
-    )]
-    DamagedSecret(PathBuf),
+    /// The secret cannot be had.
+    #[error(transparent)]
+    Secret(#[from] SecretError),
     /// A file operation failed.
-    #[error("cannot {doing} {path}: {source}")]
-    Io {
-        /// The operation that failed.
-        doing: &'static str,
-        /// To which file or directory.
-        path: PathBuf,
-        /// The operating system's answer.
-        source: io::Error,
-    },
+    #[error(transparent)]
+    File(#[from] FileError),
 }
 
 impl Identity {
@@ -96,13 +86,7 @@ impl Identity {
                     },
                 )?,
             Err(error) if error.kind() == io::ErrorKind::NotFound => draw_guid(&directory, &path)?,
-            Err(source) => {
-                return Err(IdentityError::Io {
-                    doing: "read",
-                    path,
-                    source,
-                });
-            }
+            Err(source) => return Err(failed("read", &path)(source).into()),
         };
         Ok(Self {
             guid,
@@ -129,16 +113,12 @@ fn lock(state_dir: &Path) -> Result<File, IdentityError> {
     match lock_when_free(&file, &path) {
         Ok(()) => Ok(file),
         Err(TryLockError::WouldBlock) => Err(IdentityError::InUse(state_dir.to_owned())),
-        Err(TryLockError::Error(source)) => Err(IdentityError::Io {
-            doing: "lock",
-            path,
-            source,
-        }),
+        Err(TryLockError::Error(source)) => Err(failed("lock", &path)(source).into()),
     }
 }
 
 /// Draws a GUID and stores it. A crash leaves either no file or a complete one.
-fn draw_guid(directory: &StateDir<impl Files>, path: &Path) -> Result<Guid, IdentityError> {
+fn draw_guid(directory: &StateDir<impl Files>, path: &Path) -> Result<Guid, FileError> {
     let guid = loop {
         // The low byte is zero: the lanes use the addresses that follow, which differ in the last
         // two digits.
@@ -152,22 +132,13 @@ fn draw_guid(directory: &StateDir<impl Files>, path: &Path) -> Result<Guid, Iden
     Ok(guid)
 }
 
-fn random_bits() -> Result<u64, IdentityError> {
+fn random_bits() -> Result<u64, FileError> {
     let path = Path::new("/dev/urandom");
     let mut bits = [0; 8];
     File::open(path)
         .and_then(|mut source| source.read_exact(&mut bits))
         .map_err(failed("read random bytes from", path))?;
     Ok(u64::from_ne_bytes(bits))
-}
-
-pub(crate) fn failed(doing: &'static str, path: &Path) -> impl FnOnce(io::Error) -> IdentityError {
-    let path = path.to_owned();
-    move |source| IdentityError::Io {
-        doing,
-        path,
-        source,
-    }
 }
 
 #[cfg(test)]

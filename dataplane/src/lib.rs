@@ -32,8 +32,9 @@
 //! | [`progress`] | whether the threads make progress, for a service manager |
 
 pub mod carrier;
-mod cores;
+pub mod cores;
 pub mod daemon;
+pub mod fault_injection;
 pub mod flow;
 pub mod identity;
 pub mod journal;
@@ -52,4 +53,5 @@ mod state_dir;
 pub mod telemetry;
 pub mod verb;
 
-pub use daemon::{Daemon, FaultInjection, StartError};
+pub use daemon::{Daemon, StartError};
+pub use fault_injection::FaultInjection;

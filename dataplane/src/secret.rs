@@ -1,24 +1,35 @@
 //! The secret of this node: drawn once, and stored beside its GUID.
 //!
 //! With it a daemon recognizes what an earlier daemon of the same node issued, without a list of
-//! it: see [`RegionSeals`](crate::server::RegionSeals).
+//! it: see [`RegionTokens`](crate::server::RegionTokens).
 
 use std::{
     fs,
     io::{self, Read},
-    path::Path,
+    path::{Path, PathBuf},
 };
 
-use crate::{
-    identity::{IdentityError, failed},
-    state_dir::{Files, StateDir},
-};
+use crate::state_dir::{FileError, Files, StateDir, failed};
 
 /// File in the state directory that holds it as text, for its owner alone.
 const SECRET_FILE: &str = "secret";
 
 /// Bytes of it.
 const SECRET_BYTES: usize = 16;
+
+/// Why the secret cannot be had.
+#[derive(Debug, thiserror::Error)]
+pub enum SecretError {
+    /// The file was written by something else.
+    #[error(
+        "{0} does not hold 32 hexadecimal digits: remove the file to generate a new secret; \
+         regions of running applications are then registered under new keys only"
+    )]
+    Damaged(PathBuf),
+    /// A file operation failed.
+    #[error(transparent)]
+    File(#[from] FileError),
+}
 
 /// See the module. It is never shown, not even by `Debug`.
 #[derive(Clone)]
@@ -42,11 +53,11 @@ impl Secret {
     /// directory's lock.
     ///
     /// # Errors
-    /// [`IdentityError`] names the file and the remedy.
+    /// [`SecretError`] names the file and the remedy.
     pub(crate) fn take(
         directory: &StateDir<impl Files>,
         state_dir: &Path,
-    ) -> Result<Self, IdentityError> {
+    ) -> Result<Self, SecretError> {
         let path = state_dir.join(SECRET_FILE);
         match fs::read_to_string(&path) {
             Ok(text) => {
@@ -56,17 +67,17 @@ impl Secret {
                         key: bits.to_be_bytes(),
                         is_fresh: false,
                     }),
-                    _ => Err(IdentityError::DamagedSecret(path)),
+                    _ => Err(SecretError::Damaged(path)),
                 }
             }
-            Err(error) if error.kind() == io::ErrorKind::NotFound => draw(directory, &path),
-            Err(source) => Err(failed("read", &path)(source)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(draw(directory, &path)?),
+            Err(source) => Err(failed("read", &path)(source).into()),
         }
     }
 }
 
 /// Draws a secret and stores it so that a crash leaves either no file or a complete one.
-fn draw(directory: &StateDir<impl Files>, path: &Path) -> Result<Secret, IdentityError> {
+fn draw(directory: &StateDir<impl Files>, path: &Path) -> Result<Secret, FileError> {
     let source = Path::new("/dev/urandom");
     let mut key = [0; SECRET_BYTES];
     fs::File::open(source)
@@ -90,7 +101,7 @@ mod tests {
 
     use super::*;
 
-    fn taken(path: &Path) -> Result<Secret, IdentityError> {
+    fn taken(path: &Path) -> Result<Secret, SecretError> {
         Secret::take(&StateDir::make(path, 0o700).unwrap(), path)
     }
 

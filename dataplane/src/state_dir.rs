@@ -34,6 +34,28 @@ pub(crate) trait Files {
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct System;
 
+/// A file operation failed.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot {doing} {path}: {source}")]
+pub struct FileError {
+    /// The operation that failed.
+    doing: &'static str,
+    /// To which file or directory.
+    path: PathBuf,
+    /// The operating system's answer.
+    source: io::Error,
+}
+
+/// Makes a [`FileError`] of the system's answer to `doing` something to `path`.
+pub(crate) fn failed(doing: &'static str, path: &Path) -> impl FnOnce(io::Error) -> FileError {
+    let path = path.to_owned();
+    move |source| FileError {
+        doing,
+        path,
+        source,
+    }
+}
+
 impl StateDir {
     /// The directory `path`, made with its `mode` if it is missing, and those above it.
     ///

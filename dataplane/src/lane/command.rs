@@ -10,7 +10,7 @@ use covalent_api::{
     agreement::LaneHeld,
     config::FaultRates,
     event::EventKind,
-    request::{PipeKind, Rights},
+    request::PipeKind,
     rule::{Match, Spread},
     status::{
         FabricStatus, FarNodeStatus, GroupStatus, LaneStatus, LinkStatus, PathStatus, PipeStatus,
@@ -25,6 +25,7 @@ use covalent_protocol::agreement::Proposal;
 
 use super::{agreement::LaneWant, new_port::NewPort};
 use crate::port::Port;
+pub use crate::verb::NewRegion;
 
 /// A command and the number under which it is answered.
 #[derive(Debug)]
@@ -224,23 +225,6 @@ pub struct NewPipe {
     pub nic: NicPipe,
 }
 
-/// A region to take in.
-#[derive(Debug)]
-pub struct NewRegion {
-    /// The session.
-    pub session: u64,
-    /// Name on the node.
-    pub name: String,
-    /// The key that verbs must show.
-    pub rkey: u32,
-    /// The operations that verbs may perform on it.
-    pub rights: Rights,
-    /// Whether a journal records the changes that verbs make to it.
-    pub durable: bool,
-    /// The memory.
-    pub memory: RegionMemory,
-}
-
 /// A report of a lane to the host thread.
 #[derive(Debug)]
 pub enum Report {
@@ -316,8 +300,7 @@ pub enum Answer {
 }
 
 /// Memory that a lane has released. Dropping this value unmaps it, which takes time in proportion
-/// to its size. So a worker drops it ([`MemoryWorkers`](crate::server::MemoryWorkers)). The session
-/// stays charged until then.
+/// to its size. So a worker of the host thread drops it. The session stays charged until then.
 #[derive(Debug, Default)]
 pub struct Released {
     /// Pipes, with their mappings.

@@ -2,10 +2,10 @@
 
 use covalent_api::config::{LINK_RING_SLOTS, PortConfig, PortKind};
 
-use crate::{
-    port::{Port, PortError, lane_cable},
-    server::OWN_NUMBERS,
-};
+use crate::port::{Port, PortError, lane_cable};
+
+/// Numbers from here on belong to no configured port. Those of cables between lanes come first.
+pub const OWN_NUMBERS: u16 = 0x7f00;
 
 /// Ring slots left to handshakes, which no window limits: twice the most that a node sends in one
 /// tick.
@@ -18,7 +18,7 @@ const DPDK_RING_FRAMES: u32 = 512;
 /// An open port with the properties that its lane needs.
 #[derive(Debug)]
 pub struct NewPort {
-    /// Its number ([`port_table`](crate::server::port_table)).
+    /// Its number, which no other port gets while the daemon runs.
     pub number: u16,
     /// Configured name.
     pub name: String,

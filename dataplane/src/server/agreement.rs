@@ -26,7 +26,7 @@ use super::{
     preparation::{Draft, Preparation, Prepared},
 };
 use crate::{
-    daemon::FaultInjection,
+    fault_injection::FaultInjection,
     lane::{
         agreement::{LaneTuning, LaneWant},
         command::{Answer, Command, LaneObjection},

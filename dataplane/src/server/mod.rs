@@ -79,7 +79,6 @@ pub use self::{
     lane_link::{LaneLink, ORDERS_MAX, REPORTS_MAX},
     memory_worker::MemoryWorkers,
     opener::Opener,
-    port_numbers::OWN_NUMBERS,
     port_table::PortTable,
     region_tokens::RegionTokens,
 };

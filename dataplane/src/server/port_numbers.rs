@@ -8,8 +8,7 @@ use std::collections::BTreeMap;
 
 use covalent_api::config::PORTS_MAX;
 
-/// Numbers from here on belong to no configured port. Those of cables between lanes come first.
-pub const OWN_NUMBERS: u16 = 0x7f00;
+use crate::lane::new_port::OWN_NUMBERS;
 
 /// The assignment of numbers to ports. A port is a name on a lane. On another lane it belongs to
 /// another node, whose sequences begin at 0. A peer would take those for duplicates under the old

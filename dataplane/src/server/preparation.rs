@@ -14,7 +14,8 @@ use super::{
     port_plan::PortPlan,
 };
 use crate::{
-    daemon::{FaultInjection, StartError, check_cores},
+    cores,
+    fault_injection::{FaultInjection, FaultsRefused},
     port,
 };
 
@@ -102,7 +103,7 @@ pub(super) fn prepare(draft: &Draft) -> Preparation {
             let port = port.name.clone();
             Objection {
                 key: format!("port[{at}].faults"),
-                message: StartError::Faults { port }.to_string(),
+                message: FaultsRefused { port }.to_string(),
             }
         }));
     }
@@ -111,11 +112,8 @@ pub(super) fn prepare(draft: &Draft) -> Preparation {
     if !objections.is_empty() {
         return Err(objections);
     }
-    if let Err(error) = check_cores(&config) {
-        let key = match &error {
-            StartError::NoSuchCore { lane, .. } => format!("lane[{lane}].core"),
-            _ => String::new(),
-        };
+    if let Err(error) = cores::check(&config) {
+        let key = format!("lane[{}].core", error.lane);
         let message = error.to_string();
         return Err(vec![Objection { key, message }]);
     }

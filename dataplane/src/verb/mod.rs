@@ -7,7 +7,22 @@ use covalent_protocol::{
     region::{self, Engine, Memory, Registration},
 };
 
-use crate::lane::command::NewRegion;
+/// A region to take in.
+#[derive(Debug)]
+pub struct NewRegion {
+    /// The session.
+    pub session: u64,
+    /// Name on the node.
+    pub name: String,
+    /// The key that verbs must show.
+    pub rkey: u32,
+    /// The operations that verbs may perform on it.
+    pub rights: Rights,
+    /// Whether a journal records the changes that verbs make to it.
+    pub durable: bool,
+    /// The memory.
+    pub memory: RegionMemory,
+}
 
 /// Executes verbs on the regions of one lane. Only that lane's thread uses it. It never allocates
 /// for a verb.
