@@ -76,6 +76,28 @@ fn a_node_is_shown_with_its_rates_and_keys_choose_the_part() {
 }
 
 #[test]
+fn the_first_picture_has_rates() {
+    let Some(terminal) = Terminal::open() else {
+        return;
+    };
+    let place = tempfile::tempdir().unwrap();
+    let [a, _b] = Node::pair(place.path());
+    // The sample after the first picture takes a minute.
+    terminal.run(&monitor(&a).replace("--interval 0.1", "--interval 60"));
+    terminal.wait_for(" q  leave");
+    let screen = terminal.screen();
+    let lane = screen
+        .lines()
+        .skip_while(|line| !line.contains(" lanes "))
+        .nth(2);
+    assert!(
+        lane.is_some_and(|lane| lane.matches(" %").count() == 2),
+        "{screen}"
+    );
+    terminal.send(&["q"]);
+}
+
+#[test]
 fn the_terminal_is_restored_at_every_end() {
     let Some(terminal) = Terminal::open() else {
         return;

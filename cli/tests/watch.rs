@@ -77,6 +77,21 @@ fn without_a_terminal_each_change_is_a_line() {
 }
 
 #[test]
+fn the_first_sample_has_rates() {
+    let place = tempfile::tempdir().unwrap();
+    let node = alone(&place);
+    // The sample after the first would take an hour.
+    let watch = ["watch", "lane_loops", "--interval", "3600", "--count", "1"];
+    let (went, printed) = node.run(&watch);
+    assert!(went, "{printed}");
+    let lines: Vec<_> = printed.lines().collect();
+    assert!(
+        !lines.is_empty() && lines.iter().all(|line| line.ends_with("/s)")),
+        "{printed}"
+    );
+}
+
+#[test]
 fn missing_families_are_named() {
     let place = tempfile::tempdir().unwrap();
     let node = alone(&place);

@@ -37,15 +37,19 @@ use crate::{
     status,
 };
 
+/// Longest interval between the first two samples of a node, which the first picture shows.
+const FIRST_INTERVAL: Duration = Duration::from_millis(250);
+
 /// Longest time between two looks at keys and signals.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// `covalent monitor`
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Rates are the changes between two samples, by the daemon's clock. To the right \
-    of each rate are the samples of the last minute. A sample costs the lanes as much as a \
-    `covalent status`.\n\n\
+    after_help = "Rates are the changes between two samples, by the daemon's clock. The first two \
+    are at most a quarter of a second apart, so that there are rates from the start. To the right \
+    of each rate are the samples of the last minute. One line names the parts with nothing to \
+    show. A sample costs the lanes as much as a `covalent status`.\n\n\
     Keys: 1 lanes, 2 ports, 3 links, 4 pipes, 5 drops, each alone; 0 all; arrows or j and k \
     scroll; space freezes the picture; q or Ctrl-C exits.\n\n\
     Examples:\n  \
@@ -78,10 +82,13 @@ pub fn run(args: &MonitorArgs, interrupt: &Interrupt) -> Result<ExitCode> {
     }
     let socket = status::socket(&args.node)?;
     let mut source = Source::open(&socket)?;
-    let mut rates = Rates::default();
-    rates.take(source.poll_status()?);
     let theme = Theme::of_stdout();
     let interval = Duration::from_secs_f64(args.interval);
+    let first_interval = interval.min(FIRST_INTERVAL);
+    let mut rates = Rates::default();
+    rates.take(source.poll_status()?);
+    interrupt.sleep(first_interval)?;
+    rates.take(source.poll_status()?);
 
     let mut screen = Screen::take().context("cannot take over the terminal")?;
     let mut keyboard = Keyboard::default();
@@ -96,9 +103,12 @@ pub fn run(args: &MonitorArgs, interrupt: &Interrupt) -> Result<ExitCode> {
             theme,
             gone,
         };
-        let mut rows = 0;
-        screen.draw(|frame| rows = view.draw(frame))?;
-        shown.keep_within(rows);
+        // The first sample of a restarted daemon has no rates: the picture before it stays.
+        if rates.are_known() || gone.is_some() || shown.held {
+            let mut rows = 0;
+            screen.draw(|frame| rows = view.draw(frame))?;
+            shown.keep_within(rows);
+        }
 
         let wait = next_poll.saturating_duration_since(Instant::now());
         for key in keys(&mut keyboard, wait.min(POLL_INTERVAL))? {
@@ -114,6 +124,9 @@ pub fn run(args: &MonitorArgs, interrupt: &Interrupt) -> Result<ExitCode> {
                 && let Some(status) = source.try_poll_status(&socket)
             {
                 rates.take(status);
+                if !rates.are_known() {
+                    next_poll = Instant::now() + first_interval;
+                }
             }
         }
     }

@@ -34,13 +34,13 @@ impl Rates {
         });
         let mut before = std::mem::take(&mut self.tracks);
         for (name, total) in counters(&status) {
-            let known = since.and_then(|ns| Some((ns, before.remove(&name)?)));
-            let track = match known {
+            let track = match since {
                 None => Track {
                     total,
                     ..Track::default()
                 },
-                Some((ns, track)) => track.then(total, ns),
+                // A counter that was not in the last status has counted from 0 since.
+                Some(ns) => before.remove(&name).unwrap_or_default().then(total, ns),
             };
             self.tracks.insert(name, track);
         }
@@ -50,6 +50,11 @@ impl Rates {
     /// Returns the last status of the node.
     pub const fn status(&self) -> Option<&NodeStatus> {
         self.last.as_ref()
+    }
+
+    /// Whether this incarnation of the node was polled often enough for rates.
+    pub fn are_known(&self) -> bool {
+        self.tracks.values().any(|track| !track.rates.is_empty())
     }
 
     /// The last rate of a counter, per second; `None`: there was one look so far.
@@ -185,7 +190,9 @@ mod tests {
         let mut rates = Rates::default();
         rates.take(node(10, 1_000));
         assert_eq!(rates.rate("port p0 rx"), None);
+        assert!(!rates.are_known());
         rates.take(node(12, 1_500));
+        assert!(rates.are_known());
         assert_eq!(rates.rate("port p0 rx"), Some(250.0));
         rates.take(node(13, 1_500));
         assert_eq!(rates.history("port p0 rx"), [250.0, 0.0]);
@@ -207,6 +214,19 @@ mod tests {
         anew.pid += 1;
         rates.take(anew);
         assert_eq!(rates.rate("port p0 rx"), None);
+        assert!(!rates.are_known());
+    }
+
+    #[test]
+    fn a_new_link_has_rates_in_its_first_sample() {
+        let mut rates = Rates::default();
+        rates.take(node(10, 0));
+        let mut status = node(12, 0);
+        let mut link = status.links[0].clone();
+        (link.port, link.committed) = ("p9".into(), 500);
+        status.links.push(link);
+        rates.take(status);
+        assert_eq!(rates.rate("link p9 committed"), Some(250.0));
     }
 
     #[test]

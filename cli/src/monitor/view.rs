@@ -64,7 +64,15 @@ impl View<'_> {
             return past;
         }
         let contents = Part::ALL.map(|part| self.content(part));
+        let empty = empty(&contents);
+        let line_height = u16::from(!empty.is_empty());
+        let rows = [Constraint::Min(0), Constraint::Length(line_height)];
+        let [body, line] = Layout::vertical(rows).areas(body);
+        frame.render_widget(Paragraph::new(empty), line);
         let wanted = contents.each_ref().map(|content| {
+            if content.rows.is_empty() {
+                return 0;
+            }
             FRAME_ROWS
                 + u16::try_from(content.rows.len())
                     .unwrap_or(u16::MAX)
@@ -73,7 +81,9 @@ impl View<'_> {
         let heights = shared(wanted, body.height).map(Constraint::Length);
         let places: [Rect; 5] = Layout::vertical(heights).areas(body);
         for ((content, place), part) in contents.into_iter().zip(places).zip(Part::ALL) {
-            self.table(frame, place, content, 0, part);
+            if !content.rows.is_empty() {
+                self.table(frame, place, content, 0, part);
+            }
         }
         0
     }
@@ -344,6 +354,19 @@ impl View<'_> {
     }
 }
 
+/// The line that names the parts with nothing to show, and their keys.
+fn empty(contents: &[Content]) -> String {
+    let parts = contents.iter().zip(1..);
+    let named: Vec<_> = parts
+        .filter(|(content, _)| content.rows.is_empty())
+        .map(|(content, key)| format!("{} (key {key})", content.title))
+        .collect();
+    match named.as_slice() {
+        [] => String::new(),
+        named => format!(" Nothing to show: {}", named.join("; ")),
+    }
+}
+
 fn each<T>(
     all: Option<&Vec<T>>,
     row: impl Fn(&T) -> (Vec<String>, Option<Color>),
@@ -473,6 +496,49 @@ mod tests {
         ] {
             assert!(text.contains(wanted), "`{wanted}` is missing in\n{text}");
         }
+    }
+
+    #[test]
+    fn parts_with_nothing_to_show_are_one_line() {
+        let mut rates = Rates::default();
+        let mut status = sample_node();
+        status.pipes.clear();
+        status.links.clear();
+        rates.take(status);
+        let draw = |shown: &Shown| {
+            let view = View {
+                rates: &rates,
+                shown,
+                theme: Theme::PLAIN,
+                gone: None,
+            };
+            let mut terminal = Terminal::new(TestBackend::new(100, 40)).expect("in memory");
+            terminal
+                .draw(|frame| {
+                    view.draw(frame);
+                })
+                .expect("drawn");
+            terminal.backend().to_string()
+        };
+        let text = draw(&Shown::default());
+        let line = " Nothing to show: links (key 3); pipes (key 4) ";
+        assert!(text.contains(line), "{text}");
+        assert!(
+            !text.contains("to app/s") && !text.contains("committed/s"),
+            "{text}"
+        );
+        assert!(
+            text.contains(" lanes ") && text.contains(" ports "),
+            "{text}"
+        );
+        // Its key shows it all the same.
+        let alone = Shown {
+            alone: Some(Part::Pipes),
+            ..Shown::default()
+        };
+        let text = draw(&alone);
+        assert!(text.contains("to app/s"), "{text}");
+        assert!(!text.contains("Nothing to show"), "{text}");
     }
 
     #[test]

@@ -12,6 +12,7 @@ use std::{
     net::SocketAddr,
     path::PathBuf,
     process::ExitCode,
+    time::Duration,
 };
 
 use anyhow::{Context, Result};
@@ -30,13 +31,17 @@ use crate::{
 /// Prefix of the name of every metric.
 const PREFIX: &str = "covalent_";
 
+/// Longest time between the sample that only the first rates need and the first shown one.
+const FIRST_INTERVAL: Duration = Duration::from_millis(250);
+
 /// `covalent watch`
 #[derive(Debug, Args)]
 #[command(
     after_help = "FAMILY is the name of a metric (docs/metrics.md), or a common prefix of several, \
     with or without `covalent_`: `port`, `link_drops`. On a terminal the output is a table of the \
     newest values and their rates per second. Elsewhere it is a line for each series, and then one \
-    for each that has changed. With --format json each sample is one line.\n\n\
+    for each that has changed. The first rates are those of at most a quarter of a second before \
+    the first output. With --format json each sample is one line.\n\n\
     Any gRPC client can receive the same data: the schema is \
     covalent/telemetry/v1/telemetry.proto, and the server offers it by reflection. A client that \
     reads too slowly receives the newest sample, with the number of samples that were left out.\n\n\
@@ -111,12 +116,15 @@ fn samples(args: &WatchArgs, server: &Server, interrupt: &Interrupt) -> Result<(
         families: args.families.iter().map(|name| full(name)).collect(),
         labels: args.labels.iter().cloned().collect::<BTreeMap<_, _>>(),
     };
+    let mut known = Known::default();
+    if args.format == Format::Table {
+        known.take(&baseline(args, server, filter.clone(), interrupt)?);
+    }
     let mut stream = server.watch(WatchRequest {
         filter: Some(filter),
         interval_ms: args.interval,
         changes_only: args.changes || is_lines,
     })?;
-    let mut known = Known::default();
     let mut screen = Screen::new(Theme::of_stdout());
     for _ in 0..args.count.unwrap_or(u64::MAX) {
         let sample: Sample = server.next(&mut stream, interrupt)?;
@@ -133,6 +141,25 @@ fn samples(args: &WatchArgs, server: &Server, interrupt: &Interrupt) -> Result<(
         }
     }
     Ok(())
+}
+
+/// A sample that is not shown, taken so long before the first shown one that this has rates.
+fn baseline(
+    args: &WatchArgs,
+    server: &Server,
+    filter: Filter,
+    interrupt: &Interrupt,
+) -> Result<Sample> {
+    let mut stream = server.watch(WatchRequest {
+        filter: Some(filter),
+        interval_ms: args.interval,
+        changes_only: false,
+    })?;
+    let sample = server.next(&mut stream, interrupt)?;
+    drop(stream);
+    let interval = Duration::from_millis(args.interval.into());
+    interrupt.sleep(interval.min(FIRST_INTERVAL))?;
+    Ok(sample)
 }
 
 fn events(args: &WatchArgs, server: &Server, interrupt: &Interrupt) -> Result<()> {
