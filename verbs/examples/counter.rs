@@ -87,7 +87,8 @@ fn words(verbs: &mut Verbs<'_>, region: &RemoteRegion) -> Result<(), Box<dyn Err
     if let Err(differs) = verbs.multi_commit(region, &pair, Timeout::FOREVER)? {
         return Err(format!("word {} holds {}", differs.index, differs.found).into());
     }
-    let bytes = verbs.read(region, PAIR, 16, Timeout::FOREVER)?;
+    let mut bytes = [0; 16];
+    verbs.read(region, PAIR, &mut bytes, Timeout::FOREVER)?;
     if (bytes[0], bytes[8]) != (5, 6) {
         return Err("both words are there".into());
     }

@@ -38,7 +38,9 @@ pub struct Mismatch {
 /// [`Error::QueueFull`](crate::Error::QueueFull) if as many verbs are in flight as the queue
 /// accepts.
 impl Verbs<'_> {
-    /// Reads `len_bytes` bytes: see [`Verb::Read`]. The words among them are little-endian.
+    /// Fills `target` with bytes of the region, 1 to
+    /// [`READ_BYTES_MAX`](crate::READ_BYTES_MAX): see [`Verb::Read`]. The
+    /// words among them are little-endian.
     ///
     /// # Errors
     /// See above.
@@ -46,17 +48,21 @@ impl Verbs<'_> {
         &mut self,
         region: &RemoteRegion,
         offset_bytes: u64,
-        len_bytes: u32,
+        target: &mut [u8],
         timeout: impl Into<Timeout>,
-    ) -> Result<Box<[u8]>> {
-        self.data(
-            region,
-            Verb::Read {
-                offset_bytes,
-                len_bytes,
-            },
-            deadline(timeout),
-        )
+    ) -> Result<()> {
+        let verb = Verb::Read {
+            offset_bytes,
+            len_bytes: u32::try_from(target.len()).unwrap_or(u32::MAX),
+        };
+        let completion = self.execute_until(region, verb, Mode::TwoPhase, deadline(timeout))?;
+        match self.data(completion.id) {
+            Some(data) if data.len() == target.len() => {
+                target.copy_from_slice(data);
+                Ok(())
+            }
+            _ => Err(nonsense("a read", &completion.outcome)),
+        }
     }
 
     /// Writes bytes: see [`Verb::Write`]. The words among them are little-endian.
@@ -308,7 +314,8 @@ impl Verbs<'_> {
         verb: Verb<'_>,
         deadline: Option<Instant>,
     ) -> Result<Outcome> {
-        self.execute_until(region, verb, Mode::TwoPhase, deadline)
+        let completion = self.execute_until(region, verb, Mode::TwoPhase, deadline)?;
+        Ok(completion.outcome)
     }
 
     fn word(
@@ -320,18 +327,6 @@ impl Verbs<'_> {
         match self.one(region, verb, deadline)? {
             Outcome::Old(old) => Ok(old),
             outcome => Err(nonsense("an atomic verb", &outcome)),
-        }
-    }
-
-    fn data(
-        &mut self,
-        region: &RemoteRegion,
-        verb: Verb<'_>,
-        deadline: Option<Instant>,
-    ) -> Result<Box<[u8]>> {
-        match self.one(region, verb, deadline)? {
-            Outcome::Data(data) => Ok(data),
-            outcome => Err(nonsense("a read", &outcome)),
         }
     }
 

@@ -74,6 +74,7 @@ mod link_frames;
 mod outstanding;
 mod queue;
 mod readiness;
+mod reads;
 mod receive;
 mod reconnect;
 mod region;

@@ -213,7 +213,8 @@ const fn generation(id: VerbId) -> u32 {
     (id.0 >> 32) as u32
 }
 
-const fn index(id: VerbId) -> usize {
+/// The place of a verb in the table: below its depth.
+pub(crate) const fn index(id: VerbId) -> usize {
     (id.0 & 0xffff_ffff) as usize
 }
 

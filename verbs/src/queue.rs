@@ -31,6 +31,7 @@ use crate::{
     error::{Error, Result},
     in_doubt::InDoubtId,
     outstanding::{Answer, Found, Outstanding, Posted},
+    reads::Reads,
     remote::RemoteRegion,
     replay::{self, GivenBack},
     shared::{Ended, GroupEnds, Owner},
@@ -112,6 +113,8 @@ pub struct Verbs<'d> {
     /// Completions taken from the pipe and not by the caller: at most a notice of doubt and a final
     /// one for each entry of the table.
     arrived: VecDeque<Completion>,
+    /// What the application's reads returned.
+    reads: Reads,
     last_stamp: Stamp,
     /// The daemon incarnation that the pipes belong to.
     generation: u32,
@@ -154,6 +157,7 @@ impl<'d> Verbs<'d> {
             outstanding: Outstanding::new(depth),
             group_ends: GroupEnds::default(),
             arrived: VecDeque::with_capacity(2 * depth as usize),
+            reads: Reads::default(),
             last_stamp: Stamp::default(),
             generation: device.generation(),
         })
@@ -170,6 +174,14 @@ impl<'d> Verbs<'d> {
     #[must_use]
     pub fn depth(&self) -> usize {
         self.outstanding.depth()
+    }
+
+    /// Returns the bytes that the read `id` returned, after its completion was returned. `None` if
+    /// the verb read nothing, or if a later read took their place. That happens at the earliest in
+    /// the next call that takes completions or waits for a verb.
+    #[must_use]
+    pub fn data(&self, id: VerbId) -> Option<&[u8]> {
+        self.reads.get(id)
     }
 
     /// Returns the stamp of the completion that was returned last. After a blocking call this is
@@ -229,10 +241,10 @@ impl<'d> Verbs<'d> {
             };
             (node, format!("`{name}`"))
         })?;
-        let Outcome::Data(data) = data else {
+        let (Outcome::Data { .. }, Some(data)) = (data, self.reads.get(id)) else {
             return Err(nonsense("a lookup", &data));
         };
-        let Some(info) = codec::Reply::ok(&data).region() else {
+        let Some(info) = codec::Reply::ok(data).region() else {
             return Err(Error::Unintelligible(format!(
                 "{} bytes in answer to a lookup",
                 data.len()
@@ -609,7 +621,7 @@ impl<'d> Verbs<'d> {
     }
 
     /// Posts a verb, waiting for room if necessary, and waits until it completes. Returns the
-    /// outcome of an executed verb, and an error for one that was not executed.
+    /// completion of an executed verb, and an error for one that was not executed.
     ///
     /// A verb that is refused as [busy](Refusal::Busy), because it touches a word of an open
     /// exchange, is posted again after pauses that grow to a millisecond. If the device
@@ -631,7 +643,7 @@ impl<'d> Verbs<'d> {
         verb: Verb<'_>,
         mode: Mode,
         timeout: impl Into<Timeout>,
-    ) -> Result<Outcome> {
+    ) -> Result<Completion> {
         self.execute_until(region, verb, mode, deadline(timeout))
     }
 
@@ -641,12 +653,13 @@ impl<'d> Verbs<'d> {
         verb: Verb<'_>,
         mode: Mode,
         deadline: Option<Instant>,
-    ) -> Result<Outcome> {
+    ) -> Result<Completion> {
         let mut pause = BUSY_PAUSE_MIN;
         let mut given_back = GivenBack::default();
         loop {
             let id = self.post_until(region, verb, mode, deadline)?;
-            match self.wait_until(id, deadline)?.outcome {
+            let completion = self.wait_until(id, deadline)?;
+            match completion.outcome {
                 // A stopping daemon refuses verbs that it never sent in this way.
                 Outcome::Refused(Refusal::NoResources)
                     if self.device.reconnects()
@@ -661,12 +674,13 @@ impl<'d> Verbs<'d> {
                     pause = (2 * pause).min(BUSY_PAUSE_MAX);
                 }
                 outcome => {
-                    return executed(outcome, || {
+                    executed(outcome, || {
                         let node = region.node();
                         let node =
                             node.map_or_else(|| self.device.lane_name(), |it| it.to_string());
                         (node, format!("with key {}", region.rkey()))
-                    });
+                    })?;
+                    return Ok(completion);
                 }
             }
         }
@@ -768,7 +782,14 @@ impl<'d> Verbs<'d> {
                 Found::Outstanding(Posted {
                     user_data, answer, ..
                 }) => {
-                    let (outcome, moment) = outcome(&envelope.outcome, answer)?;
+                    let Decoded {
+                        outcome,
+                        moment,
+                        data,
+                    } = decode(&envelope.outcome, answer)?;
+                    if let Some(data) = data {
+                        self.reads.keep(id, self.outstanding.depth(), data)?;
+                    }
                     self.arrived.push_back(Completion {
                         user_data,
                         id,
@@ -991,9 +1012,17 @@ const fn answer(verb: &codec::Verb<'_>) -> Answer {
     }
 }
 
-/// The outcome of a verb, and when it was executed.
-fn outcome(outcome: &CompletionOutcome<'_>, answer: Answer) -> Result<(Outcome, Option<Moment>)> {
-    let mut moment = None;
+/// A completion as the daemon wrote it.
+struct Decoded<'a> {
+    outcome: Outcome,
+    /// When the verb was executed.
+    moment: Option<Moment>,
+    /// The bytes that it read.
+    data: Option<&'a [u8]>,
+}
+
+fn decode<'a>(outcome: &CompletionOutcome<'a>, answer: Answer) -> Result<Decoded<'a>> {
+    let (mut moment, mut data) = (None, None);
     let outcome = match outcome {
         CompletionOutcome::Committed(reply) => {
             let reply = codec::Reply::decode(reply)
@@ -1008,7 +1037,12 @@ fn outcome(outcome: &CompletionOutcome<'_>, answer: Answer) -> Result<(Outcome, 
                 },
                 (Status::Ok, Answer::Nothing, _) => Outcome::Done,
                 (Status::Ok, Answer::Word, Some(old)) => Outcome::Old(old),
-                (Status::Ok, Answer::Data, _) => Outcome::Data(reply.data.into()),
+                (Status::Ok, Answer::Data, _) => {
+                    data = Some(reply.data);
+                    Outcome::Data {
+                        len_bytes: reply.data.len() as u32,
+                    }
+                }
                 (Status::Ok, Answer::Path, _) => {
                     return Err(Error::Unintelligible("a reply to a watch".to_owned()));
                 }
@@ -1034,7 +1068,11 @@ fn outcome(outcome: &CompletionOutcome<'_>, answer: Answer) -> Result<(Outcome, 
             ));
         }
     };
-    Ok((outcome, moment))
+    Ok(Decoded {
+        outcome,
+        moment,
+        data,
+    })
 }
 
 /// How something that a group posted ended; `None` if it did not yet.
@@ -1044,7 +1082,12 @@ fn ended(outcome_of: &CompletionOutcome<'_>, answer: Answer) -> Result<Option<En
         CompletionOutcome::Path { up } if answer == Answer::Path => {
             Ok(Some(Ended::Path { up: *up }))
         }
-        other => Ok(Some(Ended::Verb(outcome(other, answer)?.0))),
+        other => {
+            let Decoded { outcome, data, .. } = decode(other, answer)?;
+            Ok(Some(data.map_or(Ended::Verb(outcome), |data| {
+                Ended::Found(data.into())
+            })))
+        }
     }
 }
 

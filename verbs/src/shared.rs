@@ -26,6 +26,8 @@ impl Owner {
 pub(crate) enum Ended {
     /// A verb.
     Verb(Outcome),
+    /// A lookup that found a region: the bytes that describe it.
+    Found(Box<[u8]>),
     /// A watch: the node is reached now, or lost.
     Path {
         /// It is reached.

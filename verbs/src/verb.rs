@@ -189,7 +189,7 @@ impl VerbId {
 }
 
 /// One entry of a completion queue.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Completion {
     /// The value that the caller passed to [`Verbs::post`](crate::Verbs::post).
     pub user_data: u64,
@@ -202,15 +202,18 @@ pub struct Completion {
 }
 
 /// Outcome of a verb.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Outcome {
     /// The verb was executed and returned no data.
     #[default]
     Done,
     /// It was executed; the word held this before.
     Old(u64),
-    /// It was executed; these are the bytes read.
-    Data(Box<[u8]>),
+    /// It was executed. [`Verbs::data`](crate::Verbs::data) returns the bytes read.
+    Data {
+        /// How many.
+        len_bytes: u32,
+    },
     /// The verb was executed and changed nothing, because a word did not hold the expected value.
     Mismatch {
         /// Which word of a multi-commit, from 0; 0 for a verb on one word.

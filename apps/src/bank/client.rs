@@ -176,9 +176,9 @@ impl Client {
         self.ready.push_front(user_data as u32);
     }
 
-    /// Processes a verb's completion. An unexpected completion is recorded as a problem and never
-    /// panics.
-    pub fn completed(&mut self, user_data: u64, outcome: &Outcome) {
+    /// Processes a verb's completion; `data` is what a read returned. An unexpected completion is
+    /// recorded as a problem and never panics.
+    pub fn completed(&mut self, user_data: u64, outcome: &Outcome, data: &[u8]) {
         let Some(job) = usize::try_from(user_data)
             .ok()
             .filter(|job| *job < self.jobs.len())
@@ -240,7 +240,7 @@ impl Client {
                 self.lock_misses = 0;
                 self.step(job, Job::Reading, Request::ReadGuarded);
             }
-            (Job::Reading, Outcome::Data(bytes)) => self.read_guarded(job, bytes),
+            (Job::Reading, Outcome::Data { .. }) => self.read_guarded(job, data),
             (Job::Writing, Outcome::Done) => {
                 self.step(
                     job,
@@ -570,6 +570,26 @@ mod tests {
     const ACCOUNTS: u32 = 8;
     const BALANCE: u64 = 50;
 
+    /// How a verb ended, and what it read.
+    struct End(Outcome, Vec<u8>);
+
+    impl From<Outcome> for End {
+        fn from(outcome: Outcome) -> Self {
+            Self(outcome, Vec::new())
+        }
+    }
+
+    impl End {
+        fn of_read(data: &[u8]) -> Self {
+            let len_bytes = data.len() as u32;
+            Self(Outcome::Data { len_bytes }, data.to_vec())
+        }
+
+        fn reach(&self, client: &mut Client, user_data: u64) {
+            client.completed(user_data, &self.0, &self.1);
+        }
+    }
+
     /// The region, executing verbs one after the other.
     struct Region(Vec<u64>);
 
@@ -584,49 +604,47 @@ mod tests {
             &mut self.0[offset as usize / 8]
         }
 
-        fn execute(&mut self, request: &Request) -> Outcome {
+        fn execute(&mut self, request: &Request) -> End {
             let (offset, expected, new) = match request {
                 Request::Add { delta } => {
                     let word = self.word(layout::COUNTER);
                     let old = *word;
                     *word += delta;
-                    return Outcome::Old(old);
+                    return Outcome::Old(old).into();
                 }
                 Request::Acquire { holder } => (layout::LOCK, 0, *holder),
                 Request::Release { holder } => (layout::LOCK, *holder, 0),
                 Request::ReadGuarded => {
                     let pair = [*self.word(layout::GUARDED), *self.word(layout::GUARDED + 8)];
-                    return Outcome::Data(bytes_of(pair).into());
+                    return End::of_read(&bytes_of(pair));
                 }
                 Request::WriteGuarded { pair } => {
                     let [first, second] = words(*pair);
                     *self.word(layout::GUARDED) = first;
                     *self.word(layout::GUARDED + 8) = second;
-                    return Outcome::Done;
+                    return Outcome::Done.into();
                 }
                 Request::Transfer { words } => {
                     for (index, word) in words.iter().enumerate() {
                         let found = *self.word(word.offset_bytes);
                         if found != word.expected {
-                            return Outcome::Mismatch {
-                                index: index as u16,
-                                found,
-                            };
+                            let index = index as u16;
+                            return Outcome::Mismatch { index, found }.into();
                         }
                     }
                     for word in words {
                         *self.word(word.offset_bytes) = word.new;
                     }
-                    return Outcome::Done;
+                    return Outcome::Done.into();
                 }
             };
             let word = self.word(offset);
             let found = *word;
             if found != expected {
-                return Outcome::Mismatch { index: 0, found };
+                return Outcome::Mismatch { index: 0, found }.into();
             }
             *word = new;
-            Outcome::Old(found)
+            Outcome::Old(found).into()
         }
 
         fn accounts_sum(&self) -> u64 {
@@ -671,25 +689,25 @@ mod tests {
                     }
                     // As where another exchange holds a word of the request: nothing is executed.
                     let is_busy = random.below(8) == 0;
-                    let outcome = if is_busy {
-                        Outcome::Refused(Refusal::Busy)
+                    let end = if is_busy {
+                        Outcome::Refused(Refusal::Busy).into()
                     } else {
                         region.execute(&request)
                     };
                     if !is_busy && twice.is_some_and(|every| turn % every == 0) {
                         region.execute(&request);
                     }
-                    executed.push((number, user_data, outcome));
+                    executed.push((number, user_data, end));
                 }
             } else if !executed.is_empty() {
-                let (number, user_data, outcome) =
+                let (number, user_data, end) =
                     executed.swap_remove(random.below(executed.len() as u64) as usize);
                 if random.below(20) == 0 {
                     let in_doubt = InDoubtId::from_bytes(&[0; InDoubtId::BYTES]);
-                    clients[number].completed(user_data, &Outcome::InDoubt(in_doubt));
+                    clients[number].completed(user_data, &Outcome::InDoubt(in_doubt), &[]);
                     assert_eq!(clients[number].in_doubt(), 1);
                 }
-                clients[number].completed(user_data, &outcome);
+                end.reach(&mut clients[number], user_data);
             }
         }
         panic!("the clients never finish");
@@ -735,11 +753,11 @@ mod tests {
     #[test]
     fn an_impossible_value_is_a_problem_and_ends_the_run() {
         let mut client = Client::new(plan(0), ACCOUNTS, BALANCE);
-        client.completed(0, &Outcome::Done);
-        client.completed(u64::MAX, &Outcome::Done);
+        client.completed(0, &Outcome::Done, &[]);
+        client.completed(u64::MAX, &Outcome::Done, &[]);
         assert_eq!(client.problems().1, 2);
         let (job, _) = client.next_verb().unwrap();
-        client.completed(job, &Outcome::PeerRestarted);
+        client.completed(job, &Outcome::PeerRestarted, &[]);
         assert_eq!(client.problems().1, 3);
         assert_eq!(client.next_verb(), None);
         assert!(client.is_finished() && !client.is_complete());
@@ -783,7 +801,7 @@ mod tests {
         client.start_no_more();
         for _ in 0..4 {
             assert!(!client.is_finished());
-            client.completed(job, &region.execute(&request));
+            region.execute(&request).reach(&mut client, job);
             let Some(next) = client.next_verb() else {
                 break;
             };
@@ -812,7 +830,7 @@ mod tests {
         let mut pauses = Vec::new();
         for _ in 0..40 {
             let (job, request) = client.next_verb().unwrap();
-            client.completed(job, &region.execute(&request));
+            region.execute(&request).reach(&mut client, job);
             assert_eq!(client.next_verb(), None, "no attempt without a pause");
             pauses.push(client.lock_pause().unwrap());
             client.retry_lock();
@@ -825,13 +843,13 @@ mod tests {
         let (job, request) = client.next_verb().unwrap();
         client.start_no_more();
         assert!(!client.is_finished());
-        client.completed(job, &region.execute(&request));
+        region.execute(&request).reach(&mut client, job);
         assert!(client.is_finished() && client.lock_pause().is_none());
 
         // Stop requested during a pause: no further attempt follows.
         let mut client = only_locks();
         let (job, request) = client.next_verb().unwrap();
-        client.completed(job, &region.execute(&request));
+        region.execute(&request).reach(&mut client, job);
         client.start_no_more();
         assert!(client.is_finished());
         assert_eq!(client.problems().1, 0);
@@ -840,23 +858,29 @@ mod tests {
     #[test]
     fn a_problem_in_the_critical_section_releases_the_lock() {
         let failures = [
-            (Job::Reading, Outcome::Refused(Refusal::UnknownRegion)),
-            (Job::Reading, Outcome::Data([1, 2, 3].as_slice().into())),
-            (Job::Writing, Outcome::Refused(Refusal::UnknownRegion)),
+            (
+                Job::Reading,
+                Outcome::Refused(Refusal::UnknownRegion).into(),
+            ),
+            (Job::Reading, End::of_read(&[1, 2, 3])),
+            (
+                Job::Writing,
+                Outcome::Refused(Refusal::UnknownRegion).into(),
+            ),
         ];
         for (state, failure) in failures {
             let mut region = Region::new();
             let mut client = only_locks();
             let (mut job, mut request) = client.next_verb().unwrap();
             while client.jobs[job as usize] != state {
-                client.completed(job, &region.execute(&request));
+                region.execute(&request).reach(&mut client, job);
                 (job, request) = client.next_verb().unwrap();
             }
             assert_ne!(*region.word(layout::LOCK), 0);
-            client.completed(job, &failure);
+            failure.reach(&mut client, job);
             assert!(!client.is_finished(), "{state:?}: the lock is still taken");
             (job, request) = client.next_verb().unwrap();
-            client.completed(job, &region.execute(&request));
+            region.execute(&request).reach(&mut client, job);
             assert_eq!(*region.word(layout::LOCK), 0);
             assert!(client.is_finished());
             assert_eq!(

@@ -133,7 +133,7 @@ pub fn find(
         }
         thread::sleep(LOOKUP_INTERVAL);
     };
-    let balance = word(&verbs.read(&region, layout::FIRST_BALANCE, 8, deadline)?)?;
+    let balance = word(verbs, &region, layout::FIRST_BALANCE, deadline)?;
     lookup_verbs += 1;
     let accounts = u32::try_from(accounts).ok().filter(|accounts| {
         (layout::ACCOUNTS_MIN..=layout::ACCOUNTS_MAX).contains(accounts)
@@ -163,25 +163,27 @@ fn lookup_once(
     let region = verbs.open_region(target, name, deadline);
     count(matches!(region, Ok(_) | Err(Error::VerbRefused { .. })));
     let region = region?;
-    let accounts = verbs.read(&region, layout::ACCOUNTS_COUNT, 8, deadline);
+    let accounts = word(verbs, &region, layout::ACCOUNTS_COUNT, deadline);
     count(matches!(accounts, Ok(_) | Err(Error::VerbRefused { .. })));
-    let accounts = accounts?;
-    match word(&accounts) {
+    match accounts? {
         // Its host has registered it and not laid it out yet.
-        Ok(0) => Err(Error::VerbRefused {
+        0 => Err(Error::VerbRefused {
             node: target.to_string(),
             region: format!("`{name}`"),
             refusal: Refusal::UnknownRegion,
         }),
-        Ok(accounts) => Ok((region, accounts)),
-        Err(error) => Err(Error::Unintelligible(error.to_string())),
+        accounts => Ok((region, accounts)),
     }
 }
 
-fn word(bytes: &[u8]) -> Result<u64> {
-    let bytes = bytes
-        .try_into()
-        .with_context(|| format!("a read returned {} bytes instead of a word", bytes.len()))?;
+fn word(
+    verbs: &mut Verbs<'_>,
+    region: &RemoteRegion,
+    offset_bytes: u64,
+    deadline: Instant,
+) -> covalent_verbs::Result<u64> {
+    let mut bytes = [0; 8];
+    verbs.read(region, offset_bytes, &mut bytes, deadline)?;
     Ok(u64::from_le_bytes(bytes))
 }
 
@@ -237,7 +239,8 @@ pub fn run(
                     rtt.record((now - *posted).as_nanos() as u64);
                 }
             }
-            client.completed(completion.user_data, &completion.outcome);
+            let data = verbs.data(completion.id).unwrap_or_default();
+            client.completed(completion.user_data, &completion.outcome, data);
         }
         if expects {
             longest_gap = longest_gap.max(now - gap_began);

@@ -44,11 +44,12 @@ pub fn run(command: &VerbCommand) -> Result<ExitCode> {
                 Mode::TwoPhase
             };
             let verb = request.verb();
-            let outcome = verbs
+            let completion = verbs
                 .execute(&region, verb, mode, deadline)
                 .map_err(|error| explained(error, place, &region, verb))?;
             let took = began.elapsed();
-            Done::executed(place, request, outcome, verbs.last_stamp(), took)?
+            let data = verbs.data(completion.id).unwrap_or_default();
+            Done::executed(place, request, &completion, data, took)?
         }
     };
     match place.options.format {

@@ -3,7 +3,7 @@
 use std::{fmt, time::Duration};
 
 use anyhow::{Result, bail};
-use covalent_verbs::{Guid, Outcome, RemoteRegion, Rights, Stamp, Verb};
+use covalent_verbs::{Completion, Guid, Outcome, RemoteRegion, Rights, Verb};
 use serde::{Serialize, Serializer};
 
 use super::args::{Place, Request};
@@ -89,18 +89,18 @@ impl Done {
     pub fn executed(
         place: &Place,
         request: Request,
-        outcome: Outcome,
-        stamp: Stamp,
+        completion: &Completion,
+        data: &[u8],
         took: Duration,
     ) -> Result<Self> {
-        let end = match (outcome, &request) {
+        let end = match (completion.outcome, &request) {
             (Outcome::Done, _) => End::Done,
             (Outcome::Old(old), _) => End::Old { old },
             (Outcome::Mismatch { index, found }, _) => End::Mismatch { index, found },
-            (Outcome::Data(bytes), Request::Plain(Verb::Read { offset_bytes, .. })) => End::Read {
+            (Outcome::Data { .. }, Request::Plain(Verb::Read { offset_bytes, .. })) => End::Read {
                 offset_bytes: *offset_bytes,
-                words: words(&bytes),
-                bytes,
+                words: words(data),
+                bytes: data.into(),
             },
             (other, _) => bail!("the verb ended with an outcome of another verb: {other:?}"),
         };
@@ -110,9 +110,9 @@ impl Done {
             region: place.region.clone(),
             end,
             stamp: Some(StampText {
-                executor: stamp.executor,
-                executor_count: stamp.executor_count,
-                lamport: stamp.lamport,
+                executor: completion.stamp.executor,
+                executor_count: completion.stamp.executor_count,
+                lamport: completion.stamp.lamport,
             }),
             took_ns: Some(u64::try_from(took.as_nanos()).unwrap_or(u64::MAX)),
         })

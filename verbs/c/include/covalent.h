@@ -297,7 +297,7 @@ enum covalent_outcome
     COVALENT_OUTCOME_DONE = 0,
     // The verb was executed. `value` is the word's previous value.
     COVALENT_OUTCOME_OLD = 1,
-    // It was executed; `data` holds `data_length_bytes` bytes.
+    // It was executed; `data` points to the `data_length_bytes` bytes read.
     COVALENT_OUTCOME_DATA = 2,
     // The verb was executed and changed nothing: word `index` held `value`, which was not the
     // expected value or did not meet the condition.
@@ -878,8 +878,9 @@ typedef struct covalent_completion {
     uint32_t index;
     // How many bytes were read.
     uint32_t data_length_bytes;
-    // They.
-    uint8_t data[COVALENT_DATA_BYTES_MAX];
+    // The bytes that were read, null if none were. They are valid until the queue's next call that
+    // takes completions or waits for a verb.
+    const uint8_t *data;
     // The in-doubt id, for querying the verb. Zeros for other verbs.
     struct covalent_in_doubt_id in_doubt;
     // Its place among the completions of all nodes.
@@ -2042,6 +2043,20 @@ int covalent_verb_queue_wait(struct covalent_verb_queue queue,
                              uint64_t id,
                              int64_t timeout_ns,
                              struct covalent_completion *completion);
+
+// Posts a verb, waiting for room if necessary, and waits until it completes. `completion` is that
+// of an executed verb; its `user_data` is 0. `mode` is COVALENT_ONE_PHASE or COVALENT_TWO_PHASE.
+// Returns COVALENT_MISMATCH if the verb was executed and changed nothing. covalent_fetch_add and
+// similar calls are this call, in two phases.
+//
+// # Safety
+// As covalent_verb_queue_post. `completion` is valid for writes.
+int covalent_verb_queue_execute(struct covalent_verb_queue queue,
+                                const struct covalent_remote_region *region,
+                                const struct covalent_verb *verb,
+                                uint32_t mode,
+                                int64_t timeout_ns,
+                                struct covalent_completion *completion);
 
 // Registers a queue under a name that is unique on the node (1 to 32 bytes).
 // covalent_verb_queue_open_region finds it by this name. It stays registered until the device and

@@ -26,7 +26,8 @@ unsafe fn execute(
     // SAFETY: the caller's word.
     let region = unsafe { remote(region)? };
     with(queue, |verbs| {
-        Ok(verbs.execute(&region, verb, Mode::TwoPhase, waiting(timeout_ns))?)
+        let executed = verbs.execute(&region, verb, Mode::TwoPhase, waiting(timeout_ns))?;
+        Ok(executed.outcome)
     })
 }
 
@@ -388,24 +389,16 @@ pub unsafe extern "C" fn covalent_read(
     timeout_ns: i64,
 ) -> c_int {
     call(|| {
-        let verb = Verb::Read {
-            offset_bytes,
-            len_bytes: length_bytes,
-        };
         // SAFETY: the caller's word, for both.
-        let (out, outcome) = unsafe {
+        let (target, region) = unsafe {
             (
                 bytes_mut(data, length_bytes as usize, "data")?,
-                execute(queue, region, verb, timeout_ns)?,
+                remote(region)?,
             )
         };
-        match outcome {
-            Outcome::Data(data) if data.len() == out.len() => {
-                out.copy_from_slice(&data);
-                Ok(())
-            }
-            outcome => Err(unexpected(&outcome)),
-        }
+        with(queue, |verbs| {
+            Ok(verbs.read(&region, offset_bytes, target, waiting(timeout_ns))?)
+        })
     })
 }
 

@@ -143,7 +143,7 @@ pub enum covalent_outcome {
     COVALENT_OUTCOME_DONE = 0,
     /// The verb was executed. `value` is the word's previous value.
     COVALENT_OUTCOME_OLD = 1,
-    /// It was executed; `data` holds `data_length_bytes` bytes.
+    /// It was executed; `data` points to the `data_length_bytes` bytes read.
     COVALENT_OUTCOME_DATA = 2,
     /// The verb was executed and changed nothing: word `index` held `value`, which was not the
     /// expected value or did not meet the condition.
@@ -299,8 +299,9 @@ pub struct covalent_completion {
     pub index: u32,
     /// How many bytes were read.
     pub data_length_bytes: u32,
-    /// They.
-    pub data: [u8; COVALENT_DATA_BYTES_MAX],
+    /// The bytes that were read, null if none were. They are valid until the queue's next call that
+    /// takes completions or waits for a verb.
+    pub data: *const u8,
     /// The in-doubt id, for querying the verb. Zeros for other verbs.
     pub in_doubt: covalent_in_doubt_id,
     /// Its place among the completions of all nodes.
@@ -308,7 +309,7 @@ pub struct covalent_completion {
 }
 
 impl covalent_completion {
-    pub(crate) fn new(completion: &Completion) -> Self {
+    pub(crate) fn new(completion: &Completion, data: Option<&[u8]>) -> Self {
         use covalent_outcome::*;
         let mut converted = Self {
             user_data: completion.user_data,
@@ -318,7 +319,7 @@ impl covalent_completion {
             value: 0,
             index: 0,
             data_length_bytes: 0,
-            data: [0; COVALENT_DATA_BYTES_MAX],
+            data: std::ptr::null(),
             in_doubt: covalent_in_doubt_id {
                 bytes: [0; COVALENT_IN_DOUBT_ID_BYTES],
             },
@@ -330,10 +331,11 @@ impl covalent_completion {
                 converted.value = *old;
                 COVALENT_OUTCOME_OLD
             }
-            Outcome::Data(data) => {
-                let length = data.len().min(COVALENT_DATA_BYTES_MAX);
-                converted.data[..length].copy_from_slice(&data[..length]);
-                converted.data_length_bytes = length as u32;
+            Outcome::Data { .. } => {
+                if let Some(data) = data {
+                    converted.data = data.as_ptr();
+                    converted.data_length_bytes = data.len() as u32;
+                }
                 COVALENT_OUTCOME_DATA
             }
             Outcome::Mismatch { index, found } => {

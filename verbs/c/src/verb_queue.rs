@@ -5,7 +5,7 @@ use std::{
     ffi::{c_char, c_int},
 };
 
-use covalent_verbs::{Batch, Completion, InDoubtId, Target, VerbId, Verbs};
+use covalent_verbs::{Batch, Completion, InDoubtId, Outcome, Target, VerbId, Verbs};
 
 use crate::{
     argument::{Out, Outs, optional_text, text, value, values},
@@ -13,7 +13,7 @@ use crate::{
     handle::{Kind, Table, this_thread},
     held::Held,
     remote_region::{covalent_remote_region, remote},
-    status::{Result, call},
+    status::{Result, call, call_with_status, covalent_status},
     timeout::{timeout, waiting},
     verb::{covalent_completion, covalent_in_doubt_id, covalent_stamp, covalent_verb, mode, verb},
 };
@@ -341,7 +341,10 @@ pub unsafe extern "C" fn covalent_verb_queue_poll(
                     _ => verbs.get().try_poll(room)?,
                 };
                 for completion in &room[..taken] {
-                    out.set(written, covalent_completion::new(completion));
+                    out.set(
+                        written,
+                        covalent_completion::new(completion, verbs.get().data(completion.id)),
+                    );
                     written += 1;
                 }
                 // Update `count` after each burst, so that completions already taken are not lost
@@ -373,8 +376,50 @@ pub unsafe extern "C" fn covalent_verb_queue_wait(
         // SAFETY: the caller's word.
         let mut out = unsafe { Out::new(completion, "completion")? };
         let id = VerbId::from_number(id);
-        let completion = with(queue, |verbs| Ok(verbs.wait(id, waiting(timeout_ns))?))?;
-        out.set(covalent_completion::new(&completion));
-        Ok(())
+        with(queue, |verbs| {
+            let completion = verbs.wait(id, waiting(timeout_ns))?;
+            out.set(covalent_completion::new(
+                &completion,
+                verbs.data(completion.id),
+            ));
+            Ok(())
+        })
+    })
+}
+
+/// Posts a verb, waiting for room if necessary, and waits until it completes. `completion` is that
+/// of an executed verb; its `user_data` is 0. `mode` is COVALENT_ONE_PHASE or COVALENT_TWO_PHASE.
+/// Returns COVALENT_MISMATCH if the verb was executed and changed nothing. covalent_fetch_add and
+/// similar calls are this call, in two phases.
+///
+/// # Safety
+/// As covalent_verb_queue_post. `completion` is valid for writes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn covalent_verb_queue_execute(
+    queue: covalent_verb_queue,
+    region: *const covalent_remote_region,
+    verb: *const covalent_verb,
+    mode: u32,
+    timeout_ns: i64,
+    completion: *mut covalent_completion,
+) -> c_int {
+    call_with_status(|| {
+        // SAFETY: the caller's word, for all three.
+        let (region, verb, mut out) = unsafe {
+            (
+                remote(region)?,
+                self::verb(value(verb, "verb")?)?,
+                Out::new(completion, "completion")?,
+            )
+        };
+        let mode = self::mode(mode)?;
+        with(queue, |verbs| {
+            let executed = verbs.execute(&region, verb, mode, waiting(timeout_ns))?;
+            out.set(covalent_completion::new(&executed, verbs.data(executed.id)));
+            Ok(match executed.outcome {
+                Outcome::Mismatch { .. } => covalent_status::COVALENT_MISMATCH,
+                _ => covalent_status::COVALENT_OK,
+            })
+        })
     })
 }

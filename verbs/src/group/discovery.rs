@@ -9,7 +9,6 @@ use crate::{
     error::{Error, Result},
     queue::Verbs,
     shared::Owner,
-    verb::Outcome,
 };
 
 /// Maximum number of lookups in flight.
@@ -113,10 +112,10 @@ impl Group<'_> {
         Ok(())
     }
 
-    /// Handles a completed lookup: it found a member, or none yet.
-    pub(super) fn on_lookup(&mut self, guid: u64, outcome: &Outcome) {
+    /// Handles a completed lookup: it found the region of a member, or none yet.
+    pub(super) fn on_lookup(&mut self, guid: u64, found: Option<&[u8]>) {
         self.lookups.end(guid);
-        let Outcome::Data(data) = outcome else { return };
+        let Some(data) = found else { return };
         if let Some(info) = codec::Reply::ok(data).region() {
             // The member itself sends its incarnation.
             self.machine.on_contact(Contact {

@@ -81,9 +81,10 @@ impl Group<'_> {
                 (Some(Errand::Envelope { ticket }), Ended::Verb(outcome)) => {
                     self.machine.on_end(ticket, end_of(&outcome));
                 }
-                (Some(Errand::Lookup { guid }), Ended::Verb(outcome)) => {
-                    self.on_lookup(guid, &outcome);
+                (Some(Errand::Lookup { guid }), Ended::Found(region)) => {
+                    self.on_lookup(guid, Some(&region));
                 }
+                (Some(Errand::Lookup { guid }), Ended::Verb(_)) => self.on_lookup(guid, None),
                 (Some(Errand::Watch { guid }), Ended::Path { up }) => {
                     self.paths.reported(guid, up);
                     self.machine.on_path(guid, up);

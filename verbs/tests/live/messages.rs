@@ -130,8 +130,9 @@ fn a_full_queue_refuses_and_nothing_is_lost() {
             Refusal::QueueFull
         );
         for mode in [Mode::OnePhase, Mode::TwoPhase] {
-            let outcome = verbs.execute(&small, Verb::Send { data: b"x" }, mode, Timeout::FOREVER);
-            assert_eq!(refused(outcome.map(drop)), Refusal::QueueFull);
+            let completion =
+                verbs.execute(&small, Verb::Send { data: b"x" }, mode, Timeout::FOREVER);
+            assert_eq!(refused(completion.map(drop)), Refusal::QueueFull);
         }
         for number in 0..3 {
             let received = queue.try_recv().unwrap().expect("the sent message");
@@ -167,7 +168,7 @@ fn a_queue_takes_messages_alone_and_only_a_queue_does() {
         Refusal::NoRight
     );
     assert_eq!(
-        refused(verbs.read(&remote, 0, 8, Timeout::FOREVER).map(drop)),
+        refused(verbs.read(&remote, 0, &mut [0; 8], Timeout::FOREVER)),
         Refusal::NoRight
     );
     let added = verbs.fetch_add(&remote, 64, 8, Timeout::FOREVER);

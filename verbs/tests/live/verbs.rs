@@ -136,18 +136,15 @@ fn all_verbs(verbs: &mut Verbs<'_>, remote: &RemoteRegion, own: &Region) {
 
     let data: Vec<u8> = (0..WRITE_BYTES_MAX).map(|at| at as u8).collect();
     verbs.write(remote, 101, &data, Timeout::FOREVER).unwrap();
-    assert_eq!(
-        *verbs
-            .read(remote, 101, READ_BYTES_MAX as u32, Timeout::FOREVER)
-            .unwrap(),
-        data
-    );
+    let mut read = [0; READ_BYTES_MAX];
+    verbs
+        .read(remote, 101, &mut read, Timeout::FOREVER)
+        .unwrap();
+    assert_eq!(read[..], data);
     verbs.write(remote, 101, &[7], soon()).unwrap();
     // As long as a word, and yet bytes.
-    assert_eq!(
-        *verbs.read(remote, 101, 8, soon()).unwrap(),
-        [7, 1, 2, 3, 4, 5, 6, 7]
-    );
+    verbs.read(remote, 101, &mut read[..8], soon()).unwrap();
+    assert_eq!(read[..8], [7, 1, 2, 3, 4, 5, 6, 7]);
     let mut bytes = [0; 2];
     own.read(101, &mut bytes).unwrap();
     assert_eq!(bytes, [7, 1]);
@@ -265,7 +262,7 @@ fn refusals(device: &Device, target: Target<'_>, own: &Region, read_only: &Regio
         Refusal::OutOfBounds
     );
     let error = verbs
-        .read(&good, own.size_bytes() - 4, 8, Timeout::FOREVER)
+        .read(&good, own.size_bytes() - 4, &mut [0; 8], Timeout::FOREVER)
         .unwrap_err();
     assert!(
         matches!(
@@ -335,12 +332,11 @@ fn refusals(device: &Device, target: Target<'_>, own: &Region, read_only: &Regio
             send: false
         }
     );
-    assert_eq!(
-        *verbs
-            .read(&read_only_region, 0, 8, Timeout::FOREVER)
-            .unwrap(),
-        [0; 8]
-    );
+    let mut read = [1; 8];
+    verbs
+        .read(&read_only_region, 0, &mut read, Timeout::FOREVER)
+        .unwrap();
+    assert_eq!(read, [0; 8]);
     assert_eq!(
         refused(verbs.fetch_add(&read_only_region, 0, 1, Timeout::FOREVER)),
         Refusal::NoRight

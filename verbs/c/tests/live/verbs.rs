@@ -1,7 +1,7 @@
 //! Verbs that compare, bitwise verbs, batches, queries of verbs in doubt, and the owner's view of a
 //! region.
 
-use std::{ffi::c_int, mem, ptr};
+use std::{ffi::c_int, mem, ptr, slice};
 
 use covalent::*;
 
@@ -28,6 +28,14 @@ pub const NO_VERB: covalent_verb = covalent_verb {
 
 /// A region of eight words, registered by the node `b`, and a queue on `a` that has it open.
 fn open(nodes: &Nodes) -> (covalent_device, covalent_verb_queue, covalent_remote_region) {
+    open_with(nodes, 64, 16)
+}
+
+fn open_with(
+    nodes: &Nodes,
+    size_bytes: u64,
+    depth: u32,
+) -> (covalent_device, covalent_verb_queue, covalent_remote_region) {
     let (device, host) = (attach(nodes, "a"), attach(nodes, "b"));
     let mut own = covalent_region { handle: 0 };
     let mut queue = covalent_verb_queue { handle: 0 };
@@ -42,11 +50,11 @@ fn open(nodes: &Nodes) -> (covalent_device, covalent_verb_queue, covalent_remote
         ok(covalent_region_register(
             host,
             c"bank".as_ptr(),
-            64,
+            size_bytes,
             7,
             &raw mut own,
         ));
-        ok(covalent_verb_queue_open(device, 16, &raw mut queue));
+        ok(covalent_verb_queue_open(device, depth, &raw mut queue));
         ok(covalent_verb_queue_open_region(
             queue,
             c"b".as_ptr(),
@@ -442,4 +450,130 @@ fn the_owner_of_a_region_uses_it_without_verbs() {
         ));
     }
     assert_eq!(old, 0x02_01_09, "bytes of a region are little-endian words");
+}
+
+const EMPTY: covalent_completion = covalent_completion {
+    user_data: 0,
+    id: 0,
+    outcome: covalent_outcome::COVALENT_OUTCOME_DONE,
+    refusal: covalent_refusal::COVALENT_REFUSAL_NONE,
+    value: 0,
+    index: 0,
+    data_length_bytes: 0,
+    data: ptr::null(),
+    in_doubt: covalent_in_doubt_id {
+        bytes: [0; COVALENT_IN_DOUBT_ID_BYTES],
+    },
+    stamp: covalent_stamp {
+        executor: 0,
+        executor_count: 0,
+        initiator_count: 0,
+        lamport: 0,
+    },
+};
+
+const fn reading(offset_bytes: u64, length_bytes: u32) -> covalent_verb {
+    covalent_verb {
+        kind: COVALENT_READ,
+        offset_bytes,
+        length_bytes,
+        ..NO_VERB
+    }
+}
+
+/// The bytes of a completion.
+fn data(completion: &covalent_completion) -> Vec<u8> {
+    assert_eq!(completion.outcome, covalent_outcome::COVALENT_OUTCOME_DATA);
+    // SAFETY: the library guarantees that the bytes stay until the queue's next call.
+    unsafe { slice::from_raw_parts(completion.data, completion.data_length_bytes as usize) }
+        .to_vec()
+}
+
+#[test]
+fn a_completion_points_to_the_bytes_that_were_read() {
+    let nodes = Nodes::start(&["p0"]);
+    let (_device, queue, region) = open_with(&nodes, 640, 128);
+    let bytes: Vec<u8> = (0..=255)
+        .cycle()
+        .take(600)
+        .map(|it: u16| it as u8)
+        .collect();
+    // SAFETY: pointers and lengths belong to values that live here.
+    unsafe {
+        for (at, part) in [(0, &bytes[..300]), (300, &bytes[300..])] {
+            let (data, length) = (part.as_ptr(), part.len() as u32);
+            ok(covalent_write(
+                queue,
+                &raw const region,
+                at,
+                data,
+                length,
+                SOON_NS,
+            ));
+        }
+        // More reads than one conversion of completions takes.
+        for number in 0..100_u64 {
+            let verb = reading(number, 1 + number as u32);
+            let (verb, id) = (&raw const verb, ptr::null_mut());
+            ok(covalent_verb_queue_post(
+                queue,
+                &raw const region,
+                verb,
+                1,
+                number,
+                id,
+            ));
+        }
+        let mut completions = [EMPTY; 100];
+        let mut taken = 0;
+        while taken < completions.len() {
+            let mut count = 0;
+            let room = &mut completions[taken..];
+            let (room, capacity) = (room.as_mut_ptr(), room.len());
+            ok(covalent_verb_queue_poll(
+                queue,
+                SOON_NS,
+                room,
+                capacity,
+                &raw mut count,
+            ));
+            for completion in &completions[taken..taken + count] {
+                let at = completion.user_data as usize;
+                assert_eq!(data(completion), bytes[at..=2 * at]);
+            }
+            taken += count;
+        }
+        let mut completion = EMPTY;
+        let verb = reading(44, 512);
+        let execute = |verb: &covalent_verb, completion: *mut covalent_completion| {
+            covalent_verb_queue_execute(
+                queue,
+                &raw const region,
+                &raw const *verb,
+                COVALENT_TWO_PHASE,
+                SOON_NS,
+                completion,
+            )
+        };
+        ok(execute(&verb, &raw mut completion));
+        assert_eq!(data(&completion), bytes[44..556]);
+        let swap = covalent_verb {
+            kind: COVALENT_COMPARE_AND_SWAP,
+            offset_bytes: 0,
+            expected: 1,
+            ..NO_VERB
+        };
+        let status = execute(&swap, &raw mut completion);
+        assert_eq!(status, covalent_status::COVALENT_MISMATCH as i32);
+        assert_eq!(
+            completion.value,
+            u64::from_le_bytes([0, 1, 2, 3, 4, 5, 6, 7])
+        );
+        assert!(completion.data.is_null());
+        fails(
+            execute(&reading(1000, 8), &raw mut completion),
+            covalent_status::COVALENT_VERB_REFUSED,
+            "region",
+        );
+    }
 }
