@@ -1,11 +1,47 @@
 //! `covalent config …`
 
-use std::process::ExitCode;
+use std::{path::PathBuf, process::ExitCode};
 
 use anyhow::Result;
+use clap::Subcommand;
 use covalent_api::config::{Config, DEFAULT_TOML};
 
-use crate::{args::ConfigCommand, configure, output};
+use crate::{
+    args::{ConfigArgs, Format},
+    configure, output,
+};
+
+/// `covalent config …`
+#[derive(Debug, Subcommand)]
+pub enum ConfigCommand {
+    /// Print a complete configuration in which every key is explained.
+    #[command(after_help = "Examples:\n  covalent config print-default > my.toml")]
+    PrintDefault,
+    /// Check a file: keys, values, ranges and names that must agree.
+    #[command(after_help = "Examples:\n  covalent config check my.toml")]
+    Check {
+        /// The file.
+        #[arg(value_name = "FILE")]
+        file: PathBuf,
+    },
+    /// Show the values that `auto` selects for each interface on this machine, and why.
+    #[command(
+        after_help = "The values come from a table of drivers and kernels, and from the present \
+        state of the interface. The daemon uses the same values. If the table has no entry, the \
+        daemon tries when it opens the port, and `covalent status` shows the result.\n\n\
+        Examples:\n  \
+        covalent config auto\n  \
+        covalent config auto --config my.toml --format json | jq '.[].auto.copy'"
+    )]
+    Auto {
+        /// Which node.
+        #[command(flatten)]
+        config: ConfigArgs,
+        /// Output format.
+        #[arg(long, value_enum, default_value_t = Format::Table)]
+        format: Format,
+    },
+}
 
 /// Runs `covalent config …`.
 ///

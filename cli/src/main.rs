@@ -4,6 +4,7 @@ mod args;
 mod bench;
 mod capture;
 mod client;
+mod command_line;
 mod completions;
 mod config_command;
 mod configure;
@@ -14,6 +15,8 @@ mod definitions;
 mod demo;
 mod doctor;
 mod events;
+#[cfg(test)]
+mod every_table;
 mod identity;
 mod interrupt;
 mod manual;
@@ -35,10 +38,10 @@ mod watch;
 use std::{io, process::ExitCode};
 
 use anyhow::{Context, Result};
-use clap::Parser;
+use clap::{CommandFactory, Parser};
 
 use self::{
-    args::{Cli, Command},
+    command_line::{Cli, Command},
     interrupt::{GIVES_BACK, Interrupt, Interrupted, STOPS},
 };
 
@@ -88,7 +91,7 @@ fn run(command: &Command) -> Result<ExitCode> {
         Command::Configure(command) => configure::run(command),
         Command::Bench(args) => bench::run(args),
         Command::Sim(args) => sim::run(args, &within(STOPS)?),
-        Command::Completions(args) => completions::run(args),
-        Command::Man(args) => manual::run(args),
+        Command::Completions(args) => completions::run(args, Cli::command),
+        Command::Man(args) => manual::run(args, Cli::command),
     }
 }

@@ -1,24 +1,43 @@
 //! `covalent man`: manual pages, from the definitions that the programs read their arguments with.
 
-use std::{fs, io, path::Path, process::ExitCode};
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
 
 use anyhow::{Context, Result};
-use clap::Command;
+use clap::{Args, Command};
 use clap_mangen::{
     Man,
     roff::{Roff, roman},
 };
 
-use crate::{args::ManArgs, definitions::Program, output};
+use crate::{definitions::Program, output};
+
+/// `covalent man`
+#[derive(Debug, Args)]
+#[command(
+    after_help = "`make install` installs them where man finds them. Each command has its own \
+    page: `man covalent-status`.\n\n\
+    Examples:\n  \
+    covalent man /tmp/man && man -l /tmp/man/man1/covalent.1\n  \
+    covalent man /usr/local/share/man"
+)]
+pub struct ManArgs {
+    /// The directory, in which `man1` and `man8` are created.
+    #[arg(value_name = "DIR")]
+    pub directory: PathBuf,
+}
 
 /// Related manual pages.
 const SEE_ALSO: &str = "covalent(1), covalentd(8), covalent-control(8)";
 
-/// Runs `covalent man`.
+/// Runs `covalent man`, where `covalent` makes the command line of this program.
 ///
 /// # Errors
 /// When a page cannot be written.
-pub fn run(args: &ManArgs) -> Result<ExitCode> {
+pub fn run(args: &ManArgs, covalent: fn() -> Command) -> Result<ExitCode> {
     let mut pages = 0_u32;
     for program in Program::ALL {
         let section = program.section();
@@ -26,7 +45,7 @@ pub fn run(args: &ManArgs) -> Result<ExitCode> {
         fs::create_dir_all(&directory)
             .with_context(|| format!("cannot make {}", directory.display()))?;
         // Every command's options name its own page, and `help` needs none.
-        let mut definition = program.definition().disable_help_subcommand(true);
+        let mut definition = program.definition(covalent).disable_help_subcommand(true);
         definition.build();
         pages += write_pages(&definition, section, &directory)?;
     }

@@ -3,13 +3,32 @@
 use std::process::ExitCode;
 
 use anyhow::{Context, Result};
+use clap::Args;
 use covalent_api::control::ControlRequest;
 
 use crate::{
-    args::ReloadArgs,
+    args::ControlNodeArgs,
     control_client::{self, describe_change, put_in_force},
     output,
 };
+
+/// `covalent reload`
+#[derive(Debug, Args)]
+#[command(
+    after_help = "covalent-control reads the file that it was started with, and proposes it to \
+    covalentd. Every lane accepts it, or none does. A change of a value that is read only at \
+    covalentd's start is refused, with its place in the file. SIGHUP to covalent-control does the \
+    same.\n\n\
+    Exit status: 0 if the file is in force, 1 if nothing was changed.\n\n\
+    Examples:\n  \
+    sudo covalent reload\n  \
+    sudo covalent reload --config my.toml"
+)]
+pub struct ReloadArgs {
+    /// Which node.
+    #[command(flatten)]
+    pub node: ControlNodeArgs,
+}
 
 /// Runs `covalent reload`.
 ///

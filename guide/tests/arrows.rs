@@ -11,7 +11,7 @@ use covalent_guide::pages;
 use proc_macro2::{Delimiter, TokenStream, TokenTree};
 
 /// Crates whose modules, the top ones, form no cycle.
-const CRATES: [&str; 2] = ["protocol", "dataplane"];
+const CRATES: [&str; 3] = ["protocol", "dataplane", "cli"];
 
 /// Imports that would point upward: crate, module, and the module that it must not import.
 const UPWARD: [(&str, &str, &str); 5] = [
@@ -253,6 +253,18 @@ fn no_module_imports_the_one_that_drives_it() {
             "{}: `{from}` imports `{to}`, which drives it",
             upward.unwrap().file.display()
         );
+    }
+}
+
+/// Each command has its arguments beside it, and `command_line.rs` imports all commands.
+#[test]
+fn no_arguments_import_a_command() {
+    let imports = imports("cli");
+    let is_of_arguments = |it: &&Import| it.file.file_name().is_some_and(|name| name == "args.rs");
+    let of_arguments: Vec<_> = imports.iter().filter(is_of_arguments).collect();
+    assert!(of_arguments.len() > 3, "{of_arguments:?}");
+    for Import { file, to, .. } in of_arguments {
+        assert_eq!(to, "args", "{} imports `{to}`", file.display());
     }
 }
 

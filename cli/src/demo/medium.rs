@@ -5,8 +5,8 @@ use std::fmt;
 use nix::unistd::geteuid;
 use serde::Serialize;
 
+use super::args::PortChoice;
 use super::namespace::Namespace;
-use crate::args::PortChoice;
 
 /// The medium that connects the two nodes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]

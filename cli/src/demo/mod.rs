@@ -1,6 +1,7 @@
 //! `covalent demo`: two nodes on this machine, everything for real, with checks.
 
 mod application;
+mod args;
 mod checks;
 mod cut;
 mod exposition;
@@ -33,7 +34,7 @@ use std::{
 
 use anyhow::{Result, bail};
 
-pub use self::named_interfaces::Pair;
+pub use self::args::{DemoArgs, PortChoice};
 use self::{
     goals::Goal,
     losses::Losses,
@@ -49,7 +50,7 @@ use self::{
     workplace::Workplace,
 };
 use crate::{
-    args::{DemoArgs, Format, PortChoice},
+    args::Format,
     interrupt::{Interrupt, Interrupted},
     output::{self, Theme},
     program, status,

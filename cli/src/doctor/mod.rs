@@ -1,5 +1,6 @@
 //! `covalent doctor`: reports each problem, its cause and its remedy.
 
+mod args;
 mod core_checks;
 mod driver;
 mod effect_checks;
@@ -31,6 +32,7 @@ use std::{
 use anyhow::Result;
 use covalent_api::config::Config;
 
+pub use self::args::DoctorArgs;
 pub use self::facts::holder::{Holder, of_program as holders};
 #[cfg(test)]
 pub use self::report::tests::widest;
@@ -40,11 +42,7 @@ use self::{
     process_checks::Starter,
     report::Report,
 };
-use crate::{
-    args::{DoctorArgs, Format},
-    node::Occupant,
-    output,
-};
+use crate::{args::Format, node::Occupant, output};
 
 /// The configuration of a node that was installed, which is looked at if none is named.
 const INSTALLED: &str = "/etc/covalent/covalent.toml";

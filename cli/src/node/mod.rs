@@ -1,5 +1,6 @@
 //! `covalent up` and `covalent down`: this node's two processes without an init system.
 
+mod args;
 mod down;
 mod lock;
 mod occupant;
@@ -13,6 +14,7 @@ use std::path::{Path, PathBuf};
 use covalent_api::config::Config;
 
 pub use self::{
+    args::UpArgs,
     down::run as down,
     lock::NodeLock,
     occupant::Occupant,

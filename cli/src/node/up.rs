@@ -14,10 +14,10 @@ use covalent_api::{
 };
 
 use super::{
-    PROGRAMS, Program, lock::NodeLock, occupant::Occupant, record::Record, systemd, written,
+    PROGRAMS, Program, args::UpArgs, lock::NodeLock, occupant::Occupant, record::Record, systemd,
+    written,
 };
 use crate::{
-    args::UpArgs,
     client::Client,
     control_client,
     identity::Identity,

@@ -4,11 +4,12 @@ use anyhow::Result;
 use covalent_sim::{Options, Report, World, fact::Subject, plan::Plan, run_seeds, witness::Entry};
 
 use super::{
+    SimArgs,
     many::Many,
     print::{self, Run},
 };
 use crate::{
-    args::{Format, SimArgs},
+    args::Format,
     interrupt::Interrupt,
     output::{self, grouped},
 };

@@ -1,5 +1,6 @@
 //! `covalent status`: a running node, as tables.
 
+mod args;
 mod durable;
 mod interfaces;
 mod nodes;
@@ -10,9 +11,10 @@ use std::{path::PathBuf, process::ExitCode};
 use anyhow::Result;
 use covalent_api::config::Config;
 
+pub use self::args::{ListArgs, StatusArgs};
 pub use self::render::{kind as pipe_kind, lane, mode, render};
 use crate::{
-    args::{Format, ListArgs, NodeArgs, StatusArgs},
+    args::{Format, NodeArgs},
     client::Client,
     output::{self, Theme},
 };
