@@ -380,8 +380,8 @@ enum covalent_group_event_kind
     COVALENT_GROUP_NONE = 0,
     // From now on there are other members: covalent_group_read_view. `view` is its number.
     COVALENT_GROUP_VIEW = 1,
-    // A multicast: `data`, `sender_guid`, `sender_incarnation`, its `sequence` number for this sender,
-    // from 1, and its `position` in `view`.
+    // A multicast: `data`, `sender_guid`, `sender_incarnation`, its `sequence` number for this
+    // sender, from 1, and its `position` in `view`.
     COVALENT_GROUP_DELIVERED = 2,
     // Every member's program has taken all multicasts below `position` in `view`.
     COVALENT_GROUP_STABLE = 3,
@@ -488,7 +488,8 @@ enum covalent_status
     COVALENT_DEADLINE = -6,
     // The timeout passed while a verb was in flight: it may or may not have been executed. Its
     // completion arrives later. covalent_last_in_doubt returns its id. It has no in-doubt id for
-    // covalent_verb_queue_query_in_doubt: only a completion in doubt carries one, when no path is left.
+    // covalent_verb_queue_query_in_doubt: only a completion in doubt carries one, when no path is
+    // left.
     COVALENT_IN_DOUBT = -7,
     // No room in the pipe, the queue or the group. For covalent_send, no room in its own verb
     // queue or in the receive queue, which the error text reports.
@@ -1376,8 +1377,8 @@ int covalent_pipe_free_received(struct covalent_pipe pipe);
 
 // Frees the oldest `count` unconfirmed packets of an RX pipe or bytes of a byte pipe, or all if
 // there are fewer. SIZE_MAX frees all in the pipe (`clear` in Ensō). Also frees all that were
-// confirmed. Pointers to them are invalid. If `count` is 0, the call frees nothing, and the packets
-// that were received last are received again.
+// confirmed. Pointers to them are invalid. If `count` is 0, the call frees nothing, and the
+// packets that were received last are received again.
 int covalent_pipe_free(struct covalent_pipe pipe, size_t count);
 
 // Confirms the oldest `count` unconfirmed packets of an RX pipe or bytes of a byte pipe, or all if
@@ -1443,8 +1444,8 @@ int covalent_pipe_in_flight_bytes(struct covalent_pipe pipe, uint64_t *in_flight
 
 // Copies a frame into a TX pipe, without FCS and in network byte order. The lane sees it after
 // covalent_pipe_publish: push a burst, then publish once. Does not wait. Returns COVALENT_FULL if
-// there is no room now, and COVALENT_TOO_LONG, COVALENT_TOO_SHORT or COVALENT_LINK_ETHERTYPE if the
-// frame can never be sent.
+// there is no room now, and COVALENT_TOO_LONG, COVALENT_TOO_SHORT or COVALENT_LINK_ETHERTYPE if
+// the frame can never be sent.
 //
 // # Safety
 // `data` points to `length_bytes` bytes.
@@ -1514,9 +1515,9 @@ int covalent_pipe_send_back(struct covalent_pipe pipe, size_t packets);
 int covalent_pipe_discard(struct covalent_pipe pipe, size_t packets);
 
 // Captures what the lane receives and sends on the port of an RX pipe that was opened on a port:
-// `frames` is one of COVALENT_TAP_…. A packet of the pipe is then a record of a frame, with at most
-// `snap_bytes` of its bytes. covalent_tap_split reads it. The capture ends with the pipe. Blocks
-// for the daemon's reply.
+// `frames` is one of COVALENT_TAP_…. A packet of the pipe is then a record of a frame, with at
+// most `snap_bytes` of its bytes. covalent_tap_split reads it. The capture ends with the pipe.
+// Blocks for the daemon's reply.
 //
 // Returns COVALENT_REFUSED unless this process runs as root or as the daemon's user, if the pipe
 // has no port, and if the port is captured already.
@@ -1605,8 +1606,8 @@ int covalent_pipe_free_received(struct covalent_pipe pipe);
 
 // Frees the oldest `count` unconfirmed packets of an RX pipe or bytes of a byte pipe, or all if
 // there are fewer. SIZE_MAX frees all in the pipe (`clear` in Ensō). Also frees all that were
-// confirmed. Pointers to them are invalid. If `count` is 0, the call frees nothing, and the packets
-// that were received last are received again.
+// confirmed. Pointers to them are invalid. If `count` is 0, the call frees nothing, and the
+// packets that were received last are received again.
 int covalent_pipe_free(struct covalent_pipe pipe, size_t count);
 
 // Confirms the oldest `count` unconfirmed packets of an RX pipe or bytes of a byte pipe, or all if
@@ -1672,8 +1673,8 @@ int covalent_pipe_in_flight_bytes(struct covalent_pipe pipe, uint64_t *in_flight
 
 // Copies a frame into a TX pipe, without FCS and in network byte order. The lane sees it after
 // covalent_pipe_publish: push a burst, then publish once. Does not wait. Returns COVALENT_FULL if
-// there is no room now, and COVALENT_TOO_LONG, COVALENT_TOO_SHORT or COVALENT_LINK_ETHERTYPE if the
-// frame can never be sent.
+// there is no room now, and COVALENT_TOO_LONG, COVALENT_TOO_SHORT or COVALENT_LINK_ETHERTYPE if
+// the frame can never be sent.
 //
 // # Safety
 // `data` points to `length_bytes` bytes.
@@ -1743,9 +1744,9 @@ int covalent_pipe_send_back(struct covalent_pipe pipe, size_t packets);
 int covalent_pipe_discard(struct covalent_pipe pipe, size_t packets);
 
 // Captures what the lane receives and sends on the port of an RX pipe that was opened on a port:
-// `frames` is one of COVALENT_TAP_…. A packet of the pipe is then a record of a frame, with at most
-// `snap_bytes` of its bytes. covalent_tap_split reads it. The capture ends with the pipe. Blocks
-// for the daemon's reply.
+// `frames` is one of COVALENT_TAP_…. A packet of the pipe is then a record of a frame, with at
+// most `snap_bytes` of its bytes. covalent_tap_split reads it. The capture ends with the pipe.
+// Blocks for the daemon's reply.
 //
 // Returns COVALENT_REFUSED unless this process runs as root or as the daemon's user, if the pipe
 // has no port, and if the port is captured already.

@@ -93,8 +93,8 @@ pub enum covalent_group_event_kind {
     COVALENT_GROUP_NONE = 0,
     /// From now on there are other members: covalent_group_read_view. `view` is its number.
     COVALENT_GROUP_VIEW = 1,
-    /// A multicast: `data`, `sender_guid`, `sender_incarnation`, its `sequence` number for this sender,
-    /// from 1, and its `position` in `view`.
+    /// A multicast: `data`, `sender_guid`, `sender_incarnation`, its `sequence` number for this
+    /// sender, from 1, and its `position` in `view`.
     COVALENT_GROUP_DELIVERED = 2,
     /// Every member's program has taken all multicasts below `position` in `view`.
     COVALENT_GROUP_STABLE = 3,

@@ -34,7 +34,8 @@ pub enum covalent_status {
     COVALENT_DEADLINE = -6,
     /// The timeout passed while a verb was in flight: it may or may not have been executed. Its
     /// completion arrives later. covalent_last_in_doubt returns its id. It has no in-doubt id for
-    /// covalent_verb_queue_query_in_doubt: only a completion in doubt carries one, when no path is left.
+    /// covalent_verb_queue_query_in_doubt: only a completion in doubt carries one, when no path is
+    /// left.
     COVALENT_IN_DOUBT = -7,
     /// No room in the pipe, the queue or the group. For covalent_send, no room in its own verb
     /// queue or in the receive queue, which the error text reports.

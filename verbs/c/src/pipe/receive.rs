@@ -1,5 +1,5 @@
-//! Receiving from RX pipes and byte pipes. What an RX pipe returned is taken, as a batch that a Rust
-//! program drops. What a byte pipe returned stays until it is freed.
+//! Receiving from RX pipes and byte pipes. What an RX pipe returned is taken, as a batch that a
+//! Rust program drops. What a byte pipe returned stays until it is freed.
 
 use std::ffi::c_int;
 
@@ -133,8 +133,8 @@ pub extern "C" fn covalent_pipe_free_received(pipe: covalent_pipe) -> c_int {
 
 /// Frees the oldest `count` unconfirmed packets of an RX pipe or bytes of a byte pipe, or all if
 /// there are fewer. SIZE_MAX frees all in the pipe (`clear` in Ensō). Also frees all that were
-/// confirmed. Pointers to them are invalid. If `count` is 0, the call frees nothing, and the packets
-/// that were received last are received again.
+/// confirmed. Pointers to them are invalid. If `count` is 0, the call frees nothing, and the
+/// packets that were received last are received again.
 #[unsafe(no_mangle)]
 pub extern "C" fn covalent_pipe_free(pipe: covalent_pipe, count: usize) -> c_int {
     call(|| {

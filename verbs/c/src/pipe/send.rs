@@ -62,8 +62,8 @@ pub unsafe extern "C" fn covalent_pipe_in_flight_bytes(
 
 /// Copies a frame into a TX pipe, without FCS and in network byte order. The lane sees it after
 /// covalent_pipe_publish: push a burst, then publish once. Does not wait. Returns COVALENT_FULL if
-/// there is no room now, and COVALENT_TOO_LONG, COVALENT_TOO_SHORT or COVALENT_LINK_ETHERTYPE if the
-/// frame can never be sent.
+/// there is no room now, and COVALENT_TOO_LONG, COVALENT_TOO_SHORT or COVALENT_LINK_ETHERTYPE if
+/// the frame can never be sent.
 ///
 /// # Safety
 /// `data` points to `length_bytes` bytes.

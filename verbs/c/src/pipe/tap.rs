@@ -18,9 +18,9 @@ pub const COVALENT_TAP_LINKS: u32 = 1;
 pub const COVALENT_TAP_DATA: u32 = 2;
 
 /// Captures what the lane receives and sends on the port of an RX pipe that was opened on a port:
-/// `frames` is one of COVALENT_TAP_…. A packet of the pipe is then a record of a frame, with at most
-/// `snap_bytes` of its bytes. covalent_tap_split reads it. The capture ends with the pipe. Blocks
-/// for the daemon's reply.
+/// `frames` is one of COVALENT_TAP_…. A packet of the pipe is then a record of a frame, with at
+/// most `snap_bytes` of its bytes. covalent_tap_split reads it. The capture ends with the pipe.
+/// Blocks for the daemon's reply.
 ///
 /// Returns COVALENT_REFUSED unless this process runs as root or as the daemon's user, if the pipe
 /// has no port, and if the port is captured already.

@@ -36,7 +36,7 @@ fn json(call: impl FnOnce(*mut *const c_char) -> i32) -> serde_json::Value {
 }
 
 #[test]
-fn a_device_tells_its_lane_session_doorbells_and_status() {
+fn a_device_reports_its_lane_session_doorbells_and_status() {
     let nodes = Nodes::start(&["p0"]);
     let device = attach(&nodes, "a");
     let (mut lane, mut session, mut before, mut after) = (9, 0, 0, 0);
@@ -77,7 +77,7 @@ fn a_device_tells_its_lane_session_doorbells_and_status() {
 }
 
 #[test]
-fn objects_tell_their_names_and_sizes() {
+fn objects_report_their_names_and_sizes() {
     let nodes = Nodes::start(&["p0"]);
     let device = attach(&nodes, "a");
     let mut region = covalent_region { handle: 0 };
