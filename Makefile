@@ -17,7 +17,7 @@ BUILT ?= target/release
 PROGRAMS = covalent covalentd covalent-control covalent-echo covalent-replay covalent-bank covalent-registers covalent-bench
 # Those that `covalent demo` starts (cli/src/demo), and itself. A test compares them.
 DEMO_PROGRAMS = covalent covalentd covalent-control covalent-echo covalent-replay covalent-bank covalent-bench
-LIBRARIES = libcovalent.so libcovalent.a
+LIBRARIES = $(LIBRARY_FILE) libcovalent.a
 VERSION := $(shell sed -n '/^\[workspace.package\]/,/^\[/s/^version = "\(.*\)"/\1/p' Cargo.toml)
 # The soname of the shared library (set in verbs/c/build.rs), and its file.
 LIBRARY_NAME = libcovalent.so.0
@@ -82,7 +82,8 @@ run:             ## Builds the programs of the demonstration in release mode and
 build:           ## Builds everything in release mode
 	@scripts/install-packages build
 	@$(CARGO) build --release --workspace --locked
-	@ln -sf libcovalent.so $(BUILT)/$(LIBRARY_NAME)
+	@scripts/link-library $(BUILT)/libcovalent.a $(LIBRARY_NAME) $(BUILT)/$(LIBRARY_FILE)
+	@ln -sf $(LIBRARY_FILE) $(BUILT)/$(LIBRARY_NAME)
 	@sed -e 's,@VERSION@,$(VERSION),' -e 's,@PREFIX@,$(CURDIR)/verbs/c,' -e 's,@LIBDIR@,$(abspath $(BUILT)),' -e 's/-lcovalent/& -Wl,-rpath,$${libdir}/' verbs/c/covalent.pc.in >$(BUILT)/covalent-uninstalled.pc
 
 # Does not build, because it runs as root.
@@ -92,7 +93,7 @@ install:         ## Installs the output of `make build`: PREFIX=/usr, DESTDIR= (
 	done
 	@install -d $(BIN_DIR) $(LIB_DIR) $(INCLUDE_DIR) $(UNIT_DIR) $(SYSUSERS_DIR) $(SHARE_DIR) $(CONFIG_DIR) $(MAN_DIR) $(BASH_DIR) $(ZSH_DIR) $(FISH_DIR)
 	@install -m 755 $(PROGRAMS:%=$(BUILT)/%) $(BIN_DIR)
-	@install -m 644 $(BUILT)/libcovalent.so $(LIB_DIR)/$(LIBRARY_FILE)
+	@install -m 644 $(BUILT)/$(LIBRARY_FILE) $(LIB_DIR)/$(LIBRARY_FILE)
 	@ln -sf $(LIBRARY_FILE) $(LIB_DIR)/$(LIBRARY_NAME)
 	@ln -sf $(LIBRARY_NAME) $(LIB_DIR)/libcovalent.so
 	@install -m 644 $(BUILT)/libcovalent.a $(LIB_DIR)
@@ -127,7 +128,7 @@ install:         ## Installs the output of `make build`: PREFIX=/usr, DESTDIR= (
 	@echo "  and set group = \"covalent\" under [node] in /etc/covalent/covalent.toml, before the daemon starts"
 
 uninstall:       ## Removes the installed files; configuration and state stay
-	@rm -f $(PROGRAMS:%=$(BIN_DIR)/%) $(LIBRARIES:%=$(LIB_DIR)/%) $(LIB_DIR)/$(LIBRARY_NAME) $(LIB_DIR)/$(LIBRARY_FILE) $(LIB_DIR)/pkgconfig/covalent.pc $(INCLUDE_DIR)/covalent.h $(UNITS:%=$(UNIT_DIR)/%) $(SYSUSERS_DIR)/covalent.conf $(DROP_INS:%=$(SHARE_DIR)/%) $(TELEMETRY:%=$(SHARE_DIR)/%) $(SHARE_DIR)/telemetry.proto $(COMPLETIONS) $(MAN_PAGES) $(DISSECTOR_DIR)/covalent.lua
+	@rm -f $(PROGRAMS:%=$(BIN_DIR)/%) $(LIBRARIES:%=$(LIB_DIR)/%) $(LIB_DIR)/$(LIBRARY_NAME) $(LIB_DIR)/libcovalent.so $(LIB_DIR)/pkgconfig/covalent.pc $(INCLUDE_DIR)/covalent.h $(UNITS:%=$(UNIT_DIR)/%) $(SYSUSERS_DIR)/covalent.conf $(DROP_INS:%=$(SHARE_DIR)/%) $(TELEMETRY:%=$(SHARE_DIR)/%) $(SHARE_DIR)/telemetry.proto $(COMPLETIONS) $(MAN_PAGES) $(DISSECTOR_DIR)/covalent.lua
 	@rmdir $(SHARE_DIR) 2>/dev/null || true
 	@rmdir -p $(DISSECTOR_DIR) 2>/dev/null || true
 	@[ -n "$(DESTDIR)" ] || [ "$$(id -u)" -ne 0 ] || ldconfig

@@ -21,7 +21,7 @@ const OTHERS: [&str; 9] = [
     "covalent-bank",
     "covalent-registers",
     "covalent-bench",
-    "libcovalent.so",
+    concat!("libcovalent.so.", env!("CARGO_PKG_VERSION")),
     "libcovalent.a",
 ];
 

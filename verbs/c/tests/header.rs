@@ -6,7 +6,7 @@ use std::{collections::BTreeSet, fs, path::Path};
 const WRITE: &str = "COVALENT_WRITE_HEADER";
 
 /// In the header's order.
-const MODULES: [&str; 21] = [
+const MODULES: [&str; 16] = [
     "status",
     "name",
     "device",
@@ -15,11 +15,6 @@ const MODULES: [&str; 21] = [
     "counters",
     "tuning",
     "pipe/mod",
-    "pipe/bind",
-    "pipe/receive",
-    "pipe/send",
-    "pipe/send_back",
-    "pipe/tap",
     "framing",
     "region",
     "remote_region",
