@@ -4,6 +4,7 @@ use std::{
     env,
     path::{Path, PathBuf},
     process::Command,
+    sync::Once,
     time::{Duration, Instant},
 };
 
@@ -159,5 +160,18 @@ pub fn built() -> PathBuf {
             directory.display()
         );
     }
+    static LINKED: Once = Once::new();
+    LINKED.call_once(|| link_library(&directory));
     directory
+}
+
+/// Links the shared C library as `make build` does, which no page runs before its installation.
+fn link_library(directory: &Path) {
+    let linked = Command::new(pages::root().join("scripts/link-library"))
+        .arg(directory.join("libcovalent.a"))
+        .arg("libcovalent.so.0")
+        .arg(directory.join(concat!("libcovalent.so.", env!("CARGO_PKG_VERSION"))))
+        .status()
+        .expect("scripts/link-library runs");
+    assert!(linked.success(), "scripts/link-library: {linked}");
 }

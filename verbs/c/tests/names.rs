@@ -172,7 +172,10 @@ fn each_name_is_listed_in_both_languages() {
                 problems.push(format!("line {}: there is no {name}", row.line));
             }
             if !functions.contains(name) && row.remark.is_empty() {
-                problems.push(format!("line {}: {name} is no function: say why", row.line));
+                problems.push(format!(
+                    "line {}: {name} is no function: give the reason",
+                    row.line
+                ));
             }
         }
         if row.c.is_empty() && row.remark.is_empty() {
@@ -188,7 +191,7 @@ fn each_name_is_listed_in_both_languages() {
 }
 
 #[test]
-fn a_call_that_waits_takes_a_timeout_and_no_name_says_how_it_waits() {
+fn a_call_that_waits_takes_a_timeout_and_no_name_contains_how_it_waits() {
     let exports = exports();
     for name in methods(&exports) {
         let is_old = name.ends_with("_deadline") || name.ends_with("_blocking");
