@@ -161,7 +161,8 @@ fn rx_tx_echoes_every_packet_once_and_in_order() {
     let mut idle = 0;
     let mut pushed = 0;
     let mut returned = 0;
-    while returned < PACKETS - PACKETS / 10 {
+    // The last packet is discarded, so its predecessor may return before there is room for it.
+    while returned < PACKETS - PACKETS / 10 || pushed < PACKETS {
         let before = (pushed, returned);
         for _ in 0..32 {
             if pushed < PACKETS
