@@ -2,7 +2,7 @@
 //! behind a pointer cannot be checked.
 
 use std::{
-    ffi::{CStr, c_char},
+    ffi::{CStr, c_char, c_int},
     ptr::NonNull,
     slice,
 };
@@ -146,6 +146,15 @@ pub(crate) unsafe fn optional_text<'a>(
     }
     // SAFETY: the caller's word.
     unsafe { text(pointer, name) }.map(Some)
+}
+
+/// A yes or no.
+pub(crate) fn flag(number: c_int, name: &str) -> Result<bool> {
+    match number {
+        0 => Ok(false),
+        1 => Ok(true),
+        other => Err(invalid(format!("{name} is {other}: expected 0 or 1"))),
+    }
 }
 
 fn checked<T>(pointer: *mut T, name: &str) -> Result<NonNull<T>> {

@@ -3,18 +3,17 @@
 use std::{
     cell::RefCell,
     ffi::{c_char, c_int},
-    time::Duration,
 };
 
-use covalent_verbs::{Client, FaultRates, Timeout};
+use covalent_verbs::{Client, FaultRates};
 
 use crate::{
-    argument::{Out, text, value},
+    argument::{Out, flag, text, value},
     device::covalent_node,
     handle::{Kind, Table, this_thread},
     json::return_json,
-    status::{Result, call, invalid},
-    timeout::waiting,
+    status::{Result, call},
+    timeout::{request_timeout, waiting},
 };
 
 /// A connection to a node's daemon, for programs that watch or control the node. It opens no pipes
@@ -120,15 +119,6 @@ pub extern "C" fn covalent_client_set_request_timeout(
     })
 }
 
-/// The time that a request waits for its reply.
-pub(crate) fn request_timeout(timeout_ns: i64) -> Result<Duration> {
-    match u64::try_from(timeout_ns) {
-        Ok(0) => Err(invalid("a request timeout of 0: nothing could be answered")),
-        Ok(timeout_ns) => Ok(Duration::from_nanos(timeout_ns)),
-        Err(_) => Ok(Duration::MAX),
-    }
-}
-
 /// As covalent_device_status_json.
 ///
 /// # Safety
@@ -160,10 +150,8 @@ pub unsafe extern "C" fn covalent_client_set_port(
     call(|| {
         // SAFETY: the caller's word.
         let port = unsafe { text(port, "port")? };
-        if !(0..=1).contains(&enabled) {
-            return Err(invalid(format!("enabled is {enabled}: expected 0 or 1")));
-        }
-        with(client, |client| Ok(client.set_port(port, enabled == 1)?))
+        let enabled = flag(enabled, "enabled")?;
+        with(client, |client| Ok(client.set_port(port, enabled)?))
     })
 }
 
@@ -236,8 +224,7 @@ pub unsafe extern "C" fn covalent_client_next_event_json(
     call(|| {
         // SAFETY: the caller's word.
         let mut out = unsafe { Out::new(json, "json")? };
-        let timeout: Timeout = waiting(timeout_ns);
-        let event = with(client, |client| Ok(client.next_event(timeout)?))?;
+        let event = with(client, |client| Ok(client.next_event(waiting(timeout_ns))?))?;
         return_json(&event, &mut out)
     })
 }

@@ -12,12 +12,11 @@ use covalent_verbs::{Device, NodeInfo, REQUEST_TIMEOUT};
 
 use crate::{
     argument::{Out, text},
-    client::request_timeout,
     handle::{Kind, Table, this_thread},
     json::return_json,
     name::{COVALENT_NAME_ROOM_BYTES, covalent_name},
     status::{Result, call, invalid},
-    timeout::timeout,
+    timeout::{request_timeout, timeout},
 };
 
 /// An attachment to a node's daemon. Use it, and everything opened through it, only on the thread

@@ -13,7 +13,7 @@ use covalent_verbs::{
 };
 
 use crate::{
-    argument::{Out, Outs, text, value, values},
+    argument::{Out, Outs, flag, text, value, values},
     device::{covalent_device, device},
     handle::{Kind, Table, this_thread},
     held::Held,
@@ -623,11 +623,9 @@ pub unsafe extern "C" fn covalent_group_send_snapshot(
     call(|| {
         // SAFETY: the caller's word.
         let data = unsafe { values(data, length_bytes, "data")? };
-        if !(0..=1).contains(&last) {
-            return Err(invalid(format!("last is {last}: expected 0 or 1")));
-        }
+        let last = flag(last, "last")?;
         with(group, |group, _| {
-            Ok(group.send_snapshot(Incarnation(to_incarnation), data, last == 1)?)
+            Ok(group.send_snapshot(Incarnation(to_incarnation), data, last)?)
         })
     })
 }

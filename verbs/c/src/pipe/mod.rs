@@ -332,16 +332,8 @@ struct Bytes {
 }
 
 impl Bytes {
-    /// # Safety
-    /// As `Out::new`, for both.
-    unsafe fn new(data: *mut *const u8, length_bytes: *mut usize) -> Result<Self> {
-        // SAFETY: the caller's word.
-        unsafe {
-            Ok(Self {
-                data: Out::new(data, "data")?,
-                length_bytes: Out::new(length_bytes, "length_bytes")?,
-            })
-        }
+    const fn new(data: Out<*const u8>, length_bytes: Out<usize>) -> Self {
+        Self { data, length_bytes }
     }
 
     fn set(&mut self, bytes: &[u8]) {

@@ -262,7 +262,12 @@ pub unsafe extern "C" fn covalent_pipe_recv_bytes(
 ) -> c_int {
     call(|| {
         // SAFETY: the caller's word, for both.
-        let mut out = unsafe { Bytes::new(data, length_bytes)? };
+        let mut out = unsafe {
+            Bytes::new(
+                Out::new(data, "data")?,
+                Out::new(length_bytes, "length_bytes")?,
+            )
+        };
         out.set(&[]);
         with(pipe, |pipe| {
             let Pipe::Bytes(pipe) = pipe else {
@@ -297,7 +302,12 @@ pub unsafe extern "C" fn covalent_pipe_held_bytes(
 ) -> c_int {
     call(|| {
         // SAFETY: the caller's word, for both.
-        let mut out = unsafe { Bytes::new(data, length_bytes)? };
+        let mut out = unsafe {
+            Bytes::new(
+                Out::new(data, "data")?,
+                Out::new(length_bytes, "length_bytes")?,
+            )
+        };
         out.set(&[]);
         with(pipe, |pipe| {
             let Pipe::Bytes(pipe) = pipe else {

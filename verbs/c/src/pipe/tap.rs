@@ -75,7 +75,10 @@ pub unsafe extern "C" fn covalent_tap_split(
             (
                 values(record, length_bytes, "record")?,
                 Out::new(head, "head")?,
-                Bytes::new(frame, frame_bytes)?,
+                Bytes::new(
+                    Out::new(frame, "frame")?,
+                    Out::new(frame_bytes, "frame_bytes")?,
+                ),
             )
         };
         let (head, frame) = TapHead::split(record).ok_or_else(|| {

@@ -221,6 +221,9 @@ fn a_capture_has_the_frames_that_a_port_sends() {
         let status =
             covalent_tap_split(data, 5, &raw mut head, &raw mut frame, &raw mut frame_bytes);
         fails(status, INVALID, "more than 5 bytes");
+        let none = ptr::null_mut();
+        let status = covalent_tap_split(data, length, &raw mut head, none, &raw mut frame_bytes);
+        fails(status, INVALID, "frame is null");
         slice::from_raw_parts(frame, frame_bytes)
     };
     assert_eq!(frame, [7; 20], "as much as was asked for");
