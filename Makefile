@@ -82,8 +82,7 @@ run:             ## Builds the programs of the demonstration in release mode and
 build:           ## Builds everything in release mode
 	@scripts/install-packages build
 	@$(CARGO) build --release --workspace --locked
-	@scripts/link-library $(BUILT)/libcovalent.a $(LIBRARY_NAME) $(BUILT)/$(LIBRARY_FILE)
-	@ln -sf $(LIBRARY_FILE) $(BUILT)/$(LIBRARY_NAME)
+	@scripts/link-library $(BUILT)/libcovalent_c.a $(VERSION) $(BUILT)
 	@sed -e 's,@VERSION@,$(VERSION),' -e 's,@PREFIX@,$(CURDIR)/verbs/c,' -e 's,@LIBDIR@,$(abspath $(BUILT)),' -e 's/-lcovalent/& -Wl,-rpath,$${libdir}/' verbs/c/covalent.pc.in >$(BUILT)/covalent-uninstalled.pc
 
 # Does not build, because it runs as root.

@@ -4,7 +4,7 @@ use std::{net::SocketAddr, path::PathBuf, str::FromStr, time::Duration};
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
-use covalent_verbs::{Client, Device, Match, REQUEST_TIMEOUT, Transport};
+use covalent::{Client, Device, Match, REQUEST_TIMEOUT, Transport};
 
 /// The option about the daemon, the same in every application.
 #[derive(Debug, Clone, Args)]

@@ -1,7 +1,7 @@
 //! Parts of the small applications: capture reading, comparison of returning frames, a bank's
 //! bookkeeping, replicated registers, and shared parts (arguments, output, exit).
 //!
-//! The logic here opens no device; the binaries in `src/bin` connect it to `covalent-verbs`. It is
+//! The logic here opens no device; the binaries in `src/bin` connect it to `covalent`. It is
 //! therefore tested without a daemon, and serves as an example of an application on pipes and
 //! verbs.
 #![forbid(unsafe_code)]

@@ -1,6 +1,6 @@
 //! The text of table cells, for the terminal and for the page.
 
-use covalent_verbs::status::PortMode;
+use covalent::status::PortMode;
 
 /// How a port's frames come and go, as it was read back.
 pub fn mode(mode: &PortMode) -> String {

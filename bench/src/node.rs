@@ -9,7 +9,7 @@ use std::{
 };
 
 use anyhow::{Context, Result, bail};
-use covalent_verbs::{Client, status::NodeStatus};
+use covalent::{Client, status::NodeStatus};
 use nix::{
     sys::signal::{Signal, kill},
     unistd::Pid,

@@ -12,7 +12,7 @@ use std::{
     process::Command,
 };
 
-use covalent_verbs::Device;
+use covalent::Device;
 use nix::{
     sys::signal::{Signal, kill},
     unistd::Pid,

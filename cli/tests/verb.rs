@@ -3,7 +3,7 @@
 
 mod support;
 
-use covalent_verbs::{Device, Rights};
+use covalent::{Device, Rights};
 use serde_json::Value;
 use support::node::{Node, PATIENCE};
 

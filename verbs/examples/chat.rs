@@ -17,7 +17,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use covalent_verbs::{
+use covalent::{
     Device, Error as Failure, Group, GroupEvent, GroupOptions, Incarnation, STATE_BYTES_MAX, Stop,
     Verbs,
 };

@@ -15,7 +15,7 @@ use std::{
     io::{self, Read},
 };
 
-use covalent_verbs::{
+use covalent::{
     CommitWord, Completion, Device, Error as Failure, Mode, Outcome, RemoteRegion, Rights, Target,
     Timeout, Verb, Verbs,
 };

@@ -8,7 +8,7 @@
 
 use std::{env, error::Error, os::fd::AsFd, time::Duration};
 
-use covalent_verbs::{Completion, Device, Mode, Target, Timeout, Verb};
+use covalent::{Completion, Device, Mode, Target, Timeout, Verb};
 use nix::{
     poll::{PollFd, PollFlags, PollTimeout, poll},
     sys::time::TimeSpec,

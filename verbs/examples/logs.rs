@@ -9,7 +9,7 @@
 
 use std::{env, error::Error};
 
-use covalent_verbs::{Device, Match, Timeout, Transport, framing::Delimited};
+use covalent::{Device, Match, Timeout, Transport, framing::Delimited};
 
 const PIPE_BYTES: u64 = 1 << 20;
 const LINE_BYTES_MAX: usize = 1024;

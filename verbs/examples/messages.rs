@@ -10,7 +10,7 @@
 
 use std::{env, error::Error, io, thread, time::Duration};
 
-use covalent_verbs::{Device, Error as Failure, Refusal, Target, Timeout};
+use covalent::{Device, Error as Failure, Refusal, Target, Timeout};
 
 /// A small queue, so that senders find it full: four messages of a hundred bytes.
 const QUEUE_BYTES: u64 = 544;

@@ -13,7 +13,7 @@ use std::{
     io::{self, Read},
 };
 
-use covalent_verbs::{Device, Match, REQUEST_TIMEOUT, Timeout};
+use covalent::{Device, Match, REQUEST_TIMEOUT, Timeout};
 
 const PIPE_BYTES: u64 = 1 << 20;
 const FRAME_BYTES: usize = 100;

@@ -291,13 +291,13 @@ impl Verbs<'_> {
     /// ```no_run
     /// use std::time::Duration;
     ///
-    /// use covalent_verbs::{Device, Target};
+    /// use covalent::{Device, Target};
     ///
     /// let device = Device::attach("/run/covalent/covalentd.sock", "example")?;
     /// let mut verbs = device.verbs()?;
     /// let orders = verbs.open_region(Target::Name("b"), "orders", Duration::from_secs(1))?;
     /// verbs.send(&orders, b"12 crates of apples", Duration::from_secs(1))?;
-    /// # Ok::<(), covalent_verbs::Error>(())
+    /// # Ok::<(), covalent::Error>(())
     /// ```
     pub fn send(
         &mut self,

@@ -33,7 +33,7 @@ use crate::{
 ///
 /// # Examples
 /// ```no_run
-/// use covalent_verbs::{Device, Match, Timeout, Transport, framing::Delimited};
+/// use covalent::{Device, Match, Timeout, Transport, framing::Delimited};
 ///
 /// let device = Device::attach("/run/covalent/covalentd.sock", "logs")?;
 /// let mut pipe = device.byte_pipe(16 << 20)?;
@@ -50,7 +50,7 @@ use crate::{
 ///     more_than_bytes = batch.bytes().len() - consumed;
 ///     batch.free(consumed);
 /// }
-/// # Ok::<(), covalent_verbs::Error>(())
+/// # Ok::<(), covalent::Error>(())
 /// ```
 #[derive(Debug)]
 pub struct BytePipe<'d> {
@@ -349,8 +349,8 @@ fn has_more_than(ring: &mut app::BytePipe, bytes: usize) -> Result<bool> {
 ///
 /// The batch borrows the pipe, so a freed byte cannot be read:
 /// ```compile_fail,E0505
-/// # fn main() -> Result<(), covalent_verbs::Error> {
-/// # let device = covalent_verbs::Device::attach("/run/covalent/covalentd.sock", "example")?;
+/// # fn main() -> Result<(), covalent::Error> {
+/// # let device = covalent::Device::attach("/run/covalent/covalentd.sock", "example")?;
 /// # let mut pipe = device.byte_pipe(2 << 20)?;
 /// let batch = pipe.recv(Timeout::FOREVER)?;
 /// let bytes = batch.bytes();

@@ -71,8 +71,8 @@ const CONNECTION_CHECK_INTERVAL: Duration = Duration::from_millis(1);
 ///
 /// ```compile_fail,E0277
 /// fn share<T: Sync>(_: &T) {}
-/// # fn main() -> Result<(), covalent_verbs::Error> {
-/// let device = covalent_verbs::Device::attach("/run/covalent/covalentd.sock", "example")?;
+/// # fn main() -> Result<(), covalent::Error> {
+/// let device = covalent::Device::attach("/run/covalent/covalentd.sock", "example")?;
 /// share(&device); // does not compile
 /// # Ok(())
 /// # }
@@ -201,11 +201,11 @@ impl Device {
     ///
     /// # Examples
     /// ```no_run
-    /// use covalent_verbs::Device;
+    /// use covalent::Device;
     ///
     /// let device = Device::attach("/run/covalent/covalentd.sock", "example")?;
     /// println!("attached to {} ({})", device.node().name, device.node().guid);
-    /// # Ok::<(), covalent_verbs::Error>(())
+    /// # Ok::<(), covalent::Error>(())
     /// ```
     pub fn attach(socket: impl AsRef<Path>, program: &str) -> Result<Self> {
         Self::attach_to_lane(socket, program, 0, REQUEST_TIMEOUT)
@@ -360,7 +360,7 @@ impl Device {
     /// ```no_run
     /// use std::os::fd::AsFd;
     ///
-    /// use covalent_verbs::{Device, Match, Timeout};
+    /// use covalent::{Device, Match, Timeout};
     /// use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
     ///
     /// let device = Device::attach("/run/covalent/covalentd.sock", "example")?;

@@ -49,7 +49,7 @@
 //! ```no_run
 //! use std::time::Duration;
 //!
-//! use covalent_verbs::{Device, Match};
+//! use covalent::{Device, Match};
 //!
 //! let device = Device::attach("/run/covalent/covalentd.sock", "example")?;
 //! let mut back = device.rx_pipe_on(1 << 20, "p0")?;
@@ -58,7 +58,7 @@
 //! out.try_send(&[0xff; 60])?;
 //! let batch = back.recv(Duration::from_secs(1))?;
 //! assert_eq!(batch.iter().next().map(<[u8]>::len), Some(60));
-//! # Ok::<(), covalent_verbs::Error>(())
+//! # Ok::<(), covalent::Error>(())
 //! ```
 #![forbid(unsafe_code)]
 

@@ -78,7 +78,7 @@ const BUSY_PAUSE_MAX: Duration = Duration::from_millis(1);
 ///
 /// # Examples
 /// ```no_run
-/// use covalent_verbs::{Completion, Device, Mode, Target, Timeout, Verb};
+/// use covalent::{Completion, Device, Mode, Target, Timeout, Verb};
 ///
 /// let device = Device::attach("/run/covalent/covalentd.sock", "example")?;
 /// let mut verbs = device.verbs()?;
@@ -98,7 +98,7 @@ const BUSY_PAUSE_MAX: Duration = Duration::from_millis(1);
 ///         println!("{}: {:?}", completion.user_data, completion.outcome);
 ///     }
 /// }
-/// # Ok::<(), covalent_verbs::Error>(())
+/// # Ok::<(), covalent::Error>(())
 /// ```
 #[derive(Debug)]
 pub struct Verbs<'d> {
@@ -388,7 +388,7 @@ impl<'d> Verbs<'d> {
     ///
     /// # Examples
     /// ```no_run
-    /// use covalent_verbs::{Device, InDoubtId, Outcome, Timeout};
+    /// use covalent::{Device, InDoubtId, Outcome, Timeout};
     ///
     /// // An earlier run of this program stored the id of `Outcome::InDoubt`, and exited.
     /// let written: [u8; InDoubtId::BYTES] =
@@ -821,7 +821,7 @@ impl<'d> Verbs<'d> {
 ///
 /// # Examples
 /// ```no_run
-/// # use covalent_verbs::{Device, Mode, Target, Timeout, Verb};
+/// # use covalent::{Device, Mode, Target, Timeout, Verb};
 /// # let device = Device::attach("/run/covalent/covalentd.sock", "example")?;
 /// # let mut verbs = device.verbs()?;
 /// # let bank = verbs.open_region(Target::Name("b"), "bank", Timeout::FOREVER)?;
@@ -831,7 +831,7 @@ impl<'d> Verbs<'d> {
 ///     batch.post(&bank, add, Mode::TwoPhase, word)?;
 /// }
 /// batch.ring()?;
-/// # Ok::<(), covalent_verbs::Error>(())
+/// # Ok::<(), covalent::Error>(())
 /// ```
 #[derive(Debug)]
 pub struct Batch<'q, 'd> {

@@ -38,7 +38,7 @@ pub const RECEIVE_QUEUE_BYTES_MIN: u64 = QUEUE_BYTES_MIN - RING_AT;
 ///
 /// # Examples
 /// ```no_run
-/// use covalent_verbs::{Device, Timeout};
+/// use covalent::{Device, Timeout};
 ///
 /// let device = Device::attach("/run/covalent/covalentd.sock", "example")?;
 /// let mut orders = device.receive_queue("orders", 1 << 20)?;
@@ -46,7 +46,7 @@ pub const RECEIVE_QUEUE_BYTES_MIN: u64 = QUEUE_BYTES_MIN - RING_AT;
 ///     let order = orders.recv(Timeout::FOREVER)?;
 ///     println!("{} orders {}", order.sender, String::from_utf8_lossy(order.data));
 /// }
-/// # Ok::<(), covalent_verbs::Error>(())
+/// # Ok::<(), covalent::Error>(())
 /// ```
 pub struct ReceiveQueue<'d> {
     device: &'d Device,

@@ -373,11 +373,11 @@ impl Device {
     /// ```no_run
     /// use std::time::Duration;
     ///
-    /// use covalent_verbs::Device;
+    /// use covalent::Device;
     ///
     /// let device = Device::attach("/run/covalent/covalentd.sock", "example")?;
     /// device.set_reconnect(Some(Duration::from_secs(30)));
-    /// # Ok::<(), covalent_verbs::Error>(())
+    /// # Ok::<(), covalent::Error>(())
     /// ```
     pub fn set_reconnect(&self, patience: Option<Duration>) {
         self.patience

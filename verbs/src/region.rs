@@ -11,13 +11,13 @@ use crate::error::{Error, Result};
 ///
 /// # Examples
 /// ```no_run
-/// use covalent_verbs::{Device, RegionOptions, Rights};
+/// use covalent::{Device, RegionOptions, Rights};
 ///
 /// let device = Device::attach("/run/covalent/covalentd.sock", "example")?;
 /// let options = RegionOptions::new(Rights::ALL).durable(true);
 /// let region = device.register_region_with("ledger", 4096, options)?;
 /// assert!(region.load(0)? < u64::MAX); // committed before the daemon or the machine restarted
-/// # Ok::<(), covalent_verbs::Error>(())
+/// # Ok::<(), covalent::Error>(())
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RegionOptions {
@@ -67,13 +67,13 @@ impl RegionOptions {
 ///
 /// # Examples
 /// ```no_run
-/// use covalent_verbs::{Device, Rights};
+/// use covalent::{Device, Rights};
 ///
 /// let device = Device::attach("/run/covalent/covalentd.sock", "example")?;
 /// let region = device.register_region("counters", 4096, Rights::ALL)?;
 /// region.store(0, 100)?;
 /// assert_eq!(region.fetch_add(0, 5)?, 100); // other nodes may have added in between
-/// # Ok::<(), covalent_verbs::Error>(())
+/// # Ok::<(), covalent::Error>(())
 /// ```
 #[derive(Debug)]
 pub struct Region {

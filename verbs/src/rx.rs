@@ -26,7 +26,7 @@ use crate::{
 ///
 /// # Examples
 /// ```no_run
-/// use covalent_verbs::{Device, Match, Timeout};
+/// use covalent::{Device, Match, Timeout};
 ///
 /// let device = Device::attach("/run/covalent/covalentd.sock", "example")?;
 /// let mut pipe = device.rx_pipe(2 << 20)?;
@@ -38,7 +38,7 @@ use crate::{
 ///     }
 ///     batch.free_all();
 /// }
-/// # Ok::<(), covalent_verbs::Error>(())
+/// # Ok::<(), covalent::Error>(())
 /// ```
 #[derive(Debug)]
 pub struct RxPipe<'d> {
@@ -323,8 +323,8 @@ fn has_packets(ring: &mut app::RxPipe) -> Result<bool> {
 ///
 /// The batch borrows the pipe, so a freed byte cannot be read:
 /// ```compile_fail,E0505
-/// # fn main() -> Result<(), covalent_verbs::Error> {
-/// # let device = covalent_verbs::Device::attach("/run/covalent/covalentd.sock", "example")?;
+/// # fn main() -> Result<(), covalent::Error> {
+/// # let device = covalent::Device::attach("/run/covalent/covalentd.sock", "example")?;
 /// # let mut pipe = device.rx_pipe(2 << 20)?;
 /// let batch = pipe.recv(Timeout::FOREVER)?;
 /// let packet = batch.iter().next();
@@ -461,9 +461,9 @@ impl Packets<'_> {
     ///
     /// # Examples
     /// ```no_run
-    /// # use covalent_verbs::Timeout;
-    /// # fn main() -> Result<(), covalent_verbs::Error> {
-    /// # let device = covalent_verbs::Device::attach("/run/covalent/covalentd.sock", "example")?;
+    /// # use covalent::Timeout;
+    /// # fn main() -> Result<(), covalent::Error> {
+    /// # let device = covalent::Device::attach("/run/covalent/covalentd.sock", "example")?;
     /// # let mut pipe = device.rx_pipe(2 << 20)?;
     /// let batch = pipe.recv(Timeout::FOREVER)?;
     /// let mut packets = batch.iter();

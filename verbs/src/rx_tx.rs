@@ -34,7 +34,7 @@ use crate::{
 ///
 /// # Examples
 /// ```no_run
-/// use covalent_verbs::{Device, Match, Timeout};
+/// use covalent::{Device, Match, Timeout};
 ///
 /// let device = Device::attach("/run/covalent/covalentd.sock", "example")?;
 /// let mut pipe = device.rx_tx_pipe(2 << 20, "p0")?;
@@ -48,7 +48,7 @@ use crate::{
 ///     }
 ///     batch.send_all()?;
 /// }
-/// # Ok::<(), covalent_verbs::Error>(())
+/// # Ok::<(), covalent::Error>(())
 /// ```
 #[derive(Debug)]
 pub struct RxTxPipe<'d> {
@@ -353,8 +353,8 @@ impl<'p> RxTxBatch<'p> {
 ///
 /// The batch is borrowed, so a packet that was sent back cannot be touched:
 /// ```compile_fail,E0505
-/// # fn main() -> Result<(), covalent_verbs::Error> {
-/// # let device = covalent_verbs::Device::attach("/run/covalent/covalentd.sock", "example")?;
+/// # fn main() -> Result<(), covalent::Error> {
+/// # let device = covalent::Device::attach("/run/covalent/covalentd.sock", "example")?;
 /// # let mut pipe = device.rx_tx_pipe(2 << 20, "p0")?;
 /// let mut batch = pipe.recv(Timeout::FOREVER)?;
 /// let mut packet = batch.next_packet().expect("it has a packet");

@@ -55,7 +55,7 @@ impl Stamp {
     ///
     /// # Examples
     /// ```no_run
-    /// use covalent_verbs::{Device, Target, Timeout};
+    /// use covalent::{Device, Target, Timeout};
     ///
     /// let device = Device::attach("/run/covalent/covalentd.sock", "example")?;
     /// let mut verbs = device.verbs()?;
@@ -65,7 +65,7 @@ impl Stamp {
     /// let first = verbs.last_stamp();
     /// verbs.fetch_add(&far, 0, 1, Timeout::FOREVER)?;
     /// assert_eq!(first.order(&verbs.last_stamp()), Some(std::cmp::Ordering::Less));
-    /// # Ok::<(), covalent_verbs::Error>(())
+    /// # Ok::<(), covalent::Error>(())
     /// ```
     #[must_use]
     pub fn order(&self, other: &Self) -> Option<Ordering> {

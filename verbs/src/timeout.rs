@@ -11,7 +11,7 @@ use crate::wait::LONGEST;
 /// ```
 /// use std::time::{Duration, Instant};
 ///
-/// use covalent_verbs::Timeout;
+/// use covalent::Timeout;
 ///
 /// assert_eq!(Timeout::FOREVER.deadline(), None);
 /// let soon = Instant::now() + Duration::from_millis(5);

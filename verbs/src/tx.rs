@@ -28,7 +28,7 @@ pub const FRAME_BYTES_MIN: usize = 14;
 ///
 /// # Examples
 /// ```no_run
-/// use covalent_verbs::Device;
+/// use covalent::Device;
 ///
 /// let device = Device::attach("/run/covalent/covalentd.sock", "example")?;
 /// let mut pipe = device.tx_pipe(1 << 20, "p0")?;
@@ -37,7 +37,7 @@ pub const FRAME_BYTES_MIN: usize = 14;
 ///     pipe.push(&frame)?; // copied into the pipe
 /// }
 /// pipe.publish()?; // one doorbell for all of them
-/// # Ok::<(), covalent_verbs::Error>(())
+/// # Ok::<(), covalent::Error>(())
 /// ```
 #[derive(Debug)]
 pub struct TxPipe<'d> {
@@ -381,8 +381,8 @@ const fn too_short(pipe: u32, len_bytes: usize) -> Error {
 ///
 /// Committing consumes it, so a packet that may be in flight cannot be accessed:
 /// ```compile_fail,E0382
-/// # fn main() -> Result<(), covalent_verbs::Error> {
-/// # let device = covalent_verbs::Device::attach("/run/covalent/covalentd.sock", "example")?;
+/// # fn main() -> Result<(), covalent::Error> {
+/// # let device = covalent::Device::attach("/run/covalent/covalentd.sock", "example")?;
 /// # let mut pipe = device.tx_pipe(1 << 20, "p0")?;
 /// let mut packet = pipe.reserve(64)?;
 /// packet.commit()?;
@@ -393,8 +393,8 @@ const fn too_short(pipe: u32, len_bytes: usize) -> Error {
 /// The reservation also borrows the pipe, so nothing is published while the application writes a
 /// packet:
 /// ```compile_fail,E0499
-/// # fn main() -> Result<(), covalent_verbs::Error> {
-/// # let device = covalent_verbs::Device::attach("/run/covalent/covalentd.sock", "example")?;
+/// # fn main() -> Result<(), covalent::Error> {
+/// # let device = covalent::Device::attach("/run/covalent/covalentd.sock", "example")?;
 /// # let mut pipe = device.tx_pipe(1 << 20, "p0")?;
 /// let mut packet = pipe.reserve(64)?;
 /// pipe.publish()?;

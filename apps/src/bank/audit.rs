@@ -1,6 +1,6 @@
 //! The bank's own look at its region, by loads of the words where they lie.
 
-use covalent_verbs::{Error, Region};
+use covalent::{Error, Region};
 use serde::Serialize;
 
 use crate::bank::layout;

@@ -3,7 +3,7 @@
 
 use std::{collections::VecDeque, time::Duration};
 
-use covalent_verbs::{CommitWord, Outcome, Refusal};
+use covalent::{CommitWord, Outcome, Refusal};
 use serde::Serialize;
 
 pub use crate::bank::request::Request;
@@ -563,7 +563,7 @@ const fn words(bytes: [u8; 16]) -> [u64; 2] {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
-    use covalent_verbs::InDoubtId;
+    use covalent::InDoubtId;
 
     use super::*;
 

@@ -1,6 +1,6 @@
 //! One verb of a bank client, with its data.
 
-use covalent_verbs::{CommitWord, Mode, Verb};
+use covalent::{CommitWord, Mode, Verb};
 
 use crate::bank::layout;
 

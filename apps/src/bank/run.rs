@@ -6,7 +6,7 @@ use std::{
 };
 
 use anyhow::{Context, Result, anyhow, bail};
-use covalent_verbs::{Completion, Error, Refusal, RemoteRegion, Target, Verbs};
+use covalent::{Completion, Error, Refusal, RemoteRegion, Target, Verbs};
 use serde::Serialize;
 
 use crate::{
@@ -158,7 +158,7 @@ fn lookup_once(
     name: &str,
     deadline: Instant,
     completed: &mut u64,
-) -> covalent_verbs::Result<(RemoteRegion, u64)> {
+) -> covalent::Result<(RemoteRegion, u64)> {
     let mut count = |is_answer: bool| *completed += u64::from(is_answer);
     let region = verbs.open_region(target, name, deadline);
     count(matches!(region, Ok(_) | Err(Error::VerbRefused { .. })));
@@ -181,7 +181,7 @@ fn word(
     region: &RemoteRegion,
     offset_bytes: u64,
     deadline: Instant,
-) -> covalent_verbs::Result<u64> {
+) -> covalent::Result<u64> {
     let mut bytes = [0; 8];
     verbs.read(region, offset_bytes, &mut bytes, deadline)?;
     Ok(u64::from_le_bytes(bytes))

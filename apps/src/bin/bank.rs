@@ -15,13 +15,13 @@ use std::{
 
 use anyhow::{Context, Result, ensure};
 use clap::{Args, Parser, Subcommand};
+use covalent::{Rights, Target};
 use covalent_apps::{
     bank::{REGION, audit, client::Plan, layout, run},
     device::{LaneArgs, SocketArgs},
     output::{self, Output, OutputArgs, count, time},
     stop::{POLL_INTERVAL, Stop},
 };
-use covalent_verbs::{Rights, Target};
 use nix::{
     errno::Errno,
     poll::{PollFd, PollFlags, PollTimeout},
@@ -125,7 +125,7 @@ struct ClientArgs {
         long,
         default_value_t = 32,
         value_parser = clap::value_parser!(u32).range(
-            1..=i64::from(covalent_verbs::VERBS_DEPTH_MAX),
+            1..=i64::from(covalent::VERBS_DEPTH_MAX),
         ),
     )]
     depth: u32,

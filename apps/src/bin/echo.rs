@@ -13,12 +13,12 @@ use std::{
 
 use anyhow::{Context, Result, ensure};
 use clap::Parser;
+use covalent::{Device, Error, Match, RxTxPipe};
 use covalent_apps::{
     device::{MATCH_HELP, MatchArg, SocketArgs},
     output::{self, Output, OutputArgs, count, per_second},
     stop::{POLL_INTERVAL, Stop},
 };
-use covalent_verbs::{Device, Error, Match, RxTxPipe};
 use serde::Serialize;
 
 /// Sends every frame that arrives on a port back on the same port, unchanged and without a copy.
@@ -204,7 +204,7 @@ fn wait_until_sent(device: &Device, pipe: &RxTxPipe<'_>, packets: u64) -> Result
     let deadline = Instant::now() + LAST_FRAMES;
     loop {
         let status = device.status()?;
-        let ours = |status: &&covalent_verbs::status::PipeStatus| {
+        let ours = |status: &&covalent::status::PipeStatus| {
             status.session == device.session() && status.pipe == pipe.id().number()
         };
         if status

@@ -8,6 +8,7 @@ use std::{
 
 use anyhow::{Context, Result, bail, ensure};
 use clap::{Args, Parser, Subcommand};
+use covalent::{GroupOptions, MEMBERS_MAX};
 use covalent_apps::{
     device::{LaneArgs, SocketArgs},
     output::{self, Output, OutputArgs, count},
@@ -21,7 +22,6 @@ use covalent_apps::{
     },
     stop::Stop,
 };
-use covalent_verbs::{GroupOptions, MEMBERS_MAX};
 use serde::Serialize;
 
 /// Registers that a group of servers replicates, one server on each node. They stay linearizable

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
-use covalent_verbs::{Completion, Device, Error, Guid, ReceiveQueue, RemoteRegion, Target, Verbs};
+use covalent::{Completion, Device, Error, Guid, ReceiveQueue, RemoteRegion, Target, Verbs};
 
 use super::{
     QUEUE_PREFIX,

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
-use covalent_verbs::{
+use covalent::{
     Completion, Device, Error, Group, GroupEvent, GroupOptions, Guid, Incarnation, Mode,
     ReceiveQueue, RemoteRegion, Rights, STATE_BYTES_MAX, Stop as Stopped, Verb, Verbs,
 };
@@ -326,7 +326,7 @@ impl Counts {
     fn next_request(
         &mut self,
         requests: &mut ReceiveQueue<'_>,
-    ) -> covalent_verbs::Result<Option<Vec<u8>>> {
+    ) -> covalent::Result<Option<Vec<u8>>> {
         while let Some(message) = requests.try_recv()? {
             match wire::read_request(message.sender.bits(), message.data) {
                 Ok((to, command)) => return Ok(Some(wire::multicast(to, &command))),

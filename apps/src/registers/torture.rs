@@ -11,7 +11,7 @@ use std::{
 };
 
 use anyhow::Result;
-use covalent_verbs::Device;
+use covalent::Device;
 
 use super::{
     history::{Clock, Operation},

@@ -321,7 +321,7 @@ mod tests {
             }
             let long = request(rkey, &command);
             prop_assert_eq!(read_request(node, &long[..long.len() - 1]), Err(Unreadable));
-            prop_assert!(long.len() + 8 <= covalent_verbs::MULTICAST_BYTES_MAX);
+            prop_assert!(long.len() + 8 <= covalent::MULTICAST_BYTES_MAX);
         }
 
         #[test]

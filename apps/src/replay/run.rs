@@ -7,7 +7,7 @@ use std::{
 };
 
 use anyhow::Result;
-use covalent_verbs::{Device, Error, Match, RxPipe, TxPipe};
+use covalent::{Device, Error, Match, RxPipe, TxPipe};
 
 use crate::{
     latency::Latency,

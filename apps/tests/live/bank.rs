@@ -2,7 +2,7 @@
 
 use std::{thread, time::Duration};
 
-use covalent_verbs::Timeout;
+use covalent::Timeout;
 use serde_json::Value;
 
 use crate::{
@@ -173,7 +173,7 @@ fn a_killed_client_is_reclaimed_and_disturbs_no_other() {
     );
     let (report, status) = survivor.report();
     assert!(status.success(), "{report}");
-    let mut watcher = covalent_verbs::Client::connect(nodes.socket("a"), "test").unwrap();
+    let mut watcher = covalent::Client::connect(nodes.socket("a"), "test").unwrap();
     eventually("both sessions are closed", || {
         watcher.status().unwrap().sessions == 0
     });
@@ -195,10 +195,10 @@ fn a_lock_of_a_dead_holder_is_reported_and_blocks_no_client() {
     let nodes = Nodes::start(&["p0"]);
     let host = host(&nodes, &[]);
     // A client that died inside the section leaves no more than this.
-    let device = covalent_verbs::Device::attach(nodes.socket("a"), "dead holder").unwrap();
+    let device = covalent::Device::attach(nodes.socket("a"), "dead holder").unwrap();
     let mut verbs = device.verbs().unwrap();
     let region = verbs
-        .open_region(covalent_verbs::Target::Name("b"), "bank", Timeout::FOREVER)
+        .open_region(covalent::Target::Name("b"), "bank", Timeout::FOREVER)
         .unwrap();
     verbs
         .compare_and_swap(&region, LOCK, 0, DEAD, Timeout::FOREVER)

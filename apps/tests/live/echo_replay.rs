@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use covalent_verbs::{Client, Match};
+use covalent::{Client, Match};
 
 use crate::{
     nodes::{Nodes, eventually, soon},

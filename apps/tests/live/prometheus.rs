@@ -12,10 +12,8 @@ use std::{
     process::{Command, Stdio},
 };
 
+use covalent::{Client, Device, GroupOptions, Mode, RegionOptions, Rights, Target, Timeout, Verb};
 use covalent_api::config::Config;
-use covalent_verbs::{
-    Client, Device, GroupOptions, Mode, RegionOptions, Rights, Target, Timeout, Verb,
-};
 use serde_json::Value;
 
 use crate::{

@@ -13,9 +13,7 @@ use std::{
     time::Duration,
 };
 
-use covalent_verbs::{
-    Client, Completion, Device, Mode, Outcome, Refusal, Rights, Target, Timeout, Verb,
-};
+use covalent::{Client, Completion, Device, Mode, Outcome, Refusal, Rights, Target, Timeout, Verb};
 use nix::{
     sys::{
         signal::{Signal, kill},

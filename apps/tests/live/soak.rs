@@ -16,12 +16,12 @@ use std::{
     time::{Duration, Instant},
 };
 
+use covalent::Client;
 use covalent_api::{
     config::{Config, FaultRates, FaultsConfig},
     status::NodeStatus,
 };
 use covalent_dataplane::{Daemon, FaultInjection, journal::OnLoss, privilege::Privileges};
-use covalent_verbs::Client;
 use tempfile::TempDir;
 
 use crate::{

@@ -7,7 +7,7 @@ use std::{
 };
 
 use anyhow::{Context, Result, bail, ensure};
-use covalent_verbs::{Completion, Device, Mode, Outcome, Rights, Target, Verb, status::PortMode};
+use covalent::{Completion, Device, Mode, Outcome, Rights, Target, Verb, status::PortMode};
 
 use crate::{
     arguments::Wire,

@@ -1,7 +1,7 @@
 //! The measured results. Other programs read them, and the table and a section of the page are made
 //! from them.
 
-use covalent_verbs::status::PortMode;
+use covalent::status::PortMode;
 use serde::{Deserialize, Serialize};
 
 use super::{goals::Verdict, table};

@@ -12,9 +12,7 @@ use std::{
 };
 
 use anyhow::{Context, Result, bail, ensure};
-use covalent_verbs::{
-    Completion, Device, Mode, Outcome, RemoteRegion, Target, Verb, VerbId, Verbs,
-};
+use covalent::{Completion, Device, Mode, Outcome, RemoteRegion, Target, Verb, VerbId, Verbs};
 
 use super::gap::Span;
 use crate::{

@@ -30,8 +30,8 @@ use std::{
 };
 
 use anyhow::{Context, Result, ensure};
+use covalent::{Client, Device, Mode, Rights};
 use covalent_api::event::EventKind;
-use covalent_verbs::{Client, Device, Mode, Rights};
 
 pub use self::{carrier::Interfaces, results::Results, section::section};
 use self::{
@@ -383,7 +383,7 @@ impl<'a> Cutter<'a> {
                 Ok(event) => {
                     self.failed(&event.kind, port);
                 }
-                Err(covalent_verbs::Error::Deadline { .. }) => return Ok(()),
+                Err(covalent::Error::Deadline { .. }) => return Ok(()),
                 Err(error) => return Err(error).context("reading a daemon's events"),
             }
         }

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use anyhow::{Context, Result};
-use covalent_verbs::status::PortMode;
+use covalent::status::PortMode;
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 

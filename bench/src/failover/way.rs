@@ -1,8 +1,8 @@
 //! How a link is cut.
 
 use anyhow::{Context, Result};
+use covalent::Client;
 use covalent_api::config::FaultRates;
-use covalent_verbs::Client;
 use serde::{Deserialize, Serialize};
 
 use super::carrier::Interfaces;

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use covalent_verbs::status::PortMode;
+use covalent::status::PortMode;
 use serde::{Deserialize, Serialize};
 
 use crate::{cell, host::Host, kept::Kept};

@@ -20,7 +20,7 @@ use std::{
 };
 
 use anyhow::{Context, Result, bail, ensure};
-use covalent_verbs::{
+use covalent::{
     Completion, Device, Error, Mode, Outcome, ReceiveQueue, Refusal, RemoteRegion, Rights,
     SEND_BYTES_MAX, Target, Verb, Verbs,
 };

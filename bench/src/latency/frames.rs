@@ -20,7 +20,7 @@ use std::{
 };
 
 use anyhow::{Context, Result, ensure};
-use covalent_verbs::{Device, Match};
+use covalent::{Device, Match};
 
 use super::{
     drive::{Client, Clock, Repeat},

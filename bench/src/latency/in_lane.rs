@@ -7,12 +7,12 @@
 use std::thread;
 
 use anyhow::{Context, Result, ensure};
+use covalent::{Device, Rights};
 use covalent_dataplane::verb::VerbEngine;
 use covalent_protocol::{
     ExchangeId, Execution, Host, LinkEvent, Mode, Outcome, Refusal, SubmitError,
     verb::{Reply, Request, Status, Verb},
 };
-use covalent_verbs::{Device, Rights};
 
 use super::{
     drive::{Client, Clock, IN_FLIGHT_MAX, Repeat},

@@ -9,7 +9,7 @@ use std::{
 };
 
 use anyhow::{Context, Result, bail, ensure};
-use covalent_verbs::{Device, Group, GroupEvent, GroupOptions, Incarnation, Verbs};
+use covalent::{Device, Group, GroupEvent, GroupOptions, Incarnation, Verbs};
 use nix::time::{ClockId, clock_gettime};
 use serde::{Serialize, de::DeserializeOwned};
 
@@ -63,7 +63,7 @@ pub fn member() -> Result<()> {
     while !let_go.is_finished() {
         let deadline = Instant::now() + RECHECK_INTERVAL;
         match member.group.next(&mut verbs, deadline) {
-            Ok(_) | Err(covalent_verbs::Error::Deadline { .. }) => {}
+            Ok(_) | Err(covalent::Error::Deadline { .. }) => {}
             Err(error) => return Err(error).context("staying in the group"),
         }
     }
@@ -162,7 +162,7 @@ impl<'d> Member<'d> {
     fn multicast(&mut self, message: &[u8]) -> Result<bool> {
         match self.group.multicast(message) {
             Ok(_) => Ok(true),
-            Err(covalent_verbs::Error::GroupFull { .. }) => Ok(false),
+            Err(covalent::Error::GroupFull { .. }) => Ok(false),
             Err(error) => Err(error).context("multicasting"),
         }
     }

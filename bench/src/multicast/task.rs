@@ -3,7 +3,7 @@
 
 use std::path::PathBuf;
 
-use covalent_verbs::{Contact, Incarnation};
+use covalent::{Contact, Incarnation};
 use serde::{Deserialize, Serialize};
 
 /// Which members send, and how much at once.

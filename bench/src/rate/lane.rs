@@ -8,7 +8,7 @@ use std::{
 };
 
 use anyhow::{Context, Result};
-use covalent_verbs::{Device, Match, status::PortMode};
+use covalent::{Device, Match, status::PortMode};
 
 use super::turn::{Received, Slice, Stopwatch, Turn};
 use crate::{

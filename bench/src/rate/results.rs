@@ -1,7 +1,7 @@
 //! The measured results. Other programs read them, and the table, the plot and a section of the
 //! page are made from them.
 
-use covalent_verbs::status::PortMode;
+use covalent::status::PortMode;
 use serde::{Deserialize, Serialize};
 
 use super::{contestant::BARE, goals::Verdict, table, turn::Slice};

@@ -13,7 +13,7 @@ use std::{
 };
 
 use anyhow::{Context, Result, anyhow, bail};
-use covalent_verbs::{Completion, Device, Mode, Outcome, Refusal, Rights, Target, Timeout, Verb};
+use covalent::{Completion, Device, Mode, Outcome, Refusal, Rights, Target, Timeout, Verb};
 
 /// How long a client waits for its daemon, and for a completion.
 const PATIENCE: Duration = Duration::from_secs(20);

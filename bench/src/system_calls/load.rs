@@ -7,7 +7,7 @@ use std::{
 };
 
 use anyhow::{Context, Result, bail, ensure};
-use covalent_verbs::{Completion, Device, Mode, Outcome, Target, Verb};
+use covalent::{Completion, Device, Mode, Outcome, Target, Verb};
 
 use crate::{
     cores::{Cores, pin},

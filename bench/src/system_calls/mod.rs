@@ -15,7 +15,7 @@ mod table;
 use std::{fs, path::Path, thread};
 
 use anyhow::{Context, Result, ensure};
-use covalent_verbs::{Device, Rights};
+use covalent::{Device, Rights};
 
 pub use self::section::section;
 use self::{

@@ -1,6 +1,6 @@
 //! The counts. Other programs read them, and a table and a section of the page are made from them.
 
-use covalent_verbs::status::PortMode;
+use covalent::status::PortMode;
 use serde::{Deserialize, Serialize};
 
 use super::{strace::Calls, table};

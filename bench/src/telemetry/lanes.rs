@@ -11,7 +11,7 @@ use std::{
 };
 
 use anyhow::{Context, Result, ensure};
-use covalent_verbs::{Device, Error, Match};
+use covalent::{Device, Error, Match};
 use serde::{Deserialize, Serialize};
 
 use super::{Counters, idle_pipes, toml};

@@ -9,7 +9,7 @@ mod section;
 use std::{fmt::Write as _, path::Path, time::Duration};
 
 use anyhow::{Context, Result};
-use covalent_verbs::{Device, TxPipe};
+use covalent::{Device, TxPipe};
 
 pub use self::{
     arguments::{Counters, Scrape},

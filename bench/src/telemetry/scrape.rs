@@ -9,7 +9,7 @@ use std::{
 };
 
 use anyhow::{Context, Result, bail, ensure};
-use covalent_verbs::Device;
+use covalent::Device;
 use serde::{Deserialize, Serialize};
 
 use super::{PATIENCE, Scrape, idle_pipes, toml};

@@ -14,8 +14,8 @@ use std::{
 
 use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
+use covalent::{Device, Error, REQUEST_TIMEOUT, RxPipe};
 use covalent_api::tap::{TapFrames, TapHead};
-use covalent_verbs::{Device, Error, REQUEST_TIMEOUT, RxPipe};
 use indicatif::ProgressBar;
 use serde::Serialize;
 

@@ -2,7 +2,7 @@
 
 use anyhow::{Result, anyhow, bail};
 use clap::{Args, Subcommand, ValueEnum};
-use covalent_verbs::{
+use covalent::{
     CommitWord, Comparison, Condition, Order, READ_BYTES_MAX, SEND_BYTES_MAX, Update, Verb,
     WRITE_BYTES_MAX,
 };

@@ -10,7 +10,7 @@ use std::{
 };
 
 use anyhow::{Result, anyhow};
-use covalent_verbs::{Device, Error, Guid, Mode, Refusal, RemoteRegion, Target, Verb, Verbs};
+use covalent::{Device, Error, Guid, Mode, Refusal, RemoteRegion, Target, Verb, Verbs};
 
 pub use self::args::VerbCommand;
 use self::{args::Place, show::Done};

@@ -3,7 +3,7 @@
 use std::{fmt, time::Duration};
 
 use anyhow::{Result, bail};
-use covalent_verbs::{Completion, Guid, Outcome, RemoteRegion, Rights, Verb};
+use covalent::{Completion, Guid, Outcome, RemoteRegion, Rights, Verb};
 use serde::{Serialize, Serializer};
 
 use super::args::{Place, Request};

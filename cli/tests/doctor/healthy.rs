@@ -80,7 +80,7 @@ fn a_full_dev_shm_does_no_harm() {
         fs::write("/dev/shm/filler", [0; 4096]).unwrap();
         ward.run(&["down"]);
         ward.up();
-        let device = covalent_verbs::Device::attach(ward.socket(), "reader").unwrap();
+        let device = covalent::Device::attach(ward.socket(), "reader").unwrap();
         device.rx_pipe(1 << 20).unwrap();
         ward.finds(&[]);
     });

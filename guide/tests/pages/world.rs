@@ -150,8 +150,7 @@ pub fn built() -> PathBuf {
         "covalent-control",
         "covalent-bank",
         "covalent-registers",
-        "libcovalent.a",
-        "libcovalent.so",
+        "libcovalent_c.a",
     ] {
         assert!(
             directory.join(name).exists(),
@@ -165,12 +164,11 @@ pub fn built() -> PathBuf {
     directory
 }
 
-/// Links the shared C library as `make build` does, which no page runs before its installation.
+/// Makes the C library as `make build` does, which no page runs before its installation.
 fn link_library(directory: &Path) {
     let linked = Command::new(pages::root().join("scripts/link-library"))
-        .arg(directory.join("libcovalent.a"))
-        .arg("libcovalent.so.0")
-        .arg(directory.join(concat!("libcovalent.so.", env!("CARGO_PKG_VERSION"))))
+        .arg(directory.join("libcovalent_c.a"))
+        .args([Path::new(env!("CARGO_PKG_VERSION")), directory])
         .status()
         .expect("scripts/link-library runs");
     assert!(linked.success(), "scripts/link-library: {linked}");

@@ -1,4 +1,4 @@
-//! The application's side: `covalent_verbs::Device` without its socket, its clock and its
+//! The application's side: `covalent::Device` without its socket, its clock and its
 //! deadlines.
 
 use std::sync::{

@@ -5,7 +5,7 @@
 //! The production code runs: both halves of pipes ([`covalent_pipe::nic`], [`covalent_pipe::app`]),
 //! and both halves of sessions with their mailboxes, sleeping flags, and owed doorbells
 //! ([`covalent_pipe::session`]). The model provides the event descriptors, a lane's loop, and the
-//! loop in which `covalent_verbs::Device` waits. It also provides the shared memory: the checker's
+//! loop in which `covalent::Device` waits. It also provides the shared memory: the checker's
 //! atomics, and bytes whose every access the checker observes.
 //!
 //! A lost wake-up leaves both threads asleep, which the checker reports as a deadlock. A packet

@@ -2,7 +2,7 @@
 
 use std::ffi::c_int;
 
-use covalent_verbs::{Error, Mode, Outcome, Verb};
+use covalent::{Error, Mode, Outcome, Verb};
 
 use crate::{
     argument::{Out, bytes_mut, values},

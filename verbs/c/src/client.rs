@@ -5,7 +5,7 @@ use std::{
     ffi::{c_char, c_int},
 };
 
-use covalent_verbs::{Client, FaultRates};
+use covalent::{Client, FaultRates};
 
 use crate::{
     argument::{Out, flag, text, value},

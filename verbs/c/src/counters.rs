@@ -1,6 +1,6 @@
 //! Counters of a pipe.
 
-use covalent_verbs::PipeCounters;
+use covalent::PipeCounters;
 
 /// Counters of a pipe. A counter never decreases. Reading them sends no request to the daemon, and
 /// also works when the daemon is gone. Each value is consistent and as recent as the lane's last

@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use covalent_verbs::{Device, NodeInfo, REQUEST_TIMEOUT};
+use covalent::{Device, NodeInfo, REQUEST_TIMEOUT};
 
 use crate::{
     argument::{Out, text},
@@ -243,12 +243,11 @@ pub unsafe extern "C" fn covalent_device_next_reconnection(
     call(|| {
         // SAFETY: the caller's word.
         let mut out = unsafe { Out::new(reconnection, "reconnection")? };
-        let found =
-            self::device(device)?
-                .next_reconnection()
-                .ok_or(covalent_verbs::Error::Deadline {
-                    what: "the daemon was found again",
-                })?;
+        let found = self::device(device)?
+            .next_reconnection()
+            .ok_or(covalent::Error::Deadline {
+                what: "the daemon was found again",
+            })?;
         out.set(covalent_reconnection {
             gap_ns: u64::try_from(found.gap.as_nanos()).unwrap_or(u64::MAX),
             in_order: found.in_order.into(),
@@ -461,7 +460,7 @@ pub unsafe extern "C" fn covalent_device_next_rx_pipe(
         let ready = match timeout(timeout_ns) {
             None => device
                 .try_next_rx_pipe()?
-                .ok_or(covalent_verbs::Error::Deadline {
+                .ok_or(covalent::Error::Deadline {
                     what: "a packet arrived",
                 })?,
             Some(timeout) => device.next_rx_pipe(timeout)?,

@@ -2,7 +2,7 @@
 
 use std::{ffi::c_char, net::IpAddr};
 
-use covalent_verbs::{Match, Spread, Transport};
+use covalent::{Match, Spread, Transport};
 
 use crate::{
     argument::{text, value},

@@ -2,7 +2,7 @@
 
 use std::ffi::c_int;
 
-use covalent_verbs::framing::{
+use covalent::framing::{
     Delimited, FixedSize, Frame, Framing, FramingError, LengthPrefixed, Prefix,
 };
 

@@ -7,7 +7,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use covalent_verbs::{
+use covalent::{
     Contact, Group, GroupBuilder, GroupCounters, GroupEvent, GroupOptions, GroupStanding, Guid,
     Incarnation, Stop,
 };
@@ -31,9 +31,9 @@ pub const COVALENT_MULTICAST_BYTES_MAX: usize = 3746;
 pub const COVALENT_STATE_BYTES_MAX: usize = 3732;
 
 const _: () = assert!(
-    COVALENT_GROUP_MEMBERS_MAX == covalent_verbs::MEMBERS_MAX
-        && COVALENT_MULTICAST_BYTES_MAX == covalent_verbs::MULTICAST_BYTES_MAX
-        && COVALENT_STATE_BYTES_MAX == covalent_verbs::STATE_BYTES_MAX
+    COVALENT_GROUP_MEMBERS_MAX == covalent::MEMBERS_MAX
+        && COVALENT_MULTICAST_BYTES_MAX == covalent::MULTICAST_BYTES_MAX
+        && COVALENT_STATE_BYTES_MAX == covalent::STATE_BYTES_MAX
 );
 
 /// One incarnation of a group member. All members deliver multicasts in one order, and receive

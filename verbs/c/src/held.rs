@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use covalent_verbs::Device;
+use covalent::Device;
 
 use crate::status::Result;
 
@@ -19,7 +19,7 @@ impl<T> Held<T> {
     /// Opens an object through a device. `open` must keep its borrow in the object only.
     pub(crate) fn open(
         device: &Rc<Device>,
-        open: impl FnOnce(&'static Device) -> covalent_verbs::Result<T>,
+        open: impl FnOnce(&'static Device) -> covalent::Result<T>,
     ) -> Result<Self> {
         let device = Rc::clone(device);
         // SAFETY: the `Rc` keeps the device in place while this `Held` exists. `open` may keep the
@@ -34,10 +34,7 @@ impl<T> Held<T> {
     }
 
     /// Makes another object of this one, which keeps the borrow only in the result.
-    pub(crate) fn try_map<U>(
-        self,
-        map: impl FnOnce(T) -> covalent_verbs::Result<U>,
-    ) -> Result<Held<U>> {
+    pub(crate) fn try_map<U>(self, map: impl FnOnce(T) -> covalent::Result<U>) -> Result<Held<U>> {
         let Self { object, _device } = self;
         Ok(Held {
             object: map(object)?,

@@ -6,7 +6,7 @@ use std::{
     ptr,
 };
 
-use covalent_verbs::{Message, ReceiveQueue};
+use covalent::{Message, ReceiveQueue};
 
 use crate::{
     argument::{Out, text},

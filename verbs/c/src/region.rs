@@ -5,7 +5,7 @@ use std::{
     sync::{Arc, PoisonError, RwLock},
 };
 
-use covalent_verbs::{Region, RegionOptions, Rights};
+use covalent::{Region, RegionOptions, Rights};
 
 use crate::{
     argument::{Out, bytes_mut, text, values},

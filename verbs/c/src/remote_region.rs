@@ -1,6 +1,6 @@
 //! `covalent_remote_region`.
 
-use covalent_verbs::{Guid, RemoteRegion};
+use covalent::{Guid, RemoteRegion};
 
 use crate::{
     argument::value,

@@ -5,7 +5,7 @@ use std::{
     ffi::{CStr, CString, c_char},
 };
 
-use covalent_verbs::{Error, Refusal};
+use covalent::{Error, Refusal};
 
 /// Result of a call. Every function returns one of these as an `int32_t`: 0 or more if the call
 /// succeeded, less than 0 if it failed. Unless documented otherwise, a failed call changed nothing.
@@ -118,7 +118,7 @@ pub(crate) fn failed(status: covalent_status, text: impl Into<String>) -> Failur
 }
 
 /// Nothing to free is no error, not even when the daemon is gone.
-pub(crate) fn none_if_gone<T>(error: Error) -> covalent_verbs::Result<Option<T>> {
+pub(crate) fn none_if_gone<T>(error: Error) -> covalent::Result<Option<T>> {
     match error {
         Error::DaemonGone { .. } => Ok(None),
         error => Err(error),

@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use covalent_verbs::Timeout;
+use covalent::Timeout;
 
 use crate::status::{Result, invalid};
 

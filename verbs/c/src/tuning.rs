@@ -1,6 +1,6 @@
 //! How a pipe's packets are treated.
 
-use covalent_verbs::{PipeTuning, RateLimit, RateUnit};
+use covalent::{PipeTuning, RateLimit, RateUnit};
 
 use crate::{
     argument::value,

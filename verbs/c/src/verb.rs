@@ -2,7 +2,7 @@
 
 use std::{cmp::Ordering, mem::offset_of};
 
-use covalent_verbs::{
+use covalent::{
     CommitWord, Comparison, Completion, Condition, Guid, InDoubtId, Mode, Order, Outcome, Refusal,
     Stamp, Update, Verb,
 };
@@ -24,10 +24,10 @@ pub const COVALENT_IN_DOUBT_ID_BYTES: usize = 24;
 
 const _: () = assert!(COVALENT_IN_DOUBT_ID_BYTES == InDoubtId::BYTES);
 const _: () = assert!(
-    COVALENT_DATA_BYTES_MAX == covalent_verbs::READ_BYTES_MAX
-        && COVALENT_DATA_BYTES_MAX == covalent_verbs::WRITE_BYTES_MAX
-        && COVALENT_MESSAGE_BYTES_MAX == covalent_verbs::SEND_BYTES_MAX
-        && COVALENT_COMMIT_WORDS_MAX == covalent_verbs::MULTI_COMMIT_WORDS_MAX
+    COVALENT_DATA_BYTES_MAX == covalent::READ_BYTES_MAX
+        && COVALENT_DATA_BYTES_MAX == covalent::WRITE_BYTES_MAX
+        && COVALENT_MESSAGE_BYTES_MAX == covalent::SEND_BYTES_MAX
+        && COVALENT_COMMIT_WORDS_MAX == covalent::MULTI_COMMIT_WORDS_MAX
 );
 
 /// One round trip: the other node executes when the request arrives. Exactly once.

@@ -5,7 +5,7 @@ use std::{
     ffi::{c_char, c_int},
 };
 
-use covalent_verbs::{Batch, Completion, InDoubtId, Outcome, Target, VerbId, Verbs};
+use covalent::{Batch, Completion, InDoubtId, Outcome, Target, VerbId, Verbs};
 
 use crate::{
     argument::{Out, Outs, optional_text, text, value, values},

@@ -43,11 +43,11 @@ fn names(tree: &UseTree, found: &mut BTreeSet<String>) {
         UseTree::Name(name) => drop(found.insert(name.ident.to_string())),
         UseTree::Rename(rename) => drop(found.insert(rename.rename.to_string())),
         UseTree::Group(group) => group.items.iter().for_each(|tree| names(tree, found)),
-        UseTree::Glob(_) => panic!("covalent_verbs exports each name by itself"),
+        UseTree::Glob(_) => panic!("covalent exports each name by itself"),
     }
 }
 
-/// What `covalent_verbs` exports.
+/// What `covalent` exports.
 fn exports() -> BTreeSet<String> {
     let mut found = BTreeSet::new();
     for item in parsed(&root().join("verbs/src/lib.rs")).items {

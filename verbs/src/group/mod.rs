@@ -77,7 +77,7 @@ const _: () = assert!(GROUPS_MAX == NOTICES && NOTICE_WORDS == group::NOTICE_WOR
 ///
 /// # Examples
 /// ```no_run
-/// use covalent_verbs::{Device, GroupEvent, GroupOptions, Timeout};
+/// use covalent::{Device, GroupEvent, GroupOptions, Timeout};
 ///
 /// let device = Device::attach("/run/covalent/covalentd.sock", "example")?;
 /// let mut verbs = device.verbs()?;
@@ -101,7 +101,7 @@ const _: () = assert!(GROUPS_MAX == NOTICES && NOTICE_WORDS == group::NOTICE_WOR
 ///         _ => {}
 ///     }
 /// }
-/// # Ok::<(), covalent_verbs::Error>(())
+/// # Ok::<(), covalent::Error>(())
 /// ```
 pub struct Group<'d> {
     device: &'d Device,

@@ -21,7 +21,7 @@ const STRANGERS_BYTES: u64 = 32 * 1024;
 /// ```
 /// use std::time::Duration;
 ///
-/// use covalent_verbs::GroupOptions;
+/// use covalent::GroupOptions;
 ///
 /// // For one of the three founders of a group, or for a member that joins later.
 /// let tick = Duration::from_millis(5);

@@ -5,7 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use covalent_verbs::{
+use covalent::{
     BytePipe, Error, Match, PipeTuning, RateLimit, RateUnit, Transport, TxPipe,
     framing::{Delimited, FixedSize, LengthPrefixed},
 };

@@ -8,7 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use covalent_verbs::{Device, Error, Match, Rights, Target, Timeout};
+use covalent::{Device, Error, Match, Rights, Target, Timeout};
 use nix::{
     libc,
     sys::resource::{Resource, getrlimit, setrlimit},

@@ -7,9 +7,7 @@ use std::{
     process::{Command, Stdio},
 };
 
-use covalent_verbs::{
-    Client, Completion, Device, Error, Match, Mode, Rights, Target, Timeout, Verb,
-};
+use covalent::{Client, Completion, Device, Error, Match, Mode, Rights, Target, Timeout, Verb};
 use nix::{
     libc,
     sys::wait::{WaitStatus, waitpid},

@@ -14,6 +14,10 @@ use std::{
     time::{Duration, Instant},
 };
 
+use covalent::{
+    Contact, Device, Error, Group, GroupBuilder, GroupEvent, GroupOptions, GroupStanding, Guid,
+    Incarnation, MULTICAST_BYTES_MAX, Mode, Outcome, Rights, Stop, Target, Timeout, Verb, Verbs,
+};
 use covalent_protocol::{
     group::{
         BadEnvelope, Members, Token,
@@ -21,10 +25,6 @@ use covalent_protocol::{
         wire::{Batch, Body, Envelope, Head, KnownContacts, Terms},
     },
     verb::SEND_BYTES_MAX,
-};
-use covalent_verbs::{
-    Contact, Device, Error, Group, GroupBuilder, GroupEvent, GroupOptions, GroupStanding, Guid,
-    Incarnation, MULTICAST_BYTES_MAX, Mode, Outcome, Rights, Stop, Target, Timeout, Verb, Verbs,
 };
 use nix::{
     fcntl::{FcntlArg, FdFlag, fcntl},

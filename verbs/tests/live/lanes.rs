@@ -1,8 +1,8 @@
 //! A node with two lanes and a neighbor with a link to each: every lane has its own address and
 //! name.
 
+use covalent::{Client, Device, REQUEST_TIMEOUT, Rights, Target, Timeout, Verb};
 use covalent_dataplane::Daemon;
-use covalent_verbs::{Client, Device, REQUEST_TIMEOUT, Rights, Target, Timeout, Verb};
 
 use crate::nodes::{config, eventually};
 
@@ -62,8 +62,7 @@ fn each_lane_is_reached_by_its_address_and_by_its_name() {
         for target in targets {
             let here = own.open_region(target, region, Timeout::FOREVER).unwrap();
             assert_eq!(here.node(), None);
-            own.post(&here, ADD, covalent_verbs::Mode::OnePhase, 0)
-                .unwrap();
+            own.post(&here, ADD, covalent::Mode::OnePhase, 0).unwrap();
         }
     }
     // Another lane of the same node is a neighbor, over the cable in memory between the two.

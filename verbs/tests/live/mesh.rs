@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
+use covalent::{Client, Device};
 use covalent_dataplane::Daemon;
-use covalent_verbs::{Client, Device};
 use tempfile::TempDir;
 
 use crate::nodes::{config, eventually, start_when_free};

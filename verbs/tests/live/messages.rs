@@ -9,7 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use covalent_verbs::{
+use covalent::{
     Completion, Device, Error, Guid, Mode, Outcome, RECEIVE_QUEUE_BYTES_MIN, ReceiveQueue, Refusal,
     RemoteRegion, Rights, SEND_BYTES_MAX, Target, Timeout, Verb, Verbs,
 };

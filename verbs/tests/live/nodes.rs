@@ -5,9 +5,9 @@ use std::{
     time::{Duration, Instant},
 };
 
+use covalent::{Client, Device};
 use covalent_api::config::Config;
 use covalent_dataplane::Daemon;
-use covalent_verbs::{Client, Device};
 use tempfile::TempDir;
 
 /// How long a test waits for a required event: far longer than it takes.

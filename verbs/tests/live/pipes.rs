@@ -6,7 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use covalent_verbs::{Device, Error, Match, RxPipe};
+use covalent::{Device, Error, Match, RxPipe};
 
 use crate::nodes::{Nodes, eventually, soon};
 

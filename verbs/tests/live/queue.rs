@@ -6,7 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use covalent_verbs::{
+use covalent::{
     Completion, Error, Mode, Outcome, Refusal, RemoteRegion, Rights, Target, Timeout, Verb, VerbId,
     Verbs,
 };

@@ -7,9 +7,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use covalent_verbs::{
-    Completion, Device, Error, Match, Mode, Rights, RxPipe, Target, Timeout, Verb,
-};
+use covalent::{Completion, Device, Error, Match, Mode, Rights, RxPipe, Target, Timeout, Verb};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
 use crate::nodes::{Nodes, PATIENCE, soon};

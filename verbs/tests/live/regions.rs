@@ -2,8 +2,8 @@
 
 use std::{sync::Arc, thread};
 
+use covalent::{Client, Device, Error, RegionOptions, Rights, Target, Timeout};
 use covalent_dataplane::Daemon;
-use covalent_verbs::{Client, Device, Error, RegionOptions, Rights, Target, Timeout};
 
 use crate::nodes::{Nodes, config};
 

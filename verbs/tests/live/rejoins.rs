@@ -3,7 +3,7 @@
 
 use std::{thread, time::Instant};
 
-use covalent_verbs::{
+use covalent::{
     Device, Error, Group, GroupEvent, GroupOptions, GroupStanding, Incarnation, STATE_BYTES_MAX,
     Stop, Verbs,
 };

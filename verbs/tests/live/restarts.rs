@@ -9,11 +9,11 @@ use std::{
     time::{Duration, Instant},
 };
 
-use covalent_pipe::seqpacket::Listener;
-use covalent_verbs::{
+use covalent::{
     Client, Completion, Device, Error, Match, Mode, Outcome, Refusal, RemoteRegion, Rights,
     RxBatch, Target, Timeout, TxPipe, Verb, Verbs,
 };
+use covalent_pipe::seqpacket::Listener;
 
 use crate::nodes::{Nodes, PATIENCE, eventually, soon};
 
@@ -55,7 +55,7 @@ fn pipes_are_reopened_with_their_bindings_and_contents() {
     // It lies there unread.
     nodes.stop("b");
     nodes.respawn("b");
-    let taken = |rx: &mut covalent_verbs::RxPipe<'_>| {
+    let taken = |rx: &mut covalent::RxPipe<'_>| {
         let batch = rx.recv(soon()).unwrap();
         let numbers: Vec<u32> = batch.iter().map(number).collect();
         batch.free_all();

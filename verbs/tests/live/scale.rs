@@ -2,7 +2,7 @@
 
 use std::{sync::Barrier, thread};
 
-use covalent_verbs::{Device, Match, RxPipe, Transport, TxPipe};
+use covalent::{Device, Match, RxPipe, Transport, TxPipe};
 use etherparse::PacketBuilder;
 
 use crate::nodes::{Nodes, soon};

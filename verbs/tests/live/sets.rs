@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, sync::mpsc, thread};
 
-use covalent_verbs::{Error, Match, Spread};
+use covalent::{Error, Match, Spread};
 
 use crate::nodes::{Nodes, eventually, soon};
 

@@ -6,7 +6,7 @@ use std::{
     thread,
 };
 
-use covalent_verbs::{
+use covalent::{
     Completion, Mode, Outcome, Refusal, RemoteRegion, Rights, Stamp, Target, Verb, Verbs,
 };
 
@@ -103,7 +103,7 @@ fn executor_counts_follow_execution_order_for_all_clients_and_cuts() {
         .map(|name| {
             let (device, requested) = (nodes.socket(name), Arc::clone(&requested));
             thread::spawn(move || {
-                let device = covalent_verbs::Device::attach(device, "test").unwrap();
+                let device = covalent::Device::attach(device, "test").unwrap();
                 let mut verbs = device.verbs().unwrap();
                 let log = verbs.open_region(Target::Name("b"), "log", soon()).unwrap();
                 requested.wait();

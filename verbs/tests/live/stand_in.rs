@@ -12,6 +12,7 @@ use std::{
     time::Duration,
 };
 
+use covalent::{Device, Error, Refusal, RemoteRegion, Rights, Timeout};
 use covalent_api::{
     API_VERSION, MAX_DATAGRAM_BYTES, datagram,
     guid::Guid,
@@ -25,7 +26,6 @@ use covalent_pipe::{
     session::{NicSession, SessionMemory},
 };
 use covalent_protocol::verb::envelope::{Completion, CompletionOutcome, ReportStamp, Submit};
-use covalent_verbs::{Device, Error, Refusal, RemoteRegion, Rights, Timeout};
 
 use crate::nodes::PATIENCE;
 

@@ -9,7 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use covalent_verbs::{
+use covalent::{
     Client, Completion, Device, InDoubtId, Mode, Outcome, RemoteRegion, Rights, Target, Timeout,
     Verb, Verbs,
 };

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use covalent_verbs::{Error, Match, PipeTuning, RateLimit, RateUnit};
+use covalent::{Error, Match, PipeTuning, RateLimit, RateUnit};
 use nix::time::{ClockId, clock_gettime};
 
 use crate::nodes::{Nodes, eventually, soon};
@@ -138,7 +138,7 @@ fn stamps_record_when_a_packet_left_and_arrived() {
     assert_eq!(got[2][28..], [7; 7]);
     assert_eq!(got[3], [7; 27]);
     assert_eq!(got[4], [7; 14]);
-    let unstamped = |device: &covalent_verbs::Device| {
+    let unstamped = |device: &covalent::Device| {
         device
             .status()
             .unwrap()

@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use covalent_verbs::{
+use covalent::{
     CommitWord, Comparison, Completion, Condition, Device, Error, Guid, MULTI_COMMIT_WORDS_MAX,
     Mismatch, Mode, Order, Outcome, READ_BYTES_MAX, Refusal, Region, RemoteRegion, Rights, Target,
     Timeout, Update, Verb, Verbs, WRITE_BYTES_MAX,
@@ -235,7 +235,7 @@ fn on_another_node() {
     assert_eq!(own.load(2048).unwrap(), 2);
 }
 
-fn refused(result: covalent_verbs::Result<u64>) -> Refusal {
+fn refused(result: covalent::Result<u64>) -> Refusal {
     match result {
         Err(Error::VerbRefused { refusal, .. }) => refusal,
         other => panic!("{other:?}"),

@@ -3,9 +3,9 @@
 
 use std::{path::Path, thread, time::Duration};
 
+use covalent::{Client, Error, Timeout};
 use covalent_api::{MAX_DATAGRAM_BYTES, event::EventKind, versions::Versions};
 use covalent_pipe::seqpacket::{Connection, Listener};
-use covalent_verbs::{Client, Error, Timeout};
 
 use crate::nodes::PATIENCE;
 

@@ -11,7 +11,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use covalent_verbs::{
+use covalent::{
     Completion, Device, Error, Mode, Outcome, Region, RemoteRegion, Rights, Target, Timeout, Verb,
     Verbs,
 };

@@ -9,8 +9,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use covalent::GroupCounters;
 use covalent_sim::group::book::Digest;
-use covalent_verbs::GroupCounters;
 use nix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
 

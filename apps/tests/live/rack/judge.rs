@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use covalent::{Contact, Incarnation, Members, Stop, View};
 use covalent_sim::group::{
     book::{Digest, MembershipId, Placed},
     fact::Fact,
@@ -9,7 +10,6 @@ use covalent_sim::group::{
     report::Report,
     witness::Witness,
 };
-use covalent_verbs::{Contact, Incarnation, Members, Stop, View};
 
 use super::diary::{Counted, Line, Made, Record, Why};
 

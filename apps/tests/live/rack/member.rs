@@ -14,10 +14,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use covalent_sim::group::application::{self, Application};
-use covalent_verbs::{
+use covalent::{
     Device, Error, Group, GroupEvent, GroupOptions, Incarnation, STATE_BYTES_MAX, Stop, Verbs,
 };
+use covalent_sim::group::application::{self, Application};
 
 use super::{
     Running,

@@ -22,8 +22,8 @@ use std::{
     time::{Duration, Instant},
 };
 
+use covalent::{Client, Error};
 use covalent_api::{config::Config, status::NodeStatus};
-use covalent_verbs::{Client, Error};
 use nix::sched::{CloneFlags, setns, unshare};
 
 use crate::{

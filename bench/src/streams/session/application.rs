@@ -1,5 +1,5 @@
 //! The application of a session. It takes notifications, receives from the notified pipes until
-//! they are empty, and owes doorbells as `covalent-verbs`' device does.
+//! they are empty, and owes doorbells as `covalent`' device does.
 
 use std::{
     collections::VecDeque,

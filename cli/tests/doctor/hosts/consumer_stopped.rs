@@ -6,7 +6,7 @@ use std::{
     process::{Command, Stdio},
 };
 
-use covalent_verbs::{Device, Timeout};
+use covalent::{Device, Timeout};
 use nix::{
     sys::signal::{Signal, kill},
     unistd::Pid,

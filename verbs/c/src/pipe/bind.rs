@@ -2,7 +2,7 @@
 
 use std::ffi::c_int;
 
-use covalent_verbs::{Match, Spread};
+use covalent::{Match, Spread};
 
 use super::{Pipe, covalent_pipe, with};
 use crate::{

@@ -11,7 +11,7 @@ use std::{
     ffi::{c_char, c_int},
 };
 
-use covalent_verbs::{BytePipe, PipeCounters, PipeId, Position, RxPipe, RxTxPipe, TxPipe};
+use covalent::{BytePipe, PipeCounters, PipeId, Position, RxPipe, RxTxPipe, TxPipe};
 
 use crate::{
     argument::{Out, optional_text},

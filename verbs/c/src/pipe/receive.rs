@@ -3,7 +3,7 @@
 
 use std::ffi::c_int;
 
-use covalent_verbs::{Packets, RxPipe};
+use covalent::{Packets, RxPipe};
 
 use super::{Bytes, Pipe, Returned, covalent_pipe, with};
 use crate::{

@@ -2,7 +2,7 @@
 
 use std::ffi::c_int;
 
-use covalent_verbs::TxPipe;
+use covalent::TxPipe;
 
 use super::{Pipe, covalent_pipe, with};
 use crate::{

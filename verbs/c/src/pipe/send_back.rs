@@ -2,7 +2,7 @@
 
 use std::ffi::c_int;
 
-use covalent_verbs::{Position, RxTxBatch, RxTxPipe};
+use covalent::{Position, RxTxBatch, RxTxPipe};
 
 use super::{Pipe, covalent_pipe, with};
 use crate::{
@@ -116,7 +116,7 @@ pub extern "C" fn covalent_pipe_discard(pipe: covalent_pipe, packets: usize) -> 
 fn give(
     pipe: covalent_pipe,
     packets: usize,
-    give: fn(RxTxBatch<'_>, usize) -> covalent_verbs::Result<()>,
+    give: fn(RxTxBatch<'_>, usize) -> covalent::Result<()>,
 ) -> c_int {
     call(|| {
         with_rx_tx(pipe, |pipe, _| match pipe.try_recv()? {

@@ -2,7 +2,7 @@
 
 use std::ffi::c_int;
 
-use covalent_verbs::{TapFrames, TapHead};
+use covalent::{TapFrames, TapHead};
 
 use super::{Bytes, Pipe, covalent_pipe, with};
 use crate::{

@@ -2,8 +2,8 @@
 
 use std::{ptr, slice};
 
-use covalent::*;
-use covalent_verbs::Client;
+use covalent::Client;
+use covalent_c::*;
 
 use crate::{
     calls::{

@@ -5,7 +5,7 @@ use std::{
     ptr,
 };
 
-use covalent::*;
+use covalent_c::*;
 use etherparse::PacketBuilder;
 
 use crate::nodes::Nodes;
@@ -94,7 +94,7 @@ pub const NO_TUNING: covalent_pipe_tuning = covalent_pipe_tuning {
 };
 
 pub fn no_counters() -> covalent_pipe_counters {
-    covalent_verbs::PipeCounters::default().into()
+    covalent::PipeCounters::default().into()
 }
 
 /// A frame that carries a datagram to [`PORT`].

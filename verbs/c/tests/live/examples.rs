@@ -3,14 +3,13 @@
 use std::{
     env, fs,
     io::{BufRead, BufReader, Read, Write},
-    os::unix::fs::symlink,
     path::{Path, PathBuf},
     process::{Child, ChildStdout, Command, Stdio},
     thread,
     time::Duration,
 };
 
-use covalent_verbs::{Rights, Target, Timeout};
+use covalent::{Rights, Target, Timeout};
 use tempfile::TempDir;
 
 use crate::nodes::Nodes;
@@ -51,23 +50,22 @@ pub fn compile_at(directory: &TempDir, sources: &Path, name: &str, linking: Link
         .arg(&program);
     match linking {
         Linking::Dynamic => {
-            assert!(
-                libraries.join("libcovalent.so").exists(),
-                "no libcovalent.so in {}",
-                libraries.display()
-            );
-            // The loader needs the soname that is in the file. Installation creates that name.
-            let loaded = directory.path().join("libcovalent.so.0");
-            if !loaded.exists() {
-                symlink(libraries.join("libcovalent.so"), loaded).expect("linked");
+            let library = directory.path().join("libcovalent.so");
+            if !library.exists() {
+                let linked = Command::new(root.join("../../scripts/link-library"))
+                    .arg(libraries.join("libcovalent_c.a"))
+                    .args([Path::new(env!("CARGO_PKG_VERSION")), directory.path()])
+                    .status()
+                    .expect("scripts/link-library runs");
+                assert!(linked.success(), "scripts/link-library: {linked}");
             }
             compiler
-                .arg(libraries.join("libcovalent.so"))
+                .arg(library)
                 .arg(format!("-Wl,-rpath,{}", directory.path().display()));
         }
         // Libraries that the standard library needs: see `rustc --print native-static-libs`.
         Linking::Static => {
-            compiler.arg(libraries.join("libcovalent.a")).args([
+            compiler.arg(libraries.join("libcovalent_c.a")).args([
                 "-lgcc_s",
                 "-lutil",
                 "-lrt",
@@ -256,7 +254,7 @@ fn lines_are_sent_as_messages_and_wait_for_space() {
     // All are in the receiver's queue or beyond it.
     let printed = receiver.finish();
     assert!(printed.lines().eq(&lines), "in order, none twice");
-    let mut client = covalent_verbs::Client::connect(nodes.socket("b"), "test").unwrap();
+    let mut client = covalent::Client::connect(nodes.socket("b"), "test").unwrap();
     let verbs = client.status().unwrap().verbs;
     assert_eq!(verbs.executed["send"], 300);
     assert_eq!(verbs.refused["queue_full"], was_full);

@@ -2,7 +2,7 @@
 
 use std::{ffi::c_int, ptr};
 
-use covalent::{covalent_message_state::*, *};
+use covalent_c::{covalent_message_state::*, *};
 
 use crate::calls::{fails, ok};
 

@@ -8,11 +8,11 @@ use std::{
     time::Instant,
 };
 
-use covalent::covalent_group_event_kind::*;
-use covalent::*;
-use covalent_verbs::{
+use covalent::{
     Device, Error, Group, GroupEvent, GroupOptions, Incarnation, STATE_BYTES_MAX, Verbs,
 };
+use covalent_c::covalent_group_event_kind::*;
+use covalent_c::*;
 use nix::poll::{PollFd, PollFlags, poll};
 
 use crate::{

@@ -2,7 +2,7 @@
 
 use std::{ffi::c_int, ptr, slice, thread, time::Duration};
 
-use covalent::*;
+use covalent_c::*;
 
 use crate::{
     calls::{OK, SOON_NS, attach, fails, ok},
@@ -56,7 +56,7 @@ fn recv(queue: covalent_receive_queue, timeout_ns: i64) -> (c_int, Vec<u8>, cova
         data: ptr::without_provenance(8),
         length_bytes: 77,
         sender_guid: 77,
-        stamp: covalent_verbs::Stamp::default().into(),
+        stamp: covalent::Stamp::default().into(),
     };
     // SAFETY: `message` may be written.
     let status = unsafe { covalent_receive_queue_recv(queue, timeout_ns, &raw mut message) };
@@ -89,7 +89,7 @@ fn messages_are_sent_and_received() {
         ok(send(queue, &remote, data));
         let (status, received, message) = recv(own, 0);
         assert_eq!((status, &received[..]), (OK, data));
-        let mut stamp = covalent_verbs::Stamp::default().into();
+        let mut stamp = covalent::Stamp::default().into();
         // SAFETY: `stamp` may be written.
         ok(unsafe { covalent_verb_queue_last_stamp(queue, &raw mut stamp) });
         let order = covalent_stamp_order(stamp, message.stamp);

@@ -5,7 +5,7 @@ use std::{
     ptr, thread,
 };
 
-use covalent::*;
+use covalent_c::*;
 
 use crate::{
     calls::{ANY, NO_TUNING, OK, attach, last_error},
@@ -158,7 +158,7 @@ fn handles_that_are_closed_zero_of_another_kind_or_thread() {
     assert_eq!(covalent_pipe_free(rx, 1), OK);
     assert_eq!(covalent_pipe_close(rx), OK);
     is_invalid(covalent_pipe_free(rx, 1), "not open");
-    let mut watcher = covalent_verbs::Client::connect(nodes.socket("a"), "test").unwrap();
+    let mut watcher = covalent::Client::connect(nodes.socket("a"), "test").unwrap();
     crate::nodes::eventually("all attachments have ended", || {
         watcher.status().unwrap().sessions == 0
     });

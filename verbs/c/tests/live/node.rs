@@ -5,7 +5,7 @@ use std::{
     ptr, slice,
 };
 
-use covalent::*;
+use covalent_c::*;
 
 use crate::{
     calls::{PIPE_BYTES, SOON_NS, attach, fails, ok, send, tx_pipe},

@@ -5,7 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use covalent::*;
+use covalent_c::*;
 
 use crate::{
     calls::{

@@ -5,7 +5,7 @@ use std::{
     ptr,
 };
 
-use covalent::*;
+use covalent_c::*;
 
 use crate::nodes::Nodes;
 

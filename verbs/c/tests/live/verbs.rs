@@ -3,7 +3,7 @@
 
 use std::{ffi::c_int, mem, ptr, slice};
 
-use covalent::*;
+use covalent_c::*;
 
 use crate::{
     calls::{OK, SOON_NS, attach, fails, ok},
