@@ -135,7 +135,7 @@ int main(int argc, char **argv) {
     check(covalent_device_attach(argv[1], "chat", 0, &device), "attach");
     covalent_verb_queue verbs;
     check(covalent_verb_queue_open(device, 256, &verbs), "open the verb queue");
-    covalent_group_options options = {.founders = (uint8_t)strtoul(argv[2], NULL, 10)};
+    covalent_group_options options = {.struct_bytes = sizeof options, .founders = (uint8_t)strtoul(argv[2], NULL, 10)};
     covalent_group group;
     check(covalent_group_join(device, verbs, "c-chat", &options, &group), "join");
     bool is_in = false, leaves = false;
@@ -145,7 +145,7 @@ int main(int argc, char **argv) {
             leaves = true;
         }
         go_on_giving(group);
-        covalent_group_event event;
+        covalent_group_event event = {.struct_bytes = sizeof event};
         const int status = covalent_group_next(group, 5000000, &event);
         if (status == COVALENT_DEADLINE) {
             continue; // check standard input again

@@ -91,7 +91,7 @@ static int client(const char *socket_path, const char *node, uint64_t count) {
 // ANCHOR_END: client
     // ANCHOR: post
     // Asynchronous: as many verbs as the queue accepts.
-    covalent_verb add = {.kind = COVALENT_FETCH_ADD, .offset_bytes = COUNTER_OFFSET, .operand = 1};
+    covalent_verb add = {.struct_bytes = sizeof add, .kind = COVALENT_FETCH_ADD, .offset_bytes = COUNTER_OFFSET, .operand = 1};
     char *seen = calloc(count, 1);
     expect(seen != NULL, "there is memory");
     uint64_t posted = 0;

@@ -85,7 +85,7 @@ static void serve(const char *socket_path, const char *node, const char *region,
         check_system(epoll_wait(epoll, &event, 1, -1), "epoll_wait");
         uint64_t expirations;
         if (event.data.fd == timer && read(timer, &expirations, sizeof expirations) > 0) {
-            covalent_verb add = {.kind = COVALENT_FETCH_ADD, .operand = 1};
+            covalent_verb add = {.struct_bytes = sizeof add, .kind = COVALENT_FETCH_ADD, .operand = 1};
             check(covalent_verb_queue_post(verbs, &words, &add, COVALENT_TWO_PHASE, 0, NULL), "post");
             posted++;
         }

@@ -37,10 +37,10 @@ static void check(int status, const char *what) {
 static uint32_t lane_of(const char *socket_path, const char *name) {
     covalent_device device;
     check(covalent_device_attach(socket_path, "logs", 0, &device), "attach");
-    covalent_node node;
+    covalent_node node = {.struct_bytes = sizeof node};
     check(covalent_device_node(device, &node), "ask for the node");
     for (uint32_t i = 0; i < node.ports; i++) {
-        covalent_port port;
+        covalent_port port = {.struct_bytes = sizeof port};
         check(covalent_device_port(device, i, &port), "ask for a port");
         if (strcmp(port.name, name) == 0) {
             check(covalent_device_close(device), "close");
@@ -95,7 +95,7 @@ static int read_lines(const char *socket_path, const char *port, unsigned long c
     check(covalent_device_attach(socket_path, "logs read", lane_of(socket_path, port), &device), "attach");
     covalent_pipe pipe;
     check(covalent_pipe_open(device, COVALENT_PIPE_BYTES, PIPE_BYTES, port, &pipe), "open");
-    const covalent_match syslog = {.kind = COVALENT_MATCH_PORT, .transport = COVALENT_UDP, .dst_port = SYSLOG_PORT};
+    const covalent_match syslog = {.struct_bytes = sizeof syslog, .kind = COVALENT_MATCH_PORT, .transport = COVALENT_UDP, .dst_port = SYSLOG_PORT};
     check(covalent_pipe_bind(pipe, &syslog), "bind");
     puts("ready");
     fflush(stdout);
@@ -110,7 +110,7 @@ static int read_lines(const char *socket_path, const char *port, unsigned long c
         looked_at = length - done;
         check(covalent_pipe_free(pipe, done), "free");
     }
-    covalent_pipe_counters counters;
+    covalent_pipe_counters counters = {.struct_bytes = sizeof counters};
     check(covalent_pipe_read_counters(pipe, &counters), "ask for the counters");
     fflush(stdout);
     fprintf(stderr, "logs: %lu lines too long, %" PRIu64 " datagrams lost because the pipe was full\n", reader.too_long,
@@ -151,7 +151,7 @@ static int send_input(const char *socket_path, const char *port) {
     covalent_pipe pipe;
     check(covalent_pipe_open(device, COVALENT_PIPE_TX, PIPE_BYTES, port, &pipe), "open");
     // Limit the rate, so that a burst does not overflow the reader's pipe.
-    const covalent_pipe_tuning pace = {.rate_unit = COVALENT_RATE_PACKETS, .rate_per_second = 20000, .burst_us = 1000};
+    const covalent_pipe_tuning pace = {.struct_bytes = sizeof pace, .rate_unit = COVALENT_RATE_PACKETS, .rate_per_second = 20000, .burst_us = 1000};
     check(covalent_pipe_tune(pipe, &pace), "tune");
     uint8_t payload[PAYLOAD_BYTES];
     size_t length;

@@ -36,10 +36,10 @@ static void expect(int holds, const char *what) {
 static uint32_t lane_of(const char *socket_path, const char *name) {
     covalent_device device;
     check(covalent_device_attach(socket_path, "ping", 0, &device), "attach");
-    covalent_node node;
+    covalent_node node = {.struct_bytes = sizeof node};
     check(covalent_device_node(device, &node), "ask for the node");
     for (uint32_t i = 0; i < node.ports; i++) {
-        covalent_port port;
+        covalent_port port = {.struct_bytes = sizeof port};
         check(covalent_device_port(device, i, &port), "ask for a port");
         if (strcmp(port.name, name) == 0) {
             check(covalent_device_close(device), "close");
@@ -51,7 +51,7 @@ static uint32_t lane_of(const char *socket_path, const char *name) {
 }
 // ANCHOR_END: attach
 
-static const covalent_match OURS = {.kind = COVALENT_MATCH_ETHERTYPE, .ethertype = 0x88b6};
+static const covalent_match OURS = {.struct_bytes = sizeof OURS, .kind = COVALENT_MATCH_ETHERTYPE, .ethertype = 0x88b6};
 
 // ANCHOR: echo
 static int echo(const char *socket_path, const char *port, unsigned long count) {

@@ -4,11 +4,9 @@
 //
 //   covalent_device         Attachment of one thread to the node's daemon. All other handles are
 //                           opened through it.
-//   covalent_pipe        Receives frames without a copy.
-//   covalent_pipe        Sends frames.
-//   covalent_pipe     Receives frames and sends them back without a copy.
-//   covalent_pipe      Receives the payloads of UDP datagrams as one contiguous stream.
-//                           covalent_next_delimited and similar functions find the messages in it.
+//   covalent_pipe           Receives frames, sends them, or both, without a copy. Or receives the
+//                           payloads of UDP datagrams as one contiguous stream, in which
+//                           covalent_next_delimited and similar functions find the messages.
 //   covalent_region         Memory of the application that verbs of any node access.
 //   covalent_verb_queue     Verbs on regions of this node and other nodes: asynchronous (post and
 //                           poll) or blocking (covalent_fetch_add, ...).
@@ -24,6 +22,15 @@
 // Handles. They are small values that may be copied freely. A handle that is zero, closed, foreign
 // or of another thread gives COVALENT_INVALID. So does a null pointer where none is allowed, and
 // text that is not UTF-8.
+//
+// Releases. A struct with a field `struct_bytes` may get more fields at its end. Set that field to
+// the struct's size, and all others to zero, before the struct is used or filled:
+//
+//     covalent_match match = {.struct_bytes = sizeof match, .kind = COVALENT_MATCH_PORT};
+//
+// Then a program works with an older and with a newer library than that of its header. A library
+// does not touch what the program does not know, and refuses what it does not know itself
+// (COVALENT_INVALID). Other structs never change. Each symbol has a version (COVALENT_0).
 //
 // Units. Lengths, sizes and offsets are in bytes, timeouts in nanoseconds. Words are uint64_t in
 // the machine's byte order. They are little-endian on the wire, and in regions that are read or
@@ -51,7 +58,7 @@
 
 // Size of a buffer for the longest name of a node, port, region, receive queue or group with its
 // terminating NUL, in bytes.
-#define COVALENT_NAME_ROOM_BYTES 33
+#define COVALENT_NAME_ROOM_BYTES 36
 
 // Every frame that no other match takes.
 #define COVALENT_MATCH_ANY 0
@@ -543,16 +550,20 @@ typedef struct covalent_device {
 
 // A time at which the daemon was gone and a device found it again.
 typedef struct covalent_reconnection {
-    // From the moment in which the device noticed until everything was open again, in nanoseconds.
-    uint64_t gap_ns;
+    // Set it to `sizeof` of this struct.
+    uint32_t struct_bytes;
     // 1: the daemon shut down gracefully. Everything that it had accepted was completed and
     // reported. 0: it was killed, or could not complete everything.
     uint32_t in_order;
+    // From the moment in which the device noticed until everything was open again, in nanoseconds.
+    uint64_t gap_ns;
 } covalent_reconnection;
 
 // Frames, bytes, messages and verbs that were carried over or lost when daemons stopped, over all
 // reconnections. Each object adds its numbers when it is used next.
 typedef struct covalent_carried {
+    // Set it to `sizeof` of this struct.
+    uint32_t struct_bytes;
     // Frames that the old daemon had not taken, put into the new pipe. A killed daemon may have
     // sent the first of them.
     uint64_t frames;
@@ -572,14 +583,16 @@ typedef struct covalent_carried {
 
 // A node.
 typedef struct covalent_node {
-    // Its identity, never 0, which is the address of its lane 0 too.
-    uint64_t guid;
+    // Set it to `sizeof` of this struct.
+    uint32_t struct_bytes;
     // How many lanes it has.
     uint32_t lanes;
     // How many ports it has.
     uint32_t ports;
     // Its name, closed by a zero.
     char name[COVALENT_NAME_ROOM_BYTES];
+    // Its identity, never 0, which is the address of its lane 0 too.
+    uint64_t guid;
 } covalent_node;
 
 // A name.
@@ -590,6 +603,8 @@ typedef struct covalent_name {
 
 // A port of a node.
 typedef struct covalent_port {
+    // Set it to `sizeof` of this struct.
+    uint32_t struct_bytes;
     // Longest frame that it carries, in bytes without FCS.
     uint32_t frame_bytes_max;
     // The lane that owns it.
@@ -605,9 +620,11 @@ typedef struct covalent_client {
     uint64_t handle;
 } covalent_client;
 
-// Faults that a port injects into its frames, each as a number of 100,000 frames. Zeroed memory is
+// Faults that a port injects into its frames, each as a number of 100,000 frames. Zeros are
 // no fault.
 typedef struct covalent_fault_rates {
+    // Set it to `sizeof` of this struct.
+    uint32_t struct_bytes;
     // Frames that are lost.
     uint32_t drop_per_100k;
     // Frames, of those that are not lost, with one inverted bit.
@@ -630,6 +647,8 @@ typedef struct covalent_pipe {
 // round that served this pipe. A round is the lane's pass over everything that it owns. Two values
 // may be from different moments.
 typedef struct covalent_pipe_counters {
+    // Set it to `sizeof` of this struct.
+    uint32_t struct_bytes;
     // Packets placed for this application; datagrams in a byte pipe.
     uint64_t rx_packets;
     // Their bytes.
@@ -662,7 +681,7 @@ typedef struct covalent_pipe_counters {
     uint64_t tx_full;
 } covalent_pipe_counters;
 
-// All settings of a pipe. Zeroed memory is the initial state of a pipe: no limit, no stamp.
+// All settings of a pipe. Zeros are the initial state of a pipe: no limit, no stamp.
 //
 // The stamp is CLOCK_MONOTONIC of the node in nanoseconds, an unsigned number of 8 bytes in
 // network byte order. The lane reads the clock for each packet: when it places an arriving packet
@@ -670,8 +689,8 @@ typedef struct covalent_pipe_counters {
 // unstamped. It is counted as `unstamped` in covalent_pipe_counters, in the daemon's status and on
 // /metrics.
 typedef struct covalent_pipe_tuning {
-    // The most that is sent, 1 to 10^13; counts unless `rate_unit` is COVALENT_RATE_NONE.
-    uint64_t rate_per_second;
+    // Set it to `sizeof` of this struct.
+    uint32_t struct_bytes;
     // One of COVALENT_RATE_….
     uint32_t rate_unit;
     // Burst, in microseconds of the rate, 0 to 1000000. After a pause, or if the lane was late,
@@ -682,20 +701,20 @@ typedef struct covalent_pipe_tuning {
     uint32_t stamp;
     // Offset in the packet, in bytes, at which the stamp overwrites the contents.
     uint32_t stamp_at_bytes;
+    // The most that is sent, 1 to 10^13; counts unless `rate_unit` is COVALENT_RATE_NONE.
+    uint64_t rate_per_second;
 } covalent_pipe_tuning;
 
 // The frames that a pipe receives. If several matches apply, the most specific one wins:
-// five-tuple, destination, port, longest prefix, VLAN, EtherType, any. Zeroed memory is
+// five-tuple, destination, port, longest prefix, VLAN, EtherType, any. Zeros are
 // COVALENT_MATCH_ANY.
 typedef struct covalent_match {
+    // Set it to `sizeof` of this struct.
+    uint32_t struct_bytes;
     // One of COVALENT_MATCH_…. It selects the fields below that apply.
     uint32_t kind;
     // COVALENT_TCP or COVALENT_UDP, where ports count.
     uint32_t transport;
-    // Source address as text, closed by a zero.
-    const char *src;
-    // Destination address or prefix as text, closed by a zero.
-    const char *dst;
     // Source port.
     uint16_t src_port;
     // Destination port.
@@ -704,6 +723,10 @@ typedef struct covalent_match {
     uint16_t ethertype;
     // VLAN id, 0 to 4095.
     uint16_t vlan;
+    // Source address as text, closed by a zero.
+    const char *src;
+    // Destination address or prefix as text, closed by a zero.
+    const char *dst;
 } covalent_match;
 
 // A received packet in its pipe: one Ethernet frame without FCS, in network byte order. It stays
@@ -817,11 +840,19 @@ typedef struct covalent_commit_word {
 
 // An operation on a region.
 typedef struct covalent_verb {
+    // Set it to `sizeof` of this struct.
+    uint32_t struct_bytes;
     // One of COVALENT_READ to COVALENT_SEND. It selects the fields below that apply.
     uint32_t kind;
     // Bytes to read or write, 1 to COVALENT_DATA_BYTES_MAX, or to send, 1 to
     // COVALENT_MESSAGE_BYTES_MAX.
     uint32_t length_bytes;
+    // Condition for a write, swap or fetch of one word: one of COVALENT_ALWAYS to
+    // COVALENT_IF_GREATER_OR_EQUAL. Zero for the other verbs.
+    uint32_t condition;
+    // COVALENT_UNSIGNED or COVALENT_SIGNED: how a condition, a minimum and a maximum compare
+    // words. Zero for the other verbs.
+    uint32_t order;
     // Offset in bytes from the region's start. A multiple of 8 for atomic verbs. Not used for a
     // message.
     uint64_t offset_bytes;
@@ -836,12 +867,6 @@ typedef struct covalent_verb {
     const struct covalent_commit_word *words;
     // How many, 1 to COVALENT_COMMIT_WORDS_MAX.
     size_t words_count;
-    // Condition for a write, swap or fetch of one word: one of COVALENT_ALWAYS to
-    // COVALENT_IF_GREATER_OR_EQUAL. Zero for the other verbs.
-    uint32_t condition;
-    // COVALENT_UNSIGNED or COVALENT_SIGNED: how a condition, a minimum and a maximum compare
-    // words. Zero for the other verbs.
-    uint32_t order;
 } covalent_verb;
 
 // One verb of a batch.
@@ -912,9 +937,11 @@ typedef struct covalent_received {
     struct covalent_stamp stamp;
 } covalent_received;
 
-// Options for joining a group. Zeroed memory joins a group of up to 8 members that have state,
+// Options for joining a group. Zeros join a group of up to 8 members that have state,
 // with a tick of 20 ms.
 typedef struct covalent_group_options {
+    // Set it to `sizeof` of this struct.
+    uint32_t struct_bytes;
     // Number of members that found the group if there is none. 0 waits for a group to join. All
     // possible founders give the same number: the count of all of them.
     uint8_t founders;
@@ -925,7 +952,7 @@ typedef struct covalent_group_options {
     // same value.
     uint8_t stateless;
     // 0.
-    uint8_t reserved[5];
+    uint8_t reserved;
     // An earlier incarnation whose multicasts are queried (COVALENT_GROUP_OUTCOME). 0 for none.
     uint64_t former_incarnation;
     // Tick of an idle group: the interval at which it sends something. 1 ms to 1 s. 0 is 20 ms. A
@@ -964,10 +991,16 @@ typedef struct covalent_group_contact {
 
 // An event of a group. All events have one order. Fields that the kind does not name are 0.
 typedef struct covalent_group_event {
+    // Set it to `sizeof` of this struct.
+    uint32_t struct_bytes;
     // The kind.
     covalent_group_event_kind kind;
     // Of COVALENT_GROUP_STOPPED.
     covalent_group_stop why;
+    // 1: the last piece of a state.
+    uint8_t last;
+    // 0.
+    uint8_t reserved[3];
     // Number of the view.
     uint64_t view;
     // Place of a batch in the view's order, from 0.
@@ -982,14 +1015,12 @@ typedef struct covalent_group_event {
     const uint8_t *data;
     // How many.
     size_t length_bytes;
-    // 1: the last piece of a state.
-    uint8_t last;
-    // 0.
-    uint8_t reserved[7];
 } covalent_group_event;
 
 // A view of a group: its members from one event on.
 typedef struct covalent_group_view {
+    // Set it to `sizeof` of this struct.
+    uint32_t struct_bytes;
     // Which group: two that were founded under one name have different numbers.
     uint64_t group;
     // 1 for the first view, then one more each time. 0 before the first.
@@ -1010,6 +1041,8 @@ typedef struct covalent_group_member {
 
 // Counters of a member. A counter never decreases.
 typedef struct covalent_group_counters {
+    // Set it to `sizeof` of this struct.
+    uint32_t struct_bytes;
     // Own messages taken in.
     uint64_t multicasts;
     // Own batches closed.
@@ -1105,19 +1138,19 @@ int covalent_device_set_reconnect(struct covalent_device device, int64_t patienc
 // none. Does not wait.
 //
 // # Safety
-// `reconnection` is valid for writes.
+// `reconnection` points to a covalent_reconnection whose `struct_bytes` is set.
 int covalent_device_next_reconnection(struct covalent_device device, struct covalent_reconnection *reconnection);
 
 // Returns the totals of data and verbs that were carried over or lost, over all reconnections.
 //
 // # Safety
-// `carried` is valid for writes.
+// `carried` points to a covalent_carried whose `struct_bytes` is set.
 int covalent_device_carried(struct covalent_device device, struct covalent_carried *carried);
 
 // Returns the node that a device is attached to.
 //
 // # Safety
-// `node` is valid for writes.
+// `node` points to a covalent_node whose `struct_bytes` is set.
 int covalent_device_node(struct covalent_device device, struct covalent_node *node);
 
 // Returns the address of a device's lane. Verbs from other nodes use it to reach the regions that
@@ -1168,7 +1201,7 @@ int covalent_device_status_json(struct covalent_device device, const char **json
 // Returns one of the node's ports, 0 to `covalent_node.ports` - 1.
 //
 // # Safety
-// `port` is valid for writes.
+// `port` points to a covalent_port whose `struct_bytes` is set.
 int covalent_device_port(struct covalent_device device, uint32_t index, struct covalent_port *port);
 
 // Waits until packets arrive in any pipe of the device and returns that pipe's number
@@ -1197,7 +1230,7 @@ int covalent_client_close(struct covalent_client client);
 // Returns the node that the daemon runs.
 //
 // # Safety
-// `node` is valid for writes.
+// `node` points to a covalent_node whose `struct_bytes` is set.
 int covalent_client_node(struct covalent_client client, struct covalent_node *node);
 
 // As covalent_device_set_request_timeout, for the calls below.
@@ -1288,7 +1321,7 @@ int covalent_pipe_page_bytes(struct covalent_pipe pipe, uint64_t *page_bytes);
 // datagrams.
 //
 // # Safety
-// `counters` is valid for writes.
+// `counters` points to a covalent_pipe_counters whose `struct_bytes` is set.
 int covalent_pipe_read_counters(struct covalent_pipe pipe, struct covalent_pipe_counters *counters);
 
 // Sets how fast the pipe's packets are sent or sent back, and where the lane writes a time stamp:
@@ -1753,8 +1786,9 @@ int covalent_verb_queue_open_region(struct covalent_verb_queue queue,
 // completions then.
 //
 // # Safety
-// `region` points to a covalent_remote_region, and `verb` to a covalent_verb. The verb's pointers
-// point to memory of the length that it states. `id` is null or valid for writes.
+// `region` points to a covalent_remote_region, and `verb` to a covalent_verb whose `struct_bytes`
+// is set. The verb's pointers point to memory of the length that it states. `id` is null or valid
+// for writes.
 int covalent_verb_queue_post(struct covalent_verb_queue queue,
                              const struct covalent_remote_region *region,
                              const struct covalent_verb *verb,
@@ -2055,8 +2089,8 @@ int covalent_send(struct covalent_verb_queue queue,
 // is in the group.
 //
 // # Safety
-// `name` is a NUL-terminated string. `options` points to a covalent_group_options. `group` is
-// valid for writes.
+// `name` is a NUL-terminated string. `options` points to a covalent_group_options
+// whose `struct_bytes` is set. `group` is valid for writes.
 int covalent_group_join(struct covalent_device device,
                         struct covalent_verb_queue verbs,
                         const char *name,
@@ -2131,7 +2165,7 @@ int covalent_group_poll_within(struct covalent_group group, uint64_t *wait_ns);
 // in time.
 //
 // # Safety
-// `event` is valid for writes.
+// `event` points to a covalent_group_event whose `struct_bytes` is set.
 int covalent_group_next(struct covalent_group group, int64_t timeout_ns, struct covalent_group_event *event);
 
 // Gives a piece of the state to the member that needs it (COVALENT_GROUP_STATE_WANTED): 1 to
@@ -2154,7 +2188,7 @@ int covalent_group_send_snapshot(struct covalent_group group,
 //
 // # Safety
 // `members` is valid for writes of `capacity` elements, and `count` for writes. `view` is null or
-// valid for writes.
+// points to a covalent_group_view whose `struct_bytes` is set.
 int covalent_group_read_view(struct covalent_group group,
                              struct covalent_group_view *view,
                              struct covalent_group_member *members,
@@ -2197,7 +2231,7 @@ int covalent_group_read_standing(struct covalent_group group, covalent_group_sta
 // Returns this member's counters.
 //
 // # Safety
-// `counters` is valid for writes.
+// `counters` points to a covalent_group_counters whose `struct_bytes` is set.
 int covalent_group_read_counters(struct covalent_group group, struct covalent_group_counters *counters);
 
 // Leaves once all own multicasts are delivered: go on taking events until COVALENT_GROUP_LEFT.

@@ -157,7 +157,7 @@ pub(crate) fn flag(number: c_int, name: &str) -> Result<bool> {
     }
 }
 
-fn checked<T>(pointer: *mut T, name: &str) -> Result<NonNull<T>> {
+pub(crate) fn checked<T>(pointer: *mut T, name: &str) -> Result<NonNull<T>> {
     match NonNull::new(pointer) {
         None => Err(invalid(format!("{name} is null"))),
         Some(pointer) if !pointer.is_aligned() => Err(invalid(format!("{name} is misaligned"))),

@@ -8,8 +8,9 @@ use std::{
 use covalent::{Client, FaultRates};
 
 use crate::{
-    argument::{Out, flag, text, value},
+    argument::{Out, flag, text},
     device::covalent_node,
+    growing::{GrowingOut, growing, growing_value},
     handle::{Kind, Table, this_thread},
     json::return_json,
     status::{Result, call},
@@ -25,11 +26,13 @@ pub struct covalent_client {
     pub handle: u64,
 }
 
-/// Faults that a port injects into its frames, each as a number of 100,000 frames. Zeroed memory is
+/// Faults that a port injects into its frames, each as a number of 100,000 frames. Zeros are
 /// no fault.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct covalent_fault_rates {
+    /// Set it to `sizeof` of this struct.
+    pub struct_bytes: u32,
     /// Frames that are lost.
     pub drop_per_100k: u32,
     /// Frames, of those that are not lost, with one inverted bit.
@@ -39,6 +42,8 @@ pub struct covalent_fault_rates {
     /// 1: every frame is lost although the carrier stays up.
     pub blackhole: u32,
 }
+
+growing!(covalent_fault_rates, 20);
 
 thread_local! {
     static CLIENTS: RefCell<Table<Client>> = RefCell::new(Table::new(Kind::Client, this_thread()));
@@ -90,7 +95,7 @@ pub extern "C" fn covalent_client_close(client: covalent_client) -> c_int {
 /// Returns the node that the daemon runs.
 ///
 /// # Safety
-/// `node` is valid for writes.
+/// `node` points to a covalent_node whose `struct_bytes` is set.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn covalent_client_node(
     client: covalent_client,
@@ -98,7 +103,7 @@ pub unsafe extern "C" fn covalent_client_node(
 ) -> c_int {
     call(|| {
         // SAFETY: the caller's word.
-        let mut out = unsafe { Out::new(node, "node")? };
+        let mut out = unsafe { GrowingOut::new(node, "node")? };
         out.set(with(client, |client| Ok(client.node().into()))?);
         Ok(())
     })
@@ -171,7 +176,13 @@ pub unsafe extern "C" fn covalent_client_set_faults(
 ) -> c_int {
     call(|| {
         // SAFETY: the caller's word, for all three.
-        let (port, rx, tx) = unsafe { (text(port, "port")?, value(rx, "rx")?, value(tx, "tx")?) };
+        let (port, rx, tx) = unsafe {
+            (
+                text(port, "port")?,
+                growing_value(rx, "rx")?,
+                growing_value(tx, "tx")?,
+            )
+        };
         let (rx, tx) = (rates(rx), rates(tx));
         with(client, |client| Ok(client.set_faults(port, rx, tx)?))
     })

@@ -2,6 +2,8 @@
 
 use covalent::PipeCounters;
 
+use crate::growing::growing;
+
 /// Counters of a pipe. A counter never decreases. Reading them sends no request to the daemon, and
 /// also works when the daemon is gone. Each value is consistent and as recent as the lane's last
 /// round that served this pipe. A round is the lane's pass over everything that it owns. Two values
@@ -9,6 +11,8 @@ use covalent::PipeCounters;
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct covalent_pipe_counters {
+    /// Set it to `sizeof` of this struct.
+    pub struct_bytes: u32,
     /// Packets placed for this application; datagrams in a byte pipe.
     pub rx_packets: u64,
     /// Their bytes.
@@ -41,9 +45,12 @@ pub struct covalent_pipe_counters {
     pub tx_full: u64,
 }
 
+growing!(covalent_pipe_counters, 120);
+
 impl From<PipeCounters> for covalent_pipe_counters {
     fn from(counters: PipeCounters) -> Self {
         Self {
+            struct_bytes: 0,
             rx_packets: counters.rx_packets,
             rx_bytes: counters.rx_bytes,
             tx_packets: counters.tx_packets,

@@ -12,6 +12,7 @@ use covalent::{Device, NodeInfo, REQUEST_TIMEOUT};
 
 use crate::{
     argument::{Out, text},
+    growing::{GrowingOut, growing},
     handle::{Kind, Table, this_thread},
     json::return_json,
     name::{COVALENT_NAME_ROOM_BYTES, covalent_name},
@@ -32,23 +33,28 @@ pub struct covalent_device {
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct covalent_node {
-    /// Its identity, never 0, which is the address of its lane 0 too.
-    pub guid: u64,
+    /// Set it to `sizeof` of this struct.
+    pub struct_bytes: u32,
     /// How many lanes it has.
     pub lanes: u32,
     /// How many ports it has.
     pub ports: u32,
     /// Its name, closed by a zero.
     pub name: [c_char; COVALENT_NAME_ROOM_BYTES],
+    /// Its identity, never 0, which is the address of its lane 0 too.
+    pub guid: u64,
 }
+
+growing!(covalent_node, 56);
 
 impl From<&NodeInfo> for covalent_node {
     fn from(node: &NodeInfo) -> Self {
         Self {
-            guid: node.guid.bits(),
+            struct_bytes: 0,
             lanes: node.lanes,
             ports: node.ports.len() as u32,
             name: covalent_name::new(&node.name).text,
+            guid: node.guid.bits(),
         }
     }
 }
@@ -57,6 +63,8 @@ impl From<&NodeInfo> for covalent_node {
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct covalent_port {
+    /// Set it to `sizeof` of this struct.
+    pub struct_bytes: u32,
     /// Longest frame that it carries, in bytes without FCS.
     pub frame_bytes_max: u32,
     /// The lane that owns it.
@@ -64,6 +72,8 @@ pub struct covalent_port {
     /// Its name, closed by a zero.
     pub name: [c_char; COVALENT_NAME_ROOM_BYTES],
 }
+
+growing!(covalent_port, 48);
 
 thread_local! {
     static DEVICES: RefCell<Table<Rc<Device>>> = RefCell::new(
@@ -177,18 +187,24 @@ pub extern "C" fn covalent_device_set_request_timeout(
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct covalent_reconnection {
-    /// From the moment in which the device noticed until everything was open again, in nanoseconds.
-    pub gap_ns: u64,
+    /// Set it to `sizeof` of this struct.
+    pub struct_bytes: u32,
     /// 1: the daemon shut down gracefully. Everything that it had accepted was completed and
     /// reported. 0: it was killed, or could not complete everything.
     pub in_order: u32,
+    /// From the moment in which the device noticed until everything was open again, in nanoseconds.
+    pub gap_ns: u64,
 }
+
+growing!(covalent_reconnection, 16);
 
 /// Frames, bytes, messages and verbs that were carried over or lost when daemons stopped, over all
 /// reconnections. Each object adds its numbers when it is used next.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct covalent_carried {
+    /// Set it to `sizeof` of this struct.
+    pub struct_bytes: u32,
     /// Frames that the old daemon had not taken, put into the new pipe. A killed daemon may have
     /// sent the first of them.
     pub frames: u64,
@@ -205,6 +221,8 @@ pub struct covalent_carried {
     /// Verbs that ended as COVALENT_OUTCOME_FORGOTTEN.
     pub verbs_forgotten: u64,
 }
+
+growing!(covalent_carried, 56);
 
 /// Makes a device reconnect to its daemon and wait up to `patience_ns` for it. 0 or less disables
 /// this, which is the default: every call then returns COVALENT_DAEMON_GONE at once. Call it right
@@ -234,7 +252,7 @@ pub extern "C" fn covalent_device_set_reconnect(
 /// none. Does not wait.
 ///
 /// # Safety
-/// `reconnection` is valid for writes.
+/// `reconnection` points to a covalent_reconnection whose `struct_bytes` is set.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn covalent_device_next_reconnection(
     device: covalent_device,
@@ -242,15 +260,16 @@ pub unsafe extern "C" fn covalent_device_next_reconnection(
 ) -> c_int {
     call(|| {
         // SAFETY: the caller's word.
-        let mut out = unsafe { Out::new(reconnection, "reconnection")? };
+        let mut out = unsafe { GrowingOut::new(reconnection, "reconnection")? };
         let found = self::device(device)?
             .next_reconnection()
             .ok_or(covalent::Error::Deadline {
                 what: "the daemon was found again",
             })?;
         out.set(covalent_reconnection {
-            gap_ns: u64::try_from(found.gap.as_nanos()).unwrap_or(u64::MAX),
+            struct_bytes: 0,
             in_order: found.in_order.into(),
+            gap_ns: u64::try_from(found.gap.as_nanos()).unwrap_or(u64::MAX),
         });
         Ok(())
     })
@@ -259,7 +278,7 @@ pub unsafe extern "C" fn covalent_device_next_reconnection(
 /// Returns the totals of data and verbs that were carried over or lost, over all reconnections.
 ///
 /// # Safety
-/// `carried` is valid for writes.
+/// `carried` points to a covalent_carried whose `struct_bytes` is set.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn covalent_device_carried(
     device: covalent_device,
@@ -267,9 +286,10 @@ pub unsafe extern "C" fn covalent_device_carried(
 ) -> c_int {
     call(|| {
         // SAFETY: the caller's word.
-        let mut out = unsafe { Out::new(carried, "carried")? };
+        let mut out = unsafe { GrowingOut::new(carried, "carried")? };
         let found = self::device(device)?.carried();
         out.set(covalent_carried {
+            struct_bytes: 0,
             frames: found.frames,
             frames_lost: found.frames_lost,
             bytes_lost: found.bytes_lost,
@@ -284,7 +304,7 @@ pub unsafe extern "C" fn covalent_device_carried(
 /// Returns the node that a device is attached to.
 ///
 /// # Safety
-/// `node` is valid for writes.
+/// `node` points to a covalent_node whose `struct_bytes` is set.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn covalent_device_node(
     device: covalent_device,
@@ -292,7 +312,7 @@ pub unsafe extern "C" fn covalent_device_node(
 ) -> c_int {
     call(|| {
         // SAFETY: the caller's word.
-        let mut out = unsafe { Out::new(node, "node")? };
+        let mut out = unsafe { GrowingOut::new(node, "node")? };
         out.set(self::device(device)?.node().into());
         Ok(())
     })
@@ -416,7 +436,7 @@ pub unsafe extern "C" fn covalent_device_status_json(
 /// Returns one of the node's ports, 0 to `covalent_node.ports` - 1.
 ///
 /// # Safety
-/// `port` is valid for writes.
+/// `port` points to a covalent_port whose `struct_bytes` is set.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn covalent_device_port(
     device: covalent_device,
@@ -425,13 +445,14 @@ pub unsafe extern "C" fn covalent_device_port(
 ) -> c_int {
     call(|| {
         // SAFETY: the caller's word.
-        let mut out = unsafe { Out::new(port, "port")? };
+        let mut out = unsafe { GrowingOut::new(port, "port")? };
         let device = self::device(device)?;
         let ports = device.ports();
         let port = ports
             .get(index as usize)
             .ok_or_else(|| invalid(format!("port {index} of a node with {}", ports.len())))?;
         out.set(covalent_port {
+            struct_bytes: 0,
             frame_bytes_max: port.frame_bytes_max,
             lane: port.lane,
             name: covalent_name::new(&port.name).text,

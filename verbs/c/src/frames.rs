@@ -5,7 +5,8 @@ use std::{ffi::c_char, net::IpAddr};
 use covalent::{Match, Spread, Transport};
 
 use crate::{
-    argument::{text, value},
+    argument::text,
+    growing::{growing, growing_value},
     status::{Failure, Result, invalid},
 };
 
@@ -58,19 +59,17 @@ pub const COVALENT_TCP: u32 = 6;
 pub const COVALENT_UDP: u32 = 17;
 
 /// The frames that a pipe receives. If several matches apply, the most specific one wins:
-/// five-tuple, destination, port, longest prefix, VLAN, EtherType, any. Zeroed memory is
+/// five-tuple, destination, port, longest prefix, VLAN, EtherType, any. Zeros are
 /// COVALENT_MATCH_ANY.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct covalent_match {
+    /// Set it to `sizeof` of this struct.
+    pub struct_bytes: u32,
     /// One of COVALENT_MATCH_…. It selects the fields below that apply.
     pub kind: u32,
     /// COVALENT_TCP or COVALENT_UDP, where ports count.
     pub transport: u32,
-    /// Source address as text, closed by a zero.
-    pub src: *const c_char,
-    /// Destination address or prefix as text, closed by a zero.
-    pub dst: *const c_char,
     /// Source port.
     pub src_port: u16,
     /// Destination port.
@@ -79,7 +78,13 @@ pub struct covalent_match {
     pub ethertype: u16,
     /// VLAN id, 0 to 4095.
     pub vlan: u16,
+    /// Source address as text, closed by a zero.
+    pub src: *const c_char,
+    /// Destination address or prefix as text, closed by a zero.
+    pub dst: *const c_char,
 }
+
+growing!(covalent_match, 40);
 
 /// Converts a C match.
 ///
@@ -87,7 +92,7 @@ pub struct covalent_match {
 /// A non-null pointer points to a match. The strings of the fields that apply are NUL-terminated.
 pub(crate) unsafe fn matches(matches: *const covalent_match) -> Result<Match> {
     // SAFETY: the caller's word.
-    let wanted = unsafe { value(matches, "match")? };
+    let wanted = unsafe { growing_value(matches, "match")? };
     let transport = || match wanted.transport {
         COVALENT_TCP => Ok(Transport::Tcp),
         COVALENT_UDP => Ok(Transport::Udp),

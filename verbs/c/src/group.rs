@@ -13,8 +13,9 @@ use covalent::{
 };
 
 use crate::{
-    argument::{Out, Outs, flag, text, value, values},
+    argument::{Out, Outs, flag, text, values},
     device::{covalent_device, device},
+    growing::{GrowingOut, growing, growing_value},
     handle::{Kind, Table, this_thread},
     held::Held,
     name::covalent_name,
@@ -48,11 +49,13 @@ pub struct covalent_group {
     pub handle: u64,
 }
 
-/// Options for joining a group. Zeroed memory joins a group of up to 8 members that have state,
+/// Options for joining a group. Zeros join a group of up to 8 members that have state,
 /// with a tick of 20 ms.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct covalent_group_options {
+    /// Set it to `sizeof` of this struct.
+    pub struct_bytes: u32,
     /// Number of members that found the group if there is none. 0 waits for a group to join. All
     /// possible founders give the same number: the count of all of them.
     pub founders: u8,
@@ -63,13 +66,15 @@ pub struct covalent_group_options {
     /// same value.
     pub stateless: u8,
     /// 0.
-    pub reserved: [u8; 5],
+    pub reserved: u8,
     /// An earlier incarnation whose multicasts are queried (COVALENT_GROUP_OUTCOME). 0 for none.
     pub former_incarnation: u64,
     /// Tick of an idle group: the interval at which it sends something. 1 ms to 1 s. 0 is 20 ms. A
     /// member is never declared failed because this time passed.
     pub tick_interval_ns: u64,
 }
+
+growing!(covalent_group_options, 24);
 
 /// A member.
 #[repr(C)]
@@ -133,10 +138,16 @@ pub enum covalent_group_stop {
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct covalent_group_event {
+    /// Set it to `sizeof` of this struct.
+    pub struct_bytes: u32,
     /// The kind.
     pub kind: covalent_group_event_kind,
     /// Of COVALENT_GROUP_STOPPED.
     pub why: covalent_group_stop,
+    /// 1: the last piece of a state.
+    pub last: u8,
+    /// 0.
+    pub reserved: [u8; 3],
     /// Number of the view.
     pub view: u64,
     /// Place of a batch in the view's order, from 0.
@@ -151,17 +162,18 @@ pub struct covalent_group_event {
     pub data: *const u8,
     /// How many.
     pub length_bytes: usize,
-    /// 1: the last piece of a state.
-    pub last: u8,
-    /// 0.
-    pub reserved: [u8; 7],
 }
+
+growing!(covalent_group_event, 72);
 
 impl covalent_group_event {
     const fn of(kind: covalent_group_event_kind) -> Self {
         Self {
+            struct_bytes: 0,
             kind,
             why: covalent_group_stop::COVALENT_STOP_NONE,
+            last: 0,
+            reserved: [0; 3],
             view: 0,
             position: 0,
             sequence: 0,
@@ -169,8 +181,6 @@ impl covalent_group_event {
             sender_incarnation: 0,
             data: ptr::null(),
             length_bytes: 0,
-            last: 0,
-            reserved: [0; 7],
         }
     }
 
@@ -278,7 +288,7 @@ fn with<T>(
 }
 
 fn options(given: &covalent_group_options) -> Result<GroupOptions> {
-    if given.reserved != [0; 5] || given.stateless > 1 {
+    if given.reserved != 0 || given.stateless > 1 {
         return Err(invalid(
             "options of a group: `reserved` is 0, and `stateless` 0 or 1",
         ));
@@ -307,8 +317,8 @@ fn options(given: &covalent_group_options) -> Result<GroupOptions> {
 /// is in the group.
 ///
 /// # Safety
-/// `name` is a NUL-terminated string. `options` points to a covalent_group_options. `group` is
-/// valid for writes.
+/// `name` is a NUL-terminated string. `options` points to a covalent_group_options
+/// whose `struct_bytes` is set. `group` is valid for writes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn covalent_group_join(
     device: covalent_device,
@@ -322,7 +332,7 @@ pub unsafe extern "C" fn covalent_group_join(
         let (name, given, mut out) = unsafe {
             (
                 text(name, "name")?,
-                value(options, "options")?,
+                growing_value(options, "options")?,
                 Out::new(group, "group")?,
             )
         };
@@ -410,7 +420,7 @@ pub unsafe extern "C" fn covalent_group_builder_open(
         let (name, given, mut out) = unsafe {
             (
                 text(name, "name")?,
-                value(options, "options")?,
+                growing_value(options, "options")?,
                 Out::new(builder, "builder")?,
             )
         };
@@ -575,7 +585,7 @@ pub unsafe extern "C" fn covalent_group_poll_within(
 /// in time.
 ///
 /// # Safety
-/// `event` is valid for writes.
+/// `event` points to a covalent_group_event whose `struct_bytes` is set.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn covalent_group_next(
     group: covalent_group,
@@ -584,7 +594,7 @@ pub unsafe extern "C" fn covalent_group_next(
 ) -> c_int {
     call(|| {
         // SAFETY: the caller's word.
-        let mut out = unsafe { Out::new(event, "event")? };
+        let mut out = unsafe { GrowingOut::new(event, "event")? };
         let none = covalent_group_event_kind::COVALENT_GROUP_NONE;
         out.set(covalent_group_event::of(none));
         with(group, |group, queue| {
@@ -634,18 +644,22 @@ pub unsafe extern "C" fn covalent_group_send_snapshot(
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct covalent_group_view {
+    /// Set it to `sizeof` of this struct.
+    pub struct_bytes: u32,
     /// Which group: two that were founded under one name have different numbers.
     pub group: u64,
     /// 1 for the first view, then one more each time. 0 before the first.
     pub number: u64,
 }
 
+growing!(covalent_group_view, 24);
+
 /// Returns the current view, and its members, oldest first, up to `capacity` of them. `count`
 /// receives the number of members, 0 before the first view. `view` may be null.
 ///
 /// # Safety
 /// `members` is valid for writes of `capacity` elements, and `count` for writes. `view` is null or
-/// valid for writes.
+/// points to a covalent_group_view whose `struct_bytes` is set.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn covalent_group_read_view(
     group: covalent_group,
@@ -660,7 +674,7 @@ pub unsafe extern "C" fn covalent_group_read_view(
             (
                 Outs::new(members, capacity, "members")?,
                 Out::new(count, "count")?,
-                Out::optional(view, "view")?,
+                GrowingOut::optional(view, "view")?,
             )
         };
         with(group, |group, _| {
@@ -679,6 +693,7 @@ pub unsafe extern "C" fn covalent_group_read_view(
             count.set(view.members.len());
             if let Some(mut number) = number {
                 number.set(covalent_group_view {
+                    struct_bytes: 0,
                     group: view.group,
                     number: view.number,
                 });
@@ -815,6 +830,8 @@ pub unsafe extern "C" fn covalent_group_read_standing(
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct covalent_group_counters {
+    /// Set it to `sizeof` of this struct.
+    pub struct_bytes: u32,
     /// Own messages taken in.
     pub multicasts: u64,
     /// Own batches closed.
@@ -837,9 +854,12 @@ pub struct covalent_group_counters {
     pub bad_envelopes: u64,
 }
 
+growing!(covalent_group_counters, 88);
+
 impl From<&GroupCounters> for covalent_group_counters {
     fn from(counters: &GroupCounters) -> Self {
         Self {
+            struct_bytes: 0,
             multicasts: counters.multicasts,
             batches: counters.batches,
             nulls: counters.nulls,
@@ -857,7 +877,7 @@ impl From<&GroupCounters> for covalent_group_counters {
 /// Returns this member's counters.
 ///
 /// # Safety
-/// `counters` is valid for writes.
+/// `counters` points to a covalent_group_counters whose `struct_bytes` is set.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn covalent_group_read_counters(
     group: covalent_group,
@@ -865,7 +885,7 @@ pub unsafe extern "C" fn covalent_group_read_counters(
 ) -> c_int {
     call(|| {
         // SAFETY: the caller's word.
-        let mut out = unsafe { Out::new(counters, "counters")? };
+        let mut out = unsafe { GrowingOut::new(counters, "counters")? };
         out.set(with(group, |group, _| Ok(group.counters().into()))?);
         Ok(())
     })

@@ -17,6 +17,7 @@ mod device;
 mod frames;
 mod framing;
 mod group;
+mod growing;
 mod handle;
 mod held;
 mod json;

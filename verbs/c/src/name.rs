@@ -4,7 +4,7 @@ use std::ffi::c_char;
 
 /// Size of a buffer for the longest name of a node, port, region, receive queue or group with its
 /// terminating NUL, in bytes.
-pub const COVALENT_NAME_ROOM_BYTES: usize = 33;
+pub const COVALENT_NAME_ROOM_BYTES: usize = 36;
 
 /// A name.
 #[repr(C)]

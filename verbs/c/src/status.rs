@@ -81,6 +81,13 @@ pub(crate) struct Failure {
     text: String,
 }
 
+impl Failure {
+    #[cfg(test)]
+    pub(crate) fn text(&self) -> &str {
+        &self.text
+    }
+}
+
 pub(crate) type Result<T> = std::result::Result<T, Failure>;
 
 thread_local! {

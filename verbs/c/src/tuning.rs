@@ -3,7 +3,7 @@
 use covalent::{PipeTuning, RateLimit, RateUnit};
 
 use crate::{
-    argument::value,
+    growing::{growing, growing_value},
     status::{Result, invalid},
 };
 
@@ -15,7 +15,7 @@ pub const COVALENT_RATE_PACKETS: u32 = 1;
 /// preamble, check sequence and gap.
 pub const COVALENT_RATE_BITS: u32 = 2;
 
-/// All settings of a pipe. Zeroed memory is the initial state of a pipe: no limit, no stamp.
+/// All settings of a pipe. Zeros are the initial state of a pipe: no limit, no stamp.
 ///
 /// The stamp is CLOCK_MONOTONIC of the node in nanoseconds, an unsigned number of 8 bytes in
 /// network byte order. The lane reads the clock for each packet: when it places an arriving packet
@@ -25,8 +25,8 @@ pub const COVALENT_RATE_BITS: u32 = 2;
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct covalent_pipe_tuning {
-    /// The most that is sent, 1 to 10^13; counts unless `rate_unit` is COVALENT_RATE_NONE.
-    pub rate_per_second: u64,
+    /// Set it to `sizeof` of this struct.
+    pub struct_bytes: u32,
     /// One of COVALENT_RATE_….
     pub rate_unit: u32,
     /// Burst, in microseconds of the rate, 0 to 1000000. After a pause, or if the lane was late,
@@ -37,7 +37,11 @@ pub struct covalent_pipe_tuning {
     pub stamp: u32,
     /// Offset in the packet, in bytes, at which the stamp overwrites the contents.
     pub stamp_at_bytes: u32,
+    /// The most that is sent, 1 to 10^13; counts unless `rate_unit` is COVALENT_RATE_NONE.
+    pub rate_per_second: u64,
 }
+
+growing!(covalent_pipe_tuning, 32);
 
 /// The tuning that C means. Ranges are checked by the daemon.
 ///
@@ -45,7 +49,7 @@ pub struct covalent_pipe_tuning {
 /// A pointer that is not null points to a tuning.
 pub(crate) unsafe fn tuning(tuning: *const covalent_pipe_tuning) -> Result<PipeTuning> {
     // SAFETY: the caller's word.
-    let wanted = unsafe { value(tuning, "tuning")? };
+    let wanted = unsafe { growing_value(tuning, "tuning")? };
     let limit = |unit| RateLimit {
         unit,
         per_second: wanted.rate_per_second,

@@ -9,6 +9,7 @@ use covalent::{
 
 use crate::{
     argument::values,
+    growing::{growing, growing_value},
     status::{Result, invalid},
 };
 
@@ -108,11 +109,19 @@ const _: () = assert!(
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct covalent_verb {
+    /// Set it to `sizeof` of this struct.
+    pub struct_bytes: u32,
     /// One of COVALENT_READ to COVALENT_SEND. It selects the fields below that apply.
     pub kind: u32,
     /// Bytes to read or write, 1 to COVALENT_DATA_BYTES_MAX, or to send, 1 to
     /// COVALENT_MESSAGE_BYTES_MAX.
     pub length_bytes: u32,
+    /// Condition for a write, swap or fetch of one word: one of COVALENT_ALWAYS to
+    /// COVALENT_IF_GREATER_OR_EQUAL. Zero for the other verbs.
+    pub condition: u32,
+    /// COVALENT_UNSIGNED or COVALENT_SIGNED: how a condition, a minimum and a maximum compare
+    /// words. Zero for the other verbs.
+    pub order: u32,
     /// Offset in bytes from the region's start. A multiple of 8 for atomic verbs. Not used for a
     /// message.
     pub offset_bytes: u64,
@@ -127,13 +136,9 @@ pub struct covalent_verb {
     pub words: *const covalent_commit_word,
     /// How many, 1 to COVALENT_COMMIT_WORDS_MAX.
     pub words_count: usize,
-    /// Condition for a write, swap or fetch of one word: one of COVALENT_ALWAYS to
-    /// COVALENT_IF_GREATER_OR_EQUAL. Zero for the other verbs.
-    pub condition: u32,
-    /// COVALENT_UNSIGNED or COVALENT_SIGNED: how a condition, a minimum and a maximum compare
-    /// words. Zero for the other verbs.
-    pub order: u32,
 }
+
+growing!(covalent_verb, 72);
 
 /// Outcome of a verb.
 #[repr(u32)]
@@ -383,9 +388,11 @@ const fn refusal_of(refusal: Refusal) -> covalent_refusal {
 /// Converts a C verb.
 ///
 /// # Safety
-/// `data` and `words`, if the verb uses them, have the length that the verb states and stay valid
-/// for `'a`.
-pub(crate) unsafe fn verb<'a>(wanted: covalent_verb) -> Result<Verb<'a>> {
+/// A pointer that is not null points to a verb whose `struct_bytes` is set. `data` and `words`, if
+/// it uses them, have the length that it states and stay valid for `'a`.
+pub(crate) unsafe fn verb<'a>(verb: *const covalent_verb) -> Result<Verb<'a>> {
+    // SAFETY: the caller's word.
+    let wanted = unsafe { growing_value(verb, "verb")? };
     let covalent_verb {
         kind,
         offset_bytes,

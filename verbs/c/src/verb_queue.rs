@@ -177,8 +177,9 @@ pub unsafe extern "C" fn covalent_verb_queue_open_region(
 /// completions then.
 ///
 /// # Safety
-/// `region` points to a covalent_remote_region, and `verb` to a covalent_verb. The verb's pointers
-/// point to memory of the length that it states. `id` is null or valid for writes.
+/// `region` points to a covalent_remote_region, and `verb` to a covalent_verb whose `struct_bytes`
+/// is set. The verb's pointers point to memory of the length that it states. `id` is null or valid
+/// for writes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn covalent_verb_queue_post(
     queue: covalent_verb_queue,
@@ -190,7 +191,7 @@ pub unsafe extern "C" fn covalent_verb_queue_post(
 ) -> c_int {
     call(|| {
         // SAFETY: the caller's word, for both.
-        let (region, verb) = unsafe { (remote(region)?, self::verb(value(verb, "verb")?)?) };
+        let (region, verb) = unsafe { (remote(region)?, self::verb(verb)?) };
         // SAFETY: the caller's word.
         let out = unsafe { Out::optional(id, "id")? };
         let mode = self::mode(mode)?;
@@ -270,7 +271,7 @@ pub unsafe extern "C" fn covalent_verb_queue_post_batch(
 /// `post` points to the same objects as for covalent_verb_queue_post.
 unsafe fn put(batch: &mut Batch<'_, '_>, post: &covalent_post) -> Result<VerbId> {
     // SAFETY: the caller's word, for both.
-    let (region, verb) = unsafe { (remote(post.region)?, self::verb(value(post.verb, "verb")?)?) };
+    let (region, verb) = unsafe { (remote(post.region)?, self::verb(post.verb)?) };
     Ok(batch.post(&region, verb, self::mode(post.mode)?, post.user_data)?)
 }
 
@@ -408,7 +409,7 @@ pub unsafe extern "C" fn covalent_verb_queue_execute(
         let (region, verb, mut out) = unsafe {
             (
                 remote(region)?,
-                self::verb(value(verb, "verb")?)?,
+                self::verb(verb)?,
                 Out::new(completion, "completion")?,
             )
         };

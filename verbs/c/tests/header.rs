@@ -86,6 +86,46 @@ fn every_function_of_the_header_is_called_by_a_test_or_an_example() {
     assert!(never.is_empty(), "no test or example calls {never:?}");
 }
 
+/// Structs that never get another field: programs keep them in arrays, or send them to each other.
+const FINAL: [&str; 14] = [
+    "covalent_commit_word",
+    "covalent_completion",
+    "covalent_group_contact",
+    "covalent_group_member",
+    "covalent_in_doubt_id",
+    "covalent_message",
+    "covalent_name",
+    "covalent_packet",
+    "covalent_packet_mut",
+    "covalent_post",
+    "covalent_received",
+    "covalent_remote_region",
+    "covalent_stamp",
+    "covalent_tap_head",
+];
+
+#[test]
+fn each_struct_states_its_size_or_is_a_handle_or_final() {
+    let header = texts("include");
+    let mut found = 0;
+    for declared in header.split("typedef struct ").skip(1) {
+        let (name, fields) = declared.split_once(" {").expect("a struct has fields");
+        let fields = fields.split('}').next().unwrap();
+        let first = fields
+            .lines()
+            .map(str::trim)
+            .find(|line| !line.is_empty() && !line.starts_with("//"));
+        let is_growing = first == Some("uint32_t struct_bytes;");
+        let is_handle = first == Some("uint64_t handle;");
+        assert!(
+            is_handle || is_growing != FINAL.contains(&name),
+            "{name}: begin it with `struct_bytes`, or add it to FINAL"
+        );
+        found += usize::from(is_growing);
+    }
+    assert!(found > 10, "{found}");
+}
+
 #[test]
 fn the_header_is_up_to_date() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));

@@ -17,6 +17,7 @@ use crate::{
     argument::{Out, optional_text},
     counters::covalent_pipe_counters,
     device::{covalent_device, device},
+    growing::GrowingOut,
     handle::{Kind, Table, this_thread},
     held::Held,
     status::{Failure, Result, call, invalid},
@@ -266,7 +267,7 @@ pub unsafe extern "C" fn covalent_pipe_page_bytes(
 /// datagrams.
 ///
 /// # Safety
-/// `counters` is valid for writes.
+/// `counters` points to a covalent_pipe_counters whose `struct_bytes` is set.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn covalent_pipe_read_counters(
     pipe: covalent_pipe,
@@ -274,7 +275,7 @@ pub unsafe extern "C" fn covalent_pipe_read_counters(
 ) -> c_int {
     call(|| {
         // SAFETY: the caller's word.
-        let mut out = unsafe { Out::new(counters, "counters")? };
+        let mut out = unsafe { GrowingOut::new(counters, "counters")? };
         out.set(with(pipe, |pipe| Ok(pipe.counters().into()))?);
         Ok(())
     })

@@ -8,7 +8,7 @@ use covalent_c::*;
 use crate::{
     calls::{
         OK, PIPE_BYTES, SOON_NS, TO_PORT, attach, datagram, fails, last_error, no_counters, ok,
-        send, tx_pipe,
+        send, sized, tx_pipe,
     },
     nodes::{Nodes, eventually},
 };
@@ -249,7 +249,7 @@ fn bytes_of_the_previous_daemon_are_freed_before_new_ones() {
     assert!(next.starts_with(b"next"), "{next:?}");
     // SAFETY: it is made of numbers, and may be written.
     let carried: covalent_carried = unsafe {
-        let mut carried = std::mem::zeroed();
+        let mut carried = sized();
         ok(covalent_device_carried(b, &raw mut carried));
         carried
     };

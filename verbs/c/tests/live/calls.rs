@@ -2,6 +2,7 @@
 
 use std::{
     ffi::{CStr, CString, c_int},
+    mem::MaybeUninit,
     ptr,
 };
 
@@ -66,6 +67,7 @@ pub fn send(pipe: covalent_pipe, frame: &[u8]) {
 
 /// A match of everything.
 pub const ANY: covalent_match = covalent_match {
+    struct_bytes: size_of::<covalent_match>() as u32,
     kind: COVALENT_MATCH_ANY,
     transport: 0,
     src: ptr::null(),
@@ -86,6 +88,7 @@ pub const TO_PORT: covalent_match = covalent_match {
 
 /// No tuning.
 pub const NO_TUNING: covalent_pipe_tuning = covalent_pipe_tuning {
+    struct_bytes: size_of::<covalent_pipe_tuning>() as u32,
     rate_per_second: 0,
     rate_unit: COVALENT_RATE_NONE,
     burst_us: 0,
@@ -94,7 +97,26 @@ pub const NO_TUNING: covalent_pipe_tuning = covalent_pipe_tuning {
 };
 
 pub fn no_counters() -> covalent_pipe_counters {
-    covalent::PipeCounters::default().into()
+    covalent_pipe_counters {
+        struct_bytes: size_of::<covalent_pipe_counters>() as u32,
+        ..covalent::PipeCounters::default().into()
+    }
+}
+
+/// Zeros with the size in the first field, as C programs write it.
+///
+/// # Safety
+/// Zeros are a `T`.
+pub unsafe fn sized<T>() -> T {
+    let mut value = MaybeUninit::<T>::zeroed();
+    // SAFETY: a `T` is at least four bytes long, and they may hold every number: the caller's word.
+    unsafe {
+        value
+            .as_mut_ptr()
+            .cast::<u32>()
+            .write(size_of::<T>() as u32);
+        value.assume_init()
+    }
 }
 
 /// A frame that carries a datagram to [`PORT`].

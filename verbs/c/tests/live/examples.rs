@@ -59,9 +59,11 @@ pub fn compile_at(directory: &TempDir, sources: &Path, name: &str, linking: Link
                     .expect("scripts/link-library runs");
                 assert!(linked.success(), "scripts/link-library: {linked}");
             }
-            compiler
-                .arg(library)
-                .arg(format!("-Wl,-rpath,{}", directory.path().display()));
+            // Cargo's LD_LIBRARY_PATH would win over a path of the new kind.
+            compiler.arg(library).arg(format!(
+                "-Wl,--disable-new-dtags,-rpath,{}",
+                directory.path().display()
+            ));
         }
         // Libraries that the standard library needs: see `rustc --print native-static-libs`.
         Linking::Static => {

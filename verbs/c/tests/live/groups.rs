@@ -16,7 +16,7 @@ use covalent_c::*;
 use nix::poll::{PollFd, PollFlags, poll};
 
 use crate::{
-    calls::{OK, SOON_NS, fails, ok},
+    calls::{OK, SOON_NS, fails, ok, sized},
     mesh::Mesh,
     nodes::PATIENCE,
 };
@@ -24,10 +24,11 @@ use crate::{
 const INVALID: covalent_status = covalent_status::COVALENT_INVALID;
 
 const NO_OPTIONS: covalent_group_options = covalent_group_options {
+    struct_bytes: size_of::<covalent_group_options>() as u32,
     founders: 0,
     members_max: 0,
     stateless: 0,
-    reserved: [0; 5],
+    reserved: 0,
     former_incarnation: 0,
     tick_interval_ns: 0,
 };
@@ -78,11 +79,11 @@ fn multicast(group: covalent_group, data: &[u8]) -> (c_int, u64) {
 }
 
 fn next(group: covalent_group, timeout_ns: i64) -> (c_int, covalent_group_event) {
-    let mut event = MaybeUninit::uninit();
-    // SAFETY: `event` may be written, and is: the group is there.
+    // SAFETY: zeros are no event, and `event` may be written.
     unsafe {
-        let status = covalent_group_next(group, timeout_ns, event.as_mut_ptr());
-        (status, event.assume_init())
+        let mut event = sized();
+        let status = covalent_group_next(group, timeout_ns, &raw mut event);
+        (status, event)
     }
 }
 
@@ -163,6 +164,7 @@ impl Member for InC {
                     let mut members = [MaybeUninit::<covalent_group_member>::uninit(); 32];
                     let mut count = 0;
                     let mut view = covalent_group_view {
+                        struct_bytes: size_of::<covalent_group_view>() as u32,
                         group: 0,
                         number: 0,
                     };
@@ -452,7 +454,7 @@ fn misuse_of_groups_is_an_error() {
     for (bad, text) in [
         (
             covalent_group_options {
-                reserved: [1; 5],
+                reserved: 1,
                 ..options
             },
             "reserved",
@@ -657,7 +659,7 @@ fn members_that_exchange_contacts_start_together() {
     }
     // SAFETY: it is made of numbers, and may be written.
     let counters: covalent_group_counters = unsafe {
-        let mut counters = std::mem::zeroed();
+        let mut counters = sized();
         ok(covalent_group_read_counters(groups[0], &raw mut counters));
         counters
     };

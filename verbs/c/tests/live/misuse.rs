@@ -1,15 +1,17 @@
 //! Mistakes of C programs: each is an error with a text, and none is a memory access.
 
 use std::{
-    ffi::{CStr, c_int},
+    ffi::{CStr, CString, c_int},
+    mem::MaybeUninit,
     ptr, thread,
 };
 
 use covalent_c::*;
 
 use crate::{
-    calls::{ANY, NO_TUNING, OK, attach, last_error},
+    calls::{ANY, NO_TUNING, OK, PIPE_BYTES, SOON_NS, attach, last_error, sized},
     nodes::Nodes,
+    verbs::NO_VERB,
 };
 
 const INVALID: c_int = covalent_status::COVALENT_INVALID as c_int;
@@ -171,29 +173,7 @@ fn matches_verbs_and_modes_that_make_no_sense() {
     let mut rx = covalent_pipe { handle: 0 };
     let mut region = covalent_region { handle: 0 };
     let mut queue = covalent_verb_queue { handle: 0 };
-    let any = covalent_match {
-        kind: 0,
-        transport: 0,
-        src: ptr::null(),
-        dst: ptr::null(),
-        src_port: 0,
-        dst_port: 0,
-        ethertype: 0,
-        vlan: 0,
-    };
-    let no_verb = covalent_verb {
-        kind: 0,
-        length_bytes: 0,
-        offset_bytes: 0,
-        operand: 0,
-        expected: 0,
-        data: ptr::null(),
-        words: ptr::null(),
-        words_count: 0,
-        condition: 0,
-        order: 0,
-    };
-    let unknown = covalent_match { kind: 99, ..any };
+    let unknown = covalent_match { kind: 99, ..ANY };
     // SAFETY: the arguments meet the functions' requirements.
     unsafe {
         assert_eq!(
@@ -204,19 +184,19 @@ fn matches_verbs_and_modes_that_make_no_sense() {
         let port = covalent_match {
             kind: COVALENT_MATCH_PORT,
             transport: 1,
-            ..any
+            ..ANY
         };
         is_invalid(covalent_pipe_bind(rx, &raw const port), "COVALENT_UDP");
         let prefix = covalent_match {
             kind: COVALENT_MATCH_PREFIX,
             dst: c"10.0.0.0/99".as_ptr(),
-            ..any
+            ..ANY
         };
         is_invalid(covalent_pipe_bind(rx, &raw const prefix), "10.0.0.0/99");
         let no_dst = covalent_match {
             kind: COVALENT_MATCH_DESTINATION,
             transport: COVALENT_TCP,
-            ..any
+            ..ANY
         };
         is_invalid(
             covalent_pipe_bind(rx, &raw const no_dst),
@@ -227,7 +207,7 @@ fn matches_verbs_and_modes_that_make_no_sense() {
             transport: COVALENT_UDP,
             src: c"192.0.2.1".as_ptr(),
             dst: c"2001:db8::1".as_ptr(),
-            ..any
+            ..ANY
         };
         assert_ne!(
             covalent_pipe_bind(rx, &raw const tuple),
@@ -284,12 +264,12 @@ fn matches_verbs_and_modes_that_make_no_sense() {
                 ptr::null_mut(),
             )
         };
-        is_invalid(post(no_verb, 1), "verb.kind 0");
+        is_invalid(post(NO_VERB, 1), "verb.kind 0");
         is_invalid(
             post(
                 covalent_verb {
                     kind: COVALENT_FETCH_ADD,
-                    ..no_verb
+                    ..NO_VERB
                 },
                 3,
             ),
@@ -300,7 +280,7 @@ fn matches_verbs_and_modes_that_make_no_sense() {
                 covalent_verb {
                     kind: COVALENT_FETCH_ADD,
                     offset_bytes: 3,
-                    ..no_verb
+                    ..NO_VERB
                 },
                 1,
             ),
@@ -311,7 +291,7 @@ fn matches_verbs_and_modes_that_make_no_sense() {
                 covalent_verb {
                     kind: COVALENT_WRITE,
                     length_bytes: 8,
-                    ..no_verb
+                    ..NO_VERB
                 },
                 1,
             ),
@@ -322,7 +302,7 @@ fn matches_verbs_and_modes_that_make_no_sense() {
                 covalent_verb {
                     kind: COVALENT_MULTI_COMMIT,
                     words_count: 99,
-                    ..no_verb
+                    ..NO_VERB
                 },
                 1,
             ),
@@ -333,7 +313,7 @@ fn matches_verbs_and_modes_that_make_no_sense() {
                 covalent_verb {
                     kind: COVALENT_MULTI_COMMIT,
                     words_count: 2,
-                    ..no_verb
+                    ..NO_VERB
                 },
                 1,
             ),
@@ -544,4 +524,120 @@ fn a_call_that_a_kind_of_pipe_does_not_have_is_refused() {
         )
     };
     is_invalid(status, "port is null");
+}
+
+/// Zeros, without the size in the first field.
+///
+/// # Safety
+/// Zeros are a `T`.
+unsafe fn without_size<T>() -> T {
+    // SAFETY: the caller's word.
+    unsafe { MaybeUninit::zeroed().assume_init() }
+}
+
+#[test]
+fn a_struct_without_its_size_is_refused_before_anything_happens() {
+    let nodes = Nodes::start(&["p0"]);
+    let device = attach(&nodes, "a");
+    let socket = CString::new(nodes.socket("a").to_str().unwrap()).unwrap();
+    let mut client = covalent_client { handle: 0 };
+    let mut pipe = covalent_pipe { handle: 0 };
+    let mut queue = covalent_verb_queue { handle: 0 };
+    let mut group = covalent_group { handle: 0 };
+    let mut builder = covalent_group_builder { handle: 0 };
+    let (p0, name) = (c"p0".as_ptr(), c"unsized".as_ptr());
+    let (mut count, mut outstanding) = (0, 9);
+    let refused = |status, text: &str| is_invalid(status, &format!("{text}.struct_bytes is 0"));
+    // SAFETY: strings end in a zero. The structs are zeros, and each out-pointer may be written.
+    unsafe {
+        let size = PIPE_BYTES;
+        let (kind, program) = (COVALENT_PIPE_RX, c"test".as_ptr());
+        assert_eq!(
+            covalent_pipe_open(device, kind, size, p0, &raw mut pipe),
+            OK
+        );
+        assert_eq!(covalent_verb_queue_open(device, 256, &raw mut queue), OK);
+        let connected = covalent_client_connect(socket.as_ptr(), program, SOON_NS, &raw mut client);
+        assert_eq!(connected, OK);
+
+        let r#match = without_size::<covalent_match>();
+        refused(covalent_pipe_bind(pipe, &raw const r#match), "match");
+        refused(covalent_pipe_unbind(pipe, &raw const r#match), "match");
+        let tuning = without_size::<covalent_pipe_tuning>();
+        refused(covalent_pipe_tune(pipe, &raw const tuning), "tuning");
+        let mut counters = without_size::<covalent_pipe_counters>();
+        let read = covalent_pipe_read_counters(pipe, &raw mut counters);
+        refused(read, "counters");
+
+        let mut node = without_size::<covalent_node>();
+        refused(covalent_device_node(device, &raw mut node), "node");
+        refused(covalent_client_node(client, &raw mut node), "node");
+        assert_eq!(node.guid, 0, "nothing was written");
+        let mut port = without_size::<covalent_port>();
+        refused(covalent_device_port(device, 0, &raw mut port), "port");
+        let mut carried = without_size::<covalent_carried>();
+        refused(covalent_device_carried(device, &raw mut carried), "carried");
+        let mut found = without_size::<covalent_reconnection>();
+        let next = covalent_device_next_reconnection(device, &raw mut found);
+        refused(next, "reconnection");
+        let rates = without_size::<covalent_fault_rates>();
+        let set = covalent_client_set_faults(client, p0, &raw const rates, &raw const rates);
+        refused(set, "rx");
+
+        let verb = without_size::<covalent_verb>();
+        let region = covalent_remote_region {
+            node_guid: 0,
+            size_bytes: 8,
+            rkey: 1,
+            rights: 0,
+        };
+        let mut completion = MaybeUninit::uninit();
+        let (region, mode) = (&raw const region, COVALENT_ONE_PHASE);
+        let posted =
+            covalent_verb_queue_post(queue, region, &raw const verb, mode, 0, ptr::null_mut());
+        refused(posted, "verb");
+        let executed = covalent_verb_queue_execute(
+            queue,
+            region,
+            &raw const verb,
+            mode,
+            SOON_NS,
+            completion.as_mut_ptr(),
+        );
+        refused(executed, "verb");
+        let flying = covalent_verb_queue_outstanding(queue, &raw mut outstanding);
+        assert_eq!((flying, outstanding), (OK, 0), "nothing was posted");
+
+        let options = without_size::<covalent_group_options>();
+        let joined = covalent_group_join(device, queue, name, &raw const options, &raw mut group);
+        refused(joined, "options");
+        let opened =
+            covalent_group_builder_open(device, queue, name, &raw const options, &raw mut builder);
+        refused(opened, "options");
+        let alone = covalent_group_options {
+            founders: 1,
+            ..sized()
+        };
+        let joined = covalent_group_join(device, queue, name, &raw const alone, &raw mut group);
+        assert_eq!(joined, OK, "{}", last_error());
+        let mut event = without_size::<covalent_group_event>();
+        for timeout_ns in [0, SOON_NS] {
+            refused(
+                covalent_group_next(group, timeout_ns, &raw mut event),
+                "event",
+            );
+        }
+        event = sized();
+        assert_eq!(covalent_group_next(group, SOON_NS, &raw mut event), OK);
+        let first = covalent_group_event_kind::COVALENT_GROUP_VIEW;
+        assert_eq!(event.kind, first, "no event was lost");
+        let mut view = without_size::<covalent_group_view>();
+        let mut member = MaybeUninit::uninit();
+        let read =
+            covalent_group_read_view(group, &raw mut view, member.as_mut_ptr(), 1, &raw mut count);
+        refused(read, "view");
+        let mut counters = without_size::<covalent_group_counters>();
+        let read = covalent_group_read_counters(group, &raw mut counters);
+        refused(read, "counters");
+    }
 }

@@ -8,7 +8,7 @@ use std::{
 use covalent_c::*;
 
 use crate::{
-    calls::{PIPE_BYTES, SOON_NS, attach, fails, ok, send, tx_pipe},
+    calls::{PIPE_BYTES, SOON_NS, attach, fails, ok, send, sized, tx_pipe},
     nodes::{Nodes, eventually},
 };
 
@@ -120,6 +120,7 @@ fn a_client_watches_and_controls_its_node() {
     let socket = CString::new(nodes.socket("a").to_str().unwrap()).unwrap();
     let mut client = covalent_client { handle: 0 };
     let none = covalent_fault_rates {
+        struct_bytes: size_of::<covalent_fault_rates>() as u32,
         drop_per_100k: 0,
         corrupt_per_100k: 0,
         duplicate_per_100k: 0,
@@ -134,7 +135,7 @@ fn a_client_watches_and_controls_its_node() {
             SOON_NS,
             &raw mut client,
         ));
-        let mut node = std::mem::zeroed::<covalent_node>();
+        let mut node = sized::<covalent_node>();
         ok(covalent_client_node(client, &raw mut node));
         assert_eq!(CStr::from_ptr(node.name.as_ptr()), c"a");
         assert_eq!(

@@ -602,6 +602,7 @@ fn an_rx_tx_pipe_is_tuned_and_counts_both_directions() {
         burst_us: 1000,
         stamp: 1,
         stamp_at_bytes: 14,
+        ..NO_TUNING
     };
     // SAFETY: the arguments meet the functions' requirements.
     unsafe {

@@ -154,8 +154,9 @@ fn a_device_and_its_region_live_through_a_restart() {
     let device = attach(&config.socket_path());
     ok(covalent_device_set_reconnect(device, SOON_NS));
     let mut reported = covalent_reconnection {
-        gap_ns: 0,
+        struct_bytes: size_of::<covalent_reconnection>() as u32,
         in_order: 0,
+        gap_ns: 0,
     };
     let mut region = NOWHERE;
     let rights = COVALENT_RIGHT_READ | COVALENT_RIGHT_ATOMIC;
@@ -180,6 +181,7 @@ fn a_device_and_its_region_live_through_a_restart() {
     add(device);
     assert_eq!(word(region), 10);
     let mut carried = covalent_carried {
+        struct_bytes: size_of::<covalent_carried>() as u32,
         frames: 1,
         frames_lost: 1,
         bytes_lost: 1,

@@ -7,7 +7,10 @@ use std::{
 
 use covalent_c::*;
 
-use crate::nodes::Nodes;
+use crate::{
+    calls::{ANY, attach},
+    nodes::Nodes,
+};
 
 const OK: c_int = covalent_status::COVALENT_OK as c_int;
 const INVALID: c_int = covalent_status::COVALENT_INVALID as c_int;
@@ -16,16 +19,11 @@ const REFUSED: c_int = covalent_status::COVALENT_REFUSED as c_int;
 #[test]
 fn pipes_share_a_vlan_and_an_incompatible_binding_is_refused() {
     let nodes = Nodes::start(&["p0"]);
-    let device = crate::calls::attach(&nodes, "a");
+    let device = attach(&nodes, "a");
     let vlan = covalent_match {
         kind: COVALENT_MATCH_VLAN,
-        transport: 0,
-        src: ptr::null(),
-        dst: ptr::null(),
-        src_port: 0,
-        dst_port: 0,
-        ethertype: 0,
         vlan: 7,
+        ..ANY
     };
     let beyond = covalent_match { vlan: 4096, ..vlan };
     let (mut rx, mut rx_tx) = (covalent_pipe { handle: 0 }, covalent_pipe { handle: 0 });

@@ -6,7 +6,7 @@ use std::{ffi::c_int, mem, ptr, slice};
 use covalent_c::*;
 
 use crate::{
-    calls::{OK, SOON_NS, attach, fails, ok},
+    calls::{OK, SOON_NS, attach, fails, ok, sized},
     nodes::Nodes,
 };
 
@@ -14,6 +14,7 @@ const MINUS_2: u64 = u64::MAX - 1;
 
 /// A verb with no field set.
 pub const NO_VERB: covalent_verb = covalent_verb {
+    struct_bytes: size_of::<covalent_verb>() as u32,
     kind: 0,
     length_bytes: 0,
     offset_bytes: 0,
@@ -399,7 +400,7 @@ fn the_owner_of_a_region_uses_it_without_verbs() {
     // SAFETY: the text ends in a zero. Out-pointers are valid for writes, and slices have the given
     // lengths.
     unsafe {
-        let mut node = mem::zeroed::<covalent_node>();
+        let mut node = sized::<covalent_node>();
         ok(covalent_device_node(host, &raw mut node));
         ok(covalent_device_address(host, &raw mut address));
         assert_eq!(address, node.guid, "of lane 0");
