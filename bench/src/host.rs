@@ -5,7 +5,10 @@ use std::fs;
 use anyhow::Result;
 use serde::{Deserialize, Serialize};
 
-use crate::watch::{Watch, Watched};
+use crate::{
+    report::printed_command,
+    watch::{Watch, Watched},
+};
 
 /// The machine and its state at the start of the run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -56,6 +59,11 @@ impl Host {
     pub fn seen_by(mut self, watch: Watch) -> Result<Self> {
         self.watched = Some(watch.end()?);
         Ok(self)
+    }
+
+    /// This program's command line, without its folder, as code.
+    pub fn measured(&self) -> String {
+        format!("`{}`", printed_command(&self.command))
     }
 
     /// Describes the machine and its other activity.

@@ -5,7 +5,7 @@ use std::{fmt::Write as _, path::Path};
 use anyhow::Result;
 use serde::Deserialize;
 
-use crate::{host::Host, kept, streams::printed_command};
+use crate::{host::Host, kept, report::printed_command};
 
 /// The name of results of this kind, and of their files.
 const NAME: &str = "instructions";

@@ -30,7 +30,7 @@ pub trait Kept: Serialize + DeserializeOwned {
     /// # Errors
     /// The result cannot be converted to JSON.
     fn text(&self) -> Result<String> {
-        serde_json::to_string_pretty(self).context("writing JSON")
+        lines(self)
     }
 
     /// The whole result on one line of JSON.
@@ -81,6 +81,14 @@ pub trait Kept: Serialize + DeserializeOwned {
         }
         .context("writing the result")
     }
+}
+
+/// The result as JSON on many lines.
+///
+/// # Errors
+/// It cannot be JSON.
+pub fn lines(result: &impl Serialize) -> Result<String> {
+    serde_json::to_string_pretty(result).context("writing JSON")
 }
 
 /// Returns the command that makes results of this type, for messages.

@@ -26,10 +26,12 @@ mod messenger;
 mod multicast;
 mod node;
 mod opening;
+mod page;
 mod perftest;
 mod plot_files;
 mod rate;
 mod repeats;
+mod report;
 mod restart;
 mod servers;
 mod stage;
@@ -128,7 +130,7 @@ fn run(action: &Action) -> Result<bool> {
             stop::listen()?;
             telemetry::scrape::measure(options)
         }
-        Action::Page(page) => streams::write_page(page).map(|()| true),
+        Action::Page(page) => page::write(page).map(|()| true),
         Action::Role { socket } => streams::play(socket).map(|()| true),
     }
 }

@@ -196,8 +196,8 @@ pub fn text(comparisons: &[Comparison], chart: &str) -> String {
             (Some((ours, theirs)), Some(ratio)) => writeln!(
                 out,
                 "| {work} | {} {unit} | {peer} | {} {unit} | {ratio:.2} | {conditions} |",
-                streams::short(ours),
-                streams::short(theirs)
+                crate::cell::short(ours),
+                crate::cell::short(theirs)
             ),
             _ => writeln!(
                 out,
@@ -312,7 +312,7 @@ mod tests {
     fn the_fastest_tcp_is_the_peer_of_a_cut() {
         let results = failover::results::example::results();
         let comparison = cut(Some(&results));
-        let severed = results.severed.expect("the example has a single cable");
+        let severed = results.run.severed.expect("the example has a single cable");
         let (ours, theirs) = comparison.figures.expect("both are in the example");
         let all = || {
             severed

@@ -14,17 +14,14 @@
 //! the faster one. Both are also measured with one request in flight per connection, as in a
 //! program without pipelining. All additions go to one key or one word.
 
-mod goals;
 mod in_lane;
 mod incr;
 mod ours;
 mod results;
-mod section;
-mod table;
 
 use anyhow::{Context, Result};
 
-pub use self::section::section;
+pub use self::results::Run;
 use self::{
     incr::Load,
     results::{Figures, Results, Setup, SideName},
@@ -34,12 +31,12 @@ use crate::{
     arguments::Atomics,
     cores::Cores,
     host::Host,
-    kept::{Kept, now_unix_ms},
+    kept::now_unix_ms,
     latency::give_addresses,
     node::find_daemon,
+    report::{Suite as _, without_places},
     servers::redis,
     stage::Stage,
-    streams::without_places,
     summary::Summary,
     watch::Watch,
 };
@@ -101,10 +98,7 @@ pub fn measure(options: &Atomics) -> Result<bool> {
     }
     let sides = rows.iter().map(Row::figures).collect::<Result<Vec<_>>>()?;
     let (application_core, application_shares) = cores.application_beside(cores.near);
-    let mut results = Results {
-        name: Results::NAME.to_owned(),
-        began_unix_ms,
-        host: host.seen_by(watch)?,
+    let run = Run {
         setup: Setup {
             rounds,
             spread_max: arguments.repeats.spread_max,
@@ -122,11 +116,8 @@ pub fn measure(options: &Atomics) -> Result<bool> {
             redis,
         },
         sides,
-        goals: Vec::new(),
     };
-    results.goals = goals::judge(&results);
-    results.report(&arguments.output)?;
-    Ok(results.goals.iter().all(|verdict| verdict.met) && results.settled().is_within())
+    Results::new(began_unix_ms, host.seen_by(watch)?, run).finish(&arguments.output)
 }
 
 /// One way of adding.
@@ -163,7 +154,7 @@ fn chosen(wanted: &[String]) -> Result<Vec<Row>> {
             is_ours: name.starts_with("covalent-"),
         })
         .collect();
-    let names = against::chosen(wanted, Results::NAME, &candidates)?;
+    let names = against::chosen(wanted, Run::NAME, &candidates)?;
     Ok(all
         .into_iter()
         .filter(|(name, _)| names.contains(name))

@@ -10,28 +10,21 @@
 
 mod allocations;
 pub mod end;
-mod goals;
 mod load;
 mod phase;
 mod raw;
 mod results;
-mod section;
 pub mod slice;
-mod table;
 
 use anyhow::{Context, Result};
 
-pub use self::section::section;
+pub use self::results::Run;
 use self::{
     results::{Figures, Results, Setup, SideName},
     slice::Slice,
 };
 use crate::{
-    arguments::Exchanges,
-    cores::Cores,
-    host::Host,
-    kept::{Kept, now_unix_ms},
-    summary::Summary,
+    arguments::Exchanges, cores::Cores, host::Host, kept::now_unix_ms, summary::Summary,
     watch::Watch,
 };
 
@@ -53,10 +46,7 @@ pub fn measure(arguments: &Exchanges) -> Result<bool> {
             slices.push(slice);
         }
     }
-    let mut results = Results {
-        name: Results::NAME.to_owned(),
-        began_unix_ms,
-        host: host.seen_by(watch)?,
+    let run = Run {
         setup: Setup {
             rounds,
             spread_max: arguments.repeats.spread_max,
@@ -69,11 +59,8 @@ pub fn measure(arguments: &Exchanges) -> Result<bool> {
             .iter()
             .map(|(side, slices)| figures(*side, slices))
             .collect::<Result<_>>()?,
-        goals: Vec::new(),
     };
-    results.goals = goals::judge(&results);
-    results.report(&arguments.output)?;
-    Ok(results.goals.iter().all(|verdict| verdict.met) && results.settled().is_within())
+    Results::new(began_unix_ms, host.seen_by(watch)?, run).finish(&arguments.output)
 }
 
 /// The median of each side, once it was measured.

@@ -15,11 +15,8 @@
 
 mod carrier;
 mod gap;
-mod goals;
 mod load;
 pub mod results;
-mod section;
-mod table;
 mod way;
 
 use std::{
@@ -33,7 +30,10 @@ use anyhow::{Context, Result, ensure};
 use covalent::{Client, Device, Mode, Rights};
 use covalent_api::event::EventKind;
 
-pub use self::{carrier::Interfaces, results::Results, section::section};
+pub use self::{
+    carrier::Interfaces,
+    results::{Results, Run},
+};
 use self::{
     gap::{Span, gap},
     load::{Order, REGION, Watch},
@@ -46,9 +46,10 @@ use crate::{
     beside::join,
     cores::Cores,
     host::Host,
-    kept::{Kept, now_unix_ms},
+    kept::now_unix_ms,
     loss::{self, Loss, Severed},
     node::{Node, Plan, find_daemon},
+    report::Suite as _,
     stage::Stage,
     stop, watch,
 };
@@ -109,10 +110,8 @@ pub fn measure(arguments: &Failover) -> Result<bool> {
     );
     let port = a.status()?.ports.into_iter().next();
     let (application_core, application_shares) = cores.application_beside(cores.near);
-    let mut results = Results {
-        name: Results::NAME.to_owned(),
-        began_unix_ms,
-        host: host.seen_by(machine)?,
+    let host = host.seen_by(machine)?;
+    let mut run = Run {
         setup: Setup {
             repeats: Some(measured.repeats),
             spread_max: arguments.repeats.spread_max,
@@ -130,17 +129,12 @@ pub fn measure(arguments: &Failover) -> Result<bool> {
         round_trip_ns: measured.round_trip_ns,
         verbs: posted,
         sides: results::sides(&measured.cuts)?,
-        goals: Vec::new(),
         severed: None,
         cuts: measured.cuts,
     };
     drop((a, b, stage));
-    results.severed = severed(arguments, &peers)?;
-    results.goals = goals::judge(&results);
-    results.report(&arguments.output)?;
-    let settled = results.settled();
-    Ok(results.goals.iter().all(|verdict| verdict.met)
-        && settled.is_none_or(|settled| settled.is_within()))
+    run.severed = severed(arguments, &peers)?;
+    Results::new(began_unix_ms, host, run).finish(&arguments.output)
 }
 
 /// Returns the peers among `wanted`, which have no second link to fail over to.
@@ -154,7 +148,7 @@ fn peers(wanted: &[String]) -> Result<Vec<String>> {
         is_ours: true,
     };
     let candidates = [ours, peer("tcp"), peer("tcp-rto")];
-    let names = against::chosen(wanted, Results::NAME, &candidates)?;
+    let names = against::chosen(wanted, Run::NAME, &candidates)?;
     Ok(names
         .into_iter()
         .filter(|name| *name != ours.name)

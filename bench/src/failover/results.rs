@@ -8,20 +8,22 @@ use covalent::status::PortMode;
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 
-use super::{gap::Gap, goals::Verdict, table, way::Method};
-use crate::{host::Host, kept::Kept, loss::Severed, repeats::Settled, summary::Summary};
+use super::{gap::Gap, way::Method};
+use crate::{
+    loss::{self, Severed},
+    repeats::Settled,
+    report::{Block, Goal, Limit, MEDIANS, Report, Suite, Table, without_places},
+    summary::Summary,
+};
 
 /// A whole run.
+pub type Results = Report<Run>;
+
+/// The setup and the figures of a run.
 ///
 /// The names of these fields are stable: other programs read them.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Results {
-    /// The suite.
-    pub name: String,
-    /// When it began, in milliseconds since 1970.
-    pub began_unix_ms: u64,
-    /// Where.
-    pub host: Host,
+pub struct Run {
     /// How.
     pub setup: Setup,
     /// Median round trip of a verb over two whole links, one at a time.
@@ -30,8 +32,6 @@ pub struct Results {
     pub verbs: u64,
     /// The figures of each kind of cut.
     pub sides: Vec<Figures>,
-    /// The verdicts on the goals.
-    pub goals: Vec<Verdict>,
     /// Peers without a second link, on one cable that is cut and restored. `None` if there were
     /// none.
     pub severed: Option<Severed>,
@@ -240,35 +240,149 @@ impl Setup {
     }
 }
 
-impl Results {
-    /// How well the medians are known, if there were repeats.
-    pub fn settled(&self) -> Option<Settled> {
+/// Most microseconds from a cut to the first completion over the other link, in 99 of 100 cuts.
+const AT_MOST_US: f64 = 1000.0;
+
+impl Suite for Run {
+    const NAME: &'static str = "failover";
+    const TITLE: &'static str = "A link is cut";
+    const MISSING: &'static str =
+        "Not measured: `covalent-bench failover --results bench/results` does, as root.";
+    // Hundreds of cuts.
+    const IS_LONG: bool = true;
+
+    /// Judges each way by itself.
+    fn judge(&self) -> Vec<Goal> {
+        let cut = self
+            .sides
+            .iter()
+            .filter(|figures| figures.way != Method::Uncut);
+        cut.map(|figures| {
+            let way = figures.way.words();
+            Goal::of(
+                &format!("failover: {way}"),
+                format!(
+                    "{way}: p99 from the cut to the first completion over the other link below \
+                     {:.0} ms",
+                    AT_MOST_US / 1e3
+                ),
+                figures.first.p99_us,
+                Limit::Below(AT_MOST_US),
+            )
+        })
+        .collect()
+    }
+
+    fn settled(&self) -> Option<Settled> {
         let repeats = self.setup.repeats?;
         let medians = medians(&self.cuts, repeats);
         Some(Settled::of(repeats, self.setup.spread_max, medians.iter()))
     }
+
+    fn blocks(report: &Results) -> Vec<Block> {
+        let (setup, host) = (&report.setup, &report.host);
+        let trip_us = report.round_trip_ns as f64 / 1e3;
+        let mut table = Table::new(&[
+            "",
+            ">cuts",
+            ">attributed",
+            ">first: p50 µs",
+            ">p99",
+            ">max",
+            ">p99 in round trips",
+            ">longest wait: p50 µs",
+            ">p99",
+            ">max",
+            "detected by",
+        ]);
+        for figures in &report.sides {
+            let (first, longest) = (&figures.first, &figures.longest);
+            let whole = |figure: f64| format!("{figure:.0}");
+            table.row([
+                figures.way.words().to_owned(),
+                figures.cuts.to_string(),
+                figures.distinguished.to_string(),
+                whole(first.p50_us),
+                whole(first.p99_us),
+                whole(first.max_us),
+                whole(first.p99_us / trip_us),
+                whole(longest.p50_us),
+                whole(longest.p99_us),
+                whole(longest.max_us),
+                reasons(figures),
+            ]);
+        }
+        let mut blocks = vec![
+            prose(report),
+            Block::Table(table),
+            Block::goals(
+                &report.goals,
+                &[(">p99 µs", &|goal| format!("{:.0}", goal.measured))],
+            ),
+        ];
+        if let Some(severed) = &report.severed {
+            blocks.push(Block::text(
+                "Without a second link there is no failover. This compares TCP with a message of\n\
+                 Covalent, a request and its reply each:",
+            ));
+            blocks.extend(loss::cuts_blocks(severed.cut_ms, &severed.cuts));
+        }
+        let others: u64 = report.sides.iter().map(|figures| figures.others).sum();
+        let verbs = format!(
+            "{}, each executed once; {others} failures of links that were not cut",
+            report.verbs
+        );
+        let daemons = setup.daemons.iter();
+        blocks.push(Block::facts(
+            [
+                ("verbs", verbs),
+                ("mode", setup.words()),
+                ("cores", setup.core_words()),
+                (MEDIANS, report.medians()),
+                ("machine", host.words()),
+                ("measured", host.measured()),
+            ],
+            daemons.map(|line| ("daemon".to_owned(), without_places(&line.join(" ")))),
+        ));
+        blocks
+    }
 }
 
-impl Kept for Results {
-    const NAME: &'static str = "failover";
+/// What is measured, and how.
+fn prose(report: &Results) -> Block {
+    let setup = &report.setup;
+    let trip_us = report.round_trip_ns as f64 / 1e3;
+    Block::Text(format!(
+        "Two daemons have two links over AF_XDP on veth pairs. An application keeps {}\n\
+         additions open at the other node, alternately in one phase and in two. One link is\n\
+         cut and repaired repeatedly, in each of the ways in turn. *First* is the time from\n\
+         just before the cut is requested to the first completion, over the other link, of a\n\
+         verb that waited on the cut one. An application does not see which link a verb uses:\n\
+         a verb that a later one overtook waited on the cut link. *Attributed* is the number\n\
+         of cuts with such a verb. A cut has none if the call that takes the interface down\n\
+         outlasts everything else. *First* is then the longest wait of any verb, counted from\n\
+         its posting if the cut was requested earlier; that is an upper bound of the time\n\
+         since the cable failed. *Round trips* are those of one verb at a time over the same\n\
+         links, {trip_us:.1} µs.",
+        setup.open
+    ))
+}
 
-    fn began_unix_ms(&self) -> u64 {
-        self.began_unix_ms
-    }
-
-    fn table(&self) -> String {
-        table::table(self)
-    }
-
-    // A line for each of hundreds of cuts.
-    fn text(&self) -> Result<String> {
-        self.line()
-    }
+/// Formats how often each reason was reported for a cut, the most frequent first.
+fn reasons(figures: &Figures) -> String {
+    let mut reasons: Vec<_> = figures.reasons.iter().collect();
+    reasons.sort_by_key(|(_, count)| std::cmp::Reverse(**count));
+    let listed: Vec<_> = reasons
+        .iter()
+        .map(|(reason, count)| format!("{reason} {count}"))
+        .collect();
+    listed.join(", ")
 }
 
 #[cfg(test)]
 pub mod example {
     use super::*;
+    use crate::host::Host;
 
     /// A hundred cuts of each way; of those that are silent both ways two take too long.
     pub fn results() -> Results {
@@ -300,10 +414,7 @@ pub mod example {
                 });
             }
         }
-        let mut results = Results {
-            name: Results::NAME.to_owned(),
-            began_unix_ms: 1,
-            host: Host::observed(),
+        let run = Run {
             setup: Setup {
                 repeats: Some(5),
                 spread_max: None,
@@ -327,7 +438,6 @@ pub mod example {
             round_trip_ns: 20_000,
             verbs: 600_000,
             sides: sides(&cuts).expect("figures"),
-            goals: Vec::new(),
             severed: Some(Severed {
                 cut_ms: 100,
                 contestants: Vec::new(),
@@ -335,14 +445,14 @@ pub mod example {
             }),
             cuts,
         };
-        results.goals = super::super::goals::judge(&results);
-        results
+        Results::new(1, Host::observed(), run)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::kept::Kept as _;
 
     #[test]
     fn if_the_first_completion_is_unknown_the_longest_wait_is_used() {
@@ -387,6 +497,33 @@ mod tests {
         let read = Results::last_beside(place.path())
             .expect("readable")
             .expect("there");
-        assert_eq!((read.cuts, read.setup), (results.cuts, results.setup));
+        assert_eq!((&read.cuts, &read.setup), (&results.cuts, &results.setup));
+    }
+
+    #[test]
+    fn each_method_is_judged_by_itself() {
+        let met: Vec<bool> = example::results()
+            .goals
+            .iter()
+            .map(|verdict| verdict.met)
+            .collect();
+        assert_eq!(met, [true, true, false, true, true]);
+    }
+
+    #[test]
+    fn the_section_has_gaps_reasons_and_goals() {
+        let section = example::results().section("", &[]);
+        for words in [
+            "\n## A link is cut\n",
+            "| silent both ways | 100 | 100 | 300 |",
+            "| peer RTT exceeded 100 |",
+            "| silent both ways: p99 from the cut to the first completion over the other link \
+             below 1 ms | **missed** | 300",
+            "| silent | tcp | 3 | 1 | 400.0 (200.0–600.0) |",
+            "| medians | 5 repeats; the widest spread is",
+            "| 600000, each executed once; 0 failures of links that were not cut |",
+        ] {
+            assert!(section.contains(words), "{words:?} is not in\n{section}");
+        }
     }
 }

@@ -13,11 +13,12 @@ use std::{
 use anyhow::{Context, Result};
 use nix::{time::clock_getcpuclockid, unistd::Pid};
 
+pub use self::results::Run;
 use self::results::{IdleUsage, Results, Setup};
 use crate::{
     arguments::Wire,
     host::{Host, field},
-    kept::{Kept, now_unix_ms},
+    kept::now_unix_ms,
     node::{Node, Plan, find_daemon},
     stage::Stage,
     stop,
@@ -73,11 +74,7 @@ pub fn measure(arguments: &Wire) -> Result<bool> {
         .next()
         .context("the daemon has no port")?
         .mode;
-    let ratio = usages.iter().map(|usage| usage.share()).fold(0.0, f64::max);
-    let results = Results {
-        name: Results::NAME.to_owned(),
-        began_unix_ms,
-        host: host.seen_by(watch)?,
+    let run = Run {
         setup: Setup {
             seconds: elapsed.as_secs_f64(),
             ring_slots: arguments.ring_slots,
@@ -86,11 +83,8 @@ pub fn measure(arguments: &Wire) -> Result<bool> {
             commands: vec![a.command(), b.command()],
         },
         daemons: usages,
-        ratio,
-        met: ratio < 1.0,
     };
-    results.report(&arguments.output)?;
-    Ok(results.met)
+    Results::new(began_unix_ms, host.seen_by(watch)?, run).finish(&arguments.output)
 }
 
 /// Returns the CPU time of a process, in nanoseconds, including threads that have exited. A sum

@@ -1,11 +1,12 @@
-//! The measured results. Other programs read them, and a table is made from them.
-
-use std::fmt::Write as _;
+//! The figures, their goals and their section of the page.
 
 use covalent::status::PortMode;
 use serde::{Deserialize, Serialize};
 
-use crate::{cell, host::Host, kept::Kept};
+use crate::{
+    cell,
+    report::{Block, Goal, Limit, Report, Suite, Table},
+};
 
 /// Largest share of a core, in percent.
 const CPU_PERCENT_MAX: f64 = 2.0;
@@ -14,24 +15,17 @@ const CPU_PERCENT_MAX: f64 = 2.0;
 const RESIDENT_MIB_MAX: f64 = 100.0;
 
 /// A whole run.
+pub type Results = Report<Run>;
+
+/// The setup and the figures of a run.
 ///
 /// The names of these fields are stable: other programs read them.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Results {
-    /// The suite.
-    pub name: String,
-    /// When it began, in milliseconds since 1970.
-    pub began_unix_ms: u64,
-    /// Where.
-    pub host: Host,
+pub struct Run {
     /// How.
     pub setup: Setup,
     /// Both daemons.
     pub daemons: Vec<IdleUsage>,
-    /// How much of the tighter limit the worse one took: less than 1 is met.
-    pub ratio: f64,
-    /// Whether the goal is met.
-    pub met: bool,
 }
 
 /// How a run was made.
@@ -65,56 +59,67 @@ impl IdleUsage {
     }
 }
 
-impl Kept for Results {
+impl Suite for Run {
     const NAME: &'static str = "idle";
+    const TITLE: &'static str = "Daemons at rest";
+    const MISSING: &'static str =
+        "Not measured: `covalent-bench idle --results bench/results` does, as root.";
 
-    fn began_unix_ms(&self) -> u64 {
-        self.began_unix_ms
+    fn judge(&self) -> Vec<Goal> {
+        let shares = self.daemons.iter().map(|usage| usage.share());
+        vec![Goal::of(
+            "idle",
+            format!(
+                "a daemon at rest takes less than {CPU_PERCENT_MAX} % of a core and \
+                 {RESIDENT_MIB_MAX} MiB"
+            ),
+            shares.fold(0.0, f64::max),
+            Limit::Below(1.0),
+        )]
     }
 
-    fn table(&self) -> String {
-        let mut out = format!(
-            "idle: a daemon at rest takes less than {CPU_PERCENT_MAX} % of a core and \
-             {RESIDENT_MIB_MAX} MiB\n"
-        );
-        // Writing to a string cannot fail.
-        for usage in &self.daemons {
-            let _ = writeln!(
-                out,
-                "  {:>8.2} % of a core, {:>6.1} MiB resident",
-                usage.cpu_percent, usage.resident_mib
-            );
+    fn blocks(report: &Results) -> Vec<Block> {
+        let (setup, host) = (&report.setup, &report.host);
+        let mut table = Table::new(&[">% of a core", ">MiB resident"]);
+        for usage in &report.daemons {
+            table.row([
+                format!("{:.2}", usage.cpu_percent),
+                format!("{:.1}", usage.resident_mib),
+            ]);
         }
-        let Setup {
-            seconds,
-            ring_slots,
-            idle,
-            mode,
-            ..
-        } = &self.setup;
-        let _ = writeln!(
-            out,
-            "  {}: {:.2} of the tighter limit\n  \
-             lanes {idle}, not pinned, {seconds:.1} s; {}, rings of {ring_slots}\n  \
-             {}",
-            cell::met(self.met),
-            self.ratio,
-            cell::mode(mode),
-            self.host.words()
-        );
-        out
+        vec![
+            Block::Table(table),
+            Block::goals(
+                &report.goals,
+                &[(">of the tighter limit", &|goal| {
+                    format!("{:.2}", goal.measured)
+                })],
+            ),
+            Block::facts(
+                [
+                    (
+                        "lanes",
+                        format!("{}, not pinned, {:.1} s", setup.idle, setup.seconds),
+                    ),
+                    (
+                        "port",
+                        format!("{}, rings of {}", cell::mode(&setup.mode), setup.ring_slots),
+                    ),
+                    ("machine", host.words()),
+                ],
+                [],
+            ),
+        ]
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{host::Host, kept::Kept as _};
 
     fn results() -> Results {
-        Results {
-            name: Results::NAME.to_owned(),
-            began_unix_ms: 7,
-            host: Host::observed(),
+        let run = Run {
             setup: Setup {
                 seconds: 3.0,
                 ring_slots: 2048,
@@ -132,9 +137,8 @@ mod tests {
                 cpu_percent: 3.0,
                 resident_mib: 20.0,
             }],
-            ratio: 1.5,
-            met: false,
-        }
+        };
+        Results::new(7, Host::observed(), run)
     }
 
     #[test]
@@ -154,7 +158,7 @@ mod tests {
     fn people_see_the_verdict_and_programs_the_same() {
         let table = results().table();
         assert!(
-            table.contains("3.00 % of a core") && table.contains("NOT MET: 1.50 of the tighter"),
+            table.contains("3.00          20.0") && table.contains("of the tighter limit 1.50"),
             "{table}"
         );
         let place = tempfile::tempdir().expect("a directory");

@@ -33,8 +33,8 @@ use crate::{
     beside::join,
     cores::pin,
     node::{Node, Plan},
+    report::{Description, without_places},
     stage::Namespace,
-    streams::{Description, without_places},
 };
 
 /// Name of the region that holds the words.

@@ -32,7 +32,8 @@ use crate::{
     cores::pin,
     node::{Node, Plan},
     rate::Driver,
-    streams::{Description, HugePages, TESTPMD, Testpmd, testpmd_version, without_places},
+    report::{Description, without_places},
+    streams::{HugePages, TESTPMD, Testpmd, testpmd_version},
 };
 
 /// EtherType of the frames (IEEE 802 "local experimental 2"). It differs from the links' EtherType,

@@ -26,7 +26,7 @@ use super::{
     frames::{BURST, FRAME_BYTES, Frames, Requester, beside_bare_echo},
     peer::{Load, Medium, Peer, Scene},
 };
-use crate::{beside::join, cores::pin, streams::Description};
+use crate::{beside::join, cores::pin, report::Description};
 
 struct HandedOver;
 

@@ -26,8 +26,8 @@ use crate::{
     lane_port,
     link_end::{LinkEnd, engine},
     node::{Node, Plan},
+    report::{Description, without_places},
     stage::Namespace,
-    streams::{Description, without_places},
 };
 
 /// Name of the region, at either far end.

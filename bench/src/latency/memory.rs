@@ -23,7 +23,8 @@ use super::{
 use crate::{
     beside::join,
     cores::pin,
-    streams::{Company, Description, Means, NearEnd, Part, described},
+    report::Description,
+    streams::{Company, Means, NearEnd, Part, described},
 };
 
 /// Longest message in bytes: the buffer size of the answering processes.

@@ -1,16 +1,14 @@
 //! Round-trip times of requests that are due at fixed times, for our applications and for peers.
 //!
 //! [`pacing`] defines when requests are due, and [`drive`] sends them and records how long each
-//! took. [`peer`] describes a side, ours or another. [`results`], [`table`], [`plot`] and
-//! [`mod@section`] print the results. A new peer is a file that implements [`peer::Peer`] and a
-//! line in [`peer::all`].
+//! took. [`peer`] describes a side, ours or another. [`results`], [`table`] and [`plot`] print the
+//! results. A new peer is a file that implements [`peer::Peer`] and a line in [`peer::all`].
 
 mod arguments;
 mod busy_poll;
 mod covalent;
 mod drive;
 mod frames;
-mod goals;
 mod handed_over;
 mod in_lane;
 mod memory;
@@ -21,7 +19,6 @@ mod redis;
 mod results;
 mod rxe;
 mod rxe_pair;
-mod section;
 mod sockets;
 mod table;
 
@@ -35,8 +32,7 @@ pub use self::{
     frames::BURST,
     pacing::Pacing,
     peer::{Load, Medium, Peer, Scene, all, chosen},
-    results::{Figures, Gathered, Results, Times},
-    section::section,
+    results::{Figures, Gathered, Results, Run, Times},
     sockets::{give_addresses, server_at},
     table::HEADER,
 };
@@ -49,11 +45,11 @@ pub use self::results::example::results as example_results;
 use crate::{
     cores::Cores,
     host::Host,
-    kept::{Kept, now_unix_ms},
+    kept::now_unix_ms,
     node::find_daemon,
+    report::{Description, Entry, Suite},
     stage::Stage,
     stop::{self, Stopped},
-    streams::{Description, Entry, ours_held},
     summary::Summary,
     watch::{Watch, Watched},
 };
@@ -69,7 +65,7 @@ pub struct Player {
 /// Measures all sides in turn and prints the results. Returns whether every goal is met and the
 /// spread is within its bound.
 pub fn measure(arguments: &Latency) -> Result<bool> {
-    let peers = chosen(all(), Results::NAME, &arguments.against.against)?;
+    let peers = chosen(all(), Run::NAME, &arguments.against.against)?;
     let daemon = find_daemon(arguments.covalentd.as_deref())?;
     let began_unix_ms = now_unix_ms();
     let (host, watch, cores) = (Host::observed(), Watch::begin()?, Cores::choose()?);
@@ -110,10 +106,7 @@ pub fn measure(arguments: &Latency) -> Result<bool> {
     }
     let settled = arguments.repeats.settled(repeats, medians(&players).iter());
     let figures: Vec<Figures> = players.iter().flat_map(Player::figures).collect();
-    let mut results = Results {
-        name: Results::NAME.to_owned(),
-        began_unix_ms,
-        host: host.seen_by(watch)?,
+    let run = Run {
         setup: Setup {
             pacing: plan.pacing,
             slice_ms: plan.slice_ns / 1_000_000,
@@ -125,17 +118,14 @@ pub fn measure(arguments: &Latency) -> Result<bool> {
         contestants: players.into_iter().map(|player| player.entry).collect(),
         figures,
         settled,
-        goals: Vec::new(),
     };
-    results.goals = goals::judge(&results);
-    results.report(&arguments.output)?;
+    let results = Results::new(began_unix_ms, host.seen_by(watch)?, run);
+    let is_met = results.finish(&arguments.output)?;
     ensure!(
         !results.figures.is_empty(),
         "nothing was measured: see the lines above"
     );
-    Ok(ours_held(&results.contestants)
-        && results.goals.iter().all(|verdict| verdict.met)
-        && settled.is_within())
+    Ok(is_met)
 }
 
 /// The median of each side at each size.

@@ -12,8 +12,8 @@ use super::{
 use crate::{
     against::{self, Candidate},
     cores::{CoreTimes, Cores},
+    report::Description,
     stage::Stage,
-    streams::Description,
 };
 
 /// Where a side's requests go.

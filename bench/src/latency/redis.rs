@@ -25,8 +25,8 @@ use super::{
 use crate::{
     beside::join,
     cores::pin,
+    report::Description,
     servers::redis::{self, Server},
-    streams::Description,
 };
 
 const PORT: u16 = 6379;

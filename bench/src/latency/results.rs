@@ -1,5 +1,4 @@
-//! The measured results. Other programs read them, and the table, the plot and a section of the
-//! page are made from them.
+//! The figures, their goals and their section of the page.
 
 use anyhow::{Context, Result};
 use hdrhistogram::Histogram;
@@ -7,12 +6,15 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     drive::{Repeat, histogram},
-    goals::Verdict,
     pacing::Pacing,
-    table,
+    plot, table,
 };
 use crate::{
-    host::Host, kept::Kept, repeats::Settled, streams::Entry, summary::Summary, watch::Watched,
+    cell::side_name,
+    repeats::Settled,
+    report::{Block, Description, Entry, Goal, Limit, Report, Sides, Suite, Table},
+    summary::Summary,
+    watch::Watched,
 };
 
 /// The quantiles of a curve: each halves about what is left above, and includes the commonly used
@@ -23,16 +25,13 @@ const CURVE: [f64; 20] = [
 ];
 
 /// A whole run.
+pub type Results = Report<Run>;
+
+/// The setup and the figures of a run.
 ///
 /// The names of these fields are stable: other programs read them.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Results {
-    /// The suite.
-    pub name: String,
-    /// When it began, in milliseconds since 1970.
-    pub began_unix_ms: u64,
-    /// Where.
-    pub host: Host,
+pub struct Run {
     /// How.
     pub setup: Setup,
     /// The sides that took part, and those that did not, with the reason.
@@ -41,8 +40,6 @@ pub struct Results {
     pub figures: Vec<Figures>,
     /// How well the medians are known.
     pub settled: Settled,
-    /// The verdicts on the goals.
-    pub goals: Vec<Verdict>,
 }
 
 /// How a run was made.
@@ -229,7 +226,7 @@ impl Figures {
         if self.kept_up(pacing) {
             String::new()
         } else {
-            format!("  (DID NOT KEEP UP: {:.0} answers/s)", self.rate_per_s)
+            format!(" (did not keep up: {:.0}/s)", self.rate_per_s)
         }
     }
 
@@ -242,19 +239,205 @@ impl Figures {
     }
 }
 
-impl Kept for Results {
-    const NAME: &'static str = "latency";
+/// A goal: the time of one side is at most a multiple of another side's.
+struct Against {
+    name: &'static str,
+    ours: &'static str,
+    peer: &'static str,
+    at_most: f64,
+    words: &'static str,
+}
 
-    fn began_unix_ms(&self) -> u64 {
-        self.began_unix_ms
+const GOALS: [Against; 4] = [
+    Against {
+        name: "rtt_lane",
+        ours: "covalent-lane-cas",
+        peer: "af_xdp",
+        at_most: 1.25,
+        words: "a CAS in the lane's thread takes at most 1.25 times a bare AF_XDP echo",
+    },
+    Against {
+        name: "rtt_lane_udp",
+        ours: "covalent-lane-cas",
+        peer: "udp",
+        at_most: 0.5,
+        words: "a CAS in the lane's thread is at least 2 times as fast as kernel UDP",
+    },
+    Against {
+        name: "rtt",
+        ours: "covalent-cas",
+        peer: "af_xdp",
+        at_most: 2.0,
+        words: "a CAS of an application takes at most 2 times a bare AF_XDP echo",
+    },
+    Against {
+        name: "rtt_udp",
+        ours: "covalent-cas",
+        peer: "udp",
+        at_most: 0.5,
+        words: "a CAS of an application is at least 2 times as fast as kernel UDP",
+    },
+];
+
+/// A bare echo requested by a second thread, which waits as an application does.
+const HANDED_OVER: &str = "af_xdp-handed-over";
+
+impl Suite for Run {
+    const NAME: &'static str = "latency";
+    const TITLE: &'static str = "Latency";
+    const MISSING: &'static str =
+        "Not measured: `covalent-bench latency --results bench/results` does, as root.";
+
+    /// Judges the round-trip times of 8 bytes.
+    fn judge(&self) -> Vec<Goal> {
+        let sides = |ours, peer: &str| {
+            let median = |side| {
+                let mut of_eight = self.of_size(8);
+                Some(of_eight.find(|one| one.side == side)?.p50_us.median)
+            };
+            Some(Sides {
+                covalent: median(ours)?,
+                beside: median(peer)?,
+                peer: peer.to_owned(),
+                unit: "µs".to_owned(),
+            })
+        };
+        let judged = GOALS.iter().filter_map(|goal| {
+            let is_of_an_application = goal.ours == "covalent-cas";
+            let limit = Limit::AtMost(goal.at_most);
+            let compared = sides(goal.ours, goal.peer)?;
+            Some(Goal {
+                aside: is_of_an_application
+                    .then(|| sides(goal.ours, HANDED_OVER))
+                    .flatten(),
+                ..Goal::between(goal.name, goal.words, compared, limit)
+            })
+        });
+        judged.collect()
     }
 
-    fn table(&self) -> String {
-        table::table(self)
+    fn settled(&self) -> Option<Settled> {
+        Some(self.settled)
+    }
+
+    fn contestants(&self) -> &[Entry] {
+        &self.contestants
+    }
+
+    fn plots(report: &Results) -> Result<Vec<(String, String)>> {
+        let sizes = report.sizes().into_iter();
+        sizes
+            .map(|bytes| Ok((file_of(bytes), plot::curves(report, bytes)?)))
+            .collect()
+    }
+
+    fn blocks(report: &Results) -> Vec<Block> {
+        let setup = &report.setup;
+        let mut blocks = vec![prose(report)];
+        for bytes in report.sizes() {
+            let title = format!("Latency of {bytes} bytes");
+            blocks.push(Block::plot(title, file_of(bytes)));
+            blocks.push(table_of(report, bytes));
+        }
+        if !report.goals.is_empty() {
+            let ratio = |goal: &Goal| format!("{:.2}", goal.measured);
+            blocks.push(Block::goals(&report.goals, &[(">ratio", &ratio)]));
+        }
+        blocks.push(Block::contestants(
+            &report.contestants,
+            " took no part",
+            |Description {
+                 what,
+                 version,
+                 tuning,
+                 ..
+             }| format!("{what}; {version}. {tuning}"),
+            "repeats",
+        ));
+        let cores = format!(
+            "requester on core {}, responder on core {}",
+            setup.near_core, setup.far_core
+        );
+        let mut facts = vec![
+            ("cores".to_owned(), cores),
+            ("machine".to_owned(), report.host.words()),
+            ("measured".to_owned(), report.host.measured()),
+        ];
+        let troubles = report.troubles().into_iter();
+        facts.extend(troubles.map(|trouble| ("busy".to_owned(), trouble)));
+        blocks.push(Block::Facts(facts));
+        blocks
+    }
+
+    /// perftest's columns.
+    fn terminal(report: &Results) -> String {
+        table::table(report)
     }
 }
 
-impl Results {
+/// The name of the plot of requests of `bytes`.
+fn file_of(bytes: usize) -> String {
+    format!("latency-{bytes}.svg")
+}
+
+/// What is measured, and how.
+fn prose(report: &Results) -> Block {
+    let setup = &report.setup;
+    Block::Text(format!(
+        "Round trips of a request and a reply of the same size: {}. A request without a reply\n\
+         within {} ms counts as lost, and the quantiles include the time that it waited. All\n\
+         sides take turns, {} ms each; {}. p50 is the median of the repeats' medians, and the\n\
+         spread is the width of its 93 % interval. The other quantiles are of all requests.\n\
+         The last columns show the load of the requester's and the responder's core, with\n\
+         everything that ran there. Covalent has a lane on each.",
+        setup.pacing,
+        setup.patience_ms,
+        setup.slice_ms,
+        report.medians()
+    ))
+}
+
+/// The sides at one size.
+fn table_of(report: &Results, bytes: usize) -> Block {
+    let mut table = Table::new(&[
+        &format!("{bytes} bytes"),
+        ">min µs",
+        ">p50",
+        ">spread",
+        ">p90",
+        ">p99",
+        ">p99.9",
+        ">p99.99",
+        ">max",
+        ">mean",
+        ">lost",
+        ">requester's core",
+        ">responder's core",
+    ]);
+    for figures in report.of_size(bytes) {
+        let times = &figures.times_us;
+        let behind = figures.behind(report.setup.pacing);
+        let tenth = |figure: f64| format!("{figure:.1}");
+        table.row([
+            format!("{}{behind}", side_name(&figures.label())),
+            tenth(times.min),
+            tenth(times.typical),
+            format!("{:.1} %", figures.p50_us.spread() * 100.0),
+            tenth(times.p90),
+            tenth(times.p99),
+            tenth(times.p999),
+            tenth(times.p9999),
+            format!("{:.0}", times.max),
+            tenth(times.mean),
+            figures.lost.to_string(),
+            format!("{:.2}", figures.asking_core),
+            format!("{:.2}", figures.answering_core),
+        ]);
+    }
+    Block::Table(table)
+}
+
+impl Run {
     /// Sizes that were measured, the smallest first.
     pub fn sizes(&self) -> Vec<usize> {
         let mut sizes: Vec<usize> = self.figures.iter().map(|figures| figures.bytes).collect();
@@ -288,7 +471,7 @@ impl Results {
 #[cfg(test)]
 pub mod example {
     use super::*;
-    use crate::streams::Description;
+    use crate::host::Host;
 
     /// Two sides at two sizes, on a quiet machine.
     pub fn results() -> Results {
@@ -337,10 +520,7 @@ pub mod example {
             figures("covalent-message", 64, 11),
             figures("udp", 64, 22),
         ];
-        Results {
-            name: Results::NAME.to_owned(),
-            began_unix_ms: 1,
-            host: Host::observed(),
+        let run = Run {
             setup: Setup {
                 pacing: Pacing::Open {
                     rate_per_s: 10_000.0,
@@ -362,14 +542,15 @@ pub mod example {
                 spread: 0.02,
             },
             figures,
-            goals: Vec::new(),
-        }
+        };
+        Results::new(1, Host::observed(), run)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{kept::Kept as _, report::section};
 
     #[test]
     fn quantiles_are_of_all_repeats_and_the_typical_one_of_their_medians() {
@@ -401,8 +582,8 @@ mod tests {
             .expect("readable")
             .expect("there");
         assert_eq!(
-            (read.setup, read.contestants),
-            (results.setup, results.contestants)
+            (&read.setup, &read.contestants),
+            (&results.setup, &results.contestants)
         );
         assert_eq!(read.figures.len(), 4);
     }
@@ -417,5 +598,79 @@ mod tests {
             rate_per_s: 20_000.0
         }));
         assert!(figures.kept_up(Pacing::PingPong));
+    }
+
+    #[test]
+    fn each_meaning_has_its_goals_and_only_measured_sides_are_judged() {
+        let mut run = example::results().run;
+        let model = run.figures[0].clone();
+        let mut add = |side: &str, p50: f64| {
+            let mut figures = model.clone();
+            (figures.side, figures.bytes) = (side.to_owned(), 8);
+            figures.p50_us.median = p50;
+            run.figures.push(figures);
+        };
+        add("af_xdp", 4.0);
+        add("covalent-lane-cas", 4.8);
+        add("covalent-cas", 11.0);
+        add(HANDED_OVER, 6.0);
+        let goals = run.judge();
+        let judged: Vec<_> = goals
+            .iter()
+            .map(|goal| (goal.goal.as_str(), goal.met))
+            .collect();
+        // The example has a `udp` of 20 µs.
+        assert_eq!(
+            judged,
+            [
+                ("rtt_lane", true),
+                ("rtt_lane_udp", true),
+                ("rtt", false),
+                ("rtt_udp", false)
+            ]
+        );
+        assert!((goals[0].measured - 1.2).abs() < 1e-9 && goals[0].margin > Some(1.0));
+        assert_eq!(goals[0].aside, None);
+        let handed_over = goals[2].aside.as_ref().expect("measured");
+        assert_eq!((handed_over.covalent, handed_over.beside), (11.0, 6.0));
+        run.figures.retain(|one| one.side != "af_xdp");
+        assert_eq!(run.judge().len(), 2);
+    }
+
+    #[test]
+    fn the_section_has_both_sides_and_their_command_lines() {
+        let plots = ["latency-8.svg", "latency-64.svg"];
+        let section = example::results().section("performance", &plots);
+        for words in [
+            "\n## Latency\n",
+            "![Latency of 64 bytes](performance/latency-64.svg)",
+            "| **covalent-message** | 10.0 | 10.6 |",
+            "| udp (as a test) | 20.0 | 20.6 |",
+            "- **udp**: the side udp; 1. as in its manual.",
+            "  - `udp --go`",
+            "- **ucx** took no part: it is not installed.",
+            "open loop, 10000 requests/s",
+        ] {
+            assert!(section.contains(words), "{words:?} is not in\n{section}");
+        }
+    }
+
+    #[test]
+    fn plots_are_written_beside_the_page() {
+        let place = tempfile::tempdir().expect("a directory");
+        example::results().write_to(place.path()).expect("written");
+        let page = place.path().join("performance.md");
+        let text = section::<Run>(place.path(), &page).expect("made");
+        let plots = place.path().join("performance");
+        assert!(text.contains("performance/latency-8.svg"));
+        assert!(plots.join("latency-8.svg").exists() && plots.join("latency-64.svg").exists());
+    }
+
+    #[test]
+    fn without_a_result_the_section_names_the_command() {
+        let place = tempfile::tempdir().expect("a directory");
+        let page = place.path().join("performance.md");
+        let text = section::<Run>(place.path(), &page).expect("made");
+        assert!(text.contains("Not measured: `covalent-bench latency"));
     }
 }

@@ -30,8 +30,8 @@ use crate::{
     beside::join,
     cores::pin,
     host::Host,
+    report::Description,
     stage::{Namespace, Stage, ip},
-    streams::Description,
 };
 
 /// RDMA devices at the near and the far end.

@@ -41,8 +41,8 @@ use crate::{
     beside::{beside, join},
     cores::pin,
     host::Host,
+    report::Description,
     stage::{Namespace, Stage, ip},
-    streams::Description,
 };
 
 /// The client's address.

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use super::results::{Figures, Results};
-use crate::cell;
+use crate::{cell, report::Goal};
 
 /// perftest's header, as `ib_send_lat` prints it, followed by our own columns.
 pub const HEADER: &str = " #bytes #iterations    t_min[usec]    t_max[usec]  t_typical[usec]    t_avg[usec]    t_stdev[usec]   99% percentile[usec]   99.9% percentile[usec]";
@@ -37,16 +37,19 @@ pub fn table(results: &Results) -> String {
             );
         }
     }
-    for verdict in &results.goals {
-        let _ = writeln!(
-            out,
-            "# {}: {}: {:.2} ({:.2} against {:.2} µs)",
-            cell::met(verdict.met),
-            verdict.target,
-            verdict.ratio,
-            verdict.covalent,
-            verdict.bare
-        );
+    for goal in &results.goals {
+        let Goal {
+            target, measured, ..
+        } = goal;
+        let _ = write!(out, "# {}: {target}: {measured:.2}", cell::met(goal.met));
+        let _ = match &goal.sides {
+            Some(sides) => writeln!(
+                out,
+                " ({:.2} against {:.2} {})",
+                sides.covalent, sides.beside, sides.unit
+            ),
+            None => writeln!(out),
+        };
     }
     let _ = writeln!(
         out,
@@ -54,7 +57,7 @@ pub fn table(results: &Results) -> String {
          # requester on core {}, responder on core {}; cores: the load of each, with everything \
          that ran there\n\
          # {}",
-        results.settled.words(),
+        results.medians(),
         setup.slice_ms,
         setup.warm_up,
         setup.near_core,
@@ -133,11 +136,11 @@ mod tests {
     #[test]
     fn a_slow_side_and_a_busy_machine_are_marked() {
         let mut results = example::results();
-        results.figures[1].rate_per_s = 5000.0;
-        results.figures[1].watched.others_cores = 0.7;
+        results.run.figures[1].rate_per_s = 5000.0;
+        results.run.figures[1].watched.others_cores = 0.7;
         let table = table(&results);
         assert!(
-            table.contains("udp (as a test)  (DID NOT KEEP UP: 5000 answers/s)"),
+            table.contains("udp (as a test) (did not keep up: 5000/s)"),
             "{table}"
         );
         assert!(

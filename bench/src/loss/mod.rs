@@ -8,8 +8,6 @@ mod arguments;
 mod outage;
 mod plot;
 mod results;
-mod section;
-mod table;
 mod wire;
 
 use std::{
@@ -24,8 +22,7 @@ use serde::{Deserialize, Serialize};
 pub use self::{
     arguments::Loss,
     outage::Method,
-    section::{cuts as cuts_section, section},
-    table::cuts as cuts_table,
+    results::{Run, cuts_blocks},
 };
 use self::{
     outage::{Recovery, cut_repeatedly, recovery, within},
@@ -36,18 +33,18 @@ use crate::{
     beside::join,
     cores::Cores,
     host::Host,
-    kept::{Kept, now_unix_ms},
+    kept::now_unix_ms,
     latency::{self, Gathered, Keep, Load, Medium, Peer, Player, Scene},
     node::find_daemon,
+    report::{Entry, Suite as _},
     stop,
-    streams::{Entry, ours_held},
     summary::Summary,
     watch::Watch,
 };
 
 #[cfg(test)]
 pub fn example_cuts() -> Vec<Cuts> {
-    results::example::results().cuts
+    results::example::results().run.cuts
 }
 
 /// Time between two cuts, in addition to the length of a cut, so that a peer's retransmission timer
@@ -75,18 +72,15 @@ pub fn measure(arguments: &Loss) -> Result<bool> {
         .into_iter()
         .map(|peer| Player::prepare(peer, &scene))
         .collect::<Result<Vec<_>>>()?;
-    let run = Run {
+    let trial = Trial {
         arguments,
         wire: &wire,
         scene: &scene,
     };
-    let losses = run.losses(&mut players)?;
-    let cuts = run.cuts(&mut players)?;
+    let losses = trial.losses(&mut players)?;
+    let cuts = trial.cuts(&mut players)?;
     let plan = arguments.plan(arguments.slice());
-    let results = Results {
-        name: Results::NAME.to_owned(),
-        began_unix_ms,
-        host: host.seen_by(watch)?,
+    let run = Run {
         setup: Setup {
             pacing: plan.pacing,
             bytes: arguments.size as usize,
@@ -100,19 +94,20 @@ pub fn measure(arguments: &Loss) -> Result<bool> {
         losses,
         cuts,
     };
-    results.report(&arguments.output)?;
+    let results = Results::new(began_unix_ms, host.seen_by(watch)?, run);
+    let is_met = results.finish(&arguments.output)?;
     ensure!(
         !results.losses.is_empty() || !results.cuts.is_empty(),
         "nothing was measured: see the lines above"
     );
-    Ok(ours_held(&results.contestants))
+    Ok(is_met)
 }
 
 /// Returns the sides over a cable that `wanted` names, and ours.
 fn on_the_wire(wanted: &[String]) -> Result<Vec<Box<dyn Peer>>> {
     let mut all = latency::all();
     all.retain(|peer| peer.medium() == Medium::Wire);
-    latency::chosen(all, Results::NAME, wanted)
+    latency::chosen(all, Run::NAME, wanted)
 }
 
 /// Results on one cable that is cut and restored, without other losses.
@@ -144,12 +139,12 @@ pub fn severed(arguments: &Loss) -> Result<Severed> {
         .into_iter()
         .map(|peer| Player::prepare(peer, &scene))
         .collect::<Result<Vec<_>>>()?;
-    let run = Run {
+    let trial = Trial {
         arguments,
         wire: &wire,
         scene: &scene,
     };
-    let cuts = run.cuts(&mut players)?;
+    let cuts = trial.cuts(&mut players)?;
     Ok(Severed {
         cut_ms: arguments.cut_ms,
         contestants: players.into_iter().map(Player::into_entry).collect(),
@@ -157,13 +152,13 @@ pub fn severed(arguments: &Loss) -> Result<Severed> {
     })
 }
 
-struct Run<'a> {
+struct Trial<'a> {
     arguments: &'a Loss,
     wire: &'a LossyWire,
     scene: &'a Scene<'a>,
 }
 
-impl Run<'_> {
+impl Trial<'_> {
     /// Every side under every loss.
     fn losses(&self, players: &mut [Player]) -> Result<Vec<Lossy>> {
         let load = self.load(self.arguments.slice(), Keep::Histogram);

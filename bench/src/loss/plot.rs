@@ -132,7 +132,7 @@ mod tests {
     #[test]
     fn one_loss_is_no_plot() {
         let mut results = example::results();
-        results.losses.truncate(2);
+        results.run.losses.truncate(2);
         assert_eq!(tails(&results).expect("no problem"), None);
     }
 }

@@ -1,28 +1,24 @@
-//! The measured results. Other programs read them, and the table, the plot and a section of the
-//! page are made from them.
+//! The figures and their section of the page.
 
+use anyhow::Result;
 use serde::{Deserialize, Serialize};
 
-use super::{outage::Method, table};
+use super::{outage::Method, plot::tails};
 use crate::{
-    host::Host,
-    kept::Kept,
+    cell,
     latency::{Figures, Pacing},
-    streams::Entry,
+    report::{Block, Description, Entry, Goal, Report, Suite, Table},
     summary::Summary,
 };
 
 /// A whole run.
+pub type Results = Report<Run>;
+
+/// The setup and the figures of a run.
 ///
 /// The names of these fields are stable: other programs read them.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Results {
-    /// The suite.
-    pub name: String,
-    /// When it began, in milliseconds since 1970.
-    pub began_unix_ms: u64,
-    /// Where.
-    pub host: Host,
+pub struct Run {
     /// How.
     pub setup: Setup,
     /// The sides that took part, and those that did not, with the reason.
@@ -92,19 +88,171 @@ pub fn percent(parts_per_million: u32) -> String {
     format!("{} %", f64::from(parts_per_million) / 1e4)
 }
 
-impl Kept for Results {
-    const NAME: &'static str = "loss";
+/// The plot.
+const PLOT: &str = "loss.svg";
 
-    fn began_unix_ms(&self) -> u64 {
-        self.began_unix_ms
+impl Suite for Run {
+    const NAME: &'static str = "loss";
+    const TITLE: &'static str = "When frames are lost";
+    const MISSING: &'static str =
+        "Not measured: `covalent-bench loss --results bench/results` does, as root.";
+    const PLOTS: &'static [&'static str] = &[PLOT];
+
+    /// The only goal is that our sides take part in everything.
+    fn judge(&self) -> Vec<Goal> {
+        Vec::new()
     }
 
-    fn table(&self) -> String {
-        table::table(self)
+    fn contestants(&self) -> &[Entry] {
+        &self.contestants
+    }
+
+    fn plots(report: &Results) -> Result<Vec<(String, String)>> {
+        let svg = tails(report)?;
+        Ok(svg.map(|svg| (PLOT.to_owned(), svg)).into_iter().collect())
+    }
+
+    fn blocks(report: &Results) -> Vec<Block> {
+        let (setup, host) = (&report.setup, &report.host);
+        let mut table = Table::new(&[
+            "frames lost",
+            "",
+            ">p50 µs",
+            ">p99",
+            ">p99.9",
+            ">p99.99",
+            ">max",
+            ">not answered",
+            ">lost on the way",
+        ]);
+        let sides = report.sides();
+        let parts = report.parts().into_iter();
+        let each = parts.flat_map(|parts| sides.iter().map(move |side| (parts, *side)));
+        for one in each.filter_map(|(parts, side)| report.lossy(side, parts)) {
+            let (figures, [there, back]) = (&one.figures, one.lost_frames);
+            let times = &figures.times_us;
+            let tenth = |figure: f64| format!("{figure:.1}");
+            table.row([
+                one.percent(),
+                format!(
+                    "{}{}",
+                    cell::side_name(&figures.side),
+                    figures.behind(setup.pacing)
+                ),
+                tenth(times.typical),
+                tenth(times.p99),
+                tenth(times.p999),
+                tenth(times.p9999),
+                format!("{:.0}", times.max),
+                figures.lost.to_string(),
+                format!("{there} + {back}"),
+            ]);
+        }
+        let mut blocks = vec![
+            prose(report),
+            Block::plot(Self::TITLE, PLOT),
+            Block::Table(table),
+        ];
+        blocks.extend(cuts_blocks(setup.cut_ms, &report.cuts));
+        if !report.cuts.is_empty() {
+            blocks.push(Block::text(
+                "What Covalent does with a second link is [above](#a-link-is-cut).",
+            ));
+        }
+        blocks.extend([
+            Block::contestants(
+                &report.contestants,
+                " took no part",
+                |Description {
+                     what,
+                     version,
+                     tuning,
+                     ..
+                 }| format!("{what}; {version}. {tuning}"),
+                "repeats",
+            ),
+            Block::facts(
+                [
+                    (
+                        "cores",
+                        format!(
+                            "requester on core {}, responder on core {}",
+                            setup.near_core, setup.far_core
+                        ),
+                    ),
+                    ("machine", host.words()),
+                    ("measured", host.measured()),
+                ],
+                [],
+            ),
+        ]);
+        blocks
     }
 }
 
-impl Results {
+/// What is measured, and how.
+fn prose(report: &Results) -> Block {
+    let setup = &report.setup;
+    Block::Text(format!(
+        "A request of {} bytes and its reply use one cable that loses frames. nftables rules\n\
+         between the two ends drop each frame with the same probability, regardless of its\n\
+         content, and count the drops ([decision 32](decisions.md#32-who-loses-the-frames)).\n\
+         TCP retransmits after a timeout, or when later segments were acknowledged. Covalent\n\
+         detects the gap, resolves the open exchanges and continues. Requests are due at fixed\n\
+         times: {}. {} repeats of {} ms.",
+        setup.bytes, setup.pacing, setup.repeats, setup.slice_ms
+    ))
+}
+
+/// The figures for a cable that is cut. Empty if it was not cut.
+pub fn cuts_blocks(cut_ms: u64, cuts: &[Cuts]) -> Vec<Block> {
+    if cuts.is_empty() {
+        return Vec::new();
+    }
+    let mut table = Table::new(&[
+        "cut",
+        "",
+        ">cuts",
+        ">never",
+        ">to recover, ms",
+        ">longest wait, ms",
+        ">p50 µs",
+        ">p99",
+        ">p99.9",
+        ">max",
+        ">lost",
+    ]);
+    for cut in cuts {
+        let times = &cut.figures.times_us;
+        let whole = |figure: f64| format!("{figure:.0}");
+        table.row([
+            cut.way.words().to_owned(),
+            cell::side_name(&cut.figures.side),
+            cut.recovered_ms.repeats.len().to_string(),
+            cut.unrecovered.to_string(),
+            cell::range(&cut.recovered_ms, 1),
+            cell::range(&cut.longest_ms, 1),
+            format!("{:.1}", times.typical),
+            whole(times.p99),
+            whole(times.p999),
+            whole(times.max),
+            cut.figures.lost.to_string(),
+        ]);
+    }
+    vec![
+        Block::Text(format!(
+            "The same cable is cut for {cut_ms} ms, repeatedly, and there is no other link. *To\n\
+             recover* is the time from the request to repair the cable until the first reply;\n\
+             it includes the time that the repair itself takes. *Longest wait* is that of a\n\
+             request around a cut. *Never* counts the cuts after which no reply arrived in\n\
+             time; such a cut counts as the longest permitted wait for a reply. *Lost* counts\n\
+             the requests without a reply in time."
+        )),
+        Block::Table(table),
+    ]
+}
+
+impl Run {
     /// The losses, the smallest first.
     pub fn parts(&self) -> Vec<u32> {
         let mut parts: Vec<u32> = self
@@ -166,10 +314,7 @@ pub mod example {
             unrecovered: 1,
             figures: figures(side, 1.0),
         };
-        Results {
-            name: Results::NAME.to_owned(),
-            began_unix_ms: 1,
-            host: latency.host,
+        let run = Run {
             setup: Setup {
                 pacing: latency.setup.pacing,
                 bytes: 8,
@@ -179,7 +324,7 @@ pub mod example {
                 near_core: 0,
                 far_core: 1,
             },
-            contestants: latency.contestants,
+            contestants: latency.contestants.clone(),
             losses: vec![
                 lossy(0, "covalent-message", 1.0),
                 lossy(0, "tcp", 1.0),
@@ -187,13 +332,15 @@ pub mod example {
                 lossy(10_000, "tcp", 1000.0),
             ],
             cuts: vec![cuts("covalent-message", 10.0), cuts("tcp", 200.0)],
-        }
+        };
+        Results::new(1, latency.host.clone(), run)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{kept::Kept as _, report::section};
 
     #[test]
     fn kept_results_are_read_back() {
@@ -204,8 +351,8 @@ mod tests {
             .expect("readable")
             .expect("there");
         assert_eq!(
-            (read.setup, read.losses.len(), read.cuts.len()),
-            (results.setup.clone(), 4, 2)
+            (&read.setup, read.losses.len(), read.cuts.len()),
+            (&results.setup, 4, 2)
         );
         assert_eq!(results.parts(), [0, 10_000]);
         assert_eq!(results.sides(), ["covalent-message", "tcp"]);
@@ -217,5 +364,32 @@ mod tests {
             [0, 100, 1000, 10_000].map(percent),
             ["0 %", "0.01 %", "0.1 %", "1 %"]
         );
+    }
+
+    #[test]
+    fn the_section_has_tails_and_recoveries_side_by_side() {
+        let section = example::results().section("performance", &[PLOT]);
+        for words in [
+            "\n## When frames are lost\n",
+            "![When frames are lost](performance/loss.svg)",
+            "| 1 % | **covalent-message** |",
+            "| 0 | 100 + 200 |",
+            "| silent | tcp | 3 | 1 | 400.0 (200.0–600.0) | 300.0 (300.0–300.0) |",
+        ] {
+            assert!(section.contains(words), "{words:?} is not in\n{section}");
+        }
+    }
+
+    #[test]
+    fn the_plot_of_an_earlier_result_is_removed_with_it() {
+        let place = tempfile::tempdir().expect("a directory");
+        let page = place.path().join("performance.md");
+        example::results().write_to(place.path()).expect("written");
+        section::<Run>(place.path(), &page).expect("made");
+        let plot = place.path().join("performance/loss.svg");
+        assert!(plot.exists());
+        let empty = tempfile::tempdir().expect("a directory");
+        let text = section::<Run>(empty.path(), &page).expect("made");
+        assert!(text.contains("Not measured: `covalent-bench loss") && !plot.exists());
     }
 }

@@ -7,19 +7,16 @@
 //! ```
 //! No process is pinned: four nodes share the available cores, and so do the peers' processes.
 
-mod goals;
 mod member;
 mod options;
 mod ours;
 mod results;
-mod section;
 mod stream;
-mod table;
 mod task;
 
 use anyhow::{Context, Result};
 
-pub use self::{member::member, options::Multicast, section::section};
+pub use self::{member::member, options::Multicast, results::Run};
 use self::{
     results::{Figures, Results, Setup, Side},
     task::Mode,
@@ -27,12 +24,13 @@ use self::{
 use crate::{
     against::{self, Candidate},
     host::Host,
-    kept::{Kept, now_unix_ms},
+    kept::now_unix_ms,
     node::find_daemon,
+    report::{Suite as _, without_places},
     servers::{etcd, redis},
     stage::Namespace,
     stop,
-    streams::{Progress, without_places},
+    streams::Progress,
     summary::Summary,
     watch::Watch,
 };
@@ -86,10 +84,7 @@ pub fn measure(options: &Multicast) -> Result<bool> {
     }
     progress.done();
     let sides = rows.iter().map(Row::figures).collect::<Result<Vec<_>>>()?;
-    let mut results = Results {
-        name: Results::NAME.to_owned(),
-        began_unix_ms,
-        host: host.seen_by(watch)?,
+    let run = Run {
         setup: Setup {
             rounds,
             spread_max: options.repeats.spread_max,
@@ -100,11 +95,8 @@ pub fn measure(options: &Multicast) -> Result<bool> {
             redis,
         },
         sides,
-        goals: Vec::new(),
     };
-    results.goals = goals::judge(&results);
-    results.report(&options.output)?;
-    Ok(results.goals.iter().all(|verdict| verdict.met) && results.settled().is_within())
+    Results::new(began_unix_ms, host.seen_by(watch)?, run).finish(&options.output)
 }
 
 /// One side and its measurements.
@@ -143,7 +135,7 @@ fn chosen(options: &Multicast) -> Result<Vec<Row>> {
             is_ours: name.starts_with("covalent-"),
         })
         .collect();
-    let names = against::chosen(&options.against.against, Results::NAME, &candidates)?;
+    let names = against::chosen(&options.against.against, Run::NAME, &candidates)?;
     Ok(all
         .into_iter()
         .filter(|(name, _)| names.contains(name))

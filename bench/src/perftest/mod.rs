@@ -16,8 +16,10 @@ use serde::{Deserialize, Serialize};
 use self::parse::{Found, Output};
 use crate::{
     arguments,
-    kept::{Kept, now_unix_ms},
+    host::Host,
+    kept::{Kept as _, now_unix_ms},
     latency,
+    report::{Block, Goal, Report, Suite},
 };
 
 /// Most bytes of a file that are read: thousands of outputs.
@@ -38,15 +40,14 @@ pub struct Perftest {
     pub output: arguments::Output,
 }
 
+/// What was read. The host of the report is the machine that read it.
+pub type Results = Report<Run>;
+
 /// The content of the files.
 ///
 /// The names of these fields are stable: other programs read them.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Results {
-    /// The suite.
-    name: String,
-    /// When they were read, in milliseconds since 1970.
-    began_unix_ms: u64,
+pub struct Run {
     /// Outputs, in their order.
     outputs: Vec<Output>,
     /// Our last result, to stand beside.
@@ -57,24 +58,31 @@ pub struct Results {
     unread: Vec<String>,
 }
 
-impl Kept for Results {
+impl Suite for Run {
     const NAME: &'static str = "perftest";
+    const TITLE: &'static str = "perftest on other machines";
+    // Few readers have such files: without any there is no section.
+    const MISSING: &'static str = "";
 
-    fn began_unix_ms(&self) -> u64 {
-        self.began_unix_ms
+    /// Other machines have no goals.
+    fn judge(&self) -> Vec<Goal> {
+        Vec::new()
     }
 
-    fn table(&self) -> String {
-        table::table(&self.outputs, self.ours.as_ref(), &self.unread)
+    fn blocks(report: &Results) -> Vec<Block> {
+        table::blocks(&report.outputs)
+    }
+
+    /// perftest's columns.
+    fn terminal(report: &Results) -> String {
+        table::table(&report.outputs, report.ours.as_ref(), &report.unread)
     }
 }
 
 /// Reads the files and prints them beside our last result. Returns whether every line of figures
 /// was readable.
 pub fn read(options: &Perftest) -> Result<bool> {
-    let mut results = Results {
-        name: Results::NAME.to_owned(),
-        began_unix_ms: now_unix_ms(),
+    let mut run = Run {
         outputs: Vec::new(),
         ours: latency::Results::last_beside(&options.beside)?,
         unread: Vec::new(),
@@ -82,7 +90,7 @@ pub fn read(options: &Perftest) -> Result<bool> {
     for file in &options.files {
         let found = read_file(file)?;
         for line in &found.unread_lines {
-            results.unread.push(format!("{}:{line}", file.display()));
+            run.unread.push(format!("{}:{line}", file.display()));
         }
         ensure!(
             !found.outputs.is_empty(),
@@ -91,8 +99,9 @@ pub fn read(options: &Perftest) -> Result<bool> {
              `#bytes #iterations …` on",
             file.display()
         );
-        results.outputs.extend(found.outputs);
+        run.outputs.extend(found.outputs);
     }
+    let results = Results::new(now_unix_ms(), Host::observed(), run);
     results.report(&options.output)?;
     Ok(results.unread.is_empty())
 }
@@ -108,10 +117,4 @@ fn read_file(file: &Path) -> Result<Found> {
     let text = fs::read(file).with_context(reading)?;
     let text = String::from_utf8_lossy(&text);
     Ok(json::parse(&text).unwrap_or_else(|| parse::parse(&text)))
-}
-
-/// Builds the page section from the last files kept beside `results`. Empty if there are none.
-pub fn section(results: &Path) -> Result<String> {
-    let kept = Results::last_beside(results)?;
-    Ok(kept.map_or_else(String::new, |kept| table::section(&kept.outputs)))
 }

@@ -3,7 +3,10 @@
 use std::fmt::Write as _;
 
 use super::parse::{Kind, Output, Row, Times};
-use crate::latency;
+use crate::{
+    latency,
+    report::{Block, Table},
+};
 
 /// Returns the factor from printed times to whole round trips: 2 for a program that prints half of
 /// one.
@@ -152,57 +155,62 @@ fn rated(outputs: &[Output]) -> impl Iterator<Item = (&Output, &Row)> {
 }
 
 /// The section of the page.
-pub fn section(outputs: &[Output]) -> String {
-    let mut out = "\n## perftest on other machines\n\n\
-                   Output of perftest on other machines, as whole round trips. It was not\n\
-                   measured here, so it has no comparison here.\n"
-        .to_owned();
-    if timed(outputs).next().is_some() {
-        let _ = writeln!(
-            out,
-            "\n| | bytes | iterations | min µs | typical | mean | p99 | p99.9 | max \
-             |\n|---|---:|---:|---:|---:|---:|---:|---:|---:|"
-        );
-    }
+pub fn blocks(outputs: &[Output]) -> Vec<Block> {
+    let mut times_table = Table::new(&[
+        "",
+        ">bytes",
+        ">iterations",
+        ">min µs",
+        ">typical",
+        ">mean",
+        ">p99",
+        ">p99.9",
+        ">max",
+    ]);
     for (output, row, times) in timed(outputs) {
         let factor = factor(output.kind);
-        let _ = writeln!(
-            out,
-            "| {} | {} | {} | {} | {} | {} | {} | {} | {} |",
+        times_table.row([
             name(output),
-            row.bytes,
-            row.iterations,
+            row.bytes.to_string(),
+            row.iterations.to_string(),
             figure_text(times.min, factor),
             figure_text(times.typical, factor),
             figure_text(times.mean, factor),
             figure_text(times.p99, factor),
             figure_text(times.p999, factor),
-            figure_text(times.max, factor)
-        );
+            figure_text(times.max, factor),
+        ]);
+    }
+    let mut rates_table = Table::new(&["", ">bytes", ">iterations", ">M messages/s", ">MB/s"]);
+    for (output, row) in rated(outputs) {
+        rates_table.row([
+            name(output),
+            row.bytes.to_string(),
+            row.iterations.to_string(),
+            figure_text(row.mpps, 1.0),
+            figure_text(row.bytes_per_s, 1e-6),
+        ]);
+    }
+    let mut blocks = vec![Block::text(
+        "Output of perftest on other machines, as whole round trips. It was not\n\
+         measured here, so it has no comparison here.",
+    )];
+    if timed(outputs).next().is_some() {
+        blocks.push(Block::Table(times_table));
     }
     if rated(outputs).next().is_some() {
-        let _ = writeln!(
-            out,
-            "\n| | bytes | iterations | M messages/s | MB/s |\n|---|---:|---:|---:|---:|"
-        );
+        blocks.push(Block::Table(rates_table));
     }
-    for (output, row) in rated(outputs) {
-        let _ = writeln!(
-            out,
-            "| {} | {} | {} | {} | {} |",
-            name(output),
-            row.bytes,
-            row.iterations,
-            figure_text(row.mpps, 1.0),
-            figure_text(row.bytes_per_s, 1e-6)
-        );
-    }
-    out
+    blocks
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{super::parse::parse, *};
+    use super::{
+        super::{Results, Run, parse::parse},
+        *,
+    };
+    use crate::{host::Host, kept::Kept as _, report::section};
 
     #[test]
     fn half_round_trips_are_doubled_and_stand_below_ours() {
@@ -231,7 +239,19 @@ mod tests {
             include_str!("samples/ib_atomic_bw.txt"),
         ]
         .concat();
-        let section = section(&parse(&text).outputs);
+        let run = Run {
+            outputs: parse(&text).outputs,
+            ours: None,
+            unread: Vec::new(),
+        };
+        let place = tempfile::tempdir().expect("a directory");
+        let page = place.path().join("performance.md");
+        let missing = section::<Run>(place.path(), &page).expect("no problem");
+        assert_eq!(missing, "");
+        let results = Results::new(1, Host::observed(), run);
+        results.write_to(place.path()).expect("written");
+        let section = section::<Run>(place.path(), &page).expect("made");
+        assert!(section.starts_with("\n## perftest on other machines\n\nOutput"));
         assert!(
             section.contains("| Atomic Latency Test (rxe0, Ethernet) | 8 | 1000 | 14.20 | 16.32 |"),
             "{section}"

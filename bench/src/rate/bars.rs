@@ -14,7 +14,7 @@ use super::{
     contestant::{ALL, OURS},
     results::Results,
 };
-use crate::streams::short;
+use crate::cell::short;
 
 /// Width and height, in pixels at its natural size.
 const PLOT_PX: (u32, u32) = (880, 420);

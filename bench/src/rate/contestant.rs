@@ -15,7 +15,7 @@ use crate::{
     bare::packet_ring as ring,
     host::Host,
     kept::Kept as _,
-    streams::Description,
+    report::Description,
 };
 
 /// The contestant that the goals apply to.

@@ -10,7 +10,8 @@ use nix::net::if_::if_nametoindex;
 use super::turn::{BURST, Slice, Turn};
 use crate::{
     cores::Cores,
-    streams::{Description, HugePages, TESTPMD, Testpmd, testpmd_version},
+    report::Description,
+    streams::{HugePages, TESTPMD, Testpmd, testpmd_version},
 };
 
 /// Memory of the process, in MiB.

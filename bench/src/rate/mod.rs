@@ -20,13 +20,10 @@ pub mod bare;
 mod bars;
 mod contestant;
 mod dpdk;
-mod goals;
 pub mod lane;
 mod load;
 mod packet_ring;
 mod results;
-mod section;
-mod table;
 mod turn;
 
 use std::io::Write;
@@ -36,11 +33,12 @@ use anyhow::{Result, ensure};
 use crate::{
     cores::Cores,
     host::Host,
-    kept::{Kept, now_unix_ms},
+    kept::now_unix_ms,
     node::find_daemon,
+    report::{Description, Entry},
     stage::Stage,
     stop::{self, Stopped},
-    streams::{Description, Entry, Mix, Size, ours_held},
+    streams::{Mix, Size},
     summary::Summary,
     watch::Watch,
 };
@@ -51,7 +49,7 @@ use results::{Figure, Results, Setup};
 pub use arguments::Rate;
 pub use dpdk::Driver;
 pub use load::Load;
-pub use section::section;
+pub use results::Run;
 pub use turn::{BURST, Slice, Turn};
 
 /// Measures all contestants in turn. Returns whether every goal that could be measured is met.
@@ -93,10 +91,7 @@ pub fn measure(options: &Rate) -> Result<bool> {
     let (mode, daemon) = running.map_or((None, Vec::new()), |running| {
         (Some(running.mode), running.command)
     });
-    let mut results = Results {
-        name: Results::NAME.to_owned(),
-        began_unix_ms,
-        host: host.seen_by(watch)?,
+    let run = Run {
         setup: Setup {
             rounds,
             spread_max: wire.repeats.spread_max,
@@ -112,13 +107,8 @@ pub fn measure(options: &Rate) -> Result<bool> {
         },
         figures: players.iter().flat_map(Player::figures).collect(),
         contestants: players.into_iter().map(|player| player.entry).collect(),
-        goals: Vec::new(),
     };
-    results.goals = goals::judge(&results);
-    results.report(&options.wire.output)?;
-    Ok(ours_held(&results.contestants)
-        && results.goals.iter().all(|verdict| verdict.met)
-        && results.settled().is_within())
+    Results::new(began_unix_ms, host.seen_by(watch)?, run).finish(&options.wire.output)
 }
 
 /// The median of each at each size.

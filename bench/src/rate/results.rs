@@ -1,37 +1,36 @@
-//! The measured results. Other programs read them, and the table, the plot and a section of the
-//! page are made from them.
+//! The figures, their goals and their section of the page.
 
+use anyhow::Result;
 use covalent::status::PortMode;
 use serde::{Deserialize, Serialize};
 
-use super::{contestant::BARE, goals::Verdict, table, turn::Slice};
+use super::{
+    bars::bars,
+    contestant::{BARE, OURS},
+    turn::Slice,
+};
 use crate::{
-    host::Host,
-    kept::Kept,
+    cell::short,
     repeats::Settled,
-    streams::{Entry, Size},
+    report::{Block, Description, Entry, Goal, Limit, MEDIANS, Report, Sides, Suite, Table},
+    streams::Size,
     summary::Summary,
 };
 
 /// A whole run.
+pub type Results = Report<Run>;
+
+/// The setup and the figures of a run.
 ///
 /// The names of these fields are stable: other programs read them.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Results {
-    /// The suite.
-    pub name: String,
-    /// When it began, in milliseconds since 1970.
-    pub began_unix_ms: u64,
-    /// Where.
-    pub host: Host,
+pub struct Run {
     /// How.
     pub setup: Setup,
     /// The contestants that took part, and those that did not, with the reason.
     pub contestants: Vec<Entry>,
     /// The figures of each contestant.
     pub figures: Vec<Figure>,
-    /// The verdicts on the goals.
-    pub goals: Vec<Verdict>,
 }
 
 /// How a run was made.
@@ -103,26 +102,290 @@ impl Figure {
     }
 }
 
-impl Kept for Results {
-    const NAME: &'static str = "rate";
+/// One goal: ours against the best of some peers, at one size.
+struct Against {
+    name: &'static str,
+    peers: &'static [&'static str],
+    size: Size,
+    at_least: f64,
+    words: &'static str,
+}
 
-    fn began_unix_ms(&self) -> u64 {
-        self.began_unix_ms
+const SMALL: Size = Size::Bytes(64);
+
+/// DPDK's driver with its default and with its better setting, without reading frames. The better
+/// one counts.
+const DPDK: &[&str] = &["dpdk-af_xdp", "dpdk-af_xdp-busy"];
+
+/// DPDK's driver with the same work per frame as a pipe's application.
+const DPDK_LOOKING: &[&str] = &["dpdk-af_xdp-looking"];
+
+const GOALS: [Against; 6] = [
+    Against {
+        name: "rate",
+        peers: &[BARE],
+        size: SMALL,
+        at_least: 0.97,
+        words: "64 B into a pipe: at least 0.97 of a bare AF_XDP receiver",
+    },
+    Against {
+        name: "rate_mix",
+        peers: &[BARE],
+        size: Size::Mix,
+        at_least: 0.97,
+        words: "mix into a pipe: at least 0.97 of a bare AF_XDP receiver",
+    },
+    Against {
+        name: "rate_dpdk",
+        peers: DPDK,
+        size: SMALL,
+        at_least: 1.0,
+        words: "64 B into a pipe: never below DPDK's net_af_xdp",
+    },
+    Against {
+        name: "rate_dpdk_mix",
+        peers: DPDK,
+        size: Size::Mix,
+        at_least: 1.0,
+        words: "mix into a pipe: never below DPDK's net_af_xdp",
+    },
+    Against {
+        name: "rate_dpdk_looking",
+        peers: DPDK_LOOKING,
+        size: SMALL,
+        at_least: 1.0,
+        words: "64 B into a pipe: never below DPDK's net_af_xdp that looks at each frame too",
+    },
+    Against {
+        name: "rate_dpdk_looking_mix",
+        peers: DPDK_LOOKING,
+        size: Size::Mix,
+        at_least: 1.0,
+        words: "mix into a pipe: never below DPDK's net_af_xdp that looks at each frame too",
+    },
+];
+
+/// The plot.
+const PLOT: &str = "rate.svg";
+
+impl Suite for Run {
+    const NAME: &'static str = "rate";
+    const TITLE: &'static str = "Frames from a virtual cable into a pipe";
+    const MISSING: &'static str =
+        "Not measured: `covalent-bench rate --results bench/results` does, as root.";
+    const PLOTS: &'static [&'static str] = &[PLOT];
+
+    fn judge(&self) -> Vec<Goal> {
+        GOALS
+            .iter()
+            .filter_map(|goal| {
+                let peers = goal.peers.iter();
+                let best = peers
+                    .filter_map(|peer| self.figure(peer, goal.size))
+                    .max_by(|one, other| one.mpps.median.total_cmp(&other.mpps.median))?;
+                let sides = Sides {
+                    covalent: self.figure(OURS, goal.size)?.mpps.median,
+                    beside: best.mpps.median,
+                    peer: best.contestant.clone(),
+                    unit: "Mpps".to_owned(),
+                };
+                let limit = Limit::AtLeast(goal.at_least);
+                (sides.beside > 0.0).then(|| Goal::between(goal.name, goal.words, sides, limit))
+            })
+            .collect()
     }
 
-    fn table(&self) -> String {
-        table::table(self)
+    fn settled(&self) -> Option<Settled> {
+        let setup = &self.setup;
+        let figures = self.figures.iter().map(|figure| &figure.mpps);
+        Some(Settled::of(setup.rounds, setup.spread_max, figures))
+    }
+
+    fn contestants(&self) -> &[Entry] {
+        &self.contestants
+    }
+
+    fn plots(report: &Results) -> Result<Vec<(String, String)>> {
+        Ok(vec![(PLOT.to_owned(), bars(report, Self::TITLE)?)])
+    }
+
+    fn blocks(report: &Results) -> Vec<Block> {
+        let setup = &report.setup;
+        let mut blocks = vec![prose(report), facts(report)];
+        blocks.extend(daemon(&setup.daemon));
+        blocks.push(Block::plot(Self::TITLE, PLOT));
+        blocks.extend(report.sizes().into_iter().map(|size| table(report, size)));
+        let count = report.goals.len();
+        let met = report.goals.iter().filter(|goal| goal.met).count();
+        let sides = |goal: &Goal, of: fn(&Sides) -> String| {
+            goal.sides.as_ref().map_or_else(String::new, of)
+        };
+        blocks.extend([
+            Block::text("Median (least–most), and shares of cores."),
+            Block::Text(format!(
+                "{met} of {count} goals met; {} not measured.",
+                GOALS.len() - count
+            )),
+            Block::goals(
+                &report.goals,
+                &[
+                    (">ratio", &|goal| format!("{:.3}", goal.measured)),
+                    (">ours", &|goal| {
+                        sides(goal, |sides| {
+                            format!("{} {}", short(sides.covalent), sides.unit)
+                        })
+                    }),
+                    (">peer", &|goal| {
+                        sides(goal, |sides| {
+                            format!("{} {}", short(sides.beside), sides.unit)
+                        })
+                    }),
+                    ("against", &|goal| sides(goal, |sides| sides.peer.clone())),
+                ],
+            ),
+            Block::contestants(
+                &report.contestants,
+                ": not measured",
+                |Description {
+                     what,
+                     version,
+                     tuning,
+                     ..
+                 }| format!("{what}; version {version}; {tuning}"),
+                "slices",
+            ),
+        ]);
+        blocks
     }
 }
 
-impl Results {
-    /// How well the medians are known.
-    pub fn settled(&self) -> Settled {
-        let setup = &self.setup;
-        let figures = self.figures.iter().map(|figure| &figure.mpps);
-        Settled::of(setup.rounds, setup.spread_max, figures)
-    }
+/// What is measured, and how.
+fn prose(report: &Results) -> Block {
+    let setup = &report.setup;
+    Block::Text(format!(
+        "One sender on core {} offers each receiver as much as it can, over the same veth pair\n\
+         between two network namespaces. The kernel delivers each frame into the receiver's\n\
+         ring within the sender's call, on the sender's core. The receiver's own work runs on\n\
+         core {}. All take turns {} times, {} ms each. Figures are medians of\n\
+         the received frames, and are comparable only within this run.",
+        setup.sender_core, setup.receiver_core, setup.rounds, setup.slice_ms
+    ))
+}
 
+fn facts(report: &Results) -> Block {
+    let (setup, host) = (&report.setup, &report.host);
+    let application = if report.shares_core() {
+        format!(
+            "core {}, which it shares with the lane: it takes the core when it wakes",
+            setup.application_core
+        )
+    } else {
+        format!("core {}, alone", setup.application_core)
+    };
+    let mode = setup.mode.as_ref().map_or_else(
+        || "unknown".to_owned(),
+        |mode| {
+            format!(
+                "{} XDP, {}, need_wakeup {}, {} queue, pages of {} bytes; DPDK's is native and \
+                 copies too, with pages of 2 MiB",
+                mode.xdp,
+                if mode.zero_copy { "zero-copy" } else { "copy" },
+                mode.need_wakeup,
+                mode.queues,
+                mode.page_bytes
+            )
+        },
+    );
+    let rings = format!(
+        "{} descriptors each, bursts of {}",
+        setup.ring_slots, setup.burst
+    );
+    Block::facts(
+        [
+            ("machine", host.words()),
+            ("mode of the AF_XDP sockets", mode),
+            ("rings", rings),
+            ("application of the pipe", application),
+            ("mix of frames", setup.mix.clone()),
+            (MEDIANS, report.medians()),
+            ("measured", host.measured()),
+        ],
+        [],
+    )
+}
+
+/// The daemon's configuration without the paths of the run. The last word of its command line in a
+/// result holds the configuration file, with its lines joined.
+fn daemon(command: &[String]) -> Option<Block> {
+    let settings: Vec<&str> = command
+        .last()?
+        .split("; ")
+        .filter(|setting| !setting.contains("_dir = ") && !setting.is_empty())
+        .collect();
+    Some(Block::Text(format!(
+        "The daemon ran as `covalentd --config FILE` with this file, without its folders:\n\n\
+         ```toml\n{}\n```",
+        settings.join("\n")
+    )))
+}
+
+/// The contestants at one size.
+fn table(report: &Results, size: Size) -> Block {
+    let mut table = Table::new(&[
+        &size.to_string(),
+        ">Mpps",
+        ">of bare",
+        ">offered",
+        ">lost",
+        ">sender's core",
+        ">receiver's core",
+        ">application",
+    ]);
+    for entry in &report.contestants {
+        let is_ours = entry.name == OURS;
+        let name = if is_ours {
+            format!("**{}**", entry.name)
+        } else {
+            entry.name.clone()
+        };
+        let Some(figure) = report.figure(&entry.name, size) else {
+            let none = String::new;
+            let missing = "not measured".to_owned();
+            table.row([
+                name,
+                missing,
+                none(),
+                none(),
+                none(),
+                none(),
+                none(),
+                none(),
+            ]);
+            continue;
+        };
+        let Summary {
+            median, min, max, ..
+        } = figure.mpps;
+        let of_bare = report.of_bare(figure);
+        table.row([
+            name,
+            format!("{} ({}–{})", short(median), short(min), short(max)),
+            of_bare.map_or_else(String::new, |part| format!("{part:.3}")),
+            short(figure.offered_mpps),
+            format!("{:.2} %", figure.lost * 100.0),
+            format!("{:.2}", figure.sender_cores),
+            format!("{:.2}", figure.receiver_cores),
+            if is_ours {
+                format!("{:.2}", figure.application_cores)
+            } else {
+                "none".to_owned()
+            },
+        ]);
+    }
+    Block::Table(table)
+}
+
+impl Run {
     /// Returns the figure of a contestant.
     pub fn figure(&self, contestant: &str, size: Size) -> Option<&Figure> {
         self.figures
@@ -153,7 +416,7 @@ impl Results {
 /// A run for tests: all contestants except one of DPDK's drivers.
 #[cfg(test)]
 pub fn example() -> Results {
-    use crate::streams::Description;
+    use crate::host::Host;
 
     let figure = |contestant: &str, size, mpps: [f64; 3]| Figure {
         contestant: contestant.to_owned(),
@@ -181,19 +444,17 @@ pub fn example() -> Results {
         failures: Vec::new(),
     };
     let small = Size::Bytes(64);
-    let mut results = Results {
-        name: Results::NAME.to_owned(),
-        began_unix_ms: 1_790_000_000_000,
-        host: Host {
-            kernel: "6.1".to_owned(),
-            cpu: "Some CPU".to_owned(),
-            cores: 2,
-            memory_mib: 1024,
-            load_average: "0.10".to_owned(),
-            version: "0.1.0".to_owned(),
-            command: vec!["/a/covalent-bench".to_owned(), "rate".to_owned()],
-            watched: None,
-        },
+    let host = Host {
+        kernel: "6.1".to_owned(),
+        cpu: "Some CPU".to_owned(),
+        cores: 2,
+        memory_mib: 1024,
+        load_average: "0.10".to_owned(),
+        version: "0.1.0".to_owned(),
+        command: vec!["/a/covalent-bench".to_owned(), "rate".to_owned()],
+        watched: None,
+    };
+    let run = Run {
         setup: Setup {
             rounds: 3,
             spread_max: None,
@@ -230,10 +491,8 @@ pub fn example() -> Results {
             figure("covalent-port", Size::Mix, [0.8, 0.8, 0.8]),
             figure("af_xdp", Size::Mix, [1.0, 1.0, 1.0]),
         ],
-        goals: Vec::new(),
     };
-    results.goals = super::goals::judge(&results);
-    results
+    Results::new(1_790_000_000_000, host, run)
 }
 
 #[cfg(test)]
@@ -241,6 +500,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
+    use crate::{kept::Kept as _, report::section};
 
     #[test]
     fn figures_are_medians_and_loss_is_of_all() {
@@ -287,5 +547,103 @@ mod tests {
         std::fs::write(folder.path().join("rate-9.json"), "{}").expect("written");
         let problem = Results::last_beside(folder.path()).expect_err("no result");
         assert!(problem.to_string().contains("rate-9.json"), "{problem}");
+    }
+
+    #[test]
+    fn the_better_of_dpdks_settings_counts() {
+        let goals = example().judge();
+        let met: Vec<(&str, bool)> = goals
+            .iter()
+            .map(|goal| (goal.goal.as_str(), goal.met))
+            .collect();
+        assert_eq!(
+            met,
+            [("rate", true), ("rate_mix", false), ("rate_dpdk", false)]
+        );
+        let dpdk = &goals[2];
+        assert_eq!(
+            dpdk.sides
+                .as_ref()
+                .map(|sides| (sides.peer.as_str(), sides.covalent, sides.beside)),
+            Some(("dpdk-af_xdp-busy", 0.99, 1.1))
+        );
+        let section = example().section("", &[]);
+        assert!(
+            section.contains("\n1 of 3 goals met; 3 not measured.\n"),
+            "{section}"
+        );
+    }
+
+    #[test]
+    fn just_at_the_goal_is_met() {
+        let mut results = example();
+        results.run.figures[0].mpps.median = 1.1;
+        let goals = results.judge();
+        assert!(goals[2].met && goals[2].margin >= Some(1.0));
+        results.run.figures[0].mpps.median = 0.969;
+        assert!(!results.judge()[0].met);
+    }
+
+    #[test]
+    fn the_section_names_the_better_side_and_the_absent_ones() {
+        let section = example().section("performance", &[PLOT]);
+        for words in [
+            "## Frames from a virtual cable into a pipe",
+            "(performance/rate.svg)",
+            "| mode of the AF_XDP sockets | native XDP, copy, need_wakeup true, 1 queue, pages of \
+             4096 bytes;",
+            "| application of the pipe | core 1, which it shares with the lane",
+            "| **covalent-port** | 0.990 (0.980–1.00) | 0.990 | 2.00 | 25.00 % | 1.00 | 0.95 | \
+             0.05 |",
+            "| dpdk-af_packet | not measured | | | | | | |",
+            "| mix into a pipe: at least 0.97 of a bare AF_XDP receiver | **missed** | 0.800 | \
+             0.800 Mpps | 1.00 Mpps | af_xdp |",
+            "| medians | 3 repeats; the widest spread is 20.0 % |",
+            "- **dpdk-af_packet**: not measured: there is no dpdk-testpmd.",
+            "  - `dpdk-af_xdp --go`",
+            "| measured | `covalent-bench rate` |",
+        ] {
+            assert!(section.contains(words), "{words:?} is not in\n{section}");
+        }
+    }
+
+    #[test]
+    fn an_application_with_its_own_core_is_shown_so() {
+        let mut results = example();
+        results.run.setup.application_core = 2;
+        let section = results.section("performance", &[]);
+        assert!(section.contains("| application of the pipe | core 2, alone |"));
+    }
+
+    #[test]
+    fn places_of_the_run_are_left_out() {
+        let command = [
+            "/a/covalentd",
+            "--config",
+            "[node]; name = \"b\"; run_dir = \"/t/x\"; [lane]; ",
+        ];
+        let block = daemon(&command.map(str::to_owned));
+        let Some(Block::Text(out)) = block else {
+            panic!("{block:?}")
+        };
+        assert!(
+            out.contains("```toml\n[node]\nname = \"b\"\n[lane]\n```"),
+            "{out}"
+        );
+        assert!(out.contains("`covalentd --config FILE`"), "{out}");
+    }
+
+    #[test]
+    fn without_a_result_the_section_reports_that_and_removes_an_old_plot() {
+        let place = tempfile::tempdir().expect("a directory");
+        let page = place.path().join("performance.md");
+        let plot = place.path().join("performance/rate.svg");
+        example().write_to(place.path()).expect("written");
+        let printed = section::<Run>(place.path(), &page).expect("a section");
+        assert!(printed.contains("Mpps") && plot.exists());
+        let nowhere = place.path().join("nothing/here");
+        let printed = section::<Run>(&nowhere, &page).expect("a section");
+        assert!(printed.contains("Not measured: `covalent-bench rate"));
+        assert!(!plot.exists());
     }
 }

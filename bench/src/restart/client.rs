@@ -32,13 +32,6 @@ pub struct Tally {
     pub unknown: u64,
 }
 
-impl Tally {
-    /// Whether a counter may stand there.
-    pub const fn admits(&self, counted: u64) -> bool {
-        self.done <= counted && counted <= self.done + self.unknown
-    }
-}
-
 impl Add for Tally {
     type Output = Self;
 

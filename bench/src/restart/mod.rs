@@ -8,14 +8,13 @@
 
 mod client;
 mod results;
-mod section;
 
 use std::time::Duration;
 
 use anyhow::{Context, Result};
 use nix::sys::signal::Signal;
 
-pub use self::section::section;
+pub use self::results::Run;
 use self::{
     client::{Adder, Host},
     results::{Ended, Gaps, Results, Setup},
@@ -23,7 +22,7 @@ use self::{
 use crate::{
     arguments::Restart,
     host::Host as Machine,
-    kept::{Kept, now_unix_ms},
+    kept::now_unix_ms,
     node::{Node, Plan, find_daemon},
     stage::Stage,
     stop,
@@ -100,10 +99,7 @@ pub fn measure(arguments: &Restart) -> Result<bool> {
     }
     let outcome = near.end()? + far.end()?;
     let counted = host.end()?;
-    let results = Results {
-        name: Results::NAME.to_owned(),
-        began_unix_ms,
-        host: machine.seen_by(watch)?,
+    let run = Run {
         setup: Setup {
             restarts: arguments.restarts,
             ring_slots: wire.ring_slots,
@@ -112,11 +108,9 @@ pub fn measure(arguments: &Restart) -> Result<bool> {
             commands: vec![a.command(), b.command()],
         },
         gaps,
-        is_exact: outcome.admits(counted),
         done: outcome.done,
         unknown: outcome.unknown,
         counted,
     };
-    results.report(&wire.output)?;
-    Ok(results.is_exact)
+    Results::new(began_unix_ms, machine.seen_by(watch)?, run).finish(&wire.output)
 }

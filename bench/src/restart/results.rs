@@ -1,29 +1,25 @@
-//! The measured results. Other programs read them, and a table is made from them.
-
-use std::fmt::Write as _;
+//! The figures, their goals and their section of the page.
 
 use covalent::status::PortMode;
 use serde::{Deserialize, Serialize};
 
-use crate::{cell, host::Host, kept::Kept};
+use crate::{
+    cell,
+    report::{Block, Goal, Limit, Report, Suite, Table, printed_command},
+};
 
 /// A whole run.
+pub type Results = Report<Run>;
+
+/// The setup and the figures of a run.
 ///
 /// The names of these fields are stable: other programs read them.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Results {
-    /// The suite.
-    pub name: String,
-    /// When it began, in milliseconds since 1970.
-    pub began_unix_ms: u64,
-    /// Where.
-    pub host: Host,
+pub struct Run {
     /// How.
     pub setup: Setup,
     /// The gaps that clients saw, by restarted daemon.
     pub gaps: Vec<Gaps>,
-    /// Whether the counter stands where it may.
-    pub is_exact: bool,
     /// Additions reported as done to their callers.
     pub done: u64,
     /// Additions with an unknown outcome.
@@ -96,55 +92,94 @@ impl Gaps {
     }
 }
 
-impl Kept for Results {
+impl Suite for Run {
     const NAME: &'static str = "restart";
+    const TITLE: &'static str = "A daemon is started again";
+    const MISSING: &'static str =
+        "Not measured: `covalent-bench restart --results bench/results` does, as root.";
 
-    fn began_unix_ms(&self) -> u64 {
-        self.began_unix_ms
+    fn judge(&self) -> Vec<Goal> {
+        let most = self.done + self.unknown;
+        let beyond = self.done.saturating_sub(self.counted) + self.counted.saturating_sub(most);
+        vec![Goal::of(
+            "restart",
+            "each addition is counted once, or at most once if its outcome is unknown",
+            beyond as f64,
+            Limit::AtMost(0.0),
+        )]
     }
 
-    fn table(&self) -> String {
-        let Setup {
-            restarts,
-            ring_slots,
-            idle,
-            mode,
-            ..
-        } = &self.setup;
-        let mut out = format!(
-            "restart: the longest time between two completions that a client \
-             sees\n  {:<46}{:<10}{:>10}{:>10}{:>10}{:>10}\n",
-            "restarted", "ended", "min ms", "p50 ms", "p90 ms", "max ms"
-        );
-        // Writing to a string cannot fail.
-        for gaps in &self.gaps {
-            let _ = write!(out, "  {:<46}{:<10}", gaps.what, gaps.ended.words());
-            for percent in [0, 50, 90, 100] {
-                let ms = gaps.percentile_ns(percent) as f64 / 1e6;
-                let _ = write!(out, "{ms:>10.2}");
-            }
-            out.push('\n');
+    fn blocks(report: &Results) -> Vec<Block> {
+        let (setup, host) = (&report.setup, &report.host);
+        let mut table = Table::new(&["restarted", "ended", ">min ms", ">p50", ">p90", ">max"]);
+        for gaps in &report.gaps {
+            let [min, p50, p90, max] = [0, 50, 90, 100]
+                .map(|percent| format!("{:.2}", gaps.percentile_ns(percent) as f64 / 1e6));
+            table.row([
+                gaps.what.clone(),
+                gaps.ended.words().to_owned(),
+                min,
+                p50,
+                p90,
+                max,
+            ]);
         }
-        let _ = writeln!(
-            out,
-            "  additions: {} done, {} with unknown outcome, {} counted: {}\n  \
-             {restarts} restarts of each kind of each daemon; lanes {idle}, not pinned; {}, rings \
-             of {ring_slots}\n  \
-             {}",
-            self.done,
-            self.unknown,
-            self.counted,
-            if self.is_exact { "exact" } else { "NOT EXACT" },
-            cell::mode(mode),
-            self.host.words()
-        );
-        out
+        let is_exact = report.goals.iter().all(|goal| goal.met);
+        let mut blocks = vec![
+            prose(),
+            Block::Table(table),
+            Block::facts(
+                [
+                    (
+                        "restarts",
+                        format!("{} of each kind of each daemon", setup.restarts),
+                    ),
+                    (
+                        "additions",
+                        format!(
+                            "{} done, {} with unknown outcome, {} counted, within {} to {}: {}",
+                            report.done,
+                            report.unknown,
+                            report.counted,
+                            report.done,
+                            report.done + report.unknown,
+                            if is_exact { "exact" } else { "**not exact**" }
+                        ),
+                    ),
+                    ("lanes", format!("{}, not pinned", setup.idle)),
+                    (
+                        "port",
+                        format!("{}, rings of {}", cell::mode(&setup.mode), setup.ring_slots),
+                    ),
+                    ("machine", host.words()),
+                    ("measured", host.measured()),
+                ],
+                [],
+            ),
+        ];
+        let commands = setup.commands.iter();
+        blocks.extend(commands.map(|line| Block::Text(format!("`{}`", printed_command(line)))));
+        blocks
     }
+}
+
+/// What is measured, and how.
+fn prose() -> Block {
+    Block::text(
+        "Two nodes are on one cable. A client of each node keeps one addition in flight at all\n\
+         times, both to the same counter. A daemon is stopped and started again, and the\n\
+         clients reattach without help\n\
+         ([decision \
+         52](decisions.md#52-a-restart-is-lived-through-by-the-library-not-by-the-daemon)).\n\
+         The gap is the longest time between two completions around the restart. It includes\n\
+         the exit, the start of the new process, its ports, its links and the clients' memory.",
+    )
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::host::Host;
 
     #[test]
     fn percentiles_are_gaps_that_were_seen() {
@@ -155,5 +190,38 @@ mod tests {
             Gaps::new("x", Ended::Killed, Vec::new()).percentile_ns(50),
             0
         );
+    }
+
+    #[test]
+    fn a_counter_outside_of_its_bounds_misses_the_goal() {
+        let run = |counted| Run {
+            setup: Setup {
+                restarts: 1,
+                ring_slots: 64,
+                idle: "poll".to_owned(),
+                mode: PortMode {
+                    xdp: "native".to_owned(),
+                    zero_copy: false,
+                    need_wakeup: true,
+                    page_bytes: 4096,
+                    queues: 1,
+                },
+                commands: vec![vec!["/a/covalentd".to_owned()]],
+            },
+            gaps: vec![Gaps::new("x", Ended::Killed, vec![2_000_000])],
+            done: 10,
+            unknown: 2,
+            counted,
+        };
+        let met = [9, 10, 12, 13].map(|counted| run(counted).judge()[0].met);
+        assert_eq!(met, [false, true, true, false]);
+        let section = Results::new(1, Host::observed(), run(13)).section("", &[]);
+        for words in [
+            "| x | killed | 2.00 | 2.00 | 2.00 | 2.00 |",
+            "13 counted, within 10 to 12: **not exact** |",
+            "\n\n`covalentd`\n",
+        ] {
+            assert!(section.contains(words), "{words:?} is not in\n{section}");
+        }
     }
 }

@@ -3,10 +3,13 @@
 use anyhow::Result;
 use serde::{Deserialize, Serialize};
 
-use crate::streams::{
-    case::{Case, Test},
-    pair::{Company, Tallies},
-    part::{Means, Part},
+use crate::{
+    report::Description,
+    streams::{
+        case::{Case, Test},
+        pair::{Company, Tallies},
+        part::{Means, Part},
+    },
 };
 
 /// One way of moving packets or messages between two processes.
@@ -25,19 +28,6 @@ pub trait Contestant {
 
     /// Stops processes that it keeps running between repetitions. Called after each round.
     fn pause(&mut self) {}
-}
-
-/// The description of a contestant.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub struct Description {
-    /// In words.
-    pub what: String,
-    /// Its version.
-    pub version: String,
-    /// Everything that was set for it.
-    pub tuning: String,
-    /// The command lines of its processes, if they are other people's programs.
-    pub commands: Vec<String>,
 }
 
 /// The result of one repetition.

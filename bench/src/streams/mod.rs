@@ -35,13 +35,12 @@ use anyhow::{Result, ensure};
 
 use crate::{
     against::{self, Candidate},
-    arguments::{Page, Pages, Streams},
+    arguments::{Pages, Streams},
     cores::Cores,
     host::Host,
-    instructions,
     kept::{Kept, now_unix_ms},
-    opening, rate,
     repeats::Repeats,
+    report::{Description, Entry, ours_held},
     stop::{self, Stopped},
     summary::Summary,
     watch::Watch,
@@ -56,18 +55,16 @@ use testpmd::{Join, TestpmdPair};
 
 // Shared with other measurements.
 pub use case::Size;
-pub use contestant::Description;
 pub use huge_pages::HugePages;
 pub use mark::{FONT, MARKS};
-pub use page::{printed_command, without_places};
+pub use page::write as write_page;
 pub use pair::Company;
 pub use part::{Means, Part};
 pub use peers::{described, near::NearEnd};
 pub use plot::{Drawn, steps_around, tick};
-pub use results::{Entry, Results, ours_held};
+pub use results::Results;
 pub use role::play;
 pub use source::Mix;
-pub use table::short;
 pub use testpmd::{PROGRAM as TESTPMD, Testpmd, version as testpmd_version};
 
 /// Time before counting, for caches, branch predictors and, with some peers, the connection setup.
@@ -167,25 +164,6 @@ pub fn measure(options: &Streams) -> Result<bool> {
             .iter()
             .all(|verdict| verdict.met != Some(false))
         && results.settled().is_within())
-}
-
-/// Writes the page and the plots in it.
-pub fn write_page(page: &Page) -> Result<()> {
-    let results = Results::read_from(&page.results)?;
-    let sections = rate::section(&page.results, &page.out)?
-        + &crate::latency::section(&page.results, &page.out)?
-        + &crate::exchanges::section(&page.results)?
-        + &crate::atomics::section(&page.results)?
-        + &crate::multicast::section(&page.results)?
-        + &crate::failover::section(&page.results)?
-        + &crate::loss::section(&page.results, &page.out)?
-        + &crate::perftest::section(&page.results)?
-        + &crate::system_calls::section(&page.results)?
-        + &crate::telemetry::section(&page.results)?
-        + &crate::restart::section(&page.results)?
-        + &instructions::section(&page.results)?;
-    let opening = opening::comparisons(&results, &page.results)?;
-    page::write(&results, &opening, &sections, &page.out)
 }
 
 /// Returns the contestants whose processes run this program.

@@ -8,16 +8,17 @@ use std::{
 
 use anyhow::{Context, Result};
 
-use crate::cell;
+use crate::cell::{self, short};
 use crate::opening::{self, Comparison};
 use crate::plot_files;
+use crate::report::printed_command;
 use crate::streams::{
     case::{Case, Test},
     goals::{self, LIMIT, OURS, OURS_ALONE},
     plot,
     results::Results,
     session,
-    table::{TESTS, count, short},
+    table::{TESTS, count},
 };
 
 /// Writes the page with its opening and the sections of other measurements, and its plots into a
@@ -153,25 +154,6 @@ fn method(out: &mut String, results: &Results) {
     for (name, value) in rows {
         let _ = writeln!(out, "| {name} | {value} |");
     }
-}
-
-/// The command line, with the program's name alone instead of where it lay.
-pub fn printed_command(command: &[String]) -> String {
-    let mut words = command.iter();
-    let program = words
-        .next()
-        .map(|program| {
-            Path::new(program).file_name().map_or_else(
-                || program.clone(),
-                |name| name.to_string_lossy().into_owned(),
-            )
-        })
-        .unwrap_or_default();
-    [program]
-        .into_iter()
-        .chain(words.cloned())
-        .collect::<Vec<_>>()
-        .join(" ")
 }
 
 fn verdicts(out: &mut String, results: &Results) {
@@ -363,28 +345,6 @@ fn contestants(out: &mut String, results: &Results) {
     );
 }
 
-/// A command line without the folder and the process id of the run.
-pub fn without_places(command: &str) -> String {
-    command
-        .split(' ')
-        .map(without_place)
-        .collect::<Vec<_>>()
-        .join(" ")
-}
-
-fn without_place(word: &str) -> String {
-    const FILE_PREFIX: &str = "--file-prefix=covalent-bench-";
-    if let Some((before, after)) = word.split_once("/dev/shm/.tmp") {
-        let after = after.split_once('/').map_or("", |(_, after)| after);
-        return format!("{before}DIR/{after}");
-    }
-    if let Some(after) = word.strip_prefix(FILE_PREFIX) {
-        let rest = after.trim_start_matches(|digit: char| digit.is_ascii_digit());
-        return format!("{FILE_PREFIX}PID{rest}");
-    }
-    word.to_owned()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -443,18 +403,5 @@ mod tests {
         assert!(plots.join("pipe-count.svg").exists());
         let page = fs::read_to_string(page).expect("read");
         assert!(page.contains("## Number of pipes"), "{page}");
-    }
-
-    #[test]
-    fn places_of_the_run_are_left_out() {
-        assert_eq!(
-            without_places(
-                "x --file-prefix=covalent-bench-13021-memif-true \
-                 --vdev=a,socket=/dev/shm/.tmpAbC1/memif.sock,b=1 -i"
-            ),
-            "x --file-prefix=covalent-bench-PID-memif-true --vdev=a,socket=DIR/memif.sock,b=1 -i"
-        );
-        let command = ["/a/b/covalent-bench".to_owned(), "streams".to_owned()];
-        assert_eq!(printed_command(&command), "covalent-bench streams");
     }
 }

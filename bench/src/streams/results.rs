@@ -1,7 +1,7 @@
 //! The measured results. Other programs read them, and tables, plots and the page are made from
 //! them.
 
-use std::{fmt::Write as _, path::Path};
+use std::path::Path;
 
 use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
@@ -10,11 +10,10 @@ use crate::{
     host::Host,
     kept::{Kept, maker, read},
     repeats::Settled,
+    report::Entry,
     streams::{
         case::{Case, Size, Test},
-        contestant::Description,
         goals::Verdict,
-        page::without_places,
         session::{counts::CountSweep, loads::LoadSweep},
     },
     summary::Summary,
@@ -72,44 +71,6 @@ pub struct Setup {
     pub mix: String,
     /// Mean length of its packets, in bytes.
     pub mix_mean_bytes: f64,
-}
-
-/// A contestant.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub struct Entry {
-    /// Its name.
-    pub name: String,
-    /// Its description.
-    pub description: Description,
-    /// Why it took no part, if so.
-    pub absent: Option<String>,
-    /// Repetitions that failed, and why.
-    pub failures: Vec<String>,
-}
-
-impl Entry {
-    /// Writes to the page, below the description, its command lines and how many of its `parts`
-    /// (such as repeats) failed.
-    pub fn write_runs(&self, out: &mut String, parts: &str) {
-        // Writing to a string cannot fail.
-        for command in &self.description.commands {
-            let _ = writeln!(out, "  - `{}`", without_places(command));
-        }
-        if let Some(failure) = self.failures.first() {
-            let count = self.failures.len();
-            let failure = without_places(failure);
-            let _ = writeln!(out, "  - {count} {parts} failed, the first: {failure}");
-        }
-    }
-}
-
-/// Returns whether our sides took part in all selected cases: a goal that is missing because our
-/// side failed is not met.
-pub fn ours_held(entries: &[Entry]) -> bool {
-    entries
-        .iter()
-        .filter(|entry| entry.name.starts_with("covalent"))
-        .all(|entry| entry.absent.is_none() && entry.failures.is_empty())
 }
 
 /// The figures of a contestant in one case.
@@ -204,6 +165,8 @@ impl Results {
 /// A run for tests: two contestants, one of them absent from some cases.
 #[cfg(test)]
 pub fn example() -> Results {
+    use crate::report::Description;
+
     let figure = |contestant: &str, test, size, figures: [f64; 3]| Figure {
         contestant: contestant.to_owned(),
         case: Case { test, size },
@@ -286,6 +249,7 @@ mod tests {
     use std::fs;
 
     use super::*;
+    use crate::report::ours_held;
     use crate::streams::session::example::with_sweeps;
 
     #[test]

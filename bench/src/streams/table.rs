@@ -2,11 +2,14 @@
 
 use std::fmt::Write as _;
 
-use crate::streams::{
-    case::{Case, Test},
-    goals::Verdict,
-    results::Results,
-    session,
+use crate::{
+    cell::short,
+    streams::{
+        case::{Case, Test},
+        goals::Verdict,
+        results::Results,
+        session,
+    },
 };
 
 /// All tests, in the order of the output.
@@ -129,17 +132,6 @@ pub fn count(goals: &[Verdict]) -> String {
         "{met} of {measured} goals met; {} not measured",
         goals.len() - measured
     )
-}
-
-/// Three significant figures.
-pub fn short(figure: f64) -> String {
-    let decimals = match figure.abs() {
-        size if size >= 100.0 => 0,
-        size if size >= 10.0 => 1,
-        size if size >= 1.0 => 2,
-        _ => 3,
-    };
-    format!("{figure:.decimals$}")
 }
 
 #[cfg(test)]

@@ -8,16 +8,14 @@
 
 mod load;
 mod results;
-mod section;
 mod strace;
-mod table;
 
 use std::{fs, path::Path, thread};
 
 use anyhow::{Context, Result, ensure};
 use covalent::{Device, Rights};
 
-pub use self::section::section;
+pub use self::results::Run;
 use self::{
     load::REGION,
     results::{Figures, LaneCalls, Results, Setup},
@@ -28,7 +26,7 @@ use crate::{
     beside::join,
     cores::Cores,
     host::Host,
-    kept::{Kept, now_unix_ms},
+    kept::now_unix_ms,
     node::{Node, Plan, find_daemon},
     stage::Stage,
     watch::Watch,
@@ -80,10 +78,7 @@ pub fn measure(arguments: &Wire) -> Result<bool> {
         );
     }
     let port = a.status()?.ports.into_iter().next();
-    let mut results = Results {
-        name: Results::NAME.to_owned(),
-        began_unix_ms,
-        host: host.seen_by(watch)?,
+    let run = Run {
         setup: Setup {
             idle: "poll".to_owned(),
             ring_slots: arguments.ring_slots,
@@ -92,11 +87,8 @@ pub fn measure(arguments: &Wire) -> Result<bool> {
             daemons: vec![a.command(), b.command()],
         },
         loads,
-        goals: Vec::new(),
     };
-    results.goals = results::judge(&results);
-    results.report(&arguments.output)?;
-    Ok(results.goals.iter().all(|verdict| verdict.met))
+    Results::new(began_unix_ms, host.seen_by(watch)?, run).finish(&arguments.output)
 }
 
 /// Counts the calls of both lanes for one load.

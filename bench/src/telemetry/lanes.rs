@@ -17,12 +17,12 @@ use serde::{Deserialize, Serialize};
 use super::{Counters, idle_pipes, toml};
 use crate::{
     beside::join,
-    cell,
     cores::{Cores, pin},
     host::Host,
-    kept::{Kept, now_unix_ms},
+    kept::now_unix_ms,
     node::{Node, find_daemon},
     repeats::Settled,
+    report::{Block, Goal, Limit, Report, Sides, Suite, Table, printed_command},
     stage::Namespace,
     stop,
     summary::Summary,
@@ -30,7 +30,7 @@ use crate::{
 };
 
 /// The least ratio that meets the goal.
-pub const RATIO_MIN: f64 = 0.99;
+const RATIO_MIN: f64 = 0.99;
 
 /// Turns of each side per repeat. Two identical daemons differ by some hundredths, depending on
 /// their memory placement. This is more than the effect to be measured.
@@ -41,7 +41,7 @@ const WINDOW: u64 = 8192;
 /// Frames published at a time.
 const BURST: usize = 32;
 /// Bytes of a frame.
-pub const FRAME_BYTES: usize = 64;
+const FRAME_BYTES: usize = 64;
 /// Bytes of each of the two pipes.
 const PIPE_BYTES: u64 = 4 << 20;
 /// How long each side runs before it is measured.
@@ -50,16 +50,13 @@ const WARMING: Duration = Duration::from_millis(200);
 const STALLED: Duration = Duration::from_secs(5);
 
 /// A whole run.
+pub type Results = Report<Run>;
+
+/// The setup and the figures of a run.
 ///
 /// The names of these fields are stable: other programs read them.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Results {
-    /// The suite.
-    pub name: String,
-    /// When it began, in milliseconds since 1970.
-    pub began_unix_ms: u64,
-    /// Where.
-    pub host: Host,
+pub struct Run {
     /// Pipes beside those that carry the traffic.
     pub pipes: u32,
     /// `dataplane.counters_ms` of the side that writes counters.
@@ -76,8 +73,6 @@ pub struct Results {
     pub off: Summary,
     /// With, divided by without, of each repeat.
     pub ratio: Summary,
-    /// Whether the goal is met.
-    pub met: bool,
 }
 
 /// Measures both sides in turn and prints the results. Returns whether the goal is met.
@@ -118,11 +113,7 @@ pub fn measure(arguments: &Counters) -> Result<bool> {
     }
     let summary = |figures| Summary::of(figures).context("nothing was measured");
     let ratio = summary(ratios)?;
-    let settled = Settled::of(rounds, arguments.repeats.spread_max, [&ratio].into_iter());
-    let results = Results {
-        name: Results::NAME.to_owned(),
-        began_unix_ms,
-        host: host.seen_by(watch)?,
+    let run = Run {
         pipes: arguments.pipes,
         counters_ms: arguments.counters_ms,
         slice_ms: u64::try_from(span.as_millis()).unwrap_or(u64::MAX),
@@ -130,11 +121,9 @@ pub fn measure(arguments: &Counters) -> Result<bool> {
         command,
         on: summary(on)?,
         off: summary(off)?,
-        met: ratio.median >= RATIO_MIN && settled.is_within(),
         ratio,
     };
-    results.report(&arguments.output)?;
-    Ok(results.met)
+    Results::new(began_unix_ms, host.seen_by(watch)?, run).finish(&arguments.output)
 }
 
 /// Millions of frames in a second of one daemon, and its command line.
@@ -203,58 +192,92 @@ fn drive(node: &Node, cores: Cores, pipes: u32, span: Duration) -> Result<f64> {
     }
 }
 
-impl Kept for Results {
+impl Suite for Run {
     const NAME: &'static str = "counters";
+    const TITLE: &'static str = "What telemetry costs";
+    const MISSING: &'static str =
+        "Lanes were not measured: `covalent-bench counters --results bench/results` does.";
 
-    fn began_unix_ms(&self) -> u64 {
-        self.began_unix_ms
+    fn judge(&self) -> Vec<Goal> {
+        let sides = Sides {
+            covalent: self.on.median,
+            beside: self.off.median,
+            peer: "without counters".to_owned(),
+            unit: "M frames/s".to_owned(),
+        };
+        let target = format!("with counters at least {RATIO_MIN} of the rate without");
+        let ratio = self.ratio.median;
+        vec![Goal {
+            sides: Some(sides),
+            ..Goal::of("counters", target, ratio, Limit::AtLeast(RATIO_MIN))
+        }]
     }
 
-    fn table(&self) -> String {
-        let side = |name: &str, side_summary: &Summary| {
-            format!(
-                "  {name:<24} {:>8.3} M frames/s  ({:.3} to {:.3})\n",
-                side_summary.median, side_summary.min, side_summary.max
-            )
-        };
-        let settled = Settled::of(
-            self.ratio.repeats.len() as u32,
+    fn settled(&self) -> Option<Settled> {
+        let repeats = self.ratio.repeats.len() as u32;
+        Some(Settled::of(
+            repeats,
             self.spread_max,
             [&self.ratio].into_iter(),
-        );
-        format!(
-            "counters: a lane that writes its counters in shared memory moves at least {RATIO_MIN} \
-             of its rate without them\n\
-             {}{}  {}: {:.4} of the throughput without ({:.4} to {:.4}; {})\n  \
-             one polling lane, frames of {FRAME_BYTES} bytes over a cable in memory, {} idle \
-             pipes, counters each {} ms, {PAIRS} turns of {} ms each in a repeat\n  \
-             {}\n",
-            side("with counters", &self.on),
-            side("without", &self.off),
-            cell::met(self.met),
-            self.ratio.median,
-            self.ratio.min,
-            self.ratio.max,
-            settled.words(),
-            self.pipes,
-            self.counters_ms,
-            self.slice_ms,
-            self.host.words()
-        )
+        ))
     }
+
+    fn blocks(report: &Results) -> Vec<Block> {
+        let host = &report.host;
+        let mut table = Table::new(&["", ">M frames/s", ">least", ">most"]);
+        for (name, side) in [("with counters", &report.on), ("without", &report.off)] {
+            let [median, min, max] =
+                [side.median, side.min, side.max].map(|rate| format!("{rate:.3}"));
+            table.row([name.to_owned(), median, min, max]);
+        }
+        let ratio = &report.ratio;
+        vec![
+            prose(report),
+            Block::Table(table),
+            Block::goals(
+                &report.goals,
+                &[(">measured", &|goal| {
+                    format!(
+                        "{:.4} ({:.4}–{:.4}; median of the ratios of {} repeats)",
+                        goal.measured,
+                        ratio.min,
+                        ratio.max,
+                        ratio.repeats.len()
+                    )
+                })],
+            ),
+            Block::Text(format!("`{}`", printed_command(&report.command))),
+            Block::Text(format!(
+                "Measured on {} by {}.",
+                host.words(),
+                host.measured()
+            )),
+        ]
+    }
+}
+
+/// What is measured, and how.
+fn prose(report: &Results) -> Block {
+    Block::Text(format!(
+        "A polling lane carries frames of {FRAME_BYTES} bytes from a pipe over an in-memory cable \
+         into\n\
+         another pipe, as fast as it can, beside {} idle pipes: with counters in shared memory\n\
+         every {} ms, and without. Both take turns of {} ms, {PAIRS} in a repeat, and alternate \
+         in\n\
+         which begins.",
+        report.pipes, report.counters_ms, report.slice_ms
+    ))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::kept::Kept as _;
 
     #[test]
     fn people_see_the_verdict_and_programs_the_same() {
         let summary = |figures: &[f64]| Summary::of(figures.to_vec()).expect("figures");
-        let results = Results {
-            name: Results::NAME.to_owned(),
-            began_unix_ms: 7,
-            host: Host::observed(),
+        let run = Run {
             pipes: 256,
             counters_ms: 100,
             slice_ms: 2000,
@@ -263,16 +286,16 @@ mod tests {
             on: summary(&[9.75, 9.25]),
             off: summary(&[10.0, 10.0]),
             ratio: summary(&[0.99, 0.98]),
-            met: false,
         };
+        let results = Results::new(7, Host::observed(), run);
         let table = results.table();
         assert!(
-            table.contains("NOT MET: 0.9850 of the throughput without (0.9800 to 0.9900"),
+            table.contains("of the rate without: measured 0.9850 (0.9800–0.9900"),
             "{table}"
         );
         let place = tempfile::tempdir().expect("a directory");
         results.write_to(place.path()).expect("written");
         let read = Results::last_beside(place.path()).expect("read");
-        assert_eq!(read, Some(results));
+        assert_eq!(read.expect("there").run, results.run);
     }
 }

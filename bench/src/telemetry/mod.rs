@@ -4,17 +4,13 @@
 mod arguments;
 pub mod lanes;
 pub mod scrape;
-mod section;
 
 use std::{fmt::Write as _, path::Path, time::Duration};
 
 use anyhow::{Context, Result};
 use covalent::{Device, TxPipe};
 
-pub use self::{
-    arguments::{Counters, Scrape},
-    section::section,
-};
+pub use self::arguments::{Counters, Scrape};
 
 /// Returns the configuration of a node without links, whose ports `p0` and `p1` are the two ends of
 /// one in-memory cable.

@@ -14,11 +14,11 @@ use serde::{Deserialize, Serialize};
 
 use super::{PATIENCE, Scrape, idle_pipes, toml};
 use crate::{
-    cell,
     ends_with_this::ends_with_this,
     host::Host,
-    kept::{Kept, now_unix_ms},
+    kept::now_unix_ms,
     node::{Node, find_daemon},
+    report::{Block, Goal, Limit, Report, Suite, Table},
     stage::Namespace,
     stop,
     summary::Summary,
@@ -26,19 +26,16 @@ use crate::{
 };
 
 /// The goal for 99 of 100 scrapes, in milliseconds.
-pub const MS_MAX: f64 = 20.0;
+const MS_MAX: f64 = 20.0;
 
 /// A whole run.
+pub type Results = Report<Run>;
+
+/// The setup and the figures of a run.
 ///
 /// The names of these fields are stable: other programs read them.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Results {
-    /// The suite.
-    pub name: String,
-    /// When it began, in milliseconds since 1970.
-    pub began_unix_ms: u64,
-    /// Where.
-    pub host: Host,
+pub struct Run {
     /// Pipes of the node.
     pub pipes: u32,
     /// Bytes of the page.
@@ -49,8 +46,6 @@ pub struct Results {
     pub p99_ms: f64,
     /// Status requests that control sent to the daemon meanwhile. Each would query every lane.
     pub status_requests: f64,
-    /// Whether the goal is met.
-    pub met: bool,
 }
 
 /// Measures and prints the results. Returns whether the goal is met.
@@ -86,19 +81,14 @@ pub fn measure(arguments: &Scrape) -> Result<bool> {
     }
     let p99_ms = percentile_99(&took_ms);
     let status_requests = request_count(&last)? - request_count(&before)?;
-    let results = Results {
-        name: Results::NAME.to_owned(),
-        began_unix_ms,
-        host: host.seen_by(watch)?,
+    let run = Run {
         pipes: arguments.pipes,
         page_bytes: last.len(),
         scrape_ms: Summary::of(took_ms).context("nothing was measured")?,
         p99_ms,
         status_requests,
-        met: p99_ms < MS_MAX && status_requests == 0.0,
     };
-    results.report(&arguments.output)?;
-    Ok(results.met)
+    Results::new(began_unix_ms, host.seen_by(watch)?, run).finish(&arguments.output)
 }
 
 /// Scrapes until all pipes are there, and returns that page.
@@ -212,31 +202,55 @@ impl Scraper {
     }
 }
 
-impl Kept for Results {
+impl Suite for Run {
     const NAME: &'static str = "scrape";
+    // It continues the section about counters.
+    const TITLE: &'static str = "";
+    const MISSING: &'static str =
+        "Scrapes were not measured: `covalent-bench scrape --results bench/results` does.";
 
-    fn began_unix_ms(&self) -> u64 {
-        self.began_unix_ms
+    fn judge(&self) -> Vec<Goal> {
+        vec![
+            Goal::of(
+                "scrape",
+                format!(
+                    "99 of 100 scrapes of a node with {} pipes in less than {MS_MAX} ms",
+                    self.pipes
+                ),
+                self.p99_ms,
+                Limit::Below(MS_MAX),
+            ),
+            Goal::of(
+                "scrape_requests",
+                "no status request to a lane meanwhile",
+                self.status_requests,
+                Limit::AtMost(0.0),
+            ),
+        ]
     }
 
-    fn table(&self) -> String {
-        format!(
-            "scrape: 99 of 100 scrapes of a node with {} pipes take less than {MS_MAX} ms and send \
-             no request to a lane\n  \
-             median {:.2} ms, 99 of 100 within {:.2} ms, the longest {:.2} ms; {} scrapes of {} \
-             bytes\n  \
-             {}: {} status requests to the daemon meanwhile\n  \
-             {}\n",
-            self.pipes,
-            self.scrape_ms.median,
-            self.p99_ms,
-            self.scrape_ms.max,
-            self.scrape_ms.repeats.len(),
-            self.page_bytes,
-            cell::met(self.met),
-            self.status_requests,
-            self.host.words()
-        )
+    fn blocks(report: &Results) -> Vec<Block> {
+        let (scrapes, host) = (&report.scrape_ms, &report.host);
+        let mut table = Table::new(&[">scrapes", ">median ms", ">99 of 100", ">longest"]);
+        table.row([
+            scrapes.repeats.len().to_string(),
+            format!("{:.2}", scrapes.median),
+            format!("{:.2}", report.p99_ms),
+            format!("{:.2}", scrapes.max),
+        ]);
+        vec![
+            Block::Table(table),
+            Block::goals(
+                &report.goals,
+                &[(">measured", &|goal| format!("{:.2}", goal.measured))],
+            ),
+            Block::Text(format!(
+                "The page has {} bytes, and the connection is kept. Measured on {}, by {}.",
+                report.page_bytes,
+                host.words(),
+                host.measured()
+            )),
+        ]
     }
 }
 
@@ -260,5 +274,22 @@ mod tests {
         assert_eq!(pipes_of(page), 1);
         assert_eq!(request_count(page).expect("a number"), 3.0);
         assert!(request_count("").is_err());
+    }
+
+    #[test]
+    fn a_slow_scrape_and_a_status_request_miss_a_goal_each() {
+        let met = |p99_ms, status_requests| {
+            let run = Run {
+                pipes: 4,
+                page_bytes: 100,
+                scrape_ms: Summary::of(vec![1.0]).expect("figures"),
+                p99_ms,
+                status_requests,
+            };
+            [run.judge()[0].met, run.judge()[1].met]
+        };
+        assert_eq!(met(19.9, 0.0), [true, true]);
+        assert_eq!(met(MS_MAX, 0.0), [false, true]);
+        assert_eq!(met(1.0, 1.0), [true, false]);
     }
 }

@@ -85,8 +85,41 @@ impl Goal {
 
 /// The part of `covalent-bench`'s output that concerns the goals.
 #[derive(Deserialize)]
+struct Output {
+    goals: Vec<Measured>,
+}
+
+/// A goal as `covalent-bench` writes it (`bench/src/report.rs`).
+#[derive(Deserialize)]
 struct Measured {
-    goals: Vec<Goal>,
+    goal: String,
+    measured: f64,
+    met: bool,
+    sides: Sides,
+    /// For the round trip of an application, beside a bare echo requested by a second thread.
+    aside: Option<Sides>,
+}
+
+/// The medians that a goal compares.
+#[derive(Deserialize)]
+struct Sides {
+    covalent: f64,
+    beside: f64,
+    unit: String,
+}
+
+impl From<Measured> for Goal {
+    fn from(measured: Measured) -> Self {
+        Self {
+            goal: measured.goal,
+            bare: measured.sides.beside,
+            covalent: measured.sides.covalent,
+            ratio: measured.measured,
+            unit: measured.sides.unit,
+            met: measured.met,
+            ratio_to_hand_over: measured.aside.map(|aside| aside.covalent / aside.beside),
+        }
+    }
 }
 
 /// The arguments of `covalent-bench` for each measurement, and the number of sides that take turns.
@@ -163,13 +196,18 @@ fn result(mut bench: Process) -> Result<Vec<Goal>> {
     let status = bench.wait_or_kill(Duration::ZERO)?;
     let lines = bench.remaining_lines(Duration::from_secs(2));
     let last = lines.last().ok_or_else(|| bench.failure(status))?;
-    let measured: Measured = serde_json::from_str(last).with_context(|| {
+    parse(last).with_context(|| {
         format!(
             "{} wrote a line that cannot be parsed: {last}",
             bench.name()
         )
-    })?;
-    Ok(measured.goals)
+    })
+}
+
+/// The goals of a result.
+fn parse(result: &str) -> serde_json::Result<Vec<Goal>> {
+    let output: Output = serde_json::from_str(result)?;
+    Ok(output.goals.into_iter().map(Goal::from).collect())
 }
 
 #[cfg(test)]
@@ -192,13 +230,13 @@ mod tests {
             result(process)
         };
         let goal = run(
-            r#"echo hello; echo '{"name":"rate","goals":[{"goal":"rate","bare":1.0,"covalent":0.8,"ratio":0.8,"unit":"Mpps","met":false}]}'; exit 1"#,
+            r#"echo hello; echo '{"name":"rate","goals":[{"goal":"rate","measured":0.8,"at_least":0.97,"met":false,"sides":{"covalent":0.8,"beside":1.0,"peer":"af_xdp","unit":"Mpps"}}]}'; exit 1"#,
         );
         let goals = goal.expect("a result");
         assert_eq!(goals.len(), 1);
         assert_eq!((goals[0].ratio, goals[0].aside().as_str()), (0.8, ""));
         let goals = run(
-            r#"echo '{"name":"latency","figures":[],"goals":[{"goal":"rtt_lane_udp","bare":20.0,"covalent":5.0,"ratio":0.25,"unit":"µs","met":true},{"goal":"rtt","bare":4.0,"covalent":10.0,"ratio":2.5,"unit":"µs","met":false,"ratio_to_hand_over":1.756}]}'; exit 1"#,
+            r#"echo '{"name":"latency","figures":[],"goals":[{"goal":"rtt_lane_udp","measured":0.25,"met":true,"sides":{"covalent":5.0,"beside":20.0,"unit":"µs"}},{"goal":"rtt","measured":2.5,"met":false,"sides":{"covalent":10.0,"beside":4.0,"unit":"µs"},"aside":{"covalent":10.0,"beside":5.7,"unit":"µs"}}]}'; exit 1"#,
         )
         .expect("a result");
         let outcomes: Vec<_> = goals.iter().map(|goal| (goal.peer(), goal.met)).collect();
@@ -206,11 +244,39 @@ mod tests {
         assert_ne!(goals[0].title(), goals[1].title());
         assert_eq!(
             goals[1].aside(),
-            " (1.76 of a bare echo requested by a second thread)"
+            " (1.75 of a bare echo requested by a second thread)"
         );
         let message = run("echo 'no AF_XDP' >&2; exit 2")
             .expect_err("no result")
             .to_string();
         assert!(message.contains("no AF_XDP"), "{message}");
+    }
+
+    #[test]
+    fn the_goals_of_kept_results_are_read() {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../bench/results");
+        for (suite, names) in [
+            ("rate-", ["rate"].as_slice()),
+            ("latency-", &["rtt_lane", "rtt_lane_udp", "rtt", "rtt_udp"]),
+        ] {
+            let results = std::fs::read_dir(&folder).expect("results are in the repository");
+            let result = results
+                .map(|entry| entry.expect("readable").path())
+                .find(|path| {
+                    let file = path.file_name().expect("a file").to_string_lossy();
+                    file.starts_with(suite)
+                })
+                .expect("a result of the suite");
+            let text = std::fs::read_to_string(result).expect("readable");
+            let goals = parse(&text).expect("goals");
+            for name in names {
+                let goal = goals.iter().find(|goal| goal.goal == *name);
+                let goal = goal.expect("judged");
+                assert!((goal.ratio - goal.covalent / goal.bare).abs() < 1e-9);
+                assert_ne!(goal.bound(), "no goal");
+                let is_of_an_application = ["rtt", "rtt_udp"].contains(name);
+                assert_eq!(goal.ratio_to_hand_over.is_some(), is_of_an_application);
+            }
+        }
     }
 }

@@ -20,8 +20,8 @@ use anyhow::Result;
 use crate::messenger::LEFT_OUT;
 use crate::{
     messenger::Library,
+    report::Description,
     streams::{
-        contestant::Description,
         part::{Means, Part},
         role::Prepared,
     },

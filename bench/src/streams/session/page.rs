@@ -10,10 +10,7 @@ use super::{
     lines::{Line, Plot},
     loads::{LoadLine, LoadPoint, LoadSweep},
 };
-use crate::{
-    streams::{results::Results, table::short},
-    summary::Summary,
-};
+use crate::{cell::short, streams::results::Results, summary::Summary};
 
 const THROUGHPUT: &str = "loads-throughput.svg";
 const P50: &str = "loads-p50.svg";

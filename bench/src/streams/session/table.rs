@@ -3,10 +3,7 @@
 use std::fmt::Write as _;
 
 use super::{counts::CountSweep, loads::LoadSweep};
-use crate::{
-    streams::{results::Results, table::short},
-    summary::Summary,
-};
+use crate::{cell::short, streams::results::Results, summary::Summary};
 
 /// Both, as far as they were measured. Writing to a string cannot fail.
 pub fn write(out: &mut String, results: &Results) {

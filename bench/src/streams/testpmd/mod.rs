@@ -17,11 +17,12 @@ use std::{
 use anyhow::{Result, ensure};
 
 use crate::{
+    report::Description,
     stop,
     streams::{
         HugePages,
         case::{Case, Size, Test},
-        contestant::{Contestant, Description, Outcome},
+        contestant::{Contestant, Outcome},
         source::Mix,
     },
 };

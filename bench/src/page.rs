@@ -1,0 +1,100 @@
+//! The page about performance, from the last result of every suite.
+
+use anyhow::Result;
+
+use crate::{
+    arguments::Page, atomics, exchanges, failover, instructions, latency, loss, multicast, opening,
+    perftest, rate, report::section, restart, streams, system_calls, telemetry,
+};
+
+/// Writes the page and the plots in it.
+pub fn write(page: &Page) -> Result<()> {
+    let (results, out) = (&page.results, &page.out);
+    let streams = streams::Results::read_from(results)?;
+    let sections = [
+        section::<rate::Run>(results, out)?,
+        section::<latency::Run>(results, out)?,
+        section::<exchanges::Run>(results, out)?,
+        section::<atomics::Run>(results, out)?,
+        section::<multicast::Run>(results, out)?,
+        section::<failover::Run>(results, out)?,
+        section::<loss::Run>(results, out)?,
+        section::<perftest::Run>(results, out)?,
+        section::<system_calls::Run>(results, out)?,
+        section::<telemetry::lanes::Run>(results, out)?,
+        section::<telemetry::scrape::Run>(results, out)?,
+        section::<restart::Run>(results, out)?,
+        instructions::section(results)?,
+    ];
+    let opening = opening::comparisons(&streams, results)?;
+    streams::write_page(&streams, &opening, &sections.concat(), out)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{fs, path::PathBuf};
+
+    use super::*;
+    use crate::{
+        idle,
+        kept::Kept as _,
+        report::{Goal, Report, Suite},
+    };
+
+    fn in_repository(path: &str) -> PathBuf {
+        PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+            .join("..")
+            .join(path)
+    }
+
+    /// Judges the last result of a suite again.
+    fn judge_again<S: Suite>() {
+        let last = Report::<S>::last_beside(&in_repository("bench/results")).expect("readable");
+        let Some(report) = last else { return };
+        let again = report.judge();
+        assert_eq!(again.len(), report.goals.len(), "{}", S::NAME);
+        for (now, then) in again.iter().zip(&report.goals) {
+            let words = |goal: &Goal| (goal.goal.clone(), goal.target.clone(), goal.met);
+            assert_eq!(words(now), words(then), "judge {} again", S::NAME);
+            assert_eq!(now.limit, then.limit, "judge {} again", S::NAME);
+            assert!((now.measured - then.measured).abs() < 1e-9, "{then:?}");
+        }
+    }
+
+    #[test]
+    fn kept_verdicts_follow_from_kept_figures() {
+        judge_again::<atomics::Run>();
+        judge_again::<exchanges::Run>();
+        judge_again::<failover::Run>();
+        judge_again::<idle::Run>();
+        judge_again::<latency::Run>();
+        judge_again::<loss::Run>();
+        judge_again::<multicast::Run>();
+        judge_again::<rate::Run>();
+        judge_again::<system_calls::Run>();
+    }
+
+    #[test]
+    fn the_page_in_the_repository_is_made_from_the_results_there() {
+        let place = tempfile::tempdir().expect("a directory");
+        let page = Page {
+            results: in_repository("bench/results"),
+            out: place.path().join("performance.md"),
+        };
+        write(&page).expect("written");
+        let made = fs::read_to_string(&page.out).expect("written");
+        let kept = fs::read_to_string(in_repository("docs/performance.md")).expect("kept");
+        let differ = made
+            .lines()
+            .zip(kept.lines())
+            .find(|(one, other)| one != other);
+        assert_eq!(differ, None, "run `make bench-page`");
+        assert_eq!(made.len(), kept.len(), "run `make bench-page`");
+        for plot in fs::read_dir(place.path().join("performance")).expect("plots") {
+            let plot = plot.expect("readable");
+            let kept = in_repository("docs/performance").join(plot.file_name());
+            let [made, kept] = [plot.path(), kept].map(|file| fs::read(file).expect("a plot"));
+            assert!(made == kept, "run `make bench-page`: {plot:?}");
+        }
+    }
+}
