@@ -1,17 +1,36 @@
 //! The page about performance, from the last result of every suite.
 
-use anyhow::Result;
+use std::fs;
+
+use anyhow::{Context, Result};
 
 use crate::{
-    arguments::Page, atomics, exchanges, failover, instructions, latency, loss, multicast, opening,
-    perftest, rate, report::section, restart, streams, system_calls, telemetry,
+    arguments::Page,
+    atomics, exchanges, failover, instructions, latency, loss, multicast, opening, perftest,
+    plot_files, rate,
+    report::{on_page, section, section_of},
+    restart, streams, system_calls, telemetry,
 };
 
-/// Writes the page and the plots in it.
+/// The chart of the opening.
+const OPENING: &str = "opening.svg";
+
+/// Writes the page, and its plots into a folder beside it.
+///
+/// # Errors
+/// There is no result of `streams`, or a file cannot be read or written.
 pub fn write(page: &Page) -> Result<()> {
     let (results, out) = (&page.results, &page.out);
     let streams = streams::Results::read_from(results)?;
+    let opening = opening::comparisons(&streams, results)?;
+    let plots = out.with_extension("");
+    let chart = opening::chart(&opening)?;
+    plot_files::keep(&plots.join(OPENING), chart.as_deref())?;
+    let folder = plots.file_name().unwrap_or_default().to_string_lossy();
     let sections = [
+        head(&streams),
+        opening::text(&opening, &format!("{folder}/{OPENING}")),
+        section_of(Some(&streams), out)?,
         section::<rate::Run>(results, out)?,
         section::<latency::Run>(results, out)?,
         section::<exchanges::Run>(results, out)?,
@@ -25,9 +44,22 @@ pub fn write(page: &Page) -> Result<()> {
         section::<telemetry::scrape::Run>(results, out)?,
         section::<restart::Run>(results, out)?,
         instructions::section(results)?,
+        on_page(&streams::contestants(&streams), &folder),
     ];
-    let opening = opening::comparisons(&streams, results)?;
-    streams::write_page(&streams, &opening, &sections.concat(), out)
+    fs::write(out, sections.concat()).with_context(|| format!("writing {}", out.display()))
+}
+
+fn head(streams: &streams::Results) -> String {
+    format!(
+        "# Performance\n\n\
+         <!-- Made by `covalent-bench page` from a result of `covalent-bench streams`. Do not \
+         edit: measure again. -->\n\n\
+         Covalent beside its peers on one machine of {} cores. Each row compares two medians of\n\
+         one run, in which both sides took turns. The sections below have the spreads, the\n\
+         command lines and the cores of either side; the daemon's core counts. soft-RoCE needs\n\
+         a kernel with `rdma_rxe`: [guests](supported-kernels.md) compare it.\n\n",
+        streams.host.cores
+    )
 }
 
 #[cfg(test)]
@@ -71,6 +103,7 @@ mod tests {
         judge_again::<loss::Run>();
         judge_again::<multicast::Run>();
         judge_again::<rate::Run>();
+        judge_again::<streams::Run>();
         judge_again::<system_calls::Run>();
     }
 
@@ -96,5 +129,34 @@ mod tests {
             let [made, kept] = [plot.path(), kept].map(|file| fs::read(file).expect("a plot"));
             assert!(made == kept, "run `make bench-page`: {plot:?}");
         }
+    }
+
+    #[test]
+    fn page_and_plots_are_written_together_and_old_plots_removed() {
+        let folder = tempfile::tempdir().expect("a directory");
+        let page = Page {
+            results: folder.path().to_owned(),
+            out: folder.path().join("performance.md"),
+        };
+        let plots = folder.path().join("performance");
+        fs::create_dir(&plots).expect("made");
+        for file in ["one-way.svg", "pipe-count.svg"] {
+            fs::write(plots.join(file), "of an earlier run").expect("written");
+        }
+        let example = streams::results::example();
+        example.write_to(folder.path()).expect("written");
+        write(&page).expect("written");
+        let text = fs::read_to_string(&page.out).expect("written");
+        let (before, after) = text.split_once("\n## Latency\n").expect("another section");
+        assert!(before.contains("## Echo") && after.contains("## Contestants"));
+        assert!(plots.join("echo.svg").exists());
+        assert!(!plots.join("one-way.svg").exists());
+        assert!(!plots.join("pipe-count.svg").exists());
+        let with_sweeps = streams::session::example::with_sweeps();
+        with_sweeps.write_to(folder.path()).expect("written");
+        write(&page).expect("written");
+        assert!(plots.join("pipe-count.svg").exists());
+        let page = fs::read_to_string(page.out).expect("read");
+        assert!(page.contains("## Number of pipes"), "{page}");
     }
 }

@@ -137,6 +137,9 @@ pub struct Sides {
     pub peer: String,
     /// Of both.
     pub unit: String,
+    /// Of several cases, the one that decides.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub at: Option<String>,
 }
 
 impl Goal {
@@ -207,14 +210,15 @@ impl<S: Suite> Report<S> {
 
     /// The section; its plots lie in `folder`, those that were drawn.
     pub fn section(&self, folder: &str, drawn: &[&str]) -> String {
-        let blocks = S::blocks(self).into_iter();
-        let shown = blocks.filter(|block| match block {
-            Block::Plot { file, .. } => drawn.contains(&file.as_str()),
+        let mut blocks = S::blocks(self);
+        blocks.retain_mut(|block| match block {
+            Block::Plots(plots) => {
+                plots.retain(|(_, file)| drawn.contains(&file.as_str()));
+                !plots.is_empty()
+            }
             _ => true,
         });
-        shown.fold(heading::<S>(), |out, block| {
-            out + "\n" + &block.on_page(folder)
-        })
+        heading::<S>() + &on_page(&blocks, folder)
     }
 }
 
@@ -224,9 +228,16 @@ impl<S: Suite> Report<S> {
 /// # Errors
 /// A result or a plot is unreadable or cannot be written.
 pub fn section<S: Suite>(place: &Path, page: &Path) -> Result<String> {
-    let last = Report::<S>::last_beside(place)?;
+    section_of(Report::<S>::last_beside(place)?.as_ref(), page)
+}
+
+/// The same from this result.
+///
+/// # Errors
+/// A plot cannot be drawn or written.
+pub fn section_of<S: Suite>(last: Option<&Report<S>>, page: &Path) -> Result<String> {
     let folder = page.with_extension("");
-    let drawn = last.as_ref().map(S::plots).transpose()?.unwrap_or_default();
+    let drawn = last.map(S::plots).transpose()?.unwrap_or_default();
     for (file, svg) in &drawn {
         plot_files::write(&folder.join(file), svg)?;
     }
@@ -239,6 +250,13 @@ pub fn section<S: Suite>(place: &Path, page: &Path) -> Result<String> {
         Some(report) => report.section(&name, &drawn),
         None if S::MISSING.is_empty() => String::new(),
         None => format!("{}\n{}\n", heading::<S>(), S::MISSING),
+    })
+}
+
+/// Parts of a section; their plots lie in `folder`.
+pub fn on_page(blocks: &[Block], folder: &str) -> String {
+    blocks.iter().fold(String::new(), |out, block| {
+        out + "\n" + &block.on_page(folder)
     })
 }
 
@@ -280,8 +298,8 @@ pub enum Block {
     Goals {
         /// The names of the columns, as those of a [`Table`].
         columns: Vec<String>,
-        /// Whether the goal is met, the goal in words, and its cells.
-        rows: Vec<(bool, String, Vec<String>)>,
+        /// Whether the goal is met if it was measured, the goal in words, and its cells.
+        rows: Vec<(Option<bool>, String, Vec<String>)>,
     },
     /// The contestants.
     Contestants {
@@ -292,13 +310,8 @@ pub enum Block {
     },
     /// The setup: names and values.
     Facts(Vec<(String, String)>),
-    /// One of the plots of the suite.
-    Plot {
-        /// Its caption.
-        title: String,
-        /// Its file.
-        file: String,
-    },
+    /// Some of the plots of the suite: captions and files.
+    Plots(Vec<(String, String)>),
 }
 
 /// The name of a column beside the goals, and its cell for a goal.
@@ -316,15 +329,20 @@ pub struct Table {
 impl Table {
     /// An empty table.
     pub fn new(columns: &[&str]) -> Self {
+        Self::with_columns(columns.iter().map(|&name| name.to_owned()))
+    }
+
+    /// The same with as many columns as the result has cases.
+    pub fn with_columns(columns: impl IntoIterator<Item = String>) -> Self {
         Self {
-            columns: columns.iter().map(|&name| name.to_owned()).collect(),
+            columns: columns.into_iter().collect(),
             rows: Vec::new(),
         }
     }
 
     /// Adds a row.
-    pub fn row<const N: usize>(&mut self, cells: [String; N]) {
-        self.rows.push(cells.into());
+    pub fn row(&mut self, cells: impl IntoIterator<Item = String>) {
+        self.rows.push(cells.into_iter().collect());
     }
 
     fn on_page(&self) -> String {
@@ -389,7 +407,7 @@ impl Block {
     pub fn goals(goals: &[Goal], columns: &[Column<'_>]) -> Self {
         let rows = goals.iter().map(|goal| {
             let cells = columns.iter().map(|(_, cell)| cell(goal)).collect();
-            (goal.met, goal.target.clone(), cells)
+            (Some(goal.met), goal.target.clone(), cells)
         });
         Self::Goals {
             columns: columns.iter().map(|(name, _)| (*name).to_owned()).collect(),
@@ -398,8 +416,8 @@ impl Block {
     }
 
     /// The setup, and then the commands, each a command of its side.
-    pub fn facts<const N: usize>(
-        facts: [(&str, String); N],
+    pub fn facts<'a>(
+        facts: impl IntoIterator<Item = (&'a str, String)>,
         commands: impl IntoIterator<Item = (String, String)>,
     ) -> Self {
         let facts = facts.into_iter();
@@ -411,10 +429,7 @@ impl Block {
 
     /// A plot of the suite.
     pub fn plot(title: impl Into<String>, file: impl Into<String>) -> Self {
-        Self::Plot {
-            title: title.into(),
-            file: file.into(),
-        }
+        Self::Plots(vec![(title.into(), file.into())])
     }
 
     /// The contestants in these words, each with its command lines and how many of its `parts`
@@ -457,7 +472,8 @@ impl Block {
             Self::Goals { columns, rows } => {
                 let head = ["goal", ""].map(str::to_owned);
                 let rows = rows.iter().map(|(met, target, cells)| {
-                    let first = [target.clone(), cell::met_on_page(*met).to_owned()];
+                    let met = met.map_or("not measured", cell::met_on_page);
+                    let first = [target.clone(), met.to_owned()];
                     first.into_iter().chain(cells.clone()).collect()
                 });
                 Table {
@@ -476,7 +492,9 @@ impl Block {
                 }
                 .on_page()
             }
-            Self::Plot { title, file } => format!("![{title}]({folder}/{file})\n"),
+            Self::Plots(plots) => plots.iter().fold(String::new(), |out, (title, file)| {
+                out + &format!("![{title}]({folder}/{file})\n")
+            }),
         }
     }
 
@@ -484,7 +502,7 @@ impl Block {
         let mut out = String::new();
         // Writing to a string cannot fail, here and below.
         match self {
-            Self::Text(_) | Self::Plot { .. } => {}
+            Self::Text(_) | Self::Plots(_) => {}
             Self::Table(table) => out = table.at_terminal(),
             Self::Contestants { terminal, .. } => out = terminal.clone(),
             Self::Goals { columns, rows } => {
@@ -494,7 +512,8 @@ impl Block {
                         .zip(cells)
                         .map(|(name, cell)| format!("{name} {cell}"))
                         .collect();
-                    let (met, cells) = (cell::met(*met), cells.join(", "));
+                    let met = met.map_or("not measured", cell::met);
+                    let cells = cells.join(", ");
                     let _ = writeln!(out, "  {met}: {target}: {cells}");
                 }
             }

@@ -178,6 +178,7 @@ impl Suite for Run {
                 beside: self.best_of_redis()?.mops.median,
                 peer: "redis".to_owned(),
                 unit: "M/s".to_owned(),
+                at: None,
             };
             let target = format!(
                 "additions {adder} to a counter at another node at {AT_LEAST:.0} or more times the \

@@ -300,6 +300,7 @@ impl Suite for Run {
                 beside: median(peer)?,
                 peer: peer.to_owned(),
                 unit: "µs".to_owned(),
+                at: None,
             })
         };
         let judged = GOALS.iter().filter_map(|goal| {
@@ -358,14 +359,14 @@ impl Suite for Run {
             "requester on core {}, responder on core {}",
             setup.near_core, setup.far_core
         );
-        let mut facts = vec![
-            ("cores".to_owned(), cores),
-            ("machine".to_owned(), report.host.words()),
-            ("measured".to_owned(), report.host.measured()),
+        let facts = [
+            ("cores", cores),
+            ("machine", report.host.words()),
+            ("measured", report.host.measured()),
         ];
         let troubles = report.troubles().into_iter();
-        facts.extend(troubles.map(|trouble| ("busy".to_owned(), trouble)));
-        blocks.push(Block::Facts(facts));
+        let troubles = troubles.map(|trouble| ("busy", trouble));
+        blocks.push(Block::facts(facts.into_iter().chain(troubles), []));
         blocks
     }
 

@@ -149,6 +149,7 @@ impl Suite for Run {
             beside,
             peer: peer.to_owned(),
             unit: "1/s".to_owned(),
+            at: None,
         };
         let deliveries = all(MESSAGE_BYTES).and_then(|figures| {
             let ours = figures.deliveries_per_s.as_ref()?.median;

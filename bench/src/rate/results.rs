@@ -188,6 +188,7 @@ impl Suite for Run {
                     beside: best.mpps.median,
                     peer: best.contestant.clone(),
                     unit: "Mpps".to_owned(),
+                    at: None,
                 };
                 let limit = Limit::AtLeast(goal.at_least);
                 (sides.beside > 0.0).then(|| Goal::between(goal.name, goal.words, sides, limit))

@@ -1,11 +1,12 @@
 //! The goals, and whether a run meets them.
 
-use serde::{Deserialize, Serialize};
-
-use crate::streams::{
-    case::{Case, Size, Test},
-    results::Results,
-    session::counts::WEAK_SPOT,
+use crate::{
+    report::{Goal, Limit, Sides},
+    streams::{
+        case::{Case, Size, Test},
+        results::Run,
+        session::counts::WEAK_SPOT,
+    },
 };
 
 /// The contestant that the goals apply to.
@@ -18,7 +19,8 @@ pub const OURS_ALONE: &str = "covalent-pipe-alone";
 pub const LIMIT: &str = "ring";
 
 /// One goal: pipes against one peer, at the worst of some sizes.
-struct Goal {
+struct Against {
+    name: &'static str,
     peer: &'static str,
     test: Test,
     sizes: &'static [u32],
@@ -29,8 +31,9 @@ struct Goal {
 /// Message sizes that count as small, in bytes.
 const UP_TO_4_KIB: &[u32] = &[16, 64, 256, 1 << 10, 4 << 10];
 
-const GOALS: &[Goal] = &[
+const GOALS: &[Against] = &[
     goal(
+        "memif",
         "dpdk-memif",
         Test::Echo,
         &[64],
@@ -38,6 +41,7 @@ const GOALS: &[Goal] = &[
         "64 B echo: at least 4 times DPDK memif",
     ),
     goal(
+        "memif_zero_copy",
         "dpdk-memif-zero-copy",
         Test::Echo,
         &[64],
@@ -45,6 +49,7 @@ const GOALS: &[Goal] = &[
         "64 B echo: at least 2 times DPDK memif, zero-copy",
     ),
     goal(
+        "vhost",
         "dpdk-vhost",
         Test::Echo,
         &[64],
@@ -53,6 +58,7 @@ const GOALS: &[Goal] = &[
     ),
     goal(
         "aeron",
+        "aeron",
         Test::OneWay,
         &[64],
         2.0,
@@ -60,12 +66,14 @@ const GOALS: &[Goal] = &[
     ),
     goal(
         "iceoryx2",
+        "iceoryx2",
         Test::Echo,
         &[64],
         5.0,
         "64 B echo: at least 5 times iceoryx2",
     ),
     goal(
+        "ring_echo",
         LIMIT,
         Test::Echo,
         &[64],
@@ -73,6 +81,7 @@ const GOALS: &[Goal] = &[
         "64 B echo: at least 0.70 of the bare ring",
     ),
     goal(
+        "ring_one_way",
         LIMIT,
         Test::OneWay,
         &[64],
@@ -80,6 +89,7 @@ const GOALS: &[Goal] = &[
         "64 B one way: at least 0.70 of the bare ring",
     ),
     goal(
+        "unix_batched",
         "unix",
         Test::Stream,
         UP_TO_4_KIB,
@@ -87,6 +97,7 @@ const GOALS: &[Goal] = &[
         "messages up to 4 KiB, batched: at least 5 times a Unix socket",
     ),
     goal(
+        "tcp_batched",
         "tcp",
         Test::Stream,
         UP_TO_4_KIB,
@@ -94,6 +105,7 @@ const GOALS: &[Goal] = &[
         "messages up to 4 KiB, batched: at least 5 times TCP loopback",
     ),
     goal(
+        "unix_unbatched",
         "unix",
         Test::StreamUnbatched,
         UP_TO_4_KIB,
@@ -101,6 +113,7 @@ const GOALS: &[Goal] = &[
         "messages up to 4 KiB, unbatched: at least 5 times a Unix socket",
     ),
     goal(
+        "tcp_unbatched",
         "tcp",
         Test::StreamUnbatched,
         UP_TO_4_KIB,
@@ -108,6 +121,7 @@ const GOALS: &[Goal] = &[
         "messages up to 4 KiB, unbatched: at least 5 times TCP loopback",
     ),
     goal(
+        "unix_large",
         "unix",
         Test::Stream,
         &[1 << 20],
@@ -115,6 +129,7 @@ const GOALS: &[Goal] = &[
         "messages of 1 MiB: at least 2 times a Unix socket",
     ),
     goal(
+        "tcp_large",
         "tcp",
         Test::Stream,
         &[1 << 20],
@@ -122,6 +137,7 @@ const GOALS: &[Goal] = &[
         "messages of 1 MiB: at least 2 times TCP loopback",
     ),
     goal(
+        "aeron_round_trip",
         "aeron",
         Test::RoundTrip,
         &[64],
@@ -131,13 +147,15 @@ const GOALS: &[Goal] = &[
 ];
 
 const fn goal(
+    name: &'static str,
     peer: &'static str,
     test: Test,
     sizes: &'static [u32],
     at_least: f64,
     words: &'static str,
-) -> Goal {
-    Goal {
+) -> Against {
+    Against {
+        name,
         peer,
         test,
         sizes,
@@ -146,23 +164,8 @@ const fn goal(
     }
 }
 
-/// The verdict on a goal.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Verdict {
-    /// The goal in words.
-    pub goal: String,
-    /// The peer.
-    pub peer: String,
-    /// How many times better than the peer pipes should be.
-    pub at_least: f64,
-    /// The worst of the goal's sizes, where both were measured.
-    pub worst: Option<Comparison>,
-    /// Whether it is met; nothing if it could not be measured.
-    pub met: Option<bool>,
-}
-
 /// Pipes against a peer in one case.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Comparison {
     /// The case.
     pub case: Case,
@@ -175,9 +178,9 @@ pub struct Comparison {
 }
 
 /// Pipes against one contestant in one case, if both were measured.
-pub fn compare(results: &Results, peer: &str, case: Case) -> Option<Comparison> {
-    let ours = results.figure(OURS, case)?.figure.median;
-    let theirs = results.figure(peer, case)?.figure.median;
+pub fn compare(run: &Run, peer: &str, case: Case) -> Option<Comparison> {
+    let ours = run.figure(OURS, case)?.figure.median;
+    let theirs = run.figure(peer, case)?.figure.median;
     let (better, worse) = if case.test == Test::RoundTrip {
         (theirs, ours)
     } else {
@@ -195,59 +198,86 @@ pub fn compare(results: &Results, peer: &str, case: Case) -> Option<Comparison> 
 /// delivered. The same as for one pipe and one ring.
 const MANY_PIPES_AT_LEAST: f64 = 0.7;
 
-/// Returns the verdict for many pipes. The reference is bare rings of the same number and sizes,
+/// The name of that goal.
+const MANY_PIPES: &str = "many_pipes";
+
+/// The goal for many pipes, in words.
+fn many_pipes_words() -> String {
+    format!(
+        "{WEAK_SPOT} pipes in turn: no pipe full and at least 99 % delivered at \
+         {MANY_PIPES_AT_LEAST:.2} of the rate of as many bare rings"
+    )
+}
+
+/// Returns the figures for many pipes. The reference is bare rings of the same number and sizes,
 /// filled in the same order: there the copy is the limit.
-fn many_pipes(results: &Results) -> Verdict {
-    let point = results
-        .counts
-        .as_ref()
-        .and_then(|sweep| sweep.at(WEAK_SPOT));
-    let worst = point.and_then(|point| {
-        Some(Comparison {
-            case: Case {
-                test: Test::OneWay,
-                size: Size::Bytes(64),
-            },
-            ours: point.lossless_mpps.as_ref()?.median,
-            theirs: point.bare_mpps.as_ref()?.median,
-            ratio: point.of_bare()?,
-        })
+fn many_pipes(run: &Run) -> Option<Comparison> {
+    let point = run.counts.as_ref()?.at(WEAK_SPOT)?;
+    Some(Comparison {
+        case: Case {
+            test: Test::OneWay,
+            size: Size::Bytes(64),
+        },
+        ours: point.lossless_mpps.as_ref()?.median,
+        theirs: point.bare_mpps.as_ref()?.median,
+        ratio: point.of_bare()?,
+    })
+}
+
+/// Returns the verdicts for the goals whose sides were measured, each at the worst of its sizes.
+pub fn judge(run: &Run) -> Vec<Goal> {
+    let of_peers = GOALS.iter().filter_map(|goal| {
+        let cases = goal.sizes.iter().map(|&bytes| Case {
+            test: goal.test,
+            size: Size::Bytes(bytes),
+        });
+        let worst = cases
+            .filter_map(|case| compare(run, goal.peer, case))
+            .min_by(|one, other| one.ratio.total_cmp(&other.ratio))?;
+        let words = goal.words.to_owned();
+        Some(verdict(goal.name, words, goal.peer, worst, goal.at_least))
     });
-    Verdict {
-        goal: format!(
-            "{WEAK_SPOT} pipes in turn: no pipe full and at least 99 % delivered at \
-             {MANY_PIPES_AT_LEAST:.2} of the rate of as many bare rings"
-        ),
-        peer: LIMIT.to_owned(),
-        at_least: MANY_PIPES_AT_LEAST,
-        worst,
-        met: worst.map(|worst| worst.ratio >= MANY_PIPES_AT_LEAST),
+    let many_pipes = many_pipes(run).map(|worst| {
+        let words = many_pipes_words();
+        verdict(MANY_PIPES, words, LIMIT, worst, MANY_PIPES_AT_LEAST)
+    });
+    of_peers.chain(many_pipes).collect()
+}
+
+fn verdict(name: &str, words: String, peer: &str, worst: Comparison, at_least: f64) -> Goal {
+    Goal {
+        sides: Some(Sides {
+            covalent: worst.ours,
+            beside: worst.theirs,
+            peer: peer.to_owned(),
+            unit: worst.case.test.unit().to_owned(),
+            at: Some(worst.case.size.to_string()),
+        }),
+        ..Goal::of(name, words, worst.ratio, Limit::AtLeast(at_least))
     }
 }
 
-/// Judges a run by each goal.
-pub fn judge(results: &Results) -> Vec<Verdict> {
-    let of_peers = GOALS.iter().map(|goal| {
-        let worst = goal
-            .sizes
-            .iter()
-            .filter_map(|&bytes| {
-                let case = Case {
-                    test: goal.test,
-                    size: Size::Bytes(bytes),
-                };
-                compare(results, goal.peer, case)
-            })
-            .min_by(|one, other| one.ratio.total_cmp(&other.ratio));
-        Verdict {
-            goal: goal.words.to_owned(),
-            peer: goal.peer.to_owned(),
-            at_least: goal.at_least,
-            worst,
-            met: worst.map(|worst| worst.ratio >= goal.at_least),
-        }
-    });
-    of_peers.chain([many_pipes(results)]).collect()
+/// Returns all goals in words, each with its verdict if it was measured.
+pub fn all(judged: &[Goal]) -> Vec<(String, Option<&Goal>)> {
+    let of_peers = GOALS.iter().map(|goal| (goal.name, goal.words.to_owned()));
+    of_peers
+        .chain([(MANY_PIPES, many_pipes_words())])
+        .map(|(name, words)| {
+            let verdict = judged.iter().find(|goal| goal.goal == name);
+            (verdict.map_or(words, |goal| goal.target.clone()), verdict)
+        })
+        .collect()
+}
+
+/// How many goals are met.
+pub fn count(judged: &[Goal]) -> String {
+    let met = judged.iter().filter(|goal| goal.met).count();
+    let all = all(judged);
+    let missing = all.iter().filter(|(_, verdict)| verdict.is_none()).count();
+    format!(
+        "{met} of {} goals met; {missing} not measured",
+        judged.len()
+    )
 }
 
 #[cfg(test)]
@@ -255,74 +285,80 @@ mod tests {
     use super::*;
     use crate::streams::{results::example, session::example::with_sweeps};
 
-    fn verdict<'a>(goals: &'a [Verdict], words: &str) -> &'a Verdict {
-        goals
-            .iter()
-            .find(|verdict| verdict.goal.contains(words))
-            .expect("a goal")
+    /// Ratio, both sides and whether it is met, of a goal if it was measured.
+    fn verdict(run: &Run, words: &str) -> Option<(f64, f64, f64, bool)> {
+        let goals = judge(run);
+        let mut all = all(&goals).into_iter();
+        let (_, goal) = all
+            .find(|(target, _)| target.contains(words))
+            .expect("a goal");
+        let sides = goal?.sides.as_ref()?;
+        Some((goal?.measured, sides.covalent, sides.beside, goal?.met))
     }
 
     #[test]
     fn ratios_are_of_medians_and_met_or_not() {
-        let goals = judge(&example());
-        let memif = verdict(&goals, "64 B echo: at least 4 times DPDK memif");
-        assert_eq!(memif.worst.map(|worst| worst.ratio), Some(5.0));
-        assert_eq!(memif.met, Some(true));
-        let ring = verdict(&goals, "echo: at least 0.70");
-        assert_eq!(
-            ring.worst.map(|worst| (worst.ours, worst.theirs)),
-            Some((55.0, 75.0))
-        );
-        assert_eq!(ring.met, Some(true));
-        assert_eq!(verdict(&goals, "vhost").met, None);
+        let run = example().run;
+        let memif = verdict(&run, "64 B echo: at least 4 times DPDK memif");
+        assert_eq!(memif, Some((5.0, 55.0, 11.0, true)));
+        let ring = verdict(&run, "echo: at least 0.70").expect("measured");
+        assert_eq!((ring.1, ring.2, ring.3), (55.0, 75.0, true));
+        assert_eq!(verdict(&run, "vhost"), None);
     }
 
     #[test]
     fn of_a_round_trip_less_is_better() {
-        let mut results = example();
-        let mut theirs = results.figures.last().expect("a round trip").clone();
+        let mut run = example().run;
+        let mut theirs = run.figures.last().expect("a round trip").clone();
         theirs.contestant = "aeron".to_owned();
         theirs.figure.median = 0.2;
-        results.figures.push(theirs);
-        let goals = judge(&results);
-        let aeron = verdict(&goals, "round trip");
-        assert_eq!(aeron.met, Some(false));
-        assert_eq!(aeron.worst.map(|worst| worst.ratio), Some(0.8));
+        run.figures.push(theirs);
+        let aeron = verdict(&run, "round trip").expect("measured");
+        assert_eq!((aeron.0, aeron.3), (0.8, false));
     }
 
     #[test]
     fn of_several_sizes_the_worst_counts() {
-        let mut results = example();
+        let mut run = example().run;
         for (bytes, ours) in [(16, 6.0), (256, 3.0), (1024, 9.0)] {
             for (contestant, figure) in [("covalent-pipe", ours), ("unix", 1.0)] {
-                let mut one = results.figures[0].clone();
+                let mut one = run.figures[0].clone();
                 one.contestant = contestant.to_owned();
                 one.case = Case {
                     test: Test::Stream,
                     size: Size::Bytes(bytes),
                 };
                 one.figure.median = figure;
-                results.figures.push(one);
+                run.figures.push(one);
             }
         }
-        let goals = judge(&results);
-        let unix = verdict(&goals, "batched: at least 5 times a Unix socket");
-        let worst = unix.worst.expect("measured");
-        assert_eq!((worst.case.size, worst.ratio), (Size::Bytes(256), 3.0));
-        assert_eq!(unix.met, Some(false));
+        let goals = judge(&run);
+        let unix = goals.iter().find(|goal| goal.goal == "unix_batched");
+        let unix = unix.expect("measured");
+        let sides = unix.sides.as_ref().expect("compared");
+        assert_eq!((sides.at.as_deref(), unix.measured), (Some("256 B"), 3.0));
+        assert!(!unix.met);
     }
 
     #[test]
     fn many_pipes_are_judged_by_as_many_bare_rings() {
         let words = "32 pipes in turn: no pipe full and at least 99 % delivered at 0.70";
-        assert_eq!(verdict(&judge(&example()), words).met, None);
-        let mut results = with_sweeps();
-        let worst = verdict(&judge(&results), words).worst.expect("measured");
-        assert_eq!((worst.ours, worst.theirs, worst.ratio), (7.0, 20.0, 0.35));
-        assert_eq!(verdict(&judge(&results), words).met, Some(false));
-        for point in &mut results.counts.as_mut().expect("measured").points {
+        assert_eq!(verdict(&example(), words), None);
+        let mut run = with_sweeps().run;
+        assert_eq!(verdict(&run, words), Some((0.35, 7.0, 20.0, false)));
+        for point in &mut run.counts.as_mut().expect("measured").points {
             point.lossless_mpps = point.bare_mpps.clone();
         }
-        assert_eq!(verdict(&judge(&results), words).met, Some(true));
+        assert!(verdict(&run, words).expect("measured").3);
+    }
+
+    #[test]
+    fn every_goal_has_a_name_of_its_own() {
+        let mut names: Vec<&str> = GOALS.iter().map(|goal| goal.name).collect();
+        names.push(MANY_PIPES);
+        let count = names.len();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), count);
     }
 }

@@ -22,7 +22,7 @@ mod plot;
 mod progress;
 pub mod results;
 mod role;
-mod session;
+pub mod session;
 mod source;
 mod sweeps;
 mod table;
@@ -38,9 +38,9 @@ use crate::{
     arguments::{Pages, Streams},
     cores::Cores,
     host::Host,
-    kept::{Kept, now_unix_ms},
+    kept::now_unix_ms,
     repeats::Repeats,
-    report::{Description, Entry, ours_held},
+    report::{Description, Entry, Suite},
     stop::{self, Stopped},
     summary::Summary,
     watch::Watch,
@@ -57,12 +57,12 @@ use testpmd::{Join, TestpmdPair};
 pub use case::Size;
 pub use huge_pages::HugePages;
 pub use mark::{FONT, MARKS};
-pub use page::write as write_page;
+pub use page::contestants;
 pub use pair::Company;
 pub use part::{Means, Part};
 pub use peers::{described, near::NearEnd};
 pub use plot::{Drawn, steps_around, tick};
-pub use results::Results;
+pub use results::{Results, Run};
 pub use role::play;
 pub use source::Mix;
 pub use testpmd::{PROGRAM as TESTPMD, Testpmd, version as testpmd_version};
@@ -139,7 +139,7 @@ pub fn measure(options: &Streams) -> Result<bool> {
             is_ours: [goals::OURS, goals::OURS_ALONE].contains(&contestant.name()),
         })
         .collect();
-    let names = against::chosen(&options.against.against, Results::NAME, &candidates)?;
+    let names = against::chosen(&options.against.against, Run::NAME, &candidates)?;
     let sweeps = Sweeps::requested(options, &names);
     ensure!(
         !cases.is_empty() || sweeps.any(),
@@ -152,18 +152,9 @@ pub fn measure(options: &Streams) -> Result<bool> {
     let mut field = Field::new(all, &cases, huge_pages.then_some(part.ring_bytes * 4));
     let rounds = field.play(&cases, options.repeats)?;
     let setup = Setup { rounds, ..setup };
-    let mut results = field.results(began_unix_ms, host, setup);
-    (results.loads, results.counts) =
-        sweeps.measure(&company, &part, cores.far, options.repeats.least)?;
-    results.host = results.host.seen_by(watch)?;
-    results.goals = goals::judge(&results);
-    results.report(&options.output)?;
-    Ok(ours_held(&results.contestants)
-        && results
-            .goals
-            .iter()
-            .all(|verdict| verdict.met != Some(false))
-        && results.settled().is_within())
+    let mut run = field.run(setup);
+    (run.loads, run.counts) = sweeps.measure(&company, &part, cores.far, options.repeats.least)?;
+    Results::new(began_unix_ms, host.seen_by(watch)?, run).finish(&options.output)
 }
 
 /// Returns the contestants whose processes run this program.
@@ -424,25 +415,20 @@ impl<'a> Field<'a> {
             .filter(|player| player.entry.absent.is_none())
     }
 
-    fn results(self, began_unix_ms: u64, host: Host, setup: Setup) -> Results {
-        let mut results = Results {
-            name: Results::NAME.to_owned(),
-            began_unix_ms,
-            host,
+    fn run(self, setup: Setup) -> Run {
+        let mut run = Run {
             setup,
             contestants: Vec::new(),
             figures: Vec::new(),
             loads: None,
             counts: None,
-            goals: Vec::new(),
         };
         for player in self.players {
-            results
-                .figures
+            run.figures
                 .extend(figures(&player.entry.name, &player.outcomes));
-            results.contestants.push(player.entry);
+            run.contestants.push(player.entry);
         }
-        results
+        run
     }
 }
 

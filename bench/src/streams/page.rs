@@ -1,53 +1,33 @@
-//! One page about performance, made from a result and from nothing else.
+//! The parts of the page about pipes.
 
-use std::{
-    fmt::Write as _,
-    fs,
-    path::{Path, PathBuf},
+use anyhow::Result;
+
+use crate::{
+    cell::short,
+    report::{Block, Description, Table},
+    streams::{
+        case::{Case, Test},
+        goals::{self, LIMIT, OURS, OURS_ALONE, count},
+        plot,
+        results::Results,
+        session,
+        table::TESTS,
+    },
+    summary::Summary,
 };
 
-use anyhow::{Context, Result};
-
-use crate::cell::{self, short};
-use crate::opening::{self, Comparison};
-use crate::plot_files;
-use crate::report::printed_command;
-use crate::streams::{
-    case::{Case, Test},
-    goals::{self, LIMIT, OURS, OURS_ALONE},
-    plot,
-    results::Results,
-    session,
-    table::{TESTS, count},
-};
-
-/// Writes the page with its opening and the sections of other measurements, and its plots into a
-/// folder beside it.
-pub fn write(results: &Results, opening: &[Comparison], sections: &str, page: &Path) -> Result<()> {
-    let plots = plots_of(page);
-    let tests = TESTS
-        .into_iter()
-        .map(|test| Ok((file_of(test), plot::sweep(results, test)?)))
-        .collect::<Result<Vec<_>>>()?;
-    let first = (OPENING, opening::chart(opening)?);
-    let plotted = tests.into_iter().chain(session::page::plots(results)?);
-    for (file, svg) in plotted.chain([first]) {
-        plot_files::keep(&plots.join(file), svg.as_deref())?;
-    }
-    let folder = plots
-        .file_name()
-        .map(|name| name.to_string_lossy().into_owned())
-        .unwrap_or_default();
-    fs::write(page, text(results, opening, sections, &folder))
-        .with_context(|| format!("writing {}", page.display()))
-}
-
-/// The chart of the opening.
-const OPENING: &str = "opening.svg";
-
-fn plots_of(page: &Path) -> PathBuf {
-    page.with_extension("")
-}
+/// All plots, those of tests first.
+pub const PLOTS: &[&str] = &[
+    "echo.svg",
+    "one-way.svg",
+    "stream.svg",
+    "stream-unbatched.svg",
+    "round-trip.svg",
+    session::page::THROUGHPUT,
+    session::page::P50,
+    session::page::P99,
+    session::page::PIPE_COUNT,
+];
 
 const fn file_of(test: Test) -> &'static str {
     match test {
@@ -59,38 +39,40 @@ const fn file_of(test: Test) -> &'static str {
     }
 }
 
-/// The page; its plots lie in `folder`.
-fn text(results: &Results, opening: &[Comparison], more: &str, folder: &str) -> String {
-    let mut out = format!(
-        "# Performance\n\n\
-         <!-- Made by `covalent-bench page` from a result of `covalent-bench streams`. Do not \
-         edit: measure again. -->\n\n\
-         Covalent beside its peers on one machine of {} cores. Each row compares two medians of\n\
-         one run, in which both sides took turns. The sections below have the spreads, the\n\
-         command lines and the cores of either side; the daemon's core counts. soft-RoCE needs\n\
-         a kernel with `rdma_rxe`: [guests](supported-kernels.md) compare it.\n\n{}",
-        results.host.cores,
-        opening::text(opening, &format!("{folder}/{OPENING}"))
-    );
-    verdicts(&mut out, results);
-    lost(&mut out, results);
-    method(&mut out, results);
-    for test in TESTS {
-        section(&mut out, results, test, folder);
-    }
-    session::page::write(&mut out, results, folder);
-    out.push_str(more);
-    contestants(&mut out, results);
-    out
+/// Draws the plots of the tests and sweeps that have one.
+pub fn plots(report: &Results) -> Result<Vec<(String, String)>> {
+    let tests = TESTS
+        .into_iter()
+        .map(|test| Ok((file_of(test), plot::sweep(report, test)?)))
+        .collect::<Result<Vec<_>>>()?;
+    let all = tests.into_iter().chain(session::page::plots(report)?);
+    Ok(all
+        .filter_map(|(file, svg)| Some((file.to_owned(), svg?)))
+        .collect())
 }
 
-// Writing to a string cannot fail, here and below.
+/// Goals, defeats, method, and a section for each test and sweep.
+pub fn blocks(report: &Results) -> Vec<Block> {
+    let mut blocks = vec![
+        Block::Text(format!(
+            "## Goals\n\n{}. A goal for several sizes shows the worst one.",
+            count(&report.goals)
+        )),
+        verdicts(report),
+        lost(report),
+        method(report),
+        facts(report),
+    ];
+    for test in TESTS {
+        blocks.extend(section(report, test));
+    }
+    blocks.extend(session::page::blocks(report));
+    blocks
+}
 
-fn method(out: &mut String, results: &Results) {
-    let Results { host, setup, .. } = results;
-    let _ = writeln!(
-        out,
-        "\n## Method\n\n\
+fn method(report: &Results) -> Block {
+    Block::Text(format!(
+        "## Method\n\n\
          The tests of pipes compare pipes with their peers on one machine, in one run. Each of\n\
          the two processes has a core of its own. The work for each packet is the same: touch\n\
          a byte of it, then send it back. testpmd swaps addresses instead, and its near side\n\
@@ -102,9 +84,13 @@ fn method(out: &mut String, results: &Results) {
          [frames from a virtual cable](#frames-from-a-virtual-cable-into-a-pipe) on use\n\
          daemons and veth pairs, except *Exchanges over one link* (threads and an in-memory\n\
          cable) and *Instructions* (one thread). covalentd places at most one datagram at a\n\
-         time, so it cannot reach the stream figures.\n",
-        setup.rounds
-    );
+         time, so it cannot reach the stream figures.",
+        report.setup.rounds
+    ))
+}
+
+fn facts(report: &Results) -> Block {
+    let (setup, host) = (&report.setup, &report.host);
     let governor = setup
         .governor
         .as_deref()
@@ -145,54 +131,47 @@ fn method(out: &mut String, results: &Results) {
                 setup.slice_ms, setup.warm_up_ms
             ),
         ),
-        ("medians", results.settled().words()),
+        ("medians", report.medians()),
         ("mix of packets", setup.mix.clone()),
-        ("measured", format!("`{}`", printed_command(&host.command))),
+        ("measured", host.measured()),
         ("program", format!("covalent-bench {}", host.version)),
     ];
-    let _ = writeln!(out, "| | |\n|---|---|");
-    for (name, value) in rows {
-        let _ = writeln!(out, "| {name} | {value} |");
-    }
+    Block::facts(rows, [])
 }
 
-fn verdicts(out: &mut String, results: &Results) {
-    let _ = writeln!(
-        out,
-        "\n## Goals\n\n\
-         {}. A goal for several sizes shows the worst one.\n\n\
-         | goal | | ratio | pipes | peer | at |\n\
-         |---|---|---:|---:|---:|---|",
-        count(&results.goals)
-    );
-    for verdict in &results.goals {
-        let _ = match (verdict.met, verdict.worst) {
-            (Some(met), Some(worst)) => {
-                let unit = worst.case.test.unit();
-                writeln!(
-                    out,
-                    "| {} | {} | {:.2} | {} {unit} | {} {unit} | {} |",
-                    verdict.goal,
-                    cell::met_on_page(met),
-                    worst.ratio,
-                    short(worst.ours),
-                    short(worst.theirs),
-                    worst.case.size
-                )
-            }
-            _ => writeln!(out, "| {} | not measured | | | | |", verdict.goal),
-        };
+fn verdicts(report: &Results) -> Block {
+    let rows = goals::all(&report.goals).into_iter().map(|(words, goal)| {
+        let compared = goal.and_then(|goal| Some((goal, goal.sides.as_ref()?)));
+        let cells = compared.map_or_else(
+            || vec![String::new(); 4],
+            |(goal, sides)| {
+                let figure = |figure| format!("{} {}", short(figure), sides.unit);
+                vec![
+                    format!("{:.2}", goal.measured),
+                    figure(sides.covalent),
+                    figure(sides.beside),
+                    sides.at.clone().unwrap_or_default(),
+                ]
+            },
+        );
+        (goal.map(|goal| goal.met), words, cells)
+    });
+    Block::Goals {
+        columns: [">ratio", ">pipes", ">peer", "at"]
+            .map(str::to_owned)
+            .into(),
+        rows: rows.collect(),
     }
 }
 
 /// Lists every case in which a peer is better than pipes.
-fn lost(out: &mut String, results: &Results) {
-    let lost: Vec<String> = results
+fn lost(report: &Results) -> Block {
+    let lost: Vec<String> = report
         .figures
         .iter()
         .filter(|figure| ![OURS, OURS_ALONE, LIMIT].contains(&figure.contestant.as_str()))
         .filter_map(|figure| {
-            let compared = goals::compare(results, &figure.contestant, figure.case)?;
+            let compared = goals::compare(report, &figure.contestant, figure.case)?;
             (compared.ratio < 1.0).then(|| {
                 let unit = figure.case.test.unit();
                 format!(
@@ -206,115 +185,98 @@ fn lost(out: &mut String, results: &Results) {
             })
         })
         .collect();
-    let _ = writeln!(out, "\n## Where a peer is better\n");
-    if lost.is_empty() {
-        let _ = writeln!(
-            out,
-            "Nowhere in the tests of pipes. Each of the other sections has its own comparison."
-        );
+    let lost = if lost.is_empty() {
+        "Nowhere in the tests of pipes. Each of the other sections has its own comparison."
+            .to_owned()
     } else {
-        let _ = writeln!(out, "{}", lost.join("\n"));
-    }
+        lost.join("\n")
+    };
+    Block::Text(format!("## Where a peer is better\n\n{lost}"))
 }
 
-fn section(out: &mut String, results: &Results, test: Test, folder: &str) {
-    let sizes = results.sizes(test);
-    if sizes.is_empty() {
-        return;
-    }
-    let _ = writeln!(out, "\n## {}\n", test.title());
-    if sizes.len() > 1 {
-        let _ = writeln!(out, "![{}]({folder}/{})\n", test.title(), file_of(test));
-    }
-    let _ = write!(out, "| {} |", test.unit());
-    for size in &sizes {
-        let _ = write!(out, " {size} |");
-    }
-    let _ = write!(out, " daemon's core | application's core |\n|---|");
-    for _ in 0..sizes.len() + 2 {
-        let _ = write!(out, "---:|");
-    }
-    let _ = writeln!(out);
-    for entry in results.in_test(test) {
+fn section(report: &Results, test: Test) -> Vec<Block> {
+    let sizes = report.sizes(test);
+    let Some(smallest) = sizes.first() else {
+        return Vec::new();
+    };
+    let mut columns = vec![test.unit().to_owned()];
+    columns.extend(sizes.iter().map(|size| format!(">{size}")));
+    columns.extend([">daemon's core", ">application's core"].map(str::to_owned));
+    let mut table = Table::with_columns(columns);
+    for entry in report.in_test(test) {
+        let figures = sizes.iter().map(|&size| {
+            let case = Case { test, size };
+            report.figure(&entry.name, case)
+        });
+        let figures: Vec<_> = figures.collect();
         let name = if entry.name == OURS {
             format!("**{}**", entry.name)
         } else {
             entry.name.clone()
         };
-        let _ = write!(out, "| {name} |");
-        let mut cores = None;
-        for &size in &sizes {
-            let _ = match results.figure(&entry.name, Case { test, size }) {
-                Some(figure) => {
-                    cores.get_or_insert(figure);
-                    write!(
-                        out,
-                        " {} ({}–{}) |",
-                        short(figure.figure.median),
-                        short(figure.figure.min),
-                        short(figure.figure.max)
-                    )
-                }
-                None => write!(out, " |"),
+        let mut cells = vec![name];
+        cells.extend(
+            figures
+                .iter()
+                .map(|figure| figure.map_or_else(String::new, |figure| spread(&figure.figure))),
+        );
+        if let Some(figure) = figures.into_iter().flatten().next() {
+            let other = if figure.other_cores > 0.005 {
+                format!(", and {:.2} for a third process", figure.other_cores)
+            } else {
+                String::new()
             };
+            cells.push(format!("{:.2}", figure.daemon_cores));
+            cells.push(format!("{:.2}{other}", figure.application_cores));
         }
-        if let Some(figure) = cores {
-            let _ = write!(
-                out,
-                " {:.2} | {:.2}",
-                figure.daemon_cores, figure.application_cores
-            );
-            if figure.other_cores > 0.005 {
-                let _ = write!(out, ", and {:.2} for a third process", figure.other_cores);
-            }
-        }
-        let _ = writeln!(out, " |");
+        table.row(cells);
     }
-    let _ = writeln!(
-        out,
-        "\nMedian (least–most). Shares of the two cores are those at {}.",
-        sizes[0]
-    );
-    ratios(out, results, test);
+    let mut blocks = vec![
+        Block::Text(format!("## {}", test.title())),
+        Block::plot(test.title(), file_of(test)),
+        Block::Table(table),
+        Block::Text(format!(
+            "Median (least–most). Shares of the two cores are those at {smallest}."
+        )),
+    ];
+    blocks.extend(ratios(report, test));
+    blocks
 }
 
 /// How many times better pipes are than each.
-fn ratios(out: &mut String, results: &Results, test: Test) {
-    let sizes = results.sizes(test);
-    let peers: Vec<&str> = results
-        .in_test(test)
-        .into_iter()
-        .map(|entry| entry.name.as_str())
-        .filter(|name| *name != OURS)
-        .collect();
-    if peers.is_empty() {
-        return;
-    }
-    let _ = write!(out, "\n| pipes are better by a factor of |");
-    for size in &sizes {
-        let _ = write!(out, " {size} |");
-    }
-    let _ = write!(out, "\n|---|");
-    for _ in &sizes {
-        let _ = write!(out, "---:|");
-    }
-    let _ = writeln!(out);
+fn ratios(report: &Results, test: Test) -> Option<Block> {
+    let sizes = report.sizes(test);
+    let mut columns = vec!["pipes are better by a factor of".to_owned()];
+    columns.extend(sizes.iter().map(|size| format!(">{size}")));
+    let mut table = Table::with_columns(columns);
+    let peers = report.in_test(test).into_iter();
+    let mut peers = peers.filter(|entry| entry.name != OURS).peekable();
+    peers.peek()?;
     for peer in peers {
-        let _ = write!(out, "| than {peer} |");
-        for &size in &sizes {
-            let _ = match goals::compare(results, peer, Case { test, size }) {
-                Some(compared) => write!(out, " {:.2} |", compared.ratio),
-                None => write!(out, " |"),
-            };
-        }
-        let _ = writeln!(out);
+        let ratios = sizes.iter().map(|&size| {
+            let compared = goals::compare(report, &peer.name, Case { test, size });
+            compared.map_or_else(String::new, |compared| format!("{:.2}", compared.ratio))
+        });
+        table.row([format!("than {}", peer.name)].into_iter().chain(ratios));
     }
+    Some(Block::Table(table))
 }
 
-fn contestants(out: &mut String, results: &Results) {
-    let _ = writeln!(
-        out,
-        "\n## Contestants\n\n\
+/// A median with the least and the most.
+pub fn spread(figure: &Summary) -> String {
+    format!(
+        "{} ({}–{})",
+        short(figure.median),
+        short(figure.min),
+        short(figure.max)
+    )
+}
+
+/// The end of the page.
+pub fn contestants(report: &Results) -> Vec<Block> {
+    vec![
+        Block::text(
+            "## Contestants\n\n\
          The daemon's side sends packets from 4096 buffers of 2 KiB in turn, as if a NIC had\n\
          filled them: each begins with a cache line and is prefetched eight packets ahead, as\n\
          drivers do. Packets move in bursts of 64. The application's side adds one to a byte\n\
@@ -322,37 +284,37 @@ fn contestants(out: &mut String, results: &Results) {
          returned packet. testpmd (memif, vhost) has buffers of its own, which circulate: its\n\
          far side swaps the addresses of each packet, and its near side reads no byte. A\n\
          message is a length of four bytes and as many bytes; its receiver finds its end and\n\
-         reads a byte of it.\n"
-    );
-    for entry in &results.contestants {
-        let description = &entry.description;
-        if let Some(reason) = &entry.absent {
-            let _ = writeln!(out, "- **{}** took no part: {reason}.", entry.name);
-            continue;
-        }
-        let _ = writeln!(
-            out,
-            "- **{}**: {}; version {}. {}.",
-            entry.name, description.what, description.version, description.tuning
-        );
-        entry.write_runs(out, "repetitions");
-    }
-    let _ = writeln!(
-        out,
-        "\n`make bench` installs the peers, measures, and keeps the raw results in\n\
+         reads a byte of it.",
+        ),
+        Block::contestants(
+            &report.contestants,
+            " took no part",
+            |Description {
+                 what,
+                 version,
+                 tuning,
+                 ..
+             }| format!("{what}; version {version}. {tuning}"),
+            "repetitions",
+        ),
+        Block::text(
+            "`make bench` installs the peers, measures, and keeps the raw results in\n\
          `bench/results`. `covalent-bench page` generates this page from them. Nothing else\n\
-         may run meanwhile."
-    );
+         may run meanwhile.",
+        ),
+    ]
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::streams::{results::example, session::example::with_sweeps};
+    use crate::{report::on_page, streams::results::example};
 
     #[test]
     fn the_page_has_wins_losses_and_absent_sides() {
-        let page = text(&example(), &[], "", "performance");
+        let report = example();
+        let page = report.section("performance", &["echo.svg"])
+            + &on_page(&contestants(&report), "performance");
         for words in [
             "| processor | Some CPU, 2 cores |",
             "| 64 B echo: at least 4 times DPDK memif | met | 5.00 | 55.0 Mpps | 11.0 Mpps | 64 B \
@@ -372,36 +334,20 @@ mod tests {
         ] {
             assert!(page.contains(words), "{words:?} is not in\n{page}");
         }
-        // No plot of a single size.
-        assert!(!page.contains("round-trip.svg"), "{page}");
+    }
+
+    #[test]
+    fn a_single_size_has_no_plot() {
+        let plots = plots(&example()).expect("drawn");
+        let files: Vec<&str> = plots.iter().map(|(file, _)| file.as_str()).collect();
+        assert_eq!(files, ["echo.svg"]);
     }
 
     #[test]
     fn a_missed_goal_stands_out() {
-        let mut results = example();
-        results.goals[0].met = Some(false);
-        assert!(text(&results, &[], "", "performance").contains("DPDK memif | **missed** | 5.00"));
-    }
-
-    #[test]
-    fn page_and_plots_are_written_together_and_old_plots_removed() {
-        let folder = tempfile::tempdir().expect("a directory");
-        let page = folder.path().join("performance.md");
-        let plots = folder.path().join("performance");
-        fs::create_dir(&plots).expect("made");
-        for file in ["one-way.svg", "pipe-count.svg"] {
-            fs::write(plots.join(file), "of an earlier run").expect("written");
-        }
-        write(&example(), &[], "\n## More\n", &page).expect("written");
-        let text = fs::read_to_string(&page).expect("written");
-        let (before, after) = text.split_once("\n## More\n").expect("the other section");
-        assert!(before.contains("## Echo") && after.contains("## Contestants"));
-        assert!(plots.join("echo.svg").exists());
-        assert!(!plots.join("one-way.svg").exists());
-        assert!(!plots.join("pipe-count.svg").exists());
-        write(&with_sweeps(), &[], "", &page).expect("written");
-        assert!(plots.join("pipe-count.svg").exists());
-        let page = fs::read_to_string(page).expect("read");
-        assert!(page.contains("## Number of pipes"), "{page}");
+        let mut report = example();
+        report.goals[0].met = false;
+        let section = report.section("performance", &[]);
+        assert!(section.contains("DPDK memif | **missed** | 5.00"));
     }
 }

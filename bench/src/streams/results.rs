@@ -1,5 +1,4 @@
-//! The measured results. Other programs read them, and tables, plots and the page are made from
-//! them.
+//! The figures and their part of the page.
 
 use std::path::Path;
 
@@ -7,29 +6,26 @@ use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    host::Host,
-    kept::{Kept, maker, read},
+    kept::{Kept as _, maker, read},
     repeats::Settled,
-    report::Entry,
+    report::{Block, Entry, Goal, Report, Suite},
     streams::{
         case::{Case, Size, Test},
-        goals::Verdict,
+        goals, page,
         session::{counts::CountSweep, loads::LoadSweep},
+        table,
     },
     summary::Summary,
 };
 
 /// A whole run.
+pub type Results = Report<Run>;
+
+/// The setup and the figures of a run.
 ///
 /// The names of these fields are stable: other programs read them.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Results {
-    /// The suite.
-    pub name: String,
-    /// When it began, in milliseconds since 1970.
-    pub began_unix_ms: u64,
-    /// Where.
-    pub host: Host,
+pub struct Run {
     /// How.
     pub setup: Setup,
     /// The contestants that took part, and those that did not, with the reason.
@@ -40,8 +36,6 @@ pub struct Results {
     pub loads: Option<LoadSweep>,
     /// Ever more pipes. Results of before it was measured have none.
     pub counts: Option<CountSweep>,
-    /// The verdicts on the goals.
-    pub goals: Vec<Verdict>,
 }
 
 /// How a run was made.
@@ -92,15 +86,38 @@ pub struct Figure {
     pub other_cores: f64,
 }
 
-impl Kept for Results {
+impl Suite for Run {
     const NAME: &'static str = "streams";
+    // The first part of the page, with several headings. Without a result there is no page.
+    const TITLE: &'static str = "";
+    const MISSING: &'static str = "";
+    const PLOTS: &'static [&'static str] = page::PLOTS;
 
-    fn began_unix_ms(&self) -> u64 {
-        self.began_unix_ms
+    fn judge(&self) -> Vec<Goal> {
+        goals::judge(self)
     }
 
-    fn table(&self) -> String {
-        crate::streams::table::table(self)
+    fn settled(&self) -> Option<Settled> {
+        let setup = &self.setup;
+        let figures = self.figures.iter().map(|figure| &figure.figure);
+        Some(Settled::of(setup.rounds, setup.spread_max, figures))
+    }
+
+    fn contestants(&self) -> &[Entry] {
+        &self.contestants
+    }
+
+    fn plots(report: &Results) -> Result<Vec<(String, String)>> {
+        page::plots(report)
+    }
+
+    fn blocks(report: &Results) -> Vec<Block> {
+        page::blocks(report)
+    }
+
+    /// Medians alone: as many columns as there are sizes.
+    fn terminal(report: &Results) -> String {
+        table::table(report)
     }
 }
 
@@ -112,7 +129,7 @@ impl Results {
     pub fn read_from(place: &Path) -> Result<Self> {
         let maker = maker::<Self>();
         if !place.is_dir() {
-            return read(place, Self::NAME, &maker);
+            return read(place, Run::NAME, &maker);
         }
         Self::last_beside(place)?.with_context(|| {
             let folder = place.display();
@@ -121,14 +138,9 @@ impl Results {
             )
         })
     }
+}
 
-    /// How well the medians are known.
-    pub fn settled(&self) -> Settled {
-        let setup = &self.setup;
-        let figures = self.figures.iter().map(|figure| &figure.figure);
-        Settled::of(setup.rounds, setup.spread_max, figures)
-    }
-
+impl Run {
     /// Returns the figure of a contestant in a case.
     pub fn figure(&self, contestant: &str, case: Case) -> Option<&Figure> {
         self.figures
@@ -165,7 +177,7 @@ impl Results {
 /// A run for tests: two contestants, one of them absent from some cases.
 #[cfg(test)]
 pub fn example() -> Results {
-    use crate::report::Description;
+    use crate::{host::Host, report::Description};
 
     let figure = |contestant: &str, test, size, figures: [f64; 3]| Figure {
         contestant: contestant.to_owned(),
@@ -188,19 +200,17 @@ pub fn example() -> Results {
         failures: Vec::new(),
     };
     let bytes = Size::Bytes;
-    let mut results = Results {
-        name: Results::NAME.to_owned(),
-        began_unix_ms: 1_790_000_000_000,
-        host: Host {
-            kernel: "6.1".to_owned(),
-            cpu: "Some CPU".to_owned(),
-            cores: 2,
-            memory_mib: 1024,
-            load_average: "0.10".to_owned(),
-            version: "0.1.0".to_owned(),
-            command: vec!["covalent-bench".to_owned(), "streams".to_owned()],
-            watched: None,
-        },
+    let host = Host {
+        kernel: "6.1".to_owned(),
+        cpu: "Some CPU".to_owned(),
+        cores: 2,
+        memory_mib: 1024,
+        load_average: "0.10".to_owned(),
+        version: "0.1.0".to_owned(),
+        command: vec!["covalent-bench".to_owned(), "streams".to_owned()],
+        watched: None,
+    };
+    let run = Run {
         setup: Setup {
             rounds: 3,
             spread_max: None,
@@ -238,10 +248,8 @@ pub fn example() -> Results {
         ],
         loads: None,
         counts: None,
-        goals: Vec::new(),
     };
-    results.goals = crate::streams::goals::judge(&results);
-    results
+    Results::new(1_790_000_000_000, host, run)
 }
 
 #[cfg(test)]
@@ -307,7 +315,7 @@ mod tests {
         assert!(fields.remove("loads").is_some() && fields.remove("counts").is_some());
         fs::write(&path, json.to_string()).expect("written");
         let after = Results::read_from(&path).expect("read");
-        assert_eq!((after.loads, after.counts), (None, None));
+        assert_eq!((&after.loads, &after.counts), (&None, &None));
     }
 
     #[test]
@@ -326,7 +334,7 @@ mod tests {
     #[test]
     fn sizes_and_contestants_of_a_test() {
         let mut results = example();
-        results.figures.reverse();
+        results.run.figures.reverse();
         assert_eq!(
             results.sizes(Test::Echo),
             [Size::Bytes(64), Size::Bytes(1518), Size::Mix]

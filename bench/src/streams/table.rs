@@ -4,9 +4,10 @@ use std::fmt::Write as _;
 
 use crate::{
     cell::short,
+    report::Goal,
     streams::{
         case::{Case, Test},
-        goals::Verdict,
+        goals::{self, count},
         results::Results,
         session,
     },
@@ -83,14 +84,14 @@ pub fn table(results: &Results) -> String {
             );
         }
     }
-    for verdict in &results.goals {
-        let _ = writeln!(out, "  {}", line(verdict));
+    for (words, verdict) in goals::all(&results.goals) {
+        let _ = writeln!(out, "  {}", line(&words, verdict));
     }
     let _ = writeln!(out, "{}", count(&results.goals));
     let _ = writeln!(
         out,
         "  {}\n  {}; rings of {} KiB in pages of {} bytes; mix: {}",
-        results.settled().words(),
+        results.medians(),
         results.host.words(),
         results.setup.ring_kib,
         results.setup.page_bytes,
@@ -100,37 +101,19 @@ pub fn table(results: &Results) -> String {
 }
 
 /// Returns a line with a goal and its verdict.
-pub fn line(verdict: &Verdict) -> String {
-    let Verdict {
-        goal, worst, met, ..
-    } = verdict;
-    match (met, worst) {
-        (Some(met), Some(worst)) => {
-            let mark = if *met { "✓" } else { "✗" };
-            let unit = worst.case.test.unit();
-            format!(
-                "{mark} {goal}: {:.2} ({} against {} {unit}, {}){}",
-                worst.ratio,
-                short(worst.ours),
-                short(worst.theirs),
-                worst.case.size,
-                if *met { "" } else { "  MISSED" }
-            )
-        }
-        _ => format!("– {goal}: not measured"),
-    }
-}
-
-/// How many goals are met.
-pub fn count(goals: &[Verdict]) -> String {
-    let measured = goals.iter().filter(|verdict| verdict.met.is_some()).count();
-    let met = goals
-        .iter()
-        .filter(|verdict| verdict.met == Some(true))
-        .count();
+fn line(words: &str, verdict: Option<&Goal>) -> String {
+    let Some((goal, sides)) = verdict.and_then(|goal| Some((goal, goal.sides.as_ref()?))) else {
+        return format!("– {words}: not measured");
+    };
     format!(
-        "{met} of {measured} goals met; {} not measured",
-        goals.len() - measured
+        "{} {words}: {:.2} ({} against {} {}, {}){}",
+        if goal.met { "✓" } else { "✗" },
+        goal.measured,
+        short(sides.covalent),
+        short(sides.beside),
+        sides.unit,
+        sides.at.as_deref().unwrap_or_default(),
+        if goal.met { "" } else { "  MISSED" }
     )
 }
 
@@ -157,9 +140,10 @@ mod tests {
 
     #[test]
     fn a_missed_goal_is_marked() {
-        let mut verdict = example().goals.remove(0);
-        verdict.met = Some(false);
-        assert!(line(&verdict).starts_with('✗') && line(&verdict).ends_with("MISSED"));
+        let mut goal = example().goals.remove(0);
+        goal.met = false;
+        let line = line(&goal.target, Some(&goal));
+        assert!(line.starts_with('✗') && line.ends_with("MISSED"), "{line}");
     }
 
     #[test]

@@ -204,6 +204,7 @@ impl Suite for Run {
             beside: self.off.median,
             peer: "without counters".to_owned(),
             unit: "M frames/s".to_owned(),
+            at: None,
         };
         let target = format!("with counters at least {RATIO_MIN} of the rate without");
         let ratio = self.ratio.median;

@@ -6,7 +6,8 @@ use super::{
     loads::{LoadLine, LoadPoint, LoadSweep},
 };
 use crate::{
-    streams::results::{Results, example},
+    report::Report,
+    streams::results::{Results, Run, example},
     summary::Summary,
 };
 
@@ -18,7 +19,13 @@ pub fn with_sweeps() -> Results {
         points: vec![point(10, 2.0, received[0]), point(100, 18.0, received[1])],
         failures: failures.iter().copied().map(str::to_owned).collect(),
     };
-    Results {
+    let Report {
+        began_unix_ms,
+        host,
+        run,
+        ..
+    } = example();
+    let run = Run {
         loads: Some(LoadSweep {
             pipes: 8,
             ring_kib: 256,
@@ -40,8 +47,9 @@ pub fn with_sweeps() -> Results {
             ],
             failures: Vec::new(),
         }),
-        ..example()
-    }
+        ..run
+    };
+    Results::new(began_unix_ms, host, run)
 }
 
 fn point(load_percent: u32, offered: f64, received: f64) -> LoadPoint {

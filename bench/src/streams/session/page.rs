@@ -1,7 +1,5 @@
 //! The sweeps' sections of the page about performance, and their plots.
 
-use std::fmt::Write as _;
-
 use anyhow::Result;
 
 use super::{
@@ -10,12 +8,23 @@ use super::{
     lines::{Line, Plot},
     loads::{LoadLine, LoadPoint, LoadSweep},
 };
-use crate::{cell::short, streams::results::Results, summary::Summary};
+use crate::{
+    cell::short,
+    report::{Block, Table},
+    streams::{page::spread, results::Results},
+    summary::Summary,
+};
 
-const THROUGHPUT: &str = "loads-throughput.svg";
-const P50: &str = "loads-p50.svg";
-const P99: &str = "loads-p99.svg";
-const PIPE_COUNT: &str = "pipe-count.svg";
+/// A plot of the sweeps.
+pub const THROUGHPUT: &str = "loads-throughput.svg";
+/// A plot of the sweeps.
+pub const P50: &str = "loads-p50.svg";
+/// A plot of the sweeps.
+pub const P99: &str = "loads-p99.svg";
+/// A plot of the sweeps.
+pub const PIPE_COUNT: &str = "pipe-count.svg";
+
+const COUNT_TITLE: &str = "Packets of 64 B to one pipe after the other";
 
 /// The plots by their files' names, those that this run has not as nothing.
 pub fn plots(results: &Results) -> Result<Vec<(&'static str, Option<String>)>> {
@@ -107,7 +116,7 @@ fn count_plot(sweep: &CountSweep) -> Result<Option<String>> {
             .collect()
     };
     Plot {
-        title: "Packets of 64 B to one pipe after the other",
+        title: COUNT_TITLE,
         along: "pipes",
         along_tick: |exponent| format!("{:.0}", exponent.exp2()),
         along_ticks: counts::COUNTS.len(),
@@ -131,22 +140,41 @@ fn count_plot(sweep: &CountSweep) -> Result<Option<String>> {
     .svg()
 }
 
-// Writing to a string cannot fail, here and below.
-
-/// The sections; their plots lie in `folder`.
-pub fn write(out: &mut String, results: &Results, folder: &str) {
-    if let Some(sweep) = &results.loads {
-        loads(out, sweep, folder);
-    }
-    if let Some(sweep) = &results.counts {
-        counts(out, sweep, folder);
-    }
+/// The sections of the sweeps that were made.
+pub fn blocks(report: &Results) -> Vec<Block> {
+    let loads = report.loads.iter().flat_map(loads);
+    loads.chain(report.counts.iter().flat_map(counts)).collect()
 }
 
-fn loads(out: &mut String, sweep: &LoadSweep, folder: &str) {
-    let _ = writeln!(
-        out,
-        "\n## Notifications over the load\n\n\
+fn loads(sweep: &LoadSweep) -> Vec<Block> {
+    let plots = [
+        ("Received over the load", THROUGHPUT),
+        ("Median round trip over the load", P50),
+        ("99th percentile of the round trip over the load", P99),
+    ];
+    let mut flat_out = Table::new(&["flat out", ">received, Mpps"]);
+    for line in &sweep.lines {
+        flat_out.row([line.name.clone(), spread(&line.flat_out_mpps)]);
+    }
+    let mut blocks = vec![
+        loads_prose(sweep),
+        Block::Plots(
+            plots
+                .map(|(title, file)| (title.to_owned(), file.to_owned()))
+                .into(),
+        ),
+        Block::Table(flat_out),
+    ];
+    blocks.extend(sweep.lines.iter().map(load_table));
+    blocks.extend(cores(sweep.cores.as_ref()));
+    let failures = sweep.lines.iter().flat_map(|line| &line.failures);
+    blocks.extend(failed(failures));
+    blocks
+}
+
+fn loads_prose(sweep: &LoadSweep) -> Block {
+    Block::Text(format!(
+        "## Notifications over the load\n\n\
          Packets of 64 B go at an exact rate to {} pipes of one session in turn, each with a\n\
          ring of {} KiB. They use the session's notifications and doorbells as a lane drives\n\
          them, and both sides poll. The application receives from the notified pipes. It\n\
@@ -160,55 +188,86 @@ fn loads(out: &mut String, sweep: &LoadSweep, folder: &str) {
          - **reactive, prefetched**: the application requests it before it works on a pipe's\n  \
          packets.\n\
          - **per packet**: each packet is published and notified individually. No notification\n  \
-         is requested, so none can be prefetched.\n\n\
-         ![Received over the load]({folder}/{THROUGHPUT})\n\
-         ![Median round trip over the load]({folder}/{P50})\n\
-         ![99th percentile of the round trip over the load]({folder}/{P99})\n",
+         is requested, so none can be prefetched.",
         sweep.pipes,
         sweep.ring_kib,
         short(sweep.full_mpps),
         sweep.slice_ms
-    );
-    let _ = writeln!(out, "| flat out | received, Mpps |\n|---|---:|");
-    for line in &sweep.lines {
-        let _ = writeln!(out, "| {} | {} |", line.name, spread(&line.flat_out_mpps));
-    }
-    for line in &sweep.lines {
-        let _ = writeln!(
-            out,
-            "\n| {}: load | received, Mpps | dropped | late | notifications for a packet | round \
-             trip, median | 99 % |\n\
-             |---:|---:|---:|---:|---:|---:|---:|",
-            line.name
-        );
-        for point in &line.points {
-            let us = |figure: &Option<Summary>| {
-                figure
-                    .as_ref()
-                    .map_or_else(String::new, |figure| format!("{} µs", short(figure.median)))
-            };
-            let _ = writeln!(
-                out,
-                "| {} % | {} | {} | {} | {} | {} | {} |",
-                point.load_percent,
-                spread(&point.received_mpps),
-                percent(&point.dropped_percent),
-                percent(&point.late_percent),
-                short(point.notifications_per_packet.median),
-                us(&point.p50_us),
-                us(&point.p99_us)
-            );
-        }
-    }
-    cores(out, sweep.cores.as_ref());
-    let failures = sweep.lines.iter().flat_map(|line| &line.failures);
-    failed(out, failures.collect());
+    ))
 }
 
-fn counts(out: &mut String, sweep: &CountSweep, folder: &str) {
-    let _ = writeln!(
-        out,
-        "\n## Number of pipes\n\n\
+fn load_table(line: &LoadLine) -> Block {
+    let mut table = Table::new(&[
+        &format!(">{}: load", line.name),
+        ">received, Mpps",
+        ">dropped",
+        ">late",
+        ">notifications for a packet",
+        ">round trip, median",
+        ">99 %",
+    ]);
+    for point in &line.points {
+        let us = |figure: &Option<Summary>| {
+            figure
+                .as_ref()
+                .map_or_else(String::new, |figure| format!("{} µs", short(figure.median)))
+        };
+        table.row([
+            format!("{} %", point.load_percent),
+            spread(&point.received_mpps),
+            percent(&point.dropped_percent),
+            percent(&point.late_percent),
+            short(point.notifications_per_packet.median),
+            us(&point.p50_us),
+            us(&point.p99_us),
+        ]);
+    }
+    Block::Table(table)
+}
+
+fn counts(sweep: &CountSweep) -> Vec<Block> {
+    let mut table = Table::new(&[
+        ">pipes",
+        ">ring",
+        ">flat out, Mpps",
+        ">lost",
+        ">notifications for a packet",
+        ">no pipe full and at least 99 % delivered, Mpps",
+        ">bare rings, Mpps",
+        ">of the bare rings",
+    ]);
+    for point in &sweep.points {
+        let optional = |figure: &Option<Summary>| figure.as_ref().map_or_else(String::new, spread);
+        let share = point.of_bare();
+        table.row([
+            if point.pipes == WEAK_SPOT {
+                format!("**{}**", point.pipes)
+            } else {
+                point.pipes.to_string()
+            },
+            format!("{} KiB", point.ring_kib),
+            spread(&point.flat_out_mpps),
+            percent(&point.flat_out_missing_percent),
+            short(point.notifications_per_packet.median),
+            optional(&point.lossless_mpps),
+            optional(&point.bare_mpps),
+            share.map_or_else(String::new, |share| format!("{share:.2}")),
+        ]);
+    }
+    let mut blocks = vec![
+        counts_prose(sweep),
+        Block::plot(COUNT_TITLE, PIPE_COUNT),
+        Block::Table(table),
+    ];
+    blocks.extend(sweep.at(WEAK_SPOT).map(weak_spot));
+    blocks.extend(cores(sweep.cores.as_ref()));
+    blocks.extend(failed(sweep.failures.iter()));
+    blocks
+}
+
+fn counts_prose(sweep: &CountSweep) -> Block {
+    Block::Text(format!(
+        "## Number of pipes\n\n\
          Packets of 64 B go one way to 1 to 4096 pipes of one session in turn, with reactive\n\
          notifications. They are not prefetched: with many pipes, an early request would cost\n\
          one more notification each time that the application reads a pipe. The rings together\n\
@@ -217,90 +276,46 @@ fn counts(out: &mut String, sweep: &CountSweep, folder: &str) {
          everything that was not received within the {} ms, including the content of rings\n\
          that filled up. *Kept up* is the highest rate, found by bisection, with no pipe full\n\
          and at least 99 % delivered; the remaining 1 % was late, or in flight at the end. As\n\
-         many bare rings of the same sizes are the limit if copying is the only work.\n\n\
-         ![Packets of 64 B to one pipe after the other]({folder}/{PIPE_COUNT})\n\n\
-         | pipes | ring | flat out, Mpps | lost | notifications for a packet | no pipe full and at \
-         least 99 % delivered, Mpps | bare rings, Mpps | of the bare rings |\n\
-         |---:|---:|---:|---:|---:|---:|---:|---:|",
+         many bare rings of the same sizes are the limit if copying is the only work.",
         sweep.slice_ms
-    );
-    for point in &sweep.points {
-        let optional = |figure: &Option<Summary>| figure.as_ref().map_or_else(String::new, spread);
-        let name = if point.pipes == WEAK_SPOT {
-            format!("**{}**", point.pipes)
-        } else {
-            point.pipes.to_string()
-        };
-        let _ = writeln!(
-            out,
-            "| {name} | {} KiB | {} | {} | {} | {} | {} | {} |",
-            point.ring_kib,
-            spread(&point.flat_out_mpps),
-            percent(&point.flat_out_missing_percent),
-            short(point.notifications_per_packet.median),
-            optional(&point.lossless_mpps),
-            optional(&point.bare_mpps),
-            point
-                .of_bare()
-                .map_or_else(String::new, |share| format!("{share:.2}"))
-        );
-    }
-    if let Some(point) = sweep.at(WEAK_SPOT) {
-        let _ = write!(
-            out,
-            "\n{WEAK_SPOT} pipes on one core are the published weak spot of systems of this kind. \
-             Here {} Mpps get through flat out, with {} lost",
-            short(point.flat_out_mpps.median),
-            percent(&point.flat_out_missing_percent)
-        );
-        let _ = match &point.lossless_mpps {
-            Some(lossless) => {
-                writeln!(
-                    out,
-                    ", and {} Mpps with no pipe full and at least 99 % delivered.",
-                    short(lossless.median)
-                )
-            }
-            None => writeln!(out, "."),
-        };
-    }
-    cores(out, sweep.cores.as_ref());
-    failed(out, sweep.failures.iter().collect());
+    ))
 }
 
-fn cores(out: &mut String, shares: Option<&CoreShares>) {
-    if let Some(CoreShares {
+fn weak_spot(point: &CountPoint) -> Block {
+    let lossless = point.lossless_mpps.as_ref();
+    let lossless = lossless.map_or_else(String::new, |lossless| {
+        format!(
+            ", and {} Mpps with no pipe full and at least 99 % delivered",
+            short(lossless.median)
+        )
+    });
+    Block::Text(format!(
+        "{WEAK_SPOT} pipes on one core are the published weak spot of systems of this kind. Here \
+         {} Mpps get through flat out, with {} lost{lossless}.",
+        short(point.flat_out_mpps.median),
+        percent(&point.flat_out_missing_percent)
+    ))
+}
+
+fn cores(shares: Option<&CoreShares>) -> Option<Block> {
+    let CoreShares {
         daemon,
         application,
-    }) = shares
-    {
-        let _ = writeln!(
-            out,
-            "\nShare of the daemon's core: {}; of the application's: {} (median, least–most of the \
-             runs; both poll).",
-            spread(daemon),
-            spread(application)
-        );
-    }
+    } = shares?;
+    Some(Block::Text(format!(
+        "Share of the daemon's core: {}; of the application's: {} (median, least–most of the runs; \
+         both poll).",
+        spread(daemon),
+        spread(application)
+    )))
 }
 
-fn failed(out: &mut String, failures: Vec<&String>) {
-    if let Some(first) = failures.first() {
-        let _ = writeln!(
-            out,
-            "\n{} repetitions failed, the first: {first}",
-            failures.len()
-        );
-    }
-}
-
-fn spread(figure: &Summary) -> String {
-    format!(
-        "{} ({}–{})",
-        short(figure.median),
-        short(figure.min),
-        short(figure.max)
-    )
+fn failed<'a>(mut failures: impl Iterator<Item = &'a String>) -> Option<Block> {
+    let first = failures.next()?;
+    Some(Block::Text(format!(
+        "{} repetitions failed, the first: {first}",
+        1 + failures.count()
+    )))
 }
 
 /// Values too small for three digits are printed as such.
@@ -315,12 +330,13 @@ fn percent(figure: &Summary) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::streams::{results::example, session::example::with_sweeps};
+    use crate::{
+        report::on_page,
+        streams::{results::example, session::example::with_sweeps},
+    };
 
     fn page() -> String {
-        let mut out = String::new();
-        write(&mut out, &with_sweeps(), "performance");
-        out
+        on_page(&blocks(&with_sweeps()), "performance")
     }
 
     #[test]
@@ -348,7 +364,7 @@ mod tests {
              0.78 |",
             "| **32** | 64 KiB | 8.00 (6.00–10.0) | 0.250 % | 0.500 | 7.00 (5.25–8.75) | 20.0 \
              (15.0–25.0) | 0.35 |",
-            "| 4096 | 64 KiB | 3.00 (2.25–3.75) | < 0.001 % | 0.500 |  |  |  |",
+            "| 4096 | 64 KiB | 3.00 (2.25–3.75) | < 0.001 % | 0.500 | | | |",
             "Here 8.00 Mpps get through flat out, with 0.250 % lost, and 7.00 Mpps with no pipe \
              full and at least 99 % delivered.",
         ] {
@@ -379,9 +395,7 @@ mod tests {
 
     #[test]
     fn a_result_without_sweeps_has_no_such_sections() {
-        let mut out = String::new();
-        write(&mut out, &example(), "performance");
-        assert_eq!(out, "");
+        assert_eq!(blocks(&example()), []);
         let plots = plots(&example()).expect("no problem");
         assert!(plots.iter().all(|(_, svg)| svg.is_none()));
     }
