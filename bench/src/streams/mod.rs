@@ -47,7 +47,7 @@ use crate::{
 };
 use case::{Case, Test};
 use contestant::{Contestant, Ours, Outcome};
-use part::Side;
+use part::{Side, session_slots};
 pub use progress::Progress;
 use results::{Figure, Setup};
 use sweeps::Sweeps;
@@ -292,6 +292,7 @@ fn setup(options: &Streams, cores: Cores, mix: &Mix) -> Setup {
             Pages::Small => 4096,
             Pages::Huge => 2 << 20,
         },
+        session_slots: Some(session_slots(1)),
         governor: read(&governor),
         transparent_huge_pages: read("/sys/kernel/mm/transparent_hugepage/enabled")
             .unwrap_or_default(),

@@ -8,6 +8,7 @@ use crate::{
     streams::{
         case::{Case, Test},
         goals::{self, LIMIT, OURS, OURS_ALONE, count},
+        part::session_slots,
         plot,
         results::Results,
         session,
@@ -118,6 +119,13 @@ fn facts(report: &Results) -> Block {
             format!(
                 "{} KiB in pages of {} bytes; rings below 2 MiB: 4 KiB pages",
                 setup.ring_kib, setup.page_bytes
+            ),
+        ),
+        (
+            "slots of the session beside a pipe",
+            setup.session_slots.map_or_else(
+                || format!("64; a daemon's has {}", session_slots(1)),
+                |slots| slots.to_string(),
             ),
         ),
         (
@@ -328,12 +336,22 @@ mod tests {
             "- **aeron** took no part: built without the feature `peers`.",
             "  - `dpdk-memif --go`",
             "| measured | `covalent-bench streams` |",
+            "| slots of the session beside a pipe | 2048 |",
             "testpmd swaps addresses instead, and its near side\nlooks at nothing.",
             "covalentd places at most one datagram at a\ntime",
             "rings below 2 MiB: 4 KiB pages |",
         ] {
             assert!(page.contains(words), "{words:?} is not in\n{page}");
         }
+    }
+
+    #[test]
+    fn a_smaller_session_than_a_daemons_is_stated() {
+        let mut report = example();
+        report.run.setup.session_slots = None;
+        let section = report.section("performance", &[]);
+        let words = "| slots of the session beside a pipe | 64; a daemon's has 2048 |";
+        assert!(section.contains(words), "{section}");
     }
 
     #[test]

@@ -2,6 +2,8 @@
 
 use std::{path::PathBuf, time::Duration};
 
+use covalent_api::config::DataplaneConfig;
+use covalent_dataplane::session::quota;
 use serde::{Deserialize, Serialize};
 
 use crate::streams::{
@@ -9,6 +11,13 @@ use crate::streams::{
     session::{SessionPart, Trial},
     tally::Tally,
 };
+
+/// Slots of a session with `pipes` pipes: as many as `covalentd` creates by default, and more if
+/// there are more pipes than it would permit.
+pub fn session_slots(pipes: u32) -> u32 {
+    let by_default = DataplaneConfig::default().pipes_per_session_max;
+    quota::session_slots(pipes.max(by_default))
+}
 
 /// Longest message, in bytes.
 pub const MESSAGE_BYTES_MAX: usize = 64 * 1024;

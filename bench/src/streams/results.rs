@@ -57,6 +57,8 @@ pub struct Setup {
     pub ring_kib: u64,
     /// Size of its pages, in bytes.
     pub page_bytes: u64,
+    /// Slots of the session beside a pipe. Absent in older results, which had 64.
+    pub session_slots: Option<u32>,
     /// Frequency governor of the daemon's core, if the system reports it.
     pub governor: Option<String>,
     /// The kernel's policy for transparent huge pages.
@@ -220,6 +222,7 @@ pub fn example() -> Results {
             application_core: 1,
             ring_kib: 2048,
             page_bytes: 4096,
+            session_slots: Some(2048),
             governor: None,
             transparent_huge_pages: "madvise".to_owned(),
             mix: "built-in sample".to_owned(),

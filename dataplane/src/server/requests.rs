@@ -33,7 +33,7 @@ use crate::{
     session::{
         PipeRecord, SessionRecord,
         mappings::{PIPE_MAPPINGS, REGION_MAPPINGS, SESSION_MAPPINGS},
-        quota::Quota,
+        quota::{Quota, session_slots},
     },
 };
 
@@ -253,11 +253,7 @@ impl Server {
         }
         let uid = self.uid_of(client);
         self.admit_mappings(uid, SESSION_MAPPINGS)?;
-        // Every pipe may have a notification and a doorbell waiting, and numbers are below the
-        // slots.
-        let slots = (self.config.dataplane.pipes_per_session_max * 2)
-            .next_power_of_two()
-            .max(2);
+        let slots = session_slots(self.config.dataplane.pipes_per_session_max);
         let memory = SessionMemory::create(slots).map_err(|error| error.to_string())?;
         // Neither descriptor can block the lane, whatever the application does to its end: see
         // `EventFd`.

@@ -207,6 +207,14 @@ impl Quota {
     }
 }
 
+/// Slots of a session's notifications and of its doorbells, for at most `pipes_max` pipes. Every
+/// pipe may have a notification and a doorbell waiting, and numbers of pipes are below the slots.
+#[must_use]
+pub const fn session_slots(pipes_max: u32) -> u32 {
+    let slots = (pipes_max * 2).next_power_of_two();
+    if slots < 2 { 2 } else { slots }
+}
+
 /// Memory of a pipe: its ring, and four bytes of length for each 64 bytes of the ring.
 const fn pipe_memory_bytes(capacity_bytes: u64) -> u64 {
     capacity_bytes + capacity_bytes / 16
@@ -224,6 +232,12 @@ mod tests {
             session_memory_max_mib: mib,
             ..DataplaneConfig::default()
         })
+    }
+
+    #[test]
+    fn every_pipe_may_have_a_notification_and_a_doorbell_waiting() {
+        let slots = [1, 3, 1024, 4096].map(session_slots);
+        assert_eq!(slots, [2, 8, 2048, 8192]);
     }
 
     #[test]

@@ -9,8 +9,7 @@ use covalent_pipe::{
     session::{AppSession, NicSession, SessionMemory},
 };
 
-/// Slots of the session.
-const SLOTS: u32 = 64;
+use crate::streams::part::session_slots;
 
 /// The pipe's number.
 const NUMBER: u32 = 0;
@@ -25,7 +24,7 @@ impl NearBells {
         if !session {
             return Ok(Self(None));
         }
-        let memory = SessionMemory::create(SLOTS).context("making a session")?;
+        let memory = SessionMemory::create(session_slots(1)).context("making a session")?;
         let fd = memory.fd().try_clone_to_owned();
         fds.push(fd.context("handing a session over")?);
         Ok(Self(Some(NicSession::new(memory))))
@@ -68,7 +67,7 @@ impl FarBells {
             return Ok(Self(None));
         }
         let fd = fds.pop().context("a session has a descriptor")?;
-        let memory = SessionMemory::open(fd, SLOTS).context("opening a session")?;
+        let memory = SessionMemory::open(fd, session_slots(1)).context("opening a session")?;
         Ok(Self(Some(AppSession::new(memory))))
     }
 
@@ -79,5 +78,25 @@ impl FarBells {
             session.ring(NUMBER)?;
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::fd::AsFd as _;
+
+    use super::*;
+
+    #[test]
+    fn the_session_is_as_large_as_that_of_a_daemon() {
+        let mut fds = Vec::new();
+        let near = NearBells::prepare(true, &mut fds).expect("a session");
+        let bytes = |fd: &OwnedFd| nix::sys::stat::fstat(fd.as_fd()).expect("a file").st_size;
+        // Twice the default of `dataplane.pipes_per_session_max`.
+        let daemon = SessionMemory::create(2048).expect("a session");
+        let daemon = daemon.fd().try_clone_to_owned().expect("a descriptor");
+        assert_eq!(bytes(&fds[0]), bytes(&daemon));
+        FarBells::prepare(true, &mut fds).expect("the same session");
+        drop(near);
     }
 }

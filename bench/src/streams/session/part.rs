@@ -5,7 +5,7 @@ use std::{path::PathBuf, time::Duration};
 use serde::{Deserialize, Serialize};
 
 use super::drive::DRAIN;
-use crate::streams::part::{Part, Side};
+use crate::streams::part::{Part, Side, session_slots};
 
 /// How the two halves notify each other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -116,11 +116,8 @@ impl SessionPart {
         (self.settle + self.slice + DRAIN) * trials + DRAIN
     }
 
-    /// Returns the number of slots in the session: as many as `covalentd` creates.
+    /// Returns the number of slots in the session.
     pub fn slots(&self) -> u32 {
-        (2 * self.count).next_power_of_two().max(SLOTS_MIN)
+        session_slots(self.count)
     }
 }
-
-/// Slots of a session with the daemon's default configuration: twice its 1024 pipes.
-const SLOTS_MIN: u32 = 2048;
