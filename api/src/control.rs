@@ -10,8 +10,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     agreement::HeldBrief,
-    config::KeyChange,
     guid::Guid,
+    key_change::KeyChange,
     rule::{Match, Rule},
     versions::Versions,
 };

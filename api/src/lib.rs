@@ -1,13 +1,14 @@
 //! Messages between the processes of one node.
 //!
-//! `covalentd` listens on one Unix `SOCK_SEQPACKET` socket ([`config::Config::socket_path`]).
+//! `covalentd` listens on one Unix `SOCK_SEQPACKET` socket (`config::Config::socket_path`).
 //! Applications, `covalent-control` and the CLI send it one JSON [`request::Request`] per datagram
 //! and receive one [`request::Reply`]. File descriptors are passed as `SCM_RIGHTS`. A subscribed
 //! client also receives [`event::Event`]s as [`request::Reply::Event`]. `covalent-control` listens
 //! on a socket of the same type for the CLI ([`control`]).
 //!
-//! With the feature `arguments`, the crate also defines the command lines of both processes. It
-//! resolves `auto` for an interface too ([`auto`]), because all three programs use the result.
+//! With the feature `config`, the crate also reads the configuration (`config`). It resolves `auto`
+//! for an interface too (`auto`), because all three programs use the result. With the feature
+//! `arguments`, it defines the command lines of both processes. Applications need neither.
 //!
 //! Programs of two consecutive releases are compatible ([`versions`]). A sender uses only the
 //! features of the agreed version. A receiver ignores unknown fields of replies and events, and
@@ -20,15 +21,19 @@
 pub mod agreement;
 #[cfg(feature = "arguments")]
 pub mod arguments;
+#[cfg(feature = "config")]
 pub mod auto;
+#[cfg(feature = "config")]
 pub mod config;
 pub mod control;
 pub mod datagram;
 pub mod ethertype;
 pub mod event;
+pub mod faults;
 pub mod former;
 pub mod guid;
 pub mod hex64;
+pub mod key_change;
 pub mod metrics;
 pub mod name;
 pub mod outdated;

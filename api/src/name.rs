@@ -3,6 +3,9 @@
 /// Longest name, in bytes. A link record has this much space for it.
 pub const NAME_BYTES_MAX: usize = 32;
 
+/// Most lanes of one node.
+pub const LANES_MAX: usize = 256;
+
 /// Error of an invalid name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BadName {
@@ -40,7 +43,7 @@ pub fn check(name: &str) -> Result<(), BadName> {
 
 /// The name that neighbors receive for a lane of the node `node`: `NODE` for lane 0, `NODE.1` for
 /// lane 1. If the result is too long, the end of `NODE` is truncated. `node` must be valid by
-/// [`check`], and `lane` below [`LANES_MAX`](crate::config::LANES_MAX).
+/// [`check`], and `lane` below [`LANES_MAX`].
 #[must_use]
 pub fn of_lane(node: &str, lane: u32) -> String {
     if lane == 0 {

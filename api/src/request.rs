@@ -4,9 +4,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     agreement::{HeldBrief, VerdictBrief},
-    config::FaultRates,
     datagram::{self, DatagramError},
     event::Event,
+    faults::FaultRates,
     guid::Guid,
     hex64::Hex64,
     rule::{Match, Spread},

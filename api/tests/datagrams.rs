@@ -8,10 +8,10 @@ use std::fmt::Debug;
 use covalent_api::{
     MAX_DATAGRAM_BYTES,
     agreement::HeldBrief,
-    config::FaultRates,
     control::{ControlReply, ControlRequest, ControlVersion, LinkBrief, Neighbor},
     datagram::{self, DatagramError},
     event::{Event, EventKind},
+    faults::FaultRates,
     guid::Guid,
     hex64::Hex64,
     refusal::LinkRefusal,

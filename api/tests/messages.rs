@@ -7,14 +7,15 @@ use std::fmt::Debug;
 use covalent_api::{
     API_VERSION, MAX_DATAGRAM_BYTES,
     agreement::{LaneHeld, Objection, PortFacts, PortHeld, RefusalBrief, VerdictBrief},
-    config::{Effect, FaultRates, KeyChange},
     control::{
         Channels, ControlReply, ControlRequest, ControlVersion, InterfaceStatus, LinkBrief,
         Neighbor, RULES_PER_REPLY_MAX, RuleBrief, XdpProgram,
     },
     datagram::{self, DatagramError},
     event::{Event, EventKind},
+    faults::FaultRates,
     hex64::Hex64,
+    key_change::{Effect, KeyChange},
     request::{PipeKind, PortBrief, Reply, Request, Rights},
     rule::{Action, Match, Rule, Spread, Transport},
     versions::Versions,

@@ -14,3 +14,8 @@ mod random;
 pub mod registers;
 pub mod replay;
 pub mod stop;
+
+/// The front page's example compiles, or the documentation tests fail.
+#[cfg(doctest)]
+#[doc = include_str!("../../README.md")]
+struct FrontPage;

@@ -91,7 +91,12 @@ pub fn check(root: &Path) -> Result<Vec<String>> {
         {
             continue;
         }
-        let bytes = match std::fs::read(root.join(name)) {
+        let path = root.join(name);
+        // Its target is in the repository too.
+        if path.is_symlink() {
+            continue;
+        }
+        let bytes = match std::fs::read(path) {
             Ok(bytes) => bytes,
             // Deleted, but not yet in a commit.
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => continue,

@@ -40,7 +40,7 @@
 //! | [`region`] | registered memory for verbs |
 //! | [`cable`] | frames between two processes in both directions, with a carrier |
 //! | [`seqpacket`], [`event`] | connections and wake-ups between processes |
-//! | [`reaper`] | closing objects that an untrusted user may have made slow to close |
+//! | `reaper` | closing objects that an untrusted user may have made slow to close (a feature) |
 //! | [`telemetry`] | counters that any process can read while their writer runs, and after |
 //!
 //! # Trust
@@ -124,7 +124,7 @@ pub mod nic;
 #[cfg(not(loom))]
 #[allow(unsafe_code, reason = "a page that the kernel wipes in a child")]
 pub mod owner_process;
-#[cfg(not(loom))]
+#[cfg(all(feature = "reaper", not(loom)))]
 pub mod reaper;
 #[cfg(not(loom))]
 pub mod region;

@@ -9,10 +9,9 @@ use std::{
 };
 
 use covalent_api::{
-    MAX_DATAGRAM_BYTES,
-    config::FaultRates,
-    datagram,
+    MAX_DATAGRAM_BYTES, datagram,
     event::{Event, EventKind},
+    faults::FaultRates,
     guid::Guid,
     request::{PortBrief, Reply, Request},
     status::NodeStatus,

@@ -90,7 +90,7 @@ mod verb;
 mod wait;
 
 pub use covalent_api::{
-    config::FaultRates, event, guid::Guid, request::PipeKind, request::PortBrief, request::Rights,
+    event, faults::FaultRates, guid::Guid, request::PipeKind, request::PortBrief, request::Rights,
     rule::Match, rule::Spread, rule::Transport, status, tap::TapFrames, tap::TapHead,
     tuning::BURST_US_MAX, tuning::PipeTuning, tuning::RATE_PER_SECOND_MAX, tuning::RateLimit,
     tuning::RateUnit,
@@ -126,5 +126,5 @@ pub use verb::{
 
 /// The front page's example compiles, or the documentation tests fail.
 #[cfg(doctest)]
-#[doc = include_str!("../../README.md")]
+#[doc = include_str!("../README.md")]
 struct FrontPage;

@@ -7,9 +7,8 @@ use std::{
 };
 
 use covalent_api::{
-    config::LANES_MAX,
     guid::Guid,
-    name::of_lane,
+    name::{LANES_MAX, of_lane},
     request::{PipeKind, Rights},
     status::{FarNodeStatus, LinkStatus, NodeStatus},
 };

@@ -4,9 +4,6 @@ use serde::Serialize;
 
 use super::table::Table;
 
-/// Most lanes of one node.
-pub const LANES_MAX: usize = 256;
-
 /// Largest core number: the kernel's `CPU_SETSIZE` less one.
 const CORE_MAX: u32 = 1023;
 

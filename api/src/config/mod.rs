@@ -41,9 +41,9 @@ pub use self::{
     dpdk::DpdkConfig,
     error::{ConfigError, Problem},
     fabric::{FABRIC_LANES_MAX, FabricConfig, lane_cable_name},
-    faults::{FAULT_RATE_FRAMES, FaultRates, FaultsConfig},
+    faults::FaultsConfig,
     journal::JournalConfig,
-    lane::{LANES_MAX, LaneConfig},
+    lane::LaneConfig,
     link::LinkConfig,
     node::NodeConfig,
     packet_memory::{
@@ -53,15 +53,20 @@ pub use self::{
     },
     place::place,
     port::{CopyMode, PORTS_MAX, PortConfig, PortKind, RxChecksum, TxChecksum, XdpMode},
-    reload::{Effect, KeyChange, changes, is_same_port},
+    reload::{changes, is_same_port},
     rss_key::{BadRssKey, RSS_KEY_BYTES, RssKey},
 };
 use self::{error::Problems, table::Table};
 use crate::rule::Rule;
+pub use crate::{
+    faults::{FAULT_RATE_FRAMES, FaultRates},
+    key_change::{Effect, KeyChange},
+    name::LANES_MAX,
+};
 
 /// The commented file that explains every key and holds the defaults. `covalent config
 /// print-default` prints it.
-pub const DEFAULT_TOML: &str = include_str!("../../../configs/covalent.toml");
+pub const DEFAULT_TOML: &str = include_str!("covalent.toml");
 
 /// Longest file that is read, in bytes.
 pub const CONFIG_BYTES_MAX: u64 = 1 << 20;
