@@ -177,8 +177,9 @@ lint:            ## rustfmt, clippy, rustdoc, line lengths, spelling, word list,
 	@$(CARGO) run --locked --quiet -p covalent-guide -- excerpts
 	@$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
 	@$(CARGO) clippy -p covalent-protocol --no-default-features --locked --quiet -- -D warnings
+	@$(CARGO) clippy -p covalent --lib --locked --quiet -- -D warnings
 	@test ! -d "$$(rustc --print target-libdir --target $(BARE_TARGET))" || $(CARGO) check -p covalent-protocol --no-default-features --target $(BARE_TARGET) --locked --quiet
-	@RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --locked --quiet
+	@RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --features covalent/tokio --no-deps --locked --quiet
 
 # Uses the build of the tests, which detects arithmetic overflow. Prints how to replay a failure.
 fresh: unit-build ## Simulates links, groups and meshes with fresh seeds, 20 s each

@@ -76,11 +76,11 @@ impl Verbs<'_> {
         data: &[u8],
         timeout: impl Into<Timeout>,
     ) -> Result<()> {
-        self.nothing(
+        nothing(self.one(
             region,
             Verb::Write { offset_bytes, data },
             deadline(timeout),
-        )
+        )?)
     }
 
     /// Writes a word and returns its previous value: see [`Verb::Swap`].
@@ -94,7 +94,7 @@ impl Verbs<'_> {
         new: u64,
         timeout: impl Into<Timeout>,
     ) -> Result<u64> {
-        self.word(region, Verb::Swap { offset_bytes, new }, deadline(timeout))
+        word(self.one(region, Verb::Swap { offset_bytes, new }, deadline(timeout))?)
     }
 
     /// Writes `new` if the word holds `expected`. The inner result is `Ok` with the previous value
@@ -111,7 +111,7 @@ impl Verbs<'_> {
         new: u64,
         timeout: impl Into<Timeout>,
     ) -> Result<std::result::Result<u64, u64>> {
-        self.compared(
+        compared(self.one(
             region,
             Verb::CompareAndSwap {
                 offset_bytes,
@@ -119,7 +119,7 @@ impl Verbs<'_> {
                 new,
             },
             deadline(timeout),
-        )
+        )?)
     }
 
     /// Adds to a word, wrapping, and returns its previous value: see [`Verb::FetchAdd`].
@@ -133,14 +133,14 @@ impl Verbs<'_> {
         delta: u64,
         timeout: impl Into<Timeout>,
     ) -> Result<u64> {
-        self.word(
+        word(self.one(
             region,
             Verb::FetchAdd {
                 offset_bytes,
                 delta,
             },
             deadline(timeout),
-        )
+        )?)
     }
 
     /// Performs a bitwise AND of a word with a mask and returns the word's previous value: see
@@ -155,11 +155,11 @@ impl Verbs<'_> {
         mask: u64,
         timeout: impl Into<Timeout>,
     ) -> Result<u64> {
-        self.word(
+        word(self.one(
             region,
             Verb::FetchAnd { offset_bytes, mask },
             deadline(timeout),
-        )
+        )?)
     }
 
     /// Performs a bitwise OR of a word with a mask and returns the word's previous value: see
@@ -174,11 +174,11 @@ impl Verbs<'_> {
         mask: u64,
         timeout: impl Into<Timeout>,
     ) -> Result<u64> {
-        self.word(
+        word(self.one(
             region,
             Verb::FetchOr { offset_bytes, mask },
             deadline(timeout),
-        )
+        )?)
     }
 
     /// Performs a bitwise XOR of a word with a mask and returns the word's previous value: see
@@ -193,11 +193,11 @@ impl Verbs<'_> {
         mask: u64,
         timeout: impl Into<Timeout>,
     ) -> Result<u64> {
-        self.word(
+        word(self.one(
             region,
             Verb::FetchXor { offset_bytes, mask },
             deadline(timeout),
-        )
+        )?)
     }
 
     /// Sets a word to the minimum of the word and `operand` and returns its previous value: see
@@ -218,7 +218,7 @@ impl Verbs<'_> {
             operand,
             order,
         };
-        self.word(region, verb, deadline(timeout))
+        word(self.one(region, verb, deadline(timeout))?)
     }
 
     /// Sets a word to the maximum of the word and `operand` and returns its previous value: see
@@ -239,7 +239,7 @@ impl Verbs<'_> {
             operand,
             order,
         };
-        self.word(region, verb, deadline(timeout))
+        word(self.one(region, verb, deadline(timeout))?)
     }
 
     /// Updates a word if it meets `condition`. The inner result is `Ok` with the previous value if
@@ -260,7 +260,7 @@ impl Verbs<'_> {
             condition,
             update,
         };
-        self.compared(region, verb, deadline(timeout))
+        compared(self.one(region, verb, deadline(timeout))?)
     }
 
     /// Sets all words if each holds its expected value, otherwise none. In the second case the
@@ -274,7 +274,7 @@ impl Verbs<'_> {
         words: &[CommitWord],
         timeout: impl Into<Timeout>,
     ) -> Result<std::result::Result<(), Mismatch>> {
-        self.committed(region, words, deadline(timeout))
+        committed(self.one(region, Verb::MultiCommit { words }, deadline(timeout))?)
     }
 
     /// Sends a message to a receive queue: see [`Verb::Send`]. When this returns, the message is in
@@ -305,7 +305,7 @@ impl Verbs<'_> {
         data: &[u8],
         timeout: impl Into<Timeout>,
     ) -> Result<()> {
-        self.nothing(queue, Verb::Send { data }, deadline(timeout))
+        nothing(self.one(queue, Verb::Send { data }, deadline(timeout))?)
     }
 
     fn one(
@@ -317,54 +317,36 @@ impl Verbs<'_> {
         let completion = self.execute_until(region, verb, Mode::TwoPhase, deadline)?;
         Ok(completion.outcome)
     }
+}
 
-    fn word(
-        &mut self,
-        region: &RemoteRegion,
-        verb: Verb<'_>,
-        deadline: Option<Instant>,
-    ) -> Result<u64> {
-        match self.one(region, verb, deadline)? {
-            Outcome::Old(old) => Ok(old),
-            outcome => Err(nonsense("an atomic verb", &outcome)),
-        }
+/// The previous value of an atomic verb's word.
+pub(crate) fn word(outcome: Outcome) -> Result<u64> {
+    match outcome {
+        Outcome::Old(old) => Ok(old),
+        outcome => Err(nonsense("an atomic verb", &outcome)),
     }
+}
 
-    fn nothing(
-        &mut self,
-        region: &RemoteRegion,
-        verb: Verb<'_>,
-        deadline: Option<Instant>,
-    ) -> Result<()> {
-        match self.one(region, verb, deadline)? {
-            Outcome::Done => Ok(()),
-            outcome => Err(nonsense("a verb without an answer", &outcome)),
-        }
+pub(crate) fn nothing(outcome: Outcome) -> Result<()> {
+    match outcome {
+        Outcome::Done => Ok(()),
+        outcome => Err(nonsense("a verb without an answer", &outcome)),
     }
+}
 
-    fn compared(
-        &mut self,
-        region: &RemoteRegion,
-        verb: Verb<'_>,
-        deadline: Option<Instant>,
-    ) -> Result<std::result::Result<u64, u64>> {
-        match self.one(region, verb, deadline)? {
-            Outcome::Old(old) => Ok(Ok(old)),
-            Outcome::Mismatch { found, .. } => Ok(Err(found)),
-            outcome => Err(nonsense("a conditional verb", &outcome)),
-        }
+/// As [`word`], or the value that did not match.
+pub(crate) fn compared(outcome: Outcome) -> Result<std::result::Result<u64, u64>> {
+    match outcome {
+        Outcome::Old(old) => Ok(Ok(old)),
+        Outcome::Mismatch { found, .. } => Ok(Err(found)),
+        outcome => Err(nonsense("a conditional verb", &outcome)),
     }
+}
 
-    fn committed(
-        &mut self,
-        region: &RemoteRegion,
-        words: &[CommitWord],
-        deadline: Option<Instant>,
-    ) -> Result<std::result::Result<(), Mismatch>> {
-        match self.one(region, Verb::MultiCommit { words }, deadline)? {
-            Outcome::Done => Ok(Ok(())),
-            Outcome::Mismatch { index, found } => Ok(Err(Mismatch { index, found })),
-            outcome => Err(nonsense("a multi-commit", &outcome)),
-        }
+pub(crate) fn committed(outcome: Outcome) -> Result<std::result::Result<(), Mismatch>> {
+    match outcome {
+        Outcome::Done => Ok(Ok(())),
+        Outcome::Mismatch { index, found } => Ok(Err(Mismatch { index, found })),
+        outcome => Err(nonsense("a multi-commit", &outcome)),
     }
 }

@@ -120,7 +120,7 @@ impl<'d> BytePipe<'d> {
     }
 
     /// Whether more than `bytes` lie there; looks after the daemon if not.
-    fn has_more_than(&mut self, bytes: usize) -> Result<bool> {
+    pub(crate) fn has_more_than(&mut self, bytes: usize) -> Result<bool> {
         if self.finds_more_than(bytes)? {
             return Ok(true);
         }
@@ -303,7 +303,12 @@ impl<'d> BytePipe<'d> {
         })
     }
 
-    fn check_holds_more_than(&self, bytes: usize) -> Result<()> {
+    #[cfg(feature = "tokio")]
+    pub(crate) const fn device(&self) -> &'d Device {
+        self.device
+    }
+
+    pub(crate) fn check_holds_more_than(&self, bytes: usize) -> Result<()> {
         let holds_bytes = self.ring.capacity_bytes() - 64 - self.ring.held().len() as u64;
         if bytes as u64 >= holds_bytes {
             return Err(Error::PipeTooSmall {
@@ -315,7 +320,7 @@ impl<'d> BytePipe<'d> {
     }
 
     /// Returns the bytes just found: bytes do not leave a pipe on their own.
-    fn batch(&mut self) -> ByteBatch<'_> {
+    pub(crate) fn batch(&mut self) -> ByteBatch<'_> {
         let bytes = self.ring.recv();
         self.seen_bytes = bytes.as_ref().map(|batch| batch.bytes().len());
         ByteBatch {

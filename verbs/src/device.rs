@@ -98,6 +98,8 @@ pub struct Device {
     readiness: Readiness,
     /// Whether calls that find nothing request their wake-up: see [`Device::arm`].
     armed: Cell<bool>,
+    /// Whether tasks wait on the descriptor, each of which must look after every [`Device::arm`].
+    has_tasks: Cell<bool>,
     owner: OwnerProcess,
     /// Everything that is open, for a daemon that comes back.
     pub(crate) holdings: RefCell<Holdings>,
@@ -230,6 +232,7 @@ impl Device {
         Ok(Self {
             readiness,
             armed: Cell::new(false),
+            has_tasks: Cell::new(false),
             node: client.node().clone(),
             owner: client.owner(),
             client: RefCell::new(client),
@@ -392,6 +395,15 @@ impl Device {
     /// # Errors
     /// [`Error::DaemonGone`], [`Error::Unintelligible`], [`Error::System`].
     pub fn arm(&self) -> Result<()> {
+        self.arm_again()?;
+        if self.has_tasks.get() {
+            // This took the wake-up that the tasks wait for.
+            self.call()?;
+        }
+        Ok(())
+    }
+
+    pub(crate) fn arm_again(&self) -> Result<()> {
         self.check_own()?;
         self.try_arm().or_else(|error| {
             self.survive(error)?;
@@ -399,7 +411,15 @@ impl Device {
         })
     }
 
+    /// Tasks wait on the descriptor from now on.
+    #[cfg(feature = "tokio")]
+    pub(crate) fn serve_tasks(&self) {
+        self.has_tasks.set(true);
+    }
+
     fn try_arm(&self) -> Result<()> {
+        // If this fails, no call may rely on a wake-up.
+        self.armed.set(false);
         // Take the last wake-up first: from here on, each new one stays until the next call.
         let drained = self.session.borrow().woken.drain();
         drained.map_err(|error| self.wake_failed("take a wake-up", error))?;

@@ -38,7 +38,7 @@
 //! returns [`Error::DaemonGone`], unless the device reconnects ([`Device::set_reconnect`]).
 //!
 //! A program with an event loop of its own sleeps on the descriptor of its device instead
-//! ([`Device::arm`]).
+//! ([`Device::arm`]). With the feature `tokio`, the module `tokio` has the calls as futures.
 //!
 //! # Bounds
 //! No queue is unbounded. A full RX pipe drops and counts. A full TX pipe, a full verb queue and a
@@ -85,6 +85,8 @@ mod rx_tx;
 mod shared;
 mod stamp;
 mod timeout;
+#[cfg(feature = "tokio")]
+pub mod tokio;
 mod tx;
 mod verb;
 mod wait;

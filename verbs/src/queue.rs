@@ -59,7 +59,7 @@ const COMPLETION_BYTES_WORST: u64 = (COMPLETION_BYTES_MAX.next_multiple_of(64) +
 /// First and longest pause before a busy verb is posted again: one or two round trips, and a bound
 /// on needless waiting.
 const BUSY_PAUSE_MIN: Duration = Duration::from_micros(10);
-const BUSY_PAUSE_MAX: Duration = Duration::from_millis(1);
+pub(crate) const BUSY_PAUSE_MAX: Duration = Duration::from_millis(1);
 
 /// A queue of verbs. Post verbs with a number of your own, and take completions that carry it.
 ///
@@ -116,7 +116,9 @@ pub struct Verbs<'d> {
     reads: Reads,
     last_stamp: Stamp,
     /// The daemon incarnation that the pipes belong to.
-    generation: u32,
+    pub(crate) generation: u32,
+    /// Completions that left the pipe so far.
+    pub(crate) pumped: u64,
 }
 
 impl<'d> Verbs<'d> {
@@ -159,6 +161,7 @@ impl<'d> Verbs<'d> {
             reads: Reads::default(),
             last_stamp: Stamp::default(),
             generation: device.generation(),
+            pumped: 0,
         })
     }
 
@@ -213,15 +216,8 @@ impl<'d> Verbs<'d> {
         name: &str,
         deadline: Option<Instant>,
     ) -> Result<RemoteRegion> {
-        let wanted = target;
-        let target = self.resolve(target, deadline)?;
-        let request = codec::Request {
-            rkey: 0,
-            offset: 0,
-            verb: codec::Verb::Lookup { name },
-        };
-        let id = self.put(target, &request, Mode::OnePhase, 0)?;
-        self.ring()?;
+        let node = self.resolve(target, deadline)?;
+        let id = self.post_lookup(node, name)?;
         let outcome = match self.wait_until(id, deadline) {
             Err(Error::InDoubt { .. }) => {
                 // A lookup changes nothing, so its outcome is not needed.
@@ -233,8 +229,32 @@ impl<'d> Verbs<'d> {
             }
             completion => completion?.outcome,
         };
+        self.region_of(target, node, name, id, outcome)
+    }
+
+    /// Posts the lookup of a region on a node as on the wire.
+    pub(crate) fn post_lookup(&mut self, node: u64, name: &str) -> Result<VerbId> {
+        let request = codec::Request {
+            rkey: 0,
+            offset: 0,
+            verb: codec::Verb::Lookup { name },
+        };
+        let id = self.put(node, &request, Mode::OnePhase, 0)?;
+        self.ring()?;
+        Ok(id)
+    }
+
+    /// The region that the lookup `id` found on `target`, which is `node` on the wire.
+    pub(crate) fn region_of(
+        &self,
+        target: Target<'_>,
+        node: u64,
+        name: &str,
+        id: VerbId,
+        outcome: Outcome,
+    ) -> Result<RemoteRegion> {
         let data = executed(outcome, || {
-            let node = match wanted {
+            let node = match target {
                 Target::Local => self.device.lane_name(),
                 node => node.to_string(),
             };
@@ -255,9 +275,8 @@ impl<'d> Verbs<'d> {
             atomic: info.rights & 4 != 0,
             send: info.rights & 8 != 0,
         };
-        let node = covalent_api::guid::Guid::new(target);
         Ok(RemoteRegion::from_key(
-            node,
+            Guid::new(node),
             info.rkey,
             info.size_bytes,
             rights,
@@ -265,7 +284,7 @@ impl<'d> Verbs<'d> {
     }
 
     /// The target as on the wire.
-    fn resolve(&self, target: Target<'_>, deadline: Option<Instant>) -> Result<u64> {
+    pub(crate) fn resolve(&self, target: Target<'_>, deadline: Option<Instant>) -> Result<u64> {
         let own_name = self.device.lane_name();
         match target {
             Target::Local => Ok(0),
@@ -490,6 +509,7 @@ impl<'d> Verbs<'d> {
             carried.verbs_forgotten += forgotten.len() as u64;
         });
         for (id, user_data) in forgotten {
+            self.pumped += 1;
             self.arrived.push_back(Completion {
                 user_data,
                 id,
@@ -593,29 +613,90 @@ impl<'d> Verbs<'d> {
 
     fn wait_until(&mut self, id: VerbId, deadline: Option<Instant>) -> Result<Completion> {
         loop {
-            self.pump()?;
-            let is_end =
-                |completion: &Completion| completion.id == id && completion.outcome.is_final();
-            if let Some(place) = self.arrived.iter().position(is_end)
-                && let Some(completion) = self.arrived.remove(place)
-            {
-                // A notice of doubt that was not taken is obsolete.
-                self.arrived.retain(|completion| completion.id != id);
+            if let Some(completion) = self.end_of(id)? {
                 self.outstanding.taken(id);
-                self.last_stamp = completion.stamp;
                 return Ok(completion);
-            }
-            if !self.outstanding.is_in_flight(id) {
-                return Err(Error::Invalid(format!(
-                    "verb {} is not in flight",
-                    id.number()
-                )));
             }
             match self.wait_for_arrival(deadline) {
                 Err(Error::Deadline { .. }) => return Err(Error::InDoubt { id }),
                 Err(error) => self.survive(error)?,
                 Ok(()) => {}
             }
+        }
+    }
+
+    /// Takes the final completion of one verb, if it has arrived. The verb stays in the table, so
+    /// the bytes that it read stay.
+    pub(crate) fn end_of(&mut self, id: VerbId) -> Result<Option<Completion>> {
+        self.pump()?;
+        let is_end = |completion: &Completion| completion.id == id && completion.outcome.is_final();
+        if let Some(place) = self.arrived.iter().position(is_end)
+            && let Some(completion) = self.arrived.remove(place)
+        {
+            // A notice of doubt that was not taken is obsolete.
+            self.arrived.retain(|completion| completion.id != id);
+            self.last_stamp = completion.stamp;
+            return Ok(Some(completion));
+        }
+        if self.outstanding.is_in_flight(id) {
+            return Ok(None);
+        }
+        Err(Error::Invalid(format!(
+            "verb {} is not in flight",
+            id.number()
+        )))
+    }
+
+    /// As [`Verbs::end_of`]. If it has not arrived, looks after the daemon and requests the
+    /// wake-up.
+    #[cfg(feature = "tokio")]
+    pub(crate) fn try_end_of(&mut self, id: VerbId) -> Result<Option<Completion>> {
+        let mut end = self.end_of(id)?;
+        if end.is_none() {
+            self.device.check_or_reconnect()?;
+            if self.generation != self.device.generation() {
+                self.follow()?;
+                end = self.end_of(id)?;
+            }
+        }
+        if end.is_none() && self.device.is_armed() {
+            self.want_wake()?;
+        }
+        Ok(end)
+    }
+
+    /// The caller needs nothing more of the verb, which may be in flight.
+    #[cfg(feature = "tokio")]
+    pub(crate) fn let_go(&mut self, id: VerbId) {
+        self.arrived.retain(|completion| completion.id != id);
+        if self.outstanding.is_in_flight(id) {
+            self.outstanding.disown(id);
+        } else {
+            self.outstanding.taken(id);
+        }
+    }
+
+    /// As [`Verbs::post`]; `None` if the queue is full: then requests the wake-up for room.
+    #[cfg(feature = "tokio")]
+    pub(crate) fn try_post(
+        &mut self,
+        region: &RemoteRegion,
+        verb: Verb<'_>,
+        mode: Mode,
+    ) -> Result<Option<VerbId>> {
+        // Completions of disowned verbs make room.
+        self.pump()?;
+        match self.post(region, verb, mode, 0) {
+            Err(Error::QueueFull { outstanding, depth }) => {
+                if self.device.is_armed() {
+                    self.want_wake()?;
+                    if outstanding < depth && !self.submit.want_space(SUBMIT_BYTES_MAX as u64) {
+                        self.device.call()?;
+                    }
+                }
+                Ok(None)
+            }
+            posted => posted.map(Some),
         }
     }
 
@@ -673,12 +754,7 @@ impl<'d> Verbs<'d> {
                     pause = (2 * pause).min(BUSY_PAUSE_MAX);
                 }
                 outcome => {
-                    executed(outcome, || {
-                        let node = region.node();
-                        let node =
-                            node.map_or_else(|| self.device.lane_name(), |it| it.to_string());
-                        (node, format!("with key {}", region.rkey()))
-                    })?;
+                    executed_on(self.device, region, outcome)?;
                     return Ok(completion);
                 }
             }
@@ -763,6 +839,7 @@ impl<'d> Verbs<'d> {
         };
         let mut of_groups = false;
         for packet in &batch {
+            self.pumped += 1;
             let envelope = Envelope::decode(packet)
                 .map_err(|error| Error::Unintelligible(format!("a completion: {error}")))?;
             let id = VerbId::from_number(envelope.user_data);
@@ -896,6 +973,19 @@ fn executed(outcome: Outcome, object: impl FnOnce() -> (String, String)) -> Resu
         )),
         outcome => Ok(outcome),
     }
+}
+
+/// As [`executed`], for a verb on `region`.
+pub(crate) fn executed_on(
+    device: &Device,
+    region: &RemoteRegion,
+    outcome: Outcome,
+) -> Result<Outcome> {
+    executed(outcome, || {
+        let node = region.node();
+        let node = node.map_or_else(|| device.lane_name(), |it| it.to_string());
+        (node, format!("with key {}", region.rkey()))
+    })
 }
 
 pub(crate) fn nonsense(requested: &str, outcome: &Outcome) -> Error {

@@ -123,6 +123,13 @@ impl<'d> ReceiveQueue<'d> {
     /// [`Error::Unintelligible`] if the queue holds data that no lane wrote. [`Error::DaemonGone`]
     /// if there is no message and none can arrive.
     pub fn try_recv(&mut self) -> Result<Option<Message<'_>>> {
+        let taken = self.try_take()?;
+        Ok(taken.map(|received| self.message(received)))
+    }
+
+    /// Takes the oldest message, for [`ReceiveQueue::message`]; looks after the daemon if there is
+    /// none.
+    pub(crate) fn try_take(&mut self) -> Result<Option<Received>> {
         let mut taken = self.take()?;
         if taken.is_none() {
             self.device.check_or_reconnect()?;
@@ -130,7 +137,12 @@ impl<'d> ReceiveQueue<'d> {
                 taken = self.take()?;
             }
         }
-        Ok(taken.map(|received| self.message(received)))
+        Ok(taken)
+    }
+
+    #[cfg(feature = "tokio")]
+    pub(crate) const fn device(&self) -> &'d Device {
+        self.device
     }
 
     /// Takes over the queue's next memory after the daemon came back. Called if the current memory
@@ -200,7 +212,7 @@ impl<'d> ReceiveQueue<'d> {
         Ok(taken)
     }
 
-    fn message(&self, received: Received) -> Message<'_> {
+    pub(crate) fn message(&self, received: Received) -> Message<'_> {
         let own = self.device.address();
         let report = ReportStamp {
             executor: own.bits(),

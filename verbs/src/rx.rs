@@ -93,7 +93,7 @@ impl<'d> RxPipe<'d> {
     }
 
     /// Whether packets lie there; looks after the daemon if not.
-    fn has_packets(&mut self) -> Result<bool> {
+    pub(crate) fn has_packets(&mut self) -> Result<bool> {
         if self.finds_packets()? {
             return Ok(true);
         }
@@ -192,7 +192,7 @@ impl<'d> RxPipe<'d> {
         if !self.has_packets()? {
             return Ok(None);
         }
-        Ok(self.batch())
+        Ok(Some(self.batch()))
     }
 
     /// As [`RxPipe::try_recv`], but dropping the batch frees nothing: its packets are received
@@ -266,14 +266,7 @@ impl<'d> RxPipe<'d> {
         while let Err(error) = self.wait_until(deadline) {
             self.device.survive(error)?;
         }
-        // Packets do not leave a pipe on their own: those just seen are there.
-        Ok(RxBatch {
-            device: self.device,
-            id: self.id,
-            generation: self.generation,
-            packets: self.ring.recv(),
-            keep: false,
-        })
+        Ok(self.batch())
     }
 
     fn wait_until(&mut self, deadline: Option<Instant>) -> Result<()> {
@@ -292,15 +285,20 @@ impl<'d> RxPipe<'d> {
         })
     }
 
-    fn batch(&mut self) -> Option<RxBatch<'_>> {
-        let packets = self.ring.recv()?;
-        Some(RxBatch {
+    #[cfg(feature = "tokio")]
+    pub(crate) const fn device(&self) -> &'d Device {
+        self.device
+    }
+
+    /// Returns the packets just found: packets do not leave a pipe on their own.
+    pub(crate) fn batch(&mut self) -> RxBatch<'_> {
+        RxBatch {
             device: self.device,
             id: self.id,
             generation: self.generation,
-            packets: Some(packets),
+            packets: self.ring.recv(),
             keep: false,
-        })
+        }
     }
 }
 

@@ -177,16 +177,30 @@ impl<'d> RxTxPipe<'d> {
     /// # Errors
     /// [`Error::DaemonGone`](crate::Error::DaemonGone) if there is no packet and none can arrive.
     pub fn try_recv(&mut self) -> Result<Option<RxTxBatch<'_>>> {
-        if !self.finds_packets()? {
-            self.device.check_or_reconnect()?;
-            if self.generation == self.device.generation() || !self.finds_packets()? {
-                if self.device.is_armed() && self.ring.wait_for_more() {
-                    self.device.ring(self.id)?;
-                }
-                return Ok(None);
-            }
+        if !self.has_packets()? {
+            return Ok(None);
         }
         Ok(Some(self.batch()))
+    }
+
+    /// Whether packets lie there; looks after the daemon if not.
+    pub(crate) fn has_packets(&mut self) -> Result<bool> {
+        if self.finds_packets()? {
+            return Ok(true);
+        }
+        self.device.check_or_reconnect()?;
+        if self.generation != self.device.generation() && self.finds_packets()? {
+            return Ok(true);
+        }
+        if self.device.is_armed() && self.ring.wait_for_more() {
+            self.device.ring(self.id)?;
+        }
+        Ok(false)
+    }
+
+    #[cfg(feature = "tokio")]
+    pub(crate) const fn device(&self) -> &'d Device {
+        self.device
     }
 
     /// Waits for packets, then returns them as [`RxTxPipe::try_recv`] does. The batch is never
@@ -222,8 +236,8 @@ impl<'d> RxTxPipe<'d> {
         })
     }
 
-    fn batch(&mut self) -> RxTxBatch<'_> {
-        // Packets do not leave a pipe on their own: those just seen are there.
+    /// Returns the packets just found: packets do not leave a pipe on their own.
+    pub(crate) fn batch(&mut self) -> RxTxBatch<'_> {
         RxTxBatch {
             device: self.device,
             id: self.id,

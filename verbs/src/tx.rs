@@ -308,6 +308,32 @@ impl<'d> TxPipe<'d> {
         refusal_of(self.id, refusal, len_bytes)
     }
 
+    /// Whether `bytes` fit, or whether the pipe is empty if it cannot hold so many. If not,
+    /// requests the wake-up. Publishes everything pushed.
+    #[cfg(feature = "tokio")]
+    pub(crate) fn has_room(&mut self, bytes: u64) -> Result<bool> {
+        self.publish()?;
+        if let Some(violation) = self.ring.violation() {
+            return Err(broken(violation));
+        }
+        let fits = bytes.min(self.ring.capacity_bytes() - 64);
+        if self.ring.free_bytes() >= fits {
+            return Ok(true);
+        }
+        self.device.check_or_reconnect()?;
+        self.follow()?;
+        Ok(if self.device.is_armed() {
+            !self.ring.want_space(fits)
+        } else {
+            self.ring.free_bytes() >= fits
+        })
+    }
+
+    #[cfg(feature = "tokio")]
+    pub(crate) const fn device(&self) -> &'d Device {
+        self.device
+    }
+
     /// Requests a wake-up for the time when `bytes` fit.
     fn request_room(&mut self, bytes: u64) -> Result<()> {
         // Unpublished packets are never sent, so they would never make room.

@@ -155,15 +155,27 @@ impl Group<'_> {
     ///   needs.
     /// - [`Error::Unintelligible`].
     pub fn try_next(&mut self, verbs: &mut Verbs<'_>) -> Result<Option<GroupEvent<'_>>> {
-        self.check(verbs)?;
-        self.drive(verbs)?;
-        if !self.take_event() {
-            if self.device.is_armed() {
-                verbs.want_wake()?;
-            }
+        if !self.advance(verbs)? {
             return Ok(None);
         }
         Ok(self.reported.event())
+    }
+
+    /// Does all pending work and takes the next event, for [`Group::last_event`]. If there is none,
+    /// requests the wake-up.
+    pub(crate) fn advance(&mut self, verbs: &mut Verbs<'_>) -> Result<bool> {
+        self.check(verbs)?;
+        self.drive(verbs)?;
+        let is_event = self.take_event();
+        if !is_event && self.device.is_armed() {
+            verbs.want_wake()?;
+        }
+        Ok(is_event)
+    }
+
+    #[cfg(feature = "tokio")]
+    pub(crate) const fn device(&self) -> &Device {
+        self.device
     }
 
     /// The time at which an event loop must call [`Group::try_next`] even without a wake-up: see
@@ -331,7 +343,7 @@ impl Group<'_> {
         self.reported.take(&mut self.machine)
     }
 
-    fn last_event(&self) -> Result<GroupEvent<'_>> {
+    pub(crate) fn last_event(&self) -> Result<GroupEvent<'_>> {
         self.reported.event().ok_or(Error::Deadline {
             what: "the group had an event",
         })

@@ -16,7 +16,7 @@ use crate::nodes::{Nodes, PATIENCE, eventually, soon};
 const PIPE_BYTES: u64 = 64 * 1024;
 const PORT: u16 = 514;
 
-fn datagram(payload: &[u8]) -> Vec<u8> {
+pub fn datagram(payload: &[u8]) -> Vec<u8> {
     datagram_to(PORT, payload)
 }
 
@@ -31,7 +31,7 @@ fn datagram_to(port: u16, payload: &[u8]) -> Vec<u8> {
     frame
 }
 
-fn to_port() -> Match {
+pub fn to_port() -> Match {
     Match::Port {
         transport: Transport::Udp,
         dst_port: PORT,

@@ -22,6 +22,7 @@ mod scale;
 mod sets;
 mod stamps;
 mod stand_in;
+mod tasks;
 mod triangle;
 mod tuning;
 mod verbs;
