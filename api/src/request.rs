@@ -51,6 +51,12 @@ pub enum Request {
         /// then receive only that port's frames. With `None` they receive from every port of the
         /// session's lane. Verb pipes use `None`.
         port: Option<String>,
+        /// For a pipe of kind `VerbSubmit`: the number of the `VerbComplete` pipe of this session
+        /// that receives the completions of its verbs, and of no other pipe's. `None` takes the
+        /// one that has no `VerbSubmit` pipe yet, even if it is opened later. Other kinds use
+        /// `None`.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        completions: Option<u32>,
     },
     /// As `OpenPipe`, with the pipe's number in an earlier session. For an application whose daemon
     /// was restarted.
@@ -63,6 +69,9 @@ pub enum Request {
         capacity_bytes: u64,
         /// As there.
         port: Option<String>,
+        /// As there.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        completions: Option<u32>,
     },
     /// The client has mapped the memory that the last reply handed over: that of a session, a pipe
     /// or a region. The daemon serves the object from now on. The request must directly follow that
@@ -303,7 +312,7 @@ pub enum PipeKind {
     /// Payloads of the UDP datagrams in frames, to the application, without gaps between them.
     RxBytes,
     /// Verb requests from the application (a TX pipe without a port). They are taken in order: a
-    /// verb that waits for an unreachable node blocks those behind it, in this session only.
+    /// verb that waits for an unreachable node blocks those behind it, in this pipe only.
     VerbSubmit,
     /// Verb completions to the application (an RX pipe that no port sees).
     VerbComplete,

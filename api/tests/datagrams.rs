@@ -73,6 +73,7 @@ fn requests() -> impl Strategy<Value = Request> {
                 kind,
                 capacity_bytes,
                 port,
+                completions: None,
             }
         }),
         (any::<u32>(), reopened_kinds, any::<u64>(), option::of(text)).prop_map(
@@ -81,6 +82,7 @@ fn requests() -> impl Strategy<Value = Request> {
                 kind,
                 capacity_bytes,
                 port,
+                completions: None
             }
         ),
         (any::<[u32; 2]>(), text, any::<u64>(), any::<bool>()).prop_map(

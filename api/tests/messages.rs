@@ -75,6 +75,7 @@ fn requests_survive() {
         kind,
         capacity_bytes: 1 << 16,
         port: Some("p0".into()),
+        completions: None,
     }));
     for matches in every_match() {
         for spread in [None, Some(Spread::Hash), Some(Spread::RoundRobin)] {

@@ -19,7 +19,6 @@ use std::{
 
 use covalent::{
     Device, Error as Failure, Group, GroupEvent, GroupOptions, Incarnation, STATE_BYTES_MAX, Stop,
-    Verbs,
 };
 
 /// The next step after an event.
@@ -108,7 +107,7 @@ fn input() -> Receiver<String> {
 }
 
 // ANCHOR: chat
-fn chat<'d>(device: &'d Device, verbs: &mut Verbs<'d>, founders: u8) -> Result<(), Box<dyn Error>> {
+fn chat(device: &Device, founders: u8) -> Result<(), Box<dyn Error>> {
     let mut group = device.group("c-chat", GroupOptions::new().founders(founders))?;
     let (lines, mut room) = (input(), Room::default());
     let (mut unsaid, mut leaves) = (None, false);
@@ -132,7 +131,7 @@ fn chat<'d>(device: &'d Device, verbs: &mut Verbs<'d>, founders: u8) -> Result<(
         }
         room.go_on_giving(&mut group)?;
         let soon = Instant::now() + Duration::from_millis(5);
-        let then = match group.next(verbs, soon) {
+        let then = match group.next(soon) {
             Ok(event) => room.on_event(&event)?,
             Err(Failure::Deadline { .. }) => Then::GoOn, // the standard input may have more
             Err(error) => return Err(error.into()),
@@ -152,6 +151,5 @@ fn main() -> Result<(), Box<dyn Error>> {
         return Err("usage: chat SOCKET FOUNDERS".into());
     };
     let device = Device::attach(socket, "chat")?;
-    let mut verbs = device.verbs_with_depth(256)?;
-    chat(&device, &mut verbs, founders.parse()?)
+    chat(&device, founders.parse()?)
 }

@@ -113,10 +113,8 @@ pub struct Device {
     spin: Cell<Duration>,
     next_connection_check: Cell<Instant>,
     doorbells: Cell<u64>,
-    /// Numbers of the groups that share the verb queue, each at the index of its notice in the
-    /// session. `groups_begun` counts all groups so far.
-    groups: RefCell<[Option<u32>; GROUPS_MAX]>,
-    groups_begun: Cell<u32>,
+    /// Which notices of the session a group has.
+    groups: RefCell<[bool; GROUPS_MAX]>,
 }
 
 #[derive(Debug)]
@@ -248,7 +246,6 @@ impl Device {
             next_connection_check: Cell::new(Instant::now()),
             doorbells: Cell::new(0),
             groups: RefCell::default(),
-            groups_begun: Cell::new(0),
         })
     }
 
@@ -652,12 +649,15 @@ impl Device {
         Ok(())
     }
 
-    /// Opens the device's verb queue, with room for [`VERBS_DEPTH`](crate::VERBS_DEPTH) verbs in
-    /// flight. A device has at most one open verb queue.
+    /// Opens a verb queue with room for [`VERBS_DEPTH`](crate::VERBS_DEPTH) verbs in flight. A
+    /// device may have several. Each has completions of its own, and verbs that wait for an
+    /// unreachable node do not hold up those of another queue. The queues of a device together have
+    /// at most 512 verbs in flight at other nodes, and one of several at most 256. Further verbs
+    /// wait in their queues.
     ///
     /// # Errors
-    /// [`Error::Refused`] if one is open already, [`Error::DaemonGone`], [`Error::Deadline`],
-    /// [`Error::System`].
+    /// [`Error::Refused`] if the session has as many pipes as the configuration allows: a queue is
+    /// two pipes. [`Error::DaemonGone`], [`Error::Deadline`], [`Error::System`].
     pub fn verbs(&self) -> Result<Verbs<'_>> {
         self.verbs_with_depth(crate::VERBS_DEPTH)
     }
@@ -677,8 +677,7 @@ impl Device {
     /// this member is in the group.
     ///
     /// The device finds members by the name of their receive queues, `g.NAME`, first at the node's
-    /// neighbors. The group's verbs go through the device's [verb queue](Device::verbs), beside the
-    /// application's own.
+    /// neighbors. The group has a verb queue of its own.
     ///
     /// # Errors
     /// - [`Error::Refused`] if an application of this node is in the group already (the name is
@@ -699,40 +698,26 @@ impl Device {
         GroupBuilder::take(self, name, options)
     }
 
-    /// Registers one more group that shares the verb queue. Returns its number, or `None` if there
-    /// are [`GROUPS_MAX`].
-    pub(crate) fn enroll_group(&self) -> Option<u32> {
+    /// Registers one more group. Returns its place, or `None` if there are [`GROUPS_MAX`].
+    pub(crate) fn enroll_group(&self) -> Option<usize> {
         let mut groups = self.groups.borrow_mut();
-        let place = groups.iter_mut().find(|place| place.is_none())?;
-        // A number is never reused: a late completion of a dropped group belongs to no group.
-        let number = self.groups_begun.get().checked_add(1)?;
-        self.groups_begun.set(number);
-        *place = Some(number);
-        Some(number)
+        let place = groups.iter().position(|is_taken| !is_taken)?;
+        groups[place] = true;
+        Some(place)
     }
 
-    pub(crate) fn dismiss_group(&self, number: u32) {
-        self.publish_group_notice(number, &[0; NOTICE_WORDS]);
-        for place in self.groups.borrow_mut().iter_mut() {
-            place.take_if(|other| *other == number);
-        }
+    pub(crate) fn dismiss_group(&self, place: usize) {
+        self.publish_group_notice(place, &[0; NOTICE_WORDS]);
+        self.groups.borrow_mut()[place] = false;
     }
 
     pub(crate) fn has_groups(&self) -> bool {
-        self.groups.borrow().iter().any(Option::is_some)
-    }
-
-    pub(crate) fn has_group(&self, number: u32) -> bool {
-        self.groups.borrow().contains(&Some(number))
+        self.groups.borrow().contains(&true)
     }
 
     /// Replaces the group's notice, which the daemon reads when it looks. No system call.
-    pub(crate) fn publish_group_notice(&self, number: u32, notice: &[u64; NOTICE_WORDS]) {
-        if !self.is_own() {
-            return;
-        }
-        let groups = self.groups.borrow();
-        if let Some(place) = groups.iter().position(|&other| other == Some(number)) {
+    pub(crate) fn publish_group_notice(&self, place: usize, notice: &[u64; NOTICE_WORDS]) {
+        if self.is_own() {
             self.session.borrow_mut().waiter.set_notice(place, notice);
         }
     }
@@ -745,10 +730,31 @@ impl Device {
         capacity_bytes: u64,
         port: Option<&str>,
     ) -> Result<Opened> {
+        self.open(kind, capacity_bytes, port, None)
+    }
+
+    /// Opens a pipe for verbs whose completions go to the pipe `completions`.
+    pub(crate) fn open_submit_pipe(&self, capacity_bytes: u64, completions: u32) -> Result<Opened> {
+        self.open(
+            PipeKind::VerbSubmit,
+            capacity_bytes,
+            None,
+            Some(completions),
+        )
+    }
+
+    fn open(
+        &self,
+        kind: PipeKind,
+        capacity_bytes: u64,
+        port: Option<&str>,
+        completions: Option<u32>,
+    ) -> Result<Opened> {
         let request = Request::OpenPipe {
             kind,
             capacity_bytes,
             port: port.map(str::to_owned),
+            completions,
         };
         let what = match port {
             Some(port) => format!("open a pipe ({kind:?}) on port {port}"),
@@ -766,7 +772,7 @@ impl Device {
             .set_receives(opened.id, receives)?;
         self.holdings
             .borrow_mut()
-            .opened(&opened, kind, capacity_bytes, port);
+            .opened(&opened, kind, capacity_bytes, port, completions);
         Ok(opened)
     }
 

@@ -66,6 +66,7 @@ mod blocking;
 mod bytes;
 mod client;
 mod device;
+mod ends;
 mod error;
 mod generations;
 mod group;
@@ -82,7 +83,6 @@ mod remote;
 mod replay;
 mod rx;
 mod rx_tx;
-mod shared;
 mod stamp;
 mod timeout;
 #[cfg(feature = "tokio")]

@@ -1,7 +1,7 @@
 //! Verbs that were posted and not yet returned: a fixed table. It bounds the number in flight, and
 //! recognizes a completion of no posted verb by its number.
 
-use crate::{shared::Owner, verb::VerbId};
+use crate::verb::VerbId;
 
 /// Kind of a verb's reply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,8 +23,6 @@ pub(crate) struct Posted {
     pub(crate) user_data: u64,
     /// How to read its reply.
     pub(crate) answer: Answer,
-    /// The recipient of the completion.
-    pub(crate) owner: Owner,
 }
 
 /// The verb that a completion's number names.
@@ -46,8 +44,6 @@ pub(crate) enum Found {
 pub(crate) struct Outstanding {
     entries: Box<[Entry]>,
     free: Vec<u32>,
-    /// Entries taken by the application.
-    own: usize,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -77,13 +73,11 @@ impl Outstanding {
             posted: Posted {
                 user_data: 0,
                 answer: Answer::Nothing,
-                owner: Owner::APPLICATION,
             },
         };
         Self {
             entries: vec![free_entry; depth as usize].into_boxed_slice(),
             free: (0..depth).rev().collect(),
-            own: 0,
         }
     }
 
@@ -93,7 +87,6 @@ impl Outstanding {
         let entry = &mut self.entries[index as usize];
         entry.state = State::InFlight;
         entry.posted = posted;
-        self.own += usize::from(posted.owner == Owner::APPLICATION);
         Some(id(entry.generation, index))
     }
 
@@ -176,11 +169,6 @@ impl Outstanding {
         self.entries.len() - self.free.len()
     }
 
-    /// Entries taken by the application.
-    pub(crate) const fn own(&self) -> usize {
-        self.own
-    }
-
     /// All entries.
     pub(crate) fn depth(&self) -> usize {
         self.entries.len()
@@ -199,8 +187,6 @@ impl Outstanding {
         }
         entry.state = State::Free;
         entry.generation = entry.generation.wrapping_add(1);
-        let is_own = entry.posted.owner == Owner::APPLICATION;
-        self.own -= usize::from(is_own);
         self.free.push(id.0 as u32);
     }
 }
@@ -227,7 +213,6 @@ mod tests {
         Posted {
             user_data,
             answer: Answer::Word,
-            owner: Owner::APPLICATION,
         }
     }
 
@@ -284,22 +269,6 @@ mod tests {
         assert_eq!(table.arrived(id), Found::Disowned);
         assert_eq!(table.arrived(id), Found::Unknown);
         assert!(table.open(posted(8)).is_some());
-    }
-
-    #[test]
-    fn entries_of_groups_are_counted_apart() {
-        let mut table = Outstanding::new(3);
-        let of_group = Posted {
-            owner: Owner(1),
-            ..posted(1)
-        };
-        let first = table.open(of_group).unwrap();
-        let second = table.open(posted(2)).unwrap();
-        assert_eq!((table.len(), table.own()), (2, 1));
-        table.abandon(first);
-        assert_eq!((table.len(), table.own()), (1, 1));
-        table.taken(second);
-        assert_eq!((table.len(), table.own()), (0, 0));
     }
 
     #[test]

@@ -27,13 +27,13 @@ use covalent_protocol::{
 
 use crate::{
     device::{Device, Stage, broken, foreign},
+    ends::{Ended, Ends},
     error::{Error, Result},
     in_doubt::InDoubtId,
     outstanding::{Answer, Found, Outstanding, Posted},
     reads::Reads,
     remote::RemoteRegion,
     replay::{self, GivenBack},
-    shared::{Ended, GroupEnds, Owner},
     stamp::Stamp,
     timeout::{Timeout, deadline},
     tx::wait_for_room,
@@ -107,8 +107,8 @@ pub struct Verbs<'d> {
     pub(crate) complete_id: u32,
     pub(crate) complete: app::RxPipe,
     pub(crate) outstanding: Outstanding,
-    /// Completions for the groups of the device.
-    pub(crate) group_ends: GroupEnds,
+    /// Where completions go, if the queue is a group's.
+    pub(crate) ends: Option<Ends>,
     /// Completions taken from the pipe and not by the caller: at most a notice of doubt and a final
     /// one for each entry of the table.
     arrived: VecDeque<Completion>,
@@ -122,6 +122,13 @@ pub struct Verbs<'d> {
 }
 
 impl<'d> Verbs<'d> {
+    /// A queue whose completions [`Ends`] keeps for a group.
+    pub(crate) fn of_group(device: &'d Device, depth: u32) -> Result<Self> {
+        let mut queue = Self::open(device, depth)?;
+        queue.ends = Some(Ends::default());
+        Ok(queue)
+    }
+
     pub(crate) fn open(device: &'d Device, depth: u32) -> Result<Self> {
         if !(1..=VERBS_DEPTH_MAX).contains(&depth) {
             return Err(Error::Invalid(format!(
@@ -132,11 +139,8 @@ impl<'d> Verbs<'d> {
         let complete_bytes = pipe_bytes(depth, COMPLETION_BYTES_WORST);
         let mut complete = device.open_pipe(PipeKind::VerbComplete, complete_bytes, None)?;
         let generation = device.generation();
-        let submit = match device.open_pipe(
-            PipeKind::VerbSubmit,
-            pipe_bytes(depth, SUBMIT_BYTES_USUAL),
-            None,
-        ) {
+        let submit_bytes = pipe_bytes(depth, SUBMIT_BYTES_USUAL);
+        let submit = match device.open_submit_pipe(submit_bytes, complete.id) {
             Ok(submit) => submit,
             Err(error) => {
                 device.close_pipe(complete.id);
@@ -156,7 +160,7 @@ impl<'d> Verbs<'d> {
             complete_id: complete.id,
             complete: app::RxPipe::new(complete.memory).map_err(foreign)?,
             outstanding: Outstanding::new(depth),
-            group_ends: GroupEnds::default(),
+            ends: None,
             arrived: VecDeque::with_capacity(2 * depth as usize),
             reads: Reads::default(),
             last_stamp: Stamp::default(),
@@ -166,10 +170,10 @@ impl<'d> Verbs<'d> {
     }
 
     /// Returns the number of verbs in flight, including those whose final completion waits to be
-    /// taken. Verbs of [groups](crate::Group) are not counted.
+    /// taken.
     #[must_use]
     pub fn outstanding(&self) -> usize {
-        self.outstanding.own()
+        self.outstanding.len()
     }
 
     /// Verbs that the queue takes at a time.
@@ -346,19 +350,8 @@ impl<'d> Verbs<'d> {
         })?
     }
 
-    fn put(
+    pub(crate) fn put(
         &mut self,
-        target: u64,
-        request: &codec::Request<'_>,
-        mode: Mode,
-        user_data: u64,
-    ) -> Result<VerbId> {
-        self.put_as(Owner::APPLICATION, target, request, mode, user_data)
-    }
-
-    pub(crate) fn put_as(
-        &mut self,
-        owner: Owner,
         target: u64,
         request: &codec::Request<'_>,
         mode: Mode,
@@ -373,7 +366,6 @@ impl<'d> Verbs<'d> {
         let posted = Posted {
             user_data,
             answer: answer(&request.verb),
-            owner,
         };
         let Some(id) = self.outstanding.open(posted) else {
             return Err(self.full());
@@ -426,7 +418,6 @@ impl<'d> Verbs<'d> {
         let posted = Posted {
             user_data,
             answer: in_doubt.answer()?,
-            owner: Owner::APPLICATION,
         };
         let Some(id) = self.outstanding.open(posted) else {
             return Err(self.full());
@@ -586,7 +577,7 @@ impl<'d> Verbs<'d> {
         completions: &mut [Completion],
         deadline: Option<Instant>,
     ) -> Result<usize> {
-        if completions.is_empty() || self.outstanding.own() == 0 {
+        if completions.is_empty() || self.outstanding.len() == 0 {
             return Ok(0);
         }
         loop {
@@ -594,7 +585,6 @@ impl<'d> Verbs<'d> {
             if taken > 0 {
                 return Ok(taken);
             }
-            // The next completion may belong to a group.
             if let Err(error) = self.wait_for_arrival(deadline) {
                 self.survive(error)?;
             }
@@ -809,6 +799,15 @@ impl<'d> Verbs<'d> {
         })
     }
 
+    /// Requests a wake-up for the next completion. Call it after announcing the sleep and before
+    /// the last look.
+    pub(crate) fn want_wake(&mut self) -> Result<()> {
+        if self.complete.wait_for_more() {
+            self.device.ring(self.complete_id)?;
+        }
+        Ok(())
+    }
+
     fn take(&mut self, completions: &mut [Completion]) -> Result<usize> {
         if self.arrived.len() < completions.len() {
             self.pump()?;
@@ -828,7 +827,7 @@ impl<'d> Verbs<'d> {
         Ok(taken)
     }
 
-    /// Moves completions from the pipe to `arrived`, and those of groups to `group_ends`.
+    /// Moves completions from the pipe to `arrived`, or to `ends` if the queue is a group's.
     pub(crate) fn pump(&mut self) -> Result<()> {
         self.device.check_own()?;
         let Some(batch) = self.complete.recv() else {
@@ -837,7 +836,6 @@ impl<'d> Verbs<'d> {
                 .violation()
                 .map_or(Ok(()), |violation| Err(broken(violation)));
         };
-        let mut of_groups = false;
         for packet in &batch {
             self.pumped += 1;
             let envelope = Envelope::decode(packet)
@@ -848,16 +846,15 @@ impl<'d> Verbs<'d> {
                 _ => self.outstanding.arrived(id),
             };
             match found {
-                Found::Outstanding(posted) if posted.owner != Owner::APPLICATION => {
-                    // A verb in doubt is still in flight. Groups receive no notice of doubt.
-                    if let Some(ended) = ended(&envelope.outcome, posted.answer)? {
-                        self.group_ends.push(id, &posted, ended);
-                        of_groups = true;
+                Found::Outstanding(posted) => {
+                    if let Some(ends) = &mut self.ends {
+                        // A verb in doubt is still in flight. Groups receive no notice of doubt.
+                        if let Some(ended) = ended(&envelope.outcome, posted.answer)? {
+                            ends.push(id, &posted, ended);
+                        }
+                        continue;
                     }
-                }
-                Found::Outstanding(Posted {
-                    user_data, answer, ..
-                }) => {
+                    let Posted { user_data, answer } = posted;
                     let Decoded {
                         outcome,
                         moment,
@@ -884,9 +881,6 @@ impl<'d> Verbs<'d> {
         }
         // Whether the daemon needs a doorbell is checked before the next sleep.
         batch.free_all();
-        if of_groups {
-            self.forget_ends_of_dropped_groups();
-        }
         Ok(())
     }
 }

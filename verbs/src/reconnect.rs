@@ -94,6 +94,8 @@ struct HeldPipe {
     kind: PipeKind,
     capacity_bytes: u64,
     port: Option<String>,
+    /// Of a pipe for verbs: the pipe for their completions.
+    completions: Option<u32>,
     bindings: Vec<(Match, Option<Spread>)>,
     tuning: Option<PipeTuning>,
     tap: Option<(TapFrames, u32)>,
@@ -131,11 +133,13 @@ impl Holdings {
         kind: PipeKind,
         capacity_bytes: u64,
         port: Option<&str>,
+        completions: Option<u32>,
     ) {
         let pipe = HeldPipe {
             kind,
             capacity_bytes,
             port: port.map(str::to_owned),
+            completions,
             bindings: Vec::new(),
             tuning: None,
             tap: None,
@@ -222,6 +226,7 @@ impl HeldPipe {
             kind: self.kind,
             capacity_bytes: self.capacity_bytes,
             port: self.port.clone(),
+            completions: self.completions,
         };
         let (reply, fds) = client.request_until(&request, &what, deadline)?;
         let opened = opened_pipe(&reply, fds, self.kind, self.capacity_bytes)?;
@@ -544,11 +549,14 @@ impl Device {
         for region in &mut holdings.regions {
             region.reregister(&mut client, generation, &mut holdings.carried, deadline)?;
         }
-        let mut opened = Vec::with_capacity(holdings.pipes.len());
-        for (&id, pipe) in &holdings.pipes {
-            opened.push(pipe.reopen(&mut client, id, deadline)?);
+        // A pipe for verbs names the one for their completions, which must be open.
+        let (submits, others): (Vec<_>, Vec<_>) =
+            (holdings.pipes.iter()).partition(|(_, pipe)| pipe.completions.is_some());
+        let mut opened = BTreeMap::new();
+        for (&id, pipe) in others.into_iter().chain(submits) {
+            opened.insert(id, pipe.reopen(&mut client, id, deadline)?);
         }
-        for ((&id, pipe), opened) in holdings.pipes.iter_mut().zip(opened) {
+        for ((&id, pipe), opened) in holdings.pipes.iter_mut().zip(opened.into_values()) {
             pipe.begin(generation, opened, &mut holdings.carried)?;
             if pipe.receives() {
                 session.receives(id)?;

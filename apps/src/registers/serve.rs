@@ -130,7 +130,7 @@ pub fn serve(
         let is_full = waiting.is_some();
         let has_outgoing = !server.outgoing.is_empty();
         let own = member.incarnation();
-        let event = member.next_unless(&mut verbs, now + POLL_INTERVAL, || {
+        let event = member.next_unless(now + POLL_INTERVAL, || {
             if !is_full && waiting.is_none() {
                 waiting = server.counts.next_request(&mut requests)?;
             }

@@ -178,7 +178,7 @@ fn with_one_of_everything(devices: &[Device; 2], sockets: &[PathBuf; 2], check: 
             let builder = device.group_builder("alone", GroupOptions::new()).unwrap();
             let contact = builder.contact();
             let mut group = builder.begin(&[contact]).unwrap();
-            group.try_next(&mut verbs).unwrap();
+            group.try_next().unwrap();
             (verbs, group)
         })
         .collect();

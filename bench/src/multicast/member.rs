@@ -9,14 +9,11 @@ use std::{
 };
 
 use anyhow::{Context, Result, bail, ensure};
-use covalent::{Device, Group, GroupEvent, GroupOptions, Incarnation, Verbs};
+use covalent::{Device, Group, GroupEvent, GroupOptions, Incarnation};
 use nix::time::{ClockId, clock_gettime};
 use serde::{Serialize, de::DeserializeOwned};
 
 use super::task::{Begin, Mode, Reached, Report, Task};
-
-/// Maximum number of verbs in flight: a group of eight needs this many.
-const DEPTH: u32 = 128;
 
 const GROUP: &str = "bench";
 
@@ -39,9 +36,6 @@ const LAST_IS_LONGER_BYTES: usize = 1;
 pub fn member() -> Result<()> {
     let task: Task = read_message()?;
     let device = Device::attach(&task.socket, "bench-member").context("attaching to covalentd")?;
-    let mut verbs = device
-        .verbs_with_depth(DEPTH)
-        .context("opening a verb queue")?;
     let options = GroupOptions::new().members_max(task.members);
     let builder = device
         .group_builder(GROUP, options)
@@ -55,14 +49,14 @@ pub fn member() -> Result<()> {
         .collect();
     let group = builder.begin(&contacts).context("beginning the group")?;
     let mut member = Member::new(&task, &begin, group);
-    member.run(&mut verbs)?;
+    member.run()?;
     print(&member.report())?;
     // The other members deliver their last messages only when this one acknowledges them. So keep
     // polling until the measurement ends this member.
     let let_go = thread::spawn(|| io::stdin().lock().read_line(&mut String::new()));
     while !let_go.is_finished() {
         let deadline = Instant::now() + RECHECK_INTERVAL;
-        match member.group.next(&mut verbs, deadline) {
+        match member.group.next(deadline) {
             Ok(_) | Err(covalent::Error::Deadline { .. }) => {}
             Err(error) => return Err(error).context("staying in the group"),
         }
@@ -114,18 +108,18 @@ impl<'d> Member<'d> {
     }
 
     /// Until every sender's last word is delivered.
-    fn run(&mut self, verbs: &mut Verbs<'_>) -> Result<()> {
+    fn run(&mut self) -> Result<()> {
         let mut now_ns = now_ns()?;
         while self.last_words < self.senders {
             let mut idle = !self.send(now_ns)?;
             for _ in 0..MESSAGES_AT_A_TIME * usize::from(self.senders) {
-                if !self.take(verbs, now_ns, false)? {
+                if !self.take(now_ns, false)? {
                     break;
                 }
                 idle = false;
             }
             if idle && self.last_words < self.senders {
-                self.take(verbs, now_ns, true)?;
+                self.take(now_ns, true)?;
             }
             now_ns = self::now_ns()?;
         }
@@ -168,14 +162,14 @@ impl<'d> Member<'d> {
     }
 
     /// Takes an event, waiting for it if `patient`; whether there was one.
-    fn take(&mut self, verbs: &mut Verbs<'_>, now_ns: u64, patient: bool) -> Result<bool> {
+    fn take(&mut self, now_ns: u64, patient: bool) -> Result<bool> {
         let own = self.group.incarnation();
         let event = if patient {
             // For the complaint.
             let slow = self.group.laggard();
             let counters = *self.group.counters();
             let deadline = Instant::now() + PATIENCE;
-            let event = self.group.next(verbs, deadline);
+            let event = self.group.next(deadline);
             Some(event.with_context(|| {
                 format!(
                     "{} messages sent, {} delivered, {} last words; {slow:?} holds the group up; \
@@ -184,7 +178,7 @@ impl<'d> Member<'d> {
                 )
             })?)
         } else {
-            self.group.try_next(verbs).context("asking the group")?
+            self.group.try_next().context("asking the group")?
         };
         match event {
             None => return Ok(false),

@@ -217,6 +217,8 @@ pub struct NewPipe {
     pub kind: PipeKind,
     /// The port on which it sends, or from which alone it receives.
     pub port: Option<u16>,
+    /// The number of the other pipe of its verb queue, if that is open already.
+    pub partner: Option<u32>,
     /// Ring size in bytes.
     pub capacity_bytes: u64,
     /// Size of the pages that it lies in, in bytes.

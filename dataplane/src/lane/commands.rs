@@ -139,7 +139,7 @@ impl Lane {
                 return Err(why);
             }
         };
-        let (number, kind) = (new.pipe, new.kind);
+        let (number, kind, partner) = (new.pipe, new.kind, new.partner);
         let mut pipe = LanePipe::new(new, session);
         // Losses before the pipe existed do not count for it. The driver of a DPDK device may take
         // long to count.
@@ -161,8 +161,15 @@ impl Lane {
                 owner.pipes.resize(number + 1, None);
             }
             owner.pipes[number] = Some(slot);
-            if kind == PipeKind::VerbComplete {
-                owner.completions = Some(slot);
+            owner.queues += usize::from(kind == PipeKind::VerbComplete);
+        }
+        if let Some(partner) = partner {
+            let partner = core.pipe_slot_of(session, partner);
+            match kind {
+                PipeKind::VerbSubmit => core.pair(slot, partner),
+                _ => partner
+                    .into_iter()
+                    .for_each(|submit| core.pair(submit, Some(slot))),
             }
         }
         Ok(())
@@ -402,10 +409,14 @@ impl Core {
 
     pub(super) fn pipe_slot(&self, session: u64, pipe: u32) -> Result<usize, String> {
         let slot = self.session_slot(session)?;
-        self.sessions
-            .get(slot)
-            .and_then(|session| session.pipes.get(pipe as usize).copied().flatten())
+        self.pipe_slot_of(slot, pipe)
             .ok_or_else(|| format!("there is no pipe {pipe} in this session"))
+    }
+
+    /// The slot of the pipe with this number of the session in slot `session`.
+    fn pipe_slot_of(&self, session: usize, pipe: u32) -> Option<usize> {
+        let pipes = &self.sessions.get(session)?.pipes;
+        pipes.get(pipe as usize).copied().flatten()
     }
 
     /// Returns the claim of the pipe in `slot`; `None` if the pipe is gone.

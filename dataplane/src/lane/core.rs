@@ -294,44 +294,76 @@ impl Core {
         let Some(pending) = self.pending.remove(token) else {
             return;
         };
-        if let Some(session) = self.sessions.get_mut(pending.session) {
-            session.outstanding -= 1;
-        }
+        self.ended(pending.queue);
         self.completed += 1;
         self.failovers.completed(pending.peer, Instant::now);
-        self.report(pending.session, pending.user_data, pending.peer, outcome);
+        self.report(pending.queue, pending.user_data, pending.peer, outcome);
     }
 
     /// More records are on disk: completes the verbs of this node's applications that waited for
     /// them.
     pub fn complete_durable(&mut self, executor: u64) {
         while let Some(held) = self.durable.as_mut().and_then(Durable::next_completed) {
-            if let Some(session) = self.sessions.get_mut(held.session) {
-                session.outstanding -= 1;
-            }
+            self.ended(held.queue);
             self.completed += 1;
             let outcome = CompletionOutcome::Committed(held.reply());
-            self.report(held.session, held.user_data, executor, outcome);
+            self.report(held.queue, held.user_data, executor, outcome);
         }
     }
 
-    /// Writes one message to the completion pipe of the session in slot `session`. Its space was
-    /// reserved with the verb.
+    /// A verb whose completion goes to the pipe in slot `queue` is in flight from now on.
+    pub fn began(&mut self, queue: usize) {
+        let Some(pipe) = self.pipes.get_mut(queue) else {
+            return;
+        };
+        pipe.outstanding += 1;
+        if let Some(session) = self.sessions.get_mut(pipe.session) {
+            session.outstanding += 1;
+        }
+    }
+
+    /// It is not in flight any more.
+    pub fn ended(&mut self, queue: usize) {
+        let Some(pipe) = self.pipes.get_mut(queue) else {
+            return;
+        };
+        pipe.outstanding -= 1;
+        if let Some(session) = self.sessions.get_mut(pipe.session) {
+            session.outstanding -= 1;
+        }
+    }
+
+    /// Makes one verb queue of the pipe for verbs in slot `submit` and the one for completions.
+    pub fn pair(&mut self, submit: usize, completions: Option<usize>) {
+        if let Some(pipe) = self.pipes.get_mut(submit) {
+            pipe.completions = completions;
+        }
+    }
+
+    /// The pipe for completions in slot `queue` of the session in slot `session` is gone.
+    pub fn unpair(&mut self, session: usize, queue: usize) {
+        let Some(owner) = self.sessions.get_mut(session) else {
+            return;
+        };
+        owner.queues -= 1;
+        for &slot in owner.pipes.iter().flatten() {
+            if let Some(pipe) = self.pipes.get_mut(slot) {
+                pipe.completions
+                    .take_if(|completions| *completions == queue);
+            }
+        }
+    }
+
+    /// Writes one message to the completion pipe in slot `queue`. Its space was reserved with the
+    /// verb.
     pub fn report(
         &mut self,
-        session: usize,
+        queue: usize,
         user_data: u64,
         executor: u64,
         outcome: CompletionOutcome<'_>,
     ) {
-        let Some(slot) = self
-            .sessions
-            .get(session)
-            .and_then(|session| session.completions)
-        else {
-            return;
-        };
-        let Some(pipe) = self.pipes.get_mut(slot) else {
+        let Some(pipe) = self.pipes.get_mut(queue) else {
             return;
         };
         self.reported += 1;
@@ -358,7 +390,7 @@ impl Core {
             return;
         };
         let is_pushed = pipe.nic.push(&self.completion[..encoded]).is_ok();
-        self.pushed(slot, is_pushed);
+        self.pushed(queue, is_pushed);
     }
 }
 
@@ -424,8 +456,10 @@ impl Host for Core {
         if std::mem::replace(&mut pending.doubted, true) {
             return;
         }
-        let (session, user_data, peer) = (pending.session, pending.user_data, pending.peer);
-        let Some(uid) = self.sessions.get(session).map(|session| session.uid) else {
+        let (queue, user_data, peer) = (pending.queue, pending.user_data, pending.peer);
+        let session = self.pipes.get(queue).map(|pipe| pipe.session);
+        let session = session.and_then(|session| self.sessions.get(session));
+        let Some(uid) = session.map(|session| session.uid) else {
             return;
         };
         let in_doubt = InDoubtId {
@@ -434,7 +468,7 @@ impl Host for Core {
             seal: self.seal(id, uid),
         };
         let outcome = CompletionOutcome::InDoubt(in_doubt);
-        self.report(session, user_data, peer, outcome);
+        self.report(queue, user_data, peer, outcome);
     }
 
     fn path(&mut self, guid: u64, up: bool) {

@@ -168,8 +168,8 @@ impl Room {
 #[derive(Debug)]
 pub struct Held {
     lsn: Lsn,
-    /// Slot of the session.
-    pub session: usize,
+    /// Slot of the pipe for the completion.
+    pub queue: usize,
     /// The application's name for the verb.
     pub user_data: u64,
     reply_bytes: usize,
@@ -601,11 +601,11 @@ impl Durable {
         }
     }
 
-    /// Appends the changes of an executed verb of the session in slot `session`. Returns `true` if
-    /// its completion is held until it is durable.
+    /// Appends the changes of an executed verb. Returns `true` if its completion, in the pipe in
+    /// slot `queue`, is held until it is durable.
     pub fn executed_here(
         &mut self,
-        session: usize,
+        queue: usize,
         user_data: u64,
         request: &[u8],
         reply: &[u8],
@@ -619,7 +619,7 @@ impl Durable {
         }
         let mut held = Held {
             lsn,
-            session,
+            queue,
             user_data,
             reply_bytes: reply.len().min(REPLY_BYTES_MAX),
             reply: [0; REPLY_BYTES_MAX],
@@ -739,10 +739,10 @@ impl Durable {
         is_durable.then(|| self.held.pop_front()).flatten()
     }
 
-    /// Discards the completions of the session in slot `session` and returns their number.
-    pub fn disown(&mut self, session: usize) -> usize {
+    /// Discards the completions for the pipe in slot `queue` and returns their number.
+    pub fn disown(&mut self, queue: usize) -> usize {
         let before = self.held.len();
-        self.held.retain(|held| held.session != session);
+        self.held.retain(|held| held.queue != queue);
         before - self.held.len()
     }
 

@@ -1,6 +1,6 @@
 //! Applications that wait for a path to appear or disappear.
 //!
-//! Each watch counts as a verb in flight of its session, so its completion has reserved space. The
+//! Each watch counts as a verb in flight of its queue, so its completion has reserved space. The
 //! watches are in a table of fixed size that one session cannot fill.
 
 use covalent_protocol::{
@@ -20,6 +20,8 @@ const WATCHES_PER_SESSION: usize = 64;
 struct Watcher {
     /// Slot of the session on this lane.
     session: usize,
+    /// Slot of the pipe for its completion.
+    queue: usize,
     /// The application's own name for it.
     user_data: u64,
     /// The node.
@@ -58,10 +60,10 @@ impl Watchers {
         Some(self.0.swap_remove(at))
     }
 
-    /// Removes the watches of the session in slot `session` and returns their number.
-    pub fn remove_session(&mut self, session: usize) -> usize {
+    /// Removes the watches that complete in the pipe in slot `queue` and returns their number.
+    pub fn remove_queue(&mut self, queue: usize) -> usize {
         let before = self.0.len();
-        self.0.retain(|watcher| watcher.session != session);
+        self.0.retain(|watcher| watcher.queue != queue);
         before - self.0.len()
     }
 }
@@ -69,7 +71,7 @@ impl Watchers {
 impl Lane {
     /// Accepts a watch. Completes it at once if the application's state is outdated, else at the
     /// next change.
-    pub(super) fn watch(&mut self, session: usize, watch: &Watch) {
+    pub(super) fn watch(&mut self, session: usize, queue: usize, watch: &Watch) {
         let guid = match watch.target {
             0 => self.settings.address.bits(),
             guid => guid,
@@ -77,29 +79,23 @@ impl Lane {
         let up = self.node.has_path(guid);
         let core = &mut self.core;
         if up != watch.known_up {
-            core.end(
-                session,
-                watch.user_data,
-                guid,
-                CompletionOutcome::Path { up },
-            );
+            core.end(queue, watch.user_data, guid, CompletionOutcome::Path { up });
             return;
         }
         let watcher = Watcher {
             session,
+            queue,
             user_data: watch.user_data,
             guid,
             known_up: watch.known_up,
         };
         if !core.watchers.insert(watcher) {
             let outcome = CompletionOutcome::Refused(Refusal::NoResources);
-            core.end(session, watch.user_data, guid, outcome);
+            core.end(queue, watch.user_data, guid, outcome);
             return;
         }
         core.submitted += 1;
-        if let Some(session) = core.sessions.get_mut(session) {
-            session.outstanding += 1;
-        }
+        core.began(queue);
     }
 }
 
@@ -107,12 +103,10 @@ impl Core {
     /// Completes all watches for a node that has become reachable or unreachable.
     pub(super) fn complete_watches(&mut self, guid: u64, up: bool) {
         while let Some(watcher) = self.watchers.take(guid, up) {
-            if let Some(session) = self.sessions.get_mut(watcher.session) {
-                session.outstanding -= 1;
-            }
+            self.ended(watcher.queue);
             self.completed += 1;
             let outcome = CompletionOutcome::Path { up };
-            self.report(watcher.session, watcher.user_data, guid, outcome);
+            self.report(watcher.queue, watcher.user_data, guid, outcome);
         }
     }
 }
@@ -124,6 +118,7 @@ mod tests {
     const fn watcher(session: usize, guid: u64, known_up: bool) -> Watcher {
         Watcher {
             session,
+            queue: 10 * session,
             user_data: 1,
             guid,
             known_up,
@@ -140,9 +135,9 @@ mod tests {
             assert!(!watchers.insert(watcher(session, 7, true)));
         }
         assert!(!watchers.insert(watcher(99, 7, true)), "the lane's room");
-        assert_eq!(watchers.remove_session(2), WATCHES_PER_SESSION);
+        assert_eq!(watchers.remove_queue(20), WATCHES_PER_SESSION);
         assert!(watchers.insert(watcher(99, 7, true)));
-        assert_eq!(watchers.remove_session(2), 0);
+        assert_eq!(watchers.remove_queue(20), 0);
     }
 
     #[test]

@@ -12,8 +12,8 @@
 /// A verb in flight.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Pending {
-    /// Slot of the session on this lane.
-    pub session: usize,
+    /// Slot of the pipe for its completion on this lane.
+    pub queue: usize,
     /// The application's own name for the verb.
     pub user_data: u64,
     /// The node that executes it.
@@ -162,15 +162,12 @@ impl PendingTable {
         }
     }
 
-    /// Ends every verb of `session` and returns how many there were.
-    pub fn remove_session(&mut self, session: usize) -> usize {
+    /// Ends every verb that completes in `queue` and returns how many there were.
+    pub fn remove_queue(&mut self, queue: usize) -> usize {
         let mut removed = 0;
         for index in 0..self.entries.len() {
             let entry = &self.entries[index];
-            if entry
-                .pending
-                .is_some_and(|pending| pending.session == session)
-            {
+            if entry.pending.is_some_and(|pending| pending.queue == queue) {
                 let token = u64::from(entry.generation) << 32 | index as u64;
                 self.remove(token);
                 removed += 1;
@@ -186,13 +183,13 @@ mod tests {
 
     use super::*;
 
-    fn verb(session: usize, user_data: u64) -> Pending {
-        verb_to(7, session, user_data)
+    fn verb(queue: usize, user_data: u64) -> Pending {
+        verb_to(7, queue, user_data)
     }
 
-    fn verb_to(peer: u64, session: usize, user_data: u64) -> Pending {
+    fn verb_to(peer: u64, queue: usize, user_data: u64) -> Pending {
         Pending {
-            session,
+            queue,
             user_data,
             peer,
             doubted: false,
@@ -200,10 +197,10 @@ mod tests {
         }
     }
 
-    fn query(uid: u32, session: usize) -> Pending {
+    fn query(uid: u32, queue: usize) -> Pending {
         Pending {
             requester: Some(uid),
-            ..verb(session, 0)
+            ..verb(queue, 0)
         }
     }
 
@@ -225,7 +222,7 @@ mod tests {
         table.insert(verb(0, 1)).unwrap();
         // Freed entries are available to all, after an answer as after the end of a session.
         table.remove(first[0]).unwrap();
-        assert_eq!(table.remove_session(0) + table.remove_session(1), 6);
+        assert_eq!(table.remove_queue(0) + table.remove_queue(1), 6);
         assert_eq!(insert_queries(&mut table, 2), 2);
         assert_eq!(insert_queries(&mut table, 1), 3);
     }
@@ -249,7 +246,7 @@ mod tests {
             table.insert(verb(2, 9)).unwrap();
         }
         assert_eq!(table.insert(verb(2, 9)), None);
-        assert_eq!(table.remove_session(2), 3);
+        assert_eq!(table.remove_queue(2), 3);
         assert_eq!(table.get_mut(kept), Some(&mut verb(1, 1)));
         table.insert(verb(2, 9)).unwrap();
     }

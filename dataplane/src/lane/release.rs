@@ -12,7 +12,8 @@ use super::{
     command::{Answer, Released, Report},
 };
 
-/// Steps of one round: a binding removed on one port, or a pipe released.
+/// Steps of one round: a binding removed on one port, or a pipe released. A verb pipe takes the
+/// whole round, because its verbs are searched in the table of all.
 const STEPS_PER_ROUND: usize = 64;
 
 /// A release command in progress.
@@ -81,7 +82,9 @@ impl Lane {
             steps += 1;
             match self.unbind_last(pipe) {
                 0 => {
-                    self.release_pipe(pipe, &mut release.released);
+                    if self.release_pipe(pipe, &mut release.released) {
+                        steps = STEPS_PER_ROUND;
+                    }
                     release.pipes.pop();
                 }
                 unbound => {
@@ -114,50 +117,68 @@ impl Lane {
         unbound
     }
 
-    fn release_pipe(&mut self, slot: usize, released: &mut Released) {
+    /// Returns whether it was a verb pipe.
+    fn release_pipe(&mut self, slot: usize, released: &mut Released) -> bool {
         self.collect_refusals(slot);
         self.untap(slot);
+        let Some(pipe) = self.core.pipes.get(slot) else {
+            return false;
+        };
+        let queue = match pipe.kind {
+            PipeKind::VerbComplete => Some(slot),
+            PipeKind::VerbSubmit => pipe.completions,
+            _ => None,
+        };
+        if let Some(queue) = queue {
+            released.verbs += self.disown_verbs(queue);
+        }
         let Some(pipe) = self.core.pipes.remove(slot) else {
-            return;
+            return false;
         };
         self.core.touched.retain(|&touched| touched != slot);
         self.core.sources.retain(|&source| source != slot);
         self.core.hot_set.remove(slot);
         self.core.end_pacing(slot, true);
-        if matches!(pipe.kind, PipeKind::VerbSubmit | PipeKind::VerbComplete) {
-            released.verbs += self.disown_verbs(pipe.session);
+        if let Some(owner) = self.core.sessions.get_mut(pipe.session)
+            && let Some(place) = owner.pipes.get_mut(pipe.number as usize)
+        {
+            *place = None;
         }
-        if let Some(owner) = self.core.sessions.get_mut(pipe.session) {
-            if let Some(place) = owner.pipes.get_mut(pipe.number as usize) {
-                *place = None;
-            }
-            if owner.completions == Some(slot) {
-                owner.completions = None;
-            }
+        if pipe.kind == PipeKind::VerbComplete {
+            self.core.unpair(pipe.session, slot);
         }
         released.pipes.push(pipe.nic);
+        queue.is_some()
     }
 
-    /// Detaches the in-flight verbs from the session in slot `session`, and returns their number.
-    /// The exchanges complete, but no outcome is reported. So an application that opens the next
-    /// completion pipe and reuses verb numbers gets no old outcome.
-    fn disown_verbs(&mut self, session: usize) -> u32 {
+    /// Detaches the in-flight verbs from the queue with the completion pipe in slot `queue`, and
+    /// returns their number. The exchanges complete, but no outcome is reported. So an application
+    /// that opens the next completion pipe and reuses verb numbers gets no old outcome.
+    fn disown_verbs(&mut self, queue: usize) -> u32 {
+        if self
+            .core
+            .pipes
+            .get(queue)
+            .is_none_or(|pipe| pipe.outstanding == 0)
+        {
+            return 0;
+        }
         let pending = &mut self.core.pending;
         self.node.cancel_interest(|token| {
             pending
                 .get_mut(token)
-                .is_some_and(|pending| pending.session == session)
+                .is_some_and(|pending| pending.queue == queue)
         });
-        let mut disowned = pending.remove_session(session);
+        let mut disowned = pending.remove_queue(queue);
         let waits = |peer| pending.waits_for(peer);
         self.core.failovers.withdrawn(waits);
         if let Some(durable) = &mut self.core.durable {
-            disowned += durable.disown(session);
+            disowned += durable.disown(queue);
         }
-        disowned += self.core.watchers.remove_session(session);
+        disowned += self.core.watchers.remove_queue(queue);
         self.core.completed += disowned as u64;
-        if let Some(owner) = self.core.sessions.get_mut(session) {
-            owner.outstanding = 0;
+        for _ in 0..disowned {
+            self.core.ended(queue);
         }
         disowned as u32
     }

@@ -279,6 +279,7 @@ impl Stage {
             pipe,
             kind: PipeKind::Rx,
             port,
+            partner: None,
             capacity_bytes: PIPE_BYTES,
             page_bytes: 4096,
             nic: NicPipe::new(PipeMemory::create(&spec).unwrap()),

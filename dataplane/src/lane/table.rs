@@ -33,9 +33,9 @@ pub struct LaneSession {
     pub ignored: bool,
     /// Its pipes: their slot in the lane's table, by number.
     pub pipes: Vec<Option<usize>>,
-    /// The slot of its pipe for verb completions.
-    pub completions: Option<usize>,
-    /// Verbs in flight at other nodes.
+    /// Its verb queues.
+    pub queues: usize,
+    /// Verbs in flight at other nodes, of all its queues.
     pub outstanding: usize,
     /// A receive queue got a message, and the session is not notified yet.
     pub has_message: bool,
@@ -62,6 +62,10 @@ pub struct LanePipe {
     pub refused: Refused,
     /// Frames that its receive ports had lost when it was opened.
     pub lost_before: u64,
+    /// Of a pipe for verbs: the slot of the pipe for their completions.
+    pub completions: Option<usize>,
+    /// Of a pipe for completions: the verbs in flight at other nodes that will complete there.
+    pub outstanding: usize,
     /// Its bindings, and how it shares each with other pipes.
     pub bindings: Vec<(Match, Option<Spread>)>,
     /// Enforces the rate that its application requested.
@@ -86,7 +90,7 @@ impl From<NewSession> for LaneSession {
             wake_broken: false,
             ignored: false,
             pipes: Vec::new(),
-            completions: None,
+            queues: 0,
             outstanding: 0,
             has_message: false,
         }
@@ -106,6 +110,8 @@ impl LanePipe {
             nic: new.nic,
             refused: Refused::default(),
             lost_before: 0,
+            completions: None,
+            outstanding: 0,
             bindings: Vec::new(),
             pacer: None,
             stamp_at: None,

@@ -2,9 +2,9 @@
 //!
 //! Verbs leave their pipe in order. A verb that cannot be taken now waits there, and so do all
 //! verbs behind it, even those for other nodes. Nothing is lost or refused. It delays only its own
-//! application. [`super::pending`] limits the verbs that wait for one node, and this module limits
+//! queue. [`super::pending`] limits the verbs that wait for one node, and this module limits
 //! the verbs in flight of one application. An application that must not wait for an unreachable
-//! node uses another session for its verbs to the others.
+//! node uses another queue for its verbs to the others.
 
 use std::time::{Duration, Instant};
 
@@ -33,7 +33,7 @@ const MEETING_MAX: Duration = Duration::from_secs(10);
 const MEETING_TICKS: u32 = 4;
 
 /// Verbs that one application may have in flight, so that no single one uses up the entries for a
-/// node.
+/// node. If it has several queues, each may have as many in flight as are still free.
 const OUTSTANDING_PER_SESSION: usize = TRANSACTIONS_MAX / 4;
 
 impl Lane {
@@ -81,12 +81,16 @@ impl Lane {
 
     fn take_verb_into(&mut self, slot: usize, message: &mut [u8]) -> Result<bool, Served> {
         let core = &mut self.core;
-        let Some(session) = core.pipes.get(slot).map(|pipe| pipe.session) else {
+        let Some((session, queue)) = core
+            .pipes
+            .get(slot)
+            .map(|pipe| (pipe.session, pipe.completions))
+        else {
             return Ok(false);
         };
-        if !core.has_room_for_verb(session) {
+        let Some(queue) = queue.filter(|&queue| core.has_room_for_verb(session, queue)) else {
             return Err(Served::Blocked);
-        }
+        };
         let Some(pipe) = core.pipes.get_mut(slot) else {
             return Ok(false);
         };
@@ -109,16 +113,16 @@ impl Lane {
         // A verb that ends immediately has its own position in the order of completions.
         core.clock = self.node.tick_here();
         match Submission::decode(copied) {
-            _ if !is_whole => core.end_malformed(session, copied),
+            _ if !is_whole => core.end_malformed(queue, copied),
             Ok(Submission::Verb(submit))
                 if submit.target == 0 || submit.target == self.settings.address.bits() =>
             {
-                self.execute_here(session, submit.user_data, submit.request)?;
+                self.execute_here(queue, submit.user_data, submit.request)?;
             }
-            Ok(Submission::Verb(submit)) => self.submit_to_peer(session, &submit)?,
-            Ok(Submission::DoubtQuery(query)) => self.query(session, &query)?,
-            Ok(Submission::Watch(watch)) => self.watch(session, &watch),
-            Err(_) => core.end_malformed(session, copied),
+            Ok(Submission::Verb(submit)) => self.submit_to_peer(queue, &submit)?,
+            Ok(Submission::DoubtQuery(query)) => self.query(session, queue, &query)?,
+            Ok(Submission::Watch(watch)) => self.watch(session, queue, &watch),
+            Err(_) => core.end_malformed(queue, copied),
         }
         if let Some(pipe) = self.core.pipes.get_mut(slot) {
             pipe.nic.advance_tx();
@@ -126,12 +130,7 @@ impl Lane {
         Ok(true)
     }
 
-    fn execute_here(
-        &mut self,
-        session: usize,
-        user_data: u64,
-        request: &[u8],
-    ) -> Result<(), Served> {
+    fn execute_here(&mut self, queue: usize, user_data: u64, request: &[u8]) -> Result<(), Served> {
         let address = self.settings.address.bits();
         let core = &mut self.core;
         if let Some(durable) = &core.durable {
@@ -140,7 +139,7 @@ impl Lane {
                 Local::Later => return Err(Served::Blocked),
                 Local::Refused => {
                     let outcome = CompletionOutcome::Refused(Refusal::JournalFailed);
-                    core.end(session, user_data, address, outcome);
+                    core.end(queue, user_data, address, outcome);
                     return Ok(());
                 }
             }
@@ -150,11 +149,11 @@ impl Lane {
         match core.engine.run(request, &mut reply) {
             Ok(()) => {
                 core.queue_receiver();
-                core.executed(session, user_data, address, request, reply.as_bytes());
+                core.executed(queue, user_data, address, request, reply.as_bytes());
             }
             Err(refusal) => {
                 core.end(
-                    session,
+                    queue,
                     user_data,
                     address,
                     CompletionOutcome::Refused(refusal),
@@ -165,11 +164,11 @@ impl Lane {
         Ok(())
     }
 
-    fn submit_to_peer(&mut self, session: usize, submit: &Submit<'_>) -> Result<(), Served> {
+    fn submit_to_peer(&mut self, queue: usize, submit: &Submit<'_>) -> Result<(), Served> {
         let core = &mut self.core;
         let (user_data, peer) = (submit.user_data, submit.target);
         let pending = Pending {
-            session,
+            queue,
             user_data,
             peer,
             doubted: false,
@@ -182,9 +181,7 @@ impl Lane {
             Ok(()) => {
                 core.submitted += 1;
                 core.failovers.submitted(peer, Instant::now);
-                if let Some(session) = core.sessions.get_mut(session) {
-                    session.outstanding += 1;
-                }
+                core.began(queue);
                 return Ok(());
             }
             Err(SubmitError::Full) => {
@@ -201,7 +198,7 @@ impl Lane {
                     SubmitError::NoSuchPeer => CompletionOutcome::NoSuchPeer,
                     _ => CompletionOutcome::Malformed,
                 };
-                core.end(session, user_data, peer, outcome);
+                core.end(queue, user_data, peer, outcome);
             }
         }
         Ok(())
@@ -220,13 +217,13 @@ impl Lane {
 
     /// Queries the outcome of a verb that was in doubt, if the querying user was given its
     /// in-doubt id.
-    fn query(&mut self, session: usize, query: &DoubtQuery) -> Result<(), Served> {
+    fn query(&mut self, session: usize, queue: usize, query: &DoubtQuery) -> Result<(), Served> {
         let core = &mut self.core;
         let id = query.in_doubt.id;
         let uid = core.sessions.get(session).map(|session| session.uid);
         if uid.is_none_or(|uid| core.seal(&id, uid) != query.in_doubt.seal) {
             core.end(
-                session,
+                queue,
                 query.user_data,
                 id.peer,
                 CompletionOutcome::Forgotten,
@@ -234,7 +231,7 @@ impl Lane {
             return Ok(());
         }
         let pending = Pending {
-            session,
+            queue,
             user_data: query.user_data,
             peer: id.peer,
             doubted: false,
@@ -244,9 +241,7 @@ impl Lane {
             return Err(Served::Blocked);
         };
         // Counted first: the answer may come from inside the call.
-        if let Some(session) = core.sessions.get_mut(session) {
-            session.outstanding += 1;
-        }
+        core.began(queue);
         core.submitted += 1;
         core.failovers.submitted(id.peer, Instant::now);
         if self.node.query(&id, token, core).is_err() {
@@ -254,9 +249,7 @@ impl Lane {
             core.pending.remove(token);
             let pending = &core.pending;
             core.failovers.withdrawn(|peer| pending.waits_for(peer));
-            if let Some(session) = core.sessions.get_mut(session) {
-                session.outstanding -= 1;
-            }
+            core.ended(queue);
             return Err(Served::Blocked);
         }
         Ok(())
@@ -264,36 +257,36 @@ impl Lane {
 }
 
 impl super::core::Core {
-    fn has_room_for_verb(&mut self, session: usize) -> bool {
-        let Some(session) = self.sessions.get(session) else {
-            return false;
-        };
-        let Some(completions) = session
-            .completions
-            .and_then(|slot| self.pipes.get_mut(slot))
+    fn has_room_for_verb(&mut self, session: usize, queue: usize) -> bool {
+        let (Some(session), Some(completions)) =
+            (self.sessions.get(session), self.pipes.get_mut(queue))
         else {
             return false;
         };
-        session.outstanding < OUTSTANDING_PER_SESSION
+        let free = OUTSTANDING_PER_SESSION.saturating_sub(session.outstanding);
+        // Else a queue whose node is unreachable would hold up the others of its application.
+        let is_fair = session.queues <= 1 || completions.outstanding < free;
+        free > 0
+            && is_fair
             && completions.nic.free_bytes()
-                >= (session.outstanding as u64 + 1) * COMPLETION_RESERVE_BYTES
+                >= (completions.outstanding as u64 + 1) * COMPLETION_RESERVE_BYTES
     }
 
     /// A verb of this node was executed here: ends it, now or when it is durable.
     fn executed(
         &mut self,
-        session: usize,
+        queue: usize,
         user_data: u64,
         executor: u64,
         request: &[u8],
         reply: &[u8],
     ) {
         let is_held = self.durable.as_mut().is_some_and(|durable| {
-            durable.executed_here(session, user_data, request, reply, &self.engine)
+            durable.executed_here(queue, user_data, request, reply, &self.engine)
         });
         if !is_held {
             self.end(
-                session,
+                queue,
                 user_data,
                 executor,
                 CompletionOutcome::Committed(reply),
@@ -301,29 +294,27 @@ impl super::core::Core {
             return;
         }
         self.submitted += 1;
-        if let Some(session) = self.sessions.get_mut(session) {
-            session.outstanding += 1;
-        }
+        self.began(queue);
     }
 
     /// Ends a verb that was never in flight at another node.
     pub(super) fn end(
         &mut self,
-        session: usize,
+        queue: usize,
         user_data: u64,
         executor: u64,
         outcome: CompletionOutcome<'_>,
     ) {
         self.submitted += 1;
         self.completed += 1;
-        self.report(session, user_data, executor, outcome);
+        self.report(queue, user_data, executor, outcome);
     }
 
     /// Completes a malformed submission under its user data, if it is long enough to contain any.
-    fn end_malformed(&mut self, session: usize, message: &[u8]) {
+    fn end_malformed(&mut self, queue: usize, message: &[u8]) {
         let user_data = message
             .first_chunk()
             .map_or(0, |bytes| u64::from_le_bytes(*bytes));
-        self.end(session, user_data, 0, CompletionOutcome::Malformed);
+        self.end(queue, user_data, 0, CompletionOutcome::Malformed);
     }
 }

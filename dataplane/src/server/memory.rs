@@ -67,6 +67,8 @@ pub struct PlannedPipe {
     pub kind: PipeKind,
     /// Its port.
     pub port: Option<u16>,
+    /// The other pipe of its verb queue, if it is one and that is open.
+    pub partner: Option<u32>,
     /// Ring size in bytes.
     pub capacity_bytes: u64,
     /// Longest frame of a port that it sends on; else 0.
@@ -255,13 +257,14 @@ impl Server {
             number,
             kind,
             port,
+            partner,
             capacity_bytes,
             frame_bytes_max,
             link_ethertype,
         } = planned;
         let (page_bytes, nic) = (memory.page_bytes(), NicPipe::new(memory));
         let number = number.unwrap_or_else(|| record.free_number());
-        record.pipes.insert(
+        record.add_pipe(
             number,
             PipeRecord {
                 kind,
@@ -272,6 +275,7 @@ impl Server {
                     max => max.into(),
                 },
                 bindings: 0,
+                partner,
             },
         );
         let wanted = self.config.dataplane.huge_pages;
@@ -301,6 +305,7 @@ impl Server {
                 pipe: number,
                 kind,
                 port,
+                partner,
                 capacity_bytes,
                 page_bytes,
                 nic,

@@ -123,13 +123,15 @@ impl Server {
                 kind,
                 capacity_bytes,
                 port,
-            } => self.open_pipe(client, None, kind, capacity_bytes, port),
+                completions,
+            } => self.open_pipe(client, None, kind, capacity_bytes, port, completions),
             Request::OpenPipeAgain {
                 pipe,
                 kind,
                 capacity_bytes,
                 port,
-            } => self.open_pipe(client, Some(pipe), kind, capacity_bytes, port),
+                completions,
+            } => self.open_pipe(client, Some(pipe), kind, capacity_bytes, port, completions),
             Request::ClosePipe { pipe } => self.close_pipe(client, pipe),
             Request::Bind {
                 pipe,
@@ -318,6 +320,7 @@ impl Server {
         kind: PipeKind,
         capacity_bytes: u64,
         port: Option<String>,
+        completions: Option<u32>,
     ) -> Result<(), Refused> {
         let session = self.session_of(client)?;
         let record = &self.sessions[&session];
@@ -332,9 +335,7 @@ impl Server {
             ));
         }
         let port = self.port_of_pipe(kind, port.as_deref(), lane)?;
-        if matches!(kind, PipeKind::VerbSubmit | PipeKind::VerbComplete) && record.has(kind) {
-            return Err(format!("session {session} has its {kind:?} pipe already"));
-        }
+        let partner = record.partner(kind, completions)?;
         let frame_bytes_max = match (kind, port) {
             (PipeKind::Tx | PipeKind::RxTx, Some(port)) => {
                 self.ports.get(port).map_or(0, |port| port.frame_bytes_max)
@@ -369,6 +370,7 @@ impl Server {
             number,
             kind,
             port,
+            partner,
             capacity_bytes,
             frame_bytes_max,
             link_ethertype,

@@ -61,6 +61,8 @@ pub struct PipeRecord {
     pub packet_bytes_max: u64,
     /// How many bindings it has.
     pub bindings: u32,
+    /// Of a verb pipe: the number of the other pipe of its queue.
+    pub partner: Option<u32>,
 }
 
 impl SessionRecord {
@@ -79,10 +81,57 @@ impl SessionRecord {
         number < self.slots - 1 && !self.pipes.contains_key(&number)
     }
 
-    /// Whether it has a pipe of `kind`.
-    #[must_use]
-    pub fn has(&self, kind: PipeKind) -> bool {
-        self.pipes.values().any(|pipe| pipe.kind == kind)
+    /// The number of the pipe that makes a verb queue with a new pipe of `kind`: the pipe
+    /// `completions`, if one is named; `None` if there is none yet.
+    ///
+    /// # Errors
+    /// There can be no such queue, for this reason.
+    pub fn partner(&self, kind: PipeKind, completions: Option<u32>) -> Result<Option<u32>, String> {
+        let other = match kind {
+            PipeKind::VerbSubmit => PipeKind::VerbComplete,
+            PipeKind::VerbComplete => PipeKind::VerbSubmit,
+            _ if completions.is_some() => {
+                return Err(format!(
+                    "a {kind:?} pipe carries no verbs: give `completions` as null"
+                ));
+            }
+            _ => return Ok(None),
+        };
+        let is_single =
+            |pipe: &PipeRecord, kind: PipeKind| pipe.kind == kind && pipe.partner.is_none();
+        if let Some(number) = completions {
+            return match self.pipes.get(&number) {
+                Some(pipe) if kind == PipeKind::VerbSubmit && is_single(pipe, other) => {
+                    Ok(Some(number))
+                }
+                _ => Err(format!(
+                    "pipe {number} receives no completions, or receives those of another pipe: \
+                     open a VerbComplete pipe for each VerbSubmit pipe"
+                )),
+            };
+        }
+        let is_ambiguous =
+            kind == PipeKind::VerbSubmit && self.pipes.values().any(|pipe| is_single(pipe, kind));
+        if is_ambiguous {
+            return Err(
+                "the session has a VerbSubmit pipe without a VerbComplete pipe already: open that \
+                 first, or name one in `completions`"
+                    .to_owned(),
+            );
+        }
+        let single = self.pipes.iter().find(|(_, pipe)| is_single(pipe, other));
+        Ok(single.map(|(&number, _)| number))
+    }
+
+    /// Adds a pipe.
+    pub fn add_pipe(&mut self, number: u32, pipe: PipeRecord) {
+        if let Some(partner) = pipe
+            .partner
+            .and_then(|partner| self.pipes.get_mut(&partner))
+        {
+            partner.partner = Some(number);
+        }
+        self.pipes.insert(number, pipe);
     }
 
     /// Gives up the name of a region.
@@ -93,6 +142,12 @@ impl SessionRecord {
     /// Closes a pipe that was handed out.
     pub fn close_pipe(&mut self, number: u32) {
         if let Some(pipe) = self.pipes.remove(&number) {
+            if let Some(partner) = pipe
+                .partner
+                .and_then(|partner| self.pipes.get_mut(&partner))
+            {
+                partner.partner = None;
+            }
             self.quota.close_pipe(pipe.capacity_bytes);
             self.quota.give_bindings(pipe.bindings);
         }
@@ -132,6 +187,7 @@ mod tests {
                     capacity_bytes: 1 << 16,
                     packet_bytes_max: 1514,
                     bindings: 0,
+                    partner: None,
                 },
             );
         }

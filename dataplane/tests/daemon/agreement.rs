@@ -186,6 +186,7 @@ fn live_changes_are_in_force_on_every_lane() {
         kind: PipeKind::Rx,
         capacity_bytes: 1 << 20,
         port: None,
+        completions: None,
     };
     assert!(app.client.refused(&request).contains("pipes"));
     let request = Request::Bind {

@@ -162,6 +162,7 @@ impl App {
             kind,
             capacity_bytes: CAPACITY_BYTES,
             port,
+            completions: None,
         });
         let Reply::Pipe { pipe, .. } = reply else {
             panic!("{reply:?}")

@@ -19,6 +19,7 @@ fn a_lane_reports_thousands_of_pipes_over_many_rounds() {
         kind: PipeKind::Tx,
         capacity_bytes: 64 * 1024,
         port: Some("p0".to_owned()),
+        completions: None,
     };
     for _ in 0..PIPES {
         let (reply, _) = app.client.call(&open);

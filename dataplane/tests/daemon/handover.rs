@@ -20,6 +20,7 @@ fn open(app: &mut App, kind: PipeKind) -> (u32, [OwnedFd; 2]) {
         kind,
         capacity_bytes: CAPACITY_BYTES,
         port: Some("p0".to_owned()),
+        completions: None,
     });
     let Reply::Pipe { pipe, .. } = reply else {
         panic!("{reply:?}")

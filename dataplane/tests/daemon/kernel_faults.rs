@@ -102,6 +102,7 @@ fn requests() -> Vec<Request> {
         kind,
         capacity_bytes: CAPACITY_BYTES,
         port: port.map(str::to_owned),
+        completions: None,
     };
     let region = |name: &str, size_bytes| Request::RegisterRegion {
         name: name.to_owned(),

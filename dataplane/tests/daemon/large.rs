@@ -24,6 +24,7 @@ fn open(capacity_bytes: u64) -> Request {
         kind: PipeKind::RxTx,
         capacity_bytes,
         port: Some("p0".to_owned()),
+        completions: None,
     }
 }
 

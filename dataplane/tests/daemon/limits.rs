@@ -118,6 +118,7 @@ fn open_pipe(client: &mut Client, capacity_bytes: u64) -> Result<(), String> {
         kind: PipeKind::Rx,
         capacity_bytes,
         port: None,
+        completions: None,
     };
     match client.call(&open).0 {
         Reply::Pipe { .. } => {

@@ -364,6 +364,7 @@ fn a_pipe_waits_for_its_port_and_continues_when_it_returns() {
             kind: PipeKind::Tx,
             capacity_bytes: 1 << 16,
             port: Some("p1".to_owned()),
+            completions: None,
         })
         .0
     else {

@@ -29,6 +29,7 @@ fn impossible_requests_are_refused_with_their_reason() {
         kind,
         capacity_bytes,
         port: port.map(ToOwned::to_owned),
+        completions: None,
     };
     let reason = sessionless.refused(&open(PipeKind::Rx, CAPACITY_BYTES, None));
     for part in ["no session yet", "`open_session` first", "`mapped` after"] {
@@ -83,6 +84,49 @@ fn impossible_requests_are_refused_with_their_reason() {
         client
             .refused(&open(PipeKind::VerbSubmit, CAPACITY_BYTES, None))
             .contains("already")
+    );
+    let of = |kind, completions| Request::OpenPipe {
+        kind,
+        capacity_bytes: CAPACITY_BYTES,
+        port: None,
+        completions: Some(completions),
+    };
+    for other in [tx, 9] {
+        assert!(
+            client
+                .refused(&of(PipeKind::VerbSubmit, other))
+                .contains("receives no completions")
+        );
+    }
+    assert!(
+        client
+            .refused(&of(PipeKind::Rx, tx))
+            .contains("carries no verbs")
+    );
+    let (first, _first) = app.open(PipeKind::VerbComplete, None);
+    let client = &mut app.client;
+    assert!(
+        client
+            .refused(&of(PipeKind::VerbSubmit, first))
+            .contains("of another pipe")
+    );
+    let (second, _second) = app.open(PipeKind::VerbComplete, None);
+    let client = &mut app.client;
+    client.call(&of(PipeKind::VerbSubmit, second));
+    client.done(&Request::Mapped);
+    assert!(
+        client
+            .refused(&of(PipeKind::VerbSubmit, second))
+            .contains("of another pipe")
+    );
+    // A pipe that lost its other one gets the next.
+    client.done(&Request::ClosePipe { pipe: second });
+    let (third, _third) = app.open(PipeKind::VerbComplete, None);
+    let client = &mut app.client;
+    assert!(
+        client
+            .refused(&of(PipeKind::VerbSubmit, third))
+            .contains("of another pipe")
     );
     assert!(
         client
@@ -219,6 +263,7 @@ fn a_port_of_another_lane_is_refused_with_the_right_lane() {
         kind: PipeKind::Tx,
         capacity_bytes: CAPACITY_BYTES,
         port: Some("q".into()),
+        completions: None,
     };
     assert!(
         app.client
@@ -240,6 +285,7 @@ fn a_port_of_another_lane_is_refused_with_the_right_lane() {
         kind: PipeKind::Tx,
         capacity_bytes: CAPACITY_BYTES,
         port: Some("lane-0-1".into()),
+        completions: None,
     };
     let why = app.client.refused(&request);
     assert!(why.contains("no port `lane-0-1`"), "{why}");
@@ -361,6 +407,7 @@ fn a_status_of_many_pipes_fits() {
             kind: PipeKind::Rx,
             capacity_bytes: 64 << 10,
             port: None,
+            completions: None,
         });
         app.client.done(&Request::Mapped);
     }
@@ -391,6 +438,7 @@ fn memory_of_closed_pipes_stays_charged_until_the_session_ends() {
         kind: PipeKind::Rx,
         capacity_bytes: CAPACITY_BYTES,
         port: None,
+        completions: None,
     };
     let reason = app.client.refused(&open);
     assert!(
@@ -431,6 +479,7 @@ fn one_user_gets_no_more_memory_with_many_sessions() {
             kind: PipeKind::Rx,
             capacity_bytes: CAPACITY_BYTES,
             port: None,
+            completions: None,
         };
         let mut held = Vec::new();
         // One pipe of 1 MiB and a sixteenth in each; 16 MiB in all.

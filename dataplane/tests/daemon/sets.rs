@@ -247,6 +247,7 @@ fn a_set_has_a_bounded_size() {
             kind: covalent_api::request::PipeKind::Rx,
             capacity_bytes: 1 << 16,
             port: None,
+            completions: None,
         });
         let covalent_api::request::Reply::Pipe { pipe, .. } = reply.0 else {
             panic!("{reply:?}")

@@ -116,6 +116,7 @@ fn a_request_that_is_not_known_is_refused_alone() {
         kind: PipeKind::Rx,
         capacity_bytes: 1 << 16,
         port: None,
+        completions: None,
     });
     assert!(matches!(reply, Reply::Pipe { .. }), "{reply:?}");
     drop(fds);

@@ -24,11 +24,13 @@ fn requests() -> Vec<Request> {
             kind: PipeKind::Rx,
             capacity_bytes: CAPACITY_BYTES,
             port: None,
+            completions: None,
         },
         Request::OpenPipe {
             kind: PipeKind::VerbSubmit,
             capacity_bytes: CAPACITY_BYTES,
             port: None,
+            completions: None,
         },
         Request::RegisterRegion {
             name: "left".to_owned(),

@@ -72,6 +72,7 @@ fn a_lane_waits_for_no_page_that_was_a_hole_before() {
         kind: PipeKind::RxTx,
         capacity_bytes: CAPACITY_BYTES,
         port: Some("p0".to_owned()),
+        completions: None,
     };
     request_and_punch(&mut client, &a, &pipe, &[1, 2]);
     let region = Request::RegisterRegion {

@@ -378,6 +378,7 @@ fn opener() {
                 kind,
                 capacity_bytes: CAPACITY_BYTES,
                 port,
+                completions: None,
             });
             let Reply::Pipe { pipe, .. } = reply else {
                 panic!("{reply:?}")

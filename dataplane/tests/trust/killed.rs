@@ -73,6 +73,7 @@ fn child() {
                     kind,
                     capacity_bytes: CAPACITY_BYTES / 16,
                     port: Some("p0".to_owned()),
+                    completions: None,
                 });
                 if let Reply::Pipe { pipe, .. } = reply
                     && noise.below(4) > 0

@@ -58,6 +58,7 @@ fn every_mapping_is_counted_until_it_is_unmapped() {
         kind: PipeKind::Rx,
         capacity_bytes: CAPACITY_BYTES,
         port: None,
+        completions: None,
     };
     let (reply, _fds) = app.client.call(&open);
     assert!(matches!(reply, Reply::Pipe { .. }), "{reply:?}");
@@ -111,6 +112,7 @@ fn a_session_that_is_forgone_is_not_there_any_more() {
             kind: PipeKind::Rx,
             capacity_bytes: CAPACITY_BYTES,
             port: None,
+            completions: None,
         });
     }
     forgoing.refused(&Request::ClosePipe { pipe: 0 });

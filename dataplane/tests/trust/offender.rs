@@ -460,6 +460,7 @@ impl Incarnation {
                 kind: PipeKind::Tx,
                 capacity_bytes: noise.next(),
                 port: Some("p0".to_owned()),
+                completions: None,
             },
             3 => Request::RegisterRegion {
                 name: "x".repeat(noise.below(100) as usize),
@@ -488,6 +489,7 @@ impl Incarnation {
                 kind: PipeKind::RxTx,
                 capacity_bytes: CAPACITY_BYTES,
                 port: Some("p0".to_owned()),
+                completions: None,
             },
         };
         let bytes = datagram::encode(&request).expect("fits");
@@ -511,6 +513,7 @@ fn open(client: &mut Client, kind: PipeKind) -> Pipe {
         kind,
         capacity_bytes: CAPACITY_BYTES,
         port,
+        completions: None,
     });
     let Reply::Pipe { pipe: number, .. } = reply else {
         panic!("{reply:?}")

@@ -55,6 +55,7 @@ fn dawdler() {
         kind: PipeKind::Rx,
         capacity_bytes: 64 * 1024,
         port: Some("p0".to_owned()),
+        completions: None,
     });
     let Reply::Pipe { pipe, .. } = reply else {
         panic!("{reply:?}")

@@ -38,6 +38,7 @@ fn a_refused_client_holds_no_memory_that_it_was_not_sent() {
         kind: PipeKind::RxTx,
         capacity_bytes: CAPACITY_BYTES,
         port: Some("p0".to_owned()),
+        completions: None,
     });
     // Two are kept to be sealed, and two wait behind the events.
     eventually("its pipe is created and cannot be reported", || {

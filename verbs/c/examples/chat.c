@@ -133,11 +133,9 @@ int main(int argc, char **argv) {
     }
     covalent_device device;
     check(covalent_device_attach(argv[1], "chat", 0, &device), "attach");
-    covalent_verb_queue verbs;
-    check(covalent_verb_queue_open(device, 256, &verbs), "open the verb queue");
     covalent_group_options options = {.struct_bytes = sizeof options, .founders = (uint8_t)strtoul(argv[2], NULL, 10)};
     covalent_group group;
-    check(covalent_group_join(device, verbs, "c-chat", &options, &group), "join");
+    check(covalent_group_join(device, "c-chat", &options, &group), "join");
     bool is_in = false, leaves = false;
     for (;;) {
         if (is_in && !leaves && !multicast_line(group)) {
@@ -181,7 +179,6 @@ int main(int argc, char **argv) {
             break;
         case COVALENT_GROUP_LEFT:
             check(covalent_group_close(group), "close the group");
-            check(covalent_verb_queue_close(verbs), "close the verb queue");
             check(covalent_device_close(device), "close the device");
             free(room);
             return 0;

@@ -1737,8 +1737,12 @@ int covalent_region_write(struct covalent_region region,
 // COVALENT_ORDER_SAME: the stamps cannot show that they were concurrent.
 covalent_order covalent_stamp_order(struct covalent_stamp first, struct covalent_stamp second);
 
-// Opens the device's verb queue with room for `depth` verbs in flight, 1 to 16384. A device has at
-// most one open verb queue.
+// Opens a verb queue with room for `depth` verbs in flight, 1 to 16384. A device may have several.
+// Each has completions of its own, and verbs that wait for an unreachable node do not hold up
+// those of another queue. The queues of a device together have at most 512 verbs in flight at
+// other nodes, and one of several at most 256. Further verbs wait in their queues. Returns
+// COVALENT_REFUSED if the session has as many pipes as the configuration allows: a queue is two
+// pipes.
 //
 // # Safety
 // `queue` is valid for writes.
@@ -2084,15 +2088,12 @@ int covalent_send(struct covalent_verb_queue queue,
 // letters, digits, `-`, `_` and `.`. Returns at once. The first COVALENT_GROUP_VIEW reports that
 // this member is in the group.
 //
-// `verbs` is the device's verb queue, which carries the group's verbs. Keep it open. Its depth is
-// at least 10 for each member, plus 16. Returns COVALENT_REFUSED if another program of this node
-// is in the group.
+// Returns COVALENT_REFUSED if another program of this node is in the group.
 //
 // # Safety
 // `name` is a NUL-terminated string. `options` points to a covalent_group_options
 // whose `struct_bytes` is set. `group` is valid for writes.
 int covalent_group_join(struct covalent_device device,
-                        struct covalent_verb_queue verbs,
                         const char *name,
                         const struct covalent_group_options *options,
                         struct covalent_group *group);
@@ -2103,7 +2104,6 @@ int covalent_group_join(struct covalent_device device,
 // # Safety
 // As covalent_group_join; `builder` is valid for writes.
 int covalent_group_builder_open(struct covalent_device device,
-                                struct covalent_verb_queue verbs,
                                 const char *name,
                                 const struct covalent_group_options *options,
                                 struct covalent_group_builder *builder);

@@ -21,7 +21,6 @@ use crate::{
     name::covalent_name,
     status::{Failure, Result, call, invalid},
     timeout::timeout,
-    verb_queue::{self, covalent_verb_queue},
 };
 
 /// Most members of a group.
@@ -259,15 +258,9 @@ impl From<GroupEvent<'_>> for covalent_group_event {
     }
 }
 
-/// An incarnation of a member, and the queue for its verbs. `None`: a new incarnation could not be
-/// started.
-struct Membership {
-    group: Held<Option<Group<'static>>>,
-    verbs: covalent_verb_queue,
-}
-
 thread_local! {
-    static GROUPS: RefCell<Table<Membership>> = RefCell::new(
+    /// `None`: a new incarnation could not be started.
+    static GROUPS: RefCell<Table<Held<Option<Group<'static>>>>> = RefCell::new(
         Table::new(Kind::Group, this_thread()),
     );
 }
@@ -278,12 +271,11 @@ fn over() -> Failure {
 
 fn with<T>(
     group: covalent_group,
-    body: impl FnOnce(&mut Group<'static>, covalent_verb_queue) -> Result<T>,
+    body: impl FnOnce(&mut Group<'static>) -> Result<T>,
 ) -> Result<T> {
     GROUPS.with_borrow_mut(|groups| {
-        let membership = groups.get(group.handle)?;
-        let verbs = membership.verbs;
-        body(membership.group.get().as_mut().ok_or_else(over)?, verbs)
+        let group = groups.get(group.handle)?;
+        body(group.get().as_mut().ok_or_else(over)?)
     })
 }
 
@@ -312,9 +304,7 @@ fn options(given: &covalent_group_options) -> Result<GroupOptions> {
 /// letters, digits, `-`, `_` and `.`. Returns at once. The first COVALENT_GROUP_VIEW reports that
 /// this member is in the group.
 ///
-/// `verbs` is the device's verb queue, which carries the group's verbs. Keep it open. Its depth is
-/// at least 10 for each member, plus 16. Returns COVALENT_REFUSED if another program of this node
-/// is in the group.
+/// Returns COVALENT_REFUSED if another program of this node is in the group.
 ///
 /// # Safety
 /// `name` is a NUL-terminated string. `options` points to a covalent_group_options
@@ -322,7 +312,6 @@ fn options(given: &covalent_group_options) -> Result<GroupOptions> {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn covalent_group_join(
     device: covalent_device,
-    verbs: covalent_verb_queue,
     name: *const c_char,
     options: *const covalent_group_options,
     group: *mut covalent_group,
@@ -337,10 +326,9 @@ pub unsafe extern "C" fn covalent_group_join(
             )
         };
         let options = self::options(&given)?;
-        verb_queue::with(verbs, |_| Ok(()))?;
         let device = self::device(device)?;
         let group = Held::open(&device, |device| device.group(name, options).map(Some))?;
-        let handle = GROUPS.with_borrow_mut(|groups| groups.insert(Membership { group, verbs }))?;
+        let handle = GROUPS.with_borrow_mut(|groups| groups.insert(group))?;
         out.set(covalent_group { handle });
         Ok(())
     })
@@ -390,14 +378,8 @@ impl From<covalent_group_contact> for Contact {
     }
 }
 
-/// A builder, and the queue for the verbs of its group.
-struct Builder {
-    builder: Held<GroupBuilder<'static>>,
-    verbs: covalent_verb_queue,
-}
-
 thread_local! {
-    static BUILDERS: RefCell<Table<Builder>> = RefCell::new(
+    static BUILDERS: RefCell<Table<Held<GroupBuilder<'static>>>> = RefCell::new(
         Table::new(Kind::GroupBuilder, this_thread()),
     );
 }
@@ -410,7 +392,6 @@ thread_local! {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn covalent_group_builder_open(
     device: covalent_device,
-    verbs: covalent_verb_queue,
     name: *const c_char,
     options: *const covalent_group_options,
     builder: *mut covalent_group_builder,
@@ -425,11 +406,9 @@ pub unsafe extern "C" fn covalent_group_builder_open(
             )
         };
         let options = self::options(&given)?;
-        verb_queue::with(verbs, |_| Ok(()))?;
         let device = self::device(device)?;
         let builder = Held::open(&device, |device| device.group_builder(name, options))?;
-        let opened = Builder { builder, verbs };
-        let handle = BUILDERS.with_borrow_mut(|builders| builders.insert(opened))?;
+        let handle = BUILDERS.with_borrow_mut(|builders| builders.insert(builder))?;
         out.set(covalent_group_builder { handle });
         Ok(())
     })
@@ -448,7 +427,7 @@ pub unsafe extern "C" fn covalent_group_builder_contact(
         // SAFETY: the caller's word.
         let mut out = unsafe { Out::new(contact, "contact")? };
         let contact = BUILDERS.with_borrow_mut(|builders| -> Result<Contact> {
-            Ok(builders.get(builder.handle)?.builder.get().contact())
+            Ok(builders.get(builder.handle)?.get().contact())
         })?;
         out.set(contact.into());
         Ok(())
@@ -481,10 +460,9 @@ pub unsafe extern "C" fn covalent_group_builder_begin(
             )
         };
         let contacts: Vec<Contact> = contacts.iter().map(|&contact| contact.into()).collect();
-        let Builder { builder, verbs } =
-            BUILDERS.with_borrow_mut(|builders| builders.remove(builder.handle))?;
+        let builder = BUILDERS.with_borrow_mut(|builders| builders.remove(builder.handle))?;
         let group = builder.try_map(|builder| builder.begin(&contacts).map(Some))?;
-        let handle = GROUPS.with_borrow_mut(|groups| groups.insert(Membership { group, verbs }))?;
+        let handle = GROUPS.with_borrow_mut(|groups| groups.insert(group))?;
         out.set(covalent_group { handle });
         Ok(())
     })
@@ -507,9 +485,9 @@ pub extern "C" fn covalent_group_builder_close(builder: covalent_group_builder) 
 pub extern "C" fn covalent_group_rejoin(group: covalent_group) -> c_int {
     call(|| {
         GROUPS.with_borrow_mut(|groups| {
-            let place = groups.get(group.handle)?.group.get();
-            let membership = place.take().ok_or_else(over)?;
-            *place = Some(membership.rejoin()?);
+            let place = groups.get(group.handle)?.get();
+            let ended = place.take().ok_or_else(over)?;
+            *place = Some(ended.rejoin()?);
             Ok(())
         })
     })
@@ -550,7 +528,7 @@ pub unsafe extern "C" fn covalent_group_multicast(
                 Out::optional(sequence, "sequence")?,
             )
         };
-        let number = with(group, |group, _| Ok(group.multicast(data)?))?;
+        let number = with(group, |group| Ok(group.multicast(data)?))?;
         if let Some(mut out) = out {
             out.set(number);
         }
@@ -572,7 +550,7 @@ pub unsafe extern "C" fn covalent_group_poll_within(
     call(|| {
         // SAFETY: the caller's word.
         let mut out = unsafe { Out::new(wait_ns, "wait_ns")? };
-        with(group, |group, _| {
+        with(group, |group| {
             let wait = group.poll_at().saturating_duration_since(Instant::now());
             out.set(u64::try_from(wait.as_nanos()).unwrap_or(u64::MAX));
             Ok(())
@@ -597,18 +575,16 @@ pub unsafe extern "C" fn covalent_group_next(
         let mut out = unsafe { GrowingOut::new(event, "event")? };
         let none = covalent_group_event_kind::COVALENT_GROUP_NONE;
         out.set(covalent_group_event::of(none));
-        with(group, |group, queue| {
-            verb_queue::with(queue, |verbs| {
-                let event = match timeout(timeout_ns) {
-                    None => match group.try_next(verbs)? {
-                        Some(event) => event,
-                        None => return Ok(()),
-                    },
-                    Some(timeout) => group.next(verbs, timeout)?,
-                };
-                out.set(event.into());
-                Ok(())
-            })
+        with(group, |group| {
+            let event = match timeout(timeout_ns) {
+                None => match group.try_next()? {
+                    Some(event) => event,
+                    None => return Ok(()),
+                },
+                Some(timeout) => group.next(timeout)?,
+            };
+            out.set(event.into());
+            Ok(())
         })
     })
 }
@@ -634,7 +610,7 @@ pub unsafe extern "C" fn covalent_group_send_snapshot(
         // SAFETY: the caller's word.
         let data = unsafe { values(data, length_bytes, "data")? };
         let last = flag(last, "last")?;
-        with(group, |group, _| {
+        with(group, |group| {
             Ok(group.send_snapshot(Incarnation(to_incarnation), data, last)?)
         })
     })
@@ -677,7 +653,7 @@ pub unsafe extern "C" fn covalent_group_read_view(
                 GrowingOut::optional(view, "view")?,
             )
         };
-        with(group, |group, _| {
+        with(group, |group| {
             let view = group.view().copied().unwrap_or_default();
             for (rank, member) in view.members.iter().enumerate() {
                 out.set(
@@ -715,7 +691,7 @@ pub unsafe extern "C" fn covalent_group_incarnation(
     call(|| {
         // SAFETY: the caller's word.
         let mut out = unsafe { Out::new(incarnation, "incarnation")? };
-        out.set(with(group, |group, _| Ok(group.incarnation().0))?);
+        out.set(with(group, |group| Ok(group.incarnation().0))?);
         Ok(())
     })
 }
@@ -733,7 +709,7 @@ pub unsafe extern "C" fn covalent_group_laggard(
     call(|| {
         // SAFETY: the caller's word.
         let mut out = unsafe { Out::new(incarnation, "incarnation")? };
-        let slow = with(group, |group, _| Ok(group.laggard()))?;
+        let slow = with(group, |group| Ok(group.laggard()))?;
         out.set(slow.map_or(0, |member| member.incarnation.0));
         Ok(())
     })
@@ -744,7 +720,7 @@ pub unsafe extern "C" fn covalent_group_laggard(
 #[unsafe(no_mangle)]
 pub extern "C" fn covalent_group_suspect(group: covalent_group, incarnation: u64) -> c_int {
     call(|| {
-        with(group, |group, _| {
+        with(group, |group| {
             group.suspect(Incarnation(incarnation));
             Ok(())
         })
@@ -757,7 +733,7 @@ pub extern "C" fn covalent_group_suspect(group: covalent_group, incarnation: u64
 pub extern "C" fn covalent_group_add_seed(group: covalent_group, node_guid: u64) -> c_int {
     call(|| {
         let node = Guid::new(node_guid).ok_or_else(|| invalid("node_guid is 0"))?;
-        with(group, |group, _| {
+        with(group, |group| {
             group.add_seed(node);
             Ok(())
         })
@@ -776,9 +752,7 @@ pub unsafe extern "C" fn covalent_group_name(
     call(|| {
         // SAFETY: the caller's word.
         let mut out = unsafe { Out::new(name, "name")? };
-        out.set(with(group, |group, _| {
-            Ok(covalent_name::new(group.name()))
-        })?);
+        out.set(with(group, |group| Ok(covalent_name::new(group.name())))?);
         Ok(())
     })
 }
@@ -814,7 +788,7 @@ pub unsafe extern "C" fn covalent_group_read_standing(
     call(|| {
         // SAFETY: the caller's word.
         let mut out = unsafe { Out::new(standing, "standing")? };
-        out.set(match with(group, |group, _| Ok(group.standing()))? {
+        out.set(match with(group, |group| Ok(group.standing()))? {
             GroupStanding::Searching => COVALENT_STANDING_SEARCHING,
             GroupStanding::Member => COVALENT_STANDING_MEMBER,
             GroupStanding::Changing => COVALENT_STANDING_CHANGING,
@@ -886,7 +860,7 @@ pub unsafe extern "C" fn covalent_group_read_counters(
     call(|| {
         // SAFETY: the caller's word.
         let mut out = unsafe { GrowingOut::new(counters, "counters")? };
-        out.set(with(group, |group, _| Ok(group.counters().into()))?);
+        out.set(with(group, |group| Ok(group.counters().into()))?);
         Ok(())
     })
 }
@@ -895,7 +869,7 @@ pub unsafe extern "C" fn covalent_group_read_counters(
 #[unsafe(no_mangle)]
 pub extern "C" fn covalent_group_leave(group: covalent_group) -> c_int {
     call(|| {
-        with(group, |group, _| {
+        with(group, |group| {
             group.leave();
             Ok(())
         })

@@ -1,8 +1,8 @@
-//! Structs that may grow in a later release. Their callers state in the first field, `struct_bytes`,
-//! how much of them they know.
+//! Structs that may grow in a later release. Their callers state in the first field,
+//! `struct_bytes`, how much of them they know.
 //!
-//! A shorter struct is that of an older header: the missing fields are zero. A longer one is that of
-//! a newer header: the fields that this library does not know must be zero.
+//! A shorter struct is that of an older header: the missing fields are zero. A longer one is that
+//! of a newer header: the fields that this library does not know must be zero.
 
 use std::{mem::MaybeUninit, ptr, ptr::NonNull, slice};
 

@@ -49,8 +49,12 @@ pub(crate) fn with<T>(
     QUEUES.with_borrow_mut(|queues| body(queues.get(queue.handle)?.verbs.get()))
 }
 
-/// Opens the device's verb queue with room for `depth` verbs in flight, 1 to 16384. A device has at
-/// most one open verb queue.
+/// Opens a verb queue with room for `depth` verbs in flight, 1 to 16384. A device may have several.
+/// Each has completions of its own, and verbs that wait for an unreachable node do not hold up
+/// those of another queue. The queues of a device together have at most 512 verbs in flight at
+/// other nodes, and one of several at most 256. Further verbs wait in their queues. Returns
+/// COVALENT_REFUSED if the session has as many pipes as the configuration allows: a queue is two
+/// pipes.
 ///
 /// # Safety
 /// `queue` is valid for writes.

@@ -25,6 +25,7 @@ use super::{
 use crate::{
     device::Device,
     error::{Error, Result},
+    queue::Verbs,
 };
 
 /// Where the kernel gives random bits.
@@ -35,12 +36,13 @@ const RANDOM: &str = "/dev/urandom";
 /// contacts by any means, as with memory keys. Then each calls [`GroupBuilder::begin`] with all of
 /// them.
 ///
-/// Use it only on its device's thread. Dropping it withdraws the queue.
+/// Use it only on its device's thread. Dropping it withdraws its queues.
 pub struct GroupBuilder<'d> {
     device: &'d Device,
     name: Name,
     options: GroupOptions,
     queue: MemberQueue<'d>,
+    verbs: Verbs<'d>,
     contact: Contact,
 }
 
@@ -57,6 +59,7 @@ impl<'d> GroupBuilder<'d> {
         options: GroupOptions,
     ) -> Result<Self> {
         let queue = MemberQueue::open(device, &queue_name(name), options.queue_bytes())?;
+        let verbs = Verbs::of_group(device, options.verbs_max())?;
         let (guid, rkey) = (device.address().bits(), queue.rkey());
         let contact = Contact {
             guid,
@@ -68,6 +71,7 @@ impl<'d> GroupBuilder<'d> {
             name,
             options,
             queue,
+            verbs,
             contact,
         })
     }
@@ -112,9 +116,10 @@ impl<'d> GroupBuilder<'d> {
             name,
             options,
             queue,
+            verbs,
             contact,
         } = self;
-        let number = device.enroll_group().ok_or_else(|| {
+        let place = device.enroll_group().ok_or_else(|| {
             Error::Invalid(format!(
                 "group `{name}`: {GROUPS_MAX} groups of this device have begun, the maximum; drop \
                  one of them, or attach another device"
@@ -123,11 +128,12 @@ impl<'d> GroupBuilder<'d> {
         let now = Instant::now();
         Ok(Group {
             device,
-            number,
+            place,
             name,
             queue_name: queue_name(name),
             options,
             queue: Some(queue),
+            verbs,
             incarnation: contact.incarnation,
             machine: Box::new(machine),
             errands: Errands::default(),

@@ -5,11 +5,7 @@ use std::time::{Duration, Instant};
 use covalent_protocol::{group::Contact, verb as codec};
 
 use super::{Group, errands::Errand};
-use crate::{
-    error::{Error, Result},
-    queue::Verbs,
-    shared::Owner,
-};
+use crate::error::{Error, Result};
 
 /// Maximum number of lookups in flight.
 pub(super) const LOOKUPS_MAX: usize = 16;
@@ -81,17 +77,17 @@ impl Lookups {
 impl Group<'_> {
     /// Posts lookups while this member has no group, or its view no quorum. Returns `true` if it
     /// posted any.
-    pub(super) fn discover(&mut self, verbs: &mut Verbs<'_>, now: Instant) -> Result<bool> {
+    pub(super) fn discover(&mut self, now: Instant) -> Result<bool> {
         if now >= self.lookups.next {
             self.begin_discovery(now)?;
         }
         let mut begun = false;
-        while verbs.has_room()
+        while self.verbs.has_room()
             && let Some(guid) = self.lookups.take_due()
         {
             let user_data = self.errands.insert(Errand::Lookup { guid });
             let name = &self.queue_name;
-            verbs.put_lookup(Owner(self.number), guid, name, user_data)?;
+            self.verbs.put_lookup(guid, name, user_data)?;
             begun = true;
         }
         Ok(begun)

@@ -9,21 +9,16 @@ use covalent_protocol::{
 };
 
 use super::{Group, errands::Errand};
-use crate::{
-    error::Result,
-    queue::Verbs,
-    shared::{Ended, Owner},
-    verb::Outcome,
-};
+use crate::{ends::Ended, error::Result, verb::Outcome};
 
 /// Messages that are taken in before anything else is looked at.
 const MESSAGES_AT_A_TIME: usize = 64;
 
 impl Group<'_> {
     /// Does all pending work. Does not block.
-    pub(super) fn drive(&mut self, verbs: &mut Verbs<'_>) -> Result<()> {
+    pub(super) fn drive(&mut self) -> Result<()> {
         self.receive()?;
-        self.collect(verbs)?;
+        self.collect()?;
         let now = Instant::now();
         let ticks = now >= self.next_tick;
         if ticks {
@@ -31,11 +26,11 @@ impl Group<'_> {
             self.machine.on_tick();
         }
         self.notice(ticks);
-        let searching = self.machine.is_discovering() && self.discover(verbs, now)?;
-        let sent = self.send_envelopes(verbs)?;
-        let watching = self.watch(verbs, now)?;
+        let searching = self.machine.is_discovering() && self.discover(now)?;
+        let sent = self.send_envelopes()?;
+        let watching = self.watch(now)?;
         if sent || searching || watching {
-            verbs.ring()?;
+            self.verbs.ring()?;
         }
         if self.is_over() {
             // Members that still count this incarnation learn from the refusal.
@@ -53,7 +48,7 @@ impl Group<'_> {
             self.noticed = now;
             let notice = Notice::of(&self.machine, self.name, self.incarnation);
             self.device
-                .publish_group_notice(self.number, &notice.to_words());
+                .publish_group_notice(self.place, &notice.to_words());
         }
     }
 
@@ -73,8 +68,8 @@ impl Group<'_> {
         Ok(())
     }
 
-    fn collect(&mut self, verbs: &mut Verbs<'_>) -> Result<()> {
-        while let Some((user_data, ended)) = verbs.take_of(Owner(self.number))? {
+    fn collect(&mut self) -> Result<()> {
+        while let Some((user_data, ended)) = self.verbs.take_end()? {
             match (self.errands.remove(user_data), ended) {
                 // The node's watch reports that no path leads to the node. Only the watch reports
                 // when one returns.
@@ -102,14 +97,14 @@ impl Group<'_> {
     }
 
     /// Posts watches for nodes that have none in flight.
-    fn watch(&mut self, verbs: &mut Verbs<'_>, now: Instant) -> Result<bool> {
+    fn watch(&mut self, now: Instant) -> Result<bool> {
         let mut begun = false;
         while now >= self.next_watch
             && let Some((guid, known_up)) = self.paths.next_idle()
-            && verbs.has_room()
+            && self.verbs.has_room()
         {
             let user_data = self.errands.insert(Errand::Watch { guid });
-            verbs.put_watch(Owner(self.number), guid, known_up, user_data)?;
+            self.verbs.put_watch(guid, known_up, user_data)?;
             self.paths.begin(guid);
             begun = true;
         }
@@ -136,16 +131,16 @@ impl Group<'_> {
     }
 
     /// Puts the state machine's pending envelopes into the pipe.
-    fn send_envelopes(&mut self, verbs: &mut Verbs<'_>) -> Result<bool> {
+    fn send_envelopes(&mut self) -> Result<bool> {
         let mut sent = false;
-        while verbs.has_room()
+        while self.verbs.has_room()
             && let Some(parcel) = self.machine.poll_send(&mut self.envelope)
         {
             let (to, ticket) = (parcel.to, parcel.ticket);
             self.watch_node(to.guid);
             let user_data = self.errands.insert(Errand::Envelope { ticket });
             let data = &self.envelope[..parcel.len];
-            verbs.put_send(Owner(self.number), to.guid, to.rkey, data, user_data)?;
+            self.verbs.put_send(to.guid, to.rkey, data, user_data)?;
             sent = true;
         }
         Ok(sent)

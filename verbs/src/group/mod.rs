@@ -8,8 +8,9 @@ mod event;
 mod options;
 mod paths;
 mod queue;
+mod verbs;
 
-use std::{fmt, ptr, time::Instant};
+use std::{fmt, time::Instant};
 
 use covalent_api::guid::Guid;
 use covalent_pipe::session::{NOTICE_WORDS, NOTICES};
@@ -80,13 +81,12 @@ const _: () = assert!(GROUPS_MAX == NOTICES && NOTICE_WORDS == group::NOTICE_WOR
 /// use covalent::{Device, GroupEvent, GroupOptions, Timeout};
 ///
 /// let device = Device::attach("/run/covalent/covalentd.sock", "example")?;
-/// let mut verbs = device.verbs()?;
 /// // The first three found the group; who comes later joins.
 /// let mut group = device.group("orders", GroupOptions::new().founders(3))?;
 /// group.multicast(b"hello")?;
 /// let mut orders = Vec::new();
 /// loop {
-///     match group.next(&mut verbs, Timeout::FOREVER)? {
+///     match group.next(Timeout::FOREVER)? {
 ///         GroupEvent::View(view) => {
 ///             println!("view {}: {} members", view.number, view.members.len());
 ///         }
@@ -105,13 +105,14 @@ const _: () = assert!(GROUPS_MAX == NOTICES && NOTICE_WORDS == group::NOTICE_WOR
 /// ```
 pub struct Group<'d> {
     device: &'d Device,
-    /// Identifies the group's completions.
-    number: u32,
+    /// Its place among the device's groups.
+    place: usize,
     name: Name,
     queue_name: String,
     options: GroupOptions,
     /// `None` once the incarnation has ended.
     queue: Option<MemberQueue<'d>>,
+    verbs: Verbs<'d>,
     machine: Box<Machine>,
     incarnation: Incarnation,
     errands: Errands,
@@ -146,16 +147,12 @@ impl Group<'_> {
             .map_err(|error| self.refused(error, data.len()))
     }
 
-    /// Returns the next event, if there is one. Does not block. Sends pending messages. `verbs` is
-    /// the device's verb queue.
+    /// Returns the next event, if there is one. Does not block. Sends pending messages.
     ///
     /// # Errors
-    /// - [`Error::DaemonGone`]: this member is gone, for the others too.
-    /// - [`Error::Invalid`] for a verb queue of another device, or with less depth than this group
-    ///   needs.
-    /// - [`Error::Unintelligible`].
-    pub fn try_next(&mut self, verbs: &mut Verbs<'_>) -> Result<Option<GroupEvent<'_>>> {
-        if !self.advance(verbs)? {
+    /// [`Error::DaemonGone`]: this member is gone, for the others too. [`Error::Unintelligible`].
+    pub fn try_next(&mut self) -> Result<Option<GroupEvent<'_>>> {
+        if !self.advance()? {
             return Ok(None);
         }
         Ok(self.reported.event())
@@ -163,12 +160,11 @@ impl Group<'_> {
 
     /// Does all pending work and takes the next event, for [`Group::last_event`]. If there is none,
     /// requests the wake-up.
-    pub(crate) fn advance(&mut self, verbs: &mut Verbs<'_>) -> Result<bool> {
-        self.check(verbs)?;
-        self.drive(verbs)?;
+    pub(crate) fn advance(&mut self) -> Result<bool> {
+        self.drive()?;
         let is_event = self.take_event();
         if !is_event && self.device.is_armed() {
-            verbs.want_wake()?;
+            self.verbs.want_wake()?;
         }
         Ok(is_event)
     }
@@ -189,12 +185,8 @@ impl Group<'_> {
     ///
     /// # Errors
     /// As [`Group::try_next`], and [`Error::Deadline`] after `timeout`.
-    pub fn next(
-        &mut self,
-        verbs: &mut Verbs<'_>,
-        timeout: impl Into<Timeout>,
-    ) -> Result<GroupEvent<'_>> {
-        self.wait(verbs, deadline(timeout), &mut || Ok(false))?;
+    pub fn next(&mut self, timeout: impl Into<Timeout>) -> Result<GroupEvent<'_>> {
+        self.wait(deadline(timeout), &mut || Ok(false))?;
         self.last_event()
     }
 
@@ -206,11 +198,10 @@ impl Group<'_> {
     /// As [`Group::try_next`]. [`Error::Deadline`] after `timeout`, and the errors of `also`.
     pub fn next_unless(
         &mut self,
-        verbs: &mut Verbs<'_>,
         timeout: impl Into<Timeout>,
         mut also: impl FnMut() -> Result<bool>,
     ) -> Result<Option<GroupEvent<'_>>> {
-        if self.wait(verbs, deadline(timeout), &mut also)? {
+        if self.wait(deadline(timeout), &mut also)? {
             Ok(self.reported.event())
         } else {
             Ok(None)
@@ -309,24 +300,22 @@ impl Group<'_> {
     /// Waits for an event, `true`, or for `also`, `false`.
     fn wait(
         &mut self,
-        verbs: &mut Verbs<'_>,
         deadline: Option<Instant>,
         also: &mut impl FnMut() -> Result<bool>,
     ) -> Result<bool> {
-        self.check(verbs)?;
         let device = self.device;
         loop {
             let mut is_event = false;
             let next_tick = self.next_tick;
             let until = deadline.map_or(next_tick, |deadline| deadline.min(next_tick));
             let waited = device.wait("the group had an event", Some(until), |stage| {
-                self.drive(verbs)?;
+                self.drive()?;
                 is_event = self.take_event();
                 if is_event || also()? {
                     return Ok(true);
                 }
                 if stage == Stage::BeforeSleep {
-                    verbs.want_wake()?;
+                    self.verbs.want_wake()?;
                 }
                 Ok(false)
             });
@@ -349,26 +338,6 @@ impl Group<'_> {
         })
     }
 
-    fn check(&self, verbs: &Verbs<'_>) -> Result<()> {
-        if !ptr::eq(self.device, verbs.device) {
-            return Err(Error::Invalid(format!(
-                "group `{}`: the verb queue is another device's",
-                self.name
-            )));
-        }
-        let needed = self.options.verbs_max();
-        if verbs.depth() < needed {
-            return Err(Error::Invalid(format!(
-                "group `{}`: a verb queue of depth {} is too short for up to {} members: open one \
-                 of at least {needed}, with `Device::verbs_with_depth`",
-                self.name,
-                verbs.depth(),
-                self.options.members_max
-            )));
-        }
-        Ok(())
-    }
-
     fn refused(&self, error: MulticastError, len: usize) -> Error {
         let group = self.name.to_string();
         match error {
@@ -385,7 +354,7 @@ impl Group<'_> {
 
 impl Drop for Group<'_> {
     fn drop(&mut self) {
-        self.device.dismiss_group(self.number);
+        self.device.dismiss_group(self.place);
     }
 }
 

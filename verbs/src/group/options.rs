@@ -131,8 +131,8 @@ impl GroupOptions {
 
     /// Maximum number of verbs in flight: for each member its envelopes, one message outside of
     /// their order and a watch, plus the lookups.
-    pub(super) const fn verbs_max(&self) -> usize {
-        self.members_max as usize * (WINDOW + 2) + LOOKUPS_MAX
+    pub(super) const fn verbs_max(&self) -> u32 {
+        (self.members_max as usize * (WINDOW + 2) + LOOKUPS_MAX) as u32
     }
 
     /// How the machine is to be run.

@@ -342,15 +342,10 @@ impl AsyncDevice {
     ///
     /// # Errors
     /// As [`Group::try_next`]. [`Error::Invalid`] for a group of another device.
-    pub async fn next<'g>(
-        &self,
-        group: &'g mut Group<'_>,
-        verbs: &AsyncVerbs<'_>,
-    ) -> Result<GroupEvent<'g>> {
+    pub async fn next<'g>(&self, group: &'g mut Group<'_>) -> Result<GroupEvent<'g>> {
         self.check_device(group.device())?;
         self.look_until(|| {
-            let is_event = verbs.with(|verbs| group.advance(verbs))?;
-            Ok(if is_event {
+            Ok(if group.advance()? {
                 Looked::Found(())
             } else {
                 Looked::NothingUntil(group.poll_at())

@@ -95,7 +95,7 @@ struct Member<'d> {
 
 impl Member<'_> {
     fn turn(&mut self) {
-        while let Some(event) = self.group.try_next(&mut self.verbs).unwrap() {
+        while let Some(event) = self.group.try_next().unwrap() {
             self.log.record(&event);
         }
     }
@@ -164,7 +164,6 @@ fn all_members_deliver_everything_once_and_in_one_order() {
     let done = AtomicUsize::new(0);
     let run = |at: usize| {
         let device = triangle.attach(NAMES[at]);
-        let mut verbs = device.verbs().unwrap();
         let builder = device.group_builder("orders", GroupOptions::new()).unwrap();
         contacts.lock().unwrap().push(builder.contact());
         reported.wait();
@@ -183,13 +182,13 @@ fn all_members_deliver_everything_once_and_in_one_order() {
                     Err(error) => panic!("{error}"),
                 }
             }
-            log.record(&group.next(&mut verbs, soon()).unwrap());
+            log.record(&group.next(soon()).unwrap());
         }
         // The others may lack a row of this one still.
         done.fetch_add(1, Ordering::SeqCst);
         while done.load(Ordering::SeqCst) < 3 {
             let all_done = || Ok(done.load(Ordering::SeqCst) == 3);
-            let event = group.next_unless(&mut verbs, soon(), all_done);
+            let event = group.next_unless(soon(), all_done);
             if let Some(event) = event.unwrap() {
                 log.record(&event);
             }
@@ -255,10 +254,10 @@ fn a_member_that_stands_still_holds_the_others_up_and_loses_nothing() {
     });
 }
 
-/// The application's own verbs go through the same queue. Application and group each receive their
-/// own completions.
+/// The application's own verbs go through another queue of the device. Application and group each
+/// receive their own completions.
 #[test]
-fn a_group_and_its_application_share_the_verb_queue() {
+fn a_group_and_its_application_have_queues_of_their_own() {
     const EACH: u64 = 300;
     let triangle = triangle();
     let devices = NAMES.map(|name| triangle.attach(name));
@@ -281,7 +280,7 @@ fn a_group_and_its_application_share_the_verb_queue() {
             .verbs
             .post(&bank, add, Mode::TwoPhase, number)
             .unwrap();
-        assert!(first.verbs.outstanding() <= 2);
+        assert_eq!(first.verbs.outstanding(), 1);
         first.turn();
         members[1..].iter_mut().for_each(Member::turn);
         while seen.len() as u64 <= number {
@@ -412,7 +411,7 @@ fn a_node_that_dies_is_left_out() {
     let deadline = soon();
     let error = loop {
         assert!(Instant::now() < deadline, "it was not notified");
-        if let Err(error) = dead.group.try_next(&mut dead.verbs) {
+        if let Err(error) = dead.group.try_next() {
             break error;
         }
     };
@@ -735,28 +734,20 @@ fn impossible_groups_are_refused_with_the_cure() {
     let contact = builder.contact();
     assert_eq!(contact.guid, device.address().bits());
     let mut group = builder.begin(&[contact]).unwrap();
-    let mut verbs = other.verbs().unwrap();
-    let error = group.try_next(&mut verbs).unwrap_err();
-    assert!(error.to_string().contains("another device"), "{error}");
-    let mut shallow = device.verbs_with_depth(16).unwrap();
-    let error = group.try_next(&mut shallow).unwrap_err();
-    assert!(error.to_string().contains("verbs_with_depth"), "{error}");
     for bad in [0, MULTICAST_BYTES_MAX + 1] {
         let error = group.multicast(&vec![0; bad]).unwrap_err();
         assert!(matches!(error, Error::Invalid(_)), "{error}");
     }
     // A single member needs no other.
-    drop(shallow);
-    let mut verbs = device.verbs().unwrap();
     group.multicast(b"x").unwrap();
     let mut log = Log::default();
     while log.delivered.is_empty() {
-        log.record(&group.next(&mut verbs, soon()).unwrap());
+        log.record(&group.next(soon()).unwrap());
     }
     assert_eq!(log.members(), 1);
     let soon_over = Instant::now() + Duration::from_millis(30);
     loop {
-        match group.next(&mut verbs, soon_over) {
+        match group.next(soon_over) {
             Ok(event) => log.record(&event),
             Err(error) => {
                 assert!(matches!(error, Error::Deadline { .. }), "{error}");

@@ -14,6 +14,7 @@ mod messages;
 mod nodes;
 mod pipes;
 mod queue;
+mod queues;
 mod readiness;
 mod regions;
 mod rejoins;

@@ -5,7 +5,7 @@ use std::{thread, time::Instant};
 
 use covalent::{
     Device, Error, Group, GroupEvent, GroupOptions, GroupStanding, Incarnation, STATE_BYTES_MAX,
-    Stop, Verbs,
+    Stop,
 };
 
 use crate::{
@@ -71,7 +71,6 @@ impl Log {
 }
 
 struct Member<'d> {
-    verbs: Verbs<'d>,
     group: Option<Group<'d>>,
     log: Log,
 }
@@ -79,7 +78,6 @@ struct Member<'d> {
 impl<'d> Member<'d> {
     fn new(device: &'d Device, options: GroupOptions) -> Self {
         Self {
-            verbs: device.verbs().unwrap(),
             group: Some(device.group("orders", options).unwrap()),
             log: Log::default(),
         }
@@ -87,7 +85,7 @@ impl<'d> Member<'d> {
 
     fn turn(&mut self) {
         let Some(group) = &mut self.group else { return };
-        while let Some(event) = group.try_next(&mut self.verbs).unwrap() {
+        while let Some(event) = group.try_next().unwrap() {
             self.log.record(&event);
         }
         self.log.giving.retain_mut(|(to, state, sent)| {
@@ -390,10 +388,7 @@ fn a_node_that_dies_is_left_out_of_a_founded_group() {
     });
     eventually("it was reported", || {
         let group = dead.group.as_mut().unwrap();
-        matches!(
-            group.try_next(&mut dead.verbs),
-            Err(Error::DaemonGone { .. })
-        )
+        matches!(group.try_next(), Err(Error::DaemonGone { .. }))
     });
 }
 

@@ -706,7 +706,7 @@ fn spawned_tasks_share_a_device() {
 
 /// A group, its application's verbs and a pipe, on one device each.
 #[tokio::test]
-async fn a_group_and_verbs_share_the_queue_in_two_tasks() {
+async fn a_group_and_verbs_run_in_two_tasks() {
     const MULTICASTS: usize = 50;
     let nodes = Nodes::start(&["p0"]);
     let (a, b) = (attach(&nodes, "a"), attach(&nodes, "b"));
@@ -714,7 +714,7 @@ async fn a_group_and_verbs_share_the_queue_in_two_tasks() {
     let words = host.register_region("words", 64, Rights::ALL).unwrap();
     let options = || GroupOptions::new().founders(2).stateless(true);
     let polls = Cell::new(0);
-    let member = async |device: &AsyncDevice, verbs: &AsyncVerbs<'_>| {
+    let member = async |device: &AsyncDevice| {
         let mut group = device.group("room", options()).unwrap();
         let (mut sent, mut delivered) = (0, 0);
         let mut is_in = false;
@@ -723,7 +723,7 @@ async fn a_group_and_verbs_share_the_queue_in_two_tasks() {
                 sent += 1;
             }
             // Dropped futures lose no event.
-            let event = timeout(Duration::from_millis(3), device.next(&mut group, verbs)).await;
+            let event = timeout(Duration::from_millis(3), device.next(&mut group)).await;
             match event {
                 Ok(Ok(GroupEvent::View(view))) => is_in = view.members.len() == 2,
                 Ok(Ok(GroupEvent::Delivered { .. })) => delivered += 1,
@@ -733,7 +733,6 @@ async fn a_group_and_verbs_share_the_queue_in_two_tasks() {
         }
     };
     let verbs_a = a.share(a.verbs().unwrap()).unwrap();
-    let verbs_b = b.share(b.verbs().unwrap()).unwrap();
     let remote = verbs_a
         .open_region(Target::Name("b"), "words")
         .await
@@ -745,8 +744,8 @@ async fn a_group_and_verbs_share_the_queue_in_two_tasks() {
     };
     soon_is(async {
         join!(
-            counted(&polls, member(&a, &verbs_a)),
-            member(&b, &verbs_b),
+            counted(&polls, member(&a)),
+            member(&b),
             additions
         )
     })
@@ -759,15 +758,14 @@ async fn a_group_and_verbs_share_the_queue_in_two_tasks() {
 async fn an_idle_group_is_polled_at_its_ticks() {
     let nodes = Nodes::start(&["p0"]);
     let device = attach(&nodes, "a");
-    let verbs = device.share(device.verbs().unwrap()).unwrap();
     let options = GroupOptions::new().founders(1).stateless(true);
     let mut group = device.group("room", options).unwrap();
     let polls = Cell::new(0);
-    let first = soon_is(device.next(&mut group, &verbs))
+    let first = soon_is(device.next(&mut group))
         .await
         .map(|event| matches!(event, GroupEvent::View(_)));
     assert!(first.unwrap());
-    let idle = counted(&polls, device.next(&mut group, &verbs));
+    let idle = counted(&polls, device.next(&mut group));
     assert!(timeout(Duration::from_millis(300), idle).await.is_err());
     let polls = polls.get();
     eprintln!("{polls} polls");

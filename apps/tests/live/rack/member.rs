@@ -15,7 +15,7 @@ use std::{
 };
 
 use covalent::{
-    Device, Error, Group, GroupEvent, GroupOptions, Incarnation, STATE_BYTES_MAX, Stop, Verbs,
+    Device, Error, Group, GroupEvent, GroupOptions, Incarnation, STATE_BYTES_MAX, Stop,
 };
 use covalent_sim::group::application::{self, Application};
 
@@ -176,7 +176,6 @@ impl Living {
 
     /// Stays in the group until the test ends it, and rejoins after an exclusion.
     fn run_memberships(&mut self, device: &Device) -> Result<(), Error> {
-        let mut verbs = device.verbs()?;
         let mut options = GroupOptions::new().founders(FOUNDERS);
         if let Some(former) = self.former {
             options = options.former(Incarnation(former));
@@ -186,7 +185,7 @@ impl Living {
         loop {
             self.began(device, &group, founders);
             let mut membership = Membership::default();
-            let is_left_out = self.membership(&mut group, &mut verbs, &mut membership)?;
+            let is_left_out = self.membership(&mut group, &mut membership)?;
             self.diary.write(Record::Ended {
                 counted: Counted::from(group.counters()),
                 made: made(membership.application.digest),
@@ -218,7 +217,6 @@ impl Living {
     fn membership(
         &mut self,
         group: &mut Group<'_>,
-        verbs: &mut Verbs<'_>,
         membership: &mut Membership,
     ) -> Result<bool, Error> {
         let own = group.incarnation();
@@ -235,7 +233,7 @@ impl Living {
             membership.give(group);
             // Woken by the clock, it looks at its orders.
             let until = next.max(Instant::now() + Duration::from_millis(1));
-            match group.next(verbs, until) {
+            match group.next(until) {
                 Ok(event) => self.record(&event, own, membership),
                 Err(Error::Deadline { .. }) => {}
                 Err(error) => return Err(error),

@@ -8,9 +8,7 @@ use std::{
     time::Instant,
 };
 
-use covalent::{
-    Device, Error, Group, GroupEvent, GroupOptions, Incarnation, STATE_BYTES_MAX, Verbs,
-};
+use covalent::{Device, Error, Group, GroupEvent, GroupOptions, Incarnation, STATE_BYTES_MAX};
 use covalent_c::covalent_group_event_kind::*;
 use covalent_c::*;
 use nix::poll::{PollFd, PollFlags, poll};
@@ -40,11 +38,10 @@ fn founders(count: u8) -> covalent_group_options {
     }
 }
 
-/// A device of a node, and its verb queue.
-fn attach(mesh: &Mesh, at: usize) -> (covalent_device, covalent_verb_queue) {
+/// A device of a node.
+fn attach(mesh: &Mesh, at: usize) -> covalent_device {
     let socket = CString::new(mesh.socket(at).to_str().unwrap()).unwrap();
     let mut device = covalent_device { handle: 0 };
-    let mut verbs = covalent_verb_queue { handle: 0 };
     // SAFETY: strings are NUL-terminated. Out-pointers are valid for writes.
     unsafe {
         ok(covalent_device_attach(
@@ -53,20 +50,16 @@ fn attach(mesh: &Mesh, at: usize) -> (covalent_device, covalent_verb_queue) {
             0,
             &raw mut device,
         ));
-        ok(covalent_verb_queue_open(device, 256, &raw mut verbs));
     }
-    (device, verbs)
+    device
 }
 
-fn join(
-    (device, verbs): (covalent_device, covalent_verb_queue),
-    options: &covalent_group_options,
-) -> (c_int, covalent_group) {
+fn join(device: covalent_device, options: &covalent_group_options) -> (c_int, covalent_group) {
     let mut group = covalent_group { handle: 0 };
     let options = &raw const *options;
     // SAFETY: the text ends in a zero, the options are such, `group` may be written.
     let status =
-        unsafe { covalent_group_join(device, verbs, c"orders".as_ptr(), options, &raw mut group) };
+        unsafe { covalent_group_join(device, c"orders".as_ptr(), options, &raw mut group) };
     (status, group)
 }
 
@@ -141,8 +134,8 @@ struct InC {
 
 impl InC {
     fn join(mesh: &Mesh, at: usize, options: &covalent_group_options) -> Self {
-        let (device, verbs) = attach(mesh, at);
-        let (status, group) = join((device, verbs), options);
+        let device = attach(mesh, at);
+        let (status, group) = join(device, options);
         ok(status);
         Self {
             device,
@@ -233,7 +226,6 @@ impl Member for InC {
 }
 
 struct InRust<'d> {
-    verbs: Verbs<'d>,
     group: Group<'d>,
     book: Book,
 }
@@ -241,7 +233,7 @@ struct InRust<'d> {
 impl Member for InRust<'_> {
     fn turn(&mut self) {
         let book = &mut self.book;
-        while let Some(event) = self.group.try_next(&mut self.verbs).unwrap() {
+        while let Some(event) = self.group.try_next().unwrap() {
             match event {
                 GroupEvent::View(view) => book.members = view.members.len(),
                 GroupEvent::Delivered { data, .. } => book.state.extend_from_slice(data),
@@ -295,7 +287,6 @@ fn members_in_c_and_in_rust_deliver_the_same_and_give_each_other_the_state() {
     let device: Device = mesh.attach(2);
     let options = GroupOptions::new().founders(2);
     let mut rust = InRust {
-        verbs: device.verbs().unwrap(),
         group: device.group("orders", options).unwrap(),
         book: Book::default(),
     };
@@ -431,24 +422,19 @@ fn a_group_in_an_event_loop_sleeps_until_its_clock() {
 #[test]
 fn misuse_of_groups_is_an_error() {
     let mesh = Mesh::start(2);
-    let (device, verbs) = attach(&mesh, 0);
+    let device = attach(&mesh, 0);
     let options = founders(1);
     let mut out = covalent_group { handle: 0 };
     let name = c"orders".as_ptr();
     // SAFETY: null pointers are rejected. All other pointers meet the functions' requirements.
     unsafe {
         let given = &raw const options;
-        let status = covalent_group_join(device, verbs, ptr::null(), given, &raw mut out);
+        let status = covalent_group_join(device, ptr::null(), given, &raw mut out);
         fails(status, INVALID, "name is null");
-        let status = covalent_group_join(device, verbs, name, ptr::null(), &raw mut out);
+        let status = covalent_group_join(device, name, ptr::null(), &raw mut out);
         fails(status, INVALID, "options is null");
-        let status = covalent_group_join(device, verbs, name, given, ptr::null_mut());
+        let status = covalent_group_join(device, name, given, ptr::null_mut());
         fails(status, INVALID, "group is null");
-        let other = covalent_verb_queue {
-            handle: device.handle,
-        };
-        let status = covalent_group_join(device, other, name, given, &raw mut out);
-        fails(status, INVALID, "no verb queue");
     }
     assert_eq!(out.handle, 0, "nothing was written");
     for (bad, text) in [
@@ -488,9 +474,9 @@ fn misuse_of_groups_is_an_error() {
             "1 ms",
         ),
     ] {
-        fails(join((device, verbs), &bad).0, INVALID, text);
+        fails(join(device, &bad).0, INVALID, text);
     }
-    let (status, group) = join((device, verbs), &options);
+    let (status, group) = join(device, &options);
     ok(status);
     let (status, _) = join(attach(&mesh, 0), &options);
     fails(status, covalent_status::COVALENT_REFUSED, "g.orders");
@@ -528,7 +514,7 @@ fn misuse_of_groups_is_an_error() {
     })
     .join()
     .unwrap();
-    for handle in [0, 77, device.handle, verbs.handle] {
+    for handle in [0, 77, device.handle] {
         fails(
             covalent_group_leave(covalent_group { handle }),
             INVALID,
@@ -561,10 +547,6 @@ fn misuse_of_groups_is_an_error() {
     );
     assert_eq!((&seen[0].1[..], &seen[1].1[..]), (&b"one"[..], &b"two"[..]));
 
-    // Without its verb queue the group cannot send, and it does no harm.
-    ok(covalent_verb_queue_close(verbs));
-    let status = next(group, 0).0;
-    fails(status, INVALID, "not open");
     ok(covalent_group_close(group));
     fails(covalent_group_close(group), INVALID, "not open");
     fails(covalent_group_suspect(group, 1), INVALID, "not open");
@@ -583,15 +565,11 @@ fn contact_of(builder: covalent_group_builder) -> covalent_group_contact {
     contact
 }
 
-fn build(
-    device: covalent_device,
-    verbs: covalent_verb_queue,
-    name: &CStr,
-) -> covalent_group_builder {
+fn build(device: covalent_device, name: &CStr) -> covalent_group_builder {
     let mut builder = covalent_group_builder { handle: 0 };
     // SAFETY: the text ends in a zero, the options are some, and `builder` may be written.
     ok(unsafe {
-        covalent_group_builder_open(device, verbs, name.as_ptr(), &NO_OPTIONS, &raw mut builder)
+        covalent_group_builder_open(device, name.as_ptr(), &NO_OPTIONS, &raw mut builder)
     });
     builder
 }
@@ -611,8 +589,8 @@ fn begin(
 #[test]
 fn members_that_exchange_contacts_start_together() {
     let mesh = Mesh::start(2);
-    let [(a, a_verbs), (b, b_verbs)] = [attach(&mesh, 0), attach(&mesh, 1)];
-    let builders = [build(a, a_verbs, c"pair"), build(b, b_verbs, c"pair")];
+    let [a, b] = [attach(&mesh, 0), attach(&mesh, 1)];
+    let builders = [build(a, c"pair"), build(b, c"pair")];
     let contacts = builders.map(contact_of);
     assert!(contacts[0].node_guid != 0 && contacts[0].reserved == 0);
     let groups = builders.map(|builder| {
@@ -670,9 +648,9 @@ fn members_that_exchange_contacts_start_together() {
     assert_eq!(counters.bad_envelopes, 0);
 
     // A member that is not among the contacts does not begin, and its builder is gone.
-    let stranger = build(a, a_verbs, c"other");
+    let stranger = build(a, c"other");
     fails(begin(stranger, &contacts[1..]).0, INVALID, "other");
     fails(covalent_group_builder_close(stranger), INVALID, "not open");
-    let unused = build(a, a_verbs, c"other");
+    let unused = build(a, c"other");
     ok(covalent_group_builder_close(unused));
 }

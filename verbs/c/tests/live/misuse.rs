@@ -609,16 +609,16 @@ fn a_struct_without_its_size_is_refused_before_anything_happens() {
         assert_eq!((flying, outstanding), (OK, 0), "nothing was posted");
 
         let options = without_size::<covalent_group_options>();
-        let joined = covalent_group_join(device, queue, name, &raw const options, &raw mut group);
+        let joined = covalent_group_join(device, name, &raw const options, &raw mut group);
         refused(joined, "options");
         let opened =
-            covalent_group_builder_open(device, queue, name, &raw const options, &raw mut builder);
+            covalent_group_builder_open(device, name, &raw const options, &raw mut builder);
         refused(opened, "options");
         let alone = covalent_group_options {
             founders: 1,
             ..sized()
         };
-        let joined = covalent_group_join(device, queue, name, &raw const alone, &raw mut group);
+        let joined = covalent_group_join(device, name, &raw const alone, &raw mut group);
         assert_eq!(joined, OK, "{}", last_error());
         let mut event = without_size::<covalent_group_event>();
         for timeout_ns in [0, SOON_NS] {

@@ -49,6 +49,7 @@ fn bind(played: &mut Played, bound: &[Rule]) {
         pipe: 0,
         kind: PipeKind::Rx,
         port: None,
+        partner: None,
         capacity_bytes: 1 << 16,
         page_bytes: 4096,
         nic: NicPipe::new(memory),
