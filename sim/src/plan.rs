@@ -124,6 +124,15 @@ pub struct FrameFaults {
 }
 
 impl Plan {
+    /// Whether first epochs are random, as a daemon draws them. Needed where a frame that no end
+    /// sent just now may arrive: a forged one, or a copy from before both ends lost their memory.
+    /// Other worlds reach the wrap of epochs.
+    #[must_use]
+    pub const fn draws_epochs(&self) -> bool {
+        let begins_anew = self.weights.crash > 0 || self.weights.restart > 0;
+        self.weights.forge > 0 || (self.frames.duplicated > 0 && begins_anew)
+    }
+
     /// Draws the plan of a seed, within the options.
     #[must_use]
     pub fn new(rng: &mut Rng, options: &Options) -> Self {

@@ -3,7 +3,7 @@
 use std::{ops::ControlFlow, time::Instant};
 
 use covalent_sim::{
-    Options, Report, World,
+    Mutant, Options, Report, World,
     options::{Fault, Faults},
     run, run_seeds,
 };
@@ -62,7 +62,7 @@ fn every_promise_holds_under_every_seed() {
 }
 
 /// Seeds that once broke an invariant, each with the defect.
-const NAMED: [(u64, &str); 4] = [
+const NAMED: [(u64, &str); 5] = [
     (
         9_004_639,
         "outcomes kept by name, for a peer whose cable was moved, counted as left over",
@@ -77,7 +77,28 @@ const NAMED: [(u64, &str); 4] = [
         764_209_935_925,
         "a cut loses the handshake of an epoch that is in force at neither end yet",
     ),
+    (
+        COPY_OF_AN_EARLIER_LIFE,
+        "a copy of a frame arrived after both ends lost their memory and met in the same epoch: \
+         the first epochs were not drawn, as a daemon draws them",
+    ),
 ];
+
+const COPY_OF_AN_EARLIER_LIFE: u64 = 24_238_795_426;
+
+/// Random first epochs keep the frames of an earlier life out. This shows that they are needed.
+#[test]
+fn without_drawn_epochs_a_copy_from_an_earlier_life_is_executed() {
+    let options = Options {
+        mutant: Some(Mutant::GuessableEpochs),
+        ..Options::default()
+    };
+    let failure = run(COPY_OF_AN_EARLIER_LIFE, &options).expect_err("the epochs are the same");
+    assert_eq!(
+        failure.violation.checker, "reported-truthfully",
+        "{failure}"
+    );
+}
 
 #[test]
 fn seeds_that_once_failed_hold() {

@@ -583,7 +583,7 @@ impl World {
             event_ratio: self.plan.event_ratio,
             message_bytes_max: self.plan.message_bytes_max(),
             first_sequence: self.plan.first_sequence,
-            epoch_seed: if self.plan.weights.forge > 0
+            epoch_seed: if self.plan.draws_epochs()
                 && self.options.mutant != Some(Mutant::GuessableEpochs)
             {
                 (node_guid(at) << 32 | u64::from(node_incarnation.number)) ^ 0x5eed_5eed_5eed_5eed
