@@ -13,8 +13,7 @@ use std::{
 
 use covalent::{
     Completion, Device, Error, GroupEvent, GroupOptions, Match, Mode, Outcome, Rights, RxPipe,
-    Target, Timeout, Verb,
-    tokio::{AsyncDevice, AsyncVerbs},
+    Target, Timeout, Verb, tokio::AsyncDevice,
 };
 use futures::{FutureExt, StreamExt, TryStreamExt, future::join_all};
 use nix::sys::{
@@ -742,14 +741,7 @@ async fn a_group_and_verbs_run_in_two_tasks() {
             assert_eq!(verbs_a.fetch_add(&remote, 0, 1).await.unwrap(), number);
         }
     };
-    soon_is(async {
-        join!(
-            counted(&polls, member(&a)),
-            member(&b),
-            additions
-        )
-    })
-    .await;
+    soon_is(async { join!(counted(&polls, member(&a)), member(&b), additions) }).await;
     assert_eq!(words.load(0).unwrap(), 200);
 }
 
