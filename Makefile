@@ -68,7 +68,7 @@ UNIT_TOOLS = $(if $(shell command -v prometheus),,$(PROMETHEUS)) $(MDBOOK)
 # Sizes of the meshes that `fresh` simulates: a debug build takes a second for the smallest.
 FRESH_NODES = 12,25,40
 
-.PHONY: help run test fresh unit-build beside-lint build install uninstall deb deb-test docs lint unit dpdk-test metrics ebpf ebpf-check loom spec spec-bounded instructions fuzz soak guest-test bench bench-page bench-peers clean
+.PHONY: help run test fresh unit-build beside-lint publish-check build install uninstall deb deb-test docs lint unit dpdk-test metrics ebpf ebpf-check loom spec spec-bounded instructions fuzz soak guest-test bench bench-page bench-peers clean
 
 help:            ## Shows this list
 	@grep -hE '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed 's/: .*##/\t/' | expand -t 16
@@ -152,6 +152,12 @@ $(MDBOOK):
 	@echo "installing: mdBook $(MDBOOK_VERSION) into target/doc-tools; a minute, once"
 	@$(CARGO) install mdbook --version $(MDBOOK_VERSION) --debug --locked --quiet --no-default-features --features search --root target/doc-tools/mdbook-$(MDBOOK_VERSION)
 
+# A minute of CPU time the first time, then seconds. Refuses uncommitted changes. `lint` packs without
+# building.
+publish-check:   ## Packs, builds and checks the crates for crates.io; publishes nothing
+	@scripts/install-packages build
+	@CARGO="$(CARGO)" scripts/check-packages --build
+
 # Builds and model checks run first, in two concurrent chains: they share no directory, measure no
 # time, and neither keeps two processors busy alone. Tests that depend on time run alone afterwards.
 test:            ## All checks: lints, docs, XDP object, model checkers, instruction counts, tests
@@ -175,6 +181,7 @@ lint:            ## rustfmt, clippy, rustdoc, line lengths, spelling, word list,
 	@$(CARGO) fmt --all --check
 	@$(CARGO) run --locked --quiet -p covalent-guide -- style
 	@$(CARGO) run --locked --quiet -p covalent-guide -- excerpts
+	@CARGO="$(CARGO)" scripts/check-packages
 	@$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
 	@$(CARGO) clippy -p covalent-protocol --no-default-features --locked --quiet -- -D warnings
 	@$(CARGO) clippy -p covalent --lib --locked --quiet -- -D warnings
