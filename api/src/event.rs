@@ -6,6 +6,7 @@ use crate::{guid::Guid, refusal::LinkRefusal};
 
 /// One event, with the daemon's own event count so that a reader detects missed events.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(not(feature = "exhaustive"), non_exhaustive)]
 pub struct Event {
     /// Counts up by one for each event of this daemon since it started.
     pub sequence: u64,
@@ -23,6 +24,7 @@ pub const FABRIC_PROBLEMS: [&str; 3] = ["twin", "too_many_nodes", "too_many_link
 /// The kinds of event.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
+#[cfg_attr(not(feature = "exhaustive"), non_exhaustive)]
 pub enum EventKind {
     /// A link is up under a new epoch: both ends hold the same state.
     LinkUp {

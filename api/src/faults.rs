@@ -5,9 +5,11 @@ use serde::{Deserialize, Serialize};
 /// Frames among which a rate counts: a rate of 1000 is one frame in a hundred.
 pub const FAULT_RATE_FRAMES: u32 = 100_000;
 
-/// Faults of one direction. None by default.
+/// Faults of one direction. None by default. Take the default and change fields of it: a later
+/// version may have more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
+#[cfg_attr(not(feature = "exhaustive"), non_exhaustive)]
 pub struct FaultRates {
     /// Of [`FAULT_RATE_FRAMES`] frames, how many are lost.
     pub drop_per_100k: u32,

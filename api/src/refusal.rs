@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 /// A problem at the other end of a cable, for the operator.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(not(feature = "exhaustive"), non_exhaustive)]
 pub struct LinkRefusal {
     /// One of [`LinkRefusal::CAUSES`].
     pub cause: String,

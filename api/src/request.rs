@@ -462,6 +462,7 @@ pub enum Reply {
 
 /// A port as applications see it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(not(feature = "exhaustive"), non_exhaustive)]
 pub struct PortBrief {
     /// Configured name.
     pub name: String,

@@ -18,6 +18,7 @@ pub type Causes = BTreeMap<String, u64>;
 
 /// One node.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(not(feature = "exhaustive"), non_exhaustive)]
 pub struct NodeStatus {
     /// Configured name.
     pub node: String,
@@ -96,6 +97,7 @@ pub struct NodeStatus {
 
 /// The configuration in force.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(not(feature = "exhaustive"), non_exhaustive)]
 pub struct ConfigStatus {
     /// Which.
     pub held: HeldBrief,
@@ -143,6 +145,7 @@ fn drop_last<T: Serialize>(list: &mut Vec<T>, kept: usize, excess: &mut usize) -
 
 /// Resources reclaimed from ended applications, by the reason class of their end.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(not(feature = "exhaustive"), non_exhaustive)]
 pub struct ReclaimedStatus {
     /// Pipes.
     pub pipes: Causes,
@@ -158,6 +161,7 @@ pub struct ReclaimedStatus {
 
 /// One lane.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(not(feature = "exhaustive"), non_exhaustive)]
 pub struct LaneStatus {
     /// Index.
     pub lane: u32,
@@ -192,6 +196,7 @@ pub struct LaneStatus {
 
 /// The journal of a lane, which stores its durable regions.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(not(feature = "exhaustive"), non_exhaustive)]
 pub struct JournalStatus {
     /// Number of the last appended record, counted over all generations of the journal.
     pub appended: u64,
@@ -222,6 +227,7 @@ const fn is_zero(count: &u64) -> bool {
 
 /// One port.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(not(feature = "exhaustive"), non_exhaustive)]
 pub struct PortStatus {
     /// Configured name.
     pub name: String,
@@ -290,6 +296,7 @@ pub const DEVICE_COUNTS_MAX: usize = 64;
 
 /// How a port moves frames.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(not(feature = "exhaustive"), non_exhaustive)]
 pub struct PortMode {
     /// `native`, `generic`, or `none` where no XDP program is attached.
     pub xdp: String,
@@ -306,6 +313,7 @@ pub struct PortMode {
 
 /// One link.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(not(feature = "exhaustive"), non_exhaustive)]
 pub struct LinkStatus {
     /// Name of its port.
     pub port: String,
@@ -405,6 +413,7 @@ pub const ROUND_TRIP_BOUNDS_NS: [u64; 15] = [
 /// Round trips of a link, from a ping to its reflection. They include the loop time of the lanes at
 /// both ends.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(not(feature = "exhaustive"), non_exhaustive)]
 pub struct RoundTrips {
     /// How many were measured.
     pub count: u64,
@@ -417,6 +426,7 @@ pub struct RoundTrips {
 
 /// A node's knowledge of the nodes beyond its neighbors, from its lane 0.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(not(feature = "exhaustive"), non_exhaustive)]
 pub struct FabricStatus {
     /// Other nodes that are reached.
     pub reached: u64,
@@ -453,6 +463,7 @@ pub struct FabricStatus {
 
 /// A path to a node beyond the neighbors that ends here.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(not(feature = "exhaustive"), non_exhaustive)]
 pub struct PathStatus {
     /// The lane at which it ends.
     pub lane: u32,
@@ -470,6 +481,7 @@ pub struct PathStatus {
 
 /// Another node, however many cables away.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(not(feature = "exhaustive"), non_exhaustive)]
 pub struct FarNodeStatus {
     /// Its GUID.
     pub guid: Guid,
@@ -487,6 +499,7 @@ pub struct FarNodeStatus {
 
 /// One pipe.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(not(feature = "exhaustive"), non_exhaustive)]
 pub struct PipeStatus {
     /// The session that owns it.
     pub session: u64,
@@ -538,6 +551,7 @@ pub struct PipeStatus {
 
 /// One region.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(not(feature = "exhaustive"), non_exhaustive)]
 pub struct RegionStatus {
     /// Name on the node.
     pub name: String,
@@ -552,6 +566,7 @@ pub struct RegionStatus {
 /// One application's membership in a group, as its library reports it, some milliseconds old. A
 /// group runs in its members' libraries. The daemon passes on the contents of their memory.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(not(feature = "exhaustive"), non_exhaustive)]
 pub struct GroupStatus {
     /// The group's name.
     pub group: String,
@@ -583,6 +598,7 @@ pub struct GroupStatus {
 
 /// One durable region.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(not(feature = "exhaustive"), non_exhaustive)]
 pub struct DurableRegionStatus {
     /// Name on the node.
     pub name: String,
@@ -598,6 +614,7 @@ pub struct DurableRegionStatus {
 
 /// Verbs of a node.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(not(feature = "exhaustive"), non_exhaustive)]
 pub struct VerbStatus {
     /// Requests taken from local applications.
     pub submitted: u64,

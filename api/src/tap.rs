@@ -39,6 +39,7 @@ impl TapFrames {
 ///  ├ at_ns ─┼ frame bytes ─┼ missed before ┼ sent 0/1 ┼ 0 ×7 ┤   little-endian
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(not(feature = "exhaustive"), non_exhaustive)]
 pub struct TapHead {
     /// When the lane saw it, in nanoseconds since the Unix epoch (`CLOCK_REALTIME`).
     pub at_ns: u64,

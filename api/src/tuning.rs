@@ -6,9 +6,11 @@ use serde::{Deserialize, Serialize};
 pub const STAMP_BYTES: u32 = 8;
 
 /// Settings that an application applies to one of its pipes, all at once, at any time. The initial
-/// settings are the default: no limit, no stamp.
+/// settings are the default: no limit, no stamp. Take the default and change fields of it: a later
+/// version may have more.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
+#[cfg_attr(not(feature = "exhaustive"), non_exhaustive)]
 pub struct PipeTuning {
     /// The most that a TX or RX/TX pipe sends; `None`: as fast as it goes.
     #[serde(default)]

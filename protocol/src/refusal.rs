@@ -9,6 +9,7 @@ use core::fmt;
 /// [`Refusal::Unsupported`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(u8)]
+#[cfg_attr(not(feature = "exhaustive"), non_exhaustive)]
 pub enum Refusal {
     /// The peer has no resources for it now.
     NoResources = 1,

@@ -21,6 +21,7 @@ use crate::{
 
 /// The first word of a multi-commit that was not as expected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Mismatch {
     /// Its place among the words given, from 0.
     pub index: u16,

@@ -75,6 +75,7 @@ const DETACHED: &str = "detached: ";
 
 /// The daemon's description of its node, sent when a client connects.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct NodeInfo {
     /// The node's configured name.
     pub name: String,

@@ -62,6 +62,7 @@ pub struct ReceiveQueue<'d> {
 
 /// A message and its origin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Message<'a> {
     /// The node that sent it, which may be the local node.
     pub sender: Guid,

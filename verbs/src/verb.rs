@@ -190,6 +190,7 @@ impl VerbId {
 
 /// One entry of a completion queue.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Completion {
     /// The value that the caller passed to [`Verbs::post`](crate::Verbs::post).
     pub user_data: u64,
@@ -203,6 +204,7 @@ pub struct Completion {
 
 /// Outcome of a verb.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Outcome {
     /// The verb was executed and returned no data.
     #[default]

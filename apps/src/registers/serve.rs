@@ -252,11 +252,11 @@ impl Server {
                 let news = News::Stopped { why: reason(&why) };
                 match why {
                     Stopped::Minority { .. } => Next::Report(news),
-                    Stopped::Excluded | Stopped::OtherGroup { .. } => Next::Rejoin(news),
+                    _ => Next::Rejoin(news),
                 }
             }
             GroupEvent::Left => Next::End,
-            GroupEvent::Stable { .. } | GroupEvent::Outcome { .. } => Next::Nothing,
+            _ => Next::Nothing,
         };
         (next, None)
     }
@@ -352,7 +352,7 @@ fn reason(why: &Stopped) -> String {
             reached.and(*voters).len(),
             voters.len()
         ),
-        Stopped::Excluded => "the others went on without this member".to_owned(),
         Stopped::OtherGroup { .. } => "there is another group of this name".to_owned(),
+        _ => "the others went on without this member".to_owned(),
     }
 }

@@ -232,6 +232,7 @@ impl<const MAX: usize> fmt::Debug for Contacts<MAX> {
 
 /// A view: the members of the group. Ranks are in order of age, so rank 0 is the oldest member.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[cfg_attr(not(feature = "exhaustive"), non_exhaustive)]
 pub struct View {
     /// Which group: two that were founded under one name have different ones.
     pub group: u64,

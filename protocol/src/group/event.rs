@@ -73,6 +73,7 @@ pub enum MulticastError {
 
 /// The current state of this member.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[cfg_attr(not(feature = "exhaustive"), non_exhaustive)]
 pub enum GroupStanding {
     /// It has no view yet.
     Searching,
@@ -115,6 +116,7 @@ impl GroupStanding {
 
 /// Why nothing is delivered any more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[cfg_attr(not(feature = "exhaustive"), non_exhaustive)]
 pub enum Stop {
     /// The members that it reaches are no quorum of the view's voters. Delivery continues if they
     /// become one.
@@ -138,6 +140,7 @@ pub enum Stop {
 
 /// An event for the application. All events are in one order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(not(feature = "exhaustive"), non_exhaustive)]
 pub enum Event<'a> {
     /// From now on these are the members.
     View(&'a View),
@@ -222,6 +225,7 @@ impl core::error::Error for MulticastError {}
 
 /// Counters since the start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[cfg_attr(not(feature = "exhaustive"), non_exhaustive)]
 pub struct GroupCounters {
     /// Own messages taken in.
     pub multicasts: u64,

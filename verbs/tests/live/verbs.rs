@@ -4,8 +4,8 @@ use std::time::Instant;
 
 use covalent::{
     CommitWord, Comparison, Completion, Condition, Device, Error, Guid, MULTI_COMMIT_WORDS_MAX,
-    Mismatch, Mode, Order, Outcome, READ_BYTES_MAX, Refusal, Region, RemoteRegion, Rights, Target,
-    Timeout, Update, Verb, Verbs, WRITE_BYTES_MAX,
+    Mode, Order, Outcome, READ_BYTES_MAX, Refusal, Region, RemoteRegion, Rights, Target, Timeout,
+    Update, Verb, Verbs, WRITE_BYTES_MAX,
 };
 
 use crate::nodes::{Nodes, eventually, soon};
@@ -159,8 +159,9 @@ fn all_verbs(verbs: &mut Verbs<'_>, remote: &RemoteRegion, own: &Region) {
     assert_eq!(
         verbs
             .multi_commit(remote, &[word(8, 1, 3), word(last, 9, 4)], Timeout::FOREVER)
-            .unwrap(),
-        Err(Mismatch { index: 1, found: 2 })
+            .unwrap()
+            .map_err(|mismatch| (mismatch.index, mismatch.found)),
+        Err((1, 2))
     );
     assert_eq!(
         (own.load(8).unwrap(), own.load(last).unwrap()),

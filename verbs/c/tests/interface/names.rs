@@ -1,4 +1,5 @@
-//! `docs/program/names.md` lists every name of the library in Rust and in C.
+//! `docs/program/names.md` lists every name of the library in Rust and in C. Every outcome and
+//! every error has a number in C.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -194,5 +195,38 @@ fn a_call_that_waits_takes_a_timeout_and_no_name_contains_how_it_waits() {
             !is_old,
             "{name}: `try_x` never waits, and `x` takes a timeout"
         );
+    }
+}
+
+/// The variants of a public enumeration.
+fn variants(file: &Path, name: &str) -> Vec<String> {
+    let items = parsed(file).items.into_iter();
+    let mut found = items.filter_map(|item| match item {
+        Item::Enum(item) if item.ident == name => Some(item.variants),
+        _ => None,
+    });
+    let variants = found.next().expect("the enumeration is in this file");
+    variants.iter().map(|each| each.ident.to_string()).collect()
+}
+
+/// The compiler does not find these: `covalent` may add variants, so each `match` has a `_`.
+#[test]
+fn each_outcome_and_error_is_converted_for_c() {
+    let conversions = [
+        ("verbs/src/verb.rs", "Outcome", "verbs/c/src/verb.rs"),
+        ("verbs/src/error.rs", "Error", "verbs/c/src/status.rs"),
+    ];
+    for (source, name, conversion) in conversions {
+        let converted = text(&root().join(conversion));
+        for variant in variants(&root().join(source), name) {
+            let path = format!("{name}::{variant}");
+            let is_whole = |rest: &str| !rest.starts_with(|c: char| c.is_ascii_alphanumeric());
+            assert!(
+                converted
+                    .match_indices(&path)
+                    .any(|(at, _)| is_whole(&converted[at + path.len()..])),
+                "{conversion} does not convert {path}"
+            );
+        }
     }
 }
