@@ -23,6 +23,7 @@ use nix::sys::{
 use tokio::{
     io::{AsyncBufReadExt, AsyncReadExt},
     join, select,
+    sync::oneshot,
     task::{LocalSet, spawn_local, yield_now},
     time::{sleep, timeout},
 };
@@ -129,10 +130,31 @@ async fn frames_go_to_and_fro_between_two_tasks() {
     .await;
 }
 
-/// Frames, messages and completions, each awaited by a task of its own, with pauses in which all
-/// tasks fall asleep. One wake-up that reaches the wrong task alone ends the test.
 #[tokio::test]
 async fn no_wake_up_is_lost_among_three_tasks_of_one_device() {
+    three_tasks_miss_nothing().await;
+}
+
+/// As in a runtime of several threads: the wake-ups come while the tasks look.
+#[test]
+fn no_wake_up_is_lost_if_another_thread_watches_the_descriptor() {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap();
+    let _entered = runtime.enter();
+    let (end, ended) = oneshot::channel::<()>();
+    thread::scope(|scope| {
+        scope.spawn(|| runtime.block_on(ended));
+        // Its sender ends the runtime's thread if this one panics, too.
+        let _end = end;
+        futures::executor::block_on(three_tasks_miss_nothing());
+    });
+}
+
+/// Frames, messages and completions, each awaited by a task of its own, with pauses in which all
+/// tasks fall asleep. One wake-up that reaches the wrong task alone ends the test.
+async fn three_tasks_miss_nothing() {
     const EACH: usize = 3000;
     let nodes = Nodes::start(&["p0"]);
     let (device, host) = (attach(&nodes, "a"), nodes.attach("b"));
